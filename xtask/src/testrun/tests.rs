@@ -1,0 +1,76 @@
+//! The count, against what cargo and libtest print.
+
+use super::*;
+
+const OUTPUT: &str = "
+running 3 tests
+test a::works ... ok
+test a::needs_more ... ok
+test a::slow ... ignored
+
+successes:
+
+---- a::needs_more stdout ----
+opening the moon
+skipped: this machine has no moon
+skipped: nor a second one
+
+---- a::works stdout ----
+test result? no
+
+successes:
+    a::needs_more
+    a::works
+
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s
+
+running 2 tests
+test b::breaks ... FAILED
+test b::works ... ok
+
+successes:
+
+successes:
+    b::works
+
+failures:
+
+---- b::breaks stdout ----
+skipped: not really
+thread 'b::breaks' panicked at src/lib.rs:3:4:
+
+failures:
+    b::breaks
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+
+fn follow(output: &str) -> (Tally, Vec<&str>) {
+    let mut follower = Follower::default();
+    let shown = output.lines().filter(|line| follower.line(line)).collect();
+    (follower.tally, shown)
+}
+
+#[test]
+fn verdicts_are_summed_and_skips_named() {
+    let (tally, _) = follow(OUTPUT);
+    let skips = vec!["a::needs_more: this machine has no moon".to_owned()];
+    assert_eq!(tally, Tally { passed: 3, failed: 1, ignored: 1, skips });
+    assert_eq!(tally.last_line(), "2 passed, 1 failed, 2 skipped");
+}
+
+#[test]
+fn passing_tests_are_quiet_and_failing_ones_are_not() {
+    let (_, shown) = follow(OUTPUT);
+    assert!(!shown.contains(&"opening the moon"), "{shown:?}");
+    assert!(shown.contains(&"---- b::breaks stdout ----"), "{shown:?}");
+    assert!(shown.contains(&"test a::works ... ok"), "{shown:?}");
+    assert_eq!(shown.iter().filter(|line| line.starts_with("test result: ")).count(), 2);
+}
+
+#[test]
+fn nothing_skipped_is_not_mentioned() {
+    let (tally, _) = follow("test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured\n");
+    assert_eq!(tally.last_line(), "7 passed, 0 failed");
+    assert_eq!(Tally::default().last_line(), "0 passed, 0 failed");
+}
