@@ -1,0 +1,35 @@
+//! Packet formats, address ranges and flows: bytes in, values out.
+//!
+//! Each header has two types, after smoltcp's practice: a *view* `Packet<T>` over bytes, whose
+//! length is checked once by `new_checked` so that no accessor can fail afterwards, and a compact
+//! value `Repr` that is parsed from a view and emitted into one. On top of them stand pkt-gen's
+//! address ranges ([`range`]), the flows they span ([`flow`]), weir's payload signature
+//! ([`signature`]) and the reference frame of a stream ([`frame`]), to which the generator in the
+//! kernel is compared byte for byte.
+//!
+//! This crate is pure: it reads no clock, opens no file, starts no thread and looks at no
+//! environment. It is `no_std`, so that the compiler keeps that promise. Whatever bytes a view is
+//! given, it returns an error or a value and never panics.
+//!
+//! Frame sizes never include the four bytes of the frame check sequence: 60 is the smallest.
+
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod checksum;
+pub mod error;
+pub mod ethernet;
+pub mod flow;
+pub mod frame;
+pub mod ipv4;
+pub mod mac;
+pub mod range;
+pub mod signature;
+pub mod udp;
+
+pub use error::ParseError;
+pub use flow::{Flow, FlowSpace};
+pub use mac::MacAddr;
+pub use range::Range;

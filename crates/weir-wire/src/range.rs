@@ -1,0 +1,323 @@
+//! pkt-gen's address ranges: `ADDR[:PORT][-ADDR[:PORT]]`.
+//!
+//! The first `-` splits the two ends. A missing end means a single address; a missing end port is
+//! the start port. Reversed ends are swapped, addresses and ports independently of each other, as
+//! pkt-gen does; [`Range::parse`] tells which, so that a caller can mention it.
+//!
+//! Nothing else is repaired: an octet over 255, an octet with a leading zero (which some programs
+//! read as octal), a port over 65535, spaces and trailing text are refused, each with the offset
+//! of the offending word. IPv6 ranges are recognised and refused.
+
+use alloc::string::String;
+use core::fmt;
+use core::net::Ipv4Addr;
+use core::str::FromStr;
+
+/// A block of IPv4 addresses times a block of UDP or TCP ports, both ends included.
+///
+/// `addr_first <= addr_last` and `port_first <= port_last` hold in every value that
+/// [`Range::new`] and [`Range::parse`] return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Range {
+    /// Lowest address.
+    pub addr_first: Ipv4Addr,
+    /// Highest address.
+    pub addr_last: Ipv4Addr,
+    /// Lowest port.
+    pub port_first: u16,
+    /// Highest port.
+    pub port_last: u16,
+}
+
+/// Which ends of a written range stood in reverse order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swapped {
+    /// The addresses were swapped.
+    pub addr: bool,
+    /// The ports were swapped.
+    pub port: bool,
+}
+
+impl Swapped {
+    /// True if anything was swapped.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.addr || self.port
+    }
+}
+
+impl Range {
+    /// The port that pkt-gen uses, at both ends of a flow, where none is written.
+    pub const PORT_DEFAULT: u16 = 1234;
+
+    /// The range between two addresses and two ports, in whichever order they are given.
+    #[must_use]
+    pub fn new(addrs: (Ipv4Addr, Ipv4Addr), ports: (u16, u16)) -> Self {
+        Self {
+            addr_first: addrs.0.min(addrs.1),
+            addr_last: addrs.0.max(addrs.1),
+            port_first: ports.0.min(ports.1),
+            port_last: ports.0.max(ports.1),
+        }
+    }
+
+    /// Reads `ADDR[:PORT][-ADDR[:PORT]]`, with `default_port` for a start that names no port.
+    ///
+    /// A `default_port` of 0 means that there is no default: a start without a port is then
+    /// refused. An explicit `:0` is taken as written.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError`], which says what is wrong and where in `text`.
+    pub fn parse(text: &str, default_port: u16) -> Result<(Self, Swapped), RangeError> {
+        if text.is_empty() {
+            return Err(RangeError::new(text, 0..0, RangeErrorKind::Empty));
+        }
+        let (start_end, rest) = match text.find('-') {
+            Some(dash) => (dash, Some(dash + 1)),
+            None => (text.len(), None),
+        };
+        let (addr_start, port_start) = parse_end(text, 0..start_end)?;
+        let port_start = match port_start {
+            Some(port) => port,
+            None if default_port != 0 => default_port,
+            None => {
+                return Err(RangeError::new(text, 0..start_end, RangeErrorKind::PortMissing));
+            }
+        };
+        let (addr_end, port_end) = match rest {
+            Some(offset) => parse_end(text, offset..text.len())?,
+            None => (addr_start, None),
+        };
+        let port_end = port_end.unwrap_or(port_start);
+        let swapped = Swapped { addr: addr_start > addr_end, port: port_start > port_end };
+        Ok((Self::new((addr_start, addr_end), (port_start, port_end)), swapped))
+    }
+
+    /// Number of addresses, 1 to 2^32.
+    #[must_use]
+    pub fn addr_count(&self) -> u64 {
+        u64::from(self.addr_last.to_bits().saturating_sub(self.addr_first.to_bits())) + 1
+    }
+
+    /// Number of ports, 1 to 65,536.
+    #[must_use]
+    pub fn port_count(&self) -> u32 {
+        u32::from(self.port_last.saturating_sub(self.port_first)) + 1
+    }
+
+    /// Number of address and port pairs, 1 to 2^48.
+    #[must_use]
+    pub fn pair_count(&self) -> u64 {
+        self.addr_count() * u64::from(self.port_count())
+    }
+
+    /// True if the range holds this address and port.
+    #[must_use]
+    pub fn contains(&self, addr: Ipv4Addr, port: u16) -> bool {
+        (self.addr_first..=self.addr_last).contains(&addr)
+            && (self.port_first..=self.port_last).contains(&port)
+    }
+}
+
+/// The canonical form: the port is always written, the end only where it differs.
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.addr_first, self.port_first)?;
+        if self.port_last != self.port_first {
+            write!(f, "-{}:{}", self.addr_last, self.port_last)
+        } else if self.addr_last != self.addr_first {
+            write!(f, "-{}", self.addr_last)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl FromStr for Range {
+    type Err = RangeError;
+
+    /// As [`Range::parse`] with pkt-gen's default port, [`Range::PORT_DEFAULT`] (1234), and
+    /// without telling what was swapped.
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        Self::parse(text, Self::PORT_DEFAULT).map(|(range, _)| range)
+    }
+}
+
+/// Why text is not a range, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}", kind = Message { word, kind })]
+pub struct RangeError {
+    word: String,
+    at: core::ops::Range<usize>,
+    kind: RangeErrorKind,
+}
+
+impl RangeError {
+    fn new(text: &str, at: core::ops::Range<usize>, kind: RangeErrorKind) -> Self {
+        Self { word: text[at.clone()].into(), at, kind }
+    }
+
+    /// Byte offsets of the offending word inside the text that was parsed; empty where something
+    /// is missing, at the place where it is missed.
+    #[must_use]
+    pub fn at(&self) -> core::ops::Range<usize> {
+        self.at.clone()
+    }
+
+    /// What is wrong with the word.
+    #[must_use]
+    pub const fn kind(&self) -> &RangeErrorKind {
+        &self.kind
+    }
+}
+
+/// What is wrong with a word of a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RangeErrorKind {
+    /// There is no text at all.
+    Empty,
+    /// No address where one is needed.
+    AddrMissing,
+    /// The word is an IPv6 address or range.
+    Ipv6,
+    /// The address has this many numbers instead of four.
+    OctetCount(usize),
+    /// A number of the address is empty.
+    OctetEmpty,
+    /// A number of the address is over 255.
+    OctetTooLarge(String),
+    /// A number of the address has a leading zero.
+    OctetLeadingZero(String),
+    /// The address holds a character that is neither a digit nor a dot.
+    AddrCharacter(char),
+    /// No port is written and there is no default.
+    PortMissing,
+    /// Nothing follows the colon.
+    PortEmpty,
+    /// The port holds a character that is not a digit.
+    PortCharacter(char),
+    /// The port is over 65535.
+    PortTooLarge,
+}
+
+/// Joins the offending word and what is wrong with it.
+struct Message<'a> {
+    word: &'a str,
+    kind: &'a RangeErrorKind,
+}
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word;
+        match self.kind {
+            RangeErrorKind::Empty => {
+                f.write_str("the range is empty: write `ADDR[:PORT][-ADDR[:PORT]]`")
+            }
+            RangeErrorKind::AddrMissing => {
+                f.write_str("an address is missing: write `ADDR[:PORT][-ADDR[:PORT]]`")
+            }
+            RangeErrorKind::Ipv6 => write!(
+                f,
+                "`{word}` is an IPv6 address: IPv6 streams are not built yet; give IPv4 addresses"
+            ),
+            RangeErrorKind::OctetCount(count) => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "`{word}` is not an IPv4 address: {count} number{s} where 4 are needed")
+            }
+            RangeErrorKind::OctetEmpty => {
+                write!(f, "`{word}` is not an IPv4 address: a number is missing beside a dot")
+            }
+            RangeErrorKind::OctetTooLarge(octet) => {
+                write!(f, "`{word}` is not an IPv4 address: {octet} is over 255")
+            }
+            RangeErrorKind::OctetLeadingZero(octet) => write!(
+                f,
+                "`{word}` is not an IPv4 address: {octet} has a leading zero, which some programs \
+                 read as octal"
+            ),
+            RangeErrorKind::AddrCharacter(c) => {
+                write!(f, "`{word}` is not an IPv4 address: {c:?} is neither a digit nor a dot")
+            }
+            RangeErrorKind::PortMissing => {
+                write!(f, "`{word}` names no port: write `{word}:PORT`")
+            }
+            RangeErrorKind::PortEmpty => f.write_str("the port after `:` is missing"),
+            RangeErrorKind::PortCharacter(c) => {
+                write!(f, "`{word}` is not a port: {c:?} is not a digit")
+            }
+            RangeErrorKind::PortTooLarge => write!(f, "`{word}` is not a port: it is over 65535"),
+        }
+    }
+}
+
+/// Reads the `ADDR[:PORT]` that stands in `text[at]`.
+fn parse_end(
+    text: &str,
+    at: core::ops::Range<usize>,
+) -> Result<(Ipv4Addr, Option<u16>), RangeError> {
+    let word = &text[at.clone()];
+    if is_ipv6(word) {
+        return Err(RangeError::new(text, at, RangeErrorKind::Ipv6));
+    }
+    let (addr_at, port_at) = match word.find(':') {
+        Some(colon) => (at.start..at.start + colon, Some(at.start + colon + 1..at.end)),
+        None => (at, None),
+    };
+    let addr =
+        parse_addr(&text[addr_at.clone()]).map_err(|kind| RangeError::new(text, addr_at, kind))?;
+    let port = match port_at {
+        Some(at) => {
+            Some(parse_port(&text[at.clone()]).map_err(|kind| RangeError::new(text, at, kind))?)
+        }
+        None => None,
+    };
+    Ok((addr, port))
+}
+
+/// Recognises `[::1]:80`, pkt-gen's `3@[::1]`, and bare IPv6 addresses, but not a dotted address
+/// followed by a malformed port such as `10.0.0.1:80:90`.
+fn is_ipv6(word: &str) -> bool {
+    let mut parts = word.split(':');
+    let before_colon = parts.next().unwrap_or_default();
+    word.contains('[') || (parts.count() >= 2 && !before_colon.contains('.'))
+}
+
+fn parse_addr(word: &str) -> Result<Ipv4Addr, RangeErrorKind> {
+    if word.is_empty() {
+        return Err(RangeErrorKind::AddrMissing);
+    }
+    if let Some(c) = word.chars().find(|c| !c.is_ascii_digit() && *c != '.') {
+        return Err(RangeErrorKind::AddrCharacter(c));
+    }
+    let count = word.split('.').count();
+    if count != 4 {
+        return Err(RangeErrorKind::OctetCount(count));
+    }
+    let mut octets = [0; 4];
+    for (octet, digits) in octets.iter_mut().zip(word.split('.')) {
+        if digits.is_empty() {
+            return Err(RangeErrorKind::OctetEmpty);
+        }
+        if digits.len() > 1 && digits.starts_with('0') {
+            return Err(RangeErrorKind::OctetLeadingZero(digits.into()));
+        }
+        *octet = digits.parse().map_err(|_| RangeErrorKind::OctetTooLarge(digits.into()))?;
+    }
+    Ok(octets.into())
+}
+
+fn parse_port(word: &str) -> Result<u16, RangeErrorKind> {
+    if word.is_empty() {
+        return Err(RangeErrorKind::PortEmpty);
+    }
+    if let Some(c) = word.chars().find(|c| !c.is_ascii_digit()) {
+        return Err(RangeErrorKind::PortCharacter(c));
+    }
+    word.parse().map_err(|_| RangeErrorKind::PortTooLarge)
+}
+
+#[cfg(test)]
+mod tests;
