@@ -1,0 +1,22 @@
+//! What the numbers of a trial say: summaries, Student's t, ministat's comparison, stability
+//! within a trial, and the shuffled order of a campaign.
+//!
+//! Values come in as `f64` slices, in the order in which they were measured; nothing is sampled,
+//! weighted or dropped here. No values, too few of them, or one that is not finite, give `None` or
+//! an error; the few figures that may themselves be infinite say so.
+//!
+//! This crate is pure: it reads no clock, opens no file, starts no thread and looks at no
+//! environment. Equal input gives equal output, also the shuffles, which depend on their seed
+//! alone.
+
+#![forbid(unsafe_code)]
+
+pub mod ministat;
+pub mod number;
+pub mod shuffle;
+pub mod stability;
+pub mod student_t;
+pub mod summary;
+
+pub use student_t::Confidence;
+pub use summary::Summary;
