@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The sink's counters, one set per receive queue. The control process knows the layout by its
+ * offsets (crates/weir-bpf/src/sink.rs): every field has 64 bits, in this order.
+ */
+#ifndef WEIR_SINK_H
+#define WEIR_SINK_H
+
+#include <weir/vmlinux.h>
+
+/* Queues beyond the last one are counted with it. */
+#define WEIR_SINK_QUEUE_COUNT 64
+
+struct weir_sink_queue {
+	__u64 packets;		/* with weir's signature */
+	__u64 bytes;		/* of those, without FCS */
+	__u64 foreign_packets;	/* all others, passed to the stack */
+};
+
+struct weir_sink_counters {
+	struct weir_sink_queue queue[WEIR_SINK_QUEUE_COUNT];
+};
+
+_Static_assert(sizeof(struct weir_sink_counters) == 8 * 3 * 64, "sink.rs reads 3 words a queue");
+
+#endif /* WEIR_SINK_H */

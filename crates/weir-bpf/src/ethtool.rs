@@ -1,0 +1,219 @@
+//! The parts of `SIOCETHTOOL` that weir needs: driver, statistics, features, GRO.
+//!
+//! Reference: include/uapi/linux/ethtool.h. Netlink has these too, but not the drivers' own
+//! statistics, which are the only place where a veth counts what `ndo_xdp_xmit` refused. Interfaces
+//! are named, and looked up in the calling thread's network namespace.
+
+use std::io;
+
+use crate::sys::{self, EthtoolRequest, IFNAMSIZ};
+
+#[cfg(test)]
+mod tests;
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GGRO: u32 = 0x2b;
+const ETHTOOL_SGRO: u32 = 0x2c;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+
+const ETH_SS_STATS: u32 = 1;
+const ETH_SS_FEATURES: u32 = 4;
+const ETH_GSTRING_LEN: usize = 32;
+
+/// `struct ethtool_gstrings` and `struct ethtool_sset_info` before their tails, bytes.
+const GSTRINGS_HEADER_BYTES: usize = 12;
+const SSET_INFO_HEADER_BYTES: usize = 16;
+/// `struct ethtool_stats` and `struct ethtool_gfeatures` before their tails, bytes.
+const COUNTED_HEADER_BYTES: usize = 8;
+/// `struct ethtool_get_features_block`: available, requested, active, never changed.
+const FEATURES_BLOCK_BYTES: usize = 16;
+const FEATURES_BLOCK_ACTIVE: usize = 8;
+
+/// How often a table is asked for again because its size changed meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// Why an ethtool request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum EthtoolError {
+    /// The name cannot be an interface's.
+    #[error("`{0}` is not an interface name: those have 1 to 15 bytes")]
+    Name(String),
+    /// The kernel or the driver refused.
+    #[error("cannot {what} of interface `{interface}`: {source}")]
+    Refused {
+        /// What was asked for.
+        what: &'static str,
+        /// Name of the interface.
+        interface: String,
+        /// What the kernel returned.
+        source: io::Error,
+    },
+    /// The table's size kept changing between asking for it and reading it.
+    #[error("the {what} of interface `{interface}` keep changing their number: try again")]
+    Changing {
+        /// What was asked for.
+        what: &'static str,
+        /// Name of the interface.
+        interface: String,
+    },
+}
+
+/// An interface by name.
+struct Interface<'a> {
+    name: &'a str,
+    bytes: [u8; IFNAMSIZ],
+}
+
+impl<'a> Interface<'a> {
+    fn new(name: &'a str) -> Result<Self, EthtoolError> {
+        if name.is_empty() || name.len() >= IFNAMSIZ || name.contains('\0') {
+            return Err(EthtoolError::Name(name.into()));
+        }
+        let mut bytes = [0; IFNAMSIZ];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Ok(Self { name, bytes })
+    }
+
+    fn call(&self, what: &'static str, request: &mut EthtoolRequest) -> Result<(), EthtoolError> {
+        sys::ethtool(&self.bytes, request).map_err(|source| EthtoolError::Refused {
+            what,
+            interface: self.name.into(),
+            source,
+        })
+    }
+
+    /// Number of strings in a set; zero if the driver does not have the set.
+    fn string_count(&self, set: u32) -> Result<usize, EthtoolError> {
+        let mut request = EthtoolRequest::new(ETHTOOL_GSSET_INFO, 1, 4);
+        // The 64-bit mask at offset 8 names the sets; only low ones are asked for here.
+        let mask = (1_u64 << set).to_ne_bytes();
+        request.set_u32(8, u32_at(&mask, 0));
+        request.set_u32(12, u32_at(&mask, 4));
+        self.call("count the strings", &mut request)?;
+        if u64_at(request.bytes(), 8) == 0 {
+            return Ok(0);
+        }
+        Ok(u32_at(request.bytes(), SSET_INFO_HEADER_BYTES) as usize)
+    }
+
+    /// The strings of a set, of which there are `count`; `None` if there are not.
+    fn strings(&self, set: u32, count: usize) -> Result<Option<Vec<String>>, EthtoolError> {
+        let mut request = EthtoolRequest::new(ETHTOOL_GSTRINGS, count, ETH_GSTRING_LEN);
+        request.set_u32(4, set);
+        self.call("read the strings", &mut request)?;
+        if u32_at(request.bytes(), 8) as usize != count {
+            return Ok(None);
+        }
+        let tail = &request.bytes()[GSTRINGS_HEADER_BYTES..];
+        Ok(Some(tail.chunks(ETH_GSTRING_LEN).take(count).map(text).collect()))
+    }
+}
+
+/// The driver's own statistics, in its order: `ethtool -S`. Empty if it has none.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface or the driver refuses.
+pub fn stats(ifname: &str) -> Result<Vec<(String, u64)>, EthtoolError> {
+    let interface = Interface::new(ifname)?;
+    for _ in 0..ATTEMPTS {
+        let count = interface.string_count(ETH_SS_STATS)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let Some(names) = interface.strings(ETH_SS_STATS, count)? else {
+            continue;
+        };
+        let mut request = EthtoolRequest::new(ETHTOOL_GSTATS, count, 8);
+        request.set_u32(4, u32::try_from(count).unwrap_or(u32::MAX));
+        interface.call("read the statistics", &mut request)?;
+        if u32_at(request.bytes(), 4) as usize != count {
+            continue;
+        }
+        let (values, _) = request.bytes()[COUNTED_HEADER_BYTES..].as_chunks();
+        return Ok(names.into_iter().zip(values.iter().map(|v| u64::from_ne_bytes(*v))).collect());
+    }
+    Err(EthtoolError::Changing { what: "statistics", interface: ifname.into() })
+}
+
+/// The interface's features and whether they are active: `ethtool -k`, with the kernel's names.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface.
+pub fn features(ifname: &str) -> Result<Vec<(String, bool)>, EthtoolError> {
+    let interface = Interface::new(ifname)?;
+    for _ in 0..ATTEMPTS {
+        let count = interface.string_count(ETH_SS_FEATURES)?;
+        let Some(names) = interface.strings(ETH_SS_FEATURES, count)? else {
+            continue;
+        };
+        let blocks = count.div_ceil(32);
+        let mut request = EthtoolRequest::new(ETHTOOL_GFEATURES, blocks, FEATURES_BLOCK_BYTES);
+        request.set_u32(4, u32::try_from(blocks).unwrap_or(u32::MAX));
+        interface.call("read the features", &mut request)?;
+        let bytes = request.bytes();
+        let active = |index: usize| {
+            let block = COUNTED_HEADER_BYTES + index / 32 * FEATURES_BLOCK_BYTES;
+            u32_at(bytes, block + FEATURES_BLOCK_ACTIVE) >> (index % 32) & 1 == 1
+        };
+        // The kernel leaves gaps where a feature's bit is no longer used.
+        return Ok((0..)
+            .map(active)
+            .zip(names)
+            .map(|(on, name)| (name, on))
+            .filter(|(name, _)| !name.is_empty())
+            .collect());
+    }
+    Err(EthtoolError::Changing { what: "features", interface: ifname.into() })
+}
+
+/// Name of the interface's driver, such as `veth`.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface or it has no driver.
+pub fn driver(ifname: &str) -> Result<String, EthtoolError> {
+    let mut request = EthtoolRequest::new(ETHTOOL_GDRVINFO, 0, 0);
+    Interface::new(ifname)?.call("read the driver's name", &mut request)?;
+    Ok(text(&request.bytes()[4..4 + ETH_GSTRING_LEN]))
+}
+
+/// Whether generic receive offload is on.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface.
+pub fn gro(ifname: &str) -> Result<bool, EthtoolError> {
+    let mut request = EthtoolRequest::new(ETHTOOL_GGRO, 0, 0);
+    Interface::new(ifname)?.call("read GRO", &mut request)?;
+    Ok(u32_at(request.bytes(), 4) != 0)
+}
+
+/// Turns generic receive offload on or off. On a veth it also decides whether NAPI runs without an
+/// XDP program, and with it whether the peer can send XDP frames.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface or the change is refused.
+pub fn set_gro(ifname: &str, on: bool) -> Result<(), EthtoolError> {
+    let mut request = EthtoolRequest::new(ETHTOOL_SGRO, 0, 0);
+    request.set_u32(4, u32::from(on));
+    Interface::new(ifname)?.call("set GRO", &mut request)
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_ne_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_ne_bytes(word)
+}
+
+/// The text up to the first NUL.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}

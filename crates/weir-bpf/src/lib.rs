@@ -1,0 +1,24 @@
+//! Typed handles to weir's BPF programs and maps, and the few system calls without a safe wrapper.
+//!
+//! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`probe`] asks the kernel
+//! what it can do, [`ethtool`] reads and sets what only that ioctl knows. The C sources are in
+//! `bpf/`; the build script compiles them, and the object files are embedded here.
+//!
+//! This is the only crate with `unsafe`, and all of it is in the private module `sys`: three calls,
+//! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
+//! object files directly rather than through generated skeletons, which would add unsafe code and
+//! tie every handle to the lifetime of the opened object.
+//!
+//! Nothing is pinned in a BPF file system: programs, maps and links live as long as their handles,
+//! and end with the process whatever happens to it. The crate never creates interfaces or
+//! namespaces, never starts threads, and never prints. Interface indices and names are always those
+//! of the calling thread's network namespace.
+
+pub mod attach;
+pub mod ethtool;
+pub mod generator;
+pub mod map;
+pub mod object;
+pub mod probe;
+pub mod sink;
+mod sys;

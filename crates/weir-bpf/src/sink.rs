@@ -1,0 +1,104 @@
+//! The sink: `bpf/sink.bpf.c`, which counts and ends packets with weir's signature.
+//!
+//! The program belongs to no namespace; [`SinkProgram::attach`] takes an interface index of the
+//! calling thread's namespace. Counters keep counting over several attachments.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::MapHandle;
+
+use crate::attach::{self, AttachError, Link};
+use crate::map::{self, MapError, WORD_BYTES};
+use crate::object::{LoadError, Loaded};
+
+/// Queues that are counted apart; those beyond are counted with the last one.
+pub const QUEUE_COUNT: usize = 64;
+
+/// Words of one queue's counters.
+const QUEUE_WORDS: usize = 3;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
+const OBJECT_NAME: &str = "sink";
+
+/// What arrived on one receive queue, summed over all CPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Packets with weir's signature; they end here.
+    pub packets: u64,
+    /// Bytes of those, without FCS.
+    pub bytes: u64,
+    /// All other packets; they go on into the network stack.
+    pub foreign_packets: u64,
+}
+
+impl QueueCounters {
+    /// Adds another queue's counters.
+    pub const fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.foreign_packets += other.foreign_packets;
+    }
+}
+
+/// What arrived, by receive queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SinkCounters {
+    /// [`QUEUE_COUNT`] entries, whether the interface has these queues or not.
+    pub queues: Vec<QueueCounters>,
+}
+
+impl SinkCounters {
+    /// The sum over all queues.
+    #[must_use]
+    pub fn total(&self) -> QueueCounters {
+        let mut total = QueueCounters::default();
+        for queue in &self.queues {
+            total.add(queue);
+        }
+        total
+    }
+}
+
+/// The sink program, loaded.
+#[derive(Debug)]
+pub struct SinkProgram {
+    program: OwnedFd,
+    counters: MapHandle,
+}
+
+impl SinkProgram {
+    /// Loads the program; it is attached nowhere.
+    ///
+    /// # Errors
+    /// [`LoadError`] without privileges or kernel support.
+    pub fn load() -> Result<Self, LoadError> {
+        let object = Loaded::load(OBJECT_NAME, OBJECT)?;
+        Ok(Self {
+            program: object.program("weir_sink")?,
+            counters: object.map("weir_counters", QUEUE_COUNT * QUEUE_WORDS * WORD_BYTES)?,
+        })
+    }
+
+    /// Attaches the program, in native mode, until the link is dropped.
+    ///
+    /// # Errors
+    /// [`AttachError`] if the interface has no native XDP or has a program already.
+    pub fn attach(&self, ifindex: u32) -> Result<Link, AttachError> {
+        attach::native(self.program.as_fd(), ifindex)
+    }
+
+    /// The counters since the program was loaded. They only grow.
+    ///
+    /// # Errors
+    /// [`MapError`] if they cannot be read.
+    pub fn counters(&self) -> Result<SinkCounters, MapError> {
+        let mut queues = vec![QueueCounters::default(); QUEUE_COUNT];
+        for words in map::read_per_cpu(&self.counters)? {
+            let (counts, _) = words.as_chunks::<QUEUE_WORDS>();
+            for (queue, &[packets, bytes, foreign_packets]) in queues.iter_mut().zip(counts) {
+                queue.add(&QueueCounters { packets, bytes, foreign_packets });
+            }
+        }
+        Ok(SinkCounters { queues })
+    }
+}
