@@ -1,0 +1,328 @@
+//! The kernel's protocol counters: `/proc/net/{snmp,netstat,snmp6}` and
+//! `/proc/net/stat/nf_conntrack` of the calling thread's network namespace, and
+//! `/proc/net/softnet_stat` of the host (RFC 4293, RFC 4113 for the SNMP names).
+//!
+//! It reads `/proc/thread-self/net`, because `/proc/net` is the main thread's namespace. It never
+//! resets anything, and never sums what is not a sum.
+//!
+//! The names of all functions differ, so that their results can be merged into one map.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use crate::error::describe;
+
+/// Counters by name.
+pub type CounterMap = BTreeMap<String, u64>;
+
+const DIRECTORY: &str = "/proc/thread-self/net";
+
+/// Before the names of the connection tracker's counters.
+pub const CONNTRACK_PREFIX: &str = "nf_conntrack.";
+
+/// Before the names of the per-CPU counters, followed by `cpuN.`.
+pub const SOFTNET_PREFIX: &str = "softnet.";
+
+/// Names among the counters that are no counters but settings or levels: they are read, but
+/// [`difference`] leaves them out.
+pub const LEVELS: [&str; 12] = [
+    "Ip.Forwarding",
+    "Ip.DefaultTTL",
+    "Tcp.RtoAlgorithm",
+    "Tcp.RtoMin",
+    "Tcp.RtoMax",
+    "Tcp.MaxConn",
+    "Tcp.CurrEstab",
+    "nf_conntrack.entries",
+    ".backlog_len",
+    ".input_qlen",
+    ".process_qlen",
+    ".index",
+];
+
+/// The columns of `softnet_stat` (`softnet_seq_show` in the kernel); the nameless ones are unused.
+const SOFTNET_COLUMNS: [&str; 15] = [
+    "processed",
+    "dropped",
+    "time_squeeze",
+    "",
+    "",
+    "",
+    "",
+    "",
+    "cpu_collision",
+    "received_rps",
+    "flow_limit_count",
+    "backlog_len",
+    "index",
+    "input_qlen",
+    "process_qlen",
+];
+
+const SOFTNET_INDEX_COLUMN: usize = 12;
+
+/// Why counters could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CountersError {
+    /// The file could not be read.
+    #[error("cannot read the counters in {path}: {}", describe(source))]
+    Read {
+        /// The file.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The file is not of the form that is known.
+    #[error("{path}, line {line}: {reason}; this kernel's format is not known")]
+    Format {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// `/proc/net/snmp`: IP, ICMP, TCP and UDP counters, as `Ip.ForwDatagrams`.
+///
+/// # Errors
+///
+/// If the file cannot be read or understood.
+pub fn snmp() -> Result<CounterMap, CountersError> {
+    read("snmp", parse_pairs)
+}
+
+/// `/proc/net/netstat`: extended counters, as `IpExt.InNoRoutes`.
+///
+/// # Errors
+///
+/// If the file cannot be read or understood.
+pub fn netstat() -> Result<CounterMap, CountersError> {
+    read("netstat", parse_pairs)
+}
+
+/// `/proc/net/snmp6`: IPv6 counters, as `Ip6OutForwDatagrams`.
+///
+/// # Errors
+///
+/// If the file cannot be read or understood (it is not there if the kernel has no IPv6).
+pub fn snmp6() -> Result<CounterMap, CountersError> {
+    read("snmp6", parse_lines)
+}
+
+/// `/proc/net/stat/nf_conntrack`: the connection tracker's counters, summed over the CPUs, as
+/// `nf_conntrack.insert_failed`; and `nf_conntrack.entries`, the number of entries now. `None` if
+/// the connection tracker is not loaded.
+///
+/// # Errors
+///
+/// If the file cannot be read or understood.
+pub fn conntrack() -> Result<Option<CounterMap>, CountersError> {
+    match read("stat/nf_conntrack", parse_conntrack) {
+        Ok(counters) => Ok(Some(counters)),
+        Err(CountersError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// `/proc/net/softnet_stat`: what each CPU of the *host* received and dropped before any protocol
+/// saw it, as `softnet.cpu0.dropped`. Not of one namespace.
+///
+/// # Errors
+///
+/// If the file cannot be read or understood.
+pub fn softnet() -> Result<CounterMap, CountersError> {
+    read("softnet_stat", parse_softnet)
+}
+
+/// How counters changed between two readings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Difference {
+    /// By how much each counter rose; a counter that is new counted from 0.
+    pub increases: CounterMap,
+    /// Counters that fell or vanished: what counted them was replaced in between, and the
+    /// difference means nothing.
+    pub resets: Vec<CounterReset>,
+}
+
+/// A counter that went backwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterReset {
+    /// The counter.
+    pub name: String,
+    /// The first reading.
+    pub before: u64,
+    /// The second reading; `None` if the counter is gone.
+    pub after: Option<u64>,
+}
+
+/// The increase of every counter from `before` to `after`, without [`LEVELS`].
+///
+/// The connection tracker's and the per-CPU counters have 32 bits: when one falls by more than
+/// half of that range it has passed its end, which is accounted for; by less, it was reset.
+#[must_use]
+pub fn difference(before: &CounterMap, after: &CounterMap) -> Difference {
+    let mut difference = Difference::default();
+    for (name, &first) in before {
+        if is_level(name) {
+            continue;
+        }
+        let second = after.get(name).copied();
+        match second.and_then(|second| increase(name, first, second)) {
+            Some(value) => {
+                difference.increases.insert(name.clone(), value);
+            }
+            None => difference.resets.push(CounterReset {
+                name: name.clone(),
+                before: first,
+                after: second,
+            }),
+        }
+    }
+    for (name, &value) in after {
+        if !before.contains_key(name) && !is_level(name) {
+            difference.increases.insert(name.clone(), value);
+        }
+    }
+    difference
+}
+
+fn increase(name: &str, before: u64, after: u64) -> Option<u64> {
+    const RANGE: u64 = 1 << 32;
+    if let Some(rise) = after.checked_sub(before) {
+        return Some(rise);
+    }
+    let is_32_bit = name.starts_with(CONNTRACK_PREFIX) || name.starts_with(SOFTNET_PREFIX);
+    let fall = before - after;
+    // A sum of several CPUs falls by one range for each that passed its end.
+    (is_32_bit && (fall - 1) % RANGE >= RANGE / 2).then(|| fall.next_multiple_of(RANGE) - fall)
+}
+
+fn is_level(name: &str) -> bool {
+    LEVELS.iter().any(|level| match level.strip_prefix('.') {
+        Some(_) => name.starts_with(SOFTNET_PREFIX) && name.ends_with(level),
+        None => name == *level,
+    })
+}
+
+/// What is wrong with a file's text: the line, from 1, and the reason.
+type Wrong = (usize, String);
+
+fn read(
+    file: &str,
+    parse: fn(&str) -> Result<CounterMap, Wrong>,
+) -> Result<CounterMap, CountersError> {
+    let path = format!("{DIRECTORY}/{file}");
+    let text = fs::read_to_string(&path)
+        .map_err(|source| CountersError::Read { path: path.clone(), source })?;
+    parse(&text).map_err(|(line, reason)| CountersError::Format { path, line, reason })
+}
+
+/// Pairs of lines, `Ip: NAME NAME...` and `Ip: VALUE VALUE...`. A negative value is no counter
+/// (`Tcp.MaxConn` is -1 for "no limit") and is left out.
+fn parse_pairs(text: &str) -> Result<CounterMap, Wrong> {
+    let mut counters = CounterMap::new();
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    while let Some((number, names)) = lines.next() {
+        let (_, values) =
+            lines.next().ok_or_else(|| (number, "names without values".to_owned()))?;
+        let mut names = names.split_ascii_whitespace();
+        let mut values = values.split_ascii_whitespace();
+        let group = names.next().and_then(|group| group.strip_suffix(':'));
+        let group = group.ok_or_else(|| (number, "no group name with a colon".to_owned()))?;
+        if values.next().and_then(|value| value.strip_suffix(':')) != Some(group) {
+            return Err((number + 1, format!("expected the values of {group}")));
+        }
+        loop {
+            match (names.next(), values.next()) {
+                (Some(name), Some(value)) if value.starts_with('-') => {
+                    value.parse::<i64>().map_err(|_| {
+                        (number + 1, format!("value `{value}` of {group}.{name} is no number"))
+                    })?;
+                }
+                (Some(name), Some(value)) => {
+                    let value = decimal(value, number + 1)?;
+                    counters.insert(format!("{group}.{name}"), value);
+                }
+                (None, None) => break,
+                _ => return Err((number + 1, format!("{group}: names and values differ"))),
+            }
+        }
+    }
+    Ok(counters)
+}
+
+/// Lines of `NAME VALUE`.
+fn parse_lines(text: &str) -> Result<CounterMap, Wrong> {
+    let mut counters = CounterMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let mut words = line.split_ascii_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (Some(name), Some(value), None) => {
+                counters.insert(name.to_owned(), decimal(value, index + 1)?);
+            }
+            _ => return Err((index + 1, "expected a name and a value".to_owned())),
+        }
+    }
+    Ok(counters)
+}
+
+/// A line of names, then a line of hexadecimal values for each CPU.
+fn parse_conntrack(text: &str) -> Result<CounterMap, Wrong> {
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let (_, names) = lines.next().ok_or_else(|| (1, "the file is empty".to_owned()))?;
+    let names: Vec<&str> = names.split_ascii_whitespace().collect();
+    let mut counters = CounterMap::new();
+    for (number, line) in lines {
+        let values: Vec<&str> = line.split_ascii_whitespace().collect();
+        if values.len() != names.len() {
+            return Err((number, format!("{} names, {} values", names.len(), values.len())));
+        }
+        for (name, value) in names.iter().zip(values) {
+            let value = hexadecimal(value, number)?;
+            let sum = counters.entry(format!("{CONNTRACK_PREFIX}{name}")).or_insert(0);
+            // Every CPU's line repeats the number of entries.
+            *sum = if *name == "entries" { value } else { *sum + value };
+        }
+    }
+    Ok(counters)
+}
+
+/// A line of hexadecimal values for each CPU, without names; later kernels append columns.
+fn parse_softnet(text: &str) -> Result<CounterMap, Wrong> {
+    let mut counters = CounterMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let values = line
+            .split_ascii_whitespace()
+            .map(|value| hexadecimal(value, index + 1))
+            .collect::<Result<Vec<u64>, Wrong>>()?;
+        if values.len() < 3 {
+            return Err((index + 1, format!("{} values, expected at least 3", values.len())));
+        }
+        // Kernels that do not print the CPU print a line for each that is online, in order.
+        let fallback = u64::try_from(index).unwrap_or(u64::MAX);
+        let cpu = values.get(SOFTNET_INDEX_COLUMN).copied().unwrap_or(fallback);
+        for (name, value) in SOFTNET_COLUMNS.iter().zip(values) {
+            if !name.is_empty() {
+                counters.insert(format!("{SOFTNET_PREFIX}cpu{cpu}.{name}"), value);
+            }
+        }
+    }
+    Ok(counters)
+}
+
+fn decimal(value: &str, line: usize) -> Result<u64, Wrong> {
+    value.parse().map_err(|_| (line, format!("`{value}` is no decimal number")))
+}
+
+fn hexadecimal(value: &str, line: usize) -> Result<u64, Wrong> {
+    u64::from_str_radix(value, 16)
+        .map_err(|_| (line, format!("`{value}` is no hexadecimal number")))
+}
+
+#[cfg(test)]
+mod tests;

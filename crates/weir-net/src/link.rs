@@ -1,0 +1,402 @@
+//! Interfaces: veth pairs with many queues (veth(4)), their state, and their counters.
+//!
+//! It never touches queues after creation, offloads or NAPI (see [`crate::napi`]), and never an
+//! interface that was not named.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo as KernelInfo, LinkMessage,
+    State,
+};
+use rtnetlink::LinkUnspec;
+
+use crate::netlink::{Netlink, NetlinkError};
+use crate::netns::Netns;
+
+pub use stats::LinkStats;
+
+/// The longest interface name, in bytes (`IFNAMSIZ` less the final zero).
+pub const NAME_SIZE_BYTES_MAX: usize = 15;
+
+/// More queues than this the kernel refuses (`TX`/`RX` queues of a veth).
+pub const QUEUE_COUNT_MAX: u32 = 4096;
+
+/// How often an interface's state is looked at while waiting for it.
+const OPERATIONAL_POLL: Duration = Duration::from_millis(2);
+
+/// One end of a veth pair that is to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct VethEnd<'a> {
+    name: &'a str,
+    mac: Option<[u8; 6]>,
+    mtu: Option<u32>,
+    netns: Option<&'a Netns>,
+}
+
+impl<'a> VethEnd<'a> {
+    /// An end of that name, with a random MAC address and an MTU of 1500 bytes, in the namespace
+    /// of the [`Netlink`].
+    #[must_use]
+    pub fn new(name: &'a str) -> Self {
+        Self { name, mac: None, mtu: None, netns: None }
+    }
+
+    /// With this MAC address.
+    #[must_use]
+    pub fn mac(self, mac: [u8; 6]) -> Self {
+        Self { mac: Some(mac), ..self }
+    }
+
+    /// With this MTU, in bytes: the size of the IP packet, without the Ethernet header.
+    #[must_use]
+    pub fn mtu(self, size_bytes: u32) -> Self {
+        Self { mtu: Some(size_bytes), ..self }
+    }
+
+    /// Made directly in that namespace.
+    #[must_use]
+    pub fn in_netns(self, netns: &'a Netns) -> Self {
+        Self { netns: Some(netns), ..self }
+    }
+
+    fn message(&self, queue_count: u32) -> LinkMessage {
+        let mut message = LinkMessage::default();
+        let attributes = &mut message.attributes;
+        attributes.push(LinkAttribute::IfName(self.name.to_owned()));
+        attributes.push(LinkAttribute::NumTxQueues(queue_count));
+        attributes.push(LinkAttribute::NumRxQueues(queue_count));
+        if let Some(mac) = self.mac {
+            attributes.push(LinkAttribute::Address(mac.to_vec()));
+        }
+        if let Some(mtu) = self.mtu {
+            attributes.push(LinkAttribute::Mtu(mtu));
+        }
+        if let Some(netns) = self.netns {
+            attributes.push(LinkAttribute::NetNsFd(netns.as_fd().as_raw_fd()));
+        }
+        message
+    }
+}
+
+/// An interface's operational state (RFC 2863).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperState {
+    /// The driver does not say (a loopback interface that is up).
+    Unknown,
+    /// Some component is missing.
+    NotPresent,
+    /// Down.
+    Down,
+    /// Down because of a lower layer: for a veth, its peer is down.
+    LowerLayerDown,
+    /// In a test mode.
+    Testing,
+    /// Waiting for an external event.
+    Dormant,
+    /// Packets can pass.
+    Up,
+}
+
+/// What the kernel says of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// The name.
+    pub name: String,
+    /// The index in its namespace.
+    pub ifindex: u32,
+    /// The MAC address; `None` if it has none of six bytes.
+    pub mac: Option<[u8; 6]>,
+    /// The MTU in bytes: the size of the IP packet, without the Ethernet header.
+    pub mtu: u32,
+    /// Whether it is set up by the administrator.
+    pub is_up: bool,
+    /// The operational state.
+    pub operstate: OperState,
+    /// How many transmit queues it was made with.
+    pub tx_queue_count: u32,
+    /// How many receive queues it was made with.
+    pub rx_queue_count: u32,
+    /// How often the carrier came or went since it was made: a change during a trial is a flap.
+    pub carrier_change_count: u32,
+    /// The index of the veth peer in *its* namespace, if there is one.
+    pub peer_ifindex: Option<u32>,
+    /// The counters.
+    pub stats: LinkStats,
+}
+
+impl Netlink {
+    /// Makes a veth pair with that many transmit and receive queues at both ends, all in use.
+    /// Both ends are down.
+    ///
+    /// # Errors
+    ///
+    /// If a name is bad or taken, if the count is 0 or above [`QUEUE_COUNT_MAX`], or if the kernel
+    /// refuses.
+    pub fn create_veth(
+        &self,
+        end: &VethEnd<'_>,
+        peer: &VethEnd<'_>,
+        queue_count: u32,
+    ) -> Result<(), NetlinkError> {
+        check_name(end.name)?;
+        check_name(peer.name)?;
+        let action = || format!("create veth `{}` with peer `{}`", end.name, peer.name);
+        if queue_count == 0 || queue_count > QUEUE_COUNT_MAX {
+            let reason = format!("{queue_count} queues; 1 to {QUEUE_COUNT_MAX} are possible");
+            return Err(NetlinkError::BadValue { action: action(), reason });
+        }
+        let peer_data = InfoData::Veth(InfoVeth::Peer(peer.message(queue_count)));
+        let mut message = end.message(queue_count);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            KernelInfo::Kind(InfoKind::Veth),
+            KernelInfo::Data(peer_data),
+        ]));
+        self.perform(action, self.handle().link().add(message).execute())
+    }
+
+    /// What the kernel says of an interface.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub fn link(&self, name: &str) -> Result<LinkInfo, NetlinkError> {
+        check_name(name)?;
+        let action = || format!("look up interface `{name}`");
+        let request = self.handle().link().get().match_name(name);
+        match self.collect(action, request.execute()) {
+            Ok(messages) => match messages.first() {
+                Some(message) => parse_link(message)
+                    .map_err(|detail| NetlinkError::Answer { action: action(), detail }),
+                None => Err(NetlinkError::NoLink { name: name.to_owned() }),
+            },
+            Err(NetlinkError::Refused { source, .. })
+                if source.raw_os_error() == Some(nix::Error::ENODEV as i32) =>
+            {
+                Err(NetlinkError::NoLink { name: name.to_owned() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All interfaces of the namespace, by index.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn links(&self) -> Result<Vec<LinkInfo>, NetlinkError> {
+        let action = || "list the interfaces".to_owned();
+        let messages = self.collect(action, self.handle().link().get().execute())?;
+        let parsed: Result<Vec<_>, _> = messages.iter().map(parse_link).collect();
+        let mut links =
+            parsed.map_err(|detail| NetlinkError::Answer { action: action(), detail })?;
+        links.sort_by_key(|link| link.ifindex);
+        Ok(links)
+    }
+
+    /// The index of an interface.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub fn ifindex(&self, name: &str) -> Result<u32, NetlinkError> {
+        Ok(self.link(name)?.ifindex)
+    }
+
+    /// The 64-bit counters of an interface.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub fn stats64(&self, name: &str) -> Result<LinkStats, NetlinkError> {
+        Ok(self.link(name)?.stats)
+    }
+
+    /// Sets an interface up.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the kernel refuses.
+    pub fn set_up(&self, name: &str) -> Result<(), NetlinkError> {
+        self.change(name, "set", "up", |message| {
+            message.header.flags |= LinkFlags::Up;
+            message.header.change_mask |= LinkFlags::Up;
+        })
+    }
+
+    /// Sets an interface down.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the kernel refuses.
+    pub fn set_down(&self, name: &str) -> Result<(), NetlinkError> {
+        self.change(name, "set", "down", |message| {
+            message.header.change_mask |= LinkFlags::Up;
+        })
+    }
+
+    /// Waits until packets can pass an interface that was set up ([`OperState::Up`]): the kernel
+    /// reports a carrier with a delay of up to a second.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or it is not operational within the time-out (its peer may
+    /// be down).
+    pub fn wait_operational(&self, name: &str, timeout: Duration) -> Result<(), NetlinkError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let link = self.link(name)?;
+            if link.is_up && link.operstate == OperState::Up {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(NetlinkError::NotOperational {
+                    name: name.to_owned(),
+                    state: link.operstate,
+                    waited: timeout,
+                    advice: if link.is_up { "is its peer up?" } else { "set it up first" },
+                });
+            }
+            thread::sleep(OPERATIONAL_POLL);
+        }
+    }
+
+    /// Sets the MAC address.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the kernel refuses (a multicast address, for example).
+    pub fn set_mac(&self, name: &str, mac: [u8; 6]) -> Result<(), NetlinkError> {
+        self.change(name, "set the MAC address of", "", |message| {
+            message.attributes.push(LinkAttribute::Address(mac.to_vec()));
+        })
+    }
+
+    /// Sets the MTU, in bytes of IP packet.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the kernel refuses.
+    pub fn set_mtu(&self, name: &str, size_bytes: u32) -> Result<(), NetlinkError> {
+        self.change(name, "set the MTU of", &format!("to {size_bytes}"), |message| {
+            message.attributes.push(LinkAttribute::Mtu(size_bytes));
+        })
+    }
+
+    /// Moves an interface to another namespace. It loses its addresses and is down there.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the kernel refuses (the name is taken there).
+    pub fn move_to_netns(&self, name: &str, netns: &Netns) -> Result<(), NetlinkError> {
+        let place = format!("to network namespace `{}`", netns.name());
+        self.change(name, "move", &place, |message| {
+            message.attributes.push(LinkAttribute::NetNsFd(netns.as_fd().as_raw_fd()));
+        })
+    }
+
+    /// Deletes an interface, and its peer if it is a veth.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name, or the kernel refuses.
+    pub fn delete_link(&self, name: &str) -> Result<(), NetlinkError> {
+        let index = self.ifindex(name)?;
+        self.perform(
+            || format!("delete interface `{name}`"),
+            self.handle().link().del(index).execute(),
+        )
+    }
+
+    fn change(
+        &self,
+        name: &str,
+        verb: &str,
+        what: &str,
+        fill: impl FnOnce(&mut LinkMessage),
+    ) -> Result<(), NetlinkError> {
+        let index = self.ifindex(name)?;
+        let mut message = LinkUnspec::new_with_index(index).build();
+        fill(&mut message);
+        self.perform(
+            || format!("{verb} interface `{name}` {what}").trim_end().to_owned(),
+            self.handle().link().change(message).execute(),
+        )
+    }
+}
+
+/// Checks what the kernel checks (`dev_valid_name`), to say what is wrong with a name.
+pub(crate) fn check_name(name: &str) -> Result<(), NetlinkError> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > NAME_SIZE_BYTES_MAX {
+        "it is longer than 15 bytes"
+    } else if name == "." || name == ".." {
+        "it is a directory"
+    } else if name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0') {
+        "it contains a slash, a colon or a space"
+    } else {
+        return Ok(());
+    };
+    Err(NetlinkError::BadName { name: name.to_owned(), reason })
+}
+
+fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
+    let mut link = LinkInfo {
+        name: String::new(),
+        ifindex: message.header.index,
+        mac: None,
+        mtu: 0,
+        is_up: message.header.flags.contains(LinkFlags::Up),
+        operstate: OperState::Unknown,
+        tx_queue_count: 0,
+        rx_queue_count: 0,
+        carrier_change_count: 0,
+        peer_ifindex: None,
+        stats: LinkStats::default(),
+    };
+    let mut has_stats = false;
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Address(mac) => link.mac = mac.as_slice().try_into().ok(),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::OperState(state) => link.operstate = parse_state(*state),
+            LinkAttribute::NumTxQueues(count) => link.tx_queue_count = *count,
+            LinkAttribute::NumRxQueues(count) => link.rx_queue_count = *count,
+            LinkAttribute::CarrierChanges(count) => link.carrier_change_count = *count,
+            LinkAttribute::Link(index) => link.peer_ifindex = Some(*index),
+            LinkAttribute::Stats64(stats) => {
+                link.stats = LinkStats::from(stats);
+                has_stats = true;
+            }
+            _ => {}
+        }
+    }
+    if link.name.is_empty() {
+        return Err(format!("interface {} has no name", link.ifindex));
+    }
+    if !has_stats {
+        return Err(format!("interface `{}` came without 64-bit counters", link.name));
+    }
+    Ok(link)
+}
+
+fn parse_state(state: State) -> OperState {
+    match state {
+        State::NotPresent => OperState::NotPresent,
+        State::Down => OperState::Down,
+        State::LowerLayerDown => OperState::LowerLayerDown,
+        State::Testing => OperState::Testing,
+        State::Dormant => OperState::Dormant,
+        State::Up => OperState::Up,
+        _ => OperState::Unknown,
+    }
+}
+
+mod stats;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! A veth pair across two namespaces, as the lab makes it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::testing::{namespace, tool};
+
+const MAC_A: [u8; 6] = [0x02, 0, 0, 0, 0, 0x0a];
+const MAC_B: [u8; 6] = [0x02, 0, 0, 0, 0, 0x0b];
+
+#[test]
+fn names_are_checked_before_the_kernel_is_asked() {
+    let netlink = Netlink::open().unwrap();
+    for name in ["", "..", "a/b", "a:b", "a b", "0123456789abcdef"] {
+        let error = netlink.link(name).unwrap_err();
+        assert!(matches!(error, NetlinkError::BadName { .. }), "{error}");
+    }
+    assert!(matches!(netlink.link("weir-no-such"), Err(NetlinkError::NoLink { .. })));
+}
+
+#[test]
+fn a_pair_with_four_queues_across_two_namespaces() {
+    let (near, far) = (namespace("near"), namespace("far"));
+    near.run(|| {
+        let netlink = Netlink::open().unwrap();
+        let a = VethEnd::new("a0").mac(MAC_A).mtu(2000);
+        let b = VethEnd::new("b0").mac(MAC_B).in_netns(&far);
+        netlink.create_veth(&a, &b, 4).unwrap();
+        assert!(matches!(netlink.link("b0"), Err(NetlinkError::NoLink { .. })));
+        netlink.set_up("a0").unwrap();
+        let link = netlink.link("a0").unwrap();
+        assert_eq!((link.mac, link.mtu), (Some(MAC_A), 2000));
+        assert_eq!((link.tx_queue_count, link.rx_queue_count), (4, 4));
+        assert!(link.is_up);
+        assert_ne!(link.operstate, OperState::Up, "the peer is still down");
+        let error = netlink.wait_operational("a0", Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("is its peer up?"), "{error}");
+        if let Some(output) = tool(&["ip", "-json", "link", "show", "a0"]) {
+            let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(json[0]["address"], "02:00:00:00:00:0a");
+            assert_eq!(json[0]["mtu"], 2000);
+            assert_eq!(json[0]["ifindex"], link.ifindex);
+        }
+        assert_eq!(queue_directories("a0"), 8, "all queues are in use, not only made");
+    })
+    .unwrap();
+    far.run(|| {
+        let netlink = Netlink::open().unwrap();
+        netlink.set_up("b0").unwrap();
+        netlink.wait_operational("b0", Duration::from_secs(30)).unwrap();
+        let link = netlink.link("b0").unwrap();
+        assert_eq!((link.mac, link.mtu), (Some(MAC_B), 1500));
+        assert_eq!((link.tx_queue_count, link.rx_queue_count), (4, 4));
+        assert_eq!(link.operstate, OperState::Up);
+        assert_eq!(queue_directories("b0"), 8);
+        assert_eq!(netlink.links().unwrap().iter().filter(|link| link.name == "b0").count(), 1);
+    })
+    .unwrap();
+    let carrier_change_count =
+        near.run(|| Netlink::open().unwrap().link("a0").unwrap().carrier_change_count).unwrap();
+    assert!(carrier_change_count > 0, "the carrier came when the peer went up");
+}
+
+fn queue_directories(link: &str) -> usize {
+    std::fs::read_dir(format!("/sys/class/net/{link}/queues")).unwrap().count()
+}
+
+#[test]
+fn settings_counters_moves_and_deletion() {
+    let (near, far) = (namespace("near"), namespace("far"));
+    near.run(|| {
+        let netlink = Netlink::open().unwrap();
+        netlink.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1"), 1).unwrap();
+        netlink.set_mac("a0", MAC_A).unwrap();
+        netlink.set_mtu("a0", 9000).unwrap();
+        netlink.set_up("a0").unwrap();
+        netlink.set_up("a1").unwrap();
+        let link = netlink.link("a0").unwrap();
+        assert_eq!((link.mac, link.mtu, link.is_up), (Some(MAC_A), 9000, true));
+        assert_eq!(link.peer_ifindex, Some(netlink.ifindex("a1").unwrap()));
+        netlink.set_down("a0").unwrap();
+        assert!(!netlink.link("a0").unwrap().is_up);
+        assert_eq!(netlink.stats64("a0").unwrap().named().len(), 19);
+        netlink.move_to_netns("a1", &far).unwrap();
+        assert!(matches!(netlink.ifindex("a1"), Err(NetlinkError::NoLink { .. })));
+        netlink.delete_link("a0").unwrap();
+        assert!(matches!(netlink.ifindex("a0"), Err(NetlinkError::NoLink { .. })));
+    })
+    .unwrap();
+    let gone = far.run(|| Netlink::open().unwrap().ifindex("a1")).unwrap();
+    assert!(matches!(gone, Err(NetlinkError::NoLink { .. })), "the peer goes too");
+}
+
+#[test]
+fn refusals_name_the_object_and_the_cause() {
+    let own = namespace("refusals");
+    own.run(|| {
+        let netlink = Netlink::open().unwrap();
+        let pair = (VethEnd::new("a0"), VethEnd::new("a1"));
+        for count in [0, QUEUE_COUNT_MAX + 1] {
+            let error = netlink.create_veth(&pair.0, &pair.1, count).unwrap_err();
+            assert!(error.to_string().contains("`a0`"), "{error}");
+            assert!(matches!(error, NetlinkError::BadValue { .. }));
+        }
+        netlink.create_veth(&pair.0, &pair.1, 1).unwrap();
+        let error = netlink.create_veth(&pair.0, &VethEnd::new("a2"), 1).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot create veth `a0` with peer `a2`: File exists (os error 17)"
+        );
+        let error = netlink.set_mtu("a0", 70_000).unwrap_err();
+        assert!(error.to_string().starts_with("cannot set the MTU of interface `a0` to 70000: "));
+        let error = netlink.set_mac("a0", [0xff; 6]).unwrap_err();
+        assert!(error.to_string().starts_with("cannot set the MAC address of interface `a0`: "));
+    })
+    .unwrap();
+}

@@ -1,0 +1,84 @@
+//! Permanent neighbours (static ARP and ND entries), IPv4 and IPv6.
+//!
+//! It never lists or removes what the kernel learned by itself.
+
+use std::net::IpAddr;
+
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+
+use crate::netlink::{Netlink, NetlinkError};
+
+/// A permanent neighbour of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Neighbour {
+    /// The IP address.
+    pub address: IpAddr,
+    /// The MAC address.
+    pub mac: [u8; 6],
+}
+
+impl Netlink {
+    /// Says for good which MAC address an IP address on the interface has; replaces what was
+    /// known before.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, or the kernel refuses.
+    pub fn add_neighbour(
+        &self,
+        link: &str,
+        address: IpAddr,
+        mac: [u8; 6],
+    ) -> Result<(), NetlinkError> {
+        let index = self.ifindex(link)?;
+        let request = self
+            .handle()
+            .neighbours()
+            .add(index, address)
+            .link_layer_address(&mac)
+            .state(NeighbourState::Permanent)
+            .replace();
+        self.perform(|| format!("add neighbour {address} to interface `{link}`"), request.execute())
+    }
+
+    /// The permanent neighbours of an interface, sorted.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, or the kernel refuses.
+    pub fn neighbours(&self, link: &str) -> Result<Vec<Neighbour>, NetlinkError> {
+        let index = self.ifindex(link)?;
+        let request = self.handle().neighbours().get();
+        let messages =
+            self.collect(|| format!("list neighbours of `{link}`"), request.execute())?;
+        let mut neighbours: Vec<Neighbour> = messages
+            .iter()
+            .filter(|message| message.header.ifindex == index)
+            .filter_map(parse_neighbour)
+            .collect();
+        neighbours.sort_unstable();
+        Ok(neighbours)
+    }
+}
+
+fn parse_neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
+    if message.header.state != NeighbourState::Permanent {
+        return None;
+    }
+    let (mut address, mut mac) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(v4)) => {
+                address = Some(IpAddr::V4(*v4));
+            }
+            NeighbourAttribute::Destination(NeighbourAddress::Inet6(v6)) => {
+                address = Some(IpAddr::V6(*v6));
+            }
+            NeighbourAttribute::LinkLayerAddress(bytes) => mac = bytes.as_slice().try_into().ok(),
+            _ => {}
+        }
+    }
+    Some(Neighbour { address: address?, mac: mac? })
+}

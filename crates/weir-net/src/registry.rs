@@ -1,0 +1,412 @@
+//! The write-ahead record of what a run makes on the host, and the removal of what a killed run
+//! left behind.
+//!
+//! A record names its owner (process id and start time, which together name one process) and the
+//! network namespaces it is about to make. It is written *before* they are made and removed after
+//! they are gone, so that whatever exists is on record. Interfaces, XDP programs and their links
+//! go with the namespaces and the owner. A record may have a directory for files of the run, which
+//! goes with it.
+//!
+//! This module never touches a record of an owner that lives, nor a namespace that a living
+//! owner's record names, and never a namespace that is on no record.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::describe;
+use crate::netns::{self, NETNS_DIR, Netns, NetnsError};
+use crate::process::{self, ProcessError};
+use crate::procfs;
+
+/// Where the records are.
+pub const REGISTRY_DIR: &str = "/run/weir/lab";
+
+/// How long leftover processes may take after SIGTERM.
+const PROCESS_GRACE: Duration = Duration::from_secs(2);
+
+/// Why a record could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// A namespace's name is bad.
+    #[error(transparent)]
+    Name(#[from] NetnsError),
+    /// The record is to be removed, but namespaces on it are still there.
+    #[error(
+        "record {} cannot be closed: network namespaces {} still exist; delete them first",
+        path.display(),
+        names.join(", ")
+    )]
+    StillThere {
+        /// The record.
+        path: PathBuf,
+        /// The namespaces.
+        names: Vec<String>,
+    },
+    /// The system refused.
+    #[error("cannot {action} {}: {}", path.display(), describe(source))]
+    System {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was to be done.
+        action: &'static str,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+/// What a record says, as it is in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    pid: i32,
+    start_time_ticks: u64,
+    namespaces: Vec<String>,
+}
+
+impl Content {
+    /// A record's owner is dead if its process is gone, has ended without being waited for, or is
+    /// another one with the same number.
+    fn owner_lives(&self) -> bool {
+        procfs::stat(self.pid)
+            .is_some_and(|stat| !stat.has_ended() && stat.start_time_ticks == self.start_time_ticks)
+    }
+}
+
+/// The directory with the records.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    directory: PathBuf,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::at(REGISTRY_DIR)
+    }
+}
+
+/// What a clean-up removed.
+#[derive(Debug, Default)]
+pub struct CleanReport {
+    /// The names of the namespaces that were deleted.
+    pub namespaces: Vec<String>,
+    /// How many processes in them were ended.
+    pub processes_ended: usize,
+    /// The files of the records that were removed.
+    pub records: Vec<PathBuf>,
+    /// What could not be cleaned up. The records in question are kept.
+    pub problems: Vec<CleanProblem>,
+}
+
+impl CleanReport {
+    /// Whether there was nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.problems.is_empty()
+    }
+}
+
+/// Something that a clean-up could not remove.
+#[derive(Debug, thiserror::Error)]
+pub enum CleanProblem {
+    /// A record is not readable as one.
+    #[error(
+        "{} is not a record of weir ({reason}); look at it, delete the network namespaces it \
+         names with `ip netns delete`, and then the file",
+        path.display()
+    )]
+    Corrupt {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Processes in a namespace could not be ended.
+    #[error("network namespace `{name}` of a dead run: {source}")]
+    Processes {
+        /// The namespace.
+        name: String,
+        /// Why.
+        source: ProcessError,
+    },
+    /// A namespace could not be deleted.
+    #[error(transparent)]
+    Namespace(NetnsError),
+    /// A record could not be removed.
+    #[error(transparent)]
+    Record(RegistryError),
+}
+
+/// The record of this process's run. Dropping it leaves the record in place, for the next start
+/// to clean up: only [`Record::close`] removes it.
+#[derive(Debug)]
+pub struct Record {
+    registry: Registry,
+    path: PathBuf,
+    content: Content,
+}
+
+impl Registry {
+    /// A registry in that directory, made when first needed. [`Registry::default`] is the host's,
+    /// [`REGISTRY_DIR`].
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// Writes a record that this process is about to make namespaces of these names.
+    ///
+    /// # Errors
+    ///
+    /// If a name is bad, or the record cannot be written.
+    pub fn record<S: AsRef<str>>(&self, namespaces: &[S]) -> Result<Record, RegistryError> {
+        let content = own_content(namespaces)?;
+        let _lock = self.lock()?;
+        let mut counter = 0_u32;
+        let path = loop {
+            let path = self.directory.join(format!("{}-{counter}.json", content.pid));
+            if !path.exists() {
+                break path;
+            }
+            counter += 1;
+        };
+        write_atomically(&path, &content)?;
+        Ok(Record { registry: self.clone(), path, content })
+    }
+
+    /// Removes what dead owners left: ends the processes in their namespaces, deletes the
+    /// namespaces (which takes their interfaces with them), and removes the records. Safe to call
+    /// at any time, also by several processes at once.
+    ///
+    /// What cannot be removed is in the report, not an error.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be read or locked. That there is none is fine.
+    pub fn clean_leftovers(&self) -> Result<CleanReport, RegistryError> {
+        let mut report = CleanReport::default();
+        if !self.directory.exists() {
+            return Ok(report);
+        }
+        let _lock = self.lock()?;
+        let mut dead = Vec::new();
+        let mut in_use = BTreeSet::new();
+        for path in self.record_paths()? {
+            match read_content(&path) {
+                Ok(content) if content.owner_lives() => in_use.extend(content.namespaces),
+                Ok(content) => dead.push((path, content)),
+                Err(problem) => report.problems.push(problem),
+            }
+        }
+        for (path, content) in dead {
+            let problem_count = report.problems.len();
+            for name in content.namespaces.iter().filter(|name| !in_use.contains(*name)) {
+                if let Err(problem) = remove_namespace(name, &mut report) {
+                    report.problems.push(problem);
+                }
+            }
+            if report.problems.len() > problem_count {
+                continue;
+            }
+            match remove_record(&path) {
+                Ok(()) => report.records.push(path),
+                Err(error) => report.problems.push(CleanProblem::Record(error)),
+            }
+        }
+        Ok(report)
+    }
+
+    fn record_paths(&self) -> Result<Vec<PathBuf>, RegistryError> {
+        let list = system(&self.directory, "list");
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(&list)? {
+            let path = entry.map_err(&list)?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// Held while records are written, removed or judged; it goes with the file.
+    fn lock(&self) -> Result<File, RegistryError> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&self.directory)
+            .map_err(system(&self.directory, "make"))?;
+        let path = self.directory.join("lock");
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(system(&path, "open"))?;
+        file.lock().map_err(system(&path, "lock"))?;
+        Ok(file)
+    }
+}
+
+impl Record {
+    /// The record's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The namespaces on the record.
+    #[must_use]
+    pub fn namespaces(&self) -> &[String] {
+        &self.content.namespaces
+    }
+
+    /// Puts further namespaces on the record, before they are made.
+    ///
+    /// # Errors
+    ///
+    /// If a name is bad, or the record cannot be written; it is as before then.
+    pub fn add<S: AsRef<str>>(&mut self, namespaces: &[S]) -> Result<(), RegistryError> {
+        let mut content = self.content.clone();
+        for name in namespaces.iter().map(AsRef::as_ref) {
+            netns::check_name(name)?;
+            if !content.namespaces.iter().any(|known| known == name) {
+                content.namespaces.push(name.to_owned());
+            }
+        }
+        let _lock = self.registry.lock()?;
+        write_atomically(&self.path, &content)?;
+        self.content = content;
+        Ok(())
+    }
+
+    /// Removes the record, after its namespaces are gone.
+    ///
+    /// # Errors
+    ///
+    /// If one of them still exists, or the record cannot be removed.
+    pub fn close(self) -> Result<(), RegistryError> {
+        let names: Vec<String> = self
+            .content
+            .namespaces
+            .iter()
+            .filter(|name| Path::new(NETNS_DIR).join(name).exists())
+            .cloned()
+            .collect();
+        if !names.is_empty() {
+            return Err(RegistryError::StillThere { path: self.path, names });
+        }
+        let _lock = self.registry.lock()?;
+        remove_record(&self.path)
+    }
+
+    /// A directory for files of the run, made when first asked for. It is removed with the record.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made.
+    pub fn directory(&self) -> Result<PathBuf, RegistryError> {
+        let path = directory_of(&self.path);
+        fs::create_dir_all(&path).map_err(system(&path, "create"))?;
+        Ok(path)
+    }
+}
+
+/// The directory that belongs to a record's file.
+fn directory_of(record: &Path) -> PathBuf {
+    record.with_extension("d")
+}
+
+/// Removes a record and its directory; the record last, so that what is left stays on record.
+fn remove_record(path: &Path) -> Result<(), RegistryError> {
+    let directory = directory_of(path);
+    match fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(system(&directory, "remove")(error));
+        }
+        _ => {}
+    }
+    fs::remove_file(path).map_err(system(path, "remove"))
+}
+
+/// [`Registry::clean_leftovers`] for the host's registry.
+///
+/// # Errors
+///
+/// As there.
+pub fn clean_leftovers() -> Result<CleanReport, RegistryError> {
+    Registry::default().clean_leftovers()
+}
+
+fn own_content<S: AsRef<str>>(namespaces: &[S]) -> Result<Content, RegistryError> {
+    let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let stat = procfs::stat(pid).ok_or_else(|| {
+        let path = PathBuf::from(format!("/proc/{pid}/stat"));
+        system(&path, "read")(io::ErrorKind::InvalidData.into())
+    })?;
+    let mut names = Vec::new();
+    for name in namespaces {
+        netns::check_name(name.as_ref())?;
+        names.push(name.as_ref().to_owned());
+    }
+    Ok(Content { pid, start_time_ticks: stat.start_time_ticks, namespaces: names })
+}
+
+fn system<'a>(path: &'a Path, action: &'static str) -> impl Fn(io::Error) -> RegistryError + 'a {
+    move |source| RegistryError::System { path: path.to_owned(), action, source }
+}
+
+fn read_content(path: &Path) -> Result<Content, CleanProblem> {
+    let corrupt = |reason: String| CleanProblem::Corrupt { path: path.to_owned(), reason };
+    let text = fs::read_to_string(path).map_err(|error| corrupt(error.to_string()))?;
+    let content: Content =
+        serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?;
+    for name in &content.namespaces {
+        netns::check_name(name).map_err(|error| corrupt(error.to_string()))?;
+    }
+    if content.pid <= 0 {
+        return Err(corrupt(format!("{} is no process id", content.pid)));
+    }
+    Ok(content)
+}
+
+fn write_atomically(path: &Path, content: &Content) -> Result<(), RegistryError> {
+    let temporary = path.with_extension("tmp");
+    let write = || -> io::Result<()> {
+        let mut text = serde_json::to_string_pretty(content)?;
+        text.push('\n');
+        let mut file = File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        system(path, "write")(error)
+    })
+}
+
+/// Removes one namespace of a dead owner, if it was made at all.
+fn remove_namespace(name: &str, report: &mut CleanReport) -> Result<(), CleanProblem> {
+    let path = Path::new(NETNS_DIR).join(name);
+    if !path.exists() {
+        return Ok(());
+    }
+    // A file that is no namespace is what a creation that was cut off leaves: nobody is inside.
+    if netns::is_namespace(&path) {
+        let inode = Netns::open(name).map_err(CleanProblem::Namespace)?.inode();
+        report.processes_ended += process::end_processes_in(inode, PROCESS_GRACE)
+            .map_err(|source| CleanProblem::Processes { name: name.to_owned(), source })?;
+    }
+    netns::delete(name).map_err(CleanProblem::Namespace)?;
+    report.namespaces.push(name.to_owned());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

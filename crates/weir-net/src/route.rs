@@ -1,0 +1,131 @@
+//! Static routes in the main table.
+//!
+//! It never touches another table, and never replaces a route.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use rtnetlink::RouteMessageBuilder;
+
+use crate::address::Prefix;
+use crate::netlink::{Netlink, NetlinkError};
+
+/// A unicast route of the main table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Route {
+    /// The destination network.
+    pub destination: Prefix,
+    /// The gateway; `None` if the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The index of the outgoing interface; `None` for a multipath route.
+    pub ifindex: Option<u32>,
+}
+
+impl Netlink {
+    /// Adds a static route to `destination` through the interface, by way of `gateway`, or to
+    /// addresses on the link itself if there is none. Host bits of the destination are ignored.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, the gateway is of the other address family or not
+    /// reachable, the route exists, or the kernel refuses.
+    pub fn add_route(
+        &self,
+        destination: Prefix,
+        gateway: Option<IpAddr>,
+        link: &str,
+    ) -> Result<(), NetlinkError> {
+        let destination = destination.network();
+        let index = self.ifindex(link)?;
+        let action = || match gateway {
+            Some(gateway) => {
+                format!("add route to {destination} via {gateway} on interface `{link}`")
+            }
+            None => format!("add route to {destination} on interface `{link}`"),
+        };
+        let message = route_message(destination, gateway, index)
+            .map_err(|reason| NetlinkError::BadValue { action: action(), reason })?;
+        self.perform(action, self.handle().route().add(message).execute())
+    }
+
+    /// The unicast routes of the main table, those that the kernel made included.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn routes(&self) -> Result<Vec<Route>, NetlinkError> {
+        let action = || "list the routes".to_owned();
+        let v4 = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let v6 = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        let mut messages = self.collect(action, self.handle().route().get(v4).execute())?;
+        messages.extend(self.collect(action, self.handle().route().get(v6).execute())?);
+        Ok(messages.iter().filter_map(parse_route).collect())
+    }
+}
+
+fn route_message(
+    destination: Prefix,
+    gateway: Option<IpAddr>,
+    index: u32,
+) -> Result<RouteMessage, String> {
+    let mut message = match (destination.address(), gateway) {
+        (IpAddr::V4(address), None | Some(IpAddr::V4(_))) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(address, destination.length())
+            .output_interface(index)
+            .build(),
+        (IpAddr::V6(address), None | Some(IpAddr::V6(_))) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(address, destination.length())
+            .output_interface(index)
+            .build(),
+        (_, Some(gateway)) => {
+            return Err(format!("gateway {gateway} is of the other address family"));
+        }
+    };
+    message.header.protocol = RouteProtocol::Static;
+    match gateway {
+        Some(IpAddr::V4(gateway)) => {
+            message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet(gateway)));
+        }
+        Some(IpAddr::V6(gateway)) => {
+            message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet6(gateway)));
+        }
+        // IPv4 refuses a route of universe scope that has no gateway.
+        None if destination.address().is_ipv4() => message.header.scope = RouteScope::Link,
+        None => {}
+    }
+    Ok(message)
+}
+
+fn parse_route(message: &RouteMessage) -> Option<Route> {
+    let header = &message.header;
+    if header.table != RouteHeader::RT_TABLE_MAIN || header.kind != RouteType::Unicast {
+        return None;
+    }
+    let mut address: IpAddr = match header.address_family {
+        AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
+        AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
+        _ => return None,
+    };
+    let (mut gateway, mut ifindex) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(destination) => address = ip_address(destination)?,
+            RouteAttribute::Gateway(address) => gateway = ip_address(address),
+            RouteAttribute::Oif(index) => ifindex = Some(*index),
+            _ => {}
+        }
+    }
+    let destination = Prefix::new(address, header.destination_prefix_length).ok()?;
+    Some(Route { destination, gateway, ifindex })
+}
+
+fn ip_address(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}
