@@ -1,0 +1,100 @@
+//! The receiving end: the sink program on an interface, and its counters with the time of reading.
+//!
+//! It counts packets with weir's signature, which end there, and foreign ones, which go on into the
+//! stack. It never samples by itself: the caller decides when.
+
+use std::io;
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use weir_bpf::attach::{AttachError, Link};
+use weir_bpf::map::MapError;
+use weir_bpf::object::LoadError;
+use weir_bpf::sink::{QueueCounters, SinkCounters, SinkProgram};
+
+/// Why a receiver could not be set up or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiverError {
+    /// The sink program could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The sink program could not be attached.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The counters could not be read.
+    #[error(transparent)]
+    Counters(#[from] MapError),
+    /// The clock could not be read.
+    #[error("cannot read the monotonic clock: {0}")]
+    Clock(#[from] io::Error),
+}
+
+/// The counters at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// `CLOCK_MONOTONIC` half-way through reading, nanoseconds.
+    pub t_ns: u64,
+    /// Counters by receive queue, since the receiver was attached.
+    pub counters: SinkCounters,
+}
+
+impl Snapshot {
+    /// The sum over all queues.
+    #[must_use]
+    pub fn total(&self) -> QueueCounters {
+        self.counters.total()
+    }
+
+    /// Packets per second with weir's signature since an earlier snapshot; zero if no time passed.
+    #[must_use]
+    pub fn rate_pps_since(&self, earlier: &Self) -> f64 {
+        let packets = self.total().packets.saturating_sub(earlier.total().packets);
+        match self.t_ns.saturating_sub(earlier.t_ns) {
+            0 => 0.0,
+            elapsed_ns => packets as f64 * 1e9 / elapsed_ns as f64,
+        }
+    }
+}
+
+/// A sink on an interface; dropping it detaches the program.
+#[derive(Debug)]
+pub struct Receiver {
+    program: SinkProgram,
+    link: Link,
+}
+
+impl Receiver {
+    /// Loads the sink and attaches it to an interface of the calling thread's network namespace.
+    /// From then on the receiver can be used from any thread in any namespace.
+    ///
+    /// # Errors
+    /// [`ReceiverError`] without privileges, without native XDP, or if a program is there already.
+    pub fn attach(ifindex: u32) -> Result<Self, ReceiverError> {
+        let program = SinkProgram::load()?;
+        let link = program.attach(ifindex)?;
+        Ok(Self { program, link })
+    }
+
+    /// Index of the interface, in the namespace in which the receiver was attached.
+    #[must_use]
+    pub const fn ifindex(&self) -> u32 {
+        self.link.ifindex()
+    }
+
+    /// Reads the counters.
+    ///
+    /// # Errors
+    /// [`ReceiverError`] if the kernel refuses, which it does not while the process may use BPF.
+    pub fn snapshot(&self) -> Result<Snapshot, ReceiverError> {
+        let before = monotonic()?;
+        let counters = self.program.counters()?;
+        let after = monotonic()?;
+        let middle = before + after.saturating_sub(before) / 2;
+        let t_ns = u64::try_from(middle.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Snapshot { t_ns, counters })
+    }
+}
+
+fn monotonic() -> io::Result<Duration> {
+    Ok(Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?))
+}
