@@ -1,0 +1,170 @@
+//! What determines a result, as a SHA-256.
+//!
+//! Two series have the same id if and only if they ask for the same measurement: the same testbed,
+//! trial times, image, DUT configuration (with the *content* of its files), sweep values and
+//! traffic. A store that finds a cell's id need not run it again.
+//!
+//! Names are labels and no determinants: renaming a DUT, a traffic or a sweep invalidates nothing.
+//! (A store keeps its cells under their series' *names*, so a renamed series is not found there;
+//! the id then tells that the figures are comparable.) It follows that ids are not unique inside a
+//! plan: two DUTs that are configured alike, for an A/A test, have the same ids. Neither the
+//! number of iterations nor their order and seed, nor the campaign's name, is part of an id.
+//!
+//! The hashed text is JSON without spaces, keys sorted, values as texts or whole numbers.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use weir_gen::units::Rate;
+use weir_wire::range::Range;
+
+use crate::model::{DutFile, DutKind, TestbedSpec, TrialTimes};
+
+#[cfg(test)]
+mod tests;
+
+/// Version of what is hashed; any change of it makes every older cell a stranger.
+pub const IDENTITY_VERSION: u32 = 1;
+
+/// What a calibration depends on: everything about the traffic but its names.
+#[derive(Debug, Clone, Copy)]
+pub struct TrafficIdentity<'a> {
+    /// Sources.
+    pub src: &'a Range,
+    /// Destinations.
+    pub dst: &'a Range,
+    /// Frame size without FCS.
+    pub size_bytes: u16,
+    /// Rate.
+    pub rate: Rate,
+}
+
+/// What every trial of a campaign shares.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting<'a> {
+    /// Where it runs.
+    pub testbed: &'a TestbedSpec,
+    /// How long it takes.
+    pub trial: &'a TrialTimes,
+}
+
+impl Setting<'_> {
+    fn json(&self) -> Value {
+        let TestbedSpec::Netns(netns) = self.testbed;
+        // Taken apart, so that a new field does not compile until it is decided upon.
+        let crate::model::NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues } = netns;
+        let TrialTimes { warmup, duration, drain, sample } = *self.trial;
+        let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        json!({
+            "testbed": {
+                "kind": "netns",
+                "generator_cpus": generator_cpus,
+                "dut_cpus": dut_cpus,
+                "sink_cpus": sink_cpus,
+                "queues": queues,
+            },
+            "trial": {
+                "warmup_ns": ns(warmup),
+                "duration_ns": ns(duration),
+                "drain_ns": ns(drain),
+                "sample_ns": ns(sample),
+            },
+        })
+    }
+}
+
+impl TrafficIdentity<'_> {
+    fn json(&self) -> Value {
+        let Self { src, dst, size_bytes, rate } = *self;
+        json!({
+            "src": src.to_string(),
+            "dst": dst.to_string(),
+            "size_bytes": size_bytes,
+            "rate": rate.to_string(),
+        })
+    }
+}
+
+/// Id of a traffic: equal for traffics that need one calibration only.
+#[must_use]
+pub fn traffic_id(setting: Setting<'_>, traffic: TrafficIdentity<'_>) -> String {
+    hash(&json!({
+        "of": "traffic",
+        "version": IDENTITY_VERSION,
+        "setting": setting.json(),
+        "traffic": traffic.json(),
+    }))
+}
+
+/// Id of a series. `sweep` holds the substituted values, in the order of the sweeps.
+#[must_use]
+pub fn series_id(
+    setting: Setting<'_>,
+    image: Option<&str>,
+    dut: &DutKind,
+    sweep: &[String],
+    traffic: TrafficIdentity<'_>,
+) -> String {
+    hash(&json!({
+        "of": "series",
+        "version": IDENTITY_VERSION,
+        "setting": setting.json(),
+        "image": image,
+        "dut": dut_json(dut),
+        "sweep": sweep,
+        "traffic": traffic.json(),
+    }))
+}
+
+/// Id of one iteration of a series.
+#[must_use]
+pub fn cell_id(series_id: &str, iteration: u32) -> String {
+    hash(&json!({ "of": "cell", "series": series_id, "iteration": iteration }))
+}
+
+fn dut_json(dut: &DutKind) -> Value {
+    match dut {
+        DutKind::Linux { sysctls, nft } => json!({
+            "kind": "linux",
+            "sysctls": sysctls,
+            "nft": nft.as_ref().map(|file| &file.text),
+        }),
+        DutKind::Command { sysctls, files, start, ready, ready_timeout, stop } => json!({
+            "kind": "command",
+            "sysctls": sysctls,
+            "files": files.iter().map(file_json).collect::<serde_json::Map<_, _>>(),
+            "start": start,
+            "ready": ready,
+            "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
+            "stop": stop,
+        }),
+    }
+}
+
+/// The DUT sees the last part of a file's path, and nothing of the rest.
+fn file_json(file: &DutFile) -> (String, Value) {
+    let name = file.path.rsplit('/').next().unwrap_or(&file.path);
+    (name.to_owned(), Value::from(file.text.as_str()))
+}
+
+fn hash(value: &Value) -> String {
+    let digest = Sha256::digest(canonical(value).as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// JSON with sorted keys and no spaces.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_by_key(|(key, _)| *key);
+            let fields = fields
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), canonical(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+        }
+        scalar => scalar.to_string(),
+    }
+}

@@ -1,0 +1,16 @@
+//! Campaigns on packet-forwarding boxes: specification → plan → run → store → report.
+//!
+//! A *campaign* is a matrix of images × DUTs × sweep values × traffics × iterations. Each *cell*
+//! of it is one run on a freshly built DUT; its raw samples and counters go to the store once and
+//! are never rewritten; summaries and reports are derived and can be rebuilt at any time.
+//!
+//! This crate never prints, never reads the command line, and never links weir's own firewall: a
+//! DUT is a foreign box, whoever wrote it.
+
+#![forbid(unsafe_code)]
+
+pub mod diagnostic;
+pub mod identity;
+pub mod model;
+pub mod plan;
+pub mod spec;

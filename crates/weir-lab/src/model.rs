@@ -1,0 +1,231 @@
+//! What is to be measured: the plan that a specification resolves to.
+//!
+//! These types hold resolved values only: every `${name}` is substituted, every file is read,
+//! every range is checked. They never hold a path that has still to be looked up, and nothing
+//! here touches the system.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_gen::units::Rate;
+use weir_wire::range::Range;
+
+/// A whole campaign, ready to run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The `[campaign]` table.
+    pub campaign: Campaign,
+    /// The `[trial]` table.
+    pub trial: TrialTimes,
+    /// The `[testbed]` table.
+    pub testbed: TestbedSpec,
+    /// Every series of the matrix, in the order of the specification.
+    pub series: Vec<Series>,
+    /// Every cell, in the order in which it is to be run.
+    pub cells: Vec<Cell>,
+    /// The specification as text, for the store.
+    pub source: SpecSource,
+}
+
+/// The specification that a plan came from.
+#[derive(Debug, Clone)]
+pub struct SpecSource {
+    /// Where it was read from, for messages.
+    pub path: std::path::PathBuf,
+    /// Its text, byte for byte.
+    pub text: String,
+    /// Every file it names: the path as written there, and its content before substitution.
+    pub files: BTreeMap<String, String>,
+}
+
+/// The `[campaign]` table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Campaign {
+    /// Name: letters, digits, `-`, `_`, `.`.
+    pub name: String,
+    /// Iterations of every series.
+    pub iterations: u32,
+    /// Order of the cells.
+    pub order: Order,
+    /// Seed of the randomised blocks.
+    pub seed: u64,
+}
+
+/// In which order the cells of a campaign run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Randomised blocks: each block holds every series once, shuffled by the seed.
+    Interleaved,
+    /// Series by series, as written.
+    Sequential,
+}
+
+/// The `[trial]` table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialTimes {
+    /// Traffic before the measurement, in the same run of the generator.
+    pub warmup: Duration,
+    /// Length of the measurement.
+    pub duration: Duration,
+    /// Pause between the generator's stop and the reading of counters.
+    pub drain: Duration,
+    /// Distance of the samples.
+    pub sample: Duration,
+}
+
+/// The `[testbed]` table, by kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum TestbedSpec {
+    /// Three network namespaces of this host, joined by veth pairs.
+    Netns(NetnsSpec),
+}
+
+/// Placement of a `netns` testbed. CPU lists do not overlap; `None` means "choose for this host".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetnsSpec {
+    /// CPUs of the generator's threads.
+    pub generator_cpus: Option<String>,
+    /// CPUs of the DUT's NAPI threads.
+    pub dut_cpus: Option<String>,
+    /// CPUs of the sink's NAPI threads; absent: the sink's work runs on the CPU that delivers.
+    pub sink_cpus: Option<String>,
+    /// Queues of every veth device.
+    pub queues: u32,
+}
+
+/// A value of a sweep: as written, and as a number where it is one (`64Ki` is 65,536).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepValue {
+    /// As written in the specification.
+    pub label: String,
+    /// Its numeric value, if it has one.
+    pub number: Option<f64>,
+}
+
+/// One point of the matrix image × DUT × sweep values × traffic.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Name, and folder in the store: `[<image>.]<dut>[.<sweep>=<value>…].<traffic>`.
+    pub name: String,
+    /// SHA-256 (hex) of everything that determines the series.
+    pub id: String,
+    /// The image, on testbeds that have images.
+    pub image: Option<String>,
+    /// The DUT, substituted.
+    pub dut: Dut,
+    /// Values of the sweeps, in their order.
+    pub sweep: Vec<(String, SweepValue)>,
+    /// The traffic, substituted.
+    pub traffic: Traffic,
+}
+
+/// One run: a series and an iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// Index into [`Plan::series`].
+    pub series_index: usize,
+    /// Iteration, from 1.
+    pub iteration: u32,
+    /// SHA-256 (hex) of the series' id and the iteration.
+    pub id: String,
+}
+
+/// A device under test, resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dut {
+    /// Name in the specification.
+    pub name: String,
+    /// What it is.
+    pub kind: DutKind,
+}
+
+/// How a DUT is configured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum DutKind {
+    /// The kernel's forwarding.
+    Linux {
+        /// Settings (`net.ipv4.ip_forward`, …) to apply, by name.
+        sysctls: BTreeMap<String, String>,
+        /// An nftables ruleset for `nft -f`.
+        nft: Option<DutFile>,
+    },
+    /// Any program, run inside the DUT.
+    Command {
+        /// Settings to apply first, by name.
+        sysctls: BTreeMap<String, String>,
+        /// Files put into the DUT's working directory before the start.
+        files: Vec<DutFile>,
+        /// Shell command that starts it, and stays in the foreground.
+        start: String,
+        /// Shell command that exits with 0 once it is ready; asked again until the time-out.
+        ready: Option<String>,
+        /// How long it may take to get ready.
+        ready_timeout: Duration,
+        /// Shell command that stops it; absent: SIGTERM, then SIGKILL.
+        stop: Option<String>,
+    },
+}
+
+/// A file of a DUT, substituted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DutFile {
+    /// Its path as the specification writes it.
+    pub path: String,
+    /// Its content after substitution.
+    pub text: String,
+}
+
+/// One stream of traffic, resolved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Name in the specification; with sweep values that change it, `<traffic>.<sweep>=<value>`.
+    pub name: String,
+    /// SHA-256 (hex) of everything that determines its calibration.
+    pub id: String,
+    /// Source addresses and ports, in pkt-gen's syntax.
+    #[serde(with = "crate::model::display")]
+    pub src: Range,
+    /// Destination addresses and ports.
+    #[serde(with = "crate::model::display")]
+    pub dst: Range,
+    /// Frame size without FCS.
+    pub size_bytes: u16,
+    /// Rate, total over all threads.
+    #[serde(with = "crate::model::display")]
+    pub rate: Rate,
+    /// Flows in the product of the ranges.
+    pub flow_count: u64,
+}
+
+/// Serialises through `Display` and `FromStr`.
+pub mod display {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    /// Writes `value` as its text.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<T: Display, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(value)
+    }
+
+    /// Reads a value from its text.
+    ///
+    /// # Errors
+    /// When the text is not one.
+    pub fn deserialize<'de, T, D>(d: D) -> Result<T, D::Error>
+    where
+        T: FromStr,
+        T::Err: Display,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,188 @@
+//! From a specification to a plan: files read, `${name}` substituted, the matrix multiplied, the
+//! cells put in order.
+//!
+//! [`load`] and [`from_text`] are the way in. They report everything that is wrong in one go, and
+//! return a plan only if nothing is. They look at the specification and its files alone: never at
+//! this host, its CPUs or its privileges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostic, Report, Source};
+use crate::identity;
+use crate::model::{Cell, Plan, Series, SpecSource, Traffic};
+use crate::spec::files::FileSource;
+use crate::spec::settings::ITERATIONS_MAX;
+use crate::spec::{self};
+
+mod expand;
+mod order;
+mod resolve;
+mod traffic;
+pub mod view;
+
+#[cfg(test)]
+mod tests;
+
+/// The most cells of a campaign: more would run for months.
+const CELLS_MAX: u64 = 1_000_000;
+
+/// What the command line changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Iterations of every series (`-n`), 1 to 1000.
+    pub iterations: Option<u32>,
+    /// Only cells whose series, or `<series>/<iteration>`, matches this pattern (`--only`). `*`
+    /// does not match the `/`.
+    pub only: Option<String>,
+}
+
+/// Reads and resolves the specification at `path`; with the plan come warnings.
+///
+/// # Errors
+/// Everything that is wrong with it, errors and warnings, in the order of the text.
+pub fn load(
+    path: &Path,
+    files: &dyn FileSource,
+    overrides: &Overrides,
+) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
+    match files.read(path) {
+        Ok(text) => from_text(path, &text, files, overrides),
+        Err(error) => {
+            let source = Source { name: path.display().to_string(), text: String::new() };
+            let message = format!("cannot read the specification: {error}");
+            Err(vec![Diagnostic::error(&Arc::new(source), message)])
+        }
+    }
+}
+
+/// Resolves the specification `text`; `path` is where it would stand, for messages and as the
+/// place that its files are relative to.
+///
+/// # Errors
+/// As [`load`].
+pub fn from_text(
+    path: &Path,
+    text: &str,
+    files: &dyn FileSource,
+    overrides: &Overrides,
+) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let source = Source { name: path.display().to_string(), text: text.to_owned() };
+    let mut report = Report::new(Arc::new(source));
+    let plan = resolve_all(path.to_owned(), files, overrides, &mut report);
+    match plan {
+        Some(plan) if !report.has_errors() => Ok((plan, report.finish())),
+        _ => Err(report.finish()),
+    }
+}
+
+fn resolve_all(
+    path: PathBuf,
+    files: &dyn FileSource,
+    overrides: &Overrides,
+    report: &mut Report,
+) -> Option<Plan> {
+    let spec = spec::read(report)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let resolved = resolve::resolve(&spec, folder, files, report);
+    let series = expand::expand(&spec, &resolved, report);
+    let mut campaign = spec.campaign?;
+    if let Some(iterations) = overrides.iterations {
+        if !(1..=ITERATIONS_MAX).contains(&u64::from(iterations)) {
+            let message = format!("-n must be 1 to {ITERATIONS_MAX}, not {iterations}");
+            report.push(Diagnostic::error(&report.spec, message));
+            return None;
+        }
+        campaign.iterations = iterations;
+    }
+    if report.has_errors() {
+        return None;
+    }
+    let cell_count = series.len() as u64 * u64::from(campaign.iterations);
+    if cell_count > CELLS_MAX {
+        let message = format!("the matrix has {cell_count} cells; {CELLS_MAX} are the limit");
+        report.push(Diagnostic::error(&report.spec, message));
+        return None;
+    }
+    let mut cells = order::cells(&campaign, &series);
+    if let Some(pattern) = &overrides.only {
+        cells = only(pattern, cells, &series, report)?;
+    }
+    let text = report.spec.text.clone();
+    let source = SpecSource { path, text, files: resolved.files };
+    let (trial, testbed) = (spec.trial, spec.testbed?);
+    Some(Plan { campaign, trial, testbed, series, cells, source })
+}
+
+/// The cells that `pattern` selects; none is an error.
+fn only(
+    pattern: &str,
+    cells: Vec<Cell>,
+    series: &[Series],
+    report: &mut Report,
+) -> Option<Vec<Cell>> {
+    let glob = globset::GlobBuilder::new(pattern).literal_separator(true).build();
+    let matcher = match glob {
+        Ok(glob) => glob.compile_matcher(),
+        Err(error) => {
+            let message = format!("--only `{pattern}` is not a pattern: {}", error.kind());
+            report.push(Diagnostic::error(&report.spec, message));
+            return None;
+        }
+    };
+    let selected: Vec<Cell> = cells
+        .into_iter()
+        .filter(|cell| {
+            let name = &series[cell.series_index].name;
+            matcher.is_match(name) || matcher.is_match(cell_name(name, cell.iteration))
+        })
+        .collect();
+    if selected.is_empty() {
+        let names: Vec<&str> = series.iter().take(8).map(|series| series.name.as_str()).collect();
+        let more = if series.len() > names.len() { ", …" } else { "" };
+        let help = format!(
+            "it is held against `<series>` and `<series>/<iteration>`; series are: \
+             {}{more}",
+            names.join(", ")
+        );
+        let message = format!("--only `{pattern}` matches no cell");
+        report.push(Diagnostic::error(&report.spec, message).help(help));
+        return None;
+    }
+    Some(selected)
+}
+
+fn cell_name(series: &str, iteration: u32) -> String {
+    format!("{series}/{iteration}")
+}
+
+impl Plan {
+    /// `<series>/<iteration>`, as a cell is called everywhere.
+    #[must_use]
+    pub fn cell_name(&self, cell: &Cell) -> String {
+        cell_name(&self.series[cell.series_index].name, cell.iteration)
+    }
+
+    /// The calibrations that the plan's cells need, one for each traffic id, in the order of the
+    /// series. A series finds its own by [`Traffic::id`]: the name may be another's, where two
+    /// traffics ask for the same.
+    #[must_use]
+    pub fn calibrations(&self) -> Vec<&Traffic> {
+        let used: BTreeSet<usize> = self.cells.iter().map(|cell| cell.series_index).collect();
+        let mut seen = BTreeMap::new();
+        let mut calibrations = Vec::new();
+        for index in used {
+            let traffic = &self.series[index].traffic;
+            if seen.insert(traffic.id.as_str(), ()).is_none() {
+                calibrations.push(traffic);
+            }
+        }
+        calibrations
+    }
+}
+
+/// Id of a cell of `series`.
+fn cell(series_index: usize, series: &Series, iteration: u32) -> Cell {
+    Cell { series_index, iteration, id: identity::cell_id(&series.id, iteration) }
+}

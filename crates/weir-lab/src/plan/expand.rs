@@ -1,0 +1,237 @@
+//! Multiplies the matrix: DUT × sweep values × traffic.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::{Diagnostic, Report, quote};
+use crate::identity::{self, Setting, TrafficIdentity};
+use crate::model::{Dut, DutFile, DutKind, Series, Traffic};
+use crate::plan::resolve::{DutTemplates, Resolved, TrafficTemplates};
+use crate::plan::traffic::{self, Checked, Value, Values};
+use crate::spec::Spec;
+use crate::spec::fields::Text;
+use crate::spec::matrix::{SweepPoint, TrafficSpec};
+use crate::spec::template::Template;
+
+/// The most series of a campaign.
+const SERIES_MAX: usize = 10_000;
+
+/// The most text in all configurations together, in bytes: a plan is kept in memory.
+const TEXT_BYTES_MAX: usize = 512 << 20;
+
+/// The longest name of a series, in bytes: a folder's name ends at 255, and a store appends to it
+/// while it writes.
+const NAME_LENGTH_MAX: usize = 200;
+
+/// One value for every sweep, in their order.
+type Point<'s> = Vec<(&'s str, &'s SweepPoint)>;
+
+/// Every series, in the order of the specification: DUTs, then sweep values, the last sweep
+/// fastest, then traffics. Empty if anything was reported.
+pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> Vec<Series> {
+    let sizes = spec.sweeps.iter().map(|sweep| sweep.values.len());
+    let sizes = sizes.chain([spec.duts.len(), spec.traffics.len()]);
+    let count = sizes.into_iter().try_fold(1_usize, usize::checked_mul);
+    if count.is_none_or(|count| count > SERIES_MAX) {
+        let shown = count.map_or("too many".into(), |count| count.to_string());
+        let message = format!("the matrix has {shown} series; {SERIES_MAX} are the limit");
+        report.push(Diagnostic::error(&report.spec, message));
+        return Vec::new();
+    }
+    let points = points(spec);
+    let traffics = check_traffics(spec, resolved, &points, report);
+    let (false, Some(testbed)) = (report.has_errors(), &spec.testbed) else {
+        return Vec::new();
+    };
+    let setting = Setting { testbed, trial: &spec.trial };
+    let mut series = Vec::new();
+    let mut text_bytes = 0_usize;
+    for (dut, templates) in spec.duts.iter().zip(&resolved.duts) {
+        for (point_index, point) in points.iter().enumerate() {
+            let dut = Dut { name: dut.name.text.clone(), kind: dut_kind(templates, point) };
+            text_bytes = text_bytes
+                .saturating_add(configuration_bytes(&dut.kind).saturating_mul(traffics.len()));
+            if text_bytes > TEXT_BYTES_MAX {
+                let limit = TEXT_BYTES_MAX >> 20;
+                let message = format!("all configurations together are larger than {limit} MiB");
+                report.push(Diagnostic::error(&report.spec, message));
+                return Vec::new();
+            }
+            for (traffic, checked) in spec.traffics.iter().zip(&traffics) {
+                let (templates, checked) = (checked.0, &checked.1[point_index]);
+                series.push(one_series(setting, &dut, point, traffic, templates, checked));
+            }
+        }
+    }
+    check_names(spec, &series, points.len(), report);
+    series
+}
+
+/// The cartesian product of the sweeps' values; one empty point without sweeps.
+fn points<'s>(spec: &'s Spec) -> Vec<Point<'s>> {
+    let mut points = vec![Point::new()];
+    for sweep in &spec.sweeps {
+        let name = sweep.name.text.as_str();
+        let extend = |point: Point<'s>| {
+            sweep.values.iter().map(move |value| [point.as_slice(), &[(name, value)]].concat())
+        };
+        points = points.into_iter().flat_map(extend).collect();
+    }
+    points
+}
+
+fn substitute(template: &Template, point: &Point<'_>) -> String {
+    template.render(|name| {
+        point.iter().find(|(sweep, _)| *sweep == name).map(|(_, value)| value.text.as_str())
+    })
+}
+
+/// Every traffic at every point, checked. Where something is wrong, it is reported, and the lists
+/// are of no use.
+fn check_traffics<'r>(
+    spec: &Spec,
+    resolved: &'r Resolved,
+    points: &[Point<'_>],
+    report: &mut Report,
+) -> Vec<(&'r TrafficTemplates, Vec<Checked>)> {
+    let mut traffics = Vec::new();
+    for (traffic, templates) in spec.traffics.iter().zip(&resolved.traffics) {
+        let checked = points.iter().filter_map(|point| {
+            let values = values_at(traffic, templates, point)?;
+            traffic::check(&values, spec.testbed.as_ref(), report)
+        });
+        traffics.push((templates, checked.collect()));
+    }
+    traffics
+}
+
+/// The values of a traffic at a point; `None` where one of its templates was refused, or refers to
+/// what is not there.
+fn values_at<'s>(
+    traffic: &'s TrafficSpec,
+    templates: &TrafficTemplates,
+    point: &Point<'_>,
+) -> Option<Values<'s>> {
+    let known = |name: &str| point.iter().any(|(sweep, _)| *sweep == name);
+    let value = |written: &'s Text, template: &Template| {
+        let complete = template.is_complete(known);
+        complete.then(|| Value { text: substitute(template, point), written })
+    };
+    let optional = |written: &'s Option<Text>, template: &Option<Template>| {
+        written.as_ref().zip(template.as_ref()).and_then(|(text, template)| value(text, template))
+    };
+    let TrafficSpec { name: _, src, dst, size, rate } = traffic;
+    Some(Values {
+        src: value(src, &templates.src)?,
+        dst: value(dst, &templates.dst)?,
+        size: optional(size, &templates.size),
+        rate: optional(rate, &templates.rate),
+    })
+}
+
+/// A DUT's configuration at a point, of templates that are complete.
+fn dut_kind(templates: &DutTemplates, point: &Point<'_>) -> DutKind {
+    let parameters: BTreeMap<&str, String> = templates
+        .parameters
+        .iter()
+        .map(|(name, template)| (name.as_str(), substitute(template, point)))
+        .collect();
+    let render = |template: &Template| {
+        template.render(|name| {
+            let swept = point.iter().find(|(sweep, _)| *sweep == name);
+            let swept = swept.map(|(_, value)| value.text.as_str());
+            swept.or_else(|| parameters.get(name).map(String::as_str))
+        })
+    };
+    let sysctls = templates.sysctls.iter();
+    let sysctls = sysctls.map(|(name, template)| (name.clone(), render(template))).collect();
+    let files = templates.files.iter();
+    let mut files =
+        files.map(|(path, template)| DutFile { path: path.clone(), text: render(template) });
+    match &templates.shell {
+        Some(shell) => DutKind::Command {
+            sysctls,
+            files: files.collect(),
+            start: render(&shell.start),
+            ready: shell.ready.as_ref().map(render),
+            ready_timeout: shell.ready_timeout,
+            stop: shell.stop.as_ref().map(render),
+        },
+        None => DutKind::Linux { sysctls, nft: files.next() },
+    }
+}
+
+/// How much text a configuration holds.
+fn configuration_bytes(kind: &DutKind) -> usize {
+    match kind {
+        DutKind::Linux { nft, .. } => nft.as_ref().map_or(0, |file| file.text.len()),
+        DutKind::Command { files, start, .. } => {
+            start.len() + files.iter().map(|file| file.text.len()).sum::<usize>()
+        }
+    }
+}
+
+fn one_series(
+    setting: Setting<'_>,
+    dut: &Dut,
+    point: &Point<'_>,
+    spec: &TrafficSpec,
+    templates: &TrafficTemplates,
+    checked: &Checked,
+) -> Series {
+    let Checked { src, dst, size_bytes, rate, flow_count } = *checked;
+    let determinants = TrafficIdentity { src: &src, dst: &dst, size_bytes, rate };
+    let mut traffic_name = spec.name.text.clone();
+    let mut name = dut.name.clone();
+    for (sweep, value) in point {
+        let part = format!(".{sweep}={}", value.value.label);
+        name.push_str(&part);
+        if templates.sweeps.contains(*sweep) {
+            traffic_name.push_str(&part);
+        }
+    }
+    name.push('.');
+    name.push_str(&spec.name.text);
+    let values: Vec<String> = point.iter().map(|(_, value)| value.text.clone()).collect();
+    Series {
+        name,
+        id: identity::series_id(setting, None, &dut.kind, &values, determinants),
+        image: None,
+        dut: dut.clone(),
+        sweep: point.iter().map(|(sweep, v)| ((*sweep).to_owned(), v.value.clone())).collect(),
+        traffic: Traffic {
+            name: traffic_name,
+            id: identity::traffic_id(setting, determinants),
+            src,
+            dst,
+            size_bytes,
+            rate,
+            flow_count,
+        },
+    }
+}
+
+/// Refuses series that would share a folder (names may contain dots), or have too long a name.
+/// `series` holds the traffics of a point side by side, and the points of a DUT.
+fn check_names(spec: &Spec, series: &[Series], point_count: usize, report: &mut Report) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let dut_of = |index: usize| &spec.duts[index / (point_count * spec.traffics.len())].name;
+    for (index, one) in series.iter().enumerate() {
+        let traffic = &spec.traffics[index % spec.traffics.len()].name;
+        if one.name.len() > NAME_LENGTH_MAX {
+            let message = format!(
+                "the series {} would have a name of more than {NAME_LENGTH_MAX} characters",
+                quote(&one.name)
+            );
+            report.error_help(&traffic.span, message, "shorten the names or the sweeps' values");
+        }
+        if let Some(&earlier) = seen.get(one.name.as_str()) {
+            let (this, other) = (&dut_of(index).text, &dut_of(earlier).text);
+            let message = format!(
+                "two series would be named {}: one of DUT `{other}`, one of DUT `{this}`",
+                quote(&one.name)
+            );
+            report.error_help(&traffic.span, message, "rename one of them");
+        }
+        seen.insert(&one.name, index);
+    }
+}

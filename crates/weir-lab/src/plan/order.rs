@@ -1,0 +1,43 @@
+//! In which order the cells run.
+//!
+//! Interleaved: blocks, one for each iteration, each holding every series once in a random order.
+//! Slow changes of the host (temperature, other load) then fall on every series alike instead of
+//! on the last ones. A block depends on the seed, its number and the number of series alone:
+//! asking for more iterations leaves the earlier blocks as they were.
+
+use weir_stats::shuffle::{SplitMix64, permutation};
+
+use crate::model::{Campaign, Cell, Order, Series};
+use crate::plan::cell;
+
+/// Every cell of the campaign, in the order in which they run.
+pub(crate) fn cells(campaign: &Campaign, series: &[Series]) -> Vec<Cell> {
+    let iterations = 1..=campaign.iterations;
+    match campaign.order {
+        Order::Sequential => (0..series.len())
+            .flat_map(|index| iterations.clone().map(move |iteration| (index, iteration)))
+            .map(|(index, iteration)| cell(index, &series[index], iteration))
+            .collect(),
+        Order::Interleaved => iterations
+            .flat_map(|iteration| {
+                block(campaign.seed, iteration, series.len())
+                    .into_iter()
+                    .map(move |index| (index, iteration))
+            })
+            .map(|(index, iteration)| cell(index, &series[index], iteration))
+            .collect(),
+    }
+}
+
+/// The series of one block, in the order in which they run.
+fn block(seed: u64, iteration: u32, series_count: usize) -> Vec<usize> {
+    permutation(series_count, block_seed(seed, iteration))
+}
+
+/// A seed of its own for every block. The shuffle's generator steps its state by a constant, so
+/// that a plain sum of seed and block could make one block a shifted copy of another; its output
+/// has no such structure.
+fn block_seed(seed: u64, iteration: u32) -> u64 {
+    let seed = SplitMix64::new(seed).next_u64();
+    SplitMix64::new(seed ^ u64::from(iteration)).next_u64()
+}

@@ -1,0 +1,233 @@
+//! Reads the files that a specification names, and checks every `${name}` in it and in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::diagnostic::{Diagnostic, Report, Source, quote};
+use crate::spec::Spec;
+use crate::spec::device::{DutSpec, KindSpec};
+use crate::spec::fields::Text;
+use crate::spec::files::FileSource;
+use crate::spec::matrix::TrafficSpec;
+use crate::spec::suggest::nearest;
+use crate::spec::template::Template;
+
+/// Every template of a specification.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) duts: Vec<DutTemplates>,
+    pub(crate) traffics: Vec<TrafficTemplates>,
+    /// Files by their paths as written.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// The templates of a DUT. A file that could not be read is absent, and was reported.
+#[derive(Debug)]
+pub(crate) struct DutTemplates {
+    pub(crate) parameters: Vec<(String, Template)>,
+    pub(crate) sysctls: Vec<(String, Template)>,
+    /// By path as written.
+    pub(crate) files: Vec<(String, Template)>,
+    /// Of a `command` DUT.
+    pub(crate) shell: Option<ShellTemplates>,
+}
+
+/// The commands of a `command` DUT.
+#[derive(Debug)]
+pub(crate) struct ShellTemplates {
+    pub(crate) start: Template,
+    pub(crate) ready: Option<Template>,
+    pub(crate) ready_timeout: Duration,
+    pub(crate) stop: Option<Template>,
+}
+
+/// The templates of a traffic.
+#[derive(Debug)]
+pub(crate) struct TrafficTemplates {
+    pub(crate) src: Template,
+    pub(crate) dst: Template,
+    pub(crate) size: Option<Template>,
+    pub(crate) rate: Option<Template>,
+    /// The sweeps that it refers to.
+    pub(crate) sweeps: BTreeSet<String>,
+}
+
+/// Reads all templates and their files, and checks their references.
+pub(crate) fn resolve(
+    spec: &Spec,
+    folder: &Path,
+    files: &dyn FileSource,
+    report: &mut Report,
+) -> Resolved {
+    let mut loaded = Loader { folder, files, sources: BTreeMap::new() };
+    let sweeps: BTreeSet<&str> = spec.sweeps.iter().map(|s| s.name.text.as_str()).collect();
+    let mut used = BTreeSet::new();
+    let duts = spec.duts.iter().map(|dut| {
+        let templates = dut_templates(dut, &mut loaded, report);
+        check_dut(dut, &templates, &sweeps, &mut used, report);
+        templates
+    });
+    let duts = duts.collect();
+    let traffics = spec.traffics.iter().map(|traffic| {
+        let mut templates = traffic_templates(traffic, report);
+        let parts = [&templates.src, &templates.dst].into_iter();
+        let parts = parts.chain(&templates.size).chain(&templates.rate);
+        let found = check_references(parts, &[&sweeps], report);
+        used.extend(found.iter().cloned());
+        templates.sweeps = found;
+        templates
+    });
+    let traffics = traffics.collect();
+    refuse_unused(spec, &used, report);
+    let texts = loaded.sources.into_iter();
+    let files = texts.filter_map(|(path, source)| Some((path, source?.text.clone()))).collect();
+    Resolved { duts, traffics, files }
+}
+
+/// Refuses sweeps that nothing refers to. Where there are other errors, they may be the reason: a
+/// misspelt name, a missing file.
+fn refuse_unused(spec: &Spec, used: &BTreeSet<String>, report: &mut Report) {
+    if report.has_errors() {
+        return;
+    }
+    for sweep in &spec.sweeps {
+        let name = &sweep.name.text;
+        if !used.contains(name) {
+            let message = format!("sweep {} is used nowhere", quote(name));
+            let help = format!(
+                "write `${{{name}}}` where its values belong: in a file, a parameter, a command, \
+                 a setting or a traffic"
+            );
+            report.error_help(&sweep.name.span, message, help);
+        }
+    }
+}
+
+/// Reads every file once.
+struct Loader<'a> {
+    folder: &'a Path,
+    files: &'a dyn FileSource,
+    sources: BTreeMap<String, Option<Arc<Source>>>,
+}
+
+impl Loader<'_> {
+    fn read(&mut self, path: &Text, report: &mut Report) -> Option<Arc<Source>> {
+        if let Some(source) = self.sources.get(&path.text) {
+            return source.clone();
+        }
+        let location = self.files.locate(self.folder, &path.text);
+        let name = location.display().to_string();
+        let source = match self.files.read(&location) {
+            Ok(text) => Some(Arc::new(Source { name, text })),
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", quote(&path.text));
+                let diagnostic = Diagnostic::error(&report.spec, message).at(path.span.clone());
+                let help = format!(
+                    "it was looked for at {name}; paths start at the folder of the specification"
+                );
+                report.push(diagnostic.label("this file").help(help));
+                None
+            }
+        };
+        self.sources.insert(path.text.clone(), source.clone());
+        source
+    }
+}
+
+fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) -> DutTemplates {
+    let named = |values: &[(Text, Text)], report: &mut Report| -> Vec<(String, Template)> {
+        let read =
+            |(name, value): &(Text, Text)| (name.text.clone(), Template::in_spec(value, report));
+        values.iter().map(read).collect()
+    };
+    let parameters = named(&dut.parameters, report);
+    let sysctls = named(&dut.sysctls, report);
+    let mut files = Vec::new();
+    for (_, path) in &dut.files {
+        if let Some(source) = loader.read(path, report) {
+            files.push((path.text.clone(), Template::in_file(&source, report)));
+        }
+    }
+    let shell = match &dut.kind {
+        KindSpec::Linux => None,
+        KindSpec::Command { start, ready, ready_timeout, stop } => Some(ShellTemplates {
+            start: Template::in_spec(start, report),
+            ready: ready.as_ref().map(|text| Template::in_spec(text, report)),
+            ready_timeout: *ready_timeout,
+            stop: stop.as_ref().map(|text| Template::in_spec(text, report)),
+        }),
+    };
+    DutTemplates { parameters, sysctls, files, shell }
+}
+
+fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
+    let TrafficSpec { name: _, src, dst, size, rate } = traffic;
+    TrafficTemplates {
+        src: Template::in_spec(src, report),
+        dst: Template::in_spec(dst, report),
+        size: size.as_ref().map(|text| Template::in_spec(text, report)),
+        rate: rate.as_ref().map(|text| Template::in_spec(text, report)),
+        sweeps: BTreeSet::new(),
+    }
+}
+
+/// Checks a DUT's references, and that its parameters are used and are not sweeps as well.
+fn check_dut(
+    dut: &DutSpec,
+    templates: &DutTemplates,
+    sweeps: &BTreeSet<&str>,
+    used: &mut BTreeSet<String>,
+    report: &mut Report,
+) {
+    let parameters: BTreeSet<&str> =
+        dut.parameters.iter().map(|(name, _)| name.text.as_str()).collect();
+    let values = templates.parameters.iter().map(|(_, template)| template);
+    used.extend(check_references(values, &[sweeps], report));
+    let named = templates.sysctls.iter().chain(&templates.files).map(|(_, template)| template);
+    let shell = templates.shell.iter();
+    let shell = shell.flat_map(|s| [Some(&s.start), s.ready.as_ref(), s.stop.as_ref()]).flatten();
+    let found = check_references(named.chain(shell), &[&parameters, sweeps], report);
+    for (name, _) in &dut.parameters {
+        if sweeps.contains(name.text.as_str()) {
+            let message = format!("{} is a sweep, too", quote(&name.text));
+            report.error(&name.span, message);
+        } else if !report.has_errors() && !found.contains(&name.text) {
+            let message = format!("parameter {} is used nowhere", quote(&name.text));
+            let help = format!("write `${{{}}}` in this DUT's files or commands", name.text);
+            report.error_help(&name.span, message, help);
+        }
+    }
+    used.extend(found);
+}
+
+/// Reports references to names that do not exist; returns those that do.
+fn check_references<'t>(
+    templates: impl Iterator<Item = &'t Template>,
+    scopes: &[&BTreeSet<&str>],
+    report: &mut Report,
+) -> BTreeSet<String> {
+    let names: BTreeSet<&str> = scopes.iter().flat_map(|scope| scope.iter().copied()).collect();
+    let mut found = BTreeSet::new();
+    for template in templates {
+        for (name, span) in template.references() {
+            if names.contains(name) {
+                found.insert(name.to_owned());
+                continue;
+            }
+            let help = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `${{{near}}}`?"),
+                None => format!("for this text as it stands, write `$${{{name}}}`"),
+            };
+            let message = format!("`${{{name}}}` is neither a sweep nor a parameter of this DUT");
+            let message = match scopes {
+                [_] => format!("`${{{name}}}` is not a sweep"),
+                _ => message,
+            };
+            let diagnostic = Diagnostic::error(&template.source, message);
+            report.push(diagnostic.at(span.clone()).help(help));
+        }
+    }
+    found
+}

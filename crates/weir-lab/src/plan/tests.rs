@@ -1,0 +1,274 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{DutKind, Order, TestbedSpec};
+use crate::spec::files::MemoryFiles;
+
+mod bad_input;
+mod golden;
+
+/// A small specification that is right.
+const GOOD: &str = r#"
+[campaign]
+name = "c"
+iterations = 2
+[testbed]
+kind = "netns"
+[[dut]]
+name = "a"
+kind = "linux"
+[[traffic]]
+name = "t"
+src = "198.18.10.1"
+dst = "198.19.10.1"
+"#;
+
+fn files(list: &[(&str, &str)]) -> MemoryFiles {
+    MemoryFiles(list.iter().map(|(path, text)| (path.into(), (*text).to_owned())).collect())
+}
+
+fn try_plan(text: &str, list: &[(&str, &str)]) -> Result<(Plan, Vec<String>), Vec<String>> {
+    let shown = |list: Vec<Diagnostic>| list.iter().map(ToString::to_string).collect();
+    from_text(Path::new("lab.toml"), text, &files(list), &Overrides::default())
+        .map(|(plan, warnings)| (plan, shown(warnings)))
+        .map_err(shown)
+}
+
+fn plan(text: &str, list: &[(&str, &str)]) -> Plan {
+    let (plan, warnings) = try_plan(text, list).expect("a good specification");
+    assert_eq!(warnings, Vec::<String>::new());
+    plan
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let plan = plan(GOOD, &[]);
+    assert_eq!((plan.campaign.order, plan.campaign.seed), (Order::Interleaved, 1));
+    let ms = |time: std::time::Duration| time.as_millis();
+    let trial = plan.trial;
+    let times = [trial.warmup, trial.duration, trial.drain, trial.sample].map(ms);
+    assert_eq!(times, [500, 3000, 200, 100]);
+    let series = &plan.series[0];
+    assert_eq!(series.name, "a.t");
+    assert_eq!(series.traffic.src.to_string(), "198.18.10.1:1234");
+    assert_eq!((series.traffic.size_bytes, series.traffic.flow_count), (60, 1));
+    assert_eq!(series.traffic.rate.to_string(), "max");
+    assert_eq!(plan.cells.len(), 2);
+    assert_eq!(plan.source.text, GOOD);
+}
+
+/// Sweeps, parameters, files, settings, commands and traffics, all in one.
+const SWEPT: &str = r#"
+[campaign]
+name = "swept"
+iterations = 1
+order = "sequential"
+[testbed]
+kind = "netns"
+generator_cpus = "1,0"
+[[sweep]]
+name = "states"
+values = ["64Ki", 100]
+[[sweep]]
+name = "size"
+values = [60, 1514]
+[[dut]]
+name = "fw"
+kind = "linux"
+files = { nft = "rules/fw.nft" }
+sysctls = { net.ipv4.ip_forward = 1, "net.core.somaxconn" = "${half}" }
+parameters = { half = "${states}" }
+[[dut]]
+name = "box"
+kind = "command"
+files = { conf = "box.conf" }
+start = "box -n ${states} -v $${HOME}"
+ready = "box ready"
+stop = "box stop"
+[[traffic]]
+name = "udp"
+src = "198.18.10.1-198.18.10.${last}"
+dst = "198.19.10.1"
+size = "${size}"
+rate = 50000
+"#;
+
+fn swept() -> String {
+    SWEPT.replace("${last}", "9")
+}
+
+const SWEPT_FILES: [(&str, &str); 2] =
+    [("rules/fw.nft", "size ${states} # $${x}\n"), ("box.conf", "max = ${states}\n")];
+
+#[test]
+fn the_matrix_is_multiplied_in_the_order_of_the_text() {
+    let plan = plan(&swept(), &SWEPT_FILES);
+    let names: Vec<&str> = plan.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "fw.states=64Ki.size=60.udp",
+            "fw.states=64Ki.size=1514.udp",
+            "fw.states=100.size=60.udp",
+            "fw.states=100.size=1514.udp",
+            "box.states=64Ki.size=60.udp",
+            "box.states=64Ki.size=1514.udp",
+            "box.states=100.size=60.udp",
+            "box.states=100.size=1514.udp",
+        ]
+    );
+    let axis = |index: usize| plan.series[index].sweep[0].1.clone();
+    assert_eq!((axis(0).label.as_str(), axis(0).number), ("64Ki", Some(65_536.0)));
+    assert_eq!((axis(2).label.as_str(), axis(2).number), ("100", Some(100.0)));
+    let TestbedSpec::Netns(netns) = &plan.testbed;
+    assert_eq!(netns.generator_cpus.as_deref(), Some("0-1"));
+}
+
+#[test]
+fn values_reach_every_place() {
+    let plan = plan(&swept(), &SWEPT_FILES);
+    let DutKind::Linux { sysctls, nft: Some(nft) } = &plan.series[0].dut.kind else {
+        panic!("a linux DUT with a ruleset")
+    };
+    assert_eq!(nft.text, "size 65536 # ${x}\n");
+    assert_eq!(nft.path, "rules/fw.nft");
+    let sysctls: Vec<_> = sysctls.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(sysctls, [("net.core.somaxconn", "65536"), ("net.ipv4.ip_forward", "1")]);
+    let DutKind::Command { files, start, ready, ready_timeout, stop, .. } =
+        &plan.series[7].dut.kind
+    else {
+        panic!("a command DUT")
+    };
+    assert_eq!(start, "box -n 100 -v ${HOME}");
+    assert_eq!(files[0].text, "max = 100\n");
+    assert_eq!((ready.as_deref(), stop.as_deref()), (Some("box ready"), Some("box stop")));
+    assert_eq!(ready_timeout.as_secs(), 10);
+    assert_eq!(plan.series[7].traffic.size_bytes, 1514);
+    assert_eq!(plan.source.files["box.conf"], "max = ${states}\n", "kept before substitution");
+}
+
+#[test]
+fn a_traffic_is_calibrated_once_for_each_of_its_own_values() {
+    let plan = plan(&swept(), &SWEPT_FILES);
+    let names: Vec<&str> = plan.calibrations().iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["udp.size=60", "udp.size=1514"]);
+}
+
+#[test]
+fn iterations_can_be_overridden() {
+    let load = |iterations| {
+        let overrides = Overrides { iterations: Some(iterations), only: None };
+        from_text(Path::new("lab.toml"), GOOD, &files(&[]), &overrides)
+    };
+    assert_eq!(load(7).expect("a plan").0.campaign.iterations, 7);
+    for iterations in [0, 1001] {
+        let errors = load(iterations).expect_err("out of range");
+        let expected = format!("lab.toml: error: -n must be 1 to 1000, not {iterations}");
+        assert_eq!(errors[0].to_string(), expected);
+    }
+}
+
+#[test]
+fn only_selects_series_or_cells() {
+    let select = |pattern: &str| {
+        let overrides = Overrides { iterations: Some(12), only: Some(pattern.into()) };
+        from_text(Path::new("lab.toml"), &swept(), &files(&SWEPT_FILES), &overrides)
+    };
+    let count = |pattern: &str| select(pattern).expect("a match").0.cells.len();
+    assert_eq!(count("fw.*"), 48);
+    assert_eq!(count("*/1"), 8);
+    assert_eq!(count("box.states=100.size=60.udp/{1,12}"), 2);
+    let plan = select("*.size=60.*").expect("a match").0;
+    assert_eq!(plan.series.len(), 8, "the matrix stays whole");
+    assert_eq!(plan.calibrations().len(), 1, "but only what runs is calibrated");
+    let errors = select("nft*").expect_err("no match");
+    assert!(errors[0].to_string().starts_with("lab.toml: error: --only `nft*` matches no cell\n"));
+    let errors = select("a[").expect_err("no pattern");
+    assert!(errors[0].message.starts_with("--only `a[` is not a pattern: "), "{}", errors[0]);
+}
+
+#[test]
+fn swapped_ranges_are_warned_about() {
+    let text = GOOD.replace("198.18.10.1\"", "198.18.10.70:9-198.18.10.1:8\"");
+    let (plan, warnings) = try_plan(&text, &[]).expect("a plan");
+    assert_eq!(plan.series[0].traffic.flow_count, 140);
+    assert_eq!(
+        warnings,
+        ["lab.toml:12:7: warning: `src`: the addresses and ports of \
+          `198.18.10.70:9-198.18.10.1:8` are reversed; it is read as \
+          198.18.10.1:8-198.18.10.70:9"]
+    );
+}
+
+#[test]
+fn files_are_found_beside_the_specification() {
+    let text = GOOD.replace("\"linux\"", "\"linux\"\nfiles = { nft = \"../fw.nft\" }");
+    let memory = files(&[("labs/x/lab.toml", &text), ("labs/x/../fw.nft", "# empty\n")]);
+    let path = Path::new("labs/x/lab.toml");
+    let (plan, _) = load(path, &memory, &Overrides::default()).expect("a plan");
+    assert_eq!(plan.source.files.keys().collect::<Vec<_>>(), ["../fw.nft"]);
+    let missing = load(Path::new("none.toml"), &memory, &Overrides::default());
+    let errors = missing.expect_err("no such file");
+    assert_eq!(
+        errors[0].to_string(),
+        "none.toml: error: cannot read the specification: No such file or directory (os error 2)"
+    );
+}
+
+/// The examples that come with the project; they stand beside the crates.
+#[test]
+fn the_example_campaigns_are_good() {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let load = |name: &str| {
+        let path = labs.join(name).join("lab.toml");
+        let loaded = load(&path, &spec::files::DiskFiles, &Overrides::default());
+        let (plan, warnings) = loaded.unwrap_or_else(|errors| panic!("{}", errors[0]));
+        assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
+        plan
+    };
+    let quick = load("quick");
+    let names: Vec<&str> = quick.series.iter().map(|series| series.name.as_str()).collect();
+    let flows: Vec<u64> = quick.series.iter().map(|series| series.traffic.flow_count).collect();
+    assert_eq!(
+        names,
+        [
+            "linux.flows-128",
+            "linux.flows-4900",
+            "linux.flows-100k",
+            "nft.flows-128",
+            "nft.flows-4900",
+            "nft.flows-100k",
+        ]
+    );
+    assert_eq!(flows, [128, 4900, 100_000, 128, 4900, 100_000]);
+    assert_eq!(quick.cells.len(), 30);
+    assert!(view::estimated_duration(&quick).as_secs() < 240);
+    let command = load("command");
+    assert_eq!((command.series.len(), command.calibrations().len()), (3, 1));
+}
+
+proptest! {
+    /// Whatever is cut out of a specification or put into it: there is a plan or there are
+    /// errors, and every one of them has a place that can be shown.
+    #[test]
+    fn damaged_specifications_are_reported(
+        cut in 0..SWEPT.len(),
+        length in 0..60_usize,
+        insert in "[\\[\\]{}=\"$\\n0-9a-z.é]{0,6}",
+    ) {
+        let whole = swept();
+        let end = (cut + length).min(whole.len());
+        prop_assume!(whole.is_char_boundary(cut) && whole.is_char_boundary(end));
+        let text = format!("{}{insert}{}", &whole[..cut], &whole[end..]);
+        let path = Path::new("lab.toml");
+        let loaded = from_text(path, &text, &files(&SWEPT_FILES), &Overrides::default());
+        if let Err(diagnostics) = loaded {
+            prop_assert!(crate::diagnostic::has_errors(&diagnostics));
+            for diagnostic in diagnostics {
+                prop_assert_eq!(diagnostic.position().is_some(), diagnostic.span.is_some());
+            }
+        }
+    }
+}

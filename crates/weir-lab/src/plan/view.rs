@@ -1,0 +1,133 @@
+//! A plan for people and programs: what would run, in which order, and for how long.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::model::{Campaign, Dut, Plan, SweepValue, TestbedSpec, Traffic, TrialTimes};
+
+/// What a trial takes beside its own times: building the testbed, configuring the DUT, the probes,
+/// and tearing all down. An estimate for the display, and nothing more.
+pub const TRIAL_OVERHEAD: Duration = Duration::from_millis(1200);
+
+/// About how long the plan's calibrations and cells take together, on a DUT that is ready at once.
+#[must_use]
+pub fn estimated_duration(plan: &Plan) -> Duration {
+    let count = plan.calibrations().len() + plan.cells.len();
+    trial_duration(&plan.trial).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// About how long one trial takes.
+#[must_use]
+pub fn trial_duration(trial: &TrialTimes) -> Duration {
+    trial.warmup + trial.duration + trial.drain + TRIAL_OVERHEAD
+}
+
+/// A plan as `weir lab plan --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlanView<'p> {
+    /// The campaign.
+    pub campaign: &'p Campaign,
+    /// Times of a trial.
+    pub trial: TrialView,
+    /// Where it runs.
+    pub testbed: &'p TestbedSpec,
+    /// Traffics that are calibrated first.
+    pub calibrations: Vec<&'p Traffic>,
+    /// Every series of the matrix.
+    pub series: Vec<SeriesView<'p>>,
+    /// The cells, in the order in which they run.
+    pub cells: Vec<CellView<'p>>,
+    /// [`estimated_duration`], in nanoseconds.
+    pub estimated_duration_ns: u64,
+}
+
+/// Times of a trial, in nanoseconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct TrialView {
+    /// Traffic before the measurement.
+    pub warmup_ns: u64,
+    /// Length of the measurement.
+    pub duration_ns: u64,
+    /// Pause before counters are read.
+    pub drain_ns: u64,
+    /// Distance of the samples.
+    pub sample_ns: u64,
+}
+
+/// A series.
+#[derive(Debug, Clone, Serialize)]
+pub struct SeriesView<'p> {
+    /// Its name.
+    pub name: &'p str,
+    /// What determines it, as SHA-256.
+    pub id: &'p str,
+    /// Its image, on testbeds that have images.
+    pub image: Option<&'p str>,
+    /// Its DUT.
+    pub dut: &'p Dut,
+    /// Its sweep values.
+    pub sweep: &'p [(String, SweepValue)],
+    /// Its traffic.
+    pub traffic: &'p Traffic,
+    /// How many of the plan's cells are its.
+    pub cell_count: usize,
+}
+
+/// A cell.
+#[derive(Debug, Clone, Serialize)]
+pub struct CellView<'p> {
+    /// `<series>/<iteration>`.
+    pub name: String,
+    /// Name of its series.
+    pub series: &'p str,
+    /// Its iteration, from 1.
+    pub iteration: u32,
+    /// What determines it, as SHA-256.
+    pub id: &'p str,
+}
+
+impl<'p> PlanView<'p> {
+    /// The view of `plan`.
+    #[must_use]
+    pub fn new(plan: &'p Plan) -> Self {
+        let mut cell_counts = vec![0; plan.series.len()];
+        for cell in &plan.cells {
+            cell_counts[cell.series_index] += 1;
+        }
+        let series = plan.series.iter().zip(cell_counts).map(|(series, cell_count)| SeriesView {
+            name: &series.name,
+            id: &series.id,
+            image: series.image.as_deref(),
+            dut: &series.dut,
+            sweep: &series.sweep,
+            traffic: &series.traffic,
+            cell_count,
+        });
+        let cells = plan.cells.iter().map(|cell| CellView {
+            name: plan.cell_name(cell),
+            series: &plan.series[cell.series_index].name,
+            iteration: cell.iteration,
+            id: &cell.id,
+        });
+        let TrialTimes { warmup, duration, drain, sample } = plan.trial;
+        Self {
+            campaign: &plan.campaign,
+            trial: TrialView {
+                warmup_ns: ns(warmup),
+                duration_ns: ns(duration),
+                drain_ns: ns(drain),
+                sample_ns: ns(sample),
+            },
+            testbed: &plan.testbed,
+            calibrations: plan.calibrations(),
+            series: series.collect(),
+            cells: cells.collect(),
+            estimated_duration_ns: ns(estimated_duration(plan)),
+        }
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

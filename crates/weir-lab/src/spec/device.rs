@@ -1,0 +1,220 @@
+//! `[[dut]]`: what is under test and how it is configured, before substitution.
+
+use std::path::Path;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use crate::diagnostic::{Report, quote};
+use crate::spec::fields::{self, Fields, Text, Value};
+use crate::spec::suggest::nearest;
+use crate::spec::{Named, check_name, check_variable};
+
+/// How long a `command` DUT may take to get ready, unless it says otherwise.
+const READY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// No DUT may take longer.
+const READY_TIMEOUT_MAX: Duration = Duration::from_secs(600);
+
+/// Kinds that have a name and no code yet.
+const KINDS_LATER: [&str; 3] = ["weir-fw", "freebsd", "openbsd"];
+
+/// A DUT as written.
+#[derive(Debug)]
+pub(crate) struct DutSpec {
+    pub(crate) name: Text,
+    pub(crate) kind: KindSpec,
+    /// Name and value of kernel settings.
+    pub(crate) sysctls: Vec<(Text, Text)>,
+    /// Name and value of what `${name}` stands for in this DUT.
+    pub(crate) parameters: Vec<(Text, Text)>,
+    /// Key and path.
+    pub(crate) files: Vec<(Text, Text)>,
+}
+
+/// The fields that only one kind of DUT has.
+#[derive(Debug)]
+pub(crate) enum KindSpec {
+    Linux,
+    Command { start: Text, ready: Option<Text>, ready_timeout: Duration, stop: Option<Text> },
+}
+
+impl Named for DutSpec {
+    fn name(&self) -> &Text {
+        &self.name
+    }
+}
+
+/// One `[[dut]]`.
+pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpec> {
+    const COMMON: [&str; 5] = ["name", "kind", "files", "sysctls", "parameters"];
+    const COMMAND: [&str; 4] = ["start", "ready", "ready_timeout", "stop"];
+    let name = fields.required_text("name", report);
+    if let Some(name) = &name {
+        check_name(&name.text, &name.span, report);
+    }
+    let kind = fields.required_text("kind", report)?;
+    let kind = match kind.text.as_str() {
+        "linux" => {
+            for field in COMMAND {
+                if let Some(span) = fields.key_span(field) {
+                    let message = format!("a linux DUT has no `{field}`");
+                    report.error_help(&span, message, "only kind = \"command\" has it");
+                }
+            }
+            fields.refuse_unknown(&[COMMON.as_slice(), &COMMAND].concat(), report);
+            Some(KindSpec::Linux)
+        }
+        "command" => {
+            fields.refuse_unknown(&[COMMON.as_slice(), &COMMAND].concat(), report);
+            command(fields, report)
+        }
+        _ => return refuse_kind(&kind, report),
+    };
+    let sysctls = sysctls(fields, report);
+    let parameters = parameters(fields, report);
+    let files = files(fields, kind.as_ref(), report);
+    Some(DutSpec { name: name?, kind: kind?, sysctls, parameters, files })
+}
+
+fn refuse_kind<T>(kind: &Text, report: &mut Report) -> Option<T> {
+    let built = "\"linux\" and \"command\" are built";
+    if KINDS_LATER.contains(&kind.text.as_str()) {
+        let message = format!("DUT kind \"{}\" is not built yet", kind.text);
+        report.error_help(&kind.span, message, built);
+    } else {
+        let message = format!("{} is not a kind of DUT", quote(&kind.text));
+        let help = match nearest(&kind.text, ["linux", "command"]) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => built.into(),
+        };
+        report.error_help(&kind.span, message, help);
+    }
+    None
+}
+
+fn command(fields: &Fields<'_, '_>, report: &mut Report) -> Option<KindSpec> {
+    let mut shell = |name: &str| {
+        let text = fields.text(name, report)?;
+        if text.text.trim().is_empty() {
+            report.error(&text.span, format!("`{name}` is empty"));
+            return None;
+        }
+        Some(text)
+    };
+    let (start, ready, stop) = (shell("start"), shell("ready"), shell("stop"));
+    fields.required("start", report);
+    let given = fields.duration("ready_timeout", report);
+    let ready_timeout = given.unwrap_or(READY_TIMEOUT_DEFAULT);
+    if ready_timeout.is_zero() || ready_timeout > READY_TIMEOUT_MAX {
+        let message = "`ready_timeout` must be above zero and at most 10m";
+        report.error(&fields.span_of("ready_timeout"), message);
+    }
+    Some(KindSpec::Command { start: start?, ready, ready_timeout, stop })
+}
+
+/// `sysctls = { "net.ipv4.ip_forward" = 1 }`; dotted keys without quotes are the same thing.
+fn sysctls(fields: &Fields<'_, '_>, report: &mut Report) -> Vec<(Text, Text)> {
+    let mut sysctls = Vec::new();
+    if let Some(value) = fields.get("sysctls") {
+        if value.get_ref().is_table() {
+            flatten("", value, &mut sysctls, report);
+        } else {
+            let found = fields::type_name(value.get_ref());
+            report.error(&value.span(), format!("`sysctls` must be a table, not {found}"));
+        }
+    }
+    sysctls
+}
+
+/// Collects the leaves of nested tables under their dotted names.
+fn flatten(prefix: &str, value: &Value<'_>, into: &mut Vec<(Text, Text)>, report: &mut Report) {
+    let Some(table) = value.get_ref().as_table() else {
+        return;
+    };
+    for (key, value) in fields::in_order(table) {
+        let name = format!("{prefix}{}", key.get_ref());
+        match value.get_ref() {
+            DeValue::Table(_) => flatten(&format!("{name}."), value, into, report),
+            DeValue::String(_) | DeValue::Integer(_) => {
+                let text = fields::text_or_number(&name, value, report);
+                let name = Text { text: name, span: key.span() };
+                check_sysctl(&name, into, report);
+                into.extend(text.map(|text| (name, text)));
+            }
+            other => {
+                let found = fields::type_name(other);
+                let message = format!("`{name}` must be a text or a whole number, not {found}");
+                report.error(&value.span(), message);
+            }
+        }
+    }
+}
+
+fn check_sysctl(name: &Text, earlier: &[(Text, Text)], report: &mut Report) {
+    let part = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+    };
+    if !name.text.starts_with("net.") {
+        let message = format!("{} is not a network setting", quote(&name.text));
+        let help = "a DUT has settings of its own only below `net.`; others are the whole host's";
+        report.error_help(&name.span, message, help);
+    } else if !name.text.split('.').all(part) {
+        report.error(&name.span, format!("{} is not the name of a setting", quote(&name.text)));
+    } else if earlier.iter().any(|(other, _)| other.text == name.text) {
+        report.error(&name.span, format!("`{}` is set twice", name.text));
+    }
+}
+
+fn parameters(fields: &Fields<'_, '_>, report: &mut Report) -> Vec<(Text, Text)> {
+    let table = fields.get("parameters");
+    let Some(table) = table.and_then(|value| Fields::of("`parameters`", value, report)) else {
+        return Vec::new();
+    };
+    let mut parameters = Vec::new();
+    for (key, value) in table.in_order() {
+        let name = Text { text: key.get_ref().to_string(), span: key.span() };
+        check_variable(&name, report);
+        let text = fields::text_or_number(&name.text, value, report);
+        parameters.extend(text.map(|text| (name, text)));
+    }
+    parameters
+}
+
+fn files(
+    fields: &Fields<'_, '_>,
+    kind: Option<&KindSpec>,
+    report: &mut Report,
+) -> Vec<(Text, Text)> {
+    let table = fields.get("files");
+    let Some(table) = table.and_then(|value| Fields::of("`files`", value, report)) else {
+        return Vec::new();
+    };
+    if matches!(kind, Some(KindSpec::Linux)) {
+        table.refuse_unknown(&["nft"], report);
+    }
+    let mut files: Vec<(Text, Text)> = Vec::new();
+    for (key, _) in table.in_order() {
+        let Some(path) = table.text(key.get_ref(), report) else {
+            continue;
+        };
+        let file_name = Path::new(&path.text).file_name();
+        if file_name.is_none() {
+            report.error(&path.span, format!("{} does not name a file", quote(&path.text)));
+            continue;
+        }
+        if path.text.contains("${") {
+            let message = "`${…}` in the path of a file is not built yet";
+            report.error_help(&path.span, message, "it is substituted inside the file");
+            continue;
+        }
+        let clashes = |(_, other): &(Text, Text)| Path::new(&other.text).file_name() == file_name;
+        if files.iter().any(clashes) {
+            let message = format!("two files are named {}", quote(&path.text));
+            let help = "they are put into one folder, under the last part of their paths";
+            report.error_help(&path.span, message, help);
+        }
+        files.push((Text { text: key.get_ref().to_string(), span: key.span() }, path));
+    }
+    files
+}

@@ -1,0 +1,78 @@
+//! Where a specification's files come from: the disk, or memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read, in bytes. A ruleset of a million rules is smaller.
+pub const FILE_SIZE_BYTES_MAX: u64 = 16 << 20;
+
+/// Finds and reads text files.
+pub trait FileSource {
+    /// Where the file is that a specification in `folder` calls `name`.
+    fn locate(&self, folder: &Path, name: &str) -> PathBuf {
+        folder.join(name)
+    }
+
+    /// The content of the file at `path`.
+    ///
+    /// # Errors
+    /// When there is no such file, or it is not text, or larger than [`FILE_SIZE_BYTES_MAX`].
+    fn read(&self, path: &Path) -> Result<String>;
+}
+
+/// The file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DiskFiles;
+
+impl FileSource for DiskFiles {
+    fn read(&self, path: &Path) -> Result<String> {
+        // Opening a named pipe may never return, and reading a device may never end.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(Error::other("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        File::open(path)?.take(FILE_SIZE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_SIZE_BYTES_MAX {
+            let message = format!("it is larger than {} MiB", FILE_SIZE_BYTES_MAX >> 20);
+            return Err(Error::new(ErrorKind::FileTooLarge, message));
+        }
+        String::from_utf8(bytes)
+            .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
+    }
+}
+
+/// Files in memory, by path.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryFiles(pub BTreeMap<PathBuf, String>);
+
+impl FileSource for MemoryFiles {
+    fn read(&self, path: &Path) -> Result<String> {
+        let missing = || Error::new(ErrorKind::NotFound, "No such file or directory (os error 2)");
+        self.0.get(path).cloned().ok_or_else(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_refuses_what_is_not_a_text_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let read = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).expect("writing a test file");
+            DiskFiles.read(&path).map_err(|e| e.to_string())
+        };
+        assert_eq!(read("good", "é\n".as_bytes()), Ok("é\n".into()));
+        assert_eq!(read("bytes", &[0xff]), Err("it is not text in UTF-8".into()));
+        let large = vec![b' '; usize::try_from(FILE_SIZE_BYTES_MAX).expect("fits") + 1];
+        assert_eq!(read("large", &large), Err("it is larger than 16 MiB".into()));
+        let folder_error = DiskFiles.read(folder.path()).expect_err("a folder").to_string();
+        assert_eq!(folder_error, "it is not a regular file");
+        let missing = DiskFiles.read(&folder.path().join("none")).expect_err("missing");
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+    }
+}

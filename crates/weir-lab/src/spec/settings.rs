@@ -1,0 +1,185 @@
+//! The sections that exist once: `[campaign]`, `[trial]`, `[testbed]`.
+
+use std::time::Duration;
+
+use toml::Spanned;
+use weir_gen::units::format_duration;
+
+use crate::diagnostic::{Report, quote};
+use crate::model::{Campaign, NetnsSpec, Order, TestbedSpec, TrialTimes};
+use crate::spec::check_name;
+use crate::spec::cpus::{self, CpuSet};
+use crate::spec::fields::{Fields, Value};
+use crate::spec::suggest::nearest;
+
+/// The most iterations of a series.
+pub(crate) const ITERATIONS_MAX: u64 = 1000;
+
+/// The seed of a specification that names none.
+const SEED_DEFAULT: u64 = 1;
+
+/// The most queues of a veth device: what one receive queue per CPU of a large host needs.
+const QUEUES_MAX: u64 = 64;
+
+/// No part of a trial is longer.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Samples closer together measure the scheduler.
+const SAMPLE_MIN: Duration = Duration::from_millis(10);
+
+/// Packets need this long to leave every queue of a path.
+const DRAIN_MIN: Duration = Duration::from_millis(50);
+
+/// Fewer samples have no median worth the name.
+const SAMPLES_MIN: u32 = 5;
+
+/// The `[campaign]` section.
+pub(crate) fn campaign(value: &Value<'_>, report: &mut Report) -> Option<Campaign> {
+    let fields = Fields::of("[campaign]", value, report)?;
+    fields.refuse_unknown(&["name", "iterations", "order", "seed"], report);
+    let name = fields.required_text("name", report);
+    if let Some(name) = &name {
+        check_name(&name.text, &name.span, report);
+    }
+    let iterations = iterations(&fields, report);
+    let order = match fields.text("order", report) {
+        None => Order::Interleaved,
+        Some(text) => match text.text.as_str() {
+            "interleaved" => Order::Interleaved,
+            "sequential" => Order::Sequential,
+            other => {
+                let message = format!("{} is not an order", quote(other));
+                report.error_help(&text.span, message, "\"interleaved\" or \"sequential\"");
+                Order::Interleaved
+            }
+        },
+    };
+    // TOML's integers end at 2^63 - 1.
+    let seed_max = u64::MAX >> 1;
+    let seed = fields.integer("seed", 0..=seed_max, report).unwrap_or(SEED_DEFAULT);
+    Some(Campaign { name: name?.text, iterations: iterations?, order, seed })
+}
+
+fn iterations(fields: &Fields<'_, '_>, report: &mut Report) -> Option<u32> {
+    let value = fields.required("iterations", report)?;
+    if value.get_ref().as_str() == Some("auto") {
+        let message = "iterations = \"auto\" is not built yet";
+        report.error_help(&value.span(), message, "give a number");
+        return None;
+    }
+    let number = fields.integer("iterations", 1..=ITERATIONS_MAX, report)?;
+    u32::try_from(number).ok()
+}
+
+/// The `[trial]` section, or its defaults.
+pub(crate) fn trial(value: Option<&Value<'_>>, report: &mut Report) -> TrialTimes {
+    let mut times = TrialTimes {
+        warmup: Duration::from_millis(500),
+        duration: Duration::from_secs(3),
+        drain: Duration::from_millis(200),
+        sample: Duration::from_millis(100),
+    };
+    let Some(fields) = value.and_then(|value| Fields::of("[trial]", value, report)) else {
+        return times;
+    };
+    fields.refuse_unknown(&["warmup", "duration", "drain", "sample"], report);
+    for (name, time, time_min) in [
+        ("warmup", &mut times.warmup, Duration::ZERO),
+        ("duration", &mut times.duration, Duration::from_nanos(1)),
+        ("drain", &mut times.drain, DRAIN_MIN),
+        ("sample", &mut times.sample, SAMPLE_MIN),
+    ] {
+        let Some(given) = fields.duration(name, report) else {
+            continue;
+        };
+        let span = fields.span_of(name);
+        if given.is_zero() && !time_min.is_zero() {
+            report.error(&span, format!("`{name}` must not be zero"));
+        } else if given < time_min {
+            let (given, least) = (format_duration(given), format_duration(time_min));
+            report.error(&span, format!("`{name}` must be at least {least}, not {given}"));
+        } else if given > TIME_MAX {
+            report.error(&span, format!("`{name}` must be at most {}", format_duration(TIME_MAX)));
+        } else {
+            *time = given;
+        }
+    }
+    if times.duration < times.sample * SAMPLES_MIN {
+        let shown = (format_duration(times.duration), format_duration(times.sample));
+        let message = format!("{} has fewer than {SAMPLES_MIN} samples of {}", shown.0, shown.1);
+        let place = if fields.get("duration").is_some() { "duration" } else { "sample" };
+        let help = "the figure of a trial is the median of its samples";
+        report.error_help(&fields.span_of(place), message, help);
+    }
+    times
+}
+
+/// The `[testbed]` section.
+pub(crate) fn testbed(value: &Value<'_>, report: &mut Report) -> Option<TestbedSpec> {
+    const KINDS: [&str; 3] = ["netns", "hosts", "qemu"];
+    let fields = Fields::of("[testbed]", value, report)?;
+    let kind = fields.required_text("kind", report)?;
+    match kind.text.as_str() {
+        "netns" => Some(TestbedSpec::Netns(netns(&fields, report))),
+        "hosts" | "qemu" => {
+            let message = format!("testbed kind \"{}\" is not built yet", kind.text);
+            report.error_help(&kind.span, message, "\"netns\" is the one that is built");
+            None
+        }
+        other => {
+            let message = format!("{} is not a kind of testbed", quote(other));
+            let help = match nearest(other, KINDS) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => "\"netns\" is the one that is built".into(),
+            };
+            report.error_help(&kind.span, message, help);
+            None
+        }
+    }
+}
+
+fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
+    const LISTS: [&str; 3] = ["generator_cpus", "dut_cpus", "sink_cpus"];
+    fields.refuse_unknown(&["kind", LISTS[0], LISTS[1], LISTS[2], "queues"], report);
+    let queues = fields.integer("queues", 1..=QUEUES_MAX, report).unwrap_or(1);
+    let mut sets: Vec<(&str, CpuSet)> = Vec::new();
+    for name in LISTS {
+        let Some(text) = fields.text(name, report) else {
+            continue;
+        };
+        match cpus::parse(&text.text) {
+            Ok(set) => sets.push((name, set)),
+            Err(reason) => {
+                let message = format!("`{name}`: {} {reason}", quote(&text.text));
+                report.error_help(&text.span, message, "a list of CPUs: \"2\", \"0-1,3\"");
+            }
+        }
+    }
+    refuse_overlaps(fields, &sets, report);
+    let list =
+        |name: &str| sets.iter().find(|(list, _)| *list == name).map(|(_, set)| cpus::display(set));
+    NetnsSpec {
+        generator_cpus: list(LISTS[0]),
+        dut_cpus: list(LISTS[1]),
+        sink_cpus: list(LISTS[2]),
+        queues: u32::try_from(queues).unwrap_or(1),
+    }
+}
+
+/// Points at the later of two lists that share a CPU.
+fn refuse_overlaps(fields: &Fields<'_, '_>, sets: &[(&str, CpuSet)], report: &mut Report) {
+    let mut written = sets.iter().collect::<Vec<_>>();
+    written.sort_by_key(|(name, _)| fields.get(name).map(Spanned::span).map(|span| span.start));
+    for (index, (second, second_set)) in written.iter().enumerate() {
+        for (first, first_set) in &written[..index] {
+            let shared: CpuSet = first_set.intersection(second_set).copied().collect();
+            if !shared.is_empty() {
+                let cpus = if shared.len() == 1 { "CPU" } else { "CPUs" };
+                let shown = cpus::display(&shared);
+                let message = format!("`{second}` shares {cpus} {shown} with `{first}`");
+                let help = "what runs on one CPU cannot be told apart by a measurement";
+                report.error_help(&fields.span_of(second), message, help);
+            }
+        }
+    }
+}
