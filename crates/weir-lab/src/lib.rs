@@ -9,8 +9,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod diagnostic;
+#[cfg(test)]
+mod fixture;
+pub mod gnuplot;
 pub mod identity;
+pub mod ledger;
 pub mod model;
 pub mod plan;
+pub mod record;
+pub mod report;
 pub mod spec;
+pub mod store;
+pub mod summary;
+pub mod verdict;

@@ -1,0 +1,171 @@
+//! Reports: what a campaign's store holds beside its raw records, all of it derived.
+//!
+//! Every function here is pure: text out of a [`CampaignData`], the same text for the same data.
+//! The time that a report speaks of is that of the last run in it. Nothing is written here, and
+//! nothing is fetched by what is written: pages and plots are self-contained, hold no script and
+//! are readable on paper, in light and in dark.
+
+mod answer;
+mod environment;
+mod html;
+mod markdown;
+mod palette;
+mod plot_axis;
+mod plot_ledger;
+mod plot_samples;
+mod plot_throughput;
+mod sections;
+mod svg;
+mod text;
+
+use crate::gnuplot;
+use crate::record::VerdictKind;
+use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
+
+/// A derived file: its path inside the store, and its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedFile {
+    /// Path with `/`, relative to the store.
+    pub path: String,
+    /// Content.
+    pub text: String,
+}
+
+/// Every derived file of a store: `summary.json`, `summary.md`, `gnuplot.data`, `plots/*.svg`,
+/// `report.html`.
+#[must_use]
+pub fn files(data: &CampaignData) -> Vec<DerivedFile> {
+    let report = Report::new(data);
+    let file = |path: &str, text: String| DerivedFile { path: path.to_owned(), text };
+    let mut files = vec![
+        file("summary.json", report.summary.to_json()),
+        file("summary.md", report.markdown()),
+        file("gnuplot.data", gnuplot::data(&report.summary)),
+    ];
+    files.extend(report.plots());
+    files.push(file("report.html", report.html()));
+    files
+}
+
+/// A campaign with its summary: what every report is written from.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// The records.
+    pub data: &'a CampaignData,
+    /// What was derived from them.
+    pub summary: CampaignSummary,
+}
+
+impl<'a> Report<'a> {
+    /// Summarises the campaign.
+    #[must_use]
+    pub fn new(data: &'a CampaignData) -> Self {
+        Self { data, summary: CampaignSummary::of(data) }
+    }
+
+    /// The content of `summary.md`.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        markdown::page(self)
+    }
+
+    /// The content of `report.html`.
+    #[must_use]
+    pub fn html(&self) -> String {
+        html::page(self)
+    }
+
+    /// The plots, each a file of its own.
+    #[must_use]
+    pub fn plots(&self) -> Vec<DerivedFile> {
+        let mut charts = vec![
+            ("throughput".to_owned(), plot_throughput::chart(self, svg::Format::Wide)),
+            ("ledger".to_owned(), plot_ledger::chart(self, svg::Format::Wide)),
+        ];
+        if let Some(chart) = plot_axis::chart(self, svg::Format::Wide) {
+            charts.push(("axis".to_owned(), chart));
+        }
+        for (index, series) in self.summary.series.iter().enumerate() {
+            let mut name = format!("samples-{}", file_name(&series.name));
+            if charts.iter().any(|(n, _)| *n == name) {
+                name = format!("{name}-{index}");
+            }
+            let chart = plot_samples::chart(self, index, svg::Format::Wide);
+            charts.push((name, chart));
+        }
+        charts
+            .into_iter()
+            .map(|(name, chart)| DerivedFile {
+                path: format!("plots/{name}.svg"),
+                text: chart.standalone(),
+            })
+            .collect()
+    }
+
+    /// Comparisons of the first two DUTs, in ministat's layout: a title and the text of each.
+    #[must_use]
+    pub fn ministat(&self) -> Vec<(String, String)> {
+        answer::ministat(self)
+    }
+
+    /// The answers of the campaign, one sentence per traffic.
+    #[must_use]
+    pub fn answers(&self) -> Vec<String> {
+        answer::sentences(&self.summary).into_iter().map(|s| s.text()).collect()
+    }
+
+    /// The cells of a series, in the order of their iterations.
+    fn cells(&self, series: &SeriesSummary) -> Vec<&'a Trial> {
+        let mut cells: Vec<&Trial> =
+            self.data.cells.iter().filter(|(r, _)| r.series == series.name).collect();
+        cells.sort_by_key(|(record, _)| record.iteration);
+        cells
+    }
+
+    /// Colour and shape of a series: those of its DUT, or of its image where one DUT has several.
+    fn colour(&self, series: &SeriesSummary) -> usize {
+        let mut keys: Vec<(Option<&str>, &str)> = Vec::new();
+        for s in &self.summary.series {
+            let key = (s.image.as_deref(), s.dut.as_str());
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let key = (series.image.as_deref(), series.dut.as_str());
+        keys.iter().position(|k| *k == key).unwrap_or(0)
+    }
+}
+
+/// The class that gives a DUT its colour.
+fn colour_class(colour: usize) -> String {
+    format!("c-s{}", colour % palette::SERIES_COLOURS)
+}
+
+/// Whether an iteration counts.
+fn is_valid(trial: &Trial) -> bool {
+    trial.0.verdict.kind != VerdictKind::Invalid
+}
+
+/// The DUT of a series, with its image where it has one.
+fn dut_label(series: &SeriesSummary) -> String {
+    match &series.image {
+        Some(image) => format!("{image} {}", series.dut),
+        None => series.dut.clone(),
+    }
+}
+
+/// What the members of a group share: traffic, sweep values, flows.
+fn group_label(series: &SeriesSummary) -> String {
+    let sweeps = series.sweep.iter().map(|(name, value)| format!("{name}={}", value.label));
+    let parts: Vec<String> = [series.traffic_base.clone()].into_iter().chain(sweeps).collect();
+    format!("{} · {}", parts.join(" · "), text::counted(series.flow_count, "flow"))
+}
+
+/// A name as a file name: whatever a file system or a shell may not like is a `_`.
+fn file_name(name: &str) -> String {
+    let keep = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
+    name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests;

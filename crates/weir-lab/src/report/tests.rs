@@ -1,0 +1,319 @@
+//! The reports against golden files, and what must hold for every report.
+//!
+//! `WEIR_UPDATE_GOLDEN=1` writes the golden files; `WEIR_REPORT_LOOK=DIR` writes the reports of
+//! the fixtures to a directory, to be looked at.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::summary::fixture::{awkward, swept, usual};
+
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name);
+    if std::env::var_os("WEIR_UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(path.parent().expect("a directory")).expect("the directory");
+        fs::write(&path, text).expect("the golden file");
+    }
+    let expected = fs::read_to_string(&path).expect("the golden file");
+    assert_eq!(text, expected, "{name} differs; WEIR_UPDATE_GOLDEN=1 writes it anew");
+}
+
+fn file(data: &CampaignData, path: &str) -> String {
+    files(data).into_iter().find(|f| f.path == path).expect("the file").text
+}
+
+fn campaigns() -> Vec<(&'static str, CampaignData)> {
+    let mut void = awkward();
+    for (record, _) in &mut void.cells {
+        record.verdict.kind = VerdictKind::Invalid;
+    }
+    let mut empty = awkward();
+    empty.cells.clear();
+    empty.calibrations.clear();
+    vec![
+        ("awkward", awkward()),
+        ("usual", usual()),
+        ("swept", swept()),
+        ("void", void),
+        ("empty", empty),
+    ]
+}
+
+#[test]
+fn the_derived_texts_are_as_ever() {
+    let data = awkward();
+    golden("summary.json", &file(&data, "summary.json"));
+    golden("summary.md", &file(&data, "summary.md"));
+    golden("gnuplot.data", &file(&data, "gnuplot.data"));
+    golden("gnuplot-axis.data", &file(&swept(), "gnuplot.data"));
+}
+
+#[test]
+fn every_page_and_plot_is_well_formed() {
+    for (name, data) in campaigns() {
+        for file in files(&data) {
+            if file.path.ends_with(".html") || file.path.ends_with(".svg") {
+                balanced(&file.text).unwrap_or_else(|e| panic!("{name}: {}: {e}", file.path));
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_fetched_and_nothing_runs() {
+    for (name, data) in campaigns() {
+        let page = file(&data, "report.html");
+        for banned in ["http://", "https://", "<script", "src=", "@import", "javascript:", "<link"]
+        {
+            assert!(!page.contains(banned), "{name}: the page holds {banned}");
+        }
+        for plot in Report::new(&data).plots() {
+            let rest = plot.text.replacen("http://www.w3.org/2000/svg", "", 1);
+            assert!(!rest.contains("http") && !rest.contains("<script"), "{name}: {}", plot.path);
+        }
+    }
+}
+
+#[test]
+fn every_number_is_finite() {
+    for (name, data) in campaigns() {
+        for file in files(&data) {
+            let words = file.text.split(|c: char| !c.is_alphanumeric());
+            let odd = words.filter(|w| matches!(*w, "NaN" | "inf" | "Infinity" | "nan")).count();
+            assert_eq!(odd, 0, "{name}: {} holds a number that is none", file.path);
+        }
+    }
+}
+
+#[test]
+fn identifiers_are_unique_in_a_page() {
+    for (name, data) in campaigns() {
+        let page = file(&data, "report.html");
+        let mut ids: Vec<&str> =
+            page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "{name}");
+    }
+}
+
+#[test]
+fn paths_are_unique_and_safe() {
+    let mut data = awkward();
+    // Two names that become the same file name.
+    data.cells[1].0.series = "a b".into();
+    data.cells[2].0.series = "a&b".into();
+    let files = files(&data);
+    let mut paths: Vec<&str> = files.iter().map(|f| f.path.as_str()).collect();
+    let all = paths.len();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), all);
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_.=/".contains(c);
+    assert!(paths.iter().all(|p| p.chars().all(safe)), "{paths:?}");
+}
+
+#[test]
+fn the_answer_names_who_is_slower_and_what_limited_it() {
+    let data = usual();
+    let answers = Report::new(&data).answers();
+    assert_eq!(answers.len(), 3);
+    assert_eq!(
+        answers[1],
+        "nft forwards 0.331 Mpps, 36.8 % ± 0.9 % less than linux (0.524 Mpps) with 4,900 flows; \
+         both limited by the DUT."
+    );
+    let page = file(&data, "report.html");
+    assert!(page.contains("is <strong>slower</strong> than linux under all 3 traffics"));
+}
+
+#[test]
+fn an_unproven_difference_is_never_called_none() {
+    let mut data = usual();
+    for (record, _) in &mut data.cells {
+        if record.dut.as_ref().is_some_and(|d| d.name == "nft") {
+            let rate = record.result.rate_pps;
+            record.result.rate_pps = rate * if rate > 3e5 { 1.59 } else { 1.71 };
+        }
+    }
+    for path in ["report.html", "summary.md"] {
+        let text = file(&data, path);
+        let lower = text.to_lowercase();
+        assert!(lower.contains("no difference"), "{path}");
+        for (at, _) in lower.match_indices("no difference") {
+            let context: String = lower[at..].chars().take(60).collect();
+            assert!(context.contains("proven"), "{path}: {context}");
+        }
+        assert!(text.contains("remains possible"), "{path}");
+    }
+}
+
+#[test]
+fn a_comparison_of_offers_is_not_sold_as_one_of_duts() {
+    let mut data = usual();
+    for (record, _) in &mut data.cells {
+        record.verdict.kind = VerdictKind::GeneratorBound;
+    }
+    let answers = Report::new(&data).answers();
+    assert!(answers.iter().all(|a| a.contains("their limits are not compared")), "{answers:?}");
+    assert!(file(&data, "summary.md").contains("; not every figure was limited by the DUT."));
+}
+
+#[test]
+fn what_was_not_tested_is_not_judged() {
+    let mut data = awkward();
+    for (record, _) in &mut data.cells {
+        record.verdict.kind = VerdictKind::Invalid;
+    }
+    let page = file(&data, "summary.md");
+    assert!(page.contains("**Not enough valid iterations** to compare nft with linux"), "{page}");
+    assert!(!page.contains("No difference"), "{page}");
+    let answers = Report::new(&data).answers();
+    assert_eq!(answers.len(), 5, "one for each series: {answers:?}");
+    assert!(answers.iter().all(|a| a.contains("no valid iteration")), "{answers:?}");
+}
+
+#[test]
+fn an_incomplete_campaign_says_so_in_every_text() {
+    let data = awkward();
+    for path in ["report.html", "summary.md"] {
+        let text = file(&data, path);
+        assert!(text.contains("ncomplete: 13 of 24 cells"), "{path}");
+        assert!(text.contains("weir lab resume"), "{path}");
+        assert!(text.contains("1 invalid"), "{path}");
+    }
+}
+
+#[test]
+fn frame_sizes_are_given_both_ways() {
+    let data = usual();
+    assert!(file(&data, "report.html").contains("60 / 64"));
+    assert!(file(&data, "summary.md").contains("60 / 64"));
+}
+
+#[test]
+fn marks_stand_out_against_both_backgrounds() {
+    for tone in palette::MARKS {
+        for (colour, background) in
+            [(tone.light, palette::BACKGROUND.light), (tone.dark, palette::BACKGROUND.dark)]
+        {
+            let ratio = contrast(colour, background);
+            assert!(ratio >= 4.5, "{} {colour} on {background}: {ratio:.2}", tone.name);
+        }
+    }
+}
+
+#[test]
+fn the_balance_check_finds_what_is_wrong() {
+    assert!(balanced("<p>a<br>b</p>").is_ok());
+    assert!(balanced("<p><b></p></b>").is_err());
+    assert!(balanced("<p>").is_err());
+    assert!(balanced("<p title=\"a<b\">").is_err());
+}
+
+#[test]
+fn ticks_are_round_and_cover_the_range() {
+    for max in [0.0001, 0.56, 0.9999, 1.0, 4.41, 14.88, 148.8] {
+        let (values, decimals) = svg::ticks(max, 6.0);
+        let last = values.last().copied().expect("ticks");
+        assert!(last >= max * 0.999 && last <= max * 2.0, "{max}: {values:?}");
+        for value in &values {
+            let written: f64 = format!("{value:.decimals$}").parse().expect("a number");
+            assert!((written - value).abs() < 1e-9, "{max}: {value} with {decimals} decimals");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_written_alike_everywhere() {
+    assert_eq!(text::mpps(561_234.0), "0.561");
+    assert_eq!(text::mpps(50_000.0), "0.0500");
+    assert_eq!(text::mpps(999_960.0), "1.00");
+    assert_eq!(text::mpps(14_880_952.0), "14.9");
+    assert_eq!(text::mpps(148_809_523.0), "149");
+    assert_eq!(text::mpps(0.0), "0");
+    assert_eq!(text::mpps(-213_000.0), "\u{2212}0.213");
+    assert_eq!(text::count(1_234_567), "1,234,567");
+    assert_eq!(text::count(123), "123");
+    assert_eq!(text::share(0.0), "0 %");
+    assert_eq!(text::share(0.000_004), "< 0.001 %");
+    assert_eq!(text::share(0.12), "12 %");
+    assert_eq!(text::share(0.9996), "100.0 %");
+    assert_eq!(text::share(1.0), "100 %");
+    assert_eq!(text::duration(500_000_000), "500 ms");
+    assert_eq!(text::utc("2026-03-01T10:05:06.473838095Z"), "2026-03-01 10:05:06 UTC");
+    assert_eq!(text::utc("2026-03-01T10:05:06+02:00"), "2026-03-01T10:05:06+02:00");
+}
+
+#[test]
+fn reports_can_be_looked_at() {
+    let Some(directory) = std::env::var_os("WEIR_REPORT_LOOK") else {
+        return;
+    };
+    for (name, data) in campaigns() {
+        for file in files(&data) {
+            let path = Path::new(&directory).join(name).join(&file.path);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("the directory");
+            fs::write(path, file.text).expect("the file");
+        }
+    }
+}
+
+/// Whether every element is closed in the order in which it was opened, every attribute is quoted
+/// and no markup character stands in a text.
+fn balanced(text: &str) -> Result<(), String> {
+    const VOID: [&str; 3] = ["meta", "br", "hr"];
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('<') {
+        let is_style = open.last() == Some(&"style");
+        if rest[..start].contains('>') && !is_style {
+            return Err(format!("stray `>` in {:?}", &rest[..start]));
+        }
+        rest = &rest[start + 1..];
+        let end = tag_end(rest).ok_or("a tag without an end")?;
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name = tag.split_whitespace().next().unwrap_or("");
+        if let Some(name) = name.strip_prefix('/') {
+            let last = open.pop();
+            if last != Some(name) {
+                return Err(format!("</{name}> closes {last:?}"));
+            }
+        } else if !name.starts_with('!') && !VOID.contains(&name) {
+            open.push(name);
+        }
+    }
+    if open.is_empty() { Ok(()) } else { Err(format!("never closed: {open:?}")) }
+}
+
+/// The `>` that ends a tag, outside of quotes.
+fn tag_end(tag: &str) -> Option<usize> {
+    let mut quoted = false;
+    for (at, c) in tag.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '<' => return None,
+            '>' if !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Contrast of two colours, after WCAG 2.2.
+fn contrast(a: &str, b: &str) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+fn luminance(colour: &str) -> f64 {
+    let channel = |at: usize| {
+        let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("a colour");
+        let share = f64::from(value) / 255.0;
+        if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+}

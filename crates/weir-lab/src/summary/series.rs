@@ -1,0 +1,84 @@
+//! One series: the figures over its iterations.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Verdict, VerdictKind};
+use crate::summary::{FCS_BYTES, SeriesSummary, Spread, Trial, ledger, order};
+
+/// Summarises the cells of one series; `None` without any, or without a DUT.
+pub(super) fn summarise(
+    cells: &[&Trial],
+    calibrations: &[Trial],
+    axis: Option<&str>,
+) -> Option<SeriesSummary> {
+    let (first, _) = cells.first()?;
+    let valid: Vec<&Trial> =
+        cells.iter().filter(|(r, _)| r.verdict.kind != VerdictKind::Invalid).copied().collect();
+    let values_pps: Vec<f64> = valid.iter().map(|(r, _)| r.result.rate_pps).collect();
+    let offered: Vec<f64> = valid.iter().map(|(r, _)| r.result.offered_pps).collect();
+    let rate_pps = Spread::of(&values_pps);
+    let calibration_pps = calibration(calibrations, &first.traffic.id);
+    let residuals = cells.iter().map(|(r, _)| r.ledger.residual_ratio);
+    let ledgers: Vec<_> = valid.iter().map(|(r, _)| &r.ledger).collect();
+    let position = |name: &str| first.sweep.iter().find(|(n, _)| n == name)?.1.number;
+    Some(SeriesSummary {
+        name: first.series.clone(),
+        series_id: first.series_id.clone(),
+        image: first.image.clone(),
+        dut: first.dut.as_ref()?.name.clone(),
+        traffic: first.traffic.name.clone(),
+        traffic_base: order::traffic_base(first).to_owned(),
+        flow_count: first.traffic.flow_count,
+        sweep: first.sweep.clone(),
+        axis: axis.and_then(position),
+        size_bytes: first.traffic.size_bytes,
+        size_with_fcs_bytes: first.traffic.size_bytes.saturating_add(FCS_BYTES),
+        iterations: cells.len(),
+        valid_iterations: valid.len(),
+        rate_pps,
+        offered_pps: Spread::of(&offered),
+        calibration_pps,
+        calibration_ratio: rate_pps
+            .zip(calibration_pps)
+            .filter(|&(_, c)| c > 0.0)
+            .map(|(rate, c)| rate.median / c),
+        verdicts: verdicts(cells),
+        verdict: verdict(if valid.is_empty() { cells } else { &valid }, rate_pps)?,
+        residual_ratio_worst: residuals.fold(0.0, f64::max),
+        ledger: ledger::median(&ledgers),
+        values_pps,
+    })
+}
+
+/// What the traffic reached with no DUT between: the median of its valid calibrations.
+fn calibration(calibrations: &[Trial], traffic_id: &str) -> Option<f64> {
+    let rates: Vec<f64> = calibrations
+        .iter()
+        .map(|(record, _)| record)
+        .filter(|r| r.traffic.id == traffic_id && r.verdict.kind != VerdictKind::Invalid)
+        .map(|r| r.result.rate_pps)
+        .collect();
+    Spread::of(&rates).map(|s| s.median)
+}
+
+fn verdicts(cells: &[&Trial]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for (record, _) in cells {
+        *counts.entry(record.verdict.kind.name().to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// The most frequent verdict, the earlier in the closed list of equals, with the reason of the
+/// iteration that is nearest to the median.
+fn verdict(cells: &[&Trial], rate: Option<Spread>) -> Option<Verdict> {
+    let count = |kind| cells.iter().filter(|(r, _)| r.verdict.kind == kind).count();
+    let kind = VerdictKind::ALL.into_iter().rev().max_by_key(|&kind| count(kind))?;
+    let median = rate.map_or(0.0, |s| s.median);
+    let distance = |(record, _): &&&Trial| (record.result.rate_pps - median).abs();
+    let (nearest, _) = cells
+        .iter()
+        .filter(|(record, _)| record.verdict.kind == kind)
+        .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    Some(nearest.verdict.clone())
+}

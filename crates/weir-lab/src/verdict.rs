@@ -1,0 +1,274 @@
+//! The verdict on a trial: what limited its figure, or why the figure is void.
+//!
+//! All thresholds stand in one table, [`THRESHOLDS`], which the code below reads and every report
+//! prints. The rules are tried in the order of [`judge`]; the first that holds decides. Nothing
+//! here changes a number.
+
+use serde::Serialize;
+
+use crate::record::{Check, Ledger, Place, TrialResult, Verdict, VerdictKind};
+
+/// One threshold of the verdicts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Threshold {
+    /// Name.
+    pub name: &'static str,
+    /// Value, as a share: 0.001 is 0.1 %.
+    pub value: f64,
+    /// Of what it is a share.
+    pub unit: &'static str,
+    /// What happens at it.
+    pub meaning: &'static str,
+}
+
+const RESIDUAL_MAX: Threshold = Threshold {
+    name: "residual_max",
+    value: 0.001,
+    unit: "of offered",
+    meaning: "more packets than this that no counter explains make a trial invalid",
+};
+const LOSS_FREE_MAX: Threshold = Threshold {
+    name: "loss_free_max",
+    value: 0.001,
+    unit: "of offered",
+    meaning: "a loss up to this counts as none: the DUT forwarded what was offered",
+};
+const DUT_BOUND_MAX: Threshold = Threshold {
+    name: "dut_bound_max",
+    value: 0.90,
+    unit: "of calibrated",
+    meaning: "delivering at most this much of what the path delivers without a DUT is dut-bound",
+};
+const LINK_BOUND_MIN: Threshold = Threshold {
+    name: "link_bound_min",
+    value: 0.99,
+    unit: "of calibrated",
+    meaning: "delivering at least this much of what the path delivers without a DUT is link-bound",
+};
+const OVERLOADED_MAX: Threshold = Threshold {
+    name: "overloaded_max",
+    value: 0.01,
+    unit: "of offered",
+    meaning: "a DUT that lives and delivers at most this much is overloaded",
+};
+const PLACE_SHARE_MIN: Threshold = Threshold {
+    name: "place_share_min",
+    value: 0.50,
+    unit: "of lost",
+    meaning: "a loss is located where at least this share of the lost packets was counted",
+};
+const TREND_MAX: Threshold = Threshold {
+    name: "trend_max",
+    value: 0.30,
+    unit: "of median",
+    meaning: "a trend over the trial (Theil–Sen) above this makes it unstable",
+};
+const JUMP_MAX: Threshold = Threshold {
+    name: "jump_max",
+    value: 0.30,
+    unit: "of median",
+    meaning: "a shift of the level inside the trial above this makes it unstable",
+};
+
+/// Every threshold, for code, reports and documentation.
+pub const THRESHOLDS: [Threshold; 8] = [
+    RESIDUAL_MAX,
+    LOSS_FREE_MAX,
+    DUT_BOUND_MAX,
+    LINK_BOUND_MIN,
+    OVERLOADED_MAX,
+    PLACE_SHARE_MIN,
+    TREND_MAX,
+    JUMP_MAX,
+];
+
+/// What a verdict is reached from.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// The figure of the trial.
+    pub result: &'a TrialResult,
+    /// Where its packets went.
+    pub ledger: &'a Ledger,
+    /// What was checked.
+    pub checks: &'a [Check],
+    /// Packets per second that the path delivered without a DUT; absent in a calibration.
+    pub calibrated_pps: Option<f64>,
+}
+
+/// Reaches the verdict.
+#[must_use]
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    void(evidence)
+        .or_else(|| overloaded(evidence))
+        .or_else(|| unstable(evidence))
+        .unwrap_or_else(|| limit(evidence))
+}
+
+/// A trial that never got as far as measuring.
+#[must_use]
+pub fn invalid(reason: impl Into<String>) -> Verdict {
+    Verdict { kind: VerdictKind::Invalid, reason: reason.into() }
+}
+
+fn verdict(kind: VerdictKind, reason: String) -> Verdict {
+    Verdict { kind, reason }
+}
+
+/// What voids the figure.
+fn void(e: &Evidence<'_>) -> Option<Verdict> {
+    if let Some(fault) = e.ledger.faults.first() {
+        return Some(invalid(fault.clone()));
+    }
+    if let Some(check) = e.checks.iter().find(|c| !c.passed) {
+        return Some(invalid(format!("check `{}` failed: {}", check.name, check.detail)));
+    }
+    if e.ledger.points.first().is_none_or(|p| p.packets == 0) {
+        return Some(invalid("the generator offered no packet"));
+    }
+    if e.ledger.residual_ratio > RESIDUAL_MAX.value {
+        return Some(invalid(format!(
+            "{} packets ({}) are explained by no counter; at most {} may be",
+            e.ledger.residual_packets,
+            percent(e.ledger.residual_ratio),
+            percent(RESIDUAL_MAX.value),
+        )));
+    }
+    if e.result.sample_count == 0 {
+        return Some(invalid("not a single sample was taken"));
+    }
+    None
+}
+
+fn overloaded(e: &Evidence<'_>) -> Option<Verdict> {
+    let offered = e.ledger.points.first()?.packets;
+    let delivered = e.ledger.points.last()?.packets;
+    let share = share(delivered, offered);
+    let place = located(e.ledger);
+    (e.calibrated_pps.is_some() && share <= OVERLOADED_MAX.value && place == Some(Place::Dut)).then(
+        || {
+            verdict(
+                VerdictKind::Overloaded,
+                format!(
+                    "the DUT answered before and after, and delivered {} of what was offered",
+                    percent(share)
+                ),
+            )
+        },
+    )
+}
+
+fn unstable(e: &Evidence<'_>) -> Option<Verdict> {
+    let r = e.result;
+    let (what, seen, bound) = if r.trend_ratio.abs() > TREND_MAX.value {
+        ("trend", r.trend_ratio, TREND_MAX.value)
+    } else if r.jump_ratio.abs() > JUMP_MAX.value {
+        ("jump", r.jump_ratio, JUMP_MAX.value)
+    } else {
+        return None;
+    };
+    Some(verdict(
+        VerdictKind::Unstable,
+        format!(
+            "the samples {what} by {} of their median inside the trial; at most {} is stable",
+            percent(seen),
+            percent(bound)
+        ),
+    ))
+}
+
+/// What limited a figure that stands.
+fn limit(e: &Evidence<'_>) -> Verdict {
+    let loss = e.ledger.loss_ratio();
+    let rate = e.result.rate_pps;
+    let ratio = e.calibrated_pps.filter(|&c| c > 0.0).map(|c| rate / c);
+    if loss <= LOSS_FREE_MAX.value {
+        return loss_free(e, loss);
+    }
+    match (located(e.ledger), ratio) {
+        (Some(Place::Sink), _) => verdict(
+            VerdictKind::SinkBound,
+            format!("{} of the packets were lost, most of them at the sink", percent(loss)),
+        ),
+        (Some(Place::Generator), _) => verdict(
+            VerdictKind::GeneratorBound,
+            format!("{} of the packets were lost before they left the generator", percent(loss)),
+        ),
+        (_, Some(r)) if r >= LINK_BOUND_MIN.value => verdict(
+            VerdictKind::LinkBound,
+            format!("delivered {} of what the path delivers without the DUT", percent(r)),
+        ),
+        (Some(Place::Dut), Some(r)) => verdict(VerdictKind::DutBound, dut_bound_reason(e, loss, r)),
+        (Some(Place::Dut), None) => invalid("a loss in the DUT, in a run that has no DUT"),
+        (None, _) => invalid(format!(
+            "{} of the packets were lost, and no place lost {} of them",
+            percent(loss),
+            percent(PLACE_SHARE_MIN.value)
+        )),
+    }
+}
+
+/// The verdict on a trial that lost nothing: the offer limited it, or the path did.
+fn loss_free(e: &Evidence<'_>, loss: f64) -> Verdict {
+    let at_maximum = e.result.requested_pps.is_none();
+    let ratio = e.calibrated_pps.filter(|&c| c > 0.0).map(|c| e.result.rate_pps / c);
+    match ratio {
+        Some(r) if at_maximum && r >= LINK_BOUND_MIN.value => verdict(
+            VerdictKind::LinkBound,
+            format!(
+                "offered as fast as the generator can, and delivered {} of what the path \
+                 delivers without the DUT",
+                percent(r)
+            ),
+        ),
+        _ => verdict(
+            VerdictKind::GeneratorBound,
+            format!(
+                "all that was offered was delivered (loss {}): more may be possible",
+                percent(loss)
+            ),
+        ),
+    }
+}
+
+fn dut_bound_reason(e: &Evidence<'_>, loss: f64, ratio: f64) -> String {
+    let drop = e.ledger.drops.iter().filter(|d| d.place == Place::Dut).max_by_key(|d| d.packets);
+    let most = drop.map_or_else(String::new, |d| format!(", most of them as `{}`", d.name));
+    let margin = if ratio > DUT_BOUND_MAX.value {
+        format!(
+            "; that is above {} of it, so the path is close to being the limit",
+            percent(DUT_BOUND_MAX.value)
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "the DUT lost {} of the packets{most}; it delivered {} of what the path delivers \
+         without it{margin}",
+        percent(loss),
+        percent(ratio)
+    )
+}
+
+/// The place that lost at least the required share.
+fn located(ledger: &Ledger) -> Option<Place> {
+    ledger.main_place().filter(|&(_, share)| share >= PLACE_SHARE_MIN.value).map(|(place, _)| place)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "packet counts stay far below 2^53")]
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A share in per cent, with as many digits as a reader needs.
+fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value.abs() {
+        0.0 => "0 %".to_owned(),
+        v if v < 0.1 => format!("{value:.3} %"),
+        v if v < 10.0 => format!("{value:.1} %"),
+        _ => format!("{value:.0} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

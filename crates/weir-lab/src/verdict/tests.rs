@@ -1,0 +1,140 @@
+//! Every verdict, at its threshold and beside it.
+
+use super::*;
+use crate::record::{Drop, Point};
+
+const CALIBRATED_PPS: f64 = 5.0e6;
+
+fn result(rate_pps: f64, requested_pps: Option<f64>) -> TrialResult {
+    TrialResult {
+        rate_pps,
+        rate_pps_min: rate_pps,
+        rate_pps_max: rate_pps,
+        sample_count: 30,
+        offered_pps: 5.0e6,
+        requested_pps,
+        trend_ratio: 0.0,
+        jump_ratio: 0.0,
+    }
+}
+
+fn ledger(offered: u64, delivered: u64, place: Place) -> Ledger {
+    let point = |name: &str, packets| Point { name: name.into(), packets, source: "s".into() };
+    let lost = offered.saturating_sub(delivered);
+    Ledger {
+        points: vec![point("offered", offered), point("delivered", delivered)],
+        drops: vec![Drop {
+            name: "dut_rx_ring_full".into(),
+            packets: lost,
+            after: "offered".into(),
+            place,
+            source: "s".into(),
+        }],
+        residual_packets: 0,
+        residual_ratio: 0.0,
+        faults: Vec::new(),
+    }
+}
+
+fn kind(result: &TrialResult, ledger: &Ledger, checks: &[Check]) -> VerdictKind {
+    judge(&Evidence { result, ledger, checks, calibrated_pps: Some(CALIBRATED_PPS) }).kind
+}
+
+#[test]
+fn a_dut_that_loses_packets_far_below_the_path_is_dut_bound() {
+    let r = result(0.5e6, None);
+    let l = ledger(1_000_000, 100_000, Place::Dut);
+    let v = judge(&Evidence {
+        result: &r,
+        ledger: &l,
+        checks: &[],
+        calibrated_pps: Some(CALIBRATED_PPS),
+    });
+    assert_eq!(v.kind, VerdictKind::DutBound);
+    assert_eq!(
+        v.reason,
+        "the DUT lost 90 % of the packets, most of them as `dut_rx_ring_full`; it delivered 10 % \
+         of what the path delivers without it"
+    );
+}
+
+#[test]
+fn between_the_two_bounds_the_reason_says_so() {
+    let r = result(0.95 * CALIBRATED_PPS, None);
+    let l = ledger(1_000_000, 900_000, Place::Dut);
+    let v = judge(&Evidence {
+        result: &r,
+        ledger: &l,
+        checks: &[],
+        calibrated_pps: Some(CALIBRATED_PPS),
+    });
+    assert_eq!(v.kind, VerdictKind::DutBound);
+    assert!(v.reason.contains("close to being the limit"), "{}", v.reason);
+}
+
+#[test]
+fn no_loss_at_a_fixed_rate_is_generator_bound_and_at_maximum_link_bound() {
+    let l = ledger(1_000_000, 999_000, Place::Dut);
+    assert_eq!(kind(&result(50e3, Some(50e3)), &l, &[]), VerdictKind::GeneratorBound);
+    assert_eq!(kind(&result(0.99 * CALIBRATED_PPS, None), &l, &[]), VerdictKind::LinkBound);
+    assert_eq!(kind(&result(0.98 * CALIBRATED_PPS, None), &l, &[]), VerdictKind::GeneratorBound);
+    let over = ledger(1_000_000, 998_999, Place::Dut);
+    assert_eq!(kind(&result(50e3, Some(50e3)), &over, &[]), VerdictKind::DutBound);
+}
+
+#[test]
+fn a_loss_goes_to_the_place_that_lost_it() {
+    let r = result(1e6, None);
+    assert_eq!(kind(&r, &ledger(1_000_000, 500_000, Place::Sink), &[]), VerdictKind::SinkBound);
+    assert_eq!(
+        kind(&r, &ledger(1_000_000, 500_000, Place::Generator), &[]),
+        VerdictKind::GeneratorBound
+    );
+}
+
+#[test]
+fn nearly_nothing_delivered_by_a_living_dut_is_overloaded() {
+    let r = result(1e3, None);
+    assert_eq!(kind(&r, &ledger(1_000_000, 10_000, Place::Dut), &[]), VerdictKind::Overloaded);
+    assert_eq!(kind(&r, &ledger(1_000_000, 10_001, Place::Dut), &[]), VerdictKind::DutBound);
+    let dead = [Check { name: "probe-after".into(), passed: false, detail: "silence".into() }];
+    assert_eq!(kind(&r, &ledger(1_000_000, 0, Place::Dut), &dead), VerdictKind::Invalid);
+}
+
+#[test]
+fn a_trend_or_a_jump_is_unstable() {
+    let l = ledger(1_000_000, 100_000, Place::Dut);
+    let mut r = result(0.5e6, None);
+    r.trend_ratio = -0.31;
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
+    r.trend_ratio = 0.0;
+    r.jump_ratio = 0.31;
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
+    r.jump_ratio = 0.30;
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::DutBound);
+}
+
+#[test]
+fn faults_residuals_and_failed_checks_void_the_figure() {
+    let r = result(0.5e6, None);
+    let mut l = ledger(1_000_000, 100_000, Place::Dut);
+    l.residual_packets = 1_001;
+    l.residual_ratio = 0.001_001;
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Invalid);
+    l.residual_ratio = 0.001;
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::DutBound);
+    l.faults.push("negative loss".into());
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Invalid);
+    assert_eq!(kind(&r, &ledger(0, 0, Place::Dut), &[]), VerdictKind::Invalid);
+    let mut unplaced = ledger(1_000_000, 100_000, Place::Dut);
+    unplaced.drops.clear();
+    assert_eq!(kind(&r, &unplaced, &[]), VerdictKind::Invalid);
+}
+
+#[test]
+fn every_threshold_is_in_the_table_once() {
+    let mut names: Vec<_> = THRESHOLDS.iter().map(|t| t.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), THRESHOLDS.len());
+}
