@@ -9,11 +9,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod campaign;
+pub mod cancel;
 pub mod counters;
+pub mod derive;
 pub mod diagnostic;
+pub mod dut;
+pub mod environment;
+pub mod event;
 #[cfg(test)]
 mod fixture;
 pub mod gnuplot;
+pub mod host;
 pub mod identity;
 pub mod ledger;
 pub mod model;
@@ -23,4 +30,6 @@ pub mod report;
 pub mod spec;
 pub mod store;
 pub mod summary;
+pub mod testbed;
+pub mod trial;
 pub mod verdict;

@@ -1,0 +1,288 @@
+//! The run of a campaign: calibrate, then every cell that the store does not hold yet.
+//!
+//! Each finished trial is written before the next one begins, so an interruption loses at most
+//! the one that was running. A finished trial is never repeated and never judged again: a
+//! campaign that is resumed only adds.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::cancel::Cancel;
+use crate::dut;
+use crate::event::{Event, Observer};
+use crate::model::{Cell, Plan, Series, Traffic};
+use crate::plan::view::trial_duration;
+use crate::record::{TRIAL_SCHEMA, Times, TrialRecord, Verdict, VerdictKind};
+use crate::store::{Store, StoreError};
+use crate::testbed::Testbed;
+use crate::trial::{self, Outcome, Trial, TrialError};
+use crate::verdict::{self, Evidence};
+
+/// Why a campaign stopped before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A trial could not be run.
+    #[error("{name}: {source}")]
+    Trial {
+        /// Its name.
+        name: String,
+        /// The cause.
+        source: TrialError,
+    },
+    /// Nothing can be judged without a calibration.
+    #[error(
+        "the calibration of traffic `{traffic}` is invalid: {reason}; nothing can be judged \
+         without it: run `weir doctor`, quieten the machine, and try again"
+    )]
+    Calibration {
+        /// The traffic.
+        traffic: String,
+        /// Why.
+        reason: String,
+    },
+    /// Somebody asked to stop.
+    #[error("stopped by signal {signal}; finished iterations are kept")]
+    Cancelled {
+        /// The signal.
+        signal: i32,
+    },
+}
+
+/// A campaign about to run.
+pub struct Run<'a> {
+    /// What to run.
+    pub plan: &'a Plan,
+    /// Where results go.
+    pub store: &'a Store,
+    /// Where trials run.
+    pub testbed: &'a dyn Testbed,
+    /// Request to stop.
+    pub cancel: &'a Cancel,
+    /// Who is told.
+    pub observer: &'a mut dyn Observer,
+}
+
+impl Run<'_> {
+    /// Runs all that is missing.
+    ///
+    /// # Errors
+    /// When it was stopped, the store fails, the testbed fails, or a DUT's configuration is at
+    /// fault. A DUT that does not get ready gives an `invalid` cell, and the campaign goes on.
+    pub fn run(&mut self) -> Result<(), CampaignError> {
+        let cells = pending_cells(self.plan, self.store)?;
+        let traffics = self.pending_traffics(!cells.is_empty())?;
+        let to_run = traffics.len() + cells.len();
+        self.observer.event(&Event::Started {
+            to_run,
+            done: self.plan.cells.len() - cells.len(),
+            planned: self.plan.cells.len(),
+            estimate: trial_duration(&self.plan.trial)
+                .saturating_mul(u32::try_from(to_run).unwrap_or(u32::MAX)),
+        });
+        let mut position = 0;
+        for traffic in traffics {
+            position += 1;
+            self.calibrate(traffic, position, to_run)?;
+        }
+        let calibrated = self.calibrations()?;
+        for cell in cells {
+            position += 1;
+            self.run_cell(cell, &calibrated, position, to_run)?;
+        }
+        Ok(())
+    }
+
+    /// Calibrations that the pending cells need and the store does not hold.
+    fn pending_traffics(&self, any_cell: bool) -> Result<Vec<Traffic>, StoreError> {
+        let mut pending = Vec::new();
+        for traffic in self.plan.calibrations().into_iter().filter(|_| any_cell) {
+            if !self.store.holds(&self.store.calibration_dir(&traffic.name), &traffic.id)? {
+                pending.push(traffic.clone());
+            }
+        }
+        Ok(pending)
+    }
+
+    /// Calibrated packets per second by the traffic's id.
+    fn calibrations(&self) -> Result<BTreeMap<String, f64>, StoreError> {
+        let all = self.store.read_calibrations()?;
+        Ok(all.into_iter().map(|(r, _)| (r.traffic.id, r.result.rate_pps)).collect())
+    }
+
+    fn calibrate(
+        &mut self,
+        traffic: Traffic,
+        position: usize,
+        to_run: usize,
+    ) -> Result<(), CampaignError> {
+        let name = format!("calibration/{}", traffic.name);
+        self.observer.event(&Event::TrialStarted { position, to_run, name: &name });
+        let started = Timestamp::now();
+        let outcome = self.trial(&name, &traffic, None)?;
+        let verdict = judge(&outcome, None);
+        if verdict.kind == VerdictKind::Invalid {
+            return Err(CampaignError::Calibration {
+                traffic: traffic.name,
+                reason: verdict.reason,
+            });
+        }
+        let dir = self.store.calibration_dir(&traffic.name);
+        let about = About {
+            cell_id: traffic.id.clone(),
+            series_id: traffic.id.clone(),
+            series: name.clone(),
+            iteration: 0,
+            series_of: None,
+            traffic,
+        };
+        self.keep(&name, &dir, started, about, &outcome, verdict)
+    }
+
+    fn run_cell(
+        &mut self,
+        cell: Cell,
+        calibrated: &BTreeMap<String, f64>,
+        position: usize,
+        to_run: usize,
+    ) -> Result<(), CampaignError> {
+        let series = self.plan.series[cell.series_index].clone();
+        let name = format!("{}/{}", series.name, cell.iteration);
+        self.observer.event(&Event::TrialStarted { position, to_run, name: &name });
+        let started = Timestamp::now();
+        let outcome = self.trial(&name, &series.traffic, Some(&series))?;
+        let verdict = judge(&outcome, calibrated.get(&series.traffic.id).copied());
+        let dir = self.store.cell_dir(&series.name, cell.iteration);
+        let about = About {
+            cell_id: cell.id,
+            series_id: series.id.clone(),
+            series: series.name.clone(),
+            iteration: cell.iteration,
+            traffic: series.traffic.clone(),
+            series_of: Some(series),
+        };
+        self.keep(&name, &dir, started, about, &outcome, verdict)
+    }
+
+    fn trial(
+        &mut self,
+        name: &str,
+        traffic: &Traffic,
+        series: Option<&Series>,
+    ) -> Result<Outcome, CampaignError> {
+        let result = trial::run(Trial {
+            testbed: self.testbed,
+            dut: series.map(|s| dut::driver(&s.dut)),
+            traffic,
+            times: self.plan.trial,
+            cancel: self.cancel,
+            observer: self.observer,
+        });
+        result.map_err(|source| match (source, self.cancel.signal()) {
+            (TrialError::Cancelled, Some(signal)) => CampaignError::Cancelled { signal },
+            (source, _) => CampaignError::Trial { name: name.to_owned(), source },
+        })
+    }
+
+    /// Puts a finished trial into the store.
+    fn keep(
+        &mut self,
+        name: &str,
+        dir: &std::path::Path,
+        started: Timestamp,
+        about: About,
+        outcome: &Outcome,
+        verdict: Verdict,
+    ) -> Result<(), CampaignError> {
+        let record = record(&self.plan.trial, started, about, outcome, verdict);
+        self.store.write_trial(dir, &record, &outcome.samples, &outcome.artefacts)?;
+        self.store.append_host_log(&with_name(name, &outcome.host_log))?;
+        self.observer.event(&Event::TrialFinished { name, record: &record });
+        Ok(())
+    }
+}
+
+/// Cells of the plan that the store does not hold, in the plan's order.
+///
+/// # Errors
+/// When the store holds one that was taken under other conditions, or cannot be read.
+pub fn pending_cells(plan: &Plan, store: &Store) -> Result<Vec<Cell>, StoreError> {
+    let mut pending = Vec::new();
+    for cell in &plan.cells {
+        let dir = store.cell_dir(&plan.series[cell.series_index].name, cell.iteration);
+        if !store.holds(&dir, &cell.id)? {
+            pending.push(cell.clone());
+        }
+    }
+    Ok(pending)
+}
+
+/// What a record says of its cell, beside the outcome.
+struct About {
+    cell_id: String,
+    series_id: String,
+    series: String,
+    iteration: u32,
+    traffic: Traffic,
+    series_of: Option<Series>,
+}
+
+fn judge(outcome: &Outcome, calibrated_pps: Option<f64>) -> Verdict {
+    match &outcome.not_measured {
+        Some(why) => verdict::invalid(why.clone()),
+        None => verdict::judge(&Evidence {
+            result: &outcome.result,
+            ledger: &outcome.ledger,
+            checks: &outcome.checks,
+            calibrated_pps,
+        }),
+    }
+}
+
+fn record(
+    times: &crate::model::TrialTimes,
+    started: Timestamp,
+    about: About,
+    outcome: &Outcome,
+    verdict: Verdict,
+) -> TrialRecord {
+    let (image, dut, sweep) = match about.series_of {
+        Some(series) => (series.image, Some(series.dut), series.sweep),
+        None => (None, None, Vec::new()),
+    };
+    TrialRecord {
+        schema: TRIAL_SCHEMA,
+        cell_id: about.cell_id,
+        series_id: about.series_id,
+        series: about.series,
+        iteration: about.iteration,
+        image,
+        dut,
+        sweep,
+        traffic: about.traffic,
+        times: Times {
+            started_utc: started.to_string(),
+            finished_utc: Timestamp::now().to_string(),
+            warmup_ns: trial::nanos(times.warmup),
+            duration_ns: trial::nanos(times.duration),
+            measured_ns: outcome.samples.last().map_or(0, |s| s.t_ns),
+            drain_ns: trial::nanos(times.drain),
+            sample_ns: trial::nanos(times.sample),
+            phases: outcome.phases.clone(),
+        },
+        result: outcome.result,
+        ledger: outcome.ledger.clone(),
+        verdict,
+        checks: outcome.checks.clone(),
+        counters: outcome.counters.clone(),
+        sysctls_changed: outcome.sysctls_changed.clone(),
+    }
+}
+
+/// Lines of a host's log, each with the trial it belongs to.
+fn with_name(name: &str, log: &str) -> String {
+    log.lines().map(|line| format!("{name}\t{line}\n")).collect()
+}

@@ -1,0 +1,94 @@
+//! Between store and reports: what stands in a store, and the files that are derived from it.
+//!
+//! Derived files can be removed and rebuilt at any time. Nothing here changes a raw result.
+
+use std::path::{Path, PathBuf};
+
+use crate::diagnostic::Diagnostic;
+use crate::model::Plan;
+use crate::plan::{self, Overrides};
+use crate::report;
+use crate::spec::files::{DiskFiles, FileSource};
+use crate::store::{Store, StoreError, StoredFiles};
+use crate::summary::{CampaignData, CampaignSummary, Threshold};
+use crate::verdict;
+
+impl FileSource for StoredFiles {
+    fn locate(&self, _folder: &Path, name: &str) -> PathBuf {
+        self.location(name)
+    }
+
+    fn read(&self, path: &Path) -> std::io::Result<String> {
+        DiskFiles.read(path)
+    }
+}
+
+/// Why the plan of a store cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredPlanError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its specification is refused, in words of their own.
+    #[error("the specification in the store is refused")]
+    Refused(Vec<Diagnostic>),
+}
+
+/// The plan of a campaign that stands in a store. `iterations` goes before what the store was
+/// made with.
+///
+/// # Errors
+/// When the store is damaged, or holds a specification that this version refuses.
+pub fn stored_plan(store: &Store, iterations: Option<u32>) -> Result<Plan, StoredPlanError> {
+    let kept = store.plan_record()?;
+    let overrides = Overrides { iterations: iterations.or(kept.iterations), only: kept.only };
+    plan::load(&store.spec_path(), &StoredFiles::new(store), &overrides)
+        .map(|(plan, _)| plan)
+        .map_err(StoredPlanError::Refused)
+}
+
+/// Everything that reports are made from.
+///
+/// # Errors
+/// When a result cannot be read.
+pub fn campaign_data(store: &Store, plan: &Plan) -> Result<CampaignData, StoreError> {
+    let threshold = |t: &verdict::Threshold| Threshold {
+        name: t.name.to_owned(),
+        value: t.value,
+        unit: t.unit.to_owned(),
+        meaning: t.meaning.to_owned(),
+    };
+    Ok(CampaignData {
+        campaign: plan.campaign.clone(),
+        spec_text: plan.source.text.clone(),
+        environment: store.read_json(&store.root().join("env.json"))?,
+        calibrations: store.read_calibrations()?,
+        cells: store.read_cells()?,
+        planned_cells: plan.cells.len(),
+        thresholds: verdict::THRESHOLDS.iter().map(threshold).collect(),
+    })
+}
+
+/// What a terminal shows of a campaign.
+#[derive(Debug, Clone)]
+pub struct Derived {
+    /// The content of `summary.json`.
+    pub summary: CampaignSummary,
+    /// The answers, one sentence per traffic.
+    pub answers: Vec<String>,
+    /// The comparisons of the first two DUTs as ministat shows them: title and text.
+    pub ministat: Vec<(String, String)>,
+}
+
+/// Writes every derived file.
+///
+/// # Errors
+/// When a result cannot be read or a file cannot be written.
+pub fn write(store: &Store, plan: &Plan) -> Result<Derived, StoreError> {
+    let data = campaign_data(store, plan)?;
+    for file in report::files(&data) {
+        store.write(&file.path, file.text.as_bytes())?;
+    }
+    let report = report::Report::new(&data);
+    Ok(Derived { answers: report.answers(), ministat: report.ministat(), summary: report.summary })
+}

@@ -1,0 +1,162 @@
+//! What is measured: drivers that configure a DUT, see that it is ready, prove that its
+//! configuration took effect, read its counters and stop it.
+//!
+//! A driver talks to its machine through [`Host`] alone, so it runs on any testbed. It never
+//! touches the generator, the sink or a device of the testbed.
+
+use std::collections::BTreeMap;
+
+use crate::cancel::Cancel;
+use crate::counters::{Counters, DropRule, Selection};
+use crate::host::{Host, HostError};
+use crate::model::{Dut, DutKind};
+use crate::record::Check;
+
+mod command;
+mod linux;
+mod nftables;
+
+/// A configured device under test. The methods are called in the order in which they stand here.
+pub trait DutDriver {
+    /// Puts the configuration in place.
+    ///
+    /// # Errors
+    /// [`DutError::Configuration`] when the configuration itself is at fault.
+    fn prepare(&mut self, host: &dyn Host) -> Result<(), DutError>;
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// As [`DutDriver::prepare`].
+    fn start(&mut self, host: &dyn Host) -> Result<(), DutError>;
+
+    /// Waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// [`DutError::NotReady`] when it does not in its time.
+    fn ready(&mut self, host: &dyn Host, cancel: &Cancel) -> Result<(), DutError>;
+
+    /// Whether every flow should be sent once, slowly, before the measurement, because the DUT
+    /// keeps a state per flow.
+    fn keeps_flows(&self) -> bool;
+
+    /// Checks, after each flow was sent once, that the DUT knows as many as there are; `None`
+    /// where it has no such number.
+    ///
+    /// # Errors
+    /// When the host cannot be asked.
+    fn flows(&self, host: &dyn Host) -> Result<Option<u64>, DutError>;
+
+    /// Its own counters.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn counters(&self, host: &dyn Host) -> Result<Counters, DutError>;
+
+    /// Where the DUT itself counts the packets that it forwarded, if it does.
+    fn forwarded(&self) -> Option<Selection>;
+
+    /// Its named losses.
+    fn drops(&self) -> Vec<DropRule>;
+
+    /// Checks, from the counters of a run, that the configuration took effect.
+    ///
+    /// # Errors
+    /// When the host cannot be asked.
+    fn took_effect(&mut self, host: &dyn Host, run: &Counters) -> Result<Vec<Check>, DutError>;
+
+    /// Stops it.
+    ///
+    /// # Errors
+    /// When it cannot be stopped.
+    fn stop(&mut self, host: &dyn Host) -> Result<(), DutError>;
+}
+
+/// The driver for a DUT of the specification.
+#[must_use]
+pub fn driver(dut: &Dut) -> Box<dyn DutDriver> {
+    match &dut.kind {
+        DutKind::Linux { sysctls, nft } => {
+            Box::new(linux::Linux::new(&dut.name, sysctls.clone(), nft.clone()))
+        }
+        DutKind::Command { .. } => Box::new(command::CommandDut::new(dut)),
+    }
+}
+
+/// What went wrong with a DUT.
+#[derive(Debug, thiserror::Error)]
+pub enum DutError {
+    /// The configuration is at fault: it would fail in every trial.
+    #[error("DUT `{dut}`: {what}")]
+    Configuration {
+        /// Its name.
+        dut: String,
+        /// What does not work, with file and line where there are some.
+        what: String,
+    },
+    /// It did not get ready.
+    #[error("DUT `{dut}` did not get ready: {what}")]
+    NotReady {
+        /// Its name.
+        dut: String,
+        /// What was asked, and what it said last.
+        what: String,
+    },
+    /// Its host failed.
+    #[error("DUT `{dut}`: {source}")]
+    Host {
+        /// Its name.
+        dut: String,
+        /// The cause.
+        source: HostError,
+    },
+    /// The run was cancelled while it was waited for.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl DutError {
+    fn host(dut: &str) -> impl FnOnce(HostError) -> Self {
+        let dut = dut.to_owned();
+        move |source| Self::Host { dut, source }
+    }
+}
+
+/// Applies kernel settings and reads them back.
+fn apply_sysctls(
+    dut: &str,
+    host: &dyn Host,
+    sysctls: &BTreeMap<String, String>,
+) -> Result<(), DutError> {
+    for (name, value) in sysctls {
+        host.set_sysctl(name, value).map_err(|e| DutError::Configuration {
+            dut: dut.to_owned(),
+            what: format!("sysctl {name} = {value}: {}", e.what),
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that kernel settings still are what was asked for.
+fn check_sysctls(
+    dut: &str,
+    host: &dyn Host,
+    sysctls: &BTreeMap<String, String>,
+) -> Result<Vec<Check>, DutError> {
+    sysctls
+        .iter()
+        .map(|(name, wanted)| {
+            let seen = host.sysctl(name).map_err(DutError::host(dut))?;
+            let same = seen.split_whitespace().eq(wanted.split_whitespace());
+            Ok(Check {
+                name: format!("sysctl {name}"),
+                passed: same,
+                detail: if same {
+                    format!("is {seen}")
+                } else {
+                    format!("is {seen}, not {wanted}")
+                },
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,168 @@
+//! The DUT kind `command`: any program, started, asked whether it is ready, and stopped.
+//!
+//! Its packets are counted by the devices of the testbed alone, because weir knows nothing of
+//! its inside. The start command may stay in the foreground, or exit with 0 once it has set
+//! everything up; any other end means that the DUT is gone. It is never taken for ready because
+//! its command returned: the ready command and the connectivity probe decide.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
+use crate::cancel::Cancel;
+use crate::counters::{Counters, DropRule, Selection};
+use crate::host::{Command, Host, Process, Program};
+use crate::model::{Dut, DutFile, DutKind};
+use crate::record::Check;
+use crate::testbed::STOP_PATIENCE;
+
+/// Pause between two questions whether the DUT is ready.
+const READY_POLL: Duration = Duration::from_millis(100);
+/// Without a ready command, a DUT that lives this long after its start counts as started; the
+/// connectivity probe decides whether it forwards.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// A driver for any program.
+pub(super) struct CommandDut {
+    name: String,
+    sysctls: BTreeMap<String, String>,
+    files: Vec<DutFile>,
+    start: String,
+    ready: Option<String>,
+    ready_timeout: Duration,
+    stop: Option<String>,
+    process: Option<Box<dyn Process>>,
+}
+
+impl CommandDut {
+    /// # Panics
+    /// When `dut` is of another kind.
+    pub(super) fn new(dut: &Dut) -> Self {
+        let DutKind::Command { sysctls, files, start, ready, ready_timeout, stop } =
+            dut.kind.clone()
+        else {
+            panic!("`{}` is not of the kind `command`", dut.name);
+        };
+        Self {
+            name: dut.name.clone(),
+            sysctls,
+            files,
+            start,
+            ready,
+            ready_timeout,
+            stop,
+            process: None,
+        }
+    }
+
+    /// Fails if the program has ended with anything but 0. Returns what is to be said of it.
+    fn alive(&mut self) -> Result<&'static str, DutError> {
+        let Some(process) = &mut self.process else {
+            return Err(self.not_ready("it was never started".to_owned()));
+        };
+        match process.ended().map_err(DutError::host(&self.name))? {
+            None => Ok("it runs"),
+            Some(ended) if ended.success => Ok("its start command ended with exit code 0"),
+            Some(ended) => Err(self.not_ready(format!("`{}` ended: {}", self.start, ended.how))),
+        }
+    }
+
+    fn not_ready(&self, what: String) -> DutError {
+        DutError::NotReady { dut: self.name.clone(), what }
+    }
+}
+
+impl DutDriver for CommandDut {
+    fn prepare(&mut self, host: &dyn Host) -> Result<(), DutError> {
+        for file in &self.files {
+            let name = file.path.rsplit('/').next().unwrap_or(&file.path);
+            host.write_file(name, &file.text).map_err(DutError::host(&self.name))?;
+        }
+        apply_sysctls(&self.name, host, &self.sysctls)
+    }
+
+    fn start(&mut self, host: &dyn Host) -> Result<(), DutError> {
+        let log = format!("{}.log", self.name);
+        self.process = Some(host.spawn(&self.start, &log).map_err(DutError::host(&self.name))?);
+        Ok(())
+    }
+
+    fn ready(&mut self, host: &dyn Host, cancel: &Cancel) -> Result<(), DutError> {
+        let Some(question) = self.ready.clone() else {
+            if !cancel.sleep(SETTLE) {
+                return Err(DutError::Cancelled);
+            }
+            return self.alive().map(drop);
+        };
+        let deadline = Instant::now() + self.ready_timeout;
+        loop {
+            self.alive()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let command = Command {
+                program: Program::Shell(&question),
+                stdin: "",
+                timeout: left.max(READY_POLL),
+            };
+            let answer = match host.run(&command) {
+                Ok(output) if output.success() => return Ok(()),
+                Ok(output) => match output.said() {
+                    "" => "it says nothing".to_owned(),
+                    said => format!("it says: {said}"),
+                },
+                Err(error) => error.what,
+            };
+            if Instant::now() >= deadline {
+                return Err(self.not_ready(format!(
+                    "`{question}` still fails after {}; {answer}",
+                    weir_gen::units::format_duration(self.ready_timeout)
+                )));
+            }
+            if !cancel.sleep(READY_POLL) {
+                return Err(DutError::Cancelled);
+            }
+        }
+    }
+
+    fn keeps_flows(&self) -> bool {
+        false
+    }
+
+    fn flows(&self, _host: &dyn Host) -> Result<Option<u64>, DutError> {
+        Ok(None)
+    }
+
+    fn counters(&self, host: &dyn Host) -> Result<Counters, DutError> {
+        host.stack_counters().map_err(DutError::host(&self.name))
+    }
+
+    fn forwarded(&self) -> Option<Selection> {
+        None
+    }
+
+    fn drops(&self) -> Vec<DropRule> {
+        Vec::new()
+    }
+
+    fn took_effect(&mut self, host: &dyn Host, _run: &Counters) -> Result<Vec<Check>, DutError> {
+        let mut checks = check_sysctls(&self.name, host, &self.sysctls)?;
+        let (passed, detail) = match self.alive() {
+            Ok(how) => (true, how.to_owned()),
+            Err(error) => (false, error.to_string()),
+        };
+        checks.push(Check { name: "dut-alive".to_owned(), passed, detail });
+        Ok(checks)
+    }
+
+    fn stop(&mut self, host: &dyn Host) -> Result<(), DutError> {
+        let Some(mut process) = self.process.take() else {
+            return Ok(());
+        };
+        if let Some(stop) = &self.stop {
+            let command =
+                Command { program: Program::Shell(stop), stdin: "", timeout: self.ready_timeout };
+            // Whether the command worked shows in the next line: what still runs is ended.
+            drop(host.run(&command));
+        }
+        process.stop(STOP_PATIENCE).map_err(DutError::host(&self.name))
+    }
+}

@@ -1,0 +1,115 @@
+//! The DUT kind `linux`: the kernel's own forwarding, with settings and an nftables ruleset.
+//!
+//! Forwarding is switched on by itself; everything else is what the specification asks for. The
+//! IP layer's own counter of forwarded datagrams is the counting point, so that the figure does
+//! not rest on the devices alone. Nothing here depends on namespaces.
+
+use std::collections::BTreeMap;
+
+use super::nftables::Nftables;
+use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
+use crate::cancel::Cancel;
+use crate::counters::{Counters, DropRule, Selection};
+use crate::host::Host;
+use crate::model::DutFile;
+use crate::record::{Check, Place};
+
+/// Settings without which nothing is forwarded.
+const FORWARDING: [(&str, &str); 2] =
+    [("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")];
+
+/// Losses that the stack counts, by the counting point after which they happen. Names are those
+/// of RFC 1213/4293 as the kernel spells them in `/proc/net/snmp` and `netstat`.
+const STACK_DROPS: [(&str, &str, &str, &str); 10] = [
+    ("ip_header_errors", "dut_received", "ip", "Ip.InHdrErrors"),
+    ("ip_address_errors", "dut_received", "ip", "Ip.InAddrErrors"),
+    ("ip_discards_in", "dut_received", "ip", "Ip.InDiscards"),
+    ("ip_no_route_in", "dut_received", "ip", "IpExt.InNoRoutes"),
+    ("ip_truncated", "dut_received", "ip", "IpExt.InTruncatedPkts"),
+    ("ip_delivered_locally", "dut_received", "ip", "Ip.InDelivers"),
+    ("conntrack_drop", "dut_received", "conntrack", "drop"),
+    ("conntrack_insert_failed", "dut_received", "conntrack", "insert_failed"),
+    ("ip_no_route_out", "dut_received", "ip", "Ip.OutNoRoutes"),
+    ("ip_discards_out", "dut_forwarded", "ip", "Ip.OutDiscards"),
+];
+
+/// A driver for the kernel's forwarding.
+#[derive(Debug)]
+pub(super) struct Linux {
+    name: String,
+    sysctls: BTreeMap<String, String>,
+    nft: Option<Nftables>,
+}
+
+impl Linux {
+    pub(super) fn new(
+        name: &str,
+        mut sysctls: BTreeMap<String, String>,
+        nft: Option<DutFile>,
+    ) -> Self {
+        for (setting, value) in FORWARDING {
+            sysctls.entry(setting.to_owned()).or_insert_with(|| value.to_owned());
+        }
+        Self { name: name.to_owned(), sysctls, nft: nft.map(|file| Nftables::new(name, file)) }
+    }
+}
+
+impl DutDriver for Linux {
+    fn prepare(&mut self, host: &dyn Host) -> Result<(), DutError> {
+        if let Some(nft) = &mut self.nft {
+            nft.load(host)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, host: &dyn Host) -> Result<(), DutError> {
+        // Settings come after the ruleset, as a boot applies them last, and because those of
+        // conntrack only exist once a ruleset uses it.
+        apply_sysctls(&self.name, host, &self.sysctls)
+    }
+
+    fn ready(&mut self, _host: &dyn Host, _cancel: &Cancel) -> Result<(), DutError> {
+        Ok(())
+    }
+
+    fn keeps_flows(&self) -> bool {
+        self.nft.as_ref().is_some_and(Nftables::tracks_connections)
+    }
+
+    fn flows(&self, host: &dyn Host) -> Result<Option<u64>, DutError> {
+        self.nft.as_ref().filter(|n| n.tracks_connections()).map(|n| n.tracked(host)).transpose()
+    }
+
+    fn counters(&self, host: &dyn Host) -> Result<Counters, DutError> {
+        let mut counters = host.stack_counters().map_err(DutError::host(&self.name))?;
+        if let Some(nft) = &self.nft {
+            counters.insert("nft".to_owned(), nft.counters(host)?);
+        }
+        Ok(counters)
+    }
+
+    fn forwarded(&self) -> Option<Selection> {
+        Some(Selection::new("ip", &["Ip.ForwDatagrams"]))
+    }
+
+    fn drops(&self) -> Vec<DropRule> {
+        let mut rules: Vec<DropRule> = STACK_DROPS
+            .iter()
+            .map(|&(name, after, source, counter)| {
+                DropRule::new(name, after, Place::Dut, Selection::new(source, &[counter]))
+            })
+            .collect();
+        rules.extend(self.nft.iter().flat_map(Nftables::drops));
+        rules
+    }
+
+    fn took_effect(&mut self, host: &dyn Host, run: &Counters) -> Result<Vec<Check>, DutError> {
+        let mut checks = check_sysctls(&self.name, host, &self.sysctls)?;
+        checks.extend(self.nft.iter().map(|n| n.took_effect(run)));
+        Ok(checks)
+    }
+
+    fn stop(&mut self, _host: &dyn Host) -> Result<(), DutError> {
+        Ok(())
+    }
+}

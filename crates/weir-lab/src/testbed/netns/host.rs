@@ -1,0 +1,216 @@
+//! The DUT's namespace as a host: commands, files, settings and counters inside it.
+//!
+//! Each command runs in the DUT's working directory, in a process group of its own. Nothing here
+//! reaches outside the namespace, except that files of the DUT lie in that directory.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use weir_net::{Netns, counters, process, sysctl};
+
+use crate::counters::Counters;
+use crate::host::{Command, Ended, Host, HostError, Output, Process, Program};
+
+/// How much of an artefact is kept: a DUT that writes a line a packet must not fill the store.
+const ARTEFACT_SIZE_BYTES_MAX: usize = 1 << 20;
+
+/// The DUT's namespace.
+#[derive(Debug)]
+pub(super) struct NetnsHost {
+    netns: Netns,
+    directory: PathBuf,
+    log: RefCell<String>,
+    artefacts: RefCell<Vec<String>>,
+}
+
+impl NetnsHost {
+    /// A host in `netns`, with `directory` as the working directory.
+    pub(super) fn new(netns: Netns, directory: &Path) -> Self {
+        Self {
+            netns,
+            directory: directory.to_owned(),
+            log: RefCell::default(),
+            artefacts: RefCell::default(),
+        }
+    }
+
+    /// Runs a closure inside the namespace.
+    fn inside<R: Send>(
+        &self,
+        what: impl FnOnce() -> Result<R, String> + Send,
+    ) -> Result<R, HostError> {
+        match self.netns.run(what) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(HostError::new(self.name(), error)),
+            Err(error) => Err(HostError::new(self.name(), error)),
+        }
+    }
+
+    fn note(&self, started: Instant, command: &str, end: &str) {
+        let line = format!(
+            "{}\t{}\t{:.3}s\t{end}\t{}\n",
+            jiff::Timestamp::now(),
+            self.name(),
+            started.elapsed().as_secs_f64(),
+            command.replace('\n', "\\n")
+        );
+        self.log.borrow_mut().push_str(&line);
+    }
+}
+
+impl Host for NetnsHost {
+    fn name(&self) -> &str {
+        self.netns.name()
+    }
+
+    fn run(&self, command: &Command<'_>) -> Result<Output, HostError> {
+        let invocation = match command.program {
+            Program::Arguments(argv) => process::Invocation::program(argv.iter().copied()),
+            Program::Shell(line) => process::Invocation::shell(line),
+        };
+        let invocation = invocation.directory(&self.directory).stdin(command.stdin);
+        let started = Instant::now();
+        let result =
+            self.inside(|| process::run(&invocation, command.timeout).map_err(|e| e.to_string()));
+        let end = match &result {
+            Ok(output) => describe(output.status),
+            Err(error) => error.what.clone(),
+        };
+        self.note(started, &invocation.to_string(), &end);
+        let output = result?;
+        Ok(Output {
+            exit_code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    fn spawn(&self, shell: &str, log: &str) -> Result<Box<dyn Process>, HostError> {
+        let path = self.directory.join(log);
+        let started = Instant::now();
+        let open = || -> std::io::Result<(File, File)> {
+            let file = File::create(&path)?;
+            Ok((file.try_clone()?, file))
+        };
+        let (stdout, stderr) = open().map_err(|e| {
+            HostError::new(self.name(), format!("cannot create {}: {e}", path.display()))
+        })?;
+        self.artefacts.borrow_mut().push(log.to_owned());
+        let invocation = process::Invocation::shell(shell).directory(&self.directory);
+        let child =
+            self.inside(|| process::spawn(&invocation, stdout, stderr).map_err(|e| e.to_string()));
+        let end = child.as_ref().map_or_else(|e| e.what.clone(), |_| "started".to_owned());
+        self.note(started, shell, &end);
+        Ok(Box::new(NetnsProcess { host: self.name().to_owned(), process: Some(child?) }))
+    }
+
+    fn write_file(&self, name: &str, content: &str) -> Result<String, HostError> {
+        let path = self.directory.join(name);
+        fs::write(&path, content).map_err(|e| {
+            HostError::new(self.name(), format!("cannot write {}: {e}", path.display()))
+        })?;
+        Ok(path.to_string_lossy().into_owned())
+    }
+
+    fn set_sysctl(&self, name: &str, value: &str) -> Result<String, HostError> {
+        let started = Instant::now();
+        let result = self.inside(|| {
+            let before = sysctl::read(name).map_err(|e| e.to_string())?;
+            sysctl::write(name, value).map_err(|e| e.to_string())?;
+            Ok(before)
+        });
+        let end = result.as_ref().map_or_else(|e| e.what.clone(), |old| format!("was {old}"));
+        self.note(started, &format!("sysctl -w {name}={value}"), &end);
+        result
+    }
+
+    fn sysctl(&self, name: &str) -> Result<String, HostError> {
+        self.inside(|| sysctl::read(name).map_err(|e| e.to_string()))
+    }
+
+    fn sysctls(&self) -> Result<BTreeMap<String, String>, HostError> {
+        self.inside(|| {
+            sysctl::snapshot(&["net.ipv4", "net.ipv6", "net.netfilter"]).map_err(|e| e.to_string())
+        })
+    }
+
+    fn stack_counters(&self) -> Result<Counters, HostError> {
+        self.inside(|| {
+            let text = |e: counters::CountersError| e.to_string();
+            let mut ip = counters::snmp().map_err(text)?;
+            ip.extend(counters::netstat().map_err(text)?);
+            // A level may fall, and says nothing of losses.
+            ip.retain(|name, _| !counters::LEVELS.contains(&name.as_str()));
+            let mut all = Counters::from([("ip".to_owned(), ip)]);
+            if let Some(conntrack) = counters::conntrack().map_err(text)? {
+                let counted = conntrack
+                    .into_iter()
+                    .filter(|(name, _)| !counters::LEVELS.contains(&name.as_str()))
+                    .filter_map(|(name, value)| {
+                        Some((name.strip_prefix(counters::CONNTRACK_PREFIX)?.to_owned(), value))
+                    })
+                    .collect();
+                all.insert("conntrack".to_owned(), counted);
+            }
+            Ok(all)
+        })
+    }
+
+    fn take_log(&self) -> String {
+        self.log.take()
+    }
+
+    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        self.artefacts
+            .take()
+            .into_iter()
+            .filter_map(|name| {
+                let mut content = fs::read(self.directory.join(&name)).ok()?;
+                if content.len() > ARTEFACT_SIZE_BYTES_MAX {
+                    content.truncate(ARTEFACT_SIZE_BYTES_MAX);
+                    content.extend_from_slice(b"\n[cut here: the file was longer]\n");
+                }
+                Some((name, content))
+            })
+            .collect()
+    }
+}
+
+/// A process of the DUT.
+#[derive(Debug)]
+struct NetnsProcess {
+    host: String,
+    process: Option<process::Process>,
+}
+
+impl Process for NetnsProcess {
+    fn ended(&mut self) -> Result<Option<Ended>, HostError> {
+        let Some(process) = &self.process else {
+            return Ok(Some(Ended { success: true, how: "stopped".to_owned() }));
+        };
+        let status = process.try_wait().map_err(|e| HostError::new(&self.host, e))?;
+        Ok(status.map(|s| Ended { success: s.success(), how: describe(s) }))
+    }
+
+    fn stop(&mut self, patience: Duration) -> Result<(), HostError> {
+        match self.process.take() {
+            Some(process) => {
+                process.stop(patience).map(drop).map_err(|e| HostError::new(&self.host, e))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a process ended, in words.
+fn describe(status: std::process::ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}

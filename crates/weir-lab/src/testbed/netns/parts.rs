@@ -1,0 +1,204 @@
+//! The namespaces of one trial and the devices in them, before anything runs.
+//!
+//! A record of the names is written before the first namespace is made, so that a later start
+//! can remove what a killed process left. Dropping the parts removes the namespaces; only
+//! [`Parts::remove`] also closes the record.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_net::netns::NetnsGuard;
+use weir_net::registry::{Record, Registry};
+use weir_net::{Netlink, Netns, Prefix, VethEnd, process, sysctl};
+
+use super::layout::{
+    DUT_IN_ADDRESSES, DUT_IN_DEVICE, DUT_IN_MAC, DUT_OUT_ADDRESSES, DUT_OUT_DEVICE, DUT_OUT_MAC,
+    GENERATOR_ADDRESSES, GENERATOR_DEVICE, GENERATOR_MAC, GENERATOR_NETWORKS, MTU_BYTES,
+    PARK_DEVICES, QUIET_SYSCTLS, SINK_ADDRESSES, SINK_DEVICE, SINK_MAC, SINK_NETWORKS,
+};
+use crate::testbed::{STOP_PATIENCE, TestbedError, Topology};
+
+/// How long a veth pair may take to notice that both of its ends are up.
+const CARRIER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The namespaces of one trial.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) topology: Topology,
+    pub(super) generator: NetnsGuard,
+    pub(super) dut: Option<NetnsGuard>,
+    pub(super) sink: NetnsGuard,
+    /// Working directory of the DUT; it goes with the record.
+    pub(super) directory: PathBuf,
+    record: Record,
+}
+
+/// One end of a link.
+struct End<'a> {
+    netns: &'a Netns,
+    device: &'static str,
+    mac: [u8; 6],
+    addresses: [&'static str; 2],
+}
+
+impl Parts {
+    /// Makes namespaces, links, addresses, neighbours and routes.
+    pub(super) fn create(topology: Topology, queues: u32) -> Result<Self, TestbedError> {
+        let id = std::process::id();
+        let name = |role: &str| format!("weir-{id}-{role}");
+        let mut names = vec![name("gen"), name("sink")];
+        if topology == Topology::Dut {
+            names.push(name("dut"));
+        }
+        let record = Registry::default().record(&names).map_err(TestbedError::new)?;
+        let directory = record.directory().map_err(TestbedError::new)?;
+        let generator = namespace(&name("gen"))?;
+        let sink = namespace(&name("sink"))?;
+        let dut = match topology {
+            Topology::Dut => Some(namespace(&name("dut"))?),
+            Topology::Direct => None,
+        };
+        let parts = Self { topology, generator, dut, sink, directory, record };
+        parts.connect(queues)?;
+        Ok(parts)
+    }
+
+    fn connect(&self, queues: u32) -> Result<(), TestbedError> {
+        let generator = End {
+            netns: &self.generator,
+            device: GENERATOR_DEVICE,
+            mac: GENERATOR_MAC,
+            addresses: GENERATOR_ADDRESSES,
+        };
+        let sink = End {
+            netns: &self.sink,
+            device: SINK_DEVICE,
+            mac: SINK_MAC,
+            addresses: SINK_ADDRESSES,
+        };
+        if let Some(dut) = &self.dut {
+            let inward = End {
+                netns: dut,
+                device: DUT_IN_DEVICE,
+                mac: DUT_IN_MAC,
+                addresses: DUT_IN_ADDRESSES,
+            };
+            let outward = End {
+                netns: dut,
+                device: DUT_OUT_DEVICE,
+                mac: DUT_OUT_MAC,
+                addresses: DUT_OUT_ADDRESSES,
+            };
+            join(&generator, &inward, queues)?;
+            join(&outward, &sink, queues)?;
+            routes(dut, DUT_IN_DEVICE, GENERATOR_NETWORKS, GENERATOR_ADDRESSES)?;
+            routes(dut, DUT_OUT_DEVICE, SINK_NETWORKS, SINK_ADDRESSES)?;
+            routes(&self.generator, GENERATOR_DEVICE, SINK_NETWORKS, DUT_IN_ADDRESSES)?;
+            routes(&self.sink, SINK_DEVICE, GENERATOR_NETWORKS, DUT_OUT_ADDRESSES)?;
+        } else {
+            // The sink stands where the DUT would, with its address.
+            join(&generator, &End { addresses: DUT_IN_ADDRESSES, ..sink }, queues)?;
+        }
+        park(&self.generator)
+    }
+
+    /// Ends what still runs in the DUT's namespace, and removes everything.
+    pub(super) fn remove(self) -> Result<(), TestbedError> {
+        if let Some(dut) = self.dut {
+            process::end_processes_in(dut.inode(), STOP_PATIENCE).map_err(TestbedError::new)?;
+            dut.delete().map_err(TestbedError::new)?;
+        }
+        self.generator.delete().map_err(TestbedError::new)?;
+        self.sink.delete().map_err(TestbedError::new)?;
+        self.record.close().map_err(TestbedError::new)
+    }
+}
+
+/// Runs a closure inside a namespace and flattens its errors.
+pub(super) fn inside<R: Send, E: std::fmt::Display>(
+    netns: &Netns,
+    what: impl FnOnce() -> Result<R, E> + Send,
+) -> Result<R, TestbedError> {
+    let result = netns.run(|| what().map_err(|e| e.to_string())).map_err(TestbedError::new)?;
+    result.map_err(|e| TestbedError::new(format!("{}: {e}", netns.name())))
+}
+
+fn namespace(name: &str) -> Result<NetnsGuard, TestbedError> {
+    let netns = Netns::create(name).map_err(TestbedError::new)?.guard();
+    inside(&netns, || {
+        for (setting, value) in QUIET_SYSCTLS {
+            // A kernel without IPv6 has none of these, and nothing to quieten.
+            match sysctl::write(setting, value) {
+                Err(sysctl::SysctlError::Unknown { .. }) => {}
+                result => result.map_err(|e| e.to_string())?,
+            }
+        }
+        Netlink::open().and_then(|netlink| netlink.set_up("lo")).map_err(|e| e.to_string())
+    })?;
+    Ok(netns)
+}
+
+/// A veth pair with its addresses, and each end as a static neighbour of the other.
+fn join(a: &End<'_>, b: &End<'_>, queues: u32) -> Result<(), TestbedError> {
+    inside(a.netns, || {
+        let netlink = Netlink::open()?;
+        let end = VethEnd::new(a.device).mac(a.mac).mtu(MTU_BYTES);
+        let peer = VethEnd::new(b.device).mac(b.mac).mtu(MTU_BYTES).in_netns(b.netns);
+        netlink.create_veth(&end, &peer, queues)
+    })?;
+    for (here, there) in [(a, b), (b, a)] {
+        inside(here.netns, || {
+            let netlink = Netlink::open().map_err(|e| e.to_string())?;
+            for text in here.addresses {
+                let address = prefix(text)?;
+                netlink.add_address(here.device, address).map_err(|e| e.to_string())?;
+            }
+            netlink.set_up(here.device).map_err(|e| e.to_string())?;
+            for text in there.addresses {
+                netlink
+                    .add_neighbour(here.device, prefix(text)?.address(), there.mac)
+                    .map_err(|e| e.to_string())?;
+            }
+            Ok::<(), String>(())
+        })?;
+    }
+    for end in [a, b] {
+        inside(end.netns, || Netlink::open()?.wait_operational(end.device, CARRIER_PATIENCE))?;
+    }
+    Ok(())
+}
+
+/// Routes to networks, by the addresses of their gateways.
+fn routes(
+    netns: &Netns,
+    device: &str,
+    networks: [&str; 2],
+    gateways: [&str; 2],
+) -> Result<(), TestbedError> {
+    inside(netns, || {
+        let netlink = Netlink::open().map_err(|e| e.to_string())?;
+        for (network, gateway) in networks.into_iter().zip(gateways) {
+            let gateway: IpAddr = prefix(gateway)?.address();
+            netlink
+                .add_route(prefix(network)?, Some(gateway), device)
+                .map_err(|e| e.to_string())?;
+        }
+        Ok::<(), String>(())
+    })
+}
+
+/// The unused pair that the generator's program stays attached to.
+fn park(netns: &Netns) -> Result<(), TestbedError> {
+    inside(netns, || {
+        let [a, b] = PARK_DEVICES;
+        Netlink::open()?.create_veth(&VethEnd::new(a), &VethEnd::new(b), 1)
+    })
+}
+
+fn prefix(text: &str) -> Result<Prefix, String> {
+    text.parse().map_err(|e| format!("{e}"))
+}
+
+/// After this pause the kernel has sent what it sends when a link comes up: see `QUIET_SYSCTLS`.
+pub(super) const SETTLE: Duration = Duration::from_millis(50);

@@ -1,0 +1,410 @@
+//! One trial: fresh testbed, fresh DUT, probe, warm-up, measurement, drain, and only then the
+//! counters.
+//!
+//! The order follows RFC 2544 section 23 (stop, wait, then count) and what bench labs learned:
+//! counters that are read under load perturb the figure and give phantom losses. The ledger
+//! covers the whole run of the generator, warm-up included, because only there do the packets
+//! stand still at both ends; the figure comes from the samples of the measurement alone. A trial
+//! never repeats a failed step to get a better number.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use weir_gen::units::Rate;
+
+use crate::cancel::Cancel;
+use crate::counters::{self, Counters, DropRule, PointRule};
+use crate::dut::{DutDriver, DutError};
+use crate::event::{Event, Observer};
+use crate::host::{Host, HostError};
+use crate::ledger;
+use crate::model::{Traffic, TrialTimes};
+use crate::record::{Check, Ledger, Phase, Sample, TrialResult};
+use crate::testbed::{Burst, Reading, Rig, Testbed, TestbedError, Topology};
+
+mod figure;
+
+/// Packets of a connectivity probe, and their rate.
+const PROBE_PACKETS: u64 = 10;
+const PROBE_RATE_PPS: f64 = 1_000.0;
+/// How long a DUT may take until a probe gets through it.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a probe's packets may be under way.
+const PROBE_PATIENCE: Duration = Duration::from_millis(50);
+/// Rates at which each flow is sent once to a DUT that keeps flows, pass by pass, until it knows
+/// them all. A machine that is busy with other things loses packets at a rate that it forwards
+/// easily when it is quiet, so later passes are slower.
+const PRIME_RATES_PPS: [f64; 6] = [100e3, 100e3, 50e3, 50e3, 25e3, 25e3];
+
+/// What a trial has brought.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Samples of the measurement.
+    pub samples: Vec<Sample>,
+    /// The figure.
+    pub result: TrialResult,
+    /// Where the packets went.
+    pub ledger: Ledger,
+    /// What was checked.
+    pub checks: Vec<Check>,
+    /// Differences of all counters over the run.
+    pub counters: Counters,
+    /// Settings that differ from a fresh DUT: name → (fresh, used).
+    pub sysctls_changed: BTreeMap<String, (String, String)>,
+    /// Duration of each phase.
+    pub phases: Vec<Phase>,
+    /// Files to keep.
+    pub artefacts: Vec<(String, Vec<u8>)>,
+    /// Commands that ran on hosts.
+    pub host_log: String,
+    /// The DUT never got as far as being measured: why.
+    pub not_measured: Option<String>,
+}
+
+/// Why a trial could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// Somebody asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// The testbed failed: no trial can run.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// The DUT's configuration is at fault.
+    #[error(transparent)]
+    Dut(DutError),
+    /// The DUT's host failed.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+impl From<DutError> for TrialError {
+    fn from(error: DutError) -> Self {
+        match error {
+            DutError::Cancelled => Self::Cancelled,
+            other => Self::Dut(other),
+        }
+    }
+}
+
+/// Everything a trial needs.
+pub struct Trial<'a> {
+    /// Where it runs.
+    pub testbed: &'a dyn Testbed,
+    /// What is measured; absent: the calibration.
+    pub dut: Option<Box<dyn DutDriver>>,
+    /// With what.
+    pub traffic: &'a Traffic,
+    /// How long.
+    pub times: TrialTimes,
+    /// Request to stop.
+    pub cancel: &'a Cancel,
+    /// Who is told.
+    pub observer: &'a mut dyn Observer,
+}
+
+/// Runs a trial. The testbed is taken down again whatever happens.
+///
+/// # Errors
+/// When it was cancelled, or when its testbed or the DUT's configuration does not work. A DUT
+/// that does not get ready or does not forward is an outcome, not an error.
+pub fn run(trial: Trial<'_>) -> Result<Outcome, TrialError> {
+    let mut runner = Runner::new(trial);
+    let topology = if runner.trial.dut.is_some() { Topology::Dut } else { Topology::Direct };
+    runner.phase("build");
+    let mut rig = runner.trial.testbed.build(topology)?;
+    let ran = runner.run_on(rig.as_mut());
+    runner.phase("teardown");
+    let artefacts = rig.dut_host().map(|host| (host.take_artefacts(), host.take_log()));
+    let down = rig.teardown();
+    let mut outcome = ran?;
+    down?;
+    if let Some((artefacts, log)) = artefacts {
+        outcome.artefacts = artefacts;
+        outcome.host_log = log;
+    }
+    outcome.phases = runner.end_phases();
+    Ok(outcome)
+}
+
+struct Runner<'a> {
+    trial: Trial<'a>,
+    phases: Vec<(&'static str, Instant)>,
+    checks: Vec<Check>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(trial: Trial<'a>) -> Self {
+        Self { trial, phases: Vec::new(), checks: Vec::new() }
+    }
+
+    fn phase(&mut self, name: &'static str) {
+        self.phases.push((name, Instant::now()));
+        self.trial.observer.event(&Event::Phase { name });
+    }
+
+    fn end_phases(self) -> Vec<Phase> {
+        let ends = self.phases.iter().skip(1).map(|&(_, t)| t).chain([Instant::now()]);
+        self.phases
+            .iter()
+            .zip(ends)
+            .map(|(&(name, start), end)| Phase {
+                name: name.to_owned(),
+                duration_ns: nanos(end.saturating_duration_since(start)),
+            })
+            .collect()
+    }
+
+    fn run_on(&mut self, rig: &mut dyn Rig) -> Result<Outcome, TrialError> {
+        let fresh = match rig.dut_host() {
+            Some(host) => host.sysctls()?,
+            None => BTreeMap::new(),
+        };
+        let mut dut = self.trial.dut.take();
+        let measured =
+            self.configure(rig, dut.as_deref_mut()).and_then(|not_ready| match not_ready {
+                Some(why) => Ok(figure::not_measured(why)),
+                None => self.measure(rig, dut.as_deref_mut()),
+            });
+        let changed = match rig.dut_host() {
+            Some(host) if measured.is_ok() => changed(&fresh, &host.sysctls()?),
+            _ => BTreeMap::new(),
+        };
+        if let (Some(dut), Some(host)) = (&mut dut, rig.dut_host()) {
+            let stopped = dut.stop(host);
+            if measured.is_ok() {
+                stopped?;
+            }
+        }
+        let mut outcome = measured?;
+        outcome.checks = std::mem::take(&mut self.checks);
+        outcome.sysctls_changed = changed;
+        Ok(outcome)
+    }
+
+    /// Gets DUT and traffic ready. Returns why it cannot be measured, if it cannot.
+    fn configure(
+        &mut self,
+        rig: &mut dyn Rig,
+        dut: Option<&mut (dyn DutDriver + 'static)>,
+    ) -> Result<Option<String>, TrialError> {
+        self.phase("configure");
+        if let Some(dut) = dut {
+            let host = host_of(rig)?;
+            let ready = dut
+                .prepare(host)
+                .and_then(|()| dut.start(host))
+                .and_then(|()| dut.ready(host, self.trial.cancel));
+            match ready {
+                Ok(()) => {}
+                Err(DutError::NotReady { dut, what }) => {
+                    return Ok(Some(format!("DUT `{dut}` did not get ready: {what}")));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            rig.load(self.trial.traffic)?;
+            self.phase("probe");
+            if !self.probe(rig, "probe-before", PROBE_TIMEOUT)? {
+                return Ok(Some("no probe packet got through the DUT".to_owned()));
+            }
+            if dut.keeps_flows() {
+                self.phase("prime");
+                self.prime(rig, dut)?;
+            }
+        } else {
+            rig.load(self.trial.traffic)?;
+            self.phase("probe");
+            if !self.probe(rig, "probe-before", PROBE_TIMEOUT)? {
+                return Ok(Some("no probe packet got from the generator to the sink".to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sends a few packets until some arrive. Returns whether they did.
+    fn probe(
+        &mut self,
+        rig: &mut dyn Rig,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<bool, TrialError> {
+        let deadline = Instant::now() + timeout;
+        let mut sent = 0;
+        let arrived = loop {
+            let before = rig.reading()?.rx_packets;
+            self.send(rig, Rate::Pps(PROBE_RATE_PPS), PROBE_PACKETS)?;
+            sent += PROBE_PACKETS;
+            self.pause(PROBE_PATIENCE)?;
+            let arrived = rig.reading()?.rx_packets - before;
+            if arrived > 0 || Instant::now() >= deadline {
+                break arrived;
+            }
+        };
+        self.checks.push(Check {
+            name: name.to_owned(),
+            passed: arrived > 0,
+            detail: format!("{arrived} of the last {PROBE_PACKETS} packets arrived, {sent} sent"),
+        });
+        Ok(arrived > 0)
+    }
+
+    /// Sends each flow once, until the DUT knows them all.
+    fn prime(&mut self, rig: &mut dyn Rig, dut: &mut dyn DutDriver) -> Result<(), TrialError> {
+        let wanted = self.trial.traffic.flow_count;
+        let mut known = 0;
+        let mut passes = 0;
+        for rate_pps in PRIME_RATES_PPS {
+            self.send(rig, Rate::Pps(rate_pps), wanted)?;
+            self.pause(PROBE_PATIENCE)?;
+            passes += 1;
+            match dut.flows(host_of(rig)?)? {
+                Some(flows) => known = flows,
+                None => return Ok(()),
+            }
+            if known == wanted {
+                break;
+            }
+        }
+        self.checks.push(Check {
+            name: "flows".to_owned(),
+            passed: known == wanted,
+            detail: format!("the DUT knows {known} of {wanted} flows, each sent {passes} times"),
+        });
+        Ok(())
+    }
+
+    /// Sends a limited burst and waits for its end.
+    fn send(&mut self, rig: &mut dyn Rig, rate: Rate, packets: u64) -> Result<(), TrialError> {
+        rig.start(Burst { rate, packet_limit: Some(packets) })?;
+        let waited = loop {
+            if rig.finished() {
+                break Ok(());
+            }
+            if let Err(cancelled) = self.pause(Duration::from_millis(2)) {
+                break Err(cancelled);
+            }
+        };
+        rig.stop()?;
+        waited
+    }
+
+    fn measure(
+        &mut self,
+        rig: &mut dyn Rig,
+        mut dut: Option<&mut (dyn DutDriver + 'static)>,
+    ) -> Result<Outcome, TrialError> {
+        let before = all_counters(rig, dut.as_deref())?;
+        self.phase("warmup");
+        rig.start(Burst { rate: self.trial.traffic.rate, packet_limit: None })?;
+        let sampled = self.pause(self.trial.times.warmup).and_then(|()| {
+            self.phase("measure");
+            self.sample(rig)
+        });
+        rig.stop()?;
+        let readings = sampled?;
+        self.phase("drain");
+        self.pause(self.trial.times.drain)?;
+        let after = all_counters(rig, dut.as_deref())?;
+        let counted = counters::difference(&before, &after);
+        if let (Some(dut), Ok(run)) = (&mut dut, &counted) {
+            self.checks.extend(dut.took_effect(host_of(rig)?, run)?);
+        }
+        self.probe(rig, "probe-after", PROBE_TIMEOUT)?;
+        let (points, drops) = rules(rig, dut.as_deref());
+        let (ledger, counters) = match counted {
+            Ok(run) => (balance(&run, &points, &drops)?, run),
+            Err(backwards) => (figure::no_ledger(backwards), Counters::new()),
+        };
+        let samples = figure::samples(&readings);
+        let result = figure::result(&samples, self.trial.traffic.rate);
+        Ok(Outcome {
+            samples,
+            result,
+            ledger,
+            checks: Vec::new(),
+            counters,
+            sysctls_changed: BTreeMap::new(),
+            phases: Vec::new(),
+            artefacts: Vec::new(),
+            host_log: String::new(),
+            not_measured: None,
+        })
+    }
+
+    /// Takes readings at a fixed distance over the length of the measurement.
+    fn sample(&mut self, rig: &dyn Rig) -> Result<Vec<Reading>, TrialError> {
+        let times = self.trial.times;
+        let start = Instant::now();
+        let mut readings = vec![rig.reading()?];
+        let count = times.duration.as_nanos() / times.sample.as_nanos().max(1);
+        for index in 1..=u32::try_from(count).unwrap_or(u32::MAX) {
+            if !self.trial.cancel.sleep_until(start + times.sample * index) {
+                return Err(TrialError::Cancelled);
+            }
+            let reading = rig.reading()?;
+            if let Some(last) = readings.last() {
+                self.trial.observer.event(&figure::live(last, &reading));
+            }
+            readings.push(reading);
+        }
+        Ok(readings)
+    }
+
+    fn pause(&self, duration: Duration) -> Result<(), TrialError> {
+        if self.trial.cancel.sleep(duration) { Ok(()) } else { Err(TrialError::Cancelled) }
+    }
+}
+
+fn host_of(rig: &dyn Rig) -> Result<&dyn Host, TestbedError> {
+    rig.dut_host().ok_or_else(|| TestbedError::new("it was built without a DUT's host"))
+}
+
+/// Counters of the testbed and the DUT.
+fn all_counters(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Result<Counters, TrialError> {
+    let mut counters = rig.counters()?;
+    if let (Some(dut), Some(host)) = (dut, rig.dut_host()) {
+        counters.extend(dut.counters(host)?);
+    }
+    Ok(counters)
+}
+
+/// Counting points and losses: the DUT's own count of forwarded packets goes before the devices'.
+fn rules(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> (Vec<PointRule>, Vec<DropRule>) {
+    let mut points = rig.points();
+    let mut drops = rig.drops();
+    match dut.and_then(DutDriver::forwarded) {
+        Some(own) => {
+            for point in points.iter_mut().filter(|p| p.name == "dut_forwarded") {
+                point.counters = own.clone();
+            }
+        }
+        None => drops.extend(rig.egress_drops()),
+    }
+    drops.extend(dut.into_iter().flat_map(DutDriver::drops));
+    (points, drops)
+}
+
+fn balance(
+    run: &Counters,
+    points: &[PointRule],
+    drops: &[DropRule],
+) -> Result<Ledger, TestbedError> {
+    ledger::build(run, points, drops).map_err(TestbedError::new)
+}
+
+/// Settings whose value is not that of a fresh DUT.
+fn changed(
+    fresh: &BTreeMap<String, String>,
+    used: &BTreeMap<String, String>,
+) -> BTreeMap<String, (String, String)> {
+    used.iter()
+        .filter_map(|(name, value)| {
+            let before = fresh.get(name).map_or("(absent)", String::as_str);
+            (before != value).then(|| (name.clone(), (before.to_owned(), value.clone())))
+        })
+        .collect()
+}
+
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
