@@ -1,0 +1,36 @@
+# weir: `make help` says what there is. Everything that needs root asks sudo for that step only.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# rustup's cargo also when the shell has not read ~/.cargo/env yet.
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(PATH):$(CARGO_HOME)/bin
+
+.PHONY: help build demo test lint deny clean
+
+help: ## list the targets
+	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the release binary, target/release/weir
+	@scripts/setup.sh build
+	cargo build --release --locked --package weir
+
+demo: ## run the example campaign labs/quick (about four minutes) and say where its report is
+	@scripts/setup.sh build run
+	cargo build --release --locked --package weir
+	@scripts/demo.sh
+
+test: ## run the checks of `make lint` and all tests (test binaries run as root)
+	@scripts/setup.sh build run test
+	@scripts/test.sh
+
+lint: ## formatting, clippy, documentation, purity, tidiness
+	@scripts/setup.sh build test
+	cargo xtask lint
+
+deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
+	@scripts/deny.sh
+
+clean: ## remove what was built (campaign results stay)
+	cargo clean

@@ -1,0 +1,162 @@
+//! `weir lab`: plans, runs, resumes, reports and cleans up.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use weir_lab::derive::{self, StoredPlanError};
+use weir_lab::diagnostic::has_errors;
+use weir_lab::model::Plan;
+use weir_lab::plan::{self, Overrides};
+use weir_lab::spec::files::DiskFiles;
+use weir_lab::store::Store;
+use weir_net::registry::Registry;
+
+use crate::cli::{LabCommand, Selection};
+use crate::exit::Outcome;
+use crate::{draw, progress};
+
+mod run;
+mod show;
+
+/// Runs a command of the lab.
+pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
+    match command {
+        LabCommand::Plan { selection, json } => {
+            clean_leftovers()?;
+            let Some(plan) = read_plan(&selection) else {
+                return Ok(Outcome::Refused);
+            };
+            show::plan(&plan, json.json)?;
+            Ok(Outcome::Done)
+        }
+        LabCommand::Run { selection, out, resume, json } => {
+            let Some(plan) = read_plan(&selection) else {
+                return Ok(Outcome::Refused);
+            };
+            run::new(&selection, &plan, out, resume, json.json)
+        }
+        LabCommand::Resume { dir, iterations, json } => run::resume(&dir, iterations, json.json),
+        LabCommand::Report { dir, json } => report(&dir, json.json),
+        LabCommand::Clean { json } => clean(json.json),
+    }
+}
+
+/// Reads a specification; `None` if it is refused, which has been shown then.
+fn read_plan(selection: &Selection) -> Option<Plan> {
+    let overrides = Overrides { iterations: selection.iterations, only: selection.only.clone() };
+    match plan::load(&selection.spec, &DiskFiles, &overrides) {
+        Ok((plan, warnings)) => {
+            draw::diagnostics(&warnings);
+            Some(plan)
+        }
+        Err(diagnostics) => {
+            draw::diagnostics(&diagnostics);
+            debug_assert!(has_errors(&diagnostics), "a refused specification has an error");
+            None
+        }
+    }
+}
+
+/// The plan of a store; `None` if its specification is refused, which has been shown then.
+fn stored_plan(store: &Store, iterations: Option<u32>) -> anyhow::Result<Option<Plan>> {
+    match derive::stored_plan(store, iterations) {
+        Ok(plan) => Ok(Some(plan)),
+        Err(StoredPlanError::Refused(diagnostics)) => {
+            draw::diagnostics(&diagnostics);
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
+    clean_leftovers()?;
+    let store = Store::open(dir)?;
+    let Some(plan) = stored_plan(&store, None)? else {
+        return Ok(Outcome::Refused);
+    };
+    let derived = derive::write(&store, &plan)?;
+    show::result(&store, &derived, json)?;
+    Ok(outcome(&derived))
+}
+
+/// Whether the answer stands: a cell that is invalid makes it a no.
+fn outcome(derived: &derive::Derived) -> Outcome {
+    if derived.summary.counts.invalid_cells == 0 { Outcome::Done } else { Outcome::No }
+}
+
+#[derive(Serialize)]
+struct Cleaned {
+    namespaces: Vec<String>,
+    processes_ended: usize,
+    records: Vec<String>,
+    problems: Vec<String>,
+}
+
+fn clean(json: bool) -> anyhow::Result<Outcome> {
+    require_root("weir lab clean")?;
+    let report = Registry::default().clean_leftovers()?;
+    let cleaned = Cleaned {
+        namespaces: report.namespaces,
+        processes_ended: report.processes_ended,
+        records: report.records.iter().map(|r| r.display().to_string()).collect(),
+        problems: report.problems.iter().map(ToString::to_string).collect(),
+    };
+    let mut out = anstream::stdout();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&cleaned)?)?;
+    } else if cleaned.records.is_empty() && cleaned.problems.is_empty() {
+        writeln!(out, "nothing was left behind")?;
+    } else {
+        for name in &cleaned.namespaces {
+            writeln!(out, "removed network namespace {name}")?;
+        }
+        writeln!(out, "ended {} processes in them", cleaned.processes_ended)?;
+    }
+    for problem in &cleaned.problems {
+        progress::warn(problem);
+    }
+    Ok(if cleaned.problems.is_empty() { Outcome::Done } else { Outcome::No })
+}
+
+/// Removes what a lab that was killed has left, before anything else is done. Without privilege
+/// it cannot, and commands that only read go on.
+fn clean_leftovers() -> anyhow::Result<()> {
+    if !is_root() {
+        return Ok(());
+    }
+    let report = Registry::default().clean_leftovers()?;
+    if !report.namespaces.is_empty() {
+        progress::warn(&format!(
+            "removed what a lab that was killed had left: {}",
+            report.namespaces.join(", ")
+        ));
+    }
+    for problem in &report.problems {
+        progress::warn(&problem.to_string());
+    }
+    Ok(())
+}
+
+fn is_root() -> bool {
+    // The effective user id is the owner of what this process shows of itself.
+    std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+}
+
+/// Refuses to go on without root.
+fn require_root(what: &str) -> anyhow::Result<()> {
+    if !is_root() {
+        bail!(
+            "`{what}` needs root, because it makes network namespaces and loads BPF programs: \
+             run it with sudo"
+        );
+    }
+    Ok(())
+}
+
+/// An existing directory's absolute path, for messages that are read elsewhere.
+fn absolute(path: &Path) -> anyhow::Result<std::path::PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{} has no absolute path", path.display()))
+}

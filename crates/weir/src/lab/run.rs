@@ -1,0 +1,143 @@
+//! `weir lab run` and `weir lab resume`: preflight, campaign, derived files, result.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use weir_bpf::probe;
+use weir_lab::campaign::{CampaignError, Run, pending_cells};
+use weir_lab::cancel::Cancel;
+use weir_lab::model::{Plan, TestbedSpec};
+use weir_lab::store::{PlanRecord, STORE_SCHEMA, Store};
+use weir_lab::testbed::Testbed;
+use weir_lab::testbed::netns::NetnsTestbed;
+use weir_lab::{derive, environment};
+
+use super::{absolute, clean_leftovers, outcome, require_root, show, stored_plan};
+use crate::cli::Selection;
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::signals;
+
+/// `weir lab run`.
+pub(super) fn new(
+    selection: &Selection,
+    plan: &Plan,
+    out: Option<PathBuf>,
+    resume: bool,
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    let testbed = preflight(plan)?;
+    let root = match out {
+        Some(out) => out,
+        None => default_out(&plan.campaign.name)?,
+    };
+    let record = PlanRecord {
+        schema: STORE_SCHEMA,
+        spec_path: absolute(&selection.spec)?.display().to_string(),
+        iterations: selection.iterations,
+        only: selection.only.clone(),
+        weir: crate::VERSION.to_owned(),
+    };
+    let store = if resume && root.join("campaign.toml").is_file() {
+        let store = Store::open(&root)?;
+        // A conflict must show before the specification in the store is replaced.
+        pending_cells(plan, &store)?;
+        store.replace_specification(&plan.source, &record)?;
+        store
+    } else {
+        Store::create(&root, &plan.source, &record)?
+    };
+    campaign(&store, plan, testbed.as_ref(), json)
+}
+
+/// `weir lab resume`.
+pub(super) fn resume(dir: &Path, iterations: Option<u32>, json: bool) -> anyhow::Result<Outcome> {
+    let store = Store::open(dir)?;
+    let Some(plan) = stored_plan(&store, iterations)? else {
+        return Ok(Outcome::Refused);
+    };
+    let testbed = preflight(&plan)?;
+    if iterations.is_some() {
+        let record = PlanRecord { iterations, ..store.plan_record()? };
+        store.write_json("plan.json", &record)?;
+    }
+    campaign(&store, &plan, testbed.as_ref(), json)
+}
+
+/// What must hold before anything is made.
+fn preflight(plan: &Plan) -> anyhow::Result<Box<dyn Testbed>> {
+    require_root("weir lab run")?;
+    clean_leftovers()?;
+    probe::live_frames().context(
+        "this kernel cannot send XDP live frames, which the generator is made of (Linux 5.18 or \
+         later with CONFIG_BPF_SYSCALL): run `weir doctor`",
+    )?;
+    let TestbedSpec::Netns(spec) = &plan.testbed;
+    Ok(Box::new(NetnsTestbed::new(spec)?))
+}
+
+/// `results/<campaign>-<time>`, time in UTC.
+fn default_out(campaign: &str) -> anyhow::Result<PathBuf> {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let path = PathBuf::from(format!("results/{campaign}-{now}"));
+    if path.exists() {
+        bail!("{} exists already: choose another directory with --out", path.display());
+    }
+    Ok(path)
+}
+
+fn campaign(
+    store: &Store,
+    plan: &Plan,
+    testbed: &dyn Testbed,
+    json: bool,
+) -> anyhow::Result<Outcome> {
+    let cancel = signals::listen().context("cannot listen to signals")?;
+    keep_environment(store, plan, testbed)?;
+    let mut progress = Progress::new();
+    let ran = run(store, plan, testbed, &cancel, &mut progress);
+    progress.finish();
+    let signal = match ran {
+        Ok(()) => None,
+        Err(CampaignError::Cancelled { signal }) => Some(signal),
+        Err(error) => {
+            // What is finished is worth a report, but the error is what must be told.
+            drop(derive::write(store, plan));
+            return Err(error.into());
+        }
+    };
+    let derived = derive::write(store, plan)?;
+    show::result(store, &derived, json)?;
+    match signal {
+        Some(signal) => {
+            show::interrupted(store);
+            Ok(Outcome::Signal(signal))
+        }
+        None => Ok(outcome(&derived)),
+    }
+}
+
+fn run(
+    store: &Store,
+    plan: &Plan,
+    testbed: &dyn Testbed,
+    cancel: &Cancel,
+    progress: &mut Progress,
+) -> Result<(), CampaignError> {
+    Run { plan, store, testbed, cancel, observer: progress }.run()
+}
+
+/// Writes `env.json`, or notes in it what has changed since the campaign began.
+fn keep_environment(store: &Store, plan: &Plan, testbed: &dyn Testbed) -> anyhow::Result<()> {
+    let spec_dir = plan.source.path.parent().unwrap_or(Path::new("."));
+    let now = environment::read(crate::VERSION, spec_dir, &testbed.environment());
+    let path = store.root().join("env.json");
+    if !path.exists() {
+        return Ok(store.write_json("env.json", &now)?);
+    }
+    let mut first: serde_json::Value = store.read_json(&path)?;
+    if let Some(note) = environment::resumed(&mut first, &now) {
+        crate::progress::warn(&note);
+    }
+    Ok(store.write_json("env.json", &first)?)
+}

@@ -1,0 +1,43 @@
+//! weir: a performance lab for software routers and firewalls.
+//!
+//! This crate is the command line: it parses arguments, draws diagnostics and progress, and turns
+//! results into exit codes. What a command does is in the library crates.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+mod cli;
+mod diagnose;
+mod doctor;
+mod draw;
+mod exit;
+mod generate;
+mod lab;
+mod progress;
+mod signals;
+
+use cli::{Cli, Command};
+
+/// Version and git revision.
+const VERSION: &str = env!("WEIR_VERSION");
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version go to standard output and are no failure; the rest is usage.
+        Err(error) => {
+            drop(error.print());
+            return if error.use_stderr() { exit::REFUSED.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let result = match cli.command {
+        Command::Doctor(flag) => diagnose::command(flag.json),
+        Command::Lab(command) => lab::command(command),
+        Command::Completions { shell } => generate::completions(shell, &mut Cli::command()),
+        Command::Man { out } => generate::manual(&out, Cli::command()),
+    };
+    exit::code(result)
+}

@@ -1,0 +1,217 @@
+//! Bad input: one clear message with its place, exit code 2, and nothing touched.
+
+use crate::common::{
+    Lab, STATEFUL, assert_exit, can_run_lab, run, stderr, surroundings, turn, weir,
+};
+
+const SPEC: &str = r#"[campaign]
+name = "bad"
+iterations = 1
+
+[trial]
+warmup = "0ms"
+duration = "500ms"
+
+[testbed]
+kind = "netns"
+
+[[dut]]
+name = "nft"
+kind = "linux"
+files = { nft = "rules.nft" }
+
+[[traffic]]
+name = "t"
+src = "198.18.10.1:2000-198.18.10.8"
+dst = "198.19.10.1:2000-198.19.10.16"
+rate = "20kpps"
+"#;
+
+/// Runs a specification that is refused, and returns what was said.
+#[track_caller]
+fn refused(spec: &str) -> String {
+    let lab = Lab::new(spec, &[("rules.nft", STATEFUL)]);
+    let output = run(&["lab", "plan", &lab.arg("lab.toml")]);
+    assert_exit(&output, 2);
+    let planned = stderr(&output);
+    let output = lab.run(&[]);
+    assert_exit(&output, 2);
+    assert!(!lab.path("out").exists(), "a store was made for a campaign that was refused");
+    planned
+}
+
+/// The message names the file and the line that `needle` stands in.
+#[track_caller]
+fn assert_place(said: &str, spec: &str, needle: &str) {
+    let line = spec.lines().position(|l| l.contains(needle)).expect("it is there") + 1;
+    assert!(said.contains(&format!("lab.toml:{line}:")), "no line {line} in:\n{said}");
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_its_line() {
+    let spec = SPEC.replace("rate =", "raet =");
+    let said = refused(&spec);
+    assert_place(&said, &spec, "raet");
+    assert!(said.contains("raet") && said.contains("`rate`"), "{said}");
+}
+
+#[test]
+fn an_impossible_address_is_refused() {
+    let spec = SPEC.replace("198.18.10.1:2000-", "300.1.1.1:2000-");
+    let said = refused(&spec);
+    assert_place(&said, &spec, "300.1.1.1");
+    assert!(said.contains("300.1.1.1"), "{said}");
+}
+
+#[test]
+fn a_reversed_range_is_swapped_with_a_warning() {
+    let lab = Lab::new(
+        &SPEC.replace("198.18.10.1:2000-198.18.10.8", "198.18.10.8:2000-198.18.10.1"),
+        &[("rules.nft", STATEFUL)],
+    );
+    let output = run(&["lab", "plan", &lab.arg("lab.toml"), "--json"]);
+    assert_exit(&output, 0);
+    assert!(
+        stderr(&output).contains("are reversed; it is read as 198.18.10.1:2000-198.18.10.8"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(crate::common::stdout(&output).contains("128"), "{}", crate::common::stdout(&output));
+}
+
+#[test]
+fn a_duration_of_zero_is_refused() {
+    let spec = SPEC.replace("duration = \"500ms\"", "duration = \"0s\"");
+    let said = refused(&spec);
+    assert_place(&said, &spec, "duration = ");
+}
+
+#[test]
+fn overlapping_cpus_are_refused() {
+    let spec = SPEC.replace(
+        "kind = \"netns\"",
+        "kind = \"netns\"\ngenerator_cpus = \"0\"\ndut_cpus = \"0-1\"",
+    );
+    let said = refused(&spec);
+    assert_place(&said, &spec, "dut_cpus");
+    assert!(said.contains("shares CPU 0 with `generator_cpus`"), "{said}");
+}
+
+#[test]
+fn a_missing_ruleset_is_refused_with_the_line_that_names_it() {
+    let spec = SPEC.replace("rules.nft", "absent.nft");
+    let said = refused(&spec);
+    assert_place(&said, &spec, "absent.nft");
+}
+
+#[test]
+fn a_missing_specification_is_named() {
+    let output = run(&["lab", "run", "/nonexistent/lab.toml"]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("/nonexistent/lab.toml"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_ruleset_that_does_not_load_is_quoted_and_nothing_stays() {
+    if !can_run_lab("a_ruleset_that_does_not_load_is_quoted_and_nothing_stays") {
+        return;
+    }
+    let _turn = turn();
+    let before = surroundings();
+    let lab = Lab::new(SPEC, &[("rules.nft", "table inet f {\n    chian c { }\n}\n")]);
+    let output = lab.run(&[]);
+    assert_exit(&output, 2);
+    let said = stderr(&output);
+    assert!(said.contains("rules.nft:2:"), "{said}");
+    assert!(said.contains("chian"), "{said}");
+    assert_eq!(surroundings(), before);
+}
+
+#[test]
+fn a_dut_that_never_gets_ready_is_invalid_and_the_campaign_goes_on() {
+    if !can_run_lab("a_dut_that_never_gets_ready_is_invalid_and_the_campaign_goes_on") {
+        return;
+    }
+    let _turn = turn();
+    let before = surroundings();
+    let spec = SPEC.replace(
+        "[[traffic]]",
+        "[[dut]]\nname = \"sleepy\"\nkind = \"command\"\nstart = \"sleep 3600\"\n\
+         ready = \"echo not yet; false\"\nready_timeout = \"1s\"\n\n[[traffic]]",
+    );
+    let lab = Lab::new(&spec, &[("rules.nft", STATEFUL)]);
+    let output = lab.run(&[]);
+    assert_exit(&output, 1);
+    let said = stderr(&output);
+    assert!(said.contains("`sleepy` did not get ready") && said.contains("not yet"), "{said}");
+    let trials = crate::common::trials(&lab.path("out"));
+    let verdicts: Vec<_> = trials.iter().map(|(_, t)| t["verdict"]["kind"].clone()).collect();
+    assert_eq!(verdicts, ["generator-bound", "invalid"]);
+    assert_eq!(surroundings(), before);
+}
+
+#[test]
+fn a_dut_that_dies_at_once_is_invalid_with_its_exit_code() {
+    if !can_run_lab("a_dut_that_dies_at_once_is_invalid_with_its_exit_code") {
+        return;
+    }
+    let _turn = turn();
+    let spec = SPEC.replace(
+        "kind = \"linux\"\nfiles = { nft = \"rules.nft\" }",
+        "kind = \"command\"\nstart = \"echo cannot open device >&2; exit 7\"\nready = \"false\"",
+    );
+    let lab = Lab::new(&spec, &[]);
+    let output = lab.run(&[]);
+    assert_exit(&output, 1);
+    assert!(stderr(&output).contains("exit code 7"), "{}", stderr(&output));
+    let log = lab.path("out/cells/nft.t/1/artefacts/nft.log");
+    assert_eq!(std::fs::read_to_string(log).expect("the DUT's log"), "cannot open device\n");
+}
+
+#[test]
+fn without_root_the_lab_says_so_and_makes_nothing() {
+    if !can_run_lab("without_root_the_lab_says_so_and_makes_nothing") {
+        return;
+    }
+    let _turn = turn();
+    let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
+    // An unprivileged user must be able to reach binary and specification.
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+    command.args(["--bounding-set=-all"]).arg(weir().get_program());
+    let spec = lab.arg("lab.toml");
+    let world = |path: &std::path::Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("chmod");
+    };
+    world(lab.path("lab.toml").parent().expect("a directory"));
+    let out = lab.arg("out");
+    let output = command.args(["lab", "run", &spec, "--out", &out]).output();
+    let output = output.expect("setpriv(1) runs");
+    assert_exit(&output, 2);
+    let said = stderr(&output);
+    assert!(said.contains("root") && said.contains("sudo"), "{said}");
+    assert!(!lab.path("out").exists());
+}
+
+#[test]
+fn a_store_is_not_overwritten_and_other_configurations_are_not_mixed_in() {
+    if !can_run_lab("a_store_is_not_overwritten_and_other_configurations_are_not_mixed_in") {
+        return;
+    }
+    let _turn = turn();
+    let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
+    assert_exit(&lab.run(&[]), 0);
+    let output = lab.run(&[]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("weir lab resume"), "{}", stderr(&output));
+    assert_exit(&lab.run(&["--resume"]), 0);
+    // Another ruleset under the same name is another configuration.
+    let other = STATEFUL.replace("counter drop", "");
+    std::fs::write(lab.path("rules.nft"), other).expect("writable");
+    let output = lab.run(&["--resume"]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("another configuration"), "{}", stderr(&output));
+    let output = run(&["lab", "report", "/nonexistent"]);
+    assert_exit(&output, 2);
+}

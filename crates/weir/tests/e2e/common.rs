@@ -1,0 +1,185 @@
+//! What the end-to-end tests share: running the binary, one at a time, and seeing that nothing
+//! stays behind.
+//!
+//! A campaign uses CPUs 0 and 1 and names of this host, so tests that run one take turns.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The binary under test, without colours.
+pub(crate) fn weir() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    weir().args(arguments).output().expect("the binary starts")
+}
+
+/// Its standard error as text.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Its standard output as text.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Fails unless it ended with this exit code, showing what it said.
+#[track_caller]
+pub(crate) fn assert_exit(output: &Output, code: i32) {
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "standard output:\n{}\nstandard error:\n{}",
+        stdout(output),
+        stderr(output)
+    );
+}
+
+/// Whether this test can run; notes that it was skipped if not.
+pub(crate) fn can_run_lab(test: &str) -> bool {
+    let root = fs::read_to_string("/proc/self/status")
+        .is_ok_and(|s| s.lines().any(|l| l.starts_with("Uid:") && l.contains("\t0\t")));
+    if !root {
+        skipped(test, "not root");
+    }
+    root
+}
+
+/// Notes a skipped test, in the form that the test driver counts.
+#[expect(clippy::print_stderr, reason = "the test driver reads a test's captured output")]
+pub(crate) fn skipped(test: &str, why: &str) {
+    eprintln!("skipped: {test}: {why}");
+}
+
+/// weir's network namespaces, the interfaces of the host's own namespace, and weir's records.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    namespaces: Vec<String>,
+    interfaces: Vec<String>,
+    records: Vec<String>,
+}
+
+/// What there is now.
+pub(crate) fn surroundings() -> Surroundings {
+    let names = |dir: &str| {
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let mut namespaces = names("/run/netns");
+    namespaces.retain(|n| n.starts_with("weir"));
+    let mut records = names("/run/weir/lab");
+    records.retain(|n| n.ends_with(".json") || n.ends_with(".d"));
+    Surroundings { namespaces, interfaces: names("/sys/class/net"), records }
+}
+
+/// A directory with a specification and its files.
+pub(crate) struct Lab {
+    dir: tempfile::TempDir,
+}
+
+impl Lab {
+    /// Writes `lab.toml` and other files.
+    pub(crate) fn new(spec: &str, files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("lab.toml"), spec).expect("writable");
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).expect("writable");
+        }
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The path as an argument.
+    pub(crate) fn arg(&self, name: &str) -> String {
+        self.path(name).to_string_lossy().into_owned()
+    }
+
+    /// `weir lab run lab.toml --out out` with more arguments.
+    pub(crate) fn run(&self, more: &[&str]) -> Output {
+        let (spec, out) = (self.arg("lab.toml"), self.arg("out"));
+        let mut arguments = vec!["lab", "run", &spec, "--out", &out];
+        arguments.extend(more);
+        run(&arguments)
+    }
+}
+
+/// A JSON file.
+pub(crate) fn json(path: &Path) -> Value {
+    let text = fs::read_to_string(path)
+        .unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Every `trial.json` below `cells` of a store, sorted by path.
+pub(crate) fn trials(out: &Path) -> Vec<(PathBuf, Value)> {
+    let mut found = Vec::new();
+    let mut folders = vec![out.join("cells")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if entry.file_name() == "trial.json" {
+                found.push((path.clone(), json(&path)));
+            }
+        }
+    }
+    found.sort_by(|(a, _), (b, _)| a.cmp(b));
+    found
+}
+
+/// Name and bytes of every file below a directory, sorted.
+pub(crate) fn tree(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let content = fs::read(&path).expect("readable");
+                files.push((path, content));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// A stateful ruleset whose rules count.
+pub(crate) const STATEFUL: &str = "\
+table inet filter {
+    chain forward {
+        type filter hook forward priority 0; policy drop;
+        ct state established,related counter accept
+        ct state new udp dport 2000-65535 counter accept
+        counter drop
+    }
+}
+";

@@ -1,0 +1,6 @@
+//! End-to-end tests of the binary: real packets in network namespaces that the tests make.
+
+mod bad_input;
+mod campaign;
+mod common;
+mod interrupt;
