@@ -29,7 +29,8 @@ impl Progress {
         Self {
             bar: terminal.then(|| {
                 let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-                let style = ProgressStyle::with_template("{bar:30.cyan/dim} {pos}/{len}  {msg}");
+                let style =
+                    ProgressStyle::with_template("{bar:20.cyan/dim} {pos}/{len}  {wide_msg}");
                 bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 bar
             }),
@@ -69,7 +70,7 @@ impl Progress {
 
     fn message(&self, detail: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("{}  {detail}  {} left", self.current, rounded(self.left())));
+            bar.set_message(format!("{} left  {}  {detail}", rounded(self.left()), self.current));
         }
     }
 
@@ -118,11 +119,9 @@ impl Observer for Progress {
                 self.message("");
             }
             Event::Phase { name } => self.message(name),
-            Event::Live { rx_pps, tx_pps } => self.message(&format!(
-                "{} delivered of {} offered",
-                format_pps(*rx_pps),
-                format_pps(*tx_pps)
-            )),
+            Event::Live { rx_pps, tx_pps } => {
+                self.message(&format!("{} of {}", format_pps(*rx_pps), format_pps(*tx_pps)));
+            }
             Event::TrialFinished { name, record } => self.finished(name, record),
             Event::Warning(text) => self.line(&warning(text)),
         }

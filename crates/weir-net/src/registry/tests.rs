@@ -1,6 +1,5 @@
 //! Records of living, dead and faked owners; and the real thing: a process killed by SIGKILL.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::*;
@@ -166,29 +165,30 @@ impl Drop for Owner {
     }
 }
 
+fn sleeper() -> Owner {
+    Owner(Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap())
+}
+
 #[test]
 fn what_a_killed_process_left_is_removed() {
     let before = netns::list().unwrap();
     let (_directory, registry) = registry();
     let name = unique("killed");
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "registry::tests::owner_that_is_killed", "--ignored", "--nocapture"])
-        .env("WEIR_TEST_REGISTRY", &registry.directory)
-        .env("WEIR_TEST_NETNS", &name)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut owner = Owner(child);
-    let mut lines = BufReader::new(owner.0.stdout.take().unwrap()).lines();
-    let ready = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("ready ")));
-    let ready = ready.expect("the owner comes up").unwrap();
-    let daemon: i32 = ready.rsplit(' ').next().unwrap().parse().unwrap();
+    // The namespace, and a process inside it, of an owner that lives and is then killed.
+    let mut owner = sleeper();
+    let pid = i32::try_from(owner.0.id()).unwrap();
+    let ticks = procfs::stat(pid).unwrap().start_time_ticks;
+    fake_record(&registry, "killed-0.json", pid, ticks, &[&name]);
+    let namespace = Netns::create(&name).unwrap();
+    let inode = namespace.inode();
+    let daemon = namespace.run(sleeper).unwrap();
+    let daemon_pid = i32::try_from(daemon.0.id()).unwrap();
+    assert_eq!(procfs::netns_inode(daemon_pid), Some(inode));
+    drop(namespace);
 
     let report = registry.clean_leftovers().unwrap();
     assert!(report.is_empty(), "the owner lives: {report:?}");
-    let inode = Netns::open(&name).unwrap().inode();
-    assert_eq!(procfs::netns_inode(daemon), Some(inode));
+    assert!(Netns::open(&name).is_ok());
 
     owner.0.kill().unwrap();
     // Not waited for: an owner that is a zombie is dead too.
@@ -202,29 +202,9 @@ fn what_a_killed_process_left_is_removed() {
     assert_eq!(report.processes_ended, 1);
     assert_eq!(report.records.len(), 1);
     assert!(report.problems.is_empty(), "{report:?}");
-    assert!(procfs::stat(daemon).is_none_or(|stat| stat.has_ended()));
+    assert!(procfs::stat(daemon_pid).is_none_or(|stat| stat.has_ended()));
     assert!(matches!(Netns::open(&name), Err(NetnsError::Missing { .. })));
     let left: Vec<String> = netns::list().unwrap();
     assert!(!left.contains(&name) && !before.contains(&name));
     assert!(registry.clean_leftovers().unwrap().is_empty(), "the second time there is nothing");
-}
-
-#[test]
-#[ignore = "not a test: what_a_killed_process_left_is_removed starts it as a process to kill"]
-#[expect(clippy::print_stdout, reason = "it tells the test that started it how far it is")]
-fn owner_that_is_killed() {
-    let (Ok(directory), Ok(name)) =
-        (std::env::var("WEIR_TEST_REGISTRY"), std::env::var("WEIR_TEST_NETNS"))
-    else {
-        return;
-    };
-    let _record = Registry::at(directory).record(&[&name]).unwrap();
-    let namespace = Netns::create(&name).unwrap();
-    let null = || OpenOptions::new().write(true).open("/dev/null").unwrap();
-    let invocation = process::Invocation::program(["sleep", "1000"]);
-    let daemon = namespace.run(|| process::spawn(&invocation, null(), null()).unwrap()).unwrap();
-    println!("\nready {}", daemon.pid());
-    loop {
-        std::thread::park();
-    }
 }
