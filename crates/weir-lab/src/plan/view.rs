@@ -8,7 +8,7 @@ use crate::model::{Campaign, Dut, Plan, SweepValue, TestbedSpec, Traffic, TrialT
 
 /// What a trial takes beside its own times: building the testbed, configuring the DUT, the probes,
 /// and tearing all down. An estimate for the display, and nothing more.
-pub const TRIAL_OVERHEAD: Duration = Duration::from_millis(1200);
+pub const TRIAL_OVERHEAD: Duration = Duration::from_millis(600);
 
 /// About how long the plan's calibrations and cells take together, on a DUT that is ready at once.
 #[must_use]

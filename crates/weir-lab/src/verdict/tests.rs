@@ -83,6 +83,14 @@ fn no_loss_at_a_fixed_rate_is_generator_bound_and_at_maximum_link_bound() {
 }
 
 #[test]
+fn a_loss_at_a_fixed_rate_is_never_link_bound() {
+    let l = ledger(1_000_000, 995_000, Place::Dut);
+    let paced = result(CALIBRATED_PPS, Some(CALIBRATED_PPS));
+    assert_eq!(kind(&paced, &l, &[]), VerdictKind::DutBound);
+    assert_eq!(kind(&result(CALIBRATED_PPS, None), &l, &[]), VerdictKind::LinkBound);
+}
+
+#[test]
 fn a_loss_goes_to_the_place_that_lost_it() {
     let r = result(1e6, None);
     assert_eq!(kind(&r, &ledger(1_000_000, 500_000, Place::Sink), &[]), VerdictKind::SinkBound);

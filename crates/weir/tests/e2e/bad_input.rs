@@ -24,7 +24,7 @@ files = { nft = "rules.nft" }
 name = "t"
 src = "198.18.10.1:2000-198.18.10.8"
 dst = "198.19.10.1:2000-198.19.10.16"
-rate = "20kpps"
+rate = "5kpps"
 "#;
 
 /// Runs a specification that is refused, and returns what was said.

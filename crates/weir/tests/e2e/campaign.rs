@@ -153,11 +153,15 @@ fn at_a_fixed_rate_everything_offered_is_delivered() {
     let trials = trials(&lab.path("out"));
     assert_eq!(trials.len(), 3);
     let mut complete = 0;
+    let mut complete = 0;
     for (_, trial) in &trials {
         assert!(packets(trial, "offered") > 0);
         assert_eq!(trial["ledger"]["residual_packets"], 0);
-        assert_eq!(trial["verdict"]["kind"], "generator-bound", "{}", trial["verdict"]);
-        complete += u32::from(packets(trial, "offered") == packets(trial, "delivered"));
+        assert_ne!(trial["verdict"]["kind"], "invalid", "{}", trial["verdict"]);
+        if packets(trial, "offered") == packets(trial, "delivered") {
+            assert_eq!(trial["verdict"]["kind"], "generator-bound", "{}", trial["verdict"]);
+            complete += 1;
+        }
     }
     // A neighbour on this machine may take the DUT's CPU for longer than its ring lasts (5 ms at
     // this rate). Such a loss is located and counted, and does not happen in most of the trials.
@@ -194,7 +198,7 @@ name = "fixed"
 src = "198.18.10.1:2000-198.18.10.8"
 dst = "198.19.10.1:2000-198.19.10.16"
 size = "${size}"
-rate = "20kpps"
+rate = "5kpps"
 "#;
 
 #[test]

@@ -67,7 +67,7 @@ pub(crate) fn skipped(test: &str, why: &str) {
     eprintln!("skipped: {test}: {why}");
 }
 
-/// weir's network namespaces, the interfaces of the host's own namespace, and weir's records.
+/// What labs that have ended left behind, and the interfaces of the host's own namespace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Surroundings {
     namespaces: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) struct Surroundings {
     records: Vec<String>,
 }
 
-/// What there is now.
+/// What there is now. Namespaces and records of labs that run beside the tests do not count.
 pub(crate) fn surroundings() -> Surroundings {
     let names = |dir: &str| {
         let mut names: Vec<String> = fs::read_dir(dir)
@@ -87,10 +87,14 @@ pub(crate) fn surroundings() -> Surroundings {
         names.sort();
         names
     };
+    let ended = |name: &str| {
+        let owner = name.trim_start_matches("weir-").split('-').next().unwrap_or_default();
+        owner.bytes().all(|b| b.is_ascii_digit()) && !Path::new("/proc").join(owner).exists()
+    };
     let mut namespaces = names("/run/netns");
-    namespaces.retain(|n| n.starts_with("weir"));
+    namespaces.retain(|n| n.starts_with("weir-") && ended(n));
     let mut records = names("/run/weir/lab");
-    records.retain(|n| n.ends_with(".json") || n.ends_with(".d"));
+    records.retain(|n| n != "lock" && ended(n));
     Surroundings { namespaces, interfaces: names("/sys/class/net"), records }
 }
 

@@ -1,16 +1,15 @@
 //! The namespaces of one trial and the devices in them, before anything runs.
 //!
 //! A record of the names is written before the first namespace is made, so that a later start
-//! can remove what a killed process left. Dropping the parts removes the namespaces; only
-//! [`Parts::remove`] also closes the record.
+//! can remove what a killed process left. Whatever ends the parts, an error half-way through their
+//! making included, removes the namespaces and what runs in them, and then the record.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_net::netns::NetnsGuard;
 use weir_net::registry::{Record, Registry};
-use weir_net::{Netlink, Netns, Prefix, VethEnd, process, sysctl};
+use weir_net::{Netlink, Netns, NetnsError, Prefix, VethEnd, process, sysctl};
 
 use super::layout::{
     DUT_IN_ADDRESSES, DUT_IN_DEVICE, DUT_IN_MAC, DUT_OUT_ADDRESSES, DUT_OUT_DEVICE, DUT_OUT_MAC,
@@ -26,12 +25,40 @@ const CARRIER_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) topology: Topology,
-    pub(super) generator: NetnsGuard,
-    pub(super) dut: Option<NetnsGuard>,
-    pub(super) sink: NetnsGuard,
+    pub(super) generator: Netns,
+    pub(super) dut: Option<Netns>,
+    pub(super) sink: Netns,
     /// Working directory of the DUT; it goes with the record.
     pub(super) directory: PathBuf,
-    record: Record,
+    claim: Claim,
+}
+
+/// The names that are on record, and their removal.
+#[derive(Debug)]
+struct Claim(Option<Record>);
+
+impl Claim {
+    fn release(&mut self) -> Result<(), TestbedError> {
+        let Some(record) = self.0.take() else { return Ok(()) };
+        for name in record.namespaces() {
+            let netns = match Netns::open(name) {
+                Ok(netns) => netns,
+                // It was not made yet when something failed.
+                Err(NetnsError::Missing { .. }) => continue,
+                Err(error) => return Err(TestbedError::new(error)),
+            };
+            process::end_processes_in(netns.inode(), STOP_PATIENCE).map_err(TestbedError::new)?;
+            netns.delete().map_err(TestbedError::new)?;
+        }
+        record.close().map_err(TestbedError::new)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // An error is on its way already; what cannot be removed stays on record.
+        drop(self.release());
+    }
 }
 
 /// One end of a link.
@@ -49,17 +76,19 @@ impl Parts {
         let name = |role: &str| format!("weir-{id}-{role}");
         let mut names = vec![name("gen"), name("sink")];
         if topology == Topology::Dut {
-            names.push(name("dut"));
+            // First, because names are released in this order, and its processes use the links.
+            names.insert(0, name("dut"));
         }
         let record = Registry::default().record(&names).map_err(TestbedError::new)?;
         let directory = record.directory().map_err(TestbedError::new)?;
+        let claim = Claim(Some(record));
         let generator = namespace(&name("gen"))?;
         let sink = namespace(&name("sink"))?;
         let dut = match topology {
             Topology::Dut => Some(namespace(&name("dut"))?),
             Topology::Direct => None,
         };
-        let parts = Self { topology, generator, dut, sink, directory, record };
+        let parts = Self { topology, generator, dut, sink, directory, claim };
         parts.connect(queues)?;
         Ok(parts)
     }
@@ -103,15 +132,9 @@ impl Parts {
         park(&self.generator)
     }
 
-    /// Ends what still runs in the DUT's namespace, and removes everything.
-    pub(super) fn remove(self) -> Result<(), TestbedError> {
-        if let Some(dut) = self.dut {
-            process::end_processes_in(dut.inode(), STOP_PATIENCE).map_err(TestbedError::new)?;
-            dut.delete().map_err(TestbedError::new)?;
-        }
-        self.generator.delete().map_err(TestbedError::new)?;
-        self.sink.delete().map_err(TestbedError::new)?;
-        self.record.close().map_err(TestbedError::new)
+    /// Ends what still runs in the namespaces, and removes everything.
+    pub(super) fn remove(mut self) -> Result<(), TestbedError> {
+        self.claim.release()
     }
 }
 
@@ -124,8 +147,8 @@ pub(super) fn inside<R: Send, E: std::fmt::Display>(
     result.map_err(|e| TestbedError::new(format!("{}: {e}", netns.name())))
 }
 
-fn namespace(name: &str) -> Result<NetnsGuard, TestbedError> {
-    let netns = Netns::create(name).map_err(TestbedError::new)?.guard();
+fn namespace(name: &str) -> Result<Netns, TestbedError> {
+    let netns = Netns::create(name).map_err(TestbedError::new)?;
     inside(&netns, || {
         for (setting, value) in QUIET_SYSCTLS {
             // A kernel without IPv6 has none of these, and nothing to quieten.

@@ -102,7 +102,7 @@ impl NetnsRig {
     /// Devices whose counters are read: name and namespace.
     fn devices(&self) -> Vec<(&'static str, &Netns)> {
         let mut devices: Vec<(&'static str, &Netns)> =
-            vec![(GENERATOR_DEVICE, &*self.parts.generator), (SINK_DEVICE, &*self.parts.sink)];
+            vec![(GENERATOR_DEVICE, &self.parts.generator), (SINK_DEVICE, &self.parts.sink)];
         if let Some(dut) = &self.parts.dut {
             devices.push((DUT_IN_DEVICE, dut));
             devices.push((DUT_OUT_DEVICE, dut));
