@@ -5,6 +5,7 @@
 //! campaign that is resumed only adds.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 
@@ -83,17 +84,30 @@ impl Run<'_> {
             estimate: trial_duration(&self.plan.trial)
                 .saturating_mul(u32::try_from(to_run).unwrap_or(u32::MAX)),
         });
+        for warning in self.testbed.warnings() {
+            self.observer.event(&Event::Warning(warning));
+        }
         let mut position = 0;
         for traffic in traffics {
+            self.go_on()?;
             position += 1;
             self.calibrate(traffic, position, to_run)?;
         }
         let calibrated = self.calibrations()?;
         for cell in cells {
+            self.go_on()?;
             position += 1;
             self.run_cell(cell, &calibrated, position, to_run)?;
         }
         Ok(())
+    }
+
+    /// Fails if somebody has asked to stop.
+    fn go_on(&self) -> Result<(), CampaignError> {
+        match self.cancel.signal() {
+            Some(signal) => Err(CampaignError::Cancelled { signal }),
+            None => Ok(()),
+        }
     }
 
     /// Calibrations that the pending cells need and the store does not hold.
@@ -110,7 +124,7 @@ impl Run<'_> {
     /// Calibrated packets per second by the traffic's id.
     fn calibrations(&self) -> Result<BTreeMap<String, f64>, StoreError> {
         let all = self.store.read_calibrations()?;
-        Ok(all.into_iter().map(|(r, _)| (r.traffic.id, r.result.rate_pps)).collect())
+        Ok(all.trials.into_iter().map(|(r, _)| (r.traffic.id, r.result.rate_pps)).collect())
     }
 
     fn calibrate(
@@ -124,13 +138,21 @@ impl Run<'_> {
         let started = Timestamp::now();
         let outcome = self.trial(&name, &traffic, None)?;
         let verdict = judge(&outcome, None);
-        if verdict.kind == VerdictKind::Invalid {
-            return Err(CampaignError::Calibration {
-                traffic: traffic.name,
-                reason: verdict.reason,
-            });
+        let mut dir = self.store.calibration_dir(&traffic.name);
+        let rejected = verdict.kind == VerdictKind::Invalid;
+        let error = CampaignError::Calibration {
+            traffic: traffic.name.clone(),
+            reason: verdict.reason.clone(),
+        };
+        if rejected {
+            // On record, but out of the way of the next attempt.
+            dir = rejected_dir(self.store, &traffic.name);
+        } else if verdict.kind == VerdictKind::Unstable {
+            self.observer.event(&Event::Warning(format!(
+                "{name}: {}; verdicts that refer to it are as good as that",
+                verdict.reason
+            )));
         }
-        let dir = self.store.calibration_dir(&traffic.name);
         let about = About {
             cell_id: traffic.id.clone(),
             series_id: traffic.id.clone(),
@@ -139,7 +161,8 @@ impl Run<'_> {
             series_of: None,
             traffic,
         };
-        self.keep(&name, &dir, started, about, &outcome, verdict)
+        self.keep(&name, &dir, started, about, &outcome, verdict)?;
+        if rejected { Err(error) } else { Ok(()) }
     }
 
     fn run_cell(
@@ -181,10 +204,15 @@ impl Run<'_> {
             cancel: self.cancel,
             observer: self.observer,
         });
-        result.map_err(|source| match (source, self.cancel.signal()) {
-            (TrialError::Cancelled, Some(signal)) => CampaignError::Cancelled { signal },
-            (source, _) => CampaignError::Trial { name: name.to_owned(), source },
-        })
+        match (result, self.cancel.signal()) {
+            // A trial that went on to its end is finished, whatever was asked meanwhile.
+            (Ok(outcome), signal) if signal.is_none() || outcome.not_measured.is_none() => {
+                Ok(outcome)
+            }
+            (_, Some(signal)) => Err(CampaignError::Cancelled { signal }),
+            (Ok(outcome), None) => Ok(outcome),
+            (Err(source), None) => Err(CampaignError::Trial { name: name.to_owned(), source }),
+        }
     }
 
     /// Puts a finished trial into the store.
@@ -218,6 +246,15 @@ pub fn pending_cells(plan: &Plan, store: &Store) -> Result<Vec<Cell>, StoreError
         }
     }
     Ok(pending)
+}
+
+/// Where the next rejected calibration of a traffic goes.
+fn rejected_dir(store: &Store, traffic: &str) -> PathBuf {
+    let folder = store.root().join("rejected").join(traffic);
+    (1_u32..)
+        .map(|attempt| folder.join(attempt.to_string()))
+        .find(|dir| !dir.exists())
+        .unwrap_or(folder)
 }
 
 /// What a record says of its cell, beside the outcome.

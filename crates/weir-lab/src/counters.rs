@@ -7,33 +7,42 @@
 
 use std::collections::BTreeMap;
 
+use weir_net::counters::Width;
+
 use crate::record::Place;
 
 /// Counters by source and name.
 pub type Counters = BTreeMap<String, BTreeMap<String, u64>>;
 
+/// Source of the connection tracker's counters: the only ones of 32 bits.
+const CONNTRACK_SOURCE: &str = "conntrack";
+
 /// `after − before`, counter by counter. A counter that is new in `after` started at 0.
 ///
 /// # Errors
-/// Names the counters that went backwards: the device or the program behind them was reset while
-/// the trial ran, so no figure can be derived from them.
+/// Names the counters that went backwards or are gone: the device, the ruleset or the program
+/// behind them was reset or replaced while the trial ran, so no figure can be derived from them.
 pub fn difference(before: &Counters, after: &Counters) -> Result<Counters, Vec<String>> {
+    let none = BTreeMap::new();
     let mut result = Counters::new();
-    let mut backwards = Vec::new();
-    for (source, values) in after {
-        let earlier = before.get(source);
-        let entry = result.entry(source.clone()).or_default();
-        for (name, &value) in values {
-            let start = earlier.and_then(|e| e.get(name)).copied().unwrap_or(0);
-            match value.checked_sub(start) {
-                Some(d) => {
-                    entry.insert(name.clone(), d);
-                }
-                None => backwards.push(format!("{source}: {name} went from {start} to {value}")),
+    let mut unusable = Vec::new();
+    for source in before.keys().chain(after.keys().filter(|s| !before.contains_key(*s))) {
+        let width = match source.as_str() {
+            CONNTRACK_SOURCE => Width::SumsOf32Bits,
+            _ => Width::Bits64,
+        };
+        let earlier = before.get(source).unwrap_or(&none);
+        let later = after.get(source).unwrap_or(&none);
+        let changed = weir_net::counters::difference(earlier, later, width);
+        unusable.extend(changed.resets.into_iter().map(|reset| match reset.after {
+            Some(after) => {
+                format!("{source}: {} went from {} to {after}", reset.name, reset.before)
             }
-        }
+            None => format!("{source}: {} was {} and is gone", reset.name, reset.before),
+        }));
+        result.insert(source.clone(), changed.increases);
     }
-    if backwards.is_empty() { Ok(result) } else { Err(backwards) }
+    if unusable.is_empty() { Ok(result) } else { Err(unusable) }
 }
 
 /// Which counters of a source to add up.
@@ -143,5 +152,28 @@ mod tests {
         assert_eq!(error, ["dev: a went from 5 to 4"]);
         let ok = difference(&one("dev", &[("a", 5)]), &one("dev", &[("a", 9), ("b", 2)])).unwrap();
         assert_eq!(ok, one("dev", &[("a", 4), ("b", 2)]));
+    }
+
+    #[test]
+    fn counters_and_sources_that_are_gone_are_named() {
+        let before = one("nft", &[("a", 5), ("b", 0)]);
+        let error = difference(&before, &one("nft", &[("a", 6)])).unwrap_err();
+        assert_eq!(error, ["nft: b was 0 and is gone"]);
+        let error = difference(&before, &one("ip", &[("c", 1)])).unwrap_err();
+        assert_eq!(error, ["nft: a was 5 and is gone", "nft: b was 0 and is gone"]);
+        let new = difference(&Counters::new(), &before).unwrap();
+        assert_eq!(new, before, "what is new started at 0");
+    }
+
+    #[test]
+    fn the_connection_trackers_counters_may_pass_their_end_of_32_bits() {
+        let last = u64::from(u32::MAX);
+        let (before, after) = ([("found", last - 1)], [("found", 3)]);
+        let ok = difference(&one("conntrack", &before), &one("conntrack", &after)).unwrap();
+        assert_eq!(ok, one("conntrack", &[("found", 5)]));
+        let error = difference(&one("ip", &before), &one("ip", &after)).unwrap_err();
+        assert_eq!(error, ["ip: found went from 4294967294 to 3"]);
+        let small = difference(&one("conntrack", &[("found", 9)]), &one("conntrack", &after));
+        assert_eq!(small.unwrap_err(), ["conntrack: found went from 9 to 3"]);
     }
 }

@@ -42,35 +42,42 @@ pub enum StoredPlanError {
 pub fn stored_plan(store: &Store, iterations: Option<u32>) -> Result<Plan, StoredPlanError> {
     let kept = store.plan_record()?;
     let overrides = Overrides { iterations: iterations.or(kept.iterations), only: kept.only };
-    plan::load(&store.spec_path(), &StoredFiles::new(store), &overrides)
+    plan::load(&store.spec_path(), &StoredFiles::new(store)?, &overrides)
         .map(|(plan, _)| plan)
         .map_err(StoredPlanError::Refused)
 }
 
-/// Everything that reports are made from.
+/// Everything that reports are made from, and the results that cannot be read.
 ///
 /// # Errors
-/// When a result cannot be read.
-pub fn campaign_data(store: &Store, plan: &Plan) -> Result<CampaignData, StoreError> {
+/// When the store itself cannot be read.
+pub fn campaign_data(
+    store: &Store,
+    plan: &Plan,
+) -> Result<(CampaignData, Vec<StoreError>), StoreError> {
     let threshold = |t: &verdict::Threshold| Threshold {
         name: t.name.to_owned(),
         value: t.value,
         unit: t.unit.to_owned(),
         meaning: t.meaning.to_owned(),
     };
-    Ok(CampaignData {
+    let (calibrations, cells) = (store.read_calibrations()?, store.read_cells()?);
+    let data = CampaignData {
         campaign: plan.campaign.clone(),
         spec_text: plan.source.text.clone(),
         environment: store.read_json(&store.root().join("env.json"))?,
-        calibrations: store.read_calibrations()?,
-        cells: store.read_cells()?,
+        calibrations: calibrations.trials,
+        cells: cells.trials,
         planned_cells: plan.cells.len(),
         thresholds: verdict::THRESHOLDS.iter().map(threshold).collect(),
-    })
+    };
+    let mut damaged = calibrations.damaged;
+    damaged.extend(cells.damaged);
+    Ok((data, damaged))
 }
 
 /// What a terminal shows of a campaign.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Derived {
     /// The content of `summary.json`.
     pub summary: CampaignSummary,
@@ -78,6 +85,8 @@ pub struct Derived {
     pub answers: Vec<String>,
     /// The comparisons of the first two DUTs as ministat shows them: title and text.
     pub ministat: Vec<(String, String)>,
+    /// Results that cannot be read, and are left out therefore.
+    pub damaged: Vec<StoreError>,
 }
 
 /// Writes every derived file.
@@ -85,10 +94,15 @@ pub struct Derived {
 /// # Errors
 /// When a result cannot be read or a file cannot be written.
 pub fn write(store: &Store, plan: &Plan) -> Result<Derived, StoreError> {
-    let data = campaign_data(store, plan)?;
+    let (data, damaged) = campaign_data(store, plan)?;
     for file in report::files(&data) {
         store.write(&file.path, file.text.as_bytes())?;
     }
     let report = report::Report::new(&data);
-    Ok(Derived { answers: report.answers(), ministat: report.ministat(), summary: report.summary })
+    Ok(Derived {
+        answers: report.answers(),
+        ministat: report.ministat(),
+        summary: report.summary,
+        damaged,
+    })
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule, Selection};
+use crate::counters::{Counters, DropRule};
 use crate::host::{Host, HostError};
 use crate::model::{Dut, DutKind};
 use crate::record::Check;
@@ -47,17 +47,27 @@ pub trait DutDriver {
     /// When the host cannot be asked.
     fn flows(&self, host: &dyn Host) -> Result<Option<u64>, DutError>;
 
+    /// The setting that limits how many flows the DUT can know, in words; `None` where it has no
+    /// such limit.
+    ///
+    /// # Errors
+    /// When the host cannot be asked.
+    fn flow_limit(&self, host: &dyn Host) -> Result<Option<String>, DutError>;
+
     /// Its own counters.
     ///
     /// # Errors
     /// When they cannot be read.
     fn counters(&self, host: &dyn Host) -> Result<Counters, DutError>;
 
-    /// Where the DUT itself counts the packets that it forwarded, if it does.
-    fn forwarded(&self) -> Option<Selection>;
-
-    /// Its named losses.
+    /// Its named losses. They lie between the device that received and the device that sends: what
+    /// the DUT forwarded is counted there, because where a stack counts it differs between
+    /// kernels, and a program that bypasses the stack is not counted by it at all.
     fn drops(&self) -> Vec<DropRule>;
+
+    /// Whether nothing but its devices can be counted: what goes in and does not come out is then
+    /// a loss of the DUT, although no counter names it.
+    fn is_opaque(&self) -> bool;
 
     /// Checks, from the counters of a run, that the configuration took effect.
     ///

@@ -1,70 +1,174 @@
 //! The environment that a campaign was taken in: the content of `env.json`.
 //!
 //! Everything that can move a packet rate and can be read without privilege: kernel, CPU,
-//! frequency, mitigations, temperatures, memory, kernel settings, tools, revisions. What a
-//! machine does not show (a virtual machine shows no frequency) is `null`, never guessed.
+//! frequency, mitigations, temperatures, memory, kernel settings, tools, revisions; and, asked
+//! for inside the testbed's namespaces, the settings of its interfaces. What a machine does not
+//! show (a virtual machine shows no frequency) is `null`, never guessed. Nothing is ever changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+mod cpu;
+mod devices;
+#[cfg(test)]
+mod tests;
+
+pub use cpu::{CpuTimes, cpu_times, stolen_share, throttle_counts, user_share};
+pub use devices::devices;
+
 /// Version of the format of `env.json`.
 pub const ENVIRONMENT_SCHEMA: u32 = 1;
 
-/// Host-wide kernel settings that a packet rate depends on.
-const HOST_SYSCTLS: [&str; 9] = [
-    "net.core.bpf_jit_enable",
-    "net.core.netdev_budget",
-    "net.core.netdev_budget_usecs",
-    "net.core.netdev_max_backlog",
-    "net.core.rps_default_mask",
-    "net.netfilter.nf_conntrack_buckets",
-    "net.netfilter.nf_conntrack_max",
-    "kernel.sched_rt_runtime_us",
-    "kernel.randomize_va_space",
+/// Where the machine's own `/proc`, `/sys` and `/etc` are.
+const MACHINE: &str = "/";
+
+/// A host-wide kernel setting that a packet rate depends on.
+struct Setting {
+    name: &'static str,
+    /// The kernel's own default; several where it depends on the kernel's version or
+    /// configuration, none where it depends on the machine.
+    defaults: &'static [&'static str],
+    /// Why it belongs to a result.
+    meaning: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    defaults: &'static [&'static str],
+    meaning: &'static str,
+) -> Setting {
+    Setting { name, defaults, meaning }
+}
+
+/// The settings, with the defaults of `Documentation/admin-guide/sysctl/{net,kernel}.rst`,
+/// `Documentation/networking/ip-sysctl.rst` and, where those are silent, `net/core/hotdata.c`.
+/// Settings of a network namespace are not here: those the testbed and the DUT set in their own,
+/// except for what a new namespace inherits.
+const SETTINGS: [Setting; 28] = [
+    setting("kernel.bpf_stats_enabled", &["0"], "takes two clock readings per BPF program run"),
+    setting("kernel.numa_balancing", &[], "unmaps pages now and then to see who uses them"),
+    setting("kernel.randomize_va_space", &["2"], "where a process lies decides cache conflicts"),
+    setting("kernel.sched_rt_period_us", &["1000000"], "period of the real-time limit"),
+    setting("kernel.sched_rt_runtime_us", &["950000"], "CPU time of real-time threads per period"),
+    setting("kernel.sched_schedstats", &["0"], "adds work to every switch of threads"),
+    setting("kernel.timer_migration", &["1"], "moves timers to busy CPUs"),
+    // The document says 0, but kernels built with BPF_JIT_ALWAYS_ON or BPF_JIT_DEFAULT_ON, as
+    // distributions have them, start with 1.
+    setting("net.core.bpf_jit_enable", &["1"], "without it BPF and XDP programs are interpreted"),
+    setting("net.core.bpf_jit_harden", &["0"], "blinds constants: more instructions per program"),
+    setting("net.core.busy_poll", &["0"], "sockets take CPU time for polling"),
+    setting("net.core.busy_read", &["0"], "sockets take CPU time for polling"),
+    setting(
+        "net.core.default_qdisc",
+        &["pfifo_fast"],
+        "queueing on interfaces, except virtual ones",
+    ),
+    setting("net.core.dev_weight", &["64"], "packets per poll of the backlog"),
+    setting("net.core.dev_weight_rx_bias", &["1"], "multiplies the receive side of dev_weight"),
+    setting("net.core.dev_weight_tx_bias", &["1"], "multiplies the transmit side of dev_weight"),
+    setting("net.core.devconf_inherit_init_net", &["0"], "what new namespaces take from the host"),
+    setting("net.core.flow_limit_cpu_bitmap", &["0"], "CPUs that drop large flows first"),
+    setting("net.core.gro_normal_batch", &["8"], "packets handed up at once by GRO"),
+    setting("net.core.netdev_budget", &["300"], "packets per softirq before others get a turn"),
+    // Two jiffies, with 1000, 300, 250 and 100 of them to the second.
+    setting(
+        "net.core.netdev_budget_usecs",
+        &["2000", "6666", "8000", "20000"],
+        "time per softirq before others get a turn",
+    ),
+    setting("net.core.netdev_max_backlog", &["1000"], "packets that wait per CPU before a drop"),
+    setting("net.core.netdev_tstamp_prequeue", &["1"], "on which CPU time stamps are taken"),
+    setting("net.core.rps_default_mask", &["0"], "spreads packets of new interfaces over CPUs"),
+    // 64 in Linux 6.18, 128 in a later one.
+    setting("net.core.skb_defer_max", &["64", "128"], "buffers given back to the CPU they are of"),
+    setting("net.ipv4.conf.all.rp_filter", &["0"], "a route lookup more per packet; is inherited"),
+    setting(
+        "net.ipv4.conf.default.rp_filter",
+        &["0"],
+        "a route lookup more per packet; is inherited",
+    ),
+    setting("net.netfilter.nf_conntrack_buckets", &[], "length of the chains of connections"),
+    setting("net.netfilter.nf_conntrack_max", &[], "connections before new ones are dropped"),
 ];
 
-/// Tools whose version belongs to a result: the command that prints it.
-const TOOLS: [(&str, &[&str]); 1] = [("nft", &["nft", "--version"])];
+/// Tools that a testbed, a DUT or a specification may call: what prints their version.
+const TOOLS: [(&str, &[&str]); 5] = [
+    ("ethtool", &["ethtool", "--version"]),
+    ("git", &["git", "--version"]),
+    ("ip", &["ip", "-V"]),
+    ("nft", &["nft", "--version"]),
+    ("tc", &["tc", "-V"]),
+];
+
+/// Where administrators' tools are, whether or not a user's `PATH` says so.
+const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Reads the environment. `weir` is version and revision of the running binary, `spec_dir` the
 /// directory of the specification, `testbed` what the testbed says of itself.
 #[must_use]
 pub fn read(weir: &str, spec_dir: &Path, testbed: &Value) -> Value {
+    let root = Path::new(MACHINE);
+    let proc = |name: &str| text(&root.join("proc/sys/kernel").join(name));
     json!({
         "schema": ENVIRONMENT_SCHEMA,
         "taken_utc": jiff::Timestamp::now().to_string(),
         "weir": weir,
         "specification_revision": git_revision(spec_dir),
         "host": {
-            "os": os_name(),
-            "kernel_release": text("/proc/sys/kernel/osrelease"),
-            "kernel_version": text("/proc/sys/kernel/version"),
-            "kernel_command_line": text("/proc/cmdline"),
-            "memory_bytes": memory_bytes(),
-            "product": text("/sys/class/dmi/id/product_name"),
+            "os": os_name(root),
+            "kernel_release": proc("osrelease"),
+            "kernel_version": proc("version"),
+            "kernel_command_line": text(&root.join("proc/cmdline")),
+            "clock_source":
+                text(&root.join("sys/devices/system/clocksource/clocksource0/current_clocksource")),
+            "memory_bytes": memory_bytes(root, "MemTotal"),
+            "memory_available_bytes": memory_bytes(root, "MemAvailable"),
+            "product": text(&root.join("sys/class/dmi/id/product_name")),
         },
-        "cpu": cpu(),
-        "mitigations": directory_texts(Path::new("/sys/devices/system/cpu/vulnerabilities")),
-        "temperatures_celsius": temperatures(),
-        "sysctls": sysctls(),
+        "cpu": cpu::cpu(root),
+        "mitigations": texts(&root.join("sys/devices/system/cpu/vulnerabilities")),
+        "temperatures_celsius": cpu::temperatures(root),
+        "sysctls": sysctls(root),
+        "sysctls_not_default": sysctls_not_default(root),
         "tools": tools(),
         "testbed": testbed,
     })
 }
 
-/// What differs between two environments, leaving out what always does.
+/// What differs between two environments and is there to stay, by path: not the time, what warms
+/// up and cools down, what the governor just does, or free memory. A section that one of the two
+/// does not have was not read there, and is not compared.
 #[must_use]
 pub fn differences(earlier: &Value, later: &Value) -> BTreeMap<String, (Value, Value)> {
-    const PASSING: [&str; 2] = ["/taken_utc", "/temperatures_celsius"];
+    // The list of changed settings repeats what the settings themselves say.
+    const PASSING: [&str; 5] = [
+        "/taken_utc",
+        "/temperatures_celsius",
+        "/host/memory_available_bytes",
+        "/sysctls_not_default",
+        "/resumed",
+    ];
+    let is_passing = |path: &str| {
+        PASSING
+            .iter()
+            .any(|p| path.strip_prefix(p).is_some_and(|r| r.is_empty() || r.starts_with('/')))
+            || path.ends_with("/current_khz")
+    };
     let mut result = BTreeMap::new();
-    compare("", earlier, later, &mut result);
-    result.retain(|path, _| {
-        !PASSING.iter().any(|p| path.starts_with(p)) && !path.ends_with("current_khz")
-    });
+    if let (Value::Object(x), Value::Object(y)) = (earlier, later) {
+        for (key, left) in x {
+            if let Some(right) = y.get(key) {
+                compare(&format!("/{key}"), left, right, &mut result);
+            }
+        }
+    }
+    result.retain(|path, _| !is_passing(path));
     result
 }
 
@@ -96,11 +200,17 @@ pub fn resumed(first: &mut Value, now: &Value) -> Option<String> {
 fn compare(path: &str, a: &Value, b: &Value, out: &mut BTreeMap<String, (Value, Value)>) {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
-            let keys: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+            let keys: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
             for key in keys {
                 let left = x.get(key).unwrap_or(&Value::Null);
                 let right = y.get(key).unwrap_or(&Value::Null);
                 compare(&format!("{path}/{key}"), left, right, out);
+            }
+        }
+        // As a whole only if they cannot be told apart by place.
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+            for (index, (left, right)) in x.iter().zip(y).enumerate() {
+                compare(&format!("{path}/{index}"), left, right, out);
             }
         }
         _ if a != b => {
@@ -110,73 +220,39 @@ fn compare(path: &str, a: &Value, b: &Value, out: &mut BTreeMap<String, (Value, 
     }
 }
 
-fn cpu() -> Value {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        info.lines()
-            .filter_map(|l| l.split_once(':'))
-            .find(|(key, _)| key.trim() == name)
-            .map(|(_, value)| value.trim().to_owned())
-    };
-    let count = info.lines().filter(|l| l.starts_with("processor")).count();
-    let hypervisor = field("flags").is_some_and(|f| f.split(' ').any(|flag| flag == "hypervisor"));
-    json!({
-        "model": field("model name"),
-        "microcode": field("microcode"),
-        "count": count,
-        "online": text("/sys/devices/system/cpu/online"),
-        "isolated": text("/sys/devices/system/cpu/isolated"),
-        "smt": text("/sys/devices/system/cpu/smt/control"),
-        "virtual_machine": hypervisor,
-        "frequency": (0..count).map(frequency).collect::<Vec<_>>(),
-        "turbo": turbo(),
-    })
+fn sysctls(root: &Path) -> BTreeMap<&'static str, Option<String>> {
+    SETTINGS.iter().map(|setting| (setting.name, sysctl(root, setting.name))).collect()
 }
 
-fn frequency(cpu: usize) -> Value {
-    let read = |name: &str| text(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}"));
-    json!({
-        "cpu": cpu,
-        "governor": read("scaling_governor"),
-        "current_khz": read("scaling_cur_freq"),
-        "maximum_khz": read("cpuinfo_max_freq"),
-    })
-}
-
-/// `on`, `off`, or `null` where the machine does not say.
-fn turbo() -> Option<&'static str> {
-    if let Some(off) = text("/sys/devices/system/cpu/intel_pstate/no_turbo") {
-        return Some(if off == "1" { "off" } else { "on" });
-    }
-    let boost = text("/sys/devices/system/cpu/cpufreq/boost")?;
-    Some(if boost == "1" { "on" } else { "off" })
-}
-
-/// Every temperature that the hardware monitors show, by `<chip>/<label>`.
-fn temperatures() -> BTreeMap<String, f64> {
-    let mut result = BTreeMap::new();
-    let chips = fs::read_dir("/sys/class/hwmon").into_iter().flatten().flatten();
-    for chip in chips.map(|c| c.path()) {
-        let chip_name = text(&chip.join("name").to_string_lossy()).unwrap_or_default();
-        for (name, value) in directory_texts(&chip) {
-            let Some(sensor) = name.strip_suffix("_input").filter(|s| s.starts_with("temp")) else {
-                continue;
-            };
-            let label = text(&chip.join(format!("{sensor}_label")).to_string_lossy());
-            if let Ok(milli) = value.parse::<f64>() {
-                let label = label.unwrap_or_else(|| sensor.to_owned());
-                result.insert(format!("{chip_name}/{label}"), milli / 1000.0);
-            }
-        }
-    }
-    result
-}
-
-fn sysctls() -> BTreeMap<&'static str, Option<String>> {
-    HOST_SYSCTLS
-        .into_iter()
-        .map(|name| (name, text(&format!("/proc/sys/{}", name.replace('.', "/")))))
+/// The settings that somebody has changed, or a distribution has: value, the kernel's default,
+/// and what the setting does. A setting that this kernel does not have is not changed.
+fn sysctls_not_default(root: &Path) -> BTreeMap<&'static str, Value> {
+    SETTINGS
+        .iter()
+        .filter_map(|setting| {
+            let value = sysctl(root, setting.name)?;
+            let is_default = setting.defaults.iter().any(|default| is_same(&value, default));
+            (!setting.defaults.is_empty() && !is_default).then(|| {
+                let default = setting.defaults.join(" or ");
+                let entry = json!({
+                    "value": value,
+                    "default": default,
+                    "meaning": setting.meaning,
+                });
+                (setting.name, entry)
+            })
+        })
         .collect()
+}
+
+/// Whether two values are the same; an empty set of CPUs has as many zeros as there are CPUs.
+fn is_same(value: &str, default: &str) -> bool {
+    let is_empty_mask = |text: &str| text.chars().all(|c| matches!(c, '0' | ','));
+    value == default || (default == "0" && !value.is_empty() && is_empty_mask(value))
+}
+
+fn sysctl(root: &Path, name: &str) -> Option<String> {
+    text(&root.join("proc/sys").join(name.replace('.', "/")))
 }
 
 fn tools() -> BTreeMap<&'static str, Option<String>> {
@@ -189,8 +265,10 @@ fn git_revision(dir: &Path) -> Option<String> {
 
 /// First line of what a command prints; `None` if it cannot be run or fails.
 fn first_line(argv: &[&str], dir: Option<&Path>) -> Option<String> {
-    let (program, arguments) = argv.split_first()?;
-    let mut command = Command::new(program);
+    let (name, arguments) = argv.split_first()?;
+    let path = env::var_os("PATH").unwrap_or_default();
+    let dirs = env::split_paths(&path).chain(SYSTEM_DIRS.iter().map(PathBuf::from));
+    let mut command = Command::new(find_program(name, dirs)?);
     command.args(arguments);
     if let Some(dir) = dir {
         command.current_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
@@ -199,55 +277,48 @@ fn first_line(argv: &[&str], dir: Option<&Path>) -> Option<String> {
     String::from_utf8_lossy(&output.stdout).lines().next().map(|l| l.trim().to_owned())
 }
 
-fn os_name() -> Option<String> {
-    let release = text("/etc/os-release")?;
+/// The first of these directories' programs of that name.
+fn find_program(name: &str, dirs: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    // A relative entry of PATH would be looked up in the command's directory.
+    dirs.filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(is_program)
+}
+
+fn os_name(root: &Path) -> Option<String> {
+    let release = text(&root.join("etc/os-release"))?;
     let name = release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())
 }
 
-fn memory_bytes() -> Option<u64> {
-    let info = text("/proc/meminfo")?;
-    let line = info.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+fn memory_bytes(root: &Path, field: &str) -> Option<u64> {
+    let info = text(&root.join("proc/meminfo"))?;
+    let line = info.lines().find_map(|l| l.strip_prefix(field)?.strip_prefix(':'))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Every readable file of a directory: name and trimmed text.
-fn directory_texts(dir: &Path) -> BTreeMap<String, String> {
+/// A directory's entries by name; none if it cannot be listed.
+fn entries(dir: &Path) -> BTreeMap<String, PathBuf> {
     fs::read_dir(dir)
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|entry| {
-            let value = text(&entry.path().to_string_lossy())?;
-            Some((entry.file_name().to_string_lossy().into_owned(), value))
-        })
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
         .collect()
 }
 
+/// Every readable file of a directory: name and trimmed text.
+fn texts(dir: &Path) -> BTreeMap<String, String> {
+    entries(dir).into_iter().filter_map(|(name, path)| Some((name, text(&path)?))).collect()
+}
+
 /// A small file's text without the ends; `None` if it cannot be read.
-fn text(path: &str) -> Option<String> {
+fn text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|t| t.trim().to_owned())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_environment_of_this_machine_names_kernel_and_cpus() {
-        let env = read("weir test", Path::new("."), &json!({"kind": "none"}));
-        assert_eq!(env["schema"], ENVIRONMENT_SCHEMA);
-        assert!(env["host"]["kernel_release"].as_str().is_some_and(|r| !r.is_empty()));
-        assert!(env["cpu"]["count"].as_u64().is_some_and(|n| n > 0));
-        assert_eq!(env["testbed"]["kind"], "none");
-    }
-
-    #[test]
-    fn only_lasting_differences_are_reported() {
-        let a = json!({"taken_utc": "1", "host": {"kernel": "6.1"}, "cpu": {"frequency": [1]}});
-        let b = json!({"taken_utc": "2", "host": {"kernel": "6.2"}, "cpu": {"frequency": [1]}});
-        let found = differences(&a, &b);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found["/host/kernel"], (json!("6.1"), json!("6.2")));
-    }
+/// A small file's number; `None` if it cannot be read or has none.
+fn number(path: &Path) -> Option<u64> {
+    text(path)?.parse().ok()
 }

@@ -65,8 +65,8 @@ fn result() -> TrialResult {
         sample_count: 30,
         offered_pps: 333.0,
         requested_pps: None,
-        trend_ratio: 0.0,
-        jump_ratio: 0.0,
+        trend_ratio: Some(0.0),
+        jump_ratio: Some(0.0),
     }
 }
 

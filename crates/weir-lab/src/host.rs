@@ -71,6 +71,9 @@ pub struct Command<'a> {
     pub stdin: &'a str,
     /// How long it may take.
     pub timeout: Duration,
+    /// Whether it is killed when the campaign is asked to stop. A command that puts something
+    /// back is not.
+    pub cancellable: bool,
 }
 
 /// What to run.

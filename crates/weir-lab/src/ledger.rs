@@ -55,6 +55,28 @@ pub struct MissingPoint {
     pub counters: String,
 }
 
+/// Gives what is unexplained after the counting point `after` a name and a place: for a DUT that
+/// shows no counters of its own, and whose devices tell how much went in and came out.
+pub fn attribute_gap(ledger: &mut Ledger, after: &str, name: &str, place: Place) {
+    let at = ledger.points.iter().position(|p| p.name == after);
+    let pair = at.and_then(|i| Some((ledger.points.get(i)?, ledger.points.get(i + 1)?)));
+    let Some((upper, lower)) = pair else { return };
+    let named: u64 = ledger.drops.iter().filter(|d| d.after == after).map(|d| d.packets).sum();
+    let unexplained = upper.packets.saturating_sub(lower.packets).saturating_sub(named);
+    if unexplained == 0 {
+        return;
+    }
+    let source = format!("{} − {}", upper.name, lower.name);
+    ledger.drops.push(Drop {
+        name: name.to_owned(),
+        packets: unexplained,
+        after: after.to_owned(),
+        place,
+        source,
+    });
+    *ledger = balance(std::mem::take(&mut ledger.points), std::mem::take(&mut ledger.drops));
+}
+
 /// Holds the gaps between the points against the named drops.
 fn balance(points: Vec<Point>, drops: Vec<Drop>) -> Ledger {
     let mut residual_packets = 0_u64;

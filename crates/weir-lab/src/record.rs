@@ -96,10 +96,11 @@ pub struct TrialResult {
     pub offered_pps: f64,
     /// Packets per second asked for; absent for "as fast as possible".
     pub requested_pps: Option<f64>,
-    /// Theil–Sen trend over the trial, relative to the median.
-    pub trend_ratio: f64,
-    /// Largest shift of the level inside the trial, relative to the median.
-    pub jump_ratio: f64,
+    /// Theil–Sen trend over the trial, relative to the median; absent if there are too few samples
+    /// or their median is 0.
+    pub trend_ratio: Option<f64>,
+    /// Largest shift of the level inside the trial, relative to the median; absent as above.
+    pub jump_ratio: Option<f64>,
 }
 
 /// The five counting points of a packet's way, in order, and the drops between them.

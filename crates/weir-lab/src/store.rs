@@ -1,114 +1,54 @@
 //! The store of a campaign: one directory, files only.
 //!
 //! ```text
-//! campaign.toml  plan.json  env.json  host.log  files/
+//! campaign.toml  plan.json  env.json  host.log  files/<digest>-<name>
 //! calibration/<traffic>/{trial.json,samples.csv}
 //! cells/<series>/<iteration>/{trial.json,samples.csv,artefacts/}
+//! rejected/<traffic>/<attempt>/{trial.json,samples.csv}                 invalid calibrations
 //! summary.json  summary.md  gnuplot.data  plots/*.svg  report.html      derived
 //! ```
 //!
 //! Raw results are append-only: a cell's directory is written beside its place, synchronised and
 //! renamed into it as a whole, and never touched again. Derived files are replaced atomically.
-//! The store never interprets a result; a reader finds either a whole cell or none.
+//! The store never interprets a result; a reader finds either a whole cell or none, also after a
+//! loss of power. A cell without `trial.json` is none. A damaged one is named and left alone.
+//!
+//! `plan.json` says which `campaign.toml` and which files it belongs to, by their digests. Another
+//! edition of the specification is written in this order: files, `campaign.toml`, `plan.json`. If
+//! that is interrupted before the second step, the earlier edition stands; after it, the store says
+//! so and asks for the specification again.
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Sample, TrialRecord};
 
 mod csv;
+mod disk;
+mod error;
 mod files;
+mod json;
 
+use disk::{UNFINISHED, make_dirs, publish, subdirectories, sync_dir, unfinished, write_synced};
+pub use error::StoreError;
 pub use files::StoredFiles;
 
 /// Version of the layout of a store.
 pub const STORE_SCHEMA: u32 = 1;
 
-/// What went wrong with a store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// An operation of the file system failed.
-    #[error("cannot {action} {path}: {source}{hint}", path = .path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-        /// What to do about it.
-        hint: &'static str,
-    },
-    /// A file of the store does not hold what it should.
-    #[error("{path} is damaged: {cause}", path = .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Why it cannot be read.
-        cause: String,
-    },
-    /// There is a campaign already.
-    #[error(
-        "{path} holds a campaign already; continue it with `weir lab resume {path}`, or choose \
-         another directory with --out",
-        path = .path.display()
-    )]
-    Exists {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// There is something else.
-    #[error(
-        "{path} is not empty and holds no campaign; choose another directory with --out",
-        path = .path.display()
-    )]
-    NotEmpty {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// There is no campaign.
-    #[error("{path} holds no campaign: it has no campaign.toml", path = .path.display())]
-    NoCampaign {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// Somebody else writes to it.
-    #[error("{path} is in use by another weir lab", path = .path.display())]
-    Locked {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// A finished cell was taken under other conditions than the plan's.
-    #[error(
-        "{path} was taken with another configuration than the specification now describes; \
-         results of different configurations are not mixed: use another --out",
-        path = .path.display()
-    )]
-    Conflict {
-        /// The cell.
-        path: PathBuf,
-    },
-}
-
-impl StoreError {
-    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| {
-            let hint = match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "; finished iterations are kept: free some space, then `weir lab resume`"
-                }
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    "; choose another directory with --out"
-                }
-                _ => "",
-            };
-            Self::Io { action, path, source, hint }
-        }
-    }
+/// Results of one kind that stand in a store.
+#[derive(Debug, Default)]
+pub struct Cells {
+    /// Those that could be read.
+    pub trials: Vec<(TrialRecord, Vec<Sample>)>,
+    /// Those that could not: which file, why, and what to do about it.
+    pub damaged: Vec<StoreError>,
 }
 
 /// What `resume` needs beside the specification: `plan.json`.
@@ -124,6 +64,17 @@ pub struct PlanRecord {
     pub only: Option<String>,
     /// Version and revision of the weir that made the store.
     pub weir: String,
+}
+
+/// The content of `plan.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct PlanFile {
+    #[serde(flatten)]
+    record: PlanRecord,
+    /// SHA-256 (hex) of the `campaign.toml` that belongs to it.
+    spec_sha256: String,
+    /// Every file that the specification names: the path as written there → name in `files/`.
+    files: BTreeMap<String, String>,
 }
 
 /// An open store, locked against other writers as long as it lives.
@@ -146,32 +97,69 @@ impl Store {
         if root.join("campaign.toml").exists() {
             return Err(StoreError::Exists { path: root.to_owned() });
         }
-        fs::create_dir_all(root).map_err(StoreError::io("create", root))?;
+        let store = Self::start(root).map_err(StoreError::of_new_store)?;
+        store.write_plan_file(spec, plan, files::write(&store, &spec.files)?)?;
+        // Last, because its presence is what makes a directory a campaign.
+        store.write("campaign.toml", spec.text.as_bytes())?;
+        Ok(store)
+    }
+
+    /// Locks an empty directory, which is made if it is not there.
+    fn start(root: &Path) -> Result<Self, StoreError> {
+        make_dirs(root)?;
         let mut entries = fs::read_dir(root).map_err(StoreError::io("list", root))?;
         if entries.any(|e| e.is_ok_and(|e| e.file_name() != ".lock")) {
             return Err(StoreError::NotEmpty { path: root.to_owned() });
         }
-        let store = Self { root: root.to_owned(), _lock: Some(lock(root)?) };
-        files::write(&store, &spec.files)?;
-        store.write_json("plan.json", plan)?;
-        // Last, because its presence is what makes a directory a campaign.
-        store.write("campaign.toml", spec.text.as_bytes())?;
-        Ok(store)
+        Ok(Self { root: root.to_owned(), _lock: Some(lock(root)?) })
     }
 
     /// Puts a newer edition of the specification in place of the one in the store. Finished
     /// cells are held against it when the campaign goes on.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written. If `campaign.toml` was written by then and `plan.json` was not,
+    /// [`Store::plan_record`] refuses the store until this is done again.
     pub fn replace_specification(
         &self,
         spec: &crate::model::SpecSource,
         plan: &PlanRecord,
     ) -> Result<(), StoreError> {
-        files::write(self, &spec.files)?;
-        self.write_json("plan.json", plan)?;
-        self.write("campaign.toml", spec.text.as_bytes())
+        let files = files::write(self, &spec.files)?;
+        self.write("campaign.toml", spec.text.as_bytes())?;
+        self.write_plan_file(spec, plan, files)
+    }
+
+    /// Replaces the record of the plan; the specification and its files stay.
+    ///
+    /// # Errors
+    /// When the one in the store cannot be read, or the new one cannot be written.
+    pub fn replace_plan_record(&self, plan: &PlanRecord) -> Result<(), StoreError> {
+        let kept = self.plan_file()?;
+        self.write_checked("plan.json", &PlanFile { record: plan.clone(), ..kept })
+    }
+
+    fn write_plan_file(
+        &self,
+        spec: &crate::model::SpecSource,
+        plan: &PlanRecord,
+        files: BTreeMap<String, String>,
+    ) -> Result<(), StoreError> {
+        let spec_sha256 = files::sha256(spec.text.as_bytes());
+        let record = plan.clone();
+        self.write_checked("plan.json", &PlanFile { record, spec_sha256, files })
+    }
+
+    /// Reads `plan.json` and holds it against `campaign.toml`.
+    fn plan_file(&self) -> Result<PlanFile, StoreError> {
+        let file: PlanFile = self.read_json(&self.root.join("plan.json"))?;
+        let path = self.spec_path();
+        let spec = fs::read(&path).map_err(StoreError::io("read", &path))?;
+        if files::sha256(&spec) == file.spec_sha256 {
+            Ok(file)
+        } else {
+            Err(StoreError::OtherSpecification { path: self.root.clone() })
+        }
     }
 
     /// Opens a store to write to it.
@@ -211,9 +199,9 @@ impl Store {
     /// The record of the plan.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When it cannot be read, or does not belong to the specification in the store.
     pub fn plan_record(&self) -> Result<PlanRecord, StoreError> {
-        self.read_json(&self.root.join("plan.json"))
+        Ok(self.plan_file()?.record)
     }
 
     /// Directory of a cell.
@@ -231,13 +219,12 @@ impl Store {
     /// Whether a result stands in `dir`, taken under the conditions that `id` names.
     ///
     /// # Errors
-    /// When a result stands there that was taken under other conditions, or cannot be read.
+    /// When a result stands there that was taken under other conditions, or is damaged.
     pub fn holds(&self, dir: &Path, id: &str) -> Result<bool, StoreError> {
-        let path = dir.join("trial.json");
-        if !path.exists() {
+        if !is_finished(dir)? {
             return Ok(false);
         }
-        let record: TrialRecord = self.read_json(&path)?;
+        let (record, _) = self.read_trial(dir)?;
         if record.cell_id == id {
             Ok(true)
         } else {
@@ -245,10 +232,10 @@ impl Store {
         }
     }
 
-    /// Writes a result as a whole.
+    /// Writes a result as a whole. A finished result is never replaced.
     ///
     /// # Errors
-    /// When it cannot be written; nothing is left of it then.
+    /// When it cannot be written, or could not be read back; a reader finds all of it or nothing.
     pub fn write_trial(
         &self,
         dir: &Path,
@@ -256,42 +243,23 @@ impl Store {
         samples: &[Sample],
         artefacts: &[(String, Vec<u8>)],
     ) -> Result<(), StoreError> {
-        let parent = dir.parent().unwrap_or(&self.root);
-        fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
-        let name = dir.file_name().unwrap_or_default().to_string_lossy();
-        let unfinished = parent.join(format!("{UNFINISHED}{name}"));
-        let written = self
-            .fill(&unfinished, record, samples, artefacts)
-            .and_then(|()| fs::rename(&unfinished, dir).map_err(StoreError::io("rename to", dir)));
+        let path = dir.join("trial.json");
+        let json = json::render(&path, record)?;
+        whole(record, samples).map_err(|cause| StoreError::Unreadable { path, cause })?;
+        make_dirs(dir.parent().unwrap_or(&self.root))?;
+        let unfinished = unfinished(dir);
+        let written = fill(&unfinished, &json, samples, artefacts).and_then(|()| {
+            if dir.exists() && !is_finished(dir)? {
+                fs::remove_dir_all(dir).map_err(StoreError::io("remove", dir))?;
+            }
+            publish(&unfinished, dir)
+        });
         if written.is_err() {
             // The disk may be full: what was half written must not stay. A failure here changes
             // nothing for the reader, who never looks at unfinished directories.
             drop(fs::remove_dir_all(&unfinished));
         }
-        written?;
-        sync_dir(parent)
-    }
-
-    fn fill(
-        &self,
-        dir: &Path,
-        record: &TrialRecord,
-        samples: &[Sample],
-        artefacts: &[(String, Vec<u8>)],
-    ) -> Result<(), StoreError> {
-        if dir.exists() {
-            fs::remove_dir_all(dir).map_err(StoreError::io("remove", dir))?;
-        }
-        fs::create_dir_all(dir).map_err(StoreError::io("create", dir))?;
-        write_synced(&dir.join("samples.csv"), csv::render(samples).as_bytes())?;
-        if !artefacts.is_empty() {
-            let folder = dir.join("artefacts");
-            fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
-            for (name, content) in artefacts {
-                write_synced(&folder.join(name), content)?;
-            }
-        }
-        write_synced(&dir.join("trial.json"), &to_json(record))
+        written
     }
 
     /// Reads a result back.
@@ -299,37 +267,51 @@ impl Store {
     /// # Errors
     /// When a file is missing or damaged.
     pub fn read_trial(&self, dir: &Path) -> Result<(TrialRecord, Vec<Sample>), StoreError> {
-        let record = self.read_json(&dir.join("trial.json"))?;
-        let path = dir.join("samples.csv");
-        let text = fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
-        let samples = csv::parse(&text).map_err(|cause| StoreError::Damaged { path, cause })?;
-        Ok((record, samples))
+        let read = || {
+            let record = self.read_json(&dir.join("trial.json"))?;
+            let path = dir.join("samples.csv");
+            let text = fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
+            let samples = csv::parse(&text)
+                .and_then(|samples| whole(&record, &samples).map(|()| samples))
+                .map_err(|cause| StoreError::Damaged { path, cause })?;
+            Ok((record, samples))
+        };
+        read().map_err(|e: StoreError| e.of_cell(dir))
     }
 
     /// Every finished cell, by series name and iteration.
     ///
     /// # Errors
-    /// When one of them cannot be read.
-    pub fn read_cells(&self) -> Result<Vec<(TrialRecord, Vec<Sample>)>, StoreError> {
-        let mut cells = Vec::new();
+    /// When a directory cannot be listed. Damaged cells are no error.
+    pub fn read_cells(&self) -> Result<Cells, StoreError> {
+        let mut dirs = Vec::new();
         for series in subdirectories(&self.root.join("cells"))? {
-            for iteration in subdirectories(&series)? {
-                cells.push(self.read_trial(&iteration)?);
-            }
+            dirs.extend(subdirectories(&series)?);
         }
-        cells.sort_by(|(a, _), (b, _)| (&a.series, a.iteration).cmp(&(&b.series, b.iteration)));
+        let mut cells = self.read_all(&dirs);
+        cells
+            .trials
+            .sort_by(|(a, _), (b, _)| (&a.series, a.iteration).cmp(&(&b.series, b.iteration)));
         Ok(cells)
     }
 
     /// Every calibration, by the name of its traffic.
     ///
     /// # Errors
-    /// When one of them cannot be read.
-    pub fn read_calibrations(&self) -> Result<Vec<(TrialRecord, Vec<Sample>)>, StoreError> {
-        subdirectories(&self.root.join("calibration"))?
-            .iter()
-            .map(|dir| self.read_trial(dir))
-            .collect()
+    /// When the directory cannot be listed. Damaged calibrations are no error.
+    pub fn read_calibrations(&self) -> Result<Cells, StoreError> {
+        Ok(self.read_all(&subdirectories(&self.root.join("calibration"))?))
+    }
+
+    fn read_all(&self, dirs: &[PathBuf]) -> Cells {
+        let mut cells = Cells::default();
+        for dir in dirs {
+            match is_finished(dir).and_then(|yes| yes.then(|| self.read_trial(dir)).transpose()) {
+                Ok(trial) => cells.trials.extend(trial),
+                Err(error) => cells.damaged.push(error),
+            }
+        }
+        cells
     }
 
     /// Writes a file below the root, replacing it atomically.
@@ -338,13 +320,9 @@ impl Store {
     /// When it cannot be written; the earlier content stands then.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.root.join(name);
-        let parent = path.parent().unwrap_or(&self.root).to_owned();
-        fs::create_dir_all(&parent).map_err(StoreError::io("create", &parent))?;
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
-        let unfinished = parent.join(format!("{UNFINISHED}{file}"));
-        let written = write_synced(&unfinished, content).and_then(|()| {
-            fs::rename(&unfinished, &path).map_err(StoreError::io("rename to", &path))
-        });
+        make_dirs(path.parent().unwrap_or(&self.root))?;
+        let unfinished = unfinished(&path);
+        let written = write_synced(&unfinished, content).and_then(|()| publish(&unfinished, &path));
         if written.is_err() {
             drop(fs::remove_file(&unfinished));
         }
@@ -354,16 +332,30 @@ impl Store {
     /// Writes a file of JSON below the root, replacing it atomically.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
-        self.write(name, &to_json(value))
+    /// When it cannot be written, or could not be read back; the earlier content stands then.
+    ///
+    /// # Panics
+    /// For `plan.json`, which is [`Store::replace_plan_record`]'s.
+    pub fn write_json<T>(&self, name: &str, value: &T) -> Result<(), StoreError>
+    where
+        T: Serialize + DeserializeOwned + PartialEq + Debug,
+    {
+        assert_ne!(name, "plan.json", "plan.json also names the files of the specification");
+        self.write_checked(name, value)
+    }
+
+    fn write_checked<T>(&self, name: &str, value: &T) -> Result<(), StoreError>
+    where
+        T: Serialize + DeserializeOwned + PartialEq + Debug,
+    {
+        self.write(name, json::render(&self.root.join(name), value)?.as_bytes())
     }
 
     /// Reads a JSON file.
     ///
     /// # Errors
     /// When it is missing or damaged.
-    pub fn read_json<T: for<'de> Deserialize<'de>>(&self, path: &Path) -> Result<T, StoreError> {
+    pub fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<T, StoreError> {
         let text = fs::read_to_string(path).map_err(StoreError::io("read", path))?;
         serde_json::from_str(&text)
             .map_err(|e| StoreError::Damaged { path: path.to_owned(), cause: e.to_string() })
@@ -388,9 +380,11 @@ impl Store {
 
     /// Removes what an interrupted writer left behind. Only unfinished names are touched.
     fn remove_unfinished(&self) -> Result<(), StoreError> {
-        let mut folders =
-            vec![self.root.clone(), self.root.join("calibration"), self.root.join("plots")];
-        folders.extend(subdirectories(&self.root.join("cells"))?);
+        let mut folders = vec![self.root.clone()];
+        folders.extend(["calibration", "files", "plots"].map(|name| self.root.join(name)));
+        for name in ["cells", "rejected"] {
+            folders.extend(subdirectories(&self.root.join(name))?);
+        }
         for folder in folders.iter().filter(|f| f.is_dir()) {
             for entry in fs::read_dir(folder).map_err(StoreError::io("list", folder))?.flatten() {
                 if !entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
@@ -406,9 +400,6 @@ impl Store {
     }
 }
 
-/// Prefix of what is being written.
-const UNFINISHED: &str = ".unfinished-";
-
 fn lock(root: &Path) -> Result<File, StoreError> {
     let path = root.join(".lock");
     let file = File::create(&path).map_err(StoreError::io("create", &path))?;
@@ -419,37 +410,43 @@ fn lock(root: &Path) -> Result<File, StoreError> {
     }
 }
 
-fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(value)
-        .expect("records are maps with text keys and finite numbers, which JSON can hold");
-    text.push(b'\n');
-    text
+/// Whether a whole result stands in `dir`: `trial.json` is in every one.
+fn is_finished(dir: &Path) -> Result<bool, StoreError> {
+    let path = dir.join("trial.json");
+    path.try_exists().map_err(StoreError::io("read", &path))
 }
 
-fn write_synced(path: &Path, content: &[u8]) -> Result<(), StoreError> {
-    File::create(path)
-        .and_then(|mut f| f.write_all(content).and_then(|()| f.sync_all()))
-        .map_err(StoreError::io("write", path))
-}
-
-fn sync_dir(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|f| f.sync_all()).map_err(StoreError::io("synchronise", path))
-}
-
-/// Finished subdirectories, sorted by name; none if the directory itself is missing.
-fn subdirectories(path: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    if !path.is_dir() {
-        return Ok(Vec::new());
+/// Whether the samples reach to the end of the measurement.
+fn whole(record: &TrialRecord, samples: &[Sample]) -> Result<(), String> {
+    let (end_ns, measured_ns) = (samples.last().map_or(0, |s| s.t_ns), record.times.measured_ns);
+    if end_ns == measured_ns {
+        return Ok(());
     }
-    let mut result: Vec<PathBuf> = fs::read_dir(path)
-        .map_err(StoreError::io("list", path))?
-        .filter_map(Result::ok)
-        .filter(|e| !e.file_name().to_string_lossy().starts_with('.'))
-        .map(|e| e.path())
-        .filter(|p| p.is_dir())
-        .collect();
-    result.sort();
-    Ok(result)
+    Err(format!("the samples end at {end_ns} ns, and times.measured_ns is {measured_ns}"))
+}
+
+/// Makes the directory of a result, with everything in it on the disk.
+fn fill(
+    dir: &Path,
+    json: &str,
+    samples: &[Sample],
+    artefacts: &[(String, Vec<u8>)],
+) -> Result<(), StoreError> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).map_err(StoreError::io("remove", dir))?;
+    }
+    fs::create_dir(dir).map_err(StoreError::io("create", dir))?;
+    write_synced(&dir.join("samples.csv"), csv::render(samples).as_bytes())?;
+    if !artefacts.is_empty() {
+        let folder = dir.join("artefacts");
+        fs::create_dir(&folder).map_err(StoreError::io("create", &folder))?;
+        for (name, content) in artefacts {
+            write_synced(&folder.join(name), content)?;
+        }
+        sync_dir(&folder)?;
+    }
+    write_synced(&dir.join("trial.json"), json.as_bytes())?;
+    sync_dir(dir)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use weir_gen::units::Rate;
 use crate::counters::{Counters, DropRule, PointRule};
 use crate::host::Host;
 use crate::model::Traffic;
+use crate::record::Check;
 
 pub mod netns;
 
@@ -18,6 +19,9 @@ pub mod netns;
 pub trait Testbed {
     /// What belongs into `env.json`: placement, queues, devices, offloads.
     fn environment(&self) -> serde_json::Value;
+
+    /// What is worth knowing of its placement before anything is measured.
+    fn warnings(&self) -> Vec<String>;
 
     /// Builds a rig from nothing.
     ///
@@ -73,14 +77,17 @@ pub trait Rig {
     /// When one cannot be read.
     fn counters(&self) -> Result<Counters, TestbedError>;
 
-    /// Counting points in the order of a packet's way, `dut_forwarded` as the testbed sees it.
+    /// Counting points in the order of a packet's way.
     fn points(&self) -> Vec<PointRule>;
 
     /// Named losses that the testbed's counters show.
     fn drops(&self) -> Vec<DropRule>;
 
-    /// Named losses that only hold when `dut_forwarded` is the testbed's own count.
-    fn egress_drops(&self) -> Vec<DropRule>;
+    /// Checks that the testbed still is as it was built.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    fn checks(&self) -> Result<Vec<Check>, TestbedError>;
 
     /// Takes everything down and puts back what was changed.
     ///

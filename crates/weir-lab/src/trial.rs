@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use weir_gen::units::Rate;
 
 use crate::cancel::Cancel;
-use crate::counters::{self, Counters, DropRule, PointRule};
+use crate::counters::{self, Counters, DropRule};
 use crate::dut::{DutDriver, DutError};
 use crate::event::{Event, Observer};
 use crate::host::{Host, HostError};
 use crate::ledger;
 use crate::model::{Traffic, TrialTimes};
-use crate::record::{Check, Ledger, Phase, Sample, TrialResult};
+use crate::record::{Check, Ledger, Phase, Place, Sample, TrialResult};
 use crate::testbed::{Burst, Reading, Rig, Testbed, TestbedError, Topology};
 
 mod figure;
@@ -35,6 +35,25 @@ const PROBE_PATIENCE: Duration = Duration::from_millis(50);
 /// them all. A machine that is busy with other things loses packets at a rate that it forwards
 /// easily when it is quiet, so later passes are slower.
 const PRIME_RATES_PPS: [f64; 6] = [100e3, 100e3, 50e3, 50e3, 25e3, 25e3];
+/// A pass takes at most this long, because a DUT forgets flows: Linux's connection tracker does so
+/// after 30 seconds without an answer.
+const PRIME_PASS_MAX: Duration = Duration::from_secs(20);
+
+/// About how long it takes to send every flow once.
+#[must_use]
+pub fn prime_duration(flow_count: u64) -> Duration {
+    Duration::from_secs_f64(packets(flow_count) / prime_rate_pps(flow_count, PRIME_RATES_PPS[0]))
+}
+
+/// The rate of a pass: the wanted one, or a higher one where the pass would take too long.
+fn prime_rate_pps(flow_count: u64, wanted_pps: f64) -> f64 {
+    wanted_pps.max(packets(flow_count) / PRIME_PASS_MAX.as_secs_f64())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "flow counts stay far below 2^53")]
+fn packets(count: u64) -> f64 {
+    count as f64
+}
 
 /// What a trial has brought.
 #[derive(Debug)]
@@ -161,11 +180,11 @@ impl<'a> Runner<'a> {
             None => BTreeMap::new(),
         };
         let mut dut = self.trial.dut.take();
-        let measured =
-            self.configure(rig, dut.as_deref_mut()).and_then(|not_ready| match not_ready {
-                Some(why) => Ok(figure::not_measured(why)),
-                None => self.measure(rig, dut.as_deref_mut()),
-            });
+        let measured = match self.configure(rig, dut.as_deref_mut()) {
+            Ok(None) => self.measure(rig, dut.as_deref_mut()),
+            Ok(Some(not_measured)) => Ok(not_measured),
+            Err(error) => Err(error),
+        };
         let changed = match rig.dut_host() {
             Some(host) if measured.is_ok() => changed(&fresh, &host.sysctls()?),
             _ => BTreeMap::new(),
@@ -182,41 +201,37 @@ impl<'a> Runner<'a> {
         Ok(outcome)
     }
 
-    /// Gets DUT and traffic ready. Returns why it cannot be measured, if it cannot.
+    /// Gets DUT and traffic ready. Returns an outcome if it cannot be measured.
     fn configure(
         &mut self,
         rig: &mut dyn Rig,
-        dut: Option<&mut (dyn DutDriver + 'static)>,
-    ) -> Result<Option<String>, TrialError> {
+        mut dut: Option<&mut (dyn DutDriver + 'static)>,
+    ) -> Result<Option<Outcome>, TrialError> {
         self.phase("configure");
-        if let Some(dut) = dut {
+        if let Some(dut) = &mut dut {
             let host = host_of(rig)?;
             let ready = dut
                 .prepare(host)
                 .and_then(|()| dut.start(host))
                 .and_then(|()| dut.ready(host, self.trial.cancel));
             match ready {
-                Ok(()) => {}
-                Err(DutError::NotReady { dut, what }) => {
-                    return Ok(Some(format!("DUT `{dut}` did not get ready: {what}")));
+                Err(error @ DutError::NotReady { .. }) => {
+                    return Ok(Some(figure::not_measured(error.to_string())));
                 }
-                Err(error) => return Err(error.into()),
+                other => other?,
             }
-            rig.load(self.trial.traffic)?;
-            self.phase("probe");
-            if !self.probe(rig, "probe-before", PROBE_TIMEOUT)? {
-                return Ok(Some("no probe packet got through the DUT".to_owned()));
-            }
-            if dut.keeps_flows() {
-                self.phase("prime");
-                self.prime(rig, dut)?;
-            }
-        } else {
-            rig.load(self.trial.traffic)?;
-            self.phase("probe");
-            if !self.probe(rig, "probe-before", PROBE_TIMEOUT)? {
-                return Ok(Some("no probe packet got from the generator to the sink".to_owned()));
-            }
+        }
+        rig.load(self.trial.traffic)?;
+        self.phase("probe");
+        let before = all_counters(rig, dut.as_deref())?;
+        if !self.probe(rig, "probe-before", PROBE_TIMEOUT)? {
+            let after = all_counters(rig, dut.as_deref())?;
+            let (ledger, counters) = account(rig, dut.as_deref(), &before, &after)?;
+            return Ok(Some(figure::no_probe(ledger, counters)));
+        }
+        if let Some(dut) = dut.filter(|d| d.keeps_flows()) {
+            self.phase("prime");
+            self.prime(rig, dut)?;
         }
         Ok(None)
     }
@@ -254,7 +269,7 @@ impl<'a> Runner<'a> {
         let mut known = 0;
         let mut passes = 0;
         for rate_pps in PRIME_RATES_PPS {
-            self.send(rig, Rate::Pps(rate_pps), wanted)?;
+            self.send(rig, Rate::Pps(prime_rate_pps(wanted, rate_pps)), wanted)?;
             self.pause(PROBE_PATIENCE)?;
             passes += 1;
             match dut.flows(host_of(rig)?)? {
@@ -265,11 +280,15 @@ impl<'a> Runner<'a> {
                 break;
             }
         }
-        self.checks.push(Check {
-            name: "flows".to_owned(),
-            passed: known == wanted,
-            detail: format!("the DUT knows {known} of {wanted} flows, each sent {passes} times"),
-        });
+        let mut detail =
+            format!("the DUT knows {known} of {wanted} flows, each sent {passes} times");
+        if known != wanted
+            && let Some(limit) = dut.flow_limit(host_of(rig)?)?
+        {
+            detail.push_str("; ");
+            detail.push_str(&limit);
+        }
+        self.checks.push(Check { name: "flows".to_owned(), passed: known == wanted, detail });
         Ok(())
     }
 
@@ -305,16 +324,12 @@ impl<'a> Runner<'a> {
         self.phase("drain");
         self.pause(self.trial.times.drain)?;
         let after = all_counters(rig, dut.as_deref())?;
-        let counted = counters::difference(&before, &after);
-        if let (Some(dut), Ok(run)) = (&mut dut, &counted) {
-            self.checks.extend(dut.took_effect(host_of(rig)?, run)?);
+        let (ledger, counters) = account(rig, dut.as_deref(), &before, &after)?;
+        if let Some(dut) = &mut dut {
+            self.checks.extend(dut.took_effect(host_of(rig)?, &counters)?);
         }
+        self.checks.extend(rig.checks()?);
         self.probe(rig, "probe-after", PROBE_TIMEOUT)?;
-        let (points, drops) = rules(rig, dut.as_deref());
-        let (ledger, counters) = match counted {
-            Ok(run) => (balance(&run, &points, &drops)?, run),
-            Err(backwards) => (figure::no_ledger(backwards), Counters::new()),
-        };
         let samples = figure::samples(&readings);
         let result = figure::result(&samples, self.trial.traffic.rate);
         Ok(Outcome {
@@ -331,13 +346,17 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Takes readings at a fixed distance over the length of the measurement.
+    /// Takes readings at a fixed distance over the length of the measurement. A moment that was
+    /// missed, because this process did not get a CPU, is left out, not caught up with: its
+    /// neighbours would be too close for a rate.
     fn sample(&mut self, rig: &dyn Rig) -> Result<Vec<Reading>, TrialError> {
         let times = self.trial.times;
+        let count = times.duration.as_nanos() / times.sample.as_nanos().max(1);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
         let start = Instant::now();
         let mut readings = vec![rig.reading()?];
-        let count = times.duration.as_nanos() / times.sample.as_nanos().max(1);
-        for index in 1..=u32::try_from(count).unwrap_or(u32::MAX) {
+        let mut index = 1;
+        while index <= count {
             if !self.trial.cancel.sleep_until(start + times.sample * index) {
                 return Err(TrialError::Cancelled);
             }
@@ -346,6 +365,8 @@ impl<'a> Runner<'a> {
                 self.trial.observer.event(&figure::live(last, &reading));
             }
             readings.push(reading);
+            let passed = start.elapsed().as_nanos() / times.sample.as_nanos().max(1);
+            index = u32::try_from(passed).unwrap_or(u32::MAX).max(index).saturating_add(1);
         }
         Ok(readings)
     }
@@ -368,28 +389,31 @@ fn all_counters(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Result<Counters, 
     Ok(counters)
 }
 
-/// Counting points and losses: the DUT's own count of forwarded packets goes before the devices'.
-fn rules(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> (Vec<PointRule>, Vec<DropRule>) {
-    let mut points = rig.points();
+/// Losses that the testbed and the DUT name.
+fn drops(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Vec<DropRule> {
     let mut drops = rig.drops();
-    match dut.and_then(DutDriver::forwarded) {
-        Some(own) => {
-            for point in points.iter_mut().filter(|p| p.name == "dut_forwarded") {
-                point.counters = own.clone();
-            }
-        }
-        None => drops.extend(rig.egress_drops()),
-    }
     drops.extend(dut.into_iter().flat_map(DutDriver::drops));
-    (points, drops)
+    drops
 }
 
-fn balance(
-    run: &Counters,
-    points: &[PointRule],
-    drops: &[DropRule],
-) -> Result<Ledger, TestbedError> {
-    ledger::build(run, points, drops).map_err(TestbedError::new)
+/// What the run of the generator between two readings of all counters has brought.
+fn account(
+    rig: &dyn Rig,
+    dut: Option<&dyn DutDriver>,
+    before: &Counters,
+    after: &Counters,
+) -> Result<(Ledger, Counters), TestbedError> {
+    match counters::difference(before, after) {
+        Ok(run) => {
+            let ledger = ledger::build(&run, &rig.points(), &drops(rig, dut));
+            let mut ledger = ledger.map_err(TestbedError::new)?;
+            if dut.is_some_and(DutDriver::is_opaque) {
+                ledger::attribute_gap(&mut ledger, "dut_received", "inside_the_dut", Place::Dut);
+            }
+            Ok((ledger, run))
+        }
+        Err(faults) => Ok((figure::no_ledger(faults), Counters::new())),
+    }
 }
 
 /// Settings whose value is not that of a fresh DUT.

@@ -5,6 +5,7 @@
 //! here changes a number.
 
 use serde::Serialize;
+use weir_gen::units::format_pps;
 
 use crate::record::{Check, Ledger, Place, TrialResult, Verdict, VerdictKind};
 
@@ -37,17 +38,19 @@ const DUT_BOUND_MAX: Threshold = Threshold {
     name: "dut_bound_max",
     value: 0.90,
     unit: "of calibrated",
-    meaning: "delivering at most this much of what the path delivers without a DUT is dut-bound",
+    meaning: "a DUT that loses packets is dut-bound; above this share of what the path delivers \
+              without a DUT the reason says that the path is close",
 };
 const LINK_BOUND_MIN: Threshold = Threshold {
     name: "link_bound_min",
     value: 0.99,
     unit: "of calibrated",
-    meaning: "delivering at least this much of what the path delivers without a DUT is link-bound",
+    meaning: "at maximum rate, delivering at least this much of what the path delivers without a \
+              DUT is link-bound",
 };
 const OVERLOADED_MAX: Threshold = Threshold {
     name: "overloaded_max",
-    value: 0.01,
+    value: 0.001,
     unit: "of offered",
     meaning: "a DUT that lives and delivers at most this much is overloaded",
 };
@@ -56,6 +59,12 @@ const PLACE_SHARE_MIN: Threshold = Threshold {
     value: 0.50,
     unit: "of lost",
     meaning: "a loss is located where at least this share of the lost packets was counted",
+};
+const RATE_KEPT_MIN: Threshold = Threshold {
+    name: "rate_kept_min",
+    value: 0.99,
+    unit: "of requested",
+    meaning: "a generator that offers less than this of a requested rate did not keep it",
 };
 const TREND_MAX: Threshold = Threshold {
     name: "trend_max",
@@ -71,13 +80,14 @@ const JUMP_MAX: Threshold = Threshold {
 };
 
 /// Every threshold, for code, reports and documentation.
-pub const THRESHOLDS: [Threshold; 8] = [
+pub const THRESHOLDS: [Threshold; 9] = [
     RESIDUAL_MAX,
     LOSS_FREE_MAX,
     DUT_BOUND_MAX,
     LINK_BOUND_MIN,
     OVERLOADED_MAX,
     PLACE_SHARE_MIN,
+    RATE_KEPT_MIN,
     TREND_MAX,
     JUMP_MAX,
 ];
@@ -159,10 +169,16 @@ fn overloaded(e: &Evidence<'_>) -> Option<Verdict> {
 
 fn unstable(e: &Evidence<'_>) -> Option<Verdict> {
     let r = e.result;
-    let (what, seen, bound) = if r.trend_ratio.abs() > TREND_MAX.value {
-        ("trend", r.trend_ratio, TREND_MAX.value)
-    } else if r.jump_ratio.abs() > JUMP_MAX.value {
-        ("jump", r.jump_ratio, JUMP_MAX.value)
+    let over = |ratio: Option<f64>, bound: f64| ratio.filter(|r| r.abs() > bound);
+    let (what, seen, bound) = if let Some(seen) = over(r.trend_ratio, TREND_MAX.value) {
+        ("trend", seen, TREND_MAX.value)
+    } else if let Some(seen) = over(r.jump_ratio, JUMP_MAX.value) {
+        ("jump", seen, JUMP_MAX.value)
+    } else if r.rate_pps <= 0.0 && r.rate_pps_max > 0.0 {
+        return Some(verdict(
+            VerdictKind::Unstable,
+            "in most of the samples nothing was delivered, in some of them something was".into(),
+        ));
     } else {
         return None;
     };
@@ -224,10 +240,23 @@ fn loss_free(e: &Evidence<'_>, loss: f64) -> Verdict {
         _ => verdict(
             VerdictKind::GeneratorBound,
             format!(
-                "all that was offered was delivered (loss {}): more may be possible",
-                percent(loss)
+                "all that was offered was delivered (loss {}): more may be possible{}",
+                percent(loss),
+                rate_not_kept(e.result)
             ),
         ),
+    }
+}
+
+/// Says so if the generator did not keep the rate that was asked for.
+fn rate_not_kept(r: &TrialResult) -> String {
+    match r.requested_pps {
+        Some(asked) if r.offered_pps < asked * RATE_KEPT_MIN.value => format!(
+            "; the generator did not keep its rate: asked {}, offered {}",
+            format_pps(asked),
+            format_pps(r.offered_pps)
+        ),
+        _ => String::new(),
     }
 }
 
@@ -244,9 +273,10 @@ fn dut_bound_reason(e: &Evidence<'_>, loss: f64, ratio: f64) -> String {
     };
     format!(
         "the DUT lost {} of the packets{most}; it delivered {} of what the path delivers \
-         without it{margin}",
+         without it{margin}{}",
         percent(loss),
-        percent(ratio)
+        percent(ratio),
+        rate_not_kept(e.result)
     )
 }
 

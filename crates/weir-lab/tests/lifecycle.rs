@@ -83,11 +83,13 @@ fn a_trial_goes_through_its_steps_in_order() {
     bench.script.loss_percent.set(50);
     bench.run(&plan, &store).expect("the campaign runs");
     let probe = ["send", "stop"];
-    let measurement = ["counters", "start", "stop", "counters"];
-    let calibration: Vec<&str> =
-        [&["build", "load"][..], &probe, &measurement, &probe, &["teardown"]].concat();
-    let configure = ["build", "set_sysctl", "set_sysctl", "load"];
-    let trial: Vec<&str> = [&configure[..], &probe, &measurement, &probe, &["teardown"]].concat();
+    let measurement = ["counters", "start", "stop", "counters", "checks"];
+    let end = ["teardown"];
+    let run = |configure: &[&'static str]| {
+        [configure, &["counters"], &probe, &measurement, &probe, &end].concat()
+    };
+    let calibration = run(&["build", "load"]);
+    let trial = run(&["build", "set_sysctl", "set_sysctl", "load"]);
     assert_eq!(bench.script.log(), [calibration, trial].concat());
 }
 
@@ -106,11 +108,11 @@ fn figure_ledger_and_verdict_come_from_the_counters() {
         }
     }));
     bench.run(&plan, &store).expect("the campaign runs");
-    let calibration = &store.read_calibrations().expect("readable")[0].0;
+    let calibration = &store.read_calibrations().expect("readable").trials[0].0;
     // A thousand packets every ten milliseconds.
     assert!((calibration.result.rate_pps - 100_000.0).abs() < 1e-6);
     assert_eq!(calibration.verdict.kind, VerdictKind::GeneratorBound);
-    let cells = store.read_cells().expect("readable");
+    let cells = store.read_cells().expect("readable").trials;
     let (trial, samples) = &cells[0];
     assert!((trial.result.rate_pps - 50_000.0).abs() < 1e-6);
     assert_eq!(trial.verdict.kind, VerdictKind::DutBound, "{}", trial.verdict.reason);
@@ -123,7 +125,8 @@ fn figure_ledger_and_verdict_come_from_the_counters() {
 
 #[test]
 fn whatever_fails_the_testbed_is_taken_down_and_nothing_is_kept() {
-    for failing in ["load", "send", "start", "stop", "counters", "set_sysctl", "teardown"] {
+    for failing in ["load", "send", "start", "stop", "counters", "checks", "set_sysctl", "teardown"]
+    {
         let bench = Bench::new();
         let plan = plan(Some(1));
         let store = store(bench.dir.path(), &plan);
@@ -134,7 +137,7 @@ fn whatever_fails_the_testbed_is_taken_down_and_nothing_is_kept() {
         assert_eq!(log.last().map(String::as_str), Some("teardown"), "{failing}");
         let count = |name: &str| log.iter().filter(|n| *n == name).count();
         assert_eq!(count("build"), count("teardown"), "{failing}");
-        assert_eq!(store.read_cells().expect("readable").len(), 0, "{failing}");
+        assert_eq!(store.read_cells().expect("readable").trials.len(), 0, "{failing}");
     }
 }
 
@@ -155,13 +158,13 @@ fn a_campaign_that_is_stopped_keeps_what_is_finished_and_goes_on_from_there() {
     let error = bench.run(&plan, &store).expect_err("it was stopped");
     assert!(matches!(error, CampaignError::Cancelled { signal: 2 }), "{error}");
     assert_eq!(bench.script.log().last().map(String::as_str), Some("teardown"));
-    assert_eq!(store.read_cells().expect("readable").len(), 1);
+    assert_eq!(store.read_cells().expect("readable").trials.len(), 1);
 
     let again = Bench::new();
     again.run(&plan, &store).expect("it goes on");
     let builds = again.script.log().iter().filter(|n| *n == "build").count();
     assert_eq!(builds, 1, "only the missing cell runs, without a second calibration");
-    assert_eq!(store.read_cells().expect("readable").len(), 2);
+    assert_eq!(store.read_cells().expect("readable").trials.len(), 2);
 }
 
 #[test]
@@ -170,12 +173,12 @@ fn more_iterations_run_only_what_is_missing() {
     let one = plan(Some(1));
     let store = store(bench.dir.path(), &one);
     bench.run(&one, &store).expect("the campaign runs");
-    let first = store.read_cells().expect("readable");
+    let first = store.read_cells().expect("readable").trials;
     let again = Bench::new();
     again.run(&plan(Some(3)), &store).expect("it goes on");
     let builds = again.script.log().iter().filter(|n| *n == "build").count();
     assert_eq!(builds, 2);
-    let cells = store.read_cells().expect("readable");
+    let cells = store.read_cells().expect("readable").trials;
     assert_eq!(cells.len(), 3);
     assert_eq!(cells[0], first[0]);
 }

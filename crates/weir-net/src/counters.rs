@@ -1,6 +1,6 @@
-//! The kernel's protocol counters: `/proc/net/{snmp,netstat,snmp6}` and
-//! `/proc/net/stat/nf_conntrack` of the calling thread's network namespace, and
-//! `/proc/net/softnet_stat` of the host (RFC 4293, RFC 4113 for the SNMP names).
+//! The kernel's protocol counters: `/proc/net/{snmp,netstat}` and `/proc/net/stat/nf_conntrack` of
+//! the calling thread's network namespace (RFC 4293, RFC 4113 for the SNMP names), and how
+//! counters changed between two readings.
 //!
 //! It reads `/proc/thread-self/net`, because `/proc/net` is the main thread's namespace. It never
 //! resets anything, and never sums what is not a sum.
@@ -21,12 +21,9 @@ const DIRECTORY: &str = "/proc/thread-self/net";
 /// Before the names of the connection tracker's counters.
 pub const CONNTRACK_PREFIX: &str = "nf_conntrack.";
 
-/// Before the names of the per-CPU counters, followed by `cpuN.`.
-pub const SOFTNET_PREFIX: &str = "softnet.";
-
-/// Names among the counters that are no counters but settings or levels: they are read, but
-/// [`difference`] leaves them out.
-pub const LEVELS: [&str; 12] = [
+/// Names among the counters that are no counters but settings or levels: a difference of
+/// them says nothing.
+pub const LEVELS: [&str; 8] = [
     "Ip.Forwarding",
     "Ip.DefaultTTL",
     "Tcp.RtoAlgorithm",
@@ -35,32 +32,7 @@ pub const LEVELS: [&str; 12] = [
     "Tcp.MaxConn",
     "Tcp.CurrEstab",
     "nf_conntrack.entries",
-    ".backlog_len",
-    ".input_qlen",
-    ".process_qlen",
-    ".index",
 ];
-
-/// The columns of `softnet_stat` (`softnet_seq_show` in the kernel); the nameless ones are unused.
-const SOFTNET_COLUMNS: [&str; 15] = [
-    "processed",
-    "dropped",
-    "time_squeeze",
-    "",
-    "",
-    "",
-    "",
-    "",
-    "cpu_collision",
-    "received_rps",
-    "flow_limit_count",
-    "backlog_len",
-    "index",
-    "input_qlen",
-    "process_qlen",
-];
-
-const SOFTNET_INDEX_COLUMN: usize = 12;
 
 /// Why counters could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -103,15 +75,6 @@ pub fn netstat() -> Result<CounterMap, CountersError> {
     read("netstat", parse_pairs)
 }
 
-/// `/proc/net/snmp6`: IPv6 counters, as `Ip6OutForwDatagrams`.
-///
-/// # Errors
-///
-/// If the file cannot be read or understood (it is not there if the kernel has no IPv6).
-pub fn snmp6() -> Result<CounterMap, CountersError> {
-    read("snmp6", parse_lines)
-}
-
 /// `/proc/net/stat/nf_conntrack`: the connection tracker's counters, summed over the CPUs, as
 /// `nf_conntrack.insert_failed`; and `nf_conntrack.entries`, the number of entries now. `None` if
 /// the connection tracker is not loaded.
@@ -127,16 +90,6 @@ pub fn conntrack() -> Result<Option<CounterMap>, CountersError> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// `/proc/net/softnet_stat`: what each CPU of the *host* received and dropped before any protocol
-/// saw it, as `softnet.cpu0.dropped`. Not of one namespace.
-///
-/// # Errors
-///
-/// If the file cannot be read or understood.
-pub fn softnet() -> Result<CounterMap, CountersError> {
-    read("softnet_stat", parse_softnet)
 }
 
 /// How counters changed between two readings.
@@ -160,19 +113,25 @@ pub struct CounterReset {
     pub after: Option<u64>,
 }
 
-/// The increase of every counter from `before` to `after`, without [`LEVELS`].
+/// How far counters count before they start at 0 again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// 64 bits: they never get there.
+    Bits64,
+    /// 32 bits, or sums of counters of 32 bits, such as those of [`conntrack`].
+    SumsOf32Bits,
+}
+
+/// The increase of every counter from `before` to `after`.
 ///
-/// The connection tracker's and the per-CPU counters have 32 bits: when one falls by more than
-/// half of that range it has passed its end, which is accounted for; by less, it was reset.
+/// When a counter of 32 bits falls by more than half of its range, it has passed its end, which
+/// is accounted for; by less, it was reset.
 #[must_use]
-pub fn difference(before: &CounterMap, after: &CounterMap) -> Difference {
+pub fn difference(before: &CounterMap, after: &CounterMap, width: Width) -> Difference {
     let mut difference = Difference::default();
     for (name, &first) in before {
-        if is_level(name) {
-            continue;
-        }
         let second = after.get(name).copied();
-        match second.and_then(|second| increase(name, first, second)) {
+        match second.and_then(|second| increase(first, second, width)) {
             Some(value) => {
                 difference.increases.insert(name.clone(), value);
             }
@@ -184,29 +143,22 @@ pub fn difference(before: &CounterMap, after: &CounterMap) -> Difference {
         }
     }
     for (name, &value) in after {
-        if !before.contains_key(name) && !is_level(name) {
+        if !before.contains_key(name) {
             difference.increases.insert(name.clone(), value);
         }
     }
     difference
 }
 
-fn increase(name: &str, before: u64, after: u64) -> Option<u64> {
+fn increase(before: u64, after: u64, width: Width) -> Option<u64> {
     const RANGE: u64 = 1 << 32;
     if let Some(rise) = after.checked_sub(before) {
         return Some(rise);
     }
-    let is_32_bit = name.starts_with(CONNTRACK_PREFIX) || name.starts_with(SOFTNET_PREFIX);
     let fall = before - after;
     // A sum of several CPUs falls by one range for each that passed its end.
-    (is_32_bit && (fall - 1) % RANGE >= RANGE / 2).then(|| fall.next_multiple_of(RANGE) - fall)
-}
-
-fn is_level(name: &str) -> bool {
-    LEVELS.iter().any(|level| match level.strip_prefix('.') {
-        Some(_) => name.starts_with(SOFTNET_PREFIX) && name.ends_with(level),
-        None => name == *level,
-    })
+    (width == Width::SumsOf32Bits && (fall - 1) % RANGE >= RANGE / 2)
+        .then(|| fall.next_multiple_of(RANGE) - fall)
 }
 
 /// What is wrong with a file's text: the line, from 1, and the reason.
@@ -256,21 +208,6 @@ fn parse_pairs(text: &str) -> Result<CounterMap, Wrong> {
     Ok(counters)
 }
 
-/// Lines of `NAME VALUE`.
-fn parse_lines(text: &str) -> Result<CounterMap, Wrong> {
-    let mut counters = CounterMap::new();
-    for (index, line) in text.lines().enumerate() {
-        let mut words = line.split_ascii_whitespace();
-        match (words.next(), words.next(), words.next()) {
-            (Some(name), Some(value), None) => {
-                counters.insert(name.to_owned(), decimal(value, index + 1)?);
-            }
-            _ => return Err((index + 1, "expected a name and a value".to_owned())),
-        }
-    }
-    Ok(counters)
-}
-
 /// A line of names, then a line of hexadecimal values for each CPU.
 fn parse_conntrack(text: &str) -> Result<CounterMap, Wrong> {
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -287,29 +224,6 @@ fn parse_conntrack(text: &str) -> Result<CounterMap, Wrong> {
             let sum = counters.entry(format!("{CONNTRACK_PREFIX}{name}")).or_insert(0);
             // Every CPU's line repeats the number of entries.
             *sum = if *name == "entries" { value } else { *sum + value };
-        }
-    }
-    Ok(counters)
-}
-
-/// A line of hexadecimal values for each CPU, without names; later kernels append columns.
-fn parse_softnet(text: &str) -> Result<CounterMap, Wrong> {
-    let mut counters = CounterMap::new();
-    for (index, line) in text.lines().enumerate() {
-        let values = line
-            .split_ascii_whitespace()
-            .map(|value| hexadecimal(value, index + 1))
-            .collect::<Result<Vec<u64>, Wrong>>()?;
-        if values.len() < 3 {
-            return Err((index + 1, format!("{} values, expected at least 3", values.len())));
-        }
-        // Kernels that do not print the CPU print a line for each that is online, in order.
-        let fallback = u64::try_from(index).unwrap_or(u64::MAX);
-        let cpu = values.get(SOFTNET_INDEX_COLUMN).copied().unwrap_or(fallback);
-        for (name, value) in SOFTNET_COLUMNS.iter().zip(values) {
-            if !name.is_empty() {
-                counters.insert(format!("{SOFTNET_PREFIX}cpu{cpu}.{name}"), value);
-            }
         }
     }
     Ok(counters)

@@ -221,6 +221,14 @@ pub fn online() -> Result<CpuList, CpuError> {
     })
 }
 
+/// The CPUs that share a physical core with this one, itself among them (hardware threads, SMT);
+/// `None` where the kernel does not say.
+#[must_use]
+pub fn thread_siblings(cpu: usize) -> Option<CpuList> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
 /// Pins the calling thread, and what it starts afterwards, to these CPUs.
 ///
 /// # Errors

@@ -5,14 +5,15 @@
 //!
 //! **The order of calls matters.** A veth has NAPI instances only while it is up *and* has an XDP
 //! program attached or GRO switched on. So: link up, then GRO on (or XDP attached), then
-//! [`set_threaded`], then [`threads`] and [`pin`]. Setting the link down, or switching off GRO and
+//! [`set_threaded`], then [`pin_expecting`]. Setting the link down, or switching off GRO and
 //! XDP, ends the threads; those made afterwards are new ones, not pinned.
 //!
 //! All functions act on the namespace of the calling thread, and expect its `/sys` to show it
 //! (inside [`crate::Netns::run`] it does). They never touch a thread of another namespace's
 //! interface of the same name: from Linux 6.8 on the kernel says which thread belongs to which
 //! interface (the `netdev` generic-netlink family); before, a name that exists in two namespaces
-//! is refused.
+//! is refused, and threads of a deleted namespace's interface are told by there being too many:
+//! [`threads_expecting`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,6 +21,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
 
@@ -35,6 +37,9 @@ const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_PID: u16 = 4;
+
+/// How long to wait before the threads are looked for again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The kernel thread of one NAPI instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +102,20 @@ pub enum NapiError {
         /// The other namespace, by path.
         other: String,
     },
+    /// There are not as many threads as there should be.
+    #[error(
+        "interface `{link}` should have {expected} NAPI threads, one a receive queue, but has \
+         {}: {found:?}; is it up, with GRO on or an XDP program attached, and threaded NAPI on?",
+        found.len()
+    )]
+    Count {
+        /// The interface.
+        link: String,
+        /// How many there should be.
+        expected: u32,
+        /// The process ids of those that are there.
+        found: Vec<i32>,
+    },
     /// A thread could not be pinned.
     #[error(transparent)]
     Pin(#[from] CpuError),
@@ -121,18 +140,6 @@ pub fn set_threaded(link: &str, on: bool) -> Result<(), NapiError> {
     })
 }
 
-/// Whether threaded NAPI is on.
-///
-/// # Errors
-///
-/// If there is no such interface, or the kernel does not say.
-pub fn is_threaded(link: &str) -> Result<bool, NapiError> {
-    let path = sysfs(link)?.join("threaded");
-    let value =
-        fs::read_to_string(path).map_err(|source| system(link, "read the NAPI setting", source))?;
-    Ok(value.trim() != "0")
-}
-
 /// The NAPI threads of an interface, by NAPI id. Empty if it has none at the moment.
 ///
 /// # Errors
@@ -153,21 +160,43 @@ pub fn threads(link: &str) -> Result<Vec<NapiThread>, NapiError> {
     Ok(threads)
 }
 
-/// The process ids of an interface's NAPI threads, by NAPI id.
+/// The NAPI threads of an interface, by NAPI id, once there are exactly `count`: as many as the
+/// interface has receive queues.
+///
+/// Threads may be made or ended while this is asked. Before Linux 6.8, also those of an interface
+/// of the same name are found whose namespace is deleted but not yet taken apart; with them there
+/// are too many, and they are waited out.
 ///
 /// # Errors
 ///
-/// As [`threads`].
-pub fn thread_pids(link: &str) -> Result<Vec<i32>, NapiError> {
-    Ok(threads(link)?.iter().map(|thread| thread.pid).collect())
+/// [`NapiError::Count`] if there are fewer or more when `patience` has passed; as [`threads`].
+pub fn threads_expecting(
+    link: &str,
+    count: u32,
+    patience: Duration,
+) -> Result<Vec<NapiThread>, NapiError> {
+    Expecting::new(link, count, patience).threads(&mut || threads(link))
+}
+
+/// Pins the `count` threads of an interface, each to one CPU, round-robin through the list in
+/// the order of their NAPI ids; says which process id went where. When a thread ends before it is
+/// pinned, all are looked for again.
+///
+/// # Errors
+///
+/// If a CPU is not online, or a thread is gone when `patience` has passed; as
+/// [`threads_expecting`]. The threads before the failing one stay pinned.
+pub fn pin_expecting(
+    link: &str,
+    count: u32,
+    cpus: &CpuList,
+    patience: Duration,
+) -> Result<Vec<(i32, usize)>, NapiError> {
+    Expecting::new(link, count, patience).pin(cpus, &mut || threads(link))
 }
 
 /// Pins each thread to one CPU, round-robin through the list, and says which went where.
-///
-/// # Errors
-///
-/// If a CPU is not online, or a thread is gone; the threads before it stay pinned.
-pub fn pin(pids: &[i32], cpus: &CpuList) -> Result<Vec<(i32, usize)>, NapiError> {
+fn pin(pids: &[i32], cpus: &CpuList) -> Result<Vec<(i32, usize)>, NapiError> {
     let mut placed = Vec::with_capacity(pids.len());
     for (pid, cpu) in pids.iter().zip(cpus.iter().cycle()) {
         let one = CpuList::new([cpu]).unwrap_or_else(|| cpus.clone());
@@ -175,6 +204,72 @@ pub fn pin(pids: &[i32], cpus: &CpuList) -> Result<Vec<(i32, usize)>, NapiError>
         placed.push((*pid, cpu));
     }
     Ok(placed)
+}
+
+/// Asks again until the answer is as expected.
+#[derive(Debug)]
+struct Expecting<'a> {
+    link: &'a str,
+    count: u32,
+    deadline: Instant,
+}
+
+impl<'a> Expecting<'a> {
+    fn new(link: &'a str, count: u32, patience: Duration) -> Self {
+        Self { link, count, deadline: Instant::now() + patience }
+    }
+
+    /// Whether to ask again; it has then waited.
+    fn go_on(&self) -> bool {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        thread::sleep(left.min(RETRY_INTERVAL));
+        !left.is_zero()
+    }
+
+    fn threads(
+        &self,
+        read: &mut dyn FnMut() -> Result<Vec<NapiThread>, NapiError>,
+    ) -> Result<Vec<NapiThread>, NapiError> {
+        loop {
+            let error = match read() {
+                Ok(mut threads) if u32::try_from(threads.len()) == Ok(self.count) => {
+                    threads.sort_unstable();
+                    return Ok(threads);
+                }
+                Ok(found) => NapiError::Count {
+                    link: self.link.to_owned(),
+                    expected: self.count,
+                    found: found.iter().map(|thread| thread.pid).collect(),
+                },
+                // The other namespace may be on its way out.
+                Err(error @ NapiError::Ambiguous { .. }) => error,
+                Err(error) => return Err(error),
+            };
+            if !self.go_on() {
+                return Err(error);
+            }
+        }
+    }
+
+    fn pin(
+        &self,
+        cpus: &CpuList,
+        read: &mut dyn FnMut() -> Result<Vec<NapiThread>, NapiError>,
+    ) -> Result<Vec<(i32, usize)>, NapiError> {
+        loop {
+            let pids: Vec<i32> = self.threads(read)?.iter().map(|thread| thread.pid).collect();
+            match pin(&pids, cpus) {
+                Err(error) if is_gone(&error) && self.go_on() => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Whether a thread had ended when it was to be pinned.
+fn is_gone(error: &NapiError) -> bool {
+    matches!(error, NapiError::Pin(CpuError::Pin { source, .. })
+        if source.raw_os_error() == Some(nix::Error::ESRCH as i32))
 }
 
 fn system(link: &str, action: &'static str, source: io::Error) -> NapiError {
@@ -231,7 +326,7 @@ fn threads_by_name(link: &str) -> Result<Vec<NapiThread>, NapiError> {
             continue;
         };
         // A process may call itself anything.
-        if !procfs::stat(pid).is_some_and(|stat| stat.is_kernel_thread) {
+        if !procfs::stat(pid).is_some_and(|stat| stat.is_kernel_thread && !stat.has_ended()) {
             continue;
         }
         let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();

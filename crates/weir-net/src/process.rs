@@ -8,6 +8,7 @@
 //! This module never signals a process outside of the group or the namespace it was given, nor
 //! this process itself.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -59,6 +60,12 @@ pub enum ProcessError {
         /// What it had written until then.
         output: Box<Output>,
     },
+    /// It was killed because it was no longer wanted ([`run_while`]).
+    #[error("`{command}` was cancelled")]
+    Cancelled {
+        /// The command.
+        command: String,
+    },
     /// It ended, but not with success ([`Output::check`]).
     #[error("`{command}` failed ({status}){}", last_line(output))]
     Failed {
@@ -99,6 +106,16 @@ pub enum ProcessError {
         /// The operating system's answer.
         source: io::Error,
     },
+}
+
+/// Where programs are looked up: this process's `PATH`, then the directories of the system's
+/// tools (`nft`), which a root shell that `su` has started need not have in it.
+#[must_use]
+pub fn search_path() -> OsString {
+    let path = std::env::var_os("PATH").filter(|path| !path.is_empty());
+    let mut path = path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    path.push(":/usr/local/sbin:/usr/sbin:/sbin");
+    path
 }
 
 fn start_advice(error: &io::Error) -> &'static str {
@@ -183,7 +200,7 @@ impl Invocation {
     fn command(&self) -> Result<Command, ProcessError> {
         let (program, arguments) = self.argv.split_first().ok_or(ProcessError::Empty)?;
         let mut command = Command::new(program);
-        command.args(arguments).process_group(0);
+        command.args(arguments).process_group(0).env("PATH", search_path());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
@@ -255,6 +272,19 @@ impl Output {
 /// If it cannot be started, or does not end in time: then it is killed with its whole process
 /// group. An exit code other than 0 is no error here, see [`Output::check`].
 pub fn run(invocation: &Invocation, timeout: Duration) -> Result<Output, ProcessError> {
+    run_while(invocation, timeout, &|| true)
+}
+
+/// As [`run`], but also killed as soon as `go_on` says no; it is asked every few milliseconds.
+///
+/// # Errors
+///
+/// As [`run`]; [`ProcessError::Cancelled`] if it was killed because `go_on` said no.
+pub fn run_while(
+    invocation: &Invocation,
+    timeout: Duration,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Output, ProcessError> {
     let mut command = invocation.command()?;
     let stdin = if invocation.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -267,7 +297,7 @@ pub fn run(invocation: &Invocation, timeout: Duration) -> Result<Output, Process
         if let Some(status) = child.peek().map_err(invocation.system("wait for"))? {
             break Some(status);
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline || !go_on() {
             break None;
         }
     };
@@ -281,6 +311,9 @@ pub fn run(invocation: &Invocation, timeout: Duration) -> Result<Output, Process
     let output = pipes.into_output(invocation, status);
     match finished {
         Some(_) => Ok(output),
+        None if Instant::now() < deadline => {
+            Err(ProcessError::Cancelled { command: invocation.shown.clone() })
+        }
         None => Err(ProcessError::TimedOut {
             command: invocation.shown.clone(),
             timeout,

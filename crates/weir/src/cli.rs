@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 
 /// A performance lab for software routers and firewalls.
@@ -14,10 +14,7 @@ use clap_complete::Shell;
     name = "weir",
     version = crate::VERSION,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done; 1 done, but the answer is no (a check failed, a cell is \
-                  invalid); 2 the request cannot be honoured; 130 and 143 after SIGINT and \
-                  SIGTERM, with what was finished kept.",
-    after_long_help = AFTER
+    after_help = AFTER
 )]
 pub(crate) struct Cli {
     /// What to do.
@@ -35,15 +32,29 @@ Exit codes:
   0    done
   1    done, but the answer is no: a check failed, a cell is invalid
   2    the request cannot be honoured: usage, bad input, missing privilege
-  130  stopped by SIGINT, 143 by SIGTERM; what was finished is kept";
+  130  stopped by SIGINT (129 SIGHUP, 143 SIGTERM); what was finished is kept";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  sudo weir doctor
+  sudo weir doctor --json | jq '.checks[] | select(.status != \"ok\")'";
+
+const LAB_EXAMPLES: &str = "\
+Examples:
+  weir lab plan labs/quick/lab.toml          what would run, and for how long
+  sudo weir lab run labs/quick/lab.toml      run it; the last line names the report";
+
+/// The most iterations of a series, as the specification has it.
+const ITERATIONS: std::ops::RangeInclusive<i64> = 1..=1000;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Tell what this machine can do, what it lacks, and what that costs.
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
     /// Run benchmark campaigns and report them.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
     /// Print a completion script for a shell.
     #[command(after_help = "Example: weir completions bash > /etc/bash_completion.d/weir")]
@@ -80,7 +91,7 @@ pub(crate) enum LabCommand {
         json: JsonFlag,
     },
     /// Run a campaign: calibrate, run every cell on a fresh DUT, compare, report.
-    #[command(after_long_help = RUN_EXAMPLES)]
+    #[command(after_help = RUN_EXAMPLES)]
     Run {
         #[command(flatten)]
         selection: Selection,
@@ -98,8 +109,8 @@ pub(crate) enum LabCommand {
     Resume {
         /// Directory of the results.
         dir: PathBuf,
-        /// Iterations of each series, instead of the campaign's own number.
-        #[arg(short = 'n', value_name = "N")]
+        /// Iterations of each series (1 to 1000), instead of the campaign's own number.
+        #[arg(short = 'n', value_name = "N", value_parser = value_parser!(u32).range(ITERATIONS))]
         iterations: Option<u32>,
         #[command(flatten)]
         json: JsonFlag,
@@ -113,6 +124,7 @@ pub(crate) enum LabCommand {
         json: JsonFlag,
     },
     /// Remove what an earlier lab that was killed has left on this host.
+    #[command(after_help = "Example: sudo weir lab clean")]
     Clean {
         #[command(flatten)]
         json: JsonFlag,
@@ -131,8 +143,8 @@ pub(crate) struct Selection {
     /// The specification (lab.toml).
     #[arg(value_name = "SPEC")]
     pub(crate) spec: PathBuf,
-    /// Iterations of each series, instead of the specification's number.
-    #[arg(short = 'n', value_name = "N")]
+    /// Iterations of each series (1 to 1000), instead of the specification's number.
+    #[arg(short = 'n', value_name = "N", value_parser = value_parser!(u32).range(ITERATIONS))]
     pub(crate) iterations: Option<u32>,
     /// Only series, or cells (SERIES/ITERATION), that match this pattern.
     #[arg(long, value_name = "GLOB")]

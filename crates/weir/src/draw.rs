@@ -1,26 +1,38 @@
 //! Draws diagnostics: the line, the caret, the cause, the next step.
 //!
 //! On a terminal they are drawn with their place in the text; elsewhere each is one line that
-//! begins with `file:line:column:`, which editors and scripts understand.
+//! begins with `file:line:column:`, which editors and scripts understand. Words are never broken:
+//! paths, patterns and commands can be copied.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use miette::{
     GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Report,
 };
+use textwrap::{WordSeparator, WordSplitter};
 use weir_lab::diagnostic::{Diagnostic, Severity};
+
+/// Narrower than this, the drawing itself has no room; wider, lines are hard to read.
+const WIDTH: std::ops::RangeInclusive<usize> = 60..=120;
 
 /// Shows diagnostics on standard error.
 pub(crate) fn diagnostics(list: &[Diagnostic]) {
     let terminal = std::io::stderr().is_terminal();
     for diagnostic in list {
-        let text = if terminal { drawn(diagnostic) } else { diagnostic.to_string() };
+        let text = if terminal { drawn(diagnostic, width()) } else { diagnostic.to_string() };
         // Nobody is left to tell if standard error is closed.
         drop(writeln!(anstream::stderr(), "{text}"));
     }
 }
 
-fn drawn(diagnostic: &Diagnostic) -> String {
+/// Columns for a drawing: the terminal's, within [`WIDTH`].
+fn width() -> usize {
+    let columns = terminal_size::terminal_size_of(std::io::stderr())
+        .map_or(80, |(width, _)| usize::from(width.0));
+    columns.clamp(*WIDTH.start(), *WIDTH.end())
+}
+
+fn drawn(diagnostic: &Diagnostic, width: usize) -> String {
     let severity = match diagnostic.severity {
         Severity::Error => miette::Severity::Error,
         Severity::Warning => miette::Severity::Warning,
@@ -34,14 +46,41 @@ fn drawn(diagnostic: &Diagnostic) -> String {
     let source = &diagnostic.source;
     let report =
         Report::new(drawing).with_source_code(NamedSource::new(&source.name, source.text.clone()));
-    let theme = if std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty()) {
-        GraphicalTheme::unicode_nocolor()
-    } else {
+    let theme = if crate::progress::has_colour() {
         GraphicalTheme::unicode()
+    } else {
+        GraphicalTheme::unicode_nocolor()
     };
+    let handler = GraphicalReportHandler::new_themed(theme)
+        .with_width(width)
+        .with_break_words(false)
+        .with_word_separator(WordSeparator::AsciiSpace)
+        .with_word_splitter(WordSplitter::NoHyphenation);
     let mut text = String::new();
-    match GraphicalReportHandler::new_themed(theme).render_report(&mut text, report.as_ref()) {
+    match handler.render_report(&mut text, report.as_ref()) {
         Ok(()) => text,
         Err(_) => diagnostic.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_lab::diagnostic::Source;
+
+    use super::*;
+
+    #[test]
+    fn words_are_kept_whole() {
+        let path = "/srv/results/a-directory-with-a-very-long-name/and-another-one/lab-of-today";
+        let text = "name = 1\n".to_owned();
+        let source = Arc::new(Source { name: "lab.toml".into(), text });
+        let message = format!("cannot read the file that is named here, which is {path}.toml");
+        let diagnostic = Diagnostic::error(&source, message).at(0..4).help(format!("try {path}"));
+        let text = drawn(&diagnostic, 60);
+        assert_eq!(text.matches(path).count(), 2, "{text}");
+        let long = text.lines().filter(|line| line.chars().count() > 60 && !line.contains(path));
+        assert_eq!(long.count(), 0, "{text}");
     }
 }

@@ -33,8 +33,51 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Err(error) => {
             let red = AnsiColor::Red.on_default().bold();
             // Nobody is left to tell if standard error is closed.
-            drop(writeln!(anstream::stderr(), "{red}error:{red:#} {error:#}"));
+            drop(writeln!(anstream::stderr(), "{red}error:{red:#} {}", told(&error)));
             REFUSED.into()
         }
+    }
+}
+
+/// An error with its causes, on one line. A cause that the text before it holds already is left
+/// out: the libraries' messages are complete without their sources.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use anyhow::Context as _;
+    use weir_net::process::ProcessError;
+
+    use super::told;
+
+    fn full() -> Error {
+        Error::new(ErrorKind::StorageFull, "disk full")
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = ProcessError::Start { command: "nft".into(), source: full() };
+        assert_eq!(error.to_string(), "cannot start `nft`: disk full");
+        assert_eq!(told(&error.into()), "cannot start `nft`: disk full");
+    }
+
+    #[test]
+    fn a_cause_that_no_message_names_is_told() {
+        let result: Result<(), Error> = Err(full());
+        let error = result.context("cannot keep").context("the campaign stopped").unwrap_err();
+        assert_eq!(told(&error), "the campaign stopped: cannot keep: disk full");
     }
 }

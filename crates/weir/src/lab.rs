@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use weir_lab::derive::{self, StoredPlanError};
 use weir_lab::diagnostic::has_errors;
@@ -14,17 +14,22 @@ use weir_lab::store::Store;
 use weir_net::registry::Registry;
 
 use crate::cli::{LabCommand, Selection};
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::{draw, progress};
 
+#[cfg(test)]
+mod document;
 mod run;
 mod show;
 
 /// Runs a command of the lab.
 pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
+    // Whatever is asked for, and whether it can be honoured or not.
+    if !matches!(command, LabCommand::Clean { .. }) {
+        clean_leftovers()?;
+    }
     match command {
         LabCommand::Plan { selection, json } => {
-            clean_leftovers()?;
             let Some(plan) = read_plan(&selection) else {
                 return Ok(Outcome::Refused);
             };
@@ -72,19 +77,30 @@ fn stored_plan(store: &Store, iterations: Option<u32>) -> anyhow::Result<Option<
 }
 
 fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
-    clean_leftovers()?;
     let store = Store::open(dir)?;
     let Some(plan) = stored_plan(&store, None)? else {
         return Ok(Outcome::Refused);
     };
     let derived = derive::write(&store, &plan)?;
-    show::result(&store, &derived, json)?;
+    show_result(&store, &derived, json)?;
     Ok(outcome(&derived))
 }
 
-/// Whether the answer stands: a cell that is invalid makes it a no.
+/// Shows a result whose files are written: that they are is said if it cannot be shown.
+fn show_result(store: &Store, derived: &derive::Derived, json: bool) -> anyhow::Result<()> {
+    for problem in &derived.damaged {
+        progress::warn(&format!("{problem}; it is left out of the figures"));
+    }
+    show::result(store, derived, json).map_err(|error| {
+        let dir = store.root().display();
+        anyhow!("{}; the results are complete in {dir}", exit::told(&error))
+    })
+}
+
+/// Whether the answer stands: a result that is invalid, or cannot be read, makes it a no.
 fn outcome(derived: &derive::Derived) -> Outcome {
-    if derived.summary.counts.invalid_cells == 0 { Outcome::Done } else { Outcome::No }
+    let is_whole = derived.summary.counts.invalid_cells == 0 && derived.damaged.is_empty();
+    if is_whole { Outcome::Done } else { Outcome::No }
 }
 
 #[derive(Serialize)]

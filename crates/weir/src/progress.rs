@@ -12,32 +12,25 @@ use weir_gen::units::{format_duration, format_pps};
 use weir_lab::event::{Event, Observer};
 use weir_lab::record::{TrialRecord, VerdictKind};
 
+/// The bar, short enough for its line to fit 80 columns.
+const TEMPLATE: &str = "{bar:10.cyan/dim} {pos}/{len}  {wide_msg}";
+
 /// Shows a campaign's events.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    started: Instant,
-    estimate: Duration,
-    finished: usize,
-    to_run: usize,
+    time: TimeLeft,
+    /// When the current trial began.
+    began: Instant,
     current: String,
 }
 
 impl Progress {
-    /// A bar if standard error is a terminal, plain lines if not.
+    /// A bar if standard error is a terminal that can move its cursor, plain lines if not.
     pub(crate) fn new() -> Self {
-        let terminal = std::io::stderr().is_terminal();
         Self {
-            bar: terminal.then(|| {
-                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-                let style =
-                    ProgressStyle::with_template("{bar:20.cyan/dim} {pos}/{len}  {wide_msg}");
-                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-                bar
-            }),
-            started: Instant::now(),
-            estimate: Duration::ZERO,
-            finished: 0,
-            to_run: 0,
+            bar: std::io::stderr().is_terminal().then(bar).flatten(),
+            time: TimeLeft::default(),
+            began: Instant::now(),
             current: String::new(),
         }
     }
@@ -51,44 +44,35 @@ impl Progress {
 
     fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(text),
+            // The bar writes past anstream, which takes colours out elsewhere.
+            Some(bar) if has_colour() => bar.println(text),
+            Some(bar) => bar.println(anstream::adapter::strip_str(text).to_string()),
             // A closed standard error must not end a measurement.
             None => drop(writeln!(anstream::stderr(), "{text}")),
         }
     }
 
-    /// Time that is left: the estimate at first, then what the finished trials took.
-    fn left(&self) -> Duration {
-        let remaining = self.to_run.saturating_sub(self.finished);
-        match u32::try_from(self.finished) {
-            Ok(done) if done > 0 => {
-                self.started.elapsed() / done * u32::try_from(remaining).unwrap_or(u32::MAX)
-            }
-            _ => self.estimate,
-        }
-    }
-
     fn message(&self, detail: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("{} left  {}  {detail}", rounded(self.left()), self.current));
+            let left = rounded(self.time.left(self.began.elapsed()));
+            bar.set_message(format!("{left} left  {}  {detail}", self.current));
         }
     }
 
     fn finished(&mut self, name: &str, record: &TrialRecord) {
-        self.finished += 1;
+        self.time.finish(self.began.elapsed());
         if let Some(bar) = &self.bar {
             bar.inc(1);
         }
+        let TimeLeft { finished, to_run, .. } = self.time;
         let colour = style(record.verdict.kind);
-        let left = if self.bar.is_none() && self.finished < self.to_run {
-            format!("  ({} left)", rounded(self.left()))
+        let left = if self.bar.is_none() && finished < to_run {
+            format!("  ({} left)", rounded(self.time.left(Duration::ZERO)))
         } else {
             String::new()
         };
         self.line(&format!(
-            "[{}/{}] {name:<28} {:>12}  {colour}{}{colour:#}{left}",
-            self.finished,
-            self.to_run,
+            "[{finished}/{to_run}] {name:<28} {:>12}  {colour}{}{colour:#}{left}",
             format_pps(record.result.rate_pps),
             record.verdict.kind.name(),
         ));
@@ -102,8 +86,7 @@ impl Observer for Progress {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { to_run, done, planned, estimate } => {
-                self.to_run = *to_run;
-                self.estimate = *estimate;
+                self.time = TimeLeft::new(*to_run, *estimate);
                 if let Some(bar) = &self.bar {
                     bar.set_length(*to_run as u64);
                 }
@@ -115,6 +98,7 @@ impl Observer for Progress {
                 }
             }
             Event::TrialStarted { name, .. } => {
+                self.began = Instant::now();
                 (*name).clone_into(&mut self.current);
                 self.message("");
             }
@@ -126,6 +110,58 @@ impl Observer for Progress {
             Event::Warning(text) => self.line(&warning(text)),
         }
     }
+}
+
+/// How much time is left, by what the finished trials took.
+#[derive(Debug, Clone, Copy, Default)]
+struct TimeLeft {
+    estimate: Duration,
+    to_run: usize,
+    finished: usize,
+    spent: Duration,
+}
+
+impl TimeLeft {
+    fn new(to_run: usize, estimate: Duration) -> Self {
+        Self { estimate, to_run, ..Self::default() }
+    }
+
+    /// One more trial is finished, and took this long.
+    fn finish(&mut self, took: Duration) {
+        self.finished += 1;
+        self.spent += took;
+    }
+
+    /// The time that is left when the current trial has been running for `current`: never more
+    /// than a moment earlier in the same trial.
+    fn left(&self, current: Duration) -> Duration {
+        // Before any is finished, the estimate stands for what they take.
+        let (time, count) = match self.finished {
+            0 => (self.estimate, self.to_run),
+            finished => (self.spent, finished),
+        };
+        let count = u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let remaining = u32::try_from(self.to_run.saturating_sub(self.finished));
+        let mean = time / count;
+        // A trial that takes longer than the others takes nothing off those that follow it.
+        mean.saturating_mul(remaining.unwrap_or(u32::MAX)).saturating_sub(current.min(mean))
+    }
+}
+
+/// The bar; `None` where it would not show (`TERM=dumb`).
+fn bar() -> Option<ProgressBar> {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if bar.is_hidden() {
+        return None;
+    }
+    let style = ProgressStyle::with_template(TEMPLATE);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    Some(bar)
+}
+
+/// Whether standard error is to show colours (`NO_COLOR`, `CLICOLOR`, `TERM`, a terminal).
+pub(crate) fn has_colour() -> bool {
+    anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
 }
 
 /// Shows a warning on standard error.
@@ -158,5 +194,42 @@ fn style(kind: VerdictKind) -> Style {
             AnsiColor::Yellow.on_default()
         }
         VerdictKind::Invalid => AnsiColor::Red.on_default().bold(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_time_left_is_the_estimate_until_a_trial_is_finished() {
+        let time = TimeLeft::new(10, 40 * S);
+        assert_eq!(time.left(Duration::ZERO), 40 * S);
+        assert_eq!(time.left(3 * S), 37 * S);
+    }
+
+    #[test]
+    fn the_time_left_follows_the_finished_trials() {
+        let mut time = TimeLeft::new(4, 4 * S);
+        time.finish(5 * S);
+        assert_eq!(time.left(Duration::ZERO), 15 * S);
+        time.finish(7 * S);
+        assert_eq!(time.left(2 * S), 10 * S);
+    }
+
+    #[test]
+    fn the_time_left_never_grows_during_a_trial() {
+        let mut time = TimeLeft::new(3, 9 * S);
+        time.finish(4 * S);
+        let shown: Vec<Duration> = (0..10).map(|second| time.left(second * S)).collect();
+        assert!(shown.is_sorted_by(|earlier, later| earlier >= later), "{shown:?}");
+        // The current trial is late; the one after it still takes its time.
+        assert_eq!(shown.last(), Some(&(4 * S)));
+        time.finish(10 * S);
+        time.finish(S);
+        assert_eq!(time.left(9 * S), Duration::ZERO);
+        assert_eq!(TimeLeft::default().left(S), Duration::ZERO);
     }
 }

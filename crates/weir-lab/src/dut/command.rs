@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
 use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule, Selection};
+use crate::counters::{Counters, DropRule};
 use crate::host::{Command, Host, Process, Program};
 use crate::model::{Dut, DutFile, DutKind};
 use crate::record::Check;
@@ -18,6 +18,8 @@ use crate::testbed::STOP_PATIENCE;
 
 /// Pause between two questions whether the DUT is ready.
 const READY_POLL: Duration = Duration::from_millis(100);
+/// How long a stop command may take.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Without a ready command, a DUT that lives this long after its start counts as started; the
 /// connectivity probe decides whether it forwards.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -55,15 +57,24 @@ impl CommandDut {
         }
     }
 
-    /// Fails if the program has ended with anything but 0. Returns what is to be said of it.
-    fn alive(&mut self) -> Result<&'static str, DutError> {
+    /// Whether the program lives, or has ended as it may, and what is to be said of it.
+    fn alive(&mut self) -> Result<(bool, String), DutError> {
         let Some(process) = &mut self.process else {
-            return Err(self.not_ready("it was never started".to_owned()));
+            return Ok((false, "it was never started".to_owned()));
         };
-        match process.ended().map_err(DutError::host(&self.name))? {
-            None => Ok("it runs"),
-            Some(ended) if ended.success => Ok("its start command ended with exit code 0"),
-            Some(ended) => Err(self.not_ready(format!("`{}` ended: {}", self.start, ended.how))),
+        Ok(match process.ended().map_err(DutError::host(&self.name))? {
+            None => (true, "it runs".to_owned()),
+            Some(ended) => {
+                (ended.success, format!("its start command `{}` ended: {}", self.start, ended.how))
+            }
+        })
+    }
+
+    /// Fails if the program has ended in a way that it may not.
+    fn still_alive(&mut self) -> Result<(), DutError> {
+        match self.alive()? {
+            (true, _) => Ok(()),
+            (false, how) => Err(self.not_ready(how)),
         }
     }
 
@@ -92,16 +103,17 @@ impl DutDriver for CommandDut {
             if !cancel.sleep(SETTLE) {
                 return Err(DutError::Cancelled);
             }
-            return self.alive().map(drop);
+            return self.still_alive();
         };
         let deadline = Instant::now() + self.ready_timeout;
         loop {
-            self.alive()?;
+            self.still_alive()?;
             let left = deadline.saturating_duration_since(Instant::now());
             let command = Command {
                 program: Program::Shell(&question),
                 stdin: "",
                 timeout: left.max(READY_POLL),
+                cancellable: true,
             };
             let answer = match host.run(&command) {
                 Ok(output) if output.success() => return Ok(()),
@@ -111,6 +123,9 @@ impl DutDriver for CommandDut {
                 },
                 Err(error) => error.what,
             };
+            if cancel.signal().is_some() {
+                return Err(DutError::Cancelled);
+            }
             if Instant::now() >= deadline {
                 return Err(self.not_ready(format!(
                     "`{question}` still fails after {}; {answer}",
@@ -131,24 +146,25 @@ impl DutDriver for CommandDut {
         Ok(None)
     }
 
-    fn counters(&self, host: &dyn Host) -> Result<Counters, DutError> {
-        host.stack_counters().map_err(DutError::host(&self.name))
+    fn flow_limit(&self, _host: &dyn Host) -> Result<Option<String>, DutError> {
+        Ok(None)
     }
 
-    fn forwarded(&self) -> Option<Selection> {
-        None
+    fn counters(&self, host: &dyn Host) -> Result<Counters, DutError> {
+        host.stack_counters().map_err(DutError::host(&self.name))
     }
 
     fn drops(&self) -> Vec<DropRule> {
         Vec::new()
     }
 
+    fn is_opaque(&self) -> bool {
+        true
+    }
+
     fn took_effect(&mut self, host: &dyn Host, _run: &Counters) -> Result<Vec<Check>, DutError> {
         let mut checks = check_sysctls(&self.name, host, &self.sysctls)?;
-        let (passed, detail) = match self.alive() {
-            Ok(how) => (true, how.to_owned()),
-            Err(error) => (false, error.to_string()),
-        };
+        let (passed, detail) = self.alive()?;
         checks.push(Check { name: "dut-alive".to_owned(), passed, detail });
         Ok(checks)
     }
@@ -158,8 +174,12 @@ impl DutDriver for CommandDut {
             return Ok(());
         };
         if let Some(stop) = &self.stop {
-            let command =
-                Command { program: Program::Shell(stop), stdin: "", timeout: self.ready_timeout };
+            let command = Command {
+                program: Program::Shell(stop),
+                stdin: "",
+                timeout: STOP_TIMEOUT,
+                cancellable: false,
+            };
             // Whether the command worked shows in the next line: what still runs is ended.
             drop(host.run(&command));
         }

@@ -1,8 +1,9 @@
 //! The DUT kind `linux`: the kernel's own forwarding, with settings and an nftables ruleset.
 //!
-//! Forwarding is switched on by itself; everything else is what the specification asks for. The
-//! IP layer's own counter of forwarded datagrams is the counting point, so that the figure does
-//! not rest on the devices alone. Nothing here depends on namespaces.
+//! Forwarding is switched on by itself; everything else is what the specification asks for.
+//! Losses are named by the stack's own counters. Its counter of forwarded datagrams is kept but
+//! decides nothing: kernels count it before or after the firewall's hook. Nothing here depends on
+//! namespaces.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +19,21 @@ use crate::record::{Check, Place};
 const FORWARDING: [(&str, &str); 2] =
     [("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")];
 
-/// Losses that the stack counts, by the counting point after which they happen. Names are those
-/// of RFC 1213/4293 as the kernel spells them in `/proc/net/snmp` and `netstat`.
-const STACK_DROPS: [(&str, &str, &str, &str); 10] = [
-    ("ip_header_errors", "dut_received", "ip", "Ip.InHdrErrors"),
-    ("ip_address_errors", "dut_received", "ip", "Ip.InAddrErrors"),
-    ("ip_discards_in", "dut_received", "ip", "Ip.InDiscards"),
-    ("ip_no_route_in", "dut_received", "ip", "IpExt.InNoRoutes"),
-    ("ip_truncated", "dut_received", "ip", "IpExt.InTruncatedPkts"),
-    ("ip_delivered_locally", "dut_received", "ip", "Ip.InDelivers"),
-    ("conntrack_drop", "dut_received", "conntrack", "drop"),
-    ("conntrack_insert_failed", "dut_received", "conntrack", "insert_failed"),
-    ("ip_no_route_out", "dut_received", "ip", "Ip.OutNoRoutes"),
-    ("ip_discards_out", "dut_forwarded", "ip", "Ip.OutDiscards"),
+/// Losses that the stack counts. Names are those of RFC 1213 and 4293 as the kernel spells them in
+/// `/proc/net/snmp` and `netstat`, and of `/proc/net/stat/nf_conntrack`.
+const STACK_DROPS: [(&str, &str, &str); 12] = [
+    ("ip_header_errors", "ip", "Ip.InHdrErrors"),
+    ("ip_address_errors", "ip", "Ip.InAddrErrors"),
+    ("ip_reverse_path_filter", "ip", "TcpExt.IPReversePathFilter"),
+    ("ip_discards_in", "ip", "Ip.InDiscards"),
+    ("ip_no_route_in", "ip", "IpExt.InNoRoutes"),
+    ("ip_truncated", "ip", "IpExt.InTruncatedPkts"),
+    ("ip_delivered_locally", "ip", "Ip.InDelivers"),
+    ("ip_no_route_out", "ip", "Ip.OutNoRoutes"),
+    ("ip_discards_out", "ip", "Ip.OutDiscards"),
+    ("ip_fragmentation_failed", "ip", "Ip.FragFails"),
+    ("conntrack_drop", "conntrack", "drop"),
+    ("conntrack_chain_too_long", "conntrack", "chaintoolong"),
 ];
 
 /// A driver for the kernel's forwarding.
@@ -80,6 +83,14 @@ impl DutDriver for Linux {
         self.nft.as_ref().filter(|n| n.tracks_connections()).map(|n| n.tracked(host)).transpose()
     }
 
+    fn flow_limit(&self, host: &dyn Host) -> Result<Option<String>, DutError> {
+        let Some(nft) = self.nft.as_ref().filter(|n| n.tracks_connections()) else {
+            return Ok(None);
+        };
+        let limit = nft.limit(host)?;
+        Ok(Some(format!("net.netfilter.nf_conntrack_max is {limit} on this host")))
+    }
+
     fn counters(&self, host: &dyn Host) -> Result<Counters, DutError> {
         let mut counters = host.stack_counters().map_err(DutError::host(&self.name))?;
         if let Some(nft) = &self.nft {
@@ -88,19 +99,20 @@ impl DutDriver for Linux {
         Ok(counters)
     }
 
-    fn forwarded(&self) -> Option<Selection> {
-        Some(Selection::new("ip", &["Ip.ForwDatagrams"]))
-    }
-
     fn drops(&self) -> Vec<DropRule> {
         let mut rules: Vec<DropRule> = STACK_DROPS
             .iter()
-            .map(|&(name, after, source, counter)| {
-                DropRule::new(name, after, Place::Dut, Selection::new(source, &[counter]))
+            .map(|&(name, source, counter)| {
+                let counters = Selection::new(source, &[counter]);
+                DropRule::new(name, "dut_received", Place::Dut, counters)
             })
             .collect();
         rules.extend(self.nft.iter().flat_map(Nftables::drops));
         rules
+    }
+
+    fn is_opaque(&self) -> bool {
+        false
     }
 
     fn took_effect(&mut self, host: &dyn Host, run: &Counters) -> Result<Vec<Check>, DutError> {

@@ -1,44 +1,70 @@
 //! An nftables ruleset on a Linux DUT: loaded by `nft -f`, proven by its counters.
 //!
-//! The ruleset is read back as JSON (libnftables-json(5)); its `counter` statements tell which
-//! rules packets met, and those before a `drop` or `reject` are named losses. Rules without a
-//! counter are never guessed about.
+//! The ruleset is read back as JSON (libnftables-json(5)), without the elements of sets and maps,
+//! which may be millions. Its `counter` statements and named counters tell which rules packets
+//! met; those that count nothing but what the same rule drops are named losses. Nothing is guessed:
+//! a rule without a counter, the policy of a chain and the elements of sets and maps say nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::DutError;
 use crate::counters::{Counters, DropRule, Selection};
-use crate::host::{Command, Host, Output, Program};
+use crate::host::{Command, Host, HostError, Output, Program};
 use crate::model::DutFile;
 use crate::record::{Check, Place};
 
 /// How long `nft` may take: a ruleset with a million elements loads in seconds.
 const NFT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How the ruleset is read back.
+const LIST: [&str; 5] = ["nft", "--json", "--terse", "list", "ruleset"];
+
+/// What is taken for a counter, for messages.
+const FORMS: &str = "counted is by `counter` in a rule and by a named counter that a rule refers \
+                     to; those of the elements of sets and maps, and policies of chains, are not \
+                     read";
+
+/// What to do about a ruleset that cannot be read back.
+const TOO_LARGE: &str = "if the ruleset is too large to be listed, let a set or a map do the work \
+                         of many rules: their elements are left out";
+
+/// How many counters a message lists.
+const LISTED_COUNTER_COUNT_MAX: usize = 8;
+
 /// A ruleset and what is known of it once it is loaded.
 #[derive(Debug)]
 pub(super) struct Nftables {
     dut: String,
     file: DutFile,
-    rules: Vec<Rule>,
+    known: Known,
     tracks_connections: bool,
 }
 
-/// A rule that counts.
+/// What a ruleset counts.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Known {
+    counters: Vec<Counter>,
+    /// Rules whose `drop` or `reject` has no counter of its own.
+    uncounted_drop_count: usize,
+}
+
+/// A counter of the ruleset.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Rule {
-    /// `<family> <table> <chain> handle <n>`.
+struct Counter {
+    /// `<family> <table> <chain> handle <n>` of a rule, `<family> <table> counter <name>` of a
+    /// named counter.
     name: String,
     packets: u64,
+    /// Whether it counts what a rule drops, and nothing else.
     drops: bool,
 }
 
 impl Nftables {
     pub(super) fn new(dut: &str, file: DutFile) -> Self {
-        Self { dut: dut.to_owned(), file, rules: Vec::new(), tracks_connections: false }
+        Self { dut: dut.to_owned(), file, known: Known::default(), tracks_connections: false }
     }
 
     /// Loads the ruleset and reads it back.
@@ -54,7 +80,7 @@ impl Nftables {
         }
         let ruleset = self.ruleset(host)?;
         self.tracks_connections = uses_conntrack(&ruleset);
-        self.rules = rules(&ruleset);
+        self.known = Known::of(&ruleset);
         Ok(())
     }
 
@@ -65,27 +91,37 @@ impl Nftables {
 
     /// Connections that are tracked now.
     pub(super) fn tracked(&self, host: &dyn Host) -> Result<u64, DutError> {
-        let text =
-            host.sysctl("net.netfilter.nf_conntrack_count").map_err(DutError::host(&self.dut))?;
-        text.parse().map_err(|_| self.error(format!("nf_conntrack_count is `{text}`")))
+        self.number(host, "net.netfilter.nf_conntrack_count")
     }
 
-    /// Packets by rule.
+    /// How many connections can be tracked: packets of further ones are dropped.
+    pub(super) fn limit(&self, host: &dyn Host) -> Result<u64, DutError> {
+        self.number(host, "net.netfilter.nf_conntrack_max")
+    }
+
+    fn number(&self, host: &dyn Host, setting: &str) -> Result<u64, DutError> {
+        let text = host.sysctl(setting).map_err(DutError::host(&self.dut))?;
+        text.trim().parse().map_err(|_| self.error(format!("{setting} is `{text}`, no number")))
+    }
+
+    /// Packets by counter.
     pub(super) fn counters(&self, host: &dyn Host) -> Result<BTreeMap<String, u64>, DutError> {
-        Ok(rules(&self.ruleset(host)?).into_iter().map(|r| (r.name, r.packets)).collect())
+        let known = Known::of(&self.ruleset(host)?);
+        Ok(known.counters.into_iter().map(|c| (c.name, c.packets)).collect())
     }
 
-    /// Rules that drop what they count.
+    /// Counters of what rules drop.
     pub(super) fn drops(&self) -> Vec<DropRule> {
-        self.rules
+        self.known
+            .counters
             .iter()
-            .filter(|r| r.drops)
-            .map(|r| {
+            .filter(|c| c.drops)
+            .map(|c| {
                 DropRule::new(
-                    &format!("nft {}", r.name),
+                    &format!("nft {}", c.name),
                     "dut_received",
                     Place::Dut,
-                    Selection::new("nft", &[&r.name]),
+                    Selection::new("nft", &[&c.name]),
                 )
             })
             .collect()
@@ -93,46 +129,67 @@ impl Nftables {
 
     /// Whether the run moved a counter of the ruleset.
     pub(super) fn took_effect(&self, run: &Counters) -> Check {
-        let name = format!("nft {}", self.file.path);
-        if self.rules.is_empty() {
-            return Check {
-                name,
-                passed: false,
-                detail: "no rule has a counter, so nothing proves that packets met the ruleset: \
-                         add `counter` to a rule that the traffic must match"
-                    .to_owned(),
-            };
-        }
         let moved: Vec<String> = run
             .get("nft")
             .into_iter()
             .flatten()
             .filter(|&(_, &packets)| packets > 0)
-            .map(|(rule, packets)| format!("{rule}: {packets} packets"))
+            .map(|(counter, packets)| format!("{counter}: {packets} packets"))
             .collect();
-        Check {
-            name,
-            passed: !moved.is_empty(),
-            detail: if moved.is_empty() {
-                format!("none of the {} counters of the ruleset moved", self.rules.len())
-            } else {
-                moved.join("; ")
-            },
-        }
+        let detail = if self.known.counters.is_empty() {
+            format!(
+                "the ruleset has no counter, so nothing proves that packets met it: add `counter` \
+                 to a rule that the traffic must match ({FORMS})"
+            )
+        } else if moved.is_empty() {
+            let count = self.known.counters.len();
+            format!("none of the {count} counters of the ruleset moved ({FORMS})")
+        } else {
+            let mut detail = moved[..moved.len().min(LISTED_COUNTER_COUNT_MAX)].join("; ");
+            if let Some(more) = moved.len().checked_sub(LISTED_COUNTER_COUNT_MAX + 1) {
+                detail.push_str(&format!("; and {} more", more + 1));
+            }
+            if self.known.uncounted_drop_count > 0 {
+                detail.push_str(&format!(
+                    "; {} rules drop without a `counter` of their own right before `drop` or \
+                     `reject`: their losses have no name",
+                    self.known.uncounted_drop_count
+                ));
+            }
+            detail
+        };
+        Check { name: format!("nft {}", self.file.path), passed: !moved.is_empty(), detail }
     }
 
     fn ruleset(&self, host: &dyn Host) -> Result<Value, DutError> {
-        let output = self.nft(host, &["nft", "--json", "list", "ruleset"], "")?;
+        let shown = LIST.join(" ");
+        let output = self.nft(host, &LIST, "").map_err(|error| match error {
+            DutError::Host { dut, source } => {
+                let what = format!("{} ({TOO_LARGE})", source.what);
+                DutError::Host { dut, source: HostError { what, ..source } }
+            }
+            other => other,
+        })?;
         if !output.success() {
-            return Err(self.error(format!("`nft list ruleset` failed: {}", output.said())));
+            return Err(self.error(format!("`{shown}` failed: {}", output.said())));
         }
-        serde_json::from_str(&output.stdout)
-            .map_err(|e| self.error(format!("`nft --json list ruleset` printed no JSON: {e}")))
+        serde_json::from_str(&output.stdout).map_err(|e| {
+            self.error(format!(
+                "`{shown}` printed no JSON in its {} bytes: {e}; see what it prints by hand, and \
+                 whether nft is built with JSON support",
+                output.stdout.len()
+            ))
+        })
     }
 
     fn nft(&self, host: &dyn Host, argv: &[&str], stdin: &str) -> Result<Output, DutError> {
-        host.run(&Command { program: Program::Arguments(argv), stdin, timeout: NFT_TIMEOUT })
-            .map_err(DutError::host(&self.dut))
+        host.run(&Command {
+            program: Program::Arguments(argv),
+            stdin,
+            timeout: NFT_TIMEOUT,
+            cancellable: true,
+        })
+        .map_err(DutError::host(&self.dut))
     }
 
     fn error(&self, what: String) -> DutError {
@@ -140,37 +197,156 @@ impl Nftables {
     }
 }
 
-/// The rules of a ruleset that count, from libnftables-json.
-fn rules(ruleset: &Value) -> Vec<Rule> {
-    let objects = ruleset["nftables"].as_array().map_or(&[][..], Vec::as_slice);
-    objects
-        .iter()
-        .filter_map(|object| {
-            let rule = object.get("rule")?;
-            let expressions = rule["expr"].as_array()?;
-            let packets = expressions.iter().find_map(|e| e["counter"]["packets"].as_u64())?;
-            Some(Rule {
-                name: format!(
-                    "{} {} {} handle {}",
-                    rule["family"].as_str()?,
-                    rule["table"].as_str()?,
-                    rule["chain"].as_str()?,
-                    rule["handle"].as_u64()?
-                ),
-                packets,
-                drops: expressions
-                    .iter()
-                    .any(|e| e.get("drop").is_some() || e.get("reject").is_some()),
+impl Known {
+    /// What the ruleset of libnftables-json counts.
+    fn of(ruleset: &Value) -> Self {
+        let objects = ruleset["nftables"].as_array().map_or(&[][..], Vec::as_slice);
+        let each = |kind: &'static str| objects.iter().filter_map(move |o| o.get(kind));
+        let mut known = Self::default();
+        let named_drops = named_drops(&each("rule").collect::<Vec<_>>(), each("map"));
+        for rule in each("rule") {
+            let statements = statements(rule);
+            let drop_counter = drop_counter(statements);
+            let is_counted = match drop_counter {
+                Some(DropCounter::Own) => true,
+                Some(DropCounter::Named(name)) => {
+                    scope(rule).is_some_and(|s| named_drops.contains(&(s, name)))
+                }
+                None => false,
+            };
+            if statements.iter().any(is_drop) && !is_counted {
+                known.uncounted_drop_count += 1;
+            }
+            known.counters.extend(rule_counter(rule, drop_counter == Some(DropCounter::Own)));
+        }
+        known.counters.extend(each("counter").filter_map(|counter| {
+            let (family, table) = scope(counter)?;
+            let name = counter["name"].as_str()?;
+            Some(Counter {
+                name: format!("{family} {table} counter {name}"),
+                packets: counter["packets"].as_u64()?,
+                drops: named_drops.contains(&((family, table), name)),
             })
+        }));
+        known
+    }
+}
+
+/// Family and table of an object.
+type Scope<'a> = (&'a str, &'a str);
+
+fn scope(object: &Value) -> Option<Scope<'_>> {
+    Some((object["family"].as_str()?, object["table"].as_str()?))
+}
+
+fn statements(rule: &Value) -> &[Value] {
+    rule["expr"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The counter of a rule; of several, the one closest to its verdict.
+fn rule_counter(rule: &Value, drops: bool) -> Option<Counter> {
+    let (family, table) = scope(rule)?;
+    let packets = statements(rule).iter().rev().find_map(|s| s["counter"]["packets"].as_u64())?;
+    Some(Counter {
+        name: format!(
+            "{family} {table} {} handle {}",
+            rule["chain"].as_str()?,
+            rule["handle"].as_u64()?
+        ),
+        packets,
+        drops,
+    })
+}
+
+/// Which counter of a rule counts what the rule drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DropCounter<'a> {
+    /// Its own.
+    Own,
+    /// A named one, if no other rule refers to it.
+    Named(&'a str),
+}
+
+/// The counter of a rule after which every packet reaches the rule's `drop` or `reject`.
+fn drop_counter(statements: &[Value]) -> Option<DropCounter<'_>> {
+    let verdict = statements.iter().position(is_drop)?;
+    let mut named = None;
+    for statement in statements[..verdict].iter().rev() {
+        match &statement["counter"] {
+            Value::String(name) => named = named.or(Some(DropCounter::Named(name))),
+            own if own["packets"].is_u64() => return Some(DropCounter::Own),
+            _ if lets_every_packet_pass(statement) => {}
+            _ => break,
+        }
+    }
+    named
+}
+
+fn is_drop(statement: &Value) -> bool {
+    statement.get("drop").is_some() || statement.get("reject").is_some()
+}
+
+/// Whether a rule always goes on after this statement. Most can end it, and not only matches: a
+/// limit or a quota that is used up, a set that is full, a field that the packet does not have.
+fn lets_every_packet_pass(statement: &Value) -> bool {
+    let mangle = &statement["mangle"];
+    statement.get("log").is_some()
+        || (mangle["key"]["meta"].is_object() && mangle["value"].is_u64())
+}
+
+/// Named counters that count what one rule drops, and nothing else.
+fn named_drops<'a>(
+    rules: &[&'a Value],
+    maps: impl Iterator<Item = &'a Value>,
+) -> BTreeSet<(Scope<'a>, &'a str)> {
+    let mut reference_counts = BTreeMap::<(Scope<'a>, &'a str), usize>::new();
+    for rule in rules {
+        let mut names = Vec::new();
+        referred(&rule["expr"], &mut names);
+        for name in names {
+            if let Some(scope) = scope(rule) {
+                *reference_counts.entry((scope, name)).or_default() += 1;
+            }
+        }
+    }
+    // The elements of such a map are not listed: it may refer to any counter of its table.
+    let any: BTreeSet<Scope<'a>> =
+        maps.filter(|map| map["map"] == "counter").filter_map(scope).collect();
+    rules
+        .iter()
+        .filter_map(|rule| match drop_counter(statements(rule))? {
+            DropCounter::Named(name) => Some((scope(rule)?, name)),
+            DropCounter::Own => None,
         })
+        .filter(|key| reference_counts.get(key) == Some(&1) && !any.contains(&key.0))
         .collect()
+}
+
+/// The named counters that a rule refers to: `{"counter": "x"}`, and `{"counter": {"map": …}}` with
+/// the names as the values of a map without a name.
+fn referred<'a>(value: &'a Value, names: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                if key == "counter" {
+                    names.extend(inner.as_str());
+                    let elements = inner["map"]["data"]["set"].as_array().into_iter().flatten();
+                    names.extend(elements.filter_map(|element| element[1].as_str()));
+                } else {
+                    referred(inner, names);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| referred(item, names)),
+        _ => {}
+    }
 }
 
 /// Whether an expression anywhere in the ruleset makes the kernel track connections.
 fn uses_conntrack(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.iter().any(|(key, inner)| {
-            matches!(key.as_str(), "ct" | "masquerade" | "snat" | "dnat" | "redirect")
+            matches!(key.as_str(), "ct" | "ct count" | "masquerade" | "snat" | "dnat" | "redirect")
                 || uses_conntrack(inner)
         }),
         Value::Array(items) => items.iter().any(uses_conntrack),
@@ -179,60 +355,4 @@ fn uses_conntrack(value: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RULESET: &str = r#"{"nftables": [
-        {"metainfo": {"version": "1.0.6"}},
-        {"table": {"family": "inet", "name": "f", "handle": 1}},
-        {"chain": {"family": "inet", "table": "f", "name": "fwd", "handle": 1, "policy": "drop"}},
-        {"rule": {"family": "inet", "table": "f", "chain": "fwd", "handle": 2, "expr": [
-            {"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established"]}},
-            {"counter": {"packets": 7, "bytes": 700}}, {"accept": null}]}},
-        {"rule": {"family": "inet", "table": "f", "chain": "fwd", "handle": 3, "expr": [
-            {"counter": {"packets": 2, "bytes": 92}}, {"drop": null}]}},
-        {"rule": {"family": "inet", "table": "f", "chain": "fwd", "handle": 4, "expr": [
-            {"accept": null}]}}]}"#;
-
-    fn nftables() -> Nftables {
-        let value: Value = serde_json::from_str(RULESET).unwrap();
-        let file = DutFile { path: "r.nft".into(), text: String::new() };
-        Nftables { rules: rules(&value), ..Nftables::new("nft", file) }
-    }
-
-    #[test]
-    fn counting_rules_are_found_and_dropping_ones_are_losses() {
-        let value: Value = serde_json::from_str(RULESET).unwrap();
-        assert!(uses_conntrack(&value));
-        let found = rules(&value);
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[0].name, "inet f fwd handle 2");
-        assert_eq!((found[0].packets, found[0].drops), (7, false));
-        assert_eq!((found[1].packets, found[1].drops), (2, true));
-        let drops = nftables().drops();
-        assert_eq!(drops.len(), 1);
-        assert_eq!(drops[0].name, "nft inet f fwd handle 3");
-    }
-
-    #[test]
-    fn a_ruleset_whose_counters_stand_still_did_not_take_effect() {
-        let still = Counters::from([(
-            "nft".to_owned(),
-            BTreeMap::from([("inet f fwd handle 2".to_owned(), 0)]),
-        )]);
-        assert!(!nftables().took_effect(&still).passed);
-        let moved = Counters::from([(
-            "nft".to_owned(),
-            BTreeMap::from([("inet f fwd handle 2".to_owned(), 9)]),
-        )]);
-        let check = nftables().took_effect(&moved);
-        assert!(check.passed);
-        assert_eq!(check.detail, "inet f fwd handle 2: 9 packets");
-    }
-
-    #[test]
-    fn a_ruleset_without_counters_proves_nothing() {
-        let file = DutFile { path: "r.nft".into(), text: String::new() };
-        assert!(!Nftables::new("nft", file).took_effect(&Counters::new()).passed);
-    }
-}
+mod tests;

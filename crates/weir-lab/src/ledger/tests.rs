@@ -84,3 +84,16 @@ fn nothing_offered_and_nothing_lost_is_a_ratio_of_zero() {
     assert_eq!(ledger.residual_ratio.to_bits(), 0.0_f64.to_bits());
     assert_eq!(ledger.loss_ratio().to_bits(), 0.0_f64.to_bits());
 }
+
+#[test]
+fn the_gap_of_an_opaque_dut_is_its_loss_and_no_other_gap_is() {
+    let c = counters(&[("offered", 100), ("accepted", 70), ("delivered", 60), ("ring", 28)]);
+    let mut ledger = build(&c, &points(), &drops()).unwrap();
+    assert_eq!(ledger.residual_packets, 12);
+    attribute_gap(&mut ledger, "accepted", "inside_the_dut", Place::Dut);
+    assert_eq!(ledger.residual_packets, 2, "the gap after `offered` stays unexplained");
+    let inside = ledger.drops.last().unwrap();
+    assert_eq!((inside.name.as_str(), inside.packets), ("inside_the_dut", 10));
+    attribute_gap(&mut ledger, "accepted", "inside_the_dut", Place::Dut);
+    assert_eq!(ledger.drops.len(), 2, "nothing is left to name");
+}

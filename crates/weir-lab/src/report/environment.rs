@@ -38,6 +38,9 @@ pub(super) fn short(environment: &Value) -> Vec<(&'static str, String)> {
     if let Some(mitigations) = mitigations(environment) {
         entries.push(("CPU mitigations", mitigations));
     }
+    if let Some(settings) = changed_settings(environment) {
+        entries.push(("Kernel settings changed", settings));
+    }
     entries
 }
 
@@ -59,6 +62,20 @@ fn mitigations(environment: &Value) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
+/// The host's kernel settings that are not at the kernel's own default.
+fn changed_settings(environment: &Value) -> Option<String> {
+    let settings = environment.get("sysctls_not_default")?.as_object()?;
+    let parts: Vec<String> = settings
+        .iter()
+        .filter_map(|(name, setting)| {
+            let value = scalar(setting.get("value")?)?;
+            let default = scalar(setting.get("default")?)?;
+            Some(format!("{name} = {value} (default {default})"))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// The text of a scalar; `None` for "not known".
 fn scalar(value: &Value) -> Option<String> {
     match value {
@@ -66,5 +83,26 @@ fn scalar(value: &Value) -> Option<String> {
         Value::String(text) if text.is_empty() => None,
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn changed_kernel_settings_stand_with_their_defaults() {
+        let entry = |value: &str, default: &str| json!({"value": value, "default": default});
+        let environment = json!({"sysctls_not_default": {
+            "net.core.default_qdisc": entry("fq_codel", "pfifo_fast"),
+            "net.core.netdev_budget": entry("600", "300"),
+        }});
+        let text = "net.core.default_qdisc = fq_codel (default pfifo_fast), \
+                    net.core.netdev_budget = 600 (default 300)";
+        assert_eq!(short(&environment), [("Kernel settings changed", text.to_owned())]);
+        assert_eq!(short(&json!({"sysctls_not_default": {}})), []);
+        assert_eq!(short(&json!({})), []);
     }
 }

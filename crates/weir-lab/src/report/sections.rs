@@ -1,6 +1,7 @@
 //! The sections of `report.html` that are tables: figures, ledgers, iterations.
 
 use maud::{Markup, html};
+use weir_gen::units::Rate;
 
 use super::answer::{keep_units, prose};
 use super::markdown::verdict_counts;
@@ -73,6 +74,37 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// A reason in words, with a true minus before numbers.
+fn reason(text: &str) -> Markup {
+    prose(&true_minus(text))
+}
+
+/// Puts U+2212 where a hyphen stands as the sign of a number; ranges, names and what is between
+/// backticks keep theirs.
+fn true_minus(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut is_code = false;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        is_code ^= character == '`';
+        let opens = before.is_whitespace() || before == '(';
+        let is_sign = character == '-' && opens && !is_code;
+        let is_sign = is_sign && characters.peek().is_some_and(char::is_ascii_digit);
+        result.push(if is_sign { '\u{2212}' } else { character });
+        before = character;
+    }
+    result
+}
+
+/// The rate that the specification asks for; absent where it asks for all there is.
+fn requested_pps(report: &Report<'_>, series: &SeriesSummary) -> Option<f64> {
+    match report.cells(series).first()?.0.traffic.rate {
+        Rate::Pps(rate_pps) => Some(rate_pps),
+        Rate::Max | Rate::Bps(_) | Rate::Percent(_) => None,
+    }
+}
+
 /// A verdict with its reason on hover; the reason in text is the caller's.
 fn badge(kind: VerdictKind, text: &str, reason: &str) -> Markup {
     html! { span class={ "badge v-" (kind.name()) } title=(reason) { (text) } }
@@ -109,7 +141,7 @@ pub(super) fn key_figures(report: &Report<'_>) -> Markup {
                             span class={ "swatch " (super::colour_class(*colour)) } {} (name)
                         }
                     }
-                    @if has_comparisons { th scope="col" class="n" { "Difference" } }
+                    @if has_comparisons { th scope="col" class="n answer" { "Difference" } }
                 } }
                 tbody {
                     @for group in summary.groups() {
@@ -160,7 +192,7 @@ fn key_difference(report: &Report<'_>, group: &[&SeriesSummary]) -> Markup {
         .filter(|c| group.iter().any(|s| s.name == c.other))
         .collect::<Vec<_>>();
     html! {
-        td class="n" {
+        td class="n answer" {
             @if of_group.is_empty() { "–" }
             @for comparison in &of_group {
                 @let proven = comparison.difference.is_some_and(|d| d.proven);
@@ -220,7 +252,12 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Markup {
             td class="n strong" { (figure(series.median_pps())) }
             td class="n" { (min_max(rate)) }
             td class="n" { (variation.map_or_else(none, |v| keep_units(&text::share(v)))) }
-            td class="n" { (figure(series.offered_pps.map(|s| s.median))) }
+            td class="n" {
+                (figure(series.offered_pps.map(|s| s.median)))
+                @if let Some(rate_pps) = requested_pps(report, series) {
+                    span class="under" { (text::mpps(rate_pps)) " requested" }
+                }
+            }
             td class="n" { (figure(series.calibration_pps)) }
             td class="n" {
                 (series.calibration_ratio.map_or_else(none, |r| keep_units(&text::share(r))))
@@ -232,7 +269,7 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Markup {
             td colspan="9" {
                 div class="reason" {
                     (badge(series.verdict.kind, &verdict_counts(series), &series.verdict.reason))
-                    " " (prose(&series.verdict.reason))
+                    " " (reason(&series.verdict.reason))
                 }
             }
         }
@@ -326,10 +363,10 @@ pub(super) fn iterations(report: &Report<'_>) -> Markup {
 fn iteration_row(record: &TrialRecord) -> Markup {
     let r = &record.result;
     let is_void = record.verdict.kind == VerdictKind::Invalid;
-    let reason = &record.verdict.reason;
+    let told = &record.verdict.reason;
     // What decided the verdict stands in its reason already.
-    let failed = record.checks.iter().filter(|c| !c.passed && !reason.contains(&c.detail));
-    let faults = record.ledger.faults.iter().filter(|f| !reason.contains(f.as_str()));
+    let failed = record.checks.iter().filter(|c| !c.passed && !told.contains(&c.detail));
+    let faults = record.ledger.faults.iter().filter(|f| !told.contains(f.as_str()));
     let void = if is_void { "figures void" } else { "figures" };
     html! {
         tr class=(void) {
@@ -340,8 +377,8 @@ fn iteration_row(record: &TrialRecord) -> Markup {
                 (text::mpps(r.rate_pps_min)) "–" (text::mpps(r.rate_pps_max))
             }
             td class="n" { (text::mpps(r.offered_pps)) }
-            td class="n" { (keep_units(&text::share(r.trend_ratio))) }
-            td class="n" { (keep_units(&text::share(r.jump_ratio))) }
+            td class="n" { (stability(r.trend_ratio)) }
+            td class="n" { (stability(r.jump_ratio)) }
             td class="n" { (keep_units(&text::share(record.ledger.residual_ratio))) }
             td class="n" { (text::utc(&record.times.started_utc)) }
         }
@@ -350,15 +387,37 @@ fn iteration_row(record: &TrialRecord) -> Markup {
             td colspan="7" {
                 div class="reason" {
                     (badge(record.verdict.kind, record.verdict.kind.name(), &record.verdict.reason))
-                    " " (prose(&record.verdict.reason))
+                    " " (reason(&record.verdict.reason))
                 }
                 @for fault in faults {
-                    div class="reason" { "Fault: " (prose(fault)) }
+                    div class="reason" { "Fault: " (reason(fault)) }
                 }
                 @for check in failed {
-                    div class="reason" { "Check " (check.name) " failed: " (check.detail) }
+                    div class="reason" { "Check " (check.name) " failed: " (reason(&check.detail)) }
                 }
             }
+        }
+    }
+}
+
+/// A measure of stability; a dash where a trial has none.
+fn stability(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "–".to_owned(), |r| keep_units(&text::share(r)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::true_minus;
+
+    #[test]
+    fn only_signs_become_minuses() {
+        for (text, expected) in [
+            ("-3.1 % and (-4 %)", "\u{2212}3.1 % and (\u{2212}4 %)"),
+            ("a trend of -12 %", "a trend of \u{2212}12 %"),
+            ("CPUs 0-3, rx-1, `nft -1`", "CPUs 0-3, rx-1, `nft -1`"),
+            ("a - b -c", "a - b -c"),
+        ] {
+            assert_eq!(true_minus(text), expected);
         }
     }
 }

@@ -23,6 +23,9 @@ pub(super) fn render(samples: &[Sample]) -> String {
 
 /// Reads the file; the error names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<Sample>, String> {
+    if !text.ends_with('\n') {
+        return Err(format!("line {} is cut short", text.lines().count().max(1)));
+    }
     let mut lines = text.lines().zip(1..);
     match lines.next() {
         Some((HEADER, _)) => {}

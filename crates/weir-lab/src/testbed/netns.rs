@@ -17,36 +17,66 @@
 use serde_json::{Value, json};
 
 use super::{Rig, Testbed, TestbedError, Topology};
+use crate::cancel::Cancel;
 use crate::model::NetnsSpec;
 
+mod exclusive;
 mod host;
 mod layout;
+mod log;
 mod parts;
 mod placement;
 mod rig;
+mod watch;
 
+use exclusive::Exclusive;
 use parts::Parts;
 use placement::Placement;
+use rig::NetnsRig;
 
 /// The testbed: where its parts are placed.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct NetnsTestbed {
     placement: Placement,
     queues: u32,
+    cancel: Cancel,
+    _exclusive: Exclusive,
 }
 
 impl NetnsTestbed {
-    /// A testbed on this host's CPUs.
+    /// A testbed on this host's CPUs, which are its own as long as it lives. Commands of the DUT
+    /// are killed when `cancel` asks to stop.
     ///
     /// # Errors
-    /// When the CPUs that were asked for are not there, or there are too few.
-    pub fn new(spec: &NetnsSpec) -> Result<Self, TestbedError> {
-        Ok(Self { placement: Placement::choose(spec)?, queues: spec.queues })
+    /// When the CPUs that were asked for are not there, there are too few, or another lab measures
+    /// on this host.
+    pub fn new(spec: &NetnsSpec, cancel: Cancel) -> Result<Self, TestbedError> {
+        let placement = Placement::choose(spec)?;
+        let exclusive = Exclusive::take()?;
+        Ok(Self { placement, queues: spec.queues, cancel, _exclusive: exclusive })
+    }
+}
+
+impl NetnsTestbed {
+    fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
+        let parts = Parts::create(topology, self.queues)?;
+        NetnsRig::new(parts, &self.placement, &self.cancel)
     }
 }
 
 impl Testbed for NetnsTestbed {
     fn environment(&self) -> Value {
+        // What the devices really are set to is only seen once they are there.
+        let devices = match self.rig(Topology::Dut) {
+            Ok(rig) => {
+                let settings = rig.settings();
+                match Box::new(rig).teardown() {
+                    Ok(()) => settings,
+                    Err(error) => error.what.into(),
+                }
+            }
+            Err(error) => error.what.into(),
+        };
         json!({
             "kind": "netns",
             "generator_cpus": self.placement.generator.to_string(),
@@ -56,18 +86,17 @@ impl Testbed for NetnsTestbed {
                 Some(_) => "NAPI threads of its own",
                 None => "on the CPU that delivers: the sink's work is part of the DUT's CPU time",
             },
-            "device": {
-                "driver": "veth",
-                "queues": self.queues,
-                "mtu_bytes": layout::MTU_BYTES,
-                "napi": "threaded, pinned to the CPUs above",
-                "offloads": "generic receive offload on at the DUT: it gives a veth its NAPI",
-            },
+            "cpu_siblings": self.placement.siblings(),
+            "queues": self.queues,
+            "devices": devices,
         })
     }
 
+    fn warnings(&self) -> Vec<String> {
+        self.placement.warning().into_iter().collect()
+    }
+
     fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError> {
-        let parts = Parts::create(topology, self.queues)?;
-        Ok(Box::new(rig::NetnsRig::new(parts, &self.placement)?))
+        Ok(Box::new(self.rig(topology)?))
     }
 }

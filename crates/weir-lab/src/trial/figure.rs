@@ -53,8 +53,8 @@ pub(super) fn result(samples: &[Sample], rate: Rate) -> TrialResult {
             Rate::Pps(rate_pps) => Some(rate_pps),
             _ => None,
         },
-        trend_ratio: stability::trend(&rates).unwrap_or(0.0),
-        jump_ratio: stability::level_shift(&rates).unwrap_or(0.0),
+        trend_ratio: stability::trend(&rates).filter(|r| r.is_finite()),
+        jump_ratio: stability::level_shift(&rates).filter(|r| r.is_finite()),
     }
 }
 
@@ -74,14 +74,32 @@ pub(super) fn not_measured(why: String) -> Outcome {
     }
 }
 
+/// An outcome without figure, but with the way of the probe's packets.
+pub(super) fn no_probe(ledger: Ledger, counters: Counters) -> Outcome {
+    let losses: Vec<String> =
+        ledger.drops.iter().map(|d| format!("{} ({})", d.name, d.packets)).collect();
+    let where_lost = if losses.is_empty() {
+        "no counter says where they were lost".to_owned()
+    } else {
+        format!("lost as {}", losses.join(", "))
+    };
+    let last = ledger.points.iter().rev().find(|p| p.packets > 0);
+    let how_far = last.map_or_else(
+        || "none was offered".to_owned(),
+        |p| format!("{} were counted at `{}`, the last point they reached", p.packets, p.name),
+    );
+    let why = format!("no probe packet got through: {how_far}; {where_lost}");
+    Outcome { ledger, counters, ..not_measured(why) }
+}
+
 /// A ledger without points: counters that went backwards give none.
-pub(super) fn no_ledger(backwards: Vec<String>) -> Ledger {
+pub(super) fn no_ledger(faults: Vec<String>) -> Ledger {
     Ledger {
         points: Vec::new(),
         drops: Vec::new(),
         residual_packets: 0,
         residual_ratio: 0.0,
-        faults: backwards.into_iter().map(|b| format!("a counter went backwards: {b}")).collect(),
+        faults,
     }
 }
 

@@ -13,8 +13,8 @@ fn result(rate_pps: f64, requested_pps: Option<f64>) -> TrialResult {
         sample_count: 30,
         offered_pps: 5.0e6,
         requested_pps,
-        trend_ratio: 0.0,
-        jump_ratio: 0.0,
+        trend_ratio: Some(0.0),
+        jump_ratio: Some(0.0),
     }
 }
 
@@ -103,22 +103,44 @@ fn a_loss_goes_to_the_place_that_lost_it() {
 #[test]
 fn nearly_nothing_delivered_by_a_living_dut_is_overloaded() {
     let r = result(1e3, None);
-    assert_eq!(kind(&r, &ledger(1_000_000, 10_000, Place::Dut), &[]), VerdictKind::Overloaded);
-    assert_eq!(kind(&r, &ledger(1_000_000, 10_001, Place::Dut), &[]), VerdictKind::DutBound);
+    assert_eq!(kind(&r, &ledger(1_000_000, 1_000, Place::Dut), &[]), VerdictKind::Overloaded);
+    assert_eq!(kind(&r, &ledger(1_000_000, 1_001, Place::Dut), &[]), VerdictKind::DutBound);
     let dead = [Check { name: "probe-after".into(), passed: false, detail: "silence".into() }];
     assert_eq!(kind(&r, &ledger(1_000_000, 0, Place::Dut), &dead), VerdictKind::Invalid);
+}
+
+#[test]
+fn a_rate_that_was_not_kept_is_said() {
+    let l = ledger(1_000_000, 1_000_000, Place::Dut);
+    let mut r = result(40e3, Some(50e3));
+    r.offered_pps = 40e3;
+    let reason = |r: &TrialResult| {
+        judge(&Evidence { result: r, ledger: &l, checks: &[], calibrated_pps: Some(50e3) }).reason
+    };
+    assert!(reason(&r).contains("did not keep its rate: asked 50"), "{}", reason(&r));
+    r.offered_pps = 49.6e3;
+    assert!(!reason(&r).contains("did not keep"), "{}", reason(&r));
+}
+
+#[test]
+fn mostly_nothing_and_sometimes_something_is_unstable() {
+    let l = ledger(1_000_000, 100_000, Place::Dut);
+    let mut r = result(0.0, None);
+    r.rate_pps_max = 1e5;
+    (r.trend_ratio, r.jump_ratio) = (None, None);
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
 }
 
 #[test]
 fn a_trend_or_a_jump_is_unstable() {
     let l = ledger(1_000_000, 100_000, Place::Dut);
     let mut r = result(0.5e6, None);
-    r.trend_ratio = -0.31;
+    r.trend_ratio = Some(-0.31);
     assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
-    r.trend_ratio = 0.0;
-    r.jump_ratio = 0.31;
+    r.trend_ratio = Some(0.0);
+    r.jump_ratio = Some(0.31);
     assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
-    r.jump_ratio = 0.30;
+    r.jump_ratio = Some(0.30);
     assert_eq!(kind(&r, &l, &[]), VerdictKind::DutBound);
 }
 

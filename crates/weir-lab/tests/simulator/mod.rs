@@ -10,7 +10,7 @@ use weir_gen::units::Rate;
 use weir_lab::counters::{Counters, DropRule, PointRule, Selection};
 use weir_lab::host::{Command, Host, HostError, Output, Process, Program};
 use weir_lab::model::Traffic;
-use weir_lab::record::Place;
+use weir_lab::record::{Check, Place};
 use weir_lab::testbed::{Burst, Reading, Rig, Testbed, TestbedError, Topology};
 
 /// Packets that a burst without limit offers between two readings.
@@ -60,6 +60,10 @@ pub(crate) struct Simulator {
 impl Testbed for Simulator {
     fn environment(&self) -> serde_json::Value {
         serde_json::json!({"kind": "simulated"})
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError> {
@@ -172,8 +176,9 @@ impl Rig for SimRig {
         vec![DropRule::new("ring_full", "offered", place, Selection::new("sim", &["ring_full"]))]
     }
 
-    fn egress_drops(&self) -> Vec<DropRule> {
-        Vec::new()
+    fn checks(&self) -> Result<Vec<Check>, TestbedError> {
+        self.script.call("checks")?;
+        Ok(Vec::new())
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {

@@ -81,3 +81,12 @@ fn a_cpu_that_is_not_there_is_refused() {
     assert!(message.starts_with("cannot pin this thread to CPU 1023: "), "{message}");
     assert!(message.contains("none of these CPUs is online"), "{message}");
 }
+
+#[test]
+fn a_cpu_is_its_own_sibling_and_an_absent_one_has_none() {
+    let first = online().unwrap().first();
+    if let Some(siblings) = thread_siblings(first) {
+        assert!(siblings.contains(first), "{siblings}");
+    }
+    assert_eq!(thread_siblings(CPU_MAX + 1), None);
+}

@@ -47,8 +47,8 @@ impl Probes for Kernel {
     }
 
     fn nft_version(&self) -> Result<String, String> {
-        // A user's PATH need not have the directory where root will find it.
-        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        // The lookup of a lab, so that both find the same program.
+        let path = weir_net::process::search_path();
         let output =
             Command::new("nft").arg("--version").env("PATH", path).stdin(Stdio::null()).output();
         let output = output.map_err(|error| format!("cannot run nft: {error}"))?;

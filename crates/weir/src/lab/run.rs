@@ -12,7 +12,7 @@ use weir_lab::testbed::Testbed;
 use weir_lab::testbed::netns::NetnsTestbed;
 use weir_lab::{derive, environment};
 
-use super::{absolute, clean_leftovers, outcome, require_root, show, stored_plan};
+use super::{absolute, outcome, require_root, show, show_result, stored_plan};
 use crate::cli::Selection;
 use crate::exit::Outcome;
 use crate::progress::Progress;
@@ -26,7 +26,8 @@ pub(super) fn new(
     resume: bool,
     json: bool,
 ) -> anyhow::Result<Outcome> {
-    let testbed = preflight(plan)?;
+    let cancel = signals::listen().context("cannot listen to signals")?;
+    let testbed = preflight(plan, &cancel)?;
     let root = match out {
         Some(out) => out,
         None => default_out(&plan.campaign.name)?,
@@ -40,6 +41,7 @@ pub(super) fn new(
     };
     let store = if resume && root.join("campaign.toml").is_file() {
         let store = Store::open(&root)?;
+        refuse_fewer(plan, &store)?;
         // A conflict must show before the specification in the store is replaced.
         pending_cells(plan, &store)?;
         store.replace_specification(&plan.source, &record)?;
@@ -47,7 +49,7 @@ pub(super) fn new(
     } else {
         Store::create(&root, &plan.source, &record)?
     };
-    campaign(&store, plan, testbed.as_ref(), json)
+    campaign(&store, plan, testbed.as_ref(), &cancel, json)
 }
 
 /// `weir lab resume`.
@@ -56,24 +58,43 @@ pub(super) fn resume(dir: &Path, iterations: Option<u32>, json: bool) -> anyhow:
     let Some(plan) = stored_plan(&store, iterations)? else {
         return Ok(Outcome::Refused);
     };
-    let testbed = preflight(&plan)?;
+    refuse_fewer(&plan, &store)?;
+    let cancel = signals::listen().context("cannot listen to signals")?;
+    let testbed = preflight(&plan, &cancel)?;
     if iterations.is_some() {
         let record = PlanRecord { iterations, ..store.plan_record()? };
-        store.write_json("plan.json", &record)?;
+        store.replace_plan_record(&record)?;
     }
-    campaign(&store, &plan, testbed.as_ref(), json)
+    campaign(&store, &plan, testbed.as_ref(), &cancel, json)
+}
+
+/// Refuses a plan of fewer iterations than are finished: a finished one is never taken back.
+fn refuse_fewer(plan: &Plan, store: &Store) -> anyhow::Result<()> {
+    let cells = store.read_cells()?.trials;
+    let Some((most, _)) = cells.iter().max_by_key(|(record, _)| record.iteration) else {
+        return Ok(());
+    };
+    let (asked, finished) = (plan.campaign.iterations, most.iteration);
+    if asked < finished {
+        bail!(
+            "{} holds {finished} iterations of `{}` already, and {asked} are asked for: finished \
+             iterations are never taken back; ask for {finished} or more with -n",
+            store.root().display(),
+            most.series,
+        );
+    }
+    Ok(())
 }
 
 /// What must hold before anything is made.
-fn preflight(plan: &Plan) -> anyhow::Result<Box<dyn Testbed>> {
+fn preflight(plan: &Plan, cancel: &Cancel) -> anyhow::Result<Box<dyn Testbed>> {
     require_root("weir lab run")?;
-    clean_leftovers()?;
     probe::live_frames().context(
         "this kernel cannot send XDP live frames, which the generator is made of (Linux 5.18 or \
          later with CONFIG_BPF_SYSCALL): run `weir doctor`",
     )?;
     let TestbedSpec::Netns(spec) = &plan.testbed;
-    Ok(Box::new(NetnsTestbed::new(spec)?))
+    Ok(Box::new(NetnsTestbed::new(spec, cancel.clone())?))
 }
 
 /// `results/<campaign>-<time>`, time in UTC.
@@ -90,12 +111,12 @@ fn campaign(
     store: &Store,
     plan: &Plan,
     testbed: &dyn Testbed,
+    cancel: &Cancel,
     json: bool,
 ) -> anyhow::Result<Outcome> {
-    let cancel = signals::listen().context("cannot listen to signals")?;
-    keep_environment(store, plan, testbed)?;
+    keep_environment(store, testbed)?;
     let mut progress = Progress::new();
-    let ran = run(store, plan, testbed, &cancel, &mut progress);
+    let ran = run(store, plan, testbed, cancel, &mut progress);
     progress.finish();
     let signal = match ran {
         Ok(()) => None,
@@ -107,14 +128,14 @@ fn campaign(
         }
     };
     let derived = derive::write(store, plan)?;
-    show::result(store, &derived, json)?;
-    match signal {
-        Some(signal) => {
-            show::interrupted(store);
-            Ok(Outcome::Signal(signal))
-        }
-        None => Ok(outcome(&derived)),
-    }
+    let Some(signal) = signal else {
+        show_result(store, &derived, json)?;
+        return Ok(outcome(&derived));
+    };
+    // Where a terminal is gone, nobody reads the result, and the signal is still the reason.
+    drop(show::result(store, &derived, json));
+    show::interrupted(store);
+    Ok(Outcome::Signal(signal))
 }
 
 fn run(
@@ -128,8 +149,10 @@ fn run(
 }
 
 /// Writes `env.json`, or notes in it what has changed since the campaign began.
-fn keep_environment(store: &Store, plan: &Plan, testbed: &dyn Testbed) -> anyhow::Result<()> {
-    let spec_dir = plan.source.path.parent().unwrap_or(Path::new("."));
+fn keep_environment(store: &Store, testbed: &dyn Testbed) -> anyhow::Result<()> {
+    // The plan may have been read from the copy in the store, which has no revision of its own.
+    let record = store.plan_record()?;
+    let spec_dir = Path::new(&record.spec_path).parent().unwrap_or(Path::new("."));
     let now = environment::read(crate::VERSION, spec_dir, &testbed.environment());
     let path = store.root().join("env.json");
     if !path.exists() {

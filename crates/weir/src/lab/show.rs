@@ -63,7 +63,9 @@ pub(super) fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Re
         let mut value = serde_json::to_value(&derived.summary)?;
         value["report"] = report.display().to_string().into();
         let text = serde_json::to_string_pretty(&value)?;
-        return writeln!(out, "{text}").context("cannot write to standard output");
+        return writeln!(out, "{text}")
+            .and_then(|()| out.flush())
+            .context("cannot write to standard output");
     }
     let mut text = String::from("\n");
     text += &table(&derived.summary);
@@ -78,7 +80,9 @@ pub(super) fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Re
         text += &format!("{answer}\n");
     }
     text += &format!("\nreport: {}\n", report.display());
-    out.write_all(text.as_bytes()).context("cannot write to standard output")
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
 }
 
 /// The table of the series.

@@ -50,6 +50,16 @@ fn wait_for_cells(out: &Path, count: usize) {
     }
 }
 
+/// Waits until a trial is under way.
+fn wait_for_trial(child: &Child) {
+    let netns = format!("/run/netns/weir-{}-dut", child.id());
+    let deadline = Instant::now() + PATIENCE;
+    while !Path::new(&netns).exists() {
+        assert!(Instant::now() < deadline, "no trial after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([name, &child.id().to_string()]).status();
     assert!(status.expect("kill(1) runs").success());
@@ -80,8 +90,7 @@ fn after_a_kill_the_next_start_cleans_up_and_resume_completes() {
     let out = lab.path("out");
     let mut child = start(&lab);
     wait_for_cells(&out, 2);
-    // Into the middle of the next trial.
-    thread::sleep(Duration::from_millis(300));
+    wait_for_trial(&child);
     child.kill().expect("SIGKILL");
     child.wait().expect("it ended");
     let finished = cells(&out);
@@ -111,10 +120,10 @@ fn clean_removes_what_a_killed_lab_left() {
     let lab = Lab::new(SPEC, &[]);
     let mut child = start(&lab);
     wait_for_cells(&lab.path("out"), 1);
-    thread::sleep(Duration::from_millis(300));
+    wait_for_trial(&child);
     child.kill().expect("SIGKILL");
     child.wait().expect("it ended");
-    assert_ne!(surroundings(), before, "it was killed between two trials; nothing is shown");
+    assert_ne!(surroundings(), before, "it left nothing behind; nothing is shown");
     assert_exit(&run(&["lab", "clean"]), 0);
     assert_eq!(surroundings(), before);
 }
@@ -138,6 +147,33 @@ fn signals_end_cleanly_with_their_exit_codes() {
         let summary = crate::common::json(&lab.path("out/summary.json"));
         assert_eq!(summary["complete"], false);
     }
+}
+
+#[test]
+fn a_signal_while_a_dut_does_not_get_ready_ends_at_once_and_keeps_nothing_false() {
+    if !can_run_lab("a_signal_while_a_dut_does_not_get_ready_ends_at_once") {
+        return;
+    }
+    let _turn = turn();
+    let before = surroundings();
+    let spec = SPEC.replace(
+        "name = \"linux\"\nkind = \"linux\"",
+        "name = \"mute\"\nkind = \"command\"\nstart = \"sleep 3600\"\n\
+         ready = \"touch asked; sleep 3600\"\nready_timeout = \"10m\"",
+    );
+    let lab = Lab::new(&spec, &[]);
+    let mut child = start(&lab);
+    let asked = Path::new("/run/weir/lab").join(format!("{}-0.d/asked", child.id()));
+    let deadline = Instant::now() + PATIENCE;
+    // The calibration is the first trial; the DUT's directory is that of the second.
+    while !asked.exists() {
+        assert!(Instant::now() < deadline, "the DUT was never asked whether it is ready");
+        thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ended").code(), Some(130));
+    assert_eq!(trials(&lab.path("out")).len(), 0, "a trial that was interrupted is no result");
+    assert_eq!(surroundings(), before);
 }
 
 /// A small file system for the results, unmounted in the end.

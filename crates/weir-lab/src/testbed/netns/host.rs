@@ -5,35 +5,42 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use weir_net::{Netns, counters, process, sysctl};
+use weir_net::{CpuList, Netns, counters, cpu, process, sysctl};
 
+use super::log::CappedLog;
+use crate::cancel::Cancel;
 use crate::counters::Counters;
 use crate::host::{Command, Ended, Host, HostError, Output, Process, Program};
 
-/// How much of an artefact is kept: a DUT that writes a line a packet must not fill the store.
-const ARTEFACT_SIZE_BYTES_MAX: usize = 1 << 20;
+/// How much a command may print: the listing of a ruleset of several 100,000 rules.
+const OUTPUT_SIZE_BYTES_MAX: usize = 64 << 20;
 
 /// The DUT's namespace.
 #[derive(Debug)]
 pub(super) struct NetnsHost {
     netns: Netns,
     directory: PathBuf,
+    /// CPUs of the DUT: its processes run where its packets are received.
+    cpus: CpuList,
+    cancel: Cancel,
     log: RefCell<String>,
-    artefacts: RefCell<Vec<String>>,
+    logs: RefCell<Vec<(String, CappedLog)>>,
 }
 
 impl NetnsHost {
-    /// A host in `netns`, with `directory` as the working directory.
-    pub(super) fn new(netns: Netns, directory: &Path) -> Self {
+    /// A host in `netns`, with `directory` as the working directory, and processes on `cpus`.
+    pub(super) fn new(netns: Netns, directory: &Path, cpus: CpuList, cancel: Cancel) -> Self {
         Self {
             netns,
             directory: directory.to_owned(),
+            cpus,
+            cancel,
             log: RefCell::default(),
-            artefacts: RefCell::default(),
+            logs: RefCell::default(),
         }
     }
 
@@ -71,16 +78,31 @@ impl Host for NetnsHost {
             Program::Arguments(argv) => process::Invocation::program(argv.iter().copied()),
             Program::Shell(line) => process::Invocation::shell(line),
         };
-        let invocation = invocation.directory(&self.directory).stdin(command.stdin);
+        let invocation = invocation
+            .directory(&self.directory)
+            .stdin(command.stdin)
+            .output_size_bytes_max(OUTPUT_SIZE_BYTES_MAX);
         let started = Instant::now();
-        let result =
-            self.inside(|| process::run(&invocation, command.timeout).map_err(|e| e.to_string()));
+        let shown = invocation.to_string();
+        let (cpus, cancel) = (self.cpus.clone(), self.cancel.clone());
+        let cancellable = command.cancellable;
+        let result = self.inside(move || {
+            cpu::pin_current_thread(&cpus).map_err(|e| e.to_string())?;
+            let go_on = || !cancellable || cancel.signal().is_none();
+            process::run_while(&invocation, command.timeout, &go_on).map_err(|e| e.to_string())
+        });
         let end = match &result {
             Ok(output) => describe(output.status),
             Err(error) => error.what.clone(),
         };
-        self.note(started, &invocation.to_string(), &end);
+        self.note(started, &shown, &end);
         let output = result?;
+        if output.is_truncated {
+            return Err(HostError::new(
+                self.name(),
+                format!("`{shown}` printed more than {} MiB", OUTPUT_SIZE_BYTES_MAX >> 20),
+            ));
+        }
         Ok(Output {
             exit_code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -89,19 +111,16 @@ impl Host for NetnsHost {
     }
 
     fn spawn(&self, shell: &str, log: &str) -> Result<Box<dyn Process>, HostError> {
-        let path = self.directory.join(log);
         let started = Instant::now();
-        let open = || -> std::io::Result<(File, File)> {
-            let file = File::create(&path)?;
-            Ok((file.try_clone()?, file))
-        };
-        let (stdout, stderr) = open().map_err(|e| {
-            HostError::new(self.name(), format!("cannot create {}: {e}", path.display()))
-        })?;
-        self.artefacts.borrow_mut().push(log.to_owned());
+        let (output, stdout, stderr) = CappedLog::open()
+            .map_err(|e| HostError::new(self.name(), format!("cannot open the log {log}: {e}")))?;
+        self.logs.borrow_mut().push((log.to_owned(), output));
         let invocation = process::Invocation::shell(shell).directory(&self.directory);
-        let child =
-            self.inside(|| process::spawn(&invocation, stdout, stderr).map_err(|e| e.to_string()));
+        let cpus = self.cpus.clone();
+        let child = self.inside(move || {
+            cpu::pin_current_thread(&cpus).map_err(|e| e.to_string())?;
+            process::spawn(&invocation, stdout, stderr).map_err(|e| e.to_string())
+        });
         let end = child.as_ref().map_or_else(|e| e.what.clone(), |_| "started".to_owned());
         self.note(started, shell, &end);
         Ok(Box::new(NetnsProcess { host: self.name().to_owned(), process: Some(child?) }))
@@ -164,18 +183,7 @@ impl Host for NetnsHost {
     }
 
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
-        self.artefacts
-            .take()
-            .into_iter()
-            .filter_map(|name| {
-                let mut content = fs::read(self.directory.join(&name)).ok()?;
-                if content.len() > ARTEFACT_SIZE_BYTES_MAX {
-                    content.truncate(ARTEFACT_SIZE_BYTES_MAX);
-                    content.extend_from_slice(b"\n[cut here: the file was longer]\n");
-                }
-                Some((name, content))
-            })
-            .collect()
+        self.logs.take().into_iter().map(|(name, log)| (name, log.take())).collect()
     }
 }
 

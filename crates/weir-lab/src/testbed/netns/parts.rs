@@ -25,6 +25,8 @@ const CARRIER_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) topology: Topology,
+    /// Queues of every device.
+    pub(super) queues: u32,
     pub(super) generator: Netns,
     pub(super) dut: Option<Netns>,
     pub(super) sink: Netns,
@@ -88,12 +90,13 @@ impl Parts {
             Topology::Dut => Some(namespace(&name("dut"))?),
             Topology::Direct => None,
         };
-        let parts = Self { topology, generator, dut, sink, directory, claim };
-        parts.connect(queues)?;
+        let parts = Self { topology, queues, generator, dut, sink, directory, claim };
+        parts.connect()?;
         Ok(parts)
     }
 
-    fn connect(&self, queues: u32) -> Result<(), TestbedError> {
+    fn connect(&self) -> Result<(), TestbedError> {
+        let queues = self.queues;
         let generator = End {
             netns: &self.generator,
             device: GENERATOR_DEVICE,

@@ -1,12 +1,19 @@
 //! Which CPUs generator, DUT and sink run on.
 //!
-//! The generator never shares a CPU with the DUT. Nothing is placed on a CPU that is not online
-//! or that this process may not use.
+//! The generator never shares a CPU with the DUT, and no physical core either where there is a
+//! choice: two hardware threads of a core (SMT) take turns at its execution units, so that each
+//! slows the other down. Nothing is placed on a CPU that is not online or that this process may
+//! not use.
+
+use std::collections::BTreeMap;
 
 use weir_net::{CpuList, cpu};
 
 use crate::model::NetnsSpec;
 use crate::testbed::TestbedError;
+
+/// Tells the CPUs of a CPU's physical core; `None` where the kernel does not say.
+type Siblings<'a> = &'a dyn Fn(usize) -> Option<CpuList>;
 
 /// A placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,16 +22,22 @@ pub(super) struct Placement {
     pub(super) dut: CpuList,
     /// `None`: the sink's work is done by the CPU that delivers.
     pub(super) sink: Option<CpuList>,
+    /// For each CPU that is used: the CPUs of its core, where the kernel says.
+    cores: BTreeMap<usize, CpuList>,
 }
 
 impl Placement {
     /// The placement that the specification asks for, or one that fits this host.
     pub(super) fn choose(spec: &NetnsSpec) -> Result<Self, TestbedError> {
         let online = cpu::online().map_err(TestbedError::new)?;
-        Self::choose_among(spec, &online)
+        Self::choose_among(spec, &online, &cpu::thread_siblings)
     }
 
-    fn choose_among(spec: &NetnsSpec, online: &CpuList) -> Result<Self, TestbedError> {
+    fn choose_among(
+        spec: &NetnsSpec,
+        online: &CpuList,
+        siblings: Siblings<'_>,
+    ) -> Result<Self, TestbedError> {
         let asked = |name: &str, text: &Option<String>| {
             text.as_deref().map(|t| parse(name, t, online)).transpose()
         };
@@ -42,25 +55,64 @@ impl Placement {
                 ![&generator, &dut, &sink].iter().any(|l| l.as_ref().is_some_and(|l| l.contains(c)))
             })
             .collect();
-        let mut take = |what: &str| {
+        // The lowest free CPU, of another core than `other` if there is one.
+        let mut take = |what: &str, other: Option<&CpuList>| {
+            let apart = |c: &usize| other.is_none_or(|o| !share_a_core(*c, o, siblings));
+            let index = free.iter().position(apart).unwrap_or(0);
             if free.is_empty() {
                 return Err(TestbedError::new(format!(
                     "no CPU is left for the {what}: online are {online}; generator and DUT need \
                      one each, or their figures would be of each other"
                 )));
             }
-            Ok(CpuList::new([free.remove(0)]))
+            Ok(CpuList::new([free.remove(index)]).unwrap_or_else(|| online.clone()))
         };
         let generator = match generator {
             Some(list) => list,
-            None => take("generator")?.unwrap_or_else(|| online.clone()),
+            None => take("generator", dut.as_ref())?,
         };
         let dut = match dut {
             Some(list) => list,
-            None => take("DUT")?.unwrap_or_else(|| online.clone()),
+            None => take("DUT", Some(&generator))?,
         };
-        Ok(Self { generator, dut, sink })
+        let used = generator.iter().chain(dut.iter()).chain(sink.iter().flat_map(CpuList::iter));
+        let cores = used.filter_map(|c| Some((c, siblings(c)?))).collect();
+        Ok(Self { generator, dut, sink, cores })
     }
+
+    /// For each CPU that is used: the CPUs of its physical core, itself among them, as the kernel
+    /// lists them. A CPU of which the kernel does not say is left out.
+    pub(super) fn siblings(&self) -> BTreeMap<usize, String> {
+        self.cores.iter().map(|(c, core)| (*c, core.to_string())).collect()
+    }
+
+    /// What is wrong with this placement, if generator and DUT share a physical core.
+    pub(super) fn warning(&self) -> Option<String> {
+        let core = |c: usize| self.cores.get(&c).cloned();
+        let shared: Vec<String> = self
+            .generator
+            .iter()
+            .filter(|c| share_a_core(*c, &self.dut, &core))
+            .map(|c| core(c).map_or_else(|| c.to_string(), |siblings| siblings.to_string()))
+            .collect();
+        (!shared.is_empty()).then(|| {
+            format!(
+                "the generator (CPU {}) and the DUT (CPU {}) share a physical core (CPUs {}): they \
+                 slow each other down, and figures are lower than the DUT's own; give them CPUs of \
+                 different cores (generator_cpus, dut_cpus), or switch SMT off",
+                self.generator,
+                self.dut,
+                shared.join("; ")
+            )
+        })
+    }
+}
+
+/// Whether a CPU is one of `others`, or on the core of one.
+fn share_a_core(cpu: usize, others: &CpuList, siblings: Siblings<'_>) -> bool {
+    others.contains(cpu)
+        || siblings(cpu).is_some_and(|core| core.overlaps(others))
+        || others.iter().any(|other| siblings(other).is_some_and(|core| core.contains(cpu)))
 }
 
 fn parse(name: &str, text: &str, online: &CpuList) -> Result<CpuList, TestbedError> {
@@ -92,21 +144,76 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// No CPU's core is known.
+    fn unknown(_: usize) -> Option<CpuList> {
+        None
+    }
+
+    /// CPUs 2n and 2n+1 are of one core.
+    fn neighbours(cpu: usize) -> Option<CpuList> {
+        CpuList::new([cpu & !1, cpu | 1])
+    }
+
+    /// CPUs n and n+4 are of one core.
+    fn halves(cpu: usize) -> Option<CpuList> {
+        CpuList::new([cpu % 4, cpu % 4 + 4])
+    }
+
+    fn chosen(spec: &NetnsSpec, online: &str, siblings: Siblings<'_>) -> Placement {
+        Placement::choose_among(spec, &list(online), siblings).unwrap()
+    }
+
     #[test]
     fn what_is_not_asked_for_is_chosen_apart() {
-        let online = list("0-3");
-        let chosen = Placement::choose_among(&spec(None, None, None), &online).unwrap();
-        assert_eq!((chosen.generator, chosen.dut, chosen.sink), (list("0"), list("1"), None));
-        let chosen = Placement::choose_among(&spec(None, Some("0"), Some("1")), &online).unwrap();
-        assert_eq!(chosen.generator, list("2"));
+        let placed = chosen(&spec(None, None, None), "0-3", &unknown);
+        assert_eq!((&placed.generator, &placed.dut), (&list("0"), &list("1")));
+        assert_eq!((&placed.sink, placed.siblings(), placed.warning()), (&None, [].into(), None));
+        let placed = chosen(&spec(None, Some("0"), Some("1")), "0-3", &unknown);
+        assert_eq!(placed.generator, list("2"));
+    }
+
+    #[test]
+    fn different_cores_are_preferred_and_low_numbers_then() {
+        for (generator, dut, sink, siblings, expected) in [
+            (None, None, None, &neighbours as Siblings<'_>, ("0", "2")),
+            (None, None, None, &halves, ("0", "1")),
+            (None, Some("1"), None, &neighbours, ("2", "1")),
+            (None, Some("0,3"), None, &neighbours, ("4", "0,3")),
+            (Some("5"), None, None, &neighbours, ("5", "0")),
+            (Some("0"), None, Some("2"), &neighbours, ("0", "3")),
+            (Some("4"), None, None, &halves, ("4", "1")),
+        ] {
+            let placed = chosen(&spec(generator, dut, sink), "0-7", siblings);
+            assert_eq!((placed.generator, placed.dut), (list(expected.0), list(expected.1)));
+        }
+        let placed = chosen(&spec(None, None, Some("5")), "0-7", &neighbours);
+        assert_eq!(placed.warning(), None);
+        let text = |t: &str| t.to_owned();
+        let expected = [(0, text("0-1")), (2, text("2-3")), (5, text("4-5"))].into();
+        assert_eq!(placed.siblings(), expected);
+    }
+
+    #[test]
+    fn a_shared_core_is_warned_of() {
+        // The only two CPUs, or asked for.
+        for (asked, online, shared) in [
+            (spec(None, None, None), "0-1", "CPU 0) and the DUT (CPU 1) share"),
+            (spec(Some("2"), Some("0,3"), None), "0-7", "CPU 2) and the DUT (CPU 0,3) share"),
+        ] {
+            let warning = chosen(&asked, online, &neighbours).warning().unwrap();
+            assert!(warning.contains(shared), "{warning}");
+        }
+        let warning = chosen(&spec(Some("4"), Some("0-3"), None), "0-7", &halves).warning();
+        assert!(warning.unwrap().contains("a physical core (CPUs 0,4)"));
     }
 
     #[test]
     fn one_cpu_is_too_few_and_missing_ones_are_named() {
-        let error = Placement::choose_among(&spec(None, None, None), &list("0")).unwrap_err();
-        assert!(error.what.contains("no CPU is left for the DUT"), "{error}");
         let error =
-            Placement::choose_among(&spec(Some("7"), None, None), &list("0-1")).unwrap_err();
+            Placement::choose_among(&spec(None, None, None), &list("0"), &unknown).unwrap_err();
+        assert!(error.what.contains("no CPU is left for the DUT"), "{error}");
+        let error = Placement::choose_among(&spec(Some("7"), None, None), &list("0-1"), &unknown)
+            .unwrap_err();
         assert!(error.what.contains("CPU 7 is not there; this host has 0-1"), "{error}");
     }
 }

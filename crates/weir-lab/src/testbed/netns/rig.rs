@@ -5,13 +5,16 @@
 //! its ring. That loss therefore belongs to the DUT (or, in a calibration, to the sink), as
 //! `rx_missed` does on a network card. This module never decides anything else about losses.
 
+use std::collections::BTreeMap;
 use std::thread;
+use std::time::Duration;
 
 use weir_bpf::ethtool;
+use weir_bpf::generator::GeneratorCounters;
 use weir_gen::live::{LiveGenerator, RunOptions};
 use weir_gen::receiver::Receiver;
 use weir_gen::stream::{Stream, TTL_DEFAULT};
-use weir_net::{CpuList, Netlink, Netns, napi};
+use weir_net::{CpuList, Netlink, Netns, cpu, napi};
 use weir_wire::mac::MacAddr;
 
 use super::host::NetnsHost;
@@ -21,11 +24,25 @@ use super::layout::{
 };
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
+use super::watch::Watch;
+use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule, PointRule, Selection};
+use crate::environment;
 use crate::host::Host;
 use crate::model::Traffic;
-use crate::record::Place;
+use crate::record::{Check, Place};
 use crate::testbed::{Burst, Reading, Rig, TestbedError, Topology};
+
+/// How long the kernel may take to start a NAPI thread for each queue.
+const NAPI_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A NAPI thread and where it was put.
+#[derive(Debug, Clone)]
+struct PlacedNapi {
+    device: &'static str,
+    pid: i32,
+    cpu: usize,
+}
 
 /// A running testbed.
 pub(super) struct NetnsRig {
@@ -35,6 +52,11 @@ pub(super) struct NetnsRig {
     host: Option<NetnsHost>,
     parts: Parts,
     generator_cpu: u32,
+    napi: Vec<PlacedNapi>,
+    placement: Placement,
+    watch: Watch,
+    /// Carrier changes of each device when the testbed was ready.
+    carrier_changes: BTreeMap<&'static str, u32>,
     /// What finished runs of the generator offered; it counts each run from zero.
     offered_before: Offered,
     /// Whether a run is under way whose packets are not in `offered_before` yet.
@@ -45,10 +67,26 @@ pub(super) struct NetnsRig {
 struct Offered {
     packets: u64,
     bytes: u64,
+    /// Times that the pacer fell behind its catch-up limit, and what it gave up then.
+    stalls: u64,
+    stall_lost_ns: u64,
+}
+
+impl Offered {
+    fn add(&mut self, run: &GeneratorCounters) {
+        self.packets += run.offered_packets;
+        self.bytes += run.offered_bytes;
+        self.stalls += run.stalls;
+        self.stall_lost_ns += run.stall_lost_ns;
+    }
 }
 
 impl NetnsRig {
-    pub(super) fn new(parts: Parts, placement: &Placement) -> Result<Self, TestbedError> {
+    pub(super) fn new(
+        parts: Parts,
+        placement: &Placement,
+        cancel: &Cancel,
+    ) -> Result<Self, TestbedError> {
         let receiver = inside(&parts.sink, || {
             let ifindex = ifindex(SINK_DEVICE)?;
             Receiver::attach(ifindex).map_err(|e| e.to_string())
@@ -58,30 +96,68 @@ impl NetnsRig {
             // Without a DUT the sink receives what the DUT would, where the DUT would.
             Topology::Direct => placement.sink.as_ref().or(Some(&placement.dut)),
         };
+        let mut napi = Vec::new();
         if let Some(cpus) = sink_cpus {
-            place_napi(&parts.sink, SINK_DEVICE, cpus)?;
+            napi.extend(place_napi(&parts.sink, SINK_DEVICE, parts.queues, cpus)?);
         }
         let mut host = None;
         if let Some(dut) = &parts.dut {
             for device in [DUT_IN_DEVICE, DUT_OUT_DEVICE] {
                 inside(dut, || ethtool::set_gro(device, true))?;
-                place_napi(dut, device, &placement.dut)?;
+                napi.extend(place_napi(dut, device, parts.queues, &placement.dut)?);
             }
             let netns = Netns::open(dut.name()).map_err(TestbedError::new)?;
-            host = Some(NetnsHost::new(netns, &parts.directory));
+            host = Some(NetnsHost::new(
+                netns,
+                &parts.directory,
+                placement.dut.clone(),
+                cancel.clone(),
+            ));
         }
         thread::sleep(SETTLE);
         let generator_cpu = u32::try_from(placement.generator.first())
             .map_err(|_| TestbedError::new("the generator's CPU number is too large"))?;
-        Ok(Self {
+        let mut rig = Self {
             generator: None,
             receiver,
             host,
             parts,
             generator_cpu,
+            napi,
+            placement: placement.clone(),
+            watch: Watch::default(),
+            carrier_changes: BTreeMap::new(),
             offered_before: Offered::default(),
             running: false,
-        })
+        };
+        rig.carrier_changes = rig.read_carrier_changes()?;
+        Ok(rig)
+    }
+
+    /// Queues, offloads and NAPI of every device, read back from the kernel.
+    pub(super) fn settings(&self) -> serde_json::Value {
+        self.devices()
+            .into_iter()
+            .map(|(device, netns)| {
+                let read = inside(netns, || Ok::<_, String>(environment::devices(&[device])));
+                let value = match read {
+                    Ok(mut all) => all[device].take(),
+                    Err(error) => error.what.into(),
+                };
+                (device.to_owned(), value)
+            })
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    }
+
+    fn read_carrier_changes(&self) -> Result<BTreeMap<&'static str, u32>, TestbedError> {
+        self.devices()
+            .into_iter()
+            .map(|(device, netns)| {
+                let link = inside(netns, || Netlink::open()?.link(device))?;
+                Ok((device, link.carrier_change_count))
+            })
+            .collect()
     }
 
     /// What all runs of the generator have offered so far.
@@ -89,8 +165,7 @@ impl NetnsRig {
         let mut offered = self.offered_before;
         if let Some(generator) = self.generator.as_ref().filter(|_| self.running) {
             let now = generator.counters().map_err(TestbedError::new)?;
-            offered.packets += now.offered_packets;
-            offered.bytes += now.offered_bytes;
+            offered.add(&now);
         }
         Ok(offered)
     }
@@ -143,6 +218,7 @@ impl Rig for NetnsRig {
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         let options =
             RunOptions { rate: burst.rate, packet_limit: burst.packet_limit, first_sequence: 0 };
+        self.watch.start();
         self.generator()?.start(options).map_err(TestbedError::new)?;
         self.running = true;
         Ok(())
@@ -155,8 +231,8 @@ impl Rig for NetnsRig {
     fn stop(&mut self) -> Result<(), TestbedError> {
         let report = self.generator()?.stop().map_err(TestbedError::new)?;
         self.running = false;
-        self.offered_before.packets += report.counters.offered_packets;
-        self.offered_before.bytes += report.counters.offered_bytes;
+        self.watch.stop();
+        self.offered_before.add(&report.counters);
         Ok(())
     }
 
@@ -175,7 +251,7 @@ impl Rig for NetnsRig {
         let mut counters = Counters::new();
         for (device, netns) in self.devices() {
             let values = inside(netns, || {
-                let mut values: std::collections::BTreeMap<String, u64> =
+                let mut values: BTreeMap<String, u64> =
                     ethtool::stats(device).map_err(|e| e.to_string())?.into_iter().collect();
                 let netlink = Netlink::open().map_err(|e| e.to_string())?;
                 let link = netlink.stats64(device).map_err(|e| e.to_string())?;
@@ -187,13 +263,18 @@ impl Rig for NetnsRig {
         let offered = self.offered()?;
         counters.insert(
             "generator".to_owned(),
-            [("offered_packets", offered.packets), ("offered_bytes", offered.bytes)]
-                .map(|(name, value)| (name.to_owned(), value))
-                .into(),
+            [
+                ("offered_packets", offered.packets),
+                ("offered_bytes", offered.bytes),
+                ("stalls", offered.stalls),
+                ("stall_lost_ns", offered.stall_lost_ns),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
         );
         let snapshot = self.receiver.snapshot().map_err(TestbedError::new)?;
         let total = snapshot.total();
-        let mut sink: std::collections::BTreeMap<String, u64> = [
+        let mut sink: BTreeMap<String, u64> = [
             ("packets", total.packets),
             ("bytes", total.bytes),
             ("foreign_packets", total.foreign_packets),
@@ -253,17 +334,58 @@ impl Rig for NetnsRig {
                     Place::Sink,
                     device_drops(SINK_DEVICE),
                 ),
+                // Frames that the DUT made itself: its device counts them, the sink tells them
+                // apart.
+                DropRule::new(
+                    "foreign_packets",
+                    "dut_forwarded",
+                    Place::Dut,
+                    Selection::new("sink", &["foreign_packets"]),
+                ),
             ],
         }
     }
 
-    fn egress_drops(&self) -> Vec<DropRule> {
-        vec![DropRule::new(
-            "foreign_packets",
-            "dut_forwarded",
-            Place::Dut,
-            Selection::new("sink", &["foreign_packets"]),
-        )]
+    fn checks(&self) -> Result<Vec<Check>, TestbedError> {
+        let mut moved = Vec::new();
+        for thread in &self.napi {
+            let now = cpu::affinity(thread.pid).ok().flatten();
+            let cpus = CpuList::new([thread.cpu]);
+            if now.is_none() || now != cpus {
+                let seen = now.map_or_else(|| "gone".to_owned(), |cpus| format!("on CPU {cpus}"));
+                moved.push(format!("{}: NAPI thread {} is {seen}", thread.device, thread.pid));
+            }
+        }
+        let detail = if moved.is_empty() {
+            let placed = |t: &PlacedNapi| format!("{} on CPU {}", t.device, t.cpu);
+            self.napi.iter().map(placed).collect::<Vec<_>>().join(", ")
+        } else {
+            moved.join("; ")
+        };
+        let placement =
+            Check { name: "napi-placement".to_owned(), passed: moved.is_empty(), detail };
+        let now = self.read_carrier_changes()?;
+        let flapped: Vec<&str> = self
+            .carrier_changes
+            .iter()
+            .filter(|&(device, count)| now.get(device) != Some(count))
+            .map(|(device, _)| *device)
+            .collect();
+        let links = Check {
+            name: "links-up".to_owned(),
+            passed: flapped.is_empty(),
+            detail: if flapped.is_empty() {
+                format!("no carrier change of {} devices", now.len())
+            } else {
+                format!("the carrier of {} changed during the trial", flapped.join(", "))
+            },
+        };
+        let mut checks = vec![placement, links];
+        checks.extend(
+            self.watch
+                .checks(&[("generator", &self.placement.generator), ("DUT", &self.placement.dut)]),
+        );
+        Ok(checks)
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
@@ -277,11 +399,16 @@ fn ifindex(device: &str) -> Result<u32, String> {
     Netlink::open().and_then(|n| n.ifindex(device)).map_err(|e| e.to_string())
 }
 
-/// Switches a device to threaded NAPI and pins its threads.
-fn place_napi(netns: &Netns, device: &str, cpus: &CpuList) -> Result<(), TestbedError> {
-    inside(netns, || {
+/// Switches a device to threaded NAPI and pins its threads, one for each queue.
+fn place_napi(
+    netns: &Netns,
+    device: &'static str,
+    queues: u32,
+    cpus: &CpuList,
+) -> Result<Vec<PlacedNapi>, TestbedError> {
+    let placed = inside(netns, || {
         napi::set_threaded(device, true)?;
-        let pids: Vec<i32> = napi::threads(device)?.iter().map(|thread| thread.pid).collect();
-        napi::pin(&pids, cpus).map(drop)
-    })
+        napi::pin_expecting(device, queues, cpus, NAPI_PATIENCE)
+    })?;
+    Ok(placed.into_iter().map(|(pid, cpu)| PlacedNapi { device, pid, cpu }).collect())
 }

@@ -1,0 +1,323 @@
+//! Values are asserted on a tree made for the test, never on the machine's own.
+
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use weir_bpf::ethtool;
+use weir_net::{Netlink, Netns, VethEnd, napi};
+
+use super::*;
+
+/// A root directory with these files.
+fn tree(files: &[(&str, &str)]) -> TempDir {
+    let root = tempfile::tempdir().expect("a directory for the test");
+    for (path, content) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().expect("a file is in a directory")).expect("is made");
+        fs::write(path, content).expect("is written");
+    }
+    root
+}
+
+#[test]
+fn the_environment_of_this_machine_names_kernel_and_cpus() {
+    let env = read("weir test", Path::new("."), &json!({"kind": "none"}));
+    assert_eq!(env["schema"], ENVIRONMENT_SCHEMA);
+    assert!(env["host"]["kernel_release"].as_str().is_some_and(|r| !r.is_empty()));
+    assert!(env["cpu"]["count"].as_u64().is_some_and(|n| n > 0));
+    assert_eq!(env["testbed"]["kind"], "none");
+    assert!(!cpu_times().is_empty());
+}
+
+#[test]
+fn only_lasting_differences_are_reported() {
+    let at = |time: &str, kernel: &str, khz: &str, governor: &str| {
+        json!({
+            "taken_utc": time,
+            "host": {"kernel": kernel, "memory_available_bytes": time},
+            "cpu": {"frequency": [{"cpu": 0}, {"governor": governor, "current_khz": khz}]},
+            "temperatures_celsius": {"coretemp/Core 0": time},
+            "sysctls_not_default": {"net.core.busy_poll": {"value": time}},
+        })
+    };
+    assert_eq!(differences(&at("1", "6.1", "2", "x"), &at("2", "6.1", "3", "x")), BTreeMap::new());
+    let found = differences(&at("1", "6.1", "2", "powersave"), &at("2", "6.2", "3", "performance"));
+    let expected = [
+        ("/cpu/frequency/1/governor".to_owned(), (json!("powersave"), json!("performance"))),
+        ("/host/kernel".to_owned(), (json!("6.1"), json!("6.2"))),
+    ];
+    assert_eq!(found, BTreeMap::from(expected));
+}
+
+#[test]
+fn what_was_read_once_only_is_not_a_difference_but_what_went_is() {
+    let first = json!({"devices": {"d0": {}}, "tools": {"nft": "1", "tc": "2"}, "list": [1, 2]});
+    let now = json!({"tools": {"nft": "1"}, "list": [1]});
+    let found = differences(&first, &now);
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, ["/list", "/tools/tc"]);
+}
+
+#[test]
+fn a_resumption_is_noted_and_warns_of_what_has_changed() {
+    let mut first = json!({"taken_utc": "1", "weir": "a"});
+    assert_eq!(resumed(&mut first, &json!({"taken_utc": "2", "weir": "a"})), None);
+    let warning = resumed(&mut first, &json!({"taken_utc": "3", "weir": "b"}));
+    assert!(warning.is_some_and(|text| text.contains("(/weir)")));
+    assert_eq!(first["resumed"][0]["taken_utc"], "2");
+    assert_eq!(first["resumed"][1]["differences"]["/weir"], json!(["a", "b"]));
+}
+
+#[test]
+fn settings_that_are_not_at_their_default_are_listed() {
+    let root = tree(&[
+        ("proc/sys/net/core/netdev_budget", "600\n"),
+        ("proc/sys/net/core/netdev_budget_usecs", "8000\n"),
+        ("proc/sys/net/core/netdev_max_backlog", "1000\n"),
+        ("proc/sys/net/core/rps_default_mask", "00000000,00000000\n"),
+        ("proc/sys/net/core/flow_limit_cpu_bitmap", "00,00000003\n"),
+        ("proc/sys/net/netfilter/nf_conntrack_max", "77\n"),
+    ]);
+    let changed = sysctls_not_default(root.path());
+    let names: Vec<&str> = changed.keys().copied().collect();
+    assert_eq!(names, ["net.core.flow_limit_cpu_bitmap", "net.core.netdev_budget"]);
+    assert_eq!(changed["net.core.netdev_budget"]["value"], "600");
+    assert_eq!(changed["net.core.netdev_budget"]["default"], "300");
+    let all = sysctls(root.path());
+    assert_eq!(all["net.netfilter.nf_conntrack_max"].as_deref(), Some("77"));
+    assert_eq!(all["net.core.busy_poll"], None);
+}
+
+#[test]
+fn settings_stand_in_order_and_once() {
+    assert!(SETTINGS.windows(2).all(|pair| pair[0].name < pair[1].name));
+}
+
+#[test]
+fn programs_are_found_outside_the_path_but_only_programs() {
+    let root = tree(&[("a/nft", ""), ("b/nft", ""), ("c/nft", "")]);
+    let dirs = || ["a", "b", "c"].into_iter().map(|name| root.path().join(name));
+    assert_eq!(find_program("nft", dirs()), None);
+    for name in ["b", "c"] {
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(root.path().join(name).join("nft"), mode).expect("is made a program");
+    }
+    assert_eq!(find_program("nft", dirs()), Some(root.path().join("b/nft")));
+    assert_eq!(find_program("nft", [PathBuf::from("b")].into_iter()), None);
+}
+
+#[test]
+fn memory_fields_are_told_apart() {
+    let root = tree(&[("proc/meminfo", "MemTotal:   2 kB\nMemAvailable:  1 kB\n")]);
+    assert_eq!(memory_bytes(root.path(), "MemTotal"), Some(2048));
+    assert_eq!(memory_bytes(root.path(), "MemAvailable"), Some(1024));
+    assert_eq!(memory_bytes(root.path(), "Mem"), None);
+}
+
+#[test]
+fn temperatures_come_from_monitors_and_thermal_zones() {
+    let root = tree(&[
+        ("sys/class/hwmon/hwmon0/name", "coretemp\n"),
+        ("sys/class/hwmon/hwmon0/temp2_input", "41500\n"),
+        ("sys/class/hwmon/hwmon0/temp2_label", "Core 0\n"),
+        ("sys/class/hwmon/hwmon0/temp2_max", "90000\n"),
+        ("sys/class/hwmon/hwmon1/name", "coretemp\n"),
+        ("sys/class/hwmon/hwmon1/temp2_input", "43000\n"),
+        ("sys/class/hwmon/hwmon1/temp2_label", "Core 0\n"),
+        ("sys/class/hwmon/hwmon2/name", "nvme\n"),
+        ("sys/class/hwmon/hwmon2/temp1_input", "-5000\n"),
+        ("sys/class/thermal/thermal_zone0/type", "x86_pkg_temp\n"),
+        ("sys/class/thermal/thermal_zone0/temp", "44000\n"),
+        ("sys/class/thermal/thermal_zone1/type", "asleep\n"),
+        ("sys/class/thermal/cooling_device0/type", "Processor\n"),
+    ]);
+    let expected = [
+        ("coretemp/Core 0".to_owned(), 41.5),
+        ("coretemp/Core 0 (hwmon1)".to_owned(), 43.0),
+        ("nvme/temp1".to_owned(), -5.0),
+        ("thermal_zone0/x86_pkg_temp".to_owned(), 44.0),
+    ];
+    assert_eq!(cpu::temperatures(root.path()), BTreeMap::from(expected));
+}
+
+#[test]
+fn throttling_is_counted_where_the_machine_counts_it() {
+    let root = tree(&[
+        ("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n"),
+        ("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "7\n"),
+        ("sys/devices/system/cpu/cpu10/thermal_throttle/core_throttle_count", "0\n"),
+        ("sys/devices/system/cpu/cpu1/online", "0\n"),
+        ("sys/devices/system/cpu/cpufreq/boost", "1\n"),
+    ]);
+    let expected = [
+        ("cpu0/core_throttle_count".to_owned(), 3),
+        ("cpu0/package_throttle_count".to_owned(), 7),
+        ("cpu10/core_throttle_count".to_owned(), 0),
+    ];
+    assert_eq!(cpu::throttle_counts_in(root.path()), BTreeMap::from(expected));
+}
+
+#[test]
+fn topology_says_who_shares_a_core_a_node_and_a_cache() {
+    let dir = "sys/devices/system/cpu";
+    let mut files = vec![
+        ("proc/cpuinfo".to_owned(), "processor : 0\nmodel name : X\nflags : a hypervisor\n"),
+        ("sys/devices/system/node/node1/cpulist".to_owned(), "0-1\n"),
+        ("sys/devices/system/node/node1/cpu0/online".to_owned(), "1\n"),
+        (format!("{dir}/intel_pstate/no_turbo"), "1\n"),
+        (format!("{dir}/cpu1/cpufreq/scaling_governor"), "performance\n"),
+        (format!("{dir}/cpu1/cache/index0/shared_cpu_list"), "1\n"),
+        (format!("{dir}/cpu1/cache/index0/level"), "1\n"),
+    ];
+    for cpu in ["cpu0", "cpu1"] {
+        files.push((format!("{dir}/{cpu}/topology/thread_siblings_list"), "0-1\n"));
+        files.push((format!("{dir}/{cpu}/cache/index3/level"), "3\n"));
+        files.push((format!("{dir}/{cpu}/cache/index3/type"), "Unified\n"));
+        files.push((format!("{dir}/{cpu}/cache/index3/size"), "2048K\n"));
+        files.push((format!("{dir}/{cpu}/cache/index3/shared_cpu_list"), "0-1\n"));
+    }
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let cpu = cpu::cpu(tree(&files).path());
+    assert_eq!(cpu["turbo"], "off");
+    assert_eq!(cpu["virtual_machine"], true);
+    assert_eq!(cpu["frequency"][1]["governor"], "performance");
+    assert_eq!(cpu["topology"][0]["siblings"], "0-1");
+    assert_eq!(cpu["topology"][0]["numa_node"], 1);
+    assert_eq!(cpu["topology"][1]["numa_node"], Value::Null);
+    assert_eq!(cpu["numa_nodes"], json!({"1": "0-1"}));
+    let shared = json!({"level": "3", "type": "Unified", "size_bytes": 2 << 20, "cpus": "0-1"});
+    assert_eq!(cpu["caches"][0]["size_bytes"], Value::Null);
+    assert_eq!(cpu["caches"][1], shared);
+    assert_eq!(cpu["caches"].as_array().map(Vec::len), Some(2));
+}
+
+const BEFORE: &str = "\
+cpu  300 30 300 900 9 3 60 12 0 0
+cpu0 100 10 100 300 5 1 20 4 0 0
+cpu1 200 20 200 600 4 2 40 8 0 0
+intr 12345 0 1
+ctxt 99
+";
+/// CPU 0: 40 ticks, 10 of them stolen and 8 in user mode; its iowait went backwards. CPU 1: 60
+/// ticks, all idle.
+const AFTER: &str = "\
+cpu  306 32 310 962 8 4 69 22 0 0
+cpu0 106 12 110 302 4 2 29 14 0 0
+cpu1 200 20 200 660 4 2 40 8 0 0
+";
+
+#[test]
+fn cpu_times_are_those_of_the_single_cpus() {
+    let times = cpu::parse_times(BEFORE);
+    assert_eq!(times.keys().copied().collect::<Vec<_>>(), [0, 1]);
+    let expected = CpuTimes {
+        user_ticks: 100,
+        nice_ticks: 10,
+        system_ticks: 100,
+        idle_ticks: 300,
+        iowait_ticks: 5,
+        irq_ticks: 1,
+        softirq_ticks: 20,
+        steal_ticks: 4,
+    };
+    assert_eq!(times[&0], expected);
+    assert_eq!(
+        cpu::parse_times("cpu0 1 2 3\ncpu1 1 2 3 4 5 6 7 x\ncpux 1 2 3 4 5 6 7 8\n").len(),
+        0
+    );
+}
+
+#[test]
+fn shares_are_of_all_the_time_of_the_cpus_named() {
+    let (before, after) = (cpu::parse_times(BEFORE), cpu::parse_times(AFTER));
+    assert_eq!(stolen_share(&before, &after, &[0]), Some(0.25));
+    assert_eq!(stolen_share(&before, &after, &[1]), Some(0.0));
+    assert_eq!(stolen_share(&before, &after, &[0, 1]), Some(0.1));
+    assert_eq!(user_share(&before, &after, &[0]), Some(0.2));
+    assert_eq!(user_share(&before, &after, &[1]), Some(0.0));
+}
+
+#[test]
+fn shares_that_cannot_be_known_are_none() {
+    let (before, after) = (cpu::parse_times(BEFORE), cpu::parse_times(AFTER));
+    assert_eq!(stolen_share(&before, &after, &[]), None);
+    assert_eq!(stolen_share(&before, &after, &[0, 2]), None);
+    assert_eq!(stolen_share(&before, &before, &[0]), None);
+    assert_eq!(stolen_share(&after, &before, &[0]), None);
+}
+
+#[test]
+fn queue_settings_are_those_of_the_right_namespace() {
+    let root = tree(&[
+        ("sys/class/net/d0/ifindex", "7\n"),
+        ("sys/class/net/d0/speed", "10000\n"),
+        ("sys/class/net/d0/threaded", "1\n"),
+        ("sys/class/net/d0/tx_queue_len", "1000\n"),
+        ("sys/class/net/d0/queues/rx-0/rps_cpus", "3\n"),
+        ("sys/class/net/d0/queues/rx-1/rps_cpus", "0\n"),
+        ("sys/class/net/d0/queues/tx-0/xps_cpus", "1\n"),
+        ("sys/class/net/down/ifindex", "8\n"),
+        ("sys/class/net/down/speed", "-1\n"),
+    ]);
+    let d0 = devices::sysfs_settings(root.path(), "d0", 7).expect("it is interface 7");
+    assert_eq!(d0["speed_bps"], 10_000_000_000_u64);
+    assert_eq!(d0["tx_queue_length"], 1000);
+    assert_eq!(d0["napi_threaded"], true);
+    assert_eq!(d0["rx_queue_count"], 2);
+    assert_eq!(d0["tx_queue_count"], 1);
+    assert_eq!(d0["rx_queues"]["rx-0"]["rps_cpus"], "3");
+    assert_eq!(d0["tx_queues"]["tx-0"]["xps_cpus"], "1");
+    assert_eq!(d0["gro_flush_timeout_ns"], Value::Null);
+    let down = devices::sysfs_settings(root.path(), "down", 8).expect("it is interface 8");
+    assert_eq!(down["speed_bps"], Value::Null);
+    let error = devices::sysfs_settings(root.path(), "d0", 8).expect_err("it is interface 7");
+    assert!(error.contains("another one"), "{error}");
+    symlink("/nonexistent", root.path().join("sys/class/net/gone")).expect("is made");
+    assert!(devices::sysfs_settings(root.path(), "gone", 9).is_err());
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn devices_are_read_back_as_they_are_set() {
+    if fs::metadata("/proc/self").expect("/proc is mounted").uid() != 0 {
+        eprintln!("skipped: network namespaces need root");
+        return;
+    }
+    let name = format!("weirtest-{}-devices", std::process::id());
+    let namespace = Netns::create(&name).expect("root may make a namespace").guard();
+    let (plain, tuned) = namespace
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink opens");
+            let (a, b) = (VethEnd::new("a0").mtu(1400), VethEnd::new("b0").mtu(1400));
+            netlink.create_veth(&a, &b, 2).expect("a veth is made");
+            let plain = devices(&["a0", "none"]);
+            netlink.set_up("a0").expect("goes up");
+            netlink.set_up("b0").expect("goes up");
+            ethtool::set_gro("a0", true).expect("GRO goes on");
+            napi::set_threaded("a0", true).expect("NAPI gets threads");
+            let first = weir_net::cpu::online().expect("a CPU is online").first();
+            let cpus = weir_net::CpuList::new([first]).expect("one CPU");
+            napi::pin_expecting("a0", 2, &cpus, Duration::from_secs(10))
+                .expect("threads are pinned");
+            (plain, (devices(&["a0", "b0"]), first))
+        })
+        .expect("the namespace can be entered");
+    assert!(plain["none"]["errors"]["link"].as_str().is_some_and(|e| e.contains("none")));
+    assert_eq!(plain["a0"]["operational_state"], "down");
+    assert_eq!(plain["a0"]["napi_threaded"], false);
+    let (tuned, first) = tuned;
+    let a0 = &tuned["a0"];
+    assert_eq!(a0["errors"], json!({}), "{a0:#}");
+    assert_eq!(a0["driver"], "veth");
+    assert_eq!(a0["mtu_bytes"], 1400);
+    assert_eq!(a0["is_up"], true);
+    assert_eq!(a0["rx_queue_count"], 2);
+    assert_eq!(a0["gro"], true);
+    assert_eq!(a0["features"]["rx-gro"], true);
+    assert_eq!(a0["napi_threaded"], true);
+    assert_eq!(a0["napi_thread_cpus"], json!([first.to_string(), first.to_string()]));
+    assert_eq!(tuned["b0"]["napi_threaded"], false);
+    assert_eq!(tuned["b0"]["napi_thread_cpus"], json!([]));
+}

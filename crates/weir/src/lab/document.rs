@@ -1,0 +1,83 @@
+//! Holds `docs/lab.md` against the reader of specifications.
+//!
+//! The reader tells a stranger which fields there are: every section is given a field that it
+//! cannot have, and the names in its answer must stand in the document.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use weir_lab::plan::{self, Overrides};
+use weir_lab::spec::files::MemoryFiles;
+
+/// A name that is near no other, so that the answer is the list.
+const STRANGER: &str = "qqqqqqqqqqqq = 1\n";
+
+/// A section, and the lines that it needs before a stranger is noticed.
+const SECTIONS: [(&str, &str); 9] = [
+    ("", ""),
+    ("[campaign]", ""),
+    ("[trial]", ""),
+    ("[testbed]", "kind = \"netns\"\n"),
+    ("[[dut]]", "kind = \"linux\"\n"),
+    ("[[dut]]", "kind = \"command\"\n"),
+    ("[[dut]]", "kind = \"linux\"\n[dut.files]\n"),
+    ("[[traffic]]", ""),
+    ("[[sweep]]", ""),
+];
+
+/// The names that the reader knows in a section.
+fn names(section: &str, before: &str) -> Vec<String> {
+    let text = format!("{section}\n{before}{STRANGER}");
+    let files = MemoryFiles::default();
+    let refused = plan::from_text(Path::new("lab.toml"), &text, &files, &Overrides::default());
+    let helps = refused.unwrap_err().into_iter().filter_map(|diagnostic| diagnostic.help);
+    let list = helps.into_iter().find_map(|help| {
+        let list = help.strip_prefix("it has: ").or_else(|| help.strip_prefix("there are: "));
+        list.map(str::to_owned)
+    });
+    let list = list.unwrap_or_else(|| panic!("{section} {before} names no fields"));
+    list.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_field_is_in_the_document() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let mut found = BTreeSet::new();
+    for (section, before) in SECTIONS {
+        // The section's own part of the document, where it is one.
+        let part = match section {
+            "" => document.as_str(),
+            _ => {
+                let start = document.find(&format!("\n## `{section}`"));
+                let start = start.unwrap_or_else(|| panic!("docs/lab.md has no part {section}"));
+                let rest = &document[start + 1..];
+                rest.find("\n## ").map_or(rest, |end| &rest[..end])
+            }
+        };
+        for name in names(section, before) {
+            let is_there =
+                part.contains(&format!("`{name}`")) || part.contains(&format!("[{name}]"));
+            assert!(is_there, "docs/lab.md, {section}: `{name}` is missing");
+            found.insert(name);
+        }
+    }
+    // The lists were lists: sections, and fields of each of them.
+    for name in ["sweep", "iterations", "drain", "queues", "ready_timeout", "nft", "size"] {
+        assert!(found.contains(name), "{name} is not in {found:?}");
+    }
+}
+
+#[test]
+fn the_example_in_the_document_is_accepted() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let text = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let mut files = MemoryFiles::default();
+    files.0.insert("rules.nft".into(), "# ${rule_count}\n".to_owned());
+    let text = text.expect("a first block of TOML");
+    let result = plan::from_text(Path::new("lab.toml"), text, &files, &Overrides::default());
+    let (plan, warnings) = result.unwrap_or_else(|refused| panic!("{refused:#?}"));
+    assert!(warnings.is_empty(), "{warnings:#?}");
+    assert_eq!(plan.series.len(), 3);
+}
