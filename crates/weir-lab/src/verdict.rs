@@ -68,13 +68,13 @@ const RATE_KEPT_MIN: Threshold = Threshold {
 };
 const TREND_MAX: Threshold = Threshold {
     name: "trend_max",
-    value: 0.30,
+    value: 0.50,
     unit: "of median",
     meaning: "a trend over the trial (Theil–Sen) above this makes it unstable",
 };
 const JUMP_MAX: Threshold = Threshold {
     name: "jump_max",
-    value: 0.30,
+    value: 0.50,
     unit: "of median",
     meaning: "a shift of the level inside the trial above this makes it unstable",
 };

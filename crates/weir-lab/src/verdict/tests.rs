@@ -135,12 +135,12 @@ fn mostly_nothing_and_sometimes_something_is_unstable() {
 fn a_trend_or_a_jump_is_unstable() {
     let l = ledger(1_000_000, 100_000, Place::Dut);
     let mut r = result(0.5e6, None);
-    r.trend_ratio = Some(-0.31);
+    r.trend_ratio = Some(-0.51);
     assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
     r.trend_ratio = Some(0.0);
-    r.jump_ratio = Some(0.31);
+    r.jump_ratio = Some(0.51);
     assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
-    r.jump_ratio = Some(0.30);
+    r.jump_ratio = Some(0.50);
     assert_eq!(kind(&r, &l, &[]), VerdictKind::DutBound);
 }
 
