@@ -2,8 +2,51 @@
 //!
 //! A sum is built from partial sums ([`sum`]), folded to 16 bits ([`fold`]) and complemented by
 //! whoever stores it. Only the last part of a message may have an odd number of bytes.
+//!
+//! UDP, TCP and ICMPv6 also cover a *pseudo header* with the addresses, the protocol and the length
+//! (RFC 9293 §3.1 over IPv4, RFC 8200 §8.1 over IPv6). [`IpAddress`] is either family's address,
+//! and source and destination have the same type, so that families cannot be mixed.
 
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// Protocol number of TCP.
+pub const PROTOCOL_TCP: u8 = 6;
+/// Protocol number of UDP.
+pub const PROTOCOL_UDP: u8 = 17;
+/// Protocol number of ICMPv6.
+pub const PROTOCOL_ICMPV6: u8 = 58;
+
+/// An address as pseudo headers need it: IPv4 or IPv6, and no other type.
+pub trait IpAddress: Copy + private::Sealed {
+    /// Whether UDP must have a checksum: over IPv6 (RFC 8200 §8.1), not over IPv4 (RFC 768).
+    const UDP_CHECKSUM_REQUIRED: bool;
+
+    /// Partial sum of the address.
+    fn sum(self) -> u32;
+}
+
+impl IpAddress for Ipv4Addr {
+    const UDP_CHECKSUM_REQUIRED: bool = false;
+
+    fn sum(self) -> u32 {
+        sum(&self.octets())
+    }
+}
+
+impl IpAddress for Ipv6Addr {
+    const UDP_CHECKSUM_REQUIRED: bool = true;
+
+    fn sum(self) -> u32 {
+        sum(&self.octets())
+    }
+}
+
+mod private {
+    /// Keeps [`super::IpAddress`] to the two families.
+    pub trait Sealed {}
+    impl Sealed for core::net::Ipv4Addr {}
+    impl Sealed for core::net::Ipv6Addr {}
+}
 
 /// One's complement sum of the big-endian 16-bit words of `data`; an odd last byte counts as the
 /// high half of a word whose low half is zero.
@@ -44,20 +87,59 @@ pub fn ipv4_header(header: &[u8]) -> u16 {
     !fold(sum_without(header, 10))
 }
 
-/// The checksum of a UDP datagram over IPv4 (RFC 768), whatever its checksum field (bytes 6 and
-/// 7) holds now. `datagram` is header and payload, at most 65,535 bytes.
+/// The checksum of a message with a pseudo header, whatever the 16 bits at the even offset
+/// `checksum_at` hold now. A result of zero stays zero.
+#[must_use]
+pub fn with_pseudo_header<A: IpAddress>(
+    src: A,
+    dst: A,
+    protocol: u8,
+    message: &[u8],
+    checksum_at: usize,
+) -> u16 {
+    // Over IPv4 the length has 16 bits, over IPv6 32 of which the upper ones are zero here.
+    let size_bytes = u16::try_from(message.len()).unwrap_or(u16::MAX);
+    let pseudo_header = src.sum() + dst.sum() + u32::from(protocol) + u32::from(size_bytes);
+    !fold(pseudo_header + sum_without(message, checksum_at))
+}
+
+/// The checksum of a UDP datagram, whatever its checksum field (bytes 6 and 7) holds now.
+/// `datagram` is header and payload, at most 65,535 bytes.
 ///
 /// A sum of zero is returned as `0xffff`, because zero on the wire means "no checksum".
 #[must_use]
-pub fn udp_v4(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> u16 {
-    const PROTOCOL_UDP: u32 = 17;
-    let size_bytes = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
-    let pseudo_header =
-        sum(&src.octets()) + sum(&dst.octets()) + PROTOCOL_UDP + u32::from(size_bytes);
-    match !fold(pseudo_header + sum_without(datagram, 6)) {
+pub fn udp<A: IpAddress>(src: A, dst: A, datagram: &[u8]) -> u16 {
+    match with_pseudo_header(src, dst, PROTOCOL_UDP, datagram, 6) {
         0 => 0xffff,
         checksum => checksum,
     }
+}
+
+/// As [`udp`], over IPv4.
+#[must_use]
+pub fn udp_v4(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> u16 {
+    udp(src, dst, datagram)
+}
+
+/// The checksum of a TCP segment (RFC 9293), whatever its checksum field (bytes 16 and 17) holds
+/// now. `segment` is header and payload, at most 65,535 bytes.
+#[must_use]
+pub fn tcp<A: IpAddress>(src: A, dst: A, segment: &[u8]) -> u16 {
+    with_pseudo_header(src, dst, PROTOCOL_TCP, segment, 16)
+}
+
+/// The checksum of an ICMPv4 message (RFC 792), which has no pseudo header, whatever its checksum
+/// field (bytes 2 and 3) holds now.
+#[must_use]
+pub fn icmp_v4(message: &[u8]) -> u16 {
+    !fold(sum_without(message, 2))
+}
+
+/// The checksum of an ICMPv6 message (RFC 4443), whatever its checksum field (bytes 2 and 3) holds
+/// now. `message` is header and payload, at most 65,535 bytes.
+#[must_use]
+pub fn icmp_v6(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
+    with_pseudo_header(src, dst, PROTOCOL_ICMPV6, message, 2)
 }
 
 /// Sums `data` as if the 16-bit word at the even offset `skip` were zero.
@@ -142,6 +224,40 @@ mod tests {
             whole.extend(&datagram);
             let expected = match !naive(&whole) { 0 => 0xffff, other => other };
             prop_assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn pseudo_headers_agree_with_written_out_ones(
+            src: u128, dst: u128, v4: bool,
+            mut message in prop::collection::vec(any::<u8>(), 20..200)
+        ) {
+            let (src, dst) = (Ipv6Addr::from(src), Ipv6Addr::from(dst));
+            let short = |addr: Ipv6Addr| {
+                let [a, b, c, d, ..] = addr.octets();
+                Ipv4Addr::new(a, b, c, d)
+            };
+            let size_bytes = u32::try_from(message.len()).unwrap().to_be_bytes();
+            for (protocol, at) in [(PROTOCOL_TCP, 16), (PROTOCOL_ICMPV6, 2)] {
+                let got = match (protocol, v4) {
+                    (PROTOCOL_TCP, true) => tcp(short(src), short(dst), &message),
+                    (PROTOCOL_TCP, false) => tcp(src, dst, &message),
+                    _ => icmp_v6(src, dst, &message),
+                };
+                let mut whole = Vec::new();
+                if protocol == PROTOCOL_TCP && v4 {
+                    whole.extend([short(src).octets(), short(dst).octets()].concat());
+                    whole.extend([0, protocol]);
+                    whole.extend(&size_bytes[2..]);
+                } else {
+                    whole.extend([src.octets(), dst.octets()].concat());
+                    whole.extend(size_bytes);
+                    whole.extend([0, 0, 0, protocol]);
+                }
+                message[at..at + 2].fill(0);
+                whole.extend(&message);
+                prop_assert_eq!(got, !naive(&whole));
+            }
+            prop_assert_eq!(icmp_v4(&message), !naive(&message));
         }
 
         #[test]

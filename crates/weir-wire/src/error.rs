@@ -59,4 +59,43 @@ pub enum ParseError {
         /// The checksum that the datagram's bytes ask for.
         expected: u16,
     },
+    /// There is no UDP checksum over IPv6 (RFC 8200 §8.1).
+    #[error("the UDP datagram has no checksum, which IPv6 requires")]
+    UdpChecksumMissing,
+    /// The version field of an IPv6 header is not 6.
+    #[error("IP version is {0}, not 6")]
+    Ipv6Version(u8),
+    /// The TCP data offset is under 5 words.
+    #[error("TCP header length is {0} words, the smallest is 5")]
+    TcpHeaderLength(u8),
+    /// The header carries TCP options, which the compact value does not hold.
+    #[error("the TCP header carries {0} bytes of options, which are not supported here")]
+    TcpOptions(u8),
+    /// Reserved bits of the TCP header are set.
+    #[error("the reserved bits of the TCP header are {0:#x}, not zero")]
+    TcpReservedBits(u8),
+    /// The TCP checksum is wrong.
+    #[error("TCP checksum is {got:#06x}, but the segment sums to {expected:#06x}")]
+    TcpChecksum {
+        /// The checksum in the header.
+        got: u16,
+        /// The checksum that the segment's bytes ask for.
+        expected: u16,
+    },
+    /// The ICMP message is neither an echo request nor an echo reply.
+    #[error("ICMP type {kind} code {code} is neither an echo request nor an echo reply")]
+    IcmpNotEcho {
+        /// The type field.
+        kind: u8,
+        /// The code field.
+        code: u8,
+    },
+    /// The ICMP checksum is wrong.
+    #[error("ICMP checksum is {got:#06x}, but the message sums to {expected:#06x}")]
+    IcmpChecksum {
+        /// The checksum in the header.
+        got: u16,
+        /// The checksum that the message's bytes ask for.
+        expected: u16,
+    },
 }

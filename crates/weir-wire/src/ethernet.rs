@@ -1,7 +1,7 @@
 //! Ethernet II frames, without the frame check sequence (IEEE 802.3).
 //!
 //! The view knows the fourteen bytes of the untagged header. It does not step over VLAN tags: a
-//! tagged frame shows the tag's type as its [`EtherType`].
+//! tagged frame shows the tag's type as its [`EtherType`], and [`crate::vlan`] goes on from there.
 
 use crate::error::ParseError;
 use crate::mac::MacAddr;
@@ -29,6 +29,8 @@ impl EtherType {
     pub const ARP: Self = Self(0x0806);
     /// An IEEE 802.1Q tag.
     pub const VLAN: Self = Self(0x8100);
+    /// An IEEE 802.1ad service tag, the outer one of QinQ.
+    pub const SERVICE_VLAN: Self = Self(0x88a8);
     /// IPv6.
     pub const IPV6: Self = Self(0x86dd);
 }

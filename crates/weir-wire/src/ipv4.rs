@@ -12,8 +12,10 @@ use crate::error::ParseError;
 /// Size of a header without options, bytes.
 pub const HEADER_BYTES: usize = field::DST.end;
 
-/// Protocol number of UDP.
-pub const PROTOCOL_UDP: u8 = 17;
+/// Protocol number of ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
+
+pub use crate::checksum::{PROTOCOL_TCP, PROTOCOL_UDP};
 
 mod field {
     use core::ops::Range;

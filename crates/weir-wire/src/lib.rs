@@ -18,16 +18,21 @@
 
 extern crate alloc;
 
+mod bytes;
 pub mod checksum;
 pub mod error;
 pub mod ethernet;
 pub mod flow;
 pub mod frame;
+pub mod icmp;
 pub mod ipv4;
+pub mod ipv6;
 pub mod mac;
 pub mod range;
 pub mod signature;
+pub mod tcp;
 pub mod udp;
+pub mod vlan;
 
 pub use error::ParseError;
 pub use flow::{Flow, FlowSpace};

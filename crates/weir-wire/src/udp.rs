@@ -1,12 +1,10 @@
-//! UDP datagrams over IPv4 (RFC 768).
+//! UDP datagrams (RFC 768), over IPv4 and IPv6.
 //!
 //! The checksum covers a pseudo header, so parsing and emitting take the addresses of the IP
 //! header. A checksum of zero means that the sender made none, which is legal over IPv4 and
-//! accepted; weir itself always sends one.
+//! accepted there, and refused over IPv6 (RFC 8200 §8.1); weir itself always sends one.
 
-use core::net::Ipv4Addr;
-
-use crate::checksum;
+use crate::checksum::{self, IpAddress};
 use crate::error::ParseError;
 
 /// Size of the header, bytes.
@@ -79,8 +77,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
     /// The checksum that the datagram's bytes and the IP addresses ask for.
     #[must_use]
-    pub fn computed_checksum(&self, src: Ipv4Addr, dst: Ipv4Addr) -> u16 {
-        checksum::udp_v4(src, dst, self.datagram())
+    pub fn computed_checksum<A: IpAddress>(&self, src: A, dst: A) -> u16 {
+        checksum::udp(src, dst, self.datagram())
     }
 
     /// What the datagram carries.
@@ -112,7 +110,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     }
 
     /// Makes the checksum right again.
-    pub fn fill_checksum(&mut self, src: Ipv4Addr, dst: Ipv4Addr) {
+    pub fn fill_checksum<A: IpAddress>(&mut self, src: A, dst: A) {
         let checksum = self.computed_checksum(src, dst);
         self.buffer.as_mut()[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
     }
@@ -132,12 +130,17 @@ impl Repr {
     ///
     /// # Errors
     ///
-    /// [`ParseError::UdpChecksum`] if the checksum is wrong.
-    pub fn parse<T>(packet: &Packet<T>, src: Ipv4Addr, dst: Ipv4Addr) -> Result<Self, ParseError>
+    /// [`ParseError::UdpChecksum`] if the checksum is wrong, [`ParseError::UdpChecksumMissing`] if
+    /// there is none over IPv6.
+    pub fn parse<T, A>(packet: &Packet<T>, src: A, dst: A) -> Result<Self, ParseError>
     where
         T: AsRef<[u8]>,
+        A: IpAddress,
     {
         let (got, expected) = (packet.checksum(), packet.computed_checksum(src, dst));
+        if got == 0 && A::UDP_CHECKSUM_REQUIRED {
+            return Err(ParseError::UdpChecksumMissing);
+        }
         if got != 0 && got != expected {
             return Err(ParseError::UdpChecksum { got, expected });
         }
@@ -149,15 +152,16 @@ impl Repr {
     /// # Errors
     ///
     /// [`ParseError::Truncated`] if `buffer`, or a datagram's 65,535 bytes, cannot hold them.
-    pub fn emit<T>(
+    pub fn emit<T, A>(
         &self,
         mut buffer: T,
         payload: &[u8],
-        src: Ipv4Addr,
-        dst: Ipv4Addr,
+        src: A,
+        dst: A,
     ) -> Result<Packet<T>, ParseError>
     where
         T: AsRef<[u8]> + AsMut<[u8]>,
+        A: IpAddress,
     {
         let needed_bytes = HEADER_BYTES + payload.len();
         let got_bytes = buffer.as_ref().len().min(usize::from(u16::MAX));

@@ -1,4 +1,5 @@
 use super::*;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
 const SRC: Ipv4Addr = Ipv4Addr::new(198, 18, 10, 1);
@@ -61,6 +62,16 @@ fn wrong_and_absent_checksums() {
 }
 
 #[test]
+fn over_ipv6_the_checksum_is_required() {
+    let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
+    let mut bytes = REPR.emit([0; 12], b"abc", src, dst).unwrap().into_inner();
+    assert_eq!(Repr::parse(&Packet::new_checked(bytes).unwrap(), src, dst), Ok(REPR));
+    bytes[6..8].fill(0);
+    let error = Repr::parse(&Packet::new_checked(bytes).unwrap(), src, dst).unwrap_err();
+    assert_eq!(error.to_string(), "the UDP datagram has no checksum, which IPv6 requires");
+}
+
+#[test]
 fn emitting_into_too_little_room_is_refused() {
     let error = REPR.emit([0; 10], b"abc", SRC, DST).unwrap_err();
     assert_eq!(error.to_string(), "the UDP datagram needs 11 bytes, but the buffer holds 10");
@@ -76,7 +87,7 @@ proptest! {
         src: u32, dst: u32, src_port: u16, dst_port: u16,
         payload in prop::collection::vec(any::<u8>(), 0..100)
     ) {
-        let (src, dst) = (src.into(), dst.into());
+        let (src, dst) = (Ipv4Addr::from(src), Ipv4Addr::from(dst));
         let repr = Repr { src_port, dst_port };
         let packet = repr.emit([0xa5; 120], &payload, src, dst).unwrap();
         prop_assert_eq!(Repr::parse(&packet, src, dst), Ok(repr));
