@@ -6,66 +6,77 @@
 //! destination do not move together: 70 sources × 70 destinations are 4,900 flows.
 
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::ops;
 
-use crate::range::Range;
+use crate::range::{AddrRange, Range, Span};
 
-/// One flow: what a router or a firewall sees of it, the protocol aside.
+/// One flow: what a router or a firewall sees of it, the protocol aside. `A` is the address type:
+/// [`Ipv4Addr`], `Ipv6Addr`, or [`IpAddr`] where the family is not known beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Flow {
+pub struct Flow<A = Ipv4Addr> {
     /// Source address.
-    pub src: Ipv4Addr,
+    pub src: A,
     /// Destination address.
-    pub dst: Ipv4Addr,
+    pub dst: A,
     /// Source port.
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
 }
 
-impl fmt::Display for Flow {
+impl<A: Copy + Into<IpAddr>> fmt::Display for Flow<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{} > {}:{}", self.src, self.src_port, self.dst, self.dst_port)
+        let src = SocketAddr::new(self.src.into(), self.src_port);
+        let dst = SocketAddr::new(self.dst.into(), self.dst_port);
+        write!(f, "{src} > {dst}")
     }
 }
 
-/// All flows from a source range to a destination range.
+/// The place of a flow, one digit per field, the fastest first: offsets of the source port, the
+/// source address, the destination port and the destination address in their ranges.
+pub type Digits = [u64; 4];
+
+/// All flows from a source range to a destination range: of IPv4 by default, of either family with
+/// `R = AddrRange`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FlowSpace {
-    src: Range,
-    dst: Range,
+pub struct FlowSpace<R = Range> {
+    src: R,
+    dst: R,
     flow_count: u64,
 }
 
-/// The two ranges span more flows than can be counted.
+/// Two ranges that do not span flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{src} to {dst} are 2^64 flows or more, which cannot be counted: use smaller ranges")]
-pub struct FlowSpaceError {
-    src: Range,
-    dst: Range,
+pub enum FlowSpaceError {
+    /// The ranges span more flows than can be counted.
+    #[error("{src} to {dst} are 2^64 flows or more, which cannot be counted: use smaller ranges")]
+    TooMany {
+        /// The source range.
+        src: AddrRange,
+        /// The destination range.
+        dst: AddrRange,
+    },
+    /// One range is IPv4, the other IPv6.
+    #[error("{src} to {dst} are of two address families: give two IPv4 or two IPv6 ranges")]
+    Families {
+        /// The source range.
+        src: AddrRange,
+        /// The destination range.
+        dst: AddrRange,
+    },
 }
 
-impl FlowSpace {
-    /// The flows from `src` to `dst`.
-    ///
-    /// # Errors
-    ///
-    /// [`FlowSpaceError`] if there are 2^64 flows or more.
-    pub fn new(src: Range, dst: Range) -> Result<Self, FlowSpaceError> {
-        let flow_count = src.pair_count().checked_mul(dst.pair_count());
-        let flow_count = flow_count.ok_or(FlowSpaceError { src, dst })?;
-        Ok(Self { src, dst, flow_count })
-    }
-
+impl<R: Copy> FlowSpace<R> {
     /// The source range.
     #[must_use]
-    pub const fn src(&self) -> Range {
+    pub const fn src(&self) -> R {
         self.src
     }
 
     /// The destination range.
     #[must_use]
-    pub const fn dst(&self) -> Range {
+    pub const fn dst(&self) -> R {
         self.dst
     }
 
@@ -74,70 +85,135 @@ impl FlowSpace {
     pub const fn flow_count(&self) -> u64 {
         self.flow_count
     }
+}
+
+impl<R: Span> FlowSpace<R> {
+    /// The flows from `src` to `dst`.
+    ///
+    /// # Errors
+    ///
+    /// [`FlowSpaceError`] if there are 2^64 flows or more, or the ranges' families differ.
+    pub fn new(src: R, dst: R) -> Result<Self, FlowSpaceError> {
+        let either: (AddrRange, AddrRange) = (src.into(), dst.into());
+        if either.0.is_ipv6() != either.1.is_ipv6() {
+            return Err(FlowSpaceError::Families { src: either.0, dst: either.1 });
+        }
+        let flow_count = src.pair_count().checked_mul(dst.pair_count());
+        let error = FlowSpaceError::TooMany { src: either.0, dst: either.1 };
+        Ok(Self { src, dst, flow_count: flow_count.ok_or(error)? })
+    }
 
     /// The flow at place `index % flow_count` of the walk.
     #[must_use]
-    pub fn flow(&self, index: u64) -> Flow {
-        let (src_port, rest) = digit(index % self.flow_count, u64::from(self.src.port_count()));
-        let (src, rest) = digit(rest, self.src.addr_count());
-        let (dst_port, dst) = digit(rest, u64::from(self.dst.port_count()));
+    pub fn flow(&self, index: u64) -> Flow<R::Addr> {
+        self.flow_at(self.digits(index))
+    }
+
+    /// Number of values of each digit.
+    #[must_use]
+    pub fn radices(&self) -> Digits {
+        [
+            u64::from(self.src.port_count()),
+            self.src.addr_count(),
+            u64::from(self.dst.port_count()),
+            self.dst.addr_count(),
+        ]
+    }
+
+    /// The digits of place `index % flow_count`.
+    #[must_use]
+    pub fn digits(&self, index: u64) -> Digits {
+        let mut rest = index % self.flow_count;
+        self.radices().map(|radix| {
+            let digit = rest % radix;
+            rest /= radix;
+            digit
+        })
+    }
+
+    /// The flow with these digits, each of which must be below its radix.
+    #[must_use]
+    pub fn flow_at(&self, digits: Digits) -> Flow<R::Addr> {
+        let [src_port, src, dst_port, dst] = digits;
         Flow {
-            src: addr_at(self.src, src),
-            dst: addr_at(self.dst, dst),
-            src_port: port_at(self.src, src_port),
-            dst_port: port_at(self.dst, dst_port),
+            src: self.src.addr(src),
+            dst: self.dst.addr(dst),
+            src_port: self.src.port(src_port),
+            dst_port: self.dst.port(dst_port),
         }
+    }
+
+    /// The place that these digits, each below its radix, stand for.
+    #[must_use]
+    pub fn index_at(&self, digits: Digits) -> u64 {
+        let pairs = digits.into_iter().zip(self.radices());
+        pairs.rev().fold(0, |index, (digit, radix)| index * radix + digit)
     }
 
     /// The place of `flow` in the walk, if it belongs to this space: the inverse of
     /// [`FlowSpace::flow`].
     #[must_use]
-    pub fn index_of(&self, flow: &Flow) -> Option<u64> {
-        if !self.src.contains(flow.src, flow.src_port)
-            || !self.dst.contains(flow.dst, flow.dst_port)
-        {
-            return None;
-        }
-        let src_port = u64::from(flow.src_port - self.src.port_first);
-        let src = u64::from(flow.src.to_bits() - self.src.addr_first.to_bits());
-        let dst_port = u64::from(flow.dst_port - self.dst.port_first);
-        let dst = u64::from(flow.dst.to_bits() - self.dst.addr_first.to_bits());
-        let index = dst * u64::from(self.dst.port_count()) + dst_port;
-        let index = index * self.src.addr_count() + src;
-        Some(index * u64::from(self.src.port_count()) + src_port)
+    pub fn index_of(&self, flow: &Flow<R::Addr>) -> Option<u64> {
+        Some(self.index_at([
+            self.src.port_offset(flow.src_port)?,
+            self.src.addr_offset(flow.src)?,
+            self.dst.port_offset(flow.dst_port)?,
+            self.dst.addr_offset(flow.dst)?,
+        ]))
+    }
+
+    /// Number of distinct flows that the odometer visits in an interval of packet numbers.
+    #[must_use]
+    pub fn flow_count_in(&self, interval: ops::Range<u64>) -> u64 {
+        interval.end.saturating_sub(interval.start).min(self.flow_count)
+    }
+
+    /// Number of packets of the flow at place `index` that the odometer sends in an interval of
+    /// packet numbers.
+    #[must_use]
+    pub fn packet_count_in(&self, index: u64, interval: ops::Range<u64>) -> u64 {
+        let index = index % self.flow_count;
+        let before = |end: u64| end / self.flow_count + u64::from(end % self.flow_count > index);
+        before(interval.end.max(interval.start)) - before(interval.start)
     }
 
     /// Every flow once, in the order of the walk.
     #[must_use]
-    pub fn iter(&self) -> Flows {
-        Flows { space: *self, next: self.flow(0), left: self.flow_count }
+    pub fn iter(&self) -> Flows<R> {
+        Flows { space: *self, next: [0; 4], left: self.flow_count }
     }
 }
 
-impl IntoIterator for &FlowSpace {
-    type Item = Flow;
-    type IntoIter = Flows;
+impl<R: Span> IntoIterator for &FlowSpace<R> {
+    type Item = Flow<R::Addr>;
+    type IntoIter = Flows<R>;
 
-    fn into_iter(self) -> Flows {
+    fn into_iter(self) -> Flows<R> {
         self.iter()
     }
 }
 
 /// Iterator over the flows of a [`FlowSpace`]: turns the odometer by one, without divisions.
 #[derive(Debug, Clone)]
-pub struct Flows {
-    space: FlowSpace,
-    next: Flow,
+pub struct Flows<R = Range> {
+    space: FlowSpace<R>,
+    next: Digits,
     left: u64,
 }
 
-impl Iterator for Flows {
-    type Item = Flow;
+impl<R: Span> Iterator for Flows<R> {
+    type Item = Flow<R::Addr>;
 
-    fn next(&mut self) -> Option<Flow> {
+    fn next(&mut self) -> Option<Flow<R::Addr>> {
         self.left = self.left.checked_sub(1)?;
-        let flow = self.next;
-        self.turn();
+        let flow = self.space.flow_at(self.next);
+        for (digit, radix) in self.next.iter_mut().zip(self.space.radices()) {
+            *digit += 1;
+            if *digit < radix {
+                break;
+            }
+            *digit = 0;
+        }
         Some(flow)
     }
 
@@ -147,48 +223,6 @@ impl Iterator for Flows {
             Err(_) => (usize::MAX, None),
         }
     }
-}
-
-impl Flows {
-    /// Moves to the following flow; after the last one comes the first again.
-    fn turn(&mut self) {
-        let Self { space: FlowSpace { src, dst, .. }, next, .. } = self;
-        if next.src_port < src.port_last {
-            next.src_port += 1;
-            return;
-        }
-        next.src_port = src.port_first;
-        if next.src < src.addr_last {
-            next.src = Ipv4Addr::from_bits(next.src.to_bits() + 1);
-            return;
-        }
-        next.src = src.addr_first;
-        if next.dst_port < dst.port_last {
-            next.dst_port += 1;
-            return;
-        }
-        next.dst_port = dst.port_first;
-        if next.dst < dst.addr_last {
-            next.dst = Ipv4Addr::from_bits(next.dst.to_bits() + 1);
-            return;
-        }
-        next.dst = dst.addr_first;
-    }
-}
-
-/// The lowest digit of `index` in base `count`, and what is left of it.
-fn digit(index: u64, count: u64) -> (u64, u64) {
-    (index % count, index / count)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "offsets stay under the range's count")]
-fn addr_at(range: Range, offset: u64) -> Ipv4Addr {
-    Ipv4Addr::from_bits(range.addr_first.to_bits() + offset as u32)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "offsets stay under the range's count")]
-fn port_at(range: Range, offset: u64) -> u16 {
-    range.port_first + offset as u16
 }
 
 #[cfg(test)]

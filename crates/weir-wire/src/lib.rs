@@ -28,13 +28,15 @@ pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod mac;
+pub mod random;
 pub mod range;
 pub mod signature;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
+pub mod walk;
 
 pub use error::ParseError;
 pub use flow::{Flow, FlowSpace};
 pub use mac::MacAddr;
-pub use range::Range;
+pub use range::{AddrRange, Range};

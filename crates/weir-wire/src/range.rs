@@ -6,7 +6,17 @@
 //!
 //! Nothing else is repaired: an octet over 255, an octet with a leading zero (which some programs
 //! read as octal), a port over 65535, spaces and trailing text are refused, each with the offset
-//! of the offending word. IPv6 ranges are recognised and refused.
+//! of the offending word.
+//!
+//! [`Range`] is the IPv4 range, which recognises IPv6 and refuses it; [`Range6`] is the IPv6 range,
+//! whose syntax differs; [`AddrRange`] reads both. What a walk over flows needs of any of them is
+//! the trait [`Span`].
+
+mod any;
+mod v6;
+
+pub use any::{AddrRange, Span};
+pub use v6::Range6;
 
 use alloc::string::String;
 use core::fmt;
@@ -71,6 +81,14 @@ impl Range {
     ///
     /// [`RangeError`], which says what is wrong and where in `text`.
     pub fn parse(text: &str, default_port: u16) -> Result<(Self, Swapped), RangeError> {
+        Self::parse_with(text, default_port, PortZero::Allowed)
+    }
+
+    fn parse_with(
+        text: &str,
+        default_port: u16,
+        zero: PortZero,
+    ) -> Result<(Self, Swapped), RangeError> {
         if text.is_empty() {
             return Err(RangeError::new(text, 0..0, RangeErrorKind::Empty));
         }
@@ -78,7 +96,7 @@ impl Range {
             Some(dash) => (dash, Some(dash + 1)),
             None => (text.len(), None),
         };
-        let (addr_start, port_start) = parse_end(text, 0..start_end)?;
+        let (addr_start, port_start) = parse_end(text, 0..start_end, zero)?;
         let port_start = match port_start {
             Some(port) => port,
             None if default_port != 0 => default_port,
@@ -87,7 +105,7 @@ impl Range {
             }
         };
         let (addr_end, port_end) = match rest {
-            Some(offset) => parse_end(text, offset..text.len())?,
+            Some(offset) => parse_end(text, offset..text.len(), zero)?,
             None => (addr_start, None),
         };
         let port_end = port_end.unwrap_or(port_start);
@@ -110,7 +128,7 @@ impl Range {
     /// Number of address and port pairs, 1 to 2^48.
     #[must_use]
     pub fn pair_count(&self) -> u64 {
-        self.addr_count() * u64::from(self.port_count())
+        Span::pair_count(self)
     }
 
     /// True if the range holds this address and port.
@@ -201,6 +219,37 @@ pub enum RangeErrorKind {
     PortCharacter(char),
     /// The port is over 65535.
     PortTooLarge,
+    /// The port is 0, which is reserved.
+    PortZero,
+    /// The ends of the range are of different address families.
+    FamilyMixed,
+    /// The word is an IPv4 address where only IPv6 is read.
+    Ipv4,
+    /// What stands before `@` is not a group from 0 to 7.
+    GroupNumber,
+    /// The end of a range names a group: only its start does.
+    GroupAtEnd,
+    /// The ends differ in a group that does not vary.
+    GroupDiffers {
+        /// The group in which they differ.
+        group: u8,
+        /// The only group that varies.
+        varies: u8,
+    },
+    /// A bracket is opened and not closed, or closed and not opened.
+    Bracket,
+    /// Something other than a port follows the closing bracket.
+    AfterBracket,
+    /// The IPv6 address holds a character that is no hexadecimal digit, colon or dot.
+    Ipv6Character(char),
+    /// The IPv6 address has more than one `::`.
+    Ipv6Gaps,
+    /// A group of the IPv6 address has more than four digits.
+    Ipv6GroupTooLong(String),
+    /// The IPv6 address has this many groups.
+    Ipv6GroupCount(usize),
+    /// The IPv6 address is malformed in another way.
+    Ipv6Malformed,
 }
 
 /// Joins the offending word and what is wrong with it.
@@ -241,6 +290,9 @@ impl fmt::Display for Message<'_> {
             RangeErrorKind::AddrCharacter(c) => {
                 write!(f, "`{word}` is not an IPv4 address: {c:?} is neither a digit nor a dot")
             }
+            RangeErrorKind::PortMissing if word.contains(':') => {
+                write!(f, "`{word}` names no port: write `[{word}]:PORT`")
+            }
             RangeErrorKind::PortMissing => {
                 write!(f, "`{word}` names no port: write `{word}:PORT`")
             }
@@ -249,6 +301,60 @@ impl fmt::Display for Message<'_> {
                 write!(f, "`{word}` is not a port: {c:?} is not a digit")
             }
             RangeErrorKind::PortTooLarge => write!(f, "`{word}` is not a port: it is over 65535"),
+            RangeErrorKind::PortZero => {
+                write!(f, "port `{word}` cannot be used: ports run from 1 to 65535")
+            }
+            RangeErrorKind::FamilyMixed => write!(
+                f,
+                "`{word}` is of another address family than the start of the range: both ends are \
+                 IPv4, or both are IPv6"
+            ),
+            RangeErrorKind::Ipv4 => {
+                write!(f, "`{word}` is not an IPv6 address: it has no colon")
+            }
+            kind => self.fmt_ipv6(f, kind),
+        }
+    }
+}
+
+impl Message<'_> {
+    /// What only IPv6 ranges get wrong.
+    fn fmt_ipv6(&self, f: &mut fmt::Formatter<'_>, kind: &RangeErrorKind) -> fmt::Result {
+        let word = self.word;
+        match kind {
+            RangeErrorKind::GroupNumber => write!(
+                f,
+                "`{word}` is not a group of an IPv6 address: groups are numbered from 0 to 7, \
+                 as in `7@[::1]-[::64]`"
+            ),
+            RangeErrorKind::GroupAtEnd => {
+                write!(f, "`{word}` names a group: only the start of a range does")
+            }
+            RangeErrorKind::GroupDiffers { group, varies } => write!(
+                f,
+                "`{word}` differs from the start in group {group}, but only group {varies} varies: \
+                 a range varies one group of 16 bits, named as in `{group}@[ADDR]`"
+            ),
+            RangeErrorKind::Bracket => {
+                write!(f, "`{word}` lacks a bracket: write `[ADDR]:PORT`")
+            }
+            RangeErrorKind::AfterBracket => {
+                write!(f, "`{word}` follows the bracket: write `[ADDR]:PORT`")
+            }
+            RangeErrorKind::Ipv6Character(c) => {
+                write!(f, "`{word}` is not an IPv6 address: {c:?} does not belong there")
+            }
+            RangeErrorKind::Ipv6Gaps => {
+                write!(f, "`{word}` is not an IPv6 address: `::` may stand in it once")
+            }
+            RangeErrorKind::Ipv6GroupTooLong(group) => {
+                write!(f, "`{word}` is not an IPv6 address: {group} has more than four digits")
+            }
+            RangeErrorKind::Ipv6GroupCount(count) => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "`{word}` is not an IPv6 address: {count} group{s} where 8 are needed")
+            }
+            _ => write!(f, "`{word}` is not an IPv6 address"),
         }
     }
 }
@@ -257,6 +363,7 @@ impl fmt::Display for Message<'_> {
 fn parse_end(
     text: &str,
     at: core::ops::Range<usize>,
+    zero: PortZero,
 ) -> Result<(Ipv4Addr, Option<u16>), RangeError> {
     let word = &text[at.clone()];
     if is_ipv6(word) {
@@ -269,9 +376,7 @@ fn parse_end(
     let addr =
         parse_addr(&text[addr_at.clone()]).map_err(|kind| RangeError::new(text, addr_at, kind))?;
     let port = match port_at {
-        Some(at) => {
-            Some(parse_port(&text[at.clone()]).map_err(|kind| RangeError::new(text, at, kind))?)
-        }
+        Some(at) => Some(parse_port(text, at, zero)?),
         None => None,
     };
     Ok((addr, port))
@@ -309,14 +414,28 @@ fn parse_addr(word: &str) -> Result<Ipv4Addr, RangeErrorKind> {
     Ok(octets.into())
 }
 
-fn parse_port(word: &str) -> Result<u16, RangeErrorKind> {
-    if word.is_empty() {
-        return Err(RangeErrorKind::PortEmpty);
-    }
-    if let Some(c) = word.chars().find(|c| !c.is_ascii_digit()) {
-        return Err(RangeErrorKind::PortCharacter(c));
-    }
-    word.parse().map_err(|_| RangeErrorKind::PortTooLarge)
+/// Reads the port that stands in `text[at]`.
+fn parse_port(text: &str, at: core::ops::Range<usize>, zero: PortZero) -> Result<u16, RangeError> {
+    let word = &text[at.clone()];
+    let kind = if word.is_empty() {
+        RangeErrorKind::PortEmpty
+    } else if let Some(c) = word.chars().find(|c| !c.is_ascii_digit()) {
+        RangeErrorKind::PortCharacter(c)
+    } else {
+        match word.parse() {
+            Ok(0) if zero == PortZero::Refused => RangeErrorKind::PortZero,
+            Ok(port) => return Ok(port),
+            Err(_) => RangeErrorKind::PortTooLarge,
+        }
+    };
+    Err(RangeError::new(text, at, kind))
+}
+
+/// Whether port 0 may be written. It is reserved (RFC 6335 §6) and hosts do not answer on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PortZero {
+    Allowed,
+    Refused,
 }
 
 #[cfg(test)]

@@ -88,6 +88,27 @@ fn foreign_flows_have_no_index() {
     assert_eq!(space.index_of(&Flow { dst: Ipv4Addr::new(10, 9, 0, 6), ..inside }), None);
 }
 
+#[test]
+fn families_are_one() {
+    let v4: AddrRange = "10.0.0.1".parse().unwrap();
+    let v6: AddrRange = "[::1]:5-[::3]:6".parse().unwrap();
+    let error = FlowSpace::new(v4, v6).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "10.0.0.1:1234 to [::1]:5-[::3]:6 are of two address families: give two IPv4 or two IPv6 \
+         ranges"
+    );
+    let space = FlowSpace::new(v6, v6).unwrap();
+    assert_eq!(space.flow_count(), 36);
+    let flows: Vec<String> = space.iter().map(|flow| flow.to_string()).collect();
+    assert_eq!(flows[0], "[::1]:5 > [::1]:5");
+    assert_eq!(flows[3], "[::2]:6 > [::1]:5");
+    assert_eq!(flows[35], "[::3]:6 > [::3]:6");
+    for (index, flow) in (0..).zip(space.iter()) {
+        assert_eq!((space.index_of(&flow), flow), (Some(index), space.flow(index)));
+    }
+}
+
 /// Small spaces anywhere in the address and port numbers, so that all flows can be walked.
 fn spaces() -> impl Strategy<Value = FlowSpace> {
     let range = || {
@@ -118,6 +139,20 @@ proptest! {
         if let Ok(space) = FlowSpace::new(src, dst) {
             let index = index % space.flow_count();
             prop_assert_eq!(space.index_of(&space.flow(index)), Some(index));
+        }
+    }
+
+    #[test]
+    fn any_interval_has_the_predicted_flows(space in spaces(), start: u64, size in 0_u64..600) {
+        let interval = start..start.saturating_add(size);
+        let mut seen = std::collections::HashMap::<Flow, u64>::new();
+        for sequence in interval.clone() {
+            *seen.entry(space.flow(sequence)).or_default() += 1;
+        }
+        prop_assert_eq!(space.flow_count_in(interval.clone()), u64::try_from(seen.len()).unwrap());
+        for index in 0..space.flow_count() {
+            let packets = seen.get(&space.flow(index)).copied().unwrap_or(0);
+            prop_assert_eq!(space.packet_count_in(index, interval.clone()), packets);
         }
     }
 }
