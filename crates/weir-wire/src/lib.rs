@@ -3,9 +3,10 @@
 //! Each header has two types, after smoltcp's practice: a *view* `Packet<T>` over bytes, whose
 //! length is checked once by `new_checked` so that no accessor can fail afterwards, and a compact
 //! value `Repr` that is parsed from a view and emitted into one. On top of them stand pkt-gen's
-//! address ranges ([`range`]), the flows they span ([`flow`]), weir's payload signature
-//! ([`signature`]) and the reference frame of a stream ([`frame`]), to which the generator in the
-//! kernel is compared byte for byte.
+//! address ranges ([`range`]), the flows they span ([`flow`]) and their order ([`walk`]), frame sizes
+//! ([`sizes`]), weir's payload signature ([`signature`]), and the streams made of all these
+//! ([`stream`]), whose reference frames ([`frame`]) every generator is compared with, byte for
+//! byte.
 //!
 //! This crate is pure: it reads no clock, opens no file, starts no thread and looks at no
 //! environment. It is `no_std`, so that the compiler keeps that promise. Whatever bytes a view is
@@ -31,10 +32,13 @@ pub mod mac;
 pub mod random;
 pub mod range;
 pub mod signature;
+pub mod sizes;
+pub mod stream;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
 pub mod walk;
+pub mod weights;
 
 pub use error::ParseError;
 pub use flow::{Flow, FlowSpace};
