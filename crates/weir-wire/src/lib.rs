@@ -3,10 +3,10 @@
 //! Each header has two types, after smoltcp's practice: a *view* `Packet<T>` over bytes, whose
 //! length is checked once by `new_checked` so that no accessor can fail afterwards, and a compact
 //! value `Repr` that is parsed from a view and emitted into one. On top of them stand pkt-gen's
-//! address ranges ([`range`]), the flows they span ([`flow`]) and their order ([`walk`]), frame sizes
-//! ([`sizes`]), weir's payload signature ([`signature`]), and the streams made of all these
+//! address ranges ([`range`]), the flows they span ([`flow`]) and their order ([`walk`]), frame
+//! sizes ([`sizes`]), weir's payload signature ([`signature`]), and the streams made of all these
 //! ([`stream`]), whose reference frames ([`frame`]) every generator is compared with, byte for
-//! byte.
+//! byte. [`pcap`] keeps frames, [`print`] shows one.
 //!
 //! This crate is pure: it reads no clock, opens no file, starts no thread and looks at no
 //! environment. It is `no_std`, so that the compiler keeps that promise. Whatever bytes a view is
@@ -29,6 +29,8 @@ pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod mac;
+pub mod pcap;
+pub mod print;
 pub mod random;
 pub mod range;
 pub mod signature;
