@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 3] = ["gen", "sink", "probe"];
+const PROGRAMS: [&str; 4] = ["gen", "sink", "reflect", "probe"];
 
 fn main() -> ExitCode {
     match compile_all() {

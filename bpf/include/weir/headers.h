@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Offsets and constants of Ethernet II, IPv4 (RFC 791) and UDP (RFC 768) headers.
+ * Offsets and constants of Ethernet II, IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768)
+ * headers.
  *
  * Programs read and write whole words at these offsets: a packed C struct would make the compiler
  * emit one store per byte.
@@ -13,13 +14,24 @@
 #define WEIR_ETH_BYTES 14
 #define WEIR_ETH_TYPE_OFFSET 12
 #define WEIR_ETH_TYPE_IPV4 0x0800
+#define WEIR_ETH_TYPE_IPV6 0x86dd
+/* In the first byte of a MAC address: multicast or broadcast. */
+#define WEIR_ETH_GROUP_BIT 0x01
 
 #define WEIR_IPV4_BYTES_MIN 20
 #define WEIR_IPV4_PROTOCOL_OFFSET 9
 #define WEIR_IPV4_FRAGMENT_OFFSET 6
 /* "More fragments" and the fragment offset: zero in a whole datagram. */
 #define WEIR_IPV4_FRAGMENT_MASK 0x3fff
+#define WEIR_IPV4_PROTOCOL_TCP 6
 #define WEIR_IPV4_PROTOCOL_UDP 17
+#define WEIR_IPV4_SRC_OFFSET 12
+#define WEIR_IPV4_DST_OFFSET 16
+
+#define WEIR_IPV6_BYTES 40
+#define WEIR_IPV6_NEXT_HEADER_OFFSET 6
+#define WEIR_IPV6_SRC_OFFSET 8
+#define WEIR_IPV6_DST_OFFSET 24
 
 #define WEIR_UDP_BYTES 8
 

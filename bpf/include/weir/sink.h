@@ -8,6 +8,9 @@
 
 #include <weir/vmlinux.h>
 
+/* Bits of weir_sink_mode. */
+#define WEIR_SINK_OBSERVE (1ULL << 0)
+
 /* Queues beyond the last one are counted with it. */
 #define WEIR_SINK_QUEUE_COUNT 64
 

@@ -38,6 +38,11 @@ enum xdp_action {
 	XDP_REDIRECT,
 };
 
+/* The verifier knows it by its name. */
+struct bpf_spin_lock {
+	__u32 val;
+};
+
 struct xdp_md {
 	__u32 data;
 	__u32 data_end;

@@ -1,8 +1,9 @@
 //! Typed handles to weir's BPF programs and maps, and the few system calls without a safe wrapper.
 //!
-//! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`probe`] asks the kernel
-//! what it can do, [`ethtool`] reads and sets what only that ioctl knows. The C sources are in
-//! `bpf/`; the build script compiles them, and the object files are embedded here.
+//! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
+//! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
+//! [`ethtool`] reads and sets what only that ioctl knows. The C sources are in `bpf/`; the build
+//! script compiles them, and the object files are embedded here.
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: three calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -17,8 +18,10 @@
 pub mod attach;
 pub mod ethtool;
 pub mod generator;
+pub mod histogram;
 pub mod map;
 pub mod object;
 pub mod probe;
+pub mod reflect;
 pub mod sink;
 mod sys;

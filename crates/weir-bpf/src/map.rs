@@ -56,6 +56,15 @@ pub(crate) fn read(map: &MapHandle, index: u32) -> Result<Vec<u64>, MapError> {
     value.map(|bytes| words(&bytes)).ok_or_else(|| MapError::Absent { map: name(map), index })
 }
 
+/// As [`read`], under the lock that the element carries, so that no program is half-way through
+/// changing it. The lock itself reads as zero.
+pub(crate) fn read_locked(map: &MapHandle, index: u32) -> Result<Vec<u64>, MapError> {
+    let value = map
+        .lookup(&index.to_ne_bytes(), MapFlags::LOCK)
+        .map_err(|source| MapError::Access { verb: "read", map: name(map), index, source })?;
+    value.map(|bytes| words(&bytes)).ok_or_else(|| MapError::Absent { map: name(map), index })
+}
+
 /// Reads the words of element 0 of a per-CPU array, for every possible CPU.
 pub(crate) fn read_per_cpu(map: &MapHandle) -> Result<Vec<Vec<u64>>, MapError> {
     let values = map

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Once;
 
-use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 /// The last lines of libbpf's log that an error carries.
 const LOG_LINES_MAX: usize = 40;
@@ -53,8 +53,8 @@ impl LoadError {
     /// True if privileges are what is missing.
     #[must_use]
     pub fn is_permission(&self) -> bool {
-        matches!(self, Self::Refused { source, .. }
-            if source.kind() == libbpf_rs::ErrorKind::PermissionDenied)
+        matches!(self, Self::Refused { source, log, .. }
+            if source.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_verifiers(log))
     }
 }
 
@@ -68,17 +68,28 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Loads an object file: every program in it passes the verifier, every map is created.
     pub(crate) fn load(name: &'static str, bytes: &[u8]) -> Result<Self, LoadError> {
+        Self::load_prepared(name, bytes, |_| Ok(()))
+    }
+
+    /// As [`load`](Self::load), after `prepare` has set constants and sizes of maps.
+    pub(crate) fn load_prepared(
+        name: &'static str,
+        bytes: &[u8],
+        prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+    ) -> Result<Self, LoadError> {
         capture_log();
         LOG.with_borrow_mut(Vec::clear);
         let result = ObjectBuilder::default()
             .name(name)
             .and_then(|builder| builder.open_memory(bytes))
-            .and_then(libbpf_rs::OpenObject::load);
+            .and_then(|mut opened| prepare(&mut opened).map(|()| opened))
+            .and_then(OpenObject::load);
         match result {
             Ok(object) => Ok(Self { name, object }),
             Err(source) => {
-                let hint = hint(&source);
-                Err(LoadError::Refused { object: name, source, hint, log: take_log() })
+                let log = take_log();
+                let hint = if is_verifiers(&log) { "" } else { hint(&source) };
+                Err(LoadError::Refused { object: name, source, hint, log })
             }
         }
     }
@@ -114,6 +125,11 @@ impl Loaded {
             log: String::new(),
         })
     }
+}
+
+/// Whether the verifier refused the program, which the kernel also calls "permission denied".
+fn is_verifiers(log: &str) -> bool {
+    log.contains("END PROG LOAD LOG")
 }
 
 fn hint(error: &libbpf_rs::Error) -> &'static str {

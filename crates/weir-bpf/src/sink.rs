@@ -1,15 +1,27 @@
 //! The sink: `bpf/sink.bpf.c`, which counts and ends packets with weir's signature.
 //!
+//! [`SinkProgram`] counts and does nothing else. [`SinkObserver`] is the full mode: it follows each
+//! sender's sequence numbers, marks flows, and measures latency.
+//!
 //! The program belongs to no namespace; [`SinkProgram::attach`] takes an interface index of the
 //! calling thread's namespace. Counters keep counting over several attachments.
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use libbpf_rs::MapHandle;
+use libbpf_rs::{MapHandle, OpenObject};
 
 use crate::attach::{self, AttachError, Link};
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
+
+mod observe;
+#[cfg(test)]
+mod tests;
+
+pub use observe::{
+    FLOW_COUNT_MAX, Observations, ObserveError, SENDER_COUNT_MAX, SenderCounters, SinkObserver,
+    StreamFlows, WINDOW_REACH,
+};
 
 /// Queues that are counted apart; those beyond are counted with the last one.
 pub const QUEUE_COUNT: usize = 64;
@@ -72,7 +84,10 @@ impl SinkProgram {
     /// # Errors
     /// [`LoadError`] without privileges or kernel support.
     pub fn load() -> Result<Self, LoadError> {
-        let object = Loaded::load(OBJECT_NAME, OBJECT)?;
+        Self::from_object(&Loaded::load_prepared(OBJECT_NAME, OBJECT, bare)?)
+    }
+
+    fn from_object(object: &Loaded) -> Result<Self, LoadError> {
         Ok(Self {
             program: object.program("weir_sink")?,
             counters: object.map("weir_counters", QUEUE_COUNT * QUEUE_WORDS * WORD_BYTES)?,
@@ -100,5 +115,19 @@ impl SinkProgram {
             }
         }
         Ok(SinkCounters { queues })
+    }
+}
+
+/// The bare mode does not touch the maps of the full one: none is larger than it must be.
+fn bare(object: &mut OpenObject) -> libbpf_rs::Result<()> {
+    observe::MAPS.iter().try_for_each(|map| resize(object, map, 1))
+}
+
+/// Sets the number of entries of a map that is not yet created.
+fn resize(object: &mut OpenObject, name: &str, entries: u32) -> libbpf_rs::Result<()> {
+    match object.maps_mut().find(|map| map.name() == name) {
+        Some(mut map) => map.set_max_entries(entries),
+        // Left to the check of maps after loading, which names what is missing.
+        None => Ok(()),
     }
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which flows of a stream have been seen. Packet number s carries flow s modulo the number of
+ * flows, so that a bit for each flow says it exactly; addresses and ports, which a DUT may
+ * translate, are not looked at. Without the number of flows nothing can be said.
+ *
+ * The bits of all streams are in one array of blocks, each stream's beginning with a block.
+ */
+#ifndef WEIR_FLOWS_H
+#define WEIR_FLOWS_H
+
+#include <bpf/bpf_helpers.h>
+#include <weir/vmlinux.h>
+
+#define WEIR_STREAM_COUNT 256
+#define WEIR_FLOW_BLOCK_WORDS 512
+#define WEIR_FLOW_BLOCK_FLOWS (WEIR_FLOW_BLOCK_WORDS * 64)
+
+/* Layout known to crates/weir-bpf/src/sink/observe.rs. */
+struct weir_stream_flows {
+	__u64 flow_count;	/* zero: not known */
+	__u64 first_block;
+	__u64 seen;
+};
+
+struct weir_flow_block {
+	__u64 word[WEIR_FLOW_BLOCK_WORDS];
+};
+
+/* Marks a flow; returns whether it is new. CPUs that see the same new flow agree on one. */
+static __always_inline bool weir_flow_mark(struct weir_flow_block *block, __u64 flow)
+{
+	__u64 *word = &block->word[(flow / 64) % WEIR_FLOW_BLOCK_WORDS];
+	__u64 bit = 1ULL << (flow % 64);
+
+	if (*word & bit)
+		return false;
+	return !(__sync_fetch_and_or(word, bit) & bit);
+}
+
+#endif /* WEIR_FLOWS_H */

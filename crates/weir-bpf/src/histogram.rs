@@ -1,0 +1,154 @@
+//! The log-linear histogram of `bpf/include/weir/histogram.h`, read and asked for quantiles.
+//!
+//! 32 buckets for each power of two: values below 64 are exact, any other is within 1/64 of the
+//! middle of its bucket. Smallest value, largest value and sum are exact. Values of 2^40 and more
+//! are in the last bucket. Nothing here touches the system.
+
+/// Buckets for each power of two.
+const LINEAR: u64 = 1 << LINEAR_BITS;
+const LINEAR_BITS: u32 = 5;
+const VALUE_BITS: u32 = 40;
+
+/// Number of buckets.
+pub const BUCKET_COUNT: usize = ((VALUE_BITS - LINEAR_BITS + 1) * (1 << LINEAR_BITS)) as usize;
+
+/// Words before the buckets: sum, maximum, maximum of the complements.
+const HEAD_WORDS: usize = 3;
+
+/// Words of a histogram.
+pub(crate) const WORDS: usize = HEAD_WORDS + BUCKET_COUNT;
+
+/// How often which values were seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    sum: u64,
+    max: u64,
+    min: u64,
+    buckets: Vec<u64>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { sum: 0, max: 0, min: u64::MAX, buckets: vec![0; BUCKET_COUNT] }
+    }
+}
+
+impl Histogram {
+    /// Adds what another CPU has seen, in the words of its map.
+    ///
+    /// # Panics
+    /// If there are not [`WORDS`] words.
+    pub(crate) fn add_words(&mut self, words: &[u64]) {
+        let (&[sum, max, complement_max], buckets) =
+            words.split_first_chunk::<HEAD_WORDS>().expect("the map's value size was checked");
+        assert_eq!(buckets.len(), BUCKET_COUNT, "the map's value size was checked");
+        self.sum = self.sum.wrapping_add(sum);
+        self.max = self.max.max(max);
+        self.min = self.min.min(!complement_max);
+        for (mine, theirs) in self.buckets.iter_mut().zip(buckets) {
+            *mine += theirs;
+        }
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The smallest value, exactly; `None` if there is no value.
+    #[must_use]
+    pub fn min(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.min)
+    }
+
+    /// The largest value, exactly; `None` if there is no value.
+    #[must_use]
+    pub fn max(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.max)
+    }
+
+    /// The mean of all values, exactly; `None` if there is no value.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum as f64 / count as f64)
+    }
+
+    /// The value that `per_mille` thousandths of all values do not exceed (nearest rank): the
+    /// middle of its bucket, within the smallest and the largest value. `None` without values.
+    #[must_use]
+    pub fn quantile(&self, per_mille: u64) -> Option<u64> {
+        let count = self.count();
+        let rank = (count.saturating_mul(per_mille)).div_ceil(1000).clamp(1, count.max(1));
+        let mut below = 0;
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            below += bucket;
+            if below >= rank {
+                let (first, last) = bounds(index);
+                return Some((first + (last - first) / 2).clamp(self.min, self.max));
+            }
+        }
+        None
+    }
+
+    /// The buckets that hold something, in order: lowest value, highest value, number of values.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(index, count)| {
+            let (first, last) = bounds(index);
+            (first, last, *count)
+        })
+    }
+}
+
+/// Lowest and highest value of a bucket.
+fn bounds(index: usize) -> (u64, u64) {
+    let index = index as u64;
+    if index < 2 * LINEAR {
+        return (index, index);
+    }
+    let shift = index / LINEAR - 1;
+    let first = (LINEAR + index % LINEAR) << shift;
+    (first, first + (1 << shift) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_adjacent_and_narrow() {
+        let mut next = 0;
+        for index in 0..BUCKET_COUNT {
+            let (first, last) = bounds(index);
+            assert_eq!(first, next, "bucket {index}");
+            let middle = first + (last - first) / 2;
+            assert!((middle - first) * 64 <= first && (last - middle) * 64 <= first, "{index}");
+            next = last + 1;
+        }
+        assert_eq!(next, 1 << VALUE_BITS);
+    }
+
+    #[test]
+    fn quantiles_are_of_the_nearest_rank() {
+        let mut histogram = Histogram::default();
+        assert_eq!((histogram.min(), histogram.quantile(500), histogram.max()), (None, None, None));
+        assert_eq!(histogram.mean(), None);
+        let mut words = vec![0; WORDS];
+        words[..HEAD_WORDS].copy_from_slice(&[10 * 5 + 1_000, 1_000, !5]);
+        words[HEAD_WORDS + 5] = 10;
+        let thousand = (0..BUCKET_COUNT).find(|index| bounds(*index).1 >= 1_000).expect("one");
+        words[HEAD_WORDS + thousand] = 1;
+        histogram.add_words(&words);
+        assert_eq!(histogram.count(), 11);
+        assert_eq!(histogram.quantile(0), Some(5));
+        assert_eq!(histogram.quantile(500), Some(5));
+        assert_eq!(histogram.quantile(909), Some(5));
+        assert_eq!(histogram.quantile(910), Some(999), "the middle of 992 to 1007");
+        assert_eq!((histogram.min(), histogram.max()), (Some(5), Some(1_000)));
+        histogram.add_words(&words);
+        assert_eq!(histogram.mean(), Some(1_050.0 / 11.0));
+        assert_eq!(histogram.buckets().collect::<Vec<_>>(), [(5, 5, 20), (992, 1007, 2)]);
+    }
+}

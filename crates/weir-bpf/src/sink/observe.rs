@@ -1,0 +1,271 @@
+//! The full mode of the sink: its configuration, and what it has observed.
+//!
+//! Layouts are those of `bpf/include/weir/arrival.h`, `flows.h` and `observe.h`.
+
+use libbpf_rs::{MapHandle, OpenObject};
+
+use super::{OBJECT, OBJECT_NAME, SinkCounters, SinkProgram, resize};
+use crate::attach::{self, AttachError, Link, Mode};
+use crate::histogram::{self, Histogram};
+use crate::map::{self, MapError, WORD_BYTES};
+use crate::object::{LoadError, Loaded};
+
+use std::os::fd::AsFd;
+
+/// Senders that are followed; packets of further ones are counted as untracked.
+pub const SENDER_COUNT_MAX: u32 = 64;
+
+/// How far below a sender's highest sequence number a packet is still judged, at least.
+pub const WINDOW_REACH: u64 = 65_536 - 64;
+
+/// Most flows of all streams together that can be marked: 128 MiB of bits.
+pub const FLOW_COUNT_MAX: u64 = 1 << 30;
+
+/// The maps of the full mode.
+pub(super) const MAPS: [&str; 6] =
+    ["weir_directory", "weir_senders", "weir_windows", STREAMS, FLOWS, "weir_observations"];
+
+const STREAMS: &str = "weir_streams";
+const FLOWS: &str = "weir_flows";
+
+/// The section with the constant that selects the mode.
+const MODE_SECTION: &str = ".rodata.mode";
+const MODE_OBSERVE: u64 = 1 << 0;
+
+/// Flows of one block of bits.
+const BLOCK_FLOWS: u64 = 512 * 64;
+
+const SENDER_WORDS: usize = 11;
+const STREAM_WORDS: usize = 3;
+const HEAD_WORDS: usize = 3;
+const OBSERVATION_WORDS: usize = HEAD_WORDS + 3 * histogram::WORDS;
+
+/// How many flows a stream has, by which its flows can be told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamFlows {
+    /// Number of the stream in the signature.
+    pub stream: u8,
+    /// Number of its flows.
+    pub flow_count: u64,
+}
+
+/// Why a sink could not be set up to observe.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// There are more flows than bits for them.
+    #[error(
+        "{0} flows are too many to be marked: at most {FLOW_COUNT_MAX} in all streams together"
+    )]
+    FlowCount(u64),
+    /// A stream is named twice, or has no flows.
+    #[error("stream {0} must be named once, with one flow at least")]
+    Stream(u8),
+    /// The program could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The configuration could not be written.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+/// What became of the packets of one sender: a thread of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Number of the stream.
+    pub stream: u8,
+    /// Number of the thread.
+    pub thread: u8,
+    /// All packets.
+    pub packets: u64,
+    /// Bytes of those, without FCS.
+    pub bytes: u64,
+    /// Packets whose number had arrived before.
+    pub duplicated: u64,
+    /// Packets that arrived after one with a higher number (RFC 4737).
+    pub reordered: u64,
+    /// Packets so late that they may be reordered or duplicated: see [`WINDOW_REACH`].
+    pub too_late: u64,
+    /// Lowest sequence number that arrived, those too late aside.
+    pub first_sequence: u64,
+    /// Highest sequence number that arrived.
+    pub highest_sequence: u64,
+    /// Largest reordering extent, in packets (RFC 4737).
+    pub extent_max: u64,
+}
+
+impl SenderCounters {
+    /// Packets with different sequence numbers, those too late aside.
+    #[must_use]
+    pub const fn distinct_packets(&self) -> u64 {
+        self.packets - self.duplicated - self.too_late
+    }
+
+    /// `None` if the entry is not in use.
+    fn decode(words: &[u64]) -> Option<Self> {
+        let &[
+            _lock,
+            stream_thread,
+            packets,
+            bytes,
+            duplicated,
+            reordered,
+            too_late,
+            first_sequence,
+            highest_sequence,
+            extent_max,
+            _last_ns,
+        ] = words
+        else {
+            unreachable!("the map's value size was checked when it was loaded");
+        };
+        let [stream, thread] = u16::try_from(stream_thread).ok()?.to_be_bytes();
+        (packets > 0).then_some(Self {
+            stream,
+            thread,
+            packets,
+            bytes,
+            duplicated,
+            reordered,
+            too_late,
+            first_sequence,
+            highest_sequence,
+            extent_max,
+        })
+    }
+}
+
+/// What was observed, since the program was loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observations {
+    /// By stream and thread, in this order.
+    pub senders: Vec<SenderCounters>,
+    /// How many flows of the streams that were named have been seen, in the order of naming.
+    pub flows_seen: Vec<StreamFlows>,
+    /// Packets of senders that are not followed.
+    pub untracked_packets: u64,
+    /// Packets without a time of sending.
+    pub unstamped_packets: u64,
+    /// Packets whose time of sending is later than their arrival: the stamp is another host's.
+    pub ahead_packets: u64,
+    /// From sending to arrival, nanoseconds.
+    pub latency_ns: Histogram,
+    /// Between two packets of one sender, nanoseconds.
+    pub gap_ns: Histogram,
+    /// Reordering extents of reordered packets, in packets.
+    pub extent: Histogram,
+}
+
+/// The sink program in its full mode, loaded.
+#[derive(Debug)]
+pub struct SinkObserver {
+    pub(super) sink: SinkProgram,
+    senders: MapHandle,
+    streams: MapHandle,
+    observations: MapHandle,
+    named: Vec<u8>,
+}
+
+impl SinkObserver {
+    /// Loads the program; it is attached nowhere. Flows are marked of the streams that are named.
+    ///
+    /// # Errors
+    /// [`ObserveError`] if there are too many flows, or without privileges or kernel support.
+    pub fn load(streams: &[StreamFlows]) -> Result<Self, ObserveError> {
+        let layout = blocks(streams)?;
+        let block_count = layout.iter().map(|(_, _, count)| *count).sum::<u64>().max(1);
+        let entries = u32::try_from(block_count).unwrap_or(u32::MAX);
+        let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |object| {
+            select_mode(object)?;
+            resize(object, FLOWS, entries)
+        })?;
+        let observer = Self {
+            sink: SinkProgram::from_object(&object)?,
+            senders: object.map("weir_senders", SENDER_WORDS * WORD_BYTES)?,
+            streams: object.map(STREAMS, STREAM_WORDS * WORD_BYTES)?,
+            observations: object.map("weir_observations", OBSERVATION_WORDS * WORD_BYTES)?,
+            named: streams.iter().map(|stream| stream.stream).collect(),
+        };
+        for (stream, first_block, _) in &layout {
+            let words = [stream.flow_count, *first_block, 0];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            map::write(&observer.streams, u32::from(stream.stream), &bytes)?;
+        }
+        Ok(observer)
+    }
+
+    /// Attaches the program until the link is dropped.
+    ///
+    /// # Errors
+    /// [`AttachError`] if the driver does not take it, or has a program already.
+    pub fn attach(&self, ifindex: u32, mode: Mode) -> Result<Link, AttachError> {
+        attach::in_mode(self.sink.program.as_fd(), ifindex, mode)
+    }
+
+    /// Counters by receive queue since the program was loaded. They only grow.
+    ///
+    /// # Errors
+    /// [`MapError`] if they cannot be read.
+    pub fn counters(&self) -> Result<SinkCounters, MapError> {
+        self.sink.counters()
+    }
+
+    /// What was observed since the program was loaded. Each sender's counters are consistent in
+    /// themselves; packets that arrive while this reads may be in some figures and not in others.
+    ///
+    /// # Errors
+    /// [`MapError`] if it cannot be read.
+    pub fn observations(&self) -> Result<Observations, MapError> {
+        let mut seen = Observations::default();
+        for words in map::read_per_cpu(&self.observations)? {
+            let (&[untracked, unstamped, ahead], histograms) =
+                words.split_first_chunk::<HEAD_WORDS>().expect("the map's value size was checked");
+            seen.untracked_packets += untracked;
+            seen.unstamped_packets += unstamped;
+            seen.ahead_packets += ahead;
+            let (latency_ns, histograms) = histograms.split_at(histogram::WORDS);
+            let (gap_ns, extent) = histograms.split_at(histogram::WORDS);
+            seen.latency_ns.add_words(latency_ns);
+            seen.gap_ns.add_words(gap_ns);
+            seen.extent.add_words(extent);
+        }
+        for index in 0..SENDER_COUNT_MAX {
+            seen.senders.extend(SenderCounters::decode(&map::read_locked(&self.senders, index)?));
+        }
+        seen.senders.sort_by_key(|sender| (sender.stream, sender.thread));
+        for &stream in &self.named {
+            let words = map::read(&self.streams, u32::from(stream))?;
+            seen.flows_seen.push(StreamFlows { stream, flow_count: words[STREAM_WORDS - 1] });
+        }
+        Ok(seen)
+    }
+}
+
+/// Each stream with its first block of bits and the number of its blocks.
+fn blocks(streams: &[StreamFlows]) -> Result<Vec<(StreamFlows, u64, u64)>, ObserveError> {
+    let mut layout: Vec<(StreamFlows, u64, u64)> = Vec::new();
+    let (mut first_block, mut flow_count) = (0, 0_u64);
+    for stream in streams {
+        let known = layout.iter().any(|(other, ..)| other.stream == stream.stream);
+        if known || stream.flow_count == 0 {
+            return Err(ObserveError::Stream(stream.stream));
+        }
+        flow_count = flow_count.saturating_add(stream.flow_count);
+        if flow_count > FLOW_COUNT_MAX {
+            return Err(ObserveError::FlowCount(flow_count));
+        }
+        let block_count = stream.flow_count.div_ceil(BLOCK_FLOWS);
+        layout.push((*stream, first_block, block_count));
+        first_block += block_count;
+    }
+    Ok(layout)
+}
+
+/// Makes the full mode the one that is loaded.
+fn select_mode(object: &mut OpenObject) -> libbpf_rs::Result<()> {
+    match object.maps_mut().find(|map| map.name().to_string_lossy().ends_with(MODE_SECTION)) {
+        Some(mut map) => map.set_initial_value(&MODE_OBSERVE.to_ne_bytes()),
+        None => Err(libbpf_rs::Error::from(std::io::Error::other(
+            "the object has no section for its mode",
+        ))),
+    }
+}

@@ -1,0 +1,316 @@
+//! The full mode of the sink against a reference, packet by packet, through test runs: any order
+//! of arrival can be given exactly, and no device is needed.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use weir_wire::flow::FlowSpace;
+use weir_wire::frame::UdpStream;
+use weir_wire::mac::MacAddr;
+
+use super::*;
+use crate::sys;
+
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+
+#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn observer(streams: &[StreamFlows]) -> Option<SinkObserver> {
+    match SinkObserver::load(streams) {
+        Ok(observer) => Some(observer),
+        Err(ObserveError::Load(error)) if error.is_permission() => {
+            eprintln!("skipped: loading BPF programs needs root");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn frames(stream: u8, thread: u8) -> UdpStream {
+    let range = |text: &str| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    UdpStream {
+        dst_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        src_mac: MacAddr([2, 0, 0, 0, 0, 9]),
+        ttl: 64,
+        tos: 0,
+        flows: FlowSpace::new(range("198.18.10.1:2000-198.18.10.70"), range("198.19.10.1:2000"))
+            .expect("few flows"),
+        size_bytes: 60,
+        stream,
+        thread,
+    }
+}
+
+/// Lets the sink see one frame.
+fn arrive(observer: &SinkObserver, frame: &[u8]) -> u32 {
+    let mut output = [0; 2048];
+    let result = sys::test_run_once(observer.sink.program.as_fd(), frame, &mut output);
+    result.expect("the program runs").0
+}
+
+/// Lets the sink see packets of one sender with these numbers.
+fn arrive_all(observer: &SinkObserver, frames: &UdpStream, sequences: &[u64]) {
+    for &sequence in sequences {
+        assert_eq!(arrive(observer, &frames.build(sequence)), XDP_DROP, "sequence {sequence}");
+    }
+}
+
+/// RFC 4737 by its definitions, without a window: every packet is compared with all before it.
+fn reference(sequences: &[u64]) -> (SenderCounters, BTreeMap<u64, u64>) {
+    let mut counters = SenderCounters { first_sequence: u64::MAX, ..Default::default() };
+    let mut extents = BTreeMap::new();
+    let mut arrived: Vec<u64> = Vec::new();
+    for &sequence in sequences {
+        counters.packets += 1;
+        counters.bytes += 60;
+        if arrived.contains(&sequence) {
+            counters.duplicated += 1;
+            continue;
+        }
+        counters.first_sequence = counters.first_sequence.min(sequence);
+        counters.highest_sequence = counters.highest_sequence.max(sequence);
+        if let Some(first_higher) = arrived.iter().position(|other| *other > sequence) {
+            let extent = (arrived.len() - first_higher) as u64;
+            counters.reordered += 1;
+            counters.extent_max = counters.extent_max.max(extent);
+            *extents.entry(extent).or_default() += 1;
+        }
+        arrived.push(sequence);
+    }
+    (counters, extents)
+}
+
+/// Compares everything, extents by bucket: those below 64 have one each.
+#[track_caller]
+fn assert_as_reference(sequences: &[u64]) {
+    let Some(observer) = observer(&[]) else { return };
+    arrive_all(&observer, &frames(0, 0), sequences);
+    let (expected, extents) = reference(sequences);
+    let seen = observer.observations().expect("readable");
+    assert_eq!(seen.senders, [expected], "arrival of {sequences:?}");
+    let mut extents_seen = 0;
+    for (first, last, count) in seen.extent.buckets() {
+        let expected: u64 = extents.range(first..=last).map(|(_, count)| count).sum();
+        assert_eq!(count, expected, "extents {first} to {last}, arrival of {sequences:?}");
+        extents_seen += count;
+    }
+    assert_eq!(extents_seen, expected.reordered, "arrival of {sequences:?}");
+}
+
+#[test]
+fn arrivals_are_judged_as_rfc_4737_defines() {
+    assert_as_reference(&[7]);
+    assert_as_reference(&[0, 1, 2, 3, 4]);
+    // The RFC's own example of section 4.2: packet 4 comes three places late.
+    assert_as_reference(&[1, 2, 3, 5, 6, 7, 4, 8]);
+    assert_as_reference(&[1, 2, 4, 3, 5, 5, 3, 1]);
+    assert_as_reference(&[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    assert_as_reference(&[63, 64, 62, 128, 127, 65, 0, 64, 191, 192]);
+    assert_as_reference(&[100, 0, 200, 150, 199, 50, 201]);
+    let top = (1 << 48) - 1;
+    assert_as_reference(&[top - 70, top, top - 64, top - 1, top]);
+}
+
+/// Drops, duplicates and swaps at random, from a generator of numbers that is the same each time.
+#[test]
+fn random_faults_are_reported_exactly() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    for round in 0..40 {
+        let first = random(1 << 40);
+        let mut sequences: Vec<u64> = (first..first + 300).collect();
+        for _ in 0..round {
+            let at = usize::try_from(random(sequences.len() as u64 - 40)).expect("small");
+            let other = at + usize::try_from(random(40)).expect("small");
+            match random(3) {
+                0 => drop(sequences.remove(at)),
+                1 => sequences.insert(other, sequences[at]),
+                _ => sequences.swap(at, other),
+            }
+        }
+        assert_as_reference(&sequences);
+    }
+}
+
+#[test]
+fn the_window_reaches_as_far_as_stated() {
+    let Some(observer) = observer(&[]) else { return };
+    let highest = 1_000_000;
+    let edge = highest - WINDOW_REACH;
+    arrive_all(&observer, &frames(0, 0), &[edge + 1, highest, edge, edge, edge + 1, edge - 64, 3]);
+    let sender = observer.observations().expect("readable").senders[0];
+    assert_eq!((sender.reordered, sender.duplicated, sender.too_late), (1, 2, 2));
+    assert_eq!(sender.distinct_packets(), 3);
+    assert_eq!((sender.first_sequence, sender.highest_sequence), (edge, highest));
+}
+
+/// What the window said of older numbers is forgotten when it moves over them, step by step and
+/// in leaps of less, more and exactly its size.
+#[test]
+fn the_window_forgets_what_it_leaves() {
+    let size = WINDOW_REACH + 64;
+    for leap in [1, 63, 64, 65, size - 64, size - 1, size, size + 1, 3 * size, 1 << 40] {
+        let sequences: Vec<u64> = (0..130).chain((0..130).map(|i| 130 + leap + i)).collect();
+        let Some(observer) = observer(&[]) else { return };
+        arrive_all(&observer, &frames(0, 0), &sequences);
+        let sender = observer.observations().expect("readable").senders[0];
+        assert_eq!((sender.duplicated, sender.reordered, sender.too_late), (0, 0, 0), "{leap}");
+        assert_eq!(sender.packets, 260);
+        // A hole in the second part, in words that the first part had filled before.
+        let hole = 130 + leap - 1;
+        arrive_all(&observer, &frames(0, 0), &[hole, hole]);
+        let sender = observer.observations().expect("readable").senders[0];
+        assert_eq!((sender.reordered, sender.duplicated), (1, 1), "{leap}");
+        assert_eq!(sender.extent_max, 130, "{leap}");
+    }
+}
+
+#[test]
+fn senders_are_told_apart_up_to_a_limit() {
+    let Some(observer) = observer(&[]) else { return };
+    let sender_count = u64::from(SENDER_COUNT_MAX);
+    for number in 0..sender_count + 3 {
+        let stream = u8::try_from(number / 16).expect("small");
+        let thread = u8::try_from(number % 16).expect("small");
+        arrive_all(&observer, &frames(stream, thread), &[number, number + 2, number + 1]);
+    }
+    let seen = observer.observations().expect("readable");
+    assert_eq!(seen.senders.len() as u64, sender_count);
+    assert_eq!(seen.untracked_packets, 9);
+    for (number, sender) in seen.senders.iter().enumerate() {
+        assert_eq!(
+            (usize::from(sender.stream), usize::from(sender.thread)),
+            (number / 16, number % 16)
+        );
+        assert_eq!((sender.packets, sender.reordered), (3, 1));
+        assert_eq!(sender.first_sequence, number as u64);
+    }
+    assert_eq!(observer.counters().expect("readable").total().packets, 3 * (sender_count + 3));
+}
+
+#[test]
+fn flows_are_counted_by_the_streams_own_index() {
+    let streams = [
+        StreamFlows { stream: 3, flow_count: 70_000 },
+        StreamFlows { stream: 0, flow_count: 100 },
+        StreamFlows { stream: 255, flow_count: 1 },
+    ];
+    let Some(observer) = observer(&streams) else { return };
+    let seen = |observer: &SinkObserver| {
+        let seen = observer.observations().expect("readable").flows_seen;
+        seen.iter().map(|flows| (flows.stream, flows.flow_count)).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&observer), [(3, 0), (0, 0), (255, 0)]);
+    arrive_all(&observer, &frames(3, 0), &[0, 1, 69_999, 70_000, 70_001, 32_768, 65_536, 7]);
+    arrive_all(&observer, &frames(0, 0), &(0..150).collect::<Vec<_>>());
+    arrive_all(&observer, &frames(255, 0), &[5, 6]);
+    arrive_all(&observer, &frames(9, 0), &[1, 2, 3]);
+    assert_eq!(seen(&observer), [(3, 6), (0, 100), (255, 1)]);
+}
+
+#[test]
+fn latency_is_measured_where_there_is_a_stamp() {
+    let Some(observer) = observer(&[]) else { return };
+    let now_ns = || {
+        let uptime = std::fs::read_to_string("/proc/uptime").expect("readable");
+        let seconds: f64 = uptime.split(' ').next().and_then(|s| s.parse().ok()).expect("a number");
+        u64::try_from(std::time::Duration::from_secs_f64(seconds).as_nanos()).expect("small")
+    };
+    // The boot-time clock is the monotonic one on a host that never slept, and is ahead otherwise.
+    let hour_ns = 3_600_000_000_000;
+    let frames = frames(0, 0);
+    arrive(&observer, &frames.build(0));
+    arrive(&observer, &frames.build_stamped(1, now_ns() + (1 << 45)));
+    let seen = observer.observations().expect("readable");
+    assert_eq!((seen.unstamped_packets, seen.ahead_packets), (1, 1));
+    assert_eq!(seen.latency_ns.count(), 0);
+    assert_eq!(seen.gap_ns.count(), 1, "the gap needs no stamps");
+
+    // Wraps at 2^48 ns: a stamp from before the last wrap is as good as any other.
+    let wrap = 1_u64 << 48;
+    arrive(&observer, &frames.build_stamped(2, (now_ns() + wrap - hour_ns) % wrap));
+    let seen = observer.observations().expect("readable");
+    assert_eq!(seen.latency_ns.count(), 1);
+    let latency_ns = seen.latency_ns.max().expect("a value");
+    assert!(latency_ns > hour_ns / 2 && latency_ns < wrap / 2, "{latency_ns}");
+    let [(_, last, 1)] = seen.latency_ns.buckets().collect::<Vec<_>>()[..] else {
+        panic!("one value is in one bucket")
+    };
+    assert_eq!(last, (1 << 40) - 1, "an hour is beyond the last bucket's bound");
+    assert_eq!(seen.latency_ns.quantile(500), Some(latency_ns));
+}
+
+/// Two CPUs receive alternate packets of one sender: none is lost or counted twice.
+#[test]
+fn several_cpus_share_a_sender() {
+    const COUNT: u64 = 20_000;
+    let Some(observer) = observer(&[StreamFlows { stream: 0, flow_count: COUNT }]) else { return };
+    std::thread::scope(|scope| {
+        for start in 0..2 {
+            let observer = &observer;
+            scope.spawn(move || {
+                let sequences: Vec<u64> = (start..COUNT).step_by(2).collect();
+                arrive_all(observer, &frames(0, 0), &sequences);
+                arrive_all(observer, &frames(0, 0), &[start]);
+            });
+        }
+    });
+    let seen = observer.observations().expect("readable");
+    let [sender] = seen.senders[..] else { panic!("one sender: {:?}", seen.senders) };
+    assert_eq!(sender.packets, COUNT + 2);
+    assert_eq!(sender.distinct_packets(), COUNT);
+    assert_eq!((sender.duplicated, sender.too_late), (2, 0));
+    assert_eq!((sender.first_sequence, sender.highest_sequence), (0, COUNT - 1));
+    assert_eq!(seen.extent.count(), sender.reordered);
+    assert_eq!(seen.flows_seen[0].flow_count, COUNT);
+    assert_eq!(seen.gap_ns.count(), COUNT + 1);
+}
+
+#[test]
+fn foreign_frames_are_passed_and_not_observed() {
+    let Some(observer) = observer(&[]) else { return };
+    let frame = frames(0, 0).build(0);
+    let mut foreign = vec![vec![0; 60], frame[..59].to_vec()];
+    for (at, value) in [(12, 0x86), (23, 6), (20, 0x20), (21, 1), (14, 0x55), (14, 0x44), (42, 0)] {
+        let mut changed = frame.clone();
+        changed[at] = value;
+        foreign.push(changed);
+    }
+    for frame in &foreign {
+        assert_eq!(arrive(&observer, frame), XDP_PASS, "{frame:02x?}");
+    }
+    let total = observer.counters().expect("readable").total();
+    assert_eq!((total.packets, total.foreign_packets), (0, foreign.len() as u64));
+    assert_eq!(observer.observations().expect("readable"), Observations::default());
+}
+
+#[test]
+fn the_bare_mode_only_counts() {
+    let Some(observer) = observer(&[]) else { return };
+    drop(observer);
+    let sink = SinkProgram::load().expect("it loads");
+    let mut output = [0; 2048];
+    for sequence in [5, 5, 3] {
+        let frame = frames(0, 0).build(sequence);
+        let result = sys::test_run_once(sink.program.as_fd(), &frame, &mut output);
+        assert_eq!(result.expect("the program runs").0, XDP_DROP);
+    }
+    let total = sink.counters().expect("readable").total();
+    assert_eq!((total.packets, total.bytes, total.foreign_packets), (3, 180, 0));
+}
+
+#[test]
+fn impossible_streams_are_refused() {
+    let refused = |streams: &[StreamFlows]| SinkObserver::load(streams).expect_err("refused");
+    let stream = |stream, flow_count| StreamFlows { stream, flow_count };
+    assert!(matches!(refused(&[stream(1, 0)]), ObserveError::Stream(1)));
+    assert!(matches!(refused(&[stream(1, 5), stream(1, 5)]), ObserveError::Stream(1)));
+    let many = refused(&[stream(0, FLOW_COUNT_MAX), stream(1, 1)]).to_string();
+    assert!(many.contains("1073741825 flows"), "{many}");
+    assert!(matches!(refused(&[stream(0, u64::MAX), stream(1, 9)]), ObserveError::FlowCount(_)));
+}
