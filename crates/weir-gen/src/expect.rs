@@ -1,0 +1,223 @@
+//! What a sender tells a receiver of its streams: the JSON object of `weir sink --expect`.
+//!
+//! The object has one key, `streams`, with an object for each stream:
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `stream` | its number in the signature, 0 to 255 |
+//! | `src`, `dst` | ranges of addresses and ports, as pkt-gen writes them |
+//! | `flow_count` | number of flows; it must be that of the ranges |
+//! | `thread_count` | threads that share the stream, 1 to 256 |
+//! | `first_sequence` | sequence number of the first packet; may be absent, then 0 |
+//! | `packets` | number of packets in all; absent or null if the sender is stopped by hand |
+//!
+//! Thread t of n sends the sequence numbers `first_sequence` + t, + t + n, + t + 2n and so on, and
+//! packet s carries flow s modulo `flow_count`. Nothing here touches the system.
+
+use serde::{Deserialize, Serialize};
+use weir_wire::range::Range;
+
+use crate::stream::{Stream, StreamError};
+
+/// Most threads of a stream: the signature has a byte for them.
+pub const THREAD_COUNT_MAX: u16 = 256;
+
+/// The streams that a receiver is to expect.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// One entry for each stream, with different numbers.
+    pub streams: Vec<ExpectedStream>,
+}
+
+/// One stream that a receiver is to expect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedStream {
+    /// Number of the stream in the signature.
+    pub stream: u8,
+    /// Source addresses and ports, as text.
+    pub src: String,
+    /// Destination addresses and ports, as text.
+    pub dst: String,
+    /// Number of flows of the ranges.
+    pub flow_count: u64,
+    /// Threads that share the stream.
+    pub thread_count: u16,
+    /// Sequence number of the first packet of thread 0.
+    #[serde(default)]
+    pub first_sequence: u64,
+    /// Number of packets of all threads together, if it is known beforehand.
+    #[serde(default)]
+    pub packets: Option<u64>,
+}
+
+/// Why a text is no [`Expectation`].
+#[derive(Debug, thiserror::Error)]
+pub enum ExpectError {
+    /// It is not JSON, or not the object described above.
+    #[error("it is not a description of streams: {0}")]
+    Json(#[from] serde_json::Error),
+    /// There is no stream in it.
+    #[error("it names no stream: `streams` is empty")]
+    Empty,
+    /// Two entries have the same number.
+    #[error("stream {0} is described twice")]
+    Twice(u8),
+    /// A range is malformed.
+    #[error("stream {stream}: `{key}`: {reason}")]
+    Range {
+        /// Number of the stream.
+        stream: u8,
+        /// `src` or `dst`.
+        key: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The number of flows is not that of the ranges.
+    #[error("stream {stream}: `flow_count` is {said}, but the ranges span {counted} flows")]
+    FlowCount {
+        /// Number of the stream.
+        stream: u8,
+        /// What the file says.
+        said: u64,
+        /// What the ranges say.
+        counted: u64,
+    },
+    /// The ranges have too many combinations.
+    #[error("stream {stream}: {source}")]
+    Flows {
+        /// Number of the stream.
+        stream: u8,
+        /// What is wrong with them.
+        source: weir_wire::flow::FlowSpaceError,
+    },
+    /// The number of threads is out of range.
+    #[error("stream {stream}: `thread_count` is {count}: it must be 1 to {THREAD_COUNT_MAX}")]
+    ThreadCount {
+        /// Number of the stream.
+        stream: u8,
+        /// What the file says.
+        count: u16,
+    },
+}
+
+impl ExpectedStream {
+    /// What to expect of a stream that is sent as number 0 by `thread_count` threads from sequence
+    /// number 0 on; `packets` is the number of packets if that is limited.
+    ///
+    /// # Errors
+    /// [`StreamError::Flows`] if there are too many flows.
+    pub fn new(
+        stream: &Stream,
+        thread_count: u16,
+        packets: Option<u64>,
+    ) -> Result<Self, StreamError> {
+        Ok(Self {
+            stream: 0,
+            src: stream.src.to_string(),
+            dst: stream.dst.to_string(),
+            flow_count: stream.flow_count()?,
+            thread_count,
+            first_sequence: 0,
+            packets,
+        })
+    }
+
+    fn check(&self) -> Result<(), ExpectError> {
+        let stream = self.stream;
+        let range = |key, text: &str| {
+            text.parse::<Range>().map_err(|error| ExpectError::Range {
+                stream,
+                key,
+                reason: error.to_string(),
+            })
+        };
+        let (src, dst) = (range("src", &self.src)?, range("dst", &self.dst)?);
+        let counted = weir_wire::flow::FlowSpace::new(src, dst)
+            .map_err(|source| ExpectError::Flows { stream, source })?
+            .flow_count();
+        if counted != self.flow_count {
+            return Err(ExpectError::FlowCount { stream, said: self.flow_count, counted });
+        }
+        if !(1..=THREAD_COUNT_MAX).contains(&self.thread_count) {
+            return Err(ExpectError::ThreadCount { stream, count: self.thread_count });
+        }
+        Ok(())
+    }
+}
+
+impl Expectation {
+    /// Reads the JSON object and checks it.
+    ///
+    /// # Errors
+    /// [`ExpectError`] says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ExpectError> {
+        let expectation: Self = serde_json::from_str(text)?;
+        if expectation.streams.is_empty() {
+            return Err(ExpectError::Empty);
+        }
+        for (index, stream) in expectation.streams.iter().enumerate() {
+            stream.check()?;
+            if expectation.streams[..index].iter().any(|other| other.stream == stream.stream) {
+                return Err(ExpectError::Twice(stream.stream));
+            }
+        }
+        Ok(expectation)
+    }
+
+    /// The JSON object, in one line.
+    ///
+    /// # Errors
+    /// None in practice: numbers and texts can always be written.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    /// What is expected of a stream.
+    #[must_use]
+    pub fn stream(&self, number: u8) -> Option<&ExpectedStream> {
+        self.streams.iter().find(|stream| stream.stream == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"streams":[{"stream":0,"src":"198.18.10.1:2000-198.18.10.70",
+        "dst":"198.19.10.1:2000-198.19.10.70","flow_count":4900,"thread_count":2}]}"#;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut expectation = Expectation::parse(GOOD).expect("it is good");
+        let stream = expectation.stream(0).expect("it is there");
+        assert_eq!((stream.flow_count, stream.thread_count), (4_900, 2));
+        assert_eq!((stream.first_sequence, stream.packets), (0, None));
+        assert_eq!(expectation.stream(1), None);
+        expectation.streams[0].packets = Some(1_000);
+        expectation.streams[0].first_sequence = 7;
+        let text = expectation.to_json().expect("writable");
+        assert_eq!(Expectation::parse(&text).expect("readable"), expectation);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let refused = |from: &str, to: &str| {
+            assert!(GOOD.contains(from), "{from}");
+            Expectation::parse(&GOOD.replace(from, to)).expect_err("refused").to_string()
+        };
+        assert!(refused("4900", "4899").contains("span 4900 flows"));
+        assert!(refused("198.18.10.1", "300.1.1.1").contains("`src`"));
+        assert!(refused("thread_count\":2", "thread_count\":0").contains("1 to 256"));
+        assert!(refused("thread_count\":2", "thread_count\":257").contains("257"));
+        assert!(refused("thread_count", "threads").contains("threads"));
+        assert!(refused("stream\":0", "stream\":256").contains("256"));
+        assert!(refused("\"dst\"", "\"dest\"").contains("dest"));
+        let text = r#"{"streams":[]}"#;
+        assert!(matches!(Expectation::parse(text), Err(ExpectError::Empty)));
+        let entry = &GOOD[GOOD.find("[{").expect("there") + 1..GOOD.len() - 2];
+        let twice = format!(r#"{{"streams":[{entry},{entry}]}}"#);
+        assert!(matches!(Expectation::parse(&twice), Err(ExpectError::Twice(0))));
+    }
+}
