@@ -4,9 +4,11 @@
 //! Nothing is done here; arguments are only named, described and parsed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
+use weir_gen::units::parse_duration;
 
 /// A performance lab for software routers and firewalls.
 #[derive(Debug, Parser)]
@@ -27,6 +29,7 @@ Examples:
   weir doctor                           what this machine can do, and what it lacks
   weir lab run labs/quick/lab.toml      compare two routers in under four minutes
   weir lab resume results/quick-…       go on where it was interrupted
+  weir sink -i eth1                     receive a generator's packets and say what became of them
 
 Exit codes:
   0    done
@@ -56,6 +59,12 @@ pub(crate) enum Command {
     /// Run benchmark campaigns and report them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
+    /// Receive a generator's packets: loss, order, duplicates, flows, latency.
+    #[command(after_help = SINK_HELP)]
+    Sink(SinkOptions),
+    /// Send every IP packet back to where it came from.
+    #[command(after_help = REFLECT_HELP)]
+    Reflect(ReceiveOptions),
     /// Print a completion script for a shell.
     #[command(after_help = "Example: weir completions bash > /etc/bash_completion.d/weir")]
     Completions {
@@ -150,3 +159,65 @@ pub(crate) struct Selection {
     #[arg(long, value_name = "GLOB")]
     pub(crate) only: Option<String>,
 }
+
+/// Where and how long packets are received.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReceiveOptions {
+    /// The interface, in this network namespace.
+    #[arg(short = 'i', value_name = "IF")]
+    pub(crate) interface: String,
+    /// How long; without it, until SIGINT or SIGTERM.
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Use generic XDP, which works behind any driver, but several times slower.
+    #[arg(long)]
+    pub(crate) generic: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+/// What `weir sink` is asked for.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SinkOptions {
+    #[command(flatten)]
+    pub(crate) receive: ReceiveOptions,
+    /// JSON object that describes the streams to come: flows, threads, number of packets.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) expect: Option<PathBuf>,
+}
+
+const SINK_HELP: &str = "\
+Packets with weir's signature end here; all others are counted as foreign and go on to the network
+stack. Loss is what is missing up to the highest sequence number that came; what was lost after it
+is known only if --expect announces the number of packets. Reordering is RFC 4737's; a packet more
+than 65,472 numbers late is counted as too late. Threads of a stream are taken to be those up to the
+highest one heard of, and flows are not counted, unless --expect names them. Latency is one-way and
+needs stamped packets of a generator on this host. Start a new sink for a generator that starts
+over: its sequence numbers begin anew.
+
+The file of --expect holds one JSON object:
+  {\"streams\": [{\"stream\": 0, \"src\": \"198.18.10.1:2000-198.18.10.70\",
+                \"dst\": \"198.19.10.1:2000-198.19.10.70\", \"flow_count\": 4900,
+                \"thread_count\": 1, \"first_sequence\": 0, \"packets\": 1000000}]}
+first_sequence may be left out (0), packets too (not known).
+
+With --json, one object a second (\"type\": \"interval\") and one at the end (\"total\"); counts and
+distributions are since the start, rates are of the second or of the whole time.
+
+Examples:
+  weir sink -i eth1
+  weir sink -i eth1 --duration 10s --expect stream.json --json
+  ip netns exec lab weir sink -i veth1";
+
+const REFLECT_HELP: &str = "\
+Exchanges source and destination of MAC, IP and UDP or TCP, and sends the packet out of the same
+interface (XDP_TX). Everything else of the packet stays, checksums included, which remain right.
+Multicast and broadcast frames, tagged frames and what is not IP go on to the network stack.
+
+While it runs, this host does not get any other IP packet from that interface: do not use the one
+that you are logged in through. On a veth, the other end needs GRO or an XDP program of its own to
+receive what is returned (ethtool -K IF gro on).
+
+Examples:
+  weir reflect -i eth1
+  weir reflect -i eth1 --duration 1m --json";

@@ -156,7 +156,7 @@ fn clean_leftovers() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     // The effective user id is the owner of what this process shows of itself.
     std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
 }

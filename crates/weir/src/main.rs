@@ -17,7 +17,10 @@ mod exit;
 mod generate;
 mod lab;
 mod progress;
+mod receive;
+mod reflect;
 mod signals;
+mod sink;
 
 use cli::{Cli, Command};
 
@@ -36,6 +39,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Doctor(flag) => diagnose::command(flag.json),
         Command::Lab(command) => lab::command(command),
+        Command::Sink(options) => sink::command(&options),
+        Command::Reflect(options) => reflect::command(&options),
         Command::Completions { shell } => generate::completions(shell, &mut Cli::command()),
         Command::Man { out } => generate::manual(&out, Cli::command()),
     };

@@ -4,3 +4,4 @@ mod bad_input;
 mod campaign;
 mod common;
 mod interrupt;
+mod receive;

@@ -1,0 +1,167 @@
+//! What `weir sink` and `weir reflect` have in common: an interface that takes a program, and a
+//! run that ends by time or by signal, with something to show each second.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use weir_bpf::attach::{self, AttachError, Mode};
+use weir_lab::cancel::Cancel;
+use weir_net::{LinkInfo, Netlink};
+
+use crate::cli::ReceiveOptions;
+use crate::exit::Outcome;
+use crate::{lab, signals};
+
+/// The loopback interface has this index in every network namespace.
+const LOOPBACK_IFINDEX: u32 = 1;
+
+/// How often something is shown.
+const TICK: Duration = Duration::from_secs(1);
+
+/// An interface that was looked at, and for how long it is used.
+pub(crate) struct Session {
+    pub(crate) link: LinkInfo,
+    pub(crate) mode: Mode,
+    pub(crate) json: bool,
+    duration: Option<Duration>,
+    netlink: Netlink,
+    cancel: Cancel,
+}
+
+impl Session {
+    /// Checks the interface before anything is attached, and starts to listen to signals.
+    pub(crate) fn open(command: &str, options: &ReceiveOptions) -> anyhow::Result<Self> {
+        if !lab::is_root() {
+            bail!("`{command}` needs root, because it attaches an XDP program: run it with sudo");
+        }
+        if options.duration.is_some_and(|duration| duration.is_zero()) {
+            bail!("--duration is zero: give a time such as 10s, or leave it out");
+        }
+        let netlink = Netlink::open()?;
+        let link = netlink.link(&options.interface).with_context(|| {
+            format!("{command} cannot use `{}`; see `ip link`", options.interface)
+        })?;
+        let name = &link.name;
+        if link.ifindex == LOOPBACK_IFINDEX {
+            bail!(
+                "`{name}` is the loopback interface: its packets never leave the network stack, \
+                 and it has no native XDP; use one end of a veth pair to stay on this host"
+            );
+        }
+        if !link.is_up {
+            bail!("interface `{name}` is down: set it up with `ip link set dev {name} up`");
+        }
+        if let Some(other) = attach::attached(link.ifindex)? {
+            let known = if other.name.is_empty() { "without a name" } else { &other.name };
+            bail!(
+                "an XDP program is attached to `{name}` already: {known}, id {}; end what attached \
+                 it, or remove it with `ip link set dev {name} xdp off`",
+                other.id
+            );
+        }
+        Ok(Self {
+            mode: if options.generic { Mode::Generic } else { Mode::Native },
+            json: options.json.json,
+            duration: options.duration,
+            cancel: signals::listen()?,
+            link,
+            netlink,
+        })
+    }
+
+    /// What to do about a driver that refuses the program.
+    pub(crate) fn explain(&self, error: &AttachError) -> anyhow::Error {
+        let name = &self.link.name;
+        if error.is_unsupported() && self.mode == Mode::Native {
+            return anyhow!(
+                "`{name}` does not take an XDP program in native mode ({}): its driver has none, \
+                 or not with its present MTU and queues; lower the MTU or the number of queues, or \
+                 accept several times less speed with --generic",
+                error.source
+            );
+        }
+        anyhow!("{error}")
+    }
+
+    /// Calls `tick` once a second until the time is over or a signal comes. Ends with an error if
+    /// the interface goes away, or if `tick` fails.
+    pub(crate) fn run(
+        &self,
+        mut tick: impl FnMut() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Outcome> {
+        let begin = Instant::now();
+        let end = self.duration.and_then(|duration| begin.checked_add(duration));
+        let mut next = begin;
+        loop {
+            next += TICK;
+            let deadline = end.map_or(next, |end| end.min(next));
+            if !self.cancel.sleep_until(deadline) {
+                return Ok(Outcome::Signal(self.cancel.signal().unwrap_or_default()));
+            }
+            if end.is_some_and(|end| end <= next) {
+                return Ok(Outcome::Done);
+            }
+            let name = &self.link.name;
+            let present = self.netlink.link(name).is_ok_and(|l| l.ifindex == self.link.ifindex);
+            if !present {
+                bail!("interface `{name}` went away while it was in use");
+            }
+            tick()?;
+        }
+    }
+}
+
+/// Shows results on standard output: JSON lines, lines of text, or a block of text that a terminal
+/// sees in place.
+pub(crate) struct Screen {
+    json: bool,
+    terminal: bool,
+    shown_lines: usize,
+}
+
+impl Screen {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, terminal: !json && std::io::stdout().is_terminal(), shown_lines: 0 }
+    }
+
+    /// Shows what there is after a second: `line` where there is no terminal, `block` on one.
+    pub(crate) fn interval(
+        &mut self,
+        json: impl FnOnce() -> serde_json::Result<String>,
+        line: impl FnOnce() -> String,
+        block: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        match (self.json, self.terminal) {
+            (true, _) => self.put(&format!("{}\n", json()?)),
+            (false, false) => self.put(&format!("{}\n", line())),
+            (false, true) => self.redraw(&block()),
+        }
+    }
+
+    /// Shows the totals.
+    pub(crate) fn total(
+        &mut self,
+        json: impl FnOnce() -> serde_json::Result<String>,
+        block: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        if self.json { self.put(&format!("{}\n", json()?)) } else { self.redraw(&block()) }
+    }
+
+    /// Writes a block over the last one.
+    fn redraw(&mut self, block: &str) -> anyhow::Result<()> {
+        // Up by the lines that were shown, and erase from there to the end of the screen.
+        let back = match (self.terminal, self.shown_lines) {
+            (false, _) | (_, 0) => String::new(),
+            (true, lines) => format!("\x1b[{lines}A\x1b[J"),
+        };
+        self.shown_lines = block.lines().count();
+        self.put(&(back + block))
+    }
+
+    fn put(&self, text: &str) -> anyhow::Result<()> {
+        let mut out = std::io::stdout();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        written.context("cannot write to standard output")
+    }
+}

@@ -1,0 +1,258 @@
+//! `weir sink` and `weir reflect` in namespaces: exact figures, both ways to end, bad input, and
+//! nothing left attached.
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use weir_bpf::attach;
+use weir_bpf::generator::{CATCH_UP_NS, GeneratorConfig, GeneratorProgram, Interval};
+use weir_bpf::reflect::ReflectProgram;
+use weir_gen::expect::{Expectation, ExpectedStream};
+use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd};
+use weir_wire::flow::FlowSpace;
+use weir_wire::frame::UdpStream;
+use weir_wire::mac::MacAddr;
+
+use crate::common::{assert_exit, can_run_lab, stderr, stdout, turn};
+
+/// How long a test waits for something that happens within seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const SRC: &str = "198.18.10.1:2000-198.18.10.70";
+const DST: &str = "198.19.10.1:2000-198.19.10.70";
+
+/// A namespace with `out` connected to `in`, an idle `park`, and `off`, which is down.
+fn wire() -> NetnsGuard {
+    let namespace = Netns::create(&format!("weir-receive-{}", std::process::id()))
+        .expect("a namespace can be made")
+        .guard();
+    let made = namespace.run(|| {
+        for which in ["all", "default"] {
+            // No neighbour discovery: only the packets of the test are to be seen.
+            let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
+            fs::write(path, "1").expect("the sysctl is written");
+        }
+        let netlink = Netlink::open()?;
+        netlink.create_veth(&VethEnd::new("out"), &VethEnd::new("in"), 1)?;
+        netlink.create_veth(&VethEnd::new("park"), &VethEnd::new("off"), 1)?;
+        netlink.set_up("in")?;
+        netlink.set_up("out")
+    });
+    made.expect("the namespace can be entered").expect("the interfaces can be made");
+    namespace
+}
+
+fn ifindex(name: &str) -> u32 {
+    Netlink::open().and_then(|netlink| netlink.ifindex(name)).expect("the interface exists")
+}
+
+fn attached(namespace: &Netns, name: &str) -> Option<String> {
+    let attached = namespace.run(|| attach::attached(ifindex(name)));
+    attached.expect("entered").expect("readable").map(|program| program.name)
+}
+
+/// `weir` with these arguments inside the namespace.
+fn weir_inside(namespace: &Netns, arguments: &[&str]) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace.name(), env!("CARGO_BIN_EXE_weir")]);
+    command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+fn run_inside(namespace: &Netns, arguments: &[&str]) -> Output {
+    weir_inside(namespace, arguments).output().expect("ip runs")
+}
+
+/// Starts a command and waits until its program is attached.
+fn start(namespace: &Netns, interface: &str, arguments: &[&str]) -> Child {
+    let mut command = weir_inside(namespace, arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ip runs");
+    let deadline = Instant::now() + PATIENCE;
+    while attached(namespace, interface).is_none() {
+        assert!(Instant::now() < deadline, "nothing was attached after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// Ends a command with a signal, when what was sent has had time to arrive: a veth that loses its
+/// program drops what is in its ring. `ip netns exec` has become the command itself.
+fn end(child: Child, signal: &str) -> Output {
+    thread::sleep(Duration::from_millis(300));
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(status.expect("kill(1) runs").success());
+    child.wait_with_output().expect("it ended")
+}
+
+/// Sends stamped packets `first` to before `end` of stream 0 out of `out`.
+fn send(namespace: &Netns, first: u64, end: u64) {
+    let range = |text: &str| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    let config = GeneratorConfig {
+        stream: UdpStream {
+            dst_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            src_mac: MacAddr([2, 0, 0, 0, 0, 9]),
+            ttl: 64,
+            tos: 0,
+            flows: FlowSpace::new(range(SRC), range(DST)).expect("few flows"),
+            size_bytes: 60,
+            stream: 0,
+            thread: 0,
+        },
+        first_sequence: first,
+        end_sequence: Some(end),
+        sequence_step: 1,
+        interval: Some(Interval { whole_ns: 5_000, fraction: 0 }),
+        catch_up_ns: CATCH_UP_NS,
+        timestamps: true,
+    };
+    let sent = namespace.run(|| {
+        let mut program = GeneratorProgram::load().expect("it loads");
+        program.connect(ifindex("out")).expect("connected");
+        program.park(ifindex("park")).expect("parked");
+        let cpus = CpuList::new([0]).expect("a CPU");
+        weir_net::cpu::pin_current_thread(&cpus).expect("every machine has CPU 0");
+        program.configure(0, &config).expect("configured");
+        while program.next_sequence(0).expect("readable") < end {
+            program.run(60, 4_096, 64).expect("it runs");
+        }
+    });
+    sent.expect("the namespace can be entered");
+}
+
+/// The last JSON line, which is the total.
+fn total(output: &Output) -> Value {
+    let text = stdout(output);
+    let line = text.lines().last().unwrap_or_else(|| panic!("nothing was printed: {output:?}"));
+    let total: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+    assert_eq!(total["type"], "total", "{text}");
+    total
+}
+
+#[test]
+fn the_sink_reports_faults_exactly_and_ends_by_signal() {
+    if !can_run_lab("the_sink_reports_faults_exactly_and_ends_by_signal") {
+        return;
+    }
+    let _turn = turn();
+    let namespace = wire();
+    let expectation = Expectation {
+        streams: vec![ExpectedStream {
+            stream: 0,
+            src: SRC.into(),
+            dst: DST.into(),
+            flow_count: 4_900,
+            thread_count: 1,
+            first_sequence: 0,
+            packets: Some(10_000),
+        }],
+    };
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("stream.json").to_string_lossy().into_owned();
+    fs::write(&file, expectation.to_json().expect("writable")).expect("writable");
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let arguments = ["sink", "-i", "in", "--expect", &file, "--json"];
+        let child = start(&namespace, "in", &arguments);
+        for (first, end) in [(0, 5_000), (4_000, 4_100), (6_000, 9_990), (5_500, 5_600)] {
+            send(&namespace, first, end);
+        }
+        let output = end(child, signal);
+        assert_exit(&output, code);
+        let total = total(&output);
+        assert_eq!(total["packets"], 5_000 + 100 + 3_990 + 100);
+        assert_eq!(total["bytes"], 60 * 9_190);
+        assert_eq!(total["foreign_packets"], 0);
+        let stream = &total["streams"][0];
+        assert_eq!(stream["lost_packets"], 500 + 400 + 10, "{stream}");
+        assert_eq!(stream["duplicated_packets"], 100);
+        assert_eq!(stream["reordered_packets"], 100);
+        assert_eq!(stream["extent_max_packets"], 3_990 + 99);
+        assert_eq!(stream["flows_seen"], 4_900);
+        assert_eq!(total["latency_ns"]["count"], 9_190);
+        assert_eq!(total["queues"][0]["packets"], 9_190);
+        assert_eq!(attached(&namespace, "in"), None, "the program was left attached");
+    }
+}
+
+#[test]
+fn a_duration_ends_the_sink_and_text_says_what_json_says() {
+    if !can_run_lab("a_duration_ends_the_sink_and_text_says_what_json_says") {
+        return;
+    }
+    let _turn = turn();
+    let namespace = wire();
+    let child = start(&namespace, "in", &["sink", "-i", "in", "--duration", "4s"]);
+    send(&namespace, 0, 100);
+    send(&namespace, 50, 60);
+    let output = child.wait_with_output().expect("it ends");
+    assert_exit(&output, 0);
+    let text = stdout(&output);
+    assert!(text.contains("110 packets  0 lost  0 reordered  10 duplicated"), "{text}");
+    assert!(!text.contains("flows"), "flows are not known: {text}");
+    assert!(text.contains("latency µs"), "{text}");
+    assert_eq!(attached(&namespace, "in"), None, "the program was left attached");
+}
+
+/// What leaves `out` is returned by `in`, and arrives at `out`, where another sink counts it.
+#[test]
+fn the_reflector_returns_what_it_gets() {
+    if !can_run_lab("the_reflector_returns_what_it_gets") {
+        return;
+    }
+    let _turn = turn();
+    let namespace = wire();
+    let reflector = start(&namespace, "in", &["reflect", "-i", "in", "--json"]);
+    let sink = start(&namespace, "out", &["sink", "-i", "out", "--json"]);
+    send(&namespace, 0, 1_000);
+    let output = end(sink, "-INT");
+    assert_exit(&output, 130);
+    let returned = total(&output);
+    assert_eq!(returned["packets"], 1_000);
+    assert_eq!(returned["streams"][0]["lost_packets"], 0);
+    let output = end(reflector, "-TERM");
+    assert_exit(&output, 143);
+    let total = total(&output);
+    assert_eq!(total["reflected_packets"], 1_000);
+    assert_eq!(total["reflected_bytes"], 60_000);
+    assert_eq!(total["passed_packets"], 0);
+    assert_eq!((attached(&namespace, "in"), attached(&namespace, "out")), (None, None));
+}
+
+#[test]
+fn what_cannot_be_received_is_refused_with_a_next_step() {
+    if !can_run_lab("what_cannot_be_received_is_refused_with_a_next_step") {
+        return;
+    }
+    let _turn = turn();
+    let namespace = wire();
+    let refused = |arguments: &[&str], words: &[&str]| {
+        let output = run_inside(&namespace, arguments);
+        assert_exit(&output, 2);
+        let said = stderr(&output);
+        for word in words {
+            assert!(said.contains(word), "`{word}` is not in: {said}");
+        }
+        assert_eq!(stdout(&output), "");
+    };
+    for command in ["sink", "reflect"] {
+        refused(&[command, "-i", "nowhere"], &["nowhere", "ip link"]);
+        refused(&[command, "-i", "off"], &["`off` is down", "ip link set dev off up"]);
+        refused(&[command, "-i", "lo"], &["loopback", "veth"]);
+        refused(&[command, "-i", "in", "--duration", "0s"], &["zero"]);
+        refused(&[command, "-i", "in", "--duration", "5"], &["no unit"]);
+        refused(&[command], &["-i"]);
+    }
+    let other = ReflectProgram::load().expect("it loads");
+    let link = namespace.run(|| other.attach(ifindex("in"), attach::Mode::Native));
+    let link = link.expect("entered").expect("attached");
+    refused(&["sink", "-i", "in"], &["weir_reflect", "xdp off"]);
+    drop(link);
+    refused(&["sink", "-i", "in", "--expect", "/nonexistent"], &["/nonexistent", "No such file"]);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("bad.json").to_string_lossy().into_owned();
+    fs::write(&file, r#"{"streams": [{"stream": 0}]}"#).expect("writable");
+    refused(&["sink", "-i", "in", "--expect", &file], &["bad.json", "src"]);
+    assert_eq!(attached(&namespace, "in"), None);
+}
