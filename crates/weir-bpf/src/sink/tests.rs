@@ -2,8 +2,9 @@
 //! of arrival can be given exactly, and no device is needed.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use weir_wire::flow::FlowSpace;
 use weir_wire::frame::UdpStream;
 use weir_wire::mac::MacAddr;
@@ -313,4 +314,22 @@ fn impossible_streams_are_refused() {
     let many = refused(&[stream(0, FLOW_COUNT_MAX), stream(1, 1)]).to_string();
     assert!(many.contains("1073741825 flows"), "{many}");
     assert!(matches!(refused(&[stream(0, u64::MAX), stream(1, 9)]), ObserveError::FlowCount(_)));
+}
+
+/// Bare counting pays nothing for the full mode: the verifier has removed its code.
+#[test]
+fn the_bare_mode_has_no_code_of_the_full_one() {
+    let Some(observer) = observer(&[]) else { return };
+    let sink = SinkProgram::load().expect("it loads");
+    let size_bytes = |program: &OwnedFd| {
+        let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+        let info = std::fs::read_to_string(path).expect("readable");
+        let id = info.lines().find_map(|line| line.strip_prefix("prog_id:")).expect("an id");
+        let id: u32 = id.trim().parse().expect("a number");
+        let options = ProgInfoQueryOptions::default().include_xlated_prog_insns(true);
+        let program = ProgInfoIter::with_query_opts(options).find(|program| program.id == id);
+        program.expect("it is loaded").xlated_prog_insns.len()
+    };
+    let (bare, full) = (size_bytes(&sink.program), size_bytes(&observer.sink.program));
+    assert!(bare * 5 < full, "{bare} bytes of instructions, {full} in the full mode");
 }
