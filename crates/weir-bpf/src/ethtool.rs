@@ -11,6 +11,7 @@ use crate::sys::{self, EthtoolRequest, IFNAMSIZ};
 #[cfg(test)]
 mod tests;
 
+const ETHTOOL_GSET: u32 = 0x01;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
@@ -18,6 +19,7 @@ const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 const ETH_SS_STATS: u32 = 1;
 const ETH_SS_FEATURES: u32 = 4;
@@ -177,6 +179,60 @@ pub fn driver(ifname: &str) -> Result<String, EthtoolError> {
     let mut request = EthtoolRequest::new(ETHTOOL_GDRVINFO, 0, 0);
     Interface::new(ifname)?.call("read the driver's name", &mut request)?;
     Ok(text(&request.bytes()[4..4 + ETH_GSTRING_LEN]))
+}
+
+/// How many queues an interface has in use: `ethtool -l`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channels {
+    /// Transmit queues, those that also receive included.
+    pub tx_count: u32,
+    /// Receive queues, those that also transmit included.
+    pub rx_count: u32,
+}
+
+/// How many queues the interface has in use; `None` if its driver does not say.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface.
+pub fn channels(ifname: &str) -> Result<Option<Channels>, EthtoolError> {
+    // struct ethtool_channels: the four maxima at 4..20, then rx, tx, other, combined.
+    let mut request = EthtoolRequest::new(ETHTOOL_GCHANNELS, 0, 0);
+    if unsupported(Interface::new(ifname)?.call("read the queues", &mut request))? {
+        return Ok(None);
+    }
+    let field = |offset| u32_at(request.bytes(), offset);
+    let combined = field(32);
+    Ok(Some(Channels { tx_count: field(24) + combined, rx_count: field(20) + combined }))
+}
+
+/// The link's speed in Mbit/s; `None` if the driver has none, or does not know it because there is
+/// no carrier. Virtual interfaces may name a speed that means nothing.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface.
+pub fn speed_mbps(ifname: &str) -> Result<Option<u32>, EthtoolError> {
+    // struct ethtool_cmd: the low half of the speed at 12, the high half at 28.
+    let mut request = EthtoolRequest::new(ETHTOOL_GSET, 0, 0);
+    if unsupported(Interface::new(ifname)?.call("read the speed", &mut request))? {
+        return Ok(None);
+    }
+    let half =
+        |offset: usize| u16::from_ne_bytes([request.bytes()[offset], request.bytes()[offset + 1]]);
+    let speed = u32::from(half(28)) << 16 | u32::from(half(12));
+    // Unknown is all ones, in 32 bits or (old drivers) in 16.
+    Ok((speed != 0 && speed != u32::MAX && speed != 0xffff).then_some(speed))
+}
+
+/// Whether the driver does not know the command; other errors remain errors.
+fn unsupported(result: Result<(), EthtoolError>) -> Result<bool, EthtoolError> {
+    match result {
+        Err(EthtoolError::Refused { source, .. })
+            if source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
+        {
+            Ok(true)
+        }
+        result => result.map(|()| false),
+    }
 }
 
 /// Whether generic receive offload is on.

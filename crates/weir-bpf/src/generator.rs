@@ -184,6 +184,19 @@ impl GeneratorProgram {
         Ok(map::read(&self.lanes, cpu)?[lane::SEQUENCE_WORD])
     }
 
+    /// Changes the pace of a CPU's lane, which must have been configured with an interval; its
+    /// thread must not be inside [`run`](Self::run). A packet that was due later than the new
+    /// interval allows is due then.
+    ///
+    /// # Errors
+    /// [`MapError`] if there is no such lane.
+    pub fn set_interval(&self, cpu: u32, interval: Interval) -> Result<(), MapError> {
+        let mut words = map::read(&self.lanes, cpu)?;
+        lane::set_interval(&mut words, interval);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        map::write(&self.lanes, cpu, &bytes)
+    }
+
     /// Runs the calling CPU's lane: the program is asked for `repeat` packets, and may decline any
     /// of them (not due yet, beyond the limit). `size_bytes` must be what the lane was configured
     /// with. `batch` is the number of frames between two flushes, at most [`BATCH_MAX`]; 0 is the
@@ -210,6 +223,17 @@ impl GeneratorProgram {
     /// [`MapError`] if they cannot be read.
     pub fn counters(&self) -> Result<GeneratorCounters, MapError> {
         Ok(GeneratorCounters::sum(&map::read_per_cpu(&self.counters)?))
+    }
+
+    /// Counters of one CPU's lane since they were last cleared.
+    ///
+    /// # Errors
+    /// [`MapError`] if they cannot be read, or there is no such CPU.
+    pub fn lane_counters(&self, cpu: u32) -> Result<GeneratorCounters, MapError> {
+        let cpus = map::read_per_cpu(&self.counters)?;
+        let words = cpus.get(cpu as usize).cloned();
+        let absent = || MapError::Absent { map: "weir_counters".into(), index: cpu };
+        Ok(GeneratorCounters::sum(&[words.ok_or_else(absent)?]))
     }
 
     /// Sets all counters to zero. No thread may be inside [`run`](Self::run).

@@ -2,10 +2,11 @@
 //!
 //! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
-//! [`ethtool`] reads and sets what only that ioctl knows. The C sources are in `bpf/`; the build
-//! script compiles them, and the object files are embedded here.
+//! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
+//! XDP. The C sources are in `bpf/`; the build script compiles them, and the object files are
+//! embedded here.
 //!
-//! This is the only crate with `unsafe`, and all of it is in the private module `sys`: three calls,
+//! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
 //! object files directly rather than through generated skeletons, which would add unsafe code and
 //! tie every handle to the lifetime of the opened object.
@@ -21,6 +22,7 @@ pub mod generator;
 pub mod histogram;
 pub mod map;
 pub mod object;
+pub mod packet;
 pub mod probe;
 pub mod reflect;
 pub mod sink;

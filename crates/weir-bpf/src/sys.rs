@@ -1,6 +1,6 @@
 //! The system calls that have no safe wrapper elsewhere: all unsafe code of the workspace.
 //!
-//! Sources: bpf(2), Documentation/bpf/bpf_prog_run.rst, netdevice(7),
+//! Sources: bpf(2), Documentation/bpf/bpf_prog_run.rst, netdevice(7), packet(7), sendmmsg(2),
 //! include/uapi/linux/ethtool.h.
 
 #![expect(unsafe_code, reason = "this module is where the workspace keeps its unsafe code")]
@@ -88,6 +88,78 @@ pub(crate) fn xdp_link_create(
     })?;
     // SAFETY: the kernel has just returned this descriptor to us, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens a packet socket (packet(7)) that sends whole frames to an interface of the calling
+/// thread's network namespace, past its queueing discipline, and receives nothing.
+pub(crate) fn packet_socket(ifindex: u32) -> io::Result<OwnedFd> {
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    // SAFETY: socket(2) takes no pointers. Protocol 0 receives nothing.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor to us, and nobody else knows it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let bypass: libc::c_int = 1;
+    // SAFETY: `bypass` outlives the call, which reads as many bytes of it as its size says.
+    let result = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_PACKET,
+            libc::PACKET_QDISC_BYPASS,
+            (&raw const bypass).cast(),
+            size_u32(size_of_val(&bypass))?,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let address = libc::sockaddr_ll {
+        sll_family: u16::try_from(libc::AF_PACKET).map_err(invalid)?,
+        sll_protocol: 0,
+        sll_ifindex: i32::try_from(ifindex).map_err(invalid)?,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let size = size_u32(size_of_val(&address))?;
+    // SAFETY: `address` outlives the call, which reads `size` bytes of it.
+    let result = unsafe { libc::bind(fd, (&raw const address).cast(), size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
+}
+
+/// Sends frames with one sendmmsg(2) and returns how many the kernel took, from the first on.
+pub(crate) fn send_frames(socket: BorrowedFd<'_>, frames: &[Vec<u8>]) -> io::Result<usize> {
+    let mut parts: Vec<libc::iovec> = frames
+        .iter()
+        .map(|frame| libc::iovec {
+            iov_base: frame.as_ptr().cast_mut().cast(),
+            iov_len: frame.len(),
+        })
+        .collect();
+    let mut messages: Vec<libc::mmsghdr> = parts
+        .iter_mut()
+        .map(|part| libc::mmsghdr {
+            msg_hdr: libc::msghdr {
+                msg_name: std::ptr::null_mut(),
+                msg_namelen: 0,
+                msg_iov: &raw mut *part,
+                msg_iovlen: 1,
+                msg_control: std::ptr::null_mut(),
+                msg_controllen: 0,
+                msg_flags: 0,
+            },
+            msg_len: 0,
+        })
+        .collect();
+    let count = size_u32(messages.len())?;
+    // SAFETY: the headers, the vectors to which they point and the frames to which those point
+    // outlive the call. The kernel only reads the frames, and writes only `msg_len` of the `count`
+    // headers.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 /// Calls `SIOCETHTOOL` for an interface of the calling thread's network namespace.

@@ -38,11 +38,13 @@ pub mod napi;
 pub mod neighbour;
 pub mod netlink;
 pub mod netns;
+pub mod private;
 pub mod process;
 mod procfs;
 pub mod registry;
 pub mod route;
 pub mod sysctl;
+pub mod xdp;
 
 pub use address::Prefix;
 pub use cpu::CpuList;

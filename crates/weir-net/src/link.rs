@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo as KernelInfo, LinkMessage,
-    State,
+    LinkXdp, State, XdpAttached,
 };
 use rtnetlink::LinkUnspec;
 
@@ -121,8 +121,14 @@ pub struct LinkInfo {
     pub rx_queue_count: u32,
     /// How often the carrier came or went since it was made: a change during a trial is a flap.
     pub carrier_change_count: u32,
+    /// Whether it is the loopback interface.
+    pub is_loopback: bool,
+    /// Whether an XDP program is attached, in whichever mode.
+    pub has_xdp: bool,
     /// The index of the veth peer in *its* namespace, if there is one.
     pub peer_ifindex: Option<u32>,
+    /// Whether the peer is in another network namespace than the interface.
+    pub peer_is_elsewhere: bool,
     /// The counters.
     pub stats: LinkStats,
 }
@@ -354,7 +360,10 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
         tx_queue_count: 0,
         rx_queue_count: 0,
         carrier_change_count: 0,
+        is_loopback: message.header.flags.contains(LinkFlags::Loopback),
+        has_xdp: false,
         peer_ifindex: None,
+        peer_is_elsewhere: false,
         stats: LinkStats::default(),
     };
     let mut has_stats = false;
@@ -367,6 +376,8 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
             LinkAttribute::NumTxQueues(count) => link.tx_queue_count = *count,
             LinkAttribute::NumRxQueues(count) => link.rx_queue_count = *count,
             LinkAttribute::CarrierChanges(count) => link.carrier_change_count = *count,
+            LinkAttribute::Xdp(parts) => link.has_xdp = parts.iter().any(is_attached),
+            LinkAttribute::LinkNetNsId(_) => link.peer_is_elsewhere = true,
             LinkAttribute::Link(index) => link.peer_ifindex = Some(*index),
             LinkAttribute::Stats64(stats) => {
                 link.stats = LinkStats::from(stats);
@@ -382,6 +393,11 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
         return Err(format!("interface `{}` came without 64-bit counters", link.name));
     }
     Ok(link)
+}
+
+/// Whether this part of `IFLA_XDP` says that a program is attached.
+fn is_attached(part: &LinkXdp) -> bool {
+    matches!(part, LinkXdp::Attached(state) if *state != XdpAttached::None)
 }
 
 fn parse_state(state: State) -> OperState {

@@ -140,6 +140,18 @@ pub fn set_threaded(link: &str, on: bool) -> Result<(), NapiError> {
     })
 }
 
+/// Whether threaded NAPI is on.
+///
+/// # Errors
+///
+/// If there is no such interface, or the kernel does not say.
+pub fn is_threaded(link: &str) -> Result<bool, NapiError> {
+    let path = sysfs(link)?.join("threaded");
+    let value =
+        fs::read_to_string(path).map_err(|source| system(link, "read the NAPI setting", source))?;
+    Ok(value.trim() != "0")
+}
+
 /// The NAPI threads of an interface, by NAPI id. Empty if it has none at the moment.
 ///
 /// # Errors
@@ -196,7 +208,11 @@ pub fn pin_expecting(
 }
 
 /// Pins each thread to one CPU, round-robin through the list, and says which went where.
-fn pin(pids: &[i32], cpus: &CpuList) -> Result<Vec<(i32, usize)>, NapiError> {
+///
+/// # Errors
+///
+/// If a CPU is not online, or a thread is gone. The threads before it stay pinned.
+pub fn pin(pids: &[i32], cpus: &CpuList) -> Result<Vec<(i32, usize)>, NapiError> {
     let mut placed = Vec::with_capacity(pids.len());
     for (pid, cpu) in pids.iter().zip(cpus.iter().cycle()) {
         let one = CpuList::new([cpu]).unwrap_or_else(|| cpus.clone());

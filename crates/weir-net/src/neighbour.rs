@@ -1,6 +1,7 @@
-//! Permanent neighbours (static ARP and ND entries), IPv4 and IPv6.
+//! Neighbours (ARP and ND entries), IPv4 and IPv6: permanent ones are made and listed, and one of
+//! any kind can be looked up.
 //!
-//! It never lists or removes what the kernel learned by itself.
+//! It never removes what the kernel learned by itself, and never asks the network for a neighbour.
 
 use std::net::IpAddr;
 
@@ -61,12 +62,52 @@ impl Netlink {
         neighbours.sort_unstable();
         Ok(neighbours)
     }
+
+    /// The MAC address that an address on the interface is known to have, learned or permanent.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, or the kernel refuses.
+    pub fn neighbour_mac(
+        &self,
+        link: &str,
+        address: IpAddr,
+    ) -> Result<Option<[u8; 6]>, NetlinkError> {
+        let index = self.ifindex(link)?;
+        let request = self.handle().neighbours().get();
+        let messages =
+            self.collect(|| format!("list neighbours of `{link}`"), request.execute())?;
+        let found = messages
+            .iter()
+            .filter(|message| message.header.ifindex == index)
+            .filter(|message| is_known(message.header.state))
+            .filter_map(addresses)
+            .find(|neighbour| neighbour.address == address);
+        Ok(found.map(|neighbour| neighbour.mac))
+    }
 }
 
 fn parse_neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
     if message.header.state != NeighbourState::Permanent {
         return None;
     }
+    addresses(message)
+}
+
+/// Whether the kernel would send to a neighbour in this state (`NUD_VALID`).
+fn is_known(state: NeighbourState) -> bool {
+    matches!(
+        state,
+        NeighbourState::Permanent
+            | NeighbourState::Noarp
+            | NeighbourState::Reachable
+            | NeighbourState::Probe
+            | NeighbourState::Stale
+            | NeighbourState::Delay
+    )
+}
+
+fn addresses(message: &NeighbourMessage) -> Option<Neighbour> {
     let (mut address, mut mac) = (None, None);
     for attribute in &message.attributes {
         match attribute {

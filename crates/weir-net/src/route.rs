@@ -66,6 +66,19 @@ impl Netlink {
     }
 }
 
+/// The route of `routes` by which an address is reached: the one with the longest prefix, among
+/// equals the first. Metrics and policy rules are not looked at.
+#[must_use]
+pub fn longest_match(routes: &[Route], address: IpAddr) -> Option<Route> {
+    let matching = routes.iter().filter(|route| {
+        let prefix = route.destination;
+        Prefix::new(address, prefix.length()).is_ok_and(|own| {
+            own.address().is_ipv4() == prefix.address().is_ipv4() && own.network() == prefix
+        })
+    });
+    matching.rev().max_by_key(|route| route.destination.length()).copied()
+}
+
 fn route_message(
     destination: Prefix,
     gateway: Option<IpAddr>,
@@ -127,5 +140,34 @@ fn ip_address(address: &RouteAddress) -> Option<IpAddr> {
         RouteAddress::Inet(address) => Some((*address).into()),
         RouteAddress::Inet6(address) => Some((*address).into()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let route = |destination: &str, ifindex| Route {
+            destination: destination.parse().unwrap(),
+            gateway: None,
+            ifindex: Some(ifindex),
+        };
+        let routes = [
+            route("::/0", 9),
+            route("0.0.0.0/0", 1),
+            route("198.18.0.0/15", 2),
+            route("198.19.0.0/16", 3),
+            route("198.19.0.0/16", 4),
+        ];
+        let by = |address: &str| {
+            longest_match(&routes, address.parse().unwrap()).and_then(|route| route.ifindex)
+        };
+        assert_eq!(by("198.19.10.1"), Some(3));
+        assert_eq!(by("198.18.10.1"), Some(2));
+        assert_eq!(by("10.0.0.1"), Some(1));
+        assert_eq!(by("2001:2::1"), Some(9));
+        assert_eq!(longest_match(&[], "10.0.0.1".parse().unwrap()), None);
     }
 }

@@ -26,6 +26,18 @@ pub struct GeneratorCounters {
 }
 
 impl GeneratorCounters {
+    /// Adds another lane's counters; of the gaps, the longer one stays.
+    pub fn add(&mut self, other: &Self) {
+        self.offered_packets += other.offered_packets;
+        self.offered_bytes += other.offered_bytes;
+        self.over_limit_packets += other.over_limit_packets;
+        self.refused_packets += other.refused_packets;
+        self.early_packets += other.early_packets;
+        self.stalls += other.stalls;
+        self.stall_lost_ns += other.stall_lost_ns;
+        self.gap_max_ns = self.gap_max_ns.max(other.gap_max_ns);
+    }
+
     /// Adds up the words of all CPUs.
     pub(super) fn sum(cpus: &[Vec<u64>]) -> Self {
         let mut total = Self::default();
@@ -35,14 +47,16 @@ impl GeneratorCounters {
             else {
                 unreachable!("the map's value size was checked when it was loaded");
             };
-            total.offered_packets += offered;
-            total.offered_bytes += bytes;
-            total.over_limit_packets += over_limit;
-            total.refused_packets += refused;
-            total.early_packets += early;
-            total.stalls += stalls;
-            total.stall_lost_ns += lost_ns;
-            total.gap_max_ns = total.gap_max_ns.max(gap_ns);
+            total.add(&Self {
+                offered_packets: offered,
+                offered_bytes: bytes,
+                over_limit_packets: over_limit,
+                refused_packets: refused,
+                early_packets: early,
+                stalls,
+                stall_lost_ns: lost_ns,
+                gap_max_ns: gap_ns,
+            });
         }
         total
     }

@@ -6,7 +6,7 @@
 use weir_wire::checksum;
 use weir_wire::signature;
 
-use super::{ConfigError, GeneratorConfig, SIZE_BYTES_MAX, SIZE_BYTES_MIN};
+use super::{ConfigError, GeneratorConfig, Interval, SIZE_BYTES_MAX, SIZE_BYTES_MIN};
 use crate::map::WORD_BYTES;
 
 /// Words of a lane.
@@ -14,6 +14,12 @@ pub(super) const WORDS: usize = 35;
 
 /// Which word is the next sequence number.
 pub(super) const SEQUENCE_WORD: usize = 2;
+
+/// Which words are the pacer's: interval and fraction, then (after the catch-up limit) when the
+/// next packet is due, its fraction, and when the last one went.
+const INTERVAL_WORD: usize = 29;
+const DUE_WORD: usize = INTERVAL_WORD + 3;
+const SENT_WORD: usize = INTERVAL_WORD + 5;
 
 const ENABLED: u64 = 1 << 0;
 const PACED: u64 = 1 << 1;
@@ -70,6 +76,14 @@ pub(super) fn encode(config: &GeneratorConfig) -> Result<[u8; WORDS * WORD_BYTES
         *chunk = word.to_ne_bytes();
     }
     Ok(bytes)
+}
+
+/// Changes the interval in the words of a lane; see `GeneratorProgram::set_interval`.
+pub(super) fn set_interval(words: &mut [u64], interval: Interval) {
+    words[INTERVAL_WORD] = interval.whole_ns;
+    words[INTERVAL_WORD + 1] = u64::from(interval.fraction);
+    let due_max_ns = words[SENT_WORD].saturating_add(interval.whole_ns);
+    words[DUE_WORD] = words[DUE_WORD].min(due_max_ns);
 }
 
 fn flags(config: &GeneratorConfig) -> u64 {

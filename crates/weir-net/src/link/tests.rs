@@ -31,7 +31,8 @@ fn a_pair_with_four_queues_across_two_namespaces() {
         let link = netlink.link("a0").unwrap();
         assert_eq!((link.mac, link.mtu), (Some(MAC_A), 2000));
         assert_eq!((link.tx_queue_count, link.rx_queue_count), (4, 4));
-        assert!(link.is_up);
+        assert!(link.is_up && link.peer_is_elsewhere && !link.is_loopback && !link.has_xdp);
+        assert!(netlink.link("lo").unwrap().is_loopback);
         assert_ne!(link.operstate, OperState::Up, "the peer is still down");
         let error = netlink.wait_operational("a0", Duration::ZERO).unwrap_err();
         assert!(error.to_string().contains("is its peer up?"), "{error}");
