@@ -1,20 +1,32 @@
 //! What is sent, how fast, and what arrived.
 //!
 //! [`stream`] describes the traffic, [`units`] reads and prints rates and durations, [`pacing`]
-//! turns a rate into a schedule, [`live`] sends a stream with XDP live frames, [`receiver`] counts
+//! turns a rate into a schedule. A [`backend`] sends a stream: [`live`] with XDP live frames,
+//! [`packet`] through packet sockets, [`pcap`] into a capture file. [`preflight`] looks at a path
+//! before anything is sent, [`device`] reads what the sending device accepted, [`receiver`] counts
 //! what reaches an interface, [`observer`] says what became of it packet by packet, and
-//! [`mod@expect`] is what a sender tells it of the streams to come. Packets are made and counted
-//! inside the kernel by the programs of `weir-bpf`; this crate computes their configuration, places
-//! their threads, and reads their counters.
+//! [`mod@expect`] is what a sender tells it of the streams to come. Live packets are made and
+//! counted inside the kernel by the programs of `weir-bpf`; this crate computes their
+//! configuration, places their threads, and reads their counters.
 //!
-//! It never creates interfaces or namespaces, and it never prints.
+//! It creates no interfaces or namespaces but the idle pair that keeps the live generator ready,
+//! which nobody sees, and it never prints.
 
 #![forbid(unsafe_code)]
 
+pub mod backend;
+pub mod device;
+pub mod error;
 pub mod expect;
 pub mod live;
+pub mod next_hop;
 pub mod observer;
 pub mod pacing;
+pub mod packet;
+pub mod pcap;
+pub mod preflight;
 pub mod receiver;
 pub mod stream;
 pub mod units;
+mod user_space;
+mod workers;

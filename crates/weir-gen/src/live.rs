@@ -1,42 +1,37 @@
-//! Sends a stream with XDP live frames, from a thread pinned to a CPU.
+//! Sends a stream with XDP live frames, from threads pinned to CPUs.
 //!
 //! One loaded program serves any number of runs, one after another, with other rates, limits and
-//! first sequence numbers: a probe, a warm-up, a trial. Each run has a thread of its own, which
+//! first sequence numbers: a probe, a warm-up, a trial. Each run has a thread for each CPU, which
 //! asks the kernel for packets in chunks of some milliseconds until it is told to stop or the limit
-//! is reached. The thread may be in any network namespace: the output device is held by the
+//! is reached. The threads may be in any network namespace: the output device is held by the
 //! program.
 //!
 //! A generator reports what it *offered*, which is what it handed to the device. It never claims
 //! that a packet was accepted, let alone delivered: the device and the receiver count those.
-//!
-//! Threads: the state of every lane carries its first sequence number and step, by which n threads
-//! share a stream (thread t sends numbers t, t + n, …, so that every frame is the same as with one
-//! thread, but for the thread number in its signature). [`LiveGenerator`] drives one thread.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-use weir_bpf::attach::AttachError;
-use weir_bpf::generator::{
-    CATCH_UP_NS, ConfigError, GeneratorConfig, GeneratorCounters, GeneratorProgram,
-};
-use weir_bpf::map::MapError;
-use weir_bpf::object::LoadError;
-use weir_wire::frame::UdpStream;
+use weir_bpf::generator::{CATCH_UP_NS, GeneratorConfig, GeneratorCounters, GeneratorProgram};
+use weir_net::private::PrivateNetns;
+use weir_net::{Netlink, NetlinkError, VethEnd};
 
-use crate::pacing;
-use crate::stream::{self, Stream, StreamError};
-use crate::units::Rate;
+use crate::backend::{Backend, GeneratorReport, RunOptions, ThreadReport};
+use crate::error::GeneratorError;
+use crate::pacing::{self, Schedule};
+use crate::stream::Stream;
+use crate::workers::{Work, Workers, check_cpus};
 
 /// Packets that a thread asks for in one call: at most about 20 ms, so that a stop takes effect
 /// soon, and much longer than the 15 µs that a call costs.
 const CHUNK_PACKETS: u32 = 1 << 16;
+
+/// The same while the rate rises, which it does from call to call.
+const CHUNK_PACKETS_RAMP: u32 = 1 << 13;
+
+/// The step in which the rate rises looks this far ahead: about half of what a call takes.
+const RAMP_AHEAD: Duration = Duration::from_micros(500);
 
 /// Packets asked for between two flushes of the output device, at full speed: all of them are sent,
 /// and a veth's ring has room for 256.
@@ -47,261 +42,174 @@ const BATCH_MAX_RATE: u32 = 64;
 /// about 17 µs.
 const BATCH_PACED: u32 = 256;
 
-/// Why a generator could not be set up, or a run failed.
-#[derive(Debug, thiserror::Error)]
-pub enum LiveError {
-    /// The stream cannot be sent.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-    /// The generator program could not be loaded.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The program could not be attached to the parking interface.
-    #[error("cannot keep the generator ready: {0}")]
-    Park(#[from] AttachError),
-    /// The output interface was refused.
-    #[error(
-        "cannot send to the interface with index {ifindex}: {source}; it must exist in this \
-         network namespace, and its driver must transmit XDP frames"
-    )]
-    Output {
-        /// Index of the interface.
-        ifindex: u32,
-        /// What the kernel returned.
-        source: MapError,
-    },
-    /// The lane was refused.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Counters could not be read.
-    #[error(transparent)]
-    Map(#[from] MapError),
-    /// Not exactly one CPU was given.
-    #[error("the generator runs one thread, but was given {0} CPUs: give it one")]
-    CpuCount(usize),
-    /// The thread could not be started or pinned.
-    #[error("cannot run a thread on CPU {cpu}: {source}; is it online and allowed here?")]
-    Thread {
-        /// Number of the CPU.
-        cpu: u32,
-        /// What the system returned.
-        source: io::Error,
-    },
-    /// A run was started while another one was going on, or stopped while none was.
-    #[error("the generator is {0}")]
-    State(&'static str),
-    /// The kernel ended a run.
-    #[error("sending live frames failed: {0}; `weir doctor` says whether the kernel supports them")]
-    Run(io::Error),
-    /// The program could not hand packets over.
-    #[error(
-        "{0} packets were not sent, because their output interface is gone or was never connected"
-    )]
-    Refused(u64),
-    /// The sending thread panicked.
-    #[error("the generator's thread ended abnormally")]
-    Panicked,
-}
-
-/// One run: how fast, how much, from where.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RunOptions {
-    /// Rate; it replaces the stream's.
-    pub rate: Rate,
-    /// Exact number of packets after which the run ends by itself; `None` sends until stopped.
-    pub packet_limit: Option<u64>,
-    /// Sequence number of the first packet: 0 to start over, [`LiveGenerator::next_sequence`] to go
-    /// on where the last run ended. It also determines the first flow.
-    pub first_sequence: u64,
-}
-
-/// What a run did.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GeneratorReport {
-    /// The rate that was asked for.
-    pub requested: Rate,
-    /// Sequence number of the first packet.
-    pub first_sequence: u64,
-    /// Sequence number that the next packet would have had.
-    pub next_sequence: u64,
-    /// From the first call into the kernel to the return of the last one.
-    pub duration: Duration,
-    /// What was offered, and how well the schedule was kept.
-    pub counters: GeneratorCounters,
-}
-
-impl GeneratorReport {
-    /// Packets per second that were offered, over the whole run; zero if it took no time.
-    #[must_use]
-    pub fn offered_pps(&self) -> f64 {
-        let seconds = self.duration.as_secs_f64();
-        if seconds > 0.0 { self.counters.offered_packets as f64 / seconds } else { 0.0 }
-    }
-}
-
-/// What one run's thread works on.
+/// What one thread of a run works on.
+#[derive(Debug, Clone, Copy)]
 struct Job {
-    program: Arc<GeneratorProgram>,
-    stop: Arc<AtomicBool>,
     cpu: u32,
     size_bytes: u16,
-    paced: bool,
+    schedule: Option<Schedule>,
+    thread_count: u32,
     end_sequence: Option<u64>,
-}
-
-/// A run that is going on, or has ended by its limit and was not collected yet.
-#[derive(Debug)]
-struct Running {
-    options: RunOptions,
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Duration, LiveError>>,
 }
 
 /// The generator: program loaded, output connected, ready to run.
 #[derive(Debug)]
 pub struct LiveGenerator {
     program: Arc<GeneratorProgram>,
-    frames: UdpStream,
-    cpu: u32,
-    running: Option<Running>,
+    stream: Stream,
+    cpus: Vec<u32>,
+    running: Option<(RunOptions, Workers)>,
+    /// Where the program is parked, if the generator made the place itself.
+    _park: Option<PrivateNetns>,
 }
 
 impl LiveGenerator {
     /// Loads the program, connects it to `ifindex_out` and parks it on `ifindex_park`, both in the
     /// calling thread's network namespace. `ifindex_park` must take native XDP (a veth does) and
-    /// carry no traffic; see [`GeneratorProgram::park`] for why. `cpus` is the one CPU to send
-    /// from.
+    /// carry no traffic; see [`GeneratorProgram::park`] for why. A thread sends from each of
+    /// `cpus`.
     ///
     /// # Errors
-    /// [`LiveError`] if the stream cannot be sent, or without privileges, kernel or driver support.
+    /// [`GeneratorError`] if the stream cannot be sent, or without privileges, kernel or driver
+    /// support.
     pub fn new(
         stream: &Stream,
         ifindex_out: u32,
         ifindex_park: u32,
         cpus: &[u32],
-    ) -> Result<Self, LiveError> {
-        let &[cpu] = cpus else {
-            return Err(LiveError::CpuCount(cpus.len()));
-        };
-        stream.check()?;
-        let frames = stream.frames(0)?;
-        let mut program = GeneratorProgram::load()?;
-        program
-            .connect(ifindex_out)
-            .map_err(|source| LiveError::Output { ifindex: ifindex_out, source })?;
+    ) -> Result<Self, GeneratorError> {
+        let mut program = connected(stream, ifindex_out, cpus)?;
         program.park(ifindex_park)?;
-        Ok(Self { program: Arc::new(program), frames, cpu, running: None })
+        Ok(Self::ready(program, stream, cpus, None))
     }
 
-    /// Starts a run, and returns when its thread is on its CPU and about to send.
+    /// As [`LiveGenerator::new`], but parks the program on a veth pair of its own, in a network
+    /// namespace without a name: nothing of it is seen, and nothing can stay behind.
     ///
     /// # Errors
-    /// [`LiveError`] if a run is going on, the rate cannot be honoured, or the thread cannot be
-    /// pinned.
-    pub fn start(&mut self, options: RunOptions) -> Result<(), LiveError> {
-        if self.running.is_some() {
-            return Err(LiveError::State("running already: stop it first"));
-        }
-        let config = self.config(&options)?;
-        self.program.clear_counters()?;
-        self.program.configure(self.cpu, &config)?;
+    /// As [`LiveGenerator::new`].
+    pub fn with_own_park(
+        stream: &Stream,
+        ifindex_out: u32,
+        cpus: &[u32],
+    ) -> Result<Self, GeneratorError> {
+        let mut program = connected(stream, ifindex_out, cpus)?;
+        let park = PrivateNetns::create()?;
+        park.run(|| {
+            let ifindex = park_link()?;
+            program.park(ifindex)?;
+            Ok::<_, GeneratorError>(())
+        })??;
+        Ok(Self::ready(program, stream, cpus, Some(park)))
+    }
 
-        let stop = Arc::new(AtomicBool::new(false));
-        let job = Job {
-            program: Arc::clone(&self.program),
-            stop: Arc::clone(&stop),
-            cpu: self.cpu,
-            size_bytes: self.frames.size_bytes,
-            paced: config.interval.is_some(),
-            end_sequence: config.end_sequence,
-        };
-        let (ready_sender, ready) = mpsc::channel();
-        let failed = |source| LiveError::Thread { cpu: self.cpu, source };
-        let thread = std::thread::Builder::new()
-            .name(format!("weir-gen/{}", self.cpu))
-            .spawn(move || {
-                pin(job.cpu)?;
-                // The receiver waits for this; if it is gone, so is the generator.
-                let _ = ready_sender.send(());
-                job.run()
-            })
-            .map_err(failed)?;
-        if ready.recv().is_err() {
-            // The thread ended before it was ready: it could not be pinned.
-            thread.join().map_err(|_| LiveError::Panicked)??;
-            return Err(LiveError::Panicked);
+    fn ready(
+        program: GeneratorProgram,
+        stream: &Stream,
+        cpus: &[u32],
+        park: Option<PrivateNetns>,
+    ) -> Self {
+        Self {
+            program: Arc::new(program),
+            stream: *stream,
+            cpus: cpus.to_vec(),
+            running: None,
+            _park: park,
         }
-        self.running = Some(Running { options, stop, thread });
+    }
+
+    /// The frame that the kernel makes for packet number `sequence`, without sending it. No run may
+    /// be going on.
+    ///
+    /// # Errors
+    /// [`GeneratorError`] if a run is going on or the kernel refuses.
+    pub fn frame(&self, sequence: u64) -> Result<Vec<u8>, GeneratorError> {
+        if self.running.is_some() {
+            return Err(GeneratorError::State("running: stop it first"));
+        }
+        let config = GeneratorConfig {
+            stream: self.stream.frames_of(sequence, self.cpus.len())?,
+            first_sequence: sequence,
+            end_sequence: None,
+            sequence_step: self.cpus.len() as u64,
+            interval: None,
+            catch_up_ns: CATCH_UP_NS,
+            timestamps: false,
+        };
+        Ok(self.program.single_frame(&config)?)
+    }
+
+    /// Configures the lane of thread number `index` and says what the thread has to do.
+    fn lane(&self, index: usize, options: &RunOptions) -> Result<Job, GeneratorError> {
+        let cpu = self.cpus[index];
+        let thread_count = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
+        let schedule = options.thread_schedule(thread_count)?;
+        let first_sequence = options.first_sequence.saturating_add(index as u64);
+        let end_sequence = options.end_sequence();
+        let config = GeneratorConfig {
+            stream: self.stream.frames_of(first_sequence, self.cpus.len())?,
+            first_sequence,
+            end_sequence,
+            sequence_step: u64::from(thread_count),
+            interval: schedule.map(|schedule| pacing::interval(schedule.rate_pps, 1)),
+            catch_up_ns: CATCH_UP_NS,
+            timestamps: false,
+        };
+        self.program.configure(cpu, &config)?;
+        let size_bytes = self.stream.size_bytes;
+        Ok(Job { cpu, size_bytes, schedule, thread_count, end_sequence })
+    }
+}
+
+impl Backend for LiveGenerator {
+    fn start(&mut self, options: RunOptions) -> Result<(), GeneratorError> {
+        if self.running.is_some() {
+            return Err(GeneratorError::State("running already: stop it first"));
+        }
+        options.schedule()?;
+        self.program.clear_counters()?;
+        let jobs: Vec<Job> = (0..self.cpus.len())
+            .map(|index| self.lane(index, &options))
+            .collect::<Result<_, _>>()?;
+        let cpus: Vec<Option<u32>> = self.cpus.iter().copied().map(Some).collect();
+        let program = Arc::clone(&self.program);
+        let work: Work = Arc::new(move |index, stop| jobs[index].run(&program, stop));
+        self.running = Some((options, Workers::start(&cpus, &work)?));
         Ok(())
     }
 
-    /// True while packets are being sent: after [`start`](Self::start), until the limit is reached,
-    /// the kernel refuses, or [`stop`](Self::stop) returns.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| !running.thread.is_finished())
+    fn is_running(&self) -> bool {
+        self.running.as_ref().is_some_and(|(_, workers)| workers.is_running())
     }
 
-    /// Counters of the present run, or of the last one. They may be read while it sends.
-    ///
-    /// # Errors
-    /// [`LiveError::Map`] if they cannot be read.
-    pub fn counters(&self) -> Result<GeneratorCounters, LiveError> {
+    fn counters(&self) -> Result<GeneratorCounters, GeneratorError> {
         Ok(self.program.counters()?)
     }
 
-    /// Sequence number of the next packet.
-    ///
-    /// # Errors
-    /// [`LiveError::Map`] if it cannot be read.
-    pub fn next_sequence(&self) -> Result<u64, LiveError> {
-        Ok(self.program.next_sequence(self.cpu)?)
-    }
-
-    /// Ends the run, waits for its thread, and says what was done.
-    ///
-    /// # Errors
-    /// [`LiveError`] if no run was started, or if sending failed.
-    pub fn stop(&mut self) -> Result<GeneratorReport, LiveError> {
-        if let Some(running) = &self.running {
-            running.stop.store(true, Ordering::Relaxed);
+    fn stop(&mut self) -> Result<GeneratorReport, GeneratorError> {
+        if let Some((_, workers)) = &self.running {
+            workers.stop();
         }
         self.wait()
     }
 
-    /// Waits until a run with a packet limit ends by itself, and says what was done.
-    ///
-    /// # Errors
-    /// [`LiveError`] if no run was started, or if sending failed.
-    pub fn wait(&mut self) -> Result<GeneratorReport, LiveError> {
-        let Some(Running { options, thread, .. }) = self.running.take() else {
-            return Err(LiveError::State("not running: start it first"));
+    fn wait(&mut self) -> Result<GeneratorReport, GeneratorError> {
+        let Some((options, workers)) = self.running.take() else {
+            return Err(GeneratorError::State("not running: start it first"));
         };
-        let duration = thread.join().map_err(|_| LiveError::Panicked)??;
-        Ok(GeneratorReport {
-            requested: options.rate,
-            first_sequence: options.first_sequence,
-            next_sequence: self.next_sequence()?,
-            duration,
-            counters: self.counters()?,
-        })
-    }
-
-    fn config(&self, options: &RunOptions) -> Result<GeneratorConfig, LiveError> {
-        const THREAD_COUNT: u32 = 1;
-        let interval =
-            stream::rate_pps(options.rate)?.map(|rate| pacing::interval(rate, THREAD_COUNT));
-        Ok(GeneratorConfig {
-            stream: self.frames,
-            first_sequence: options.first_sequence,
-            end_sequence: options
-                .packet_limit
-                .map(|limit| options.first_sequence.saturating_add(limit)),
-            sequence_step: u64::from(THREAD_COUNT),
-            interval,
-            catch_up_ns: CATCH_UP_NS,
-            timestamps: false,
-        })
+        let duration = workers.wait()?;
+        let threads: Result<Vec<ThreadReport>, GeneratorError> = self
+            .cpus
+            .iter()
+            .map(|&cpu| {
+                Ok(ThreadReport {
+                    cpu: Some(cpu),
+                    next_sequence: self.program.next_sequence(cpu)?,
+                    counters: self.program.lane_counters(cpu)?,
+                })
+            })
+            .collect();
+        Ok(GeneratorReport::merge(&options, duration, threads?))
     }
 }
 
@@ -314,43 +222,69 @@ impl Drop for LiveGenerator {
     }
 }
 
+/// The program, loaded and connected to the output.
+fn connected(
+    stream: &Stream,
+    ifindex_out: u32,
+    cpus: &[u32],
+) -> Result<GeneratorProgram, GeneratorError> {
+    check_cpus(cpus)?;
+    stream.check()?;
+    let program = GeneratorProgram::load()?;
+    program
+        .connect(ifindex_out)
+        .map_err(|source| GeneratorError::Output { ifindex: ifindex_out, source })?;
+    Ok(program)
+}
+
+/// Makes the pair on which a program is parked, and returns the index of one end.
+fn park_link() -> Result<u32, NetlinkError> {
+    let netlink = Netlink::open()?;
+    netlink.create_veth(&VethEnd::new("park"), &VethEnd::new("park-peer"), 1)?;
+    netlink.ifindex("park")
+}
+
 impl Job {
-    /// Sends until stopped or done, and returns how long that took.
-    fn run(&self) -> Result<Duration, LiveError> {
-        let batch = if self.paced { BATCH_PACED } else { BATCH_MAX_RATE };
+    /// Sends until stopped or done.
+    fn run(&self, program: &GeneratorProgram, stop: &AtomicBool) -> Result<(), GeneratorError> {
+        let batch = if self.schedule.is_some() { BATCH_PACED } else { BATCH_MAX_RATE };
         let begin = Instant::now();
-        while !self.stop.load(Ordering::Relaxed) {
-            let Some(chunk) = self.chunk()? else { break };
-            self.program.run(self.size_bytes, chunk, batch).map_err(LiveError::Run)?;
-            let refused_packets = self.program.counters()?.refused_packets;
+        let mut ramp = self.schedule.filter(|schedule| !schedule.ramp.is_zero());
+        while !stop.load(Ordering::Relaxed) {
+            let Some(chunk) = self.chunk(program)? else { break };
+            let chunk = match ramp {
+                None => chunk,
+                Some(schedule) => {
+                    let ahead = begin.elapsed() + RAMP_AHEAD;
+                    let interval = pacing::interval(schedule.rate_pps_at(ahead), 1);
+                    program.set_interval(self.cpu, interval)?;
+                    ramp = ramp.filter(|schedule| ahead < schedule.ramp);
+                    chunk.min(CHUNK_PACKETS_RAMP)
+                }
+            };
+            program.run(self.size_bytes, chunk, batch).map_err(GeneratorError::Run)?;
+            let refused_packets = program.lane_counters(self.cpu)?.refused_packets;
             if refused_packets > 0 {
-                return Err(LiveError::Refused(refused_packets));
+                return Err(GeneratorError::Refused(refused_packets));
             }
         }
-        Ok(begin.elapsed())
+        Ok(())
     }
 
     /// How many packets to ask for next; `None` when the limit is reached.
-    fn chunk(&self) -> Result<Option<u32>, LiveError> {
+    fn chunk(&self, program: &GeneratorProgram) -> Result<Option<u32>, GeneratorError> {
         let Some(end_sequence) = self.end_sequence else {
             return Ok(Some(CHUNK_PACKETS));
         };
-        let left = end_sequence.saturating_sub(self.program.next_sequence(self.cpu)?);
+        let left = end_sequence.saturating_sub(program.next_sequence(self.cpu)?);
         if left == 0 {
             return Ok(None);
         }
-        if self.paced {
+        if self.schedule.is_some() {
             // Most of what is asked for is declined as early; the limit is kept by the program.
             return Ok(Some(CHUNK_PACKETS));
         }
+        let left = left.div_ceil(u64::from(self.thread_count));
         Ok(Some(u32::try_from(left).map_or(CHUNK_PACKETS, |left| left.min(CHUNK_PACKETS))))
     }
-}
-
-/// Binds the calling thread to one CPU: test runs execute on the CPU of their caller.
-fn pin(cpu: u32) -> Result<(), LiveError> {
-    let failed = |source: nix::Error| LiveError::Thread { cpu, source: source.into() };
-    let mut set = CpuSet::new();
-    set.set(cpu as usize).map_err(failed)?;
-    sched_setaffinity(Pid::from_raw(0), &set).map_err(failed)
 }

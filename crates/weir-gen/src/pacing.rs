@@ -1,9 +1,12 @@
-//! From packets per second to the time between two packets.
+//! From packets per second to the time of every packet.
 //!
-//! The schedule itself is kept by the program that sends (`bpf/include/weir/pacing.h`): it knows
-//! the time of every packet.
+//! On live frames the schedule is kept by the program that sends (`bpf/include/weir/pacing.h`),
+//! packet by packet; here is the interval that it works with. [`Schedule`] and [`Pacer`] are the
+//! same for backends that send from user space. Time is an argument: nothing here reads a clock.
 
-use weir_bpf::generator::Interval;
+use std::time::Duration;
+
+use weir_bpf::generator::{CATCH_UP_NS, GeneratorCounters, Interval};
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -28,9 +31,144 @@ pub fn interval(rate_pps: f64, thread_count: u32) -> Interval {
     }
 }
 
+/// When packets are due: at a constant rate, after a linear rise from zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    /// Packets per second after the rise, above zero.
+    pub rate_pps: f64,
+    /// How long the rate rises from zero; zero if it does not.
+    pub ramp: Duration,
+}
+
+impl Schedule {
+    /// The rate, packets per second, at a time after the start.
+    #[must_use]
+    pub fn rate_pps_at(&self, elapsed: Duration) -> f64 {
+        if elapsed >= self.ramp {
+            return self.rate_pps;
+        }
+        self.rate_pps * elapsed.as_secs_f64() / self.ramp.as_secs_f64()
+    }
+
+    /// How many packets are due until then; a fraction of the next one included.
+    #[must_use]
+    pub fn packets_by(&self, elapsed: Duration) -> f64 {
+        let (elapsed_s, ramp_s) = (elapsed.as_secs_f64(), self.ramp.as_secs_f64());
+        if elapsed_s < ramp_s {
+            return self.rate_pps * elapsed_s * elapsed_s / (2.0 * ramp_s);
+        }
+        self.rate_pps * (elapsed_s - ramp_s / 2.0)
+    }
+
+    /// When packet number `index` (from 0, the first one is due at the start) is due: the inverse
+    /// of [`Schedule::packets_by`].
+    #[must_use]
+    pub fn due(&self, index: u64) -> Duration {
+        let (packets, ramp_s) = (index as f64, self.ramp.as_secs_f64());
+        let due_s = if packets < self.rate_pps * ramp_s / 2.0 {
+            (2.0 * packets * ramp_s / self.rate_pps).sqrt()
+        } else {
+            packets / self.rate_pps + ramp_s / 2.0
+        };
+        Duration::try_from_secs_f64(due_s).unwrap_or(Duration::MAX)
+    }
+}
+
+/// Keeps a schedule that is asked from time to time: says how many packets are due, and accounts
+/// for stalls as `bpf/include/weir/pacing.h` does.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    schedule: Schedule,
+    taken: u64,
+    /// Time that stalls took out of the schedule.
+    shift: Duration,
+    last: Option<Duration>,
+}
+
+impl Pacer {
+    /// Begins a schedule.
+    #[must_use]
+    pub const fn new(schedule: Schedule) -> Self {
+        Self { schedule, taken: 0, shift: Duration::ZERO, last: None }
+    }
+
+    /// When the next packet is due.
+    #[must_use]
+    pub fn due(&self) -> Duration {
+        self.schedule.due(self.taken).saturating_add(self.shift)
+    }
+
+    /// How many packets, up to `count_max`, are due `now` (since the start); they are taken off the
+    /// schedule. Stalls and the longest gap go to `counters`.
+    pub fn take(&mut self, now: Duration, count_max: u64, counters: &mut GeneratorCounters) -> u64 {
+        const CATCH_UP: Duration = Duration::from_nanos(CATCH_UP_NS);
+        let late = match now.checked_sub(self.due()) {
+            Some(late) if count_max > 0 => late,
+            _ => return 0,
+        };
+        if late > CATCH_UP {
+            let lost = late - CATCH_UP;
+            counters.stalls += 1;
+            counters.stall_lost_ns += nanoseconds(lost);
+            self.shift += lost;
+        }
+        let first = self.taken;
+        self.taken += 1;
+        while self.taken - first < count_max && self.due() <= now {
+            self.taken += 1;
+        }
+        if let Some(last) = self.last.replace(now) {
+            counters.gap_max_ns = counters.gap_max_ns.max(nanoseconds(now.saturating_sub(last)));
+        }
+        self.taken - first
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_ramp_is_linear_and_its_inverse_is_exact() {
+        let schedule = Schedule { rate_pps: 1_000.0, ramp: at(2_000) };
+        assert_eq!(schedule.rate_pps_at(at(500)), 250.0);
+        assert_eq!(schedule.rate_pps_at(at(2_000)), 1_000.0);
+        assert_eq!(schedule.packets_by(at(1_000)), 250.0);
+        assert_eq!(schedule.packets_by(at(2_000)), 1_000.0);
+        assert_eq!(schedule.packets_by(at(3_000)), 2_000.0);
+        for index in [0, 1, 10, 999, 1_000, 1_001, 5_000] {
+            let packets = schedule.packets_by(schedule.due(index));
+            assert!((packets - index as f64).abs() < 1e-3, "{index}: {packets}");
+        }
+        let flat = Schedule { rate_pps: 3.0, ramp: Duration::ZERO };
+        assert_eq!((flat.due(0), flat.due(3)), (Duration::ZERO, at(1_000)));
+    }
+
+    #[test]
+    fn a_pacer_makes_up_for_short_delays_and_counts_long_ones() {
+        let mut counters = GeneratorCounters::default();
+        let mut pacer = Pacer::new(Schedule { rate_pps: 1_000.0, ramp: Duration::ZERO });
+        assert_eq!(pacer.take(at(0), 64, &mut counters), 1);
+        assert_eq!(pacer.take(at(0), 64, &mut counters), 0, "the next one is not due");
+        assert_eq!(pacer.take(at(5), 64, &mut counters), 5);
+        assert_eq!(pacer.take(at(8), 2, &mut counters), 2, "no more than was asked for");
+        assert_eq!(pacer.take(at(8), 0, &mut counters), 0);
+        assert_eq!(pacer.take(at(8), 64, &mut counters), 1);
+        assert_eq!((counters.stalls, counters.stall_lost_ns), (0, 0));
+        // Due at 9 ms, asked at 119 ms: 110 ms late, of which 10 ms are made up for.
+        assert_eq!(pacer.take(at(119), 64, &mut counters), 11);
+        assert_eq!((counters.stalls, counters.stall_lost_ns), (1, 100_000_000));
+        assert_eq!(counters.gap_max_ns, 111_000_000);
+        assert_eq!(pacer.due(), at(120));
+    }
 
     #[test]
     fn intervals_keep_the_fraction() {

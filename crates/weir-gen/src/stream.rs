@@ -57,6 +57,13 @@ pub enum StreamError {
          packets per second (`500kpps`) or `max`"
     )]
     RateNeedsLine(Rate),
+    /// The rate is a share of a line that the interface does not have.
+    #[error(
+        "the rate {0} is a share of the line rate, but this interface has no line: virtual ones, \
+         such as a veth, name a speed that limits nothing, and a file has none. Give packets \
+         (`500kpps`) or bits (`500Mbps`) per second, or `max`"
+    )]
+    NoLine(Rate),
     /// A packet with time to live zero is not forwarded, nor even valid.
     #[error("a time to live of 0 cannot be sent: routers need at least 2")]
     Ttl,
@@ -119,6 +126,29 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// The frames of the thread, one of `thread_count`, that sends packet number `sequence`.
+    ///
+    /// The thread number in a packet's signature depends on its sequence number alone, so that runs
+    /// that go on where others ended have the frames of a single one.
+    ///
+    /// # Errors
+    /// [`StreamError::Flows`] if there are too many flows.
+    pub fn frames_of(&self, sequence: u64, thread_count: usize) -> Result<UdpStream, StreamError> {
+        let thread = sequence % (thread_count.max(1) as u64);
+        self.frames(u8::try_from(thread).unwrap_or(u8::MAX))
+    }
+
+    /// Packet number `sequence` as every backend with `thread_count` threads sends it. Its size
+    /// must be one that [`UdpStream::build`] can make.
+    ///
+    /// # Errors
+    /// [`StreamError::Flows`] if there are too many flows.
+    pub fn frame(&self, sequence: u64, thread_count: usize) -> Result<Vec<u8>, StreamError> {
+        Ok(self.frames_of(sequence, thread_count)?.build(sequence))
+    }
+}
+
 /// Packets per second of a rate; `None` for [`Rate::Max`].
 ///
 /// # Errors
@@ -129,6 +159,36 @@ pub fn rate_pps(rate: Rate) -> Result<Option<f64>, StreamError> {
         Rate::Pps(rate_pps) if rate_pps.is_finite() && rate_pps > 0.0 => Ok(Some(rate_pps)),
         Rate::Pps(_) => Err(StreamError::RateZero(rate)),
         Rate::Bps(_) | Rate::Percent(_) => Err(StreamError::RateNeedsLine(rate)),
+    }
+}
+
+/// What a frame takes on an Ethernet line beyond its size: FCS, preamble and gap, bytes.
+const LINE_OVERHEAD_BYTES: u64 = 4 + 8 + 12;
+
+/// The rate in packets per second, or [`Rate::Max`], of frames of `size_bytes` on a line of
+/// `line_bps` bits per second. This is the one place where bits become packets:
+///
+/// - `bps` are bits of frames without FCS, preamble and gap, as pkt-gen prints them: 500 Mbps are
+///   1,041,667 frames of 60 bytes.
+/// - `%` are of the line, which carries FCS, preamble and gap too, as RFC 2544 counts: 100 % of
+///   1 Gbit/s are 1,488,095 frames of 60 bytes (64 with FCS).
+///
+/// # Errors
+/// [`StreamError::NoLine`] for a share of a line that there is not.
+pub fn resolve_rate(
+    rate: Rate,
+    size_bytes: u16,
+    line_bps: Option<u64>,
+) -> Result<Rate, StreamError> {
+    let pps = |bps: f64, size_bytes: u64| Rate::Pps(bps / (8 * size_bytes) as f64);
+    match rate {
+        Rate::Max | Rate::Pps(_) => Ok(rate),
+        Rate::Bps(bps) => Ok(pps(bps as f64, u64::from(size_bytes.max(1)))),
+        Rate::Percent(share) => {
+            let line_bps = line_bps.ok_or(StreamError::NoLine(rate))?;
+            let line_bytes = u64::from(size_bytes) + LINE_OVERHEAD_BYTES;
+            Ok(pps(line_bps as f64 * share / 100.0, line_bytes))
+        }
     }
 }
 
@@ -157,6 +217,25 @@ mod tests {
     fn flows_are_counted() {
         assert_eq!(stream().check(), Ok(()));
         assert_eq!(stream().flow_count(), Ok(4_900));
+    }
+
+    #[test]
+    fn bits_become_packets_in_one_place() {
+        let resolved = |text: &str, line_bps| match resolve_rate(
+            text.parse().expect("a rate"),
+            60,
+            line_bps,
+        ) {
+            Ok(Rate::Pps(rate_pps)) => rate_pps.floor(),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(resolved("100%", Some(1_000_000_000)), 1_488_095.0);
+        assert_eq!(resolved("50%", Some(10_000_000_000)), 7_440_476.0);
+        assert_eq!(resolved("480Mbps", None), 1_000_000.0);
+        assert_eq!(resolved("5kpps", None), 5_000.0);
+        assert_eq!(resolve_rate(Rate::Max, 60, None), Ok(Rate::Max));
+        let error = resolve_rate(Rate::Percent(80.0), 60, None).expect_err("there is no line");
+        assert!(error.to_string().contains("80%"), "{error}");
     }
 
     #[test]

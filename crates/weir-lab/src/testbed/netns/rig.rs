@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use weir_bpf::ethtool;
 use weir_bpf::generator::GeneratorCounters;
-use weir_gen::live::{LiveGenerator, RunOptions};
+use weir_gen::backend::{Backend as _, RunOptions};
+use weir_gen::live::LiveGenerator;
 use weir_gen::receiver::Receiver;
 use weir_gen::stream::{Stream, TTL_DEFAULT};
 use weir_net::{CpuList, Netlink, Netns, cpu, napi};
@@ -216,8 +217,12 @@ impl Rig for NetnsRig {
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
-        let options =
-            RunOptions { rate: burst.rate, packet_limit: burst.packet_limit, first_sequence: 0 };
+        let options = RunOptions {
+            rate: burst.rate,
+            ramp: Duration::ZERO,
+            packet_limit: burst.packet_limit,
+            first_sequence: 0,
+        };
         self.watch.start();
         self.generator()?.start(options).map_err(TestbedError::new)?;
         self.running = true;
@@ -225,7 +230,7 @@ impl Rig for NetnsRig {
     }
 
     fn finished(&self) -> bool {
-        !self.generator.as_ref().is_some_and(LiveGenerator::is_running)
+        !self.generator.as_ref().is_some_and(|generator| generator.is_running())
     }
 
     fn stop(&mut self) -> Result<(), TestbedError> {

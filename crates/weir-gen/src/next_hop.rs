@@ -1,0 +1,64 @@
+//! The MAC address to which packets for a destination go: what the kernel knows of routes and
+//! neighbours.
+//!
+//! It never asks the network (no ARP request is sent), and never looks at policy rules or at
+//! routing tables other than the main one.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use weir_net::route::longest_match;
+use weir_net::{Netlink, NetlinkError};
+use weir_wire::mac::MacAddr;
+
+/// Why the MAC address is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum NextHopError {
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// There is no route.
+    #[error(
+        "no route to {destination} leads through interface `{interface}`, so that the destination \
+         MAC address cannot be found: give it with --dst-mac, or add a route"
+    )]
+    NoRoute {
+        /// The first destination of the stream.
+        destination: Ipv4Addr,
+        /// The interface.
+        interface: String,
+    },
+    /// There is a route, but the neighbour is not known.
+    #[error(
+        "the MAC address of {hop}, the next hop to {destination} on interface `{interface}`, is \
+         not known: `ping -c 1 {hop}` makes the kernel ask for it, or give it with --dst-mac"
+    )]
+    NoNeighbour {
+        /// The first destination of the stream.
+        destination: Ipv4Addr,
+        /// The gateway, or the destination itself.
+        hop: IpAddr,
+        /// The interface.
+        interface: String,
+    },
+}
+
+/// The MAC address of the next hop to `destination` through an interface of the calling thread's
+/// network namespace.
+///
+/// # Errors
+/// [`NextHopError`] says what is not known, and what to do.
+pub fn mac(interface: &str, destination: Ipv4Addr) -> Result<MacAddr, NextHopError> {
+    let netlink = Netlink::open()?;
+    let ifindex = netlink.ifindex(interface)?;
+    let mut routes = netlink.routes()?;
+    routes.retain(|route| route.ifindex == Some(ifindex));
+    let route = longest_match(&routes, destination.into())
+        .ok_or_else(|| NextHopError::NoRoute { destination, interface: interface.to_owned() })?;
+    let hop = route.gateway.unwrap_or_else(|| destination.into());
+    let mac = netlink.neighbour_mac(interface, hop)?;
+    mac.map(MacAddr).ok_or_else(|| NextHopError::NoNeighbour {
+        destination,
+        hop,
+        interface: interface.to_owned(),
+    })
+}

@@ -1,0 +1,125 @@
+//! The threads of a run: started together, pinned, stopped together.
+//!
+//! It never knows what they do.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::error::GeneratorError;
+
+/// What a thread does until it is done or `stop` is set; it is given its place.
+pub(crate) type Work = Arc<dyn Fn(usize, &AtomicBool) -> Result<(), GeneratorError> + Send + Sync>;
+
+/// Threads that are running, or have ended and were not collected yet.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Result<Duration, GeneratorError>>>,
+}
+
+impl Workers {
+    /// Starts a thread for each entry, pinned to its CPU if it names one, and returns when all of
+    /// them are where they belong. If one cannot be, none is left running.
+    pub(crate) fn start(cpus: &[Option<u32>], work: &Work) -> Result<Self, GeneratorError> {
+        let mut workers = Self {
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Vec::with_capacity(cpus.len()),
+        };
+        let (ready_sender, ready) = mpsc::channel();
+        for (index, &cpu) in cpus.iter().enumerate() {
+            match workers.spawn(index, cpu, work, ready_sender.clone()) {
+                Ok(thread) => workers.threads.push(thread),
+                Err(source) => {
+                    let cpu = cpu.unwrap_or_default();
+                    workers.finish()?;
+                    return Err(GeneratorError::Thread { cpu, source });
+                }
+            }
+        }
+        drop(ready_sender);
+        for _ in cpus {
+            if ready.recv().is_err() {
+                // A thread ended before it was ready: it says why.
+                workers.finish()?;
+                return Err(GeneratorError::Panicked);
+            }
+        }
+        Ok(workers)
+    }
+
+    fn spawn(
+        &self,
+        index: usize,
+        cpu: Option<u32>,
+        work: &Work,
+        ready: mpsc::Sender<()>,
+    ) -> io::Result<JoinHandle<Result<Duration, GeneratorError>>> {
+        let (stop, work) = (Arc::clone(&self.stop), Arc::clone(work));
+        std::thread::Builder::new().name(format!("weir-gen/{index}")).spawn(move || {
+            cpu.map_or(Ok(()), pin)?;
+            // The receiver waits for this; if it is gone, so is the generator.
+            let _ = ready.send(());
+            drop(ready);
+            let begin = Instant::now();
+            let result = work(index, &stop);
+            if result.is_err() {
+                // The others would go on for ever, with a part of the stream missing.
+                stop.store(true, Ordering::Relaxed);
+            }
+            result.map(|()| begin.elapsed())
+        })
+    }
+
+    /// Whether any thread is at work.
+    pub(crate) fn is_running(&self) -> bool {
+        self.threads.iter().any(|thread| !thread.is_finished())
+    }
+
+    /// Asks the threads to stop.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the threads; returns how long the slowest took, or what failed first.
+    pub(crate) fn wait(self) -> Result<Duration, GeneratorError> {
+        let mut duration = Ok(Duration::ZERO);
+        for thread in self.threads {
+            let result = thread.join().unwrap_or(Err(GeneratorError::Panicked));
+            duration = match (duration, result) {
+                (Ok(longest), Ok(this)) => Ok(longest.max(this)),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+        }
+        duration
+    }
+
+    fn finish(self) -> Result<Duration, GeneratorError> {
+        self.stop();
+        self.wait()
+    }
+}
+
+/// Binds the calling thread to one CPU.
+fn pin(cpu: u32) -> Result<(), GeneratorError> {
+    let failed = |source: nix::Error| GeneratorError::Thread { cpu, source: source.into() };
+    let mut set = CpuSet::new();
+    set.set(cpu as usize).map_err(failed)?;
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(failed)
+}
+
+/// Checks a list of CPUs: 1 to 256 (the signature's thread number has 8 bits), all different.
+pub(crate) fn check_cpus(cpus: &[u32]) -> Result<(), GeneratorError> {
+    let twice = cpus.iter().enumerate().any(|(index, cpu)| cpus[..index].contains(cpu));
+    if cpus.is_empty() || cpus.len() > 256 || twice {
+        let names: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        return Err(GeneratorError::Cpus { count: cpus.len(), cpus: names.join(",") });
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! The three backends against each other: the same bytes for the same stream, the same exact
+//! counts, whatever the number of threads.
+//!
+//! What live frames and packet sockets send is captured at the far end of a veth pair.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use support::{Namespace, privileged};
+use weir_gen::backend::{Backend, GeneratorReport, RunOptions};
+use weir_gen::error::GeneratorError;
+use weir_gen::live::LiveGenerator;
+use weir_gen::packet::PacketGenerator;
+use weir_gen::pcap::PcapGenerator;
+use weir_gen::receiver::Receiver;
+use weir_gen::stream::Stream;
+use weir_gen::units::Rate;
+use weir_wire::mac::MacAddr;
+
+fn stream() -> Stream {
+    Stream {
+        src: "198.18.10.1:2000-198.18.10.70".parse().expect("a range"),
+        dst: "198.19.10.1:2000-198.19.10.70".parse().expect("a range"),
+        size_bytes: 60,
+        rate: Rate::Max,
+        src_mac: MacAddr([2, 0, 0, 0, 0, 9]),
+        dst_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        ttl: 64,
+        tos: 0,
+    }
+}
+
+fn options(rate: Rate, packet_limit: u64, first_sequence: u64) -> RunOptions {
+    RunOptions { rate, ramp: Duration::ZERO, packet_limit: Some(packet_limit), first_sequence }
+}
+
+fn run(backend: &mut dyn Backend, options: RunOptions) -> GeneratorReport {
+    backend.start(options).expect("it starts");
+    backend.wait().expect("it ends by itself")
+}
+
+/// The frames in a capture file of either byte order and resolution.
+fn frames(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(path).expect("the file is there");
+    let word =
+        |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    assert!([0xa1b2_c3d4, 0xa1b2_3c4d].contains(&word(0)), "a capture file in this byte order");
+    let (mut at, mut frames) = (24, Vec::new());
+    while at < bytes.len() {
+        let size = word(at + 8);
+        assert_eq!(size, word(at + 12), "no frame is cut");
+        frames.push(bytes[at + 16..at + 16 + size].to_vec());
+        at += 16 + size;
+    }
+    frames
+}
+
+/// For any stream, the kernel's program, the reference and the file agree on every byte.
+#[test]
+fn live_and_pcap_make_the_same_bytes() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("stream.pcap");
+    let namespace = Namespace::new();
+    namespace.ip("link add out type veth peer name in");
+    let out = namespace.ifindex("out");
+    let strategy = (
+        (any::<u32>(), 0_u32..300, 1_u16.., 0_u16..300),
+        (any::<u32>(), 0_u32..300, 1_u16.., 0_u16..300),
+        (60_u16..=1514, 1_u8.., 0_u8.., 1_u32..5),
+        0_u64..1 << 50,
+    );
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(24));
+    let result = runner.run(&strategy, |(src, dst, (size_bytes, ttl, tos, threads), first)| {
+        let stream = Stream { src: range(src), dst: range(dst), size_bytes, ttl, tos, ..stream() };
+        let cpus: Vec<u32> = (0..threads).collect();
+        let live = namespace.inside(|| LiveGenerator::with_own_park(&stream, out, &cpus));
+        let live = live.expect("it is set up");
+        let threads = u8::try_from(threads).expect("few");
+        let mut pcap = PcapGenerator::new(&stream, &path, threads).expect("it is set up");
+        let report = run(&mut pcap, options(Rate::Max, 20, first));
+        prop_assert_eq!(report.next_sequence, first + 20);
+        let written = frames(&path);
+        prop_assert_eq!(written.len(), 20);
+        for (sequence, frame) in (first..).zip(written) {
+            prop_assert_eq!(&live.frame(sequence).expect("it is made"), &frame);
+        }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn range((addr, addrs, port, ports): (u32, u32, u16, u16)) -> weir_wire::range::Range {
+    let last = |first: u32| std::net::Ipv4Addr::from_bits(first.saturating_add(addrs));
+    weir_wire::range::Range::new(
+        (std::net::Ipv4Addr::from_bits(addr), last(addr)),
+        (port, port.saturating_add(ports)),
+    )
+}
+
+/// A capture at one end of a pair; it ends when `count` packets are in the file.
+struct Capture(Child);
+
+impl Capture {
+    fn start(namespace: &Namespace, path: &Path, count: usize) -> Self {
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", namespace.name(), "tcpdump", "-i", "in", "-s", "0", "-U"])
+            .args(["-Z", "root", "-c", &count.to_string(), "-w"])
+            .arg(path)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tcpdump runs");
+        let mut said = String::new();
+        let mut stderr = std::io::BufReader::new(child.stderr.take().expect("piped"));
+        while !said.contains("listening on") {
+            let read = std::io::BufRead::read_line(&mut stderr, &mut said).expect("readable");
+            assert!(read > 0, "tcpdump ended: {said}");
+        }
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Self(child)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What arrives from live frames and from packet sockets is what the file says.
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn what_arrives_is_what_the_file_says() {
+    const COUNT: u64 = 500;
+    if !privileged() {
+        return;
+    }
+    if Command::new("tcpdump").arg("--version").output().is_err() {
+        eprintln!("skipped: tcpdump is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name);
+    let slowly = options(Rate::Pps(5_000.0), COUNT, 4_700);
+    let mut pcap = PcapGenerator::new(&stream(), &file("pcap"), 1).expect("it is set up");
+    run(&mut pcap, slowly);
+    let expected = frames(&file("pcap"));
+    for name in ["live", "packet"] {
+        let namespace = Namespace::new();
+        namespace.ip("link add out type veth peer name in");
+        namespace.ip("link set in up");
+        namespace.ip("link set out up");
+        namespace.inside(|| weir_bpf::ethtool::set_gro("in", true).expect("GRO is settable"));
+        let out = namespace.ifindex("out");
+        let mut capture = Capture::start(&namespace, &file(name), expected.len());
+        let mut backend: Box<dyn Backend + Send> = namespace.inside(|| match name {
+            "live" => {
+                Box::new(LiveGenerator::with_own_park(&stream(), out, &[0]).expect("it is set up"))
+                    as Box<dyn Backend + Send>
+            }
+            _ => Box::new(PacketGenerator::new(&stream(), out, &[0]).expect("it is set up")),
+        });
+        assert_eq!(run(backend.as_mut(), slowly).counters.offered_packets, COUNT);
+        assert!(capture.0.wait().expect("it ends").success());
+        assert_eq!(frames(&file(name)), expected, "{name}");
+    }
+}
+
+/// Threads share the numbers: the count is exact over all of them, and all of it arrives.
+#[test]
+fn threads_partition_what_is_sent() {
+    if !privileged() {
+        return;
+    }
+    let cpu_count = std::thread::available_parallelism().map_or(1, usize::from).min(2);
+    let cpus: Vec<u32> = [0, 1][..cpu_count].to_vec();
+    for (name, limit) in [("live", 10_001), ("live", 1), ("packet", 10_001)] {
+        let namespace = Namespace::new();
+        namespace.ip("link add out numtxqueues 2 numrxqueues 2 type veth peer name in \
+                      numtxqueues 2 numrxqueues 2");
+        namespace.ip("link set in up");
+        namespace.ip("link set out up");
+        let (out, ifindex_in) = (namespace.ifindex("out"), namespace.ifindex("in"));
+        let receiver = namespace.inside(|| Receiver::attach(ifindex_in)).expect("attached");
+        let mut backend: Box<dyn Backend + Send> = namespace.inside(|| match name {
+            "live" => {
+                Box::new(LiveGenerator::with_own_park(&stream(), out, &cpus).expect("it is set up"))
+                    as Box<dyn Backend + Send>
+            }
+            _ => Box::new(PacketGenerator::new(&stream(), out, &cpus).expect("it is set up")),
+        });
+        let report = run(backend.as_mut(), options(Rate::Pps(20_000.0), limit, 0));
+        assert_eq!(report.counters.offered_packets, limit, "{name}");
+        assert_eq!(report.next_sequence, limit, "{name}");
+        assert_eq!(report.threads.len(), cpus.len());
+        for (index, thread) in (0..).zip(&report.threads) {
+            let share = (limit + cpus.len() as u64 - 1 - index) / cpus.len() as u64;
+            assert_eq!(thread.counters.offered_packets, share, "{name}, thread {index}");
+        }
+        let mut arrived = 0;
+        for _ in 0..200 {
+            arrived = receiver.snapshot().expect("readable").total().packets;
+            if arrived == limit {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(arrived, limit, "{name}");
+    }
+}
+
+/// A rate that rises linearly offers half of the packets of a constant one.
+#[test]
+fn a_ramp_sends_what_its_schedule_says() {
+    if !privileged() {
+        return;
+    }
+    let namespace = Namespace::new();
+    namespace.ip("link add out type veth peer name in");
+    namespace.ip("link set in up");
+    namespace.ip("link set out up");
+    let (out, ifindex_in) = (namespace.ifindex("out"), namespace.ifindex("in"));
+    let receiver = namespace.inside(|| Receiver::attach(ifindex_in)).expect("attached");
+    let generator = namespace.inside(|| LiveGenerator::with_own_park(&stream(), out, &[0]));
+    let mut generator = generator.expect("it is set up");
+    let ramp = Duration::from_millis(400);
+    let ramped = RunOptions { ramp, ..options(Rate::Pps(10_000.0), 3_000, 0) };
+    let report = run(&mut generator, ramped);
+    assert_eq!(report.counters.offered_packets, 3_000);
+    // 2,000 packets in the ramp and 1,000 behind it take 500 ms; without a ramp, 300 ms.
+    assert!(report.duration > Duration::from_millis(450), "{:?}", report.duration);
+    drop(receiver);
+    let endless = RunOptions { ramp, ..options(Rate::Max, 10, 0) };
+    assert!(matches!(generator.start(endless), Err(GeneratorError::RampWithoutRate)));
+}
+
+#[test]
+fn a_file_needs_an_end_and_a_place() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let nowhere = directory.path().join("missing/stream.pcap");
+    let mut pcap = PcapGenerator::new(&stream(), &nowhere, 1).expect("it is set up");
+    let endless = RunOptions { packet_limit: None, ..options(Rate::Max, 1, 0) };
+    assert!(matches!(pcap.start(endless), Err(GeneratorError::Endless)));
+    let error = pcap.start(options(Rate::Max, 1, 0)).expect_err("there is no such directory");
+    assert!(error.to_string().contains("missing/stream.pcap"), "{error}");
+    let large = Stream { size_bytes: 1515, ..stream() };
+    let error = PcapGenerator::new(&large, &nowhere, 1).expect_err("it is too large");
+    assert!(error.to_string().contains("1515"), "{error}");
+}
