@@ -10,6 +10,8 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use weir_gen::units::parse_duration;
 
+pub(crate) mod traffic;
+
 /// A performance lab for software routers and firewalls.
 #[derive(Debug, Parser)]
 #[command(
@@ -28,6 +30,7 @@ const AFTER: &str = "\
 Examples:
   weir doctor                           what this machine can do, and what it lacks
   weir lab run labs/quick/lab.toml      compare two routers in under four minutes
+  weir gen -i eth1 --src … --dst …      send packets as fast as this machine can
   weir lab resume results/quick-…       go on where it was interrupted
   weir sink -i eth1                     receive a generator's packets and say what became of them
 
@@ -56,6 +59,9 @@ pub(crate) enum Command {
     /// Tell what this machine can do, what it lacks, and what that costs.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
+    /// Send a stream of packets, and say what became of it.
+    #[command(after_long_help = traffic::EXAMPLES)]
+    Gen(Box<traffic::GenArgs>),
     /// Run benchmark campaigns and report them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),

@@ -162,7 +162,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Refuses to go on without root.
-fn require_root(what: &str) -> anyhow::Result<()> {
+pub(crate) fn require_root(what: &str) -> anyhow::Result<()> {
     if !is_root() {
         bail!(
             "`{what}` needs root, because it makes network namespaces and loads BPF programs: \

@@ -21,6 +21,7 @@ mod receive;
 mod reflect;
 mod signals;
 mod sink;
+mod traffic;
 
 use cli::{Cli, Command};
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Doctor(flag) => diagnose::command(flag.json),
+        Command::Gen(args) => traffic::command(&args),
         Command::Lab(command) => lab::command(command),
         Command::Sink(options) => sink::command(&options),
         Command::Reflect(options) => reflect::command(&options),

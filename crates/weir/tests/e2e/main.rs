@@ -3,5 +3,6 @@
 mod bad_input;
 mod campaign;
 mod common;
+mod generator;
 mod interrupt;
 mod receive;

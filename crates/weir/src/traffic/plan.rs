@@ -1,0 +1,214 @@
+//! From the arguments of `weir gen` to what will be sent, over which path, from where.
+//!
+//! Everything that can be refused is refused here, before anything is loaded or attached.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use weir_gen::backend::{Backend, RunOptions};
+use weir_gen::device::DeviceCounter;
+use weir_gen::live::LiveGenerator;
+use weir_gen::packet::PacketGenerator;
+use weir_gen::pcap::PcapGenerator;
+use weir_gen::preflight::{self, Path};
+use weir_gen::stream::{self, Stream};
+use weir_gen::{next_hop, units::Rate};
+use weir_wire::mac::MacAddr;
+
+use crate::cli::traffic::{BackendName, GenArgs, StreamRange};
+
+/// Source of packets that go into a file and name no other.
+const FILE_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+
+/// What will be sent.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) stream: Stream,
+    pub(super) flow_count: u64,
+    /// As it was written; the stream's is in packets per second.
+    pub(super) requested: Rate,
+    pub(super) options: RunOptions,
+    pub(super) duration: Option<Duration>,
+    pub(super) backend: BackendName,
+    pub(super) path: Option<Path>,
+    pub(super) cpus: Vec<u32>,
+    pub(super) thread_count: u8,
+    pub(super) notes: Vec<String>,
+}
+
+impl Plan {
+    pub(super) fn new(args: &GenArgs) -> anyhow::Result<Self> {
+        let mut notes = Vec::new();
+        for (option, range) in [("--src", &args.src), ("--dst", &args.dst)] {
+            notes.extend(swapped(option, range));
+        }
+        if args.interface.is_none() && !matches!(args.backend, BackendName::Pcap(_)) {
+            bail!("an interface to send from is missing: `-i IF`");
+        }
+        let (cpus, thread_count) = placement(args)?;
+        let mut path = args
+            .interface
+            .as_deref()
+            .map(|name| preflight::interface(name, args.size))
+            .transpose()?;
+        match (&args.backend, &mut path) {
+            (BackendName::Live, Some(path)) => preflight::live(path, &cpus)?,
+            (BackendName::Packet, Some(path)) => preflight::queues(path, cpus.len())?,
+            _ => {}
+        }
+        notes.extend(path.iter_mut().flat_map(|path| std::mem::take(&mut path.notes)));
+        let rate =
+            stream::resolve_rate(args.rate, args.size, path.as_ref().and_then(|p| p.line_bps))?;
+        let stream = Stream {
+            src: args.src.range,
+            dst: args.dst.range,
+            size_bytes: args.size,
+            rate,
+            src_mac: src_mac(args, path.as_ref()),
+            dst_mac: dst_mac(args)?,
+            ttl: args.ttl,
+            tos: args.dscp << 2,
+        };
+        stream.check()?;
+        let (options, duration) = ending(args, rate)?;
+        Ok(Self {
+            flow_count: stream.flow_count()?,
+            stream,
+            requested: args.rate,
+            options,
+            duration,
+            backend: args.backend.clone(),
+            path,
+            cpus,
+            thread_count,
+            notes,
+        })
+    }
+
+    /// The backend, ready to start.
+    pub(super) fn backend(&self) -> anyhow::Result<Box<dyn Backend>> {
+        let ifindex = self.path.as_ref().map(|path| path.link.ifindex);
+        Ok(match (&self.backend, ifindex) {
+            (BackendName::Pcap(file), _) => {
+                Box::new(PcapGenerator::new(&self.stream, file, self.thread_count)?)
+            }
+            (BackendName::Live, Some(ifindex)) => {
+                Box::new(LiveGenerator::with_own_park(&self.stream, ifindex, &self.cpus)?)
+            }
+            (BackendName::Packet, Some(ifindex)) => {
+                Box::new(PacketGenerator::new(&self.stream, ifindex, &self.cpus)?)
+            }
+            (_, None) => bail!("an interface to send from is missing: `-i IF`"),
+        })
+    }
+
+    /// The device's count of what it accepted; a file has none.
+    pub(super) fn counter(&self) -> anyhow::Result<Option<DeviceCounter>> {
+        let Some(path) = &self.path else { return Ok(None) };
+        Ok(match self.backend {
+            BackendName::Live => Some(DeviceCounter::for_live(&path.link.name)?),
+            BackendName::Packet => Some(DeviceCounter::for_packet(&path.link.name)),
+            BackendName::Pcap(_) => None,
+        })
+    }
+}
+
+fn swapped(option: &str, range: &StreamRange) -> Option<String> {
+    let what = match (range.swapped.addr, range.swapped.port) {
+        (true, true) => "addresses and ports",
+        (true, false) => "addresses",
+        (false, true) => "ports",
+        (false, false) => return None,
+    };
+    Some(format!("the {what} of {option} were in reverse order: read as {}", range.range))
+}
+
+/// The CPUs to send from, and the number of threads.
+fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
+    let given = args.cpus.as_ref().map(weir_net::CpuList::iter).map(Iterator::collect::<Vec<_>>);
+    let asked = args.threads.map(usize::from);
+    if let (Some(cpus), Some(threads)) = (&given, asked)
+        && cpus.len() != threads
+    {
+        bail!(
+            "--threads {threads} and the {} CPUs of --cpus do not fit: each thread has a CPU of \
+             its own",
+            cpus.len()
+        );
+    }
+    let count = given.as_ref().map(Vec::len).or(asked).unwrap_or(1);
+    let thread_count = u8::try_from(count)
+        .with_context(|| format!("{count} threads are more than 255, which weir can number"))?;
+    if matches!(args.backend, BackendName::Pcap(_)) {
+        if given.is_some() {
+            bail!("--cpus has no meaning with --backend pcap:FILE: leave it out");
+        }
+        return Ok((Vec::new(), thread_count));
+    }
+    let online: Vec<usize> = weir_net::cpu::online()?.iter().collect();
+    let cpus = match given {
+        Some(cpus) => cpus,
+        None if count <= online.len() => online[..count].to_vec(),
+        None => bail!(
+            "{count} threads need as many CPUs, but this process may use {}: use fewer threads",
+            online.len()
+        ),
+    };
+    if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(cpu)) {
+        bail!("CPU {cpu} of --cpus is not online, or not allowed for this process");
+    }
+    let cpus: Result<Vec<u32>, _> = cpus.into_iter().map(u32::try_from).collect();
+    Ok((cpus?, thread_count))
+}
+
+fn src_mac(args: &GenArgs, path: Option<&Path>) -> MacAddr {
+    let own = path.and_then(|path| path.link.mac).map(MacAddr);
+    args.src_mac.or(own).unwrap_or(FILE_SRC_MAC)
+}
+
+fn dst_mac(args: &GenArgs) -> anyhow::Result<MacAddr> {
+    match (args.dst_mac, &args.interface) {
+        (Some(mac), _) => Ok(mac),
+        (None, Some(interface)) => Ok(next_hop::mac(interface, args.dst.range.addr_first)?),
+        (None, None) => {
+            bail!("--dst-mac is missing: without an interface there is no next hop to ask for it")
+        }
+    }
+}
+
+/// When the run ends: a number of packets, a time, both (whichever comes first) or neither.
+fn ending(args: &GenArgs, rate: Rate) -> anyhow::Result<(RunOptions, Option<Duration>)> {
+    let ramp = args.ramp.unwrap_or(Duration::ZERO);
+    let mut options = RunOptions { rate, ramp, packet_limit: args.count, first_sequence: 0 };
+    let schedule = options.schedule()?;
+    if !matches!(args.backend, BackendName::Pcap(_)) {
+        return Ok((options, args.duration));
+    }
+    // A file is written in no time: what a duration means is how many packets it has.
+    let by_time = match (schedule, args.duration) {
+        (Some(schedule), Some(duration)) => Some(count_within(schedule.packets_by(duration))),
+        (None, Some(_)) => bail!(
+            "a file is written in no time: --duration needs a --rate to become a number of \
+             packets, or give --count"
+        ),
+        (_, None) => None,
+    };
+    options.packet_limit = match (args.count, by_time) {
+        (Some(count), Some(by_time)) => Some(count.min(by_time)),
+        (count, by_time) => count.or(by_time),
+    };
+    if options.packet_limit.is_none() {
+        bail!("a capture file needs an end: give --count, or --rate and --duration");
+    }
+    Ok((options, None))
+}
+
+/// Packets that are due before the end of a time in which `packets` are due.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a conversion from floating point saturates, and the number is not negative"
+)]
+fn count_within(packets: f64) -> u64 {
+    packets.ceil() as u64
+}

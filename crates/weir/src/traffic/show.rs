@@ -1,0 +1,274 @@
+//! What `weir gen` prints: before the start, each second, at the end.
+//!
+//! It computes nothing but rates from counts. With `--json` standard output has one object a line,
+//! and text goes to standard error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use weir_bpf::generator::GeneratorCounters;
+use weir_gen::backend::GeneratorReport;
+use weir_gen::units::{Rate, format_count, format_duration, format_pps};
+
+use super::plan::Plan;
+use crate::cli::traffic::BackendName;
+use crate::progress;
+
+/// Ethernet's frame check sequence.
+const FCS_BYTES: u16 = 4;
+
+/// One second of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct Second {
+    kind: &'static str,
+    t_ns: u64,
+    offered_packets: u64,
+    offered_pps: f64,
+    accepted_packets: Option<u64>,
+    accepted_pps: Option<f64>,
+    stalls: u64,
+}
+
+/// The end of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct RunResult {
+    kind: &'static str,
+    backend: &'static str,
+    interface: Option<String>,
+    ended_by: &'static str,
+    flow_count: u64,
+    size_bytes: u16,
+    size_with_fcs_bytes: u16,
+    requested: String,
+    requested_pps: Option<f64>,
+    ramp_ns: u64,
+    duration_ns: u64,
+    offered_packets: u64,
+    offered_bytes: u64,
+    offered_pps: f64,
+    accepted_packets: Option<u64>,
+    accepted_counter: Option<&'static str>,
+    achieved_pps: f64,
+    achieved_percent: Option<f64>,
+    achieved_bps: f64,
+    stalls: Option<u64>,
+    stall_lost_ns: Option<u64>,
+    gap_max_ns: Option<u64>,
+    threads: Vec<ThreadResult>,
+}
+
+#[derive(Debug, Serialize)]
+struct ThreadResult {
+    cpu: Option<u32>,
+    offered_packets: u64,
+    stalls: Option<u64>,
+    gap_max_ns: Option<u64>,
+}
+
+/// Where the output goes.
+pub(super) struct Show {
+    json: bool,
+    bar: Option<ProgressBar>,
+    last: (Duration, u64, Option<u64>),
+}
+
+impl Show {
+    pub(super) fn new(json: bool) -> Self {
+        let bar = io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{spinner} {msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar
+        });
+        Self { json, bar, last: (Duration::ZERO, 0, None) }
+    }
+
+    /// What will be sent.
+    pub(super) fn start(&self, plan: &Plan) {
+        for note in &plan.notes {
+            progress::warn(note);
+        }
+        let size_bytes = plan.stream.size_bytes;
+        let place = match (&plan.backend, &plan.path) {
+            (BackendName::Pcap(file), _) => format!("into {}", file.display()),
+            (_, Some(path)) => format!("to {} ({})", path.link.name, path.driver),
+            (_, None) => String::new(),
+        };
+        let threads = match plan.thread_count {
+            1 => "1 thread".to_owned(),
+            count => format!("{count} threads"),
+        };
+        say(&format!(
+            "{} flows, {size_bytes} bytes ({} with FCS), rate {}, {threads}, {place}",
+            format_count(plan.flow_count),
+            size_bytes + FCS_BYTES,
+            plan.requested,
+        ));
+    }
+
+    /// What happened since the last call.
+    pub(super) fn second(
+        &mut self,
+        elapsed: Duration,
+        counters: &GeneratorCounters,
+        accepted: Option<u64>,
+    ) -> io::Result<()> {
+        let (then, offered_then, accepted_then) = self.last;
+        let seconds = elapsed.saturating_sub(then).as_secs_f64();
+        let pps = |now: u64, then: u64| {
+            if seconds > 0.0 { now.saturating_sub(then) as f64 / seconds } else { 0.0 }
+        };
+        let second = Second {
+            kind: "second",
+            t_ns: nanoseconds(elapsed),
+            offered_packets: counters.offered_packets,
+            offered_pps: pps(counters.offered_packets, offered_then),
+            accepted_packets: accepted,
+            accepted_pps: accepted.map(|now| pps(now, accepted_then.unwrap_or(0))),
+            stalls: counters.stalls,
+        };
+        self.last = (elapsed, counters.offered_packets, accepted);
+        let mut text = format!(
+            "{:>6.1} s  {} packets offered, {}",
+            elapsed.as_secs_f64(),
+            format_count(second.offered_packets),
+            format_pps(second.offered_pps)
+        );
+        if let Some(accepted_pps) = second.accepted_pps {
+            text += &format!(", {} accepted", format_pps(accepted_pps));
+        }
+        match &self.bar {
+            Some(bar) => bar.set_message(text),
+            None => say(&text),
+        }
+        if self.json { line(&second) } else { Ok(()) }
+    }
+
+    /// The totals.
+    pub(super) fn end(&self, result: &RunResult) -> io::Result<()> {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        let text = summary(result);
+        if self.json {
+            say(&text);
+            return line(result);
+        }
+        writeln!(anstream::stdout(), "{text}")
+    }
+}
+
+impl RunResult {
+    pub(super) fn new(
+        plan: &Plan,
+        report: &GeneratorReport,
+        accepted: Option<(u64, &'static str)>,
+        ended_by: &'static str,
+    ) -> Self {
+        let counters = &report.counters;
+        let paced = plan.options.rate != Rate::Max && !matches!(plan.backend, BackendName::Pcap(_));
+        let seconds = report.duration.as_secs_f64();
+        let achieved = accepted.map_or(counters.offered_packets, |(packets, _)| packets);
+        let achieved_pps = if seconds > 0.0 { achieved as f64 / seconds } else { 0.0 };
+        // What was refused was refused before the start, so that there is a schedule or none.
+        let schedule = plan.options.schedule().ok().flatten();
+        let size_bytes = plan.stream.size_bytes;
+        let due = schedule.map(|schedule| schedule.packets_by(report.duration));
+        Self {
+            kind: "result",
+            backend: match plan.backend {
+                BackendName::Live => "live",
+                BackendName::Packet => "packet",
+                BackendName::Pcap(_) => "pcap",
+            },
+            interface: plan.path.as_ref().map(|path| path.link.name.clone()),
+            ended_by,
+            flow_count: plan.flow_count,
+            size_bytes,
+            size_with_fcs_bytes: size_bytes + FCS_BYTES,
+            requested: plan.requested.to_string(),
+            requested_pps: schedule.map(|schedule| schedule.rate_pps),
+            ramp_ns: nanoseconds(plan.options.ramp),
+            duration_ns: nanoseconds(report.duration),
+            offered_packets: counters.offered_packets,
+            offered_bytes: counters.offered_bytes,
+            offered_pps: report.offered_pps(),
+            accepted_packets: accepted.map(|(packets, _)| packets),
+            accepted_counter: accepted.map(|(_, counter)| counter),
+            achieved_pps,
+            achieved_percent: due
+                .filter(|due| paced && *due >= 1.0)
+                .map(|due| 100.0 * achieved as f64 / due),
+            achieved_bps: achieved_pps * 8.0 * f64::from(size_bytes),
+            stalls: paced.then_some(counters.stalls),
+            stall_lost_ns: paced.then_some(counters.stall_lost_ns),
+            gap_max_ns: paced.then_some(counters.gap_max_ns),
+            threads: report
+                .threads
+                .iter()
+                .map(|thread| ThreadResult {
+                    cpu: thread.cpu,
+                    offered_packets: thread.counters.offered_packets,
+                    stalls: paced.then_some(thread.counters.stalls),
+                    gap_max_ns: paced.then_some(thread.counters.gap_max_ns),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn summary(result: &RunResult) -> String {
+    let duration = Duration::from_nanos(result.duration_ns);
+    let mut text = format!(
+        "requested  {}\noffered    {} packets in {:.3} s, {}",
+        result.requested,
+        format_count(result.offered_packets),
+        duration.as_secs_f64(),
+        format_pps(result.offered_pps)
+    );
+    if let (Some(accepted), Some(counter)) = (result.accepted_packets, result.accepted_counter) {
+        text += &format!("\naccepted   {} packets ({counter})", format_count(accepted));
+        if let Some(refused) = result.offered_packets.checked_sub(accepted).filter(|n| *n > 0) {
+            text += &format!("; the device refused {}", format_count(refused));
+        }
+    }
+    text += &format!(
+        "\nachieved   {}, {:.1} Mbps of frames without FCS",
+        format_pps(result.achieved_pps),
+        result.achieved_bps / 1e6
+    );
+    if let Some(percent) = result.achieved_percent {
+        text += &format!(", {percent:.2} % of what was requested");
+    }
+    if let (Some(stalls), Some(gap_ns)) = (result.stalls, result.gap_max_ns) {
+        let lost = Duration::from_nanos(result.stall_lost_ns.unwrap_or(0));
+        text += &format!(
+            "\nstalls     {stalls}, which lost {}; longest gap {}",
+            format_duration(lost),
+            format_duration(Duration::from_nanos(gap_ns))
+        );
+    }
+    for thread in result.threads.iter().filter(|_| result.threads.len() > 1) {
+        let cpu = thread.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}"));
+        text += &format!("\n  {cpu:<8} {} packets", format_count(thread.offered_packets));
+    }
+    text
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn line(value: &impl Serialize) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+fn say(text: &str) {
+    // A closed standard error must not end a run.
+    drop(writeln!(anstream::stderr(), "{text}"));
+}

@@ -1,0 +1,217 @@
+//! `weir gen`: what it refuses, what it sends and reports, and that signals end it cleanly.
+
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+use crate::common::{assert_exit, can_run_lab, run, stderr, stdout};
+
+const STREAM: [&str; 4] =
+    ["--src", "198.18.10.1:2000-198.18.10.70", "--dst", "198.19.10.1:2000-198.19.10.70"];
+const TO: [&str; 2] = ["--dst-mac", "02:00:00:00:00:01"];
+
+/// A namespace with a veth pair `out`, `in`, whose far end takes frames; removed when dropped.
+struct Wire(String);
+
+impl Wire {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let wire = Self(format!("weire2egen{}x{next}", std::process::id()));
+        ip(&format!("netns add {}", wire.0));
+        wire.ip("link add out type veth peer name in");
+        wire.ip("link set in up");
+        wire.ip("link set out up");
+        wire
+    }
+
+    fn ip(&self, line: &str) {
+        ip(&format!("-n {} {line}", self.0));
+    }
+
+    /// `weir gen` inside.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0, env!("CARGO_BIN_EXE_weir"), "gen", "-i", "out"]);
+        command.args(STREAM).args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("it starts")
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
+    }
+}
+
+fn ip(line: &str) {
+    let status = Command::new("ip").args(line.split_whitespace()).status().expect("ip runs");
+    assert!(status.success(), "ip {line}");
+}
+
+/// The JSON objects on standard output.
+fn objects(output: &Output) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str(line).expect("every line is an object");
+    stdout(output).lines().map(parse).collect()
+}
+
+/// What is refused whatever the machine has.
+#[test]
+fn bad_arguments_are_refused() {
+    let refused = |arguments: &[&str], needle: &str| {
+        let output = run(&[&["gen"][..], arguments].concat());
+        assert_exit(&output, 2);
+        assert!(stderr(&output).contains(needle), "{arguments:?}:\n{}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+    };
+    let with = |more: &[&'static str]| [&STREAM[..], &TO[..], more].concat();
+    let file = ["--backend", "pcap:/dev/null"];
+    refused(&with(&["--rate", "0"]), "above zero");
+    refused(&with(&["--rate", "101%"]), "100 %");
+    refused(&with(&["--size", "59"]), "60 bytes");
+    refused(&with(&["--size", "60-1500"]), "not built yet");
+    refused(&with(&["--dscp", "64"]), "64");
+    refused(&with(&["--ttl", "0"]), "0");
+    refused(&with(&["--count", "0"]), "above zero");
+    refused(&with(&["--threads", "0"]), "0");
+    refused(&with(&["--backend", "pcap"]), "pcap:FILE");
+    refused(&with(&["--backend", "dpdk"]), "`packet`");
+    refused(&with(&["--proto", "tcp"]), "--proto");
+    refused(&with(&[&file[..], &["--count", "1", "--cpus", "0"]].concat()), "--cpus");
+    refused(&with(&file), "--count");
+    refused(&with(&[&file[..], &["--duration", "1s"]].concat()), "--rate");
+    refused(&with(&[&file[..], &["--count", "1", "--ramp", "1s"]].concat()), "ramp");
+    refused(&with(&[&file[..], &["--count", "1", "--rate", "80%"]].concat()), "no line");
+    refused(&[&STREAM[..], &file[..], &["--count", "1"][..]].concat(), "--dst-mac");
+    for (range, needle) in [
+        ("198.18.0.1:0", "port 0"),
+        ("198.18.0.1:65536", "65535"),
+        ("198.18.0.1-2001:db8::1", "IPv6"),
+        ("198.18.0.256", "255"),
+    ] {
+        refused(&["--src", range, "--dst", "198.19.0.1"], needle);
+    }
+}
+
+#[test]
+fn bad_paths_are_refused() {
+    if !can_run_lab("weir gen needs namespaces") {
+        return;
+    }
+    let wire = Wire::new();
+    let refused = |arguments: &[&str], needle: &str| {
+        let output = wire.run(arguments);
+        assert_exit(&output, 2);
+        assert!(stderr(&output).contains(needle), "{arguments:?}:\n{}", stderr(&output));
+    };
+    refused(&TO, "ethtool -K in gro on");
+    refused(&["--backend", "packet"], "no route to 198.19.10.1");
+    let status = Command::new("ip")
+        .args(["netns", "exec", &wire.0, env!("CARGO_BIN_EXE_weir"), "gen", "-i", "lo"])
+        .args(STREAM)
+        .output()
+        .expect("it starts");
+    assert_exit(&status, 2);
+    assert!(stderr(&status).contains("loopback"), "{}", stderr(&status));
+    refused(&[&TO[..], &["--threads", "2", "--cpus", "0"]].concat(), "do not fit");
+    refused(&[&TO[..], &["--rate", "10%"]].concat(), "ethtool");
+    refused(&[&TO[..], &["--backend", "packet", "--rate", "10%"]].concat(), "no line");
+    refused(&[&TO[..], &["--backend", "packet", "--cpus", "0-1"]].concat(), "transmit queues");
+    wire.ip("link set out down");
+    refused(&TO, "ip link set out up");
+}
+
+/// A counted run: exact, reported as JSON, delivered to the device.
+#[test]
+fn a_counted_run_is_reported_exactly() {
+    if !can_run_lab("weir gen needs namespaces") {
+        return;
+    }
+    let wire = Wire::new();
+    for backend in ["live", "packet"] {
+        if backend == "live" {
+            // GRO makes the far end take XDP frames.
+            let status = Command::new("ip")
+                .args(["netns", "exec", &wire.0, "ethtool", "-K", "in", "gro", "on"])
+                .status();
+            if !status.is_ok_and(|status| status.success()) {
+                crate::common::skipped("weir gen live", "ethtool is not installed");
+                return;
+            }
+        }
+        let arguments = ["--count", "5000", "--rate", "10kpps", "--backend", backend, "--json"];
+        let output = wire.run(&[&TO[..], &arguments[..]].concat());
+        assert_exit(&output, 0);
+        let objects = objects(&output);
+        let result = objects.last().expect("there is a result");
+        assert_eq!(result["kind"], "result");
+        assert_eq!(result["backend"], backend);
+        assert_eq!(result["ended_by"], "count");
+        assert_eq!(result["flow_count"], 4_900);
+        assert_eq!(
+            (&result["size_bytes"], &result["size_with_fcs_bytes"]),
+            (&60.into(), &64.into())
+        );
+        assert_eq!(result["offered_packets"], 5_000);
+        assert_eq!(result["requested_pps"], 10_000.0);
+        assert!(result["accepted_packets"].as_u64().is_some_and(|n| n >= 5_000), "{result}");
+        assert!(result["gap_max_ns"].as_u64().is_some_and(|gap_ns| gap_ns > 0), "{result}");
+        assert!(stderr(&output).contains("4,900 flows, 60 bytes (64 with FCS)"));
+    }
+}
+
+/// A signal ends a run with its totals, and the exit code of a shell.
+#[test]
+fn signals_end_a_run_with_totals() {
+    if !can_run_lab("weir gen needs namespaces") {
+        return;
+    }
+    let wire = Wire::new();
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let arguments = [&TO[..], &["--backend", "packet", "--rate", "1000", "--json"]].concat();
+        let mut child = wire
+            .command(&arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        // The first line says that it sends.
+        let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
+        let mut first = String::new();
+        std::io::BufRead::read_line(&mut out, &mut first).expect("readable");
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut out, &mut rest).expect("readable");
+        assert_eq!(child.wait().expect("it ends").code(), Some(code));
+        let first: Value = serde_json::from_str(&first).expect("an object");
+        assert_eq!(first["kind"], "second");
+        let last = rest.lines().last().expect("a result");
+        let result: Value = serde_json::from_str(last).expect("an object");
+        assert_eq!((&result["kind"], &result["ended_by"]), (&"result".into(), &"signal".into()));
+        assert!(result["offered_packets"].as_u64() >= first["offered_packets"].as_u64());
+    }
+}
+
+/// The file has what was asked for, and tcpdump, where it is, reads it without complaint.
+#[test]
+fn a_file_holds_the_whole_stream() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("out.pcap");
+    let backend = format!("pcap:{}", file.display());
+    let arguments = ["--backend", &backend, "--rate", "1000", "--duration", "2s"];
+    let output = run(&[&["gen"][..], &STREAM[..], &TO[..], &arguments[..]].concat());
+    assert_exit(&output, 0);
+    assert!(stdout(&output).contains("2,000 packets"), "{}", stdout(&output));
+    let size = std::fs::metadata(&file).expect("it is there").len();
+    assert_eq!(size, 24 + 2_000 * (16 + 60));
+    let Ok(dump) = Command::new("tcpdump").args(["-nvvr"]).arg(&file).output() else { return };
+    let text = stdout(&dump);
+    assert_eq!(text.matches("[udp sum ok]").count(), 2_000);
+    assert!(!text.contains("bad cksum"), "a checksum is wrong");
+}
