@@ -60,7 +60,7 @@ pub(crate) enum Command {
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
     /// Send a stream of packets, and say what became of it.
-    #[command(after_long_help = traffic::EXAMPLES)]
+    #[command(after_help = traffic::EXAMPLES)]
     Gen(Box<traffic::GenArgs>),
     /// Run benchmark campaigns and report them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
