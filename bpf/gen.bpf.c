@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * weir_gen: makes UDP/IPv4 packets out of nothing, one per run, and sends them to a device.
+ * weir_gen: makes the packets of one or several streams out of nothing, one per run, and sends
+ * them to a device.
  *
  * It is run by BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES: the kernel calls it over and over
  * on pages of its own and transmits those for which it returns XDP_REDIRECT. The kernel recycles
@@ -8,20 +9,26 @@
  * lowers the TTL and exchanges MAC addresses, a firewall translates addresses and ports, a tunnel
  * encrypts the payload in place. Nothing of the last frame is therefore relied on. Every byte of
  * every packet is written: headers and signature as whole words, the rest of the payload as zeros
- * by one helper call (frames of 60 bytes have no rest).
+ * by one helper call (the smallest frames have no rest).
  *
- * The kernel restores a page's start and length by itself. It fails to notice one case: a receiver
- * that cut the tail in XDP and redirected the same frame; the receiver's byte count shows that.
+ * Pages have the size of the largest frame; a smaller one is cut from its tail. The kernel restores
+ * a page's start and length by itself. It fails to notice one case: a receiver that cut the tail in
+ * XDP and redirected the same frame; the receiver's byte count shows that.
  *
- * Packet number s carries flow s modulo the number of flows, and is the same bytes as
- * weir_wire::frame::UdpStream::build(s). Of n threads, thread t sends numbers t, t + n, t + 2n, ...
+ * What is sent is weir_wire::stream::StreamSet, byte for byte. The program is loaded for one set:
+ * constants say which layouts, walks and kinds of sizes the set has, and the verifier takes out the
+ * code for all others.
+ *
+ * Time is read for every packet of a paced thread. One that sends as fast as it can reads it once
+ * in WEIR_BURST packets, because a clock costs a third of a packet: as many frames leave together
+ * anyway, being what the kernel collects before it hands them to a device.
  */
 #include <weir/vmlinux.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include <weir/checksum.h>
+#include <weir/frame.h>
+#include <weir/histogram.h>
 #include <weir/lane.h>
-#include <weir/signature.h>
 
 /* Test runs come in on the loopback device, whose index is 1 in every namespace. */
 #define WEIR_LOOPBACK_IFINDEX 1
@@ -29,25 +36,55 @@
 #define WEIR_FRAME_BYTES_MIN 60
 #define WEIR_FRAME_BYTES_MAX 3408
 #define WEIR_ZERO_BYTES (WEIR_FRAME_BYTES_MAX - WEIR_FRAME_BYTES_MIN)
+#define WEIR_LINK_BYTES_MAX (WEIR_ETH_BYTES + 8)
+/* DEV_MAP_BULK_SIZE of the kernel. */
+#define WEIR_BURST 16
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* What the set has. Layout known to crates/weir-bpf/src/generator/features.rs. */
+const volatile struct {
+	__u64 stream_count;
+	__u64 layouts;		/* a bit for each */
+	__u64 walks;		/* bit 0: odometer, bit 1: random */
+	__u64 tagged;		/* any stream has VLAN tags */
+	__u64 resized;		/* frames differ in size */
+	__u64 size_bytes_max;
+} weir_set SEC(".rodata.set") = { .stream_count = 1 };
 
 /* Never written. Not const, because older verifiers refuse read-only memory to the helper. */
 static __u8 weir_zeros[WEIR_ZERO_BYTES];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEIR_LANE_COUNT_MAX);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_thread);
+} weir_threads SEC(".maps");
+
+/* Those of CPU 0 first, in the order of the streams. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct weir_lane);
 } weir_lanes SEC(".maps");
 
+/* The order of streams that every thread goes through. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} weir_order SEC(".maps");
+
+/* Times between two packets of paced threads. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct weir_lane_counters);
-} weir_counters SEC(".maps");
+	__type(value, struct weir_histogram);
+} weir_gaps SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
@@ -56,107 +93,208 @@ struct {
 	__type(value, __u32);
 } weir_output SEC(".maps");
 
-static __always_inline void weir_store(void *at, __u64 word)
-{
-	*(__u64 *)at = bpf_cpu_to_be64(word);
-}
-
-/*
- * Writes bytes 0..60: constant header words, then from the IPv4 checksum on what differs from
- * packet to packet. The words are composed in host order and stored big-endian.
- */
-static __always_inline void weir_write_frame(void *data, const struct weir_lane *lane,
-					     __u64 stamp_ns)
-{
-	const struct weir_digit *digit = lane->odometer.digit;
-	__u64 src_addr = digit[WEIR_DIGIT_SRC_ADDR].value;
-	__u64 dst_addr = digit[WEIR_DIGIT_DST_ADDR].value;
-	__u64 src_port = digit[WEIR_DIGIT_SRC_PORT].value;
-	__u64 dst_port = digit[WEIR_DIGIT_DST_PORT].value;
-	__u64 sequence = lane->sequence & WEIR_SIGNATURE_MASK48;
-	__u64 stamp = stamp_ns & WEIR_SIGNATURE_MASK48;
-	__u64 addr_sum = src_addr + dst_addr;
-	__u64 ipv4_checksum, udp_checksum;
-
-	ipv4_checksum = weir_checksum(lane->ipv4_sum + addr_sum);
-	udp_checksum = weir_checksum_udp(lane->udp_sum + addr_sum + src_port + dst_port +
-					 (sequence >> 32) + (sequence & 0xffffffff) +
-					 (stamp >> 32) + (stamp & 0xffffffff));
-
-	*(__u64 *)(data + 0) = lane->constant[0];
-	*(__u64 *)(data + 8) = lane->constant[1];
-	*(__u64 *)(data + 16) = lane->constant[2];
-	weir_store(data + 24, ipv4_checksum << 48 | src_addr << 16 | dst_addr >> 16);
-	weir_store(data + 32, dst_addr << 48 | src_port << 32 | dst_port << 16 | lane->udp_bytes);
-	weir_store(data + 40, udp_checksum << 48 | (__u64)WEIR_SIGNATURE_MAGIC << 16 |
-			      lane->stream_thread);
-	weir_store(data + 48, sequence << 16 | stamp >> 32);
-	*(__u32 *)(data + 56) = bpf_htonl((__u32)stamp);
-}
-
 /* Zeros the payload behind the signature; false if the buffer does not have it. */
-static __always_inline bool weir_clear_payload(struct xdp_md *ctx, __u64 size_bytes)
+static __always_inline bool weir_clear_payload(struct xdp_md *ctx, __u64 offset, __u64 size_bytes)
 {
-	__u64 rest_bytes = size_bytes - WEIR_FRAME_BYTES_MIN;
+	__u64 rest_bytes = size_bytes - offset;
 
 	if (!rest_bytes)
 		return true;
-	if (rest_bytes > WEIR_ZERO_BYTES)
+	/* The compiler must not merge the two checks: the verifier would miss one bound. */
+	barrier_var(rest_bytes);
+	if (rest_bytes > WEIR_ZERO_BYTES || !rest_bytes)
 		return false;
-	return !bpf_xdp_store_bytes(ctx, WEIR_FRAME_BYTES_MIN, weir_zeros, rest_bytes);
+	return !bpf_xdp_store_bytes(ctx, offset, weir_zeros, rest_bytes);
 }
 
-/* Whether the lane's next packet may go now; otherwise counts why not. */
-static __always_inline bool weir_may_send(struct weir_lane *lane,
-					  struct weir_lane_counters *counters, __u64 now_ns)
+/* Writes a frame of one layout; false if the page does not fit it. */
+static __always_inline bool weir_write_layout(struct xdp_md *ctx, const struct weir_lane *lane,
+					      struct weir_packet *packet, __u64 size_bytes,
+					      __u32 layout)
 {
-	if (lane->sequence >= lane->sequence_end) {
-		counters->over_limit_packets++;
+	void *data_end = (void *)(long)ctx->data_end;
+	void *data = (void *)(long)ctx->data;
+	__u64 link_bytes = WEIR_ETH_BYTES;
+
+	if (data + WEIR_LINK_WORDS * 8 > data_end)
+		return false;
+	*(__u64 *)(data + 0) = lane->link[0];
+	*(__u64 *)(data + 8) = lane->link[1];
+	if (weir_set.tagged) {
+		link_bytes = lane->link_bytes;
+		if (link_bytes > WEIR_LINK_BYTES_MAX)
+			return false;
+		*(__u64 *)(data + 16) = lane->link[2];
+	}
+	packet->packet_bytes = size_bytes - link_bytes;
+	if (!weir_write_packet(data + link_bytes, data_end, lane, packet, layout))
+		return false;
+	return weir_clear_payload(ctx, link_bytes + weir_written_bytes(layout), size_bytes);
+}
+
+/* True if the packet's layout is this one; known beforehand if the set has one layout only. */
+static __always_inline bool weir_has_layout(const struct weir_lane *lane, __u32 layout)
+{
+	if (!(weir_set.layouts & (1ULL << layout)))
+		return false;
+	return weir_set.layouts == (1ULL << layout) || lane->layout == layout;
+}
+
+static __always_inline bool weir_write_frame(struct xdp_md *ctx, const struct weir_lane *lane,
+					     struct weir_packet *packet, __u64 size_bytes)
+{
+	if (weir_has_layout(lane, WEIR_LAYOUT_UDP))
+		return weir_write_layout(ctx, lane, packet, size_bytes, WEIR_LAYOUT_UDP);
+	if (weir_has_layout(lane, WEIR_LAYOUT_TCP))
+		return weir_write_layout(ctx, lane, packet, size_bytes, WEIR_LAYOUT_TCP);
+	if (weir_has_layout(lane, WEIR_LAYOUT_ECHO))
+		return weir_write_layout(ctx, lane, packet, size_bytes, WEIR_LAYOUT_ECHO);
+	if (weir_has_layout(lane, WEIR_LAYOUT_IPV6 + WEIR_LAYOUT_UDP))
+		return weir_write_layout(ctx, lane, packet, size_bytes,
+					 WEIR_LAYOUT_IPV6 + WEIR_LAYOUT_UDP);
+	if (weir_has_layout(lane, WEIR_LAYOUT_IPV6 + WEIR_LAYOUT_TCP))
+		return weir_write_layout(ctx, lane, packet, size_bytes,
+					 WEIR_LAYOUT_IPV6 + WEIR_LAYOUT_TCP);
+	if (weir_has_layout(lane, WEIR_LAYOUT_IPV6 + WEIR_LAYOUT_ECHO))
+		return weir_write_layout(ctx, lane, packet, size_bytes,
+					 WEIR_LAYOUT_IPV6 + WEIR_LAYOUT_ECHO);
+	return false;
+}
+
+/* Whether the thread's next packet may go now; otherwise counts why not. */
+static __always_inline bool weir_may_send(struct weir_thread *thread, __u64 now_ns)
+{
+	__u64 sent_ns = thread->pacer.sent_ns;
+	struct weir_histogram *gaps;
+	__u32 zero = 0;
+
+	if (thread->nth >= thread->nth_end) {
+		thread->counters.over_limit_packets++;
 		return false;
 	}
-	if (!(lane->flags & WEIR_LANE_PACED))
+	if (!(thread->flags & WEIR_THREAD_PACED))
 		return true;
-	return weir_pacer_take(&lane->pacer, &counters->pacer, now_ns);
+	if (!weir_pacer_take(&thread->pacer, &thread->counters.pacer, now_ns))
+		return false;
+	gaps = bpf_map_lookup_elem(&weir_gaps, &zero);
+	if (gaps && sent_ns)
+		weir_histogram_add(gaps, now_ns - sent_ns);
+	return true;
+}
+
+/* The lane of the stream whose turn it is. */
+static __always_inline struct weir_lane *weir_next_lane(const struct weir_thread *thread, __u32 cpu)
+{
+	__u32 place = thread->place;
+	__u32 index = cpu;
+	__u64 *stream;
+
+	if (weir_set.stream_count > 1) {
+		stream = bpf_map_lookup_elem(&weir_order, &place);
+		if (!stream)
+			return 0;
+		index = cpu * (__u32)weir_set.stream_count + (__u32)*stream;
+	}
+	return bpf_map_lookup_elem(&weir_lanes, &index);
+}
+
+/* The clock, or for a thread that is not paced the clock when its burst began. */
+static __always_inline __u64 weir_now(struct weir_thread *thread)
+{
+	if (thread->flags & WEIR_THREAD_PACED)
+		return bpf_ktime_get_ns();
+	if (!(thread->flags & WEIR_THREAD_STAMPED))
+		return 0;
+	if (!(thread->counters.offered_packets % WEIR_BURST))
+		thread->stamp_ns = bpf_ktime_get_ns();
+	return thread->stamp_ns;
+}
+
+static __always_inline void weir_compose(const struct weir_lane *lane, struct weir_packet *packet,
+					 __u64 stamp_ns)
+{
+	packet->sequence = lane->sequence & WEIR_SIGNATURE_MASK48;
+	packet->stamp_ns = stamp_ns & WEIR_SIGNATURE_MASK48;
+	packet->ident = lane->sequence & lane->ident_mask;
+	if (weir_set.walks == 1 || (weir_set.walks & 1 && !lane->walk.random))
+		weir_walk_read(&lane->walk, &packet->flow);
+	else
+		weir_walk_draw(&lane->walk, lane->sequence, &packet->flow);
+}
+
+/* Makes the lane's next packet; false if it cannot be sent. */
+static __always_inline bool weir_make(struct xdp_md *ctx, const struct weir_lane *lane,
+				      __u64 size_bytes, __u64 stamp_ns)
+{
+	struct weir_packet packet;
+	long cut_bytes;
+
+	if (weir_set.resized) {
+		cut_bytes = (long)size_bytes - (long)weir_set.size_bytes_max;
+		if (cut_bytes && bpf_xdp_adjust_tail(ctx, cut_bytes))
+			return false;
+	}
+	weir_compose(lane, &packet, stamp_ns);
+	return weir_write_frame(ctx, lane, &packet, size_bytes) &&
+	       bpf_redirect_map(&weir_output, 0, XDP_DROP) == XDP_REDIRECT;
+}
+
+/* Moves thread and lane on to their next packets. */
+static __always_inline void weir_turn(struct weir_thread *thread, struct weir_lane *lane)
+{
+	__u32 place;
+
+	thread->nth++;
+	lane->sequence += lane->sequence_step;
+	if (weir_set.walks == 1 || (weir_set.walks & 1 && !lane->walk.random))
+		weir_odometer_turn(&lane->walk.odometer);
+	if (weir_set.resized)
+		weir_sizes_turn(&lane->sizes);
+	if (weir_set.stream_count == 1)
+		return;
+	place = thread->place + 1;
+	thread->place = bpf_map_lookup_elem(&weir_order, &place) ? place : 0;
+}
+
+static __always_inline __u64 weir_page_bytes(const struct xdp_md *ctx)
+{
+	return (void *)(long)ctx->data_end - (void *)(long)ctx->data;
 }
 
 SEC("xdp")
 int weir_gen(struct xdp_md *ctx)
 {
-	void *data = (void *)(long)ctx->data;
-	void *data_end = (void *)(long)ctx->data_end;
+	__u64 size_bytes = weir_set.size_bytes_max;
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct weir_lane_counters *counters;
+	struct weir_thread *thread;
 	struct weir_lane *lane;
-	__u64 now_ns = 0;
-	__u32 zero = 0;
+	__u64 now_ns;
 
 	/* Attached to an idle device only to be known to the kernel's XDP dispatcher. */
 	if (ctx->ingress_ifindex != WEIR_LOOPBACK_IFINDEX)
 		return XDP_PASS;
 
-	lane = bpf_map_lookup_elem(&weir_lanes, &cpu);
-	counters = bpf_map_lookup_elem(&weir_counters, &zero);
-	if (!lane || !counters)
+	thread = bpf_map_lookup_elem(&weir_threads, &cpu);
+	if (!thread)
 		return XDP_ABORTED;
-	if (!(lane->flags & WEIR_LANE_ENABLED) || data + WEIR_FRAME_BYTES_MIN > data_end ||
-	    (__u64)(data_end - data) != lane->size_bytes) {
-		counters->refused_packets++;
+	if (!(thread->flags & WEIR_THREAD_ENABLED) || weir_page_bytes(ctx) != size_bytes)
+		goto refused;
+	now_ns = weir_now(thread);
+	if (!weir_may_send(thread, now_ns))
 		return XDP_DROP;
-	}
-	if (lane->flags & (WEIR_LANE_PACED | WEIR_LANE_STAMPED))
-		now_ns = bpf_ktime_get_ns();
-	if (!weir_may_send(lane, counters, now_ns))
-		return XDP_DROP;
-
-	weir_write_frame(data, lane, lane->flags & WEIR_LANE_STAMPED ? now_ns : 0);
-	if (!weir_clear_payload(ctx, lane->size_bytes) ||
-	    bpf_redirect_map(&weir_output, 0, XDP_DROP) != XDP_REDIRECT) {
-		counters->refused_packets++;
-		return XDP_DROP;
-	}
-	lane->sequence += lane->sequence_step;
-	weir_odometer_turn(&lane->odometer);
-	counters->offered_packets++;
-	counters->offered_bytes += lane->size_bytes;
+	lane = weir_next_lane(thread, cpu);
+	if (!lane)
+		goto refused;
+	if (weir_set.resized)
+		size_bytes = weir_sizes_read(&lane->sizes, lane->sequence);
+	if (!weir_make(ctx, lane, size_bytes, thread->flags & WEIR_THREAD_STAMPED ? now_ns : 0))
+		goto refused;
+	weir_turn(thread, lane);
+	thread->counters.offered_packets++;
+	thread->counters.offered_bytes += size_bytes;
 	return XDP_REDIRECT;
+
+refused:
+	thread->counters.refused_packets++;
+	return XDP_DROP;
 }

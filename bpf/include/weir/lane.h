@@ -1,52 +1,84 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A lane: what one CPU sends and how far it has come. The control process writes a lane while its
- * CPU sends nothing; while it sends, only that CPU touches it.
+ * What one CPU sends and how far it has come: a thread for each CPU, which keeps the time, and for
+ * each thread a lane for each stream. The control process writes them while the CPU sends nothing;
+ * while it sends, only that CPU touches them.
  *
  * The control process knows these layouts by their offsets (crates/weir-bpf/src/generator/lane.rs
- * and counters.rs): every field has 64 bits, in this order.
+ * and thread.rs): every field has 64 bits, in this order. The spare words at the end keep the
+ * structures of two CPUs out of one cache line.
  */
 #ifndef WEIR_LANE_H
 #define WEIR_LANE_H
 
-#include <weir/odometer.h>
 #include <weir/pacing.h>
+#include <weir/sizes.h>
 #include <weir/vmlinux.h>
+#include <weir/walk.h>
 
-#define WEIR_LANE_COUNT_MAX 1024
+#define WEIR_THREAD_ENABLED (1ULL << 0)
+#define WEIR_THREAD_PACED (1ULL << 1)
+#define WEIR_THREAD_STAMPED (1ULL << 2)
 
-#define WEIR_LANE_ENABLED (1ULL << 0)
-#define WEIR_LANE_PACED (1ULL << 1)
-#define WEIR_LANE_STAMPED (1ULL << 2)
-
-/* Bytes 0..24 of a frame, up to the IPv4 checksum, are the same in every packet of a stream. */
-#define WEIR_FRAME_CONSTANT_WORDS 3
-
-struct weir_lane {
-	__u64 flags;
-	__u64 size_bytes;	/* of the frame, without FCS */
-	__u64 sequence;		/* of the next packet */
-	__u64 sequence_end;	/* first sequence number that is not sent */
-	__u64 sequence_step;	/* number of threads */
-	/* As they lie in the frame. */
-	__u64 constant[WEIR_FRAME_CONSTANT_WORDS];
-	__u64 udp_bytes;	/* UDP length field */
-	__u64 stream_thread;	/* stream << 8 | thread */
-	__u64 ipv4_sum;		/* of all header words but the addresses */
-	__u64 udp_sum;		/* of pseudo-header, header and payload words that never change */
-	struct weir_odometer odometer;
-	struct weir_pacer pacer;
+/* The layouts of packets: the transport, and WEIR_LAYOUT_IPV6 added for IPv6. */
+enum weir_layout {
+	WEIR_LAYOUT_UDP,
+	WEIR_LAYOUT_TCP,
+	WEIR_LAYOUT_ECHO,
+	WEIR_LAYOUT_IPV6,
 };
 
-struct weir_lane_counters {
+/* Ethernet header and two tags, in whole words: the rest of the last one is overwritten. */
+#define WEIR_LINK_WORDS 3
+
+/* An IPv6 address: the constant part, and what the group that varies is multiplied by. */
+struct weir_address6 {
+	__u64 high;
+	__u64 low;
+	__u64 high_unit;
+	__u64 low_unit;
+};
+
+struct weir_lane {
+	__u64 sequence;		/* of the next packet */
+	__u64 sequence_step;	/* number of threads */
+	__u64 layout;
+	__u64 stream_thread;	/* stream << 8 | thread */
+	__u64 link_bytes;	/* Ethernet header and tags */
+	__u64 link[WEIR_LINK_WORDS];	/* as they lie in the frame */
+	__u64 ip_head;		/* first word of the IP header, without length and identification */
+	__u64 ip_tail;		/* IPv4: TTL and protocol, in the place of its second word */
+	__u64 ident_mask;	/* IPv4: which bits of the sequence number identify a packet */
+	__u64 ip_sum;		/* IPv4: of all header words that never change */
+	__u64 transport_sum;	/* of all words that it covers and that never change */
+	__u64 transport_word;	/* TCP: from the header length to the window; echo: type */
+	struct weir_address6 src;
+	struct weir_address6 dst;
+	struct weir_walk walk;
+	struct weir_sizes sizes;
+	__u64 spare[8];
+};
+
+struct weir_thread_counters {
 	__u64 offered_packets;		/* handed to the output device */
 	__u64 offered_bytes;
-	__u64 over_limit_packets;	/* asked for beyond sequence_end */
+	__u64 over_limit_packets;	/* asked for beyond nth_end */
 	__u64 refused_packets;		/* no output device, no lane, or a buffer of another size */
 	struct weir_pacer_counters pacer;
 };
 
-_Static_assert(sizeof(struct weir_lane) == 8 * 35, "lane.rs writes 35 words");
-_Static_assert(sizeof(struct weir_lane_counters) == 8 * 8, "counters.rs reads 8 words");
+struct weir_thread {
+	__u64 flags;
+	__u64 nth;		/* the next packet of this thread, all streams counted */
+	__u64 nth_end;		/* the first one that is not sent */
+	__u64 place;		/* in the order of streams */
+	__u64 stamp_ns;		/* of the present burst */
+	struct weir_pacer pacer;
+	struct weir_thread_counters counters;
+	__u64 spare[8];
+};
+
+_Static_assert(sizeof(struct weir_lane) == 8 * 56, "lane.rs writes 56 words");
+_Static_assert(sizeof(struct weir_thread) == 8 * 27, "thread.rs writes 27 words");
 
 #endif /* WEIR_LANE_H */

@@ -1,8 +1,9 @@
-//! The live-frame generator: `bpf/gen.bpf.c`, its lanes, its output device and its counters.
+//! The live-frame generator: `bpf/gen.bpf.c`, its threads, its output device and its counters.
 //!
-//! A *lane* is what one CPU sends. The program finds its lane by the CPU it runs on, so that the
-//! thread that calls [`GeneratorProgram::run`] must be pinned to the CPU it has configured. Lanes
-//! share nothing but the program and the output device.
+//! The program is loaded for one set of streams, and sends what [`StreamSet`] says, byte for byte.
+//! It finds what to do by the CPU it runs on, so that the thread that calls
+//! [`GeneratorProgram::run`] must be pinned to the CPU it has configured. Threads share nothing but
+//! the program and the output device.
 //!
 //! The kernel builds and transmits the frames (`BPF_PROG_TEST_RUN` with
 //! `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18; see Documentation/bpf/bpf_prog_run.rst). A frame that
@@ -12,23 +13,24 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use libbpf_rs::MapHandle;
-use weir_wire::frame::UdpStream;
+use libbpf_rs::{MapCore as _, MapHandle, OpenObject};
+use weir_wire::stream::StreamSet;
+use weir_wire::walk::Share;
 
 use crate::attach::{self, AttachError, Link};
+use crate::histogram::{self, Histogram};
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
 use crate::sys;
 
 mod counters;
+mod features;
 mod lane;
 #[cfg(test)]
 mod tests;
+mod thread;
 
 pub use counters::GeneratorCounters;
-
-/// Smallest frame: headers and signature, bytes without FCS.
-pub const SIZE_BYTES_MIN: u16 = 60;
 
 /// Largest frame that the kernel takes on machines with pages of 4 KiB, bytes without FCS.
 pub const SIZE_BYTES_MAX: u16 = 3408;
@@ -57,40 +59,57 @@ pub struct Interval {
     pub fraction: u32,
 }
 
-/// What one lane sends.
+/// What one thread sends of the set, and how fast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GeneratorConfig {
-    /// Headers, flows, size, and the stream and thread numbers of the signature. Unlike
-    /// [`UdpStream::build`], sizes up to [`SIZE_BYTES_MAX`] are sent.
-    pub stream: UdpStream,
-    /// Sequence number of the first packet; it also determines its flow.
-    pub first_sequence: u64,
-    /// First sequence number that is not sent any more; `None` is no limit.
-    pub end_sequence: Option<u64>,
-    /// What is added to the sequence number from packet to packet: the number of threads that
-    /// share the stream, of which each then starts at another of the first numbers.
-    pub sequence_step: u64,
+pub struct ThreadConfig {
+    /// Number of the thread among those that share the streams, from 0.
+    pub thread: u8,
+    /// The first packet, counted from 0 over all packets of this thread; see
+    /// [`StreamSet::pick_of`].
+    pub first_nth: u64,
+    /// The first packet, counted in the same way, that is not sent any more; `None` is no limit.
+    pub end_nth: Option<u64>,
     /// Time between two packets; `None` is as fast as possible.
     pub interval: Option<Interval>,
-    /// How much delay a paced lane makes up for, nanoseconds: see [`CATCH_UP_NS`].
+    /// How much delay a paced thread makes up for, nanoseconds: see [`CATCH_UP_NS`].
     pub catch_up_ns: u64,
-    /// Whether packets carry the time at which they were made. It costs a clock read per packet.
+    /// Whether packets carry the time at which they were made. A thread that is not paced reads
+    /// the clock once for 16 packets that leave together.
     pub timestamps: bool,
 }
 
-/// Why a lane could not be configured.
+/// Why the program could not be loaded for a set of streams.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The frame size is not one that can be sent.
+pub enum GeneratorLoadError {
+    /// A frame is larger than can be sent.
     #[error(
-        "frames of {0} bytes cannot be sent: live frames have {SIZE_BYTES_MIN} to \
-         {SIZE_BYTES_MAX} bytes, without FCS"
+        "frames of {0} bytes cannot be sent: live frames have {SIZE_BYTES_MAX} bytes at most, \
+         without FCS, because the kernel makes them of single pages"
     )]
     Size(u16),
-    /// The step is zero, with which every packet would have the same number.
-    #[error("the sequence step is zero: it must be the number of threads")]
-    Step,
-    /// The lane could not be written.
+    /// The kernel refuses the program.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The streams' order or sizes could not be written.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+/// Why a thread could not be configured.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The machine has no such CPU.
+    #[error("there is no CPU {cpu}: this machine has {count} at most")]
+    Cpu {
+        /// Number of the CPU.
+        cpu: u32,
+        /// How many CPUs there may be.
+        count: u32,
+    },
+    /// The streams are not shared by so many threads.
+    #[error(transparent)]
+    Thread(#[from] weir_wire::walk::ShareError),
+    /// It could not be written.
     #[error(transparent)]
     Map(#[from] MapError),
 }
@@ -106,34 +125,56 @@ pub enum FrameError {
     Run(#[from] io::Error),
 }
 
-/// The generator program, loaded.
+/// The generator program, loaded for a set of streams.
 ///
 /// It belongs to no namespace; [`connect`](Self::connect) and [`park`](Self::park) take interface
 /// indices of the calling thread's namespace, and hold on to the devices themselves. Dropping it
 /// ends everything.
 #[derive(Debug)]
 pub struct GeneratorProgram {
+    set: StreamSet,
     program: OwnedFd,
+    threads: MapHandle,
     lanes: MapHandle,
-    counters: MapHandle,
+    gaps: MapHandle,
     output: MapHandle,
     parked: Option<Link>,
 }
 
 impl GeneratorProgram {
-    /// Loads the program: no lane is configured, nothing is connected.
+    /// Loads the program: no thread is configured, nothing is connected.
     ///
     /// # Errors
-    /// [`LoadError`] without privileges or kernel support.
-    pub fn load() -> Result<Self, LoadError> {
-        let object = Loaded::load(OBJECT_NAME, OBJECT)?;
+    /// [`GeneratorLoadError`] if a frame is too large, or without privileges or kernel support.
+    pub fn load(set: StreamSet) -> Result<Self, GeneratorLoadError> {
+        let (_, size_bytes_max) = set.size_bytes_range();
+        if size_bytes_max > SIZE_BYTES_MAX {
+            return Err(GeneratorLoadError::Size(size_bytes_max));
+        }
+        let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |object| prepare(object, &set))?;
+        let order = object.map("weir_order", WORD_BYTES)?;
+        for (place, stream) in (0..).zip(set.order()) {
+            map::write(&order, place, &(stream as u64).to_ne_bytes())?;
+        }
+        let cycles = object.map("weir_cycle_sizes", WORD_BYTES)?;
+        for (place, size_bytes) in (0..).zip(set.streams().iter().flat_map(lane::cycle)) {
+            map::write(&cycles, place, &u64::from(*size_bytes).to_ne_bytes())?;
+        }
         Ok(Self {
             program: object.program("weir_gen")?,
+            threads: object.map("weir_threads", thread::WORDS * WORD_BYTES)?,
             lanes: object.map("weir_lanes", lane::WORDS * WORD_BYTES)?,
-            counters: object.map("weir_counters", counters::WORDS * WORD_BYTES)?,
+            gaps: object.map("weir_gaps", histogram::WORDS * WORD_BYTES)?,
             output: object.map("weir_output", size_of::<u32>())?,
+            set,
             parked: None,
         })
+    }
+
+    /// The streams for which the program was loaded.
+    #[must_use]
+    pub const fn set(&self) -> &StreamSet {
+        &self.set
     }
 
     /// Sends to an interface of the calling thread's network namespace from now on.
@@ -160,110 +201,146 @@ impl GeneratorProgram {
         Ok(())
     }
 
-    /// Says what the given CPU sends. Its thread must not be inside [`run`](Self::run).
+    /// Says what the given CPU sends, and sets its counters to zero. Its thread must not be inside
+    /// [`run`](Self::run).
     ///
     /// # Errors
-    /// [`ConfigError`] if the configuration cannot be honoured or there is no such lane.
-    pub fn configure(&self, cpu: u32, config: &GeneratorConfig) -> Result<(), ConfigError> {
-        Ok(map::write(&self.lanes, cpu, &lane::encode(config)?)?)
+    /// [`ConfigError`] if the set has no such thread, or the machine no such CPU.
+    pub fn configure(&self, cpu: u32, config: &ThreadConfig) -> Result<(), ConfigError> {
+        let (share, count) =
+            (Share::new(config.thread, self.set.thread_count())?, self.threads.max_entries());
+        if cpu >= count {
+            return Err(ConfigError::Cpu { cpu, count });
+        }
+        let period = self.set.order().len() as u64;
+        let words = thread::encode(config, config.first_nth % period);
+        write_words(&self.threads, cpu, &words)?;
+        let mut cycle_base = 0;
+        let first_lane = cpu * self.stream_count();
+        for ((index, stream), lane) in self.set.streams().iter().enumerate().zip(first_lane..) {
+            let sequence = share.sequence(self.set.turns_before(index, config.first_nth));
+            write_words(&self.lanes, lane, &lane::encode(stream, sequence, cycle_base))?;
+            cycle_base += lane::cycle(stream).len() as u64;
+        }
+        Ok(())
     }
 
-    /// Takes a CPU's lane away: packets asked for there are refused and counted.
+    /// At most 256: the numbers of streams in the signature differ.
+    fn stream_count(&self) -> u32 {
+        u32::try_from(self.set.streams().len()).unwrap_or(u32::MAX)
+    }
+
+    /// Takes a CPU's thread away: packets asked for there are refused and counted.
     ///
     /// # Errors
-    /// [`MapError`] if there is no such lane.
+    /// [`MapError`] if there is no such CPU.
     pub fn disable(&self, cpu: u32) -> Result<(), MapError> {
-        map::write(&self.lanes, cpu, &[0; lane::WORDS * WORD_BYTES])
+        map::write(&self.threads, cpu, &[0; thread::WORDS * WORD_BYTES])
     }
 
-    /// Sequence number of the next packet of a CPU's lane.
+    /// The next packet of a CPU's thread, counted from 0 over all its packets.
     ///
     /// # Errors
-    /// [`MapError`] if there is no such lane.
-    pub fn next_sequence(&self, cpu: u32) -> Result<u64, MapError> {
-        Ok(map::read(&self.lanes, cpu)?[lane::SEQUENCE_WORD])
+    /// [`MapError`] if there is no such CPU.
+    pub fn next_nth(&self, cpu: u32) -> Result<u64, MapError> {
+        Ok(map::read(&self.threads, cpu)?[thread::NTH_WORD])
     }
 
-    /// Changes the pace of a CPU's lane, which must have been configured with an interval; its
-    /// thread must not be inside [`run`](Self::run). A packet that was due later than the new
-    /// interval allows is due then.
+    /// Changes the pace of a CPU's thread, which must have been configured with an interval and
+    /// must not be inside [`run`](Self::run). A packet that was due later than the new interval
+    /// allows is due then.
     ///
     /// # Errors
-    /// [`MapError`] if there is no such lane.
+    /// [`MapError`] if there is no such CPU.
     pub fn set_interval(&self, cpu: u32, interval: Interval) -> Result<(), MapError> {
-        let mut words = map::read(&self.lanes, cpu)?;
-        lane::set_interval(&mut words, interval);
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        map::write(&self.lanes, cpu, &bytes)
+        let mut words = map::read(&self.threads, cpu)?;
+        thread::set_interval(&mut words, interval);
+        write_words(&self.threads, cpu, &words)
     }
 
-    /// Runs the calling CPU's lane: the program is asked for `repeat` packets, and may decline any
-    /// of them (not due yet, beyond the limit). `size_bytes` must be what the lane was configured
-    /// with. `batch` is the number of frames between two flushes, at most [`BATCH_MAX`]; 0 is the
-    /// kernel's default, 64.
+    /// Runs the calling CPU's thread: the program is asked for `repeat` packets, and may decline
+    /// any of them (not due yet, beyond the limit). `batch` is the number of frames between two
+    /// flushes, at most [`BATCH_MAX`]; 0 is the kernel's default, 64.
     ///
     /// A signal ends the call early; that is no error, for the counters hold what was done.
     ///
     /// # Errors
-    /// What the kernel returned: `EPERM` without privileges, `EINVAL` without live frames or for a
-    /// bad size, `E2BIG` for a bad batch.
-    pub fn run(&self, size_bytes: u16, repeat: u32, batch: u32) -> io::Result<()> {
-        let template = TEMPLATE
-            .get(..usize::from(size_bytes))
-            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        match sys::test_run_live(self.program.as_fd(), template, repeat, batch) {
+    /// What the kernel returned: `EPERM` without privileges, `EINVAL` without live frames, `E2BIG`
+    /// for a bad batch.
+    pub fn run(&self, repeat: u32, batch: u32) -> io::Result<()> {
+        match sys::test_run_live(self.program.as_fd(), self.template(), repeat, batch) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             result => result,
         }
     }
 
-    /// Counters of all lanes since they were last cleared.
+    /// What pages start as.
+    fn template(&self) -> &'static [u8] {
+        let (_, size_bytes_max) = self.set.size_bytes_range();
+        // Checked when the program was loaded.
+        TEMPLATE.get(..usize::from(size_bytes_max)).unwrap_or(&TEMPLATE)
+    }
+
+    /// Counters of all threads since they were configured or cleared.
     ///
     /// # Errors
     /// [`MapError`] if they cannot be read.
     pub fn counters(&self) -> Result<GeneratorCounters, MapError> {
-        Ok(GeneratorCounters::sum(&map::read_per_cpu(&self.counters)?))
+        let mut total = GeneratorCounters::default();
+        for cpu in 0..self.threads.max_entries() {
+            total.add(&self.thread_counters(cpu)?);
+        }
+        Ok(total)
     }
 
-    /// Counters of one CPU's lane since they were last cleared.
+    /// Counters of one CPU's thread since it was configured or cleared.
     ///
     /// # Errors
     /// [`MapError`] if they cannot be read, or there is no such CPU.
-    pub fn lane_counters(&self, cpu: u32) -> Result<GeneratorCounters, MapError> {
-        let cpus = map::read_per_cpu(&self.counters)?;
-        let words = cpus.get(cpu as usize).cloned();
-        let absent = || MapError::Absent { map: "weir_counters".into(), index: cpu };
-        Ok(GeneratorCounters::sum(&[words.ok_or_else(absent)?]))
+    pub fn thread_counters(&self, cpu: u32) -> Result<GeneratorCounters, MapError> {
+        Ok(thread::counters(&map::read(&self.threads, cpu)?))
     }
 
-    /// Sets all counters to zero. No thread may be inside [`run`](Self::run).
+    /// Times between two packets of each paced thread, nanoseconds, all threads together.
+    ///
+    /// # Errors
+    /// [`MapError`] if they cannot be read.
+    pub fn gaps_ns(&self) -> Result<Histogram, MapError> {
+        let mut gaps = Histogram::default();
+        for words in map::read_per_cpu(&self.gaps)? {
+            gaps.add_words(&words);
+        }
+        Ok(gaps)
+    }
+
+    /// Sets all counters to zero, and the gaps too. No thread may be inside [`run`](Self::run).
     ///
     /// # Errors
     /// [`MapError`] if they cannot be written.
     pub fn clear_counters(&self) -> Result<(), MapError> {
-        map::clear_per_cpu(&self.counters)
+        for cpu in 0..self.threads.max_entries() {
+            let mut words = map::read(&self.threads, cpu)?;
+            thread::clear_counters(&mut words);
+            write_words(&self.threads, cpu, &words)?;
+        }
+        map::clear_per_cpu(&self.gaps)
     }
 
-    /// The frame that the program makes for the configuration's first packet, out of a page full of
+    /// The frame that the program makes for the first packet of a thread, out of a page full of
     /// garbage, without sending it. No device is needed.
     ///
-    /// All lanes are overwritten, then disabled, because the calling thread may be on any CPU; the
-    /// frame is counted as offered, or as refused if nothing is connected.
+    /// All threads are overwritten, then disabled, because the calling thread may be on any CPU.
     ///
     /// # Errors
     /// [`FrameError`] if the configuration or the kernel refuses.
-    pub fn single_frame(&self, config: &GeneratorConfig) -> Result<Vec<u8>, FrameError> {
+    pub fn single_frame(&self, config: &ThreadConfig) -> Result<Vec<u8>, FrameError> {
         const GARBAGE: u8 = 0xa5;
-        let cpu_count = libbpf_rs::num_possible_cpus()
-            .ok()
-            .and_then(|count| u32::try_from(count).ok())
-            .ok_or_else(|| io::Error::other("the number of CPUs is not known"))?;
+        let cpu_count = self.threads.max_entries();
         for cpu in 0..cpu_count {
             self.configure(cpu, config)?;
         }
-        let size = usize::from(config.stream.size_bytes);
         let mut output = vec![0; usize::from(SIZE_BYTES_MAX)];
-        let page = vec![GARBAGE; size];
+        let page = vec![GARBAGE; self.template().len()];
         let result = sys::test_run_once(self.program.as_fd(), &page, &mut output);
         for cpu in 0..cpu_count {
             self.disable(cpu).map_err(ConfigError::from)?;
@@ -272,4 +349,33 @@ impl GeneratorProgram {
         output.truncate(output_size);
         Ok(output)
     }
+}
+
+fn write_words(map: &MapHandle, index: u32, words: &[u64]) -> Result<(), MapError> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    map::write(map, index, &bytes)
+}
+
+/// Sets the constants of the set, and the sizes of its maps.
+fn prepare(object: &mut OpenObject, set: &StreamSet) -> libbpf_rs::Result<()> {
+    let cpu_count = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
+    let stream_count = u32::try_from(set.streams().len()).unwrap_or(u32::MAX);
+    let order = u32::try_from(set.order().len()).unwrap_or(u32::MAX);
+    let cycles: usize = set.streams().iter().map(|stream| lane::cycle(stream).len()).sum();
+    let entries = [
+        ("weir_threads", cpu_count),
+        ("weir_lanes", cpu_count.saturating_mul(stream_count)),
+        ("weir_order", order),
+        ("weir_cycle_sizes", u32::try_from(cycles).unwrap_or(u32::MAX).max(1)),
+    ];
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if let Some((_, count)) = entries.iter().find(|(other, _)| *other == name) {
+            map.set_max_entries(*count)?;
+        }
+        if name.ends_with(features::SECTION) {
+            map.set_initial_value(&features::encode(set))?;
+        }
+    }
+    Ok(())
 }

@@ -50,6 +50,24 @@ impl Histogram {
         }
     }
 
+    /// Adds one value.
+    pub fn record(&mut self, value: u64) {
+        self.sum = self.sum.wrapping_add(value);
+        self.max = self.max.max(value);
+        self.min = self.min.min(value);
+        self.buckets[index(value)] += 1;
+    }
+
+    /// Adds all values of another histogram.
+    pub fn add(&mut self, other: &Self) {
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.max = self.max.max(other.max);
+        self.min = self.min.min(other.min);
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+    }
+
     /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -102,6 +120,18 @@ impl Histogram {
     }
 }
 
+/// The bucket of a value: `weir_histogram_index()`.
+fn index(value: u64) -> usize {
+    let value = value.min((1 << VALUE_BITS) - 1);
+    let shift = value.checked_ilog2().map_or(0, |log| log.saturating_sub(LINEAR_BITS));
+    let index = if value < LINEAR {
+        value
+    } else {
+        u64::from(shift + 1) * LINEAR + ((value >> shift) & (LINEAR - 1))
+    };
+    usize::try_from(index).unwrap_or(BUCKET_COUNT - 1)
+}
+
 /// Lowest and highest value of a bucket.
 fn bounds(index: usize) -> (u64, u64) {
     let index = index as u64;
@@ -128,6 +158,23 @@ mod tests {
             next = last + 1;
         }
         assert_eq!(next, 1 << VALUE_BITS);
+    }
+
+    #[test]
+    fn a_value_goes_into_the_bucket_that_holds_it() {
+        let mut both = Histogram::default();
+        for power in 0..VALUE_BITS {
+            for value in [(1 << power) - 1, 1 << power, (1 << power) + (1 << power) / 3] {
+                let (first, last) = bounds(index(value));
+                assert!((first..=last).contains(&value), "{value} in {first}..={last}");
+                let mut one = Histogram::default();
+                one.record(value);
+                both.add(&one);
+            }
+        }
+        assert_eq!(index(u64::MAX), BUCKET_COUNT - 1);
+        assert_eq!(both.count(), 3 * u64::from(VALUE_BITS));
+        assert_eq!(both.min(), Some(0));
     }
 
     #[test]

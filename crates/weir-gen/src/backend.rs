@@ -1,23 +1,26 @@
 //! What every backend does, and what a run of any of them is asked for and reports.
 //!
-//! [`crate::live`], [`crate::packet`] and [`crate::pcap`] send the same frames for the same stream
-//! and the same number of threads, byte for byte: packet number `s` of a run is
-//! [`crate::stream::Stream::frame`] of `s`.
+//! [`crate::live`], [`crate::packet`] and [`crate::pcap`] send the same frames for the same traffic
+//! and the same number of threads, byte for byte: packet number `g` is
+//! [`weir_wire::stream::StreamSet::build`] of `g`.
 //!
-//! Threads partition the sequence numbers: of n threads, thread t sends numbers t, t + n, t + 2n, …
-//! of the run, so that n threads together send what one would, and the walk over the flows is
-//! shared, not repeated. A limit holds for all threads together, and is exact.
+//! Threads partition the packet numbers: of n threads, thread t sends numbers t, t + n, t + 2n, …,
+//! so that n threads together send what one would, and the walk over the flows is shared, not
+//! repeated. A limit holds for all threads together, and is exact.
 
 use std::time::Duration;
 
 use weir_bpf::generator::GeneratorCounters;
+use weir_bpf::histogram::Histogram;
+use weir_wire::stream::StreamSet;
+use weir_wire::walk::Share;
 
 use crate::error::GeneratorError;
 use crate::pacing::Schedule;
 use crate::stream;
 use crate::units::Rate;
 
-/// Sends a stream, in one run after another.
+/// Sends traffic, in one run after another.
 pub trait Backend {
     /// Starts a run, and returns when its threads are about to send.
     ///
@@ -52,23 +55,40 @@ pub trait Backend {
 /// One run: how fast, how much, from where.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunOptions {
-    /// Rate, total over all threads; it replaces the stream's.
+    /// Rate, total over all threads.
     pub rate: Rate,
     /// How long the rate rises linearly from zero; zero if it does not.
     pub ramp: Duration,
     /// Exact number of packets, of all threads together, after which the run ends by itself; `None`
     /// sends until stopped.
     pub packet_limit: Option<u64>,
-    /// Sequence number of the first packet: 0 to start over,
+    /// Number of the first packet, all streams counted: 0 to start over,
     /// [`GeneratorReport::next_sequence`] to go on where the last run ended. It also determines
     /// the first flow.
     pub first_sequence: u64,
+    /// Whether packets carry the time at which they were made (CLOCK_MONOTONIC). Without, all
+    /// backends send the same bytes. A file's packets never do.
+    pub timestamps: bool,
 }
 
 impl RunOptions {
-    /// The first sequence number that is not sent any more.
+    /// The first packet number that is not sent any more.
     pub(crate) fn end_sequence(&self) -> Option<u64> {
         self.packet_limit.map(|limit| self.first_sequence.saturating_add(limit))
+    }
+
+    /// What the worker at `index` of `thread_count` sends: its share, and which of the share's
+    /// packets, counted from 0.
+    ///
+    /// The thread number in a packet's signature depends on the packet's number alone, so that runs
+    /// that go on where others ended have the packets of a single one.
+    pub(crate) fn part(&self, index: usize, thread_count: u16) -> Part {
+        let (first, threads) = (self.first_sequence + index as u64, u64::from(thread_count.max(1)));
+        let thread = first % threads;
+        let share = u8::try_from(thread).ok().and_then(|t| Share::new(t, thread_count).ok());
+        let share = share.unwrap_or(Share::WHOLE);
+        let end_nth = self.end_sequence().map(|end| end.saturating_sub(thread).div_ceil(threads));
+        Part { share, first_nth: first / threads, end_nth }
     }
 
     /// The schedule of all threads together; `None` is as fast as possible.
@@ -94,12 +114,27 @@ impl RunOptions {
     }
 }
 
+/// What one worker of a run sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) share: Share,
+    pub(crate) first_nth: u64,
+    pub(crate) end_nth: Option<u64>,
+}
+
+impl Part {
+    /// The packet number, over all threads, of the part's packet number `nth`.
+    pub(crate) fn sequence(&self, nth: u64) -> u64 {
+        self.share.sequence(nth)
+    }
+}
+
 /// What one thread of a run did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadReport {
     /// The CPU that it was pinned to; `None` if it was not.
     pub cpu: Option<u32>,
-    /// Sequence number that its next packet would have had.
+    /// The number, over all threads, that its next packet would have had.
     pub next_sequence: u64,
     /// What it offered, and how well it kept its schedule.
     pub counters: GeneratorCounters,
@@ -110,9 +145,9 @@ pub struct ThreadReport {
 pub struct GeneratorReport {
     /// The rate that was asked for.
     pub requested: Rate,
-    /// Sequence number of the first packet.
+    /// Number of the first packet.
     pub first_sequence: u64,
-    /// One more than the highest sequence number that was sent. A run that ended by its limit sent
+    /// One more than the highest packet number that was sent. A run that ended by its limit sent
     /// all numbers below; one of several threads that was stopped may have left some out, because
     /// its threads do not stop at the same number.
     pub next_sequence: u64,
@@ -120,6 +155,8 @@ pub struct GeneratorReport {
     pub duration: Duration,
     /// What was offered, and how well the schedule was kept: all threads together.
     pub counters: GeneratorCounters,
+    /// Times between two packets of one thread, nanoseconds; empty if the run was not paced.
+    pub gaps_ns: Histogram,
     /// The same by thread.
     pub threads: Vec<ThreadReport>,
 }
@@ -130,6 +167,7 @@ impl GeneratorReport {
         options: &RunOptions,
         duration: Duration,
         threads: Vec<ThreadReport>,
+        gaps_ns: Histogram,
     ) -> Self {
         let mut counters = GeneratorCounters::default();
         let mut next_sequence = options.first_sequence;
@@ -141,7 +179,26 @@ impl GeneratorReport {
             }
         }
         let (requested, first_sequence) = (options.rate, options.first_sequence);
-        Self { requested, first_sequence, next_sequence, duration, counters, threads }
+        Self { requested, first_sequence, next_sequence, duration, counters, gaps_ns, threads }
+    }
+
+    /// How many packets of the stream at `stream` of the set were offered.
+    ///
+    /// # Panics
+    /// If there is no such stream.
+    #[must_use]
+    pub fn packets_of(&self, set: &StreamSet, stream: usize) -> u64 {
+        let thread_count = u64::from(set.thread_count());
+        // A file is written by one thread in the place of all.
+        if self.threads.len() as u64 != thread_count {
+            let until = |end| set.packet_count(stream, end);
+            return until(self.next_sequence) - until(self.first_sequence);
+        }
+        let of_thread = |(index, thread): (u64, &ThreadReport)| {
+            let until = |number: u64| set.turns_before(stream, number / thread_count);
+            until(thread.next_sequence) - until(self.first_sequence + index)
+        };
+        (0..).zip(&self.threads).map(of_thread).sum()
     }
 
     /// Packets per second that were offered, over the whole run; zero if it took no time.
@@ -168,9 +225,11 @@ mod tests {
             ramp: Duration::ZERO,
             packet_limit: Some(10),
             first_sequence: 100,
+            timestamps: false,
         };
-        let merge =
-            |threads: Vec<ThreadReport>| GeneratorReport::merge(&options, Duration::ZERO, threads);
+        let merge = |threads: Vec<ThreadReport>| {
+            GeneratorReport::merge(&options, Duration::ZERO, threads, Histogram::default())
+        };
         // Ten packets on three threads: 100..110.
         let report = merge(vec![thread(112, 4), thread(110, 3), thread(111, 3)]);
         assert_eq!((report.next_sequence, report.counters.offered_packets), (110, 10));
@@ -180,9 +239,37 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_all_packets_once() {
+        for (first_sequence, limit) in [(0, 10), (7, 10), (100, 1), (5, 0)] {
+            let options = RunOptions {
+                rate: Rate::Max,
+                ramp: Duration::ZERO,
+                packet_limit: Some(limit),
+                first_sequence,
+                timestamps: false,
+            };
+            let mut sent: Vec<u64> = (0..3)
+                .map(|index| options.part(index, 3))
+                .flat_map(|part| {
+                    let end = part.end_nth.expect("there is a limit");
+                    (part.first_nth..end).map(move |nth| part.sequence(nth))
+                })
+                .collect();
+            sent.sort_unstable();
+            assert_eq!(sent, (first_sequence..first_sequence + limit).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn a_ramp_needs_a_rate() {
         let ramp = Duration::from_secs(1);
-        let options = RunOptions { rate: Rate::Max, ramp, packet_limit: None, first_sequence: 0 };
+        let options = RunOptions {
+            rate: Rate::Max,
+            ramp,
+            packet_limit: None,
+            first_sequence: 0,
+            timestamps: false,
+        };
         assert!(matches!(options.schedule(), Err(GeneratorError::RampWithoutRate)));
         let paced = RunOptions { rate: Rate::Pps(10.0), ..options };
         let schedule = paced.thread_schedule(4).unwrap().unwrap();

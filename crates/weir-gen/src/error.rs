@@ -6,9 +6,8 @@ use std::io;
 use std::path::PathBuf;
 
 use weir_bpf::attach::AttachError;
-use weir_bpf::generator::{ConfigError, FrameError};
+use weir_bpf::generator::{ConfigError, FrameError, GeneratorLoadError};
 use weir_bpf::map::MapError;
-use weir_bpf::object::LoadError;
 use weir_net::NetlinkError;
 use weir_net::private::PrivateNetnsError;
 
@@ -17,12 +16,12 @@ use crate::stream::StreamError;
 /// Why a generator could not be set up, or a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GeneratorError {
-    /// The stream cannot be sent.
+    /// The traffic cannot be sent.
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// The generator program could not be loaded.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(#[from] GeneratorLoadError),
     /// The program could not be attached to the parking interface.
     #[error("cannot keep the generator ready: {0}")]
     Park(#[from] AttachError),
@@ -43,7 +42,7 @@ pub enum GeneratorError {
         /// What the kernel returned.
         source: MapError,
     },
-    /// The lane was refused.
+    /// A thread was refused.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A single frame could not be made.
@@ -101,19 +100,6 @@ pub enum GeneratorError {
     /// The packet socket refused a frame.
     #[error("sending through a packet socket failed: {0}")]
     Send(io::Error),
-    /// A frame is larger than this backend can make.
-    #[error(
-        "the backend `{backend}` makes frames of at most {size_bytes_max} bytes, without FCS, not \
-         {size_bytes}: use the backend `live`"
-    )]
-    Size {
-        /// Name of the backend.
-        backend: &'static str,
-        /// What was asked for.
-        size_bytes: u16,
-        /// What it can make.
-        size_bytes_max: u16,
-    },
     /// A capture file would have no end.
     #[error("a capture file needs an end: give a number of packets")]
     Endless,

@@ -7,17 +7,19 @@
 //! | `stream` | its number in the signature, 0 to 255 |
 //! | `src`, `dst` | ranges of addresses and ports, as pkt-gen writes them |
 //! | `flow_count` | number of flows; it must be that of the ranges |
+//! | `random` | whether flows are drawn at random; may be absent, then false |
 //! | `thread_count` | threads that share the stream, 1 to 256 |
 //! | `first_sequence` | sequence number of the first packet; may be absent, then 0 |
 //! | `packets` | number of packets in all; absent or null if the sender is stopped by hand |
 //!
 //! Thread t of n sends the sequence numbers `first_sequence` + t, + t + n, + t + 2n and so on, and
-//! packet s carries flow s modulo `flow_count`. Nothing here touches the system.
+//! packet s carries flow s modulo `flow_count`, unless flows are drawn at random. Nothing
+//! here touches the system.
 
 use serde::{Deserialize, Serialize};
-use weir_wire::range::Range;
-
-use crate::stream::{Stream, StreamError};
+use weir_wire::range::AddrRange;
+use weir_wire::stream::StreamSet;
+use weir_wire::walk::Walk;
 
 /// Most threads of a stream: the signature has a byte for them.
 pub const THREAD_COUNT_MAX: u16 = 256;
@@ -42,6 +44,10 @@ pub struct ExpectedStream {
     pub dst: String,
     /// Number of flows of the ranges.
     pub flow_count: u64,
+    /// Whether flows are drawn at random instead of one after the other: which flow a packet
+    /// carries does then not follow from its number, and flows are not counted.
+    #[serde(default)]
+    pub random: bool,
     /// Threads that share the stream.
     pub thread_count: u16,
     /// Sequence number of the first packet of thread 0.
@@ -103,31 +109,27 @@ pub enum ExpectError {
 }
 
 impl ExpectedStream {
-    /// What to expect of a stream that is sent as number 0 by `thread_count` threads from sequence
-    /// number 0 on; `packets` is the number of packets if that is limited.
-    ///
-    /// # Errors
-    /// [`StreamError::Flows`] if there are too many flows.
-    pub fn new(
-        stream: &Stream,
-        thread_count: u16,
-        packets: Option<u64>,
-    ) -> Result<Self, StreamError> {
-        Ok(Self {
-            stream: 0,
-            src: stream.src.to_string(),
-            dst: stream.dst.to_string(),
-            flow_count: stream.flow_count()?,
-            thread_count,
+    /// What to expect of stream number `index` of a set, of which `packets` are sent in all, if
+    /// that is limited.
+    fn new(set: &StreamSet, index: usize, packets: Option<u64>) -> Self {
+        let stream = &set.streams()[index];
+        let spec = stream.spec();
+        Self {
+            stream: spec.stream,
+            src: spec.src.to_string(),
+            dst: spec.dst.to_string(),
+            flow_count: stream.flows().flow_count(),
+            random: spec.walk != Walk::Odometer,
+            thread_count: spec.thread_count,
             first_sequence: 0,
-            packets,
-        })
+            packets: packets.map(|total| set.packet_count(index, total)),
+        }
     }
 
     fn check(&self) -> Result<(), ExpectError> {
         let stream = self.stream;
         let range = |key, text: &str| {
-            text.parse::<Range>().map_err(|error| ExpectError::Range {
+            text.parse::<AddrRange>().map_err(|error| ExpectError::Range {
                 stream,
                 key,
                 reason: error.to_string(),
@@ -148,6 +150,15 @@ impl ExpectedStream {
 }
 
 impl Expectation {
+    /// What to expect of a set of streams that is sent from packet number 0 on; `packets` is the
+    /// number of packets of all streams together, if that is limited.
+    #[must_use]
+    pub fn new(set: &StreamSet, packets: Option<u64>) -> Self {
+        let streams =
+            (0..set.streams().len()).map(|index| ExpectedStream::new(set, index, packets));
+        Self { streams: streams.collect() }
+    }
+
     /// Reads the JSON object and checks it.
     ///
     /// # Errors

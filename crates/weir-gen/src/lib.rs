@@ -1,12 +1,12 @@
 //! What is sent, how fast, and what arrived.
-//!
-//! [`stream`] describes the traffic, [`units`] reads and prints rates and durations, [`pacing`]
-//! turns a rate into a schedule. A [`backend`] sends a stream: [`live`] with XDP live frames,
-//! [`packet`] through packet sockets, [`pcap`] into a capture file. [`preflight`] looks at a path
-//! before anything is sent, [`device`] reads what the sending device accepted, [`receiver`] counts
-//! what reaches an interface, [`observer`] says what became of it packet by packet, and
-//! [`mod@expect`] is what a sender tells it of the streams to come. Live packets are made and
-//! counted inside the kernel by the programs of `weir-bpf`; this crate computes their
+//!  [`stream`] is the traffic: one or several streams with weights. [`describe`] reads a stream as
+//! a user writes it, [`stream_file`] a file of them; [`units`] reads and prints rates and
+//! durations, [`pacing`] turns a rate into a schedule. A [`backend`] sends a stream: [`live`] with
+//! XDP live frames, [`packet`] through packet sockets, [`pcap`] into a capture file. [`preflight`]
+//! looks at a path before anything is sent, [`device`] reads what the sending device accepted,
+//! [`receiver`] counts what reaches an interface, [`observer`] says what became of it packet by
+//! packet, and [`mod@expect`] is what a sender tells it of the streams to come. Live packets are
+//! made and counted inside the kernel by the programs of `weir-bpf`; this crate computes their
 //! configuration, places their threads, and reads their counters.
 //!
 //! It creates no interfaces or namespaces but the idle pair that keeps the live generator ready,
@@ -15,6 +15,8 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+mod clock;
+pub mod describe;
 pub mod device;
 pub mod error;
 pub mod expect;
@@ -27,6 +29,7 @@ pub mod pcap;
 pub mod preflight;
 pub mod receiver;
 pub mod stream;
+pub mod stream_file;
 pub mod units;
 mod user_space;
 mod workers;

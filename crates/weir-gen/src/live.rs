@@ -1,4 +1,4 @@
-//! Sends a stream with XDP live frames, from threads pinned to CPUs.
+//! Sends traffic with XDP live frames, from threads pinned to CPUs.
 //!
 //! One loaded program serves any number of runs, one after another, with other rates, limits and
 //! first sequence numbers: a probe, a warm-up, a trial. Each run has a thread for each CPU, which
@@ -13,14 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_bpf::generator::{CATCH_UP_NS, GeneratorConfig, GeneratorCounters, GeneratorProgram};
+use weir_bpf::generator::{CATCH_UP_NS, GeneratorCounters, GeneratorProgram, ThreadConfig};
 use weir_net::private::PrivateNetns;
 use weir_net::{Netlink, NetlinkError, VethEnd};
 
-use crate::backend::{Backend, GeneratorReport, RunOptions, ThreadReport};
+use crate::backend::{Backend, GeneratorReport, Part, RunOptions, ThreadReport};
 use crate::error::GeneratorError;
 use crate::pacing::{self, Schedule};
-use crate::stream::Stream;
+use crate::stream::Traffic;
+use crate::units::Rate;
 use crate::workers::{Work, Workers, check_cpus};
 
 /// Packets that a thread asks for in one call: at most about 20 ms, so that a stop takes effect
@@ -46,19 +47,16 @@ const BATCH_PACED: u32 = 256;
 #[derive(Debug, Clone, Copy)]
 struct Job {
     cpu: u32,
-    size_bytes: u16,
     schedule: Option<Schedule>,
-    thread_count: u32,
-    end_sequence: Option<u64>,
+    part: Part,
 }
 
 /// The generator: program loaded, output connected, ready to run.
 #[derive(Debug)]
 pub struct LiveGenerator {
     program: Arc<GeneratorProgram>,
-    stream: Stream,
     cpus: Vec<u32>,
-    running: Option<(RunOptions, Workers)>,
+    running: Option<(RunOptions, Vec<Part>, Workers)>,
     /// Where the program is parked, if the generator made the place itself.
     _park: Option<PrivateNetns>,
 }
@@ -73,14 +71,14 @@ impl LiveGenerator {
     /// [`GeneratorError`] if the stream cannot be sent, or without privileges, kernel or driver
     /// support.
     pub fn new(
-        stream: &Stream,
+        traffic: &Traffic,
         ifindex_out: u32,
         ifindex_park: u32,
         cpus: &[u32],
     ) -> Result<Self, GeneratorError> {
-        let mut program = connected(stream, ifindex_out, cpus)?;
+        let mut program = connected(traffic, ifindex_out, cpus)?;
         program.park(ifindex_park)?;
-        Ok(Self::ready(program, stream, cpus, None))
+        Ok(Self::ready(program, cpus, None))
     }
 
     /// As [`LiveGenerator::new`], but parks the program on a veth pair of its own, in a network
@@ -89,37 +87,30 @@ impl LiveGenerator {
     /// # Errors
     /// As [`LiveGenerator::new`].
     pub fn with_own_park(
-        stream: &Stream,
+        traffic: &Traffic,
         ifindex_out: u32,
         cpus: &[u32],
     ) -> Result<Self, GeneratorError> {
-        let mut program = connected(stream, ifindex_out, cpus)?;
+        let mut program = connected(traffic, ifindex_out, cpus)?;
         let park = PrivateNetns::create()?;
         park.run(|| {
             let ifindex = park_link()?;
             program.park(ifindex)?;
             Ok::<_, GeneratorError>(())
         })??;
-        Ok(Self::ready(program, stream, cpus, Some(park)))
+        Ok(Self::ready(program, cpus, Some(park)))
     }
 
-    fn ready(
-        program: GeneratorProgram,
-        stream: &Stream,
-        cpus: &[u32],
-        park: Option<PrivateNetns>,
-    ) -> Self {
-        Self {
-            program: Arc::new(program),
-            stream: *stream,
-            cpus: cpus.to_vec(),
-            running: None,
-            _park: park,
-        }
+    fn ready(program: GeneratorProgram, cpus: &[u32], park: Option<PrivateNetns>) -> Self {
+        Self { program: Arc::new(program), cpus: cpus.to_vec(), running: None, _park: park }
     }
 
-    /// The frame that the kernel makes for packet number `sequence`, without sending it. No run may
-    /// be going on.
+    fn thread_count(&self) -> u16 {
+        self.program.set().thread_count()
+    }
+
+    /// The frame that the kernel makes for packet number `sequence`, all streams counted, without
+    /// sending it or stamping it. No run may be going on.
     ///
     /// # Errors
     /// [`GeneratorError`] if a run is going on or the kernel refuses.
@@ -127,37 +118,35 @@ impl LiveGenerator {
         if self.running.is_some() {
             return Err(GeneratorError::State("running: stop it first"));
         }
-        let config = GeneratorConfig {
-            stream: self.stream.frames_of(sequence, self.cpus.len())?,
+        let options = RunOptions {
+            rate: Rate::Max,
+            ramp: Duration::ZERO,
+            packet_limit: None,
             first_sequence: sequence,
-            end_sequence: None,
-            sequence_step: self.cpus.len() as u64,
-            interval: None,
-            catch_up_ns: CATCH_UP_NS,
             timestamps: false,
         };
-        Ok(self.program.single_frame(&config)?)
+        let part = options.part(0, self.thread_count());
+        Ok(self.program.single_frame(&thread_config(&part, None, false))?)
     }
 
-    /// Configures the lane of thread number `index` and says what the thread has to do.
-    fn lane(&self, index: usize, options: &RunOptions) -> Result<Job, GeneratorError> {
+    /// Configures the worker at `index` and says what it has to do.
+    fn job(&self, index: usize, options: &RunOptions) -> Result<Job, GeneratorError> {
         let cpu = self.cpus[index];
-        let thread_count = u32::try_from(self.cpus.len()).unwrap_or(u32::MAX);
-        let schedule = options.thread_schedule(thread_count)?;
-        let first_sequence = options.first_sequence.saturating_add(index as u64);
-        let end_sequence = options.end_sequence();
-        let config = GeneratorConfig {
-            stream: self.stream.frames_of(first_sequence, self.cpus.len())?,
-            first_sequence,
-            end_sequence,
-            sequence_step: u64::from(thread_count),
-            interval: schedule.map(|schedule| pacing::interval(schedule.rate_pps, 1)),
-            catch_up_ns: CATCH_UP_NS,
-            timestamps: false,
-        };
-        self.program.configure(cpu, &config)?;
-        let size_bytes = self.stream.size_bytes;
-        Ok(Job { cpu, size_bytes, schedule, thread_count, end_sequence })
+        let schedule = options.thread_schedule(self.thread_count().into())?;
+        let part = options.part(index, self.thread_count());
+        self.program.configure(cpu, &thread_config(&part, schedule, options.timestamps))?;
+        Ok(Job { cpu, schedule, part })
+    }
+}
+
+fn thread_config(part: &Part, schedule: Option<Schedule>, timestamps: bool) -> ThreadConfig {
+    ThreadConfig {
+        thread: part.share.thread(),
+        first_nth: part.first_nth,
+        end_nth: part.end_nth,
+        interval: schedule.map(|schedule| pacing::interval(schedule.rate_pps, 1)),
+        catch_up_ns: CATCH_UP_NS,
+        timestamps,
     }
 }
 
@@ -169,17 +158,18 @@ impl Backend for LiveGenerator {
         options.schedule()?;
         self.program.clear_counters()?;
         let jobs: Vec<Job> = (0..self.cpus.len())
-            .map(|index| self.lane(index, &options))
+            .map(|index| self.job(index, &options))
             .collect::<Result<_, _>>()?;
+        let parts = jobs.iter().map(|job| job.part).collect();
         let cpus: Vec<Option<u32>> = self.cpus.iter().copied().map(Some).collect();
         let program = Arc::clone(&self.program);
         let work: Work = Arc::new(move |index, stop| jobs[index].run(&program, stop));
-        self.running = Some((options, Workers::start(&cpus, &work)?));
+        self.running = Some((options, parts, Workers::start(&cpus, &work)?));
         Ok(())
     }
 
     fn is_running(&self) -> bool {
-        self.running.as_ref().is_some_and(|(_, workers)| workers.is_running())
+        self.running.as_ref().is_some_and(|(_, _, workers)| workers.is_running())
     }
 
     fn counters(&self) -> Result<GeneratorCounters, GeneratorError> {
@@ -187,29 +177,31 @@ impl Backend for LiveGenerator {
     }
 
     fn stop(&mut self) -> Result<GeneratorReport, GeneratorError> {
-        if let Some((_, workers)) = &self.running {
+        if let Some((_, _, workers)) = &self.running {
             workers.stop();
         }
         self.wait()
     }
 
     fn wait(&mut self) -> Result<GeneratorReport, GeneratorError> {
-        let Some((options, workers)) = self.running.take() else {
+        let Some((options, parts, workers)) = self.running.take() else {
             return Err(GeneratorError::State("not running: start it first"));
         };
         let duration = workers.wait()?;
         let threads: Result<Vec<ThreadReport>, GeneratorError> = self
             .cpus
             .iter()
-            .map(|&cpu| {
+            .zip(&parts)
+            .map(|(&cpu, part)| {
                 Ok(ThreadReport {
                     cpu: Some(cpu),
-                    next_sequence: self.program.next_sequence(cpu)?,
-                    counters: self.program.lane_counters(cpu)?,
+                    next_sequence: part.sequence(self.program.next_nth(cpu)?),
+                    counters: self.program.thread_counters(cpu)?,
                 })
             })
             .collect();
-        Ok(GeneratorReport::merge(&options, duration, threads?))
+        let gaps_ns = self.program.gaps_ns()?;
+        Ok(GeneratorReport::merge(&options, duration, threads?, gaps_ns))
     }
 }
 
@@ -224,13 +216,12 @@ impl Drop for LiveGenerator {
 
 /// The program, loaded and connected to the output.
 fn connected(
-    stream: &Stream,
+    traffic: &Traffic,
     ifindex_out: u32,
     cpus: &[u32],
 ) -> Result<GeneratorProgram, GeneratorError> {
     check_cpus(cpus)?;
-    stream.check()?;
-    let program = GeneratorProgram::load()?;
+    let program = GeneratorProgram::load(traffic.set(cpus.len())?)?;
     program
         .connect(ifindex_out)
         .map_err(|source| GeneratorError::Output { ifindex: ifindex_out, source })?;
@@ -262,8 +253,8 @@ impl Job {
                     chunk.min(CHUNK_PACKETS_RAMP)
                 }
             };
-            program.run(self.size_bytes, chunk, batch).map_err(GeneratorError::Run)?;
-            let refused_packets = program.lane_counters(self.cpu)?.refused_packets;
+            program.run(chunk, batch).map_err(GeneratorError::Run)?;
+            let refused_packets = program.thread_counters(self.cpu)?.refused_packets;
             if refused_packets > 0 {
                 return Err(GeneratorError::Refused(refused_packets));
             }
@@ -273,10 +264,10 @@ impl Job {
 
     /// How many packets to ask for next; `None` when the limit is reached.
     fn chunk(&self, program: &GeneratorProgram) -> Result<Option<u32>, GeneratorError> {
-        let Some(end_sequence) = self.end_sequence else {
+        let Some(end_nth) = self.part.end_nth else {
             return Ok(Some(CHUNK_PACKETS));
         };
-        let left = end_sequence.saturating_sub(program.next_sequence(self.cpu)?);
+        let left = end_nth.saturating_sub(program.next_nth(self.cpu)?);
         if left == 0 {
             return Ok(None);
         }
@@ -284,7 +275,6 @@ impl Job {
             // Most of what is asked for is declined as early; the limit is kept by the program.
             return Ok(Some(CHUNK_PACKETS));
         }
-        let left = left.div_ceil(u64::from(self.thread_count));
         Ok(Some(u32::try_from(left).map_or(CHUNK_PACKETS, |left| left.min(CHUNK_PACKETS))))
     }
 }

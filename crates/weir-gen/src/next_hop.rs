@@ -4,7 +4,7 @@
 //! It never asks the network (no ARP request is sent), and never looks at policy rules or at
 //! routing tables other than the main one.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use weir_net::route::longest_match;
 use weir_net::{Netlink, NetlinkError};
@@ -23,7 +23,7 @@ pub enum NextHopError {
     )]
     NoRoute {
         /// The first destination of the stream.
-        destination: Ipv4Addr,
+        destination: IpAddr,
         /// The interface.
         interface: String,
     },
@@ -34,7 +34,7 @@ pub enum NextHopError {
     )]
     NoNeighbour {
         /// The first destination of the stream.
-        destination: Ipv4Addr,
+        destination: IpAddr,
         /// The gateway, or the destination itself.
         hop: IpAddr,
         /// The interface.
@@ -47,14 +47,14 @@ pub enum NextHopError {
 ///
 /// # Errors
 /// [`NextHopError`] says what is not known, and what to do.
-pub fn mac(interface: &str, destination: Ipv4Addr) -> Result<MacAddr, NextHopError> {
+pub fn mac(interface: &str, destination: IpAddr) -> Result<MacAddr, NextHopError> {
     let netlink = Netlink::open()?;
     let ifindex = netlink.ifindex(interface)?;
     let mut routes = netlink.routes()?;
     routes.retain(|route| route.ifindex == Some(ifindex));
-    let route = longest_match(&routes, destination.into())
+    let route = longest_match(&routes, destination)
         .ok_or_else(|| NextHopError::NoRoute { destination, interface: interface.to_owned() })?;
-    let hop = route.gateway.unwrap_or_else(|| destination.into());
+    let hop = route.gateway.unwrap_or(destination);
     let mac = netlink.neighbour_mac(interface, hop)?;
     mac.map(MacAddr).ok_or_else(|| NextHopError::NoNeighbour {
         destination,

@@ -105,6 +105,7 @@ impl Observer {
         let flows: Vec<StreamFlows> = expectation
             .streams
             .iter()
+            .filter(|stream| !stream.random)
             .map(|stream| StreamFlows { stream: stream.stream, flow_count: stream.flow_count })
             .collect();
         let program = SinkObserver::load(&flows)?;

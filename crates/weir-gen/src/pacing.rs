@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use weir_bpf::generator::{CATCH_UP_NS, GeneratorCounters, Interval};
+use weir_bpf::histogram::Histogram;
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -99,8 +100,15 @@ impl Pacer {
     }
 
     /// How many packets, up to `count_max`, are due `now` (since the start); they are taken off the
-    /// schedule. Stalls and the longest gap go to `counters`.
-    pub fn take(&mut self, now: Duration, count_max: u64, counters: &mut GeneratorCounters) -> u64 {
+    /// schedule, and leave together. Stalls and the longest gap go to `counters`, all gaps, in
+    /// nanoseconds, to `gaps_ns`.
+    pub fn take(
+        &mut self,
+        now: Duration,
+        count_max: u64,
+        counters: &mut GeneratorCounters,
+        gaps_ns: &mut Histogram,
+    ) -> u64 {
         const CATCH_UP: Duration = Duration::from_nanos(CATCH_UP_NS);
         let late = match now.checked_sub(self.due()) {
             Some(late) if count_max > 0 => late,
@@ -118,7 +126,12 @@ impl Pacer {
             self.taken += 1;
         }
         if let Some(last) = self.last.replace(now) {
-            counters.gap_max_ns = counters.gap_max_ns.max(nanoseconds(now.saturating_sub(last)));
+            let gap_ns = nanoseconds(now.saturating_sub(last));
+            counters.gap_max_ns = counters.gap_max_ns.max(gap_ns);
+            gaps_ns.record(gap_ns);
+        }
+        for _ in first + 1..self.taken {
+            gaps_ns.record(0);
         }
         self.taken - first
     }
@@ -154,19 +167,20 @@ mod tests {
 
     #[test]
     fn a_pacer_makes_up_for_short_delays_and_counts_long_ones() {
-        let mut counters = GeneratorCounters::default();
+        let (mut counters, mut gaps) = (GeneratorCounters::default(), Histogram::default());
         let mut pacer = Pacer::new(Schedule { rate_pps: 1_000.0, ramp: Duration::ZERO });
-        assert_eq!(pacer.take(at(0), 64, &mut counters), 1);
-        assert_eq!(pacer.take(at(0), 64, &mut counters), 0, "the next one is not due");
-        assert_eq!(pacer.take(at(5), 64, &mut counters), 5);
-        assert_eq!(pacer.take(at(8), 2, &mut counters), 2, "no more than was asked for");
-        assert_eq!(pacer.take(at(8), 0, &mut counters), 0);
-        assert_eq!(pacer.take(at(8), 64, &mut counters), 1);
+        assert_eq!(pacer.take(at(0), 64, &mut counters, &mut gaps), 1);
+        assert_eq!(pacer.take(at(0), 64, &mut counters, &mut gaps), 0, "the next one is not due");
+        assert_eq!(pacer.take(at(5), 64, &mut counters, &mut gaps), 5);
+        assert_eq!(pacer.take(at(8), 2, &mut counters, &mut gaps), 2, "no more than was asked for");
+        assert_eq!(pacer.take(at(8), 0, &mut counters, &mut gaps), 0);
+        assert_eq!(pacer.take(at(8), 64, &mut counters, &mut gaps), 1);
         assert_eq!((counters.stalls, counters.stall_lost_ns), (0, 0));
         // Due at 9 ms, asked at 119 ms: 110 ms late, of which 10 ms are made up for.
-        assert_eq!(pacer.take(at(119), 64, &mut counters), 11);
+        assert_eq!(pacer.take(at(119), 64, &mut counters, &mut gaps), 11);
         assert_eq!((counters.stalls, counters.stall_lost_ns), (1, 100_000_000));
         assert_eq!(counters.gap_max_ns, 111_000_000);
+        assert_eq!((gaps.count(), gaps.max()), (19, Some(111_000_000)));
         assert_eq!(pacer.due(), at(120));
     }
 

@@ -1,4 +1,4 @@
-//! Sends a stream through packet sockets (packet(7)), for devices without XDP: slower than
+//! Sends traffic through packet sockets (packet(7)), for devices without XDP: slower than
 //! [`crate::live`] by an order of magnitude, the same frames.
 //!
 //! Each thread makes its frames one by one and hands them over in batches of one system call. A
@@ -11,17 +11,15 @@ use std::time::{Duration, Instant};
 
 use weir_bpf::generator::GeneratorCounters;
 use weir_bpf::packet::PacketSocket;
-use weir_wire::frame::UdpStream;
+use weir_wire::stream::StreamSet;
 
-use crate::backend::{Backend, GeneratorReport, RunOptions};
+use crate::backend::{Backend, GeneratorReport, Part, RunOptions};
+use crate::clock;
 use crate::error::GeneratorError;
 use crate::pacing::Pacer;
-use crate::stream::Stream;
-use crate::user_space::{self, Progress};
-use crate::workers::{Work, Workers, check_cpus};
-
-/// The name of the backend.
-pub const NAME: &str = "packet";
+use crate::stream::Traffic;
+use crate::user_space::{Progress, Runs, ThreadProgress};
+use crate::workers::{Work, check_cpus};
 
 /// Frames in one system call.
 const BATCH: u64 = 64;
@@ -35,101 +33,76 @@ const SLEEP_MAX: Duration = Duration::from_millis(10);
 /// The generator: sockets open, ready to run.
 #[derive(Debug)]
 pub struct PacketGenerator {
-    stream: Stream,
-    cpus: Vec<Option<u32>>,
+    set: Arc<StreamSet>,
+    cpus: Vec<u32>,
     sockets: Arc<Vec<PacketSocket>>,
-    progress: Progress,
-    running: Option<(RunOptions, Workers)>,
+    runs: Runs,
 }
 
 impl PacketGenerator {
     /// Opens a socket for each of `cpus` on an interface of the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`GeneratorError`] if the stream cannot be sent, or without privileges.
-    pub fn new(stream: &Stream, ifindex_out: u32, cpus: &[u32]) -> Result<Self, GeneratorError> {
+    /// [`GeneratorError`] if the traffic cannot be sent, or without privileges.
+    pub fn new(traffic: &Traffic, ifindex_out: u32, cpus: &[u32]) -> Result<Self, GeneratorError> {
         check_cpus(cpus)?;
-        user_space::check(stream, NAME)?;
+        let set = traffic.set(cpus.len())?;
         let open = |_| {
             PacketSocket::open(ifindex_out)
                 .map_err(|source| GeneratorError::Socket { ifindex: ifindex_out, source })
         };
         let sockets: Result<Vec<PacketSocket>, _> = cpus.iter().map(open).collect();
         Ok(Self {
-            stream: *stream,
-            cpus: cpus.iter().copied().map(Some).collect(),
+            set: Arc::new(set),
+            cpus: cpus.to_vec(),
             sockets: Arc::new(sockets?),
-            progress: Progress::default(),
-            running: None,
+            runs: Runs::default(),
         })
     }
 }
 
 impl Backend for PacketGenerator {
     fn start(&mut self, options: RunOptions) -> Result<(), GeneratorError> {
-        if self.running.is_some() {
-            return Err(GeneratorError::State("running already: stop it first"));
-        }
+        self.runs.check_idle()?;
         let thread_count = self.cpus.len();
         let schedule = options.thread_schedule(u32::try_from(thread_count).unwrap_or(u32::MAX))?;
         let progress = Progress::new(thread_count, &options);
-        self.progress = progress.clone();
-        let (stream, sockets) = (self.stream, Arc::clone(&self.sockets));
+        let (set, sockets, shared) =
+            (Arc::clone(&self.set), Arc::clone(&self.sockets), progress.clone());
         let work: Work = Arc::new(move |index, stop| {
-            let first_sequence = options.first_sequence.saturating_add(index as u64);
-            let sender = Sender {
-                frames: stream.frames_of(first_sequence, thread_count)?,
-                socket: &sockets[index],
-                step: thread_count as u64,
-                end_sequence: options.end_sequence().unwrap_or(u64::MAX),
-                progress: &progress,
-                index,
-            };
+            let part = options.part(index, set.thread_count());
+            let (socket, progress) = (&sockets[index], &shared);
+            let stamped = options.timestamps;
+            let sender = Sender { set: &set, socket, part, stamped, progress, index };
             sender.run(schedule.map(Pacer::new), stop)
         });
-        self.running = Some((options, Workers::start(&self.cpus, &work)?));
-        Ok(())
+        let cpus = self.cpus.iter().copied().map(Some).collect();
+        self.runs.start(options, cpus, progress, &work)
     }
 
     fn is_running(&self) -> bool {
-        self.running.as_ref().is_some_and(|(_, workers)| workers.is_running())
+        self.runs.is_running()
     }
 
     fn counters(&self) -> Result<GeneratorCounters, GeneratorError> {
-        Ok(self.progress.counters())
+        Ok(self.runs.counters())
     }
 
     fn stop(&mut self) -> Result<GeneratorReport, GeneratorError> {
-        if let Some((_, workers)) = &self.running {
-            workers.stop();
-        }
-        self.wait()
+        self.runs.stop()
     }
 
     fn wait(&mut self) -> Result<GeneratorReport, GeneratorError> {
-        let Some((options, workers)) = self.running.take() else {
-            return Err(GeneratorError::State("not running: start it first"));
-        };
-        let duration = workers.wait()?;
-        Ok(self.progress.report(&options, duration, &self.cpus))
-    }
-}
-
-impl Drop for PacketGenerator {
-    fn drop(&mut self) {
-        if self.running.is_some() {
-            // Nobody is left to be told how the run went.
-            let _ = self.stop();
-        }
+        self.runs.wait()
     }
 }
 
 /// What one thread of a run works with.
 struct Sender<'a> {
-    frames: UdpStream,
+    set: &'a StreamSet,
     socket: &'a PacketSocket,
-    step: u64,
-    end_sequence: u64,
+    part: Part,
+    stamped: bool,
     progress: &'a Progress,
     index: usize,
 }
@@ -138,46 +111,56 @@ impl Sender<'_> {
     /// Sends until stopped or done.
     fn run(&self, mut pacer: Option<Pacer>, stop: &AtomicBool) -> Result<(), GeneratorError> {
         let begin = Instant::now();
+        let mut nth = self.part.first_nth;
         while !stop.load(Ordering::Relaxed) {
-            let next_sequence = self.progress.thread(self.index).next_sequence;
-            let left = self.end_sequence.saturating_sub(next_sequence).div_ceil(self.step);
+            let left = self.part.end_nth.unwrap_or(u64::MAX).saturating_sub(nth);
             if left == 0 {
                 break;
             }
             let mut count = left.min(BATCH);
             if let Some(pacer) = &mut pacer {
                 let mut progress = self.progress.thread(self.index);
+                let ThreadProgress { counters, gaps_ns, .. } = &mut *progress;
                 let now = begin.elapsed();
-                count = pacer.take(now, count, &mut progress.counters);
+                count = pacer.take(now, count, counters, gaps_ns);
                 drop(progress);
                 if count == 0 {
                     wait(pacer.due().saturating_sub(now));
                     continue;
                 }
             }
-            self.send(next_sequence, count, stop)?;
+            nth = self.send(nth, count, stop)?;
         }
         Ok(())
     }
 
-    /// Sends `count` frames from `first` on, or fewer if asked to stop while the device is full.
-    fn send(&self, first: u64, count: u64, stop: &AtomicBool) -> Result<(), GeneratorError> {
-        let frames: Vec<Vec<u8>> =
-            (0..count).map(|index| self.frames.build(first + index * self.step)).collect();
+    /// Sends `count` frames from number `nth` on, or fewer if asked to stop while the device is
+    /// full. Returns the number behind the last one.
+    fn send(&self, nth: u64, count: u64, stop: &AtomicBool) -> Result<u64, GeneratorError> {
+        // What the clock says when the batch is made is when it is sent, a full device aside.
+        let stamp_ns = if self.stamped { clock::monotonic_ns() } else { 0 };
+        let frame = |nth| {
+            let (stream, sequence) = self.set.pick_of(&self.part.share, nth);
+            self.set.streams()[stream].build_stamped(sequence, stamp_ns)
+        };
+        let frames: Vec<Vec<u8>> = (nth..nth + count).map(frame).collect();
         let mut rest = frames.as_slice();
+        let mut next = nth;
         while !rest.is_empty() && !stop.load(Ordering::Relaxed) {
             let sent = self.socket.send(rest).map_err(GeneratorError::Send)?;
             if sent == 0 {
                 std::thread::yield_now();
                 continue;
             }
-            rest = &rest[sent..];
+            let (taken, left) = rest.split_at(sent);
+            rest = left;
+            next += sent as u64;
             let mut progress = self.progress.thread(self.index);
-            progress.next_sequence += sent as u64 * self.step;
+            progress.next_sequence = self.part.sequence(next);
             progress.counters.offered_packets += sent as u64;
-            progress.counters.offered_bytes += sent as u64 * u64::from(self.frames.size_bytes);
+            progress.counters.offered_bytes += taken.iter().map(|f| f.len() as u64).sum::<u64>();
         }
-        Ok(())
+        Ok(next)
     }
 }
 

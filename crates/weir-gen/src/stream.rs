@@ -1,53 +1,47 @@
-//! The stream model: which packets, and how fast.
+//! The stream model: which packets.
 //!
-//! A stream is plain data, the same for every backend that sends it. It never touches the system;
-//! in particular it does not know the link, so that a rate in bits per second or in percent of the
-//! line is refused here until somebody resolves it.
+//! A [`Traffic`] is plain data, the same for every backend that sends it: one or several streams of
+//! [`weir_wire::stream`] with their weights. It never touches the system and has no rate: that is a
+//! run's. In particular nothing here knows the link, so that a rate in bits per second or in
+//! percent of the line is refused until somebody resolves it.
 
-use weir_bpf::generator::{SIZE_BYTES_MAX, SIZE_BYTES_MIN};
-use weir_wire::flow::{FlowSpace, FlowSpaceError};
-use weir_wire::frame::UdpStream;
-use weir_wire::mac::MacAddr;
-use weir_wire::range::Range;
+use weir_wire::stream::StreamSetError;
+use weir_wire::stream::{StreamError as SpecError, StreamFrames, StreamSet, StreamSpec};
+use weir_wire::walk::Share;
 
 use crate::units::Rate;
 
-/// Time to live of packets that do not ask for another one.
-pub const TTL_DEFAULT: u8 = 64;
-
-/// UDP over IPv4, over all combinations of two ranges of addresses and ports.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stream {
-    /// Source addresses and ports.
-    pub src: Range,
-    /// Destination addresses and ports.
-    pub dst: Range,
-    /// Frame size without FCS, 60 to 3408 bytes.
-    pub size_bytes: u16,
-    /// Rate, total over all threads.
-    pub rate: Rate,
-    /// Source MAC address.
-    pub src_mac: MacAddr,
-    /// Destination MAC address: that of the DUT's interface.
-    pub dst_mac: MacAddr,
-    /// IPv4 time to live.
-    pub ttl: u8,
-    /// IPv4 type of service (DSCP and ECN).
-    pub tos: u8,
+/// Streams that are sent together, and in which ratio.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traffic {
+    /// Checked, for a single thread.
+    streams: Vec<(StreamSpec, u32)>,
+    whole: StreamSet,
 }
 
-/// Why a stream cannot be sent.
+/// Why traffic cannot be sent.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StreamError {
-    /// The frame size is outside what the generator can make.
-    #[error(
-        "frames of {0} bytes cannot be sent: the size, without FCS, runs from {SIZE_BYTES_MIN} to \
-         {SIZE_BYTES_MAX} bytes"
-    )]
-    Size(u16),
-    /// The ranges have too many combinations.
+    /// A stream cannot be sent.
     #[error(transparent)]
-    Flows(#[from] FlowSpaceError),
+    Spec(#[from] SpecError),
+    /// One of several streams cannot be sent.
+    #[error("stream {number}: {source}")]
+    Numbered {
+        /// Its number.
+        number: u8,
+        /// What is wrong with it.
+        source: SpecError,
+    },
+    /// The streams do not go together.
+    #[error(transparent)]
+    Set(#[from] StreamSetError),
+    /// The signature has eight bits for threads.
+    #[error(
+        "{0} threads cannot share a stream: from 1 to {max} can",
+        max = Share::THREAD_COUNT_MAX
+    )]
+    ThreadCount(usize),
     /// The rate is not a positive, finite number.
     #[error("a rate of {0} cannot be sent: it must be above zero, or `max`")]
     RateZero(Rate),
@@ -64,89 +58,79 @@ pub enum StreamError {
          (`500kpps`) or bits (`500Mbps`) per second, or `max`"
     )]
     NoLine(Rate),
-    /// A packet with time to live zero is not forwarded, nor even valid.
-    #[error("a time to live of 0 cannot be sent: routers need at least 2")]
-    Ttl,
-    /// No interface has a group address as its source.
-    #[error("{0} cannot be a source: it is a multicast or broadcast address")]
-    SourceMac(MacAddr),
 }
 
-impl Stream {
-    /// Checks that the generator can send this stream as it is.
+impl Traffic {
+    /// Streams with their weights. How many threads share them is not asked here: whoever sends
+    /// them decides that.
     ///
     /// # Errors
-    /// [`StreamError`] says what it cannot honour.
-    pub fn check(&self) -> Result<(), StreamError> {
-        if !(SIZE_BYTES_MIN..=SIZE_BYTES_MAX).contains(&self.size_bytes) {
-            return Err(StreamError::Size(self.size_bytes));
-        }
-        if self.ttl == 0 {
-            return Err(StreamError::Ttl);
-        }
-        if self.src_mac.is_multicast() {
-            return Err(StreamError::SourceMac(self.src_mac));
-        }
-        self.flow_space()?;
-        rate_pps(self.rate)?;
-        Ok(())
+    /// [`StreamError`] says what cannot be sent.
+    pub fn new(streams: Vec<(StreamSpec, u32)>) -> Result<Self, StreamError> {
+        let whole = set(&streams, 1)?;
+        Ok(Self { streams, whole })
     }
 
-    /// The flows of the stream.
+    /// A single stream.
     ///
     /// # Errors
-    /// [`StreamError::Flows`] if there are 2^64 or more.
-    pub fn flow_space(&self) -> Result<FlowSpace, StreamError> {
-        Ok(FlowSpace::new(self.src, self.dst)?)
+    /// [`StreamError`] says what cannot be sent.
+    pub fn one(stream: StreamSpec) -> Result<Self, StreamError> {
+        Self::new(vec![(stream, 1)])
     }
 
-    /// How many flows the stream has.
-    ///
-    /// # Errors
-    /// [`StreamError::Flows`] if there are 2^64 or more.
-    pub fn flow_count(&self) -> Result<u64, StreamError> {
-        Ok(self.flow_space()?.flow_count())
+    /// The streams and their weights.
+    #[must_use]
+    pub fn streams(&self) -> &[(StreamSpec, u32)] {
+        &self.streams
     }
 
-    /// The frames of the stream, as thread `thread` sends them.
+    /// The streams as a single thread sends them: their flows, sizes and frames.
+    #[must_use]
+    pub const fn whole(&self) -> &StreamSet {
+        &self.whole
+    }
+
+    /// The streams as `thread_count` threads share them.
     ///
     /// # Errors
-    /// [`StreamError::Flows`] if there are too many flows.
-    pub fn frames(&self, thread: u8) -> Result<UdpStream, StreamError> {
-        Ok(UdpStream {
-            dst_mac: self.dst_mac,
-            src_mac: self.src_mac,
-            ttl: self.ttl,
-            tos: self.tos,
-            flows: self.flow_space()?,
-            size_bytes: self.size_bytes,
-            stream: 0,
-            thread,
-        })
+    /// [`StreamError`] if they cannot.
+    pub fn set(&self, thread_count: usize) -> Result<StreamSet, StreamError> {
+        let count = u16::try_from(thread_count).ok();
+        let count = count.filter(|count| (1..=Share::THREAD_COUNT_MAX).contains(count));
+        set(&self.streams, count.ok_or(StreamError::ThreadCount(thread_count))?)
+    }
+
+    /// Number of flows of all streams together. Streams that share flows count them twice.
+    #[must_use]
+    pub fn flow_count(&self) -> u128 {
+        self.whole.flow_count()
+    }
+
+    /// The smallest and the largest frame, bytes without FCS.
+    #[must_use]
+    pub fn size_bytes_range(&self) -> (u16, u16) {
+        self.whole.size_bytes_range()
+    }
+
+    /// The mean frame size, bytes without FCS.
+    #[must_use]
+    pub fn mean_bytes(&self) -> f64 {
+        self.whole.mean_bytes()
     }
 }
 
-impl Stream {
-    /// The frames of the thread, one of `thread_count`, that sends packet number `sequence`.
-    ///
-    /// The thread number in a packet's signature depends on its sequence number alone, so that runs
-    /// that go on where others ended have the frames of a single one.
-    ///
-    /// # Errors
-    /// [`StreamError::Flows`] if there are too many flows.
-    pub fn frames_of(&self, sequence: u64, thread_count: usize) -> Result<UdpStream, StreamError> {
-        let thread = sequence % (thread_count.max(1) as u64);
-        self.frames(u8::try_from(thread).unwrap_or(u8::MAX))
-    }
-
-    /// Packet number `sequence` as every backend with `thread_count` threads sends it. Its size
-    /// must be one that [`UdpStream::build`] can make.
-    ///
-    /// # Errors
-    /// [`StreamError::Flows`] if there are too many flows.
-    pub fn frame(&self, sequence: u64, thread_count: usize) -> Result<Vec<u8>, StreamError> {
-        Ok(self.frames_of(sequence, thread_count)?.build(sequence))
-    }
+fn set(streams: &[(StreamSpec, u32)], thread_count: u16) -> Result<StreamSet, StreamError> {
+    let frames = streams.iter().map(|(spec, weight)| {
+        let spec = StreamSpec { thread_count, ..spec.clone() };
+        let number = spec.stream;
+        let frames = StreamFrames::new(spec).map_err(|source| match streams.len() {
+            1 => StreamError::Spec(source),
+            _ => StreamError::Numbered { number, source },
+        })?;
+        Ok::<_, StreamError>((frames, *weight))
+    });
+    Ok(StreamSet::new(frames.collect::<Result<_, _>>()?)?)
 }
 
 /// Packets per second of a rate; `None` for [`Rate::Max`].
@@ -163,10 +147,10 @@ pub fn rate_pps(rate: Rate) -> Result<Option<f64>, StreamError> {
 }
 
 /// What a frame takes on an Ethernet line beyond its size: FCS, preamble and gap, bytes.
-const LINE_OVERHEAD_BYTES: u64 = 4 + 8 + 12;
+const LINE_OVERHEAD_BYTES: f64 = 4.0 + 8.0 + 12.0;
 
-/// The rate in packets per second, or [`Rate::Max`], of frames of `size_bytes` on a line of
-/// `line_bps` bits per second. This is the one place where bits become packets:
+/// The rate in packets per second, or [`Rate::Max`], of frames of `mean_bytes` on average on a
+/// line of `line_bps` bits per second. This is the one place where bits become packets:
 ///
 /// - `bps` are bits of frames without FCS, preamble and gap, as pkt-gen prints them: 500 Mbps are
 ///   1,041,667 frames of 60 bytes.
@@ -177,16 +161,16 @@ const LINE_OVERHEAD_BYTES: u64 = 4 + 8 + 12;
 /// [`StreamError::NoLine`] for a share of a line that there is not.
 pub fn resolve_rate(
     rate: Rate,
-    size_bytes: u16,
+    mean_bytes: f64,
     line_bps: Option<u64>,
 ) -> Result<Rate, StreamError> {
-    let pps = |bps: f64, size_bytes: u64| Rate::Pps(bps / (8 * size_bytes) as f64);
+    let pps = |bps: f64, size_bytes: f64| Rate::Pps(bps / (8.0 * size_bytes));
     match rate {
         Rate::Max | Rate::Pps(_) => Ok(rate),
-        Rate::Bps(bps) => Ok(pps(bps as f64, u64::from(size_bytes.max(1)))),
+        Rate::Bps(bps) => Ok(pps(bps as f64, mean_bytes.max(1.0))),
         Rate::Percent(share) => {
             let line_bps = line_bps.ok_or(StreamError::NoLine(rate))?;
-            let line_bytes = u64::from(size_bytes) + LINE_OVERHEAD_BYTES;
+            let line_bytes = mean_bytes + LINE_OVERHEAD_BYTES;
             Ok(pps(line_bps as f64 * share / 100.0, line_bytes))
         }
     }
@@ -195,35 +179,37 @@ pub fn resolve_rate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_wire::mac::MacAddr;
+    use weir_wire::sizes::Sizes;
 
-    fn range(text: &str) -> Range {
-        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
-    }
-
-    fn stream() -> Stream {
-        Stream {
-            src: range("198.18.10.1:2000-198.18.10.70"),
-            dst: range("198.19.10.1:2000-198.19.10.70"),
-            size_bytes: 60,
-            rate: Rate::Max,
-            src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
-            dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
-            ttl: TTL_DEFAULT,
-            tos: 0,
-        }
+    fn spec() -> StreamSpec {
+        StreamSpec::new(
+            MacAddr([2, 0, 0, 0, 0, 1]),
+            MacAddr([2, 0, 0, 0, 0, 2]),
+            "198.18.10.1:2000-198.18.10.70".parse().expect("a range"),
+            "198.19.10.1:2000-198.19.10.70".parse().expect("a range"),
+        )
     }
 
     #[test]
-    fn flows_are_counted() {
-        assert_eq!(stream().check(), Ok(()));
-        assert_eq!(stream().flow_count(), Ok(4_900));
+    fn flows_and_sizes_are_of_all_streams() {
+        let traffic = Traffic::one(spec()).expect("it can be sent");
+        assert_eq!((traffic.flow_count(), traffic.mean_bytes()), (4_900, 60.0));
+        let large = StreamSpec { stream: 1, sizes: Sizes::Fixed(1514), ..spec() };
+        let both = Traffic::new(vec![(spec(), 3), (large, 1)]).expect("they can be sent");
+        assert_eq!((both.flow_count(), both.size_bytes_range()), (9_800, (60, 1514)));
+        assert_eq!(both.mean_bytes(), (3.0 * 60.0 + 1514.0) / 4.0);
+        let set = both.set(2).expect("two threads can share them");
+        assert_eq!(set.thread_count(), 2);
+        assert!(matches!(both.set(0), Err(StreamError::ThreadCount(0))));
+        assert!(matches!(both.set(257), Err(StreamError::ThreadCount(257))));
     }
 
     #[test]
     fn bits_become_packets_in_one_place() {
         let resolved = |text: &str, line_bps| match resolve_rate(
             text.parse().expect("a rate"),
-            60,
+            60.0,
             line_bps,
         ) {
             Ok(Rate::Pps(rate_pps)) => rate_pps.floor(),
@@ -233,32 +219,24 @@ mod tests {
         assert_eq!(resolved("50%", Some(10_000_000_000)), 7_440_476.0);
         assert_eq!(resolved("480Mbps", None), 1_000_000.0);
         assert_eq!(resolved("5kpps", None), 5_000.0);
-        assert_eq!(resolve_rate(Rate::Max, 60, None), Ok(Rate::Max));
-        let error = resolve_rate(Rate::Percent(80.0), 60, None).expect_err("there is no line");
+        assert_eq!(resolve_rate(Rate::Max, 60.0, None), Ok(Rate::Max));
+        let error = resolve_rate(Rate::Percent(80.0), 60.0, None).expect_err("there is no line");
         assert!(error.to_string().contains("80%"), "{error}");
     }
 
     #[test]
     fn what_cannot_be_sent_is_refused() {
-        let refused = |change: fn(&mut Stream)| {
-            let mut changed = stream();
-            change(&mut changed);
-            changed.check().expect_err("the stream cannot be sent").to_string()
-        };
-        assert!(refused(|s| s.size_bytes = 59).contains("59 bytes"));
-        assert!(refused(|s| s.size_bytes = 3409).contains("3408"));
-        assert!(refused(|s| s.rate = Rate::Pps(0.0)).contains("above zero"));
-        assert!(refused(|s| s.rate = Rate::Pps(f64::NAN)).contains("above zero"));
-        assert!(refused(|s| s.rate = Rate::Bps(1_000)).contains("no line rate"));
-        assert!(refused(|s| s.rate = Rate::Percent(80.0)).contains("no line rate"));
-        assert!(refused(|s| s.ttl = 0).contains("time to live"));
-        assert!(refused(|s| s.src_mac = MacAddr::BROADCAST).contains("broadcast"));
-        assert!(
-            refused(|s| {
-                s.src = range("0.0.0.0:0-255.255.255.255:65535");
-                s.dst = s.src;
-            })
-            .contains("flows")
-        );
+        let refused = |rate| rate_pps(rate).expect_err("the rate cannot be sent").to_string();
+        assert!(refused(Rate::Pps(0.0)).contains("above zero"));
+        assert!(refused(Rate::Pps(f64::NAN)).contains("above zero"));
+        assert!(refused(Rate::Bps(1_000)).contains("no line rate"));
+        assert!(refused(Rate::Percent(80.0)).contains("no line rate"));
+        let small = StreamSpec { sizes: Sizes::Fixed(59), stream: 1, ..spec() };
+        let alone = Traffic::one(small.clone()).expect_err("it cannot be sent").to_string();
+        assert!(alone.contains("59 bytes") && !alone.contains("stream 1"), "{alone}");
+        let among = Traffic::new(vec![(spec(), 1), (small, 1)]).expect_err("it cannot be sent");
+        assert!(among.to_string().starts_with("stream 1: "), "{among}");
+        let twice = Traffic::new(vec![(spec(), 1), (spec(), 1)]).expect_err("one number twice");
+        assert!(matches!(twice, StreamError::Set(_)), "{twice}");
     }
 }

@@ -1,5 +1,5 @@
-//! What the backends share that make their frames in user space, one after another: the partition
-//! of the sequence numbers, and counters that can be read while threads send.
+//! What the backends share that make their frames in user space, one after another: a run of
+//! threads, the partition of the packet numbers, and counters that can be read meanwhile.
 //!
 //! It never touches a device or a file.
 
@@ -7,21 +7,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_bpf::generator::GeneratorCounters;
-use weir_wire::frame;
+use weir_bpf::histogram::Histogram;
 
 use crate::backend::{GeneratorReport, RunOptions, ThreadReport};
 use crate::error::GeneratorError;
-use crate::stream::Stream;
+use crate::workers::{Work, Workers};
 
 /// How far each thread has come.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress(Arc<Vec<Mutex<ThreadProgress>>>);
 
 /// How far a thread has come.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ThreadProgress {
     pub(crate) next_sequence: u64,
     pub(crate) counters: GeneratorCounters,
+    pub(crate) gaps_ns: Histogram,
 }
 
 impl Progress {
@@ -50,26 +51,83 @@ impl Progress {
     }
 
     /// The report of a run that has ended.
-    pub(crate) fn report(
+    fn report(
         &self,
         options: &RunOptions,
         duration: Duration,
         cpus: &[Option<u32>],
     ) -> GeneratorReport {
+        let mut gaps_ns = Histogram::default();
         let threads = cpus.iter().enumerate().map(|(index, &cpu)| {
-            let ThreadProgress { next_sequence, counters } = *self.thread(index);
-            ThreadReport { cpu, next_sequence, counters }
+            let thread = self.thread(index);
+            gaps_ns.add(&thread.gaps_ns);
+            ThreadReport { cpu, next_sequence: thread.next_sequence, counters: thread.counters }
         });
-        GeneratorReport::merge(options, duration, threads.collect())
+        let threads = threads.collect();
+        GeneratorReport::merge(options, duration, threads, gaps_ns)
     }
 }
 
-/// Checks that frames of the stream can be made in user space.
-pub(crate) fn check(stream: &Stream, backend: &'static str) -> Result<(), GeneratorError> {
-    stream.check()?;
-    let (size_bytes, size_bytes_max) = (stream.size_bytes, frame::SIZE_BYTES_MAX);
-    if size_bytes > size_bytes_max {
-        return Err(GeneratorError::Size { backend, size_bytes, size_bytes_max });
+/// The present run of a backend, and the counters of the last one.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    progress: Progress,
+    running: Option<(RunOptions, Vec<Option<u32>>, Workers)>,
+}
+
+impl Runs {
+    /// Refuses a second run beside the first.
+    pub(crate) fn check_idle(&self) -> Result<(), GeneratorError> {
+        match self.running {
+            Some(_) => Err(GeneratorError::State("running already: stop it first")),
+            None => Ok(()),
+        }
     }
-    Ok(())
+
+    /// Starts a thread for each entry of `cpus`, pinned to it if it names a CPU.
+    pub(crate) fn start(
+        &mut self,
+        options: RunOptions,
+        cpus: Vec<Option<u32>>,
+        progress: Progress,
+        work: &Work,
+    ) -> Result<(), GeneratorError> {
+        self.check_idle()?;
+        self.progress = progress;
+        let workers = Workers::start(&cpus, work)?;
+        self.running = Some((options, cpus, workers));
+        Ok(())
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.as_ref().is_some_and(|(_, _, workers)| workers.is_running())
+    }
+
+    pub(crate) fn counters(&self) -> GeneratorCounters {
+        self.progress.counters()
+    }
+
+    pub(crate) fn stop(&mut self) -> Result<GeneratorReport, GeneratorError> {
+        if let Some((_, _, workers)) = &self.running {
+            workers.stop();
+        }
+        self.wait()
+    }
+
+    pub(crate) fn wait(&mut self) -> Result<GeneratorReport, GeneratorError> {
+        let Some((options, cpus, workers)) = self.running.take() else {
+            return Err(GeneratorError::State("not running: start it first"));
+        };
+        let duration = workers.wait()?;
+        Ok(self.progress.report(&options, duration, &cpus))
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        if self.running.is_some() {
+            // Nobody is left to be told how the run went.
+            let _ = self.stop();
+        }
+    }
 }

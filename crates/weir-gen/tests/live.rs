@@ -14,9 +14,11 @@ use weir_gen::backend::{Backend, RunOptions};
 use weir_gen::error::GeneratorError;
 use weir_gen::live::LiveGenerator;
 use weir_gen::receiver::Receiver;
-use weir_gen::stream::{Stream, TTL_DEFAULT};
+use weir_gen::stream::Traffic;
 use weir_gen::units::Rate;
 use weir_wire::mac::MacAddr;
+use weir_wire::sizes::Sizes;
+use weir_wire::stream::StreamSpec;
 
 const DUT_MAC: &str = "02:00:00:00:00:01";
 const SINK_MAC: &str = "02:00:00:00:00:02";
@@ -24,18 +26,18 @@ const SINK_MAC: &str = "02:00:00:00:00:02";
 /// Sends from this CPU, which every machine has.
 const CPU: u32 = 0;
 
-fn stream(size_bytes: u16) -> Stream {
-    let range = |text: &str| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-    Stream {
-        src: range("198.18.10.1:2000-198.18.10.70"),
-        dst: range("198.19.10.1:2000-198.19.10.70"),
-        size_bytes,
-        rate: Rate::Max,
-        src_mac: MacAddr([2, 0, 0, 0, 0, 9]),
-        dst_mac: DUT_MAC.parse().expect("a MAC address"),
-        ttl: TTL_DEFAULT,
-        tos: 0,
-    }
+fn stream(size_bytes: u16) -> Traffic {
+    Traffic::one(StreamSpec { sizes: Sizes::Fixed(size_bytes), ..spec() }).expect("it can be sent")
+}
+
+fn spec() -> StreamSpec {
+    let range = |text: &str| text.parse().expect("a range");
+    StreamSpec::new(
+        MacAddr([2, 0, 0, 0, 0, 9]),
+        DUT_MAC.parse().expect("a MAC address"),
+        range("198.18.10.1:2000-198.18.10.70"),
+        range("198.19.10.1:2000-198.19.10.70"),
+    )
 }
 
 /// A namespace with `out` connected to `in`, and an idle `park`.
@@ -48,7 +50,7 @@ fn wire() -> Namespace {
     namespace
 }
 
-fn generator(namespace: &Namespace, stream: &Stream) -> Result<LiveGenerator, GeneratorError> {
+fn generator(namespace: &Namespace, stream: &Traffic) -> Result<LiveGenerator, GeneratorError> {
     let (out, park) = (namespace.ifindex("out"), namespace.ifindex("park"));
     namespace.inside(|| LiveGenerator::new(stream, out, park, &[CPU]))
 }
@@ -85,6 +87,7 @@ fn a_counted_run_is_delivered_exactly() {
             ramp: Duration::ZERO,
             packet_limit: Some(10_000),
             first_sequence: 0,
+            timestamps: false,
         };
         generator.start(run).expect("it starts");
         let report = generator.wait().expect("it ends by itself");
@@ -111,8 +114,13 @@ fn runs_follow_each_other_on_one_program() {
     let mut offered = 0;
     for (rate, limit) in [(Rate::Max, 1), (Rate::Max, 129), (Rate::Pps(20_000.0), 777)] {
         let first_sequence = offered;
-        let run =
-            RunOptions { rate, ramp: Duration::ZERO, packet_limit: Some(limit), first_sequence };
+        let run = RunOptions {
+            rate,
+            ramp: Duration::ZERO,
+            packet_limit: Some(limit),
+            first_sequence,
+            timestamps: false,
+        };
         generator.start(run).expect("it starts");
         let report = generator.wait().expect("it ends by itself");
         assert_eq!(report.first_sequence, offered, "it goes on where the last run ended");
@@ -126,6 +134,7 @@ fn runs_follow_each_other_on_one_program() {
             ramp: Duration::ZERO,
             packet_limit: Some(0),
             first_sequence: 0,
+            timestamps: false,
         })
         .expect("it starts");
     let report = generator.wait().expect("it ends by itself");
@@ -147,6 +156,7 @@ fn an_endless_run_is_stopped() {
         ramp: Duration::ZERO,
         packet_limit: None,
         first_sequence: 0,
+        timestamps: false,
     };
     assert!(matches!(generator.stop(), Err(GeneratorError::State(_))), "nothing to stop");
     generator.start(endless).expect("it starts");
@@ -196,6 +206,7 @@ fn recycled_pages_are_rewritten_behind_a_router() {
             ramp: Duration::ZERO,
             packet_limit: Some(10_000),
             first_sequence: 0,
+            timestamps: false,
         };
         generator.start(run).expect("it starts");
         let report = generator.wait().expect("it ends by itself");
@@ -232,7 +243,7 @@ fn what_cannot_be_done_is_said() {
     }
     let namespace = wire();
     let (out, park) = (namespace.ifindex("out"), namespace.ifindex("park"));
-    let new = |stream: &Stream, out, park, cpus: &[u32]| {
+    let new = |stream: &Traffic, out, park, cpus: &[u32]| {
         namespace
             .inside(|| LiveGenerator::new(stream, out, park, cpus))
             .expect_err("it cannot be set up")
@@ -240,15 +251,20 @@ fn what_cannot_be_done_is_said() {
     };
     assert!(new(&stream(60), out, park, &[]).contains("0 CPUs"));
     assert!(new(&stream(60), out, park, &[0, 1, 0]).contains("0,1,0"));
-    assert!(new(&stream(20), out, park, &[0]).contains("20 bytes"));
+    assert!(new(&stream(3409), out, park, &[0]).contains("3408"));
     assert!(new(&stream(60), 9_999, park, &[0]).contains("9999"));
     assert!(new(&stream(60), out, 9_999, &[0]).contains("9999"));
 
     let mut lost = namespace
         .inside(|| LiveGenerator::new(&stream(60), out, park, &[1_000]))
         .expect("the CPU is only needed later");
-    let endless =
-        RunOptions { rate: Rate::Max, ramp: Duration::ZERO, packet_limit: None, first_sequence: 0 };
+    let endless = RunOptions {
+        rate: Rate::Max,
+        ramp: Duration::ZERO,
+        packet_limit: None,
+        first_sequence: 0,
+        timestamps: false,
+    };
     let error = lost.start(endless).expect_err("there is no such CPU");
     assert!(error.to_string().contains("CPU 1000"), "{error}");
     let refused = RunOptions { rate: Rate::Percent(10.0), ..endless };
@@ -268,6 +284,7 @@ fn a_lost_output_is_reported() {
         ramp: Duration::ZERO,
         packet_limit: Some(u64::MAX),
         first_sequence: 0,
+        timestamps: false,
     };
     generator.start(limited).expect("it starts");
     namespace.ip("link delete out");

@@ -5,12 +5,12 @@ mod support;
 
 use support::{Namespace, privileged};
 use weir_bpf::attach::{self, Mode};
-use weir_bpf::generator::{CATCH_UP_NS, GeneratorConfig, GeneratorProgram, Interval};
+use weir_bpf::generator::{CATCH_UP_NS, GeneratorProgram, Interval, ThreadConfig};
 use weir_gen::expect::{Expectation, ExpectedStream};
 use weir_gen::observer::{Observed, Observer};
-use weir_wire::flow::FlowSpace;
-use weir_wire::frame::UdpStream;
+use weir_gen::stream::Traffic;
 use weir_wire::mac::MacAddr;
+use weir_wire::stream::StreamSpec;
 
 /// Sends from this CPU, which every machine has.
 const CPU: u32 = 0;
@@ -35,6 +35,7 @@ fn expectation(thread_count: u16, packets: Option<u64>) -> Expectation {
         src: SRC.into(),
         dst: DST.into(),
         flow_count: 4_900,
+        random: false,
         thread_count,
         first_sequence: 0,
         packets,
@@ -49,9 +50,14 @@ fn observer(namespace: &Namespace, expectation: Expectation) -> Observer {
         .unwrap_or_else(|error| panic!("{}: {error}", namespace.name()))
 }
 
-fn generator(namespace: &Namespace) -> GeneratorProgram {
+/// The generator of a stream that so many threads share.
+fn generator(namespace: &Namespace, thread_count: usize) -> GeneratorProgram {
     let (out, park) = (namespace.ifindex("out"), namespace.ifindex("park"));
-    let mut program = GeneratorProgram::load().expect("it loads");
+    let range = |text: &str| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    let (src_mac, dst_mac) = (MacAddr([2, 0, 0, 0, 0, 9]), MacAddr([2, 0, 0, 0, 0, 1]));
+    let spec = StreamSpec::new(src_mac, dst_mac, range(SRC), range(DST));
+    let set = Traffic::one(spec).and_then(|traffic| traffic.set(thread_count));
+    let mut program = GeneratorProgram::load(set.expect("it can be sent")).expect("it loads");
     namespace.inside(|| {
         program.connect(out).expect("it is connected");
         program.park(park).expect("it is parked");
@@ -59,25 +65,16 @@ fn generator(namespace: &Namespace) -> GeneratorProgram {
     program
 }
 
-/// Sends sequence numbers from `first` to before `end`, in steps, as one thread of stream 0.
+/// Sends the numbers of a thread from `first` to before `end`.
 ///
 /// At a pace that leaves a veth's ring of 256 packets time: this is about order, not speed.
-fn send(program: &GeneratorProgram, thread: u8, step: u64, first: u64, end: u64) {
-    let range = |text: &str| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-    let config = GeneratorConfig {
-        stream: UdpStream {
-            dst_mac: MacAddr([2, 0, 0, 0, 0, 1]),
-            src_mac: MacAddr([2, 0, 0, 0, 0, 9]),
-            ttl: 64,
-            tos: 0,
-            flows: FlowSpace::new(range(SRC), range(DST)).expect("few flows"),
-            size_bytes: 60,
-            stream: 0,
-            thread,
-        },
-        first_sequence: first,
-        end_sequence: Some(end),
-        sequence_step: step,
+fn send(program: &GeneratorProgram, thread: u8, first: u64, end: u64) {
+    let step = u64::from(program.set().thread_count());
+    let end_nth = (end - u64::from(thread)).div_ceil(step);
+    let config = ThreadConfig {
+        thread,
+        first_nth: first / step,
+        end_nth: Some(end_nth),
         interval: Some(Interval { whole_ns: 5_000, fraction: 0 }),
         catch_up_ns: CATCH_UP_NS,
         timestamps: true,
@@ -88,8 +85,8 @@ fn send(program: &GeneratorProgram, thread: u8, step: u64, first: u64, end: u64)
             cpus.set(CPU as usize).expect("a CPU number");
             nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus).expect("pinned");
             program.configure(CPU, &config).expect("configured");
-            while program.next_sequence(CPU).expect("readable") < end {
-                program.run(60, 4_096, 64).expect("it runs");
+            while program.next_nth(CPU).expect("readable") < end_nth {
+                program.run(4_096, 64).expect("it runs");
             }
         });
     });
@@ -117,7 +114,7 @@ fn a_faultless_stream_has_all_its_flows_and_no_faults() {
     }
     let namespace = wire(1);
     let observer = observer(&namespace, expectation(1, Some(10_000)));
-    send(&generator(&namespace), 0, 1, 0, 10_000);
+    send(&generator(&namespace, 1), 0, 0, 10_000);
     let seen = ended(observer);
     let [stream] = seen.streams[..] else { panic!("one stream: {:?}", seen.streams) };
     assert_eq!((stream.packets, stream.bytes), (10_000, 600_000));
@@ -143,13 +140,13 @@ fn faults_are_reported_exactly() {
     }
     let namespace = wire(1);
     let observer = observer(&namespace, expectation(1, Some(3_000)));
-    let program = generator(&namespace);
-    send(&program, 0, 1, 10, 1_000); // 0..10 never come
-    send(&program, 0, 1, 500, 600); // again
-    send(&program, 0, 1, 1_100, 2_000); // 1000..1100 are missing,
-    send(&program, 0, 1, 1_050, 1_070); // until these come late
-    send(&program, 0, 1, 1_050, 1_055); // and some of them twice
-    send(&program, 0, 1, 2_000, 2_500); // the last 500 never come
+    let program = generator(&namespace, 1);
+    send(&program, 0, 10, 1_000); // 0..10 never come
+    send(&program, 0, 500, 600); // again
+    send(&program, 0, 1_100, 2_000); // 1000..1100 are missing,
+    send(&program, 0, 1_050, 1_070); // until these come late
+    send(&program, 0, 1_050, 1_055); // and some of them twice
+    send(&program, 0, 2_000, 2_500); // the last 500 never come
     let seen = ended(observer);
     let [stream] = seen.streams[..] else { panic!("one stream: {:?}", seen.streams) };
     assert_eq!(stream.packets, 990 + 100 + 900 + 20 + 5 + 500);
@@ -173,10 +170,10 @@ fn threads_share_a_stream_over_queues() {
         let namespace = wire(2);
         let expectation = if announced { expectation(2, None) } else { Expectation::default() };
         let observer = observer(&namespace, expectation);
-        let program = generator(&namespace);
-        send(&program, 0, 2, 0, 2_000);
-        send(&program, 1, 2, 1, 1_001);
-        send(&program, 1, 2, 1_501, 2_001);
+        let program = generator(&namespace, 2);
+        send(&program, 0, 0, 2_000);
+        send(&program, 1, 1, 1_001);
+        send(&program, 1, 1_501, 2_001);
         let seen = ended(observer);
         let [stream] = seen.streams[..] else { panic!("one stream: {:?}", seen.streams) };
         assert_eq!((stream.thread_count, stream.packets), (2, 1_000 + 500 + 250));

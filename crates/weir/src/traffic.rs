@@ -2,11 +2,13 @@
 //!
 //! It measures nothing itself: it reads counters, once a second and at the end.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weir_gen::backend::Backend;
 use weir_gen::device::DeviceCounter;
+use weir_gen::expect::Expectation;
 use weir_gen::preflight;
 use weir_lab::cancel::Cancel;
 
@@ -16,6 +18,7 @@ use crate::{lab, signals};
 
 mod plan;
 mod show;
+mod streams;
 
 use plan::Plan;
 use show::{RunResult, Show};
@@ -38,6 +41,9 @@ pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
     let mut show = Show::new(args.json.json);
     let mut backend = plan.backend()?;
+    if let Some(file) = &args.announce {
+        announce(&plan, file)?;
+    }
     let mut device = Device::new(plan.counter()?)?;
     show.start(&plan);
     backend.start(plan.options)?;
@@ -52,6 +58,13 @@ pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
     show.end(&RunResult::new(&plan, &report, accepted, ended_by))
         .context("cannot write to standard output")?;
     Ok(cancel.signal().map_or(Outcome::Done, Outcome::Signal))
+}
+
+/// Writes what a receiver is to expect.
+fn announce(plan: &Plan, file: &Path) -> anyhow::Result<()> {
+    let set = plan.traffic.set(plan.thread_count.into())?;
+    let text = Expectation::new(&set, plan.options.packet_limit).to_json()?;
+    std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Shows a run until it ends, and says what ended it.

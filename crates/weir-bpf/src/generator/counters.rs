@@ -1,9 +1,6 @@
-//! Decodes `struct weir_lane_counters` of `bpf/include/weir/lane.h`.
+//! What a generator counts.
 
-/// Words of one CPU's counters.
-pub(super) const WORDS: usize = 8;
-
-/// What the generator did, summed over all CPUs.
+/// What a thread of the generator did, or several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GeneratorCounters {
     /// Packets handed to the output device. Whether it accepted them, only the device knows.
@@ -12,8 +9,8 @@ pub struct GeneratorCounters {
     pub offered_bytes: u64,
     /// Times a packet was asked for beyond the limit.
     pub over_limit_packets: u64,
-    /// Packets that were not sent because nothing is connected, the CPU has no lane, or the buffer
-    /// has another size than the lane says. Zero unless the caller made a mistake.
+    /// Packets that were not sent because nothing is connected, the CPU has no thread, or the
+    /// buffer has another size than the set's largest frame. Zero unless the caller made a mistake.
     pub refused_packets: u64,
     /// Times a packet was asked for before it was due.
     pub early_packets: u64,
@@ -21,12 +18,12 @@ pub struct GeneratorCounters {
     pub stalls: u64,
     /// Time that those stalls took out of the schedule, nanoseconds.
     pub stall_lost_ns: u64,
-    /// Longest time between two packets of a paced lane, nanoseconds; the maximum over all CPUs.
+    /// Longest time between two packets of a paced thread, nanoseconds; of several, the longest.
     pub gap_max_ns: u64,
 }
 
 impl GeneratorCounters {
-    /// Adds another lane's counters; of the gaps, the longer one stays.
+    /// Adds another thread's counters; of the gaps, the longer one stays.
     pub fn add(&mut self, other: &Self) {
         self.offered_packets += other.offered_packets;
         self.offered_bytes += other.offered_bytes;
@@ -36,28 +33,5 @@ impl GeneratorCounters {
         self.stalls += other.stalls;
         self.stall_lost_ns += other.stall_lost_ns;
         self.gap_max_ns = self.gap_max_ns.max(other.gap_max_ns);
-    }
-
-    /// Adds up the words of all CPUs.
-    pub(super) fn sum(cpus: &[Vec<u64>]) -> Self {
-        let mut total = Self::default();
-        for words in cpus {
-            let &[offered, bytes, over_limit, refused, early, stalls, lost_ns, gap_ns] =
-                words.as_slice()
-            else {
-                unreachable!("the map's value size was checked when it was loaded");
-            };
-            total.add(&Self {
-                offered_packets: offered,
-                offered_bytes: bytes,
-                over_limit_packets: over_limit,
-                refused_packets: refused,
-                early_packets: early,
-                stalls,
-                stall_lost_ns: lost_ns,
-                gap_max_ns: gap_ns,
-            });
-        }
-        total
     }
 }

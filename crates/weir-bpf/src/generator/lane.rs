@@ -1,36 +1,190 @@
-//! Encodes a configuration as `struct weir_lane` of `bpf/include/weir/lane.h`.
+//! Encodes a stream, at the place where a thread stands, as `struct weir_lane` of
+//! `bpf/include/weir/lane.h`.
 //!
-//! Everything that is the same in all packets is computed here, once: the constant header words,
-//! and the sums over all words that never change, to which the program adds the others.
+//! Everything that is the same in all packets is taken from the stream's reference frame, once: the
+//! constant header words, and the sums over all words that never change, to which the program adds
+//! the others.
 
-use weir_wire::checksum;
-use weir_wire::signature;
+use std::net::{IpAddr, Ipv6Addr};
 
-use super::{ConfigError, GeneratorConfig, Interval, SIZE_BYTES_MAX, SIZE_BYTES_MIN};
-use crate::map::WORD_BYTES;
+use weir_wire::frame::Protocol;
+use weir_wire::range::{AddrRange, Span as _};
+use weir_wire::sizes::SizePattern;
+use weir_wire::stream::StreamFrames;
+use weir_wire::walk::Walk;
+use weir_wire::{checksum, ethernet, ipv4, ipv6, vlan};
 
 /// Words of a lane.
-pub(super) const WORDS: usize = 35;
+pub(super) const WORDS: usize = 56;
 
-/// Which word is the next sequence number.
-pub(super) const SEQUENCE_WORD: usize = 2;
+const LAYOUT_UDP: u64 = 0;
+const LAYOUT_TCP: u64 = 1;
+const LAYOUT_ECHO: u64 = 2;
+const LAYOUT_IPV6: u64 = 3;
 
-/// Which words are the pacer's: interval and fraction, then (after the catch-up limit) when the
-/// next packet is due, its fraction, and when the last one went.
-const INTERVAL_WORD: usize = 29;
-const DUE_WORD: usize = INTERVAL_WORD + 3;
-const SENT_WORD: usize = INTERVAL_WORD + 5;
+const SIZES_FIXED: u64 = 0;
+const SIZES_CYCLE: u64 = 1;
+const SIZES_UNIFORM: u64 = 2;
 
-const ENABLED: u64 = 1 << 0;
-const PACED: u64 = 1 << 1;
-const STAMPED: u64 = 1 << 2;
+const LINK_WORDS: usize = 3;
 
-const ETHERNET_BYTES: u16 = 14;
-const IPV4_BYTES: u16 = 20;
-const PROTOCOL_UDP: u8 = 17;
+/// The number of a stream's layout: `enum weir_layout`.
+pub(super) fn layout(stream: &StreamFrames) -> u64 {
+    let transport = match stream.spec().protocol {
+        Protocol::Udp => LAYOUT_UDP,
+        Protocol::Tcp { .. } => LAYOUT_TCP,
+        Protocol::IcmpEcho => LAYOUT_ECHO,
+    };
+    transport + if stream.spec().src.is_ipv6() { LAYOUT_IPV6 } else { 0 }
+}
 
-/// Bytes of the frame up to the IPv4 checksum.
-const CONSTANT_BYTES: usize = 24;
+/// The sizes of a stream that go into the map of cycles.
+pub(super) fn cycle(stream: &StreamFrames) -> &[u16] {
+    match stream.sizes() {
+        SizePattern::Cycle(sizes) if sizes.len() > 1 => sizes,
+        _ => &[],
+    }
+}
+
+/// The lane of the thread that sends packet number `sequence` of the stream next. Its sizes, if
+/// they are a cycle, begin at `cycle_base`.
+pub(super) fn encode(stream: &StreamFrames, sequence: u64, cycle_base: u64) -> Vec<u64> {
+    let spec = stream.spec();
+    let step = u64::from(spec.thread_count);
+    let stream_thread = u64::from(spec.stream) << 8 | u64::from(stream.thread(sequence));
+    let constant = Constant::new(stream, stream_thread);
+
+    let mut words = Vec::with_capacity(WORDS);
+    words.extend([sequence, step, layout(stream), stream_thread, constant.link_bytes]);
+    words.extend(constant.link);
+    words.extend([
+        constant.ip_head,
+        constant.ip_tail,
+        if spec.dont_fragment { 0 } else { u64::from(u16::MAX) },
+        constant.ip_sum,
+        constant.transport_sum,
+        constant.transport_word,
+    ]);
+    words.extend(address6(&spec.src));
+    words.extend(address6(&spec.dst));
+    words.extend(match spec.walk {
+        Walk::Odometer => [0, 0],
+        Walk::Random { seed } => [1, seed],
+    });
+    words.extend(odometer(stream, sequence));
+    words.extend(sizes(stream.sizes(), sequence, step, cycle_base));
+    // The spare words.
+    words.resize(WORDS, 0);
+    words
+}
+
+/// What all packets of a stream have in common.
+struct Constant {
+    link_bytes: u64,
+    link: [u64; LINK_WORDS],
+    ip_head: u64,
+    ip_tail: u64,
+    ip_sum: u64,
+    transport_sum: u64,
+    transport_word: u64,
+}
+
+impl Constant {
+    fn new(stream: &StreamFrames, stream_thread: u64) -> Self {
+        let spec = stream.spec();
+        let frame = stream.build(0);
+        let link_bytes = ethernet::HEADER_BYTES + vlan::TAG_BYTES * spec.tags.len();
+        let (link, packet) = frame.split_at(link_bytes);
+        let mut link_words = [0; LINK_WORDS * 8];
+        link_words[..link_bytes].copy_from_slice(link);
+        let over_ipv6 = spec.src.is_ipv6();
+        let (ip_head, ip_tail, ip_sum, ip_bytes) = if over_ipv6 {
+            let mut head = packet[..8].to_vec();
+            head[4..6].fill(0);
+            (word(&head), 0, 0, ipv6::HEADER_BYTES)
+        } else {
+            // Without length, identification and checksum; addresses are not taken at all.
+            let mut head = packet[..12].to_vec();
+            head[2..4].fill(0);
+            head[4..6].fill(0);
+            head[10..12].fill(0);
+            let tail = u64::from(head[8]) << 56 | u64::from(head[9]) << 48;
+            (word(&head[..8]), tail, u64::from(checksum::sum(&head)), ipv4::HEADER_BYTES)
+        };
+        let transport = &packet[ip_bytes..];
+        let magic = u64::from(weir_wire::signature::MAGIC);
+        let (transport_word, header_sum) = transport_constants(spec.protocol, transport);
+        let pseudo_sum = match spec.protocol {
+            // Its checksum covers no pseudo-header (RFC 792).
+            Protocol::IcmpEcho if !over_ipv6 => 0,
+            _ => {
+                u64::from(spec.protocol.number(over_ipv6))
+                    + address6_sum(&spec.src)
+                    + address6_sum(&spec.dst)
+            }
+        };
+        Self {
+            link_bytes: link_bytes as u64,
+            link: [0, 1, 2].map(|index| {
+                let bytes: [u8; 8] = std::array::from_fn(|offset| link_words[index * 8 + offset]);
+                u64::from_ne_bytes(bytes)
+            }),
+            ip_head,
+            ip_tail,
+            ip_sum,
+            transport_sum: pseudo_sum + header_sum + magic + stream_thread,
+            transport_word,
+        }
+    }
+}
+
+/// The transport header's constant word, and the sum of its words that never change.
+fn transport_constants(protocol: Protocol, transport: &[u8]) -> (u64, u64) {
+    match protocol {
+        Protocol::Udp => (0, 0),
+        // Acknowledgement number, header length, flags, window: only the ports differ.
+        Protocol::Tcp { .. } => {
+            let sum = u64::from(checksum::sum(&transport[4..16]));
+            (word(&transport[8..16]), sum)
+        }
+        // Type and code.
+        Protocol::IcmpEcho => {
+            let kind = u64::from(transport[0]) << 8 | u64::from(transport[1]);
+            (kind << 48, kind)
+        }
+    }
+}
+
+/// Eight bytes, as the program composes them before it stores them.
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// The constant part of an IPv6 address, its lowest one with the group that varies taken out.
+fn base6(range: &AddrRange) -> u128 {
+    match range {
+        AddrRange::V4(_) => 0,
+        AddrRange::V6(range) => range.addr_first.to_bits() & !(0xffff << range.group_shift()),
+    }
+}
+
+/// `struct weir_address6`.
+fn address6(range: &AddrRange) -> [u64; 4] {
+    let halves = |bits: u128| {
+        let bytes = bits.to_be_bytes();
+        [word(&bytes[..8]), word(&bytes[8..])]
+    };
+    let unit = match range {
+        AddrRange::V4(_) => 0,
+        AddrRange::V6(range) => 1 << range.group_shift(),
+    };
+    let ([high, low], [high_unit, low_unit]) = (halves(base6(range)), halves(unit));
+    [high, low, high_unit, low_unit]
+}
+
+fn address6_sum(range: &AddrRange) -> u64 {
+    u64::from(checksum::sum(&base6(range).to_be_bytes()))
+}
 
 /// One digit of the odometer: where it stands, its highest value, and how many values it has.
 struct Digit {
@@ -39,109 +193,42 @@ struct Digit {
     count: u64,
 }
 
-/// The value to write into the lane map.
-pub(super) fn encode(config: &GeneratorConfig) -> Result<[u8; WORDS * WORD_BYTES], ConfigError> {
-    let size_bytes = config.stream.size_bytes;
-    if !(SIZE_BYTES_MIN..=SIZE_BYTES_MAX).contains(&size_bytes) {
-        return Err(ConfigError::Size(size_bytes));
+impl Digit {
+    fn port(range: &AddrRange, port: u16) -> Self {
+        let count = u64::from(range.port_count());
+        let last = u64::from(range.port_first()) + count - 1;
+        Self { value: port.into(), last, count }
     }
-    if config.sequence_step == 0 {
-        return Err(ConfigError::Step);
+
+    fn addr(range: &AddrRange, addr: IpAddr) -> Self {
+        let count = range.addr_count();
+        let value_of = |addr: IpAddr| match (addr, range) {
+            (IpAddr::V6(addr), AddrRange::V6(range)) => group(addr, range.group_shift()),
+            (IpAddr::V4(addr), _) => u64::from(addr.to_bits()),
+            (IpAddr::V6(_), AddrRange::V4(_)) => unreachable!("ranges have their own family"),
+        };
+        Self { value: value_of(addr), last: value_of(range.addr(count - 1)), count }
     }
-    let udp_bytes = u64::from(size_bytes - ETHERNET_BYTES - IPV4_BYTES);
-    let constant = constant_bytes(config);
-    let stream_thread = u64::from(config.stream.stream) << 8 | u64::from(config.stream.thread);
-
-    let mut words = Vec::with_capacity(WORDS);
-    words.push(flags(config));
-    words.push(u64::from(size_bytes));
-    words.push(config.first_sequence);
-    words.push(config.end_sequence.unwrap_or(u64::MAX));
-    words.push(config.sequence_step);
-    words.extend(constant.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)));
-    words.push(udp_bytes);
-    words.push(stream_thread);
-    words.push(u64::from(checksum::sum(&constant[usize::from(ETHERNET_BYTES)..])));
-    words.push(udp_sum(udp_bytes, stream_thread));
-    words.extend(odometer_words(config));
-    let interval = config.interval;
-    words.push(interval.map_or(0, |interval| interval.whole_ns));
-    words.push(interval.map_or(0, |interval| u64::from(interval.fraction)));
-    words.push(config.catch_up_ns);
-    words.extend([0; 3]);
-
-    let mut bytes = [0; WORDS * WORD_BYTES];
-    assert_eq!(words.len(), WORDS, "the lane's layout is that of lane.h");
-    for (chunk, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
-        *chunk = word.to_ne_bytes();
-    }
-    Ok(bytes)
 }
 
-/// Changes the interval in the words of a lane; see `GeneratorProgram::set_interval`.
-pub(super) fn set_interval(words: &mut [u64], interval: Interval) {
-    words[INTERVAL_WORD] = interval.whole_ns;
-    words[INTERVAL_WORD + 1] = u64::from(interval.fraction);
-    let due_max_ns = words[SENT_WORD].saturating_add(interval.whole_ns);
-    words[DUE_WORD] = words[DUE_WORD].min(due_max_ns);
+fn group(addr: Ipv6Addr, shift: u32) -> u64 {
+    let bits = addr.to_bits() >> shift & 0xffff;
+    u64::try_from(bits).unwrap_or_default()
 }
 
-fn flags(config: &GeneratorConfig) -> u64 {
-    let paced = if config.interval.is_some() { PACED } else { 0 };
-    let stamped = if config.timestamps { STAMPED } else { 0 };
-    ENABLED | paced | stamped
-}
-
-/// Ethernet header, and the IPv4 header up to its checksum: DF set, identification zero.
-fn constant_bytes(config: &GeneratorConfig) -> [u8; CONSTANT_BYTES] {
-    let stream = &config.stream;
-    let mut bytes = [0; CONSTANT_BYTES];
-    bytes[0..6].copy_from_slice(&stream.dst_mac.0);
-    bytes[6..12].copy_from_slice(&stream.src_mac.0);
-    bytes[12..14].copy_from_slice(&[0x08, 0x00]);
-    bytes[14] = 0x45;
-    bytes[15] = stream.tos;
-    bytes[16..18].copy_from_slice(&(stream.size_bytes - ETHERNET_BYTES).to_be_bytes());
-    bytes[20] = 0x40;
-    bytes[22] = stream.ttl;
-    bytes[23] = PROTOCOL_UDP;
-    bytes
-}
-
-/// Pseudo-header (protocol, length), UDP length, magic, stream and thread.
-fn udp_sum(udp_bytes: u64, stream_thread: u64) -> u64 {
-    u64::from(PROTOCOL_UDP) + 2 * udp_bytes + u64::from(signature::MAGIC) + stream_thread
-}
-
-/// The four digits, set to the first packet's flow, and how many of them take part in a turn.
-fn odometer_words(config: &GeneratorConfig) -> Vec<u64> {
-    let flows = &config.stream.flows;
-    let (src, dst) = (flows.src(), flows.dst());
-    let flow = flows.flow(config.first_sequence);
+/// The four digits, set to the packet's flow, and how many of them take part in a turn.
+fn odometer(stream: &StreamFrames, sequence: u64) -> Vec<u64> {
+    let spec = stream.spec();
+    // A random walk draws from the digits' ranges, wherever they stand.
+    let flow = stream.flows().flow(sequence);
     let digits = [
-        Digit {
-            value: u64::from(flow.src_port),
-            last: u64::from(src.port_last),
-            count: u64::from(src.port_count()),
-        },
-        Digit {
-            value: u64::from(flow.src.to_bits()),
-            last: u64::from(src.addr_last.to_bits()),
-            count: src.addr_count(),
-        },
-        Digit {
-            value: u64::from(flow.dst_port),
-            last: u64::from(dst.port_last),
-            count: u64::from(dst.port_count()),
-        },
-        Digit {
-            value: u64::from(flow.dst.to_bits()),
-            last: u64::from(dst.addr_last.to_bits()),
-            count: dst.addr_count(),
-        },
+        Digit::port(&spec.src, flow.src_port),
+        Digit::addr(&spec.src, flow.src),
+        Digit::port(&spec.dst, flow.dst_port),
+        Digit::addr(&spec.dst, flow.dst),
     ];
     let mut words = Vec::with_capacity(17);
-    let mut rest = config.sequence_step;
+    let mut rest = u64::from(spec.thread_count);
     let mut steps = 0;
     for (digit, place) in digits.iter().zip(1_u64..) {
         let step = rest % digit.count;
@@ -153,4 +240,19 @@ fn odometer_words(config: &GeneratorConfig) -> Vec<u64> {
     }
     words.push(steps);
     words
+}
+
+/// `struct weir_sizes`.
+fn sizes(pattern: &SizePattern, sequence: u64, thread_count: u64, base: u64) -> [u64; 7] {
+    match pattern {
+        SizePattern::Cycle(sizes) if sizes.len() > 1 => {
+            let count = sizes.len() as u64;
+            [SIZES_CYCLE, 0, count, 0, base, sequence % count, thread_count % count]
+        }
+        SizePattern::Cycle(_) => [SIZES_FIXED, u64::from(pattern.min_bytes()), 1, 0, 0, 0, 0],
+        SizePattern::Uniform { first_bytes, last_bytes, seed } => {
+            let count = u64::from(last_bytes - first_bytes) + 1;
+            [SIZES_UNIFORM, u64::from(*first_bytes), count, *seed, 0, 0, 0]
+        }
+    }
 }

@@ -87,12 +87,12 @@ impl Span for Range6 {
     }
 
     fn addr(&self, offset: u64) -> Ipv6Addr {
-        Ipv6Addr::from_bits(self.addr_first.to_bits() + (u128::from(offset) << self.shift()))
+        Ipv6Addr::from_bits(self.addr_first.to_bits() + (u128::from(offset) << self.group_shift()))
     }
 
     fn addr_offset(&self, addr: Ipv6Addr) -> Option<u64> {
         let distance = addr.to_bits().checked_sub(self.addr_first.to_bits())?;
-        let offset = u64::try_from(distance >> self.shift()).ok()?;
+        let offset = u64::try_from(distance >> self.group_shift()).ok()?;
         let inside = offset < self.addr_count() && self.addr(offset) == addr;
         inside.then_some(offset)
     }

@@ -122,8 +122,9 @@ impl Range6 {
         u32::from(self.port_last.saturating_sub(self.port_first)) + 1
     }
 
-    /// How far the group stands from the address's low end, bits.
-    pub(super) fn shift(&self) -> u32 {
+    /// How far the group that varies stands from the address's low end, bits.
+    #[must_use]
+    pub fn group_shift(&self) -> u32 {
         16 * (7 - u32::from(self.group & 7))
     }
 }

@@ -9,6 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::StreamFrames;
+use crate::sizes::SizePattern;
 use crate::walk::Share;
 use crate::weights::{self, WeightsError};
 
@@ -105,6 +106,43 @@ impl StreamSet {
         self.streams[stream].build(sequence)
     }
 
+    /// Number of threads that share every stream.
+    #[must_use]
+    pub const fn thread_count(&self) -> u16 {
+        self.thread_count
+    }
+
+    /// The smallest and the largest frame of all streams, bytes without FCS.
+    #[must_use]
+    pub fn size_bytes_range(&self) -> (u16, u16) {
+        let sizes = || self.streams.iter().map(StreamFrames::sizes);
+        let min_bytes = sizes().map(SizePattern::min_bytes).min().unwrap_or_default();
+        (min_bytes, sizes().map(SizePattern::max_bytes).max().unwrap_or_default())
+    }
+
+    /// The mean size of a frame, weighted as the streams are, bytes without FCS.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "periods have at most 65,536 places")]
+    pub fn mean_bytes(&self) -> f64 {
+        let pairs = self.streams.iter().zip(&self.turns);
+        let bytes: f64 =
+            pairs.map(|(stream, turns)| stream.sizes().mean_bytes() * *turns as f64).sum();
+        bytes / self.order.len().max(1) as f64
+    }
+
+    /// How many of the first `count` packets of any one thread belong to the stream at `stream`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such stream.
+    #[must_use]
+    pub fn turns_before(&self, stream: usize, count: u64) -> u64 {
+        let (period, turns) = (self.order.len() as u64, self.turns[stream]);
+        let place = usize::try_from(count % period).unwrap_or(usize::MAX);
+        let rest = self.order().take(place).filter(|other| *other == stream).count() as u64;
+        (count / period).wrapping_mul(turns).wrapping_add(rest)
+    }
+
     /// How many of the set's first `total` packets belong to the stream at `stream`.
     ///
     /// # Panics
@@ -112,17 +150,11 @@ impl StreamSet {
     /// If there is no such stream.
     #[must_use]
     pub fn packet_count(&self, stream: usize, total: u64) -> u64 {
-        let (period, turns) = (self.order.len() as u64, self.turns[stream]);
-        let before = |place: u64| {
-            let place = usize::try_from(place).unwrap_or(usize::MAX);
-            self.order().take(place).filter(|other| *other == stream).count() as u64
-        };
         // Every thread sends `each` packets, and the first `rest` of them one more.
         let thread_count = u64::from(self.thread_count);
         let (each, rest) = (total / thread_count, total % thread_count);
-        let of_thread = |count: u64| count / period * turns + before(count % period);
-        of_thread(each) * (thread_count - rest)
-            + if rest > 0 { of_thread(each + 1) * rest } else { 0 }
+        let more = if rest > 0 { self.turns_before(stream, each + 1) * rest } else { 0 };
+        self.turns_before(stream, each) * (thread_count - rest) + more
     }
 
     /// Number of flows of all streams together. Streams that share flows count them twice.

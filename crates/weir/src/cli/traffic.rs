@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
+use weir_gen::describe::Description;
 use weir_gen::units::{Rate, parse_count, parse_duration, parse_rate};
 use weir_net::CpuList;
-use weir_wire::mac::MacAddr;
-use weir_wire::range::{Range, Swapped};
 
 use super::JsonFlag;
 
@@ -20,44 +19,31 @@ Examples:
       4,900 flows as fast as possible, until ^C; the MAC address of the next hop is looked up
   weir gen -i eth1 --src 198.18.10.1 --dst 198.19.10.1 --rate 500kpps --ramp 5s --duration 60s
   weir gen -i eth1 --src 198.18.10.1 --dst 198.19.10.1 --threads 2 --cpus 2-3 --count 100M --json
+  weir gen -i eth1 --src [2001:2::1]:9-[2001:2::64] --dst [2001:2:1::1]:9 --proto tcp --size imix
+  weir gen -i eth1 --stream attack.toml --rate 80%
+      several streams at once, by weight: tables [[stream]] with these options' names
   weir gen --backend pcap:out.pcap --src 198.18.10.1 --dst 198.19.10.1 \\
       --dst-mac 02:00:00:00:00:01 --count 1000
       the same packets into a file: no privilege, no interface
 
 Rates: `pps` packets; `bps` bits of frames without FCS, preamble and gap, as pkt-gen prints them;
 `%` of the line, with FCS, preamble and gap, as RFC 2544 counts. All are totals over all threads.
-Packets are UDP over IPv4, and walk over their flows as pkt-gen does: source port fastest, then
-source address, destination port, destination address.";
+Packets walk over their flows as pkt-gen does: source port fastest, then source address,
+destination port, destination address.";
 
 /// `weir gen`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).args(["src", "stream"]).multiple(false))]
 pub(crate) struct GenArgs {
     /// Interface to send from. Not needed with --backend pcap:FILE.
     #[arg(short = 'i', long = "interface", value_name = "IF")]
     pub(crate) interface: Option<String>,
-    /// Source addresses and ports: `ADDR[:PORT][-ADDR[:PORT]]` (port 1234 if none is given).
-    #[arg(long, value_name = "RANGE", value_parser = range)]
-    pub(crate) src: StreamRange,
-    /// Destination addresses and ports, in the same form.
-    #[arg(long, value_name = "RANGE", value_parser = range)]
-    pub(crate) dst: StreamRange,
-    /// Source MAC address [default: the interface's; 02:00:00:00:00:01 without one].
-    #[arg(long, value_name = "MAC")]
-    pub(crate) src_mac: Option<MacAddr>,
-    /// Destination MAC address [default: that of the next hop to the first destination].
-    #[arg(long, value_name = "MAC")]
-    pub(crate) dst_mac: Option<MacAddr>,
-    /// Frame size in bytes, without the 4 bytes of FCS: 60 to 3408 (1514 but with live frames).
-    #[arg(long, value_name = "N", default_value = "60", value_parser = size)]
-    pub(crate) size: u16,
-    /// IPv4 time to live.
-    #[arg(long, value_name = "N", default_value_t = 64,
-        value_parser = clap::value_parser!(u8).range(1..))]
-    pub(crate) ttl: u8,
-    /// Differentiated services code point, 0 to 63.
-    #[arg(long, value_name = "N", default_value_t = 0,
-        value_parser = clap::value_parser!(u8).range(..=63))]
-    pub(crate) dscp: u8,
+    #[command(flatten)]
+    pub(crate) one: StreamArgs,
+    /// Send the streams of this file, a TOML table `[[stream]]` for each: src, dst and the other
+    /// options of a stream with their names, `_` for `-`, and `weight` and `name`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stream: Option<PathBuf>,
     /// Rate: `max`, or a number with `pps`, `bps` or `%` (see below).
     #[arg(long, value_name = "RATE", default_value = "max", value_parser = parse_rate)]
     pub(crate) rate: Rate,
@@ -81,15 +67,90 @@ pub(crate) struct GenArgs {
     /// or `pcap:FILE` (into a capture file, which is replaced).
     #[arg(long, value_name = "BACKEND", default_value = "live")]
     pub(crate) backend: BackendName,
+    /// Leave the time of sending out of the packets, which are then the same from every backend.
+    #[arg(long)]
+    pub(crate) no_stamps: bool,
+    /// Write what is going to be sent into this file, for the receiver's `weir sink --expect FILE`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) announce: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }
 
-/// A range, and whether its ends were swapped to make it one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StreamRange {
-    pub(crate) range: Range,
-    pub(crate) swapped: Swapped,
+/// The options of a single stream: those of `weir_gen::describe::FIELDS` that make sense for one.
+#[derive(Debug, Default, Args)]
+pub(crate) struct StreamArgs {
+    /// Source addresses and ports: `ADDR[:PORT][-ADDR[:PORT]]`, for IPv6 `[ADDR]:PORT[-[ADDR]]`
+    /// (port 1234 if none is given).
+    #[arg(long, value_name = "RANGE", requires = "dst")]
+    src: Option<String>,
+    /// Destination addresses and ports, in the same form.
+    #[arg(long, value_name = "RANGE", requires = "src")]
+    dst: Option<String>,
+    /// Source MAC address [default: the interface's; 02:00:00:00:00:01 without one].
+    #[arg(long, value_name = "MAC")]
+    src_mac: Option<String>,
+    /// Destination MAC address [default: that of the next hop to the first destination].
+    #[arg(long, value_name = "MAC")]
+    dst_mac: Option<String>,
+    /// What to send: udp, tcp or icmp (echo requests) [default: udp].
+    #[arg(long, value_name = "NAME", conflicts_with = "stream")]
+    proto: Option<String>,
+    /// Flags of TCP: letters of FSRP.UEW, or none [default: S].
+    #[arg(long, value_name = "FLAGS", conflicts_with = "stream")]
+    tcp_flags: Option<String>,
+    /// Frame size in bytes, without the 4 bytes of FCS: `N`, `A-B` (uniform), `N,N,...` (one after
+    /// the other), `imix` (7:4:1 of 40, 576 and 1500-byte IP packets) or `imix-genome:LETTERS`
+    /// (RFC 6985) [default: the smallest, 60 for UDP over IPv4].
+    #[arg(long, value_name = "SIZE", conflicts_with = "stream")]
+    size: Option<String>,
+    /// VLAN tag `ID[@PRIORITY]`, or two, outer and inner, joined by a comma (QinQ).
+    #[arg(long, value_name = "TAGS", conflicts_with = "stream")]
+    vlan: Option<String>,
+    /// Time to live or hop limit [default: 64].
+    #[arg(long, value_name = "N", conflicts_with = "stream")]
+    ttl: Option<String>,
+    /// Differentiated services code point, 0 to 63 [default: 0].
+    #[arg(long, value_name = "N", conflicts_with = "stream")]
+    dscp: Option<String>,
+    /// IPv4's "don't fragment": true or false [default: true].
+    #[arg(long, value_name = "BOOL", conflicts_with = "stream")]
+    df: Option<String>,
+    /// Draw each packet's addresses and ports at random from the ranges.
+    #[arg(long, conflicts_with = "stream")]
+    random: bool,
+    /// Seed of random flows and sizes [default: 0].
+    #[arg(long, value_name = "N", conflicts_with = "stream")]
+    seed: Option<String>,
+}
+
+impl StreamArgs {
+    /// What was given, by the names of the fields.
+    pub(crate) fn description(&self) -> Description {
+        let random = self.random.then(|| "true".to_owned());
+        let fields = [
+            ("src", &self.src),
+            ("dst", &self.dst),
+            ("src_mac", &self.src_mac),
+            ("dst_mac", &self.dst_mac),
+            ("proto", &self.proto),
+            ("tcp_flags", &self.tcp_flags),
+            ("size", &self.size),
+            ("vlan", &self.vlan),
+            ("ttl", &self.ttl),
+            ("dscp", &self.dscp),
+            ("df", &self.df),
+            ("random", &random),
+            ("seed", &self.seed),
+        ];
+        let mut description = Description::default();
+        for (name, text) in fields {
+            if let Some(text) = text {
+                description.set(name, text);
+            }
+        }
+        description
+    }
 }
 
 /// `live`, `packet` or `pcap:FILE`.
@@ -112,26 +173,6 @@ impl FromStr for BackendName {
             _ => Err("there are `live`, `packet` and `pcap:FILE`".into()),
         }
     }
-}
-
-fn range(text: &str) -> Result<StreamRange, String> {
-    let (range, swapped) =
-        Range::parse(text, Range::PORT_DEFAULT).map_err(|error| error.to_string())?;
-    if range.port_first == 0 {
-        return Err(
-            "port 0 is reserved, and many routers drop it: ports run from 1 to 65535".into()
-        );
-    }
-    Ok(StreamRange { range, swapped })
-}
-
-fn size(text: &str) -> Result<u16, String> {
-    let size = parse_count(text).map_err(|error| {
-        format!("{error}; ranges, lists and mixes of sizes are not built yet: give one number")
-    })?;
-    u16::try_from(size).ok().filter(|size| (60..=3408).contains(size)).ok_or_else(|| {
-        "frames have 60 bytes (headers and signature) to 3408, without the 4 bytes of FCS".into()
-    })
 }
 
 fn positive(text: &str) -> Result<u64, String> {

@@ -11,21 +11,19 @@ use weir_gen::live::LiveGenerator;
 use weir_gen::packet::PacketGenerator;
 use weir_gen::pcap::PcapGenerator;
 use weir_gen::preflight::{self, Path};
-use weir_gen::stream::{self, Stream};
-use weir_gen::{next_hop, units::Rate};
-use weir_wire::mac::MacAddr;
+use weir_gen::stream::{self, Traffic};
+use weir_gen::units::Rate;
 
-use crate::cli::traffic::{BackendName, GenArgs, StreamRange};
-
-/// Source of packets that go into a file and name no other.
-const FILE_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+use super::streams::Streams;
+use crate::cli::traffic::{BackendName, GenArgs};
 
 /// What will be sent.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) stream: Stream,
-    pub(super) flow_count: u64,
-    /// As it was written; the stream's is in packets per second.
+    pub(super) traffic: Traffic,
+    /// Names of the streams, in their order.
+    pub(super) names: Vec<String>,
+    /// As it was written; the options' is in packets per second.
     pub(super) requested: Rate,
     pub(super) options: RunOptions,
     pub(super) duration: Option<Duration>,
@@ -38,10 +36,8 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(args: &GenArgs) -> anyhow::Result<Self> {
-        let mut notes = Vec::new();
-        for (option, range) in [("--src", &args.src), ("--dst", &args.dst)] {
-            notes.extend(swapped(option, range));
-        }
+        let mut streams = Streams::read(args)?;
+        let (_, size_bytes_max) = streams.traffic()?.size_bytes_range();
         if args.interface.is_none() && !matches!(args.backend, BackendName::Pcap(_)) {
             bail!("an interface to send from is missing: `-i IF`");
         }
@@ -49,31 +45,23 @@ impl Plan {
         let mut path = args
             .interface
             .as_deref()
-            .map(|name| preflight::interface(name, args.size))
+            .map(|name| preflight::interface(name, size_bytes_max))
             .transpose()?;
         match (&args.backend, &mut path) {
             (BackendName::Live, Some(path)) => preflight::live(path, &cpus)?,
             (BackendName::Packet, Some(path)) => preflight::queues(path, cpus.len())?,
             _ => {}
         }
+        let mut notes = std::mem::take(&mut streams.notes);
         notes.extend(path.iter_mut().flat_map(|path| std::mem::take(&mut path.notes)));
-        let rate =
-            stream::resolve_rate(args.rate, args.size, path.as_ref().and_then(|p| p.line_bps))?;
-        let stream = Stream {
-            src: args.src.range,
-            dst: args.dst.range,
-            size_bytes: args.size,
-            rate,
-            src_mac: src_mac(args, path.as_ref()),
-            dst_mac: dst_mac(args)?,
-            ttl: args.ttl,
-            tos: args.dscp << 2,
-        };
-        stream.check()?;
+        streams.address(args.interface.as_deref(), path.as_ref())?;
+        let traffic = streams.traffic()?;
+        let line_bps = path.as_ref().and_then(|path| path.line_bps);
+        let rate = stream::resolve_rate(args.rate, traffic.mean_bytes(), line_bps)?;
         let (options, duration) = ending(args, rate)?;
         Ok(Self {
-            flow_count: stream.flow_count()?,
-            stream,
+            traffic,
+            names: streams.names,
             requested: args.rate,
             options,
             duration,
@@ -90,13 +78,13 @@ impl Plan {
         let ifindex = self.path.as_ref().map(|path| path.link.ifindex);
         Ok(match (&self.backend, ifindex) {
             (BackendName::Pcap(file), _) => {
-                Box::new(PcapGenerator::new(&self.stream, file, self.thread_count)?)
+                Box::new(PcapGenerator::new(&self.traffic, file, self.thread_count.into())?)
             }
             (BackendName::Live, Some(ifindex)) => {
-                Box::new(LiveGenerator::with_own_park(&self.stream, ifindex, &self.cpus)?)
+                Box::new(LiveGenerator::with_own_park(&self.traffic, ifindex, &self.cpus)?)
             }
             (BackendName::Packet, Some(ifindex)) => {
-                Box::new(PacketGenerator::new(&self.stream, ifindex, &self.cpus)?)
+                Box::new(PacketGenerator::new(&self.traffic, ifindex, &self.cpus)?)
             }
             (_, None) => bail!("an interface to send from is missing: `-i IF`"),
         })
@@ -111,16 +99,6 @@ impl Plan {
             BackendName::Pcap(_) => None,
         })
     }
-}
-
-fn swapped(option: &str, range: &StreamRange) -> Option<String> {
-    let what = match (range.swapped.addr, range.swapped.port) {
-        (true, true) => "addresses and ports",
-        (true, false) => "addresses",
-        (false, true) => "ports",
-        (false, false) => return None,
-    };
-    Some(format!("the {what} of {option} were in reverse order: read as {}", range.range))
 }
 
 /// The CPUs to send from, and the number of threads.
@@ -161,25 +139,16 @@ fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
     Ok((cpus?, thread_count))
 }
 
-fn src_mac(args: &GenArgs, path: Option<&Path>) -> MacAddr {
-    let own = path.and_then(|path| path.link.mac).map(MacAddr);
-    args.src_mac.or(own).unwrap_or(FILE_SRC_MAC)
-}
-
-fn dst_mac(args: &GenArgs) -> anyhow::Result<MacAddr> {
-    match (args.dst_mac, &args.interface) {
-        (Some(mac), _) => Ok(mac),
-        (None, Some(interface)) => Ok(next_hop::mac(interface, args.dst.range.addr_first)?),
-        (None, None) => {
-            bail!("--dst-mac is missing: without an interface there is no next hop to ask for it")
-        }
-    }
-}
-
 /// When the run ends: a number of packets, a time, both (whichever comes first) or neither.
 fn ending(args: &GenArgs, rate: Rate) -> anyhow::Result<(RunOptions, Option<Duration>)> {
     let ramp = args.ramp.unwrap_or(Duration::ZERO);
-    let mut options = RunOptions { rate, ramp, packet_limit: args.count, first_sequence: 0 };
+    let mut options = RunOptions {
+        rate,
+        ramp,
+        packet_limit: args.count,
+        first_sequence: 0,
+        timestamps: !args.no_stamps,
+    };
     let schedule = options.schedule()?;
     if !matches!(args.backend, BackendName::Pcap(_)) {
         return Ok((options, args.duration));

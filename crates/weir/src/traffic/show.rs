@@ -9,7 +9,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use weir_bpf::generator::GeneratorCounters;
+use weir_bpf::histogram::Histogram;
 use weir_gen::backend::GeneratorReport;
+use weir_gen::stream::Traffic;
 use weir_gen::units::{Rate, format_count, format_duration, format_pps};
 
 use super::plan::Plan;
@@ -17,7 +19,7 @@ use crate::cli::traffic::BackendName;
 use crate::progress;
 
 /// Ethernet's frame check sequence.
-const FCS_BYTES: u16 = 4;
+const FCS_BYTES: f64 = 4.0;
 
 /// One second of a run.
 #[derive(Debug, Serialize)]
@@ -38,9 +40,12 @@ pub(super) struct RunResult {
     backend: &'static str,
     interface: Option<String>,
     ended_by: &'static str,
-    flow_count: u64,
-    size_bytes: u16,
-    size_with_fcs_bytes: u16,
+    flow_count: u128,
+    streams: Vec<StreamOutcome>,
+    size_bytes_min: u16,
+    size_bytes_max: u16,
+    mean_size_bytes: f64,
+    mean_size_with_fcs_bytes: f64,
     requested: String,
     requested_pps: Option<f64>,
     ramp_ns: u64,
@@ -56,7 +61,47 @@ pub(super) struct RunResult {
     stalls: Option<u64>,
     stall_lost_ns: Option<u64>,
     gap_max_ns: Option<u64>,
+    gaps: Option<Gaps>,
     threads: Vec<ThreadResult>,
+}
+
+/// One stream of a run.
+#[derive(Debug, Serialize)]
+struct StreamOutcome {
+    stream: u8,
+    name: String,
+    flow_count: u64,
+    offered_packets: u64,
+}
+
+/// Times between two packets of one thread.
+#[derive(Debug, Serialize)]
+struct Gaps {
+    count: u64,
+    min_ns: Option<u64>,
+    p50_ns: Option<u64>,
+    p90_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    max_ns: Option<u64>,
+    /// Lowest and highest value of a bucket, nanoseconds, and how many gaps it has.
+    buckets: Vec<(u64, u64, u64)>,
+}
+
+impl Gaps {
+    fn new(histogram: &Histogram) -> Option<Self> {
+        let quantile = |per_mille| histogram.quantile(per_mille);
+        (histogram.count() > 0).then(|| Self {
+            count: histogram.count(),
+            min_ns: histogram.min(),
+            p50_ns: quantile(500),
+            p90_ns: quantile(900),
+            p99_ns: quantile(990),
+            p999_ns: quantile(999),
+            max_ns: histogram.max(),
+            buckets: histogram.buckets().collect(),
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -90,7 +135,6 @@ impl Show {
         for note in &plan.notes {
             progress::warn(note);
         }
-        let size_bytes = plan.stream.size_bytes;
         let place = match (&plan.backend, &plan.path) {
             (BackendName::Pcap(file), _) => format!("into {}", file.display()),
             (_, Some(path)) => format!("to {} ({})", path.link.name, path.driver),
@@ -101,11 +145,23 @@ impl Show {
             count => format!("{count} threads"),
         };
         say(&format!(
-            "{} flows, {size_bytes} bytes ({} with FCS), rate {}, {threads}, {place}",
-            format_count(plan.flow_count),
-            size_bytes + FCS_BYTES,
+            "{} flows, {}, rate {}, {threads}, {place}",
+            format_count_wide(plan.traffic.flow_count()),
+            sizes(&plan.traffic),
             plan.requested,
         ));
+        let streams = plan.traffic.whole().streams();
+        let weights = plan.traffic.streams().iter().map(|(_, weight)| *weight);
+        for ((stream, name), weight) in
+            streams.iter().zip(&plan.names).zip(weights).filter(|_| streams.len() > 1)
+        {
+            let spec = stream.spec();
+            let flow_count = format_count(stream.flows().flow_count());
+            say(&format!(
+                "  {name}: weight {weight}, {} from {} to {}, {flow_count} flows, {} bytes",
+                spec.protocol, spec.src, spec.dst, spec.sizes
+            ));
+        }
     }
 
     /// What happened since the last call.
@@ -174,7 +230,6 @@ impl RunResult {
         let achieved_pps = if seconds > 0.0 { achieved as f64 / seconds } else { 0.0 };
         // What was refused was refused before the start, so that there is a schedule or none.
         let schedule = plan.options.schedule().ok().flatten();
-        let size_bytes = plan.stream.size_bytes;
         let due = schedule.map(|schedule| schedule.packets_by(report.duration));
         Self {
             kind: "result",
@@ -185,9 +240,12 @@ impl RunResult {
             },
             interface: plan.path.as_ref().map(|path| path.link.name.clone()),
             ended_by,
-            flow_count: plan.flow_count,
-            size_bytes,
-            size_with_fcs_bytes: size_bytes + FCS_BYTES,
+            flow_count: plan.traffic.flow_count(),
+            streams: outcomes(plan, report),
+            size_bytes_min: plan.traffic.size_bytes_range().0,
+            size_bytes_max: plan.traffic.size_bytes_range().1,
+            mean_size_bytes: plan.traffic.mean_bytes(),
+            mean_size_with_fcs_bytes: plan.traffic.mean_bytes() + FCS_BYTES,
             requested: plan.requested.to_string(),
             requested_pps: schedule.map(|schedule| schedule.rate_pps),
             ramp_ns: nanoseconds(plan.options.ramp),
@@ -201,10 +259,11 @@ impl RunResult {
             achieved_percent: due
                 .filter(|due| paced && *due >= 1.0)
                 .map(|due| 100.0 * achieved as f64 / due),
-            achieved_bps: achieved_pps * 8.0 * f64::from(size_bytes),
+            achieved_bps: achieved_pps * 8.0 * plan.traffic.mean_bytes(),
             stalls: paced.then_some(counters.stalls),
             stall_lost_ns: paced.then_some(counters.stall_lost_ns),
             gap_max_ns: paced.then_some(counters.gap_max_ns),
+            gaps: Gaps::new(&report.gaps_ns),
             threads: report
                 .threads
                 .iter()
@@ -217,6 +276,43 @@ impl RunResult {
                 .collect(),
         }
     }
+}
+
+/// What each stream of a run offered.
+fn outcomes(plan: &Plan, report: &GeneratorReport) -> Vec<StreamOutcome> {
+    // The plan has a backend for that many threads, so that there is such a set.
+    let Ok(set) = plan.traffic.set(plan.thread_count.into()) else { return Vec::new() };
+    let streams = set.streams().iter().zip(&plan.names).enumerate();
+    streams
+        .map(|(index, (stream, name))| StreamOutcome {
+            stream: stream.spec().stream,
+            name: name.clone(),
+            flow_count: stream.flows().flow_count(),
+            offered_packets: report.packets_of(&set, index),
+        })
+        .collect()
+}
+
+/// The frame sizes of all streams, without FCS and with it.
+fn sizes(traffic: &Traffic) -> String {
+    match traffic.size_bytes_range() {
+        (min_bytes, max_bytes) if min_bytes == max_bytes => {
+            format!("{min_bytes} bytes ({} with FCS)", f64::from(min_bytes) + FCS_BYTES)
+        }
+        (min_bytes, max_bytes) => {
+            let mean_bytes = traffic.mean_bytes();
+            let with_fcs = mean_bytes + FCS_BYTES;
+            format!(
+                "{min_bytes} to {max_bytes} bytes, {mean_bytes:.1} on average ({with_fcs:.1} with \
+                 FCS)"
+            )
+        }
+    }
+}
+
+/// Several streams may have more flows than 64 bits count.
+fn format_count_wide(count: u128) -> String {
+    u64::try_from(count).map_or_else(|_| count.to_string(), format_count)
 }
 
 fn summary(result: &RunResult) -> String {
@@ -249,6 +345,23 @@ fn summary(result: &RunResult) -> String {
             format_duration(lost),
             format_duration(Duration::from_nanos(gap_ns))
         );
+    }
+    if let Some(gaps) = &result.gaps {
+        let quantiles = [
+            ("min", gaps.min_ns),
+            ("p50", gaps.p50_ns),
+            ("p90", gaps.p90_ns),
+            ("p99", gaps.p99_ns),
+            ("p99.9", gaps.p999_ns),
+            ("max", gaps.max_ns),
+        ];
+        let words = quantiles.map(|(name, ns)| {
+            format!("{name} {}", format_duration(Duration::from_nanos(ns.unwrap_or(0))))
+        });
+        text += &format!("\ngaps       {}", words.join(", "));
+    }
+    for stream in result.streams.iter().filter(|_| result.streams.len() > 1) {
+        text += &format!("\n  {:<8} {} packets", stream.name, format_count(stream.offered_packets));
     }
     for thread in result.threads.iter().filter(|_| result.threads.len() > 1) {
         let cpu = thread.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}"));

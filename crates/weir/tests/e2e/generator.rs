@@ -74,14 +74,20 @@ fn bad_arguments_are_refused() {
     refused(&with(&["--rate", "0"]), "above zero");
     refused(&with(&["--rate", "101%"]), "100 %");
     refused(&with(&["--size", "59"]), "60 bytes");
-    refused(&with(&["--size", "60-1500"]), "not built yet");
+    refused(&with(&["--size", "1500-60"]), "--size: the sizes 1500-60 run backwards");
+    refused(&with(&["--size", "60-"]), "--size");
+    refused(&with(&["--proto", "tcp", "--size", "71"]), "72");
+    refused(&with(&["--vlan", "5000"]), "--vlan: VLAN 5000");
+    refused(&with(&["--tcp-flags", "S"]), "--tcp-flags: UDP has no flags");
+    refused(&with(&["--stream", "x.toml"]), "--stream");
+    refused(&["--stream", "/nonexistent/x.toml", "-i", "lo"], "/nonexistent/x.toml");
     refused(&with(&["--dscp", "64"]), "64");
     refused(&with(&["--ttl", "0"]), "0");
     refused(&with(&["--count", "0"]), "above zero");
     refused(&with(&["--threads", "0"]), "0");
     refused(&with(&["--backend", "pcap"]), "pcap:FILE");
     refused(&with(&["--backend", "dpdk"]), "`packet`");
-    refused(&with(&["--proto", "tcp"]), "--proto");
+    refused(&with(&["--proto", "sctp"]), "--proto: `sctp`");
     refused(&with(&[&file[..], &["--count", "1", "--cpus", "0"]].concat()), "--cpus");
     refused(&with(&file), "--count");
     refused(&with(&[&file[..], &["--duration", "1s"]].concat()), "--rate");
@@ -89,7 +95,7 @@ fn bad_arguments_are_refused() {
     refused(&with(&[&file[..], &["--count", "1", "--rate", "80%"]].concat()), "no line");
     refused(&[&STREAM[..], &file[..], &["--count", "1"][..]].concat(), "--dst-mac");
     for (range, needle) in [
-        ("198.18.0.1:0", "port 0"),
+        ("198.18.0.1:0", "--src: port `0`"),
         ("198.18.0.1:65536", "65535"),
         ("198.18.0.1-2001:db8::1", "IPv6"),
         ("198.18.0.256", "255"),
@@ -154,8 +160,8 @@ fn a_counted_run_is_reported_exactly() {
         assert_eq!(result["ended_by"], "count");
         assert_eq!(result["flow_count"], 4_900);
         assert_eq!(
-            (&result["size_bytes"], &result["size_with_fcs_bytes"]),
-            (&60.into(), &64.into())
+            (&result["mean_size_bytes"], &result["mean_size_with_fcs_bytes"]),
+            (&60.0.into(), &64.0.into())
         );
         assert_eq!(result["offered_packets"], 5_000);
         assert_eq!(result["requested_pps"], 10_000.0);
@@ -214,4 +220,74 @@ fn a_file_holds_the_whole_stream() {
     let text = stdout(&dump);
     assert_eq!(text.matches("[udp sum ok]").count(), 2_000);
     assert!(!text.contains("bad cksum"), "a checksum is wrong");
+}
+
+/// Several streams of every kind, by weight: announced, counted apart, and sound to tshark.
+#[test]
+fn a_file_of_streams_is_sent_by_weight() {
+    const STREAMS: &str = r#"
+[[stream]]
+name = "legitimate"
+src = "198.18.10.1:2000-198.18.10.70"
+dst = "198.19.10.1:2000-198.19.10.70"
+size = "imix"
+weight = 8
+
+[[stream]]
+name = "attack"
+src = "[2001:2::1]:1024-[2001:2::ffff]:65535"
+dst = "[2001:2:1::1]:80"
+proto = "tcp"
+vlan = "100@5,200"
+random = true
+
+[[stream]]
+name = "echo"
+src = "198.18.30.1"
+dst = "198.19.30.1"
+proto = "icmp"
+size = "100-300"
+df = false
+"#;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("streams.toml"), STREAMS).expect("writable");
+    let backend = format!("pcap:{}", path("out.pcap"));
+    let (streams, announced) = (path("streams.toml"), path("expect.json"));
+    let arguments = ["gen", "--stream", &streams, "--backend", &backend, "--count", "1000"];
+    let more = ["--dst-mac", "02:00:00:00:00:01", "--threads", "3", "--announce", &announced];
+    let output = run(&[&arguments[..], &more, &["--json"]].concat());
+    assert_exit(&output, 0);
+    let objects = objects(&output);
+    let result = objects.last().expect("a result");
+    let offered: Vec<(&str, u64)> = result["streams"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|s| {
+            (s["name"].as_str().expect("text"), s["offered_packets"].as_u64().expect("a count"))
+        })
+        .collect();
+    assert_eq!(offered.iter().map(|(_, packets)| packets).sum::<u64>(), 1_000);
+    for ((name, packets), (expected, share)) in
+        offered.iter().zip([("legitimate", 800_u64), ("attack", 100), ("echo", 100)])
+    {
+        // The thousand packets end inside a period of ten of each of three threads.
+        assert!(*name == expected && packets.abs_diff(share) <= 3, "{name}: {packets}");
+    }
+    let expectation = std::fs::read_to_string(announced).expect("it is there");
+    let expectation = weir_gen::expect::Expectation::parse(&expectation).expect("it is sound");
+    let packets: Vec<u64> =
+        expectation.streams.iter().filter_map(|stream| stream.packets).collect();
+    assert_eq!(packets, offered.iter().map(|(_, packets)| *packets).collect::<Vec<_>>());
+    assert!(expectation.streams[1].random && !expectation.streams[0].random);
+    let checks = ["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum"];
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-r", &path("out.pcap"), "-q", "-z", "expert,warn"]);
+    for check in checks {
+        tshark.args(["-o", &format!("{check}:TRUE")]);
+    }
+    let Ok(dissected) = tshark.output() else { return };
+    assert!(dissected.status.success(), "{}", stderr(&dissected));
+    assert_eq!(stdout(&dissected).trim(), "", "tshark has nothing to warn of");
 }

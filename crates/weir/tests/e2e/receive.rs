@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_bpf::attach;
-use weir_bpf::generator::{CATCH_UP_NS, GeneratorConfig, GeneratorProgram, Interval};
+use weir_bpf::generator::{CATCH_UP_NS, GeneratorProgram, Interval, ThreadConfig};
 use weir_bpf::reflect::ReflectProgram;
 use weir_gen::expect::{Expectation, ExpectedStream};
+use weir_gen::stream::Traffic;
 use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd};
-use weir_wire::flow::FlowSpace;
-use weir_wire::frame::UdpStream;
 use weir_wire::mac::MacAddr;
+use weir_wire::stream::StreamSpec;
 
 use crate::common::{assert_exit, can_run_lab, stderr, stdout, turn};
 
@@ -90,33 +90,26 @@ fn end(child: Child, signal: &str) -> Output {
 /// Sends stamped packets `first` to before `end` of stream 0 out of `out`.
 fn send(namespace: &Netns, first: u64, end: u64) {
     let range = |text: &str| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-    let config = GeneratorConfig {
-        stream: UdpStream {
-            dst_mac: MacAddr([2, 0, 0, 0, 0, 1]),
-            src_mac: MacAddr([2, 0, 0, 0, 0, 9]),
-            ttl: 64,
-            tos: 0,
-            flows: FlowSpace::new(range(SRC), range(DST)).expect("few flows"),
-            size_bytes: 60,
-            stream: 0,
-            thread: 0,
-        },
-        first_sequence: first,
-        end_sequence: Some(end),
-        sequence_step: 1,
+    let (src_mac, dst_mac) = (MacAddr([2, 0, 0, 0, 0, 9]), MacAddr([2, 0, 0, 0, 0, 1]));
+    let spec = StreamSpec::new(src_mac, dst_mac, range(SRC), range(DST));
+    let set = Traffic::one(spec).and_then(|traffic| traffic.set(1)).expect("it can be sent");
+    let config = ThreadConfig {
+        thread: 0,
+        first_nth: first,
+        end_nth: Some(end),
         interval: Some(Interval { whole_ns: 5_000, fraction: 0 }),
         catch_up_ns: CATCH_UP_NS,
         timestamps: true,
     };
     let sent = namespace.run(|| {
-        let mut program = GeneratorProgram::load().expect("it loads");
+        let mut program = GeneratorProgram::load(set).expect("it loads");
         program.connect(ifindex("out")).expect("connected");
         program.park(ifindex("park")).expect("parked");
         let cpus = CpuList::new([0]).expect("a CPU");
         weir_net::cpu::pin_current_thread(&cpus).expect("every machine has CPU 0");
         program.configure(0, &config).expect("configured");
-        while program.next_sequence(0).expect("readable") < end {
-            program.run(60, 4_096, 64).expect("it runs");
+        while program.next_nth(0).expect("readable") < end {
+            program.run(4_096, 64).expect("it runs");
         }
     });
     sent.expect("the namespace can be entered");
@@ -144,6 +137,7 @@ fn the_sink_reports_faults_exactly_and_ends_by_signal() {
             src: SRC.into(),
             dst: DST.into(),
             flow_count: 4_900,
+            random: false,
             thread_count: 1,
             first_sequence: 0,
             packets: Some(10_000),

@@ -14,9 +14,11 @@ use weir_bpf::generator::GeneratorCounters;
 use weir_gen::backend::{Backend as _, RunOptions};
 use weir_gen::live::LiveGenerator;
 use weir_gen::receiver::Receiver;
-use weir_gen::stream::{Stream, TTL_DEFAULT};
+use weir_gen::stream;
 use weir_net::{CpuList, Netlink, Netns, cpu, napi};
 use weir_wire::mac::MacAddr;
+use weir_wire::sizes::Sizes;
+use weir_wire::stream::StreamSpec;
 
 use super::host::NetnsHost;
 use super::layout::{
@@ -197,16 +199,16 @@ impl Rig for NetnsRig {
             Topology::Dut => DUT_IN_MAC,
             Topology::Direct => SINK_MAC,
         };
-        let stream = Stream {
-            src: traffic.src,
-            dst: traffic.dst,
-            size_bytes: traffic.size_bytes,
-            rate: traffic.rate,
-            src_mac: MacAddr(GENERATOR_MAC),
-            dst_mac: MacAddr(next_hop),
-            ttl: TTL_DEFAULT,
-            tos: 0,
+        let spec = StreamSpec {
+            sizes: Sizes::Fixed(traffic.size_bytes),
+            ..StreamSpec::new(
+                MacAddr(GENERATOR_MAC),
+                MacAddr(next_hop),
+                traffic.src.into(),
+                traffic.dst.into(),
+            )
         };
+        let stream = stream::Traffic::one(spec).map_err(TestbedError::new)?;
         let cpus = [self.generator_cpu];
         let generator = inside(&self.parts.generator, || {
             let (out, park) = (ifindex(GENERATOR_DEVICE)?, ifindex(PARK_DEVICES[0])?);
@@ -222,6 +224,7 @@ impl Rig for NetnsRig {
             ramp: Duration::ZERO,
             packet_limit: burst.packet_limit,
             first_sequence: 0,
+            timestamps: true,
         };
         self.watch.start();
         self.generator()?.start(options).map_err(TestbedError::new)?;

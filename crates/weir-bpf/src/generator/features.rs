@@ -1,0 +1,32 @@
+//! What a set of streams has: the constants for which the program is loaded, `weir_set` of
+//! `bpf/gen.bpf.c`. The verifier takes out the code for everything else.
+
+use weir_wire::stream::{StreamFrames, StreamSet};
+use weir_wire::walk::Walk;
+
+use super::lane;
+
+/// The section, and so the map, of the constants.
+pub(super) const SECTION: &str = ".rodata.set";
+
+const WALK_ODOMETER: u64 = 1 << 0;
+const WALK_RANDOM: u64 = 1 << 1;
+
+/// The constants of a set, as bytes of their section.
+pub(super) fn encode(set: &StreamSet) -> Vec<u8> {
+    let streams = set.streams();
+    let union = |bits: fn(&StreamFrames) -> u64| streams.iter().map(bits).fold(0, |all, b| all | b);
+    let (min_bytes, max_bytes) = set.size_bytes_range();
+    let words = [
+        streams.len() as u64,
+        union(|stream| 1 << lane::layout(stream)),
+        union(|stream| match stream.spec().walk {
+            Walk::Odometer => WALK_ODOMETER,
+            Walk::Random { .. } => WALK_RANDOM,
+        }),
+        union(|stream| u64::from(!stream.spec().tags.is_empty())),
+        u64::from(min_bytes != max_bytes),
+        u64::from(max_bytes),
+    ];
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}

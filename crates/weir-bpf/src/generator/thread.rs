@@ -1,0 +1,76 @@
+//! Encodes what a thread does, and decodes what it did: `struct weir_thread` of
+//! `bpf/include/weir/lane.h`.
+
+use super::{GeneratorCounters, Interval, ThreadConfig};
+
+/// Words of a thread.
+pub(super) const WORDS: usize = 27;
+
+/// Which word is the number of the thread's next packet.
+pub(super) const NTH_WORD: usize = 1;
+
+/// Which words are the pacer's: interval and fraction, then (after the catch-up limit) when the
+/// next packet is due, its fraction, and when the last one went.
+const INTERVAL_WORD: usize = 5;
+const DUE_WORD: usize = INTERVAL_WORD + 3;
+const SENT_WORD: usize = INTERVAL_WORD + 5;
+
+/// Which words are the counters.
+const COUNTERS_WORD: usize = 11;
+const COUNTERS: usize = 8;
+
+const ENABLED: u64 = 1 << 0;
+const PACED: u64 = 1 << 1;
+const STAMPED: u64 = 1 << 2;
+
+/// The value to write into the map for a thread that stands at `place` in the order of streams.
+/// All its counters are zero.
+pub(super) fn encode(config: &ThreadConfig, place: u64) -> Vec<u64> {
+    let paced = if config.interval.is_some() { PACED } else { 0 };
+    let stamped = if config.timestamps { STAMPED } else { 0 };
+    let mut words = vec![
+        ENABLED | paced | stamped,
+        config.first_nth,
+        config.end_nth.unwrap_or(u64::MAX),
+        place,
+        0,
+        config.interval.map_or(0, |interval| interval.whole_ns),
+        config.interval.map_or(0, |interval| u64::from(interval.fraction)),
+        config.catch_up_ns,
+    ];
+    words.resize(WORDS, 0);
+    words
+}
+
+/// Changes the interval in the words of a thread; see `GeneratorProgram::set_interval`.
+pub(super) fn set_interval(words: &mut [u64], interval: Interval) {
+    words[INTERVAL_WORD] = interval.whole_ns;
+    words[INTERVAL_WORD + 1] = u64::from(interval.fraction);
+    let due_max_ns = words[SENT_WORD].saturating_add(interval.whole_ns);
+    words[DUE_WORD] = words[DUE_WORD].min(due_max_ns);
+}
+
+/// Sets the counters in the words of a thread to zero.
+pub(super) fn clear_counters(words: &mut [u64]) {
+    words[COUNTERS_WORD..COUNTERS_WORD + COUNTERS].fill(0);
+}
+
+/// The counters in the words of a thread.
+pub(super) fn counters(words: &[u64]) -> GeneratorCounters {
+    let counters: Option<&[u64; COUNTERS]> =
+        words.get(COUNTERS_WORD..).and_then(|rest| rest.first_chunk());
+    let Some(&[offered, bytes, over_limit, refused, early, stalls, lost_ns, gap_ns]) = counters
+    else {
+        unreachable!("the map's value size was checked when it was loaded");
+    };
+    GeneratorCounters {
+        offered_packets: offered,
+        offered_bytes: bytes,
+        over_limit_packets: over_limit,
+        refused_packets: refused,
+        early_packets: early,
+        stalls,
+        stall_lost_ns: lost_ns,
+        gap_max_ns: gap_ns,
+    }
+}
