@@ -3,8 +3,8 @@
 //! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
-//! XDP. The C sources are in `bpf/`; the build script compiles them, and the object files are
-//! embedded here.
+//! XDP, [`mod@bench`] has what benchmarks compare these with. The C sources are in `bpf/`; the
+//! build script compiles them, and the object files are embedded here.
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -17,6 +17,7 @@
 //! of the calling thread's network namespace.
 
 pub mod attach;
+pub mod bench;
 pub mod ethtool;
 pub mod generator;
 pub mod histogram;
