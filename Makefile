@@ -7,10 +7,10 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build demo test lint deny clean
+.PHONY: help build demo test lint deny bench bench-gen clean
 
 help: ## list the targets
-	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the release binary, target/release/weir
 	@scripts/setup.sh build
@@ -22,7 +22,7 @@ demo: ## run the example campaign labs/quick (about four minutes) and say where 
 	@scripts/demo.sh
 
 test: ## run the checks of `make lint` and all tests (test binaries run as root)
-	@scripts/setup.sh build run test
+	@scripts/setup.sh build run test bench
 	@scripts/test.sh
 
 lint: ## formatting, clippy, documentation, purity, tidiness
@@ -31,6 +31,12 @@ lint: ## formatting, clippy, documentation, purity, tidiness
 
 deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 	@scripts/deny.sh
+
+bench: bench-gen ## run all benchmarks (docs/bench.md)
+
+bench-gen: ## generator and sink against their floors (about four minutes); ARGS=--help lists options
+	@scripts/setup.sh build run bench
+	@scripts/bench.sh gen $(ARGS)
 
 clean: ## remove what was built (campaign results stay)
 	cargo clean

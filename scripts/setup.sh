@@ -2,7 +2,7 @@
 # Makes a Debian machine ready to build, run or test weir: installs the missing packages of
 # scripts/packages.txt by name, and checks that rustup's cargo is there.
 #
-#     scripts/setup.sh build run        # the phases wanted: build, run, test
+#     scripts/setup.sh build run        # the phases wanted: build, run, test, bench
 #
 # Installs nothing and runs nothing as root when nothing is missing. Never downloads rustup, never
 # edits a file of yours, never removes a package.
@@ -129,12 +129,12 @@ setup_rust() {
 main() {
     local phase
     local -a components=()
-    (($# > 0)) || fail "say what for: scripts/setup.sh build|run|test ..."
+    (($# > 0)) || fail "say what for: scripts/setup.sh build|run|test|bench ..."
     for phase in "$@"; do
         case $phase in
-        build | run) ;;
+        build | run | bench) ;;
         test) components=(rustfmt clippy) ;;
-        *) fail "unknown phase '$phase': it is one of build, run, test" ;;
+        *) fail "unknown phase '$phase': it is one of build, run, test, bench" ;;
         esac
     done
     declare -ga missing=()
