@@ -17,7 +17,9 @@
  *
  * What is sent is weir_wire::stream::StreamSet, byte for byte. The program is loaded for one set:
  * constants say which layouts, walks and kinds of sizes the set has, and the verifier takes out the
- * code for all others.
+ * code for all others. The commonest set, a single stream of untagged UDP over IPv4 in frames of
+ * one size that walks as an odometer and forbids fragments, is called plain and has code of its
+ * own: what the verifier leaves of a branch that is never taken (reading the constant) costs too.
  *
  * Time is read for every packet of a paced thread. One that sends as fast as it can reads it once
  * in WEIR_BURST packets, because a clock costs a third of a packet: as many frames leave together
@@ -50,6 +52,7 @@ const volatile struct {
 	__u64 tagged;		/* any stream has VLAN tags */
 	__u64 resized;		/* frames differ in size */
 	__u64 size_bytes_max;
+	__u64 plain;
 } weir_set SEC(".rodata.set") = { .stream_count = 1 };
 
 /* Never written. Not const, because older verifiers refuse read-only memory to the helper. */
@@ -62,7 +65,7 @@ struct {
 	__type(value, struct weir_thread);
 } weir_threads SEC(".maps");
 
-/* Those of CPU 0 first, in the order of the streams. */
+/* Of a set of several streams: those of CPU 0 first, in the order of the streams. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -161,19 +164,13 @@ static __always_inline bool weir_write_frame(struct xdp_md *ctx, const struct we
 	return false;
 }
 
-/* Whether the thread's next packet may go now; otherwise counts why not. */
-static __always_inline bool weir_may_send(struct weir_thread *thread, __u64 now_ns)
+/* Whether a paced thread's next packet may go now; the time between packets is counted if so. */
+static __always_inline bool weir_is_due(struct weir_thread *thread, __u64 now_ns)
 {
 	__u64 sent_ns = thread->pacer.sent_ns;
 	struct weir_histogram *gaps;
 	__u32 zero = 0;
 
-	if (thread->nth >= thread->nth_end) {
-		thread->counters.over_limit_packets++;
-		return false;
-	}
-	if (!(thread->flags & WEIR_THREAD_PACED))
-		return true;
 	if (!weir_pacer_take(&thread->pacer, &thread->counters.pacer, now_ns))
 		return false;
 	gaps = bpf_map_lookup_elem(&weir_gaps, &zero);
@@ -182,51 +179,67 @@ static __always_inline bool weir_may_send(struct weir_thread *thread, __u64 now_
 	return true;
 }
 
+/*
+ * Whether the thread's next packet may go now; otherwise it is counted why not. The stamp is then
+ * the present time, or for a thread that is not paced the time at which its burst began.
+ */
+static __always_inline bool weir_may_send(struct weir_thread *thread, __u64 *stamp)
+{
+	__u64 nth = thread->nth, flags = thread->flags;
+	__u64 now_ns;
+
+	if (nth >= thread->nth_end) {
+		if (flags & WEIR_THREAD_ENABLED)
+			thread->counters.over_limit_packets++;
+		else
+			thread->counters.refused_packets++;
+		return false;
+	}
+	if (flags & WEIR_THREAD_PACED) {
+		now_ns = bpf_ktime_get_ns();
+		if (!weir_is_due(thread, now_ns))
+			return false;
+		*stamp = flags & WEIR_THREAD_STAMPED ? now_ns & WEIR_SIGNATURE_MASK48 : 0;
+		return true;
+	}
+	*stamp = thread->stamp_ns;
+	if ((!(nth % WEIR_BURST) || !*stamp) && flags & WEIR_THREAD_STAMPED) {
+		*stamp = bpf_ktime_get_ns() & WEIR_SIGNATURE_MASK48;
+		thread->stamp_ns = *stamp;
+	}
+	return true;
+}
+
 /* The lane of the stream whose turn it is. */
-static __always_inline struct weir_lane *weir_next_lane(const struct weir_thread *thread, __u32 cpu)
+static __always_inline struct weir_lane *weir_next_lane(struct weir_thread *thread, __u32 cpu)
 {
 	__u32 place = thread->place;
-	__u32 index = cpu;
 	__u64 *stream;
+	__u32 index;
 
-	if (weir_set.stream_count > 1) {
-		stream = bpf_map_lookup_elem(&weir_order, &place);
-		if (!stream)
-			return 0;
-		index = cpu * (__u32)weir_set.stream_count + (__u32)*stream;
-	}
+	if (weir_set.stream_count == 1)
+		return &thread->lane;
+	stream = bpf_map_lookup_elem(&weir_order, &place);
+	if (!stream)
+		return 0;
+	index = cpu * (__u32)weir_set.stream_count + (__u32)*stream;
 	return bpf_map_lookup_elem(&weir_lanes, &index);
 }
 
-/* The clock, or for a thread that is not paced the clock when its burst began. */
-static __always_inline __u64 weir_now(struct weir_thread *thread)
+static __always_inline bool weir_is_odometer(const struct weir_lane *lane)
 {
-	if (thread->flags & WEIR_THREAD_PACED)
-		return bpf_ktime_get_ns();
-	if (!(thread->flags & WEIR_THREAD_STAMPED))
-		return 0;
-	if (!(thread->counters.offered_packets % WEIR_BURST))
-		thread->stamp_ns = bpf_ktime_get_ns();
-	return thread->stamp_ns;
+	return weir_set.walks == 1 || (weir_set.walks & 1 && !lane->walk.random);
 }
 
-static __always_inline void weir_compose(const struct weir_lane *lane, struct weir_packet *packet,
-					 __u64 stamp_ns)
-{
-	packet->sequence = lane->sequence & WEIR_SIGNATURE_MASK48;
-	packet->stamp_ns = stamp_ns & WEIR_SIGNATURE_MASK48;
-	packet->ident = lane->sequence & lane->ident_mask;
-	if (weir_set.walks == 1 || (weir_set.walks & 1 && !lane->walk.random))
-		weir_walk_read(&lane->walk, &packet->flow);
-	else
-		weir_walk_draw(&lane->walk, lane->sequence, &packet->flow);
-}
-
-/* Makes the lane's next packet; false if it cannot be sent. */
+/* Makes the next packet of any lane; false if it cannot be sent. */
 static __always_inline bool weir_make(struct xdp_md *ctx, const struct weir_lane *lane,
-				      __u64 size_bytes, __u64 stamp_ns)
+				      __u64 size_bytes, __u64 stamp)
 {
-	struct weir_packet packet;
+	struct weir_packet packet = {
+		.sequence = lane->sequence & WEIR_SIGNATURE_MASK48,
+		.stamp_ns = stamp,
+		.ident = lane->sequence & lane->ident_mask,
+	};
 	long cut_bytes;
 
 	if (weir_set.resized) {
@@ -234,41 +247,66 @@ static __always_inline bool weir_make(struct xdp_md *ctx, const struct weir_lane
 		if (cut_bytes && bpf_xdp_adjust_tail(ctx, cut_bytes))
 			return false;
 	}
-	weir_compose(lane, &packet, stamp_ns);
-	return weir_write_frame(ctx, lane, &packet, size_bytes) &&
-	       bpf_redirect_map(&weir_output, 0, XDP_DROP) == XDP_REDIRECT;
+	if (weir_is_odometer(lane))
+		weir_walk_read(&lane->walk, &packet.flow);
+	else
+		weir_walk_draw(&lane->walk, lane->sequence, &packet.flow);
+	return weir_write_frame(ctx, lane, &packet, size_bytes);
 }
 
-/* Moves thread and lane on to their next packets. */
-static __always_inline void weir_turn(struct weir_thread *thread, struct weir_lane *lane)
+/* Sends the next packet of any set; false if it cannot be sent. */
+static __always_inline bool weir_send(struct xdp_md *ctx, struct weir_thread *thread, __u32 cpu,
+				      __u64 stamp)
 {
+	__u64 size_bytes = weir_set.size_bytes_max;
+	struct weir_lane *lane = weir_next_lane(thread, cpu);
 	__u32 place;
 
-	thread->nth++;
-	lane->sequence += lane->sequence_step;
-	if (weir_set.walks == 1 || (weir_set.walks & 1 && !lane->walk.random))
-		weir_odometer_turn(&lane->walk.odometer);
+	if (!lane)
+		return false;
 	if (weir_set.resized)
+		size_bytes = weir_sizes_read(&lane->sizes, lane->sequence);
+	if (!weir_make(ctx, lane, size_bytes, stamp) ||
+	    bpf_redirect_map(&weir_output, 0, XDP_DROP) != XDP_REDIRECT)
+		return false;
+	lane->sequence += lane->sequence_step;
+	if (weir_is_odometer(lane))
+		weir_odometer_turn(&lane->walk.odometer);
+	if (weir_set.resized) {
 		weir_sizes_turn(&lane->sizes);
-	if (weir_set.stream_count == 1)
-		return;
-	place = thread->place + 1;
-	thread->place = bpf_map_lookup_elem(&weir_order, &place) ? place : 0;
+		thread->counters.offered_bytes += size_bytes;
+	}
+	if (weir_set.stream_count > 1) {
+		place = thread->place + 1;
+		thread->place = bpf_map_lookup_elem(&weir_order, &place) ? place : 0;
+	}
+	return true;
 }
 
-static __always_inline __u64 weir_page_bytes(const struct xdp_md *ctx)
+/* The same for a plain set. */
+static __always_inline bool weir_send_plain(struct xdp_md *ctx, struct weir_thread *thread,
+					    __u64 stamp)
 {
-	return (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+	void *data_end = (void *)(long)ctx->data_end;
+	void *data = (void *)(long)ctx->data;
+	struct weir_lane *lane = &thread->lane;
+
+	if (!weir_write_plain(data, data_end, lane, stamp) ||
+	    !weir_clear_payload(ctx, WEIR_FRAME_BYTES_MIN, weir_set.size_bytes_max) ||
+	    bpf_redirect_map(&weir_output, 0, XDP_DROP) != XDP_REDIRECT)
+		return false;
+	lane->sequence += lane->sequence_step;
+	weir_odometer_turn(&lane->walk.odometer);
+	return true;
 }
 
 SEC("xdp")
 int weir_gen(struct xdp_md *ctx)
 {
-	__u64 size_bytes = weir_set.size_bytes_max;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct weir_thread *thread;
-	struct weir_lane *lane;
-	__u64 now_ns;
+	__u64 stamp;
+	bool sent;
 
 	/* Attached to an idle device only to be known to the kernel's XDP dispatcher. */
 	if (ctx->ingress_ifindex != WEIR_LOOPBACK_IFINDEX)
@@ -277,24 +315,16 @@ int weir_gen(struct xdp_md *ctx)
 	thread = bpf_map_lookup_elem(&weir_threads, &cpu);
 	if (!thread)
 		return XDP_ABORTED;
-	if (!(thread->flags & WEIR_THREAD_ENABLED) || weir_page_bytes(ctx) != size_bytes)
-		goto refused;
-	now_ns = weir_now(thread);
-	if (!weir_may_send(thread, now_ns))
+	if (!weir_may_send(thread, &stamp))
 		return XDP_DROP;
-	lane = weir_next_lane(thread, cpu);
-	if (!lane)
-		goto refused;
-	if (weir_set.resized)
-		size_bytes = weir_sizes_read(&lane->sizes, lane->sequence);
-	if (!weir_make(ctx, lane, size_bytes, thread->flags & WEIR_THREAD_STAMPED ? now_ns : 0))
-		goto refused;
-	weir_turn(thread, lane);
-	thread->counters.offered_packets++;
-	thread->counters.offered_bytes += size_bytes;
+	if (weir_set.plain)
+		sent = weir_send_plain(ctx, thread, stamp);
+	else
+		sent = weir_send(ctx, thread, cpu, stamp);
+	if (!sent) {
+		thread->counters.refused_packets++;
+		return XDP_DROP;
+	}
+	thread->nth++;
 	return XDP_REDIRECT;
-
-refused:
-	thread->counters.refused_packets++;
-	return XDP_DROP;
 }

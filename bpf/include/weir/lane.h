@@ -28,7 +28,10 @@ enum weir_layout {
 	WEIR_LAYOUT_IPV6,
 };
 
-/* Ethernet header and two tags, in whole words: the rest of the last one is overwritten. */
+/*
+ * Ethernet header and two tags, in whole words: the rest of the last one is overwritten. These are
+ * also the words of a plain frame up to the IPv4 checksum.
+ */
 #define WEIR_LINK_WORDS 3
 
 /* An IPv6 address: the constant part, and what the group that varies is multiplied by. */
@@ -39,6 +42,11 @@ struct weir_address6 {
 	__u64 low_unit;
 };
 
+/*
+ * In the lane of a plain set (see gen.bpf.c), whose frames have one size, what depends on the size
+ * is part of the constants: `link` goes up to the IPv4 checksum, both sums cover the lengths, and
+ * `plain_length` and `plain_signature` are the UDP length and the signature's first 6 bytes.
+ */
 struct weir_lane {
 	__u64 sequence;		/* of the next packet */
 	__u64 sequence_step;	/* number of threads */
@@ -52,33 +60,35 @@ struct weir_lane {
 	__u64 ip_sum;		/* IPv4: of all header words that never change */
 	__u64 transport_sum;	/* of all words that it covers and that never change */
 	__u64 transport_word;	/* TCP: from the header length to the window; echo: type */
+	__u64 plain_length;
+	__u64 plain_signature;
 	struct weir_address6 src;
 	struct weir_address6 dst;
 	struct weir_walk walk;
 	struct weir_sizes sizes;
-	__u64 spare[8];
 };
 
 struct weir_thread_counters {
-	__u64 offered_packets;		/* handed to the output device */
-	__u64 offered_bytes;
+	__u64 offered_bytes;		/* only if frames differ in size */
 	__u64 over_limit_packets;	/* asked for beyond nth_end */
-	__u64 refused_packets;		/* no output device, no lane, or a buffer of another size */
+	__u64 refused_packets;		/* no output device, no thread, no lane */
 	struct weir_pacer_counters pacer;
 };
 
 struct weir_thread {
 	__u64 flags;
 	__u64 nth;		/* the next packet of this thread, all streams counted */
-	__u64 nth_end;		/* the first one that is not sent */
+	__u64 nth_end;		/* the first one that is not sent; zero without a thread */
+	__u64 nth_counted;	/* the first one that the counters cover */
 	__u64 place;		/* in the order of streams */
-	__u64 stamp_ns;		/* of the present burst */
+	__u64 stamp_ns;		/* of the present burst, modulo 2^48 */
 	struct weir_pacer pacer;
 	struct weir_thread_counters counters;
-	__u64 spare[8];
+	struct weir_lane lane;	/* of a set of one stream */
+	__u64 spare[7];
 };
 
-_Static_assert(sizeof(struct weir_lane) == 8 * 56, "lane.rs writes 56 words");
-_Static_assert(sizeof(struct weir_thread) == 8 * 27, "thread.rs writes 27 words");
+_Static_assert(sizeof(struct weir_lane) == 8 * 51, "lane.rs writes 51 words");
+_Static_assert(sizeof(struct weir_thread) == 8 * 77, "thread.rs writes 77 words");
 
 #endif /* WEIR_LANE_H */

@@ -32,6 +32,7 @@ struct weir_digit {
 struct weir_odometer {
 	struct weir_digit digit[WEIR_DIGIT_COUNT];
 	__u64 steps;	/* digits up to the last one whose step is not zero */
+	__u64 first;	/* the first digit whose step is not zero: those before it never turn */
 };
 
 /* Adds the digit's step and a carry; returns the carry into the next digit. */
@@ -47,11 +48,14 @@ static __always_inline __u64 weir_digit_add(struct weir_digit *digit, __u64 carr
 /* Written out, because compilers do not unroll a loop with this exit, and it runs per packet. */
 static __always_inline void weir_odometer_turn(struct weir_odometer *odometer)
 {
-	__u64 carry;
+	__u64 carry = 0;
 
-	carry = weir_digit_add(&odometer->digit[WEIR_DIGIT_SRC_PORT], 0);
-	if (!carry && odometer->steps <= WEIR_DIGIT_SRC_ADDR)
-		return;
+	/* Ports are often the same in all flows. */
+	if (odometer->first == WEIR_DIGIT_SRC_PORT) {
+		carry = weir_digit_add(&odometer->digit[WEIR_DIGIT_SRC_PORT], 0);
+		if (!carry && odometer->steps <= WEIR_DIGIT_SRC_ADDR)
+			return;
+	}
 	carry = weir_digit_add(&odometer->digit[WEIR_DIGIT_SRC_ADDR], carry);
 	if (!carry && odometer->steps <= WEIR_DIGIT_DST_PORT)
 		return;

@@ -212,15 +212,21 @@ impl GeneratorProgram {
         if cpu >= count {
             return Err(ConfigError::Cpu { cpu, count });
         }
-        let period = self.set.order().len() as u64;
-        let words = thread::encode(config, config.first_nth % period);
-        write_words(&self.threads, cpu, &words)?;
-        let mut cycle_base = 0;
-        let first_lane = cpu * self.stream_count();
-        for ((index, stream), lane) in self.set.streams().iter().enumerate().zip(first_lane..) {
+        let mut lanes = Vec::with_capacity(self.set.streams().len());
+        let (plain, mut cycle_base) = (features::is_plain(&self.set), 0);
+        for (index, stream) in self.set.streams().iter().enumerate() {
             let sequence = share.sequence(self.set.turns_before(index, config.first_nth));
-            write_words(&self.lanes, lane, &lane::encode(stream, sequence, cycle_base))?;
+            lanes.push(lane::encode(stream, sequence, cycle_base, plain));
             cycle_base += lane::cycle(stream).len() as u64;
+        }
+        let period = self.set.order().len() as u64;
+        let only = if let [lane] = lanes.as_slice() { Some(lane.as_slice()) } else { None };
+        let words = thread::encode(config, config.first_nth % period, only);
+        write_words(&self.threads, cpu, &words)?;
+        if only.is_none() {
+            for (index, lane) in (cpu * self.stream_count()..).zip(&lanes) {
+                write_words(&self.lanes, index, lane)?;
+            }
         }
         Ok(())
     }
@@ -298,7 +304,9 @@ impl GeneratorProgram {
     /// # Errors
     /// [`MapError`] if they cannot be read, or there is no such CPU.
     pub fn thread_counters(&self, cpu: u32) -> Result<GeneratorCounters, MapError> {
-        Ok(thread::counters(&map::read(&self.threads, cpu)?))
+        let (min_bytes, max_bytes) = self.set.size_bytes_range();
+        let size_bytes = (min_bytes == max_bytes).then_some(max_bytes);
+        Ok(thread::counters(&map::read(&self.threads, cpu)?, size_bytes))
     }
 
     /// Times between two packets of each paced thread, nanoseconds, all threads together.
@@ -364,7 +372,7 @@ fn prepare(object: &mut OpenObject, set: &StreamSet) -> libbpf_rs::Result<()> {
     let cycles: usize = set.streams().iter().map(|stream| lane::cycle(stream).len()).sum();
     let entries = [
         ("weir_threads", cpu_count),
-        ("weir_lanes", cpu_count.saturating_mul(stream_count)),
+        ("weir_lanes", if stream_count == 1 { 1 } else { cpu_count.saturating_mul(stream_count) }),
         ("weir_order", order),
         ("weir_cycle_sizes", u32::try_from(cycles).unwrap_or(u32::MAX).max(1)),
     ];

@@ -27,6 +27,18 @@ pub(super) fn encode(set: &StreamSet) -> Vec<u8> {
         union(|stream| u64::from(!stream.spec().tags.is_empty())),
         u64::from(min_bytes != max_bytes),
         u64::from(max_bytes),
+        u64::from(is_plain(set)),
     ];
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// Whether the set is one that has code of its own.
+pub(super) fn is_plain(set: &StreamSet) -> bool {
+    let [stream] = set.streams() else { return false };
+    let (spec, (min_bytes, max_bytes)) = (stream.spec(), set.size_bytes_range());
+    lane::layout(stream) == lane::LAYOUT_UDP
+        && spec.tags.is_empty()
+        && spec.walk == Walk::Odometer
+        && spec.dont_fragment
+        && min_bytes == max_bytes
 }

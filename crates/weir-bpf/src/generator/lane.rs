@@ -15,9 +15,9 @@ use weir_wire::walk::Walk;
 use weir_wire::{checksum, ethernet, ipv4, ipv6, vlan};
 
 /// Words of a lane.
-pub(super) const WORDS: usize = 56;
+pub(super) const WORDS: usize = 51;
 
-const LAYOUT_UDP: u64 = 0;
+pub(super) const LAYOUT_UDP: u64 = 0;
 const LAYOUT_TCP: u64 = 1;
 const LAYOUT_ECHO: u64 = 2;
 const LAYOUT_IPV6: u64 = 3;
@@ -48,11 +48,18 @@ pub(super) fn cycle(stream: &StreamFrames) -> &[u16] {
 
 /// The lane of the thread that sends packet number `sequence` of the stream next. Its sizes, if
 /// they are a cycle, begin at `cycle_base`.
-pub(super) fn encode(stream: &StreamFrames, sequence: u64, cycle_base: u64) -> Vec<u64> {
+pub(super) fn encode(
+    stream: &StreamFrames,
+    sequence: u64,
+    cycle_base: u64,
+    plain: bool,
+) -> Vec<u64> {
     let spec = stream.spec();
     let step = u64::from(spec.thread_count);
     let stream_thread = u64::from(spec.stream) << 8 | u64::from(stream.thread(sequence));
-    let constant = Constant::new(stream, stream_thread);
+    let mut constant = Constant::new(stream, stream_thread);
+    let (plain_length, plain_signature) =
+        if plain { constant.make_plain(stream, stream_thread) } else { (0, 0) };
 
     let mut words = Vec::with_capacity(WORDS);
     words.extend([sequence, step, layout(stream), stream_thread, constant.link_bytes]);
@@ -64,6 +71,8 @@ pub(super) fn encode(stream: &StreamFrames, sequence: u64, cycle_base: u64) -> V
         constant.ip_sum,
         constant.transport_sum,
         constant.transport_word,
+        plain_length,
+        plain_signature,
     ]);
     words.extend(address6(&spec.src));
     words.extend(address6(&spec.dst));
@@ -73,8 +82,7 @@ pub(super) fn encode(stream: &StreamFrames, sequence: u64, cycle_base: u64) -> V
     });
     words.extend(odometer(stream, sequence));
     words.extend(sizes(stream.sizes(), sequence, step, cycle_base));
-    // The spare words.
-    words.resize(WORDS, 0);
+    assert_eq!(words.len(), WORDS, "the lane's layout is that of lane.h");
     words
 }
 
@@ -125,10 +133,7 @@ impl Constant {
         };
         Self {
             link_bytes: link_bytes as u64,
-            link: [0, 1, 2].map(|index| {
-                let bytes: [u8; 8] = std::array::from_fn(|offset| link_words[index * 8 + offset]);
-                u64::from_ne_bytes(bytes)
-            }),
+            link: words_of(&link_words),
             ip_head,
             ip_tail,
             ip_sum,
@@ -136,6 +141,28 @@ impl Constant {
             transport_word,
         }
     }
+}
+
+impl Constant {
+    /// Makes the size of all frames a part of the constants. Returns the UDP length and the first
+    /// bytes of the signature.
+    fn make_plain(&mut self, stream: &StreamFrames, stream_thread: u64) -> (u64, u64) {
+        let frame = stream.build(0);
+        let mut head = [0; LINK_WORDS * 8];
+        head.copy_from_slice(&frame[..LINK_WORDS * 8]);
+        self.link = words_of(&head);
+        let packet_bytes = (frame.len() - ethernet::HEADER_BYTES) as u64;
+        let udp_bytes = packet_bytes - ipv4::HEADER_BYTES as u64;
+        self.ip_sum += packet_bytes;
+        self.transport_sum += 2 * udp_bytes;
+        (udp_bytes, u64::from(weir_wire::signature::MAGIC) << 16 | stream_thread)
+    }
+}
+
+/// Words as they lie in the frame.
+fn words_of(bytes: &[u8; LINK_WORDS * 8]) -> [u64; LINK_WORDS] {
+    let (words, _) = bytes.as_chunks();
+    [0, 1, 2].map(|index: usize| u64::from_ne_bytes(words[index]))
 }
 
 /// The transport header's constant word, and the sum of its words that never change.
@@ -216,7 +243,8 @@ fn group(addr: Ipv6Addr, shift: u32) -> u64 {
     u64::try_from(bits).unwrap_or_default()
 }
 
-/// The four digits, set to the packet's flow, and how many of them take part in a turn.
+/// The four digits, set to the packet's flow, how many of them take part in a turn, and the first
+/// that does.
 fn odometer(stream: &StreamFrames, sequence: u64) -> Vec<u64> {
     let spec = stream.spec();
     // A random walk draws from the digits' ranges, wherever they stand.
@@ -227,18 +255,19 @@ fn odometer(stream: &StreamFrames, sequence: u64) -> Vec<u64> {
         Digit::port(&spec.dst, flow.dst_port),
         Digit::addr(&spec.dst, flow.dst),
     ];
-    let mut words = Vec::with_capacity(17);
+    let mut words = Vec::with_capacity(18);
     let mut rest = u64::from(spec.thread_count);
-    let mut steps = 0;
-    for (digit, place) in digits.iter().zip(1_u64..) {
+    let (mut steps, mut first) = (0, None);
+    for (digit, place) in digits.iter().zip(0_u64..) {
         let step = rest % digit.count;
         rest /= digit.count;
         if step != 0 {
-            steps = place;
+            steps = place + 1;
+            first.get_or_insert(place);
         }
         words.extend([digit.value, digit.last, digit.count, step]);
     }
-    words.push(steps);
+    words.extend([steps, first.unwrap_or(0)]);
     words
 }
 

@@ -267,6 +267,33 @@ fn a_checksum_of_zero_is_sent_as_ones() {
     assert_eq!(frame, stream.build(sequence), "sequence {sequence}");
 }
 
+/// The fold of `bpf/include/weir/checksum.h` against adding the upper part to the lower until it is
+/// gone, for sums around every multiple of 2^16 that matters, and for any sum.
+#[test]
+fn one_multiplication_folds_a_sum() {
+    let fold = |sum: u64| sum.wrapping_mul(0x0001_0001_0001_0001) >> 48;
+    let reference = |mut sum: u64| {
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum
+    };
+    for upper in (0..1 << 20).chain([(1 << 20) - 1]) {
+        for lower in [0, 1, 2, 15, 16, 17, 0x7fff, 0x8000, 0xfff0, 0xfffd, 0xfffe, 0xffff] {
+            let sum = upper << 16 | lower;
+            assert_eq!(fold(sum), reference(sum), "{sum:#x}");
+        }
+        // Where the digits add up to 0xffff, 0x10000 and 0x1ffff.
+        let digits = (upper >> 16) + (upper & 0xffff);
+        for wanted in [0xfffe_u64, 0xffff, 0x1_0000, 0x1_fffe, 0x1_ffff, 0x2_0000] {
+            if let Some(lower) = wanted.checked_sub(digits).filter(|lower| *lower <= 0xffff) {
+                let sum = upper << 16 | lower;
+                assert_eq!(fold(sum), reference(sum), "{sum:#x}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_timestamp_is_of_the_monotonic_clock() {
     let Some(program) = program(one(spec(RANGES[0].0, RANGES[0].1))) else { return };
