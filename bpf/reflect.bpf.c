@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * weir_reflect: sends IP packets back to where they came from, with MAC addresses, IP addresses and
- * UDP or TCP ports exchanged. All else of the packet stays as it is, the checksums included: those
- * are sums, which do not change when two of their terms change places.
+ * UDP or TCP ports exchanged, under the same VLAN tags (two at most). All else of the packet stays
+ * as it is, the checksums included: those are sums, which do not change when two of their terms
+ * change places. An ICMP or ICMPv6 echo request becomes the reply to it, and its checksum is
+ * corrected by the difference (RFC 1624); an echo reply is returned as it is.
  *
- * What goes up the stack instead: everything that is not IPv4 or IPv6 behind an untagged Ethernet
- * header (so that ARP keeps working, but not IPv6's neighbour discovery to unicast addresses),
- * group and broadcast frames (a group cannot be a source), and headers that are cut or malformed.
- * Fragments other than the first have no ports; neither they nor the first one's are exchanged.
+ * What goes up the stack instead: what is not IPv4 or IPv6, other ICMP and ICMPv6 messages (so that
+ * ARP and neighbour discovery keep working, and errors are not answered), group and broadcast
+ * frames (a group cannot be a source), and headers that are cut or malformed. Fragments other than
+ * the first have no ports; neither they nor the first one's message are changed. What is behind
+ * IPv6 extension headers is not looked for.
  */
 #include <weir/vmlinux.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <weir/headers.h>
+#include <weir/parse.h>
 #include <weir/reflect.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -51,12 +55,10 @@ static __always_inline void weir_swap_mac(void *data)
 }
 
 /* Ports are the first two fields of UDP and of TCP. False if the packet ends before them. */
-static __always_inline bool weir_swap_ports(void *ports, void *data_end, __u8 protocol)
+static __always_inline bool weir_swap_ports(void *ports, void *data_end)
 {
 	__u32 both;
 
-	if (protocol != WEIR_IPV4_PROTOCOL_UDP && protocol != WEIR_IPV4_PROTOCOL_TCP)
-		return true;
 	if (ports + sizeof(both) > data_end)
 		return false;
 	both = *(__u32 *)ports;
@@ -64,31 +66,54 @@ static __always_inline bool weir_swap_ports(void *ports, void *data_end, __u8 pr
 	return true;
 }
 
-static __always_inline bool weir_reflect_ipv4(void *ip, void *data_end)
+/* Makes a reply of an echo request; a reply stays. False if it is neither, or is cut. */
+static __always_inline bool weir_answer_echo(void *icmp, void *data_end, bool is_ipv6)
 {
-	__u64 ip_bytes;
+	__u8 request = is_ipv6 ? WEIR_ICMPV6_ECHO_REQUEST : WEIR_ICMP_ECHO_REQUEST;
+	__u8 reply = is_ipv6 ? WEIR_ICMPV6_ECHO_REPLY : WEIR_ICMP_ECHO_REPLY;
+	__u16 *checksum = icmp + WEIR_ICMP_CHECKSUM_OFFSET;
+	__u16 before, after;
+	__u32 sum;
 
-	if (ip + WEIR_IPV4_BYTES_MIN > data_end || *(__u8 *)ip >> 4 != 4)
+	if (icmp + WEIR_ICMP_BYTES > data_end)
 		return false;
-	ip_bytes = (*(__u8 *)ip & 0xf) * 4;
-	if (ip_bytes < WEIR_IPV4_BYTES_MIN)
+	if (*(__u8 *)icmp == reply)
+		return true;
+	if (*(__u8 *)icmp != request)
 		return false;
-	if (!(*(__be16 *)(ip + WEIR_IPV4_FRAGMENT_OFFSET) & bpf_htons(WEIR_IPV4_FRAGMENT_MASK)) &&
-	    !weir_swap_ports(ip + ip_bytes, data_end, *(__u8 *)(ip + WEIR_IPV4_PROTOCOL_OFFSET)))
-		return false;
-	weir_swap(ip + WEIR_IPV4_SRC_OFFSET, ip + WEIR_IPV4_DST_OFFSET, 1);
+	before = *(__u16 *)icmp;
+	*(__u8 *)icmp = reply;
+	after = *(__u16 *)icmp;
+	sum = (__u16)~*checksum + (__u16)~before + after;
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	*checksum = ~sum;
 	return true;
 }
 
-/* Ports behind extension headers are not looked for. */
-static __always_inline bool weir_reflect_ipv6(void *ip, void *data_end)
+static __always_inline bool weir_reflect_packet(const struct weir_packet *packet, void *data_end)
 {
-	if (ip + WEIR_IPV6_BYTES > data_end || *(__u8 *)ip >> 4 != 6)
-		return false;
-	if (!weir_swap_ports(ip + WEIR_IPV6_BYTES, data_end,
-			     *(__u8 *)(ip + WEIR_IPV6_NEXT_HEADER_OFFSET)))
-		return false;
-	weir_swap(ip + WEIR_IPV6_SRC_OFFSET, ip + WEIR_IPV6_DST_OFFSET, 4);
+	void *ip = packet->ip;
+
+	if (packet->is_fragment) {
+		/* Only addresses. */
+	} else if (packet->protocol == WEIR_IPV4_PROTOCOL_UDP ||
+		   packet->protocol == WEIR_IPV4_PROTOCOL_TCP) {
+		if (!weir_swap_ports(packet->message, data_end))
+			return false;
+	} else if (weir_is_icmp(packet)) {
+		if (!weir_answer_echo(packet->message, data_end, packet->is_ipv6))
+			return false;
+	}
+	if (packet->is_ipv6) {
+		if (ip + WEIR_IPV6_BYTES > data_end)
+			return false;
+		weir_swap(ip + WEIR_IPV6_SRC_OFFSET, ip + WEIR_IPV6_DST_OFFSET, 4);
+	} else {
+		if (ip + WEIR_IPV4_BYTES_MIN > data_end)
+			return false;
+		weir_swap(ip + WEIR_IPV4_SRC_OFFSET, ip + WEIR_IPV4_DST_OFFSET, 1);
+	}
 	return true;
 }
 
@@ -98,22 +123,14 @@ int weir_reflect(struct xdp_md *ctx)
 	void *data = (void *)(long)ctx->data;
 	void *data_end = (void *)(long)ctx->data_end;
 	struct weir_reflect_counters *counters;
-	void *ip = data + WEIR_ETH_BYTES;
-	bool reflected = false;
+	struct weir_packet packet;
 	__u32 zero = 0;
 
 	counters = bpf_map_lookup_elem(&weir_counters, &zero);
 	if (!counters)
 		return XDP_ABORTED;
-	if (ip <= data_end && !(*(__u8 *)data & WEIR_ETH_GROUP_BIT)) {
-		__be16 type = *(__be16 *)(data + WEIR_ETH_TYPE_OFFSET);
-
-		if (type == bpf_htons(WEIR_ETH_TYPE_IPV4))
-			reflected = weir_reflect_ipv4(ip, data_end);
-		else if (type == bpf_htons(WEIR_ETH_TYPE_IPV6))
-			reflected = weir_reflect_ipv6(ip, data_end);
-	}
-	if (!reflected) {
+	if (data + WEIR_ETH_BYTES > data_end || *(__u8 *)data & WEIR_ETH_GROUP_BIT ||
+	    !weir_parse(&packet, data, data_end) || !weir_reflect_packet(&packet, data_end)) {
 		counters->passed_packets++;
 		return XDP_PASS;
 	}

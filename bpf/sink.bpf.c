@@ -3,19 +3,19 @@
  * weir_sink: counts the packets that carry weir's signature and ends their way; all others are
  * counted as foreign and go up the stack, so that ARP, neighbour discovery and ping keep working.
  *
- * Only the signature decides: a router in between may have changed MAC addresses, TTL, addresses
- * and ports, or added IP options. Fragments are foreign, for only the first one has the signature.
+ * Only the signature decides: a router in between may have changed MAC addresses, VLAN tags, TTL,
+ * addresses and ports, added IP options, or answered an echo. It is looked for behind UDP, TCP and
+ * ICMP echo (requests and replies) over IPv4 and IPv6, with up to two VLAN tags. Fragments are
+ * foreign, for only the first one has the signature; so is what has IPv6 extension headers.
  *
  * In its full mode (weir/observe.h) it also follows each sender's sequence numbers, marks flows,
  * and measures latency. The mode is set before the program is loaded, and is a constant to the
  * verifier, which removes the code that it rules out: bare counting pays nothing for it.
  */
 #include <weir/vmlinux.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include <weir/headers.h>
+#include <weir/find.h>
 #include <weir/observe.h>
-#include <weir/signature.h>
 #include <weir/sink.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -29,32 +29,6 @@ struct {
 
 /* WEIR_SINK_*; in a section of its own, so that it is found at offset 0 of it. */
 const volatile __u64 weir_sink_mode SEC(".rodata.mode") = 0;
-
-/* Where weir's signature begins if the frame is a whole UDP/IPv4 datagram with one. */
-static __always_inline void *weir_signed_payload(void *data, void *data_end)
-{
-	void *ip = data + WEIR_ETH_BYTES;
-	__u64 ip_bytes;
-	void *payload;
-
-	if (ip + WEIR_IPV4_BYTES_MIN > data_end)
-		return 0;
-	if (*(__be16 *)(data + WEIR_ETH_TYPE_OFFSET) != bpf_htons(WEIR_ETH_TYPE_IPV4))
-		return 0;
-	if (*(__u8 *)(ip + WEIR_IPV4_PROTOCOL_OFFSET) != WEIR_IPV4_PROTOCOL_UDP)
-		return 0;
-	if (*(__be16 *)(ip + WEIR_IPV4_FRAGMENT_OFFSET) & bpf_htons(WEIR_IPV4_FRAGMENT_MASK))
-		return 0;
-	if (*(__u8 *)ip >> 4 != 4)
-		return 0;
-	ip_bytes = (*(__u8 *)ip & 0xf) * 4;
-	if (ip_bytes < WEIR_IPV4_BYTES_MIN)
-		return 0;
-	payload = ip + ip_bytes + WEIR_UDP_BYTES;
-	if (payload + WEIR_SIGNATURE_BYTES > data_end)
-		return 0;
-	return *(__be32 *)payload == bpf_htonl(WEIR_SIGNATURE_MAGIC) ? payload : 0;
-}
 
 SEC("xdp")
 int weir_sink(struct xdp_md *ctx)
@@ -70,9 +44,8 @@ int weir_sink(struct xdp_md *ctx)
 	counters = bpf_map_lookup_elem(&weir_counters, &zero);
 	if (!counters)
 		return XDP_ABORTED;
-	if (queue >= WEIR_SINK_QUEUE_COUNT)
-		queue = WEIR_SINK_QUEUE_COUNT - 1;
-	counts = &counters->queue[queue];
+	counts = &counters->queue[queue < WEIR_SINK_QUEUE_COUNT ? queue :
+							  WEIR_SINK_QUEUE_COUNT - 1];
 
 	payload = weir_signed_payload(data, data_end);
 	if (!payload) {
@@ -82,6 +55,6 @@ int weir_sink(struct xdp_md *ctx)
 	counts->packets++;
 	counts->bytes += data_end - data;
 	if (weir_sink_mode & WEIR_SINK_OBSERVE)
-		weir_observe(payload, data_end - data);
+		weir_observe(payload, data_end - data, weir_sink_mode, queue, &counters->sampler);
 	return XDP_DROP;
 }

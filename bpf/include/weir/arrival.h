@@ -13,7 +13,9 @@
  *
  * Several CPUs may receive one sender's packets: each packet is judged under the sender's lock,
  * and the order in which CPUs take it is the order of arrival. Packets of different queues have no
- * other order that could be known.
+ * other order that could be known. Where one queue is all there is, no lock is taken; `begun` and
+ * `packets` then tell a reader whether it has met a packet half-way: they are the first and the
+ * last thing that a packet changes, and are read in the opposite order.
  *
  * Sequence numbers are those on the wire, of 48 bits: a sender is followed up to number 2^48 - 1,
  * which takes 300 days at 10 Mpps, and not beyond.
@@ -41,18 +43,31 @@ struct weir_sender {
 	__u64 first;		/* lowest sequence number that has arrived */
 	__u64 highest;		/* highest one */
 	__u64 extent_max;
-	__u64 last_ns;		/* when the last packet arrived */
+	__u64 last_ns;		/* when the last packet arrived; zero if it was not measured */
+	__u64 flow_count;	/* of the stream; zero if it is not known */
+	__u64 first_block;	/* of the stream's flows */
+	__u64 flow;		/* of number flow_sequence */
+	__u64 flow_sequence;	/* the last number whose flow was looked for */
+	__u64 begun;		/* packets, counted before anything else is changed */
 };
 
-/* 64 sequence numbers: which have arrived, and which raised the highest number when they came. */
+/*
+ * 64 sequence numbers: which have arrived, and which raised the highest number when they came. The
+ * place of the first that raised it is `first_place`. One that came later has a place higher by
+ * the number of those between them, unless reordered packets have come in between: only then is it
+ * written down. A stream in order thus touches no memory but these words.
+ */
 struct weir_window_word {
 	__u64 arrived;
 	__u64 raised;
+	__u64 placed;		/* those whose place is in weir_window.place */
+	__u32 first_place;
+	__u32 reordered;	/* of the sender, when the first one came; modulo 2^32 */
 };
 
 struct weir_window {
 	struct weir_window_word word[WEIR_WINDOW_WORDS];
-	__u32 place[WEIR_WINDOW_NUMBERS];	/* in the order of arrival, of those that raised */
+	__u32 place[WEIR_WINDOW_NUMBERS];	/* in the order of arrival, of those `placed` */
 	__u64 found_number;			/* of weir_window_overtaker() */
 	__u64 found_raised;
 };
@@ -68,6 +83,7 @@ static __always_inline void weir_window_advance(struct weir_window *window, __u6
 
 		word->arrived = 0;
 		word->raised = 0;
+		word->placed = 0;
 	}
 }
 
@@ -99,6 +115,25 @@ static __always_inline __u32 weir_lowest_bit(__u64 word)
 	return place + !(word & 1);
 }
 
+static __always_inline __u32 weir_bit_count(__u64 word)
+{
+	word -= word >> 1 & 0x5555555555555555ULL;
+	word = (word & 0x3333333333333333ULL) + (word >> 2 & 0x3333333333333333ULL);
+	word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return word * 0x0101010101010101ULL >> 56;
+}
+
+/* Place of a packet that raised the highest number. */
+static __always_inline __u32 weir_window_place(const struct weir_window *window, __u64 sequence)
+{
+	const struct weir_window_word *word = &window->word[(sequence / 64) % WEIR_WINDOW_WORDS];
+	__u64 bit = 1ULL << (sequence % 64);
+
+	if (word->placed & bit)
+		return window->place[sequence % WEIR_WINDOW_NUMBERS];
+	return word->first_place + weir_bit_count(word->raised & (bit - 1));
+}
+
 /*
  * Place in the order of arrival of the first packet with a higher number than `sequence`.
  *
@@ -126,7 +161,7 @@ static __always_inline __u32 weir_window_overtaker(struct weir_window *window, _
 	}
 	barrier();
 	found = window->found_number * 64 + weir_lowest_bit(window->found_raised);
-	return window->place[found % WEIR_WINDOW_NUMBERS];
+	return weir_window_place(window, found);
 }
 
 /* A packet with a number above all others. */
@@ -140,9 +175,15 @@ static __always_inline void weir_arrive_ahead(struct weir_sender *sender,
 	if (sender->packets && sequence / 64 != sender->highest / 64)
 		weir_window_advance(window, sender->highest / 64, sequence / 64);
 	sender->highest = sequence;
+	if (!word->raised) {
+		word->first_place = place;
+		word->reordered = sender->reordered;
+	} else if (word->reordered != (__u32)sender->reordered) {
+		word->placed |= bit;
+		window->place[sequence % WEIR_WINDOW_NUMBERS] = place;
+	}
 	word->arrived |= bit;
 	word->raised |= bit;
-	window->place[sequence % WEIR_WINDOW_NUMBERS] = place;
 }
 
 /*
@@ -181,6 +222,6 @@ static __always_inline __u32 weir_arrive(struct weir_sender *sender, struct weir
 	return extent;
 }
 
-_Static_assert(sizeof(struct weir_sender) == 8 * 11, "observe.rs reads 11 words");
+_Static_assert(sizeof(struct weir_sender) == 8 * 16, "observe.rs reads 16 words");
 
 #endif /* WEIR_ARRIVAL_H */

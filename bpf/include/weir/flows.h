@@ -10,6 +10,7 @@
 #define WEIR_FLOWS_H
 
 #include <bpf/bpf_helpers.h>
+#include <weir/arrival.h>
 #include <weir/vmlinux.h>
 
 #define WEIR_STREAM_COUNT 256
@@ -26,6 +27,28 @@ struct weir_stream_flows {
 struct weir_flow_block {
 	__u64 word[WEIR_FLOW_BLOCK_WORDS];
 };
+
+/*
+ * The flow of a packet, from that of the sender's packet before it: a division of 64 bits costs
+ * more than all else that is done for a packet, and numbers rarely go back or leap.
+ */
+static __always_inline __u64 weir_flow_of(struct weir_sender *sender, __u64 sequence)
+{
+	__u64 flow_count = sender->flow_count;
+	__u64 ahead = sequence - sender->flow_sequence;
+	__u64 flow;
+
+	if (ahead <= flow_count) {
+		flow = sender->flow + ahead;
+		if (flow >= flow_count)
+			flow -= flow_count;
+	} else {
+		flow = sequence % flow_count;
+	}
+	sender->flow = flow;
+	sender->flow_sequence = sequence;
+	return flow;
+}
 
 /* Marks a flow; returns whether it is new. CPUs that see the same new flow agree on one. */
 static __always_inline bool weir_flow_mark(struct weir_flow_block *block, __u64 flow)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Offsets and constants of Ethernet II, IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768)
- * headers.
+ * Offsets and constants of Ethernet II, VLAN tags (IEEE 802.1Q), IPv4 (RFC 791), IPv6 (RFC 8200),
+ * UDP (RFC 768), TCP (RFC 9293), ICMP (RFC 792) and ICMPv6 (RFC 4443) headers.
  *
  * Programs read and write whole words at these offsets: a packed C struct would make the compiler
  * emit one store per byte.
@@ -15,14 +15,24 @@
 #define WEIR_ETH_TYPE_OFFSET 12
 #define WEIR_ETH_TYPE_IPV4 0x0800
 #define WEIR_ETH_TYPE_IPV6 0x86dd
+#define WEIR_ETH_TYPE_8021Q 0x8100
+#define WEIR_ETH_TYPE_8021AD 0x88a8
 /* In the first byte of a MAC address: multicast or broadcast. */
 #define WEIR_ETH_GROUP_BIT 0x01
 
+/* A tag's type field is that of what follows. */
+#define WEIR_VLAN_BYTES 4
+#define WEIR_VLAN_TYPE_OFFSET 2
+#define WEIR_VLAN_COUNT_MAX 2
+
 #define WEIR_IPV4_BYTES_MIN 20
+/* Version and header size, the first byte of a header without options. */
+#define WEIR_IPV4_NO_OPTIONS 0x45
 #define WEIR_IPV4_PROTOCOL_OFFSET 9
 #define WEIR_IPV4_FRAGMENT_OFFSET 6
 /* "More fragments" and the fragment offset: zero in a whole datagram. */
 #define WEIR_IPV4_FRAGMENT_MASK 0x3fff
+#define WEIR_IPV4_PROTOCOL_ICMP 1
 #define WEIR_IPV4_PROTOCOL_TCP 6
 #define WEIR_IPV4_PROTOCOL_UDP 17
 #define WEIR_IPV4_SRC_OFFSET 12
@@ -30,9 +40,20 @@
 
 #define WEIR_IPV6_BYTES 40
 #define WEIR_IPV6_NEXT_HEADER_OFFSET 6
+#define WEIR_IPV6_NEXT_HEADER_ICMPV6 58
 #define WEIR_IPV6_SRC_OFFSET 8
 #define WEIR_IPV6_DST_OFFSET 24
 
 #define WEIR_UDP_BYTES 8
+
+#define WEIR_TCP_BYTES_MIN 20
+#define WEIR_TCP_DATA_OFFSET 12
+
+#define WEIR_ICMP_BYTES 8
+#define WEIR_ICMP_CHECKSUM_OFFSET 2
+#define WEIR_ICMP_ECHO_REQUEST 8
+#define WEIR_ICMP_ECHO_REPLY 0
+#define WEIR_ICMPV6_ECHO_REQUEST 128
+#define WEIR_ICMPV6_ECHO_REPLY 129
 
 #endif /* WEIR_HEADERS_H */

@@ -5,7 +5,8 @@
  *
  * Latency is the time of arrival less the stamp in the packet, modulo 2^48 ns: both are of
  * CLOCK_MONOTONIC of one host. A difference of 2^47 ns (39 hours) or more means that the stamp is
- * ahead of this clock, so that it is of another host's; it is counted apart.
+ * ahead of this clock, so that it is of another host's; it is counted apart. Both are measured of
+ * those packets whose time of arrival is read (weir/sampling.h); all else is of every packet.
  */
 #ifndef WEIR_OBSERVE_H
 #define WEIR_OBSERVE_H
@@ -15,7 +16,9 @@
 #include <weir/arrival.h>
 #include <weir/flows.h>
 #include <weir/histogram.h>
+#include <weir/sampling.h>
 #include <weir/signature.h>
+#include <weir/sink.h>
 #include <weir/vmlinux.h>
 
 /* Senders, which are threads of streams, that are followed; packets of others are counted. */
@@ -26,15 +29,17 @@
 /* What is kept for each CPU. Layout known to crates/weir-bpf/src/sink/observe.rs. */
 struct weir_observation {
 	__u64 untracked;	/* packets of senders beyond the last one that is followed */
+	__u64 elsewhere;	/* packets of queues that came into being later, not followed */
 	__u64 unstamped;	/* packets without a time of sending */
-	__u64 ahead;		/* packets whose stamp is later than their arrival */
+	__u64 measured;		/* packets whose time of arrival was read */
+	__u64 ahead;		/* of those, packets whose stamp is later than their arrival */
 	struct weir_histogram latency_ns;
 	struct weir_histogram gap_ns;	/* between two packets of one sender */
 	struct weir_histogram extent;	/* of reordered packets, in packets */
 };
 
 /* A value of a per-CPU map has at most 32 KiB. */
-_Static_assert(sizeof(struct weir_observation) == 8 * (3 + 3 * 1155), "observe.rs reads these");
+_Static_assert(sizeof(struct weir_observation) == 8 * (5 + 3 * 1155), "observe.rs reads these");
 _Static_assert(sizeof(struct weir_observation) <= 32768, "limit of the kernel");
 
 /* The sizes are those of the full mode; the bare mode loads each map with a single entry. */
@@ -99,84 +104,139 @@ static __always_inline __u32 weir_sender_number(__u32 *entry)
 	return other ? other : number;
 }
 
-static __always_inline void weir_observe_flow(__u32 stream, __u64 sequence)
+/* What is known of a sender's stream beforehand. To do it twice does no harm. */
+static __always_inline void weir_sender_begin(struct weir_sender *sender, __u32 stream_thread)
 {
+	__u32 stream = stream_thread >> 8;
 	struct weir_stream_flows *flows = bpf_map_lookup_elem(&weir_streams, &stream);
-	struct weir_flow_block *block;
-	__u64 flow;
-	__u32 index;
 
-	if (!flows || !flows->flow_count)
+	sender->stream_thread = stream_thread;
+	if (flows) {
+		sender->first_block = flows->first_block;
+		sender->flow_count = flows->flow_count;
+	}
+}
+
+static __always_inline void weir_observe_flow(__u32 stream, __u64 first_block, __u64 flow)
+{
+	__u32 index = first_block + flow / WEIR_FLOW_BLOCK_FLOWS;
+	struct weir_flow_block *block = bpf_map_lookup_elem(&weir_flows, &index);
+	struct weir_stream_flows *flows;
+
+	if (!block || !weir_flow_mark(block, flow))
 		return;
-	flow = sequence % flows->flow_count;
-	index = flows->first_block + flow / WEIR_FLOW_BLOCK_FLOWS;
-	block = bpf_map_lookup_elem(&weir_flows, &index);
-	if (block && weir_flow_mark(block, flow))
+	flows = bpf_map_lookup_elem(&weir_streams, &stream);
+	if (flows)
 		__sync_fetch_and_add(&flows->seen, 1);
 }
 
-static __always_inline void weir_observe_latency(struct weir_observation *seen, __u64 stamp_ns,
-						 __u64 now_ns)
+/* One packet, as its signature and the clock describe it, and what a sender's state says of it. */
+struct weir_arrived {
+	__u64 bytes;
+	__u64 sequence;
+	__u64 stamp_ns;		/* zero: not stamped */
+	__u64 now_ns;		/* zero: not measured */
+	__u64 last_ns;		/* when the sender's last packet came; zero if that is not known */
+	__u32 stream_thread;
+	__u32 extent;		/* zero: not reordered */
+	bool untracked;
+	bool elsewhere;
+};
+
+/* What does not happen to every packet of a fast stream. */
+static __always_inline void weir_observe_rest(const struct weir_arrived *packet)
 {
-	__u64 latency_ns = (now_ns - stamp_ns) & WEIR_SIGNATURE_MASK48;
-
-	if (!stamp_ns)
-		seen->unstamped++;
-	else if (latency_ns >> 47)
-		seen->ahead++;
-	else
-		weir_histogram_add(&seen->latency_ns, latency_ns);
-}
-
-static __always_inline void weir_observe_sender(struct weir_observation *seen, __u32 stream_thread,
-						__u64 sequence, __u64 bytes, __u64 now_ns)
-{
-	__u32 *entry = bpf_map_lookup_elem(&weir_directory, &stream_thread);
-	struct weir_sender *sender;
-	struct weir_window *window;
-	__u32 index, extent;
-	__u64 last_ns;
-
-	if (!entry)
-		return;
-	index = weir_sender_number(entry) - 1;
-	sender = bpf_map_lookup_elem(&weir_senders, &index);
-	window = bpf_map_lookup_elem(&weir_windows, &index);
-	if (!sender || !window) {
-		seen->untracked++;
-		return;
-	}
-	bpf_spin_lock(&sender->lock);
-	extent = weir_arrive(sender, window, sequence);
-	sender->stream_thread = stream_thread;
-	sender->packets++;
-	sender->bytes += bytes;
-	last_ns = sender->last_ns;
-	sender->last_ns = now_ns;
-	bpf_spin_unlock(&sender->lock);
-	if (extent)
-		weir_histogram_add(&seen->extent, extent);
-	/* Clocks are read before the lock is taken, so that CPUs may overtake each other. */
-	if (last_ns)
-		weir_histogram_add(&seen->gap_ns, now_ns > last_ns ? now_ns - last_ns : 0);
-}
-
-/* Looks at a packet whose signature begins at `payload`, all of which is there. */
-static __always_inline void weir_observe(const void *payload, __u64 bytes)
-{
-	__u64 head = bpf_be64_to_cpu(*(const __u64 *)(payload + 4));
-	__u64 tail = bpf_be64_to_cpu(*(const __u64 *)(payload + 10));
-	__u64 sequence = head & WEIR_SIGNATURE_MASK48;
-	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 now_ns = packet->now_ns;
+	__u64 latency_ns = (now_ns - packet->stamp_ns) & WEIR_SIGNATURE_MASK48;
 	struct weir_observation *seen;
 	__u32 zero = 0;
 
 	seen = bpf_map_lookup_elem(&weir_observations, &zero);
 	if (!seen)
 		return;
-	weir_observe_latency(seen, tail & WEIR_SIGNATURE_MASK48, now_ns);
-	weir_observe_sender(seen, head >> 48, sequence, bytes, now_ns);
-	weir_observe_flow(head >> 56, sequence);
+	seen->untracked += packet->untracked;
+	seen->elsewhere += packet->elsewhere;
+	if (packet->extent)
+		weir_histogram_add(&seen->extent, packet->extent);
+	if (!packet->stamp_ns)
+		seen->unstamped++;
+	if (!now_ns)
+		return;
+	seen->measured++;
+	if (packet->stamp_ns && latency_ns >> 47)
+		seen->ahead++;
+	else if (packet->stamp_ns)
+		weir_histogram_add(&seen->latency_ns, latency_ns);
+	/* Clocks are read before the lock is taken, so that CPUs may overtake each other. */
+	if (packet->last_ns)
+		weir_histogram_add(&seen->gap_ns,
+				   now_ns > packet->last_ns ? now_ns - packet->last_ns : 0);
+}
+
+/* Follows the packet's sender. False if it cannot be followed. */
+static __always_inline bool weir_observe_sender(struct weir_arrived *packet, bool shared)
+{
+	__u32 *entry = bpf_map_lookup_elem(&weir_directory, &packet->stream_thread);
+	struct weir_sender *sender;
+	struct weir_window *window;
+	__u64 flow_count, flow = 0;
+	__u32 index;
+
+	if (!entry)
+		return false;
+	index = weir_sender_number(entry) - 1;
+	sender = bpf_map_lookup_elem(&weir_senders, &index);
+	window = bpf_map_lookup_elem(&weir_windows, &index);
+	if (!sender || !window)
+		return false;
+	if (!sender->packets)
+		weir_sender_begin(sender, packet->stream_thread);
+	flow_count = sender->flow_count;
+	if (shared)
+		bpf_spin_lock(&sender->lock);
+	sender->begun++;
+	barrier();
+	packet->extent = weir_arrive(sender, window, packet->sequence);
+	sender->bytes += packet->bytes;
+	packet->last_ns = sender->last_ns;
+	sender->last_ns = packet->now_ns;
+	if (flow_count)
+		flow = weir_flow_of(sender, packet->sequence);
+	barrier();
+	sender->packets++;
+	if (shared)
+		bpf_spin_unlock(&sender->lock);
+	if (flow_count)
+		weir_observe_flow(packet->stream_thread >> 8, sender->first_block, flow);
+	return true;
+}
+
+/*
+ * Looks at a packet whose signature begins at `payload`, all of which is there.
+ *
+ * Without WEIR_SINK_SHARED only queue 0 is followed: the kernel never runs one queue's receiver on
+ * two CPUs at a time. Queues that were added after the sink was loaded must not interfere.
+ */
+static __always_inline void weir_observe(const void *payload, __u64 bytes, __u64 mode, __u32 queue,
+					 struct weir_sampler *sampler)
+{
+	__u64 head = bpf_be64_to_cpu(*(const __u64 *)(payload + 4));
+	__u64 tail = bpf_be64_to_cpu(*(const __u64 *)(payload + 10));
+	struct weir_arrived packet = {
+		.bytes = bytes,
+		.sequence = head & WEIR_SIGNATURE_MASK48,
+		.stamp_ns = tail & WEIR_SIGNATURE_MASK48,
+		.now_ns = weir_sampler_time(sampler),
+		.stream_thread = head >> 48,
+	};
+
+	if (!(mode & WEIR_SINK_SHARED) && queue)
+		packet.elsewhere = true;
+	else
+		packet.untracked = !weir_observe_sender(&packet, mode & WEIR_SINK_SHARED);
+	if (packet.now_ns || packet.extent || !packet.stamp_ns || packet.untracked ||
+	    packet.elsewhere)
+		weir_observe_rest(&packet);
 }
 
 #endif /* WEIR_OBSERVE_H */

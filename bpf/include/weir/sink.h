@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The sink's counters, one set per receive queue. The control process knows the layout by its
- * offsets (crates/weir-bpf/src/sink.rs): every field has 64 bits, in this order.
+ * offsets (crates/weir-bpf/src/sink.rs): every field has 64 bits, in this order. What the full mode
+ * needs for every packet on a CPU is behind them, so that it is found with the same lookup.
  */
 #ifndef WEIR_SINK_H
 #define WEIR_SINK_H
 
+#include <weir/sampling.h>
 #include <weir/vmlinux.h>
 
 /* Bits of weir_sink_mode. */
 #define WEIR_SINK_OBSERVE (1ULL << 0)
+/* Several CPUs may receive at the same time: senders need their locks. */
+#define WEIR_SINK_SHARED (1ULL << 1)
 
 /* Queues beyond the last one are counted with it. */
 #define WEIR_SINK_QUEUE_COUNT 64
@@ -22,8 +26,10 @@ struct weir_sink_queue {
 
 struct weir_sink_counters {
 	struct weir_sink_queue queue[WEIR_SINK_QUEUE_COUNT];
+	struct weir_sampler sampler;
 };
 
-_Static_assert(sizeof(struct weir_sink_counters) == 8 * 3 * 64, "sink.rs reads 3 words a queue");
+_Static_assert(sizeof(struct weir_sink_counters) == 8 * (3 * 64 + 6),
+	       "sink.rs reads 3 words a queue, and skips 6");
 
 #endif /* WEIR_SINK_H */

@@ -25,6 +25,7 @@ typedef _Bool bool;
 enum { false = 0, true = 1 };
 
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_DEVMAP = 14,
@@ -36,6 +37,18 @@ enum xdp_action {
 	XDP_PASS,
 	XDP_TX,
 	XDP_REDIRECT,
+};
+
+/* Of bpf_redirect_map(): send a copy to each entry of the map. */
+enum { BPF_F_BROADCAST = 1 << 3 };
+
+/* An entry of a device map: the device, and the program that sees each frame before it leaves. */
+struct bpf_devmap_val {
+	__u32 ifindex;
+	union {
+		int fd;
+		__u32 id;
+	} bpf_prog;
 };
 
 /* The verifier knows it by its name. */

@@ -19,8 +19,8 @@ mod observe;
 mod tests;
 
 pub use observe::{
-    FLOW_COUNT_MAX, Observations, ObserveError, SENDER_COUNT_MAX, SenderCounters, SinkObserver,
-    StreamFlows, WINDOW_REACH,
+    Arrival, FLOW_COUNT_MAX, Observations, ObserveError, SENDER_COUNT_MAX, SenderCounters,
+    SinkObserver, StreamFlows, WINDOW_REACH,
 };
 
 /// Queues that are counted apart; those beyond are counted with the last one.
@@ -28,6 +28,11 @@ pub const QUEUE_COUNT: usize = 64;
 
 /// Words of one queue's counters.
 const QUEUE_WORDS: usize = 3;
+
+/// Words behind the queues' counters, which are the program's own business.
+const SAMPLER_WORDS: usize = 6;
+
+const COUNTERS_WORDS: usize = QUEUE_COUNT * QUEUE_WORDS + SAMPLER_WORDS;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
 const OBJECT_NAME: &str = "sink";
@@ -90,7 +95,7 @@ impl SinkProgram {
     fn from_object(object: &Loaded) -> Result<Self, LoadError> {
         Ok(Self {
             program: object.program("weir_sink")?,
-            counters: object.map("weir_counters", QUEUE_COUNT * QUEUE_WORDS * WORD_BYTES)?,
+            counters: object.map("weir_counters", COUNTERS_WORDS * WORD_BYTES)?,
         })
     }
 

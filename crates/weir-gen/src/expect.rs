@@ -5,20 +5,21 @@
 //! | key | meaning |
 //! |---|---|
 //! | `stream` | its number in the signature, 0 to 255 |
-//! | `src`, `dst` | ranges of addresses and ports, as pkt-gen writes them |
+//! | `src`, `dst` | ranges of addresses and ports, as pkt-gen writes them, both IPv4 or both IPv6 |
 //! | `flow_count` | number of flows; it must be that of the ranges |
-//! | `random` | whether flows are drawn at random; may be absent, then false |
 //! | `thread_count` | threads that share the stream, 1 to 256 |
 //! | `first_sequence` | sequence number of the first packet; may be absent, then 0 |
 //! | `packets` | number of packets in all; absent or null if the sender is stopped by hand |
+//! | `random` | whether the walk over the flows is random; may be absent, then false |
 //!
 //! Thread t of n sends the sequence numbers `first_sequence` + t, + t + n, + t + 2n and so on, and
-//! packet s carries flow s modulo `flow_count`, unless flows are drawn at random. Nothing
-//! here touches the system.
+//! packet s carries flow s modulo `flow_count`; of a random walk, the receiver does not know which
+//! flow it is, and counts none. Nothing here touches the system.
 
 use serde::{Deserialize, Serialize};
+use weir_wire::flow::FlowSpace;
 use weir_wire::range::AddrRange;
-use weir_wire::stream::StreamSet;
+use weir_wire::stream::{StreamFrames, StreamSet};
 use weir_wire::walk::Walk;
 
 /// Most threads of a stream: the signature has a byte for them.
@@ -44,10 +45,6 @@ pub struct ExpectedStream {
     pub dst: String,
     /// Number of flows of the ranges.
     pub flow_count: u64,
-    /// Whether flows are drawn at random instead of one after the other: which flow a packet
-    /// carries does then not follow from its number, and flows are not counted.
-    #[serde(default)]
-    pub random: bool,
     /// Threads that share the stream.
     pub thread_count: u16,
     /// Sequence number of the first packet of thread 0.
@@ -56,6 +53,14 @@ pub struct ExpectedStream {
     /// Number of packets of all threads together, if it is known beforehand.
     #[serde(default)]
     pub packets: Option<u64>,
+    /// Whether the flows are drawn at random rather than visited in turn.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub random: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Why a text is no [`Expectation`].
@@ -109,20 +114,20 @@ pub enum ExpectError {
 }
 
 impl ExpectedStream {
-    /// What to expect of stream number `index` of a set, of which `packets` are sent in all, if
-    /// that is limited.
-    fn new(set: &StreamSet, index: usize, packets: Option<u64>) -> Self {
-        let stream = &set.streams()[index];
-        let spec = stream.spec();
+    /// What to expect of a stream of the stream model from sequence number `first_sequence` on;
+    /// `packets` is the number of packets if that is limited.
+    #[must_use]
+    pub fn of_frames(frames: &StreamFrames, first_sequence: u64, packets: Option<u64>) -> Self {
+        let spec = frames.spec();
         Self {
             stream: spec.stream,
             src: spec.src.to_string(),
             dst: spec.dst.to_string(),
-            flow_count: stream.flows().flow_count(),
-            random: spec.walk != Walk::Odometer,
+            flow_count: frames.flows().flow_count(),
             thread_count: spec.thread_count,
-            first_sequence: 0,
-            packets: packets.map(|total| set.packet_count(index, total)),
+            first_sequence,
+            packets,
+            random: matches!(spec.walk, Walk::Random { .. }),
         }
     }
 
@@ -136,7 +141,7 @@ impl ExpectedStream {
             })
         };
         let (src, dst) = (range("src", &self.src)?, range("dst", &self.dst)?);
-        let counted = weir_wire::flow::FlowSpace::new(src, dst)
+        let counted = FlowSpace::new(src, dst)
             .map_err(|source| ExpectError::Flows { stream, source })?
             .flow_count();
         if counted != self.flow_count {
@@ -154,8 +159,10 @@ impl Expectation {
     /// number of packets of all streams together, if that is limited.
     #[must_use]
     pub fn new(set: &StreamSet, packets: Option<u64>) -> Self {
-        let streams =
-            (0..set.streams().len()).map(|index| ExpectedStream::new(set, index, packets));
+        let streams = set.streams().iter().enumerate().map(|(index, frames)| {
+            let packets = packets.map(|total| set.packet_count(index, total));
+            ExpectedStream::of_frames(frames, 0, packets)
+        });
         Self { streams: streams.collect() }
     }
 
@@ -213,6 +220,30 @@ mod tests {
     }
 
     #[test]
+    fn several_streams_of_either_family_are_read_back() {
+        let mac = weir_wire::mac::MacAddr([2, 0, 0, 0, 0, 1]);
+        let range = |text: &str| text.parse::<AddrRange>().expect("a range");
+        let spec = |src, dst| weir_wire::stream::StreamSpec::new(mac, mac, range(src), range(dst));
+        let mut specs = [
+            spec("198.18.10.1:2000-198.18.10.70", "198.19.10.1:2000-198.19.10.70"),
+            spec("[2001:2::1]:2000-[2001:2::64]", "[2001:2:1::1]:53-[2001:2:1::1]:54"),
+        ];
+        (specs[1].stream, specs[1].thread_count) = (7, 2);
+        specs[1].walk = Walk::Random { seed: 1 };
+        let streams = specs.map(|spec| {
+            let frames = StreamFrames::new(spec).expect("it can be sent");
+            ExpectedStream::of_frames(&frames, 3, Some(9))
+        });
+        let expectation = Expectation { streams: streams.to_vec() };
+        let text = expectation.to_json().expect("writable");
+        let read = Expectation::parse(&text).expect("readable");
+        assert_eq!(read, expectation);
+        let second = read.stream(7).expect("it is there");
+        assert_eq!((second.flow_count, second.thread_count, second.random), (200, 2, true));
+        assert!(!read.streams[0].random && !text.contains("\"random\":false"), "{text}");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let refused = |from: &str, to: &str| {
             assert!(GOOD.contains(from), "{from}");
@@ -220,6 +251,8 @@ mod tests {
         };
         assert!(refused("4900", "4899").contains("span 4900 flows"));
         assert!(refused("198.18.10.1", "300.1.1.1").contains("`src`"));
+        let mixed = refused("198.18.10.1:2000-198.18.10.70", "[2001:2::1]:2000");
+        assert!(mixed.contains("IPv6"), "{mixed}");
         assert!(refused("thread_count\":2", "thread_count\":0").contains("1 to 256"));
         assert!(refused("thread_count\":2", "thread_count\":257").contains("257"));
         assert!(refused("thread_count", "threads").contains("threads"));

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use weir_bpf::attach::{AttachError, Link, Mode};
+use weir_bpf::ethtool;
 use weir_bpf::map::MapError;
 use weir_bpf::sink::{
-    Observations, ObserveError, SenderCounters, SinkCounters, SinkObserver, StreamFlows,
+    Arrival, Observations, ObserveError, SenderCounters, SinkCounters, SinkObserver, StreamFlows,
 };
 
 use crate::expect::{Expectation, ExpectedStream};
@@ -61,7 +62,8 @@ pub struct StreamResult {
     pub too_late: u64,
     /// Largest reordering extent, in packets (RFC 4737).
     pub extent_max: u64,
-    /// Flows that were seen; `None` if the number of flows was not announced.
+    /// Flows that were seen; `None` if the number of flows was not announced, or the walk over
+    /// them is random.
     pub flows_seen: Option<u64>,
     /// Flows that were announced.
     pub flow_count: Option<u64>,
@@ -108,7 +110,7 @@ impl Observer {
             .filter(|stream| !stream.random)
             .map(|stream| StreamFlows { stream: stream.stream, flow_count: stream.flow_count })
             .collect();
-        let program = SinkObserver::load(&flows)?;
+        let program = SinkObserver::load(&flows, arrival(ifindex, mode))?;
         let link = Some(program.attach(ifindex, mode)?);
         Ok(Self { program, expectation, link })
     }
@@ -131,6 +133,29 @@ impl Observer {
         let ended = self.link.is_none();
         let streams = results(&observations, &self.expectation, ended);
         Ok(Observed { t_ns, counters, streams, observations })
+    }
+}
+
+/// Drivers that run an XDP program in the receiver (NAPI) of the queue that the packet is of, and
+/// nowhere else. Not so a tap (in the writer's call), a bond (in its members' receivers), or
+/// Hyper-V's device (in that of a virtual function, too).
+const QUEUE_DRIVERS: [&str; 9] =
+    ["veth", "virtio_net", "igb", "igc", "ixgbe", "i40e", "ice", "mlx5_core", "ena"];
+
+/// On how many CPUs packets may arrive at once. One at a time only if that is certain: in native
+/// mode (generic XDP runs where the stack receives, on any CPU), with one receive queue, with a
+/// driver that is known for it. If queues are added later, the program leaves their packets alone.
+fn arrival(ifindex: u32, mode: Mode) -> Arrival {
+    let single_queue = || {
+        let name = nix::net::if_::if_indextoname(ifindex).ok()?;
+        let name = name.to_str().ok()?;
+        let driver = ethtool::driver(name).ok()?;
+        let channels = ethtool::channels(name).ok()??;
+        Some(channels.rx_count == 1 && QUEUE_DRIVERS.contains(&driver.as_str()))
+    };
+    match mode {
+        Mode::Native if single_queue() == Some(true) => Arrival::SingleQueue,
+        Mode::Native | Mode::Generic => Arrival::AnyCpu,
     }
 }
 

@@ -35,10 +35,10 @@ fn expectation(thread_count: u16, packets: Option<u64>) -> Expectation {
         src: SRC.into(),
         dst: DST.into(),
         flow_count: 4_900,
-        random: false,
         thread_count,
         first_sequence: 0,
         packets,
+        random: false,
     };
     Expectation { streams: vec![stream] }
 }
@@ -122,8 +122,11 @@ fn a_faultless_stream_has_all_its_flows_and_no_faults() {
     assert_eq!((stream.reordered, stream.too_late), (0, 0));
     assert_eq!((stream.flows_seen, stream.flow_count), (Some(4_900), Some(4_900)));
     let observations = &seen.observations;
-    assert_eq!(observations.latency_ns.count(), 10_000);
-    assert_eq!(observations.gap_ns.count(), 9_999);
+    // A sender that catches up after a stall may come fast enough to be sampled.
+    let measured = observations.measured_packets;
+    assert!((1_024..=10_000).contains(&measured), "{measured}");
+    assert_eq!(observations.latency_ns.count(), measured);
+    assert!((1_000..measured).contains(&observations.gap_ns.count()), "{measured}");
     assert_eq!((observations.unstamped_packets, observations.ahead_packets), (0, 0));
     let quantile = |per_mille| observations.latency_ns.quantile(per_mille).expect("a value");
     let (min, max) = (observations.latency_ns.min(), observations.latency_ns.max());

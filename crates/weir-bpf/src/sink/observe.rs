@@ -1,6 +1,7 @@
 //! The full mode of the sink: its configuration, and what it has observed.
 //!
-//! Layouts are those of `bpf/include/weir/arrival.h`, `flows.h` and `observe.h`.
+//! Layouts are those of `bpf/include/weir/arrival.h`, `flows.h` and `observe.h`; when a packet's
+//! time of arrival is read is the rule of `sampling.h`.
 
 use libbpf_rs::{MapHandle, OpenObject};
 
@@ -31,13 +32,30 @@ const FLOWS: &str = "weir_flows";
 /// The section with the constant that selects the mode.
 const MODE_SECTION: &str = ".rodata.mode";
 const MODE_OBSERVE: u64 = 1 << 0;
+const MODE_SHARED: u64 = 1 << 1;
 
 /// Flows of one block of bits.
 const BLOCK_FLOWS: u64 = 512 * 64;
 
-const SENDER_WORDS: usize = 11;
+const SENDER_WORDS: usize = 16;
 const STREAM_WORDS: usize = 3;
-const HEAD_WORDS: usize = 3;
+const HEAD_WORDS: usize = 5;
+
+/// How often a sender's counters are read in the hope of meeting no packet half-way.
+const READ_ATTEMPTS: u32 = 1_000;
+
+/// On how many CPUs packets may arrive at the same time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Arrival {
+    /// On several: senders are locked, which costs some 10 ns for each packet.
+    #[default]
+    AnyCpu,
+    /// On one at a time: the interface has one receive queue, and its driver runs the program only
+    /// in the receiver (NAPI) of that queue. Packets of queues that it is given later are counted
+    /// as of another queue, and not followed. Whoever says so must be sure of the driver: without
+    /// locks, CPUs that meet count wrongly, though they damage nothing.
+    SingleQueue,
+}
 const OBSERVATION_WORDS: usize = HEAD_WORDS + 3 * histogram::WORDS;
 
 /// How many flows a stream has, by which its flows can be told apart.
@@ -113,7 +131,8 @@ impl SenderCounters {
             first_sequence,
             highest_sequence,
             extent_max,
-            _last_ns,
+            ..,
+            _begun,
         ] = words
         else {
             unreachable!("the map's value size was checked when it was loaded");
@@ -143,9 +162,16 @@ pub struct Observations {
     pub flows_seen: Vec<StreamFlows>,
     /// Packets of senders that are not followed.
     pub untracked_packets: u64,
+    /// Packets of queues that the interface was given after the program was loaded for one queue.
+    /// They are not followed.
+    pub elsewhere_packets: u64,
     /// Packets without a time of sending.
     pub unstamped_packets: u64,
-    /// Packets whose time of sending is later than their arrival: the stamp is another host's.
+    /// Packets whose time of arrival was read: all below 1 Mpps on a CPU, some above. Only these
+    /// have a latency; two of a sender in a row have a gap.
+    pub measured_packets: u64,
+    /// Packets, of those measured, whose time of sending is later than their arrival: the stamp is
+    /// another host's.
     pub ahead_packets: u64,
     /// From sending to arrival, nanoseconds.
     pub latency_ns: Histogram,
@@ -170,12 +196,12 @@ impl SinkObserver {
     ///
     /// # Errors
     /// [`ObserveError`] if there are too many flows, or without privileges or kernel support.
-    pub fn load(streams: &[StreamFlows]) -> Result<Self, ObserveError> {
+    pub fn load(streams: &[StreamFlows], arrival: Arrival) -> Result<Self, ObserveError> {
         let layout = blocks(streams)?;
         let block_count = layout.iter().map(|(_, _, count)| *count).sum::<u64>().max(1);
         let entries = u32::try_from(block_count).unwrap_or(u32::MAX);
         let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |object| {
-            select_mode(object)?;
+            select_mode(object, arrival)?;
             resize(object, FLOWS, entries)
         })?;
         let observer = Self {
@@ -217,10 +243,12 @@ impl SinkObserver {
     pub fn observations(&self) -> Result<Observations, MapError> {
         let mut seen = Observations::default();
         for words in map::read_per_cpu(&self.observations)? {
-            let (&[untracked, unstamped, ahead], histograms) =
+            let (&[untracked, elsewhere, unstamped, measured, ahead], histograms) =
                 words.split_first_chunk::<HEAD_WORDS>().expect("the map's value size was checked");
             seen.untracked_packets += untracked;
+            seen.elsewhere_packets += elsewhere;
             seen.unstamped_packets += unstamped;
+            seen.measured_packets += measured;
             seen.ahead_packets += ahead;
             let (latency_ns, histograms) = histograms.split_at(histogram::WORDS);
             let (gap_ns, extent) = histograms.split_at(histogram::WORDS);
@@ -229,7 +257,7 @@ impl SinkObserver {
             seen.extent.add_words(extent);
         }
         for index in 0..SENDER_COUNT_MAX {
-            seen.senders.extend(SenderCounters::decode(&map::read_locked(&self.senders, index)?));
+            seen.senders.extend(SenderCounters::decode(&self.sender(index)?));
         }
         seen.senders.sort_by_key(|sender| (sender.stream, sender.thread));
         for &stream in &self.named {
@@ -238,6 +266,26 @@ impl SinkObserver {
         }
         Ok(seen)
     }
+
+    /// The words of a sender, between two packets. Under the lock they are so at once; without
+    /// one, it takes another attempt now and then.
+    fn sender(&self, index: u32) -> Result<Vec<u64>, MapError> {
+        let mut words = map::read_locked(&self.senders, index)?;
+        for _ in 1..READ_ATTEMPTS {
+            if is_whole(&words) {
+                break;
+            }
+            words = map::read_locked(&self.senders, index)?;
+        }
+        Ok(words)
+    }
+}
+
+/// Whether no packet was being counted while the sender was read: what each packet changes last is
+/// read before what it changes first, because the kernel copies a value from its start to its end.
+fn is_whole(words: &[u64]) -> bool {
+    const PACKETS: usize = 2;
+    words.last() == words.get(PACKETS)
 }
 
 /// Each stream with its first block of bits and the number of its blocks.
@@ -261,9 +309,13 @@ fn blocks(streams: &[StreamFlows]) -> Result<Vec<(StreamFlows, u64, u64)>, Obser
 }
 
 /// Makes the full mode the one that is loaded.
-fn select_mode(object: &mut OpenObject) -> libbpf_rs::Result<()> {
+fn select_mode(object: &mut OpenObject, arrival: Arrival) -> libbpf_rs::Result<()> {
+    let mode = match arrival {
+        Arrival::AnyCpu => MODE_OBSERVE | MODE_SHARED,
+        Arrival::SingleQueue => MODE_OBSERVE,
+    };
     match object.maps_mut().find(|map| map.name().to_string_lossy().ends_with(MODE_SECTION)) {
-        Some(mut map) => map.set_initial_value(&MODE_OBSERVE.to_ne_bytes()),
+        Some(mut map) => map.set_initial_value(&mode.to_ne_bytes()),
         None => Err(libbpf_rs::Error::from(std::io::Error::other(
             "the object has no section for its mode",
         ))),

@@ -24,10 +24,10 @@ fn expected(thread_count: u16, first_sequence: u64, packets: Option<u64>) -> Exp
             src: "198.18.10.1:2000".into(),
             dst: "198.19.10.1:2000-198.19.10.4".into(),
             flow_count: 4,
-            random: false,
             thread_count,
             first_sequence,
             packets,
+            random: false,
         }],
     }
 }

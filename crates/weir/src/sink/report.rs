@@ -22,7 +22,9 @@ pub(super) struct Report {
     bytes: u64,
     foreign_packets: u64,
     untracked_packets: u64,
+    elsewhere_packets: u64,
     unstamped_packets: u64,
+    measured_packets: u64,
     ahead_packets: u64,
     queues: Vec<Queue>,
     streams: Vec<Stream>,
@@ -140,7 +142,9 @@ impl Report {
             bytes: total.bytes,
             foreign_packets: total.foreign_packets,
             untracked_packets: seen.untracked_packets,
+            elsewhere_packets: seen.elsewhere_packets,
             unstamped_packets: seen.unstamped_packets,
+            measured_packets: seen.measured_packets,
             ahead_packets: seen.ahead_packets,
             queues,
             streams: now.streams.iter().map(Stream::new).collect(),
@@ -193,6 +197,11 @@ impl Report {
         }
         lines.extend(self.streams.iter().map(Stream::text));
         lines.extend(self.remarks());
+        lines.push(format!(
+            "times are of {} of {} packets",
+            format_count(self.measured_packets),
+            format_count(self.packets),
+        ));
         let distributions =
             [("latency µs", &self.latency_ns), ("between arrivals µs", &self.gap_ns)];
         for (name, distribution) in distributions {
@@ -219,6 +228,11 @@ impl Report {
                        wrong, and so is the loss (give --expect)",
             ),
             (self.untracked_packets, "are of more than 64 senders, and are not followed"),
+            (
+                self.elsewhere_packets,
+                "came on queues that were added while the sink ran, and are not followed: start \
+                 the sink anew",
+            ),
             (self.unstamped_packets, "carry no time of sending, and have no latency"),
             (self.ahead_packets, "were stamped by another host's clock, and have no latency"),
         ]

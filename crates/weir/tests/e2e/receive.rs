@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_bpf::attach;
+use weir_bpf::fault::{Fault, FaultProgram};
 use weir_bpf::generator::{CATCH_UP_NS, GeneratorProgram, Interval, ThreadConfig};
 use weir_bpf::reflect::ReflectProgram;
 use weir_gen::expect::{Expectation, ExpectedStream};
@@ -137,10 +138,10 @@ fn the_sink_reports_faults_exactly_and_ends_by_signal() {
             src: SRC.into(),
             dst: DST.into(),
             flow_count: 4_900,
-            random: false,
             thread_count: 1,
             first_sequence: 0,
             packets: Some(10_000),
+            random: false,
         }],
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -164,7 +165,8 @@ fn the_sink_reports_faults_exactly_and_ends_by_signal() {
         assert_eq!(stream["reordered_packets"], 100);
         assert_eq!(stream["extent_max_packets"], 3_990 + 99);
         assert_eq!(stream["flows_seen"], 4_900);
-        assert_eq!(total["latency_ns"]["count"], 9_190);
+        assert_eq!(total["latency_ns"]["count"], total["measured_packets"]);
+        assert!(total["measured_packets"].as_u64().is_some_and(|n| (1_024..=9_190).contains(&n)));
         assert_eq!(total["queues"][0]["packets"], 9_190);
         assert_eq!(attached(&namespace, "in"), None, "the program was left attached");
     }
@@ -186,7 +188,64 @@ fn a_duration_ends_the_sink_and_text_says_what_json_says() {
     assert!(text.contains("110 packets  0 lost  0 reordered  10 duplicated"), "{text}");
     assert!(!text.contains("flows"), "flows are not known: {text}");
     assert!(text.contains("latency µs"), "{text}");
+    assert!(text.contains("times are of 110 of 110 packets"), "{text}");
     assert_eq!(attached(&namespace, "in"), None, "the program was left attached");
+}
+
+/// `weir gen` sends through the fault element to `weir sink`.
+#[test]
+fn the_sink_reports_what_a_fault_element_did() {
+    if !can_run_lab("the_sink_reports_what_a_fault_element_did") {
+        return;
+    }
+    let _turn = turn();
+    let namespace = wire();
+    let element = namespace.run(|| {
+        let netlink = Netlink::open()?;
+        netlink.create_veth(&VethEnd::new("from"), &VethEnd::new("left"), 1)?;
+        netlink.set_up("left")?;
+        netlink.set_up("from")?;
+        let mut element = FaultProgram::load().expect("it loads");
+        for (sequence, fault) in [
+            (10, Fault::Drop),
+            (1_999, Fault::Drop),
+            (20, Fault::Duplicate),
+            (30, Fault::DelayUntil(31)),
+            (40, Fault::DelayUntil(90)),
+        ] {
+            element.choose(sequence, fault).expect("chosen");
+        }
+        element.connect(ifindex("out")).expect("connected");
+        let link = element.attach(ifindex("left")).expect("attached");
+        Ok::<_, weir_net::NetlinkError>((element, link))
+    });
+    let (element, link) = element.expect("entered").expect("the interfaces can be made");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("stream.json").to_string_lossy().into_owned();
+    let announced = format!(
+        r#"{{"streams": [{{"stream": 0, "src": "{SRC}", "dst": "{DST}", "flow_count": 4900,
+            "thread_count": 1, "packets": 2000}}]}}"#
+    );
+    fs::write(&file, announced).expect("writable");
+    let sink = start(&namespace, "in", &["sink", "-i", "in", "--expect", &file, "--json"]);
+    let arguments = ["gen", "-i", "from", "--src", SRC, "--dst", DST, "--count", "2000"];
+    let to = ["--rate", "20kpps", "--threads", "1", "--dst-mac", "02:00:00:00:00:01"];
+    let sent = run_inside(&namespace, &[&arguments[..], &to[..]].concat());
+    assert_exit(&sent, 0);
+    let output = end(sink, "-INT");
+    drop(link);
+    assert_exit(&output, 130);
+    assert_eq!(element.counters().expect("readable").refused_packets, 0);
+    let total = total(&output);
+    let stream = &total["streams"][0];
+    let figures = ["packets", "lost_packets", "duplicated_packets", "reordered_packets"];
+    assert_eq!(figures.map(|key| stream[key].as_u64()), [1_999, 2, 1, 2].map(Some), "{total}");
+    assert_eq!(stream["extent_max_packets"], 50);
+    assert_eq!(stream["flows_seen"], 1_998);
+    assert_eq!(
+        (&stream["expected_packets"], &total["foreign_packets"]),
+        (&2_000.into(), &0.into())
+    );
 }
 
 /// What leaves `out` is returned by `in`, and arrives at `out`, where another sink counts it.

@@ -8,13 +8,17 @@ use std::time::{Duration, Instant};
 use weir_bpf::attach::{Link, Mode};
 use weir_bpf::bench::DropCounter;
 use weir_bpf::ethtool;
-use weir_bpf::sink::{SinkObserver, SinkProgram, StreamFlows};
+use weir_bpf::sink::SinkProgram;
+use weir_gen::expect::Expectation;
+use weir_gen::observer::Observer;
+use weir_gen::stream::Traffic;
 use weir_lab::cancel::Cancel;
 use weir_net::process::{self, Invocation, Process};
 use weir_net::registry::{Record, Registry};
 use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, napi};
 
 use super::Result;
+use super::senders::{RANGES_4900, stream};
 use super::taken::Threads;
 
 /// The CPU of a sender with one thread. A veth's receive queue is that of the sending CPU.
@@ -23,7 +27,6 @@ pub(crate) const SENDER_CPU: u32 = 0;
 /// The CPU of the second thread, or of the receiver.
 pub(crate) const OTHER_CPU: u32 = 1;
 
-const QUEUES: u32 = 2;
 const NAPI_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long something may take to arrive.
@@ -48,10 +51,7 @@ pub(crate) enum End {
     /// weir's sink, which counts what is signed.
     BareSink,
     /// weir's sink, with sequence numbers, flows and latency.
-    FullSink {
-        /// How many flows are marked.
-        flow_count: u64,
-    },
+    FullSink,
 }
 
 /// A program at the far end, attached until it is dropped.
@@ -60,14 +60,14 @@ pub(crate) struct Receiver {
     program: Program,
     /// The thread that runs it, if it is not the sender's.
     thread: Option<Threads>,
-    _link: Link,
+    _link: Option<Link>,
 }
 
 #[derive(Debug)]
 enum Program {
     Drop(DropCounter),
     BareSink(SinkProgram),
-    FullSink(SinkObserver),
+    FullSink(Observer),
 }
 
 impl Receiver {
@@ -76,7 +76,7 @@ impl Receiver {
         Ok(match &self.program {
             Program::Drop(counter) => counter.packets()?,
             Program::BareSink(sink) => sink.counters()?.total().packets,
-            Program::FullSink(sink) => sink.counters()?.total().packets,
+            Program::FullSink(sink) => sink.observed()?.counters.total().packets,
         })
     }
 
@@ -168,17 +168,19 @@ pub(crate) struct Bed {
     record: Option<Record>,
     out: String,
     into: String,
+    queues: u32,
 }
 
 impl Bed {
-    /// Makes the pair. `tag` tells beds of one process apart.
-    pub(crate) fn new(tag: u32) -> Result<Self> {
+    /// Makes the pair, with so many queues in each direction. `tag` tells beds of one process
+    /// apart.
+    pub(crate) fn new(tag: u32, queues: u32) -> Result<Self> {
         let id = format!("{}x{tag}", std::process::id());
         let names = [format!("weirbench{id}s"), format!("weirbench{id}r")];
         let record = Some(Registry::default().record(&names)?);
         // Before Linux 6.8, threads of NAPI are found by the interface's name alone.
         let (out, into) = (format!("bo{id}"), format!("bi{id}"));
-        let mut bed = Self { namespaces: Vec::new(), record, out, into };
+        let mut bed = Self { namespaces: Vec::new(), record, out, into, queues };
         for name in &names {
             bed.namespaces.push(Netns::create(name)?.guard());
         }
@@ -188,7 +190,7 @@ impl Bed {
             quiet()?;
             let netlink = Netlink::open()?;
             let far = VethEnd::new(into).in_netns(receiver);
-            netlink.create_veth(&VethEnd::new(out), &far, QUEUES)?;
+            netlink.create_veth(&VethEnd::new(out), &far, queues)?;
             Ok(netlink.set_up(out)?)
         })??;
         receiver.run(|| -> Result<()> {
@@ -222,7 +224,7 @@ impl Bed {
             napi::set_threaded(into, regime == Regime::Apart)?;
             if regime == Regime::Apart {
                 // Only queue 0 is sent to: its thread, the first, goes to the other CPU.
-                let threads = napi::threads_expecting(into, QUEUES, NAPI_PATIENCE)?;
+                let threads = napi::threads_expecting(into, self.queues, NAPI_PATIENCE)?;
                 for (thread, cpu) in threads.iter().zip([OTHER_CPU, SENDER_CPU]) {
                     napi::pin(&[thread.pid], &one_cpu(cpu)?)?;
                 }
@@ -337,11 +339,16 @@ fn attach(end: End, ifindex: u32) -> Result<Receiver> {
             let link = sink.attach(ifindex)?;
             (Program::BareSink(sink), link)
         }
-        End::FullSink { flow_count } => {
-            let sink = SinkObserver::load(&[StreamFlows { stream: 0, flow_count }])?;
-            let link = sink.attach(ifindex, Mode::Native)?;
-            (Program::FullSink(sink), link)
+        End::FullSink => {
+            // As `weir sink` attaches it: without locks where there is one queue.
+            let sink = Observer::attach(ifindex, Mode::Native, expectation()?)?;
+            return Ok(Receiver { program: Program::FullSink(sink), thread: None, _link: None });
         }
     };
-    Ok(Receiver { program, thread: None, _link: link })
+    Ok(Receiver { program, thread: None, _link: Some(link) })
+}
+
+/// What the full sink is told of the stream whose packets it gets.
+fn expectation() -> Result<Expectation> {
+    Ok(Expectation::new(&Traffic::one(stream(RANGES_4900)?)?.set(1)?, None))
 }

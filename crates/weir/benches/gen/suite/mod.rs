@@ -1,6 +1,6 @@
 //! What `make bench-gen` measures; the tests run the same, tiny.
 //!
-//! All figures come from one veth pair with two queues between two namespaces, in rounds: each
+//! All figures come from a veth pair between two namespaces, in rounds: each
 //! round takes one sample of everything, most of them in slices in turns, so that what else the
 //! machine does hits all of them, and the median over the rounds counts. There are two regimes
 //! ([`bed::Regime`]): one CPU sends and receives, or the receiver has a CPU of its own.

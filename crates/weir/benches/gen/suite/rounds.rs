@@ -24,7 +24,10 @@ const PROGRAM_PATIENCE: Duration = Duration::from_secs(20);
 
 /// What all rounds share.
 struct Rounds<'a> {
+    /// With one queue.
     bed: Bed,
+    /// With two, for two threads.
+    wide: Bed,
     settings: &'a Settings,
     cancel: &'a Cancel,
     series: AllSeries,
@@ -75,8 +78,6 @@ const fn figures(who: Who, end: End, delivered: &'static str, offered: &'static 
     Figure { who, end, delivered, offered: Some(offered) }
 }
 
-const FULL_SINK: End = End::FullSink { flow_count: 4_900 };
-
 /// Where one CPU sends and receives.
 const SHARED: [Figure; 6] = [
     figure(Who::Fixed, End::Drop, rows::MINIMAL),
@@ -84,7 +85,7 @@ const SHARED: [Figure; 6] = [
     figure(Who::Many, End::Drop, rows::FLOWS_5M),
     figure(Who::Two, End::Drop, rows::THREADS_2),
     figure(Who::Few, End::BareSink, rows::SINK_BARE_SHARED),
-    figure(Who::Few, FULL_SINK, rows::SINK_FULL_SHARED),
+    figure(Who::Few, End::FullSink, rows::SINK_FULL_SHARED),
 ];
 
 /// Where the receiver has a CPU of its own.
@@ -93,7 +94,7 @@ const APART: [Figure; 5] = [
     figures(Who::Few, End::Drop, rows::FLOWS_4900_DELIVERED, rows::FLOWS_4900_OFFERED),
     figures(Who::Many, End::Drop, rows::FLOWS_5M_DELIVERED, rows::FLOWS_5M_OFFERED),
     figures(Who::Few, End::BareSink, rows::SINK_BARE, rows::SINK_BARE_OFFERED),
-    figures(Who::Few, FULL_SINK, rows::SINK_FULL, rows::SINK_FULL_OFFERED),
+    figures(Who::Few, End::FullSink, rows::SINK_FULL, rows::SINK_FULL_OFFERED),
 ];
 
 /// Takes all samples.
@@ -110,14 +111,15 @@ pub(crate) fn run(
         )
         .into());
     }
-    let bed = Bed::new(NEXT.fetch_add(1, Ordering::Relaxed))?;
-    let mut rounds = Rounds { bed, settings, cancel, series: AllSeries::new() };
+    let bed = |queues| Bed::new(NEXT.fetch_add(1, Ordering::Relaxed), queues);
+    let (bed, wide) = (bed(1)?, bed(2)?);
+    let mut rounds = Rounds { bed, wide, settings, cancel, series: AllSeries::new() };
     let (few, many) = (stream(RANGES_4900)?, stream(RANGES_5M)?);
     let mut senders = Senders {
         fixed: Fixed::new(&rounds.bed)?,
         few: generator(&rounds.bed, &few, &[SENDER_CPU])?,
         many: generator(&rounds.bed, &many, &[SENDER_CPU])?,
-        two: generator(&rounds.bed, &few, &[SENDER_CPU, OTHER_CPU])?,
+        two: generator(&rounds.wide, &few, &[SENDER_CPU, OTHER_CPU])?,
     };
     let begin = Instant::now();
     for round in 1..=settings.repeats {
@@ -142,20 +144,24 @@ impl Rounds<'_> {
         let figures: Vec<&Figure> =
             figures.iter().filter(|figure| self.wants_any(figure)).collect();
         let mut samples = vec![Sample::default(); figures.len()];
-        let mut end: Option<(End, Receiver)> = None;
+        let mut end: Option<(End, bool, Receiver)> = None;
         for _ in 0..self.settings.slices {
             for (figure, sample) in figures.iter().zip(&mut samples) {
+                let wide = matches!(figure.who, Who::Two);
+                let bed = if wide { &self.wide } else { &self.bed };
                 let receiver = match end.take() {
-                    Some((same, receiver)) if same == figure.end => receiver,
+                    Some((same, there, receiver)) if same == figure.end && there == wide => {
+                        receiver
+                    }
                     other => {
                         drop(other);
-                        self.bed.receive(regime, figure.end)?
+                        bed.receive(regime, figure.end)?
                     }
                 };
-                let slice = self.slice(&receiver, senders.get(figure.who))?;
+                let slice = self.slice(bed, &receiver, senders.get(figure.who))?;
                 sample.offered.add(&slice.offered);
                 sample.delivered.add(&slice.delivered);
-                end = Some((figure.end, receiver));
+                end = Some((figure.end, wide, receiver));
             }
         }
         for (figure, sample) in figures.into_iter().zip(&samples) {
@@ -189,11 +195,11 @@ impl Rounds<'_> {
     }
 
     /// A part of a sample of a sender at full speed.
-    fn slice(&self, receiver: &Receiver, sender: &mut dyn Sender) -> Result<Sample> {
+    fn slice(&self, bed: &Bed, receiver: &Receiver, sender: &mut dyn Sender) -> Result<Sample> {
         let time = self.settings.sample / self.settings.slices;
         sender.start()?;
         let sample = wait(time / WARM_UP_PARTS, self.cancel)
-            .and_then(|()| self.bed.sample(receiver, &Threads::senders(), time, self.cancel));
+            .and_then(|()| bed.sample(receiver, &Threads::senders(), time, self.cancel));
         sender.stop()?;
         sample
     }

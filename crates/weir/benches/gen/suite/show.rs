@@ -8,7 +8,8 @@ use super::rows::{Against, Row};
 use super::{Machine, Outcome};
 
 const HEAD: &str = "\
-One veth pair with two queues, frames of 60 bytes, into an XDP program that counts and drops.
+One veth pair (two queues for two threads), frames of 60 bytes, into an XDP program that counts and
+drops.
 One CPU: it sends, and receives too (NAPI not threaded), so that nothing is lost on the way and the
 packets delivered per second are those that one CPU makes, hands over and ends. Both sides of a
 ratio pay for the same receiver. Floors of the generator are judged here.
