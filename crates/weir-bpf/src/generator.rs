@@ -84,7 +84,8 @@ pub enum GeneratorLoadError {
     /// A frame is larger than can be sent.
     #[error(
         "frames of {0} bytes cannot be sent: live frames have {SIZE_BYTES_MAX} bytes at most, \
-         without FCS, because the kernel makes them of single pages"
+         without FCS, because the kernel makes them of single pages; packet sockets (`--backend \
+         packet`) send what the interface's MTU allows"
     )]
     Size(u16),
     /// The kernel refuses the program.

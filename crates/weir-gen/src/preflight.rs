@@ -294,7 +294,25 @@ fn far_end(path: &mut Path, cpus: &[u32], takes: Option<bool>) -> Result<(), Pre
         });
     }
     path.notes.push(receiving_cpus(&peer.name, cpus));
+    let queues = ethtool::channels(&peer.name)?.map_or(1, |channels| channels.rx_count);
+    path.notes.extend(shared_queue(&peer.name, cpus, queues));
     Ok(())
+}
+
+/// A veth hands a frame to the receive queue that its sending CPU's number is modulo their number:
+/// says so if two threads meet there.
+fn shared_queue(peer: &str, cpus: &[u32], queue_count: u32) -> Option<String> {
+    let queue = |cpu: &u32| cpu % queue_count.max(1);
+    let twice = |(index, cpu): (usize, &u32)| {
+        cpus[..index].iter().find(|other| queue(other) == queue(cpu)).map(|other| (*other, *cpu))
+    };
+    let (first, second) = cpus.iter().enumerate().find_map(twice)?;
+    Some(format!(
+        "CPUs {first} and {second} send to the same receive queue of `{peer}`, number {} of \
+         {queue_count}: choose CPUs whose numbers differ modulo {queue_count}, or give both ends \
+         more queues",
+        queue(&first)
+    ))
 }
 
 /// Where the far end receives.

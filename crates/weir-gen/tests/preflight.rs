@@ -119,3 +119,23 @@ fn the_next_hop_is_what_the_kernel_knows() {
     namespace.ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:77 dev out nud stale");
     assert_eq!(look().expect("it is known").to_string(), "02:00:00:00:00:77");
 }
+
+/// A veth sorts by the sending CPU's number: two of four CPUs meet on two queues.
+#[test]
+fn threads_that_meet_on_a_receive_queue_are_named() {
+    if !privileged() {
+        return;
+    }
+    let namespace = Namespace::new();
+    namespace.ip("link add out numtxqueues 2 numrxqueues 2 type veth peer name in numtxqueues 2 \
+         numrxqueues 2");
+    namespace.ip("link set in up");
+    namespace.ip("link set out up");
+    namespace.inside(|| ethtool::set_gro("in", true).expect("settable"));
+    let said = |cpus: &[u32]| {
+        let notes = look(&namespace, cpus).expect("the path is good");
+        notes.into_iter().find(|note| note.contains("same receive queue"))
+    };
+    assert!(said(&[0, 2]).is_some_and(|note| note.contains("CPUs 0 and 2")));
+    assert_eq!(said(&[0, 1]), None);
+}

@@ -192,6 +192,40 @@ fn a_duration_ends_the_sink_and_text_says_what_json_says() {
     assert_eq!(attached(&namespace, "in"), None, "the program was left attached");
 }
 
+/// The flows that pkt-gen's users count on, announced by the sender and all seen by the sink.
+#[test]
+fn the_flows_of_pkt_gens_examples_are_all_seen() {
+    if !can_run_lab("the_flows_of_pkt_gens_examples_are_all_seen") {
+        return;
+    }
+    let _turn = turn();
+    let namespace = wire();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("expect.json").to_string_lossy().into_owned();
+    let large = ["198.18.10.1:2000-198.18.15.133", "198.19.10.0:2000-198.19.15.133"];
+    for ([src, dst], flow_count) in [([SRC, DST], 4_900_u64), (large, 1_997_982)] {
+        let range = |text: &str| text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        let spec = StreamSpec::new(MacAddr([2; 6]), MacAddr([2; 6]), range(src), range(dst));
+        let set = Traffic::one(spec).and_then(|traffic| traffic.set(1)).expect("it can be sent");
+        let announced = Expectation::new(&set, None).to_json().expect("writable");
+        fs::write(&file, announced).expect("writable");
+        // Each flow three times: a stall of this machine may overflow the veth's ring.
+        let count = (3 * flow_count).to_string();
+        let to = ["--dst-mac", "02:00:00:00:00:01", "--src", src, "--dst", dst];
+        let sink = start(&namespace, "in", &["sink", "-i", "in", "--expect", &file, "--json"]);
+        let sent =
+            run_inside(&namespace, &[&["gen", "-i", "out", "--count", &count], &to[..]].concat());
+        assert_exit(&sent, 0);
+        let output = end(sink, "-INT");
+        assert_exit(&output, 130);
+        let stream = &total(&output)["streams"][0];
+        assert_eq!(
+            (&stream["flows_seen"], &stream["flow_count"]),
+            (&flow_count.into(), &flow_count.into())
+        );
+    }
+}
+
 /// `weir gen` sends through the fault element to `weir sink`.
 #[test]
 fn the_sink_reports_what_a_fault_element_did() {
