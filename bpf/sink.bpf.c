@@ -50,6 +50,7 @@ int weir_sink(struct xdp_md *ctx)
 	payload = weir_signed_payload(data, data_end);
 	if (!payload) {
 		counts->foreign_packets++;
+		counts->foreign_bytes += data_end - data;
 		return XDP_PASS;
 	}
 	counts->packets++;

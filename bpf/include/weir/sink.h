@@ -22,6 +22,7 @@ struct weir_sink_queue {
 	__u64 packets;		/* with weir's signature */
 	__u64 bytes;		/* of those, without FCS */
 	__u64 foreign_packets;	/* all others, passed to the stack */
+	__u64 foreign_bytes;	/* of those, without FCS */
 };
 
 struct weir_sink_counters {
@@ -29,7 +30,7 @@ struct weir_sink_counters {
 	struct weir_sampler sampler;
 };
 
-_Static_assert(sizeof(struct weir_sink_counters) == 8 * (3 * 64 + 6),
-	       "sink.rs reads 3 words a queue, and skips 6");
+_Static_assert(sizeof(struct weir_sink_counters) == 8 * (4 * 64 + 6),
+	       "sink.rs reads 4 words a queue, and skips 6");
 
 #endif /* WEIR_SINK_H */

@@ -74,6 +74,12 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
+    /// The sum of all values, exactly, modulo 2^64.
+    #[must_use]
+    pub const fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// The smallest value, exactly; `None` if there is no value.
     #[must_use]
     pub fn min(&self) -> Option<u64> {

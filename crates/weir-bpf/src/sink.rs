@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapHandle, OpenObject};
 
-use crate::attach::{self, AttachError, Link};
+use crate::attach::{self, AttachError, Link, Mode};
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
 
@@ -27,7 +27,7 @@ pub use observe::{
 pub const QUEUE_COUNT: usize = 64;
 
 /// Words of one queue's counters.
-const QUEUE_WORDS: usize = 3;
+const QUEUE_WORDS: usize = 4;
 
 /// Words behind the queues' counters, which are the program's own business.
 const SAMPLER_WORDS: usize = 6;
@@ -46,6 +46,8 @@ pub struct QueueCounters {
     pub bytes: u64,
     /// All other packets; they go on into the network stack.
     pub foreign_packets: u64,
+    /// Bytes of those, without FCS.
+    pub foreign_bytes: u64,
 }
 
 impl QueueCounters {
@@ -54,6 +56,7 @@ impl QueueCounters {
         self.packets += other.packets;
         self.bytes += other.bytes;
         self.foreign_packets += other.foreign_packets;
+        self.foreign_bytes += other.foreign_bytes;
     }
 }
 
@@ -107,6 +110,14 @@ impl SinkProgram {
         attach::native(self.program.as_fd(), ifindex)
     }
 
+    /// As [`SinkProgram::attach`], in generic mode: behind any driver, and several times slower.
+    ///
+    /// # Errors
+    /// [`AttachError`] if the interface has a program already.
+    pub fn attach_generic(&self, ifindex: u32) -> Result<Link, AttachError> {
+        attach::in_mode(self.program.as_fd(), ifindex, Mode::Generic)
+    }
+
     /// The counters since the program was loaded. They only grow.
     ///
     /// # Errors
@@ -115,8 +126,10 @@ impl SinkProgram {
         let mut queues = vec![QueueCounters::default(); QUEUE_COUNT];
         for words in map::read_per_cpu(&self.counters)? {
             let (counts, _) = words.as_chunks::<QUEUE_WORDS>();
-            for (queue, &[packets, bytes, foreign_packets]) in queues.iter_mut().zip(counts) {
-                queue.add(&QueueCounters { packets, bytes, foreign_packets });
+            for (queue, &[packets, bytes, foreign_packets, foreign_bytes]) in
+                queues.iter_mut().zip(counts)
+            {
+                queue.add(&QueueCounters { packets, bytes, foreign_packets, foreign_bytes });
             }
         }
         Ok(SinkCounters { queues })

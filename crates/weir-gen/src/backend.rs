@@ -20,6 +20,10 @@ use crate::pacing::Schedule;
 use crate::stream;
 use crate::units::Rate;
 
+/// Frames that a thread without a rate hands to the device at once: those of one batch of live
+/// frames, or of one system call. With a rate, a frame is handed over when it is due, mostly alone.
+pub const BATCH_FRAMES: u32 = 64;
+
 /// Sends traffic, in one run after another.
 pub trait Backend {
     /// Starts a run, and returns when its threads are about to send.

@@ -1,11 +1,13 @@
 //! What is sent, how fast, and what arrived.
-//!  [`stream`] is the traffic: one or several streams with weights. [`describe`] reads a stream as
+//!
+//! [`stream`] is the traffic: one or several streams with weights. [`describe`] reads a stream as
 //! a user writes it, [`stream_file`] a file of them; [`units`] reads and prints rates and
 //! durations, [`pacing`] turns a rate into a schedule. A [`backend`] sends a stream: [`live`] with
 //! XDP live frames, [`packet`] through packet sockets, [`pcap`] into a capture file. [`preflight`]
 //! looks at a path before anything is sent, [`device`] reads what the sending device accepted,
 //! [`receiver`] counts what reaches an interface, [`observer`] says what became of it packet by
-//! packet, and [`mod@expect`] is what a sender tells it of the streams to come. Live packets are
+//! packet, and [`mod@expect`] is what a sender tells it of the streams to come. [`pkt_gen`] reads
+//! pkt-gen's command line and makes its output lines. Live packets are
 //! made and counted inside the kernel by the programs of `weir-bpf`; this crate computes their
 //! configuration, places their threads, and reads their counters.
 //!
@@ -26,6 +28,7 @@ pub mod observer;
 pub mod pacing;
 pub mod packet;
 pub mod pcap;
+pub mod pkt_gen;
 pub mod preflight;
 pub mod receiver;
 pub mod stream;

@@ -17,7 +17,7 @@ use weir_bpf::generator::{CATCH_UP_NS, GeneratorCounters, GeneratorProgram, Thre
 use weir_net::private::PrivateNetns;
 use weir_net::{Netlink, NetlinkError, VethEnd};
 
-use crate::backend::{Backend, GeneratorReport, Part, RunOptions, ThreadReport};
+use crate::backend::{BATCH_FRAMES, Backend, GeneratorReport, Part, RunOptions, ThreadReport};
 use crate::error::GeneratorError;
 use crate::pacing::{self, Schedule};
 use crate::stream::Traffic;
@@ -34,13 +34,10 @@ const CHUNK_PACKETS_RAMP: u32 = 1 << 13;
 /// The step in which the rate rises looks this far ahead: about half of what a call takes.
 const RAMP_AHEAD: Duration = Duration::from_micros(500);
 
-/// Packets asked for between two flushes of the output device, at full speed: all of them are sent,
-/// and a veth's ring has room for 256.
-const BATCH_MAX_RATE: u32 = 64;
-
-/// The same for a paced run, which declines most of what it is asked for. A flush wakes the
-/// receiving CPU, which takes some microseconds in a virtual machine, and a batch of this size
-/// about 17 µs.
+/// Packets asked for between two flushes of the output device in a paced run, which declines most
+/// of what it is asked for. A flush wakes the receiving CPU, which takes some microseconds in a
+/// virtual machine, and a batch of this size about 17 µs. At full speed, where all of them are
+/// sent, it is [`BATCH_FRAMES`], because a veth's ring has room for 256.
 const BATCH_PACED: u32 = 256;
 
 /// What one thread of a run works on.
@@ -238,7 +235,7 @@ fn park_link() -> Result<u32, NetlinkError> {
 impl Job {
     /// Sends until stopped or done.
     fn run(&self, program: &GeneratorProgram, stop: &AtomicBool) -> Result<(), GeneratorError> {
-        let batch = if self.schedule.is_some() { BATCH_PACED } else { BATCH_MAX_RATE };
+        let batch = if self.schedule.is_some() { BATCH_PACED } else { BATCH_FRAMES };
         let begin = Instant::now();
         let mut ramp = self.schedule.filter(|schedule| !schedule.ramp.is_zero());
         while !stop.load(Ordering::Relaxed) {

@@ -3,6 +3,7 @@
 //!
 //! Nothing is done here; arguments are only named, described and parsed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,6 +66,18 @@ pub(crate) enum Command {
     /// Run benchmark campaigns and report them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
+    /// Send, receive and time packets with pkt-gen's options and output lines.
+    #[command(after_help = weir_gen::pkt_gen::usage(), disable_help_flag = true)]
+    PktGen {
+        /// pkt-gen's own options, as listed below.
+        #[arg(
+            value_name = "OPTIONS",
+            num_args = 0..,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<OsString>,
+    },
     /// Receive a generator's packets: loss, order, duplicates, flows, latency.
     #[command(after_help = SINK_HELP)]
     Sink(SinkOptions),

@@ -16,6 +16,7 @@ mod draw;
 mod exit;
 mod generate;
 mod lab;
+mod pkt_gen;
 mod progress;
 mod receive;
 mod reflect;
@@ -29,6 +30,10 @@ use cli::{Cli, Command};
 const VERSION: &str = env!("WEIR_VERSION");
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if words.next().is_some_and(|program| pkt_gen::is_own_name(&program)) {
+        return exit::code(pkt_gen::command(words));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version go to standard output and are no failure; the rest is usage.
@@ -41,6 +46,7 @@ fn main() -> ExitCode {
         Command::Doctor(flag) => diagnose::command(flag.json),
         Command::Gen(args) => traffic::command(&args),
         Command::Lab(command) => lab::command(command),
+        Command::PktGen { words } => pkt_gen::command(words),
         Command::Sink(options) => sink::command(&options),
         Command::Reflect(options) => reflect::command(&options),
         Command::Completions { shell } => generate::completions(shell, &mut Cli::command()),

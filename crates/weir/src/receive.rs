@@ -26,7 +26,7 @@ pub(crate) struct Session {
     pub(crate) json: bool,
     duration: Option<Duration>,
     netlink: Netlink,
-    cancel: Cancel,
+    pub(crate) cancel: Cancel,
 }
 
 impl Session {
@@ -102,13 +102,18 @@ impl Session {
             if end.is_some_and(|end| end <= next) {
                 return Ok(Outcome::Done);
             }
-            let name = &self.link.name;
-            let present = self.netlink.link(name).is_ok_and(|l| l.ifindex == self.link.ifindex);
-            if !present {
-                bail!("interface `{name}` went away while it was in use");
-            }
+            self.check_present()?;
             tick()?;
         }
+    }
+
+    /// Fails if the interface went away.
+    pub(crate) fn check_present(&self) -> anyhow::Result<()> {
+        let name = &self.link.name;
+        if !self.netlink.link(name).is_ok_and(|link| link.ifindex == self.link.ifindex) {
+            bail!("interface `{name}` went away while it was in use");
+        }
+        Ok(())
     }
 }
 

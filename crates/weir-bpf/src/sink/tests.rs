@@ -383,6 +383,8 @@ fn foreign_frames_are_passed_and_not_observed() {
     }
     let total = observer.counters().expect("readable").total();
     assert_eq!((total.packets, total.foreign_packets), (0, foreign.len() as u64));
+    let foreign_bytes: usize = foreign.iter().map(Vec::len).sum();
+    assert_eq!(total.foreign_bytes, foreign_bytes as u64);
     assert_eq!(observer.observations().expect("readable"), Observations::default());
 }
 

@@ -5,4 +5,5 @@ mod campaign;
 mod common;
 mod generator;
 mod interrupt;
+mod pkt_gen;
 mod receive;
