@@ -1,12 +1,16 @@
 //! The system calls that have no safe wrapper elsewhere: all unsafe code of the workspace.
 //!
-//! Sources: bpf(2), Documentation/bpf/bpf_prog_run.rst, netdevice(7), packet(7), sendmmsg(2),
-//! include/uapi/linux/ethtool.h.
+//! Sources: bpf(2), Documentation/bpf/bpf_prog_run.rst, netdevice(7), packet(7),
+//! Documentation/networking/packet_mmap.rst, include/uapi/linux/{ethtool,if_packet,virtio_net}.h.
 
 #![expect(unsafe_code, reason = "this module is where the workspace keeps its unsafe code")]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use libbpf_sys::{BPF_F_TEST_XDP_LIVE_FRAMES, BPF_XDP, bpf_link_create_opts, bpf_test_run_opts};
 
@@ -101,20 +105,7 @@ pub(crate) fn packet_socket(ifindex: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just returned this descriptor to us, and nobody else knows it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let bypass: libc::c_int = 1;
-    // SAFETY: `bypass` outlives the call, which reads as many bytes of it as its size says.
-    let result = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_PACKET,
-            libc::PACKET_QDISC_BYPASS,
-            (&raw const bypass).cast(),
-            size_u32(size_of_val(&bypass))?,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    set_packet_option(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).map_err(invalid)?,
         sll_protocol: 0,
@@ -130,36 +121,216 @@ pub(crate) fn packet_socket(ifindex: u32) -> io::Result<OwnedFd> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
-/// Sends frames with one sendmmsg(2) and returns how many the kernel took, from the first on.
-pub(crate) fn send_frames(socket: BorrowedFd<'_>, frames: &[Vec<u8>]) -> io::Result<usize> {
-    let mut parts: Vec<libc::iovec> = frames
-        .iter()
-        .map(|frame| libc::iovec {
-            iov_base: frame.as_ptr().cast_mut().cast(),
-            iov_len: frame.len(),
-        })
-        .collect();
-    let mut messages: Vec<libc::mmsghdr> = parts
-        .iter_mut()
-        .map(|part| libc::mmsghdr {
-            msg_hdr: libc::msghdr {
-                msg_name: std::ptr::null_mut(),
-                msg_namelen: 0,
-                msg_iov: &raw mut *part,
-                msg_iovlen: 1,
-                msg_control: std::ptr::null_mut(),
-                msg_controllen: 0,
-                msg_flags: 0,
-            },
-            msg_len: 0,
-        })
-        .collect();
-    let count = size_u32(messages.len())?;
-    // SAFETY: the headers, the vectors to which they point and the frames to which those point
-    // outlive the call. The kernel only reads the frames, and writes only `msg_len` of the `count`
-    // headers.
-    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+/// A plain C type without padding that the kernel reads as an option of packet sockets.
+trait PacketOption {}
+impl PacketOption for libc::c_int {}
+impl PacketOption for libc::tpacket_req {}
+
+/// Sets an option of a packet socket (packet(7)).
+fn set_packet_option<T: PacketOption>(
+    socket: &OwnedFd,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let size = size_u32(size_of_val(value))?;
+    let (level, value) = (libc::SOL_PACKET, std::ptr::from_ref(value).cast());
+    // SAFETY: `value` outlives the call, which reads `size` bytes of it.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The kernel's header of a slot: `struct tpacket2_hdr`, of which only status and length matter.
+const SLOT_HEADER_BYTES: usize = size_of::<libc::tpacket2_hdr>();
+
+/// Size of the status, with which the header begins.
+const STATUS_BYTES: usize = size_of::<u32>();
+
+/// Where the frame begins in a slot. `struct virtio_net_hdr` stands between the two headers.
+const SLOT_FRAME_AT: usize = SLOT_HEADER_BYTES + VNET_HEADER_BYTES;
+
+/// Size of `struct virtio_net_hdr`.
+const VNET_HEADER_BYTES: usize = 10;
+
+/// Where `hdr_len` stands in it: how much of a frame is copied into the packet buffer itself.
+const VNET_COPIED_AT: usize = 2;
+
+/// The largest frame of a slot, bytes: `hdr_len` has 16 bits.
+pub(crate) const SLOT_FRAME_BYTES_MAX: usize = u16::MAX as usize;
+
+/// Whose a slot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// Ours, with nothing in it.
+    Free,
+    /// The kernel's as soon as it is called: a frame is to be sent.
+    Requested,
+    /// The kernel's: it has taken the frame, and not let go of it yet.
+    Sending,
+    /// Ours: the kernel refused what is in it.
+    Refused,
+}
+
+/// The transmit ring of a packet socket, mapped into this process: slots of one frame each.
+///
+/// The kernel looks at slots only inside a call of [`send_ring`], and gives back those that are
+/// [`SlotState::Sending`] at any time. It copies each frame as a whole (`hdr_len` says so), so that
+/// nothing refers to a slot's bytes behind that call.
+#[derive(Debug)]
+pub(crate) struct TxRing {
+    start: NonNull<u8>,
+    slot_bytes: usize,
+    slot_count: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and nobody else has its address.
+unsafe impl Send for TxRing {}
+
+impl TxRing {
+    /// Gives a socket a ring of `slot_count` slots for frames of up to `frame_bytes_max` bytes, and
+    /// maps it. `slot_count` is rounded up to whole blocks.
+    pub(crate) fn new(
+        socket: &OwnedFd,
+        frame_bytes_max: usize,
+        slot_count: usize,
+    ) -> io::Result<Self> {
+        /// A multiple of the page size of every architecture.
+        const BLOCK_BYTES: usize = 1 << 16;
+        if frame_bytes_max > SLOT_FRAME_BYTES_MAX || slot_count == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // Both are powers of two, so that slots fill blocks without gaps.
+        let slot_bytes = (SLOT_FRAME_AT + frame_bytes_max).next_power_of_two();
+        let block_bytes = slot_bytes.max(BLOCK_BYTES);
+        let block_count = (slot_count * slot_bytes).div_ceil(block_bytes);
+        let slot_count = block_count * block_bytes / slot_bytes;
+        let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+        set_packet_option(socket, libc::PACKET_VERSION, &version)?;
+        set_packet_option(socket, libc::PACKET_VNET_HDR, &1_i32)?;
+        let request = libc::tpacket_req {
+            tp_block_size: size_u32(block_bytes)?,
+            tp_block_nr: size_u32(block_count)?,
+            tp_frame_size: size_u32(slot_bytes)?,
+            tp_frame_nr: size_u32(slot_count)?,
+        };
+        set_packet_option(socket, libc::PACKET_TX_RING, &request)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                slot_count * slot_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                socket.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { start, slot_bytes, slot_count })
+    }
+
+    /// Number of slots.
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slot_count
+    }
+
+    /// The first byte of a slot.
+    fn slot(&self, index: usize) -> NonNull<u8> {
+        assert!(index < self.slot_count, "there is no such slot");
+        // SAFETY: the offset is within the mapping, whose size is the product of both counts.
+        unsafe { self.start.add(index * self.slot_bytes) }
+    }
+
+    /// The status word of a slot, which the kernel writes too.
+    fn status(&self, index: usize) -> &AtomicU32 {
+        let status = self.slot(index).cast::<u32>().as_ptr();
+        // SAFETY: a slot begins with the aligned 32-bit status, which lives as long as the mapping,
+        // and is never touched here but through this function.
+        unsafe { AtomicU32::from_ptr(status) }
+    }
+
+    /// Whose a slot is.
+    pub(crate) fn state(&self, index: usize) -> SlotState {
+        let status = self.status(index).load(Ordering::Acquire);
+        if status & libc::TP_STATUS_WRONG_FORMAT != 0 {
+            SlotState::Refused
+        } else if status & libc::TP_STATUS_SENDING != 0 {
+            SlotState::Sending
+        } else if status & libc::TP_STATUS_SEND_REQUEST != 0 {
+            SlotState::Requested
+        } else {
+            SlotState::Free
+        }
+    }
+
+    /// The bytes of a slot behind the status; `None` while the kernel may look at them.
+    fn bytes(&mut self, index: usize) -> Option<&mut [u8]> {
+        if self.state(index) == SlotState::Sending {
+            return None;
+        }
+        let start = self.slot(index).as_ptr().wrapping_add(STATUS_BYTES);
+        let size_bytes = self.slot_bytes - STATUS_BYTES;
+        // SAFETY: the slot lies within the mapping, and any bytes are valid `u8`. The kernel
+        // touches them only inside `send_ring`, which borrows the ring mutably, or while it is
+        // sending, which was excluded; and the slice leaves the status out.
+        Some(unsafe { slice::from_raw_parts_mut(start, size_bytes) })
+    }
+
+    /// Room for a frame of that size; `None` if the slot is not free, or too small.
+    pub(crate) fn frame(&mut self, index: usize, size_bytes: usize) -> Option<&mut [u8]> {
+        if self.state(index) != SlotState::Free {
+            return None;
+        }
+        self.bytes(index)?.get_mut(SLOT_FRAME_AT - STATUS_BYTES..)?.get_mut(..size_bytes)
+    }
+
+    /// Asks for the frame of `size_bytes` in a free slot to be sent by the next [`send_ring`].
+    pub(crate) fn request(&mut self, index: usize, size_bytes: usize) {
+        let copied = u16::try_from(size_bytes).unwrap_or(u16::MAX);
+        let length = u32::try_from(VNET_HEADER_BYTES + size_bytes).unwrap_or(u32::MAX);
+        let Some(bytes) = self.bytes(index) else { return };
+        let (header, rest) = bytes.split_at_mut(SLOT_HEADER_BYTES - STATUS_BYTES);
+        header[..4].copy_from_slice(&length.to_ne_bytes());
+        let vnet = &mut rest[..VNET_HEADER_BYTES];
+        vnet.fill(0);
+        vnet[VNET_COPIED_AT..VNET_COPIED_AT + 2].copy_from_slice(&copied.to_ne_bytes());
+        self.status(index).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+    }
+
+    /// Takes back a slot that the kernel does not have.
+    pub(crate) fn withdraw(&mut self, index: usize) {
+        if self.state(index) != SlotState::Sending {
+            self.status(index).store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for TxRing {
+    fn drop(&mut self) {
+        // SAFETY: this is the whole mapping, and nothing borrowed from it outlives the ring.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.slot_count * self.slot_bytes) };
+    }
+}
+
+/// Has the kernel send the frames that were requested, from its own position in the ring on, until
+/// it finds a slot without one, or cannot go on; it never waits.
+pub(crate) fn send_ring(socket: BorrowedFd<'_>, _ring: &mut TxRing) -> io::Result<()> {
+    // SAFETY: there is no buffer: the frames are in the socket's own ring, which is borrowed
+    // mutably, so that nobody writes to it during the call.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Waits until a socket can take more, or for `timeout` (whole milliseconds, rounded up).
+pub(crate) fn wait_writable(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+    let mut interest = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    let timeout_ms = timeout.as_micros().div_ceil(1000);
+    let timeout_ms = libc::c_int::try_from(timeout_ms).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the one entry that the call reads and writes outlives it.
+    let ready = unsafe { libc::poll(&raw mut interest, 1, timeout_ms) };
+    if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Calls `SIOCETHTOOL` for an interface of the calling thread's network namespace.

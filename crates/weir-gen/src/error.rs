@@ -97,9 +97,41 @@ pub enum GeneratorError {
         /// What the system returned.
         source: io::Error,
     },
-    /// The packet socket refused a frame.
+    /// The interface to which a packet socket sends cannot be looked at.
+    #[error("cannot look at the interface with index {ifindex}: {source}")]
+    Interface {
+        /// Index of the interface.
+        ifindex: u32,
+        /// What the system returned.
+        source: NetlinkError,
+    },
+    /// A frame does not fit the interface or the ring.
+    #[error(
+        "frames of {size_bytes} bytes cannot be sent through a packet socket on the interface with \
+         index {ifindex}: it takes {size_bytes_max} bytes at most, without FCS"
+    )]
+    FrameSize {
+        /// Index of the interface.
+        ifindex: u32,
+        /// The largest frame.
+        size_bytes: usize,
+        /// What would be taken.
+        size_bytes_max: usize,
+    },
+    /// The packet socket failed.
     #[error("sending through a packet socket failed: {0}")]
     Send(io::Error),
+    /// The kernel refused a frame.
+    #[error("the packet socket refused a frame of {size_bytes} bytes: {source}")]
+    SendFrame {
+        /// Its size.
+        size_bytes: usize,
+        /// What the system returned.
+        source: io::Error,
+    },
+    /// Recorded times and a rate exclude each other.
+    #[error("packets are sent at their recorded times or at a rate, not both")]
+    RecordedWithRate,
     /// A capture file would have no end.
     #[error("a capture file needs an end: give a number of packets")]
     Endless,

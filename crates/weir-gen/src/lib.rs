@@ -3,7 +3,8 @@
 //! [`stream`] is the traffic: one or several streams with weights. [`describe`] reads a stream as
 //! a user writes it, [`stream_file`] a file of them; [`units`] reads and prints rates and
 //! durations, [`pacing`] turns a rate into a schedule. A [`backend`] sends a stream: [`live`] with
-//! XDP live frames, [`packet`] through packet sockets, [`pcap`] into a capture file. [`preflight`]
+//! XDP live frames, [`packet`] through packet sockets, [`pcap`] into a capture file; the latter two
+//! also send a [`replay`], the frames of a capture file. [`preflight`]
 //! looks at a path before anything is sent, [`device`] reads what the sending device accepted,
 //! [`receiver`] counts what reaches an interface, [`observer`] says what became of it packet by
 //! packet, and [`mod@expect`] is what a sender tells it of the streams to come. [`pkt_gen`] reads
@@ -22,6 +23,7 @@ pub mod describe;
 pub mod device;
 pub mod error;
 pub mod expect;
+mod frames;
 pub mod live;
 pub mod next_hop;
 pub mod observer;
@@ -31,6 +33,7 @@ pub mod pcap;
 pub mod pkt_gen;
 pub mod preflight;
 pub mod receiver;
+pub mod replay;
 pub mod stream;
 pub mod stream_file;
 pub mod units;

@@ -4,10 +4,13 @@
 //! packet by packet; here is the interval that it works with. [`Schedule`] and [`Pacer`] are the
 //! same for backends that send from user space. Time is an argument: nothing here reads a clock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_bpf::generator::{CATCH_UP_NS, GeneratorCounters, Interval};
 use weir_bpf::histogram::Histogram;
+
+use crate::replay::Replay;
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -75,11 +78,38 @@ impl Schedule {
     }
 }
 
+/// When the packets of one thread of a run are due.
+#[derive(Debug, Clone)]
+pub enum Timetable {
+    /// At a rate.
+    Rate(Schedule),
+    /// As they were recorded.
+    Recorded {
+        /// The file.
+        replay: Arc<Replay>,
+        /// Number of the frame that the run begins with, which is due at once.
+        first: u64,
+    },
+}
+
+impl Timetable {
+    /// When packet number `index` of the run, from 0, is due after its start.
+    #[must_use]
+    pub fn due(&self, index: u64) -> Duration {
+        match self {
+            Self::Rate(schedule) => schedule.due(index),
+            Self::Recorded { replay, first } => {
+                replay.due(first.saturating_add(index)).saturating_sub(replay.due(*first))
+            }
+        }
+    }
+}
+
 /// Keeps a schedule that is asked from time to time: says how many packets are due, and accounts
 /// for stalls as `bpf/include/weir/pacing.h` does.
 #[derive(Debug, Clone)]
 pub struct Pacer {
-    schedule: Schedule,
+    timetable: Timetable,
     taken: u64,
     /// Time that stalls took out of the schedule.
     shift: Duration,
@@ -89,14 +119,14 @@ pub struct Pacer {
 impl Pacer {
     /// Begins a schedule.
     #[must_use]
-    pub const fn new(schedule: Schedule) -> Self {
-        Self { schedule, taken: 0, shift: Duration::ZERO, last: None }
+    pub const fn new(timetable: Timetable) -> Self {
+        Self { timetable, taken: 0, shift: Duration::ZERO, last: None }
     }
 
     /// When the next packet is due.
     #[must_use]
     pub fn due(&self) -> Duration {
-        self.schedule.due(self.taken).saturating_add(self.shift)
+        self.timetable.due(self.taken).saturating_add(self.shift)
     }
 
     /// How many packets, up to `count_max`, are due `now` (since the start); they are taken off the
@@ -168,7 +198,8 @@ mod tests {
     #[test]
     fn a_pacer_makes_up_for_short_delays_and_counts_long_ones() {
         let (mut counters, mut gaps) = (GeneratorCounters::default(), Histogram::default());
-        let mut pacer = Pacer::new(Schedule { rate_pps: 1_000.0, ramp: Duration::ZERO });
+        let schedule = Schedule { rate_pps: 1_000.0, ramp: Duration::ZERO };
+        let mut pacer = Pacer::new(Timetable::Rate(schedule));
         assert_eq!(pacer.take(at(0), 64, &mut counters, &mut gaps), 1);
         assert_eq!(pacer.take(at(0), 64, &mut counters, &mut gaps), 0, "the next one is not due");
         assert_eq!(pacer.take(at(5), 64, &mut counters, &mut gaps), 5);

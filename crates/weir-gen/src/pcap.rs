@@ -3,7 +3,8 @@
 //! The format is the classic one of libpcap (pcap-savefile(5)) with nanoseconds. A packet's stamp
 //! is when the schedule has it due, counted from zero; without a rate, packets are a microsecond
 //! apart. The same traffic thus gives the same file, and frames are those that the other backends
-//! send with as many threads. An existing file is replaced.
+//! send with as many threads. A replay keeps the stamps that were recorded, unless it has a rate.
+//! An existing file is replaced.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,11 +15,12 @@ use std::time::Duration;
 
 use weir_bpf::generator::GeneratorCounters;
 use weir_wire::pcap;
-use weir_wire::stream::StreamSet;
 
 use crate::backend::{Backend, GeneratorReport, RunOptions};
 use crate::error::GeneratorError;
+use crate::frames::Frames;
 use crate::pacing::Schedule;
+use crate::replay::{Replay, ReplayTiming};
 use crate::stream::Traffic;
 use crate::user_space::{Progress, Runs};
 use crate::workers::Work;
@@ -32,7 +34,7 @@ const WRITTEN_TOGETHER: u64 = 1024;
 /// Writes a capture file in each run.
 #[derive(Debug)]
 pub struct PcapGenerator {
-    set: Arc<StreamSet>,
+    frames: Arc<Frames>,
     path: PathBuf,
     runs: Runs,
 }
@@ -47,8 +49,17 @@ impl PcapGenerator {
         path: &Path,
         thread_count: usize,
     ) -> Result<Self, GeneratorError> {
-        let set = Arc::new(traffic.set(thread_count)?);
-        Ok(Self { set, path: path.to_owned(), runs: Runs::default() })
+        Ok(Self::with(Frames::Streams(traffic.set(thread_count)?), path))
+    }
+
+    /// Will write the frames of another file to `path`.
+    #[must_use]
+    pub fn replay(replay: Arc<Replay>, timing: ReplayTiming, path: &Path) -> Self {
+        Self::with(Frames::Replay(replay, timing), path)
+    }
+
+    fn with(frames: Frames, path: &Path) -> Self {
+        Self { frames: Arc::new(frames), path: path.to_owned(), runs: Runs::default() }
     }
 }
 
@@ -56,9 +67,10 @@ impl Backend for PcapGenerator {
     fn start(&mut self, options: RunOptions) -> Result<(), GeneratorError> {
         self.runs.check_idle()?;
         let end_sequence = options.end_sequence().ok_or(GeneratorError::Endless)?;
+        self.frames.timetable(&options)?;
         let schedule = options.schedule()?;
         let recording = Recording {
-            set: Arc::clone(&self.set),
+            frames: Arc::clone(&self.frames),
             first_sequence: options.first_sequence,
             end_sequence,
             schedule: schedule.unwrap_or(Schedule { rate_pps: UNPACED_PPS, ramp: Duration::ZERO }),
@@ -93,7 +105,7 @@ impl Backend for PcapGenerator {
 
 /// What a run writes.
 struct Recording {
-    set: Arc<StreamSet>,
+    frames: Arc<Frames>,
     first_sequence: u64,
     end_sequence: u64,
     schedule: Schedule,
@@ -106,7 +118,7 @@ impl Recording {
         progress: &Progress,
         stop: &AtomicBool,
     ) -> io::Result<()> {
-        let (writer, mut out) = (pcap::Writer::default(), Vec::new());
+        let (writer, mut out, mut frame) = (pcap::Writer::default(), Vec::new(), Vec::new());
         writer.header(&mut out);
         file.write_all(&out)?;
         let mut sequence = self.first_sequence;
@@ -115,9 +127,10 @@ impl Recording {
             let (count, mut bytes) = (end - sequence, 0);
             out.clear();
             while sequence < end {
-                let frame = self.set.build(sequence);
-                let due = self.schedule.due(sequence - self.first_sequence);
-                let time_ns = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX);
+                let next = self.frames.of_all(sequence);
+                frame.resize(next.size_bytes(), 0);
+                next.write(0, &mut frame);
+                let time_ns = self.frames.time_ns(&self.schedule, self.first_sequence, sequence);
                 writer.record(&mut out, time_ns, &frame).map_err(io::Error::other)?;
                 bytes += frame.len() as u64;
                 sequence += 1;

@@ -7,6 +7,7 @@ mod support;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -18,10 +19,12 @@ use weir_gen::live::LiveGenerator;
 use weir_gen::packet::PacketGenerator;
 use weir_gen::pcap::PcapGenerator;
 use weir_gen::receiver::Receiver;
+use weir_gen::replay::{Replay, ReplayTiming};
 use weir_gen::stream::Traffic;
 use weir_gen::units::Rate;
 use weir_wire::frame::Protocol;
 use weir_wire::mac::MacAddr;
+use weir_wire::pcap::{ByteOrder, Reader, Resolution, Writer};
 use weir_wire::sizes::Sizes;
 use weir_wire::stream::StreamSpec;
 use weir_wire::vlan::{Tag, TagKind};
@@ -144,6 +147,148 @@ fn live_and_pcap_make_the_same_bytes() {
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// What a replay writes is what was recorded, but for the addresses that were to be rewritten.
+#[test]
+fn a_replayed_file_is_the_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("copy.pcap");
+    let frames = prop::collection::vec(
+        (0_u64..10_000_000_000, prop::collection::vec(any::<u8>(), 14..200)),
+        1..40,
+    );
+    let mac = || prop::option::of(any::<[u8; 6]>().prop_map(MacAddr));
+    let strategy = (frames, mac(), mac(), any::<bool>(), any::<bool>(), 1_u64..4);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(64));
+    let result = runner.run(&strategy, |(frames, src, dst, little, nanoseconds, loops)| {
+        let unit_ns = if nanoseconds { 1 } else { 1_000 };
+        let writer = Writer {
+            resolution: if nanoseconds {
+                Resolution::Nanoseconds
+            } else {
+                Resolution::Microseconds
+            },
+            byte_order: if little { ByteOrder::Little } else { ByteOrder::Big },
+        };
+        let mut file = Vec::new();
+        writer.header(&mut file);
+        for (time_ns, frame) in &frames {
+            writer.record(&mut file, *time_ns, frame).expect("it fits");
+        }
+        let mut replay = Replay::parse(file).expect("it can be replayed");
+        replay.rewrite(src, dst);
+        let mut pcap = PcapGenerator::replay(Arc::new(replay), ReplayTiming::Recorded, &path);
+        let count = frames.len() as u64 * loops;
+        let report = run(&mut pcap, options(Rate::Max, count, 0));
+        prop_assert_eq!(report.counters.offered_packets, count);
+        let written = std::fs::read(&path).expect("it is there");
+        let written: Vec<_> = Reader::new(&written).expect("a file").map(Result::unwrap).collect();
+        prop_assert_eq!(written.len() as u64, count);
+        for (number, record) in written.iter().enumerate() {
+            let (time_ns, frame) = &frames[number % frames.len()];
+            let mut expected = frame.clone();
+            for (mac, field) in [(dst, 0..6), (src, 6..12)] {
+                if let Some(MacAddr(bytes)) = mac {
+                    expected[field].copy_from_slice(&bytes);
+                }
+            }
+            prop_assert_eq!(record.frame, expected);
+            if number < frames.len() {
+                prop_assert_eq!(record.time_ns, time_ns / unit_ns * unit_ns);
+            }
+        }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    let mut file = Vec::new();
+    Writer::default().header(&mut file);
+    Writer::default().record(&mut file, 0, &[0; 60]).expect("it fits");
+    let replay = Arc::new(Replay::parse(file).expect("it can be replayed"));
+    let mut pcap = PcapGenerator::replay(replay, ReplayTiming::Recorded, &path);
+    let error = pcap.start(options(Rate::Pps(1.0), 1, 0)).expect_err("two timings");
+    assert!(matches!(error, GeneratorError::RecordedWithRate), "{error}");
+}
+
+/// A ring reports a device that is down, and frames that no device takes, and goes on when asked to
+/// once the device is up.
+#[test]
+fn a_packet_socket_reports_what_fails() {
+    if !privileged() {
+        return;
+    }
+    let namespace = Namespace::new();
+    namespace.ip("link add out type veth peer name in");
+    namespace.ip("link set in up");
+    namespace.ip("link set out up");
+    let out = namespace.ifindex("out");
+    let mut sizes = spec();
+    sizes.sizes = Sizes::Fixed(1_519);
+    let large = Traffic::one(sizes).expect("it can be sent");
+    let error = namespace.inside(|| PacketGenerator::new(&large, out, &[0])).map(|_| ());
+    let error = error.expect_err("the MTU is 1500").to_string();
+    assert!(error.contains("1519") && error.contains("1518"), "{error}");
+    let mut packet =
+        namespace.inside(|| PacketGenerator::new(&stream(), out, &[0])).expect("it is set up");
+    namespace.ip("link set out down");
+    packet.start(options(Rate::Max, 1_000, 0)).expect("it starts");
+    let error = packet.wait().expect_err("the device is down");
+    assert!(matches!(&error, GeneratorError::Send(_)), "{error}");
+    assert_eq!(packet.counters().expect("there are some").offered_packets, 0);
+    namespace.ip("link set out up");
+    let report = run(&mut packet, options(Rate::Max, 1_000, 0));
+    assert_eq!((report.counters.offered_packets, report.counters.offered_bytes), (1_000, 60_000));
+    // Frames of many sizes, up to the MTU, round and round the ring.
+    let mut mixed = spec();
+    mixed.sizes = Sizes::Uniform { first_bytes: 60, last_bytes: 9_014 };
+    let mixed = Traffic::one(mixed).expect("it can be sent");
+    namespace.ip("link set in mtu 9000");
+    namespace.ip("link set out mtu 9000");
+    let receiver = namespace.ifindex("in");
+    let receiver = namespace.inside(|| Receiver::attach(receiver));
+    let mut packet =
+        namespace.inside(|| PacketGenerator::new(&mixed, out, &[0])).expect("it is set up");
+    let report = run(&mut packet, options(Rate::Pps(20_000.0), 2_000, 0));
+    assert_eq!(report.counters.offered_packets, 2_000);
+    let set = mixed.set(1).expect("one thread");
+    let bytes: u64 = (0..2_000).map(|number| set.build(number).len() as u64).sum();
+    assert_eq!(report.counters.offered_bytes, bytes);
+    drop(receiver);
+}
+
+/// A run that is stopped leaves nothing in the ring: the next one sends exactly its own packets.
+#[test]
+fn a_stopped_run_leaves_nothing_behind() {
+    if !privileged() {
+        return;
+    }
+    let namespace = Namespace::new();
+    namespace.ip("link add out type veth peer name in");
+    namespace.ip("link set in up");
+    namespace.ip("link set out up");
+    let (out, ifindex_in) = (namespace.ifindex("out"), namespace.ifindex("in"));
+    let receiver = namespace.inside(|| Receiver::attach(ifindex_in)).expect("attached");
+    let mut packet =
+        namespace.inside(|| PacketGenerator::new(&stream(), out, &[0])).expect("it is set up");
+    let mut offered = 0;
+    for _ in 0..3 {
+        let endless = RunOptions { packet_limit: None, ..options(Rate::Pps(20_000.0), 1, 0) };
+        packet.start(endless).expect("it starts");
+        while packet.counters().expect("readable").offered_packets < 200 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        offered += packet.stop().expect("it stops").counters.offered_packets;
+    }
+    offered += run(&mut packet, options(Rate::Pps(20_000.0), 300, 0)).counters.offered_packets;
+    let mut arrived = 0;
+    for _ in 0..200 {
+        arrived = receiver.snapshot().expect("readable").total().packets;
+        if arrived == offered {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(arrived, offered);
 }
 
 /// A capture at one end of a pair; it ends when `count` packets are in the file.

@@ -189,6 +189,9 @@ pub(crate) struct Headers<'a> {
     pub(crate) dont_fragment: bool,
 }
 
+/// Payloads up to this size, bytes, are made on the stack.
+const SMALL_BYTES: usize = 64;
+
 const FITS: &str = "the size was checked, so that every header fits";
 
 impl Headers<'_> {
@@ -204,21 +207,40 @@ impl Headers<'_> {
         signature: Signature,
     ) -> Vec<u8> {
         let mut frame = vec![0; usize::from(size_bytes)];
+        self.build_into(flow, &mut frame, signature);
+        frame
+    }
+
+    /// As [`Headers::build`], over all bytes of `frame`, whatever they hold.
+    ///
+    /// # Panics
+    ///
+    /// If headers and signature do not fit, or the flow's families differ.
+    pub(crate) fn build_into(&self, flow: Flow<IpAddr>, frame: &mut [u8], signature: Signature) {
         let header_bytes = headers_bytes(self.tags.len(), flow.src.is_ipv6(), self.protocol);
-        let mut payload = vec![0; frame.len() - header_bytes];
+        let payload_bytes = frame.len() - header_bytes;
+        // Small payloads need no memory but the stack's.
+        let (mut small, mut large) = ([0; SMALL_BYTES], Vec::new());
+        let payload = match small.get_mut(..payload_bytes) {
+            Some(payload) => payload,
+            None => {
+                large.resize(payload_bytes, 0);
+                large.as_mut_slice()
+            }
+        };
         payload[..signature::SIZE_BYTES].copy_from_slice(&signature.emit());
+        let payload = &*payload;
         let ip_type = if flow.src.is_ipv6() { EtherType::IPV6 } else { EtherType::IPV4 };
-        let packet = self.write_link(&mut frame, ip_type);
+        let packet = self.write_link(frame, ip_type);
         match (flow.src, flow.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                self.write_v4(packet, &flow, (src, dst), &payload);
+                self.write_v4(packet, &flow, (src, dst), payload);
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                self.write_v6(packet, &flow, (src, dst), &payload);
+                self.write_v6(packet, &flow, (src, dst), payload);
             }
             (src, dst) => panic!("a flow from {src} to {dst} is of two address families"),
         }
-        frame
     }
 
     /// Writes the Ethernet header and the tags; returns the room for the packet.

@@ -6,6 +6,7 @@
 
 mod set;
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -246,6 +247,18 @@ impl StreamFrames {
     /// As [`StreamFrames::build`], with the time of sending in the signature (modulo 2^48).
     #[must_use]
     pub fn build_stamped(&self, sequence: u64, timestamp_ns: u64) -> Vec<u8> {
+        let mut frame = vec![0; usize::from(self.sizes.size_bytes(sequence))];
+        self.build_into(sequence, timestamp_ns, &mut frame);
+        frame
+    }
+
+    /// As [`StreamFrames::build_stamped`], into `frame`, whatever it holds.
+    ///
+    /// # Panics
+    ///
+    /// If `frame` has not the size that [`StreamFrames::sizes`] says.
+    pub fn build_into(&self, sequence: u64, timestamp_ns: u64, frame: &mut [u8]) {
+        assert_eq!(frame.len(), usize::from(self.sizes.size_bytes(sequence)));
         let spec = &self.spec;
         #[expect(clippy::cast_possible_truncation, reason = "identifications wrap at 16 bits")]
         let ident = if spec.dont_fragment { 0 } else { sequence as u16 };
@@ -265,7 +278,7 @@ impl StreamFrames {
             sequence,
             timestamp_ns,
         };
-        headers.build(self.flow(sequence), self.sizes.size_bytes(sequence), signature)
+        headers.build_into(self.flow(sequence), frame, signature);
     }
 }
 

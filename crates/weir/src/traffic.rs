@@ -1,4 +1,4 @@
-//! `weir gen`: sends a stream, shows it, and says what became of it.
+//! `weir gen`: sends streams or a file's packets, shows it, and says what became of them.
 //!
 //! It measures nothing itself: it reads counters, once a second and at the end.
 
@@ -17,10 +17,11 @@ use crate::exit::Outcome;
 use crate::{lab, signals};
 
 mod plan;
+mod replay;
 mod show;
 mod streams;
 
-use plan::Plan;
+use plan::{Content, Plan};
 use show::{RunResult, Show};
 
 /// When the first packets are looked at.
@@ -34,7 +35,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 
 /// Runs the command.
 pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
-    if !matches!(args.backend, BackendName::Pcap(_)) {
+    if !matches!(args.backend(), BackendName::Pcap(_)) {
         lab::require_root("weir gen")?;
     }
     let plan = Plan::new(args)?;
@@ -62,7 +63,9 @@ pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
 
 /// Writes what a receiver is to expect.
 fn announce(plan: &Plan, file: &Path) -> anyhow::Result<()> {
-    let set = plan.traffic.set(plan.thread_count.into())?;
+    // The command line refuses --announce for anything else.
+    let Content::Streams(traffic, _) = &plan.content else { return Ok(()) };
+    let set = traffic.set(plan.thread_count.into())?;
     let text = Expectation::new(&set, plan.options.packet_limit).to_json()?;
     std::fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
 }

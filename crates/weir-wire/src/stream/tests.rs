@@ -309,6 +309,9 @@ proptest! {
         let (stream, thread) = (spec.stream, frames.thread(sequence));
         let expected = Signature { stream, thread, sequence, timestamp_ns: 0 };
         prop_assert_eq!(Signature::parse(&payload), Ok(expected));
+        let mut room = vec![0xa5; frame.len()];
+        frames.build_into(sequence, 0, &mut room);
+        prop_assert_eq!(&room, &frame, "whatever stood there before");
         prop_assert!(payload[signature::SIZE_BYTES..].iter().all(|byte| *byte == 0));
     }
 }

@@ -14,17 +14,16 @@ use weir_gen::preflight::{self, Path};
 use weir_gen::stream::{self, Traffic};
 use weir_gen::units::Rate;
 
+use super::replay::{self, Recording};
 use super::streams::Streams;
-use crate::cli::traffic::{BackendName, GenArgs};
+use crate::cli::traffic::{BackendName, GenArgs, RateArg};
 
 /// What will be sent.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) traffic: Traffic,
-    /// Names of the streams, in their order.
-    pub(super) names: Vec<String>,
+    pub(super) content: Content,
     /// As it was written; the options' is in packets per second.
-    pub(super) requested: Rate,
+    pub(super) requested: RateArg,
     pub(super) options: RunOptions,
     pub(super) duration: Option<Duration>,
     pub(super) backend: BackendName,
@@ -34,20 +33,58 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
 }
 
+/// The packets of a run.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Streams, and their names in the same order.
+    Streams(Traffic, Vec<String>),
+    /// A file.
+    Replay(Recording),
+}
+
+impl Content {
+    /// The mean frame size, bytes without FCS.
+    pub(super) fn mean_bytes(&self) -> f64 {
+        match self {
+            Self::Streams(traffic, _) => traffic.mean_bytes(),
+            Self::Replay(recording) => recording.replay.mean_bytes(),
+        }
+    }
+
+    /// The smallest and the largest frame, bytes without FCS.
+    pub(super) fn size_bytes_range(&self) -> (usize, usize) {
+        match self {
+            Self::Streams(traffic, _) => {
+                let (min_bytes, max_bytes) = traffic.size_bytes_range();
+                (min_bytes.into(), max_bytes.into())
+            }
+            Self::Replay(recording) => recording.replay.size_bytes_range(),
+        }
+    }
+}
+
 impl Plan {
     pub(super) fn new(args: &GenArgs) -> anyhow::Result<Self> {
+        match &args.replay.pcap {
+            Some(file) => replay::plan(args, file),
+            None => Self::of_streams(args),
+        }
+    }
+
+    fn of_streams(args: &GenArgs) -> anyhow::Result<Self> {
         let mut streams = Streams::read(args)?;
         let (_, size_bytes_max) = streams.traffic()?.size_bytes_range();
-        if args.interface.is_none() && !matches!(args.backend, BackendName::Pcap(_)) {
-            bail!("an interface to send from is missing: `-i IF`");
-        }
+        need_interface(args)?;
+        let RateArg::Rate(requested) = args.rate() else {
+            bail!("--rate recorded needs a file that was recorded: --pcap FILE");
+        };
         let (cpus, thread_count) = placement(args)?;
         let mut path = args
             .interface
             .as_deref()
             .map(|name| preflight::interface(name, size_bytes_max))
             .transpose()?;
-        match (&args.backend, &mut path) {
+        match (&args.backend(), &mut path) {
             (BackendName::Live, Some(path)) => preflight::live(path, &cpus)?,
             (BackendName::Packet, Some(path)) => preflight::queues(path, cpus.len())?,
             _ => {}
@@ -57,15 +94,14 @@ impl Plan {
         streams.address(args.interface.as_deref(), path.as_ref())?;
         let traffic = streams.traffic()?;
         let line_bps = path.as_ref().and_then(|path| path.line_bps);
-        let rate = stream::resolve_rate(args.rate, traffic.mean_bytes(), line_bps)?;
+        let rate = stream::resolve_rate(requested, traffic.mean_bytes(), line_bps)?;
         let (options, duration) = ending(args, rate)?;
         Ok(Self {
-            traffic,
-            names: streams.names,
-            requested: args.rate,
+            content: Content::Streams(traffic, streams.names),
+            requested: args.rate(),
             options,
             duration,
-            backend: args.backend.clone(),
+            backend: args.backend(),
             path,
             cpus,
             thread_count,
@@ -76,15 +112,21 @@ impl Plan {
     /// The backend, ready to start.
     pub(super) fn backend(&self) -> anyhow::Result<Box<dyn Backend>> {
         let ifindex = self.path.as_ref().map(|path| path.link.ifindex);
+        let traffic = match &self.content {
+            Content::Streams(traffic, _) => traffic,
+            Content::Replay(recording) => {
+                return recording.backend(&self.backend, ifindex, &self.cpus);
+            }
+        };
         Ok(match (&self.backend, ifindex) {
             (BackendName::Pcap(file), _) => {
-                Box::new(PcapGenerator::new(&self.traffic, file, self.thread_count.into())?)
+                Box::new(PcapGenerator::new(traffic, file, self.thread_count.into())?)
             }
             (BackendName::Live, Some(ifindex)) => {
-                Box::new(LiveGenerator::with_own_park(&self.traffic, ifindex, &self.cpus)?)
+                Box::new(LiveGenerator::with_own_park(traffic, ifindex, &self.cpus)?)
             }
             (BackendName::Packet, Some(ifindex)) => {
-                Box::new(PacketGenerator::new(&self.traffic, ifindex, &self.cpus)?)
+                Box::new(PacketGenerator::new(traffic, ifindex, &self.cpus)?)
             }
             (_, None) => bail!("an interface to send from is missing: `-i IF`"),
         })
@@ -101,8 +143,16 @@ impl Plan {
     }
 }
 
+/// Refuses a backend that needs an interface without one.
+pub(super) fn need_interface(args: &GenArgs) -> anyhow::Result<()> {
+    if args.interface.is_none() && !matches!(args.backend(), BackendName::Pcap(_)) {
+        bail!("an interface to send from is missing: `-i IF`");
+    }
+    Ok(())
+}
+
 /// The CPUs to send from, and the number of threads.
-fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
+pub(super) fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
     let given = args.cpus.as_ref().map(weir_net::CpuList::iter).map(Iterator::collect::<Vec<_>>);
     let asked = args.threads.map(usize::from);
     if let (Some(cpus), Some(threads)) = (&given, asked)
@@ -117,7 +167,7 @@ fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
     let count = given.as_ref().map(Vec::len).or(asked).unwrap_or(1);
     let thread_count = u8::try_from(count)
         .with_context(|| format!("{count} threads are more than 255, which weir can number"))?;
-    if matches!(args.backend, BackendName::Pcap(_)) {
+    if matches!(args.backend(), BackendName::Pcap(_)) {
         if given.is_some() {
             bail!("--cpus has no meaning with --backend pcap:FILE: leave it out");
         }
@@ -150,7 +200,7 @@ fn ending(args: &GenArgs, rate: Rate) -> anyhow::Result<(RunOptions, Option<Dura
         timestamps: !args.no_stamps,
     };
     let schedule = options.schedule()?;
-    if !matches!(args.backend, BackendName::Pcap(_)) {
+    if !matches!(args.backend(), BackendName::Pcap(_)) {
         return Ok((options, args.duration));
     }
     // A file is written in no time: what a duration means is how many packets it has.
@@ -178,6 +228,6 @@ fn ending(args: &GenArgs, rate: Rate) -> anyhow::Result<(RunOptions, Option<Dura
     clippy::cast_sign_loss,
     reason = "a conversion from floating point saturates, and the number is not negative"
 )]
-fn count_within(packets: f64) -> u64 {
+pub(super) fn count_within(packets: f64) -> u64 {
     packets.ceil() as u64
 }

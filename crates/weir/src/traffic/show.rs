@@ -13,9 +13,10 @@ use weir_bpf::histogram::Histogram;
 use weir_gen::backend::GeneratorReport;
 use weir_gen::stream::Traffic;
 use weir_gen::units::{Rate, format_count, format_duration, format_pps};
+use weir_wire::stream::StreamFrames;
 
-use super::plan::Plan;
-use crate::cli::traffic::BackendName;
+use super::plan::{Content, Plan};
+use crate::cli::traffic::{BackendName, RateArg};
 use crate::progress;
 
 /// Ethernet's frame check sequence.
@@ -40,10 +41,12 @@ pub(super) struct RunResult {
     backend: &'static str,
     interface: Option<String>,
     ended_by: &'static str,
-    flow_count: u128,
+    /// `None` for a replay, whose flows are not looked at.
+    flow_count: Option<u128>,
     streams: Vec<StreamOutcome>,
-    size_bytes_min: u16,
-    size_bytes_max: u16,
+    replay: Option<ReplayOutcome>,
+    size_bytes_min: usize,
+    size_bytes_max: usize,
     mean_size_bytes: f64,
     mean_size_with_fcs_bytes: f64,
     requested: String,
@@ -72,6 +75,17 @@ struct StreamOutcome {
     name: String,
     flow_count: u64,
     offered_packets: u64,
+}
+
+/// The file of a replay.
+#[derive(Debug, Serialize)]
+struct ReplayOutcome {
+    file: String,
+    packets: u64,
+    bytes: u64,
+    duration_ns: u64,
+    /// How often it was to be sent; 0 is without end.
+    loops: u64,
 }
 
 /// Times between two packets of one thread.
@@ -144,23 +158,17 @@ impl Show {
             1 => "1 thread".to_owned(),
             count => format!("{count} threads"),
         };
-        say(&format!(
-            "{} flows, {}, rate {}, {threads}, {place}",
-            format_count_wide(plan.traffic.flow_count()),
-            sizes(&plan.traffic),
-            plan.requested,
-        ));
-        let streams = plan.traffic.whole().streams();
-        let weights = plan.traffic.streams().iter().map(|(_, weight)| *weight);
-        for ((stream, name), weight) in
-            streams.iter().zip(&plan.names).zip(weights).filter(|_| streams.len() > 1)
-        {
-            let spec = stream.spec();
-            let flow_count = format_count(stream.flows().flow_count());
-            say(&format!(
-                "  {name}: weight {weight}, {} from {} to {}, {flow_count} flows, {} bytes",
-                spec.protocol, spec.src, spec.dst, spec.sizes
-            ));
+        let (what, streams) = match &plan.content {
+            Content::Streams(traffic, names) => (
+                format!("{} flows", format_count_wide(traffic.flow_count())),
+                streams(traffic, names),
+            ),
+            Content::Replay(recording) => (recording.describe(), Vec::new()),
+        };
+        let (sizes, rate) = (sizes(&plan.content), plan.requested);
+        say(&format!("{what}, {sizes}, rate {rate}, {threads}, {place}"));
+        for stream in streams {
+            say(&stream);
         }
     }
 
@@ -224,13 +232,19 @@ impl RunResult {
         ended_by: &'static str,
     ) -> Self {
         let counters = &report.counters;
-        let paced = plan.options.rate != Rate::Max && !matches!(plan.backend, BackendName::Pcap(_));
+        let paced = plan.requested != RateArg::Rate(Rate::Max)
+            && !matches!(plan.backend, BackendName::Pcap(_));
         let seconds = report.duration.as_secs_f64();
         let achieved = accepted.map_or(counters.offered_packets, |(packets, _)| packets);
         let achieved_pps = if seconds > 0.0 { achieved as f64 / seconds } else { 0.0 };
         // What was refused was refused before the start, so that there is a schedule or none.
         let schedule = plan.options.schedule().ok().flatten();
-        let due = schedule.map(|schedule| schedule.packets_by(report.duration));
+        let due = match &plan.content {
+            Content::Streams(..) => schedule.map(|s| s.packets_by(report.duration)),
+            Content::Replay(recording) => recording.due(&plan.options, report.duration),
+        };
+        let mean_bytes = plan.content.mean_bytes();
+        let (size_bytes_min, size_bytes_max) = plan.content.size_bytes_range();
         Self {
             kind: "result",
             backend: match plan.backend {
@@ -240,12 +254,13 @@ impl RunResult {
             },
             interface: plan.path.as_ref().map(|path| path.link.name.clone()),
             ended_by,
-            flow_count: plan.traffic.flow_count(),
+            flow_count: flow_count(&plan.content),
             streams: outcomes(plan, report),
-            size_bytes_min: plan.traffic.size_bytes_range().0,
-            size_bytes_max: plan.traffic.size_bytes_range().1,
-            mean_size_bytes: plan.traffic.mean_bytes(),
-            mean_size_with_fcs_bytes: plan.traffic.mean_bytes() + FCS_BYTES,
+            replay: replayed(&plan.content),
+            size_bytes_min,
+            size_bytes_max,
+            mean_size_bytes: mean_bytes,
+            mean_size_with_fcs_bytes: mean_bytes + FCS_BYTES,
             requested: plan.requested.to_string(),
             requested_pps: schedule.map(|schedule| schedule.rate_pps),
             ramp_ns: nanoseconds(plan.options.ramp),
@@ -259,7 +274,7 @@ impl RunResult {
             achieved_percent: due
                 .filter(|due| paced && *due >= 1.0)
                 .map(|due| 100.0 * achieved as f64 / due),
-            achieved_bps: achieved_pps * 8.0 * plan.traffic.mean_bytes(),
+            achieved_bps: achieved_pps * 8.0 * mean_bytes,
             stalls: paced.then_some(counters.stalls),
             stall_lost_ns: paced.then_some(counters.stall_lost_ns),
             gap_max_ns: paced.then_some(counters.gap_max_ns),
@@ -281,8 +296,9 @@ impl RunResult {
 /// What each stream of a run offered.
 fn outcomes(plan: &Plan, report: &GeneratorReport) -> Vec<StreamOutcome> {
     // The plan has a backend for that many threads, so that there is such a set.
-    let Ok(set) = plan.traffic.set(plan.thread_count.into()) else { return Vec::new() };
-    let streams = set.streams().iter().zip(&plan.names).enumerate();
+    let Content::Streams(traffic, names) = &plan.content else { return Vec::new() };
+    let Ok(set) = traffic.set(plan.thread_count.into()) else { return Vec::new() };
+    let streams = set.streams().iter().zip(names).enumerate();
     streams
         .map(|(index, (stream, name))| StreamOutcome {
             stream: stream.spec().stream,
@@ -293,20 +309,51 @@ fn outcomes(plan: &Plan, report: &GeneratorReport) -> Vec<StreamOutcome> {
         .collect()
 }
 
-/// The frame sizes of all streams, without FCS and with it.
-fn sizes(traffic: &Traffic) -> String {
-    match traffic.size_bytes_range() {
+fn flow_count(content: &Content) -> Option<u128> {
+    match content {
+        Content::Streams(traffic, _) => Some(traffic.flow_count()),
+        Content::Replay(_) => None,
+    }
+}
+
+fn replayed(content: &Content) -> Option<ReplayOutcome> {
+    let Content::Replay(recording) = content else { return None };
+    Some(ReplayOutcome {
+        file: recording.file.display().to_string(),
+        packets: recording.replay.packet_count(),
+        bytes: recording.replay.byte_count(),
+        duration_ns: nanoseconds(recording.replay.duration()),
+        loops: recording.loops,
+    })
+}
+
+/// A line for each of several streams.
+fn streams(traffic: &Traffic, names: &[String]) -> Vec<String> {
+    let streams = traffic.whole().streams();
+    let weights = traffic.streams().iter().map(|(_, weight)| *weight);
+    let described = streams.iter().zip(names).zip(weights).filter(|_| streams.len() > 1);
+    let line = |((stream, name), weight): ((&StreamFrames, &String), u32)| {
+        let spec = stream.spec();
+        let flow_count = format_count(stream.flows().flow_count());
+        format!(
+            "  {name}: weight {weight}, {} from {} to {}, {flow_count} flows, {} bytes",
+            spec.protocol, spec.src, spec.dst, spec.sizes
+        )
+    };
+    described.map(line).collect()
+}
+
+/// The frame sizes, without FCS and with it.
+fn sizes(content: &Content) -> String {
+    let mean_bytes = content.mean_bytes();
+    let with_fcs = mean_bytes + FCS_BYTES;
+    match content.size_bytes_range() {
         (min_bytes, max_bytes) if min_bytes == max_bytes => {
-            format!("{min_bytes} bytes ({} with FCS)", f64::from(min_bytes) + FCS_BYTES)
+            format!("{min_bytes} bytes ({with_fcs} with FCS)")
         }
-        (min_bytes, max_bytes) => {
-            let mean_bytes = traffic.mean_bytes();
-            let with_fcs = mean_bytes + FCS_BYTES;
-            format!(
-                "{min_bytes} to {max_bytes} bytes, {mean_bytes:.1} on average ({with_fcs:.1} with \
-                 FCS)"
-            )
-        }
+        (min_bytes, max_bytes) => format!(
+            "{min_bytes} to {max_bytes} bytes, {mean_bytes:.1} on average ({with_fcs:.1} with FCS)"
+        ),
     }
 }
 

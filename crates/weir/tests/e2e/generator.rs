@@ -12,10 +12,10 @@ const STREAM: [&str; 4] =
 const TO: [&str; 2] = ["--dst-mac", "02:00:00:00:00:01"];
 
 /// A namespace with a veth pair `out`, `in`, whose far end takes frames; removed when dropped.
-struct Wire(String);
+pub(crate) struct Wire(String);
 
 impl Wire {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let wire = Self(format!("weire2egen{}x{next}", std::process::id()));
@@ -26,16 +26,30 @@ impl Wire {
         wire
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
     fn ip(&self, line: &str) {
         ip(&format!("-n {} {line}", self.0));
     }
 
-    /// `weir gen` inside.
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// `weir gen -i out` inside, without a stream.
+    fn bare(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.0, env!("CARGO_BIN_EXE_weir"), "gen", "-i", "out"]);
-        command.args(STREAM).args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+        command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
         command
+    }
+
+    /// Runs that to its end.
+    pub(crate) fn generate(&self, arguments: &[&str]) -> Output {
+        self.bare(arguments).output().expect("it starts")
+    }
+
+    /// `weir gen` inside.
+    fn command(&self, arguments: &[&str]) -> Command {
+        self.bare(&[&STREAM[..], arguments].concat())
     }
 
     fn run(&self, arguments: &[&str]) -> Output {

@@ -7,3 +7,4 @@ mod generator;
 mod interrupt;
 mod pkt_gen;
 mod receive;
+mod replay;
