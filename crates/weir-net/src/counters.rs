@@ -1,6 +1,6 @@
-//! The kernel's protocol counters: `/proc/net/{snmp,netstat}` and `/proc/net/stat/nf_conntrack` of
-//! the calling thread's network namespace (RFC 4293, RFC 4113 for the SNMP names), and how
-//! counters changed between two readings.
+//! The kernel's protocol counters: `/proc/net/{snmp,snmp6,netstat}` and
+//! `/proc/net/stat/nf_conntrack` of the calling thread's network namespace (RFC 4293, RFC 4113 for
+//! the SNMP names), and how counters changed between two readings.
 //!
 //! It reads `/proc/thread-self/net`, because `/proc/net` is the main thread's namespace. It never
 //! resets anything, and never sums what is not a sum.
@@ -73,6 +73,22 @@ pub fn snmp() -> Result<CounterMap, CountersError> {
 /// If the file cannot be read or understood.
 pub fn netstat() -> Result<CounterMap, CountersError> {
     read("netstat", parse_pairs)
+}
+
+/// `/proc/net/snmp6`: counters of IPv6, ICMPv6 and UDP over IPv6, as `Ip6InDiscards`. `None` if the
+/// kernel has no IPv6.
+///
+/// # Errors
+///
+/// If the file cannot be read or understood.
+pub fn snmp6() -> Result<Option<CounterMap>, CountersError> {
+    match read("snmp6", parse_lines) {
+        Ok(counters) => Ok(Some(counters)),
+        Err(CountersError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// `/proc/net/stat/nf_conntrack`: the connection tracker's counters, summed over the CPUs, as
@@ -206,6 +222,18 @@ fn parse_pairs(text: &str) -> Result<CounterMap, Wrong> {
         }
     }
     Ok(counters)
+}
+
+/// A name and a value on each line.
+fn parse_lines(text: &str) -> Result<CounterMap, Wrong> {
+    let line = |(index, line): (usize, &str)| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let &[name, value] = words.as_slice() else {
+            return Err((index + 1, "not a name and a value".to_owned()));
+        };
+        Ok((name.to_owned(), decimal(value, index + 1)?))
+    };
+    text.lines().enumerate().map(line).collect()
 }
 
 /// A line of names, then a line of hexadecimal values for each CPU.

@@ -28,6 +28,15 @@ fn pairs_of_lines() {
 }
 
 #[test]
+fn a_name_and_a_value_on_each_line() {
+    let text = "Ip6InReceives                   \t12\nIp6InHdrErrors \t0\n";
+    let expected = map(&[("Ip6InReceives", 12), ("Ip6InHdrErrors", 0)]);
+    assert_eq!(parse_lines(text).unwrap(), expected);
+    assert_eq!(parse_lines("A 1\nB\n").unwrap_err().0, 2);
+    assert!(parse_lines("A x\n").unwrap_err().1.contains("`x`"));
+}
+
+#[test]
 fn conntrack_sums_the_cpus_but_not_the_entries() {
     let text = "entries  clashres found new invalid\n\
                 0000000a  00000001 0000000f 00000000 00000002\n\
