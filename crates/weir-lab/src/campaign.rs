@@ -311,6 +311,7 @@ fn record(
             phases: outcome.phases.clone(),
         },
         result: outcome.result,
+        latency: outcome.latency,
         ledger: outcome.ledger.clone(),
         verdict,
         checks: outcome.checks.clone(),

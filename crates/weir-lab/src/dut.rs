@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_wire::stream::StreamSpec;
+
 use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule};
 use crate::host::{Host, HostError};
@@ -13,6 +15,7 @@ use crate::model::{Dut, DutKind};
 use crate::record::Check;
 
 mod command;
+mod conntrack;
 mod linux;
 mod nftables;
 
@@ -46,6 +49,13 @@ pub trait DutDriver {
     /// # Errors
     /// When the host cannot be asked.
     fn flows(&self, host: &dyn Host) -> Result<Option<u64>, DutError>;
+
+    /// How many of a stream's flows the DUT keeps apart, once each of them was sent; or why that
+    /// cannot be said, in words.
+    ///
+    /// # Errors
+    /// The reason.
+    fn flows_of(&self, spec: &StreamSpec) -> Result<u64, String>;
 
     /// The setting that limits how many flows the DUT can know, in words; `None` where it has no
     /// such limit.

@@ -24,6 +24,7 @@ pub(crate) fn trial(dut: &str, traffic: &str, iteration: u32) -> TrialRecord {
         traffic: flows_128(traffic),
         times: times(),
         result: result(),
+        latency: None,
         ledger: ledger(),
         verdict: Verdict { kind: VerdictKind::GeneratorBound, reason: "test".into() },
         checks: vec![probe],
@@ -33,15 +34,12 @@ pub(crate) fn trial(dut: &str, traffic: &str, iteration: u32) -> TrialRecord {
 }
 
 fn flows_128(name: &str) -> Traffic {
-    Traffic {
-        name: name.into(),
-        id: format!("traffic-{name}"),
-        src: "198.18.10.1:2000-198.18.10.8".parse().expect("a range"),
-        dst: "198.19.10.1:2000-198.19.10.16".parse().expect("a range"),
-        size_bytes: 60,
-        rate: "max".parse().expect("a rate"),
-        flow_count: 128,
-    }
+    // As the oldest stores have it.
+    let text = format!(
+        r#"{{"name":"{name}","id":"traffic-{name}","src":"198.18.10.1:2000-198.18.10.8",
+        "dst":"198.19.10.1:2000-198.19.10.16","size_bytes":60,"rate":"max","flow_count":128}}"#
+    );
+    serde_json::from_str(&text).expect("a traffic")
 }
 
 fn times() -> Times {

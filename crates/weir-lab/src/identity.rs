@@ -10,14 +10,15 @@
 //! plan: two DUTs that are configured alike, for an A/A test, have the same ids. Neither the
 //! number of iterations nor their order and seed, nor the campaign's name, is part of an id.
 //!
-//! The hashed text is JSON without spaces, keys sorted, values as texts or whole numbers.
+//! The hashed text is JSON without spaces, keys sorted, values as texts or whole numbers. What came
+//! later than the first stores (the whole stream model, the latency phase) is in it only where it
+//! is used, so that the ids of everything else stay what they were.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weir_gen::units::Rate;
-use weir_wire::range::Range;
 
-use crate::model::{DutFile, DutKind, TestbedSpec, TrialTimes};
+use crate::model::{DutFile, DutKind, Streams, TestbedSpec, TrialTimes};
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +29,8 @@ pub const IDENTITY_VERSION: u32 = 1;
 /// What a calibration depends on: everything about the traffic but its names.
 #[derive(Debug, Clone, Copy)]
 pub struct TrafficIdentity<'a> {
-    /// Sources.
-    pub src: &'a Range,
-    /// Destinations.
-    pub dst: &'a Range,
-    /// Frame size without FCS.
-    pub size_bytes: u16,
+    /// What is sent.
+    pub streams: &'a Streams,
     /// Rate.
     pub rate: Rate,
 }
@@ -52,9 +49,9 @@ impl Setting<'_> {
         let TestbedSpec::Netns(netns) = self.testbed;
         // Taken apart, so that a new field does not compile until it is decided upon.
         let crate::model::NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues } = netns;
-        let TrialTimes { warmup, duration, drain, sample } = *self.trial;
+        let TrialTimes { warmup, duration, drain, sample, latency } = *self.trial;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        json!({
+        let mut setting = json!({
             "testbed": {
                 "kind": "netns",
                 "generator_cpus": generator_cpus,
@@ -68,19 +65,27 @@ impl Setting<'_> {
                 "drain_ns": ns(drain),
                 "sample_ns": ns(sample),
             },
-        })
+        });
+        if let Some(latency) = latency {
+            setting["trial"]["latency_ns"] = ns(latency).into();
+        }
+        setting
     }
 }
 
 impl TrafficIdentity<'_> {
     fn json(&self) -> Value {
-        let Self { src, dst, size_bytes, rate } = *self;
-        json!({
-            "src": src.to_string(),
-            "dst": dst.to_string(),
-            "size_bytes": size_bytes,
-            "rate": rate.to_string(),
-        })
+        let Self { streams, rate } = *self;
+        match streams.plain() {
+            // Stores of before there was more than this go on.
+            Some((src, dst, size_bytes)) => json!({
+                "src": src,
+                "dst": dst,
+                "size_bytes": size_bytes,
+                "rate": rate.to_string(),
+            }),
+            None => json!({ "streams": streams.fields(), "rate": rate.to_string() }),
+        }
     }
 }
 

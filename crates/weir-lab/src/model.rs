@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_gen::units::Rate;
-use weir_wire::range::Range;
+
+mod traffic;
+
+pub(crate) use traffic::NO_MACS;
+pub use traffic::{Streams, Traffic};
 
 /// A whole campaign, ready to run.
 #[derive(Debug, Clone)]
@@ -73,6 +76,9 @@ pub struct TrialTimes {
     pub drain: Duration,
     /// Distance of the samples.
     pub sample: Duration,
+    /// Length of the latency phase after the measurement; absent: latency is not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Duration>,
 }
 
 /// The `[testbed]` table, by kind.
@@ -177,28 +183,6 @@ pub struct DutFile {
     pub path: String,
     /// Its content after substitution.
     pub text: String,
-}
-
-/// One stream of traffic, resolved.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Traffic {
-    /// Name in the specification; with sweep values that change it, `<traffic>.<sweep>=<value>`.
-    pub name: String,
-    /// SHA-256 (hex) of everything that determines its calibration.
-    pub id: String,
-    /// Source addresses and ports, in pkt-gen's syntax.
-    #[serde(with = "crate::model::display")]
-    pub src: Range,
-    /// Destination addresses and ports.
-    #[serde(with = "crate::model::display")]
-    pub dst: Range,
-    /// Frame size without FCS.
-    pub size_bytes: u16,
-    /// Rate, total over all threads.
-    #[serde(with = "crate::model::display")]
-    pub rate: Rate,
-    /// Flows in the product of the ranges.
-    pub flow_count: u64,
 }
 
 /// Serialises through `Display` and `FromStr`.

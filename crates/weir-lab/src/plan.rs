@@ -17,6 +17,7 @@ use crate::spec::settings::ITERATIONS_MAX;
 use crate::spec::{self};
 
 mod expand;
+mod network;
 mod order;
 mod resolve;
 mod traffic;

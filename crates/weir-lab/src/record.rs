@@ -39,6 +39,9 @@ pub struct TrialRecord {
     pub times: Times,
     /// The figure and its spread inside the trial.
     pub result: TrialResult,
+    /// One-way latency; absent where it was not asked for, or nothing arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
     /// Where the packets went.
     pub ledger: Ledger,
     /// What the figure is worth.
@@ -75,7 +78,8 @@ pub struct Times {
 /// One phase of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// `build`, `configure`, `probe`, `prime`, `warmup`, `measure`, `drain`, `teardown`.
+    /// `build`, `configure`, `probe`, `prime`, `warmup`, `measure`, `drain`, `latency`,
+    /// `teardown`.
     pub name: String,
     /// How long it took.
     pub duration_ns: u64,
@@ -101,6 +105,32 @@ pub struct TrialResult {
     pub trend_ratio: Option<f64>,
     /// Largest shift of the level inside the trial, relative to the median; absent as above.
     pub jump_ratio: Option<f64>,
+}
+
+/// One-way latency from the generator to the sink, measured in a phase of its own after the
+/// measurement. Quantiles are within 1/64.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Packets per second that were asked for in that phase.
+    pub rate_pps: f64,
+    /// Packets offered in that phase.
+    pub offered_packets: u64,
+    /// Packets that arrived.
+    pub delivered_packets: u64,
+    /// Those of them whose latency was measured.
+    pub sample_count: u64,
+    /// The smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// What 90 % do not exceed.
+    pub p90_ns: u64,
+    /// What 99 % do not exceed.
+    pub p99_ns: u64,
+    /// What 99.9 % do not exceed.
+    pub p999_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
 }
 
 /// The five counting points of a packet's way, in order, and the drops between them.

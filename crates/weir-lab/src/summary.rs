@@ -7,6 +7,7 @@
 //! iterations whose verdict is `invalid` are left out of figures, and counted.
 
 mod compare;
+mod latency;
 mod ledger;
 mod order;
 mod series;
@@ -147,9 +148,13 @@ pub struct SeriesSummary {
     pub sweep: Vec<(String, SweepValue)>,
     /// Position on the numeric axis, where the campaign has one.
     pub axis: Option<f64>,
-    /// Frame size without FCS.
+    /// Frame size without FCS; of several sizes the mean, rounded.
     pub size_bytes: u16,
-    /// Frame size with FCS, as RFC 2544 counts.
+    /// The smallest frame without FCS.
+    pub size_bytes_min: u16,
+    /// The largest frame without FCS.
+    pub size_bytes_max: u16,
+    /// Frame size with FCS, as RFC 2544 counts; of several sizes the mean, rounded.
     pub size_with_fcs_bytes: u16,
     /// Finished iterations.
     pub iterations: usize,
@@ -159,6 +164,13 @@ pub struct SeriesSummary {
     pub rate_pps: Option<Spread>,
     /// Packets per second offered, over the valid iterations.
     pub offered_pps: Option<Spread>,
+    /// Packets offered and not delivered, over the valid iterations, warm-up included.
+    pub lost_packets: Option<Spread>,
+    /// The same as a share of the packets offered.
+    pub loss_ratio: Option<Spread>,
+    /// One-way latency, where it was measured, over the valid iterations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencySummary>,
     /// Packets per second that this traffic reached with no DUT between.
     pub calibration_pps: Option<f64>,
     /// `rate_pps.median / calibration_pps`.
@@ -174,6 +186,33 @@ pub struct SeriesSummary {
     pub ledger: Option<LedgerSummary>,
     /// The figures themselves: `rate_pps` of the valid iterations, in their order.
     pub values_pps: Vec<f64>,
+}
+
+/// One-way latency over several iterations, in nanoseconds: every entry is the median of that entry
+/// of [`crate::record::Latency`], the mean of a middle pair rounded down.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencySummary {
+    /// Iterations it is taken over.
+    pub iterations: usize,
+    /// Packets per second of the latency phase.
+    pub rate_pps: f64,
+    /// Packets of an iteration whose latency was measured.
+    pub sample_count: u64,
+    /// Packets lost in the latency phase, as a share of those offered in it: those have no latency.
+    pub loss_ratio: f64,
+    /// The smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// What 90 % do not exceed.
+    pub p90_ns: u64,
+    /// What 99 % do not exceed.
+    pub p99_ns: u64,
+    /// What 99.9 % do not exceed.
+    pub p999_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
 }
 
 /// A ledger over several iterations: every entry is the median of that entry. Medians of entries
@@ -318,6 +357,13 @@ impl SeriesSummary {
     #[must_use]
     pub fn comparable(&self, other: &Self) -> bool {
         self.image == other.image && self.traffic == other.traffic && self.sweep == other.sweep
+    }
+
+    /// The smallest and the largest frame with FCS, bytes.
+    #[must_use]
+    pub fn size_with_fcs_bytes_range(&self) -> (u16, u16) {
+        let with = |size_bytes: u16| size_bytes.saturating_add(FCS_BYTES);
+        (with(self.size_bytes_min), with(self.size_bytes_max))
     }
 
     /// The median of the iterations, if one is valid.

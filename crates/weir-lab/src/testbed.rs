@@ -83,6 +83,19 @@ pub trait Rig {
     /// Named losses that the testbed's counters show.
     fn drops(&self) -> Vec<DropRule>;
 
+    /// Makes the sink measure the one-way latency of every packet, instead of counting them only:
+    /// until [`Rig::observed`] there are neither readings nor counters.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn observe(&mut self) -> Result<(), TestbedError>;
+
+    /// Ends that, and returns what was measured. Counters of the sink begin anew.
+    ///
+    /// # Errors
+    /// When the sink did not measure latency, or cannot be read.
+    fn observed(&mut self) -> Result<Delays, TestbedError>;
+
     /// Checks that the testbed still is as it was built.
     ///
     /// # Errors
@@ -116,6 +129,28 @@ pub struct Reading {
     pub rx_bytes: u64,
     /// Packets that the generator has offered.
     pub tx_packets: u64,
+}
+
+/// One-way latency from the generator to the sink, by one clock, in nanoseconds. Quantiles are
+/// within 1/64; all are 0 without a sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Packets of the traffic that arrived.
+    pub packets: u64,
+    /// Those of them whose latency was measured.
+    pub sample_count: u64,
+    /// The smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// What 90 % do not exceed.
+    pub p90_ns: u64,
+    /// What 99 % do not exceed.
+    pub p99_ns: u64,
+    /// What 99.9 % do not exceed.
+    pub p999_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
 }
 
 /// What went wrong with a testbed.

@@ -4,8 +4,9 @@
 //! The order follows RFC 2544 section 23 (stop, wait, then count) and what bench labs learned:
 //! counters that are read under load perturb the figure and give phantom losses. The ledger
 //! covers the whole run of the generator, warm-up included, because only there do the packets
-//! stand still at both ends; the figure comes from the samples of the measurement alone. A trial
-//! never repeats a failed step to get a better number.
+//! stand still at both ends; the figure comes from the samples of the measurement alone. Latency
+//! has a run of its own after that, which is in neither of the two. A trial never repeats a failed
+//! step to get a better number.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,10 +20,14 @@ use crate::event::{Event, Observer};
 use crate::host::{Host, HostError};
 use crate::ledger;
 use crate::model::{Traffic, TrialTimes};
-use crate::record::{Check, Ledger, Phase, Place, Sample, TrialResult};
+use crate::record::{Check, Latency, Ledger, Phase, Place, Sample, TrialResult};
 use crate::testbed::{Burst, Reading, Rig, Testbed, TestbedError, Topology};
 
 mod figure;
+mod latency;
+mod prime;
+
+pub use prime::prime_duration;
 
 /// Packets of a connectivity probe, and their rate.
 const PROBE_PACKETS: u64 = 10;
@@ -31,25 +36,6 @@ const PROBE_RATE_PPS: f64 = 1_000.0;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a probe's packets may be under way.
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
-/// Rates at which each flow is sent once to a DUT that keeps flows, pass by pass, until it knows
-/// them all. A machine that is busy with other things loses packets at a rate that it forwards
-/// easily when it is quiet, so later passes are slower.
-const PRIME_RATES_PPS: [f64; 6] = [100e3, 100e3, 50e3, 50e3, 25e3, 25e3];
-/// A pass takes at most this long, because a DUT forgets flows: Linux's connection tracker does so
-/// after 30 seconds without an answer.
-const PRIME_PASS_MAX: Duration = Duration::from_secs(20);
-
-/// About how long it takes to send every flow once.
-#[must_use]
-pub fn prime_duration(flow_count: u64) -> Duration {
-    Duration::from_secs_f64(packets(flow_count) / prime_rate_pps(flow_count, PRIME_RATES_PPS[0]))
-}
-
-/// The rate of a pass: the wanted one, or a higher one where the pass would take too long.
-fn prime_rate_pps(flow_count: u64, wanted_pps: f64) -> f64 {
-    wanted_pps.max(packets(flow_count) / PRIME_PASS_MAX.as_secs_f64())
-}
-
 #[expect(clippy::cast_precision_loss, reason = "flow counts stay far below 2^53")]
 fn packets(count: u64) -> f64 {
     count as f64
@@ -62,6 +48,8 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// The figure.
     pub result: TrialResult,
+    /// Latency, if it was measured.
+    pub latency: Option<Latency>,
     /// Where the packets went.
     pub ledger: Ledger,
     /// What was checked.
@@ -150,11 +138,13 @@ struct Runner<'a> {
     trial: Trial<'a>,
     phases: Vec<(&'static str, Instant)>,
     checks: Vec<Check>,
+    /// Packets of all probes.
+    probe_packets: u64,
 }
 
 impl<'a> Runner<'a> {
     fn new(trial: Trial<'a>) -> Self {
-        Self { trial, phases: Vec::new(), checks: Vec::new() }
+        Self { trial, phases: Vec::new(), checks: Vec::new(), probe_packets: 0 }
     }
 
     fn phase(&mut self, name: &'static str) {
@@ -255,41 +245,13 @@ impl<'a> Runner<'a> {
                 break arrived;
             }
         };
+        self.probe_packets += sent;
         self.checks.push(Check {
             name: name.to_owned(),
             passed: arrived > 0,
             detail: format!("{arrived} of the last {PROBE_PACKETS} packets arrived, {sent} sent"),
         });
         Ok(arrived > 0)
-    }
-
-    /// Sends each flow once, until the DUT knows them all.
-    fn prime(&mut self, rig: &mut dyn Rig, dut: &mut dyn DutDriver) -> Result<(), TrialError> {
-        let wanted = self.trial.traffic.flow_count;
-        let mut known = 0;
-        let mut passes = 0;
-        for rate_pps in PRIME_RATES_PPS {
-            self.send(rig, Rate::Pps(prime_rate_pps(wanted, rate_pps)), wanted)?;
-            self.pause(PROBE_PATIENCE)?;
-            passes += 1;
-            match dut.flows(host_of(rig)?)? {
-                Some(flows) => known = flows,
-                None => return Ok(()),
-            }
-            if known == wanted {
-                break;
-            }
-        }
-        let mut detail =
-            format!("the DUT knows {known} of {wanted} flows, each sent {passes} times");
-        if known != wanted
-            && let Some(limit) = dut.flow_limit(host_of(rig)?)?
-        {
-            detail.push_str("; ");
-            detail.push_str(&limit);
-        }
-        self.checks.push(Check { name: "flows".to_owned(), passed: known == wanted, detail });
-        Ok(())
     }
 
     /// Sends a limited burst and waits for its end.
@@ -329,12 +291,14 @@ impl<'a> Runner<'a> {
             self.checks.extend(dut.took_effect(host_of(rig)?, &counters)?);
         }
         self.checks.extend(rig.checks()?);
-        self.probe(rig, "probe-after", PROBE_TIMEOUT)?;
         let samples = figure::samples(&readings);
         let result = figure::result(&samples, self.trial.traffic.rate);
+        let latency = self.latency(rig, result.rate_pps)?;
+        self.probe(rig, "probe-after", PROBE_TIMEOUT)?;
         Ok(Outcome {
             samples,
             result,
+            latency,
             ledger,
             checks: Vec::new(),
             counters,

@@ -39,7 +39,11 @@ dst = "198.19.10.1:2000-198.19.10.16"
 "#;
 
 fn plan(iterations: Option<u32>) -> Plan {
-    let files = MemoryFiles(BTreeMap::from([(PathBuf::from("lab.toml"), SPEC.to_owned())]));
+    plan_of(SPEC, iterations)
+}
+
+fn plan_of(spec: &str, iterations: Option<u32>) -> Plan {
+    let files = MemoryFiles(BTreeMap::from([(PathBuf::from("lab.toml"), spec.to_owned())]));
     let overrides = Overrides { iterations, only: None };
     let (plan, _) = plan::load(Path::new("lab.toml"), &files, &overrides).expect("a good plan");
     assert_eq!(plan.trial.sample, SAMPLE);
@@ -91,6 +95,28 @@ fn a_trial_goes_through_its_steps_in_order() {
     let calibration = run(&["build", "load"]);
     let trial = run(&["build", "set_sysctl", "set_sysctl", "load"]);
     assert_eq!(bench.script.log(), [calibration, trial].concat());
+}
+
+#[test]
+fn latency_has_a_run_of_its_own_after_the_measurement() {
+    let bench = Bench::new();
+    let plan = plan_of(&SPEC.replace("\"10ms\"", "\"10ms\"\nlatency = \"100ms\""), Some(1));
+    let store = store(bench.dir.path(), &plan);
+    bench.run(&plan, &store).expect("the campaign runs");
+    let log = bench.script.log();
+    let at = log.iter().position(|call| call == "checks").expect("the checks");
+    assert_eq!(log[at + 1..at + 5], ["observe", "send endlessly", "stop", "observed"]);
+    assert_eq!(log.iter().filter(|call| *call == "observe").count(), 2, "calibration and trial");
+    let cells = store.read_cells().expect("readable").trials;
+    let (trial, _) = &cells[0];
+    // The figure is that of the measurement, the latency that of half of the rate.
+    assert!((trial.result.rate_pps - 100_000.0).abs() < 1e-6);
+    let latency = trial.latency.expect("it was measured");
+    assert!((latency.rate_pps - 50_000.0).abs() < 1e-6);
+    assert_eq!((latency.delivered_packets, latency.sample_count), (9, 7));
+    assert_eq!((latency.min_ns, latency.p50_ns, latency.max_ns), (1, 5, 9));
+    assert_eq!((latency.p90_ns, latency.p99_ns, latency.p999_ns), (6, 7, 8));
+    assert!(trial.times.phases.iter().any(|phase| phase.name == "latency"));
 }
 
 #[test]

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use weir_wire::stream::StreamSpec;
+
 use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
 use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule};
@@ -144,6 +146,10 @@ impl DutDriver for CommandDut {
 
     fn flows(&self, _host: &dyn Host) -> Result<Option<u64>, DutError> {
         Ok(None)
+    }
+
+    fn flows_of(&self, _spec: &StreamSpec) -> Result<u64, String> {
+        Err("weir knows nothing of the flows inside the program".to_owned())
     }
 
     fn flow_limit(&self, _host: &dyn Host) -> Result<Option<String>, DutError> {

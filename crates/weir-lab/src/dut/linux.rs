@@ -7,6 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use weir_wire::stream::StreamSpec;
+
+use super::conntrack;
 use super::nftables::Nftables;
 use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
 use crate::cancel::Cancel;
@@ -20,8 +23,9 @@ const FORWARDING: [(&str, &str); 2] =
     [("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")];
 
 /// Losses that the stack counts. Names are those of RFC 1213 and 4293 as the kernel spells them in
-/// `/proc/net/snmp` and `netstat`, and of `/proc/net/stat/nf_conntrack`.
-const STACK_DROPS: [(&str, &str, &str); 12] = [
+/// `/proc/net/snmp`, `snmp6` and `netstat`, and of `/proc/net/stat/nf_conntrack`. A packet that is
+/// too big for IPv6 is counted twice, as that and as one not fragmented: one of the two is here.
+const STACK_DROPS: [(&str, &str, &str); 21] = [
     ("ip_header_errors", "ip", "Ip.InHdrErrors"),
     ("ip_address_errors", "ip", "Ip.InAddrErrors"),
     ("ip_reverse_path_filter", "ip", "TcpExt.IPReversePathFilter"),
@@ -32,6 +36,15 @@ const STACK_DROPS: [(&str, &str, &str); 12] = [
     ("ip_no_route_out", "ip", "Ip.OutNoRoutes"),
     ("ip_discards_out", "ip", "Ip.OutDiscards"),
     ("ip_fragmentation_failed", "ip", "Ip.FragFails"),
+    ("ip6_header_errors", "ip", "Ip6InHdrErrors"),
+    ("ip6_too_big", "ip", "Ip6InTooBigErrors"),
+    ("ip6_no_route_in", "ip", "Ip6InNoRoutes"),
+    ("ip6_address_errors", "ip", "Ip6InAddrErrors"),
+    ("ip6_truncated", "ip", "Ip6InTruncatedPkts"),
+    ("ip6_discards_in", "ip", "Ip6InDiscards"),
+    ("ip6_delivered_locally", "ip", "Ip6InDelivers"),
+    ("ip6_discards_out", "ip", "Ip6OutDiscards"),
+    ("ip6_no_route_out", "ip", "Ip6OutNoRoutes"),
     ("conntrack_drop", "conntrack", "drop"),
     ("conntrack_chain_too_long", "conntrack", "chaintoolong"),
 ];
@@ -81,6 +94,10 @@ impl DutDriver for Linux {
 
     fn flows(&self, host: &dyn Host) -> Result<Option<u64>, DutError> {
         self.nft.as_ref().filter(|n| n.tracks_connections()).map(|n| n.tracked(host)).transpose()
+    }
+
+    fn flows_of(&self, spec: &StreamSpec) -> Result<u64, String> {
+        conntrack::connections(spec)
     }
 
     fn flow_limit(&self, host: &dyn Host) -> Result<Option<String>, DutError> {

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::model::NetnsSpec;
+use crate::model::{NO_MACS, NetnsSpec};
+use weir_gen::describe::Description;
 
 fn testbed() -> TestbedSpec {
     TestbedSpec::Netns(NetnsSpec {
@@ -19,6 +20,7 @@ fn trial() -> TrialTimes {
         duration: Duration::from_secs(3),
         drain: Duration::from_millis(200),
         sample: Duration::from_millis(100),
+        latency: None,
     }
 }
 
@@ -28,12 +30,78 @@ fn linux(text: &str, path: &str) -> DutKind {
     DutKind::Linux { sysctls, nft }
 }
 
+fn streams(list: &[&[(&str, &str)]]) -> Streams {
+    let described = list.iter().zip(0..).map(|(fields, number)| {
+        let mut description = Description::default();
+        for (name, text) in *fields {
+            description.set(name, *text);
+        }
+        description.spec(number, NO_MACS).expect("a stream")
+    });
+    Streams::new(described.collect()).expect("they can be sent")
+}
+
+const PLAIN: [(&str, &str); 2] =
+    [("src", "198.18.10.1:2000-198.18.10.70"), ("dst", "198.19.10.1:2000")];
+
 fn id_of(testbed: &TestbedSpec, trial: &TrialTimes, dut: &DutKind, sweep: &[&str]) -> String {
-    let src: Range = "198.18.10.1:2000-198.18.10.70".parse().expect("a range");
-    let dst: Range = "198.19.10.1:2000".parse().expect("a range");
-    let traffic = TrafficIdentity { src: &src, dst: &dst, size_bytes: 60, rate: Rate::Max };
+    let streams = streams(&[&PLAIN]);
+    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max };
     let sweep: Vec<String> = sweep.iter().map(|value| (*value).to_owned()).collect();
     series_id(Setting { testbed, trial }, None, dut, &sweep, traffic)
+}
+
+fn traffic_id_of(streams: &Streams) -> String {
+    let (testbed, trial) = (testbed(), trial());
+    let setting = Setting { testbed: &testbed, trial: &trial };
+    traffic_id(setting, TrafficIdentity { streams, rate: Rate::Max })
+}
+
+/// Whatever changes a packet changes the id; a name or a default that is written out does not.
+#[test]
+fn every_field_of_a_stream_determines_its_traffic() {
+    let with = |more: &[(&'static str, &'static str)]| {
+        traffic_id_of(&streams(&[&[&PLAIN[..], more].concat()]))
+    };
+    let base = with(&[]);
+    for same in [
+        [("name", "x")],
+        [("weight", "5")],
+        [("seed", "9")],
+        [("size", "60")],
+        [("ttl", "64")],
+        [("proto", "udp")],
+        [("df", "true")],
+        [("random", "false")],
+        [("dscp", "0")],
+    ] {
+        assert_eq!(with(&same), base, "{same:?}");
+    }
+    let random = [("random", "true"), ("seed", "9")];
+    let flags = [("proto", "tcp"), ("tcp_flags", "F")];
+    let others: [&[(&str, &str)]; 11] = [
+        &[("size", "61")],
+        &[("size", "60-61")],
+        &[("proto", "tcp")],
+        &flags,
+        &[("proto", "icmp")],
+        &[("ttl", "63")],
+        &[("dscp", "1")],
+        &[("df", "false")],
+        &random[..1],
+        &random,
+        &[("vlan", "3")],
+    ];
+    let mut seen = vec![base];
+    for other in others {
+        let id = with(other);
+        assert!(!seen.contains(&id), "{other:?}");
+        seen.push(id);
+    }
+    let other = [("src", "198.18.20.1"), ("dst", "198.19.10.1"), ("weight", "2")];
+    let both = traffic_id_of(&streams(&[&PLAIN, &other]));
+    let equal = traffic_id_of(&streams(&[&PLAIN, &other[..2]]));
+    assert!(both != equal && !seen.contains(&both) && !seen.contains(&equal));
 }
 
 /// The ids were computed by a separate program from the description in the module's comment.
@@ -51,12 +119,14 @@ fn ids_do_not_drift() {
 fn what_determines_a_series_changes_its_id() {
     let base = id_of(&testbed(), &trial(), &linux("a", "a.nft"), &[]);
     let longer = TrialTimes { duration: Duration::from_secs(4), ..trial() };
+    let delayed = TrialTimes { latency: Some(Duration::from_secs(1)), ..trial() };
     let TestbedSpec::Netns(netns) = testbed();
     let queues = TestbedSpec::Netns(NetnsSpec { queues: 2, ..netns });
     let others = [
         id_of(&testbed(), &trial(), &linux("b", "a.nft"), &[]),
         id_of(&testbed(), &trial(), &linux("a", "a.nft"), &["1"]),
         id_of(&testbed(), &longer, &linux("a", "a.nft"), &[]),
+        id_of(&testbed(), &delayed, &linux("a", "a.nft"), &[]),
         id_of(&queues, &trial(), &linux("a", "a.nft"), &[]),
     ];
     for (index, other) in others.iter().enumerate() {

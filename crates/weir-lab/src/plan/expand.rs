@@ -6,10 +6,10 @@ use crate::diagnostic::{Diagnostic, Report, quote};
 use crate::identity::{self, Setting, TrafficIdentity};
 use crate::model::{Dut, DutFile, DutKind, Series, Traffic};
 use crate::plan::resolve::{DutTemplates, Resolved, TrafficTemplates};
-use crate::plan::traffic::{self, Checked, Value, Values};
+use crate::plan::traffic::{self, Checked, StreamValues, Value, Values};
 use crate::spec::Spec;
 use crate::spec::fields::Text;
-use crate::spec::matrix::{SweepPoint, TrafficSpec};
+use crate::spec::matrix::{StreamText, SweepPoint, TrafficSpec};
 use crate::spec::template::Template;
 
 /// The most series of a campaign.
@@ -107,7 +107,7 @@ fn check_traffics<'r>(
 /// The values of a traffic at a point; `None` where one of its templates was refused, or refers to
 /// what is not there.
 fn values_at<'s>(
-    traffic: &'s TrafficSpec,
+    spec: &'s TrafficSpec,
     templates: &TrafficTemplates,
     point: &Point<'_>,
 ) -> Option<Values<'s>> {
@@ -116,16 +116,16 @@ fn values_at<'s>(
         let complete = template.is_complete(known);
         complete.then(|| Value { text: substitute(template, point), written })
     };
-    let optional = |written: &'s Option<Text>, template: &Option<Template>| {
-        written.as_ref().zip(template.as_ref()).and_then(|(text, template)| value(text, template))
+    let rate = spec.rate.as_ref().zip(templates.rate.as_ref());
+    let rate = rate.map(|(written, template)| value(written, template));
+    let stream = |(written, templates): (&'s StreamText, &Vec<Template>)| {
+        let fields = written.fields.iter().zip(templates);
+        let fields = fields.map(|((name, text), template)| Some((*name, value(text, template)?)));
+        Some(StreamValues { span: &written.span, fields: fields.collect::<Option<_>>()? })
     };
-    let TrafficSpec { name: _, src, dst, size, rate } = traffic;
-    Some(Values {
-        src: value(src, &templates.src)?,
-        dst: value(dst, &templates.dst)?,
-        size: optional(size, &templates.size),
-        rate: optional(rate, &templates.rate),
-    })
+    let streams = spec.streams.iter().zip(&templates.streams).map(stream);
+    // A rate that was refused is as good as none; the error stands.
+    Some(Values { rate: rate.flatten(), streams: streams.collect::<Option<_>>()? })
 }
 
 /// A DUT's configuration at a point, of templates that are complete.
@@ -178,8 +178,7 @@ fn one_series(
     templates: &TrafficTemplates,
     checked: &Checked,
 ) -> Series {
-    let Checked { src, dst, size_bytes, rate, flow_count } = *checked;
-    let determinants = TrafficIdentity { src: &src, dst: &dst, size_bytes, rate };
+    let determinants = TrafficIdentity { streams: &checked.streams, rate: checked.rate };
     let mut traffic_name = spec.name.text.clone();
     let mut name = dut.name.clone();
     for (sweep, value) in point {
@@ -201,11 +200,8 @@ fn one_series(
         traffic: Traffic {
             name: traffic_name,
             id: identity::traffic_id(setting, determinants),
-            src,
-            dst,
-            size_bytes,
-            rate,
-            flow_count,
+            streams: checked.streams.clone(),
+            rate: checked.rate,
         },
     }
 }

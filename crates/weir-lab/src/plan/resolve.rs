@@ -46,10 +46,9 @@ pub(crate) struct ShellTemplates {
 /// The templates of a traffic.
 #[derive(Debug)]
 pub(crate) struct TrafficTemplates {
-    pub(crate) src: Template,
-    pub(crate) dst: Template,
-    pub(crate) size: Option<Template>,
     pub(crate) rate: Option<Template>,
+    /// Of each stream, the fields in the order of the text.
+    pub(crate) streams: Vec<Vec<Template>>,
     /// The sweeps that it refers to.
     pub(crate) sweeps: BTreeSet<String>,
 }
@@ -72,8 +71,7 @@ pub(crate) fn resolve(
     let duts = duts.collect();
     let traffics = spec.traffics.iter().map(|traffic| {
         let mut templates = traffic_templates(traffic, report);
-        let parts = [&templates.src, &templates.dst].into_iter();
-        let parts = parts.chain(&templates.size).chain(&templates.rate);
+        let parts = templates.streams.iter().flatten().chain(&templates.rate);
         let found = check_references(parts, &[&sweeps], report);
         used.extend(found.iter().cloned());
         templates.sweeps = found;
@@ -163,14 +161,13 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
 }
 
 fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
-    let TrafficSpec { name: _, src, dst, size, rate } = traffic;
-    TrafficTemplates {
-        src: Template::in_spec(src, report),
-        dst: Template::in_spec(dst, report),
-        size: size.as_ref().map(|text| Template::in_spec(text, report)),
-        rate: rate.as_ref().map(|text| Template::in_spec(text, report)),
-        sweeps: BTreeSet::new(),
-    }
+    let TrafficSpec { name: _, rate, streams } = traffic;
+    let streams = streams.iter().map(|stream| {
+        stream.fields.iter().map(|(_, text)| Template::in_spec(text, report)).collect()
+    });
+    let streams = streams.collect();
+    let rate = rate.as_ref().map(|text| Template::in_spec(text, report));
+    TrafficTemplates { rate, streams, sweeps: BTreeSet::new() }
 }
 
 /// Checks a DUT's references, and that its parameters are used and are not sweeps as well.

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use weir_wire::sizes::Sizes;
 
 use super::*;
 use crate::model::{DutKind, Order, TestbedSpec};
@@ -52,8 +53,10 @@ fn defaults_are_filled_in() {
     assert_eq!(times, [500, 3000, 200, 100]);
     let series = &plan.series[0];
     assert_eq!(series.name, "a.t");
-    assert_eq!(series.traffic.src.to_string(), "198.18.10.1:1234");
-    assert_eq!((series.traffic.size_bytes, series.traffic.flow_count), (60, 1));
+    let stream = &series.traffic.streams.specs()[0].0;
+    assert_eq!(stream.src.to_string(), "198.18.10.1:1234");
+    assert_eq!((stream.sizes.clone(), series.traffic.flow_count()), (Sizes::Fixed(60), 1));
+    assert_eq!(plan.trial.latency, None);
     assert_eq!(series.traffic.rate.to_string(), "max");
     assert_eq!(plan.cells.len(), 2);
     assert_eq!(plan.source.text, GOOD);
@@ -145,7 +148,7 @@ fn values_reach_every_place() {
     assert_eq!(files[0].text, "max = 100\n");
     assert_eq!((ready.as_deref(), stop.as_deref()), (Some("box ready"), Some("box stop")));
     assert_eq!(ready_timeout.as_secs(), 10);
-    assert_eq!(plan.series[7].traffic.size_bytes, 1514);
+    assert_eq!(plan.series[7].traffic.streams.size_bytes_range(), (1514, 1514));
     assert_eq!(plan.source.files["box.conf"], "max = ${states}\n", "kept before substitution");
 }
 
@@ -193,7 +196,7 @@ fn only_selects_series_or_cells() {
 fn swapped_ranges_are_warned_about() {
     let text = GOOD.replace("198.18.10.1\"", "198.18.10.70:9-198.18.10.1:8\"");
     let (plan, warnings) = try_plan(&text, &[]).expect("a plan");
-    assert_eq!(plan.series[0].traffic.flow_count, 140);
+    assert_eq!(plan.series[0].traffic.flow_count(), 140);
     assert_eq!(
         warnings,
         ["lab.toml:12:7: warning: `src`: the addresses and ports of \
@@ -217,6 +220,83 @@ fn files_are_found_beside_the_specification() {
     );
 }
 
+/// Two streams of either family, with every field that this testbed takes.
+const STREAMS: &str = r#"
+[campaign]
+name = "c"
+iterations = 1
+[trial]
+latency = "500ms"
+[testbed]
+kind = "netns"
+[[sweep]]
+name = "attack"
+values = [1, 3]
+[[sweep]]
+name = "proto"
+values = ["tcp", "icmp"]
+[[dut]]
+name = "a"
+kind = "linux"
+[[traffic]]
+name = "mixed"
+rate = "50kpps"
+[[traffic.streams]]
+name = "legitimate"
+src = "198.18.10.1:2000-198.18.10.70"
+dst = "198.19.10.1:2000-198.19.10.70"
+size = "imix"
+ttl = 9
+dscp = 46
+df = false
+weight = 9
+[[traffic.streams]]
+name = "attack"
+src = "[2001:2:0:10::1]:1024-[2001:2:0:10::ff]:1033"
+dst = "[2001:2:0:8010::1]:80"
+proto = "${proto}"
+size = "92-99"
+random = true
+seed = 7
+weight = "${attack}"
+"#;
+
+#[test]
+fn streams_have_the_whole_model_and_sweeps_reach_into_them() {
+    let plan = plan(STREAMS, &[]);
+    let names: Vec<&str> = plan.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names[3], "a.attack=3.proto=icmp.mixed");
+    assert_eq!(plan.calibrations().len(), 4);
+    assert_eq!(plan.calibrations()[3].name, "mixed.attack=3.proto=icmp");
+    assert_eq!(plan.trial.latency.map(|time| time.as_millis()), Some(500));
+    let traffic = &plan.series[3].traffic;
+    assert_eq!(traffic.flow_count(), 4_900 + 2_550);
+    assert_eq!(traffic.streams.size_bytes_range(), (60, 1514));
+    let fields = traffic.streams.fields();
+    let field = |stream: usize, name: &str| fields[stream].get(name).map(String::as_str);
+    assert_eq!(
+        [field(0, "ttl"), field(0, "dscp"), field(0, "df")],
+        [Some("9"), Some("46"), Some("false")]
+    );
+    assert_eq!([field(0, "weight"), field(1, "weight")], [Some("9"), Some("3")]);
+    assert_eq!([field(1, "proto"), field(1, "seed")], [Some("icmp"), Some("7")]);
+    let mut ids: Vec<&str> = plan.series.iter().map(|series| series.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 4);
+}
+
+/// What a plan prints of a traffic, and its id: a store holds its cells against it.
+#[test]
+fn a_list_of_one_plain_stream_is_the_same_traffic() {
+    let inline = GOOD.replace(
+        "src = \"198.18.10.1\"\ndst = \"198.19.10.1\"",
+        "streams = [{ src = \"198.18.10.1\", dst = \"198.19.10.1\", weight = 3, ttl = 64 }]",
+    );
+    assert_ne!(inline, GOOD);
+    assert_eq!(plan(&inline, &[]).series[0].id, plan(GOOD, &[]).series[0].id);
+}
+
 /// The examples that come with the project; they stand beside the crates.
 #[test]
 fn the_example_campaigns_are_good() {
@@ -230,7 +310,7 @@ fn the_example_campaigns_are_good() {
     };
     let quick = load("quick");
     let names: Vec<&str> = quick.series.iter().map(|series| series.name.as_str()).collect();
-    let flows: Vec<u64> = quick.series.iter().map(|series| series.traffic.flow_count).collect();
+    let flows: Vec<u64> = quick.series.iter().map(|series| series.traffic.flow_count()).collect();
     assert_eq!(
         names,
         [
@@ -247,6 +327,10 @@ fn the_example_campaigns_are_good() {
     assert!(view::estimated_duration(&quick).as_secs() < 240);
     let command = load("command");
     assert_eq!((command.series.len(), command.calibrations().len()), (3, 1));
+    let streams = load("streams");
+    assert_eq!((streams.series.len(), streams.calibrations().len()), (4, 2));
+    assert_eq!(streams.series[1].traffic.flow_count(), 4_900 + 255 * 64_512);
+    assert!(view::estimated_duration(&streams).as_secs() < 120);
 }
 
 proptest! {

@@ -1,23 +1,47 @@
 //! One traffic at one point of the sweeps: substituted, read and checked.
+//!
+//! What a field may say is [`weir_gen::describe`]'s to know, and what can be sent
+//! [`weir_gen::stream`]'s. Added here are the places of errors in the specification, and the limits
+//! of the testbed.
 
-use std::net::Ipv4Addr;
-
+use weir_gen::describe::{Described, Description};
 use weir_gen::units::{Rate, format_count, parse_count, parse_rate};
-use weir_wire::flow::FlowSpace;
-use weir_wire::range::Range;
+use weir_wire::flow::FlowSpaceError;
+use weir_wire::range::{AddrRange, Range};
+use weir_wire::stream::{StreamError, StreamFrames};
 
-use crate::diagnostic::{Diagnostic, Report, quote};
-use crate::model::TestbedSpec;
+use crate::diagnostic::{Diagnostic, Report, Span, quote};
+use crate::model::{NO_MACS, Streams, TestbedSpec};
+use crate::plan::network;
 use crate::spec::fields::Text;
 
 /// The most flows of a traffic.
 const FLOWS_MAX: u64 = 1 << 32;
 
-/// Frame sizes without FCS: the smallest that Ethernet has, the largest without jumbo frames.
-const SIZE_BYTES: std::ops::RangeInclusive<u64> = 60..=1514;
+/// The largest frame without FCS that the testbed's links carry: none of them has jumbo frames.
+const SIZE_BYTES_MAX: u16 = 1514;
 
 /// The rate that no software can be asked for in earnest.
 const RATE_PPS_MAX: f64 = 1e9;
+
+/// Fields that the `netns` testbed refuses, and why.
+const REFUSED: [(&str, &str, &str); 3] = [
+    (
+        "src_mac",
+        "the generator's device of a netns testbed has an address of its own",
+        "leave it out",
+    ),
+    (
+        "dst_mac",
+        "frames go to the device of the DUT, which would not take any others",
+        "leave it out",
+    ),
+    (
+        "vlan",
+        "the devices of a netns testbed have no VLANs, so the DUT would drop every tagged frame",
+        "leave it out; `weir gen --vlan` sends tagged frames over a path of your own",
+    ),
+];
 
 /// A substituted value and the place that it was written at.
 pub(crate) struct Value<'a> {
@@ -27,13 +51,12 @@ pub(crate) struct Value<'a> {
 
 impl Value<'_> {
     /// Reports an error about the value, unless another point of the sweeps already has one.
-    fn error(&self, report: &mut Report, message: String, help: Option<&str>) {
-        let diagnostic = Diagnostic::error(&report.spec, message).at(self.written.span.clone());
-        report.push_once(Diagnostic { help: help.map(str::to_owned), ..diagnostic });
+    pub(super) fn error(&self, report: &mut Report, message: String, help: Option<&str>) {
+        error_at(&self.written.span, report, message, help);
     }
 
     /// What the value came from, if the specification does not show it.
-    fn origin(&self) -> String {
+    pub(super) fn origin(&self) -> String {
         if self.text == self.written.text {
             String::new()
         } else {
@@ -44,20 +67,38 @@ impl Value<'_> {
 
 /// The values of a traffic after substitution.
 pub(crate) struct Values<'a> {
-    pub(crate) src: Value<'a>,
-    pub(crate) dst: Value<'a>,
-    pub(crate) size: Option<Value<'a>>,
     pub(crate) rate: Option<Value<'a>>,
+    pub(crate) streams: Vec<StreamValues<'a>>,
+}
+
+/// The values of a stream, in the order of the text; `src` and `dst` are among them.
+pub(crate) struct StreamValues<'a> {
+    /// Place of its table.
+    pub(crate) span: &'a Span,
+    pub(crate) fields: Vec<(&'static str, Value<'a>)>,
+}
+
+impl StreamValues<'_> {
+    fn get(&self, field: &str) -> Option<&Value<'_>> {
+        self.fields.iter().find(|(name, _)| *name == field).map(|(_, value)| value)
+    }
+
+    /// Reports an error about a field, or about the table if the field is not in it.
+    fn error(&self, field: &str, message: &str, help: Option<&str>, report: &mut Report) {
+        match self.get(field) {
+            Some(value) => {
+                value.error(report, format!("`{field}`: {message}{}", value.origin()), help);
+            }
+            None => error_at(self.span, report, format!("`{field}`: {message}"), help),
+        }
+    }
 }
 
 /// The checked values of a traffic.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Checked {
-    pub(crate) src: Range,
-    pub(crate) dst: Range,
-    pub(crate) size_bytes: u16,
+    pub(crate) streams: Streams,
     pub(crate) rate: Rate,
-    pub(crate) flow_count: u64,
 }
 
 /// Reads and checks the values; what is wrong is reported.
@@ -66,32 +107,136 @@ pub(crate) fn check(
     testbed: Option<&TestbedSpec>,
     report: &mut Report,
 ) -> Option<Checked> {
-    let src = range("src", &values.src, report);
-    let dst = range("dst", &values.dst, report);
-    if let Some(TestbedSpec::Netns(_)) = testbed {
-        for (name, value, range, network) in
-            [("src", &values.src, src, 18), ("dst", &values.dst, dst, 19)]
-        {
-            if let Some(range) = range {
-                refuse_foreign(name, value, range, network, report);
-            }
-        }
-    }
-    let size_bytes = match &values.size {
-        Some(value) => size(value, report),
-        None => Some(60),
-    };
+    let streams = values.streams.iter().zip(0..=u8::MAX);
+    let streams: Vec<Option<Described>> =
+        streams.map(|(stream, number)| described(stream, number, testbed, report)).collect();
     let rate = match &values.rate {
         Some(value) => rate(value, report),
         None => Some(Rate::Max),
     };
-    let (src, dst) = (src?, dst?);
-    let flow_count = flows(src, dst, values, report);
-    Some(Checked { src, dst, size_bytes: size_bytes?, rate: rate?, flow_count: flow_count? })
+    let streams = streams.into_iter().collect::<Option<Vec<Described>>>()?;
+    let last = values.streams.last()?;
+    let streams = match Streams::new(streams) {
+        Ok(streams) => streams,
+        // Each of them can be sent; what is left are their weights.
+        Err(error) => {
+            last.error("weight", &error.to_string(), None, report);
+            return None;
+        }
+    };
+    if streams.flow_count() > FLOWS_MAX {
+        too_many_flows(last, Some(streams.flow_count()), report);
+        return None;
+    }
+    Some(Checked { streams, rate: rate? })
 }
 
-fn range(name: &str, value: &Value<'_>, report: &mut Report) -> Option<Range> {
-    match Range::parse(&value.text, Range::PORT_DEFAULT) {
+fn error_at(span: &Span, report: &mut Report, message: String, help: Option<&str>) {
+    let diagnostic = Diagnostic::error(&report.spec, message).at(span.clone());
+    report.push_once(Diagnostic { help: help.map(str::to_owned), ..diagnostic });
+}
+
+/// Reads and checks one stream, so far as it can be checked alone.
+fn described(
+    values: &StreamValues<'_>,
+    number: u8,
+    testbed: Option<&TestbedSpec>,
+    report: &mut Report,
+) -> Option<Described> {
+    let mut is_good = true;
+    let mut texts: Vec<(&'static str, String)> = Vec::new();
+    for (name, value) in &values.fields {
+        let refused = REFUSED.iter().find(|(refused, _, _)| refused == name);
+        if let (Some((_, why, help)), Some(TestbedSpec::Netns(_))) = (refused, testbed) {
+            values.error(name, why, Some(help), report);
+            is_good = false;
+        } else if !["src", "dst"].contains(name) {
+            texts.push((name, normal(name, &value.text)));
+        }
+    }
+    let ends = ["src", "dst"].map(|name| {
+        let value = values.get(name)?;
+        let range = range(name, value, report)?;
+        let is_inside = match testbed {
+            Some(TestbedSpec::Netns(_)) => network::check(name, value, &range, report),
+            None => true,
+        };
+        is_good &= is_inside;
+        Some(range)
+    });
+    // An end that is none is stood in for, so that the other fields are looked at as well.
+    let stand_in =
+        ends.iter().flatten().next().map_or("198.18.1.1".to_owned(), AddrRange::to_string);
+    for (name, end) in ["src", "dst"].into_iter().zip(ends) {
+        is_good &= end.is_some();
+        texts.push((name, end.map_or_else(|| stand_in.clone(), |range| range.to_string())));
+    }
+    let described = loop {
+        let mut description = Description::default();
+        for (name, text) in &texts {
+            description.set(name, text.clone());
+        }
+        match description.spec(number, NO_MACS) {
+            Ok(described) => break described,
+            // Without the field that is wrong, the others get their turn.
+            Err(error) => {
+                values.error(error.field, &error.message, None, report);
+                is_good = false;
+                texts.retain(|(name, _)| *name != error.field);
+            }
+        }
+    };
+    is_good &= can_be_sent(values, &described, report);
+    is_good.then_some(described)
+}
+
+/// A number as every field has it: a size may be written with a multiplier here.
+fn normal(name: &str, text: &str) -> String {
+    match (name, parse_count(text)) {
+        ("size", Ok(size)) => size.to_string(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Whether the stream can be sent through the testbed.
+fn can_be_sent(values: &StreamValues<'_>, described: &Described, report: &mut Report) -> bool {
+    const FCS: Option<&str> = Some("a frame's size is counted without its 4-byte FCS");
+    let error = match StreamFrames::new(described.spec.clone()) {
+        Ok(frames) if frames.sizes().max_bytes() <= SIZE_BYTES_MAX => return true,
+        Ok(frames) => {
+            let size_bytes = frames.sizes().max_bytes();
+            let message = format!(
+                "frames of {size_bytes} bytes are too large: the testbed's links carry \
+                 {SIZE_BYTES_MAX} at most"
+            );
+            values.error("size", &message, FCS, report);
+            return false;
+        }
+        Err(error) => error,
+    };
+    match &error {
+        StreamError::Flows(FlowSpaceError::TooMany { .. }) => too_many_flows(values, None, report),
+        StreamError::Size { .. } => values.error("size", &error.to_string(), FCS, report),
+        other => values.error(field_of(other), &error.to_string(), None, report),
+    }
+    false
+}
+
+/// The field that an error is about.
+fn field_of(error: &StreamError) -> &'static str {
+    match error {
+        StreamError::SizesEmpty => "size",
+        StreamError::TagCount(_) | StreamError::Tag(_) => "vlan",
+        StreamError::Ttl => "ttl",
+        StreamError::Dscp(_) => "dscp",
+        StreamError::FragmentV6 => "df",
+        StreamError::SourceMac(_) => "src_mac",
+        _ => "dst",
+    }
+}
+
+fn range(name: &str, value: &Value<'_>, report: &mut Report) -> Option<AddrRange> {
+    match AddrRange::parse(&value.text, Range::PORT_DEFAULT) {
         Ok((range, swapped)) => {
             let what = match (swapped.addr, swapped.port) {
                 (false, false) => return Some(range),
@@ -119,50 +264,6 @@ fn range(name: &str, value: &Value<'_>, report: &mut Report) -> Option<Range> {
     }
 }
 
-/// Refuses what is outside `198.<network>.0.0/16`, or in its first /24, which the testbed's own
-/// links have.
-fn refuse_foreign(name: &str, value: &Value<'_>, range: Range, network: u8, report: &mut Report) {
-    let first = Ipv4Addr::new(198, network, 1, 0);
-    let last = Ipv4Addr::new(198, network, 255, 255);
-    if range.addr_first >= first && range.addr_last <= last {
-        return;
-    }
-    let links = Ipv4Addr::new(198, network, 0, 0);
-    let message = if range.addr_last >= links && range.addr_first < first {
-        format!(
-            "`{name}` {}{} reaches into {links}/24, which is the testbed's link",
-            quote(&value.text),
-            value.origin()
-        )
-    } else {
-        format!(
-            "`{name}` {}{} is outside {links}/16, the testbed's part of the benchmarking network",
-            quote(&value.text),
-            value.origin()
-        )
-    };
-    let help = format!("RFC 2544 reserves 198.18.0.0/15 for this; `{name}` is {first} to {last}");
-    value.error(report, message, Some(&help));
-}
-
-fn size(value: &Value<'_>, report: &mut Report) -> Option<u16> {
-    let (least, most) = (SIZE_BYTES.start(), SIZE_BYTES.end());
-    let size = match parse_count(&value.text) {
-        Ok(size) => size,
-        Err(error) => {
-            value.error(report, format!("`size`: {error}{}", value.origin()), None);
-            return None;
-        }
-    };
-    if !SIZE_BYTES.contains(&size) {
-        let message = format!("`size` must be {least} to {most}, not {size}{}", value.origin());
-        let help = "a frame's size is counted without its 4-byte FCS";
-        value.error(report, message, Some(help));
-        return None;
-    }
-    u16::try_from(size).ok()
-}
-
 fn rate(value: &Value<'_>, report: &mut Report) -> Option<Rate> {
     let origin = value.origin();
     match parse_rate(&value.text) {
@@ -184,18 +285,12 @@ fn rate(value: &Value<'_>, report: &mut Report) -> Option<Rate> {
     }
 }
 
-fn flows(src: Range, dst: Range, values: &Values<'_>, report: &mut Report) -> Option<u64> {
-    let flow_count = FlowSpace::new(src, dst).map(|space| space.flow_count()).ok();
-    match flow_count {
-        Some(flow_count) if flow_count <= FLOWS_MAX => Some(flow_count),
-        _ => {
-            let shown = flow_count.map_or("2^64 or more".into(), format_count);
-            let message =
-                format!("the traffic has {shown} flows; {} are the limit", format_count(FLOWS_MAX));
-            let help = "it has as many flows as source addresses × source ports × destination \
-                addresses × destination ports";
-            values.dst.error(report, message, Some(help));
-            None
-        }
-    }
+fn too_many_flows(values: &StreamValues<'_>, flow_count: Option<u64>, report: &mut Report) {
+    let shown = flow_count.map_or("2^64 or more".into(), format_count);
+    let message =
+        format!("the traffic has {shown} flows; {} are the limit", format_count(FLOWS_MAX));
+    let help = "it has as many flows as source addresses × source ports × destination addresses × \
+                destination ports";
+    let span = values.get("dst").map_or(values.span, |value| &value.written.span);
+    error_at(span, report, message, Some(help));
 }

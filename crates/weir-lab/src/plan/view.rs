@@ -20,7 +20,8 @@ pub fn estimated_duration(plan: &Plan) -> Duration {
 /// About how long one trial takes.
 #[must_use]
 pub fn trial_duration(trial: &TrialTimes) -> Duration {
-    trial.warmup + trial.duration + trial.drain + TRIAL_OVERHEAD
+    let latency = trial.latency.map_or(Duration::ZERO, |latency| latency + trial.drain);
+    trial.warmup + trial.duration + trial.drain + latency + TRIAL_OVERHEAD
 }
 
 /// A plan as `weir lab plan --json` prints it.
@@ -53,6 +54,9 @@ pub struct TrialView {
     pub drain_ns: u64,
     /// Distance of the samples.
     pub sample_ns: u64,
+    /// Length of the latency phase; absent where latency is not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<u64>,
 }
 
 /// A series.
@@ -110,7 +114,7 @@ impl<'p> PlanView<'p> {
             iteration: cell.iteration,
             id: &cell.id,
         });
-        let TrialTimes { warmup, duration, drain, sample } = plan.trial;
+        let TrialTimes { warmup, duration, drain, sample, latency } = plan.trial;
         Self {
             campaign: &plan.campaign,
             trial: TrialView {
@@ -118,6 +122,7 @@ impl<'p> PlanView<'p> {
                 duration_ns: ns(duration),
                 drain_ns: ns(drain),
                 sample_ns: ns(sample),
+                latency_ns: latency.map(ns),
             },
             testbed: &plan.testbed,
             calibrations: plan.calibrations(),

@@ -32,6 +32,12 @@ pub(super) fn page(report: &Report<'_>) -> String {
                 main {
                     (head(report))
                     (figures(report))
+                    @if let Some(table) = sections::latency_table(report) {
+                        (section("latency", "Latency", &html! {
+                            (table)
+                            p class="note" { (answer::prose(text::LATENCY_NOTE)) }
+                        }))
+                    }
                     (comparison(report))
                     (ledgers(report))
                     (samples(report))

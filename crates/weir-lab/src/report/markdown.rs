@@ -20,6 +20,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     line(&mut page, "## Figures");
     line(&mut page, &figures(report));
     line(&mut page, &escape(&answer::method(report)));
+    latencies(report, &mut page);
     comparisons(report, &mut page);
     line(&mut page, "## Verdicts");
     line(&mut page, &verdicts(report));
@@ -90,6 +91,7 @@ fn figures(report: &Report<'_>) -> String {
         "Min–max, Mpps",
         "CV",
         "Offered, Mpps",
+        "Lost, of offered",
         "Calibration, Mpps",
         "Ratio",
         "Iterations",
@@ -108,11 +110,48 @@ fn figure_row(series: &SeriesSummary) -> Vec<String> {
         rate.map_or_else(none, |s| format!("{}–{}", text::mpps(s.min), text::mpps(s.max))),
         rate.and_then(|s| s.variation_ratio()).map_or_else(none, text::share),
         series.offered_pps.map_or_else(none, |s| text::mpps(s.median)),
+        series.loss_ratio.zip(series.lost_packets).map_or_else(none, |(ratio, packets)| {
+            format!("{} ({})", text::share(ratio.median), text::packets(packets.median))
+        }),
         series.calibration_pps.map_or_else(none, text::mpps),
         series.calibration_ratio.map_or_else(none, text::share),
         format!("{} of {}", series.valid_iterations, series.iterations),
-        format!("{} / {}", series.size_bytes, series.size_with_fcs_bytes),
+        frame(series),
     ]
+}
+
+/// The frame sizes of a series, without and with FCS.
+pub(super) fn frame(series: &SeriesSummary) -> String {
+    let (min_bytes, max_bytes) = series.size_with_fcs_bytes_range();
+    let without = text::sizes(series.size_bytes_min, series.size_bytes_max);
+    format!("{without} / {}", text::sizes(min_bytes, max_bytes))
+}
+
+/// The latencies of the series that have one.
+fn latencies(report: &Report<'_>, page: &mut String) {
+    let row = |series: &SeriesSummary| {
+        let latency = series.latency?;
+        let delays = text::delays(&latency).map(|(_, delay)| delay);
+        let mut row = vec![
+            escape(&group_label(series)),
+            escape(&dut_label(series)),
+            text::mpps(latency.rate_pps),
+        ];
+        row.extend(delays);
+        row.push(text::count(latency.sample_count));
+        row.push(text::share(latency.loss_ratio));
+        Some(row)
+    };
+    let rows: Vec<Vec<String>> = report.summary.series.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let mut header = vec!["Traffic", "DUT", "At, Mpps"];
+    header.extend(text::DELAY_NAMES);
+    header.extend(["Packets measured", "Lost, of offered"]);
+    line(page, "## Latency");
+    line(page, &table(&header, 2, &rows));
+    line(page, &prose(text::LATENCY_NOTE));
 }
 
 fn comparisons(report: &Report<'_>, page: &mut String) {

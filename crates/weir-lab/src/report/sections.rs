@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use weir_gen::units::Rate;
 
 use super::answer::{keep_units, prose};
-use super::markdown::verdict_counts;
+use super::markdown::{frame, verdict_counts};
 use super::{Report, answer, dut_label, group_label, text};
 use crate::record::{TrialRecord, VerdictKind};
-use crate::summary::{SeriesSummary, Spread};
+use crate::summary::{LatencySummary, SeriesSummary, Spread};
 
 /// One line of a ledger table: a counting point, a drop after it, or the residual.
 #[derive(Debug, Clone, PartialEq)]
@@ -220,6 +220,7 @@ pub(super) fn series_table(report: &Report<'_>) -> Markup {
                         th scope="col" class="n" { "Min–max" span class="unit" { "Mpps" } }
                         th scope="col" class="n" { "CV" span class="unit" { "of mean" } }
                         th scope="col" class="n" { "Offered" span class="unit" { "Mpps" } }
+                        th scope="col" class="n" { "Lost" span class="unit" { "of offered" } }
                         th scope="col" class="n" { "Calibrated" span class="unit" { "Mpps" } }
                         th scope="col" class="n" { "Ratio" span class="unit" { "of calibr." } }
                         th scope="col" class="n" { "Frame" span class="unit" { "B / with FCS" } }
@@ -229,7 +230,7 @@ pub(super) fn series_table(report: &Report<'_>) -> Markup {
                 @for group in report.summary.groups() {
                     tbody {
                         tr class="group" {
-                            th colspan="9" scope="rowgroup" { (group_label(group[0])) }
+                            th colspan="10" scope="rowgroup" { (group_label(group[0])) }
                         }
                         @for series in group { (series_row(report, series)) }
                     }
@@ -258,20 +259,80 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Markup {
                     span class="under" { (text::mpps(rate_pps)) " requested" }
                 }
             }
+            td class="n" {
+                (series.loss_ratio.map_or_else(none, |s| keep_units(&text::share(s.median))))
+                @if let Some(lost) = series.lost_packets.filter(|s| s.median > 0.0) {
+                    span class="under" { (text::packets(lost.median)) }
+                }
+            }
             td class="n" { (figure(series.calibration_pps)) }
             td class="n" {
                 (series.calibration_ratio.map_or_else(none, |r| keep_units(&text::share(r))))
             }
-            td class="n" { (series.size_bytes) " / " (series.size_with_fcs_bytes) }
+            td class="n" { (frame(series)) }
             td class="n" { (series.valid_iterations) " of " (series.iterations) }
         }
         tr class="because" {
-            td colspan="9" {
+            td colspan="10" {
                 div class="reason" {
                     (badge(series.verdict.kind, &verdict_counts(series), &series.verdict.reason))
                     " " (reason(&series.verdict.reason))
                 }
             }
+        }
+    }
+}
+
+/// The latency of every series that has one; empty without any.
+pub(super) fn latency_table(report: &Report<'_>) -> Option<Markup> {
+    let groups = report.summary.groups();
+    let measured = |group: &Vec<&SeriesSummary>| group.iter().any(|s| s.latency.is_some());
+    let groups: Vec<_> = groups.into_iter().filter(measured).collect();
+    if groups.is_empty() {
+        return None;
+    }
+    Some(html! {
+        div class="scroll" {
+            table class="series" {
+                thead { tr {
+                    th scope="col" { "DUT" }
+                    th scope="col" class="n" { "At" span class="unit" { "Mpps" } }
+                    @for name in text::DELAY_NAMES { th scope="col" class="n" { (name) } }
+                    th scope="col" class="n" { "Measured" span class="unit" { "packets" } }
+                    th scope="col" class="n" { "Lost" span class="unit" { "of offered" } }
+                } }
+                @for group in &groups {
+                    tbody {
+                        tr class="group" {
+                            th colspan="10" scope="rowgroup" { (group_label(group[0])) }
+                        }
+                        @for series in group {
+                            @if let Some(latency) = &series.latency {
+                                (latency_row(report, series, latency))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySummary) -> Markup {
+    html! {
+        tr class="figures" {
+            th scope="row" title=(series.name) {
+                span class={ "swatch " (super::colour_class(report.colour(series))) } {}
+                (dut_label(series))
+            }
+            td class="n" { (text::mpps(latency.rate_pps)) }
+            @for (name, delay) in text::delays(latency) {
+                td class=(if name == "p50" { "n strong" } else { "n" }) {
+                    (delay.replace(' ', "\u{a0}"))
+                }
+            }
+            td class="n" { (text::count(latency.sample_count)) }
+            td class="n" { (keep_units(&text::share(latency.loss_ratio))) }
         }
     }
 }
@@ -343,6 +404,7 @@ pub(super) fn iterations(report: &Report<'_>) -> Markup {
                                 "Samples" span class="unit" { "min–max, Mpps" }
                             }
                             th scope="col" class="n" { "Offered" span class="unit" { "Mpps" } }
+                            th scope="col" class="n" { "Lost" span class="unit" { "of offered" } }
                             th scope="col" class="n" { "Trend" span class="unit" { "of median" } }
                             th scope="col" class="n" { "Jump" span class="unit" { "of median" } }
                             th scope="col" class="n" {
@@ -377,6 +439,7 @@ fn iteration_row(record: &TrialRecord) -> Markup {
                 (text::mpps(r.rate_pps_min)) "–" (text::mpps(r.rate_pps_max))
             }
             td class="n" { (text::mpps(r.offered_pps)) }
+            td class="n" { (lost(record)) }
             td class="n" { (stability(r.trend_ratio)) }
             td class="n" { (stability(r.jump_ratio)) }
             td class="n" { (keep_units(&text::share(record.ledger.residual_ratio))) }
@@ -384,7 +447,7 @@ fn iteration_row(record: &TrialRecord) -> Markup {
         }
         tr class="because" {
             td {}
-            td colspan="7" {
+            td colspan="8" {
                 div class="reason" {
                     (badge(record.verdict.kind, record.verdict.kind.name(), &record.verdict.reason))
                     " " (reason(&record.verdict.reason))
@@ -398,6 +461,14 @@ fn iteration_row(record: &TrialRecord) -> Markup {
             }
         }
     }
+}
+
+/// The loss of a trial; a dash where no counter gave a ledger.
+fn lost(record: &TrialRecord) -> String {
+    if record.ledger.points.is_empty() {
+        return "–".to_owned();
+    }
+    keep_units(&text::share(record.ledger.loss_ratio()))
 }
 
 /// A measure of stability; a dash where a trial has none.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::summary::fixture::{awkward, swept, usual};
+use crate::summary::fixture::{awkward, swept, usual, with_latency};
 
 fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name);
@@ -34,6 +34,7 @@ fn campaigns() -> Vec<(&'static str, CampaignData)> {
     vec![
         ("awkward", awkward()),
         ("usual", usual()),
+        ("latency", with_latency(usual())),
         ("swept", swept()),
         ("void", void),
         ("empty", empty),
@@ -47,6 +48,27 @@ fn the_derived_texts_are_as_ever() {
     golden("summary.md", &file(&data, "summary.md"));
     golden("gnuplot.data", &file(&data, "gnuplot.data"));
     golden("gnuplot-axis.data", &file(&swept(), "gnuplot.data"));
+}
+
+#[test]
+fn latency_and_loss_stand_in_every_text() {
+    let data = with_latency(usual());
+    golden("latency.md", &file(&data, "summary.md"));
+    let summary = CampaignSummary::of(&data);
+    let nft = summary.series_named("nft.flows-128").expect("a series");
+    let latency = nft.latency.expect("it was measured");
+    assert_eq!((latency.iterations, latency.min_ns, latency.p50_ns), (5, 950, 14_300));
+    assert!((latency.loss_ratio - 3.0 / 200_000.0).abs() < 1e-12);
+    let lost = nft.lost_packets.expect("a ledger").median;
+    assert!((lost - (15_400_000.0 - 352_000.0 * 3.5)).abs() < 1.0, "{lost}");
+    let page = file(&data, "report.html");
+    for part in ["id=\"latency\"", "p99.9", "14.3\u{a0}µs", "950\u{a0}ns", "3.41\u{a0}ms"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!file(&usual(), "report.html").contains("id=\"latency\""));
+    assert!(!file(&usual(), "summary.md").contains("## Latency"));
+    let written = file(&data, "summary.json");
+    assert!(written.contains("\"p999_ns\": 1287000"), "{written}");
 }
 
 #[test]
@@ -243,6 +265,11 @@ fn numbers_are_written_alike_everywhere() {
     assert_eq!(text::share(0.9996), "100.0 %");
     assert_eq!(text::share(1.0), "100 %");
     assert_eq!(text::duration(500_000_000), "500 ms");
+    assert_eq!(text::delay(999), "999 ns");
+    assert_eq!(text::delay(12_345), "12.3 µs");
+    assert_eq!(text::delay(999_600), "1.00 ms");
+    assert_eq!(text::delay(2_500_000_000), "2.50 s");
+    assert_eq!(text::sizes(60, 1514), "60–1514");
     assert_eq!(text::utc("2026-03-01T10:05:06.473838095Z"), "2026-03-01 10:05:06 UTC");
     assert_eq!(text::utc("2026-03-01T10:05:06+02:00"), "2026-03-01T10:05:06+02:00");
 }

@@ -4,6 +4,7 @@
 //! per cent. A minus is U+2212. Nothing here decides anything: the words follow the summary.
 
 use crate::record::{Place, VerdictKind};
+use crate::summary::LatencySummary;
 
 /// A rate in Mpps with three significant digits, without the unit.
 pub(super) fn mpps(rate_pps: f64) -> String {
@@ -97,6 +98,50 @@ pub(super) fn duration(duration_ns: u64) -> String {
         n if n.is_multiple_of(1_000_000) => format!("{} ms", count(n / 1_000_000)),
         n if n.is_multiple_of(1_000) => format!("{} µs", count(n / 1_000)),
         n => format!("{} ns", count(n)),
+    }
+}
+
+/// A delay with three significant digits, in the unit that suits it.
+pub(super) fn delay(delay_ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "delays stay far below 2^53")]
+    let value = delay_ns as f64;
+    match delay_ns {
+        0..1_000 => format!("{delay_ns} ns"),
+        1_000..999_500 => format!("{} µs", significant(value / 1e3)),
+        999_500..999_500_000 => format!("{} ms", significant(value / 1e6)),
+        _ => format!("{} s", significant(value / 1e9)),
+    }
+}
+
+/// What a row of latencies holds.
+pub(super) const DELAY_NAMES: [&str; 6] = ["Min", "p50", "p90", "p99", "p99.9", "Max"];
+
+/// What a table of latencies rests on.
+pub(super) const LATENCY_NOTE: &str = "\
+    One way, from the generator to the sink, by the clock of the one host that both are on; \
+    medians over the valid iterations, quantiles of the packets measured, to within 1/64. It is \
+    measured in a phase of its own after the figures, because a sink that looks at every packet is \
+    slower than one that counts them: traffic with a rate keeps it, traffic at `max` is sent at \
+    half of what was delivered. A packet that was lost has no latency.";
+
+/// The entries of a row, with their names.
+pub(super) fn delays(latency: &LatencySummary) -> [(&'static str, String); 6] {
+    let LatencySummary { min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = *latency;
+    let delays = [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns];
+    std::array::from_fn(|index| (DELAY_NAMES[index], delay(delays[index])))
+}
+
+/// A median of counts.
+pub(super) fn packets(median: f64) -> String {
+    signed(median, 0)
+}
+
+/// Sizes of frames in bytes: one, or the smallest and the largest.
+pub(super) fn sizes(min_bytes: u16, max_bytes: u16) -> String {
+    if min_bytes == max_bytes {
+        min_bytes.to_string()
+    } else {
+        format!("{min_bytes}–{max_bytes}")
     }
 }
 

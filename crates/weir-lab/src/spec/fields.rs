@@ -115,6 +115,21 @@ impl<'a, 'i> Fields<'a, 'i> {
         text_or_number(name, self.get(name)?, report)
     }
 
+    /// A string, or a truth value as text.
+    pub(crate) fn text_or_boolean(&self, name: &str, report: &mut Report) -> Option<Text> {
+        let value = self.get(name)?;
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.clone().into_owned(),
+            DeValue::Boolean(boolean) => boolean.to_string(),
+            other => {
+                let message = format!("`{name}` must be true or false, not {}", type_name(other));
+                report.error(&value.span(), message);
+                return None;
+            }
+        };
+        Some(Text { text, span: value.span() })
+    }
+
     /// A whole number inside a range.
     pub(crate) fn integer(
         &self,

@@ -1,11 +1,12 @@
 //! `[[traffic]]` and `[[sweep]]`, before substitution.
 
 use toml::de::DeValue;
+use weir_gen::describe;
 use weir_gen::units::parse_number;
 
-use crate::diagnostic::{Report, quote};
+use crate::diagnostic::{Report, Span, quote};
 use crate::model::SweepValue;
-use crate::spec::fields::{self, Fields, Text};
+use crate::spec::fields::{self, Fields, Text, Value};
 use crate::spec::{Named, check_name, check_variable};
 
 /// The most values of one sweep.
@@ -14,14 +15,24 @@ const VALUES_MAX: usize = 1000;
 /// The longest label, in bytes: it becomes part of a folder's name.
 const LABEL_LENGTH_MAX: usize = 40;
 
+/// The most streams of a traffic: their numbers have eight bits in the packets' signature.
+const STREAMS_MAX: usize = 256;
+
 /// A traffic as written.
 #[derive(Debug)]
 pub(crate) struct TrafficSpec {
     pub(crate) name: Text,
-    pub(crate) src: Text,
-    pub(crate) dst: Text,
-    pub(crate) size: Option<Text>,
     pub(crate) rate: Option<Text>,
+    /// One at least.
+    pub(crate) streams: Vec<StreamText>,
+}
+
+/// A stream as written: fields of [`weir_gen::describe::FIELDS`] in the order of the text.
+#[derive(Debug)]
+pub(crate) struct StreamText {
+    /// Place of its table.
+    pub(crate) span: Span,
+    pub(crate) fields: Vec<(&'static str, Text)>,
 }
 
 impl Named for TrafficSpec {
@@ -30,22 +41,85 @@ impl Named for TrafficSpec {
     }
 }
 
+/// The fields of a stream that a traffic with a single one has itself: all but its name, which is
+/// the traffic's, and its weight, which it has among others.
+fn own_fields() -> impl Iterator<Item = &'static str> {
+    all_fields().filter(|field| !["name", "weight"].contains(field))
+}
+
+fn all_fields() -> impl Iterator<Item = &'static str> {
+    describe::FIELDS.iter().map(|field| field.name)
+}
+
 /// One `[[traffic]]`.
 pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<TrafficSpec> {
-    if let Some(span) = fields.key_span("streams") {
-        report.error_help(&span, "`streams` is not built yet", "give one `src` and `dst`");
-    }
-    let known = ["name", "src", "dst", "size", "rate", "streams"];
-    fields.refuse_unknown(&known, report);
+    let known: Vec<&str> = ["name"].into_iter().chain(own_fields()).collect();
+    fields.refuse_unknown(&[&known[..], &["rate", "streams"]].concat(), report);
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
         check_name(&name.text, &name.span, report);
     }
-    let src = fields.required_text("src", report);
-    let dst = fields.required_text("dst", report);
-    let size = fields.text_or_number("size", report);
     let rate = fields.text_or_number("rate", report);
-    Some(TrafficSpec { name: name?, src: src?, dst: dst?, size, rate })
+    let streams = match fields.get("streams") {
+        None => vec![stream(fields, own_fields(), report)?],
+        Some(list) => {
+            for own in own_fields() {
+                if let Some(span) = fields.key_span(own) {
+                    let message = format!("`{own}` stands beside `streams`");
+                    report.error_help(&span, message, "it belongs into each of the streams");
+                }
+            }
+            streams(list, report)?
+        }
+    };
+    Some(TrafficSpec { name: name?, rate, streams })
+}
+
+/// The streams of a list; `None` if there are none.
+fn streams(list: &Value<'_>, report: &mut Report) -> Option<Vec<StreamText>> {
+    const WHAT: &str = "a stream of [[traffic]]";
+    let DeValue::Array(tables) = list.get_ref() else {
+        let found = fields::type_name(list.get_ref());
+        let message = format!("`streams` must be a list of tables, not {found}");
+        report.error_help(&list.span(), message, "write [[traffic.streams]]");
+        return None;
+    };
+    if tables.is_empty() || tables.len() > STREAMS_MAX {
+        let message = format!("a traffic has 1 to {STREAMS_MAX} streams, not {}", tables.len());
+        report.error(&list.span(), message);
+        return None;
+    }
+    let read = |table| {
+        let fields = Fields::of(WHAT, table, report)?;
+        fields.refuse_unknown(&all_fields().collect::<Vec<_>>(), report);
+        stream(&fields, all_fields(), report)
+    };
+    let streams: Vec<Option<StreamText>> = tables.iter().map(read).collect();
+    streams.into_iter().collect()
+}
+
+/// The fields of one stream; those that have no text were reported.
+fn stream(
+    fields: &Fields<'_, '_>,
+    known: impl Iterator<Item = &'static str>,
+    report: &mut Report,
+) -> Option<StreamText> {
+    let has_ends = ["src", "dst"].map(|end| fields.required(end, report).is_some());
+    let read = |name: &'static str| {
+        let text = match name {
+            "size" | "vlan" | "ttl" | "dscp" | "seed" | "weight" => {
+                fields.text_or_number(name, report)
+            }
+            "df" | "random" => fields.text_or_boolean(name, report),
+            _ => fields.text(name, report),
+        };
+        Some((name, text?))
+    };
+    let mut written: Vec<(&'static str, Text)> = known.filter_map(read).collect();
+    written.sort_by_key(|(_, text)| text.span.start);
+    let is_read = |end: &str| written.iter().any(|(name, _)| *name == end);
+    let complete = has_ends == [true, true] && is_read("src") && is_read("dst");
+    complete.then_some(StreamText { span: fields.span.clone(), fields: written })
 }
 
 /// A sweep as written.

@@ -30,6 +30,9 @@ const SAMPLE_MIN: Duration = Duration::from_millis(10);
 /// Packets need this long to leave every queue of a path.
 const DRAIN_MIN: Duration = Duration::from_millis(50);
 
+/// A shorter phase is about over when its generator is up to its rate.
+const LATENCY_MIN: Duration = Duration::from_millis(100);
+
 /// Fewer samples have no median worth the name.
 const SAMPLES_MIN: u32 = 5;
 
@@ -78,16 +81,19 @@ pub(crate) fn trial(value: Option<&Value<'_>>, report: &mut Report) -> TrialTime
         duration: Duration::from_secs(3),
         drain: Duration::from_millis(200),
         sample: Duration::from_millis(100),
+        latency: None,
     };
     let Some(fields) = value.and_then(|value| Fields::of("[trial]", value, report)) else {
         return times;
     };
-    fields.refuse_unknown(&["warmup", "duration", "drain", "sample"], report);
+    fields.refuse_unknown(&["warmup", "duration", "drain", "sample", "latency"], report);
+    let mut latency = Duration::ZERO;
     for (name, time, time_min) in [
         ("warmup", &mut times.warmup, Duration::ZERO),
         ("duration", &mut times.duration, Duration::from_nanos(1)),
         ("drain", &mut times.drain, DRAIN_MIN),
         ("sample", &mut times.sample, SAMPLE_MIN),
+        ("latency", &mut latency, LATENCY_MIN),
     ] {
         let Some(given) = fields.duration(name, report) else {
             continue;
@@ -104,6 +110,7 @@ pub(crate) fn trial(value: Option<&Value<'_>>, report: &mut Report) -> TrialTime
             *time = given;
         }
     }
+    times.latency = (!latency.is_zero()).then_some(latency);
     if times.duration < times.sample * SAMPLES_MIN {
         let shown = (format_duration(times.duration), format_duration(times.sample));
         let message = format!("{} has fewer than {SAMPLES_MIN} samples of {}", shown.0, shown.1);

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::model::{Campaign, Dut, DutKind, Order, SweepValue, Traffic};
 use crate::record::{
-    Check, Drop, Ledger, Phase, Place, Point, Sample, TRIAL_SCHEMA, Times, TrialRecord,
+    Check, Drop, Latency, Ledger, Phase, Place, Point, Sample, TRIAL_SCHEMA, Times, TrialRecord,
     TrialResult, Verdict, VerdictKind,
 };
 use crate::summary::{CampaignData, Threshold, Trial};
@@ -69,6 +69,7 @@ impl Made<'_> {
                 trend_ratio: Some(0.004),
                 jump_ratio: Some(-0.006),
             },
+            latency: None,
             ledger,
             verdict: Verdict { kind: self.verdict.0, reason: self.verdict.1.into() },
             checks: vec![Check { name: "probe-before".into(), passed: true, detail: "ok".into() }],
@@ -79,15 +80,44 @@ impl Made<'_> {
 }
 
 fn traffic(name: &str, flow_count: u64) -> Traffic {
-    Traffic {
-        name: name.into(),
-        id: format!("traffic-{name}"),
-        src: "198.18.10.1:2000-198.18.10.8:2015".parse().expect("a range"),
-        dst: "198.19.10.1:2000-198.19.10.1:2000".parse().expect("a range"),
-        size_bytes: 60,
-        rate: "max".parse().expect("a rate"),
-        flow_count,
+    let fields = |src: &str, size: &str, more: &str| {
+        format!(r#"{{"src":"198.18.10.1:{src}","dst":"198.19.10.1","size":"{size}"{more}}}"#)
+    };
+    // As many source ports, and what is left as source addresses.
+    let (addrs, ports) = match flow_count {
+        0..=50_000 => (1, flow_count),
+        65_536 => (2, 32_768),
+        _ => (flow_count.div_ceil(50_000), 50_000),
+    };
+    let one = fields(&format!("1-198.18.10.{addrs}:{ports}"), "60", "");
+    let text = format!(
+        r#"{{"name":"{name}","id":"traffic-{name}","rate":"max","flow_count":0,"streams":[{one}]}}"#
+    );
+    let traffic: Traffic = serde_json::from_str(&text).expect("a traffic");
+    assert_eq!(traffic.flow_count(), flow_count);
+    traffic
+}
+
+/// Gives every cell a latency, that of each DUT its own, and scattered over the iterations.
+pub(crate) fn with_latency(mut data: CampaignData) -> CampaignData {
+    for (record, _) in &mut data.cells {
+        let Some(dut) = &record.dut else { continue };
+        let base = if dut.name == "linux" { 9_000 } else { 14_000 };
+        let p50_ns = base + u64::from(record.iteration) * 100;
+        record.latency = (record.result.rate_pps > 0.0).then_some(Latency {
+            rate_pps: record.result.rate_pps / 2.0,
+            offered_packets: 200_000,
+            delivered_packets: 200_000 - u64::from(record.iteration),
+            sample_count: 150_000,
+            min_ns: 950,
+            p50_ns,
+            p90_ns: p50_ns * 2,
+            p99_ns: p50_ns * 9,
+            p999_ns: p50_ns * 90,
+            max_ns: 3_412_345,
+        });
     }
+    data
 }
 
 fn times(minute: u32, count: u32) -> Times {

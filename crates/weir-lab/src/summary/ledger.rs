@@ -54,7 +54,7 @@ fn same(a: &Drop, b: &Drop) -> bool {
 }
 
 /// The median of counts, the mean of a middle pair rounded down.
-fn median_of(mut counts: Vec<u64>) -> u64 {
+pub(super) fn median_of(mut counts: Vec<u64>) -> u64 {
     counts.sort_unstable();
     let Some(&upper) = counts.get(counts.len() / 2) else {
         return 0;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Verdict, VerdictKind};
-use crate::summary::{FCS_BYTES, SeriesSummary, Spread, Trial, ledger, order};
+use crate::record::{Latency, Verdict, VerdictKind};
+use crate::summary::{FCS_BYTES, SeriesSummary, Spread, Trial, latency, ledger, order};
 
 /// Summarises the cells of one series; `None` without any, or without a DUT.
 pub(super) fn summarise(
@@ -20,6 +20,14 @@ pub(super) fn summarise(
     let calibration_pps = calibration(calibrations, &first.traffic.id);
     let residuals = cells.iter().map(|(r, _)| r.ledger.residual_ratio);
     let ledgers: Vec<_> = valid.iter().map(|(r, _)| &r.ledger).collect();
+    // A trial whose counters gave no ledger says nothing of losses.
+    let counted = || ledgers.iter().filter(|ledger| !ledger.points.is_empty());
+    let lost: Vec<f64> = counted().map(|ledger| count(ledger.lost_packets())).collect();
+    let loss_ratios: Vec<f64> = counted().map(|ledger| ledger.loss_ratio()).collect();
+    let latencies: Vec<Latency> = valid.iter().filter_map(|(r, _)| r.latency).collect();
+    let streams = &first.traffic.streams;
+    let (size_bytes_min, size_bytes_max) = streams.size_bytes_range();
+    let size_bytes = rounded(streams.mean_bytes());
     let position = |name: &str| first.sweep.iter().find(|(n, _)| n == name)?.1.number;
     Some(SeriesSummary {
         name: first.series.clone(),
@@ -28,15 +36,20 @@ pub(super) fn summarise(
         dut: first.dut.as_ref()?.name.clone(),
         traffic: first.traffic.name.clone(),
         traffic_base: order::traffic_base(first).to_owned(),
-        flow_count: first.traffic.flow_count,
+        flow_count: first.traffic.flow_count(),
         sweep: first.sweep.clone(),
         axis: axis.and_then(position),
-        size_bytes: first.traffic.size_bytes,
-        size_with_fcs_bytes: first.traffic.size_bytes.saturating_add(FCS_BYTES),
+        size_bytes,
+        size_bytes_min,
+        size_bytes_max,
+        size_with_fcs_bytes: size_bytes.saturating_add(FCS_BYTES),
         iterations: cells.len(),
         valid_iterations: valid.len(),
         rate_pps,
         offered_pps: Spread::of(&offered),
+        lost_packets: Spread::of(&lost),
+        loss_ratio: Spread::of(&loss_ratios),
+        latency: latency::median(&latencies),
         calibration_pps,
         calibration_ratio: rate_pps
             .zip(calibration_pps)
@@ -48,6 +61,20 @@ pub(super) fn summarise(
         ledger: ledger::median(&ledgers),
         values_pps,
     })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "packet counts stay far below 2^53")]
+fn count(packets: u64) -> f64 {
+    packets as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a mean of frame sizes is one"
+)]
+fn rounded(size_bytes: f64) -> u16 {
+    size_bytes.round() as u16
 }
 
 /// What the traffic reached with no DUT between: the median of its valid calibrations.

@@ -27,6 +27,7 @@ mod log;
 mod parts;
 mod placement;
 mod rig;
+mod sink;
 mod watch;
 
 use exclusive::Exclusive;

@@ -63,6 +63,7 @@ pub(super) fn not_measured(why: String) -> Outcome {
     Outcome {
         samples: Vec::new(),
         result: result(&[], Rate::Max),
+        latency: None,
         ledger: no_ledger(Vec::new()),
         checks: Vec::new(),
         counters: Counters::new(),

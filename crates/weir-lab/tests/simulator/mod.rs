@@ -11,7 +11,7 @@ use weir_lab::counters::{Counters, DropRule, PointRule, Selection};
 use weir_lab::host::{Command, Host, HostError, Output, Process, Program};
 use weir_lab::model::Traffic;
 use weir_lab::record::{Check, Place};
-use weir_lab::testbed::{Burst, Reading, Rig, Testbed, TestbedError, Topology};
+use weir_lab::testbed::{Burst, Delays, Reading, Rig, Testbed, TestbedError, Topology};
 
 /// Packets that a burst without limit offers between two readings.
 const STEP_PACKETS: u64 = 1_000;
@@ -75,6 +75,18 @@ impl Testbed for Simulator {
     }
 }
 
+/// What the sink measures of latency.
+const DELAYS: Delays = Delays {
+    packets: 9,
+    sample_count: 7,
+    min_ns: 1,
+    p50_ns: 5,
+    p90_ns: 6,
+    p99_ns: 7,
+    p999_ns: 8,
+    max_ns: 9,
+};
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     t_ns: u64,
@@ -111,13 +123,14 @@ impl Rig for SimRig {
     }
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
-        assert!(traffic.flow_count > 0);
+        assert!(traffic.flow_count() > 0);
         self.script.call("load")
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         let name = match (burst.packet_limit, burst.rate) {
             (Some(_), Rate::Pps(_)) => "send",
+            (None, Rate::Pps(_)) => "send endlessly",
             (None, _) => "start",
             (Some(_), _) => "send unpaced",
         };
@@ -174,6 +187,15 @@ impl Rig for SimRig {
     fn drops(&self) -> Vec<DropRule> {
         let place = if self.host.is_some() { Place::Dut } else { Place::Sink };
         vec![DropRule::new("ring_full", "offered", place, Selection::new("sim", &["ring_full"]))]
+    }
+
+    fn observe(&mut self) -> Result<(), TestbedError> {
+        self.script.call("observe")
+    }
+
+    fn observed(&mut self) -> Result<Delays, TestbedError> {
+        self.script.call("observed")?;
+        Ok(DELAYS)
     }
 
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {

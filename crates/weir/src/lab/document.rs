@@ -13,7 +13,7 @@ use weir_lab::spec::files::MemoryFiles;
 const STRANGER: &str = "qqqqqqqqqqqq = 1\n";
 
 /// A section, and the lines that it needs before a stranger is noticed.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("", ""),
     ("[campaign]", ""),
     ("[trial]", ""),
@@ -22,6 +22,7 @@ const SECTIONS: [(&str, &str); 9] = [
     ("[[dut]]", "kind = \"command\"\n"),
     ("[[dut]]", "kind = \"linux\"\n[dut.files]\n"),
     ("[[traffic]]", ""),
+    ("[[traffic]]", "[[traffic.streams]]\n"),
     ("[[sweep]]", ""),
 ];
 
@@ -63,7 +64,17 @@ fn every_field_is_in_the_document() {
         }
     }
     // The lists were lists: sections, and fields of each of them.
-    for name in ["sweep", "iterations", "drain", "queues", "ready_timeout", "nft", "size"] {
+    for name in [
+        "sweep",
+        "iterations",
+        "drain",
+        "queues",
+        "ready_timeout",
+        "nft",
+        "size",
+        "weight",
+        "latency",
+    ] {
         assert!(found.contains(name), "{name} is not in {found:?}");
     }
 }

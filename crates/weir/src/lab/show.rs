@@ -8,7 +8,7 @@ use weir_lab::derive::Derived;
 use weir_lab::model::Plan;
 use weir_lab::plan::view::{PlanView, estimated_duration};
 use weir_lab::store::Store;
-use weir_lab::summary::{CampaignSummary, SeriesSummary};
+use weir_lab::summary::{CampaignSummary, LatencySummary, SeriesSummary};
 
 use super::absolute;
 use crate::progress;
@@ -34,13 +34,13 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
         plan.calibrations().len(),
         format_duration(progress::whole_seconds(estimated_duration(plan))),
     );
-    text += &format!("{:<32} {:>12} {:>6}  {:<10} id\n", "series", "flows", "size", "rate");
+    text += &format!("{:<32} {:>12} {:>9}  {:<10} id\n", "series", "flows", "size", "rate");
     for series in &plan.series {
         text += &format!(
-            "{:<32} {:>12} {:>6}  {:<10} {}\n",
+            "{:<32} {:>12} {:>9}  {:<10} {}\n",
             series.name,
-            format_count(series.traffic.flow_count),
-            series.traffic.size_bytes,
+            format_count(series.traffic.flow_count()),
+            one_or_both(series.traffic.streams.size_bytes_range()),
             series.traffic.rate.to_string(),
             &series.id[..12],
         );
@@ -53,6 +53,11 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
         text += &format!("       … and {} more\n", plan.cells.len() - CELLS_SHOWN);
     }
     out.write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+/// A size, or the smallest and the largest.
+fn one_or_both((min_bytes, max_bytes): (u16, u16)) -> String {
+    if min_bytes == max_bytes { min_bytes.to_string() } else { format!("{min_bytes}-{max_bytes}") }
 }
 
 /// Prints the result of a campaign: table, comparison, answers, where the report is.
@@ -89,8 +94,8 @@ pub(super) fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Re
 fn table(summary: &CampaignSummary) -> String {
     let width = summary.series.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(6);
     let mut text = format!(
-        "{:<width$} {:>4} {:>12} {:>12} {:>12} {:>8}  verdict\n",
-        "series", "n", "median", "minimum", "maximum", "of path"
+        "{:<width$} {:>4} {:>12} {:>12} {:>12} {:>8} {:>8}  verdict\n",
+        "series", "n", "median", "minimum", "maximum", "lost", "of path"
     );
     for series in &summary.series {
         text += &format!("{}\n", row(series, width));
@@ -101,7 +106,50 @@ fn table(summary: &CampaignSummary) -> String {
         text += &format!(", {} of them invalid and left out of the figures", counts.invalid_cells);
     }
     text += &format!("; frames of {} bytes\n", sizes(summary));
+    text += &latencies(summary, width);
     text
+}
+
+/// The table of the latencies; empty without any.
+fn latencies(summary: &CampaignSummary, width: usize) -> String {
+    let measured = summary.series.iter().filter_map(|series| Some((series, series.latency?)));
+    let mut text = String::new();
+    for (series, latency) in measured {
+        if text.is_empty() {
+            text += &format!(
+                "\n{:<width$} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+                "latency", "at", "min", "p50", "p90", "p99", "p99.9", "max"
+            );
+        }
+        let LatencySummary { rate_pps, min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } =
+            latency;
+        text += &format!("{:<width$} {:>12}", series.name, format_pps(rate_pps));
+        for delay_ns in [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns] {
+            text += &format!(" {:>9}", delay(delay_ns));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A delay in the unit that suits it.
+fn delay(delay_ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "delays stay far below 2^53")]
+    let ns = delay_ns as f64;
+    match delay_ns {
+        0..1_000 => format!("{delay_ns}ns"),
+        1_000..1_000_000 => format!("{:.1}us", ns / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2}ms", ns / 1e6),
+        _ => format!("{:.2}s", ns / 1e9),
+    }
+}
+
+/// A share in per cent; what is there is never 0 %.
+fn percent(ratio: f64) -> String {
+    if ratio > 0.0 && ratio < 1e-4 {
+        return "< 0.01 %".to_owned();
+    }
+    format!("{:.*} %", if ratio > 0.0 && ratio < 0.1 { 2 } else { 0 }, ratio * 100.0)
 }
 
 fn row(series: &SeriesSummary, width: usize) -> String {
@@ -116,10 +164,11 @@ fn row(series: &SeriesSummary, width: usize) -> String {
             },
         )
         .collect();
+    let lost = series.loss_ratio.map_or_else(|| "–".to_owned(), |s| percent(s.median));
     let ratio =
         series.calibration_ratio.map_or_else(|| "–".to_owned(), |r| format!("{:.0} %", r * 100.0));
     format!(
-        "{:<width$} {:>4} {:>12} {:>12} {:>12} {ratio:>8}  {}",
+        "{:<width$} {:>4} {:>12} {:>12} {:>12} {lost:>8} {ratio:>8}  {}",
         series.name,
         series.valid_iterations,
         pps(rate.map(|r| r.median)),
@@ -131,12 +180,14 @@ fn row(series: &SeriesSummary, width: usize) -> String {
 
 /// Frame sizes of the campaign, without and with FCS.
 fn sizes(summary: &CampaignSummary) -> String {
-    let mut sizes: Vec<(u16, u16)> =
-        summary.series.iter().map(|s| (s.size_bytes, s.size_with_fcs_bytes)).collect();
+    let range =
+        |s: &SeriesSummary| ((s.size_bytes_min, s.size_bytes_max), s.size_with_fcs_bytes_range());
+    let mut sizes: Vec<_> = summary.series.iter().map(range).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let parts: Vec<String> =
-        sizes.iter().map(|(size, with)| format!("{size} ({with} with FCS)")).collect();
+    let both =
+        |(without, with)| format!("{} ({} with FCS)", one_or_both(without), one_or_both(with));
+    let parts: Vec<String> = sizes.into_iter().map(both).collect();
     parts.join(", ")
 }
 

@@ -161,6 +161,7 @@ impl Host for NetnsHost {
             let text = |e: counters::CountersError| e.to_string();
             let mut ip = counters::snmp().map_err(text)?;
             ip.extend(counters::netstat().map_err(text)?);
+            ip.extend(counters::snmp6().map_err(text)?.unwrap_or_default());
             // A level may fall, and says nothing of losses.
             ip.retain(|name, _| !counters::LEVELS.contains(&name.as_str()));
             let mut all = Counters::from([("ip".to_owned(), ip)]);

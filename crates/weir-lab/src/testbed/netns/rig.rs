@@ -12,13 +12,10 @@ use std::time::Duration;
 use weir_bpf::ethtool;
 use weir_bpf::generator::GeneratorCounters;
 use weir_gen::backend::{Backend as _, RunOptions};
+use weir_gen::describe::Macs;
 use weir_gen::live::LiveGenerator;
-use weir_gen::receiver::Receiver;
-use weir_gen::stream;
 use weir_net::{CpuList, Netlink, Netns, cpu, napi};
 use weir_wire::mac::MacAddr;
-use weir_wire::sizes::Sizes;
-use weir_wire::stream::StreamSpec;
 
 use super::host::NetnsHost;
 use super::layout::{
@@ -27,6 +24,7 @@ use super::layout::{
 };
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
+use super::sink::Sink;
 use super::watch::Watch;
 use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule, PointRule, Selection};
@@ -34,7 +32,7 @@ use crate::environment;
 use crate::host::Host;
 use crate::model::Traffic;
 use crate::record::{Check, Place};
-use crate::testbed::{Burst, Reading, Rig, TestbedError, Topology};
+use crate::testbed::{Burst, Delays, Reading, Rig, TestbedError, Topology};
 
 /// How long the kernel may take to start a NAPI thread for each queue.
 const NAPI_PATIENCE: Duration = Duration::from_secs(2);
@@ -49,9 +47,9 @@ struct PlacedNapi {
 
 /// A running testbed.
 pub(super) struct NetnsRig {
-    // Generator and receiver go before the namespaces that their programs are attached in.
+    // Generator and sink go before the namespaces that their programs are attached in.
     generator: Option<LiveGenerator>,
-    receiver: Receiver,
+    sink: Sink,
     host: Option<NetnsHost>,
     parts: Parts,
     generator_cpu: u32,
@@ -90,10 +88,7 @@ impl NetnsRig {
         placement: &Placement,
         cancel: &Cancel,
     ) -> Result<Self, TestbedError> {
-        let receiver = inside(&parts.sink, || {
-            let ifindex = ifindex(SINK_DEVICE)?;
-            Receiver::attach(ifindex).map_err(|e| e.to_string())
-        })?;
+        let sink = Sink::attach(&parts.sink)?;
         let sink_cpus = match parts.topology {
             Topology::Dut => placement.sink.as_ref(),
             // Without a DUT the sink receives what the DUT would, where the DUT would.
@@ -122,7 +117,7 @@ impl NetnsRig {
             .map_err(|_| TestbedError::new("the generator's CPU number is too large"))?;
         let mut rig = Self {
             generator: None,
-            receiver,
+            sink,
             host,
             parts,
             generator_cpu,
@@ -199,16 +194,10 @@ impl Rig for NetnsRig {
             Topology::Dut => DUT_IN_MAC,
             Topology::Direct => SINK_MAC,
         };
-        let spec = StreamSpec {
-            sizes: Sizes::Fixed(traffic.size_bytes),
-            ..StreamSpec::new(
-                MacAddr(GENERATOR_MAC),
-                MacAddr(next_hop),
-                traffic.src.into(),
-                traffic.dst.into(),
-            )
-        };
-        let stream = stream::Traffic::one(spec).map_err(TestbedError::new)?;
+        let macs = Macs { src: MacAddr(GENERATOR_MAC), dst: MacAddr(next_hop) };
+        let stream = traffic.streams.with_macs(macs).map_err(TestbedError::new)?;
+        // The one before has the parking device.
+        self.generator = None;
         let cpus = [self.generator_cpu];
         let generator = inside(&self.parts.generator, || {
             let (out, park) = (ifindex(GENERATOR_DEVICE)?, ifindex(PARK_DEVICES[0])?);
@@ -245,7 +234,7 @@ impl Rig for NetnsRig {
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
-        let snapshot = self.receiver.snapshot().map_err(TestbedError::new)?;
+        let snapshot = self.sink.snapshot()?;
         let total = snapshot.total();
         Ok(Reading {
             t_ns: snapshot.t_ns,
@@ -280,7 +269,7 @@ impl Rig for NetnsRig {
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
         );
-        let snapshot = self.receiver.snapshot().map_err(TestbedError::new)?;
+        let snapshot = self.sink.snapshot()?;
         let total = snapshot.total();
         let mut sink: BTreeMap<String, u64> = [
             ("packets", total.packets),
@@ -354,6 +343,14 @@ impl Rig for NetnsRig {
         }
     }
 
+    fn observe(&mut self) -> Result<(), TestbedError> {
+        self.sink.observe(&self.parts.sink)
+    }
+
+    fn observed(&mut self) -> Result<Delays, TestbedError> {
+        self.sink.observed(&self.parts.sink)
+    }
+
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {
         let mut moved = Vec::new();
         for thread in &self.napi {
@@ -397,13 +394,13 @@ impl Rig for NetnsRig {
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
-        let Self { generator, receiver, host, parts, .. } = *self;
-        drop((generator, receiver, host));
+        let Self { generator, sink, host, parts, .. } = *self;
+        drop((generator, sink, host));
         parts.remove()
     }
 }
 
-fn ifindex(device: &str) -> Result<u32, String> {
+pub(super) fn ifindex(device: &str) -> Result<u32, String> {
     Netlink::open().and_then(|n| n.ifindex(device)).map_err(|e| e.to_string())
 }
 

@@ -1,0 +1,81 @@
+//! The sink's program on its device: the bare one while rates are measured, the full one while
+//! latency is.
+//!
+//! The full one looks at every packet's number and time, and takes a CPU longer for it. That CPU is
+//! the DUT's where the sink has none of its own, so the full one is never there while packets per
+//! second are measured.
+
+use weir_bpf::attach::Mode;
+use weir_gen::expect::Expectation;
+use weir_gen::observer::Observer;
+use weir_gen::receiver::{Receiver, Snapshot};
+use weir_net::Netns;
+
+use super::layout::SINK_DEVICE;
+use super::parts::inside;
+use super::rig::ifindex;
+use crate::testbed::{Delays, TestbedError};
+
+/// One of the two programs; none after a failed exchange.
+#[derive(Debug)]
+pub(super) enum Sink {
+    Counting(Receiver),
+    Observing(Observer),
+    Detached,
+}
+
+impl Sink {
+    /// Attaches the bare one.
+    pub(super) fn attach(netns: &Netns) -> Result<Self, TestbedError> {
+        let receiver = inside(netns, || {
+            let ifindex = ifindex(SINK_DEVICE)?;
+            Receiver::attach(ifindex).map_err(|e| e.to_string())
+        })?;
+        Ok(Self::Counting(receiver))
+    }
+
+    /// What the bare one has counted.
+    pub(super) fn snapshot(&self) -> Result<Snapshot, TestbedError> {
+        match self {
+            Self::Counting(receiver) => receiver.snapshot().map_err(TestbedError::new),
+            Self::Observing(_) | Self::Detached => {
+                Err(TestbedError::new("the sink does not count while it measures latency"))
+            }
+        }
+    }
+
+    /// Puts the full one in the place of the bare one, whose counts end here.
+    pub(super) fn observe(&mut self, netns: &Netns) -> Result<(), TestbedError> {
+        *self = Self::Detached;
+        let observer = inside(netns, || {
+            let ifindex = ifindex(SINK_DEVICE)?;
+            let expectation = Expectation::default();
+            Observer::attach(ifindex, Mode::Native, expectation).map_err(|e| e.to_string())
+        })?;
+        *self = Self::Observing(observer);
+        Ok(())
+    }
+
+    /// Puts the bare one back, which counts from zero, and returns what the full one has seen.
+    pub(super) fn observed(&mut self, netns: &Netns) -> Result<Delays, TestbedError> {
+        let Self::Observing(mut observer) = std::mem::replace(self, Self::Detached) else {
+            return Err(TestbedError::new("the sink does not measure latency"));
+        };
+        observer.detach();
+        let observed = observer.observed().map_err(TestbedError::new)?;
+        drop(observer);
+        *self = Self::attach(netns)?;
+        let histogram = &observed.observations.latency_ns;
+        let quantile = |per_mille| histogram.quantile(per_mille).unwrap_or(0);
+        Ok(Delays {
+            packets: observed.counters.total().packets,
+            sample_count: histogram.count(),
+            min_ns: histogram.min().unwrap_or(0),
+            p50_ns: quantile(500),
+            p90_ns: quantile(900),
+            p99_ns: quantile(990),
+            p999_ns: quantile(999),
+            max_ns: histogram.max().unwrap_or(0),
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! The latency phase: a run of the generator for which the sink measures the delay of packets.
+//!
+//! It is a run of its own, because a sink that looks at every packet is slower than one that counts
+//! them, which would be seen in the figure. Traffic with a rate keeps it. At `max` every queue on
+//! the way is full, and a delay would tell how long the queues are: there the rate is a share of
+//! what was delivered. RFC 2544 section 26.2 asks for a rate that the DUT forwards without loss.
+
+use weir_gen::units::Rate;
+
+use super::{Runner, TrialError};
+use crate::record::Latency;
+use crate::testbed::{Burst, Delays, Rig};
+
+/// The share of the delivered rate at which traffic of maximum rate is sent again.
+const SHARE_OF_DELIVERED: f64 = 0.5;
+
+/// Fewer packets per second say nothing.
+const RATE_PPS_MIN: f64 = 1.0;
+
+/// The rate of the phase; none where there is nothing to measure.
+fn rate_pps(rate: Rate, delivered_pps: f64) -> Option<f64> {
+    let rate_pps = match rate {
+        Rate::Pps(rate_pps) => rate_pps,
+        Rate::Max | Rate::Bps(_) | Rate::Percent(_) => delivered_pps * SHARE_OF_DELIVERED,
+    };
+    (rate_pps >= RATE_PPS_MIN && delivered_pps > 0.0).then_some(rate_pps)
+}
+
+impl Runner<'_> {
+    /// Measures latency, if it was asked for and `delivered_pps` is not zero.
+    pub(super) fn latency(
+        &mut self,
+        rig: &mut dyn Rig,
+        delivered_pps: f64,
+    ) -> Result<Option<Latency>, TrialError> {
+        let Some(duration) = self.trial.times.latency else { return Ok(None) };
+        let Some(rate_pps) = rate_pps(self.trial.traffic.rate, delivered_pps) else {
+            return Ok(None);
+        };
+        self.phase("latency");
+        let before = rig.reading()?.tx_packets;
+        rig.observe()?;
+        rig.start(Burst { rate: Rate::Pps(rate_pps), packet_limit: None })?;
+        let waited = self.pause(duration);
+        rig.stop()?;
+        waited?;
+        self.pause(self.trial.times.drain)?;
+        let Delays { packets, sample_count, min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns } =
+            rig.observed()?;
+        let latency = Latency {
+            rate_pps,
+            offered_packets: rig.reading()?.tx_packets - before,
+            delivered_packets: packets,
+            sample_count,
+            min_ns,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p999_ns,
+            max_ns,
+        };
+        Ok((sample_count > 0).then_some(latency))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_and_the_maximum_is_halved() {
+        assert_eq!(rate_pps(Rate::Pps(5e4), 4e4), Some(5e4));
+        assert_eq!(rate_pps(Rate::Max, 4e5), Some(2e5));
+        assert_eq!(rate_pps(Rate::Max, 0.0), None);
+        assert_eq!(rate_pps(Rate::Pps(5e4), 0.0), None, "nothing arrives");
+    }
+}

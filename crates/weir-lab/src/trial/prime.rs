@@ -1,0 +1,182 @@
+//! Priming: a DUT that keeps a state for each flow meets them all before the measurement, slowly.
+//!
+//! Each stream is sent alone, one flow after the other. Streams whose flows are drawn at random
+//! are not primed: that is how an attack looks, whose flows nobody knows beforehand, and their
+//! ranges may hold far more flows than any DUT keeps. How many flows the DUT knows in the end is
+//! checked as far as it can be foretold.
+
+use std::time::Duration;
+
+use weir_gen::units::Rate;
+use weir_wire::range::{AddrRange, Span as _};
+use weir_wire::stream::StreamSpec;
+use weir_wire::walk::Walk;
+
+use super::{PROBE_PATIENCE, Runner, TrialError, host_of, packets};
+use crate::dut::DutDriver;
+use crate::model::Traffic;
+use crate::record::Check;
+use crate::testbed::Rig;
+
+/// Rates at which each flow is sent once to a DUT that keeps flows, pass by pass, until it knows
+/// them all. A machine that is busy with other things loses packets at a rate that it forwards
+/// easily when it is quiet, so later passes are slower.
+const PRIME_RATES_PPS: [f64; 6] = [100e3, 100e3, 50e3, 50e3, 25e3, 25e3];
+/// A pass takes at most this long, because a DUT forgets flows: Linux's connection tracker does so
+/// after 30 seconds without an answer.
+const PRIME_PASS_MAX: Duration = Duration::from_secs(20);
+
+/// About how long it takes to send every flow once that is sent before the measurement.
+#[must_use]
+pub fn prime_duration(traffic: &Traffic) -> Duration {
+    let flow_count = flow_count(traffic);
+    Duration::from_secs_f64(packets(flow_count) / prime_rate_pps(flow_count, PRIME_RATES_PPS[0]))
+}
+
+/// The rate of a pass: the wanted one, or a higher one where the pass would take too long.
+fn prime_rate_pps(flow_count: u64, wanted_pps: f64) -> f64 {
+    wanted_pps.max(packets(flow_count) / PRIME_PASS_MAX.as_secs_f64())
+}
+
+/// Flows that are sent before the measurement, to a DUT that keeps them.
+fn flow_count(traffic: &Traffic) -> u64 {
+    let specs = traffic.streams.specs().iter().enumerate();
+    let walked = specs.filter(|(_, (spec, _))| is_walked(spec));
+    walked.map(|(index, _)| traffic.streams.flow_count_of(index)).sum()
+}
+
+/// What the DUT knows once all has been sent.
+#[derive(Debug, PartialEq, Eq)]
+enum Expected {
+    /// So many flows, and up to so many more that the probes happened to draw.
+    Flows { wanted: u64, drawn_max: u64 },
+    /// It cannot be foretold: why.
+    Unknown(String),
+}
+
+impl Expected {
+    /// What is to be expected of the traffic if `flows_of` tells how many flows of a stream the DUT
+    /// keeps apart, and `probe_packets` have been sent.
+    fn of(
+        traffic: &Traffic,
+        probe_packets: u64,
+        flows_of: impl Fn(&StreamSpec) -> Result<u64, String>,
+    ) -> Self {
+        let specs: Vec<&StreamSpec> = traffic.streams.specs().iter().map(|(s, _)| s).collect();
+        let walked: Vec<&StreamSpec> = specs.iter().copied().filter(|s| is_walked(s)).collect();
+        if walked.is_empty() {
+            let why = "flows are drawn at random, so none was sent beforehand";
+            return Self::Unknown(why.to_owned());
+        }
+        for (index, spec) in walked.iter().enumerate() {
+            if walked[..index].iter().any(|other| may_share_flows(spec, other)) {
+                return Self::Unknown("streams of the traffic may share flows".to_owned());
+            }
+        }
+        let drawn_max = if walked.len() < specs.len() { probe_packets } else { 0 };
+        match walked.iter().map(|spec| flows_of(spec)).sum::<Result<u64, String>>() {
+            Ok(wanted) => Self::Flows { wanted, drawn_max },
+            Err(why) => Self::Unknown(why),
+        }
+    }
+
+    fn holds(&self, known: u64) -> bool {
+        match self {
+            Self::Flows { wanted, drawn_max } => (*wanted..=wanted + drawn_max).contains(&known),
+            Self::Unknown(_) => true,
+        }
+    }
+
+    fn check(&self, known: u64, passes: u32) -> Check {
+        let detail = match self {
+            Self::Flows { wanted, drawn_max: 0 } => {
+                format!("the DUT knows {known} of {wanted} flows, each sent {passes} times")
+            }
+            Self::Flows { wanted, drawn_max } => format!(
+                "the DUT knows {known} flows: {wanted}, each sent {passes} times, and at most \
+                 {drawn_max} that the probes drew at random"
+            ),
+            Self::Unknown(why) => {
+                format!("not checked: {why}; the DUT knows {known} flows before the measurement")
+            }
+        };
+        Check { name: "flows".to_owned(), passed: self.holds(known), detail }
+    }
+}
+
+fn is_walked(spec: &StreamSpec) -> bool {
+    spec.walk == Walk::Odometer
+}
+
+/// Whether two streams may have a flow in common. Addresses and ports inside a range are taken for
+/// all those between its ends.
+fn may_share_flows(a: &StreamSpec, b: &StreamSpec) -> bool {
+    let overlap = |a: &AddrRange, b: &AddrRange| {
+        let last = |range: &AddrRange| range.addr(range.addr_count() - 1);
+        let last_port = |range: &AddrRange| u32::from(range.port_first()) + range.port_count() - 1;
+        a.addr(0) <= last(b)
+            && b.addr(0) <= last(a)
+            && u32::from(a.port_first()) <= last_port(b)
+            && u32::from(b.port_first()) <= last_port(a)
+    };
+    std::mem::discriminant(&a.protocol) == std::mem::discriminant(&b.protocol)
+        && overlap(&a.src, &b.src)
+        && overlap(&a.dst, &b.dst)
+}
+
+impl Runner<'_> {
+    /// Sends each flow once, until the DUT knows them all.
+    pub(super) fn prime(
+        &mut self,
+        rig: &mut dyn Rig,
+        dut: &mut dyn DutDriver,
+    ) -> Result<(), TrialError> {
+        let traffic = self.trial.traffic;
+        let expected = Expected::of(traffic, self.probe_packets, |spec| dut.flows_of(spec));
+        let mut known = 0;
+        let mut passes = 0;
+        for rate_pps in PRIME_RATES_PPS {
+            self.send_each_flow(rig, prime_rate_pps(flow_count(traffic), rate_pps))?;
+            self.pause(PROBE_PATIENCE)?;
+            passes += 1;
+            match dut.flows(host_of(rig)?)? {
+                Some(flows) => known = flows,
+                None => return Ok(()),
+            }
+            if expected.holds(known) {
+                break;
+            }
+        }
+        let mut check = expected.check(known, passes);
+        if !check.passed
+            && let Some(limit) = dut.flow_limit(host_of(rig)?)?
+        {
+            check.detail.push_str("; ");
+            check.detail.push_str(&limit);
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+
+    /// One pass over the flows of every stream that walks over them.
+    fn send_each_flow(&mut self, rig: &mut dyn Rig, rate_pps: f64) -> Result<(), TrialError> {
+        let traffic = self.trial.traffic;
+        let specs = traffic.streams.specs();
+        for (index, (spec, _)) in specs.iter().enumerate() {
+            if !is_walked(spec) {
+                continue;
+            }
+            if specs.len() > 1 {
+                rig.load(&traffic.alone(index))?;
+            }
+            self.send(rig, Rate::Pps(rate_pps), traffic.streams.flow_count_of(index))?;
+        }
+        if specs.len() > 1 {
+            rig.load(traffic)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
