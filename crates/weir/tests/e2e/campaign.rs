@@ -297,3 +297,109 @@ fn a_program_that_dies_under_way_is_invalid_and_the_store_stays_readable() {
     assert_eq!(trials[0].1["verdict"]["kind"], "invalid");
     assert_exit(&crate::common::run(&["lab", "report", &lab.arg("out")]), 1);
 }
+
+/// Legitimate traffic beside a SYN flood over IPv6, whose sources are drawn at random.
+const STREAMS: &str = r#"
+[campaign]
+name = "streams"
+iterations = 1
+
+[trial]
+warmup = "100ms"
+duration = "1s"
+latency = "300ms"
+
+[testbed]
+kind = "netns"
+
+[[dut]]
+name = "linux"
+kind = "linux"
+
+[[dut]]
+name = "nft"
+kind = "linux"
+files = { nft = "both.nft" }
+
+[[traffic]]
+name = "mixed"
+rate = "10kpps"
+
+[[traffic.streams]]
+name = "legitimate"
+src = "[2001:2:0:10::1]:2000-[2001:2:0:10::46]"
+dst = "[2001:2:0:8010::1]:2000-[2001:2:0:8010::7]"
+size = "80,590"
+weight = 9
+
+[[traffic.streams]]
+name = "attack"
+src = "[2001:2:0:666::1]:1024-[2001:2:0:666::ff]:65535"
+dst = "[2001:2:0:8010::1]:443"
+proto = "tcp"
+random = true
+"#;
+
+/// A rule for each of the streams, so that both can be seen in the counters.
+const BOTH: &str = "\
+table inet filter {
+    chain forward {
+        type filter hook forward priority 0; policy drop;
+        ct state new ip6 daddr 2001:2:0:8010::/64 udp dport 2000 counter accept
+        ct state new ip6 saddr 2001:2:0:666::/64 tcp flags syn counter accept
+        counter drop
+    }
+}
+";
+
+#[test]
+fn streams_over_ipv6_arrive_and_their_latency_is_measured() {
+    if !can_run_lab("streams_over_ipv6_arrive_and_their_latency_is_measured") {
+        return;
+    }
+    let _turn = turn();
+    let before = surroundings();
+    let lab = Lab::new(STREAMS, &[("both.nft", BOTH)]);
+    assert_exit(&lab.run(&[]), 0);
+    assert_eq!(surroundings(), before, "something stayed behind");
+    let trials = trials(&lab.path("out"));
+    assert_eq!(trials.len(), 2);
+    for (path, trial) in &trials {
+        let path = path.display();
+        assert_eq!(trial["ledger"]["residual_packets"], 0, "{path}: {}", trial["ledger"]);
+        assert!(packets(trial, "delivered") > 5_000, "{path}");
+        let latency = &trial["latency"];
+        assert_eq!(latency["rate_pps"], 10_000.0, "{path}");
+        let order = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+        let order: Vec<u64> = order.iter().map(|key| latency[key].as_u64().unwrap()).collect();
+        assert!(order[0] > 0 && order.is_sorted(), "{path}: {order:?}");
+        let counts = ["sample_count", "delivered_packets", "offered_packets"];
+        let counts: Vec<u64> = counts.iter().map(|key| latency[key].as_u64().unwrap()).collect();
+        assert!(counts[0] > 0 && counts.is_sorted(), "{path}: {counts:?}");
+        assert_eq!(trial["traffic"]["streams"][1]["random"], "true", "{path}");
+    }
+    let nft = trials.iter().find(|(_, t)| t["dut"]["name"] == "nft").expect("an nft trial");
+    both_streams_met_the_ruleset(&nft.1);
+    let summary = json(&lab.path("out/summary.json"));
+    let series = &summary["series"][0];
+    assert!(series["loss_ratio"]["median"].is_f64() && series["latency"]["p50_ns"].is_u64());
+    assert_eq!((&series["size_bytes_min"], &series["size_bytes_max"]), (&80.into(), &590.into()));
+    let page = fs::read_to_string(lab.path("out/report.html")).expect("a report");
+    assert!(page.contains("id=\"latency\"") && page.contains("80–590"));
+    report_can_be_rebuilt(&lab);
+}
+
+fn both_streams_met_the_ruleset(trial: &Value) {
+    let checks = trial["checks"].as_array().expect("checks");
+    let flows = checks.iter().find(|c| c["name"] == "flows").expect("a check of the flows");
+    assert_eq!(flows["passed"], true, "{flows}");
+    // 70 × 7 flows that were sent beforehand, and one packet of the attack in ten of the probe.
+    assert!(flows["detail"].as_str().is_some_and(|d| d.contains(" flows: 490, each")), "{flows}");
+    let nft = trial["counters"]["nft"].as_object().expect("counters of the ruleset");
+    let counts: Vec<u64> = nft.values().filter_map(Value::as_u64).collect();
+    // In exact ratios, whatever is sent: nine of ten are legitimate.
+    assert_eq!(counts.len(), 3, "{nft:?}");
+    let (legitimate, attack) = (counts[0], counts[1]);
+    assert!(legitimate.abs_diff(attack * 9) <= legitimate / 20, "{nft:?}");
+    assert_eq!(counts[2], 0, "{nft:?}");
+}
