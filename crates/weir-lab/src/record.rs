@@ -107,17 +107,11 @@ pub struct TrialResult {
     pub jump_ratio: Option<f64>,
 }
 
-/// One-way latency from the generator to the sink, measured in a phase of its own after the
-/// measurement. Quantiles are within 1/64.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Packets per second that were asked for in that phase.
-    pub rate_pps: f64,
-    /// Packets offered in that phase.
-    pub offered_packets: u64,
-    /// Packets that arrived.
-    pub delivered_packets: u64,
-    /// Those of them whose latency was measured.
+/// Distribution of one-way latencies from the generator to the sink, by one clock, in nanoseconds.
+/// Quantiles are within 1/64; all are 0 without a sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delays {
+    /// Packets whose latency was measured.
     pub sample_count: u64,
     /// The smallest.
     pub min_ns: u64,
@@ -131,6 +125,29 @@ pub struct Latency {
     pub p999_ns: u64,
     /// The largest.
     pub max_ns: u64,
+}
+
+impl Delays {
+    /// The smallest, the quantiles in their order, the largest.
+    #[must_use]
+    pub const fn in_order(&self) -> [u64; 6] {
+        [self.min_ns, self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.max_ns]
+    }
+}
+
+/// One-way latency from the generator to the sink, measured in a phase of its own after the
+/// measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Packets per second that were asked for in that phase.
+    pub rate_pps: f64,
+    /// Packets offered in that phase.
+    pub offered_packets: u64,
+    /// Packets that arrived.
+    pub delivered_packets: u64,
+    /// How long those took that were measured.
+    #[serde(flatten)]
+    pub delays: Delays,
 }
 
 /// The five counting points of a packet's way, in order, and the drops between them.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use weir_stats::student_t::Confidence;
 
 use crate::model::{Campaign, SweepValue};
-use crate::record::{Drop, Point, Sample, TrialRecord, Verdict, VerdictKind};
+use crate::record::{Delays, Drop, Point, Sample, TrialRecord, Verdict, VerdictKind};
 
 /// Version of the format of `summary.json`.
 pub const SUMMARY_SCHEMA: u32 = 1;
@@ -191,28 +191,16 @@ pub struct SeriesSummary {
 /// One-way latency over several iterations, in nanoseconds: every entry is the median of that entry
 /// of [`crate::record::Latency`], the mean of a middle pair rounded down.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct LatencySummary {
     /// Iterations it is taken over.
     pub iterations: usize,
     /// Packets per second of the latency phase.
     pub rate_pps: f64,
-    /// Packets of an iteration whose latency was measured.
-    pub sample_count: u64,
     /// Packets lost in the latency phase, as a share of those offered in it: those have no latency.
     pub loss_ratio: f64,
-    /// The smallest.
-    pub min_ns: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// What 90 % do not exceed.
-    pub p90_ns: u64,
-    /// What 99 % do not exceed.
-    pub p99_ns: u64,
-    /// What 99.9 % do not exceed.
-    pub p999_ns: u64,
-    /// The largest.
-    pub max_ns: u64,
+    /// How long the packets of an iteration took that were measured.
+    #[serde(flatten)]
+    pub delays: Delays,
 }
 
 /// A ledger over several iterations: every entry is the median of that entry. Medians of entries

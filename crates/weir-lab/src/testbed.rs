@@ -11,7 +11,7 @@ use weir_gen::units::Rate;
 use crate::counters::{Counters, DropRule, PointRule};
 use crate::host::Host;
 use crate::model::Traffic;
-use crate::record::Check;
+use crate::record::{Check, Delays};
 
 pub mod netns;
 
@@ -94,7 +94,7 @@ pub trait Rig {
     ///
     /// # Errors
     /// When the sink did not measure latency, or cannot be read.
-    fn observed(&mut self) -> Result<Delays, TestbedError>;
+    fn observed(&mut self) -> Result<Observed, TestbedError>;
 
     /// Checks that the testbed still is as it was built.
     ///
@@ -131,26 +131,13 @@ pub struct Reading {
     pub tx_packets: u64,
 }
 
-/// One-way latency from the generator to the sink, by one clock, in nanoseconds. Quantiles are
-/// within 1/64; all are 0 without a sample.
+/// What a sink has seen that looks at every packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Delays {
+pub struct Observed {
     /// Packets of the traffic that arrived.
     pub packets: u64,
-    /// Those of them whose latency was measured.
-    pub sample_count: u64,
-    /// The smallest.
-    pub min_ns: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// What 90 % do not exceed.
-    pub p90_ns: u64,
-    /// What 99 % do not exceed.
-    pub p99_ns: u64,
-    /// What 99.9 % do not exceed.
-    pub p999_ns: u64,
-    /// The largest.
-    pub max_ns: u64,
+    /// How long those took that were measured.
+    pub delays: Delays,
 }
 
 /// What went wrong with a testbed.

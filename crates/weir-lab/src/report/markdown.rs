@@ -138,7 +138,7 @@ fn latencies(report: &Report<'_>, page: &mut String) {
             text::mpps(latency.rate_pps),
         ];
         row.extend(delays);
-        row.push(text::count(latency.sample_count));
+        row.push(text::count(latency.delays.sample_count));
         row.push(text::share(latency.loss_ratio));
         Some(row)
     };

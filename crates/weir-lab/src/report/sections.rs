@@ -331,7 +331,7 @@ fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySum
                     (delay.replace(' ', "\u{a0}"))
                 }
             }
-            td class="n" { (text::count(latency.sample_count)) }
+            td class="n" { (text::count(latency.delays.sample_count)) }
             td class="n" { (keep_units(&text::share(latency.loss_ratio))) }
         }
     }

@@ -57,7 +57,10 @@ fn latency_and_loss_stand_in_every_text() {
     let summary = CampaignSummary::of(&data);
     let nft = summary.series_named("nft.flows-128").expect("a series");
     let latency = nft.latency.expect("it was measured");
-    assert_eq!((latency.iterations, latency.min_ns, latency.p50_ns), (5, 950, 14_300));
+    assert_eq!(
+        (latency.iterations, latency.delays.min_ns, latency.delays.p50_ns),
+        (5, 950, 14_300)
+    );
     assert!((latency.loss_ratio - 3.0 / 200_000.0).abs() < 1e-12);
     let lost = nft.lost_packets.expect("a ledger").median;
     assert!((lost - (15_400_000.0 - 352_000.0 * 3.5)).abs() < 1.0, "{lost}");

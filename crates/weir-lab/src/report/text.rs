@@ -126,8 +126,7 @@ pub(super) const LATENCY_NOTE: &str = "\
 
 /// The entries of a row, with their names.
 pub(super) fn delays(latency: &LatencySummary) -> [(&'static str, String); 6] {
-    let LatencySummary { min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = *latency;
-    let delays = [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns];
+    let delays = latency.delays.in_order();
     std::array::from_fn(|index| (DELAY_NAMES[index], delay(delays[index])))
 }
 

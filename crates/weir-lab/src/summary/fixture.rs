@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::model::{Campaign, Dut, DutKind, Order, SweepValue, Traffic};
 use crate::record::{
-    Check, Drop, Latency, Ledger, Phase, Place, Point, Sample, TRIAL_SCHEMA, Times, TrialRecord,
-    TrialResult, Verdict, VerdictKind,
+    Check, Delays, Drop, Latency, Ledger, Phase, Place, Point, Sample, TRIAL_SCHEMA, Times,
+    TrialRecord, TrialResult, Verdict, VerdictKind,
 };
 use crate::summary::{CampaignData, Threshold, Trial};
 
@@ -108,13 +108,15 @@ pub(crate) fn with_latency(mut data: CampaignData) -> CampaignData {
             rate_pps: record.result.rate_pps / 2.0,
             offered_packets: 200_000,
             delivered_packets: 200_000 - u64::from(record.iteration),
-            sample_count: 150_000,
-            min_ns: 950,
-            p50_ns,
-            p90_ns: p50_ns * 2,
-            p99_ns: p50_ns * 9,
-            p999_ns: p50_ns * 90,
-            max_ns: 3_412_345,
+            delays: Delays {
+                sample_count: 150_000,
+                min_ns: 950,
+                p50_ns,
+                p90_ns: p50_ns * 2,
+                p99_ns: p50_ns * 9,
+                p999_ns: p50_ns * 90,
+                max_ns: 3_412_345,
+            },
         });
     }
     data

@@ -1,26 +1,30 @@
 //! The latency of a series: the median of every entry over the iterations.
 
-use crate::record::Latency;
+use crate::record::{Delays, Latency};
 use crate::summary::ledger::median_of;
 use crate::summary::{LatencySummary, Spread};
 
 /// The median latency; `None` without any.
 pub(super) fn median(latencies: &[Latency]) -> Option<LatencySummary> {
-    let of = |entry: fn(&Latency) -> u64| median_of(latencies.iter().map(entry).collect());
+    let of = |entry: fn(&Delays) -> u64| {
+        median_of(latencies.iter().map(|latency| entry(&latency.delays)).collect())
+    };
     let floats = |entry: fn(&Latency) -> f64| {
         Spread::of(&latencies.iter().map(entry).collect::<Vec<f64>>()).map(|spread| spread.median)
     };
     Some(LatencySummary {
         iterations: latencies.len(),
         rate_pps: floats(|latency| latency.rate_pps)?,
-        sample_count: of(|latency| latency.sample_count),
         loss_ratio: floats(loss_ratio)?,
-        min_ns: of(|latency| latency.min_ns),
-        p50_ns: of(|latency| latency.p50_ns),
-        p90_ns: of(|latency| latency.p90_ns),
-        p99_ns: of(|latency| latency.p99_ns),
-        p999_ns: of(|latency| latency.p999_ns),
-        max_ns: of(|latency| latency.max_ns),
+        delays: Delays {
+            sample_count: of(|delays| delays.sample_count),
+            min_ns: of(|delays| delays.min_ns),
+            p50_ns: of(|delays| delays.p50_ns),
+            p90_ns: of(|delays| delays.p90_ns),
+            p99_ns: of(|delays| delays.p99_ns),
+            p999_ns: of(|delays| delays.p999_ns),
+            max_ns: of(|delays| delays.max_ns),
+        },
     })
 }
 

@@ -9,7 +9,7 @@ use weir_gen::units::Rate;
 
 use super::{Runner, TrialError};
 use crate::record::Latency;
-use crate::testbed::{Burst, Delays, Rig};
+use crate::testbed::{Burst, Observed, Rig};
 
 /// The share of the delivered rate at which traffic of maximum rate is sent again.
 const SHARE_OF_DELIVERED: f64 = 0.5;
@@ -45,21 +45,14 @@ impl Runner<'_> {
         rig.stop()?;
         waited?;
         self.pause(self.trial.times.drain)?;
-        let Delays { packets, sample_count, min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns } =
-            rig.observed()?;
+        let Observed { packets, delays } = rig.observed()?;
         let latency = Latency {
             rate_pps,
             offered_packets: rig.reading()?.tx_packets - before,
             delivered_packets: packets,
-            sample_count,
-            min_ns,
-            p50_ns,
-            p90_ns,
-            p99_ns,
-            p999_ns,
-            max_ns,
+            delays,
         };
-        Ok((sample_count > 0).then_some(latency))
+        Ok((delays.sample_count > 0).then_some(latency))
     }
 }
 

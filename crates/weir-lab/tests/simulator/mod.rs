@@ -10,8 +10,8 @@ use weir_gen::units::Rate;
 use weir_lab::counters::{Counters, DropRule, PointRule, Selection};
 use weir_lab::host::{Command, Host, HostError, Output, Process, Program};
 use weir_lab::model::Traffic;
-use weir_lab::record::{Check, Place};
-use weir_lab::testbed::{Burst, Delays, Reading, Rig, Testbed, TestbedError, Topology};
+use weir_lab::record::{Check, Delays, Place};
+use weir_lab::testbed::{Burst, Observed, Reading, Rig, Testbed, TestbedError, Topology};
 
 /// Packets that a burst without limit offers between two readings.
 const STEP_PACKETS: u64 = 1_000;
@@ -76,15 +76,17 @@ impl Testbed for Simulator {
 }
 
 /// What the sink measures of latency.
-const DELAYS: Delays = Delays {
+const OBSERVED: Observed = Observed {
     packets: 9,
-    sample_count: 7,
-    min_ns: 1,
-    p50_ns: 5,
-    p90_ns: 6,
-    p99_ns: 7,
-    p999_ns: 8,
-    max_ns: 9,
+    delays: Delays {
+        sample_count: 7,
+        min_ns: 1,
+        p50_ns: 5,
+        p90_ns: 6,
+        p99_ns: 7,
+        p999_ns: 8,
+        max_ns: 9,
+    },
 };
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -193,9 +195,9 @@ impl Rig for SimRig {
         self.script.call("observe")
     }
 
-    fn observed(&mut self) -> Result<Delays, TestbedError> {
+    fn observed(&mut self) -> Result<Observed, TestbedError> {
         self.script.call("observed")?;
-        Ok(DELAYS)
+        Ok(OBSERVED)
     }
 
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {

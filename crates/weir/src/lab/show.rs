@@ -8,7 +8,7 @@ use weir_lab::derive::Derived;
 use weir_lab::model::Plan;
 use weir_lab::plan::view::{PlanView, estimated_duration};
 use weir_lab::store::Store;
-use weir_lab::summary::{CampaignSummary, LatencySummary, SeriesSummary};
+use weir_lab::summary::{CampaignSummary, SeriesSummary};
 
 use super::absolute;
 use crate::progress;
@@ -121,10 +121,8 @@ fn latencies(summary: &CampaignSummary, width: usize) -> String {
                 "latency", "at", "min", "p50", "p90", "p99", "p99.9", "max"
             );
         }
-        let LatencySummary { rate_pps, min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } =
-            latency;
-        text += &format!("{:<width$} {:>12}", series.name, format_pps(rate_pps));
-        for delay_ns in [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns] {
+        text += &format!("{:<width$} {:>12}", series.name, format_pps(latency.rate_pps));
+        for delay_ns in latency.delays.in_order() {
             text += &format!(" {:>9}", delay(delay_ns));
         }
         text.push('\n');

@@ -32,7 +32,7 @@ use crate::environment;
 use crate::host::Host;
 use crate::model::Traffic;
 use crate::record::{Check, Place};
-use crate::testbed::{Burst, Delays, Reading, Rig, TestbedError, Topology};
+use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError, Topology};
 
 /// How long the kernel may take to start a NAPI thread for each queue.
 const NAPI_PATIENCE: Duration = Duration::from_secs(2);
@@ -347,7 +347,7 @@ impl Rig for NetnsRig {
         self.sink.observe(&self.parts.sink)
     }
 
-    fn observed(&mut self) -> Result<Delays, TestbedError> {
+    fn observed(&mut self) -> Result<Observed, TestbedError> {
         self.sink.observed(&self.parts.sink)
     }
 

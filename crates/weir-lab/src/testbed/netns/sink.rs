@@ -14,7 +14,8 @@ use weir_net::Netns;
 use super::layout::SINK_DEVICE;
 use super::parts::inside;
 use super::rig::ifindex;
-use crate::testbed::{Delays, TestbedError};
+use crate::record::Delays;
+use crate::testbed::{Observed, TestbedError};
 
 /// One of the two programs; none after a failed exchange.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Sink {
     }
 
     /// Puts the bare one back, which counts from zero, and returns what the full one has seen.
-    pub(super) fn observed(&mut self, netns: &Netns) -> Result<Delays, TestbedError> {
+    pub(super) fn observed(&mut self, netns: &Netns) -> Result<Observed, TestbedError> {
         let Self::Observing(mut observer) = std::mem::replace(self, Self::Detached) else {
             return Err(TestbedError::new("the sink does not measure latency"));
         };
@@ -67,8 +68,7 @@ impl Sink {
         *self = Self::attach(netns)?;
         let histogram = &observed.observations.latency_ns;
         let quantile = |per_mille| histogram.quantile(per_mille).unwrap_or(0);
-        Ok(Delays {
-            packets: observed.counters.total().packets,
+        let delays = Delays {
             sample_count: histogram.count(),
             min_ns: histogram.min().unwrap_or(0),
             p50_ns: quantile(500),
@@ -76,6 +76,7 @@ impl Sink {
             p99_ns: quantile(990),
             p999_ns: quantile(999),
             max_ns: histogram.max().unwrap_or(0),
-        })
+        };
+        Ok(Observed { packets: observed.counters.total().packets, delays })
     }
 }
