@@ -226,7 +226,7 @@ static __always_inline void weir_observe(const void *payload, __u64 bytes, __u64
 		.bytes = bytes,
 		.sequence = head & WEIR_SIGNATURE_MASK48,
 		.stamp_ns = tail & WEIR_SIGNATURE_MASK48,
-		.now_ns = weir_sampler_time(sampler),
+		.now_ns = mode & WEIR_SINK_EVERY ? bpf_ktime_get_ns() : weir_sampler_time(sampler),
 		.stream_thread = head >> 48,
 	};
 

@@ -14,6 +14,8 @@
 #define WEIR_SINK_OBSERVE (1ULL << 0)
 /* Several CPUs may receive at the same time: senders need their locks. */
 #define WEIR_SINK_SHARED (1ULL << 1)
+/* The clock is read for every packet, however fast they come. */
+#define WEIR_SINK_EVERY (1ULL << 2)
 
 /* Queues beyond the last one are counted with it. */
 #define WEIR_SINK_QUEUE_COUNT 64

@@ -12,7 +12,8 @@
 //! | `packets` | number of packets in all; absent or null if the sender is stopped by hand |
 //! | `random` | whether the walk over the flows is random; may be absent, then false |
 //!
-//! Thread t of n sends the sequence numbers `first_sequence` + t, + t + n, + t + 2n and so on, and
+//! Of n threads, thread t sends those sequence numbers from `first_sequence` on that leave t when
+//! divided by n, and
 //! packet s carries flow s modulo `flow_count`; of a random walk, the receiver does not know which
 //! flow it is, and counts none. Nothing here touches the system.
 
@@ -24,6 +25,9 @@ use weir_wire::walk::Walk;
 
 /// Most threads of a stream: the signature has a byte for them.
 pub const THREAD_COUNT_MAX: u16 = 256;
+
+/// Highest sequence number: the signature has 48 bits for it.
+pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
 
 /// The streams that a receiver is to expect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +107,14 @@ pub enum ExpectError {
         /// What is wrong with them.
         source: weir_wire::flow::FlowSpaceError,
     },
+    /// The first sequence number does not fit the signature.
+    #[error("stream {stream}: `first_sequence` is {first}: numbers end at {SEQUENCE_MAX}")]
+    FirstSequence {
+        /// Number of the stream.
+        stream: u8,
+        /// What the file says.
+        first: u64,
+    },
     /// The number of threads is out of range.
     #[error("stream {stream}: `thread_count` is {count}: it must be 1 to {THREAD_COUNT_MAX}")]
     ThreadCount {
@@ -131,6 +143,12 @@ impl ExpectedStream {
         }
     }
 
+    /// The first sequence number that a thread sends.
+    pub(crate) fn first_of(&self, thread: u8) -> u64 {
+        let (first, count) = (self.first_sequence, u64::from(self.thread_count.max(1)));
+        first + (u64::from(thread) + count - first % count) % count
+    }
+
     fn check(&self) -> Result<(), ExpectError> {
         let stream = self.stream;
         let range = |key, text: &str| {
@@ -146,6 +164,9 @@ impl ExpectedStream {
             .flow_count();
         if counted != self.flow_count {
             return Err(ExpectError::FlowCount { stream, said: self.flow_count, counted });
+        }
+        if self.first_sequence > SEQUENCE_MAX {
+            return Err(ExpectError::FirstSequence { stream, first: self.first_sequence });
         }
         if !(1..=THREAD_COUNT_MAX).contains(&self.thread_count) {
             return Err(ExpectError::ThreadCount { stream, count: self.thread_count });
@@ -244,6 +265,15 @@ mod tests {
     }
 
     #[test]
+    fn threads_begin_where_their_numbers_do() {
+        let mut stream = Expectation::parse(GOOD).expect("it is good").streams.remove(0);
+        (stream.first_sequence, stream.thread_count) = (7, 3);
+        assert_eq!([0, 1, 2].map(|thread| stream.first_of(thread)), [9, 7, 8]);
+        stream.first_sequence = 6;
+        assert_eq!([0, 1, 2].map(|thread| stream.first_of(thread)), [6, 7, 8]);
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let refused = |from: &str, to: &str| {
             assert!(GOOD.contains(from), "{from}");
@@ -257,6 +287,8 @@ mod tests {
         assert!(refused("thread_count\":2", "thread_count\":257").contains("257"));
         assert!(refused("thread_count", "threads").contains("threads"));
         assert!(refused("stream\":0", "stream\":256").contains("256"));
+        let late = "thread_count\":2,\"first_sequence\":281474976710656";
+        assert!(refused("thread_count\":2", late).contains("281474976710655"));
         assert!(refused("\"dst\"", "\"dest\"").contains("dest"));
         let text = r#"{"streams":[]}"#;
         assert!(matches!(Expectation::parse(text), Err(ExpectError::Empty)));

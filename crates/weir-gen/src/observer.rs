@@ -16,7 +16,8 @@ use weir_bpf::attach::{AttachError, Link, Mode};
 use weir_bpf::ethtool;
 use weir_bpf::map::MapError;
 use weir_bpf::sink::{
-    Arrival, Observations, ObserveError, SenderCounters, SinkCounters, SinkObserver, StreamFlows,
+    Arrival, FLOW_COUNT_MAX, Observations, ObserveError, SENDER_COUNT_MAX, SenderCounters,
+    SinkCounters, SinkObserver, StreamFlows,
 };
 
 use crate::expect::{Expectation, ExpectedStream};
@@ -33,6 +34,12 @@ pub enum ObserverError {
     /// The counters could not be read.
     #[error(transparent)]
     Counters(#[from] MapError),
+    /// The announcement names more senders than can be followed.
+    #[error(
+        "{0} senders (threads of streams) are announced, but {SENDER_COUNT_MAX} can be followed: \
+         send with fewer threads or streams"
+    )]
+    Senders(u32),
     /// The clock could not be read.
     #[error("cannot read the monotonic clock: {0}")]
     Clock(#[from] io::Error),
@@ -104,10 +111,22 @@ impl Observer {
         mode: Mode,
         expectation: Expectation,
     ) -> Result<Self, ObserverError> {
+        let sender_count: u32 =
+            expectation.streams.iter().map(|stream| u32::from(stream.thread_count)).sum();
+        if sender_count > SENDER_COUNT_MAX {
+            return Err(ObserverError::Senders(sender_count));
+        }
+        // Of a random walk it is not known which flow a packet carries; of too many flows, there is
+        // no memory to mark them.
+        let mut room = FLOW_COUNT_MAX;
         let flows: Vec<StreamFlows> = expectation
             .streams
             .iter()
-            .filter(|stream| !stream.random)
+            .filter(|stream| {
+                let left = room.checked_sub(stream.flow_count).filter(|_| !stream.random);
+                room = left.unwrap_or(room);
+                left.is_some()
+            })
             .map(|stream| StreamFlows { stream: stream.stream, flow_count: stream.flow_count })
             .collect();
         let program = SinkObserver::load(&flows, arrival(ifindex, mode))?;
@@ -190,17 +209,23 @@ fn result(
     let heard_of = senders.iter().map(|sender| u16::from(sender.thread) + 1).max();
     let thread_count = expected.map_or(heard_of.unwrap_or(0), |expected| expected.thread_count);
     let sum = |value: fn(&SenderCounters) -> u64| senders.iter().map(|sender| value(sender)).sum();
-    let distinct: u64 = sum(SenderCounters::distinct_packets);
-    let due: u64 = senders.iter().map(|sender| due_packets(sender, thread_count, expected)).sum();
+    // What threads sent that were not announced says nothing of those that were.
+    let (known, strange): (Vec<&SenderCounters>, Vec<&SenderCounters>) =
+        senders.iter().copied().partition(|sender| u16::from(sender.thread) < thread_count);
+    let distinct_of =
+        |senders: &[&SenderCounters]| senders.iter().map(|s| s.distinct_packets()).sum::<u64>();
+    let (distinct, unannounced) = (distinct_of(&known), distinct_of(&strange));
+    let due: u64 = known.iter().map(|sender| due_packets(sender, thread_count, expected)).sum();
     let announced = expected.and_then(|expected| expected.packets);
-    let due = if ended { announced.map_or(due, |announced| announced.max(due)) } else { due };
+    let all = if ended { announced.map_or(due, |announced| announced.max(due)) } else { due };
+    let limit = announced.filter(|_| ended).unwrap_or(all);
     StreamResult {
         stream,
         thread_count,
         packets: sum(|sender| sender.packets),
         bytes: sum(|sender| sender.bytes),
-        lost: due.saturating_sub(distinct),
-        surplus: distinct.saturating_sub(due),
+        lost: all.saturating_sub(distinct),
+        surplus: distinct.saturating_sub(limit.min(all)) + unannounced,
         duplicated: sum(|sender| sender.duplicated),
         reordered: sum(|sender| sender.reordered),
         too_late: sum(|sender| sender.too_late),
@@ -217,7 +242,7 @@ fn due_packets(
     thread_count: u16,
     expected: Option<&ExpectedStream>,
 ) -> u64 {
-    let announced = expected.map(|expected| expected.first_sequence + u64::from(sender.thread));
+    let announced = expected.map(|expected| expected.first_of(sender.thread));
     let first = announced.map_or(sender.first_sequence, |first| first.min(sender.first_sequence));
     (sender.highest_sequence - first) / u64::from(thread_count.max(1)) + 1
 }

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use weir_bpf::generator::GeneratorCounters;
 use weir_bpf::packet::{FRAME_BYTES_MAX, PacketError, PacketRing};
 use weir_net::Netlink;
-use weir_wire::{ethernet, vlan};
 
 use crate::backend::{BATCH_FRAMES, Backend, GeneratorReport, Part, RunOptions};
 use crate::clock;
 use crate::error::GeneratorError;
 use crate::frames::Frames;
 use crate::pacing::Pacer;
+use crate::preflight::frame_bytes_max;
 use crate::replay::{Replay, ReplayTiming};
 use crate::stream::Traffic;
 use crate::user_space::{Progress, Runs, ThreadProgress};
@@ -91,9 +91,9 @@ impl PacketGenerator {
 fn check_size(ifindex: u32, size_bytes: usize) -> Result<(), GeneratorError> {
     let looked = Netlink::open().and_then(|netlink| netlink.links());
     let links = looked.map_err(|source| GeneratorError::Interface { ifindex, source })?;
-    let mtu = links.iter().find(|link| link.ifindex == ifindex).map(|link| link.mtu as usize);
+    let mtu = links.iter().find(|link| link.ifindex == ifindex).map(|link| link.mtu);
     // An interface that is not there is refused where the socket is opened.
-    let by_mtu = mtu.map_or(FRAME_BYTES_MAX, |mtu| mtu + ethernet::HEADER_BYTES + vlan::TAG_BYTES);
+    let by_mtu = mtu.map_or(FRAME_BYTES_MAX, |mtu| frame_bytes_max(mtu, true) as usize);
     let size_bytes_max = by_mtu.min(FRAME_BYTES_MAX);
     if size_bytes > size_bytes_max {
         return Err(GeneratorError::FrameSize { ifindex, size_bytes, size_bytes_max });

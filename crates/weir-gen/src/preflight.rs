@@ -34,6 +34,9 @@ const VIRTUAL: [&str; 7] = ["veth", "tun", "bridge", "dummy", "macvlan", "ipvlan
 /// Ethernet header, which the MTU does not count.
 const HEADER_BYTES: u32 = 14;
 
+/// One VLAN tag.
+const TAG_BYTES: u32 = 4;
+
 /// Why nothing should be sent over an interface.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
@@ -179,11 +182,11 @@ impl Path {
 }
 
 /// Looks at what every backend needs: an interface that exists, is up, is not the loopback, and
-/// takes frames of this size.
+/// takes frames of this size, with a VLAN tag or without.
 ///
 /// # Errors
 /// [`PreflightError`] says what is in the way, and what to do.
-pub fn interface(name: &str, size_bytes: u16) -> Result<Path, PreflightError> {
+pub fn interface(name: &str, size_bytes: u16, tagged: bool) -> Result<Path, PreflightError> {
     let link = Netlink::open()?.link(name)?;
     let owned = || name.to_owned();
     if link.is_loopback {
@@ -202,14 +205,14 @@ pub fn interface(name: &str, size_bytes: u16) -> Result<Path, PreflightError> {
             return Err(PreflightError::NoCarrier(owned(), "is the cable in, the far end up?"));
         }
     }
-    let size_bytes_max = link.mtu + HEADER_BYTES;
+    let size_bytes_max = frame_bytes_max(link.mtu, tagged);
     if u32::from(size_bytes) > size_bytes_max {
         return Err(PreflightError::Mtu {
             interface: owned(),
             size_bytes,
             mtu: link.mtu,
             size_bytes_max,
-            mtu_needed: u32::from(size_bytes) - HEADER_BYTES,
+            mtu_needed: link.mtu + u32::from(size_bytes) - size_bytes_max,
         });
     }
     let driver = ethtool::driver(name).unwrap_or_default();
@@ -218,6 +221,12 @@ pub fn interface(name: &str, size_bytes: u16) -> Result<Path, PreflightError> {
     let speed = if is_virtual(&driver) { None } else { ethtool::speed_mbps(name)? };
     let line_bps = speed.map(|mbps| u64::from(mbps) * 1_000_000);
     Ok(Path { link, driver, queue_count: queue_count.max(1), line_bps, notes: Vec::new() })
+}
+
+/// The largest frame of an interface, bytes without FCS: the MTU does not count the link header,
+/// nor the first VLAN tag if there is one.
+pub(crate) fn frame_bytes_max(mtu: u32, tagged: bool) -> u32 {
+    mtu + HEADER_BYTES + if tagged { TAG_BYTES } else { 0 }
 }
 
 /// Looks at what live frames need beyond [`interface`], for a thread on each of `cpus`.

@@ -114,7 +114,7 @@ fn stream(
             return Err(at(key.span(), message));
         };
         let Some(text) = text_of(value) else {
-            let message = format!("`{field}`: write text, a number, or true or false");
+            let message = format!("`{field}`: write text, a decimal number, or true or false");
             return Err(at(value.span(), message));
         };
         description.set(field, text);
@@ -126,7 +126,8 @@ fn stream(
 fn text_of(value: &Spanned<DeValue<'_>>) -> Option<String> {
     match value.get_ref() {
         DeValue::String(text) => Some(text.clone().into_owned()),
-        DeValue::Integer(number) => Some(number.as_str().to_owned()),
+        // The text of another base lacks its prefix: it would be read as another number.
+        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),
         DeValue::Boolean(value) => Some(value.to_string()),
         _ => None,
     }
@@ -174,6 +175,7 @@ random = true
         assert_eq!(refused("size", "siez").0, 5);
         assert!(refused("size", "siez").1.contains("dst_mac"));
         assert_eq!(refused("128", "[1]").0, 5);
+        assert!(refused("128", "0x80").1.contains("decimal"));
         assert_eq!(refused("= 128", "= ").0, 5);
         assert_eq!(refused("# Two", "two = 2 #").0, 1);
         assert!(read("").expect_err("empty").message.contains("[[stream]]"));

@@ -68,11 +68,10 @@ impl Workers {
             let _ = ready.send(());
             drop(ready);
             let begin = Instant::now();
+            let mut guard = StopOthers { stop: &stop, armed: true };
             let result = work(index, &stop);
-            if result.is_err() {
-                // The others would go on for ever, with a part of the stream missing.
-                stop.store(true, Ordering::Relaxed);
-            }
+            guard.armed = result.is_err();
+            drop(guard);
             result.map(|()| begin.elapsed())
         })
     }
@@ -103,6 +102,21 @@ impl Workers {
     fn finish(self) -> Result<Duration, GeneratorError> {
         self.stop();
         self.wait()
+    }
+}
+
+/// Stops the other threads when one fails or panics: they would go on for ever, with a part of the
+/// packets missing.
+struct StopOthers<'a> {
+    stop: &'a AtomicBool,
+    armed: bool,
+}
+
+impl Drop for StopOthers<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.stop.store(true, Ordering::Relaxed);
+        }
     }
 }
 

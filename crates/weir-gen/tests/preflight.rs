@@ -20,7 +20,7 @@ fn pair() -> Namespace {
 /// Looks at `out` as the live path of threads on these CPUs; the notes, or why not.
 fn look(namespace: &Namespace, cpus: &[u32]) -> Result<Vec<String>, String> {
     namespace.inside(|| {
-        let mut path = preflight::interface("out", 60).map_err(|error| error.to_string())?;
+        let mut path = preflight::interface("out", 60, false).map_err(|error| error.to_string())?;
         preflight::live(&mut path, cpus).map_err(|error| error.to_string())?;
         Ok(path.notes)
     })
@@ -33,12 +33,15 @@ fn an_interface_must_be_there_and_up_and_lead_away() {
     }
     let namespace = pair();
     let refused = |name: &str, size_bytes| {
-        let result = namespace.inside(|| preflight::interface(name, size_bytes));
+        let result = namespace.inside(|| preflight::interface(name, size_bytes, false));
         result.expect_err("it is refused").to_string()
     };
     assert!(refused("nowhere", 60).contains("`nowhere`"));
     assert!(refused("lo", 60).contains("loopback"));
     assert!(refused("out", 1515).contains("ip link set out mtu 1501"));
+    let tagged = |size_bytes| namespace.inside(|| preflight::interface("out", size_bytes, true));
+    assert!(tagged(1518).is_ok(), "a full frame may have a tag");
+    assert!(tagged(1519).is_err());
     namespace.ip("link set in down");
     assert!(refused("out", 60).contains("carrier"));
     namespace.ip("link set out down");
@@ -90,7 +93,7 @@ fn what_the_first_packets_show_is_judged() {
         return;
     }
     let namespace = pair();
-    let path = namespace.inside(|| preflight::interface("out", 60)).expect("it is there");
+    let path = namespace.inside(|| preflight::interface("out", 60, false)).expect("it is there");
     assert_eq!((path.driver.as_str(), path.line_bps), ("veth", None));
     let counter = namespace.inside(|| DeviceCounter::for_live("out")).expect("it has one");
     assert_eq!(counter.name(), "tx_queue_*_xdp_xmit");

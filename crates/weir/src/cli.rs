@@ -217,14 +217,18 @@ in 251 packets are read instead of all, because the clock costs a quarter of wha
 how many were measured is reported, and all else is of every packet. Start a new sink for a
 generator that starts over: its sequence numbers begin anew.
 
-The file of --expect holds one JSON object:
+Flows are told apart by sequence numbers, which say which flow the sender gave a packet, and not by
+addresses and ports, which a DUT may translate: --expect checks that each flow arrived, not whose
+addresses it had.
+
+The file of --expect, which weir gen --announce FILE writes, holds one JSON object:
   {\"streams\": [{\"stream\": 0, \"src\": \"198.18.10.1:2000-198.18.10.70\",
                 \"dst\": \"198.19.10.1:2000-198.19.10.70\", \"flow_count\": 4900,
                 \"thread_count\": 1, \"first_sequence\": 0, \"packets\": 1000000}]}
 with one entry for each stream, IPv4 or IPv6. first_sequence may be left out (0), packets too (not
 known), and random (false): of a random walk (weir gen --random) the flows are not counted.
 
-With --json, one object a second (\"type\": \"interval\") and one at the end (\"total\"); counts and
+With --json, one object a second (\"kind\": \"interval\") and one at the end (\"total\"); counts and
 distributions are since the start, rates are of the second or of the whole time.
 
 Examples:
@@ -239,8 +243,8 @@ Everything else of the packet stays, and all checksums remain right. Multicast a
 other ICMP messages and what is not IP go on to the network stack.
 
 While it runs, this host does not get any other IP packet from that interface: do not use the one
-that you are logged in through. On a veth, the other end needs GRO or an XDP program of its own to
-receive what is returned (ethtool -K IF gro on).
+that you are logged in through. On a veth, the other end gets what is returned only while it has an
+XDP program of its own, such as that of weir sink; GRO is not enough.
 
 Examples:
   weir reflect -i eth1

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weir_bpf::attach::{AttachError, Link, Mode};
-use weir_bpf::ethtool;
 use weir_gen::pkt_gen::{self, Function, Host, Parsed, Plan, print};
 use weir_lab::cancel::Cancel;
 use weir_net::CpuList;
@@ -112,12 +111,6 @@ fn session(plan: &Plan) -> anyhow::Result<Session> {
         json: JsonFlag { json: false },
     };
     Session::open(&format!("weir pkt-gen -f {}", plan.function), &options)
-}
-
-/// Receive queues in use.
-fn rx_queue_count(session: &Session) -> anyhow::Result<u32> {
-    let channels = ethtool::channels(&session.link.name)?;
-    Ok(channels.map_or(session.link.rx_queue_count, |channels| channels.rx_count).max(1))
 }
 
 /// Attaches a program in native mode, or, behind a driver that has none, in generic mode.

@@ -197,6 +197,18 @@ fn style(kind: VerdictKind) -> Style {
     }
 }
 
+/// A time in the unit that suits it, rounded.
+pub(crate) fn time(time_ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53")]
+    let ns = time_ns as f64;
+    match time_ns {
+        0..1_000 => format!("{time_ns}ns"),
+        1_000..1_000_000 => format!("{:.1}us", ns / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2}ms", ns / 1e6),
+        _ => format!("{:.2}s", ns / 1e9),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

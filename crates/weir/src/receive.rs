@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use weir_bpf::attach::{self, AttachError, Mode};
+use weir_bpf::ethtool;
 use weir_lab::cancel::Cancel;
 use weir_net::{LinkInfo, Netlink};
 
@@ -28,6 +29,9 @@ pub(crate) struct Session {
     netlink: Netlink,
     pub(crate) cancel: Cancel,
 }
+
+/// ENOSPC: what a veth answers that would be sent to more queues than it has.
+const NO_SPACE: i32 = 28;
 
 impl Session {
     /// Checks the interface before anything is attached, and starts to listen to signals.
@@ -81,7 +85,37 @@ impl Session {
                 error.source
             );
         }
+        if error.source.raw_os_error() == Some(NO_SPACE) {
+            return anyhow!(
+                "`{name}` has fewer receive queues than its far end has transmit queues, which XDP \
+                 on a veth forbids: `ethtool -L {name} rx N` here, or `ethtool -L PEER tx N` there"
+            );
+        }
         anyhow!("{error}")
+    }
+
+    /// What the user of a veth must know who returns packets (XDP_TX): the far end takes what is
+    /// returned only while an XDP program is attached there.
+    pub(crate) fn returning_note(&self) -> Option<String> {
+        let name = &self.link.name;
+        let is_veth = ethtool::driver(name).is_ok_and(|driver| driver == "veth");
+        let links = self.netlink.links().unwrap_or_default();
+        let peer = links.iter().find(|link| {
+            Some(link.ifindex) == self.link.peer_ifindex && !self.link.peer_is_elsewhere
+        });
+        if !is_veth || self.mode == Mode::Generic || peer.is_some_and(|peer| peer.has_xdp) {
+            return None;
+        }
+        Some(format!(
+            "the far end of `{name}`, a veth, gets what is returned only while it has an XDP \
+             program of its own, such as that of `weir sink` or `weir pkt-gen -f ping`"
+        ))
+    }
+
+    /// Receive queues in use.
+    pub(crate) fn queue_count(&self) -> u32 {
+        let channels = ethtool::channels(&self.link.name).ok().flatten();
+        channels.map_or(self.link.rx_queue_count, |channels| channels.rx_count).max(1)
     }
 
     /// Calls `tick` once a second until the time is over or a signal comes. Ends with an error if

@@ -9,12 +9,12 @@ use weir_gen::units::{format_count, format_pps};
 
 use crate::cli::ReceiveOptions;
 use crate::exit::Outcome;
+use crate::progress;
 use crate::receive::{Screen, Session};
 
 /// The JSON object.
 #[derive(Debug, Serialize)]
 struct Report {
-    #[serde(rename = "type")]
     kind: &'static str,
     duration_ns: u64,
     rate_pps: f64,
@@ -61,6 +61,9 @@ impl Report {
 /// Runs the command.
 pub(crate) fn command(options: &ReceiveOptions) -> anyhow::Result<Outcome> {
     let session = Session::open("weir reflect", options)?;
+    if let Some(note) = session.returning_note() {
+        progress::warn(&note);
+    }
     let program = ReflectProgram::load()?;
     let attached = program.attach(session.link.ifindex, session.mode);
     let link = attached.map_err(|error| session.explain(&error))?;

@@ -27,7 +27,7 @@ pub(crate) fn command(options: &SinkOptions) -> anyhow::Result<Outcome> {
         ObserverError::Attach(error) => session.explain(&error),
         other => other.into(),
     })?;
-    let queue_count = usize::try_from(session.link.rx_queue_count).unwrap_or(1);
+    let queue_count = usize::try_from(session.queue_count()).unwrap_or(1);
     let first = observer.observed()?;
     let mut screen = Screen::new(session.json);
     let mut last = first.clone();

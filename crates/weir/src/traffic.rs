@@ -10,6 +10,7 @@ use weir_gen::backend::Backend;
 use weir_gen::device::DeviceCounter;
 use weir_gen::expect::Expectation;
 use weir_gen::preflight;
+use weir_gen::units::format_count;
 use weir_lab::cancel::Cancel;
 
 use crate::cli::traffic::{BackendName, GenArgs};
@@ -48,8 +49,18 @@ pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
     let mut device = Device::new(plan.counter()?)?;
     show.start(&plan);
     backend.start(plan.options)?;
-    let ended_by = watch(&plan, backend.as_mut(), &mut device, &cancel, &mut show)?;
-    let report = backend.stop()?;
+    let watched = watch(&plan, backend.as_mut(), &mut device, &cancel, &mut show);
+    let stopped = backend.stop();
+    let counters = backend.counters()?;
+    let failed = || {
+        let packets = format_count(counters.offered_packets);
+        match &plan.path {
+            Some(path) => format!("`{}` was offered {packets} packets, then", path.link.name),
+            None => format!("{packets} packets were written, then"),
+        }
+    };
+    let report = stopped.with_context(failed)?;
+    let ended_by = watched?;
     let accepted = device.settled()?;
     if let (Some(path), Some((packets, counter)), BackendName::Live) =
         (&plan.path, accepted, &plan.backend)

@@ -33,6 +33,7 @@ const FLOWS: &str = "weir_flows";
 const MODE_SECTION: &str = ".rodata.mode";
 const MODE_OBSERVE: u64 = 1 << 0;
 const MODE_SHARED: u64 = 1 << 1;
+const MODE_EVERY: u64 = 1 << 2;
 
 /// Flows of one block of bits.
 const BLOCK_FLOWS: u64 = 512 * 64;
@@ -197,11 +198,31 @@ impl SinkObserver {
     /// # Errors
     /// [`ObserveError`] if there are too many flows, or without privileges or kernel support.
     pub fn load(streams: &[StreamFlows], arrival: Arrival) -> Result<Self, ObserveError> {
+        Self::load_mode(streams, arrival, 0)
+    }
+
+    /// As [`load`](Self::load), for few packets whose times are all wanted: the clock is read for
+    /// every packet, however fast they come.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_timing_all(
+        streams: &[StreamFlows],
+        arrival: Arrival,
+    ) -> Result<Self, ObserveError> {
+        Self::load_mode(streams, arrival, MODE_EVERY)
+    }
+
+    fn load_mode(
+        streams: &[StreamFlows],
+        arrival: Arrival,
+        more: u64,
+    ) -> Result<Self, ObserveError> {
         let layout = blocks(streams)?;
         let block_count = layout.iter().map(|(_, _, count)| *count).sum::<u64>().max(1);
         let entries = u32::try_from(block_count).unwrap_or(u32::MAX);
         let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |object| {
-            select_mode(object, arrival)?;
+            select_mode(object, arrival, more)?;
             resize(object, FLOWS, entries)
         })?;
         let observer = Self {
@@ -309,13 +330,13 @@ fn blocks(streams: &[StreamFlows]) -> Result<Vec<(StreamFlows, u64, u64)>, Obser
 }
 
 /// Makes the full mode the one that is loaded.
-fn select_mode(object: &mut OpenObject, arrival: Arrival) -> libbpf_rs::Result<()> {
+fn select_mode(object: &mut OpenObject, arrival: Arrival, more: u64) -> libbpf_rs::Result<()> {
     let mode = match arrival {
         Arrival::AnyCpu => MODE_OBSERVE | MODE_SHARED,
         Arrival::SingleQueue => MODE_OBSERVE,
     };
     match object.maps_mut().find(|map| map.name().to_string_lossy().ends_with(MODE_SECTION)) {
-        Some(mut map) => map.set_initial_value(&mode.to_ne_bytes()),
+        Some(mut map) => map.set_initial_value(&(mode | more).to_ne_bytes()),
         None => Err(libbpf_rs::Error::from(std::io::Error::other(
             "the object has no section for its mode",
         ))),

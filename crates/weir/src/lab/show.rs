@@ -11,7 +11,7 @@ use weir_lab::store::Store;
 use weir_lab::summary::{CampaignSummary, SeriesSummary};
 
 use super::absolute;
-use crate::progress;
+use crate::progress::{self, time};
 
 /// Cells of a plan that are listed one by one; the rest is counted.
 const CELLS_SHOWN: usize = 60;
@@ -123,23 +123,11 @@ fn latencies(summary: &CampaignSummary, width: usize) -> String {
         }
         text += &format!("{:<width$} {:>12}", series.name, format_pps(latency.rate_pps));
         for delay_ns in latency.delays.in_order() {
-            text += &format!(" {:>9}", delay(delay_ns));
+            text += &format!(" {:>9}", time(delay_ns));
         }
         text.push('\n');
     }
     text
-}
-
-/// A delay in the unit that suits it.
-fn delay(delay_ns: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "delays stay far below 2^53")]
-    let ns = delay_ns as f64;
-    match delay_ns {
-        0..1_000 => format!("{delay_ns}ns"),
-        1_000..1_000_000 => format!("{:.1}us", ns / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.2}ms", ns / 1e6),
-        _ => format!("{:.2}s", ns / 1e9),
-    }
 }
 
 /// A share in per cent; what is there is never 0 %.

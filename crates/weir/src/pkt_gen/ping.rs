@@ -41,7 +41,7 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
              host do not",
         );
     }
-    let sink = SinkObserver::load(&[], Arrival::AnyCpu)?;
+    let sink = SinkObserver::load_timing_all(&[], Arrival::AnyCpu)?;
     let link = attach(&session, |mode| sink.attach(session.link.ifindex, mode))?;
     open(plan, sender.path.queue_count)?;
     sender.introduce(plan)?;

@@ -9,7 +9,7 @@ use weir_gen::pkt_gen::Plan;
 use weir_gen::pkt_gen::print::{self, Counters};
 
 use super::console::{Reports, log};
-use super::{POLL, attach, open, outcome, put, rx_queue_count, session, wait};
+use super::{POLL, attach, open, outcome, put, session, wait};
 use crate::exit::Outcome;
 use crate::receive::Session;
 
@@ -26,7 +26,7 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
         Mode::Native => sink.attach(ifindex),
         Mode::Generic => sink.attach_generic(ifindex),
     })?;
-    open(plan, rx_queue_count(&session)?)?;
+    open(plan, session.queue_count())?;
     if !wait(plan, &session.cancel) {
         put(&print::totals(plan.function, plan.style, Counters::default(), Duration::ZERO))?;
         return Ok(outcome(&session.cancel));
@@ -52,9 +52,12 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
 /// Returns every IP packet with its addresses and ports exchanged.
 pub(super) fn pong(plan: &Plan) -> anyhow::Result<Outcome> {
     let session = session(plan)?;
+    if let Some(note) = session.returning_note() {
+        log("main", line!(), &note);
+    }
     let program = ReflectProgram::load()?;
     let link = attach(&session, |mode| program.attach(session.link.ifindex, mode))?;
-    open(plan, rx_queue_count(&session)?)?;
+    open(plan, session.queue_count())?;
     let read = || {
         let total = program.counters()?;
         let packets = total.reflected_packets;

@@ -38,7 +38,7 @@ impl Sender {
         };
         let cpus = cpus(plan)?;
         let (_, size_bytes_max) = Traffic::one(packets.stream(ANY_MAC))?.size_bytes_range();
-        let mut path = preflight::interface(&plan.interface.name, size_bytes_max)?;
+        let mut path = preflight::interface(&plan.interface.name, size_bytes_max, false)?;
         let live = choose(&mut path, &cpus, size_bytes_max)?;
         if plan.verbose {
             path.notes.iter().for_each(|note| console::log("main", line!(), note));

@@ -10,6 +10,7 @@ use super::console::{Reports, log};
 use super::sender::{Sender, counted, counted_by_thread};
 use super::{POLL, open, outcome, put, wait};
 use crate::exit::Outcome;
+use crate::progress::time;
 use crate::signals;
 
 /// When the first packets are looked at.
@@ -37,6 +38,13 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
     std::thread::sleep(SETTLE);
     sender.check_accepted(sent.packets)?;
     put(&print::totals(plan.function, plan.style, sent, report.duration))?;
+    if report.counters.stall_lost_ns > 0 {
+        let (stalls, lost) = (report.counters.stalls, time(report.counters.stall_lost_ns));
+        let text = format!(
+            "{stalls} stalls took {lost} out of the schedule: something else had the sending CPU"
+        );
+        log("main", line!(), &text);
+    }
     log("main", line!(), "done");
     Ok(outcome(&cancel))
 }

@@ -13,7 +13,6 @@ use weir_gen::units::{format_count, format_pps};
 /// or of the whole time in the total. Sizes are without FCS.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    #[serde(rename = "type")]
     kind: &'static str,
     duration_ns: u64,
     rate_pps: f64,

@@ -72,8 +72,12 @@ impl Plan {
     }
 
     fn of_streams(args: &GenArgs) -> anyhow::Result<Self> {
+        if args.replay.loops.is_some() {
+            bail!("--loops repeats a capture file: give one with --pcap, or leave it out");
+        }
         let mut streams = Streams::read(args)?;
         let (_, size_bytes_max) = streams.traffic()?.size_bytes_range();
+        let tagged = streams.traffic()?.streams().iter().any(|(spec, _)| !spec.tags.is_empty());
         need_interface(args)?;
         let RateArg::Rate(requested) = args.rate() else {
             bail!("--rate recorded needs a file that was recorded: --pcap FILE");
@@ -82,7 +86,7 @@ impl Plan {
         let mut path = args
             .interface
             .as_deref()
-            .map(|name| preflight::interface(name, size_bytes_max))
+            .map(|name| preflight::interface(name, size_bytes_max, tagged))
             .transpose()?;
         match (&args.backend(), &mut path) {
             (BackendName::Live, Some(path)) => preflight::live(path, &cpus)?,

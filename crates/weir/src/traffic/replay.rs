@@ -93,10 +93,10 @@ impl Recording {
     /// How many packets are due within a time, at a rate or as recorded; `None` at `max`.
     pub(super) fn due(&self, options: &RunOptions, duration: Duration) -> Option<f64> {
         match self.timing {
-            ReplayTiming::Recorded => {
-                let limit = options.packet_limit.unwrap_or(u64::MAX);
-                Some(self.replay.count_within(duration).min(limit) as f64)
-            }
+            // Without time in the file, all packets are due at once, and no rate was asked for.
+            ReplayTiming::Recorded => Some(self.replay.count_within(duration))
+                .filter(|count| *count != u64::MAX)
+                .map(|count| count as f64),
             ReplayTiming::Rate => {
                 let schedule = options.schedule().ok().flatten();
                 schedule.map(|schedule| schedule.packets_by(duration))
@@ -118,6 +118,9 @@ pub(super) fn plan(args: &GenArgs, file: &Path) -> anyhow::Result<Plan> {
         );
     }
     need_interface(args)?;
+    if args.interface.is_some() && matches!(backend, BackendName::Pcap(_)) {
+        bail!("--pcap into a file needs no interface: leave out -i, or --backend");
+    }
     let (cpus, thread_count) = placement(args)?;
     if thread_count != 1 {
         bail!(
@@ -125,10 +128,16 @@ pub(super) fn plan(args: &GenArgs, file: &Path) -> anyhow::Result<Plan> {
              the packets: leave out --threads, and name one CPU"
         );
     }
+    if let BackendName::Pcap(out) = &backend
+        && let (Ok(from), Ok(to)) = (file.canonicalize(), out.canonicalize())
+        && from == to
+    {
+        bail!("{} would be replaced by its own replay: write to another file", file.display());
+    }
     let recording = Recording::read(args, file)?;
     let mut path = match (&args.interface, &backend) {
         (Some(interface), BackendName::Packet) => {
-            Some(preflight::interface(interface, sendable_bytes(&recording)?)?)
+            Some(preflight::interface(interface, sendable_bytes(&recording)?, true)?)
         }
         _ => None,
     };

@@ -10,14 +10,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use weir_bpf::generator::GeneratorCounters;
 use weir_bpf::histogram::Histogram;
-use weir_gen::backend::GeneratorReport;
+use weir_gen::backend::{GeneratorReport, ThreadReport};
 use weir_gen::stream::Traffic;
-use weir_gen::units::{Rate, format_count, format_duration, format_pps};
+use weir_gen::units::{Rate, format_count, format_pps};
 use weir_wire::stream::StreamFrames;
 
 use super::plan::{Content, Plan};
 use crate::cli::traffic::{BackendName, RateArg};
-use crate::progress;
+use crate::progress::{self, time};
 
 /// Ethernet's frame check sequence.
 const FCS_BYTES: f64 = 4.0;
@@ -58,13 +58,15 @@ pub(super) struct RunResult {
     offered_pps: f64,
     accepted_packets: Option<u64>,
     accepted_counter: Option<&'static str>,
+    /// What the device counted, if others sent over it at the same time.
+    shared_device_packets: Option<u64>,
     achieved_pps: f64,
     achieved_percent: Option<f64>,
     achieved_bps: f64,
     stalls: Option<u64>,
     stall_lost_ns: Option<u64>,
     gap_max_ns: Option<u64>,
-    gaps: Option<Gaps>,
+    gap_ns: Option<Gaps>,
     threads: Vec<ThreadResult>,
 }
 
@@ -88,17 +90,17 @@ struct ReplayOutcome {
     loops: u64,
 }
 
-/// Times between two packets of one thread.
+/// Times between two packets of one thread, nanoseconds.
 #[derive(Debug, Serialize)]
 struct Gaps {
     count: u64,
-    min_ns: Option<u64>,
-    p50_ns: Option<u64>,
-    p90_ns: Option<u64>,
-    p99_ns: Option<u64>,
-    p999_ns: Option<u64>,
-    max_ns: Option<u64>,
-    /// Lowest and highest value of a bucket, nanoseconds, and how many gaps it has.
+    min: Option<u64>,
+    p50: Option<u64>,
+    p90: Option<u64>,
+    p99: Option<u64>,
+    p99_9: Option<u64>,
+    max: Option<u64>,
+    /// Lowest and highest value of a bucket, and how many gaps it has.
     buckets: Vec<(u64, u64, u64)>,
 }
 
@@ -107,12 +109,12 @@ impl Gaps {
         let quantile = |per_mille| histogram.quantile(per_mille);
         (histogram.count() > 0).then(|| Self {
             count: histogram.count(),
-            min_ns: histogram.min(),
-            p50_ns: quantile(500),
-            p90_ns: quantile(900),
-            p99_ns: quantile(990),
-            p999_ns: quantile(999),
-            max_ns: histogram.max(),
+            min: histogram.min(),
+            p50: quantile(500),
+            p90: quantile(900),
+            p99: quantile(990),
+            p99_9: quantile(999),
+            max: histogram.max(),
             buckets: histogram.buckets().collect(),
         })
     }
@@ -235,6 +237,11 @@ impl RunResult {
         let paced = plan.requested != RateArg::Rate(Rate::Max)
             && !matches!(plan.backend, BackendName::Pcap(_));
         let seconds = report.duration.as_secs_f64();
+        // The device counts what others send too. More than was offered cannot be of this run; what
+        // of it was lost cannot be known then.
+        let shared = accepted.map(|(packets, _)| packets);
+        let shared = shared.filter(|packets| *packets > counters.offered_packets);
+        let accepted = accepted.map(|(n, counter)| (n.min(counters.offered_packets), counter));
         let achieved = accepted.map_or(counters.offered_packets, |(packets, _)| packets);
         let achieved_pps = if seconds > 0.0 { achieved as f64 / seconds } else { 0.0 };
         // What was refused was refused before the start, so that there is a schedule or none.
@@ -244,6 +251,10 @@ impl RunResult {
             Content::Replay(recording) => recording.due(&plan.options, report.duration),
         };
         let mean_bytes = plan.content.mean_bytes();
+        let sent_mean_bytes = match counters.offered_packets {
+            0 => mean_bytes,
+            packets => counters.offered_bytes as f64 / packets as f64,
+        };
         let (size_bytes_min, size_bytes_max) = plan.content.size_bytes_range();
         Self {
             kind: "result",
@@ -270,27 +281,30 @@ impl RunResult {
             offered_pps: report.offered_pps(),
             accepted_packets: accepted.map(|(packets, _)| packets),
             accepted_counter: accepted.map(|(_, counter)| counter),
+            shared_device_packets: shared,
             achieved_pps,
             achieved_percent: due
                 .filter(|due| paced && *due >= 1.0)
                 .map(|due| 100.0 * achieved as f64 / due),
-            achieved_bps: achieved_pps * 8.0 * mean_bytes,
+            achieved_bps: achieved_pps * 8.0 * sent_mean_bytes,
             stalls: paced.then_some(counters.stalls),
             stall_lost_ns: paced.then_some(counters.stall_lost_ns),
             gap_max_ns: paced.then_some(counters.gap_max_ns),
-            gaps: Gaps::new(&report.gaps_ns),
-            threads: report
-                .threads
-                .iter()
-                .map(|thread| ThreadResult {
-                    cpu: thread.cpu,
-                    offered_packets: thread.counters.offered_packets,
-                    stalls: paced.then_some(thread.counters.stalls),
-                    gap_max_ns: paced.then_some(thread.counters.gap_max_ns),
-                })
-                .collect(),
+            gap_ns: Gaps::new(&report.gaps_ns),
+            threads: threads(report, paced),
         }
     }
+}
+
+/// What each thread of a run did.
+fn threads(report: &GeneratorReport, paced: bool) -> Vec<ThreadResult> {
+    let of = |thread: &ThreadReport| ThreadResult {
+        cpu: thread.cpu,
+        offered_packets: thread.counters.offered_packets,
+        stalls: paced.then_some(thread.counters.stalls),
+        gap_max_ns: paced.then_some(thread.counters.gap_max_ns),
+    };
+    report.threads.iter().map(of).collect()
 }
 
 /// What each stream of a run offered.
@@ -373,6 +387,12 @@ fn summary(result: &RunResult) -> String {
     );
     if let (Some(accepted), Some(counter)) = (result.accepted_packets, result.accepted_counter) {
         text += &format!("\naccepted   {} packets ({counter})", format_count(accepted));
+        if let Some(packets) = result.shared_device_packets {
+            text += &format!(
+                "; the interface sent {} in all: others use it, so that a loss may be hidden",
+                format_count(packets)
+            );
+        }
         if let Some(refused) = result.offered_packets.checked_sub(accepted).filter(|n| *n > 0) {
             text += &format!("; the device refused {}", format_count(refused));
         }
@@ -386,25 +406,22 @@ fn summary(result: &RunResult) -> String {
         text += &format!(", {percent:.2} % of what was requested");
     }
     if let (Some(stalls), Some(gap_ns)) = (result.stalls, result.gap_max_ns) {
-        let lost = Duration::from_nanos(result.stall_lost_ns.unwrap_or(0));
         text += &format!(
             "\nstalls     {stalls}, which lost {}; longest gap {}",
-            format_duration(lost),
-            format_duration(Duration::from_nanos(gap_ns))
+            time(result.stall_lost_ns.unwrap_or(0)),
+            time(gap_ns)
         );
     }
-    if let Some(gaps) = &result.gaps {
+    if let Some(gaps) = &result.gap_ns {
         let quantiles = [
-            ("min", gaps.min_ns),
-            ("p50", gaps.p50_ns),
-            ("p90", gaps.p90_ns),
-            ("p99", gaps.p99_ns),
-            ("p99.9", gaps.p999_ns),
-            ("max", gaps.max_ns),
+            ("min", gaps.min),
+            ("p50", gaps.p50),
+            ("p90", gaps.p90),
+            ("p99", gaps.p99),
+            ("p99.9", gaps.p99_9),
+            ("max", gaps.max),
         ];
-        let words = quantiles.map(|(name, ns)| {
-            format!("{name} {}", format_duration(Duration::from_nanos(ns.unwrap_or(0))))
-        });
+        let words = quantiles.map(|(name, ns)| format!("{name} {}", time(ns.unwrap_or(0))));
         text += &format!("\ngaps       {}", words.join(", "));
     }
     for stream in result.streams.iter().filter(|_| result.streams.len() > 1) {

@@ -121,7 +121,7 @@ fn total(output: &Output) -> Value {
     let text = stdout(output);
     let line = text.lines().last().unwrap_or_else(|| panic!("nothing was printed: {output:?}"));
     let total: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
-    assert_eq!(total["type"], "total", "{text}");
+    assert_eq!(total["kind"], "total", "{text}");
     total
 }
 
