@@ -153,10 +153,6 @@ impl Description {
     pub fn spec(&self, number: u8, macs: Macs) -> Result<Described, FieldError> {
         let ((src, src_swapped), (dst, dst_swapped)) = (self.range("src")?, self.range("dst")?);
         let notes = [("src", src, src_swapped), ("dst", dst, dst_swapped)];
-        if src.is_ipv6() && self.get("df").is_some() {
-            let message = "IPv6 has no such flag, because routers never fragment: leave it out";
-            return Err(refuse("df", message));
-        }
         let (protocol, tags) = (self.protocol()?, self.tags()?);
         let seed = self.number("seed", 0, u64::MAX)?.unwrap_or(0);
         let smallest_bytes = size_bytes_min(tags.len(), src.is_ipv6(), protocol);
@@ -368,9 +364,6 @@ mod tests {
         assert!(refused("df", "yes").contains("neither"));
         assert!(refused("seed", "-1").contains("-1"));
         assert!(refused("weight", "0").contains("within 1"));
-        let over_ipv6 = [("src", "[2001:2::1]:9"), ("dst", "[2001:2:1::1]:9"), ("df", "true")];
-        let error = description(&over_ipv6).spec(0, MACS).expect_err("no such flag");
-        assert_eq!(error.field, "df");
         assert!(refused("src_mac", "02:00").contains("02:00"));
         let missing = Description::default().spec(0, MACS).expect_err("there is no source");
         assert_eq!(missing.field, "src");
