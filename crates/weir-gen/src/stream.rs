@@ -5,6 +5,7 @@
 //! run's. In particular nothing here knows the link, so that a rate in bits per second or in
 //! percent of the line is refused until somebody resolves it.
 
+use weir_wire::ethernet;
 use weir_wire::stream::StreamSetError;
 use weir_wire::stream::{StreamError as SpecError, StreamFrames, StreamSet, StreamSpec};
 use weir_wire::walk::Share;
@@ -146,11 +147,8 @@ pub fn rate_pps(rate: Rate) -> Result<Option<f64>, StreamError> {
     }
 }
 
-/// What a frame takes on an Ethernet line beyond its size: FCS, preamble and gap, bytes.
-const LINE_OVERHEAD_BYTES: f64 = 4.0 + 8.0 + 12.0;
-
 /// The rate in packets per second, or [`Rate::Max`], of frames of `mean_bytes` on average on a
-/// line of `line_bps` bits per second. This is the one place where bits become packets:
+/// line of `line_bps` bits per second. This is the one place where a rate to send becomes packets:
 ///
 /// - `bps` are bits of frames without FCS, preamble and gap, as pkt-gen prints them: 500 Mbps are
 ///   1,041,667 frames of 60 bytes.
@@ -170,7 +168,7 @@ pub fn resolve_rate(
         Rate::Bps(bps) => Ok(pps(bps as f64, mean_bytes.max(1.0))),
         Rate::Percent(share) => {
             let line_bps = line_bps.ok_or(StreamError::NoLine(rate))?;
-            let line_bytes = mean_bytes + LINE_OVERHEAD_BYTES;
+            let line_bytes = mean_bytes + f64::from(ethernet::LINE_OVERHEAD_BYTES);
             Ok(pps(line_bps as f64 * share / 100.0, line_bytes))
         }
     }

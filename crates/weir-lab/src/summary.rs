@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use weir_stats::student_t::Confidence;
+pub use weir_wire::ethernet::FCS_BYTES;
 
 use crate::model::{Campaign, SweepValue};
 use crate::record::{Delays, Drop, Point, Sample, TrialRecord, Verdict, VerdictKind};
@@ -25,9 +26,6 @@ pub const SUMMARY_SCHEMA: u32 = 1;
 
 /// Confidence of every comparison.
 pub const CONFIDENCE: Confidence = Confidence::P95;
-
-/// What a frame grows by on the wire when its frame check sequence is counted, in bytes.
-pub const FCS_BYTES: u16 = 4;
 
 /// One run of the generator: its record and its samples.
 pub type Trial = (TrialRecord, Vec<Sample>);

@@ -9,6 +9,18 @@ use crate::mac::MacAddr;
 /// Size of the untagged header, bytes.
 pub const HEADER_BYTES: usize = field::PAYLOAD.start;
 
+/// Size of the frame check sequence, which frame sizes leave out, bytes (IEEE 802.3 §3.2.9).
+pub const FCS_BYTES: u16 = 4;
+
+/// Preamble and start frame delimiter before every frame, bytes (IEEE 802.3 §3.2.1, §3.2.2).
+pub const PREAMBLE_BYTES: u16 = 8;
+
+/// The least gap between two frames, bytes: 96 bit times (IEEE 802.3 §4.4.2, `interPacketGap`).
+pub const GAP_BYTES: u16 = 12;
+
+/// What a frame takes on a line beyond its size, bytes: FCS, preamble and gap.
+pub const LINE_OVERHEAD_BYTES: u16 = FCS_BYTES + PREAMBLE_BYTES + GAP_BYTES;
+
 mod field {
     use core::ops::{Range, RangeFrom};
 

@@ -10,14 +10,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::ethernet::FCS_BYTES;
 use crate::random::{below, halves, splitmix64};
 use crate::weights;
 
 /// Most sizes of a list, and most letters of a genome.
 pub const SIZE_COUNT_MAX: usize = 4096;
-
-/// Size of the frame check sequence, bytes.
-const FCS_BYTES: u16 = 4;
 
 /// Makes the seed of sizes another than that of the walk: "size".
 const SEED_SALT: u64 = 0x7369_7a65;

@@ -13,14 +13,12 @@ use weir_bpf::histogram::Histogram;
 use weir_gen::backend::{GeneratorReport, ThreadReport};
 use weir_gen::stream::Traffic;
 use weir_gen::units::{Rate, format_count, format_pps};
+use weir_wire::ethernet::FCS_BYTES;
 use weir_wire::stream::StreamFrames;
 
 use super::plan::{Content, Plan};
 use crate::cli::traffic::{BackendName, RateArg};
 use crate::progress::{self, time};
-
-/// Ethernet's frame check sequence.
-const FCS_BYTES: f64 = 4.0;
 
 /// One second of a run.
 #[derive(Debug, Serialize)]
@@ -271,7 +269,7 @@ impl RunResult {
             size_bytes_min,
             size_bytes_max,
             mean_size_bytes: mean_bytes,
-            mean_size_with_fcs_bytes: mean_bytes + FCS_BYTES,
+            mean_size_with_fcs_bytes: mean_bytes + f64::from(FCS_BYTES),
             requested: plan.requested.to_string(),
             requested_pps: schedule.map(|schedule| schedule.rate_pps),
             ramp_ns: nanoseconds(plan.options.ramp),
@@ -360,7 +358,7 @@ fn streams(traffic: &Traffic, names: &[String]) -> Vec<String> {
 /// The frame sizes, without FCS and with it.
 fn sizes(content: &Content) -> String {
     let mean_bytes = content.mean_bytes();
-    let with_fcs = mean_bytes + FCS_BYTES;
+    let with_fcs = mean_bytes + f64::from(FCS_BYTES);
     match content.size_bytes_range() {
         (min_bytes, max_bytes) if min_bytes == max_bytes => {
             format!("{min_bytes} bytes ({with_fcs} with FCS)")
