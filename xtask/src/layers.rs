@@ -11,7 +11,7 @@ use crate::workspace::Packages;
 /// Each crate with the crates of ours that it may link.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
-    ("weir-stats", &[]),
+    ("weir-stats", &["weir-wire"]),
     ("weir-bpf", &["weir-wire"]),
     ("weir-net", &[]),
     ("weir-gen", &["weir-wire", "weir-bpf", "weir-net"]),
