@@ -238,6 +238,18 @@ pub fn format_pps(rate_pps: f64) -> String {
     }
 }
 
+/// Prints a link's speed for people, in full: `2.5 Gb/s`, `100 Mb/s`. Not meant to be read back.
+#[must_use]
+pub fn format_bps(link_bps: u64) -> String {
+    let units = [(1_000_000_000, "Gb/s"), (1_000_000, "Mb/s"), (1_000, "kb/s")];
+    let (divisor, unit) =
+        units.into_iter().find(|(divisor, _)| link_bps >= *divisor).unwrap_or((1, "b/s"));
+    let fraction = format!("{:0width$}", link_bps % divisor, width = divisor.ilog10() as usize);
+    let fraction = fraction.trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{}{point}{fraction} {unit}", format_count(link_bps / divisor))
+}
+
 /// A decimal number kept exactly: `digits * multiplier / 10^fraction_digits`.
 #[derive(Debug, Clone, Copy)]
 struct Decimal {

@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use weir_gen::units::parse_duration;
 
+pub(crate) mod rates;
 pub(crate) mod traffic;
 
 /// A performance lab for software routers and firewalls.
@@ -34,6 +35,7 @@ Examples:
   weir gen -i eth1 --src … --dst …      send packets as fast as this machine can
   weir lab resume results/quick-…       go on where it was interrupted
   weir sink -i eth1                     receive a generator's packets and say what became of them
+  weir rates --pps 1.5M                 what a rate is in bits, and the links it is enough for
 
 Exit codes:
   0    done
@@ -78,6 +80,9 @@ pub(crate) enum Command {
         )]
         words: Vec<OsString>,
     },
+    /// Tell line rates of links, and what a packet rate is in bits per second.
+    #[command(after_help = rates::HELP)]
+    Rates(rates::RatesArgs),
     /// Receive a generator's packets: loss, order, duplicates, flows, latency.
     #[command(after_help = SINK_HELP)]
     Sink(SinkOptions),

@@ -18,6 +18,7 @@ mod generate;
 mod lab;
 mod pkt_gen;
 mod progress;
+mod rates;
 mod receive;
 mod reflect;
 mod signals;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => traffic::command(&args),
         Command::Lab(command) => lab::command(command),
         Command::PktGen { words } => pkt_gen::command(words),
+        Command::Rates(args) => rates::command(&args),
         Command::Sink(options) => sink::command(&options),
         Command::Reflect(options) => reflect::command(&options),
         Command::Completions { shell } => generate::completions(shell, &mut Cli::command()),

@@ -115,4 +115,11 @@ fn figures_are_printed_for_people() {
     assert_eq!(format_pps(999.9), "1.0 kpps");
     assert_eq!(format_pps(12.0), "12 pps");
     assert_eq!(format_pps(99_999.0), "0.10 Mpps");
+    assert_eq!(format_bps(10_000_000_000), "10 Gb/s");
+    assert_eq!(format_bps(2_500_000_000), "2.5 Gb/s");
+    assert_eq!(format_bps(100_000_000), "100 Mb/s");
+    assert_eq!(format_bps(1_000_000_001), "1.000000001 Gb/s");
+    assert_eq!(format_bps(1_050), "1.05 kb/s");
+    assert_eq!(format_bps(999), "999 b/s");
+    assert_eq!(format_bps(0), "0 b/s");
 }

@@ -6,5 +6,6 @@ mod common;
 mod generator;
 mod interrupt;
 mod pkt_gen;
+mod rates;
 mod receive;
 mod replay;
