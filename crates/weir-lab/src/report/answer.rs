@@ -51,7 +51,10 @@ impl Sentence {
 
 /// Puts no-break spaces between numbers and units.
 pub(super) fn keep_units(text: &str) -> String {
-    text.replace(" %", "\u{a0}%").replace(" Mpps", "\u{a0}Mpps").replace(" ± ", "\u{a0}±\u{a0}")
+    text.replace(" %", "\u{a0}%")
+        .replace(" Gb/s", "\u{a0}Gb/s")
+        .replace(" Mpps", "\u{a0}Mpps")
+        .replace(" ± ", "\u{a0}±\u{a0}")
 }
 
 /// A reason in words: names between backticks are code, units stay with their numbers.
@@ -359,7 +362,11 @@ pub(super) fn method(report: &Report<'_>) -> String {
         "A figure is the median over iterations; an iteration's figure is the median of packets \
          per second delivered at the sink,{trial}, on a DUT built afresh. Differences are between \
          means, tested by Student's t at {} % confidence. Frame sizes are \
-         given without and with the 4 bytes of FCS. 1 Mpps is 1,000,000 packets per second.",
+         given without and with the 4 bytes of FCS. 1 Mpps is 1,000,000 packets per second. \
+         A figure is enough for a full-duplex link with IMIX (7 IP packets of 40 bytes, 4 of 576, \
+         1 of 1,500) if so many of those make the link's speed in both directions, counted with \
+         14 bytes of Ethernet header each; that the DUT forwards those sizes as fast as the ones \
+         sent is not tested.",
         CONFIDENCE.percent()
     )
 }

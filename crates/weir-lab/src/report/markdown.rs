@@ -19,6 +19,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     line(&mut page, &list.join("\n"));
     line(&mut page, "## Figures");
     line(&mut page, &figures(report));
+    line(&mut page, &links(report));
     line(&mut page, &escape(&answer::method(report)));
     latencies(report, &mut page);
     comparisons(report, &mut page);
@@ -152,6 +153,16 @@ fn latencies(report: &Report<'_>, page: &mut String) {
     line(page, "## Latency");
     line(page, &table(&header, 2, &rows));
     line(page, &prose(text::LATENCY_NOTE));
+}
+
+/// The link for which each figure is enough.
+fn links(report: &Report<'_>) -> String {
+    let series = report.summary.series.iter();
+    let item = |series: &SeriesSummary| {
+        let enough = text::enough(series.median_pps()?);
+        Some(format!("- {}: {enough}", escape(&series.name)))
+    };
+    series.filter_map(item).collect::<Vec<_>>().join("\n")
 }
 
 fn comparisons(report: &Report<'_>, page: &mut String) {

@@ -277,6 +277,9 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Markup {
                 div class="reason" {
                     (badge(series.verdict.kind, &verdict_counts(series), &series.verdict.reason))
                     " " (reason(&series.verdict.reason))
+                    @if let Some(rate_pps) = series.median_pps() {
+                        "; " (keep_units(&text::enough(rate_pps)))
+                    }
                 }
             }
         }

@@ -212,6 +212,23 @@ fn an_incomplete_campaign_says_so_in_every_text() {
 }
 
 #[test]
+fn the_link_that_a_figure_is_enough_for_is_named() {
+    let one = "a full-duplex link of 1 Gb/s with IMIX";
+    assert_eq!(text::enough(352_775.0), format!("50 % of what is enough for {one}"));
+    assert_eq!(text::enough(705_500.0), format!("99.90 % of what is enough for {one}"));
+    assert_eq!(text::enough(706_000.0), format!("enough for {one}"));
+    assert_eq!(text::enough(7.1e6), "enough for a full-duplex link of 10 Gb/s with IMIX");
+    let data = usual();
+    let summary = CampaignSummary::of(&data);
+    let (page, html) = (file(&data, "summary.md"), file(&data, "report.html"));
+    for series in &summary.series {
+        let enough = text::enough(series.median_pps().expect("a figure"));
+        assert!(page.contains(&format!("- {}: {enough}", series.name)), "{page}");
+        assert!(html.contains(&answer::keep_units(&enough)), "{enough}");
+    }
+}
+
+#[test]
 fn frame_sizes_are_given_both_ways() {
     let data = usual();
     assert!(file(&data, "report.html").contains("60 / 64"));

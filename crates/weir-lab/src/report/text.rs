@@ -3,6 +3,9 @@
 //! Rates are Mpps with three significant digits, counts have thousands separators, shares are in
 //! per cent. A minus is U+2212. Nothing here decides anything: the words follow the summary.
 
+use weir_gen::units::format_bps;
+use weir_stats::rates::{Duplex, LINKS_BPS, imix_link_bps, imix_pps};
+
 use crate::record::{Place, VerdictKind};
 use crate::summary::LatencySummary;
 
@@ -166,6 +169,19 @@ pub(super) fn limit(kind: VerdictKind) -> &'static str {
         VerdictKind::Unstable => "not steady inside the trials",
         VerdictKind::Invalid => "void",
     }
+}
+
+/// The fastest usual link for which a rate is enough with the simple Internet mix; of a rate that
+/// is too low for any, the share of what the slowest link takes.
+pub(super) fn enough(rate_pps: f64) -> String {
+    let link = |link_bps| format!("a full-duplex link of {} with IMIX", format_bps(link_bps));
+    if let Some(link_bps) = imix_link_bps(rate_pps, Duplex::Full) {
+        return format!("enough for {}", link(link_bps));
+    }
+    let [slowest_bps, ..] = LINKS_BPS;
+    let ratio = rate_pps / imix_pps(slowest_bps, Duplex::Full);
+    // A rate that is not enough never reads as if it were.
+    format!("{} of what is enough for {}", share(ratio.min(0.999)), link(slowest_bps))
 }
 
 /// Whose loss it is, in words.
