@@ -2,18 +2,20 @@
 //!
 //! Prints what FreeBSD's `ministat(1)` prints today, character for character: the sets' names, a
 //! plot, a table of vitals, and for every set after the first the result of Student's t test
-//! against the first, which is the reference. The older version that Debian carries computes an
-//! even median and the relative error differently.
+//! against the first, which is the reference. [`Version::Of2015`] prints what the version of 2015
+//! does, which Debian carries.
 //!
-//! It reads no files and decides no colours; [`compare`] gives the test's numbers without the
-//! text. The test assumes equal variances (it pools them), as ministat does.
+//! It opens no files and decides no colours; [`dataset`] takes the values out of a file's bytes,
+//! [`compare`] gives the test's numbers without the text. The test assumes equal variances (it
+//! pools them), as ministat does.
 
 use std::fmt;
 
 use crate::number::{g, g8};
 use crate::student_t::{Confidence, ministat_t};
-use crate::summary::Summary;
+use crate::summary::{self, Summary};
 
+pub mod dataset;
 mod plot;
 
 /// Most sets in one picture: there are seven symbols.
@@ -37,6 +39,28 @@ pub struct Set<'a> {
     pub values: &'a [f64],
 }
 
+/// Which ministat's figures are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// FreeBSD's of today.
+    #[default]
+    Current,
+    /// That of 2015: the variance from sums of values and of squares, which may come out negative
+    /// where values hardly differ (the deviation is then printed as `-nan`, as glibc does), and a
+    /// relative error that leaves out that of the reference's mean.
+    Of2015,
+}
+
+/// What the median of an even number of values is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EvenMedian {
+    /// The mean of the middle pair.
+    #[default]
+    Mean,
+    /// The larger of the middle pair, as in 2015.
+    Upper,
+}
+
 /// What to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -44,7 +68,8 @@ pub struct Options {
     pub confidence: Confidence,
     /// Draw the plot (no `-A`).
     pub plot: bool,
-    /// Columns inside the plot's frame (`-w`): 2 to [`WIDTH_MAX`]; 74 when not on a terminal.
+    /// Columns inside the plot's frame (`-w`): 0, which leaves the frame's ends, or 2 to
+    /// [`WIDTH_MAX`]; 74 when not on a terminal. Not looked at without a plot.
     pub width: usize,
     /// One line of bars per set instead of one shared line (`-s`).
     pub separate_bars: bool,
@@ -52,6 +77,10 @@ pub struct Options {
     pub vitals_only: bool,
     /// Neither names nor the table's header (`-q`).
     pub quiet: bool,
+    /// How the figures are computed.
+    pub version: Version,
+    /// The median of an even number of values; [`Version::Of2015`] does not imply it.
+    pub even_median: EvenMedian,
 }
 
 impl Default for Options {
@@ -63,6 +92,8 @@ impl Default for Options {
             separate_bars: false,
             vitals_only: false,
             quiet: false,
+            version: Version::Current,
+            even_median: EvenMedian::Mean,
         }
     }
 }
@@ -80,7 +111,7 @@ pub enum MinistatError {
     /// A set holds an infinity or a NaN, or its squares cannot be added.
     #[error("Dataset {0} holds a value that is not a finite number, or is too large to square")]
     NotFinite(String),
-    /// The plot's width is under 2 or over [`WIDTH_MAX`].
+    /// The plot's width is 1, which has no scale, or over [`WIDTH_MAX`].
     #[error("a plot cannot be {0} columns wide: give 2 to {WIDTH_MAX}")]
     Width(usize),
 }
@@ -117,26 +148,32 @@ pub fn compare(reference: &[f64], candidate: &[f64], confidence: Confidence) -> 
     }
     let reference = Summary::of(reference)?;
     let candidate = Summary::of(candidate)?;
-    Some(compare_summaries(&reference, &candidate, confidence))
+    Some(compare_summaries(&reference, &candidate, confidence, Version::Current))
 }
 
 fn compare_summaries(
     reference: &Summary,
     candidate: &Summary,
     confidence: Confidence,
+    version: Version,
 ) -> Comparison {
     let (n0, n1) = (reference.count as f64, candidate.count as f64);
     let degrees = n0 + n1 - 2.0;
     let t = ministat_t(confidence, reference.count + candidate.count - 2);
-    let squares_0 = (n0 - 1.0) * reference.variance();
-    let squares_1 = (n1 - 1.0) * candidate.variance();
+    let squares_0 = (n0 - 1.0) * reference.variance;
+    let squares_1 = (n1 - 1.0) * candidate.variance;
     let pooled_stddev = ((squares_1 + squares_0) / degrees).sqrt();
     let difference = candidate.mean - reference.mean;
     let half_width = t * (pooled_stddev * (1.0 / n1 + 1.0 / n0).sqrt());
-    // The relative error adds that of the reference's mean, which is the divisor.
     let (mean_0, mean_1) = (reference.mean, candidate.mean);
-    let relative = squares_1 + squares_0 * (mean_1 * mean_1) / (mean_0 * mean_0);
-    let relative = t * (relative * ((n1 + n0) / (n1 * n0 * degrees))).sqrt();
+    let relative = match version {
+        // The error of the reference's mean, which is the divisor, is added.
+        Version::Current => {
+            let relative = squares_1 + squares_0 * (mean_1 * mean_1) / (mean_0 * mean_0);
+            t * (relative * ((n1 + n0) / (n1 * n0 * degrees))).sqrt()
+        }
+        Version::Of2015 => half_width,
+    };
     Comparison {
         confidence,
         proven: difference.abs() > half_width,
@@ -173,10 +210,12 @@ pub fn render(sets: &[Set<'_>], options: &Options) -> Result<String, MinistatErr
     if sets.is_empty() || sets.len() > SETS_MAX {
         return Err(MinistatError::SetCount(sets.len()));
     }
-    if !(2..=WIDTH_MAX).contains(&options.width) {
+    let plot = options.plot && !options.vitals_only;
+    if plot && (options.width == 1 || options.width > WIDTH_MAX) {
         return Err(MinistatError::Width(options.width));
     }
-    let summaries = sets.iter().map(summarise).collect::<Result<Vec<_>, _>>()?;
+    let summaries =
+        sets.iter().map(|set| summarise(set, options)).collect::<Result<Vec<_>, _>>()?;
 
     let mut text = String::new();
     if !options.quiet {
@@ -184,7 +223,7 @@ pub fn render(sets: &[Set<'_>], options: &Options) -> Result<String, MinistatErr
             text.push_str(&format!("{symbol} {}\n", set.name));
         }
     }
-    if options.plot && !options.vitals_only {
+    if plot {
         text.push_str(&plot::draw(sets, &summaries, options));
     }
     if !options.quiet {
@@ -195,25 +234,44 @@ pub fn render(sets: &[Set<'_>], options: &Options) -> Result<String, MinistatErr
     for (index, (summary, symbol)) in summaries.iter().zip(&SYMBOLS[1..]).enumerate() {
         text.push_str(&vitals(*symbol, summary));
         if index > 0 && !options.vitals_only {
-            let comparison = compare_summaries(&summaries[0], summary, options.confidence);
+            let Options { confidence, version, .. } = *options;
+            let comparison = compare_summaries(&summaries[0], summary, confidence, version);
             text.push_str(&format!("{comparison}\n"));
         }
     }
     Ok(text)
 }
 
-fn summarise(set: &Set<'_>) -> Result<Summary, MinistatError> {
+fn summarise(set: &Set<'_>, options: &Options) -> Result<Summary, MinistatError> {
     if set.values.len() < VALUES_MIN {
         return Err(MinistatError::TooFewValues(set.name.to_owned()));
     }
-    Summary::of(set.values).ok_or_else(|| MinistatError::NotFinite(set.name.to_owned()))
+    let not_finite = || MinistatError::NotFinite(set.name.to_owned());
+    let mut summary = Summary::of(set.values).ok_or_else(not_finite)?;
+    if options.even_median == EvenMedian::Upper {
+        let sorted = summary::sorted(set.values).ok_or_else(not_finite)?;
+        summary.median = sorted[sorted.len() / 2];
+    }
+    if options.version == Version::Of2015 {
+        let count = summary.count as f64;
+        let sum = summary::sum(set.values.iter().copied());
+        let squares = summary::sum(set.values.iter().map(|value| value * value));
+        summary.variance = (squares - sum * sum / count) / (count - 1.0);
+        if !summary.variance.is_finite() {
+            return Err(not_finite());
+        }
+        summary.stddev = summary.variance.sqrt();
+    }
+    Ok(summary)
 }
 
 fn vitals(symbol: char, summary: &Summary) -> String {
-    let Summary { count, min, max, median, mean, stddev } = *summary;
+    let Summary { count, min, max, median, mean, stddev, .. } = *summary;
     let mut line = format!("{symbol} {count:>3}");
     for value in [min, max, median, mean, stddev] {
-        line.push_str(&format!(" {:>13}", g8(value)));
+        // The only one that can be no number is the root of a negative variance.
+        let text = if value.is_nan() { "-nan".to_owned() } else { g8(value) };
+        line.push_str(&format!(" {text:>13}"));
     }
     line.push('\n');
     line

@@ -1,4 +1,5 @@
-//! Numbers as C's `printf` writes them with `%g` (ISO C17 §7.21.6.1).
+//! Numbers as C's `printf` writes them with `%g` (ISO C17 §7.21.6.1), and as `strtod` reads them
+//! (§7.22.1.3).
 //!
 //! ministat, gnuplot data and everything that reads them use `%g` and `%.8g`: a number of
 //! significant digits, in fixed notation unless the exponent is under −4 or not under the
@@ -52,6 +53,64 @@ fn without_trailing_zeros(text: &str) -> &str {
     }
 }
 
+/// White space in C's own locale.
+pub(crate) const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// The number that all of `text` is, as `strtod` of C's own locale reads it: white space before it,
+/// a sign, decimal or hexadecimal digits with an exponent, an infinity, a NaN. `None` for anything
+/// else, also if something follows the number.
+#[must_use]
+pub fn parse(text: &[u8]) -> Option<f64> {
+    let start = text.iter().position(|byte| !is_space(*byte))?;
+    let text = std::str::from_utf8(&text[start..]).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    match unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        Some(digits) => {
+            let value = hexadecimal(digits)?;
+            Some(if text.starts_with('-') { -value } else { value })
+        }
+        // Rust's grammar of decimal numbers is C's.
+        None => text.parse().ok(),
+    }
+}
+
+/// The number behind `0x`: digits, at most one point, and the power of two behind a `p`.
+fn hexadecimal(text: &str) -> Option<f64> {
+    /// As many digits as fit beside the bit that stands for all that follow.
+    const SIGNIFICAND_MAX: u64 = 1 << 59;
+    let (digits, exponent) = match text.split_once(['p', 'P']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut significand = 0_u64;
+    let mut power = exponent.saturating_sub(4 * i64::try_from(fraction.len()).ok()?);
+    for digit in whole.chars().chain(fraction.chars()) {
+        let digit = u64::from(digit.to_digit(16)?);
+        if significand < SIGNIFICAND_MAX {
+            significand = significand * 16 + digit;
+        } else {
+            // Only whether it is zero matters for rounding.
+            significand |= u64::from(digit != 0);
+            power = power.saturating_add(4);
+        }
+    }
+    // In steps, because a power alone may be out of range where the product is not.
+    let mut value = significand as f64;
+    let mut power = i32::try_from(power.clamp(-5000, 5000)).ok()?;
+    while power != 0 && value != 0.0 {
+        let step = power.clamp(-1000, 1000);
+        value *= 2_f64.powi(step);
+        power -= step;
+    }
+    Some(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +146,32 @@ mod tests {
     }
 
     #[test]
+    fn what_strtod_reads() {
+        for (text, value) in [
+            ("1", 1.0),
+            (" \t-2.5e3", -2500.0),
+            ("+.5", 0.5),
+            ("5.", 5.0),
+            ("0x10", 16.0),
+            ("-0X1.8p1", -3.0),
+            ("0x.8", 0.5),
+            ("0x1p-1074", 5e-324),
+            ("0x1.fffffffffffffp1023", f64::MAX),
+            ("0x123456789abcdef0123", 5_373_003_642_731_685_000_000.0),
+            ("0x0p999999", 0.0),
+            ("0x1p9999999999", f64::INFINITY),
+            ("INF", f64::INFINITY),
+        ] {
+            assert_eq!(parse(text.as_bytes()), Some(value), "{text}");
+        }
+        assert!(parse(b"nan").is_some_and(f64::is_nan));
+        for text in ["", " ", "1 ", "1x", "e5", ".", "1e", "0x", "0x.", "0x1p", "0xg", "1.2.3"] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse(b"1\xff"), None);
+    }
+
+    #[test]
     fn ties_go_to_even() {
         assert_eq!(g_precision(0.5, 0), "0.5");
         assert_eq!(g_precision(2.5, 1), "2");
@@ -98,6 +183,15 @@ mod tests {
         #[test]
         fn seventeen_digits_are_the_number(value in prop::num::f64::NORMAL | prop::num::f64::ZERO) {
             prop_assert_eq!(g_precision(value, 17).parse::<f64>().unwrap(), value);
+        }
+
+        #[test]
+        fn hexadecimal_digits_are_exact(significand in 0_u64..1 << 53, power in -1000_i32..900) {
+            let expected = significand as f64 * 2_f64.powi(power);
+            let text = format!("0x{significand:x}p{power}");
+            prop_assert_eq!(parse(text.as_bytes()), Some(expected));
+            let text = format!("0x.{significand:014x}p{}", power + 56);
+            prop_assert_eq!(parse(text.as_bytes()), Some(expected));
         }
 
         #[test]

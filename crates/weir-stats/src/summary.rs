@@ -5,6 +5,8 @@
 //! over sorted values with n − 1 below, and the median of an even count is the mean of the
 //! middle pair.
 
+use std::cmp::Ordering;
+
 /// Summary of one set of measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
@@ -18,7 +20,9 @@ pub struct Summary {
     pub median: f64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Sample standard deviation (n − 1); 0 for a single value, which shows no spread.
+    /// Sample variance (n − 1); 0 for a single value, which shows no spread.
+    pub variance: f64,
+    /// Sample standard deviation, the root of the variance.
     pub stddev: f64,
 }
 
@@ -29,23 +33,19 @@ impl Summary {
     pub fn of(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values)?;
         let count = sorted.len();
-        let mean = values.iter().sum::<f64>() / count as f64;
-        let squares: f64 = sorted.iter().map(|value| (value - mean) * (value - mean)).sum();
-        let stddev = if count > 1 { (squares / (count as f64 - 1.0)).sqrt() } else { 0.0 };
+        let mean = sum(values.iter().copied()) / count as f64;
+        let squares = sum(sorted.iter().map(|value| (value - mean) * (value - mean)));
+        let variance = if count > 1 { squares / (count as f64 - 1.0) } else { 0.0 };
+        let stddev = variance.sqrt();
         (mean.is_finite() && stddev.is_finite()).then(|| Self {
             count,
             min: sorted[0],
             max: sorted[count - 1],
             median: median_of_sorted(&sorted),
             mean,
+            variance,
             stddev,
         })
-    }
-
-    /// Sample variance, the square of the standard deviation.
-    #[must_use]
-    pub fn variance(&self) -> f64 {
-        self.stddev * self.stddev
     }
 
     /// Standard deviation relative to the mean (the coefficient of variation); `None` if the mean
@@ -73,13 +73,19 @@ pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The values in ascending order; `None` if there are none or one of them is not finite.
+/// The sum in the order given, from zero: the sum of negative zeros is zero, as in C.
+pub(crate) fn sum(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, value| sum + value)
+}
+
+/// The values in ascending order, equal ones (the two zeros) in the order given; `None` if there
+/// are none or one of them is not finite.
 pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
     Some(sorted)
 }
 
@@ -95,7 +101,7 @@ mod tests {
         assert_eq!((summary.median, summary.mean), (200.0, 300.0));
         // Squares around 300 sum to 340,000; over six that is 56,666.7.
         assert!((summary.stddev - (340_000.0_f64 / 6.0).sqrt()).abs() < 1e-12);
-        assert!((summary.variance() - 340_000.0 / 6.0).abs() < 1e-9);
+        assert!((summary.variance - 340_000.0 / 6.0).abs() < 1e-9);
         assert!((summary.relative_stddev().unwrap() - summary.stddev / 300.0).abs() < 1e-15);
     }
 

@@ -7,6 +7,9 @@
 use super::{Options, SYMBOLS, Set};
 use crate::summary::{self, Summary};
 
+/// Where ministat begins to look for the ends of the axis; values beyond do not move them.
+const FAR: f64 = 999e99;
+
 /// Maps values to columns.
 struct Scale {
     origin: f64,
@@ -21,8 +24,9 @@ impl Scale {
             let Summary { min, max, mean, stddev, .. } = *summary;
             [min, max, mean - stddev, mean + stddev]
         };
-        let low = summaries.iter().flat_map(ends).fold(f64::INFINITY, f64::min);
-        let high = summaries.iter().flat_map(ends).fold(f64::NEG_INFINITY, f64::max);
+        // A deviation that is not a number is passed over by `min` and `max`.
+        let low = summaries.iter().flat_map(ends).fold(FAR, f64::min);
+        let high = summaries.iter().flat_map(ends).fold(-FAR, f64::max);
         let span = high - low;
         let step = span / (width as f64 - 1.0);
         (span != 0.0).then_some(Self { origin: low - 0.5 * step, step, width })
@@ -31,10 +35,10 @@ impl Scale {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "truncation is what ministat does; values under the origin do not occur"
+        reason = "truncation is what ministat does; what is under the origin is in column 0"
     )]
     fn column(&self, value: f64) -> usize {
-        (((value - self.origin) / self.step) as usize).min(self.width - 1)
+        (((value - self.origin) / self.step) as usize).min(self.width.saturating_sub(1))
     }
 }
 
@@ -79,18 +83,26 @@ fn stack(rows: &mut Vec<Vec<u8>>, values: &[f64], number: u8, scale: &Scale) {
     let highest = cells.iter().map(|(row, _)| row + 1).max().unwrap_or(0);
     rows.resize(highest, vec![0; scale.width]);
     for (row, column) in cells {
-        rows[row][column] |= number;
+        // A picture without columns has rows all the same.
+        if let Some(cell) = rows[row].get_mut(column) {
+            *cell |= number;
+        }
     }
 }
 
 fn draw_bar(bar: &mut [char], summary: &Summary, scale: &Scale) {
-    let first = scale.column(summary.mean - summary.stddev);
-    let last = scale.column(summary.mean + summary.stddev);
-    bar[first] = '|';
-    bar[last] = '|';
-    for cell in &mut bar[first..last] {
-        if *cell == ' ' {
-            *cell = '_';
+    if bar.is_empty() {
+        return;
+    }
+    if !summary.stddev.is_nan() {
+        let first = scale.column(summary.mean - summary.stddev);
+        let last = scale.column(summary.mean + summary.stddev);
+        bar[first] = '|';
+        bar[last] = '|';
+        for cell in &mut bar[first..last] {
+            if *cell == ' ' {
+                *cell = '_';
+            }
         }
     }
     bar[scale.column(summary.median)] = 'M';

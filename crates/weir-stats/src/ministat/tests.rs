@@ -84,6 +84,46 @@ fn no_spread_no_plot() {
     assert!(different.proven && different.percent == 20.0);
 }
 
+/// As the original has it, as far as it does not write past its memory.
+#[test]
+fn no_columns_leave_a_frame() {
+    let options = Options { width: 0, separate_bars: true, ..Options::default() };
+    let text = render(&[set("a", &[1.0, 2.0, 3.0, 9.0]), set("b", &[1.0, 2.0, 3.0])], &options);
+    assert!(text.unwrap().starts_with("x a\n+ b\n++\n||\n||\n||\n||\n||\n++\n"));
+}
+
+#[test]
+fn the_version_of_2015() {
+    let options = Options {
+        plot: false,
+        version: Version::Of2015,
+        even_median: EvenMedian::Upper,
+        ..Options::default()
+    };
+    let line = |values: &[f64]| {
+        let text = render(&[set("s", values)], &options).unwrap();
+        text.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(
+        line(&[1.0, 2.0, 4.0, 9.0]),
+        "x   4             1             9             4             4     3.5590261"
+    );
+    // The sums say that the variance of equal values is a little under zero.
+    assert_eq!(
+        line(&[0.1; 3]),
+        "x   3           0.1           0.1           0.1           0.1          -nan"
+    );
+    assert_eq!(
+        line(&[-0.0; 3]),
+        "x   3            -0            -0            -0             0             0"
+    );
+    let text = render(&[set("a", &OFF), set("b", &ON)], &options).unwrap();
+    let expected = EXPECTED[1] * 100.0 / 866_910.25;
+    assert!(text.contains(&format!("\t-37.4482% +/- {}%\n", g(expected))), "{text}");
+    let huge = [1e160, 1.1e160, 1.2e160];
+    assert!(matches!(render(&[set("h", &huge)], &options), Err(MinistatError::NotFinite(_))));
+}
+
 /// Worked out from the definitions in another program.
 #[test]
 fn comparison_checked_elsewhere() {
@@ -127,9 +167,11 @@ fn refusals() {
         );
         assert_eq!(compare(&IGUANA, &values, Confidence::P95), None);
     }
-    for width in [0, 1, WIDTH_MAX + 1] {
+    for width in [1, WIDTH_MAX + 1] {
         let text = format!("a plot cannot be {width} columns wide: give 2 to 10000");
         assert_eq!(message(&[good], &Options { width, ..options }), text);
+        let options = Options { width, plot: false, ..options };
+        assert!(render(&[good], &options).is_ok(), "no plot, no width");
     }
     assert_eq!(compare(&IGUANA, &[1.0, 2.0], Confidence::P95), None);
 }
