@@ -68,6 +68,22 @@ pub(crate) enum Command {
     /// Run benchmark campaigns and report them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
+    /// Compare datasets: plot, vitals, Student's t; options and output of FreeBSD's ministat.
+    #[command(
+        after_help = crate::ministat::arguments::HELP,
+        override_usage = crate::ministat::arguments::USAGE,
+        disable_help_flag = true
+    )]
+    Ministat {
+        /// ministat's own options, as listed below, and files.
+        #[arg(
+            value_name = "OPTIONS",
+            num_args = 0..,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<OsString>,
+    },
     /// Send, receive and time packets with pkt-gen's options and output lines.
     #[command(after_help = weir_gen::pkt_gen::usage(), disable_help_flag = true)]
     PktGen {

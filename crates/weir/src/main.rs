@@ -16,6 +16,7 @@ mod draw;
 mod exit;
 mod generate;
 mod lab;
+mod ministat;
 mod pkt_gen;
 mod progress;
 mod rates;
@@ -31,9 +32,19 @@ use cli::{Cli, Command};
 const VERSION: &str = env!("WEIR_VERSION");
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os();
-    if words.next().is_some_and(|program| pkt_gen::is_own_name(&program)) {
-        return exit::code(pkt_gen::command(words));
+    let mut words = std::env::args_os().peekable();
+    match words.next() {
+        Some(program) if pkt_gen::is_own_name(&program) => {
+            return exit::code(pkt_gen::command(words));
+        }
+        Some(program) if ministat::is_own_name(&program) => {
+            return exit::code(ministat::command(words));
+        }
+        _ => {}
+    }
+    // Before clap, which would keep a `--` for itself.
+    if words.next_if(|word| ministat::is_own_name(word)).is_some() {
+        return exit::code(ministat::command(words));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -47,6 +58,7 @@ fn main() -> ExitCode {
         Command::Doctor(flag) => diagnose::command(flag.json),
         Command::Gen(args) => traffic::command(&args),
         Command::Lab(command) => lab::command(command),
+        Command::Ministat { words } => ministat::command(words),
         Command::PktGen { words } => pkt_gen::command(words),
         Command::Rates(args) => rates::command(&args),
         Command::Sink(options) => sink::command(&options),

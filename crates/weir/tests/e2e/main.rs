@@ -5,6 +5,7 @@ mod campaign;
 mod common;
 mod generator;
 mod interrupt;
+mod ministat;
 mod pkt_gen;
 mod rates;
 mod receive;
