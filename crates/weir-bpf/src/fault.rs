@@ -13,9 +13,6 @@ use crate::attach::{self, AttachError, Link};
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
 
-/// Packets to which something can happen. A delayed one counts twice: it, and the one before it.
-pub const FAULT_COUNT_MAX: usize = 8_192;
-
 /// Packets that can be delayed.
 pub const HELD_COUNT_MAX: u64 = 1_024;
 

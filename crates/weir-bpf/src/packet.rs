@@ -90,12 +90,6 @@ impl PacketRing {
         self.waiting.push_back(size_bytes);
     }
 
-    /// Number of frames that were written and not taken yet.
-    #[must_use]
-    pub fn waiting_count(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Has the kernel send what was written, without waiting. Returns how many frames and how many
     /// bytes it took, from the oldest on; the rest stays in the ring for the next call.
     ///

@@ -129,14 +129,6 @@ impl Description {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The destination range, which the caller may need to find out the next hop.
-    ///
-    /// # Errors
-    /// [`FieldError`] if there is none, or it is malformed.
-    pub fn dst(&self) -> Result<AddrRange, FieldError> {
-        Ok(self.range("dst")?.0)
-    }
-
     /// A MAC address, if one is given.
     ///
     /// # Errors

@@ -132,6 +132,9 @@ pub enum GeneratorError {
     /// Recorded times and a rate exclude each other.
     #[error("packets are sent at their recorded times or at a rate, not both")]
     RecordedWithRate,
+    /// The clock of the stamps could not be read.
+    #[error("cannot read the monotonic clock: {0}")]
+    Clock(io::Error),
     /// A capture file would have no end.
     #[error("a capture file needs an end: give a number of packets")]
     Endless,

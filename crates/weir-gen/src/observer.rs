@@ -9,9 +9,7 @@
 //! It never samples by itself: the caller decides when.
 
 use std::io;
-use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
 use weir_bpf::attach::{AttachError, Link, Mode};
 use weir_bpf::ethtool;
 use weir_bpf::map::MapError;
@@ -20,6 +18,7 @@ use weir_bpf::sink::{
     SinkCounters, SinkObserver, StreamFlows,
 };
 
+use crate::clock;
 use crate::expect::{Expectation, ExpectedStream};
 
 /// Why an observer could not be set up or read.
@@ -145,8 +144,7 @@ impl Observer {
     /// # Errors
     /// [`ObserverError`] if the kernel refuses, which it does not while the process may use BPF.
     pub fn observed(&self) -> Result<Observed, ObserverError> {
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(io::Error::from)?;
-        let t_ns = u64::try_from(Duration::from(now).as_nanos()).unwrap_or(u64::MAX);
+        let t_ns = clock::monotonic_ns()?;
         let counters = self.program.counters()?;
         let observations = self.program.observations()?;
         let ended = self.link.is_none();

@@ -190,7 +190,8 @@ impl Sender<'_> {
         stop: &AtomicBool,
     ) -> Result<u64, GeneratorError> {
         // What the clock says when the batch is made is when it is sent, a full device aside.
-        let stamp_ns = if self.stamped { clock::monotonic_ns() } else { 0 };
+        let stamp_ns =
+            if self.stamped { clock::monotonic_ns().map_err(GeneratorError::Clock)? } else { 0 };
         let (mut made, mut next, end) = (nth, nth, nth + count);
         while next < end && !stop.load(Ordering::Relaxed) {
             while made < end {

@@ -4,13 +4,13 @@
 //! stack. It never samples by itself: the caller decides when.
 
 use std::io;
-use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
 use weir_bpf::attach::{AttachError, Link};
 use weir_bpf::map::MapError;
 use weir_bpf::object::LoadError;
 use weir_bpf::sink::{QueueCounters, SinkCounters, SinkProgram};
+
+use crate::clock;
 
 /// Why a receiver could not be set up or read.
 #[derive(Debug, thiserror::Error)]
@@ -86,15 +86,9 @@ impl Receiver {
     /// # Errors
     /// [`ReceiverError`] if the kernel refuses, which it does not while the process may use BPF.
     pub fn snapshot(&self) -> Result<Snapshot, ReceiverError> {
-        let before = monotonic()?;
+        let before_ns = clock::monotonic_ns()?;
         let counters = self.program.counters()?;
-        let after = monotonic()?;
-        let middle = before + after.saturating_sub(before) / 2;
-        let t_ns = u64::try_from(middle.as_nanos()).unwrap_or(u64::MAX);
+        let t_ns = before_ns.midpoint(clock::monotonic_ns()?);
         Ok(Snapshot { t_ns, counters })
     }
-}
-
-fn monotonic() -> io::Result<Duration> {
-    Ok(Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?))
 }

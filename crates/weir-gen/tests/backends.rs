@@ -43,6 +43,15 @@ fn stream() -> Traffic {
     Traffic::one(spec()).expect("it can be sent")
 }
 
+/// A namespace with `out` connected to `in`, both up.
+fn wire() -> Namespace {
+    let namespace = Namespace::new();
+    namespace.ip("link add out type veth peer name in");
+    namespace.ip("link set in up");
+    namespace.ip("link set out up");
+    namespace
+}
+
 fn options(rate: Rate, packet_limit: u64, first_sequence: u64) -> RunOptions {
     RunOptions {
         rate,
@@ -217,10 +226,7 @@ fn a_packet_socket_reports_what_fails() {
     if !privileged() {
         return;
     }
-    let namespace = Namespace::new();
-    namespace.ip("link add out type veth peer name in");
-    namespace.ip("link set in up");
-    namespace.ip("link set out up");
+    let namespace = wire();
     let out = namespace.ifindex("out");
     let mut sizes = spec();
     sizes.sizes = Sizes::Fixed(1_519);
@@ -262,10 +268,7 @@ fn a_stopped_run_leaves_nothing_behind() {
     if !privileged() {
         return;
     }
-    let namespace = Namespace::new();
-    namespace.ip("link add out type veth peer name in");
-    namespace.ip("link set in up");
-    namespace.ip("link set out up");
+    let namespace = wire();
     let (out, ifindex_in) = (namespace.ifindex("out"), namespace.ifindex("in"));
     let receiver = namespace.inside(|| Receiver::attach(ifindex_in)).expect("attached");
     let mut packet =
@@ -340,10 +343,7 @@ fn what_arrives_is_what_the_file_says() {
     run(&mut pcap, slowly);
     let expected = frames(&file("pcap"));
     for name in ["live", "packet"] {
-        let namespace = Namespace::new();
-        namespace.ip("link add out type veth peer name in");
-        namespace.ip("link set in up");
-        namespace.ip("link set out up");
+        let namespace = wire();
         namespace.inside(|| weir_bpf::ethtool::set_gro("in", true).expect("GRO is settable"));
         let out = namespace.ifindex("out");
         let mut capture = Capture::start(&namespace, &file(name), expected.len());
@@ -409,10 +409,7 @@ fn a_ramp_sends_what_its_schedule_says() {
     if !privileged() {
         return;
     }
-    let namespace = Namespace::new();
-    namespace.ip("link add out type veth peer name in");
-    namespace.ip("link set in up");
-    namespace.ip("link set out up");
+    let namespace = wire();
     let (out, ifindex_in) = (namespace.ifindex("out"), namespace.ifindex("in"));
     let receiver = namespace.inside(|| Receiver::attach(ifindex_in)).expect("attached");
     let generator = namespace.inside(|| LiveGenerator::with_own_park(&stream(), out, &[0]));

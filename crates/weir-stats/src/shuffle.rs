@@ -14,26 +14,27 @@
 //!
 //! This is no source of secrets.
 
+use weir_wire::random::splitmix64;
+
 /// The splitmix64 generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitMix64 {
-    state: u64,
+    seed: u64,
+    position: u64,
 }
 
 impl SplitMix64 {
     /// A generator that starts from `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self { seed, position: 0 }
     }
 
     /// The next number; all 2^64 are equally likely.
     pub const fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = self.state;
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let number = splitmix64(self.seed, self.position);
+        self.position = self.position.wrapping_add(1);
+        number
     }
 
     /// A number under `bound`, all equally likely. It draws again with a probability under one
