@@ -11,6 +11,7 @@
 
 pub mod campaign;
 pub mod cancel;
+pub mod collection;
 pub mod counters;
 pub mod derive;
 pub mod diagnostic;
