@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * weir_gen: makes the packets of one or several streams out of nothing, one per run, and sends
- * them to a device.
+ * weir_gen, weir_gen_plain: make the packets of one or several streams out of nothing, one per
+ * run, and send them to a device.
  *
  * It is run by BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES: the kernel calls it over and over
  * on pages of its own and transmits those for which it returns XDP_REDIRECT. The kernel recycles
@@ -18,12 +18,13 @@
  * What is sent is weir_wire::stream::StreamSet, byte for byte. The program is loaded for one set:
  * constants say which layouts, walks and kinds of sizes the set has, and the verifier takes out the
  * code for all others. The commonest set, a single stream of untagged UDP over IPv4 in frames of
- * one size that walks as an odometer and forbids fragments, is called plain and has code of its
- * own: what the verifier leaves of a branch that is never taken (reading the constant) costs too.
+ * one size that walks as an odometer and forbids fragments, is called plain and has a program of
+ * its own (plain.h): what the verifier leaves of a branch that is never taken (reading the
+ * constant) costs too.
  *
  * Time is read for every packet of a paced thread. One that sends as fast as it can reads it once
  * in WEIR_BURST packets, because a clock costs a third of a packet: as many frames leave together
- * anyway, being what the kernel collects before it hands them to a device.
+ * anyway, for the kernel makes that many before it has the device send them.
  */
 #include <weir/vmlinux.h>
 #include <bpf/bpf_endian.h>
@@ -31,6 +32,7 @@
 #include <weir/frame.h>
 #include <weir/histogram.h>
 #include <weir/lane.h>
+#include <weir/plain.h>
 
 /* Test runs come in on the loopback device, whose index is 1 in every namespace. */
 #define WEIR_LOOPBACK_IFINDEX 1
@@ -39,8 +41,8 @@
 #define WEIR_FRAME_BYTES_MAX 3408
 #define WEIR_ZERO_BYTES (WEIR_FRAME_BYTES_MAX - WEIR_FRAME_BYTES_MIN)
 #define WEIR_LINK_BYTES_MAX (WEIR_ETH_BYTES + 8)
-/* DEV_MAP_BULK_SIZE of the kernel. */
-#define WEIR_BURST 16
+/* The kernel's batch of live frames, TEST_XDP_BATCH in weir_gen's callers too. */
+#define WEIR_BURST 64
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -52,7 +54,6 @@ const volatile struct {
 	__u64 tagged;		/* any stream has VLAN tags */
 	__u64 resized;		/* frames differ in size */
 	__u64 size_bytes_max;
-	__u64 plain;
 } weir_set SEC(".rodata.set") = { .stream_count = 1 };
 
 /* Never written. Not const, because older verifiers refuse read-only memory to the helper. */
@@ -283,21 +284,10 @@ static __always_inline bool weir_send(struct xdp_md *ctx, struct weir_thread *th
 	return true;
 }
 
-/* The same for a plain set. */
-static __always_inline bool weir_send_plain(struct xdp_md *ctx, struct weir_thread *thread,
-					    __u64 stamp)
+/* Attached to an idle device, a program is only known to the kernel's XDP dispatcher. */
+static __always_inline bool weir_is_parked(struct xdp_md *ctx)
 {
-	void *data_end = (void *)(long)ctx->data_end;
-	void *data = (void *)(long)ctx->data;
-	struct weir_lane *lane = &thread->lane;
-
-	if (!weir_write_plain(data, data_end, lane, stamp) ||
-	    !weir_clear_payload(ctx, WEIR_FRAME_BYTES_MIN, weir_set.size_bytes_max) ||
-	    bpf_redirect_map(&weir_output, 0, XDP_DROP) != XDP_REDIRECT)
-		return false;
-	lane->sequence += lane->sequence_step;
-	weir_odometer_turn(&lane->walk.odometer);
-	return true;
+	return ctx->ingress_ifindex != WEIR_LOOPBACK_IFINDEX;
 }
 
 SEC("xdp")
@@ -306,22 +296,65 @@ int weir_gen(struct xdp_md *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct weir_thread *thread;
 	__u64 stamp;
-	bool sent;
 
-	/* Attached to an idle device only to be known to the kernel's XDP dispatcher. */
-	if (ctx->ingress_ifindex != WEIR_LOOPBACK_IFINDEX)
+	if (weir_is_parked(ctx))
 		return XDP_PASS;
-
 	thread = bpf_map_lookup_elem(&weir_threads, &cpu);
 	if (!thread)
 		return XDP_ABORTED;
 	if (!weir_may_send(thread, &stamp))
 		return XDP_DROP;
-	if (weir_set.plain)
-		sent = weir_send_plain(ctx, thread, stamp);
-	else
-		sent = weir_send(ctx, thread, cpu, stamp);
-	if (!sent) {
+	if (!weir_send(ctx, thread, cpu, stamp)) {
+		thread->counters.refused_packets++;
+		return XDP_DROP;
+	}
+	thread->nth++;
+	return XDP_REDIRECT;
+}
+
+/*
+ * Whether the thread's next packet of a plain set may go now; its run has begun then. The run of a
+ * paced thread is one packet. A function of its own, because it is called once in a run.
+ */
+static __noinline bool weir_begin_plain(struct weir_thread *thread)
+{
+	__u64 count, stamp;
+
+	if (!thread || !weir_may_send(thread, &stamp))
+		return false;
+	count = thread->flags & WEIR_THREAD_PACED ? 1 : WEIR_BURST - thread->nth % WEIR_BURST;
+	weir_run_begin(thread, weir_run_fit(count, thread->nth + 1, thread->nth_end, 1), stamp);
+	return true;
+}
+
+/* Makes and sends the next packet of a plain set, which is in a run; false if it cannot be sent. */
+static __always_inline bool weir_send_plain(struct xdp_md *ctx, const struct weir_thread *thread)
+{
+	void *data_end = (void *)(long)ctx->data_end;
+	void *data = (void *)(long)ctx->data;
+
+	if (!weir_write_plain(data, data_end, thread))
+		return false;
+	if (data + WEIR_PLAIN_BYTES < data_end &&
+	    !weir_clear_payload(ctx, WEIR_PLAIN_BYTES, weir_set.size_bytes_max))
+		return false;
+	return bpf_redirect_map(&weir_output, 0, XDP_DROP) == XDP_REDIRECT;
+}
+
+SEC("xdp")
+int weir_gen_plain(struct xdp_md *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct weir_thread *thread;
+
+	if (weir_is_parked(ctx))
+		return XDP_PASS;
+	thread = bpf_map_lookup_elem(&weir_threads, &cpu);
+	if (!thread)
+		return XDP_ABORTED;
+	if (thread->nth >= thread->run.end && !weir_begin_plain(thread))
+		return XDP_DROP;
+	if (!weir_send_plain(ctx, thread)) {
 		thread->counters.refused_packets++;
 		return XDP_DROP;
 	}

@@ -157,36 +157,4 @@ static __always_inline bool weir_write_packet(void *ip, void *data_end,
 	return true;
 }
 
-/*
- * Writes bytes 0..60 of a plain frame: UDP over IPv4, untagged, of a size that is part of the
- * lane's constants. False if the page is too short.
- */
-static __always_inline bool weir_write_plain(void *data, void *data_end,
-					     const struct weir_lane *lane, __u64 stamp)
-{
-	const struct weir_digit *digit = lane->walk.odometer.digit;
-	__u64 src = digit[WEIR_DIGIT_SRC_ADDR].value, dst = digit[WEIR_DIGIT_DST_ADDR].value;
-	__u64 src_port = digit[WEIR_DIGIT_SRC_PORT].value;
-	__u64 dst_port = digit[WEIR_DIGIT_DST_PORT].value;
-	/* Modulo 2^48, in the upper 48 bits. */
-	__u64 sequence = lane->sequence << 16;
-	__u64 addr_sum = src + dst;
-	__u64 ip_checksum = weir_checksum(lane->ip_sum + addr_sum);
-	__u64 checksum = weir_checksum_udp(lane->transport_sum + addr_sum + src_port + dst_port +
-					   (sequence >> 48) + (__u32)lane->sequence +
-					   (stamp >> 32) + (__u32)stamp);
-
-	if (data + 60 > data_end)
-		return false;
-	*(__u64 *)(data + 0) = lane->link[0];
-	*(__u64 *)(data + 8) = lane->link[1];
-	*(__u64 *)(data + 16) = lane->link[2];
-	weir_store(data + 24, ip_checksum << 48 | src << 16 | dst >> 16);
-	weir_store(data + 32, dst << 48 | src_port << 32 | dst_port << 16 | lane->plain_length);
-	weir_store(data + 40, checksum << 48 | lane->plain_signature);
-	weir_store(data + 48, sequence | stamp >> 32);
-	*(__u32 *)(data + 56) = bpf_htonl((__u32)stamp);
-	return true;
-}
-
 #endif /* WEIR_FRAME_H */

@@ -75,6 +75,17 @@ struct weir_thread_counters {
 	struct weir_pacer_counters pacer;
 };
 
+/* The words of plain frames that are not constant: bytes 24..32, 32..40, 40..48 and 48..56. */
+#define WEIR_RUN_WORDS 4
+
+/* Packets that only their number tells apart: see plain.h. */
+struct weir_run {
+	__u64 end;		/* the first packet that is not in it */
+	__u64 base[WEIR_RUN_WORDS];	/* of packet 0, in host order, as if the run went so far */
+	__u64 turn[WEIR_RUN_WORDS];	/* what each packet adds */
+	__u64 tail;		/* bytes 56..60, as they lie in the frame */
+};
+
 struct weir_thread {
 	__u64 flags;
 	__u64 nth;		/* the next packet of this thread, all streams counted */
@@ -82,6 +93,7 @@ struct weir_thread {
 	__u64 nth_counted;	/* the first one that the counters cover */
 	__u64 place;		/* in the order of streams */
 	__u64 stamp_ns;		/* of the present burst, modulo 2^48 */
+	struct weir_run run;	/* of a plain set; empty before its first packet */
 	struct weir_pacer pacer;
 	struct weir_thread_counters counters;
 	struct weir_lane lane;	/* of a set of one stream */
@@ -89,6 +101,6 @@ struct weir_thread {
 };
 
 _Static_assert(sizeof(struct weir_lane) == 8 * 51, "lane.rs writes 51 words");
-_Static_assert(sizeof(struct weir_thread) == 8 * 77, "thread.rs writes 77 words");
+_Static_assert(sizeof(struct weir_thread) == 8 * 87, "thread.rs writes 87 words");
 
 #endif /* WEIR_LANE_H */

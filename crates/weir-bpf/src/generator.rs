@@ -74,7 +74,7 @@ pub struct ThreadConfig {
     /// How much delay a paced thread makes up for, nanoseconds: see [`CATCH_UP_NS`].
     pub catch_up_ns: u64,
     /// Whether packets carry the time at which they were made. A thread that is not paced reads
-    /// the clock once for 16 packets that leave together.
+    /// the clock once for 64 packets that leave together.
     pub timestamps: bool,
 }
 
@@ -162,7 +162,7 @@ impl GeneratorProgram {
             map::write(&cycles, place, &u64::from(*size_bytes).to_ne_bytes())?;
         }
         Ok(Self {
-            program: object.program("weir_gen")?,
+            program: object.program(features::program(&set))?,
             threads: object.map("weir_threads", thread::WORDS * WORD_BYTES)?,
             lanes: object.map("weir_lanes", lane::WORDS * WORD_BYTES)?,
             gaps: object.map("weir_gaps", histogram::WORDS * WORD_BYTES)?,
@@ -365,7 +365,7 @@ fn write_words(map: &MapHandle, index: u32, words: &[u64]) -> Result<(), MapErro
     map::write(map, index, &bytes)
 }
 
-/// Sets the constants of the set, and the sizes of its maps.
+/// Sets the constants of the set, its program, and the sizes of its maps.
 fn prepare(object: &mut OpenObject, set: &StreamSet) -> libbpf_rs::Result<()> {
     let cpu_count = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
     let stream_count = u32::try_from(set.streams().len()).unwrap_or(u32::MAX);
@@ -377,6 +377,10 @@ fn prepare(object: &mut OpenObject, set: &StreamSet) -> libbpf_rs::Result<()> {
         ("weir_order", order),
         ("weir_cycle_sizes", u32::try_from(cycles).unwrap_or(u32::MAX).max(1)),
     ];
+    for mut program in object.progs_mut() {
+        let is_wanted = program.name() == features::program(set);
+        program.set_autoload(is_wanted);
+    }
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if let Some((_, count)) = entries.iter().find(|(other, _)| *other == name) {

@@ -27,12 +27,16 @@ pub(super) fn encode(set: &StreamSet) -> Vec<u8> {
         union(|stream| u64::from(!stream.spec().tags.is_empty())),
         u64::from(min_bytes != max_bytes),
         u64::from(max_bytes),
-        u64::from(is_plain(set)),
     ];
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Whether the set is one that has code of its own.
+/// The program that sends the set.
+pub(super) fn program(set: &StreamSet) -> &'static str {
+    if is_plain(set) { "weir_gen_plain" } else { "weir_gen" }
+}
+
+/// Whether the set is one that has a program of its own.
 pub(super) fn is_plain(set: &StreamSet) -> bool {
     let [stream] = set.streams() else { return false };
     let (spec, (min_bytes, max_bytes)) = (stream.spec(), set.size_bytes_range());

@@ -267,6 +267,39 @@ fn a_checksum_of_zero_is_sent_as_ones() {
     assert_eq!(frame, stream.build(sequence), "sequence {sequence}");
 }
 
+/// Plain packets come in runs of up to 64, whose words all grow evenly. A run has to end before one
+/// does not: where either checksum comes to zero, a digit or half an address is full, or the
+/// sequence number starts anew. Each is gone through from within a burst.
+#[test]
+fn a_run_ends_where_its_words_stop_growing_evenly() {
+    let destinations = [("198.18.0.1:9", "10.0.255.200:9-10.1.0.99:9")];
+    for (src, dst) in RANGES[..4].iter().chain(&destinations) {
+        for thread_count in [1, 3] {
+            let spec = StreamSpec { thread_count, ..spec(src, dst) };
+            let Some(program) = program(one(spec)) else { return };
+            assert_eq!(features::program(&program.set), "weir_gen_plain");
+            let stream = &program.set.streams()[0];
+            let share = Share::new(1 % u8::try_from(thread_count).expect("few"), thread_count);
+            let share = share.expect("there is such a thread");
+            // Where a checksum jumps upwards it has passed zero.
+            let field = |nth: u64, at: usize| {
+                let frame = stream.build(share.sequence(nth));
+                u16::from_be_bytes([frame[at], frame[at + 1]])
+            };
+            let passes_zero = |at: usize| {
+                let jumps = |nth: &u64| field(*nth, at).abs_diff(field(nth + 1, at)) > 0xf000;
+                (0..70_000_u64).find(jumps)
+            };
+            let last = (1 << 48) / u64::from(thread_count);
+            let places = [Some(0), passes_zero(24), passes_zero(40), Some(65_530), Some(last - 40)];
+            for place in places.into_iter().flatten() {
+                let first_nth = place.saturating_sub(35);
+                turn_and_compare(&program, &config(share.thread(), first_nth), 140);
+            }
+        }
+    }
+}
+
 /// The fold of `bpf/include/weir/checksum.h` against adding the upper part to the lower until it is
 /// gone, for sums around every multiple of 2^16 that matters, and for any sum.
 #[test]

@@ -4,24 +4,27 @@
 use super::{GeneratorCounters, Interval, ThreadConfig};
 
 /// Words of a thread.
-pub(super) const WORDS: usize = 77;
+pub(super) const WORDS: usize = 87;
 
 /// Which word is the number of the thread's next packet.
 pub(super) const NTH_WORD: usize = 1;
 
+/// Words of a plain set's run, which a new thread does not have yet.
+const RUN_WORDS: usize = 10;
+
 /// Which words are the pacer's: interval and fraction, then (after the catch-up limit) when the
 /// next packet is due, its fraction, and when the last one went.
-const INTERVAL_WORD: usize = 6;
+const INTERVAL_WORD: usize = 16;
 const DUE_WORD: usize = INTERVAL_WORD + 3;
 const SENT_WORD: usize = INTERVAL_WORD + 5;
 
 /// From which packet on the counters count, and which words they are.
 const COUNTED_WORD: usize = 3;
-const COUNTERS_WORD: usize = 12;
+const COUNTERS_WORD: usize = 22;
 const COUNTERS: usize = 7;
 
 /// Which words are the lane of a set of one stream.
-const LANE_WORD: usize = 19;
+const LANE_WORD: usize = 29;
 
 const ENABLED: u64 = 1 << 0;
 const PACED: u64 = 1 << 1;
@@ -39,10 +42,13 @@ pub(super) fn encode(config: &ThreadConfig, place: u64, lane: Option<&[u64]>) ->
         config.first_nth,
         place,
         0,
+    ];
+    words.extend([0; RUN_WORDS]);
+    words.extend([
         config.interval.map_or(0, |interval| interval.whole_ns),
         config.interval.map_or(0, |interval| u64::from(interval.fraction)),
         config.catch_up_ns,
-    ];
+    ]);
     words.resize(WORDS, 0);
     if let Some(lane) = lane {
         words[LANE_WORD..LANE_WORD + lane.len()].copy_from_slice(lane);
