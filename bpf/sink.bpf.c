@@ -56,6 +56,7 @@ int weir_sink(struct xdp_md *ctx)
 	counts->packets++;
 	counts->bytes += data_end - data;
 	if (weir_sink_mode & WEIR_SINK_OBSERVE)
-		weir_observe(payload, data_end - data, weir_sink_mode, queue, &counters->sampler);
+		weir_observe(payload, data_end - data, weir_sink_mode, queue,
+			     &counters->follower);
 	return XDP_DROP;
 }

@@ -33,7 +33,7 @@
 /* Layout known to crates/weir-bpf/src/sink/observe.rs. */
 struct weir_sender {
 	struct bpf_spin_lock lock;
-	__u32 reserved;
+	__u32 block_reordered;	/* word.reordered of the window's word of `highest` */
 	__u64 stream_thread;	/* stream << 8 | thread */
 	__u64 packets;		/* all; zero if the sender is not in use */
 	__u64 bytes;
@@ -48,6 +48,7 @@ struct weir_sender {
 	__u64 first_block;	/* of the stream's flows */
 	__u64 flow;		/* of number flow_sequence */
 	__u64 flow_sequence;	/* the last number whose flow was looked for */
+	__u64 pending;		/* bits of the window's word of `highest`, not yet set there */
 	__u64 begun;		/* packets, counted before anything else is changed */
 };
 
@@ -164,6 +165,41 @@ static __always_inline __u32 weir_window_overtaker(struct weir_window *window, _
 	return weir_window_place(window, found);
 }
 
+/*
+ * The short way for a packet with a number above all others, in the same word as the highest one,
+ * in which nothing was reordered: it is only noted in the sender. False if it is not such a one.
+ */
+static __always_inline bool weir_arrive_next(struct weir_sender *sender, __u64 sequence)
+{
+	__u64 highest = sender->highest;
+
+	if (!sender->packets || sequence <= highest || (sequence ^ highest) / 64 ||
+	    sender->block_reordered != (__u32)sender->reordered)
+		return false;
+	sender->highest = sequence;
+	sender->pending |= 1ULL << (sequence % 64);
+	return true;
+}
+
+/* Whether that is the highest number, and the next one may come the short way. */
+static __always_inline bool weir_is_in_order(const struct weir_sender *sender, __u64 sequence)
+{
+	return sender->highest == sequence &&
+	       sender->block_reordered == (__u32)sender->reordered;
+}
+
+/* Brings the window up to what was noted in the sender. */
+static __always_inline void weir_window_settle(struct weir_sender *sender,
+					       struct weir_window *window)
+{
+	struct weir_window_word *word =
+		&window->word[(sender->highest / 64) % WEIR_WINDOW_WORDS];
+
+	word->arrived |= sender->pending;
+	word->raised |= sender->pending;
+	sender->pending = 0;
+}
+
 /* A packet with a number above all others. */
 static __always_inline void weir_arrive_ahead(struct weir_sender *sender,
 					      struct weir_window *window, __u64 sequence,
@@ -182,6 +218,7 @@ static __always_inline void weir_arrive_ahead(struct weir_sender *sender,
 		word->placed |= bit;
 		window->place[sequence % WEIR_WINDOW_NUMBERS] = place;
 	}
+	sender->block_reordered = word->reordered;
 	word->arrived |= bit;
 	word->raised |= bit;
 }
@@ -197,6 +234,7 @@ static __always_inline __u32 weir_arrive(struct weir_sender *sender, struct weir
 	__u64 bit = 1ULL << (sequence % 64);
 	__u32 extent;
 
+	weir_window_settle(sender, window);
 	if (!sender->packets || sequence > sender->highest) {
 		if (!sender->packets)
 			sender->first = sequence;
@@ -222,6 +260,6 @@ static __always_inline __u32 weir_arrive(struct weir_sender *sender, struct weir
 	return extent;
 }
 
-_Static_assert(sizeof(struct weir_sender) == 8 * 16, "observe.rs reads 16 words");
+_Static_assert(sizeof(struct weir_sender) == 8 * 17, "observe.rs reads 17 words");
 
 #endif /* WEIR_ARRIVAL_H */

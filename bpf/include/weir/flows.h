@@ -50,15 +50,26 @@ static __always_inline __u64 weir_flow_of(struct weir_sender *sender, __u64 sequ
 	return flow;
 }
 
-/* Marks a flow; returns whether it is new. CPUs that see the same new flow agree on one. */
-static __always_inline bool weir_flow_mark(struct weir_flow_block *block, __u64 flow)
+/*
+ * Marks flows that follow each other, all in one word; returns how many of them are new. CPUs that
+ * see the same new flow agree on one.
+ */
+static __always_inline __u64 weir_flow_mark(struct weir_flow_block *block, __u64 flow, __u64 count)
 {
 	__u64 *word = &block->word[(flow / 64) % WEIR_FLOW_BLOCK_WORDS];
-	__u64 bit = 1ULL << (flow % 64);
+	__u64 bits = (count < 64 ? (1ULL << (count & 63)) - 1 : ~0ULL) << (flow % 64);
 
-	if (*word & bit)
-		return false;
-	return !(__sync_fetch_and_or(word, bit) & bit);
+	if (!(bits & ~*word))
+		return 0;
+	return weir_bit_count(bits & ~__sync_fetch_and_or(word, bits));
+}
+
+/* How many flows behind this one are in the same word, and of the stream. */
+static __always_inline __u64 weir_flows_behind(__u64 flow, __u64 flow_count)
+{
+	__u64 in_word = 63 - flow % 64, of_stream = flow_count - 1 - flow;
+
+	return in_word < of_stream ? in_word : of_stream;
 }
 
 #endif /* WEIR_FLOWS_H */

@@ -78,6 +78,17 @@ struct {
 	__type(value, struct weir_flow_block);
 } weir_flows SEC(".maps");
 
+/*
+ * Of the only queue. Its receiver runs on one CPU at a time, but may move to another one, where its
+ * row goes on.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_follower);
+} weir_followers SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -117,17 +128,31 @@ static __always_inline void weir_sender_begin(struct weir_sender *sender, __u32 
 	}
 }
 
-static __always_inline void weir_observe_flow(__u32 stream, __u64 first_block, __u64 flow)
+/* Whether there are flows of the stream that have not been seen. */
+static __always_inline bool weir_lacks_flows(__u32 stream)
+{
+	struct weir_stream_flows *flows = bpf_map_lookup_elem(&weir_streams, &stream);
+
+	return flows && flows->seen < flows->flow_count;
+}
+
+/* Marks `count` flows from `flow` on, which have their bits in one word. */
+static __always_inline void weir_observe_flows(__u32 stream, __u64 first_block, __u64 flow,
+					       __u64 count)
 {
 	__u32 index = first_block + flow / WEIR_FLOW_BLOCK_FLOWS;
 	struct weir_flow_block *block = bpf_map_lookup_elem(&weir_flows, &index);
 	struct weir_stream_flows *flows;
+	__u64 new_count;
 
-	if (!block || !weir_flow_mark(block, flow))
+	if (!block)
+		return;
+	new_count = weir_flow_mark(block, flow, count);
+	if (!new_count)
 		return;
 	flows = bpf_map_lookup_elem(&weir_streams, &stream);
 	if (flows)
-		__sync_fetch_and_add(&flows->seen, 1);
+		__sync_fetch_and_add(&flows->seen, new_count);
 }
 
 /* One packet, as its signature and the clock describe it, and what a sender's state says of it. */
@@ -140,7 +165,6 @@ struct weir_arrived {
 	__u32 stream_thread;
 	__u32 extent;		/* zero: not reordered */
 	bool untracked;
-	bool elsewhere;
 };
 
 /* What does not happen to every packet of a fast stream. */
@@ -155,7 +179,6 @@ static __always_inline void weir_observe_rest(const struct weir_arrived *packet)
 	if (!seen)
 		return;
 	seen->untracked += packet->untracked;
-	seen->elsewhere += packet->elsewhere;
 	if (packet->extent)
 		weir_histogram_add(&seen->extent, packet->extent);
 	if (!packet->stamp_ns)
@@ -173,30 +196,98 @@ static __always_inline void weir_observe_rest(const struct weir_arrived *packet)
 				   now_ns > packet->last_ns ? now_ns - packet->last_ns : 0);
 }
 
-/* Follows the packet's sender. False if it cannot be followed. */
-static __always_inline bool weir_observe_sender(struct weir_arrived *packet, bool shared)
+/*
+ * The number of a sender. `recent` is the last one that this CPU has asked for, with its number in
+ * the lower half: mostly it is the same again.
+ */
+static __always_inline __u32 weir_sender_find(__u64 *recent, __u32 stream_thread)
 {
-	__u32 *entry = bpf_map_lookup_elem(&weir_directory, &packet->stream_thread);
-	struct weir_sender *sender;
-	struct weir_window *window;
-	__u64 flow_count, flow = 0;
-	__u32 index;
+	__u64 known = *recent;
+	__u32 *entry;
+	__u32 number;
 
+	if ((__u32)known && known >> 32 == stream_thread)
+		return known;
+	entry = bpf_map_lookup_elem(&weir_directory, &stream_thread);
 	if (!entry)
-		return false;
-	index = weir_sender_number(entry) - 1;
+		return 0;
+	number = weir_sender_number(entry);
+	*recent = (__u64)stream_thread << 32 | number;
+	return number;
+}
+
+/* Ends the row, if there is one. */
+static __always_inline void weir_observe_row(struct weir_follower *own)
+{
+	__u32 index = own->row.number - 1;
+	struct weir_sender *sender;
+	__u32 stream;
+
+	own->row.left = 0;
+	if (!own->row.packets)
+		return;
 	sender = bpf_map_lookup_elem(&weir_senders, &index);
-	window = bpf_map_lookup_elem(&weir_windows, &index);
-	if (!sender || !window)
+	if (!sender)
+		return;
+	stream = sender->stream_thread >> 8;
+	/* A row that began when all had been seen may have gone on beyond a word. */
+	if (sender->flow_count && weir_lacks_flows(stream))
+		weir_observe_flows(stream, sender->first_block,
+				   weir_flow_of(sender, sender->highest + 1), own->row.packets);
+	weir_row_settle(&own->row, &own->sampler, sender);
+}
+
+/* Begins a row behind a packet, if that was in order; `flow` is its flow, if flows are known. */
+static __always_inline void weir_observe_next(struct weir_follower *own,
+					      const struct weir_sender *sender,
+					      const struct weir_arrived *packet, __u32 number,
+					      __u64 flow)
+{
+	__u64 left = 63 - packet->sequence % 64, behind;
+
+	if (!weir_is_in_order(sender, packet->sequence))
+		return;
+	if (sender->flow_count && weir_lacks_flows(packet->stream_thread >> 8)) {
+		behind = weir_flows_behind(flow, sender->flow_count);
+		if (behind < left)
+			left = behind;
+	}
+	if (own->sampler.skip < left)
+		left = own->sampler.skip;
+	weir_row_begin(&own->row, (__u64)packet->stream_thread << 48 | packet->sequence, left,
+		       number);
+}
+
+/* Follows the packet's sender. False if it cannot be followed. */
+static __always_inline bool weir_observe_sender(struct weir_arrived *packet, bool shared,
+						struct weir_follower *own)
+{
+	__u32 index = weir_sender_find(&own->recent, packet->stream_thread) - 1;
+	struct weir_sender *sender = bpf_map_lookup_elem(&weir_senders, &index);
+	struct weir_window *window = 0;
+	__u64 flow_count, flow = 0;
+
+	if (!sender)
 		return false;
 	if (!sender->packets)
 		weir_sender_begin(sender, packet->stream_thread);
 	flow_count = sender->flow_count;
-	if (shared)
+	if (shared) {
+		/* Not under the lock, which allows no call. */
+		window = bpf_map_lookup_elem(&weir_windows, &index);
+		if (!window)
+			return false;
 		bpf_spin_lock(&sender->lock);
+	}
 	sender->begun++;
 	barrier();
-	packet->extent = weir_arrive(sender, window, packet->sequence);
+	if (!weir_arrive_next(sender, packet->sequence)) {
+		if (!shared)
+			window = bpf_map_lookup_elem(&weir_windows, &index);
+		/* There are as many windows as senders. */
+		if (window)
+			packet->extent = weir_arrive(sender, window, packet->sequence);
+	}
 	sender->bytes += packet->bytes;
 	packet->last_ns = sender->last_ns;
 	sender->last_ns = packet->now_ns;
@@ -207,8 +298,21 @@ static __always_inline bool weir_observe_sender(struct weir_arrived *packet, boo
 	if (shared)
 		bpf_spin_unlock(&sender->lock);
 	if (flow_count)
-		weir_observe_flow(packet->stream_thread >> 8, sender->first_block, flow);
+		weir_observe_flows(packet->stream_thread >> 8, sender->first_block, flow, 1);
+	if (!shared)
+		weir_observe_next(own, sender, packet, index + 1, flow);
 	return true;
+}
+
+/* A packet of another queue than the one that the sink was loaded for. */
+static __always_inline void weir_observe_elsewhere(void)
+{
+	struct weir_observation *seen;
+	__u32 zero = 0;
+
+	seen = bpf_map_lookup_elem(&weir_observations, &zero);
+	if (seen)
+		seen->elsewhere++;
 }
 
 /*
@@ -218,24 +322,35 @@ static __always_inline bool weir_observe_sender(struct weir_arrived *packet, boo
  * two CPUs at a time. Queues that were added after the sink was loaded must not interfere.
  */
 static __always_inline void weir_observe(const void *payload, __u64 bytes, __u64 mode, __u32 queue,
-					 struct weir_sampler *sampler)
+					 struct weir_follower *own)
 {
 	__u64 head = bpf_be64_to_cpu(*(const __u64 *)(payload + 4));
-	__u64 tail = bpf_be64_to_cpu(*(const __u64 *)(payload + 10));
+	__u64 stamp_ns = bpf_be64_to_cpu(*(const __u64 *)(payload + 10)) & WEIR_SIGNATURE_MASK48;
+	bool shared = mode & WEIR_SINK_SHARED;
 	struct weir_arrived packet = {
 		.bytes = bytes,
 		.sequence = head & WEIR_SIGNATURE_MASK48,
-		.stamp_ns = tail & WEIR_SIGNATURE_MASK48,
-		.now_ns = mode & WEIR_SINK_EVERY ? bpf_ktime_get_ns() : weir_sampler_time(sampler),
+		.stamp_ns = stamp_ns,
 		.stream_thread = head >> 48,
 	};
+	__u32 zero = 0;
 
-	if (!(mode & WEIR_SINK_SHARED) && queue)
-		packet.elsewhere = true;
-	else
-		packet.untracked = !weir_observe_sender(&packet, mode & WEIR_SINK_SHARED);
-	if (packet.now_ns || packet.extent || !packet.stamp_ns || packet.untracked ||
-	    packet.elsewhere)
+	if (!shared) {
+		if (queue) {
+			weir_observe_elsewhere();
+			return;
+		}
+		own = bpf_map_lookup_elem(&weir_followers, &zero);
+		if (!own)
+			return;
+		if (stamp_ns && weir_row_take(&own->row, &own->sampler, head, bytes))
+			return;
+		weir_observe_row(own);
+	}
+	packet.now_ns = mode & WEIR_SINK_EVERY ? bpf_ktime_get_ns() :
+						 weir_sampler_time(&own->sampler);
+	packet.untracked = !weir_observe_sender(&packet, shared, own);
+	if (packet.now_ns || packet.extent || !packet.stamp_ns || packet.untracked)
 		weir_observe_rest(&packet);
 }
 

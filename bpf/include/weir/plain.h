@@ -5,9 +5,9 @@
  * What a run's words begin with and grow by is worked out once; a packet then costs one
  * multiplication a word.
  *
- * A run ends where that stops being true: at the end of a burst, whose packets carry one time; where
- * a digit of the flow would leave its range; and where a checksum would reach zero, for what comes
- * after is not one less but 0xfffe (and a zero in UDP means that there is none).
+ * A run ends where that stops being true: at the end of a burst, whose packets carry one time;
+ * where a digit of the flow would leave its range; and where a checksum would reach zero, for what
+ * comes after is not one less but 0xfffe (and a zero in UDP means that there is none).
  */
 #ifndef WEIR_PLAIN_H
 #define WEIR_PLAIN_H

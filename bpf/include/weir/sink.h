@@ -7,6 +7,7 @@
 #ifndef WEIR_SINK_H
 #define WEIR_SINK_H
 
+#include <weir/row.h>
 #include <weir/sampling.h>
 #include <weir/vmlinux.h>
 
@@ -27,12 +28,20 @@ struct weir_sink_queue {
 	__u64 foreign_bytes;	/* of those, without FCS */
 };
 
-struct weir_sink_counters {
-	struct weir_sink_queue queue[WEIR_SINK_QUEUE_COUNT];
+/* What the full mode needs for every packet: one for each CPU, or one for the only queue. */
+struct weir_follower {
 	struct weir_sampler sampler;
+	__u64 recent;		/* see weir_sender_find() */
+	struct weir_row row;	/* of the only queue */
 };
 
-_Static_assert(sizeof(struct weir_sink_counters) == 8 * (4 * 64 + 6),
-	       "sink.rs reads 4 words a queue, and skips 6");
+struct weir_sink_counters {
+	struct weir_sink_queue queue[WEIR_SINK_QUEUE_COUNT];
+	struct weir_follower follower;
+};
+
+_Static_assert(sizeof(struct weir_follower) == 8 * 12, "observe.rs reads 12 words");
+_Static_assert(sizeof(struct weir_sink_counters) == 8 * (4 * 64 + 12),
+	       "sink.rs reads 4 words a queue, and skips 12");
 
 #endif /* WEIR_SINK_H */

@@ -29,10 +29,10 @@ pub const QUEUE_COUNT: usize = 64;
 /// Words of one queue's counters.
 const QUEUE_WORDS: usize = 4;
 
-/// Words behind the queues' counters, which are the program's own business.
-const SAMPLER_WORDS: usize = 6;
+/// Words behind the queues' counters, which the full mode keeps for every packet.
+const FOLLOWER_WORDS: usize = 12;
 
-const COUNTERS_WORDS: usize = QUEUE_COUNT * QUEUE_WORDS + SAMPLER_WORDS;
+const COUNTERS_WORDS: usize = QUEUE_COUNT * QUEUE_WORDS + FOLLOWER_WORDS;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
 const OBJECT_NAME: &str = "sink";

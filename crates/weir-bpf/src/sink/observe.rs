@@ -5,7 +5,7 @@
 
 use libbpf_rs::{MapHandle, OpenObject};
 
-use super::{OBJECT, OBJECT_NAME, SinkCounters, SinkProgram, resize};
+use super::{FOLLOWER_WORDS, OBJECT, OBJECT_NAME, SinkCounters, SinkProgram, resize};
 use crate::attach::{self, AttachError, Link, Mode};
 use crate::histogram::{self, Histogram};
 use crate::map::{self, MapError, WORD_BYTES};
@@ -23,8 +23,15 @@ pub const WINDOW_REACH: u64 = 65_536 - 64;
 pub const FLOW_COUNT_MAX: u64 = 1 << 30;
 
 /// The maps of the full mode.
-pub(super) const MAPS: [&str; 6] =
-    ["weir_directory", "weir_senders", "weir_windows", STREAMS, FLOWS, "weir_observations"];
+pub(super) const MAPS: [&str; 7] = [
+    "weir_directory",
+    "weir_senders",
+    "weir_windows",
+    STREAMS,
+    FLOWS,
+    "weir_followers",
+    "weir_observations",
+];
 
 const STREAMS: &str = "weir_streams";
 const FLOWS: &str = "weir_flows";
@@ -35,10 +42,11 @@ const MODE_OBSERVE: u64 = 1 << 0;
 const MODE_SHARED: u64 = 1 << 1;
 const MODE_EVERY: u64 = 1 << 2;
 
-/// Flows of one block of bits.
-const BLOCK_FLOWS: u64 = 512 * 64;
+/// Words of one block of bits, and the flows that they mark.
+const BLOCK_WORDS: usize = 512;
+const BLOCK_FLOWS: u64 = 64 * BLOCK_WORDS as u64;
 
-const SENDER_WORDS: usize = 16;
+const SENDER_WORDS: usize = 17;
 const STREAM_WORDS: usize = 3;
 const HEAD_WORDS: usize = 5;
 
@@ -188,6 +196,8 @@ pub struct SinkObserver {
     pub(super) sink: SinkProgram,
     senders: MapHandle,
     streams: MapHandle,
+    flows: MapHandle,
+    pub(super) followers: MapHandle,
     observations: MapHandle,
     named: Vec<u8>,
 }
@@ -229,6 +239,8 @@ impl SinkObserver {
             sink: SinkProgram::from_object(&object)?,
             senders: object.map("weir_senders", SENDER_WORDS * WORD_BYTES)?,
             streams: object.map(STREAMS, STREAM_WORDS * WORD_BYTES)?,
+            flows: object.map(FLOWS, BLOCK_WORDS * WORD_BYTES)?,
+            followers: object.map("weir_followers", FOLLOWER_WORDS * WORD_BYTES)?,
             observations: object.map("weir_observations", OBSERVATION_WORDS * WORD_BYTES)?,
             named: streams.iter().map(|stream| stream.stream).collect(),
         };
@@ -257,7 +269,8 @@ impl SinkObserver {
     }
 
     /// What was observed since the program was loaded. Each sender's counters are consistent in
-    /// themselves; packets that arrive while this reads may be in some figures and not in others.
+    /// themselves; packets that arrive while this reads, and up to 63 before them, may be in some
+    /// figures and not in others.
     ///
     /// # Errors
     /// [`MapError`] if it cannot be read.
@@ -278,14 +291,52 @@ impl SinkObserver {
             seen.extent.add_words(extent);
         }
         for index in 0..SENDER_COUNT_MAX {
-            seen.senders.extend(SenderCounters::decode(&self.sender(index)?));
+            let before = self.row()?;
+            let mut sender = SenderCounters::decode(&self.sender(index)?);
+            // A row that has changed meanwhile may or may not be in the sender's state by now: it
+            // is left out, as packets are that come a moment later.
+            if let Some(sender) = sender.as_mut()
+                && before == self.row()?
+            {
+                before.add_to(sender, index);
+            }
+            seen.senders.extend(sender);
         }
         seen.senders.sort_by_key(|sender| (sender.stream, sender.thread));
         for &stream in &self.named {
-            let words = map::read(&self.streams, u32::from(stream))?;
-            seen.flows_seen.push(StreamFlows { stream, flow_count: words[STREAM_WORDS - 1] });
+            seen.flows_seen.push(StreamFlows { stream, flow_count: self.flows_seen(stream)? });
         }
         Ok(seen)
+    }
+
+    /// How many flows of a stream have been seen, those of the present row included.
+    fn flows_seen(&self, stream: u8) -> Result<u64, MapError> {
+        let row = self.row()?;
+        let words = map::read(&self.streams, u32::from(stream))?;
+        let &[flow_count, first_block, seen] = words.as_slice() else {
+            unreachable!("the map's value size was checked when it was loaded");
+        };
+        if seen == flow_count || row.packets == 0 || row.stream() != stream {
+            return Ok(seen);
+        }
+        // As long as flows are missing, all of a row have their bits in one word.
+        let flow = row.first_sequence() % flow_count;
+        let index = u32::try_from(first_block + flow / BLOCK_FLOWS).unwrap_or(u32::MAX);
+        let block = map::read(&self.flows, index)?;
+        let word = usize::try_from(flow % BLOCK_FLOWS / 64).unwrap_or(usize::MAX);
+        let marked = block.get(word).copied().unwrap_or(u64::MAX);
+        let unmarked = (flow % 64..flow % 64 + row.packets)
+            .filter(|bit| {
+                marked.checked_shr(u32::try_from(*bit).unwrap_or(64)).unwrap_or(0) & 1 == 0
+            })
+            .count() as u64;
+        let is_steady = row == self.row()?;
+        Ok(seen + if is_steady { unmarked } else { 0 })
+    }
+
+    /// The packets that are not yet in their sender's state.
+    fn row(&self) -> Result<Row, MapError> {
+        Ok(Row::decode(&map::read(&self.followers, 0)?))
     }
 
     /// The words of a sender, between two packets. Under the lock they are so at once; without
@@ -299,6 +350,48 @@ impl SinkObserver {
             words = map::read_locked(&self.senders, index)?;
         }
         Ok(words)
+    }
+}
+
+/// Packets of one sender that came one after the other: `struct weir_row` of
+/// `bpf/include/weir/row.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    next: u64,
+    left: u64,
+    packets: u64,
+    bytes: u64,
+    /// The sender's, from 1.
+    number: u64,
+}
+
+impl Row {
+    /// Out of `struct weir_follower`, at whose end it is.
+    fn decode(words: &[u64]) -> Self {
+        let Some(&[next, left, packets, bytes, number]) = words.last_chunk() else {
+            unreachable!("the map's value size was checked when it was loaded");
+        };
+        Self { next, left, packets, bytes, number }
+    }
+
+    /// Number of the stream.
+    fn stream(&self) -> u8 {
+        self.next.to_be_bytes()[0]
+    }
+
+    /// Sequence number of the row's first packet.
+    fn first_sequence(&self) -> u64 {
+        const MASK: u64 = (1 << 48) - 1;
+        (self.next & MASK) - self.packets
+    }
+
+    /// Adds the row to the sender with that index, if it is that sender's.
+    fn add_to(&self, sender: &mut SenderCounters, index: u32) {
+        if self.packets > 0 && self.number == u64::from(index) + 1 {
+            sender.packets += self.packets;
+            sender.bytes += self.bytes;
+            sender.highest_sequence += self.packets;
+        }
     }
 }
 

@@ -83,11 +83,69 @@ fn reference(sequences: &[u64]) -> (SenderCounters, BTreeMap<u64, u64>) {
     (counters, extents)
 }
 
-/// Compares everything, extents by bucket: those below 64 have one each.
+/// Compares everything. A sink for several CPUs and one for a single queue have to agree, which
+/// takes packets in rows. Returns how often a packet was in one.
 #[track_caller]
-fn assert_as_reference(sequences: &[u64]) {
-    let Some(observer) = observer(&[]) else { return };
-    arrive_all(&observer, &frames(0, 0), sequences);
+fn assert_as_reference(sequences: &[u64]) -> usize {
+    let Some(shared) = observer(&[]) else { return sequences.len() };
+    arrive_all(&shared, &frames(0, 0), sequences);
+    assert_observed(&shared, sequences);
+    let single = SinkObserver::load(&[], Arrival::SingleQueue).expect("it was loaded before");
+    let mut in_rows = 0;
+    for (place, &sequence) in sequences.iter().enumerate() {
+        arrive(&single, &frames(0, 0).build_stamped(sequence, 1));
+        in_rows += usize::from(hurry(&single));
+        let [sender] = single.observations().expect("readable").senders[..] else {
+            panic!("one sender after {sequence} of {sequences:?}")
+        };
+        assert_eq!(sender.packets, place as u64 + 1, "{sequence} of {sequences:?}");
+    }
+    assert_observed(&single, sequences);
+    in_rows
+}
+
+/// Flows are marked once for a row: each is counted once and at once, in streams of few and of many
+/// flows, from any number on, also across the last flow and the end of a word.
+#[test]
+fn flows_of_rows_are_counted() {
+    if observer(&[]).is_none() {
+        return;
+    }
+    for flow_count in [1, 2, 63, 64, 65, 100, 4_900] {
+        for first in [0, 37, 4_890] {
+            let named = StreamFlows { stream: 0, flow_count };
+            let single = SinkObserver::load(&[named], Arrival::SingleQueue).expect("it loads");
+            let mut seen_flows = std::collections::BTreeSet::new();
+            // With a gap, whose flows do not come.
+            for sequence in (first..first + 70).chain(first + 75..first + 210) {
+                arrive(&single, &frames(0, 0).build_stamped(sequence, 1));
+                hurry(&single);
+                seen_flows.insert(sequence % flow_count);
+                let seen = single.observations().expect("readable").flows_seen[0].flow_count;
+                let case = format!("{flow_count} flows from {first}, at {sequence}");
+                assert_eq!(seen, seen_flows.len() as u64, "{case}");
+            }
+        }
+    }
+}
+
+/// Makes the sink of a single queue believe that it is between two samples of a fast stream.
+/// Returns whether the last packet was taken into a row.
+fn hurry(observer: &SinkObserver) -> bool {
+    const SKIP_WORD: usize = 3;
+    let mut words = map::read(&observer.followers, 0).expect("readable");
+    let Some(&[_next, _left, row_packets, _bytes, _number]) = words.last_chunk() else {
+        panic!("a row is at the end")
+    };
+    words[SKIP_WORD] = 200 + row_packets;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    map::write(&observer.followers, 0, &bytes).expect("writable");
+    row_packets > 0
+}
+
+/// Compares with the reference, extents by bucket: those below 64 have one each.
+#[track_caller]
+fn assert_observed(observer: &SinkObserver, sequences: &[u64]) {
     let (expected, extents) = reference(sequences);
     let seen = observer.observations().expect("readable");
     assert_eq!(seen.senders, [expected], "arrival of {sequences:?}");
@@ -124,6 +182,7 @@ fn random_faults_are_reported_exactly() {
         state ^= state << 17;
         state % below
     };
+    let mut in_rows = 0;
     for round in 0..40 {
         let first = random(1 << 40);
         let mut sequences: Vec<u64> = (first..first + 300).collect();
@@ -136,8 +195,10 @@ fn random_faults_are_reported_exactly() {
                 _ => sequences.swap(at, other),
             }
         }
-        assert_as_reference(&sequences);
+        in_rows += assert_as_reference(&sequences);
     }
+    // The clock's tick ends a row now and then, and reordering ends all of a word's.
+    assert!(in_rows > 300, "{in_rows} of 12,000 packets were in rows");
 }
 
 #[test]
