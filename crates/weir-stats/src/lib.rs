@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bisect;
 pub mod ministat;
 pub mod number;
 pub mod rates;
