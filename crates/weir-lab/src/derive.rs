@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bisect;
 use crate::diagnostic::Diagnostic;
 use crate::model::Plan;
 use crate::plan::{self, Overrides};
@@ -42,9 +43,13 @@ pub enum StoredPlanError {
 pub fn stored_plan(store: &Store, iterations: Option<u32>) -> Result<Plan, StoredPlanError> {
     let kept = store.plan_record()?;
     let overrides = Overrides { iterations: iterations.or(kept.iterations), only: kept.only };
-    plan::load(&store.spec_path(), &StoredFiles::new(store)?, &overrides)
-        .map(|(plan, _)| plan)
-        .map_err(StoredPlanError::Refused)
+    let (plan, _) = plan::load(&store.spec_path(), &StoredFiles::new(store)?, &overrides)
+        .map_err(StoredPlanError::Refused)?;
+    // A search runs the cells that it needs, and is complete with those.
+    match bisect::question(store)? {
+        Some(_) => Ok(bisect::finished(&plan, store)?),
+        None => Ok(plan),
+    }
 }
 
 /// Everything that reports are made from, and the results that cannot be read.

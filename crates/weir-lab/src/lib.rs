@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bisect;
 pub mod campaign;
 pub mod cancel;
 pub mod collection;

@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use weir_gen::units::parse_duration;
 
+pub(crate) mod bisect;
 pub(crate) mod rates;
 pub(crate) mod traffic;
 
@@ -153,6 +154,9 @@ pub(crate) enum LabCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
+    /// Find the first bad one of an ordered list: commits, images, configurations.
+    #[command(after_help = bisect::HELP)]
+    Bisect(Box<bisect::BisectArgs>),
     /// Go on with a campaign that was interrupted, or add iterations to it.
     #[command(after_help = "Example: weir lab resume results/quick-20260102-030405 -n 10")]
     Resume {

@@ -17,6 +17,7 @@ use crate::cli::{LabCommand, Selection};
 use crate::exit::{self, Outcome};
 use crate::{draw, progress};
 
+mod bisect;
 #[cfg(test)]
 mod document;
 mod run;
@@ -42,6 +43,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
             };
             run::new(&selection, &plan, out, resume, json.json)
         }
+        LabCommand::Bisect(args) => bisect::command(&args),
         LabCommand::Resume { dir, iterations, json } => run::resume(&dir, iterations, json.json),
         LabCommand::Report { dir, json } => report(&dir, json.json),
         LabCommand::Clean { json } => clean(json.json),

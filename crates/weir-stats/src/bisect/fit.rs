@@ -150,10 +150,13 @@ impl Fit {
     /// Squares that remain if the change is at `k`, with the noise that is believed at least.
     fn residual(&self, k: usize) -> f64 {
         let (good, bad) = self.sides(k);
-        good.residual() + bad.residual() + self.count() * NOISE_MIN_RATIO * NOISE_MIN_RATIO
+        good.residual()
+            + bad.residual()
+            + self.effective_count() * NOISE_MIN_RATIO * NOISE_MIN_RATIO
     }
 
-    fn count(&self) -> f64 {
+    /// Measurements, as far as they count.
+    fn effective_count(&self) -> f64 {
         self.right[0].weight
     }
 
@@ -161,10 +164,11 @@ impl Fit {
     /// their probabilities' ratio, the levels and the noise integrated out.
     fn ln_evidence(&self, k: usize) -> f64 {
         let (good, bad) = self.sides(k);
-        let df = self.count() - 2.0;
+        let df = self.effective_count() - 2.0;
         let spread = (1.0 / good.weight + 1.0 / bad.weight).sqrt();
         let split = self.residual(k);
-        let whole = self.right[0].residual() + self.count() * NOISE_MIN_RATIO * NOISE_MIN_RATIO;
+        let whole =
+            self.right[0].residual() + self.effective_count() * NOISE_MIN_RATIO * NOISE_MIN_RATIO;
         let difference = bad.mean() - good.mean();
         let error = (split / df).sqrt() * spread;
         // That the change is at least the margin, by its posterior without a prior.
@@ -205,7 +209,7 @@ impl Fit {
     /// The levels if the change is at `k`.
     pub(super) fn change(&self, k: usize, confidence: f64) -> Change {
         let (good, bad) = self.sides(k);
-        let df = self.count() - 2.0;
+        let df = self.effective_count() - 2.0;
         let noise = (self.residual(k) / df).sqrt();
         let error = noise * (1.0 / good.weight + 1.0 / bad.weight).sqrt();
         let half = error * student_t::quantile(f64::midpoint(1.0, confidence), df);

@@ -41,7 +41,7 @@ impl Simulated {
 
     pub(super) fn run(&self, seed: u64, settings: &Settings) -> Run {
         let mut random = SplitMix64::new(seed);
-        let truth = 1 + random.below(self.count as u64 - 1) as usize;
+        let truth = 1 + usize::try_from(random.below(self.count as u64 - 1)).unwrap();
         let mut values = vec![Vec::new(); self.count];
         loop {
             let list: Vec<Candidate<'_>> =
@@ -90,6 +90,7 @@ const NONE: (f64, f64) = (0.0, 0.0);
 
 /// Right in 95 % of the runs at least, in a median of measurements up to `most`.
 #[track_caller]
+#[expect(clippy::print_stdout, reason = "the figures are shown by --nocapture")]
 fn assert_right(simulated: Simulated, runs: u64, most: usize) {
     let (right, wrong, none, undecided, median) =
         tally(&simulated.runs(runs, &Settings::default()));
@@ -125,6 +126,7 @@ fn an_improvement_is_found_as_well() {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures are shown by --nocapture")]
 fn a_list_without_a_change_raises_an_alarm_in_five_per_cent_at_most() {
     for bad_boots in [NONE, (0.05, 0.2)] {
         let simulated = Simulated { count: 16, loss: 0.0, noise: 0.03, bad_boots };

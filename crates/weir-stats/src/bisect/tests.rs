@@ -101,7 +101,7 @@ fn a_dead_box_and_figures_that_repeat_exactly() {
 /// A change under the margin is none.
 #[test]
 fn the_margin_decides_what_counts() {
-    let values = [vec![1000.0, 1001.0, 999.0].repeat(9), vec![996.0, 995.0, 994.0].repeat(9)];
+    let values = [[1000.0, 1001.0, 999.0].repeat(9), [996.0, 995.0, 994.0].repeat(9)];
     assert_eq!(assessed(&values).step, Step::NoChange);
     let strict = Settings { margin_ratio: 0.002, ..Settings::default() };
     let step = assess(&list(&values), &strict).unwrap().step;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use weir_bpf::probe;
+use weir_lab::bisect::{self, Question};
 use weir_lab::campaign::{CampaignError, Run, pending_cells};
 use weir_lab::cancel::Cancel;
 use weir_lab::model::{Plan, TestbedSpec};
@@ -27,7 +28,7 @@ pub(super) fn new(
     json: bool,
 ) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
-    let testbed = preflight(plan, &cancel)?;
+    let testbed = preflight("weir lab run", plan, &cancel)?;
     let root = match out {
         Some(out) => out,
         None => default_out(&plan.campaign.name)?,
@@ -41,6 +42,7 @@ pub(super) fn new(
     };
     let store = if resume && root.join("campaign.toml").is_file() {
         let store = Store::open(&root)?;
+        refuse_bisect(&store)?;
         refuse_fewer(plan, &store)?;
         // A conflict must show before the specification in the store is replaced.
         pending_cells(plan, &store)?;
@@ -55,12 +57,13 @@ pub(super) fn new(
 /// `weir lab resume`.
 pub(super) fn resume(dir: &Path, iterations: Option<u32>, json: bool) -> anyhow::Result<Outcome> {
     let store = Store::open(dir)?;
+    refuse_bisect(&store)?;
     let Some(plan) = stored_plan(&store, iterations)? else {
         return Ok(Outcome::Refused);
     };
     refuse_fewer(&plan, &store)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
-    let testbed = preflight(&plan, &cancel)?;
+    let testbed = preflight("weir lab resume", &plan, &cancel)?;
     if iterations.is_some() {
         let record = PlanRecord { iterations, ..store.plan_record()? };
         store.replace_plan_record(&record)?;
@@ -86,9 +89,25 @@ fn refuse_fewer(plan: &Plan, store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Refuses to run the whole matrix where a search has run a part of it.
+fn refuse_bisect(store: &Store) -> anyhow::Result<()> {
+    if let Some(question) = bisect::question(store)? {
+        let (root, Question { good, bad, .. }) = (store.root().display(), question);
+        bail!(
+            "{root} holds a search between {good} and {bad}, not a campaign: go on with `weir lab \
+             bisect SPEC --good {good} --bad {bad} --out {root} --resume`"
+        );
+    }
+    Ok(())
+}
+
 /// What must hold before anything is made.
-fn preflight(plan: &Plan, cancel: &Cancel) -> anyhow::Result<Box<dyn Testbed>> {
-    require_root("weir lab run")?;
+pub(super) fn preflight(
+    command: &str,
+    plan: &Plan,
+    cancel: &Cancel,
+) -> anyhow::Result<Box<dyn Testbed>> {
+    require_root(command)?;
     probe::live_frames().context(
         "this kernel cannot send XDP live frames, which the generator is made of (Linux 5.18 or \
          later with CONFIG_BPF_SYSCALL): run `weir doctor`",
@@ -98,7 +117,7 @@ fn preflight(plan: &Plan, cancel: &Cancel) -> anyhow::Result<Box<dyn Testbed>> {
 }
 
 /// `results/<campaign>-<time>`, time in UTC.
-fn default_out(campaign: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn default_out(campaign: &str) -> anyhow::Result<PathBuf> {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let path = PathBuf::from(format!("results/{campaign}-{now}"));
     if path.exists() {
@@ -149,7 +168,7 @@ fn run(
 }
 
 /// Writes `env.json`, or notes in it what has changed since the campaign began.
-fn keep_environment(store: &Store, testbed: &dyn Testbed) -> anyhow::Result<()> {
+pub(super) fn keep_environment(store: &Store, testbed: &dyn Testbed) -> anyhow::Result<()> {
     // The plan may have been read from the copy in the store, which has no revision of its own.
     let record = store.plan_record()?;
     let spec_dir = Path::new(&record.spec_path).parent().unwrap_or(Path::new("."));
