@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use simulator::{SAMPLE, Script, Simulator};
+use weir_lab::bisect::{
+    self, Answer, BISECT_SCHEMA, Bisect, BisectError, List, Question, Report, Watcher,
+};
 use weir_lab::campaign::{CampaignError, Run};
 use weir_lab::cancel::Cancel;
-use weir_lab::event::Silent;
+use weir_lab::event::{Event, Observer, Silent};
 use weir_lab::model::Plan;
 use weir_lab::plan::{self, Overrides};
 use weir_lab::record::VerdictKind;
@@ -206,4 +209,131 @@ fn more_iterations_run_only_what_is_missing() {
     let cells = store.read_cells().expect("readable").trials;
     assert_eq!(cells.len(), 3);
     assert_eq!(cells[0], first[0]);
+}
+
+/// Eight DUTs under the traffic of [`SPEC`].
+fn eight_duts() -> String {
+    let (head, traffic) = SPEC.split_once("[[traffic]]").expect("a traffic");
+    let head = head.replace("\"linux\"\nkind", "\"d0\"\nkind");
+    let duts = (1..8).map(|n| format!("[[dut]]\nname = \"d{n}\"\nkind = \"linux\"\n"));
+    format!("{head}{}[[traffic]]{traffic}", duts.collect::<String>())
+}
+
+fn question() -> Question {
+    Question {
+        schema: BISECT_SCHEMA,
+        good: "d0".into(),
+        bad: "d7".into(),
+        metric: None,
+        confidence: 0.95,
+        margin_ratio: 0.01,
+        runs_max: 60,
+    }
+}
+
+/// Scripts a DUT's loss before each run, and asks to stop in the run of that number.
+struct Losses {
+    script: Rc<Script>,
+    first_bad: u8,
+    runs: usize,
+    stop_at: Option<(usize, Cancel)>,
+    reports: Vec<Report>,
+}
+
+impl Observer for Losses {
+    fn event(&mut self, event: &Event<'_>) {
+        let Event::TrialStarted { name, .. } = event else {
+            return;
+        };
+        self.script.loss_percent.set(0);
+        let Some(dut) = name.strip_prefix('d') else {
+            return;
+        };
+        let digits: Vec<u8> = dut.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
+        // 0 to 2 % of noise, by the iteration; a bad one loses 20 % besides.
+        let loss = if digits[0] >= self.first_bad { 20 } else { 0 };
+        self.script.loss_percent.set(loss + u64::from(digits[digits.len() - 1] * 2 % 3));
+        self.runs += 1;
+        if let Some((run, cancel)) = &self.stop_at
+            && *run == self.runs
+        {
+            cancel.request(2);
+        }
+    }
+}
+
+impl Watcher for Losses {
+    fn assessed(&mut self, report: &Report) {
+        self.reports.push(report.clone());
+    }
+}
+
+fn search(
+    bench: &Bench,
+    store: &Store,
+    plan: &Plan,
+    losses: &mut Losses,
+) -> Result<Report, BisectError> {
+    let testbed = Simulator { script: Rc::clone(&bench.script) };
+    let question = question();
+    let list = List::of(plan, &question.good, &question.bad, None).expect("a list");
+    let cancel = &bench.cancel;
+    let (list, question) = (&list, &question);
+    Bisect { plan, list, question, store, testbed: &testbed, cancel, watcher: losses }.run()
+}
+
+fn losses(bench: &Bench, stop_at: Option<usize>) -> Losses {
+    let stop_at = stop_at.map(|run| (run, bench.cancel.clone()));
+    let script = Rc::clone(&bench.script);
+    Losses { script, first_bad: 5, runs: 0, stop_at, reports: Vec::new() }
+}
+
+#[test]
+fn a_search_finds_the_first_bad_one_and_goes_on_after_an_interruption_as_if_there_was_none() {
+    let plan = plan_of(&eight_duts(), None);
+    let bench = Bench::new();
+    let whole = store(bench.dir.path(), &plan);
+    let mut watched = losses(&bench, None);
+    let report = search(&bench, &whole, &plan, &mut watched).expect("it ends");
+    assert_eq!(report.answer, Answer::Found, "{report:?}");
+    assert_eq!(report.first_bad.as_deref(), Some("d5"));
+    assert_eq!(report.last_good.as_deref(), Some("d4"));
+    assert!(report.probability.is_some_and(|p| p > 0.95));
+    assert_eq!(watched.reports.len(), report.runs + 1, "one before each run, one at the end");
+    let cells = whole.read_cells().expect("readable").trials;
+    assert_eq!(cells.len(), report.runs);
+
+    let stopped = Bench::new();
+    let parts = store(stopped.dir.path(), &plan);
+    let mut first = losses(&stopped, Some(4));
+    let error = search(&stopped, &parts, &plan, &mut first).expect_err("it was stopped");
+    assert!(matches!(error, BisectError::Campaign(CampaignError::Cancelled { signal: 2 })));
+    assert_eq!(parts.read_cells().expect("readable").trials.len(), 3);
+    let again = Bench { dir: stopped.dir, script: stopped.script, cancel: Cancel::default() };
+    let mut rest = losses(&again, None);
+    let resumed = search(&again, &parts, &plan, &mut rest).expect("it ends");
+    assert_eq!(resumed, report);
+    assert_eq!(rest.runs, report.runs - 3);
+
+    // Nothing is left to do, and the store of a search is complete with what it ran.
+    let mut none = losses(&again, None);
+    assert_eq!(search(&again, &parts, &plan, &mut none).expect("it ends"), report);
+    assert_eq!(none.runs, 0);
+    let finished = bisect::finished(&plan, &parts).expect("readable");
+    assert_eq!(finished.cells.len(), report.runs);
+}
+
+#[test]
+fn a_search_refuses_runs_of_other_conditions() {
+    let plan = plan_of(&eight_duts(), None);
+    let bench = Bench::new();
+    let store = store(bench.dir.path(), &plan);
+    let mut stopped = losses(&bench, Some(3));
+    search(&bench, &store, &plan, &mut stopped).expect_err("it was stopped");
+    let other = plan_of(&eight_duts().replace("\"50ms\"", "\"60ms\""), None);
+    let again = Bench { cancel: Cancel::default(), ..bench };
+    let mut none = losses(&again, None);
+    let error = search(&again, &store, &other, &mut none).expect_err("another drain");
+    assert!(error.to_string().contains("another configuration"), "{error}");
+    assert_eq!(none.runs, 0);
 }
