@@ -6,8 +6,7 @@
 //! of them together ([`NO_CHANGE_PRIOR`]). A change is at least the margin, up or down; its size
 //! has a Cauchy prior, cut at the margin ([`CHANGE_SCALE`]). Levels and noise are unknown and are
 //! integrated out, as for two groups with a common deviation (Jeffreys, *Theory of Probability*,
-//! §5.2; the size of the change is taken at its estimate where only the prior's slope is
-//! concerned).
+//! §5.2).
 //!
 //! One bad boot must not decide: beyond [`CLIP`] deviations from both levels, and from the median
 //! of its candidate where that has three measurements, the weight of a measurement falls with the

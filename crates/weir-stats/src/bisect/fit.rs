@@ -5,12 +5,18 @@ use super::{
     student_t,
 };
 
-/// How often weights and levels are computed from each other.
-const PASSES: usize = 2;
-
 /// Measurements of a candidate from which on their median is a level of its own: what repeats is no
 /// bad boot.
 const OWN_MIN: usize = 3;
+
+/// Quantiles of the prior of the change's size, for each sign.
+const QUANTILES: u32 = 12;
+
+/// The part of the prior that one of them, with its sign, stands for.
+const QUANTILE_SHARE: f64 = 0.5 / QUANTILES as f64;
+
+/// How far apart quantiles may be, in standard errors of the change.
+const SHARPEST: f64 = 2.5;
 
 /// Deviations per median of absolute deviations of normal values.
 const DEVIATION_PER_MEDIAN: f64 = 1.482_6;
@@ -79,6 +85,8 @@ pub(super) struct Fit {
     margin: f64,
     /// The deviation of measurements of one candidate, robust.
     noise: f64,
+    /// Quantiles of the prior of the change's size.
+    quantiles: Vec<f64>,
 }
 
 impl Fit {
@@ -106,23 +114,29 @@ impl Fit {
             origin,
             margin,
             noise,
+            quantiles: quantiles(margin),
         };
-        for _ in 0..PASSES {
-            let weigh = |values: &Vec<f64>| {
-                let own = (values.len() >= OWN_MIN).then(|| median(values)).flatten();
-                let centres = [Some(levels.0), Some(levels.1), own];
-                let weight = |value: f64| {
-                    let distances = centres.iter().flatten().map(|c| (value - c).abs() / noise);
-                    (CLIP / distances.fold(f64::INFINITY, f64::min).max(CLIP)).powi(8)
-                };
-                Group::of(values, weight)
-            };
-            fit.groups = shares.iter().map(weigh).collect();
-            fit.divide();
-            let k = most_probable(&fit.posterior().first_bad);
-            levels = (fit.left[k].mean(), fit.right[k].mean());
-        }
+        fit.weigh(&shares, levels);
+        // Once more, with the levels of all that are on one side.
+        let k = most_probable(&fit.posterior().first_bad);
+        levels = (fit.left[k].mean(), fit.right[k].mean());
+        fit.weigh(&shares, levels);
         fit
+    }
+
+    /// Weighs the measurements by their distance from the levels, and sums them up.
+    fn weigh(&mut self, shares: &[Vec<f64>], levels: (f64, f64)) {
+        let weigh = |values: &Vec<f64>| {
+            let own = (values.len() >= OWN_MIN).then(|| median(values)).flatten();
+            let centres = [Some(levels.0), Some(levels.1), own];
+            let weight = |value: f64| {
+                let distances = centres.iter().flatten().map(|c| (value - c).abs() / self.noise);
+                (CLIP / distances.fold(f64::INFINITY, f64::min).max(CLIP)).powi(8)
+            };
+            Group::of(values, weight)
+        };
+        self.groups = shares.iter().map(weigh).collect();
+        self.divide();
     }
 
     fn divide(&mut self) {
@@ -161,7 +175,12 @@ impl Fit {
     }
 
     /// How much the measurements speak for a change at `k` and against none: the logarithm of
-    /// their probabilities' ratio, the levels and the noise integrated out.
+    /// their probabilities' ratio, the levels, the noise and the size of the change integrated out.
+    ///
+    /// Of the integral over the size, the part near the estimate is the prior there times the
+    /// posterior without a prior, and the part where most of the prior lies is a sum over its
+    /// quantiles. The larger one counts: which it is depends on whether the estimate is sharper
+    /// than the prior, and where both cover the same, both have it.
     fn ln_evidence(&self, k: usize) -> f64 {
         let (good, bad) = self.sides(k);
         let df = self.effective_count() - 2.0;
@@ -175,13 +194,22 @@ impl Fit {
         let counts = student_t::cdf((-self.margin - difference) / error, df)
             + student_t::cdf((difference - self.margin) / error, df);
         let size = difference.abs().max(self.margin);
-        0.5 * (2.0 * std::f64::consts::PI).ln()
+        let near = 0.5 * (2.0 * std::f64::consts::PI).ln()
             + spread.ln()
             + self.prior(size).ln()
             + counts.max(f64::MIN_POSITIVE).ln()
             - ln_gamma_step(df / 2.0)
             - 0.5 * df * (split / 2.0).ln()
-            + 0.5 * (df + 1.0) * (whole / 2.0).ln()
+            + 0.5 * (df + 1.0) * (whole / 2.0).ln();
+        let likelihood = |change: f64| {
+            let distance = (change - difference) / spread;
+            (whole / (split + distance * distance)).powf(0.5 * (df + 1.0))
+        };
+        // A quantile stands for its surroundings only where the figures are not sharper.
+        let stands = |size: &f64| QUANTILE_SHARE <= self.prior(*size) * error * SHARPEST;
+        let bulk = self.quantiles.iter().filter(|size| stands(size));
+        let bulk: f64 = bulk.map(|size| likelihood(*size) + likelihood(-size)).sum();
+        near.max((bulk * QUANTILE_SHARE).max(f64::MIN_POSITIVE).ln())
     }
 
     /// Density of the prior of the change at `size`, which is at least the margin.
@@ -241,6 +269,15 @@ impl Fit {
         };
         (0..self.groups.len()).filter(is_off).collect()
     }
+}
+
+/// Quantiles of the prior of the change's size: a Cauchy distribution without what is under the
+/// margin.
+fn quantiles(margin: f64) -> Vec<f64> {
+    let cut = (margin / CHANGE_SCALE).atan();
+    let step = (std::f64::consts::FRAC_PI_2 - cut) / f64::from(QUANTILES);
+    let size = |index| CHANGE_SCALE * (cut + step * (f64::from(index) + 0.5)).tan();
+    (0..QUANTILES).map(size).collect()
 }
 
 /// The place of the largest probability, the first of equal ones.

@@ -201,6 +201,15 @@ fn percent(probability: f64) -> String {
     format!("{percent:.*} %", usize::from(!(9.95..=99.0).contains(&percent) && percent > 0.0))
 }
 
+/// Packets per second with enough digits to see a small change.
+fn digits(rate_pps: f64) -> String {
+    match rate_pps.abs() {
+        rate if rate >= 1e6 => format!("{:.4} Mpps", rate_pps / 1e6),
+        rate if rate >= 1e3 => format!("{:.3} kpps", rate_pps / 1e3),
+        _ => format!("{rate_pps:.1} pps"),
+    }
+}
+
 /// A change, with its sign.
 fn signed(ratio: f64) -> String {
     format!("{:+.2} %", ratio * 100.0)
@@ -231,13 +240,13 @@ fn table(report: &Report) -> String {
     let names = report.candidates.iter().map(|c| c.name.chars().count());
     let width = names.max().unwrap_or(0).max(report.dimension.chars().count());
     let mut text = format!(
-        "{:<width$} {:>4} {:>12} {:>8} {:>10}\n",
+        "{:<width$} {:>4} {:>14} {:>8} {:>10}\n",
         report.dimension, "n", "median", "is bad", "first bad"
     );
     for candidate in &report.candidates {
-        let median = candidate.median_pps.map_or_else(|| "–".to_owned(), format_pps);
+        let median = candidate.median_pps.map_or_else(|| "–".to_owned(), digits);
         let mut line = format!(
-            "{:<width$} {:>4} {median:>12} {:>8} {:>10}",
+            "{:<width$} {:>4} {median:>14} {:>8} {:>10}",
             candidate.name,
             candidate.measurements,
             percent(candidate.bad_probability),
@@ -299,8 +308,8 @@ fn answer(report: &Report) -> String {
     {
         text += &format!(
             "\nThe change: {} to {}, {} ({} to {} at {confidence}); single runs vary by {:.2} %.",
-            format_pps(change.good_pps),
-            format_pps(change.bad_pps),
+            digits(change.good_pps),
+            digits(change.bad_pps),
             signed(change.change_ratio),
             signed(change.change_low_ratio),
             signed(change.change_high_ratio),

@@ -1,6 +1,6 @@
 //! `weir lab bisect` on real packets: configurations of which the later ones are much slower.
 //!
-//! Rates are never asserted: a chain of some thousand rules costs a multiple of what forwarding
+//! Rates are never asserted: a chain of some hundred rules costs a multiple of what forwarding
 //! does, and the place where it begins is what is asked for.
 
 use std::fmt::Write as _;
@@ -48,7 +48,7 @@ fn lab(slow: usize, third: &str) -> Lab {
              dst = \"198.19.10.1:2000-198.19.10.{flows}\"\n"
         );
     }
-    Lab::new(&spec, &[("fast.nft", &ruleset(0)), ("slow.nft", &ruleset(3000))])
+    Lab::new(&spec, &[("fast.nft", &ruleset(0)), ("slow.nft", &ruleset(500))])
 }
 
 fn bisect(lab: &Lab, more: &[&str]) -> std::process::Output {
@@ -67,7 +67,7 @@ fn the_first_slow_release_is_found_and_the_search_goes_on_where_it_stopped() {
     let before = surroundings();
     let lab = lab(4, "");
     let asked = ["--good", "r1", "--bad", "r6", "--metric", "many"];
-    // Five runs are less than the ends alone need: what is there is kept.
+    // Six runs are what the ends alone need: what is there is kept.
     let limited = bisect(&lab, &[&asked[..], &["--max-runs", "6"]].concat());
     assert_exit(&limited, 1);
     assert!(stdout(&limited).contains("Undecided after 6 runs"), "{}", stdout(&limited));
