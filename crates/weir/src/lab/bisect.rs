@@ -192,13 +192,16 @@ impl Watcher for Lines {
     }
 }
 
-/// A probability; only what is certain is 100 %.
+/// A probability; only what is certain is 0 or 100 %.
 fn percent(probability: f64) -> String {
-    let percent = probability * 100.0;
-    if percent > 99.9 && percent < 100.0 {
-        return ">99.9 %".to_owned();
+    match probability * 100.0 {
+        percent if percent > 0.0 && percent < 0.1 => "<0.1 %".to_owned(),
+        percent if percent > 99.9 && percent < 100.0 => ">99.9 %".to_owned(),
+        percent if (0.1..9.95).contains(&percent) || (99.0..99.95).contains(&percent) => {
+            format!("{percent:.1} %")
+        }
+        percent => format!("{percent:.0} %"),
     }
-    format!("{percent:.*} %", usize::from(!(9.95..=99.0).contains(&percent) && percent > 0.0))
 }
 
 /// Packets per second with enough digits to see a small change.
@@ -324,4 +327,18 @@ fn answer(report: &Report) -> String {
                  the place that explains most is named. Search the parts before and behind it.";
     }
     text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{digits, percent, signed};
+
+    #[test]
+    fn figures_keep_the_digits_that_matter() {
+        let shown = [0.0, 1e-9, 0.034, 0.45, 0.994, 0.999_5, 1.0].map(percent);
+        assert_eq!(shown, ["0 %", "<0.1 %", "3.4 %", "45 %", "99.4 %", ">99.9 %", "100 %"]);
+        assert_eq!(digits(1_234_567.0), "1.2346 Mpps");
+        assert_eq!(digits(98_765.4), "98.765 kpps");
+        assert_eq!(signed(-0.0213), "-2.13 %");
+    }
 }
