@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Verdict, VerdictKind};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
 
+mod open;
+
+pub use open::{OpenError, Opened, of_archive, open};
+
 /// The dimension that holds the image.
 pub const IMAGE: &str = "image";
 /// The dimension that holds the DUT's name, or an archive's configuration.
@@ -78,7 +82,7 @@ pub struct CollectedSeries {
 }
 
 /// A series' place in one dimension.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// Name of the dimension: [`IMAGE`], [`DUT`], [`TRAFFIC`], [`FLOWS`], [`SIZE_BYTES`], or the
     /// name of a sweep.

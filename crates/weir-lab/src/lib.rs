@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bisect;
+pub mod archive;
 pub mod campaign;
 pub mod cancel;
 pub mod collection;
