@@ -14,13 +14,30 @@
 //! The formats are those of BSDRP's netbenches: bench-lab.sh, bench-lab-ministat.sh and
 //! bench-equilibrium-ministat.sh there, pkt-gen and equilibrium of netmap.
 
+mod command;
 mod error;
+mod export;
+mod import;
+mod info;
+mod judge;
+mod label;
+mod log;
+mod name;
+mod publish;
+mod published;
 mod record;
+mod scan;
+mod series;
 mod store;
+mod summary;
+mod write;
 
 pub use error::ArchiveError;
+pub use export::{ExportError, Exported, export};
+pub use import::Import;
 pub use record::{
     ARCHIVE_SCHEMA, ArchiveRecord, Basis, Figure, Flag, Format, GnuplotRow, ImportedSeries,
     ImportedTrial, Problem, ProblemKind, ResultsFolder, Source,
 };
 pub use store::{ARCHIVE_FILE, Archive, is_archive};
+pub use summary::{ArchiveSummary, Counts, Derived, SeriesFigures, derive};

@@ -48,7 +48,8 @@ const LINK_BOUND_MIN: Threshold = Threshold {
     meaning: "at maximum rate, delivering at least this much of what the path delivers without a \
               DUT is link-bound",
 };
-const OVERLOADED_MAX: Threshold = Threshold {
+/// Also of imported runs.
+pub(crate) const OVERLOADED_MAX: Threshold = Threshold {
     name: "overloaded_max",
     value: 0.001,
     unit: "of offered",
@@ -79,7 +80,16 @@ const JUMP_MAX: Threshold = Threshold {
     meaning: "a shift of the level inside the trial above this makes it unstable",
 };
 
-/// Every threshold, for code, reports and documentation.
+/// Of imported runs, which have no ledger.
+pub const IMPORTED_GENERATOR_BOUND_MIN: Threshold = Threshold {
+    name: "imported_generator_bound_min",
+    value: 0.99,
+    unit: "of offered",
+    meaning: "an imported run that received at least this much of what was sent is \
+              generator-bound",
+};
+
+/// Every threshold of weir's own trials, for code, reports and documentation.
 pub const THRESHOLDS: [Threshold; 9] = [
     RESIDUAL_MAX,
     LOSS_FREE_MAX,

@@ -1,0 +1,267 @@
+//! What is derived from an imported store: `summary.json`, `summary.md`, `gnuplot.data`.
+//!
+//! A pure function of the store; the files can be rebuilt at any time. Figures of runs that are
+//! `invalid` are left out, and counted.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use weir_stats::number::g8;
+
+use super::store::Archive;
+use super::write::replace;
+use super::{ARCHIVE_SCHEMA, ArchiveError, ProblemKind};
+use crate::collection::{self, CollectedSeries, Collection, Level, Opened, Unit};
+use crate::report::DerivedFile;
+use crate::summary::{Spread, Threshold};
+use crate::verdict::{self, IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX};
+
+/// The content of an imported store's `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArchiveSummary {
+    /// [`ARCHIVE_SCHEMA`].
+    pub schema: u32,
+    /// Name of the archive.
+    pub name: String,
+    /// What was imported.
+    pub source: String,
+    /// When, RFC 3339 in UTC.
+    pub imported_utc: String,
+    /// Overall counts.
+    pub counts: Counts,
+    /// The dimension whose numbers tell all series apart, if one does.
+    pub axis: Option<String>,
+    /// Every series, in the order of the store.
+    pub series: Vec<SeriesFigures>,
+    /// The thresholds of the verdicts.
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Overall counts of an imported store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Files that were read.
+    pub files_read: usize,
+    /// Series.
+    pub series: usize,
+    /// Runs.
+    pub runs: usize,
+    /// Runs whose figure is void.
+    pub invalid_runs: usize,
+    /// Runs of which the files do not say what limited them.
+    pub runs_without_verdict: usize,
+    /// Runs by verdict.
+    pub verdicts: BTreeMap<String, usize>,
+    /// Files, or parts of them, that were not imported.
+    pub skipped: usize,
+    /// Published figures that the archive's own files do not give.
+    pub differing: usize,
+    /// Damaged cells of the store.
+    pub damaged: usize,
+}
+
+/// The figures of a series.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeriesFigures {
+    /// Its name.
+    pub name: String,
+    /// Its place in every dimension.
+    pub levels: Vec<Level>,
+    /// What the figures count.
+    pub unit: Unit,
+    /// Runs.
+    pub runs: usize,
+    /// Over the runs that are not invalid, in `unit`; absent without any.
+    pub figures: Option<Spread>,
+    /// Runs by verdict.
+    pub verdicts: BTreeMap<String, usize>,
+}
+
+/// What a terminal shows of an imported store.
+#[derive(Debug)]
+pub struct Derived {
+    /// The content of `summary.json`.
+    pub summary: ArchiveSummary,
+    /// The derived files.
+    pub files: Vec<DerivedFile>,
+    /// Cells that cannot be read, and are left out therefore.
+    pub damaged: Vec<String>,
+}
+
+/// Writes every derived file again.
+///
+/// # Errors
+/// When one cannot be written.
+pub fn derive(archive: &Archive) -> Result<Derived, ArchiveError> {
+    let derived = files(archive);
+    for DerivedFile { path, text } in &derived.files {
+        replace(&archive.root().join(path), text.as_bytes())?;
+    }
+    Ok(derived)
+}
+
+/// Everything that is derived.
+pub(super) fn files(archive: &Archive) -> Derived {
+    let Opened { collection, damaged } = collection::of_archive(archive);
+    let axis = axis(&collection);
+    let summary = summarise(archive, &collection, axis.clone(), damaged.len());
+    // Its maps have strings as keys and its writer is memory: the two things that can fail.
+    let mut json = serde_json::to_string_pretty(&summary).unwrap_or_default();
+    json.push('\n');
+    let file = |path: &str, text: String| DerivedFile { path: path.to_owned(), text };
+    let files = vec![
+        file("summary.json", json),
+        file("summary.md", markdown(archive, &summary)),
+        file("gnuplot.data", gnuplot(&summary, axis.as_deref())),
+    ];
+    Derived { summary, files, damaged }
+}
+
+/// The first dimension in which every series has a number of its own.
+fn axis(collection: &Collection) -> Option<String> {
+    let is_axis = |dimension: &&str| {
+        let number = |series: &CollectedSeries| series.level(dimension)?.number;
+        let numbers: Option<Vec<f64>> = collection.series.iter().map(number).collect();
+        numbers.is_some_and(|mut numbers| {
+            numbers.sort_by(f64::total_cmp);
+            numbers.len() > 1 && numbers.windows(2).all(|pair| pair[0] < pair[1])
+        })
+    };
+    collection.dimensions().into_iter().find(is_axis).map(str::to_owned)
+}
+
+fn summarise(
+    archive: &Archive,
+    collection: &Collection,
+    axis: Option<String>,
+    damaged: usize,
+) -> ArchiveSummary {
+    let record = archive.record();
+    let series: Vec<SeriesFigures> = collection.series.iter().map(figures).collect();
+    let mut verdicts = BTreeMap::new();
+    for (name, count) in series.iter().flat_map(|s| &s.verdicts) {
+        *verdicts.entry(name.clone()).or_insert(0) += count;
+    }
+    let points = || collection.series.iter().flat_map(|s| &s.points);
+    let problems = |kind| record.problems.iter().filter(|p| p.kind == kind).count();
+    let threshold = |t: &verdict::Threshold| Threshold {
+        name: t.name.to_owned(),
+        value: t.value,
+        unit: t.unit.to_owned(),
+        meaning: t.meaning.to_owned(),
+    };
+    ArchiveSummary {
+        schema: ARCHIVE_SCHEMA,
+        name: record.name.clone(),
+        source: record.source.clone(),
+        imported_utc: record.imported_utc.clone(),
+        counts: Counts {
+            files_read: record.files_read,
+            series: series.len(),
+            runs: points().count(),
+            invalid_runs: points().filter(|p| !p.is_valid()).count(),
+            runs_without_verdict: points().filter(|p| p.verdict.is_none()).count(),
+            verdicts,
+            skipped: problems(ProblemKind::Skipped),
+            differing: problems(ProblemKind::Differs),
+            damaged,
+        },
+        axis,
+        series,
+        thresholds: [IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX].iter().map(threshold).collect(),
+    }
+}
+
+fn figures(series: &CollectedSeries) -> SeriesFigures {
+    let mut verdicts = BTreeMap::new();
+    for verdict in series.points.iter().filter_map(|p| p.verdict.as_ref()) {
+        *verdicts.entry(verdict.kind.name().to_owned()).or_insert(0) += 1;
+    }
+    SeriesFigures {
+        name: series.name.clone(),
+        levels: series.levels.clone(),
+        unit: series.unit,
+        runs: series.points.len(),
+        figures: Spread::of(&series.values()),
+        verdicts,
+    }
+}
+
+fn number_on(series: &SeriesFigures, axis: Option<&str>) -> Option<f64> {
+    series.levels.iter().find(|level| Some(level.dimension.as_str()) == axis)?.number
+}
+
+/// Rows of all series: by their number on the axis, or by name.
+fn gnuplot(summary: &ArchiveSummary, axis: Option<&str>) -> String {
+    let mut text = "#index median minimum maximum\n".to_owned();
+    let mut series: Vec<&SeriesFigures> = summary.series.iter().collect();
+    let place = |series: &SeriesFigures| number_on(series, axis).unwrap_or_default();
+    series.sort_by(|a, b| place(a).total_cmp(&place(b)));
+    for series in series {
+        let index = number_on(series, axis).map_or_else(|| quoted(&series.name), g8);
+        // Writing to a String cannot fail.
+        let _ = match series.figures {
+            Some(f) => writeln!(text, "{index} {} {} {}", g8(f.median), g8(f.min), g8(f.max)),
+            None => writeln!(text, "# {}: no valid iteration", series.name),
+        };
+    }
+    text
+}
+
+/// A name as one column of gnuplot.
+fn quoted(name: &str) -> String {
+    match name.chars().any(|c| c.is_whitespace() || c == '#' || c == '"') {
+        true => format!("\"{}\"", name.replace('"', "'")),
+        false => name.to_owned(),
+    }
+}
+
+fn markdown(archive: &Archive, summary: &ArchiveSummary) -> String {
+    let counts = &summary.counts;
+    let mut text = format!(
+        "# {}\n\nImported from `{}`: {} series, {} runs, {} files.\n\n\
+         | series | unit | n | median | minimum | maximum | stddev | verdicts |\n\
+         |---|---|---|---|---|---|---|---|\n",
+        summary.name, summary.source, counts.series, counts.runs, counts.files_read
+    );
+    for series in &summary.series {
+        let figure = |of: fn(&Spread) -> Option<f64>| {
+            series.figures.as_ref().and_then(of).map_or_else(|| "–".to_owned(), g8)
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            series.name.replace('|', "\\|"),
+            series.unit.name(),
+            series.figures.map_or(0, |f| f.count),
+            figure(|f| Some(f.median)),
+            figure(|f| Some(f.min)),
+            figure(|f| Some(f.max)),
+            figure(|f| f.stddev),
+            told(&series.verdicts),
+        );
+    }
+    let of = |kind| archive.record().problems.iter().filter(move |p| p.kind == kind);
+    for (title, kind) in [
+        ("Skipped", ProblemKind::Skipped),
+        ("Published otherwise", ProblemKind::Differs),
+        ("Notes", ProblemKind::Note),
+    ] {
+        if of(kind).next().is_some() {
+            let _ = writeln!(text, "\n## {title}\n");
+        }
+        for problem in of(kind) {
+            let _ = writeln!(text, "- {}", problem.told());
+        }
+    }
+    text
+}
+
+/// `2 invalid, 1 generator-bound`; a dash where the files do not say.
+fn told(verdicts: &BTreeMap<String, usize>) -> String {
+    let parts: Vec<String> =
+        verdicts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    if parts.is_empty() { "–".to_owned() } else { parts.join(", ") }
+}

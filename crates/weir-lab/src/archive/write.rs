@@ -1,0 +1,154 @@
+//! Writing an imported store: beside its place, and moved into it as a whole.
+//!
+//! Nothing is synchronised file by file, because nothing of an unfinished store is of use: when all
+//! of it is written, one syncfs(2) brings it to the disk, and a rename puts it in its place. An
+//! import that is interrupted or fails removes what it has written; after a loss of power, what is
+//! left is `.unfinished-<name>` beside the place, which the next import to there removes.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::store::{ARCHIVE_FILE, Archive};
+use super::{ArchiveError, ArchiveRecord, ImportedTrial};
+use crate::report::DerivedFile;
+
+/// A directory that is being written; removed when dropped before it is published.
+#[derive(Debug)]
+pub(super) struct Staged {
+    /// Where it will stand.
+    place: PathBuf,
+    /// Where it is written.
+    unfinished: PathBuf,
+    /// Held against others that write to the same place.
+    _lock: File,
+    is_published: bool,
+}
+
+impl Staged {
+    /// Begins a directory for `place`, which must not exist, or be an empty directory.
+    pub(super) fn begin(place: &Path) -> Result<Self, ArchiveError> {
+        let place = std::path::absolute(place).map_err(ArchiveError::io("resolve", place))?;
+        refuse_occupied(&place)?;
+        let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else {
+            return Err(ArchiveError::Exists { path: place });
+        };
+        fs::create_dir_all(parent).map_err(ArchiveError::io("create", parent))?;
+        let name = name.to_string_lossy();
+        let unfinished = parent.join(format!(".unfinished-{name}"));
+        fs::create_dir_all(&unfinished).map_err(ArchiveError::io("create", &unfinished))?;
+        let lock = lock(&unfinished, &place)?;
+        // Whatever was left there when the last one was killed.
+        let entries = fs::read_dir(&unfinished).map_err(ArchiveError::io("list", &unfinished))?;
+        for entry in entries.flatten().map(|entry| entry.path()) {
+            let removed = match entry.is_dir() {
+                true => fs::remove_dir_all(&entry),
+                false => fs::remove_file(&entry),
+            };
+            removed.map_err(ArchiveError::io("remove", &entry))?;
+        }
+        Ok(Self { place, unfinished, _lock: lock, is_published: false })
+    }
+
+    /// Writes a file below the directory.
+    pub(super) fn file(&self, path: &str, bytes: &[u8]) -> Result<(), ArchiveError> {
+        let path = self.unfinished.join(path);
+        let folder = path.parent().unwrap_or(&self.unfinished);
+        fs::create_dir_all(folder).map_err(ArchiveError::io("create", folder))?;
+        write(&path, bytes)
+    }
+
+    /// Puts all of it in its place, on the disk.
+    pub(super) fn publish(mut self) -> Result<PathBuf, ArchiveError> {
+        let folder =
+            File::open(&self.unfinished).map_err(ArchiveError::io("open", &self.unfinished))?;
+        nix::unistd::syncfs(&folder)
+            .map_err(|errno| ArchiveError::io("synchronise", &self.unfinished)(errno.into()))?;
+        refuse_occupied(&self.place)?;
+        fs::rename(&self.unfinished, &self.place)
+            .map_err(ArchiveError::io("rename to", &self.place))?;
+        self.is_published = true;
+        let parent = self.place.parent().unwrap_or(Path::new("/"));
+        File::open(parent)
+            .and_then(|folder| folder.sync_all())
+            .map_err(ArchiveError::io("synchronise", parent))?;
+        Ok(self.place.clone())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.is_published {
+            // If this fails too, the next to write to this place does it.
+            drop(fs::remove_dir_all(&self.unfinished));
+        }
+    }
+}
+
+/// An imported store that is being written.
+#[derive(Debug)]
+pub(super) struct Writer(Staged);
+
+impl Writer {
+    /// Begins a store for `place`, which must not exist, or be an empty directory.
+    pub(super) fn begin(place: &Path) -> Result<Self, ArchiveError> {
+        Staged::begin(place).map(Self)
+    }
+
+    /// Writes a run.
+    pub(super) fn cell(&self, trial: &ImportedTrial, samples: &str) -> Result<(), ArchiveError> {
+        let cell = self.0.unfinished.join(Archive::cell(&trial.series, trial.iteration));
+        fs::create_dir_all(&cell).map_err(ArchiveError::io("create", &cell))?;
+        write_json(&cell.join("trial.json"), trial)?;
+        write(&cell.join("samples.csv"), samples.as_bytes())
+    }
+
+    /// Writes what the whole store is, and puts it in its place.
+    pub(super) fn finish(self, record: &ArchiveRecord) -> Result<Archive, ArchiveError> {
+        write_json(&self.0.unfinished.join(ARCHIVE_FILE), record)?;
+        let archive = Archive::open(&self.0.unfinished)?;
+        for DerivedFile { path, text } in super::summary::files(&archive).files {
+            self.0.file(&path, text.as_bytes())?;
+        }
+        Archive::open(&self.0.publish()?)
+    }
+}
+
+/// Refuses a place where something stands.
+fn refuse_occupied(place: &Path) -> Result<(), ArchiveError> {
+    match fs::read_dir(place).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ArchiveError::Exists { path: place.to_owned() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(ArchiveError::io("list", place)(error)),
+    }
+}
+
+fn lock(unfinished: &Path, place: &Path) -> Result<File, ArchiveError> {
+    let file = File::open(unfinished).map_err(ArchiveError::io("open", unfinished))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(ArchiveError::Locked { path: place.to_owned() }),
+        Err(fs::TryLockError::Error(error)) => Err(ArchiveError::io("lock", unfinished)(error)),
+    }
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ArchiveError> {
+    let cause = |error: serde_json::Error| ArchiveError::io("write", path)(error.into());
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(cause)?;
+    bytes.push(b'\n');
+    write(path, &bytes)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
+    fs::write(path, bytes).map_err(ArchiveError::io("write", path))
+}
+
+/// Replaces a file of a finished store atomically.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unfinished = path.with_file_name(format!(".unfinished-{name}"));
+    write(&unfinished, bytes)?;
+    fs::rename(&unfinished, path).map_err(ArchiveError::io("rename to", path))
+}
