@@ -41,3 +41,6 @@ pub use record::{
 };
 pub use store::{ARCHIVE_FILE, Archive, is_archive};
 pub use summary::{ArchiveSummary, Counts, Derived, SeriesFigures, derive};
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use clap_complete::Shell;
 use weir_gen::units::parse_duration;
 
 pub(crate) mod bisect;
+pub(crate) mod archive;
 pub(crate) mod rates;
 pub(crate) mod traffic;
 
@@ -176,6 +177,12 @@ pub(crate) enum LabCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
+    /// Read results of bench-lab.sh into a store.
+    #[command(after_help = archive::IMPORT_HELP)]
+    Import(archive::ImportArgs),
+    /// Write the figures of a store under the file names of another lab.
+    #[command(after_help = archive::EXPORT_HELP)]
+    Export(archive::ExportArgs),
     /// Remove what an earlier lab that was killed has left on this host.
     #[command(after_help = "Example: sudo weir lab clean")]
     Clean {

@@ -1,4 +1,4 @@
-//! `weir lab`: plans, runs, resumes, reports and cleans up.
+//! `weir lab`: plans, runs, resumes, reports, imports, exports and cleans up.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -18,6 +18,7 @@ use crate::exit::{self, Outcome};
 use crate::{draw, progress};
 
 mod bisect;
+mod archive;
 #[cfg(test)]
 mod document;
 mod run;
@@ -45,7 +46,12 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
         }
         LabCommand::Bisect(args) => bisect::command(&args),
         LabCommand::Resume { dir, iterations, json } => run::resume(&dir, iterations, json.json),
+        LabCommand::Report { dir, json } if weir_lab::archive::is_archive(&dir) => {
+            archive::report(&dir, json.json)
+        }
         LabCommand::Report { dir, json } => report(&dir, json.json),
+        LabCommand::Import(arguments) => archive::import(&arguments),
+        LabCommand::Export(arguments) => archive::export(&arguments),
         LabCommand::Clean { json } => clean(json.json),
     }
 }

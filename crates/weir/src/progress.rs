@@ -3,6 +3,7 @@
 //! Everything here goes to standard error, so that standard output stays clean for results. It
 //! shows what events say and computes nothing but the time that is left.
 
+use std::cell::Cell;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
@@ -108,6 +109,48 @@ impl Observer for Progress {
             }
             Event::TrialFinished { name, record } => self.finished(name, record),
             Event::Warning(text) => self.line(&warning(text)),
+        }
+    }
+}
+
+/// Steps of the same kind: a bar, or a line now and then.
+pub(crate) struct Steps {
+    bar: Option<ProgressBar>,
+    what: &'static str,
+    every: Duration,
+    said: Cell<Instant>,
+}
+
+impl Steps {
+    /// `what` says what is counted; without a bar, a line says so after each span of `every`.
+    pub(crate) fn new(what: &'static str, every: Duration, now: Instant) -> Self {
+        let bar = std::io::stderr().is_terminal().then(bar).flatten();
+        if let Some(bar) = &bar {
+            bar.set_message(what);
+        }
+        Self { bar, what, every, said: Cell::new(now) }
+    }
+
+    /// Shows how far it is.
+    pub(crate) fn show(&self, done: usize, all: usize, now: Instant) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(all as u64);
+                bar.set_position(done as u64);
+            }
+            None if now.duration_since(self.said.get()) >= self.every => {
+                self.said.set(now);
+                // A closed standard error must not end the work.
+                drop(writeln!(anstream::stderr(), "{done} of {all} {}", self.what));
+            }
+            None => {}
+        }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 }

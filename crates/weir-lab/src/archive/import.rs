@@ -11,7 +11,9 @@ use super::publish::{self, Read};
 use super::scan::{self, Folder, Found, SeriesFiles};
 use super::series::{self, Job};
 use super::write::Writer;
-use super::{ARCHIVE_SCHEMA, Archive, ArchiveError, ArchiveRecord, Format, Problem, ProblemKind};
+use super::{
+    ARCHIVE_SCHEMA, Archive, ArchiveError, ArchiveRecord, Derived, Format, Problem, ProblemKind,
+};
 use crate::cancel::Cancel;
 
 /// The most threads that read: more do not help, and each keeps a file in memory.
@@ -43,7 +45,7 @@ impl Import<'_> {
     /// # Errors
     /// When there is nothing to import, the store cannot be written, or somebody asked to stop.
     /// Nothing is left then. What is wrong with single files is no error, but a [`Problem`].
-    pub fn run(self) -> Result<Archive, ArchiveError> {
+    pub fn run(self) -> Result<(Archive, Derived), ArchiveError> {
         let source =
             std::path::absolute(self.source).map_err(ArchiveError::io("resolve", self.source))?;
         let found = scan::scan(&source)?;
@@ -138,7 +140,9 @@ fn record(source: &Path, weir: &str, found: Found, reads: Vec<Read>) -> ArchiveR
         files_read += read.files_read;
         size_bytes += read.size_bytes;
         problems.extend(read.problems);
-        series.push(read.series);
+        if !read.series.iterations.is_empty() {
+            series.push(read.series);
+        }
     }
     problems.sort();
     let name = source.file_name().map_or_else(|| "archive".into(), |n| n.to_string_lossy().into());

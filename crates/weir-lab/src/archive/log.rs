@@ -294,9 +294,8 @@ fn without_escapes(text: &str) -> Cow<'_, str> {
             }
             Some(']') => {
                 // To BEL, or to the string terminator, an escape with a backslash.
-                if characters.find(|c| matches!(c, '\x07' | '\x1b')) == Some('\x1b') {
-                    let _ = characters.next();
-                }
+                let end = characters.find(|c| matches!(c, '\x07' | '\x1b'));
+                let _ = end.filter(|end| *end == '\x1b').and_then(|_| characters.next());
             }
             _ => {}
         }

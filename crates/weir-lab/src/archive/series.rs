@@ -270,7 +270,7 @@ impl Reader<'_> {
                 self.skip(&place.path, None, text);
             } else if is_empty {
                 self.read.series.unit = unit;
-                self.adopt(job, source, &medians, (unit, scale), &mut maxima, writer)?;
+                self.adopt(job, &source, &medians, (unit, scale), &mut maxima, writer)?;
             } else {
                 self.compare(&place.path, &medians, scale, |figure| figure.median);
             }
@@ -297,7 +297,7 @@ impl Reader<'_> {
     fn adopt(
         &mut self,
         job: &Job<'_>,
-        source: Source,
+        source: &Source,
         medians: &[OnLine<f64>],
         (unit, scale): (Unit, f64),
         maxima: &mut [OnLine<f64>],

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::store::{ARCHIVE_FILE, Archive};
-use super::{ArchiveError, ArchiveRecord, ImportedTrial};
+use super::{ArchiveError, ArchiveRecord, Derived, ImportedTrial};
 use crate::report::DerivedFile;
 
 /// A directory that is being written; removed when dropped before it is published.
@@ -105,13 +105,14 @@ impl Writer {
     }
 
     /// Writes what the whole store is, and puts it in its place.
-    pub(super) fn finish(self, record: &ArchiveRecord) -> Result<Archive, ArchiveError> {
+    pub(super) fn finish(self, record: &ArchiveRecord) -> Result<(Archive, Derived), ArchiveError> {
         write_json(&self.0.unfinished.join(ARCHIVE_FILE), record)?;
         let archive = Archive::open(&self.0.unfinished)?;
-        for DerivedFile { path, text } in super::summary::files(&archive).files {
-            self.0.file(&path, text.as_bytes())?;
+        let derived = super::summary::files(&archive);
+        for DerivedFile { path, text } in &derived.files {
+            self.0.file(path, text.as_bytes())?;
         }
-        Archive::open(&self.0.publish()?)
+        Ok((Archive::open(&self.0.publish()?)?, derived))
     }
 }
 
