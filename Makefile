@@ -7,10 +7,10 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build demo test lint deny bench bench-gen clean
+.PHONY: help build demo test lint deny bench bench-gen bench-stats clean
 
 help: ## list the targets
-	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the release binary, target/release/weir
 	@scripts/setup.sh build
@@ -32,11 +32,15 @@ lint: ## formatting, clippy, documentation, purity, tidiness
 deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 	@scripts/deny.sh
 
-bench: bench-gen ## run all benchmarks (docs/bench.md)
+bench: bench-gen bench-stats ## run all benchmarks (docs/bench.md)
 
 bench-gen: ## generator and sink against their floors (about four minutes); ARGS=--help lists options
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh gen $(ARGS)
+
+bench-stats: ## large imports against their limits (about two minutes); ARGS=--help lists options
+	@scripts/setup.sh build run bench
+	@scripts/bench.sh stats $(ARGS)
 
 clean: ## remove what was built (campaign results stay)
 	cargo clean

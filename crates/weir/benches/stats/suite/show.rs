@@ -1,0 +1,65 @@
+//! The result as a table for people and as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Machine, Outcome};
+
+const HEAD: &str = "\
+Each figure is of the command itself, on two CPUs: from its start to its end, with what it writes on
+the disk.
+";
+
+/// The outcome for people.
+pub(crate) fn table(outcome: &Outcome) -> String {
+    let Machine { cpu_model, kernel, cpu_count } = &outcome.machine;
+    let mut text = format!("{cpu_model}, {cpu_count} CPUs, Linux {kernel}\n{HEAD}\n");
+    let width = outcome.rows.iter().map(|row| row.spec.what.chars().count()).max().unwrap_or(0);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{:<width$} {:>12} {:>12} {:>7}", "", "median", "limit", "ratio");
+    for row in &outcome.rows {
+        let unit = row.spec.unit;
+        let value =
+            row.value.map_or("not measured".to_owned(), |value| format!("{value:.2} {unit}"));
+        let limit = format!("{} {unit}", row.spec.limit);
+        let ratio = row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        let judged = match (row.value, row.holds()) {
+            (None, _) => "not judged",
+            (_, true) => "kept",
+            (_, false) => "PASSED",
+        };
+        let what = row.spec.what;
+        let _ = writeln!(text, "{what:<width$} {value:>12} {limit:>12} {ratio:>7} {judged}");
+    }
+    text
+}
+
+/// The outcome as the other benchmarks write it: a list, with the machine in the first entries.
+pub(crate) fn json(outcome: &Outcome) -> String {
+    let Machine { cpu_model, kernel, cpu_count } = &outcome.machine;
+    let mut list = vec![
+        fact("machine_cpu", &json!(cpu_model), "model"),
+        fact("machine_kernel", &json!(kernel), "release"),
+        fact("machine_cpus", &json!(cpu_count), "count"),
+    ];
+    list.extend(outcome.rows.iter().map(|row| {
+        json!({
+            "name": row.spec.name,
+            "value": row.value,
+            "unit": row.spec.unit,
+            "samples": row.samples,
+            "against": "limit",
+            "ratio": row.ratio,
+            "floor": 1.0,
+        })
+    }));
+    format!("{:#}\n", Value::Array(list))
+}
+
+fn fact(name: &str, value: &Value, unit: &str) -> Value {
+    json!({
+        "name": name, "value": value, "unit": unit, "samples": [],
+        "against": null, "ratio": null, "floor": null,
+    })
+}
