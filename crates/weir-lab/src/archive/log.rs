@@ -107,11 +107,24 @@ impl Log {
             }
             log.line(number, line);
         }
-        let plain = log.samples.iter().any(|s| s.is_plain);
-        if plain && log.flags.contains(&Flag::ScaledUnits) {
-            log.flags.insert(Flag::MixedUnits);
-        }
+        log.part_units();
         log
+    }
+
+    /// Leaves the plain rates where there are scaled ones beside them: pkt-gen does not change its
+    /// units, so two programs have written to the file, and the plain rates have all their digits.
+    fn part_units(&mut self) {
+        let is_scaled = |sample: &Line| !sample.is_plain && sample.rate_pps > 0.0;
+        let scaled: Vec<u64> =
+            self.samples.iter().filter(|s| is_scaled(s)).map(|s| s.line).collect();
+        let (Some(first), true) = (scaled.first(), self.samples.iter().any(|s| s.is_plain)) else {
+            return;
+        };
+        self.flags.insert(Flag::MixedUnits);
+        let count = scaled.len();
+        let reason = format!("mixed units: {count} scaled rates among plain ones are not read");
+        self.skip(*first, reason);
+        self.samples.retain(|sample| !is_scaled(sample));
     }
 
     fn skip(&mut self, number: u64, reason: String) {

@@ -135,6 +135,8 @@ pub enum ProblemKind {
     Skipped,
     /// The archive publishes another figure than its own files give.
     Differs,
+    /// A run is there, and its figure is void.
+    Invalid,
     /// It was imported, and there is something to know about it.
     Note,
 }
@@ -200,7 +202,7 @@ pub struct Figure {
 pub enum Flag {
     /// Rates in thousands or millions, with three or four digits: pkt-gen without `-N`.
     ScaledUnits,
-    /// Scaled rates and plain ones in one file.
+    /// Scaled rates and plain ones in one file; only the plain ones are read.
     MixedUnits,
     /// Escape sequences of a terminal, which were taken out.
     EscapeCodes,

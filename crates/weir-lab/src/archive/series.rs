@@ -22,6 +22,7 @@ use super::{
 };
 use crate::cancel::Cancel;
 use crate::collection::{DUT, FLOWS, IMAGE, Level, SIZE_BYTES, TRAFFIC, Unit};
+use crate::record::VerdictKind;
 
 /// First line of an imported `samples.csv`.
 const SAMPLES_HEADER: &str = "file,line,time_s,rate_pps,packets,interval_us,counts\n";
@@ -200,7 +201,7 @@ impl Reader<'_> {
             None => run.senders.iter().find_map(|(path, log)| Some((path, log.estimate?))),
         };
         let (unit, basis, figure, verdict) = match estimate {
-            Some((_, found)) => {
+            Some((_, ref found)) => {
                 let (median, maximum) = (found.rate, found.rate_max.unwrap_or(found.rate));
                 let figure = Figure { median, minimum: median, maximum, sample_count: 0 };
                 let unit = if found.is_bits { Unit::Bps } else { Unit::Pps };
@@ -211,14 +212,17 @@ impl Reader<'_> {
                 (Unit::Pps, Basis::Samples, figure, run.judge(figure.as_ref()))
             }
         };
+        let file = sources.first().map_or_else(String::new, |source| source.path.clone());
         if !self.read.series.iterations.is_empty() && self.read.series.unit != unit {
-            let file = sources.first().map_or_else(String::new, |source| source.path.clone());
             let other = self.read.series.unit.name();
             let text = format!("mixed units: it is in {}, the series in {other}", unit.name());
-            self.skip(&file, None, text);
+            self.skip(&file, estimate.map(|(_, estimate)| estimate.line), text);
             return Ok(());
         }
         self.read.series.unit = unit;
+        if let Some(void) = verdict.as_ref().filter(|v| v.kind == VerdictKind::Invalid) {
+            self.problem(ProblemKind::Invalid, &file, None, void.reason.clone());
+        }
         let trial = ImportedTrial {
             schema: ARCHIVE_SCHEMA,
             series: job.name.clone(),

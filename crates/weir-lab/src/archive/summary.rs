@@ -247,6 +247,7 @@ fn markdown(archive: &Archive, summary: &ArchiveSummary) -> String {
     for (title, kind) in [
         ("Skipped", ProblemKind::Skipped),
         ("Published otherwise", ProblemKind::Differs),
+        ("Invalid runs", ProblemKind::Invalid),
         ("Notes", ProblemKind::Note),
     ] {
         if of(kind).next().is_some() {

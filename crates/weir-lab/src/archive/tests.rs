@@ -9,8 +9,10 @@ use crate::cancel::Cancel;
 use crate::collection::{self, Origin, Unit};
 use crate::record::VerdictKind;
 
+type Exception = (&'static str, &'static str, fn(&str) -> String);
+
 /// Files of netbenches that do not come out byte for byte: why, and what makes them equal.
-const EXCEPTIONS: &[(&str, &str, fn(&str) -> String)] = &[(
+const EXCEPTIONS: &[Exception] = &[(
     "Atom_C2558_4Cores/Intel_i350/pf-states_hashsize/results/fbsd10.3.default10K/gnuplot.data",
     "an editor of another system has ended its lines with CR LF, and not ended the last one",
     |published| published.replace("\r\n", "\n") + "\n",

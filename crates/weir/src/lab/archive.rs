@@ -70,6 +70,7 @@ fn show_import(archive: &Archive, derived: &Derived, json: bool) -> anyhow::Resu
             "counts": derived.summary.counts,
             "skipped": list(ProblemKind::Skipped),
             "differing": list(ProblemKind::Differs),
+            "invalid": list(ProblemKind::Invalid),
             "notes": list(ProblemKind::Note),
         }));
     }
@@ -85,6 +86,7 @@ fn show_import(archive: &Archive, derived: &Derived, json: bool) -> anyhow::Resu
     for (title, kind) in [
         ("notes", ProblemKind::Note),
         ("published otherwise than the files give", ProblemKind::Differs),
+        ("invalid runs", ProblemKind::Invalid),
         ("skipped", ProblemKind::Skipped),
     ] {
         text += &problems(title, &of(kind).collect::<Vec<_>>());

@@ -4,9 +4,10 @@
 //! reason why the demo campaign exists, and both DUTs run interleaved in the same minute.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::common::{
-    Lab, STATEFUL, assert_exit, can_run_lab, json, stdout, surroundings, trials, turn,
+    Lab, STATEFUL, assert_exit, can_run_lab, json, run, stdout, surroundings, trials, turn,
 };
 use serde_json::Value;
 
@@ -224,6 +225,25 @@ fn any_program_can_be_the_dut_and_a_sweep_is_an_axis() {
     let axis: Vec<&str> =
         gnuplot.lines().skip(1).filter_map(|l| l.split_whitespace().next()).collect();
     assert_eq!(axis, ["60", "512"]);
+    the_figures_have_the_names_of_another_lab(&lab, &trials);
+}
+
+/// One iteration gives a median, and no row of statistics.
+fn the_figures_have_the_names_of_another_lab(lab: &Lab, trials: &[(PathBuf, Value)]) {
+    let (store, out) = (lab.arg("out"), lab.arg("published"));
+    let exported = run(&["lab", "export", "--netbenches", &store, "--out", &out]);
+    assert_exit(&exported, 1);
+    let told = stdout(&exported);
+    assert!(told.contains("it has 1 figures, and statistics need 3"), "{told}");
+    for (_, trial) in trials {
+        let name = format!("published/{}.pps", trial["series"].as_str().expect("a name"));
+        let text = fs::read_to_string(lab.path(&name)).expect(&name);
+        let rate_pps = f64_at(trial, "/result/rate_pps");
+        let written: f64 = text.trim_end().parse().expect("a number");
+        assert!((written / rate_pps - 1.0).abs() < 1e-7, "{written} of {rate_pps}");
+    }
+    let rows = fs::read_to_string(lab.path("published/gnuplot.data")).expect("written");
+    assert_eq!(rows, "#index median minimum maximum\n");
 }
 
 #[test]

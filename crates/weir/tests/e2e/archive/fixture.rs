@@ -122,10 +122,11 @@ pub(super) const SKIPPED: &[&str] = &[
     "bench.cut.1.receiver:31: the file is cut short: its last line has no end",
     "bench.empty.1.receiver: the file is empty",
     "bench.info.info:2: CFG has no closing quote: the file is cut short",
-    "bench.mixed.2.sender: mixed units: it is in bps, the series in pps",
+    "bench.mixed.2.sender:1: mixed units: it is in bps, the series in pps",
     "bench.noise.1.receiver:16: a line of 10000000 bytes: those above 65536 are not read",
     "bench.noise.1.receiver:17: not UTF-8: the line is not read",
     "bench.noise.1.receiver:18: `inf pps` is not a rate: the line is not read",
+    "bench.scales.1.receiver:16: mixed units: 1 scaled rates among plain ones are not read",
     "bench.twice.1.receiver: a duplicate of box/results/traps/RAW/bench.twice.1.receiver, which \
      was imported",
     "medians.pps:2: `nan` is not a finite rate",
@@ -173,6 +174,7 @@ pub(super) fn traps(root: &Path) {
     write(root, &format!("{TRAPS}/bench.silent.1.sender"), silence);
     write(root, &format!("{TRAPS}/bench.lone.1.receiver"), &zeros);
     run("scaled", new(&["1.067 Mpps", "1.068 Mpps", "1.069 Mpps", "998.5 Kpps"]).as_bytes());
+    run("scales", new(&["1.067 Mpps", "50 pps", "50 pps", "50 pps"]).as_bytes());
     run("codes", new(&["50 pps"; 5]).replace("8.5 main", "\x1b[?1h\x1b[0m8.5 main").as_bytes());
     let mut noise = new(&[]).lines().take(OPENING_LINES).fold(String::new(), |t, l| t + l + "\n");
     noise.push_str(&"x".repeat(10_000_000));
