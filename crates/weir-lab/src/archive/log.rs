@@ -46,7 +46,7 @@ pub(super) struct Line {
     pub(super) packets: Option<f64>,
     /// Length of the interval, microseconds.
     pub(super) interval_us: Option<u64>,
-    /// Whether the archive's scripts would have taken it: plain packets per second, not zero.
+    /// Whether it has all its digits: whole packets per second, not zero.
     pub(super) is_plain: bool,
 }
 
@@ -269,7 +269,8 @@ fn sample(line: u64, text: &str, at: usize) -> Result<Option<(Line, bool)>, Stri
     let (packets, interval_us) = interval(detail);
     let time_s = text[..at].split_whitespace().next_back().and_then(digits);
     let is_scaled = !prefix.is_empty();
-    let is_plain = !is_scaled && !number.starts_with('0');
+    // Scaled rates under a thousand have a fraction, and no prefix.
+    let is_plain = !is_scaled && !number.starts_with('0') && !number.contains('.');
     Ok(Some((Line { line, time_s, rate_pps, packets, interval_us, is_plain }, is_scaled)))
 }
 

@@ -37,6 +37,8 @@ fn scaled_units_are_understood_and_flagged() {
     let sample = log.samples[0];
     assert_eq!((sample.rate_pps, sample.is_plain), (1_067_000.0, false));
     assert_eq!((sample.packets, sample.interval_us), (Some(1_068_000.0), Some(1_001_007)));
+    let slow = format!("{text}2.5 main_thread [2639] 512.000 pps (513.000 pkts in 1 usec)\n");
+    assert!(!Log::parse(slow.as_bytes()).flags.contains(&Flag::MixedUnits));
     let mixed = format!("{text}2.5 main_thread [2639] 900000 pps (1 pkts in 1 usec)\n");
     let log = Log::parse(mixed.as_bytes());
     assert!(log.flags.contains(&Flag::MixedUnits));

@@ -122,8 +122,8 @@ fn log(is_old: bool, base: u32, function: &str) -> String {
             ),
             false => writeln!(
                 text,
-                "{second}.417140 main_thread [2786] {rate} pps ({rate} pkts {} bps in 1000869 usec) \
-                 473.81 avg_batch 0 min_space",
+                "{second}.417140 main_thread [2786] {rate} pps ({rate} pkts {} bps in 1000869 \
+                 usec) 473.81 avg_batch 0 min_space",
                 rate * 480
             ),
         };

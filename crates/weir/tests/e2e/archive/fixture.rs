@@ -173,7 +173,8 @@ pub(super) fn traps(root: &Path) {
     let silence = zeros.replace("9999999 pps", "0 pps");
     write(root, &format!("{TRAPS}/bench.silent.1.sender"), silence);
     write(root, &format!("{TRAPS}/bench.lone.1.receiver"), &zeros);
-    run("scaled", new(&["1.067 Mpps", "1.068 Mpps", "1.069 Mpps", "998.5 Kpps"]).as_bytes());
+    let scaled = new(&["1.067 Mpps", "1.068 Mpps", "1.069 Mpps", "998.5 Kpps"]);
+    run("scaled", scaled.replace("9999999 pps", "9.999 Mpps").as_bytes());
     run("scales", new(&["1.067 Mpps", "50 pps", "50 pps", "50 pps"]).as_bytes());
     run("codes", new(&["50 pps"; 5]).replace("8.5 main", "\x1b[?1h\x1b[0m8.5 main").as_bytes());
     let mut noise = new(&[]).lines().take(OPENING_LINES).fold(String::new(), |t, l| t + l + "\n");
