@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common::{
-    Lab, STATEFUL, assert_exit, can_run_lab, json, run, stdout, surroundings, trials, turn,
+    Lab, STATEFUL, assert_exit, can_run_lab, json, stdout, surroundings, trials, turn,
 };
 use serde_json::Value;
 
@@ -231,7 +231,7 @@ fn any_program_can_be_the_dut_and_a_sweep_is_an_axis() {
 /// One iteration gives a median, and no row of statistics.
 fn the_figures_have_the_names_of_another_lab(lab: &Lab, trials: &[(PathBuf, Value)]) {
     let (store, out) = (lab.arg("out"), lab.arg("published"));
-    let exported = run(&["lab", "export", "--netbenches", &store, "--out", &out]);
+    let exported = crate::common::run(&["lab", "export", "--netbenches", &store, "--out", &out]);
     assert_exit(&exported, 1);
     let told = stdout(&exported);
     assert!(told.contains("it has 1 figures, and statistics need 3"), "{told}");
