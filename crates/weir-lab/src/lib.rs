@@ -9,8 +9,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bisect;
 pub mod archive;
+pub mod bisect;
 pub mod campaign;
 pub mod cancel;
 pub mod collection;

@@ -11,8 +11,8 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use weir_gen::units::parse_duration;
 
-pub(crate) mod bisect;
 pub(crate) mod archive;
+pub(crate) mod bisect;
 pub(crate) mod rates;
 pub(crate) mod traffic;
 

@@ -17,8 +17,8 @@ use crate::cli::{LabCommand, Selection};
 use crate::exit::{self, Outcome};
 use crate::{draw, progress};
 
-mod bisect;
 mod archive;
+mod bisect;
 #[cfg(test)]
 mod document;
 mod run;
