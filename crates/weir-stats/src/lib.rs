@@ -1,5 +1,6 @@
 //! What the numbers of a trial say: summaries, Student's t, ministat's comparison, stability
-//! within a trial, line rates and packet rates in bits, and the shuffled order of a campaign.
+//! within a trial, line rates and packet rates in bits, the search for the rate that a device still
+//! forwards, and the shuffled order of a campaign.
 //!
 //! Values come in as `f64` slices, in the order in which they were measured; nothing is sampled,
 //! weighted or dropped here. No values, too few of them, or one that is not finite, give `None` or
@@ -15,6 +16,7 @@ pub mod bisect;
 pub mod ministat;
 pub mod number;
 pub mod rates;
+pub mod search;
 pub mod shuffle;
 pub mod stability;
 pub mod student_t;
