@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 6] = ["gen", "sink", "reflect", "probe", "bench", "fault"];
+const PROGRAMS: [&str; 7] = ["gen", "sink", "reflect", "probe", "bench", "fault", "shaper"];
 
 fn main() -> ExitCode {
     match compile_all() {

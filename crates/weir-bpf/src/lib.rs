@@ -2,8 +2,9 @@
 //!  [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
-//! XDP, [`mod@bench`] has what benchmarks compare these with, and [`fault`] is for tests alone. The
-//! C sources are in `bpf/`; the build script compiles them, and the object files are embedded here.
+//! XDP, [`mod@bench`] has what benchmarks compare these with, and [`fault`] and [`shaper`] are for
+//! tests alone. The C sources are in `bpf/`; the build script compiles them, and the object files are
+//! embedded here.
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -26,6 +27,7 @@ pub mod object;
 pub mod packet;
 pub mod probe;
 pub mod reflect;
+pub mod shaper;
 pub mod sink;
 #[cfg(test)]
 mod streams;
