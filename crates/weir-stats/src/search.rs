@@ -33,6 +33,16 @@ pub const OFFER_KEPT_MIN: f64 = 0.995;
 /// How often in a row the same load is tried again that was not offered, or whose trial is void.
 pub const ATTEMPTS_MAX: u32 = 3;
 
+/// Loads from here on are whole packets per second, those below have thousandths.
+const WHOLE_LOADS_PPS: f64 = 10_000.0;
+
+/// A load that can be written down: rounded to a packet per second, or to a thousandth of one below
+/// ten thousand.
+#[must_use]
+pub fn rounded_load(load_pps: f64) -> f64 {
+    if load_pps >= WHOLE_LOADS_PPS { load_pps.round() } else { (load_pps * 1e3).round() / 1e3 }
+}
+
 /// A trial that a search wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
@@ -209,6 +219,13 @@ mod tests {
     fn a_surplus_counts_as_a_loss() {
         let more = measured(1_000, 1_020, 1_000.0, Standing::Good);
         assert_eq!(more.reading(1_000.0), Reading::Loss(0.02));
+    }
+
+    #[test]
+    fn loads_are_rounded() {
+        assert_eq!(rounded_load(233_324.132_479), 233_324.0);
+        assert_eq!(rounded_load(9_999.123_456), 9_999.123);
+        assert_eq!(rounded_load(0.5), 0.5);
     }
 
     #[test]

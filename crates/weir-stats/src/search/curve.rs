@@ -1,7 +1,7 @@
 //! The loss-rate curve of RFC 2544 section 26.3: the share of packets that is lost at loads from
 //! the maximum downwards, in steps of at most a tenth of it, until two loads in a row lose nothing.
 
-use super::{ATTEMPTS_MAX, Budget, Measured, Purpose, Reading, Request, Stopped};
+use super::{ATTEMPTS_MAX, Budget, Measured, Purpose, Reading, Request, Stopped, rounded_load};
 
 /// The largest step, as a share of the maximum (RFC 2544 section 26.3).
 pub const STEP_RATIO_MAX: f64 = 0.1;
@@ -92,7 +92,7 @@ impl LossCurve {
         if self.pending.is_none() && !is_over && self.stopped.is_none() {
             self.stopped = self.config.budget.exceeded(self.trials, self.elapsed_s);
             self.pending = self.stopped.is_none().then(|| Request {
-                load_pps: self.config.max_load_pps * self.share(),
+                load_pps: rounded_load(self.config.max_load_pps * self.share()),
                 duration_s: self.config.trial_s,
                 purpose: Purpose::Search,
             });
@@ -217,7 +217,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_always_ends(step_ratio in 0.005_f64..0.1, capacity in 1e3_f64..2e6, voids in 0.0_f64..1.1) {
+        fn it_always_ends(
+            step_ratio in 0.005_f64..0.1,
+            capacity in 1e3_f64..2e6,
+            voids in 0.0_f64..1.1,
+        ) {
             let mut device = Simulated { voids, ..Simulated::new(capacity) };
             let (curve, trials) = run(Config { step_ratio, ..CONFIG }, &mut device);
             let steps = u32::try_from(trials).expect("few");

@@ -1,6 +1,8 @@
 //! Latency at shares of a throughput: RFC 2544 section 26.2 measures it at the throughput, CSIT at
 //! 10, 50 and 90 % of it, several times each, and reports the mean of the repetitions.
 
+use super::rounded_load;
+
 /// The shares of a throughput at which latency is measured.
 pub const SHARES: [f64; 3] = [0.1, 0.5, 0.9];
 
@@ -19,7 +21,8 @@ pub struct Point {
 #[must_use]
 pub fn points(throughput_pps: f64, repeats: u32) -> Vec<Point> {
     let at = |repeat| {
-        let point = move |share| Point { share, load_pps: throughput_pps * share, repeat };
+        let point =
+            move |share| Point { share, load_pps: rounded_load(throughput_pps * share), repeat };
         SHARES.into_iter().map(point)
     };
     (1..=repeats).flat_map(at).collect()

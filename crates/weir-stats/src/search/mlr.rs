@@ -5,18 +5,18 @@
 //! here as follows. The search begins at the highest load, goes on at the rate that the device
 //! forwarded there, moves away from a bound in steps that double until the bound on the other side
 //! is found, and then halves the interval, evenly on a logarithmic scale. Goals take their turns,
-//! the smallest loss ratio first, and each goal in the stages of [`Goal::phases`]; what was measured
-//! for one counts for all.
+//! the smallest loss ratio first, and each goal in the stages of [`Goal::phases`]; what was
+//! measured for one counts for all.
 //!
 //! Trials of one goal may move the bounds of another, where goals differ in more than their loss
 //! ratio; then that goal has its turn again, a few times.
 //!
-//! A load that could not be offered in [`ATTEMPTS_MAX`] trials in a row becomes the ceiling: nothing
-//! is tried at it or above it from then on.
+//! A load that could not be offered in [`ATTEMPTS_MAX`] trials in a row becomes the ceiling:
+//! nothing is tried at it or above it from then on.
 
 use super::classify::{Class, Criterion, Trial};
 use super::goal::{Goal, GoalError, Phase};
-use super::{ATTEMPTS_MAX, Budget, Measured, Purpose, Reading, Request, Stopped};
+use super::{ATTEMPTS_MAX, Budget, Measured, Purpose, Reading, Request, Stopped, rounded_load};
 
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,9 @@ const SAME_LOAD: f64 = 1e-9;
 /// How often the goals have their turns again.
 const ROUNDS_AGAIN: u32 = 3;
 
-/// How much below a load that could not be offered the ceiling lies at least.
-const CEILING_BELOW: f64 = 0.995;
+/// How much below a load that could not be offered the ceiling lies at least, as a share of it;
+/// each further time twice as much, so that a sender that keeps no rate at all is soon found out.
+const CEILING_BELOW: f64 = 0.005;
 
 /// A search to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,6 +162,8 @@ pub struct Search {
     gallop: Gallop,
     /// The highest load that is still tried.
     ceiling_pps: f64,
+    /// How often it was lowered.
+    ceiling_drops: i32,
     pending: Option<Request>,
     failures: u32,
     best_offer_pps: f64,
@@ -176,6 +179,8 @@ impl Search {
     /// [`ConfigError`] if there is nothing to search.
     pub fn new(mut config: Config) -> Result<Self, ConfigError> {
         let Config { min_load_pps, max_load_pps, .. } = config;
+        let (min_load_pps, max_load_pps) = (rounded_load(min_load_pps), rounded_load(max_load_pps));
+        (config.min_load_pps, config.max_load_pps) = (min_load_pps, max_load_pps);
         if !(min_load_pps > 0.0 && min_load_pps <= max_load_pps && max_load_pps.is_finite()) {
             return Err(ConfigError::Loads { min_load_pps, max_load_pps });
         }
@@ -201,6 +206,7 @@ impl Search {
             hint: Bounds::default(),
             gallop: Gallop::default(),
             ceiling_pps: max_load_pps,
+            ceiling_drops: 0,
             pending: None,
             failures: 0,
             best_offer_pps: 0.0,
@@ -378,7 +384,7 @@ impl Search {
             }
             let bounds = self.bounds(&phase.criterion);
             let candidate = self.candidate(bounds, &phase);
-            let candidate = candidate.map(|load| self.snapped(load));
+            let candidate = candidate.map(rounded_load);
             match candidate
                 .filter(|&load| phase.criterion.class(self.trials_at(load)) == Class::Undecided)
             {
@@ -475,20 +481,16 @@ impl Search {
         if is_past { middle } else { load }
     }
 
-    /// The load that was tried already, where `load_pps` is the same but for rounding.
-    fn snapped(&self, load_pps: f64) -> f64 {
-        let same = |load: &&Load| is_same(load.load_pps, load_pps);
-        self.loads.iter().find(same).map_or(load_pps, |load| load.load_pps)
-    }
-
     /// Nothing at this load or above is tried any more, because it cannot be offered.
     fn lower_ceiling(&mut self, load_pps: f64) {
-        let below = self.best_offer_pps.min(load_pps) * CEILING_BELOW;
+        let below = (CEILING_BELOW * 2_f64.powi(self.ceiling_drops)).min(1.0 - STEP_KEEPS_MIN);
+        let below = self.best_offer_pps.min(load_pps) * (1.0 - below);
+        self.ceiling_drops += 1;
         // What was forwarded before stands, and so does the load that it was forwarded at.
         let criterion = self.stages.get(self.stage).map(|phase| phase.criterion);
         let lower = criterion.and_then(|criterion| self.bounds(&criterion).lower);
         let kept = lower.filter(|&lower| lower < load_pps).unwrap_or(0.0);
-        self.ceiling_pps = self.ceiling_pps.min(below.max(kept));
+        self.ceiling_pps = self.ceiling_pps.min(rounded_load(below.max(kept)));
         self.failures = 0;
         self.best_offer_pps = 0.0;
         self.current = None;

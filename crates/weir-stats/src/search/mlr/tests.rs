@@ -159,6 +159,21 @@ fn a_sender_that_can_do_nothing_ends_the_search() {
 }
 
 #[test]
+fn a_sender_that_keeps_no_rate_is_soon_found_out() {
+    let mut search = Search::new(config(&csit())).expect("a search");
+    let mut count = 0;
+    while let Step::Trial(request) = search.next_step() {
+        count += 1;
+        // Held up all the time, it offers a fiftieth less than it is asked for, whatever that is.
+        let mut measured = Simulated::new(5e6).trial(request.load_pps, request.duration_s);
+        measured.offered_pps *= 0.98;
+        search.feed(&measured);
+    }
+    assert!(count < 50, "{count} trials");
+    assert!(search.results().iter().all(|result| result.ending == Ending::TestbedLimited));
+}
+
+#[test]
 fn void_trials_are_tried_again_and_not_for_ever() {
     let mut device = Simulated { voids: 0.2, ..Simulated::new(300_000.0) };
     let (search, _) = run(config(&csit()), &mut device);
