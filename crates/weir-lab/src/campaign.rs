@@ -201,6 +201,7 @@ impl Run<'_> {
             dut: series.map(|s| dut::driver(&s.dut)),
             traffic,
             times: self.plan.trial,
+            packet_limit: None,
             cancel: self.cancel,
             observer: self.observer,
         });
@@ -249,7 +250,7 @@ pub fn pending_cells(plan: &Plan, store: &Store) -> Result<Vec<Cell>, StoreError
 }
 
 /// Where the next rejected calibration of a traffic goes.
-fn rejected_dir(store: &Store, traffic: &str) -> PathBuf {
+pub(crate) fn rejected_dir(store: &Store, traffic: &str) -> PathBuf {
     let folder = store.root().join("rejected").join(traffic);
     (1_u32..)
         .map(|attempt| folder.join(attempt.to_string()))
@@ -258,16 +259,16 @@ fn rejected_dir(store: &Store, traffic: &str) -> PathBuf {
 }
 
 /// What a record says of its cell, beside the outcome.
-struct About {
-    cell_id: String,
-    series_id: String,
-    series: String,
-    iteration: u32,
-    traffic: Traffic,
-    series_of: Option<Series>,
+pub(crate) struct About {
+    pub(crate) cell_id: String,
+    pub(crate) series_id: String,
+    pub(crate) series: String,
+    pub(crate) iteration: u32,
+    pub(crate) traffic: Traffic,
+    pub(crate) series_of: Option<Series>,
 }
 
-fn judge(outcome: &Outcome, calibrated_pps: Option<f64>) -> Verdict {
+pub(crate) fn judge(outcome: &Outcome, calibrated_pps: Option<f64>) -> Verdict {
     match &outcome.not_measured {
         Some(why) => verdict::invalid(why.clone()),
         None => verdict::judge(&Evidence {
@@ -279,7 +280,7 @@ fn judge(outcome: &Outcome, calibrated_pps: Option<f64>) -> Verdict {
     }
 }
 
-fn record(
+pub(crate) fn record(
     times: &crate::model::TrialTimes,
     started: Timestamp,
     about: About,
@@ -321,6 +322,6 @@ fn record(
 }
 
 /// Lines of a host's log, each with the trial it belongs to.
-fn with_name(name: &str, log: &str) -> String {
+pub(crate) fn with_name(name: &str, log: &str) -> String {
     log.lines().map(|line| format!("{name}\t{line}\n")).collect()
 }

@@ -126,6 +126,35 @@ pub fn cell_id(series_id: &str, iteration: u32) -> String {
     hash(&json!({ "of": "cell", "series": series_id, "iteration": iteration }))
 }
 
+/// Id of an item of a search: a series, its traffic at one frame size, and all that is asked for.
+#[must_use]
+pub fn item_id(series_id: &str, traffic_id: &str, wanted: &Value) -> String {
+    hash(&json!({ "of": "item", "series": series_id, "traffic": traffic_id, "wanted": wanted }))
+}
+
+/// Id of one trial of an item.
+#[must_use]
+pub fn trial_id(
+    item_id: &str,
+    test: &str,
+    number: u32,
+    rate: &str,
+    duration_ns: u64,
+    latency_ns: Option<u64>,
+    packets: Option<u64>,
+) -> String {
+    hash(&json!({
+        "of": "trial",
+        "item": item_id,
+        "test": test,
+        "number": number,
+        "rate": rate,
+        "duration_ns": duration_ns,
+        "latency_ns": latency_ns,
+        "packets": packets,
+    }))
+}
+
 fn dut_json(dut: &DutKind) -> Value {
     match dut {
         DutKind::Linux { sysctls, nft } => json!({

@@ -30,6 +30,7 @@ pub mod model;
 pub mod plan;
 pub mod record;
 pub mod report;
+pub mod search;
 pub mod spec;
 pub mod store;
 pub mod summary;

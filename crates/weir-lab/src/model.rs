@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod search;
 mod traffic;
 
+pub use search::{FrameSize, SearchTable, Test};
 pub(crate) use traffic::NO_MACS;
 pub use traffic::{Streams, Traffic};
 
@@ -23,6 +25,8 @@ pub struct Plan {
     pub trial: TrialTimes,
     /// The `[testbed]` table.
     pub testbed: TestbedSpec,
+    /// The `[search]` table; empty where there is none.
+    pub search: SearchTable,
     /// Every series of the matrix, in the order of the specification.
     pub series: Vec<Series>,
     /// Every cell, in the order in which it is to be run.

@@ -112,8 +112,8 @@ fn resolve_all(
     }
     let text = report.spec.text.clone();
     let source = SpecSource { path, text, files: resolved.files };
-    let (trial, testbed) = (spec.trial, spec.testbed?);
-    Some(Plan { campaign, trial, testbed, series, cells, source })
+    let (trial, testbed, search) = (spec.trial, spec.testbed?, spec.search);
+    Some(Plan { campaign, trial, testbed, search, series, cells, source })
 }
 
 /// The cells that `pattern` selects; none is an error.

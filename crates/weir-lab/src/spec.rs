@@ -12,6 +12,7 @@ pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod fields;
 pub(crate) mod matrix;
+pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod suggest;
 pub(crate) mod template;
@@ -19,7 +20,7 @@ pub(crate) mod template;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Diagnostic, Report, Span, quote};
-use crate::model::{Campaign, TestbedSpec, TrialTimes};
+use crate::model::{Campaign, SearchTable, TestbedSpec, TrialTimes};
 use device::DutSpec;
 use fields::{Fields, Text, Value};
 use matrix::{SweepSpec, TrafficSpec};
@@ -29,7 +30,7 @@ use suggest::nearest;
 const NAME_LENGTH_MAX: usize = 64;
 
 /// Every section.
-const SECTIONS: [&str; 6] = ["campaign", "trial", "testbed", "dut", "traffic", "sweep"];
+const SECTIONS: [&str; 7] = ["campaign", "trial", "testbed", "dut", "traffic", "sweep", "search"];
 
 /// A specification as written. What could not be read is absent, and was reported.
 #[derive(Debug)]
@@ -40,6 +41,7 @@ pub(crate) struct Spec {
     pub(crate) duts: Vec<DutSpec>,
     pub(crate) traffics: Vec<TrafficSpec>,
     pub(crate) sweeps: Vec<SweepSpec>,
+    pub(crate) search: SearchTable,
 }
 
 /// Reads the text of a specification; `None` when it is not even TOML.
@@ -70,6 +72,7 @@ pub(crate) fn read(report: &mut Report) -> Option<Spec> {
         duts: entries(table, "dut", true, report, device::dut),
         traffics: entries(table, "traffic", true, report, matrix::traffic),
         sweeps: entries(table, "sweep", false, report, matrix::sweep),
+        search: search::search(table.get("search"), report),
     })
 }
 
@@ -79,7 +82,6 @@ fn refuse_sections(document: &DeTable<'_>, report: &mut Report) {
         let name = key.get_ref().as_ref();
         match name {
             "image" => report.error(&key.span(), "a netns testbed has no images"),
-            "search" => report.error(&key.span(), "[search] is not built yet"),
             _ if SECTIONS.contains(&name) => {}
             _ => {
                 let help = match nearest(name, SECTIONS) {

@@ -104,6 +104,18 @@ impl Store {
         Ok(store)
     }
 
+    /// Locks an empty directory for results of another kind than a campaign's.
+    pub(crate) fn of_other_kind(root: &Path) -> Result<Self, StoreError> {
+        Self::start(root).map_err(StoreError::of_new_store)
+    }
+
+    /// Locks a directory that holds results of another kind.
+    pub(crate) fn open_other_kind(root: &Path) -> Result<Self, StoreError> {
+        let store = Self { root: root.to_owned(), _lock: Some(lock(root)?) };
+        store.remove_unfinished()?;
+        Ok(store)
+    }
+
     /// Locks an empty directory, which is made if it is not there.
     fn start(root: &Path) -> Result<Self, StoreError> {
         make_dirs(root)?;

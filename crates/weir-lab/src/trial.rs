@@ -104,6 +104,8 @@ pub struct Trial<'a> {
     pub traffic: &'a Traffic,
     /// How long.
     pub times: TrialTimes,
+    /// A burst of so many packets instead of a measurement of some length.
+    pub packet_limit: Option<u64>,
     /// Request to stop.
     pub cancel: &'a Cancel,
     /// Who is told.
@@ -275,14 +277,15 @@ impl<'a> Runner<'a> {
         mut dut: Option<&mut (dyn DutDriver + 'static)>,
     ) -> Result<Outcome, TrialError> {
         let before = all_counters(rig, dut.as_deref())?;
-        self.phase("warmup");
-        rig.start(Burst { rate: self.trial.traffic.rate, packet_limit: None })?;
-        let sampled = self.pause(self.trial.times.warmup).and_then(|()| {
-            self.phase("measure");
-            self.sample(rig)
-        });
-        rig.stop()?;
-        let readings = sampled?;
+        let readings = match self.trial.packet_limit {
+            None => self.run_for_its_time(rig)?,
+            Some(packets) => {
+                self.phase("measure");
+                let first = rig.reading()?;
+                self.send(rig, self.trial.traffic.rate, packets)?;
+                vec![first, rig.reading()?]
+            }
+        };
         self.phase("drain");
         self.pause(self.trial.times.drain)?;
         let after = all_counters(rig, dut.as_deref())?;
@@ -308,6 +311,18 @@ impl<'a> Runner<'a> {
             host_log: String::new(),
             not_measured: None,
         })
+    }
+
+    /// The generator's run, with its warm-up.
+    fn run_for_its_time(&mut self, rig: &mut dyn Rig) -> Result<Vec<Reading>, TrialError> {
+        self.phase("warmup");
+        rig.start(Burst { rate: self.trial.traffic.rate, packet_limit: None })?;
+        let sampled = self.pause(self.trial.times.warmup).and_then(|()| {
+            self.phase("measure");
+            self.sample(rig)
+        });
+        rig.stop()?;
+        sampled
     }
 
     /// Takes readings at a fixed distance over the length of the measurement. A moment that was

@@ -41,7 +41,7 @@ const DUT_BOUND_MAX: Threshold = Threshold {
     meaning: "a DUT that loses packets is dut-bound; above this share of what the path delivers \
               without a DUT the reason says that the path is close",
 };
-const LINK_BOUND_MIN: Threshold = Threshold {
+pub(crate) const LINK_BOUND_MIN: Threshold = Threshold {
     name: "link_bound_min",
     value: 0.99,
     unit: "of calibrated",
@@ -55,7 +55,7 @@ pub(crate) const OVERLOADED_MAX: Threshold = Threshold {
     unit: "of offered",
     meaning: "a DUT that lives and delivers at most this much is overloaded",
 };
-const PLACE_SHARE_MIN: Threshold = Threshold {
+pub(crate) const PLACE_SHARE_MIN: Threshold = Threshold {
     name: "place_share_min",
     value: 0.50,
     unit: "of lost",

@@ -1,6 +1,7 @@
 //! The order of a trial's steps, and that a trial leaves nothing behind whatever fails: on a
 //! simulated testbed, without packets and without privilege.
 
+mod searches;
 mod simulator;
 
 use std::collections::BTreeMap;

@@ -121,6 +121,20 @@ impl Streams {
         Self::new(vec![described]).expect("a stream of a checked set can be sent alone")
     }
 
+    /// The same streams with other frame sizes.
+    ///
+    /// # Errors
+    /// [`StreamError`] if a stream's protocol does not fit into such frames.
+    pub fn with_sizes(&self, sizes: &Sizes) -> Result<Self, StreamError> {
+        let with = |((spec, weight), name): (&(StreamSpec, u32), &Option<String>)| Described {
+            spec: StreamSpec { sizes: sizes.clone(), ..spec.clone() },
+            weight: *weight,
+            name: name.clone(),
+            notes: Vec::new(),
+        };
+        Self::new(self.specs().iter().zip(&self.names).map(with).collect())
+    }
+
     /// What each stream is, field by field, without what is at its default and without names.
     #[must_use]
     pub fn fields(&self) -> Vec<BTreeMap<&'static str, String>> {

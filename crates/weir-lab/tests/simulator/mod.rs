@@ -21,9 +21,23 @@ const STEP_NS: u64 = 10_000_000;
 /// Told of every call.
 type Callback = Box<dyn FnMut(&str)>;
 
+/// A device and a sender that are formulas: rates in packets per second.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Formula {
+    /// What the device forwards.
+    pub(crate) capacity_pps: f64,
+    /// Packets that it can hold beside that.
+    pub(crate) buffer_packets: f64,
+    /// What the generator offers at most.
+    pub(crate) sender_pps: f64,
+}
+
 /// What happens, and what has happened.
 #[derive(Default)]
 pub(crate) struct Script {
+    /// Packets are sent at the rate that is asked for, and lost above a capacity; absent: a
+    /// thousand go in each step, whatever is asked for.
+    pub(crate) formula: Cell<Option<Formula>>,
     /// Share of the packets, in per cent, that the DUT loses.
     pub(crate) loss_percent: Cell<u64>,
     /// The call that fails, by its name in the log.
@@ -71,7 +85,9 @@ impl Testbed for Simulator {
         let script = Rc::clone(&self.script);
         let host = (topology == Topology::Dut)
             .then(|| SimHost { script: Rc::clone(&script), sysctls: RefCell::default() });
-        Ok(Box::new(SimRig { script, host, limit: Cell::default() }))
+        let rate = Cell::new(Rate::Max);
+        let flow = Cell::default();
+        Ok(Box::new(SimRig { script, host, limit: Cell::default(), rate, flow }))
     }
 }
 
@@ -101,14 +117,49 @@ struct SimRig {
     host: Option<SimHost>,
     /// What is left of the burst; `None` while none runs.
     limit: Cell<Option<u64>>,
+    rate: Cell<Rate>,
+    flow: Cell<Flow>,
+}
+
+/// What a formula carries from one step to the next, packets.
+#[derive(Debug, Clone, Copy, Default)]
+struct Flow {
+    /// What is due and not sent, below one.
+    due: f64,
+    /// What the device can take now.
+    room: f64,
 }
 
 impl SimRig {
+    /// Packets of a step that are offered, and those of them that come through.
+    fn flow(&self, formula: Formula, left: u64) -> (u64, u64) {
+        #[expect(clippy::cast_precision_loss, reason = "a step's time")]
+        let step_s = STEP_NS as f64 / 1e9;
+        let rate_pps = match self.rate.get() {
+            Rate::Pps(rate_pps) => rate_pps.min(formula.sender_pps),
+            _ => formula.sender_pps,
+        };
+        let Flow { due, room } = self.flow.get();
+        let due = due + rate_pps * step_s;
+        let offered = whole(due).min(left);
+        let gain = formula.capacity_pps * step_s;
+        let room = (room + gain).min(formula.buffer_packets.max(gain + 1.0));
+        let delivered = if self.host.is_some() { offered.min(whole(room)) } else { offered };
+        #[expect(clippy::cast_precision_loss, reason = "a step's packets")]
+        self.flow.set(Flow { due: due - whole(due) as f64, room: room - delivered as f64 });
+        (offered, delivered)
+    }
+
     /// Time goes on by one step.
     fn step(&self) {
         let mut count = self.script.count.get();
         count.t_ns += STEP_NS;
-        if let Some(left) = self.limit.get() {
+        if let (Some(left), Some(formula)) = (self.limit.get(), self.script.formula.get()) {
+            let (offered, delivered) = self.flow(formula, left);
+            self.limit.set(Some(left - offered));
+            count.offered += offered;
+            count.delivered += delivered;
+        } else if let Some(left) = self.limit.get() {
             let packets = left.min(STEP_PACKETS);
             self.limit.set(Some(left - packets));
             count.offered += packets;
@@ -137,6 +188,9 @@ impl Rig for SimRig {
             (Some(_), _) => "send unpaced",
         };
         self.limit.set(Some(burst.packet_limit.unwrap_or(u64::MAX)));
+        self.rate.set(burst.rate);
+        let room = self.script.formula.get().map_or(0.0, |formula| formula.buffer_packets);
+        self.flow.set(Flow { due: 0.0, room });
         self.script.call(name)
     }
 
@@ -208,6 +262,11 @@ impl Rig for SimRig {
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
         self.script.call("teardown")
     }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small, not negative")]
+fn whole(packets: f64) -> u64 {
+    (packets + 1e-6) as u64
 }
 
 /// A host that remembers settings and answers every command with success.

@@ -1,0 +1,23 @@
+//! Rate search: for every DUT, sweep value, traffic and frame size of a specification, the rate
+//! that is still forwarded.
+//!
+//! What comes next is decided by the state machines of [`weir_stats::search`]; here their trials
+//! are run on a testbed, judged, and written down. Every trial is a trial like a campaign's: a
+//! testbed built from nothing, a DUT configured anew, probed, primed if it keeps flows, and counted
+//! when the packets stand still; so no load meets what an earlier one has left behind, and each
+//! trial can be run again alone. Unlike a campaign's, it has no warm-up of its own: all that is
+//! offered counts, as RFC 2544 wants it. One warm-up trial goes before each search, for the host.
+//!
+//! What limited a figure is said with it: the DUT, or, where the DUT can do the figure and perhaps
+//! more, the path, the generator, or the specification.
+
+pub mod item;
+pub mod record;
+pub mod run;
+pub mod show;
+pub mod store;
+pub mod wanted;
+
+pub use item::{Item, items};
+pub use run::{Run, SearchError, SearchEvent, SearchObserver};
+pub use store::{SearchFile, SearchStore};

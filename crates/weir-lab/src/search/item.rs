@@ -1,0 +1,121 @@
+//! What is searched: one item for each series of the plan and each frame size.
+
+use std::collections::BTreeSet;
+
+use weir_gen::units::Rate;
+use weir_wire::ethernet::FCS_BYTES;
+
+use super::record::Frames;
+use super::wanted::Wanted;
+use crate::identity::{self, Setting, TrafficIdentity};
+use crate::model::{FrameSize, Plan, Series, Traffic};
+
+/// A series at one frame size.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Name, and folder in the store: the series, and `.size=…` where the size is not its own.
+    pub name: String,
+    /// SHA-256 (hex) of all that determines the result.
+    pub id: String,
+    /// The series, with the traffic at this size, as fast as possible.
+    pub series: Series,
+    /// The size.
+    pub size: FrameSize,
+}
+
+/// Why a specification cannot be searched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ItemError {
+    /// A search finds the rate.
+    #[error(
+        "series `{series}`: its traffic has the rate {rate}, but a search finds the rate: leave \
+         `rate` out, set `max_load` in [search], or choose other series with --only"
+    )]
+    Rate {
+        /// The series.
+        series: String,
+        /// Its rate.
+        rate: String,
+    },
+    /// The traffic cannot be sent in such frames.
+    #[error("series `{series}` with frames of size {size}: {cause}")]
+    Size {
+        /// The series.
+        series: String,
+        /// The size.
+        size: String,
+        /// The cause.
+        cause: String,
+    },
+}
+
+/// Every item of a plan, in the order of its series.
+///
+/// # Errors
+/// [`ItemError`] for the first series that cannot be searched.
+pub fn items(plan: &Plan, wanted: &Wanted) -> Result<Vec<Item>, ItemError> {
+    let used: BTreeSet<usize> = plan.cells.iter().map(|cell| cell.series_index).collect();
+    let mut items = Vec::new();
+    for index in used {
+        let series = &plan.series[index];
+        if series.traffic.rate != Rate::Max {
+            let (series, rate) = (series.name.clone(), series.traffic.rate.to_string());
+            return Err(ItemError::Rate { series, rate });
+        }
+        for &size in &wanted.sizes {
+            items.push(item(plan, wanted, series, size)?);
+        }
+    }
+    Ok(items)
+}
+
+fn item(plan: &Plan, wanted: &Wanted, series: &Series, size: FrameSize) -> Result<Item, ItemError> {
+    let mut series = series.clone();
+    let mut name = series.name.clone();
+    if let Some(sizes) = size.sizes() {
+        let streams = series.traffic.streams.with_sizes(&sizes);
+        let streams = streams.map_err(|error| ItemError::Size {
+            series: series.name.clone(),
+            size: size.to_string(),
+            cause: error.to_string(),
+        })?;
+        let identity = TrafficIdentity { streams: &streams, rate: Rate::Max };
+        let id = identity::traffic_id(setting(plan), identity);
+        name = format!("{name}.size={size}");
+        let traffic = format!("{}.size={size}", series.traffic.name);
+        series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max };
+    }
+    // Which other sizes are searched beside it changes nothing.
+    let asked = Wanted { sizes: vec![size], ..wanted.clone() };
+    let asked = serde_json::to_value(asked).unwrap_or_default();
+    let id = identity::item_id(&series.id, &series.traffic.id, &asked);
+    Ok(Item { name, id, series, size })
+}
+
+/// What all trials of a plan share.
+fn setting(plan: &Plan) -> Setting<'_> {
+    Setting { testbed: &plan.testbed, trial: &plan.trial }
+}
+
+impl Item {
+    /// Its traffic at a rate, for one trial.
+    #[must_use]
+    pub fn traffic_at(&self, rate: Rate) -> Traffic {
+        Traffic { rate, ..self.series.traffic.clone() }
+    }
+
+    /// Its frames, in both ways to count them.
+    #[must_use]
+    pub fn frames(&self) -> Frames {
+        let streams = &self.series.traffic.streams;
+        let (min, max) = streams.size_bytes_range();
+        Frames {
+            size: self.size,
+            size_bytes_min: min,
+            size_bytes_max: max,
+            size_bytes_mean: streams.mean_bytes(),
+            size_with_fcs_bytes_min: min + FCS_BYTES,
+            size_with_fcs_bytes_max: max + FCS_BYTES,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Searches on a simulated testbed whose device is a formula: that they find it, keep every trial,
+//! go on where they were stopped, and say what limited them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use weir_lab::cancel::Cancel;
+use weir_lab::event::Silent;
+use weir_lab::model::{FrameSize, Plan, Test};
+use weir_lab::plan::{self, Overrides};
+use weir_lab::search::record::{ItemResult, Limit};
+use weir_lab::search::show::SearchSummary;
+use weir_lab::search::store::{SEARCH_STORE_SCHEMA, SearchStoreError};
+use weir_lab::search::wanted::{self, Asked, Wanted};
+use weir_lab::search::{Item, Run, SearchError, SearchFile, SearchStore, items};
+use weir_lab::spec::files::MemoryFiles;
+use weir_lab::store::StoreError;
+
+use crate::simulator::{Formula, Script, Simulator};
+use crate::{SPEC, plan_of};
+
+/// Trials of five samples, one of which decides.
+const SEARCH: &str = r#"
+[search]
+preset = "rfc2544"
+loss = ["0%", "1%"]
+trial = "50ms"
+width = "2%"
+warmup = "50ms"
+max_load = "400kpps"
+latency_trial = "100ms"
+latency_repeats = 2
+burst_repeats = 2
+"#;
+
+const DEVICE: Formula =
+    Formula { capacity_pps: 123_400.0, buffer_packets: 0.0, sender_pps: 500_000.0 };
+
+/// A specification that is searched, and where.
+struct Bench {
+    dir: tempfile::TempDir,
+    plan: Plan,
+    wanted: Wanted,
+    items: Vec<Item>,
+    script: Rc<Script>,
+}
+
+impl Bench {
+    fn new(search: &str, device: Formula) -> Self {
+        let plan = plan_of(&format!("{SPEC}{search}"), Some(1));
+        let wanted = wanted::resolve(&plan.search, &Asked::default()).expect("resolved");
+        let items = items(&plan, &wanted).expect("items");
+        let script: Rc<Script> = Rc::default();
+        script.formula.set(Some(device));
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self { dir, plan, wanted, items, script }
+    }
+
+    fn store(&self) -> Result<SearchStore, SearchStoreError> {
+        let file = SearchFile {
+            schema: SEARCH_STORE_SCHEMA,
+            spec_path: "lab.toml".into(),
+            weir: "test".into(),
+            wanted: self.wanted.clone(),
+            files: self.plan.source.files.clone(),
+        };
+        let root = self.dir.path().join("out");
+        if SearchStore::is_at(&root) {
+            SearchStore::resume(&root, &self.plan.source, &file, &self.items)
+        } else {
+            SearchStore::create(&root, &self.plan.source, &file)
+        }
+    }
+
+    fn run(&self, cancel: &Cancel) -> Result<Vec<ItemResult>, SearchError> {
+        let store = self.store()?;
+        let testbed = Simulator { script: Rc::clone(&self.script) };
+        let mut run = Run {
+            plan: &self.plan,
+            wanted: &self.wanted,
+            items: &self.items,
+            store: &store,
+            testbed: &testbed,
+            cancel,
+            observer: &mut Silent,
+        };
+        run.run()?;
+        Ok(run.results()?)
+    }
+
+    fn found(&self) -> Vec<ItemResult> {
+        self.run(&Cancel::default()).expect("the searches run")
+    }
+
+    fn builds(&self) -> usize {
+        self.script.log().iter().filter(|call| *call == "build").count()
+    }
+
+    fn trials(&self, item: &str, test: Test) -> usize {
+        let dir = self.dir.path().join("out/items").join(item).join(test.name());
+        std::fs::read_dir(dir).map_or(0, |entries| entries.flatten().count())
+    }
+}
+
+#[test]
+fn the_scripted_capacity_is_found_and_every_trial_is_kept() {
+    let bench = Bench::new(SEARCH, DEVICE);
+    let results = bench.found();
+    let [ndr, pdr] = results[0].goals.as_slice() else { panic!("{results:?}") };
+    assert_eq!((ndr.limit, pdr.limit), (Limit::Dut, Limit::Dut), "{results:?}");
+    // A trial of 60 ms in steps of 10 ms: a packet of rounding in each.
+    let is_near = |pps: Option<f64>| (pps.expect("a rate") / 123_400.0 - 1.0).abs() < 0.03;
+    assert!(is_near(ndr.lower_pps) && is_near(ndr.upper_pps), "{ndr:?}");
+    assert!(is_near(pdr.conditional_throughput_pps), "{pdr:?}");
+    let cost = results[0].costs[0];
+    let kept = bench.trials("linux.t", Test::Throughput);
+    assert_eq!(kept, cost.trials as usize);
+    assert_eq!(bench.builds(), kept + 1, "a fresh testbed for each trial and the calibration");
+    assert!(kept < 30, "{kept} trials");
+    // Again: nothing is left to do.
+    assert_eq!(bench.found(), results);
+    assert_eq!(bench.builds(), kept + 1);
+}
+
+#[test]
+fn a_search_that_was_stopped_goes_on_from_its_trials_and_finds_the_same() {
+    let whole = Bench::new(SEARCH, DEVICE);
+    let wanted = whole.found();
+    let bench = Bench::new(SEARCH, DEVICE);
+    let cancel = Cancel::default();
+    let (asked, mut starts) = (cancel.clone(), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        starts += usize::from(name == "send endlessly");
+        // The calibration has no such start; the third is that of the second load.
+        if starts == 3 {
+            asked.request(2);
+        }
+    }));
+    let error = bench.run(&cancel).expect_err("it was stopped");
+    assert!(matches!(error, SearchError::Cancelled { signal: 2 }), "{error}");
+    let kept = bench.trials("linux.t", Test::Throughput);
+    assert!((1..=3).contains(&kept), "{kept}");
+    let before = bench.builds();
+    let results = bench.found();
+    let (again, all) = (bench.builds() - before, bench.trials("linux.t", Test::Throughput));
+    assert_eq!(again, all - kept, "what was kept is not measured again, nor is the calibration");
+    // All but the time that the trials took.
+    assert_eq!(results[0].goals, wanted[0].goals);
+}
+
+#[test]
+fn what_the_sender_cannot_do_is_not_said_of_the_device() {
+    let device = Formula { capacity_pps: 1e6, sender_pps: 90_000.0, ..DEVICE };
+    let results = Bench::new(SEARCH, device).found();
+    // The path itself carries no more than the sender offers.
+    let ndr = &results[0].goals[0];
+    assert!(ndr.limit.is_lower_bound(), "{ndr:?}");
+    assert!((ndr.lower_pps.expect("a bound") / 90_000.0 - 1.0).abs() < 0.02, "{ndr:?}");
+    // The specification's own limit is named as such.
+    let device = Formula { capacity_pps: 1e6, ..DEVICE };
+    let results = Bench::new(SEARCH, device).found();
+    let ndr = &results[0].goals[0];
+    assert_eq!((ndr.limit, ndr.lower_pps), (Limit::MaxLoad, Some(400_000.0)));
+}
+
+#[test]
+fn all_tests_are_done_at_all_sizes() {
+    let search = SEARCH.replace(
+        "[search]",
+        "[search]\nsizes = [60, \"imix\"]\n\
+         tests = [\"back-to-back\", \"throughput\", \"latency\", \"loss-curve\"]",
+    );
+    let bench = Bench::new(&search, Formula { buffer_packets: 700.0, ..DEVICE });
+    let results = bench.found();
+    let names: Vec<&str> = results.iter().map(|item| item.name.as_str()).collect();
+    assert_eq!(names, ["linux.t.size=60", "linux.t.size=imix"]);
+    assert_eq!(results[1].frames.size, FrameSize::Imix);
+    assert_eq!(results[0].frames.size_with_fcs_bytes_min, 64);
+    for result in &results {
+        let curve = result.loss_curve.as_ref().expect("a curve");
+        let lost = |load: f64| (1.0 - DEVICE.capacity_pps / load).max(0.0);
+        for point in &curve.points {
+            let loss = point.loss_ratio.expect("it was offered");
+            assert!((loss - lost(point.load_pps)).abs() < 0.03, "{point:?}");
+        }
+        assert!(curve.is_lossless_below);
+        let latency = result.latency.as_ref().expect("latency");
+        assert_eq!(latency.points.len(), 3);
+        for point in &latency.points {
+            assert_eq!(point.repeats.len(), 2);
+            assert_eq!(point.mean.expect("measured").p50_ns, 5.0);
+        }
+        let bursts = result.back_to_back.as_ref().expect("bursts");
+        // 700 packets, and what is forwarded in the step in which they come.
+        assert!((690.0..=2_000.0).contains(&bursts.mean_packets.expect("bursts")), "{bursts:?}");
+        assert!(bursts.corrected_buffer_s < bursts.implied_buffer_s);
+    }
+    assert_eq!(bench.trials("linux.t.size=imix", Test::Latency), 6);
+    let summary = SearchSummary {
+        campaign: "simulated".into(),
+        wanted: bench.wanted,
+        planned_items: 2,
+        items: results,
+    };
+    assert!(summary.is_whole());
+    for text in [summary.text(), summary.markdown()] {
+        for word in ["60 (64)", "NDR", "PDR 1 %", "dut-bound", "loss by load", "p99", "longest"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
+}
+
+#[test]
+fn other_conditions_are_not_mixed_and_a_campaign_is_no_search() {
+    let mut bench = Bench::new(SEARCH, DEVICE);
+    bench.found();
+    bench.wanted.goals[0].width_ratio = 0.1;
+    bench.items = items(&bench.plan, &bench.wanted).expect("items");
+    let before = std::fs::read(bench.dir.path().join("out/search.json")).expect("readable");
+    let error = bench.store().expect_err("another search");
+    let is_conflict = matches!(error, SearchStoreError::Store(StoreError::Conflict { .. }));
+    assert!(is_conflict, "{error}");
+    let after = std::fs::read(bench.dir.path().join("out/search.json")).expect("readable");
+    assert_eq!(before, after, "what was asked for stands");
+    let root = bench.dir.path().join("out");
+    let error = weir_lab::store::Store::open_to_read(&root).expect_err("no campaign");
+    assert!(error.to_string().contains("holds no campaign"), "{error}");
+}
+
+/// What is wrong with a `[search]` table.
+fn complaints(table: &str) -> String {
+    let text = format!("{SPEC}[search]\n{table}\n");
+    let files = MemoryFiles(BTreeMap::new());
+    let read = plan::from_text(Path::new("lab.toml"), &text, &files, &Overrides::default());
+    let found = read.expect_err(table);
+    found.iter().map(|one| format!("{} {:?}\n", one.message, one.help)).collect()
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_in_the_specification() {
+    for (table, wanted) in [
+        ("presett = \"csit\"", "did you mean `preset`"),
+        ("preset = \"cist\"", "did you mean \\\"csit\\\""),
+        ("loss = [\"0.5\"]", "0.5%"),
+        ("loss = [\"1%\", \"1%\"]", "twice"),
+        ("loss = []", "entries"),
+        ("exceed = \"100%\"", "below 100%"),
+        ("width = \"0%\"", "0.01%"),
+        ("trial = \"0s\"", "must not be zero"),
+        ("duration_sum = \"500ms\"", "duration sum"),
+        ("first_trial = \"2s\"", "first trials"),
+        ("tests = [\"thruput\"]", "there are: throughput"),
+        ("tests = [\"latency\"]", "need"),
+        ("sizes = [20]", "42 to 1514"),
+        ("sizes = [1515]", "\\\"rfc2544\\\""),
+        ("max_load = \"80%\"", "packets per second"),
+        ("min_load = 2000\nmax_load = 1000", "must not be above"),
+        ("curve_step = \"20%\"", "RFC 2544"),
+        ("burst_packets_max = 0", "1 to 10G"),
+        ("trials_max = 0", "must be 1 to"),
+    ] {
+        let found = complaints(table);
+        assert!(found.contains(wanted), "{table}: {found}");
+    }
+}
+
+#[test]
+fn a_traffic_with_a_rate_is_refused() {
+    let spec = SPEC.replace("name = \"t\"", "name = \"t\"\nrate = \"50kpps\"");
+    let plan = plan_of(&spec, Some(1));
+    let wanted = wanted::resolve(&plan.search, &Asked::default()).expect("resolved");
+    let error = items(&plan, &wanted).expect_err("refused").to_string();
+    assert!(error.contains("50kpps") && error.contains("max_load"), "{error}");
+}
