@@ -1,10 +1,10 @@
 //! Typed handles to weir's BPF programs and maps, and the few system calls without a safe wrapper.
-//!  [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
+//! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
 //! XDP, [`mod@bench`] has what benchmarks compare these with, and [`fault`] and [`shaper`] are for
-//! tests alone. The C sources are in `bpf/`; the build script compiles them, and the object files are
-//! embedded here.
+//! tests alone. The C sources are in `bpf/`; the build script compiles them, and the object files
+//! are embedded here.
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the

@@ -14,6 +14,7 @@ use weir_gen::units::parse_duration;
 pub(crate) mod archive;
 pub(crate) mod bisect;
 pub(crate) mod rates;
+pub(crate) mod search;
 pub(crate) mod traffic;
 
 /// A performance lab for software routers and firewalls.
@@ -183,6 +184,9 @@ pub(crate) enum LabCommand {
     /// Write the figures of a store under the file names of another lab.
     #[command(after_help = archive::EXPORT_HELP)]
     Export(archive::ExportArgs),
+    /// Search for the rate that each DUT still forwards: no-drop and partial-drop rate, RFC 2544.
+    #[command(after_help = search::HELP)]
+    Search(search::SearchArgs),
     /// Remove what an earlier lab that was killed has left on this host.
     #[command(after_help = "Example: sudo weir lab clean")]
     Clean {

@@ -22,6 +22,7 @@ mod bisect;
 #[cfg(test)]
 mod document;
 mod run;
+mod search;
 mod show;
 
 /// Runs a command of the lab.
@@ -52,6 +53,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
         LabCommand::Report { dir, json } => report(&dir, json.json),
         LabCommand::Import(arguments) => archive::import(&arguments),
         LabCommand::Export(arguments) => archive::export(&arguments),
+        LabCommand::Search(args) => search::command(&args),
         LabCommand::Clean { json } => clean(json.json),
     }
 }

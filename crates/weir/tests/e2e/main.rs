@@ -12,3 +12,4 @@ mod pkt_gen;
 mod rates;
 mod receive;
 mod replay;
+mod search;
