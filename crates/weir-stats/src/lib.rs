@@ -1,6 +1,7 @@
-//! What the numbers of a trial say: summaries, Student's t, ministat's comparison, stability
-//! within a trial, line rates and packet rates in bits, the search for the rate that a device still
-//! forwards, and the shuffled order of a campaign.
+//! What the numbers of a trial and of a campaign say: summaries, intervals, tests and comparisons,
+//! warnings about a series, when to stop measuring it; Student's t, ministat's comparison,
+//! stability within a trial, line rates and packet rates in bits, the search for the rate that a
+//! device still forwards, and the shuffled order of a campaign.
 //!
 //! Values come in as `f64` slices, in the order in which they were measured; nothing is sampled,
 //! weighted or dropped here. No values, too few of them, or one that is not finite, give `None` or
@@ -13,14 +14,25 @@
 #![forbid(unsafe_code)]
 
 pub mod bisect;
+pub mod equivalence;
+pub mod holm;
+pub mod interval;
+pub mod median;
 pub mod ministat;
 pub mod number;
+pub mod power;
+pub mod rank;
 pub mod rates;
 pub mod search;
 pub mod shuffle;
 pub mod stability;
 pub mod student_t;
 pub mod summary;
+pub mod welch;
 
+#[cfg(test)]
+mod simulated;
+
+pub use interval::{Interval, Level};
 pub use student_t::Confidence;
 pub use summary::Summary;

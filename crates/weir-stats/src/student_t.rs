@@ -157,7 +157,7 @@ fn upper_tail(t: f64, df: f64) -> f64 {
 }
 
 /// The regularised incomplete beta function I_x(a, b); `y` is 1 − x, given for its precision.
-fn regularised_beta(x: f64, y: f64, a: f64, b: f64) -> f64 {
+pub(crate) fn regularised_beta(x: f64, y: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
@@ -207,7 +207,7 @@ fn ln_beta(a: f64, b: f64) -> f64 {
 
 /// ln Γ(x) for positive x: Stirling's series (DLMF 5.11.1) after moving x up to where seven terms
 /// are exact to the last digit.
-fn ln_gamma(x: f64) -> f64 {
+pub(crate) fn ln_gamma(x: f64) -> f64 {
     const TERMS: [f64; 7] = [
         1.0 / 12.0,
         -1.0 / 360.0,
@@ -230,16 +230,26 @@ fn ln_gamma(x: f64) -> f64 {
 
 /// The probability of a standard normal value beyond `z`, which is at least zero.
 fn normal_upper_tail(z: f64) -> f64 {
+    // 200 steps of the fraction are exact from 3 up.
+    normal_upper_tail_by(z, 200)
+}
+
+/// The same with so many steps of the continued fraction beyond 3: 25 of them are right to eight
+/// digits.
+pub(crate) fn normal_upper_tail_by(z: f64, fraction_steps: u32) -> f64 {
     let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if z > 3.0 {
-        // 1/(z + 1/(z + 2/(z + 3/(z + …)))), from the inside; 200 steps are exact from 3 up.
-        let fraction = (1..=200).rev().fold(z, |below, step| z + f64::from(step) / below);
-        return density / fraction;
+        // 1/(z + 1/(z + 2/(z + 3/(z + …)))), from the inside.
+        let steps = (1..=fraction_steps).rev();
+        return density / steps.fold(z, |below, step| z + f64::from(step) / below);
     }
     // z + z³/3 + z⁵/(3·5) + …, whose terms vanish for small z after some tens of steps.
     let (mut term, mut sum) = (z, z);
     for step in 1..=100 {
         term *= z * z / (2.0 * f64::from(step) + 1.0);
+        if sum + term == sum {
+            break;
+        }
         sum += term;
     }
     0.5 - density * sum

@@ -62,6 +62,13 @@ fn the_normal_distribution_to_many_digits() {
 }
 
 #[test]
+fn a_short_fraction_is_right_to_eight_digits() {
+    for z in [3.000_1, 3.5, 4.0, 6.0, 9.0] {
+        assert!(near(normal_upper_tail_by(z, 25), normal_upper_tail(z), 1e-8), "{z}");
+    }
+}
+
+#[test]
 fn many_degrees_of_freedom_approach_the_normal_distribution() {
     let normal = quantile(0.975, f64::INFINITY);
     // The first term of the Cornish-Fisher expansion: z + (z^3 + z) / (4 df).
