@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bisect;
+pub mod comparison;
 pub mod equivalence;
 pub mod holm;
 pub mod interval;
@@ -28,6 +29,7 @@ pub mod shuffle;
 pub mod stability;
 pub mod student_t;
 pub mod summary;
+pub mod warning;
 pub mod welch;
 
 #[cfg(test)]
