@@ -27,6 +27,7 @@ pub mod rates;
 pub mod search;
 pub mod shuffle;
 pub mod stability;
+pub mod stopping;
 pub mod student_t;
 pub mod summary;
 pub mod warning;
