@@ -2,12 +2,14 @@
 //!
 //! Each finished trial is written before the next one begins, so an interruption loses at most
 //! the one that was running. A finished trial is never repeated and never judged again: a
-//! campaign that is resumed only adds.
+//! campaign that is resumed only adds. With `iterations = "auto"` a cell is left out when its series
+//! has been measured often enough by the time its turn comes ([`History`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use weir_stats::stopping::Decision;
 
 use crate::cancel::Cancel;
 use crate::dut;
@@ -19,6 +21,10 @@ use crate::store::{Store, StoreError};
 use crate::testbed::Testbed;
 use crate::trial::{self, Outcome, Trial, TrialError};
 use crate::verdict::{self, Evidence};
+
+mod history;
+
+pub use history::History;
 
 /// Why a campaign stopped before its end.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +81,17 @@ impl Run<'_> {
     /// fault. A DUT that does not get ready gives an `invalid` cell, and the campaign goes on.
     pub fn run(&mut self) -> Result<(), CampaignError> {
         let cells = pending_cells(self.plan, self.store)?;
-        let traffics = self.pending_traffics(!cells.is_empty())?;
-        let to_run = traffics.len() + cells.len();
+        let finished = self.store.read_cells()?.trials;
+        let mut history = History::of(self.plan, finished.iter().map(|(record, _)| record));
+        let most = history.to_run_max(&cells);
+        let traffics = self.pending_traffics(most > 0)?;
+        let to_run = traffics.len() + most;
+        let done = self.plan.cells.len() - cells.len();
         self.observer.event(&Event::Started {
             to_run,
-            done: self.plan.cells.len() - cells.len(),
-            planned: self.plan.cells.len(),
+            to_run_min: traffics.len() + history.planned_cells() - done,
+            done,
+            planned: done + most,
             estimate: trial_duration(&self.plan.trial)
                 .saturating_mul(u32::try_from(to_run).unwrap_or(u32::MAX)),
         });
@@ -94,12 +105,40 @@ impl Run<'_> {
             self.calibrate(traffic, position, to_run)?;
         }
         let calibrated = self.calibrations()?;
-        for cell in cells {
+        for (index, cell) in cells.iter().enumerate() {
+            if !history.is_open(cell) {
+                continue;
+            }
             self.go_on()?;
+            let to_run = position + history.to_run_max(&cells[index..]);
             position += 1;
-            self.run_cell(cell, &calibrated, position, to_run)?;
+            let record = self.run_cell(cell.clone(), &calibrated, position, to_run)?;
+            history.add(cell.series_index, &record);
+            self.tell_stop(&history, cell, &record);
         }
         Ok(())
+    }
+
+    /// Says it if the cell was its series' last.
+    fn tell_stop(&mut self, history: &History<'_>, cell: &Cell, record: &TrialRecord) {
+        let Some(auto) = self.plan.campaign.auto else {
+            return;
+        };
+        match history.decision(cell.series_index) {
+            None | Some(Decision::Continue) => {}
+            Some(Decision::NarrowEnough) => self.observer.event(&Event::SeriesStopped {
+                series: &record.series,
+                iterations: record.iteration,
+                half_width_percent: auto.half_width_percent(),
+            }),
+            Some(Decision::MaxReached) => self.observer.event(&Event::Warning(format!(
+                "{}: after {} iterations its interval is still wider than ±{} %; the report says \
+                 how wide",
+                record.series,
+                record.iteration,
+                auto.half_width_percent()
+            ))),
+        }
     }
 
     /// Fails if somebody has asked to stop.
@@ -171,7 +210,7 @@ impl Run<'_> {
         calibrated: &BTreeMap<String, f64>,
         position: usize,
         to_run: usize,
-    ) -> Result<(), CampaignError> {
+    ) -> Result<TrialRecord, CampaignError> {
         let series = self.plan.series[cell.series_index].clone();
         let name = format!("{}/{}", series.name, cell.iteration);
         self.observer.event(&Event::TrialStarted { position, to_run, name: &name });
@@ -225,12 +264,12 @@ impl Run<'_> {
         about: About,
         outcome: &Outcome,
         verdict: Verdict,
-    ) -> Result<(), CampaignError> {
+    ) -> Result<TrialRecord, CampaignError> {
         let record = record(&self.plan.trial, started, about, outcome, verdict);
         self.store.write_trial(dir, &record, &outcome.samples, &outcome.artefacts)?;
         self.store.append_host_log(&with_name(name, &outcome.host_log))?;
         self.observer.event(&Event::TrialFinished { name, record: &record });
-        Ok(())
+        Ok(record)
     }
 }
 

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::bisect;
+use crate::campaign::History;
 use crate::diagnostic::Diagnostic;
 use crate::model::Plan;
 use crate::plan::{self, Overrides};
@@ -67,13 +68,14 @@ pub fn campaign_data(
         meaning: t.meaning.to_owned(),
     };
     let (calibrations, cells) = (store.read_calibrations()?, store.read_cells()?);
+    let planned = History::of(plan, cells.trials.iter().map(|(record, _)| record));
     let data = CampaignData {
         campaign: plan.campaign.clone(),
         spec_text: plan.source.text.clone(),
         environment: store.read_json(&store.root().join("env.json"))?,
         calibrations: calibrations.trials,
         cells: cells.trials,
-        planned_cells: plan.cells.len(),
+        planned_cells: planned.planned_cells(),
         thresholds: verdict::THRESHOLDS.iter().map(threshold).collect(),
     };
     let mut damaged = calibrations.damaged;

@@ -9,20 +9,22 @@ use crate::record::TrialRecord;
 pub enum Event<'a> {
     /// The campaign begins or goes on.
     Started {
-        /// Trials to run now, calibrations included.
+        /// Trials to run now, calibrations included; with `iterations = "auto"` the most of them.
         to_run: usize,
+        /// The least of them.
+        to_run_min: usize,
         /// Cells that stand in the store already.
         done: usize,
-        /// Cells of the plan.
+        /// Cells of the plan, the most of them.
         planned: usize,
-        /// Estimated time.
+        /// Estimated time of all trials.
         estimate: std::time::Duration,
     },
     /// A trial begins.
     TrialStarted {
         /// Position among the trials of this run, from 1.
         position: usize,
-        /// Trials of this run.
+        /// Trials of this run, the most of them that are still possible.
         to_run: usize,
         /// Name: `<series>/<iteration>` or `calibration/<traffic>`.
         name: &'a str,
@@ -45,6 +47,15 @@ pub enum Event<'a> {
         name: &'a str,
         /// Its record.
         record: &'a TrialRecord,
+    },
+    /// A series has been measured often enough (`iterations = "auto"`).
+    SeriesStopped {
+        /// Its name.
+        series: &'a str,
+        /// Its last iteration.
+        iterations: u32,
+        /// The half width that its interval is within, in per cent of its mean.
+        half_width_percent: f64,
     },
     /// Something worth knowing that stops nothing.
     Warning(String),

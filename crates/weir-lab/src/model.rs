@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_stats::{Level, stopping};
 
 mod search;
 mod traffic;
@@ -47,16 +48,68 @@ pub struct SpecSource {
 }
 
 /// The `[campaign]` table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Campaign {
     /// Name: letters, digits, `-`, `_`, `.`.
     pub name: String,
-    /// Iterations of every series.
+    /// Iterations of every series; the most of them where `auto` is there.
     pub iterations: u32,
+    /// When a series is stopped before that; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto: Option<AutoIterations>,
     /// Order of the cells.
     pub order: Order,
     /// Seed of the randomised blocks.
     pub seed: u64,
+}
+
+/// What `iterations = "auto"` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AutoIterations {
+    /// Half width of the interval that stops a series, as a share of its mean.
+    pub half_width_ratio: f64,
+    /// Confidence of that interval, in per cent.
+    pub confidence_percent: f64,
+    /// Fewest valid iterations of a series.
+    pub iterations_min: u32,
+}
+
+impl AutoIterations {
+    /// The half width in per cent.
+    #[must_use]
+    pub fn half_width_percent(&self) -> f64 {
+        // Rounded far below any that is asked for, so that 0.7 % is not 0.7000000000000001 %.
+        (self.half_width_ratio * 1e10).round() / 1e8
+    }
+}
+
+impl Campaign {
+    /// How many iterations a series has, for people: `5`, or `5 to 30`.
+    #[must_use]
+    pub fn iterations_text(&self) -> String {
+        match self.iterations_min() {
+            least if least < self.iterations => format!("{least} to {}", self.iterations),
+            _ => self.iterations.to_string(),
+        }
+    }
+
+    /// The fewest iterations of a series.
+    #[must_use]
+    pub fn iterations_min(&self) -> u32 {
+        self.auto.map_or(self.iterations, |auto| auto.iterations_min)
+    }
+
+    /// The rule that stops a series early, with `iterations = "auto"`.
+    #[must_use]
+    pub fn stopping_rule(&self) -> Option<stopping::Rule> {
+        let auto = self.auto?;
+        Some(stopping::Rule {
+            half_width_ratio: auto.half_width_ratio,
+            level: Level::from_percent(auto.confidence_percent).unwrap_or_default(),
+            values_min: usize::try_from(auto.iterations_min).unwrap_or(usize::MAX),
+            runs_max: usize::try_from(self.iterations).unwrap_or(usize::MAX),
+        })
+    }
 }
 
 /// In which order the cells of a campaign run.

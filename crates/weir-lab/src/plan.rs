@@ -13,7 +13,7 @@ use crate::diagnostic::{Diagnostic, Report, Source};
 use crate::identity;
 use crate::model::{Cell, Plan, Series, SpecSource, Traffic};
 use crate::spec::files::FileSource;
-use crate::spec::settings::ITERATIONS_MAX;
+use crate::spec::iterations::ITERATIONS_MAX;
 use crate::spec::{self};
 
 mod expand;
@@ -95,7 +95,7 @@ fn resolve_all(
             report.push(Diagnostic::error(&report.spec, message));
             return None;
         }
-        campaign.iterations = iterations;
+        (campaign.iterations, campaign.auto) = (iterations, None);
     }
     if report.has_errors() {
         return None;

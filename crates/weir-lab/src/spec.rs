@@ -11,6 +11,7 @@ pub mod files;
 pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod fields;
+pub(crate) mod iterations;
 pub(crate) mod matrix;
 pub(crate) mod search;
 pub(crate) mod settings;

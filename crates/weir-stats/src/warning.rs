@@ -1,21 +1,21 @@
 //! What a series of iterations shows beside its median, as warnings with advice.
 //!
-//! Each finding has a test whose *false-positive rate* for a well-behaved series (independent normal
-//! values) is about [`FALSE_POSITIVES_MAX`], and a size below which it does not matter; both are
-//! in [`THRESHOLDS`]. Simulated in this module's tests: under 1.8 % each and 3.5 % together.
+//! Each finding has a test whose *false-positive rate* for a well-behaved series (independent
+//! normal values) is about [`FALSE_POSITIVES_MAX`], and a size below which it does not matter; both
+//! are in [`THRESHOLDS`]. Simulated in this module's tests: under 1.8 % each and 3.5 % together.
 //!
 //! - *Clusters*: the values fall into two groups, as they do where every boot takes one of two
-//!   roads (which CPU an interrupt lands on, how flows hash to queues). The best split in two leaves
-//!   a share of the sum of squares within the groups; percentage points of the smallest such share
-//!   are tabled (Engelman and Hartigan, JASA 64, 1969; the table here was simulated for groups of
-//!   at least a fifth of the values, 400,000 series up to 30 values, 100,000 up to 100, 20,000
-//!   beyond).
+//!   roads (which CPU an interrupt lands on, how flows hash to queues). The best split in two
+//!   leaves a share of the sum of squares within the groups; percentage points of the smallest such
+//!   share are tabled (Engelman and Hartigan, JASA 64, 1969; the table here was simulated for
+//!   groups of at least a fifth of the values, 400,000 series up to 30 values, 100,000 up to 100,
+//!   20,000 beyond).
 //! - *Trend*: values rise or fall with the iterations, as they do where a machine heats up or a
 //!   table fills. Kendall's test against the order of measurement (Mann, *Econometrica* 13, 1945),
 //!   exact without ties; its size is [`crate::stability::trend`]'s.
 //! - *Outliers*: single values far from all others. Rosner's generalised many-outlier procedure
-//!   (*Technometrics* 25, 1983), which is Grubbs's test for a single one. Nothing is left out of any
-//!   figure for it.
+//!   (*Technometrics* 25, 1983), which is Grubbs's test for a single one. Nothing is left out of
+//!   any figure for it.
 //! - *No spread*: all values are the same, which measured ones are not: a counter, a limit or the
 //!   line stands behind them.
 //! - *Too few values* for the interval of the median at the level asked for.

@@ -86,19 +86,29 @@ impl Progress {
 impl Observer for Progress {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Started { to_run, done, planned, estimate } => {
+            Event::Started { to_run, to_run_min, done, planned, estimate } => {
                 self.time = TimeLeft::new(*to_run, *estimate);
                 if let Some(bar) = &self.bar {
                     bar.set_length(*to_run as u64);
                 }
                 if *to_run > 0 {
+                    let (least, up_to) = match to_run_min == to_run {
+                        true => (String::new(), ""),
+                        false => (format!("{to_run_min} to "), "up to "),
+                    };
                     self.line(&format!(
-                        "{planned} cells, {done} done; {to_run} trials to run, about {}",
+                        "{up_to}{planned} cells, {done} done; {least}{to_run} trials to run, \
+                         {up_to}about {}",
                         rounded(*estimate)
                     ));
                 }
             }
-            Event::TrialStarted { name, .. } => {
+            Event::TrialStarted { name, to_run, .. } => {
+                // Less than at first, where series have been measured often enough.
+                self.time.shrink(*to_run);
+                if let Some(bar) = &self.bar {
+                    bar.set_length(*to_run as u64);
+                }
                 self.began = Instant::now();
                 (*name).clone_into(&mut self.current);
                 self.message("");
@@ -108,6 +118,11 @@ impl Observer for Progress {
                 self.message(&format!("{} of {}", format_pps(*rx_pps), format_pps(*tx_pps)));
             }
             Event::TrialFinished { name, record } => self.finished(name, record),
+            Event::SeriesStopped { series, iterations, half_width_percent } => {
+                self.line(&format!(
+                    "        {series}: known to ±{half_width_percent} % after {iterations} iterations"
+                ));
+            }
             Event::Warning(text) => self.line(&warning(text)),
         }
     }
@@ -167,6 +182,13 @@ struct TimeLeft {
 impl TimeLeft {
     fn new(to_run: usize, estimate: Duration) -> Self {
         Self { estimate, to_run, ..Self::default() }
+    }
+
+    /// Fewer trials than at first are to run.
+    fn shrink(&mut self, to_run: usize) {
+        let count = |trials: usize| u32::try_from(trials).unwrap_or(u32::MAX);
+        self.estimate = self.estimate / count(self.to_run).max(1) * count(to_run);
+        self.to_run = to_run;
     }
 
     /// One more trial is finished, and took this long.

@@ -17,6 +17,20 @@ pub fn estimated_duration(plan: &Plan) -> Duration {
     trial_duration(&plan.trial).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
+/// The same for the fewest cells that `iterations = "auto"` may need.
+#[must_use]
+pub fn estimated_duration_min(plan: &Plan) -> Duration {
+    let count = plan.calibrations().len() + cell_count_min(plan);
+    trial_duration(&plan.trial).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// The fewest cells that the plan may need: all of them, but for `iterations = "auto"`.
+#[must_use]
+pub fn cell_count_min(plan: &Plan) -> usize {
+    let least = plan.campaign.iterations_min();
+    plan.cells.iter().filter(|cell| cell.iteration <= least).count()
+}
+
 /// About how long one trial takes.
 #[must_use]
 pub fn trial_duration(trial: &TrialTimes) -> Duration {
@@ -37,10 +51,14 @@ pub struct PlanView<'p> {
     pub calibrations: Vec<&'p Traffic>,
     /// Every series of the matrix.
     pub series: Vec<SeriesView<'p>>,
-    /// The cells, in the order in which they run.
+    /// The cells, in the order in which they run; with `iterations = "auto"` the most of them.
     pub cells: Vec<CellView<'p>>,
+    /// [`cell_count_min`].
+    pub cell_count_min: usize,
     /// [`estimated_duration`], in nanoseconds.
     pub estimated_duration_ns: u64,
+    /// [`estimated_duration_min`], in nanoseconds.
+    pub estimated_duration_min_ns: u64,
 }
 
 /// Times of a trial, in nanoseconds.
@@ -128,6 +146,8 @@ impl<'p> PlanView<'p> {
             calibrations: plan.calibrations(),
             series: series.collect(),
             cells: cells.collect(),
+            cell_count_min: cell_count_min(plan),
+            estimated_duration_min_ns: ns(estimated_duration_min(plan)),
             estimated_duration_ns: ns(estimated_duration(plan)),
         }
     }

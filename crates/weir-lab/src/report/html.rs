@@ -114,7 +114,7 @@ fn state(report: &Report<'_>) -> Markup {
             div { dt { "Verdicts" } dd {
                 @if verdicts.is_empty() { "none" } @else { (verdicts.join(", ")) }
             } }
-            div { dt { "Iterations" } dd { (summary.campaign.iterations) ", " (order) } }
+            div { dt { "Iterations" } dd { (summary.campaign.iterations_text()) ", " (order) } }
             @if let Some(times) = trial {
                 div { dt { "Trial" } dd {
                     (text::duration(times.duration_ns)) " after "

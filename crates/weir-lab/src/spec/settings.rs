@@ -10,10 +10,8 @@ use crate::model::{Campaign, NetnsSpec, Order, TestbedSpec, TrialTimes};
 use crate::spec::check_name;
 use crate::spec::cpus::{self, CpuSet};
 use crate::spec::fields::{Fields, Value};
+use crate::spec::iterations;
 use crate::spec::suggest::nearest;
-
-/// The most iterations of a series.
-pub(crate) const ITERATIONS_MAX: u64 = 1000;
 
 /// The seed of a specification that names none.
 const SEED_DEFAULT: u64 = 1;
@@ -39,12 +37,13 @@ const SAMPLES_MIN: u32 = 5;
 /// The `[campaign]` section.
 pub(crate) fn campaign(value: &Value<'_>, report: &mut Report) -> Option<Campaign> {
     let fields = Fields::of("[campaign]", value, report)?;
-    fields.refuse_unknown(&["name", "iterations", "order", "seed"], report);
+    let known = ["name", "iterations", "order", "seed"];
+    fields.refuse_unknown(&[&known[..], &iterations::AUTO_FIELDS].concat(), report);
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
         check_name(&name.text, &name.span, report);
     }
-    let iterations = iterations(&fields, report);
+    let iterations = iterations::iterations(&fields, report);
     let order = match fields.text("order", report) {
         None => Order::Interleaved,
         Some(text) => match text.text.as_str() {
@@ -60,18 +59,8 @@ pub(crate) fn campaign(value: &Value<'_>, report: &mut Report) -> Option<Campaig
     // TOML's integers end at 2^63 - 1.
     let seed_max = u64::MAX >> 1;
     let seed = fields.integer("seed", 0..=seed_max, report).unwrap_or(SEED_DEFAULT);
-    Some(Campaign { name: name?.text, iterations: iterations?, order, seed })
-}
-
-fn iterations(fields: &Fields<'_, '_>, report: &mut Report) -> Option<u32> {
-    let value = fields.required("iterations", report)?;
-    if value.get_ref().as_str() == Some("auto") {
-        let message = "iterations = \"auto\" is not built yet";
-        report.error_help(&value.span(), message, "give a number");
-        return None;
-    }
-    let number = fields.integer("iterations", 1..=ITERATIONS_MAX, report)?;
-    u32::try_from(number).ok()
+    let (iterations, auto) = iterations?;
+    Some(Campaign { name: name?.text, iterations, auto, order, seed })
 }
 
 /// The `[trial]` section, or its defaults.

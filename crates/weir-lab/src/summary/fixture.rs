@@ -260,7 +260,7 @@ fn environment() -> serde_json::Value {
 }
 
 fn campaign(name: &str, iterations: u32) -> Campaign {
-    Campaign { name: name.into(), iterations, order: Order::Interleaved, seed: 42 }
+    Campaign { name: name.into(), iterations, auto: None, order: Order::Interleaved, seed: 42 }
 }
 
 const BOUND: (VerdictKind, &str) = (

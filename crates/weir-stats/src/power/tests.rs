@@ -60,7 +60,9 @@ fn values_for_a_half_width_by_hand() {
 
 proptest! {
     #[test]
-    fn power_grows_with_the_effect(df in 1.0_f64..60.0, effect in 0.0_f64..6.0, more in 0.1_f64..3.0) {
+    fn power_grows_with_the_effect(
+        df in 1.0_f64..60.0, effect in 0.0_f64..6.0, more in 0.1_f64..3.0
+    ) {
         let (less, more) = (power(effect, df, Level::P95), power(effect + more, df, Level::P95));
         prop_assert!(less < more + 1e-9 && more <= 1.0);
     }

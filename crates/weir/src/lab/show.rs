@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use weir_gen::units::{format_count, format_duration, format_pps};
 use weir_lab::derive::Derived;
 use weir_lab::model::Plan;
-use weir_lab::plan::view::{PlanView, estimated_duration};
+use weir_lab::plan::view::{self, PlanView, estimated_duration};
 use weir_lab::store::Store;
 use weir_lab::summary::{CampaignSummary, SeriesSummary};
 
@@ -25,15 +25,24 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
     }
     let mut text = String::new();
     let campaign = &plan.campaign;
+    let duration = |duration| format_duration(progress::whole_seconds(duration));
     text += &format!(
-        "campaign {}: {} series × {} iterations = {} cells, {} calibrations; about {}\n\n",
+        "campaign {}: {} series × {} iterations = {} cells, {} calibrations; about {}\n",
         campaign.name,
         plan.series.len(),
-        campaign.iterations,
-        plan.cells.len(),
+        campaign.iterations_text(),
+        range(view::cell_count_min(plan), plan.cells.len()),
         plan.calibrations().len(),
-        format_duration(progress::whole_seconds(estimated_duration(plan))),
+        range(duration(view::estimated_duration_min(plan)), duration(estimated_duration(plan))),
     );
+    if let Some(auto) = campaign.auto {
+        text += &format!(
+            "a series stops once its mean is known to ±{} % at {} % confidence\n",
+            auto.half_width_percent(),
+            auto.confidence_percent
+        );
+    }
+    text.push('\n');
     text += &format!("{:<32} {:>12} {:>9}  {:<10} id\n", "series", "flows", "size", "rate");
     for series in &plan.series {
         text += &format!(
@@ -53,6 +62,11 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
         text += &format!("       … and {} more\n", plan.cells.len() - CELLS_SHOWN);
     }
     out.write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+/// One value, or the least and the most.
+fn range<T: PartialEq + std::fmt::Display>(least: T, most: T) -> String {
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
 }
 
 /// A size, or the smallest and the largest.
