@@ -20,6 +20,9 @@ use crate::summary::Summary;
 /// Fewest values on each side.
 pub const VALUES_MIN: usize = 3;
 
+/// Ratios under this one are as good as zero.
+const RATIO_MIN: f64 = 1e-6;
+
 /// Beyond this ratio no upper end is looked for.
 const RATIO_MAX: f64 = 1e6;
 
@@ -143,7 +146,7 @@ impl Welch {
         } else {
             boundary(0.0, ratio, |theta| self.p_at_most(theta) <= tail)
         };
-        let mut beyond = ratio.max(f64::MIN_POSITIVE) * 2.0;
+        let mut beyond = ratio.max(RATIO_MIN) * 2.0;
         while self.p_at_least(beyond) > tail && beyond < RATIO_MAX {
             beyond *= 2.0;
         }
@@ -209,7 +212,8 @@ impl Welch {
 fn boundary(outside: f64, inside: f64, is_outside: impl Fn(f64) -> bool) -> f64 {
     const PRECISION: f64 = 1e-10;
     let (mut outside, mut inside) = (outside, inside);
-    while (outside - inside).abs() > PRECISION * inside.abs().max(outside.abs()) {
+    // Near zero the precision is absolute: nobody asks for the digits of a ratio of nothing.
+    while (outside - inside).abs() > PRECISION * inside.abs().max(outside.abs()).max(RATIO_MIN) {
         let middle = (outside + inside) / 2.0;
         if is_outside(middle) {
             outside = middle;

@@ -64,6 +64,16 @@ fn a_baseline_near_zero_sets_no_upper_limit() {
 }
 
 #[test]
+fn a_side_that_delivers_nothing_is_a_ratio_of_zero() {
+    for other in [[0.0; 3], [1e-9, 0.0, 2e-9]] {
+        let welch = Welch::of(&[1e6, 1.1e6, 1.2e6], &other).unwrap();
+        let interval = welch.ratio_interval(Level::P95);
+        assert!(interval.low == 0.0 && (0.0..1e-3).contains(&interval.high), "{interval:?}");
+        assert!(welch.p_value() < 0.05);
+    }
+}
+
+#[test]
 fn intervals_cover_and_tests_err_as_often_as_stated() {
     // Unequal counts and spreads, where the pooled test fails: its small side is the noisy one.
     let mut source = Source::new(5);
