@@ -92,6 +92,10 @@ pub struct Derived {
     pub answers: Vec<String>,
     /// The comparisons of the first two DUTs as ministat shows them: title and text.
     pub ministat: Vec<(String, String)>,
+    /// What the comparisons come to: title and words.
+    pub words: Vec<(String, String)>,
+    /// Warnings about series, with advice.
+    pub warnings: Vec<String>,
     /// Results that cannot be read, and are left out therefore.
     pub damaged: Vec<StoreError>,
 }
@@ -109,6 +113,8 @@ pub fn write(store: &Store, plan: &Plan) -> Result<Derived, StoreError> {
     Ok(Derived {
         answers: report.answers(),
         ministat: report.ministat(),
+        words: report.words(),
+        warnings: report.warnings(),
         summary: report.summary,
         damaged,
     })

@@ -15,6 +15,7 @@ mod plot_ledger;
 mod plot_samples;
 mod plot_throughput;
 mod sections;
+mod statistics;
 mod svg;
 mod text;
 
@@ -106,6 +107,20 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn ministat(&self) -> Vec<(String, String)> {
         answer::ministat(self)
+    }
+
+    /// What the comparisons come to: a title and the words of each.
+    #[must_use]
+    pub fn words(&self) -> Vec<(String, String)> {
+        let words = statistics::words(&self.summary).into_iter();
+        words.map(|(title, text)| (title, text.to_owned())).collect()
+    }
+
+    /// Warnings about series, with advice.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = statistics::warnings(&self.summary).into_iter();
+        warnings.map(|(series, what, advice)| format!("{series}: {what}; {advice}")).collect()
     }
 
     /// The answers of the campaign, one sentence per traffic.

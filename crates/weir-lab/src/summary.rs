@@ -6,6 +6,7 @@
 //! can be rebuilt at any time and comes out the same. It never changes or drops a record:
 //! iterations whose verdict is `invalid` are left out of figures, and counted.
 
+pub mod analysis;
 mod compare;
 mod latency;
 mod ledger;
@@ -18,7 +19,10 @@ use serde::{Deserialize, Serialize};
 use weir_stats::student_t::Confidence;
 pub use weir_wire::ethernet::FCS_BYTES;
 
+pub use analysis::{ComparisonAnalysis, SeriesAnalysis};
+
 use crate::model::{Campaign, SweepValue};
+
 use crate::record::{Delays, Drop, Point, Sample, TrialRecord, Verdict, VerdictKind};
 
 /// Version of the format of `summary.json`.
@@ -184,6 +188,9 @@ pub struct SeriesSummary {
     pub ledger: Option<LedgerSummary>,
     /// The figures themselves: `rate_pps` of the valid iterations, in their order.
     pub values_pps: Vec<f64>,
+    /// What statistics say of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<SeriesAnalysis>,
 }
 
 /// One-way latency over several iterations, in nanoseconds: every entry is the median of that entry
@@ -226,6 +233,9 @@ pub struct Comparison {
     pub other: String,
     /// The test; absent where there are too few valid iterations for one.
     pub difference: Option<Difference>,
+    /// Welch's test and what goes with it, corrected over all comparisons; absent as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<ComparisonAnalysis>,
 }
 
 /// The difference of two means, by Student's t with a pooled deviation.
@@ -277,7 +287,7 @@ impl CampaignSummary {
         let groups = order.series(&data.cells);
         let series: Vec<SeriesSummary> = groups
             .iter()
-            .filter_map(|cells| series::summarise(cells, &data.calibrations, axis.as_deref()))
+            .filter_map(|cells| series::summarise(cells, data, axis.as_deref()))
             .collect();
         let trials = || data.cells.iter().chain(&data.calibrations).map(|(record, _)| record);
         Self {

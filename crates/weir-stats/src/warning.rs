@@ -185,9 +185,10 @@ impl fmt::Display for Warning {
             }
             Self::NoSpread => write!(f, "all values are the same"),
             Self::TooFew(few) => {
+                let values = if few.have == 1 { "value" } else { "values" };
                 write!(
                     f,
-                    "{} values cannot give an exact interval of the median at {}: {} are needed",
+                    "{} {values} cannot give an exact interval of the median at {}: {} are needed",
                     few.have, few.level, few.need
                 )
             }

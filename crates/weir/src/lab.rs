@@ -101,6 +101,9 @@ fn show_result(store: &Store, derived: &derive::Derived, json: bool) -> anyhow::
     for problem in &derived.damaged {
         progress::warn(&format!("{problem}; it is left out of the figures"));
     }
+    for warning in &derived.warnings {
+        progress::warn(warning);
+    }
     show::result(store, derived, json).map_err(|error| {
         let dir = store.root().display();
         anyhow!("{}; the results are complete in {dir}", exit::told(&error))

@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::svg::{Chart, Format, PLOT_CSS};
 use super::{
     Report, answer, environment, markdown, palette, plot_axis, plot_ledger, plot_samples,
-    plot_throughput, sections, text,
+    plot_throughput, sections, statistics, text,
 };
 
 const PAGE_CSS: &str = include_str!("page.css");
@@ -39,6 +39,9 @@ pub(super) fn page(report: &Report<'_>) -> String {
                         }))
                     }
                     (comparison(report))
+                    @if let Some(body) = statistics::html_body(report) {
+                        (section("statistics", "Statistics", &body))
+                    }
                     (ledgers(report))
                     (samples(report))
                     (details(report))

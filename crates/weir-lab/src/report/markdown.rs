@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, answer, dut_label, environment, group_label, text};
+use super::{Report, answer, dut_label, environment, group_label, statistics, text};
 use crate::summary::SeriesSummary;
 
 /// Writes the page.
@@ -23,6 +23,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     line(&mut page, &escape(&answer::method(report)));
     latencies(report, &mut page);
     comparisons(report, &mut page);
+    statistics_section(report, &mut page);
     line(&mut page, "## Verdicts");
     line(&mut page, &verdicts(report));
     line(&mut page, "## Where the packets went");
@@ -175,6 +176,35 @@ fn comparisons(report: &Report<'_>, page: &mut String) {
         line(page, &format!("{}:", escape(&title)));
         line(page, &fenced(block.trim_end()));
     }
+}
+
+/// Warnings, intervals and words.
+fn statistics_section(report: &Report<'_>, page: &mut String) {
+    let summary = &report.summary;
+    let warnings = statistics::warnings(summary);
+    let warnings = warnings.iter().map(|(series, what, advice)| {
+        format!("- **{}: {}**: {}.", escape(series), prose(what), prose(advice))
+    });
+    let warnings: Vec<String> = warnings.collect();
+    let cells = |row: Vec<String>| row.iter().map(|cell| escape(cell)).collect();
+    let rows: Vec<Vec<String>> = statistics::rows(summary).into_iter().map(cells).collect();
+    if warnings.is_empty() && rows.is_empty() {
+        return;
+    }
+    line(page, "## Statistics");
+    line(page, &warnings.join("\n"));
+    if !rows.is_empty() {
+        line(page, &table(&statistics::HEADER, 2, &rows));
+        line(page, &prose(statistics::NOTE));
+    }
+    let words = statistics::words(summary);
+    if words.is_empty() {
+        return;
+    }
+    let words =
+        words.iter().map(|(title, text)| format!("- **{}**: {}", escape(title), prose(text)));
+    line(page, &words.collect::<Vec<_>>().join("\n"));
+    line(page, &prose(statistics::WORDS_NOTE));
 }
 
 fn fenced(text: &str) -> String {

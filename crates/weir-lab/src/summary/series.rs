@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::record::{Latency, Verdict, VerdictKind};
-use crate::summary::{FCS_BYTES, SeriesSummary, Spread, Trial, latency, ledger, order};
+use crate::summary::{
+    CampaignData, FCS_BYTES, SeriesSummary, Spread, Trial, analysis, latency, ledger, order,
+};
 
 /// Summarises the cells of one series; `None` without any, or without a DUT.
 pub(super) fn summarise(
     cells: &[&Trial],
-    calibrations: &[Trial],
+    data: &CampaignData,
     axis: Option<&str>,
 ) -> Option<SeriesSummary> {
     let (first, _) = cells.first()?;
@@ -17,7 +19,7 @@ pub(super) fn summarise(
     let values_pps: Vec<f64> = valid.iter().map(|(r, _)| r.result.rate_pps).collect();
     let offered: Vec<f64> = valid.iter().map(|(r, _)| r.result.offered_pps).collect();
     let rate_pps = Spread::of(&values_pps);
-    let calibration_pps = calibration(calibrations, &first.traffic.id);
+    let calibration_pps = calibration(&data.calibrations, &first.traffic.id);
     let residuals = cells.iter().map(|(r, _)| r.ledger.residual_ratio);
     let ledgers: Vec<_> = valid.iter().map(|(r, _)| &r.ledger).collect();
     // A trial whose counters gave no ledger says nothing of losses.
@@ -60,6 +62,7 @@ pub(super) fn summarise(
         residual_ratio_worst: residuals.fold(0.0, f64::max),
         ledger: ledger::median(&ledgers),
         values_pps,
+        analysis: Some(analysis::series(cells, &data.campaign)),
     })
 }
 

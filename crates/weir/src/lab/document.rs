@@ -80,6 +80,18 @@ fn every_field_is_in_the_document() {
 }
 
 #[test]
+fn every_threshold_of_the_warnings_is_in_the_document() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/statistics.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    for threshold in weir_stats::warning::THRESHOLDS {
+        // Rounded far below any threshold.
+        let value = (threshold.value * 1e8).round() / 1e6;
+        let row = format!("| `{}` | {value} % {} |", threshold.name, threshold.unit);
+        assert!(document.contains(&row), "docs/statistics.md has no row {row}");
+    }
+}
+
+#[test]
 fn the_example_in_the_document_is_accepted() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
     let document = std::fs::read_to_string(path).unwrap();

@@ -94,6 +94,9 @@ pub(super) fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Re
             text.push('\n');
         }
     }
+    for (title, words) in &derived.words {
+        text += &format!("{title}: {words}\n");
+    }
     text.push('\n');
     for answer in &derived.answers {
         text += &format!("{answer}\n");

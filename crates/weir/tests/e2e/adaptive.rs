@@ -62,6 +62,7 @@ fn a_quiet_series_stops_before_its_last_iteration() {
     let summary = json(&lab.path("out/summary.json"));
     assert_eq!(summary["complete"], true);
     assert_eq!(summary["counts"]["planned_cells"], taken);
+    assert_eq!(summary["series"][0]["analysis"]["stopped"], "narrow-enough");
 
     // Nothing is left to do, until a number of iterations is asked for.
     assert_exit(&run(&["lab", "resume", &lab.arg("out")]), 0);
