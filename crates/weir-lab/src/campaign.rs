@@ -2,8 +2,8 @@
 //!
 //! Each finished trial is written before the next one begins, so an interruption loses at most
 //! the one that was running. A finished trial is never repeated and never judged again: a
-//! campaign that is resumed only adds. With `iterations = "auto"` a cell is left out when its series
-//! has been measured often enough by the time its turn comes ([`History`]).
+//! campaign that is resumed only adds. With `iterations = "auto"` a cell is left out when its
+//! series has been measured often enough by the time its turn comes ([`History`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -150,7 +150,7 @@ pub(super) fn series(cells: &[&Trial], campaign: &Campaign) -> SeriesAnalysis {
     }
 }
 
-/// A share in per cent, rounded far below what is shown, without the last digits of its binary form.
+/// A share in per cent, without the last digits of its binary form.
 fn percent(ratio: f64) -> f64 {
     (ratio * 1e10).round() / 1e8
 }

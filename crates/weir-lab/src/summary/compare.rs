@@ -1,8 +1,8 @@
 //! The first DUT against each other one, where everything else is equal.
 //!
 //! One test is ministat's: Student's t with a pooled deviation, two-sided. It never says that two
-//! DUTs are equal: the most it says is that no difference is proven. The other is Welch's, corrected
-//! over all comparisons of the campaign, with what goes beside it ([`super::analysis`]).
+//! DUTs are equal: the most it says is that no difference is proven. The other is Welch's,
+//! corrected over all comparisons of the campaign, with what goes beside it ([`super::analysis`]).
 
 use weir_stats::ministat;
 
