@@ -120,7 +120,8 @@ impl Observer for Progress {
             Event::TrialFinished { name, record } => self.finished(name, record),
             Event::SeriesStopped { series, iterations, half_width_percent } => {
                 self.line(&format!(
-                    "        {series}: known to ±{half_width_percent} % after {iterations} iterations"
+                    "        {series}: known to ±{half_width_percent} % after {iterations} \
+                     iterations"
                 ));
             }
             Event::Warning(text) => self.line(&warning(text)),
