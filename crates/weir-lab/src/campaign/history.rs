@@ -1,9 +1,9 @@
 //! What a campaign has measured of every series, and which of them go on.
 //!
 //! With `iterations = "auto"`, a cell runs if its series is still open when all earlier iterations
-//! are looked at ([`weir_stats::stopping`]). The decision rests on records alone, so that a
-//! campaign that was interrupted decides as if it had not been. Invalid iterations are no values, but count
-//! as runs: a series that never gives a figure ends at its last iteration.
+//! are looked at ([`weir_stats::stopping`]). The decision rests on records alone: a campaign that
+//! was interrupted decides as if it had not been. Invalid iterations are no values, but count as
+//! runs: a series that never gives a figure ends at its last iteration.
 
 use std::collections::BTreeMap;
 

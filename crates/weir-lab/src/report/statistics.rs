@@ -42,7 +42,7 @@ pub(super) fn rows(summary: &CampaignSummary) -> Vec<Vec<String>> {
             interval(analysis.median_exact),
             analysis.mean_half_width_percent.map_or_else(none, |h| format!("±{h:.2} %")),
             analysis.iterations_for_one_percent.map_or_else(none, |n| n.to_string()),
-            stopped(series, analysis).to_owned(),
+            stopped(series, analysis),
         ])
     };
     summary.series.iter().filter_map(row).collect()
