@@ -163,6 +163,7 @@ impl Observer for Lines {
             Event::Started { .. }
             | Event::TrialStarted { .. }
             | Event::Phase { .. }
+            | Event::SeriesStopped { .. }
             | Event::Live { .. } => {}
         }
     }

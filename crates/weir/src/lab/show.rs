@@ -31,9 +31,9 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
         campaign.name,
         plan.series.len(),
         campaign.iterations_text(),
-        range(view::cell_count_min(plan), plan.cells.len()),
+        range(&view::cell_count_min(plan), &plan.cells.len()),
         plan.calibrations().len(),
-        range(duration(view::estimated_duration_min(plan)), duration(estimated_duration(plan))),
+        range(&duration(view::estimated_duration_min(plan)), &duration(estimated_duration(plan))),
     );
     if let Some(auto) = campaign.auto {
         text += &format!(
@@ -65,7 +65,7 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
 }
 
 /// One value, or the least and the most.
-fn range<T: PartialEq + std::fmt::Display>(least: T, most: T) -> String {
+fn range<T: PartialEq + std::fmt::Display>(least: &T, most: &T) -> String {
     if least == most { most.to_string() } else { format!("{least} to {most}") }
 }
 

@@ -1,7 +1,7 @@
 //! End-to-end tests of the binary: real packets in network namespaces that the tests make.
 
-mod archive;
 mod adaptive;
+mod archive;
 mod bad_input;
 mod bisect;
 mod campaign;

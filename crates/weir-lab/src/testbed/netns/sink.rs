@@ -21,7 +21,7 @@ use crate::testbed::{Observed, TestbedError};
 #[derive(Debug)]
 pub(super) enum Sink {
     Counting(Receiver),
-    Observing(Observer),
+    Observing(Box<Observer>),
     Detached,
 }
 
@@ -53,7 +53,7 @@ impl Sink {
             let expectation = Expectation::default();
             Observer::attach(ifindex, Mode::Native, expectation).map_err(|e| e.to_string())
         })?;
-        *self = Self::Observing(observer);
+        *self = Self::Observing(Box::new(observer));
         Ok(())
     }
 

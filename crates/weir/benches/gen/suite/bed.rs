@@ -342,7 +342,11 @@ fn attach(end: End, ifindex: u32) -> Result<Receiver> {
         End::FullSink => {
             // As `weir sink` attaches it: without locks where there is one queue.
             let sink = Observer::attach(ifindex, Mode::Native, expectation()?)?;
-            return Ok(Receiver { program: Program::FullSink(Box::new(sink)), thread: None, _link: None });
+            return Ok(Receiver {
+                program: Program::FullSink(Box::new(sink)),
+                thread: None,
+                _link: None,
+            });
         }
     };
     Ok(Receiver { program, thread: None, _link: Some(link) })
