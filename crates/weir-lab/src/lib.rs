@@ -28,6 +28,7 @@ pub mod identity;
 pub mod ledger;
 pub mod model;
 pub mod plan;
+pub mod plot;
 pub mod record;
 pub mod report;
 pub mod search;

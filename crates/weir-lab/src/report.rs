@@ -2,24 +2,23 @@
 //!
 //! Every function here is pure: text out of a [`CampaignData`], the same text for the same data.
 //! The time that a report speaks of is that of the last run in it. Nothing is written here, and
-//! nothing is fetched by what is written: pages and plots are self-contained, hold no script and
-//! are readable on paper, in light and in dark.
+//! nothing is fetched by what is written: pages and plots are self-contained, and readable on
+//! paper, in light and in dark. A page holds one script of a few lines, which sorts its tables; it
+//! is complete without it. Plots hold none. Links are relative and lead to the raw records.
 
 mod answer;
+pub(crate) mod collected;
 mod environment;
+mod figures;
 mod html;
 mod markdown;
-mod palette;
-mod plot_axis;
-mod plot_ledger;
-mod plot_samples;
-mod plot_throughput;
+pub(crate) mod page;
 mod sections;
 mod statistics;
-mod svg;
 mod text;
 
 use crate::gnuplot;
+use crate::plot::{Format, palette};
 use crate::record::VerdictKind;
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
 
@@ -79,26 +78,25 @@ impl<'a> Report<'a> {
     /// The plots, each a file of its own.
     #[must_use]
     pub fn plots(&self) -> Vec<DerivedFile> {
-        let mut charts = vec![
-            ("throughput".to_owned(), plot_throughput::chart(self, svg::Format::Wide)),
-            ("ledger".to_owned(), plot_ledger::chart(self, svg::Format::Wide)),
+        let mut figures = vec![
+            ("throughput".to_owned(), figures::throughput(self), Format::Wide),
+            ("ledger".to_owned(), figures::ledger(self), Format::Wide),
         ];
-        if let Some(chart) = plot_axis::chart(self, svg::Format::Wide) {
-            charts.push(("axis".to_owned(), chart));
+        if let Some(figure) = figures::along_axis(self) {
+            figures.push(("axis".to_owned(), figure, Format::Wide));
         }
         for (index, series) in self.summary.series.iter().enumerate() {
             let mut name = format!("samples-{}", file_name(&series.name));
-            if charts.iter().any(|(n, _)| *n == name) {
+            if figures.iter().any(|(n, ..)| *n == name) {
                 name = format!("{name}-{index}");
             }
-            let chart = plot_samples::chart(self, index, svg::Format::Wide);
-            charts.push((name, chart));
+            figures.push((name, figures::samples(self, index), Format::Half));
         }
-        charts
+        figures
             .into_iter()
-            .map(|(name, chart)| DerivedFile {
+            .map(|(name, figure, format)| DerivedFile {
                 path: format!("plots/{name}.svg"),
-                text: chart.standalone(),
+                text: figure.svg(format),
             })
             .collect()
     }
@@ -154,6 +152,16 @@ impl<'a> Report<'a> {
 /// The class that gives a DUT its colour.
 fn colour_class(colour: usize) -> String {
     format!("c-s{}", colour % palette::SERIES_COLOURS)
+}
+
+/// The link to the raw records of a series.
+fn series_link(series: &str) -> String {
+    page::link(&format!("cells/{series}/"))
+}
+
+/// The link to a file of a raw cell.
+fn cell_link(series: &str, iteration: u32, file: &str) -> String {
+    page::link(&format!("cells/{series}/{iteration}/{file}"))
 }
 
 /// Whether an iteration counts.

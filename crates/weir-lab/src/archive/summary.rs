@@ -1,4 +1,5 @@
-//! What is derived from an imported store: `summary.json`, `summary.md`, `gnuplot.data`.
+//! What is derived from an imported store: `summary.json`, `summary.md`, `gnuplot.data`,
+//! `report.html`.
 //!
 //! A pure function of the store; the files can be rebuilt at any time. Figures of runs that are
 //! `invalid` are left out, and counted.
@@ -13,7 +14,7 @@ use super::store::Archive;
 use super::write::replace;
 use super::{ARCHIVE_SCHEMA, ArchiveError, ProblemKind};
 use crate::collection::{self, CollectedSeries, Collection, Level, Opened, Unit};
-use crate::report::DerivedFile;
+use crate::report::{DerivedFile, collected};
 use crate::summary::{Spread, Threshold};
 use crate::verdict::{self, IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX};
 
@@ -114,8 +115,29 @@ pub(super) fn files(archive: &Archive) -> Derived {
         file("summary.json", json),
         file("summary.md", markdown(archive, &summary)),
         file("gnuplot.data", gnuplot(&summary, axis.as_deref())),
+        file("report.html", collected::html(&collection, &notes(&summary))),
     ];
     Derived { summary, files, damaged }
+}
+
+/// What a reader of the page must know of the import.
+fn notes(summary: &ArchiveSummary) -> Vec<String> {
+    let counts = &summary.counts;
+    let mut notes = vec![format!(
+        "Imported from {}: {} runs of {} series.",
+        summary.source, counts.runs, counts.series
+    )];
+    for (count, what) in [
+        (counts.invalid_runs, "runs are invalid, and left out of the figures"),
+        (counts.skipped, "files or parts of them were skipped: summary.md lists them"),
+        (counts.differing, "published figures differ from what the files give: see summary.md"),
+        (counts.damaged, "cells of the store cannot be read"),
+    ] {
+        if count > 0 {
+            notes.push(format!("{count} {what}."));
+        }
+    }
+    notes
 }
 
 /// The first dimension in which every series has a number of its own.

@@ -1,56 +1,36 @@
 //! `report.html`: one self-contained page.
 //!
-//! It holds its plots and its style, no script and no reference to anything outside; it follows
-//! the reader's preference for light or dark, prints in light, and fits a telephone. The answer
-//! stands first, everything that it rests on below.
+//! It holds its plots, its style and the script that sorts its tables; its links lead to the raw
+//! records beside it, and nowhere else. It follows the reader's preference for light or dark,
+//! prints in light, and fits a telephone. The answer stands first, everything that it rests on
+//! below.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
-use super::svg::{Chart, Format, PLOT_CSS};
-use super::{
-    Report, answer, environment, markdown, palette, plot_axis, plot_ledger, plot_samples,
-    plot_throughput, sections, statistics, text,
-};
-
-const PAGE_CSS: &str = include_str!("page.css");
+use super::{Report, answer, environment, figures, markdown, page as pages, sections, statistics, text};
+use crate::plot::{Figure, Format};
 
 /// Writes the page.
 pub(super) fn page(report: &Report<'_>) -> String {
-    let name = &report.summary.campaign.name;
-    let style = format!("{}{PLOT_CSS}{PAGE_CSS}", palette::css(":root"));
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (name) " – weir lab report" }
-                style { (PreEscaped(style)) }
-            }
-            body {
-                main {
-                    (head(report))
-                    (figures(report))
-                    @if let Some(table) = sections::latency_table(report) {
-                        (section("latency", "Latency", &html! {
-                            (table)
-                            p class="note" { (answer::prose(text::LATENCY_NOTE)) }
-                        }))
-                    }
-                    (comparison(report))
-                    @if let Some(body) = statistics::html_body(report) {
-                        (section("statistics", "Statistics", &body))
-                    }
-                    (ledgers(report))
-                    (samples(report))
-                    (details(report))
-                }
-                (foot(report))
-            }
+    let main = html! {
+        (head(report))
+        (key_figures(report))
+        @if let Some(table) = sections::latency_table(report) {
+            (section("latency", "Latency", &html! {
+                (table)
+                p class="note" { (answer::prose(text::LATENCY_NOTE)) }
+            }))
         }
+        (comparison(report))
+        @if let Some(body) = statistics::html_body(report) {
+            (section("statistics", "Statistics", &body))
+        }
+        (ledgers(report))
+        (samples(report))
+        (details(report))
     };
-    page.into_string() + "\n"
+    let title = format!("{} – weir lab report", report.summary.campaign.name);
+    pages::page(&title, &main, &foot(report))
 }
 
 /// A section with its heading.
@@ -58,13 +38,14 @@ fn section(id: &str, title: &str, body: &Markup) -> Markup {
     html! { section id=(id) { h2 { (title) } (body) } }
 }
 
-/// The same plot for both widths; the style sheet shows one of them.
-fn figure(wide: &Chart, narrow: &Chart, caption: &str) -> Markup {
+/// The same figure for both widths; the style sheet shows one of them.
+fn figure(figure: &Figure, id: &str) -> Markup {
+    let (wide, narrow) = (format!("{id}-wide"), format!("{id}-narrow"));
     html! {
         figure {
-            (wide.inline("wide"))
-            (narrow.inline("narrow"))
-            figcaption { (caption) }
+            (PreEscaped(figure.inline_svg(Format::Wide, &wide, "wide")))
+            (PreEscaped(figure.inline_svg(Format::Narrow, &narrow, "narrow")))
+            figcaption { (figure.note) }
         }
     }
 }
@@ -131,24 +112,15 @@ fn state(report: &Report<'_>) -> Markup {
     }
 }
 
-fn figures(report: &Report<'_>) -> Markup {
+fn key_figures(report: &Report<'_>) -> Markup {
     if report.summary.series.is_empty() {
         return html! {};
     }
-    let axis = plot_axis::chart(report, Format::Wide).zip(plot_axis::chart(report, Format::Narrow));
     html! {
         (section("figures", "Key figures", &sections::key_figures(report)))
         (section("throughput", "Throughput", &html! {
-            @if let Some((wide, narrow)) = &axis {
-                (figure(wide, narrow, "Median of the iterations; whiskers span their range."))
-            }
-            (figure(
-                &plot_throughput::chart(report, Format::Wide),
-                &plot_throughput::chart(report, Format::Narrow),
-                "A mark is one iteration, from top to bottom in their order; the bar ends at the \
-                 median, the whisker spans minimum to maximum. A cross does not count. \
-                 Calibration is the same traffic from generator to sink with no DUT between.",
-            ))
+            @if let Some(axis) = figures::along_axis(report) { (figure(&axis, "axis")) }
+            (figure(&figures::throughput(report), "throughput"))
             (sections::series_table(report))
             p class="note" { (answer::method(report)) }
         }))
@@ -184,12 +156,7 @@ fn ledgers(report: &Report<'_>) -> Markup {
         "ledger",
         "Where the packets went",
         &html! {
-            (figure(
-                &plot_ledger::chart(report, Format::Wide),
-                &plot_ledger::chart(report, Format::Narrow),
-                "All that was offered, warm-up included, and where it ended. The residual is what \
-                 no counter explains.",
-            ))
+            (figure(&figures::ledger(report), "where"))
             (sections::ledger_tables(report))
             p class="note" {
                 "Medians over the valid iterations, shares of offered; medians of entries need not \
@@ -213,7 +180,9 @@ fn samples(report: &Report<'_>) -> Markup {
             }
             div class="multiples" {
                 @for index in 0..report.summary.series.len() {
-                    (plot_samples::chart(report, index, Format::Wide).inline("multiple"))
+                    @let id = format!("samples-{index}");
+                    (PreEscaped(
+                        figures::samples(report, index).inline_svg(Format::Half, &id, "multiple")))
                 }
             }
         },

@@ -172,7 +172,7 @@ fn key_cell(series: Option<&SeriesSummary>) -> Markup {
     };
     html! {
         td class="n" {
-            span class="big" { (figure(series.median_pps())) }
+            a class="big" href=(super::series_link(&series.name)) { (figure(series.median_pps())) }
             span class="under" {
                 @match series.rate_pps {
                     Some(rate) if rate.count > 1 => { (min_max(series.rate_pps)) }
@@ -212,7 +212,7 @@ fn key_difference(report: &Report<'_>, group: &[&SeriesSummary]) -> Markup {
 pub(super) fn series_table(report: &Report<'_>) -> Markup {
     html! {
         div class="scroll" {
-            table class="series" {
+            table class="series sortable" {
                 thead {
                     tr {
                         th scope="col" { "DUT" }
@@ -244,29 +244,40 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Markup {
     let rate = series.rate_pps;
     let variation = rate.and_then(|s| s.variation_ratio());
     let none = || "–".to_owned();
+    let raw = super::series_link(&series.name);
     html! {
         tr class="figures" {
             th scope="row" title=(series.name) {
                 span class={ "swatch " (super::colour_class(report.colour(series))) } {}
                 (dut_label(series))
             }
-            td class="n strong" { (figure(series.median_pps())) }
-            td class="n" { (min_max(rate)) }
-            td class="n" { (variation.map_or_else(none, |v| keep_units(&text::share(v)))) }
-            td class="n" {
-                (figure(series.offered_pps.map(|s| s.median)))
+            td class="n strong" data-value=[series.median_pps()] {
+                a href=(raw) { (figure(series.median_pps())) }
+            }
+            td class="n" data-value=[rate.map(|r| r.min)] { a href=(raw) { (min_max(rate)) } }
+            td class="n" data-value=[variation] {
+                (variation.map_or_else(none, |v| keep_units(&text::share(v))))
+            }
+            td class="n" data-value=[series.offered_pps.map(|s| s.median)] {
+                a href=(raw) { (figure(series.offered_pps.map(|s| s.median))) }
                 @if let Some(rate_pps) = requested_pps(report, series) {
                     span class="under" { (text::mpps(rate_pps)) " requested" }
                 }
             }
-            td class="n" {
-                (series.loss_ratio.map_or_else(none, |s| keep_units(&text::share(s.median))))
+            td class="n" data-value=[series.loss_ratio.map(|s| s.median)] {
+                a href=(raw) {
+                    (series.loss_ratio.map_or_else(none, |s| keep_units(&text::share(s.median))))
+                }
                 @if let Some(lost) = series.lost_packets.filter(|s| s.median > 0.0) {
                     span class="under" { (text::packets(lost.median)) }
                 }
             }
-            td class="n" { (figure(series.calibration_pps)) }
-            td class="n" {
+            td class="n" data-value=[series.calibration_pps] {
+                @if let Some(link) = calibration_link(report, series) {
+                    a href=(link) { (figure(series.calibration_pps)) }
+                } @else { (figure(series.calibration_pps)) }
+            }
+            td class="n" data-value=[series.calibration_ratio] {
                 (series.calibration_ratio.map_or_else(none, |r| keep_units(&text::share(r))))
             }
             td class="n" { (frame(series)) }
@@ -328,7 +339,9 @@ fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySum
                 span class={ "swatch " (super::colour_class(report.colour(series))) } {}
                 (dut_label(series))
             }
-            td class="n" { (text::mpps(latency.rate_pps)) }
+            td class="n" {
+                a href=(super::series_link(&series.name)) { (text::mpps(latency.rate_pps)) }
+            }
             @for (name, delay) in text::delays(latency) {
                 td class=(if name == "p50" { "n strong" } else { "n" }) {
                     (delay.replace(' ', "\u{a0}"))
@@ -373,9 +386,13 @@ fn ledger_table(report: &Report<'_>, group: &[&SeriesSummary], rows: &[LedgerRow
                     tr class=(if row.is_drop { "drop" } else { "point" }) {
                         th scope="row" { (row.name) }
                         td class="source" { (row.source) }
-                        @for cell in &row.cells {
+                        @for (cell, series) in row.cells.iter().zip(group) {
                             @if let Some((packets, share)) = cell {
-                                td class="n" { (text::count(*packets)) }
+                                td class="n" {
+                                    a href=(super::series_link(&series.name)) {
+                                        (text::count(*packets))
+                                    }
+                                }
                                 td class="n share" { (keep_units(&text::share(*share))) }
                             } @else {
                                 td class="n" { "–" } td class="n share" {}
@@ -397,9 +414,14 @@ pub(super) fn iterations(report: &Report<'_>) -> Markup {
                     (dut_label(series)) " · " (group_label(series))
                     span class="count" { " " (verdict_counts(series)) }
                 }
-                p class="note" { "Raw records: " code { "cells/" (series.name) "/" } }
+                p class="note" {
+                    "Raw records: "
+                    a href=(super::series_link(&series.name)) {
+                        code { "cells/" (series.name) "/" }
+                    }
+                }
                 div class="scroll" {
-                    table class="iterations" {
+                    table class="iterations sortable" {
                         thead { tr {
                             th scope="col" class="n" { "#" }
                             th scope="col" class="n" { "Median" span class="unit" { "Mpps" } }
@@ -433,19 +455,33 @@ fn iteration_row(record: &TrialRecord) -> Markup {
     let failed = record.checks.iter().filter(|c| !c.passed && !told.contains(&c.detail));
     let faults = record.ledger.faults.iter().filter(|f| !told.contains(f.as_str()));
     let void = if is_void { "figures void" } else { "figures" };
+    let raw = |file| super::cell_link(&record.series, record.iteration, file);
+    let (trial, samples) = (raw("trial.json"), raw("samples.csv"));
     html! {
         tr class=(void) {
-            th scope="row" class="n" { (record.iteration) }
-            td class="n strong" { (text::mpps(r.rate_pps)) }
-            td class="n" {
-                (r.sample_count) " · "
-                (text::mpps(r.rate_pps_min)) "–" (text::mpps(r.rate_pps_max))
+            th scope="row" class="n" { a href=(trial) { (record.iteration) } }
+            td class="n strong" data-value=(r.rate_pps) {
+                a href=(trial) { (text::mpps(r.rate_pps)) }
             }
-            td class="n" { (text::mpps(r.offered_pps)) }
-            td class="n" { (lost(record)) }
-            td class="n" { (stability(r.trend_ratio)) }
-            td class="n" { (stability(r.jump_ratio)) }
-            td class="n" { (keep_units(&text::share(record.ledger.residual_ratio))) }
+            td class="n" data-value=(r.rate_pps_min) {
+                a href=(samples) {
+                    (r.sample_count) " · "
+                    (text::mpps(r.rate_pps_min)) "–" (text::mpps(r.rate_pps_max))
+                }
+            }
+            td class="n" data-value=(r.offered_pps) {
+                a href=(trial) { (text::mpps(r.offered_pps)) }
+            }
+            td class="n" { a href=(trial) { (lost(record)) } }
+            td class="n" data-value=[r.trend_ratio] {
+                a href=(trial) { (stability(r.trend_ratio)) }
+            }
+            td class="n" data-value=[r.jump_ratio] {
+                a href=(trial) { (stability(r.jump_ratio)) }
+            }
+            td class="n" data-value=(record.ledger.residual_ratio) {
+                a href=(trial) { (keep_units(&text::share(record.ledger.residual_ratio))) }
+            }
             td class="n" { (text::utc(&record.times.started_utc)) }
         }
         tr class="because" {
@@ -464,6 +500,14 @@ fn iteration_row(record: &TrialRecord) -> Markup {
             }
         }
     }
+}
+
+/// The raw records of the calibration that a series is held against, if there is one.
+fn calibration_link(report: &Report<'_>, series: &SeriesSummary) -> Option<String> {
+    series.calibration_pps?;
+    let traffic = &report.cells(series).first()?.0.traffic;
+    let is_there = report.data.calibrations.iter().any(|(r, _)| r.traffic.id == traffic.id);
+    is_there.then(|| super::page::link(&format!("calibration/{}/", traffic.name)))
 }
 
 /// The loss of a trial; a dash where no counter gave a ledger.

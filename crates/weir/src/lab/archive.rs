@@ -133,7 +133,7 @@ pub(super) fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
         progress::warn(&format!("{problem}; it is left out of the figures"));
     }
     let summary = &derived.summary;
-    let path = absolute(&dir.join("summary.md"))?.display().to_string();
+    let path = absolute(&dir.join("report.html"))?.display().to_string();
     if json {
         let mut value = serde_json::to_value(summary)?;
         value["report"] = path.into();

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 
 /// A colour in both schemes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tone {
+pub(crate) struct Tone {
     /// Name of the CSS variable, without the dashes.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// On a light background.
-    pub(super) light: &'static str,
+    pub(crate) light: &'static str,
     /// On a dark background.
-    pub(super) dark: &'static str,
+    pub(crate) dark: &'static str,
 }
 
 const fn tone(name: &'static str, light: &'static str, dark: &'static str) -> Tone {
@@ -23,14 +23,14 @@ const fn tone(name: &'static str, light: &'static str, dark: &'static str) -> To
 }
 
 /// The background of everything.
-pub(super) const BACKGROUND: Tone = tone("bg", "#ffffff", "#14171a");
+pub(crate) const BACKGROUND: Tone = tone("bg", "#ffffff", "#14171a");
 
 /// Rules and fills that carry no information of their own.
-pub(super) const QUIET: [Tone; 2] =
+pub(crate) const QUIET: [Tone; 2] =
     [tone("rule", "#dfe3e6", "#2e343a"), tone("soft", "#f5f6f7", "#1c2024")];
 
 /// Text, and marks that carry information.
-pub(super) const MARKS: [Tone; 18] = [
+pub(crate) const MARKS: [Tone; 18] = [
     tone("ink", "#1a1f24", "#e4e7ea"),
     tone("muted", "#5a646e", "#9aa5af"),
     tone("s0", "#1f5fa8", "#74b3f0"),
@@ -52,10 +52,42 @@ pub(super) const MARKS: [Tone; 18] = [
 ];
 
 /// Colours for DUTs before they repeat.
-pub(super) const SERIES_COLOURS: usize = 6;
+pub(crate) const SERIES_COLOURS: usize = 6;
+
+/// The tone of that name; that of text where there is none.
+pub(crate) fn tone_named(name: &str) -> Tone {
+    let all = || MARKS.iter().chain(&QUIET).chain([&BACKGROUND]);
+    all().find(|t| t.name == name).copied().unwrap_or(MARKS[0])
+}
+
+/// The tone of the series with that number.
+pub(crate) fn series(index: usize) -> Tone {
+    MARKS[2 + index % SERIES_COLOURS]
+}
+
+/// Rules that replace every light colour of a figure's attributes, where a reader prefers dark;
+/// `scope` stands before each selector.
+pub(crate) fn dark_rules(scope: &str) -> String {
+    let mut rules = String::new();
+    let mut seen = Vec::new();
+    for t in [BACKGROUND].iter().chain(&QUIET).chain(&MARKS) {
+        // plotters writes colours in upper case.
+        let light = t.light.to_uppercase();
+        if seen.contains(&light) {
+            continue;
+        }
+        // Writing to a String cannot fail.
+        for attribute in ["fill", "stroke"] {
+            let dark = t.dark;
+            let _ = write!(rules, "{scope}[{attribute}=\"{light}\"]{{{attribute}:{dark}}}");
+        }
+        seen.push(light);
+    }
+    format!("@media screen and (prefers-color-scheme:dark){{{rules}}}\n")
+}
 
 /// The variables for `selector`: light, dark where the reader prefers it, light on paper.
-pub(super) fn css(selector: &str) -> String {
+pub(crate) fn css(selector: &str) -> String {
     let mut light = String::new();
     let mut dark = String::new();
     for t in [BACKGROUND].iter().chain(&QUIET).chain(&MARKS) {

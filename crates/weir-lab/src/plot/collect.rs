@@ -1,0 +1,429 @@
+//! Figures of collections: which series makes which curve, and what its error bars are.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use weir_stats::interval::Level;
+use weir_stats::{Summary, median};
+
+use super::axis::{self, AxisScale, Quantity};
+use super::{Body, Curve, CurvePoint, Figure, LinePanel, Mark, Strip, StripRow, XAxis};
+use crate::collection::{CollectedSeries, Collection, Unit};
+
+/// Series that a page's figures are drawn of at most; a figure that is asked for has no such limit.
+pub const SERIES_MAX: usize = 400;
+
+/// What is drawn.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The dimension of the horizontal axis; the first numeric one that varies, if not given.
+    pub x: Option<String>,
+    /// The dimension that is spread over panels.
+    pub panels: Option<String>,
+    /// The scale of the horizontal axis; what suits the positions, if not given.
+    pub scale: Scale,
+    /// What error bars span.
+    pub bars: Bars,
+}
+
+/// The scale of a horizontal axis, as it is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// What suits the positions.
+    #[default]
+    Suited,
+    /// Linear.
+    Linear,
+    /// Logarithmic, of the base that suits the positions.
+    Log,
+}
+
+/// What the error bars of a curve span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bars {
+    /// Minimum to maximum of the iterations.
+    #[default]
+    Range,
+    /// The 95 % interval of the median by the bootstrap, where there are values enough.
+    Interval,
+    /// There are none.
+    None,
+}
+
+/// Why a figure cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FigureError {
+    /// There is nothing to draw.
+    #[error("no series has a figure that counts: nothing can be drawn")]
+    Nothing,
+    /// A dimension that no series has.
+    #[error("no series has a dimension `{name}`; there are: {known}")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+        /// Those that occur.
+        known: String,
+    },
+    /// A dimension with a level that is no number.
+    #[error("`{name}` is no numeric axis: series `{series}` has `{label}` there")]
+    NotNumeric {
+        /// The dimension.
+        name: String,
+        /// The series.
+        series: String,
+        /// Its level as written.
+        label: String,
+    },
+    /// A logarithmic axis was asked for, and a position is not above 0.
+    #[error(
+        "`{name}` has a position of 0 or below, which no logarithmic axis shows: leave out --log"
+    )]
+    NotAboveZero {
+        /// The dimension.
+        name: String,
+    },
+    /// No dimension can be the axis.
+    #[error("no numeric dimension has two values; dimensions are: {known}. Draw a strip instead")]
+    NoAxis {
+        /// Those that occur.
+        known: String,
+    },
+    /// Two series at one place.
+    #[error("`{first}` and `{second}` stand at the same {dimension}: choose one by a pattern")]
+    SamePlace {
+        /// A series.
+        first: String,
+        /// Another one.
+        second: String,
+        /// The horizontal axis.
+        dimension: String,
+    },
+    /// Packets and bits in one figure.
+    #[error("`{first}` counts {a}, `{second}` {b}: choose by a pattern what to draw together")]
+    MixedUnits {
+        /// A series.
+        first: String,
+        /// Its unit.
+        a: &'static str,
+        /// Another one.
+        second: String,
+        /// Its unit.
+        b: &'static str,
+    },
+}
+
+/// A series of one of several collections, with the summary of its valid figures.
+struct Item<'a> {
+    owner: usize,
+    series: &'a CollectedSeries,
+    summary: Summary,
+}
+
+impl Item<'_> {
+    fn label(&self, dimension: &str) -> &str {
+        self.series.level(dimension).map_or("", |l| l.label.as_str())
+    }
+
+    fn number(&self, dimension: &str) -> Option<f64> {
+        self.series.level(dimension)?.number.filter(|n| n.is_finite())
+    }
+}
+
+/// The series that have a figure, and the names of those that have none.
+fn items(collections: &[Collection]) -> (Vec<Item<'_>>, Vec<&str>) {
+    let (mut items, mut without) = (Vec::new(), Vec::new());
+    for (owner, collection) in collections.iter().enumerate() {
+        for series in &collection.series {
+            match Summary::of(&series.values()) {
+                Some(summary) => items.push(Item { owner, series, summary }),
+                None => without.push(series.name.as_str()),
+            }
+        }
+    }
+    (items, without)
+}
+
+fn check_units(items: &[Item<'_>]) -> Result<Unit, FigureError> {
+    let first = items.first().ok_or(FigureError::Nothing)?.series;
+    match items.iter().find(|i| i.series.unit != first.unit) {
+        None => Ok(first.unit),
+        Some(other) => Err(FigureError::MixedUnits {
+            first: first.name.clone(),
+            a: first.unit.name(),
+            second: other.series.name.clone(),
+            b: other.series.unit.name(),
+        }),
+    }
+}
+
+/// The dimensions of all collections, in the order in which they occur first.
+#[must_use]
+pub fn dimensions(collections: &[Collection]) -> Vec<&str> {
+    let mut names = Vec::new();
+    for name in collections.iter().flat_map(Collection::dimensions) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The first numeric dimension with two values or more.
+#[must_use]
+pub fn numeric_axis(collections: &[Collection]) -> Option<&str> {
+    let (items, _) = items(collections);
+    dimensions(collections).into_iter().find(|name| {
+        let numbers: Option<Vec<f64>> = items.iter().map(|i| i.number(name)).collect();
+        let Some(numbers) = numbers else { return false };
+        let (low, high) = axis::range(&numbers);
+        low < high
+    })
+}
+
+/// The curves of `collections` along a numeric dimension.
+///
+/// # Errors
+/// When nothing can be drawn along it: see [`FigureError`].
+pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, FigureError> {
+    let (items, without) = items(collections);
+    let unit = check_units(&items)?;
+    let known = dimensions(collections);
+    let check = |name: &String| match known.contains(&name.as_str()) {
+        true => Ok(()),
+        false => Err(FigureError::Unknown { name: name.clone(), known: known.join(", ") }),
+    };
+    request.x.iter().chain(&request.panels).try_for_each(check)?;
+    let x = request.x.as_deref().or_else(|| numeric_axis(collections));
+    let x = x.ok_or_else(|| FigureError::NoAxis { known: known.join(", ") })?;
+    let not_numeric = items.iter().find(|i| i.number(x).is_none());
+    if let Some(item) = not_numeric {
+        return Err(FigureError::NotNumeric {
+            name: x.to_owned(),
+            series: item.series.name.clone(),
+            label: item.label(x).to_owned(),
+        });
+    }
+    let keys = curve_dimensions(&items, &known, x, request.panels.as_deref());
+    let mut panels = panels(&items, collections, x, request, &keys)?;
+    let highest = axis::top(items.iter().map(|i| i.summary.max));
+    let quantity = Quantity::suited(highest, unit);
+    let scale = scale_of(&items, x, request.scale)?;
+    let positions = positions(&items, x);
+    let is_alone = panels.len() == 1;
+    for panel in &mut panels {
+        panel.x = XAxis { title: x.to_owned(), scale, positions: positions.clone() };
+        panel.y = quantity;
+        panel.values = panel.curves.len() == 1 && is_alone;
+        panel.height = if is_alone { 280.0 } else { 170.0 };
+        panel.legend = panel.curves.iter().any(|c| !c.name.is_empty());
+    }
+    let title = format!(
+        "{} by {x}",
+        if unit == Unit::Pps { "Packets per second" } else { "Bits per second" }
+    );
+    Ok(Figure {
+        description: format!(
+            "Median {} of the iterations against {x}, one curve for each of: {}.",
+            unit.name(),
+            panels.first().map_or_else(String::new, |p| {
+                p.curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")
+            }),
+        ),
+        title: with_names(&title, collections),
+        note: note(&items, &without, request.bars),
+        body: Body::Lines(panels),
+    })
+}
+
+fn with_names(title: &str, collections: &[Collection]) -> String {
+    let names: Vec<&str> = collections.iter().map(|c| c.name.as_str()).collect();
+    format!("{title}: {}", names.join(", "))
+}
+
+fn scale_of(items: &[Item<'_>], x: &str, scale: Scale) -> Result<AxisScale, FigureError> {
+    let positions: Vec<f64> = items.iter().filter_map(|i| i.number(x)).collect();
+    let (low, _) = axis::range(&positions);
+    match scale {
+        Scale::Suited => Ok(AxisScale::suited(&positions)),
+        Scale::Log if low > 0.0 => Ok(AxisScale::log(&positions)),
+        Scale::Log => Err(FigureError::NotAboveZero { name: x.to_owned() }),
+        Scale::Linear => Ok(AxisScale::Linear),
+    }
+}
+
+/// The dimensions that set curves apart: those that vary, but do not follow from the axis.
+fn curve_dimensions<'a>(
+    items: &[Item<'_>],
+    known: &[&'a str],
+    x: &str,
+    panels: Option<&str>,
+) -> Vec<&'a str> {
+    let follows = |name: &str| {
+        items.iter().all(|a| {
+            let same = |b: &&Item<'_>| a.number(x) == b.number(x);
+            items.iter().filter(same).all(|b| a.label(name) == b.label(name))
+        })
+    };
+    let is_key = |name: &&str| *name != x && Some(*name) != panels && !follows(name);
+    known.iter().copied().filter(is_key).collect()
+}
+
+fn positions(items: &[Item<'_>], x: &str) -> Vec<(f64, String)> {
+    let mut positions: Vec<(f64, String)> = Vec::new();
+    for item in items {
+        let Some(at) = item.number(x) else { continue };
+        if !positions.iter().any(|(p, _)| p.total_cmp(&at).is_eq()) {
+            positions.push((at, item.label(x).to_owned()));
+        }
+    }
+    positions.sort_by(|a, b| a.0.total_cmp(&b.0));
+    positions
+}
+
+/// One panel per level of the dimension that is spread, with the curves in it.
+fn panels(
+    items: &[Item<'_>],
+    collections: &[Collection],
+    x: &str,
+    request: &Request,
+    keys: &[&str],
+) -> Result<Vec<LinePanel>, FigureError> {
+    let mut panels: Vec<LinePanel> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut places: Vec<(usize, usize, f64, &str)> = Vec::new();
+    for item in items {
+        let panel = request.panels.as_ref().map(|p| format!("{p} {}", item.label(p)));
+        let index = panels.iter().position(|p| p.title == panel).unwrap_or_else(|| {
+            panels.push(empty_panel(panel.clone()));
+            panels.len() - 1
+        });
+        let name = curve_name(item, collections, keys);
+        let number = names.iter().position(|n| *n == name).unwrap_or_else(|| {
+            names.push(name.clone());
+            names.len() - 1
+        });
+        let at = item.number(x).unwrap_or_default();
+        let place = |p: &&(usize, usize, f64, &str)| {
+            (p.0, p.1) == (index, number) && p.2.total_cmp(&at).is_eq()
+        };
+        if let Some((.., first)) = places.iter().find(place) {
+            return Err(FigureError::SamePlace {
+                first: (*first).to_owned(),
+                second: item.series.name.clone(),
+                dimension: x.to_owned(),
+            });
+        }
+        places.push((index, number, at, &item.series.name));
+        let curves = &mut panels[index].curves;
+        let curve = curves.iter().position(|c| c.name == name).unwrap_or_else(|| {
+            curves.push(empty_curve(&name, number));
+            curves.len() - 1
+        });
+        curves[curve].points.push(point(item, at, request.bars));
+    }
+    for curve in panels.iter_mut().flat_map(|p| &mut p.curves) {
+        curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    Ok(panels)
+}
+
+fn empty_panel(title: Option<String>) -> LinePanel {
+    let x = XAxis { title: String::new(), scale: AxisScale::Linear, positions: Vec::new() };
+    let (y, curves) = (axis::MPPS, Vec::new());
+    LinePanel { title, x, y, values: false, legend: true, height: 0.0, reach: None, curves }
+}
+
+fn empty_curve(name: &str, number: usize) -> Curve {
+    let dash = number / super::palette::SERIES_COLOURS;
+    Curve { name: name.to_owned(), colour: number, dash, marks: true, points: Vec::new() }
+}
+
+fn curve_name(item: &Item<'_>, collections: &[Collection], keys: &[&str]) -> String {
+    let owner = collections.get(item.owner).map(|c| c.name.as_str());
+    let owner = owner.filter(|_| collections.len() > 1);
+    let labels = keys.iter().map(|key| item.label(key)).filter(|label| !label.is_empty());
+    owner.into_iter().chain(labels).collect::<Vec<_>>().join(" · ")
+}
+
+fn point(item: &Item<'_>, x: f64, bars: Bars) -> CurvePoint {
+    let bar = match bars {
+        Bars::Range => Some((item.summary.min, item.summary.max)),
+        Bars::Interval => median::bootstrap(&item.series.values(), Level::P95)
+            .ok()
+            .map(|interval| (interval.low, interval.high)),
+        Bars::None => None,
+    };
+    CurvePoint { x, y: item.summary.median, bar }
+}
+
+/// What points and bars are, over how many iterations, and what is not there.
+fn note(items: &[Item<'_>], without: &[&str], bars: Bars) -> String {
+    let counts = || items.iter().map(|i| i.summary.count);
+    let (low, high) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
+    let plural = if high == 1 { "" } else { "s" };
+    let mut note = format!("A point is the median of {count} iteration{plural}");
+    // Writing to a String cannot fail.
+    let _ = match bars {
+        Bars::Range => write!(note, "; bars span their minimum to their maximum."),
+        Bars::Interval => write!(
+            note,
+            "; bars span the {} interval of the median (bootstrap, of {} iterations or more).",
+            Level::P95,
+            median::BOOTSTRAP_VALUES_MIN
+        ),
+        Bars::None => write!(note, "."),
+    };
+    if !without.is_empty() {
+        let _ = write!(note, " Without a figure that counts: {}.", without.join(", "));
+    }
+    note
+}
+
+/// Every raw point of every series, in rows; those of several collections beside each other.
+///
+/// # Errors
+/// When nothing can be drawn: see [`FigureError`].
+pub fn strip(collections: &[Collection]) -> Result<Figure, FigureError> {
+    let (items, _) = items(collections);
+    let unit = check_units(&items)?;
+    let mut rows = Vec::new();
+    let mut done: Vec<&str> = Vec::new();
+    for series in collections.iter().flat_map(|c| &c.series) {
+        if done.contains(&series.name.as_str()) {
+            continue;
+        }
+        done.push(&series.name);
+        if collections.len() > 1 {
+            rows.push(StripRow::Heading { text: series.name.clone(), reference: None });
+        }
+        for (colour, collection) in collections.iter().enumerate() {
+            if let Some(series) = collection.series_named(&series.name) {
+                let name = if collections.len() > 1 { &collection.name } else { &series.name };
+                let mark = |p: &crate::collection::CollectedPoint| Mark {
+                    value: p.value,
+                    counts: p.is_valid(),
+                };
+                let marks = series.points.iter().map(mark).collect();
+                rows.push(StripRow::Series { name: name.clone(), colour, marks });
+            }
+        }
+    }
+    let quantity = Quantity::suited(axis::top(items.iter().map(|i| i.summary.max)), unit);
+    let strip = Strip { quantity, title: "delivered".to_owned(), rows };
+    Ok(Figure {
+        title: with_names("Every iteration", collections),
+        description: STRIP_NOTE.to_owned(),
+        note: STRIP_NOTE.to_owned(),
+        body: Body::Strip(strip),
+    })
+}
+
+/// What the marks of a strip are.
+pub const STRIP_NOTE: &str = "A mark is one iteration, from top to bottom in their order; the \
+    thick line is their median, the box (of four or more) spans the quartiles, the whiskers \
+    minimum to maximum. A cross does not count.";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Which series become which curves.
+
+use serde_json::json;
+
+use super::*;
+use crate::collection::{CollectedPoint, Level, Origin};
+
+fn series(labels: &[(&str, &str, Option<f64>)], values: &[f64]) -> CollectedSeries {
+    let level = |(dimension, label, number): &(&str, &str, Option<f64>)| Level {
+        dimension: (*dimension).into(),
+        label: (*label).into(),
+        number: *number,
+    };
+    let name = labels.iter().map(|(_, label, _)| *label).collect::<Vec<_>>().join(".");
+    let point = |(index, value): (u32, &f64)| CollectedPoint {
+        iteration: index,
+        value: *value,
+        offered: None,
+        verdict: None,
+        cell: String::new(),
+    };
+    CollectedSeries {
+        name,
+        levels: labels.iter().map(level).collect(),
+        unit: Unit::Pps,
+        points: (1..).zip(values).map(point).collect(),
+    }
+}
+
+fn matrix(name: &str) -> Collection {
+    let mut all = Vec::new();
+    for (flows, number) in [("10M", 1e7), ("128", 128.0), ("1k", 1e3)] {
+        for dut in ["pf", "nft"] {
+            for (cores, count) in [("1", 1.0), ("2", 2.0)] {
+                let levels = [
+                    ("dut", dut, None),
+                    // Follows from the axis, as a name that repeats it.
+                    ("traffic", flows, None),
+                    ("flows", flows, Some(number)),
+                    ("cores", cores, Some(count)),
+                ];
+                all.push(series(&levels, &[count * 1e5, count * 2e5, count * 4e5]));
+            }
+        }
+    }
+    Collection { name: name.into(), origin: Origin::Campaign, environment: json!({}), series: all }
+}
+
+fn drawn(figure: &Figure) -> &[LinePanel] {
+    match &figure.body {
+        Body::Lines(panels) => panels,
+        _ => panic!("no curves"),
+    }
+}
+
+#[test]
+fn what_varies_makes_curves_and_what_follows_from_the_axis_does_not() {
+    let all = [matrix("m")];
+    assert_eq!(numeric_axis(&all), Some("flows"));
+    let figure = curves(&all, &Request::default()).unwrap();
+    let [panel] = drawn(&figure) else { panic!("one panel") };
+    let names: Vec<&str> = panel.curves.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["pf · 1", "pf · 2", "nft · 1", "nft · 2"]);
+    let first = &panel.curves[0].points;
+    let xs: Vec<f64> = first.iter().map(|p| p.x).collect();
+    assert_eq!(xs, [128.0, 1e3, 1e7], "in the order of the axis");
+    assert_eq!((first[0].y, first[0].bar), (2e5, Some((1e5, 4e5))), "median, minimum to maximum");
+    assert!(figure.note.contains("median of 3 iterations; bars span their minimum"));
+}
+
+#[test]
+fn a_dimension_is_spread_over_panels() {
+    let request = Request {
+        x: Some("flows".into()),
+        panels: Some("cores".into()),
+        bars: Bars::None,
+        ..Request::default()
+    };
+    let figure = curves(&[matrix("a"), matrix("b")], &request).unwrap();
+    let panels = drawn(&figure);
+    let titles: Vec<&str> = panels.iter().filter_map(|p| p.title.as_deref()).collect();
+    assert_eq!(titles, ["cores 1", "cores 2"]);
+    let names: Vec<&str> = panels[0].curves.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["a · pf", "a · nft", "b · pf", "b · nft"]);
+    assert_eq!(panels[0].curves[0].colour, panels[1].curves[0].colour);
+    assert!(panels[0].curves[0].points[0].bar.is_none());
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_with_what_could() {
+    let all = [matrix("m")];
+    let ask = |x: &str| curves(&all, &Request { x: Some(x.into()), ..Request::default() });
+    let error = ask("rules").unwrap_err().to_string();
+    assert!(error.contains("there are: dut, traffic, flows, cores"), "{error}");
+    let error = ask("dut").unwrap_err().to_string();
+    assert!(error.contains("`dut` is no numeric axis"), "{error}");
+    let mut zero = matrix("m");
+    zero.series[0].levels[2].number = Some(0.0);
+    let log = Request { scale: Scale::Log, ..Request::default() };
+    let error = curves(&[zero], &log).unwrap_err().to_string();
+    assert!(error.contains("0 or below"), "{error}");
+    let mut twice = matrix("m");
+    let again = CollectedSeries { name: "again".into(), ..twice.series[0].clone() };
+    twice.series.push(again);
+    let error = curves(&[twice], &Request::default()).unwrap_err().to_string();
+    assert!(error.contains("`again` stand at the same flows"), "{error}");
+    let mut mixed = matrix("m");
+    mixed.series[3].unit = Unit::Bps;
+    let error = strip(&[mixed]).unwrap_err().to_string();
+    assert!(error.contains("counts pps") && error.contains("bps"), "{error}");
+    let mut empty = matrix("m");
+    empty.series.iter_mut().for_each(|s| s.points.clear());
+    assert_eq!(curves(&[empty], &Request::default()), Err(FigureError::Nothing));
+    let mut single = matrix("m");
+    single.series.truncate(1);
+    let error = curves(&[single], &Request::default()).unwrap_err().to_string();
+    assert!(error.contains("Draw a strip instead"), "{error}");
+}
+
+#[test]
+fn a_strip_has_every_point() {
+    let figure = strip(&[matrix("a"), matrix("b")]).unwrap();
+    let Body::Strip(strip) = &figure.body else { panic!("no strip") };
+    let marks = strip.rows.iter().map(|row| match row {
+        StripRow::Heading { .. } => 0,
+        StripRow::Series { marks, .. } => marks.len(),
+    });
+    assert_eq!(marks.sum::<usize>(), 2 * 12 * 3);
+}
