@@ -14,6 +14,7 @@ pub mod bisect;
 pub mod campaign;
 pub mod cancel;
 pub mod collection;
+pub mod compare;
 pub mod counters;
 pub mod derive;
 pub mod diagnostic;
