@@ -10,8 +10,10 @@ use crate::record::{Verdict, VerdictKind};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
 
 mod open;
+mod pattern;
 
 pub use open::{OpenError, Opened, of_archive, open};
+pub use pattern::{BadPattern, SeriesPattern};
 
 /// The dimension that holds the image.
 pub const IMAGE: &str = "image";

@@ -13,6 +13,8 @@ use weir_gen::units::parse_duration;
 
 pub(crate) mod archive;
 pub(crate) mod bisect;
+pub(crate) mod compare;
+pub(crate) mod plot;
 pub(crate) mod rates;
 pub(crate) mod search;
 pub(crate) mod traffic;
@@ -178,6 +180,12 @@ pub(crate) enum LabCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
+    /// Compare campaigns or imported archives, series by series.
+    #[command(after_help = compare::HELP)]
+    Compare(compare::CompareArgs),
+    /// Draw curves along a numeric axis, or every raw point, as SVG, PNG or for gnuplot.
+    #[command(after_help = plot::HELP)]
+    Plot(plot::PlotArgs),
     /// Read results of bench-lab.sh into a store.
     #[command(after_help = archive::IMPORT_HELP)]
     Import(archive::ImportArgs),

@@ -19,11 +19,14 @@ use crate::{draw, progress};
 
 mod archive;
 mod bisect;
+mod compare;
 #[cfg(test)]
 mod document;
+mod plot;
 mod run;
 mod search;
 mod show;
+mod stores;
 
 /// Runs a command of the lab.
 pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
@@ -51,6 +54,8 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
             archive::report(&dir, json.json)
         }
         LabCommand::Report { dir, json } => report(&dir, json.json),
+        LabCommand::Compare(args) => compare::command(&args),
+        LabCommand::Plot(args) => plot::command(&args),
         LabCommand::Import(arguments) => archive::import(&arguments),
         LabCommand::Export(arguments) => archive::export(&arguments),
         LabCommand::Search(args) => search::command(&args),

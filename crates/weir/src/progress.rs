@@ -236,6 +236,12 @@ pub(crate) fn warn(text: &str) {
     drop(writeln!(anstream::stderr(), "{}", warning(text)));
 }
 
+/// Says on standard error where something is.
+pub(crate) fn note(text: &str) {
+    // Nobody is left to tell if standard error is closed.
+    drop(writeln!(anstream::stderr(), "{text}"));
+}
+
 fn warning(text: &str) -> String {
     let yellow = AnsiColor::Yellow.on_default();
     format!("{yellow}warning:{yellow:#} {text}")

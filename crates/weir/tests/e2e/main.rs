@@ -6,6 +6,7 @@ mod bad_input;
 mod bisect;
 mod campaign;
 mod common;
+mod figures;
 mod generator;
 mod interrupt;
 mod ministat;

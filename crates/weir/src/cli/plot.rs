@@ -1,0 +1,75 @@
+//! The arguments of `weir lab plot`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::JsonFlag;
+
+pub(crate) const HELP: &str = "\
+A store is the directory of a campaign's results, or one that `weir lab import` has written. A curve
+goes along a numeric dimension (flows, a sweep, an archive's labels); a point of it is the median of
+a series' valid iterations. What else varies makes curves of their own. The axis is logarithmic
+where the largest position is 100 times the smallest, or more; its ticks are powers of two if all
+positions are (32Ki, 64Ki, ...), and of ten otherwise.
+
+Examples:
+  weir lab plot results/flows --out flows.svg
+  weir lab plot store --x states_hashsize --out hashsize.png
+  weir lab plot old new --x flows --panels dut --out flows.svg     small multiples
+  weir lab plot store --strip --out iterations.svg                 every raw point
+  weir lab plot store --out flows.gp                               flows.gp and flows.data";
+
+/// `weir lab plot`.
+#[derive(Debug, Args)]
+pub(crate) struct PlotArgs {
+    /// Stores; the curves of several stand in one figure.
+    #[arg(value_name = "STORE", required = true)]
+    pub(crate) stores: Vec<PathBuf>,
+    /// The dimension of the horizontal axis [default: the first numeric one that varies].
+    #[arg(long, value_name = "DIMENSION", conflicts_with = "strip")]
+    pub(crate) x: Option<String>,
+    /// The dimension that is spread over panels.
+    #[arg(long, value_name = "DIMENSION", conflicts_with = "strip")]
+    pub(crate) panels: Option<String>,
+    /// Make the horizontal axis logarithmic.
+    #[arg(long, conflicts_with_all = ["linear", "strip"])]
+    pub(crate) log: bool,
+    /// Make the horizontal axis linear.
+    #[arg(long, conflicts_with = "strip")]
+    pub(crate) linear: bool,
+    /// What the error bars of a point span.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        default_value = "range",
+        conflicts_with = "strip"
+    )]
+    pub(crate) bars: BarsArg,
+    /// Draw every raw point of every series instead of curves.
+    #[arg(long)]
+    pub(crate) strip: bool,
+    /// Only series that match this pattern, such as 'pf-*'.
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) series: Option<String>,
+    /// A heading of your own.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// The file: .svg, .png, or .gp for a gnuplot script with its data beside it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+/// What error bars span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BarsArg {
+    /// Minimum to maximum of the iterations.
+    Range,
+    /// The 95 % interval of the median, where there are five iterations or more.
+    Interval,
+    /// There are none.
+    None,
+}
