@@ -38,7 +38,7 @@ bench-gen: ## generator and sink against their floors (about four minutes); ARGS
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh gen $(ARGS)
 
-bench-stats: ## large imports against their limits (about two minutes); ARGS=--help lists options
+bench-stats: ## large imports, reports, comparisons against their limits; ARGS=--help lists options
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh stats $(ARGS)
 

@@ -18,7 +18,7 @@ use super::{Result, Samples, Settings};
 const FILE_COUNT: f64 = 50_000.0;
 
 /// Runs of a series.
-const RUN_COUNT: u32 = 5;
+pub(super) const RUN_COUNT: u32 = 5;
 
 /// Files of a series.
 const FILES_PER_SERIES: f64 = 12.0;
@@ -38,12 +38,7 @@ pub(super) fn measure(
 ) -> Result<()> {
     let dir = tempfile::Builder::new().prefix("weir-bench-stats-").tempdir()?;
     let source = dir.path().join("archive");
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a positive number of some thousands"
-    )]
-    let series_count = (FILE_COUNT * settings.scale / FILES_PER_SERIES).ceil().max(1.0) as u32;
+    let series_count = super::scaled(FILE_COUNT * settings.scale / FILES_PER_SERIES);
     say(&format!("making an archive of {} files", f64::from(series_count) * FILES_PER_SERIES));
     make(&source, series_count, cancel)?;
     for round in 1..=settings.repeats {

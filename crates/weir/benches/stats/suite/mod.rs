@@ -8,7 +8,9 @@
 mod machine;
 
 pub(crate) mod archive;
+pub(crate) mod campaign;
 mod command;
+mod compare;
 pub(crate) mod rows;
 pub(crate) mod show;
 
@@ -68,6 +70,22 @@ pub(crate) fn run(
     if wants(&[rows::IMPORT_TIME, rows::IMPORT_MEMORY]) {
         archive::measure(settings, cancel, say, &mut samples)?;
     }
+    if wants(&[rows::REPORT_TIME]) {
+        campaign::measure(settings, cancel, say, &mut samples)?;
+    }
+    if wants(&[rows::COMPARE_TIME]) {
+        compare::measure(settings, cancel, say, &mut samples)?;
+    }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();
     Ok(Outcome { machine, rows })
+}
+
+/// A number of some thousands at most, 1 at least.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of some thousands"
+)]
+fn scaled(count: f64) -> u32 {
+    count.ceil().max(1.0) as u32
 }

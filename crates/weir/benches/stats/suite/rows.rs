@@ -21,6 +21,10 @@ pub(crate) struct RowSpec {
 pub(crate) const IMPORT_TIME: &str = "import_50000_files";
 pub(crate) const IMPORT_MEMORY: &str = "import_50000_files_memory";
 
+/// Time of a report, and of a comparison.
+pub(crate) const REPORT_TIME: &str = "report_1000_cells";
+pub(crate) const COMPARE_TIME: &str = "compare_10000_cells";
+
 /// All rows, in the order in which they are shown.
 pub(crate) const ROWS: &[RowSpec] = &[
     RowSpec {
@@ -30,6 +34,13 @@ pub(crate) const ROWS: &[RowSpec] = &[
         limit: 60.0,
     },
     RowSpec { name: IMPORT_MEMORY, what: "the same, resident at most", unit: "MiB", limit: 512.0 },
+    RowSpec { name: REPORT_TIME, what: "`weir lab report` of 1,000 cells", unit: "s", limit: 3.0 },
+    RowSpec {
+        name: COMPARE_TIME,
+        what: "`weir lab compare` of two archives of 10,000 cells",
+        unit: "s",
+        limit: 10.0,
+    },
 ];
 
 /// The rows of these names; all if none is named.
