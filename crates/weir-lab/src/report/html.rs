@@ -7,7 +7,9 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{Report, answer, environment, figures, markdown, page as pages, sections, statistics, text};
+use super::{
+    Report, answer, environment, figures, markdown, page as pages, sections, statistics, text,
+};
 use crate::plot::{Figure, Format};
 
 /// Writes the page.
