@@ -12,11 +12,15 @@ use crate::workspace::Packages;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-stats", &["weir-wire"]),
+    ("weir-rules", &["weir-wire"]),
     ("weir-bpf", &["weir-wire"]),
     ("weir-net", &[]),
     ("weir-gen", &["weir-wire", "weir-bpf", "weir-net"]),
     ("weir-lab", &["weir-wire", "weir-stats", "weir-bpf", "weir-net", "weir-gen"]),
-    ("weir", &["weir-wire", "weir-stats", "weir-bpf", "weir-net", "weir-gen", "weir-lab"]),
+    (
+        "weir",
+        &["weir-wire", "weir-stats", "weir-rules", "weir-bpf", "weir-net", "weir-gen", "weir-lab"],
+    ),
     ("xtask", &[]),
 ];
 

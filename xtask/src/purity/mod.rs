@@ -1,4 +1,5 @@
-//! The pure crates (weir-wire, weir-stats) take time and bytes as arguments and nothing else.
+//! The pure crates (weir-wire, weir-stats, weir-rules) take time and bytes as arguments and nothing
+//! else.
 //!
 //! Three proofs: their sources name nothing of `std` that reaches outside; all that they link is on
 //! a short list; and, where rustup has the target, they build for `wasm32-unknown-unknown`.
@@ -18,13 +19,14 @@ use crate::steps;
 use crate::workspace::{self, Packages, SourceFile};
 
 /// The crates that promise purity.
-const PURE_CRATES: &[&str] = &["weir-wire", "weir-stats"];
+const PURE_CRATES: &[&str] = &["weir-wire", "weir-stats", "weir-rules"];
 
 /// What they may link. Derive macros run in the compiler; everything else here is `no_std` at
 /// heart or pure itself. A new entry needs that argument.
 const PURE_DEPENDENCIES: &[&str] = &[
     "weir-wire",
     "weir-stats",
+    "weir-rules",
     "thiserror",
     "thiserror-impl",
     "proc-macro2",
