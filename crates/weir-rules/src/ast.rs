@@ -37,8 +37,8 @@ pub enum StatementKind {
     Macro(usize),
     /// `include "path"`
     Include(Spanned<Text>),
-    /// `set ...`
-    Set(Setting),
+    /// `set ...`; one with a list in braces is several.
+    Set(Vec<Setting>),
     /// `table <name> ...`
     Table(Table),
     /// A filter, scrub or translation rule.

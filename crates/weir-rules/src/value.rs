@@ -305,6 +305,8 @@ pub struct Scrub {
     pub max_mss: u16,
     /// TCP normalisation with state.
     pub reassemble_tcp: bool,
+    /// `fragment no reassemble` of the old `scrub` rule: fragments stay fragments.
+    pub no_reassemble: bool,
 }
 
 impl Scrub {

@@ -1,0 +1,351 @@
+//! Looking at tokens and taking them, and saying what was expected.
+
+use super::{Parsed, Parser, Reported};
+use crate::ast::Name;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::dialect::Dialect;
+use crate::lex::{Token, TokenKind};
+use crate::names;
+use crate::source::Span;
+use crate::value::{Spanned, Text};
+
+/// Words that begin a statement.
+pub(super) const STATEMENTS: &[&str] = &[
+    "pass",
+    "block",
+    "match",
+    "set",
+    "table",
+    "anchor",
+    "include",
+    "load",
+    "antispoof",
+    "scrub",
+    "nat",
+    "rdr",
+    "binat",
+    "no",
+    "nat-anchor",
+    "rdr-anchor",
+    "binat-anchor",
+    "altq",
+    "queue",
+    "ether",
+    "state",
+    "source",
+];
+
+impl Parser<'_> {
+    pub(super) fn peek(&mut self) -> &Token {
+        self.peek_at(0)
+    }
+
+    pub(super) fn peek_at(&mut self, at: usize) -> &Token {
+        while self.lookahead.len() <= at {
+            let token = self.lexer.next();
+            self.lookahead.push_back(token);
+        }
+        &self.lookahead[at]
+    }
+
+    pub(super) fn bump(&mut self) -> Token {
+        self.peek();
+        let Some(token) = self.lookahead.pop_front() else {
+            return self.lexer.next();
+        };
+        match token.kind {
+            TokenKind::Punct('{') => self.brace_depth += 1,
+            TokenKind::Punct('}') => self.brace_depth = self.brace_depth.saturating_sub(1),
+            _ => {}
+        }
+        if !matches!(token.kind, TokenKind::Newline | TokenKind::End) {
+            self.last = token.span;
+        }
+        self.last_kind = token.kind.clone();
+        token
+    }
+
+    pub(super) fn at(&mut self, word: &str) -> bool {
+        matches!(&self.peek().kind, TokenKind::Word(own) if &**own == word)
+    }
+
+    pub(super) fn at_any(&mut self, words: &[&str]) -> bool {
+        matches!(&self.peek().kind, TokenKind::Word(own) if words.contains(&&**own))
+    }
+
+    pub(super) fn word_at(&mut self, at: usize) -> Option<Text> {
+        match &self.peek_at(at).kind {
+            TokenKind::Word(word) => Some(word.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn eat(&mut self, word: &str) -> bool {
+        let found = self.at(word);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, word: &str) -> Parsed<()> {
+        if self.eat(word) { Ok(()) } else { self.expected(&[&format!("`{word}`")]) }
+    }
+
+    pub(super) fn at_punct(&mut self, wanted: char) -> bool {
+        self.peek().kind == TokenKind::Punct(wanted)
+    }
+
+    pub(super) fn eat_punct(&mut self, wanted: char) -> bool {
+        let found = self.at_punct(wanted);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    pub(super) fn expect_punct(&mut self, wanted: char) -> Parsed<()> {
+        if self.eat_punct(wanted) { Ok(()) } else { self.expected(&[&format!("`{wanted}`")]) }
+    }
+
+    /// Commas, which most lists may leave out.
+    pub(super) fn skip_commas(&mut self) {
+        while self.eat_punct(',') {}
+    }
+
+    pub(super) fn skip_newlines(&mut self) {
+        while self.peek().kind == TokenKind::Newline {
+            self.bump();
+        }
+    }
+
+    /// Whether a statement begins at the next token.
+    pub(super) fn at_statement(&mut self) -> bool {
+        if self.at_any(STATEMENTS) {
+            return true;
+        }
+        matches!(self.peek().kind, TokenKind::Word(_))
+            && self.peek_at(1).kind == TokenKind::Punct('=')
+    }
+
+    /// A name: a string, or a word that is not reserved.
+    pub(super) fn name(&mut self, what: &str) -> Parsed<Spanned<Text>> {
+        let token = self.peek().clone();
+        match token.kind {
+            TokenKind::Quoted(text) => {
+                self.bump();
+                Ok(Spanned { value: text, span: token.span })
+            }
+            TokenKind::Word(word) if !names::is_reserved(&word) => {
+                self.bump();
+                Ok(Spanned { value: word, span: token.span })
+            }
+            TokenKind::Word(word) => {
+                let message = format!("expected {what}, found the reserved word `{word}`");
+                let problem = Diagnostic::error(Code::Syntax, token.span, message);
+                self.fail(problem.expected([what]).help(format!("to use it as {what}, quote it")))
+            }
+            _ => self.expected(&[what]),
+        }
+    }
+
+    pub(super) fn number(&mut self, what: &str, min: u64, max: u64) -> Parsed<u64> {
+        let token = self.peek().clone();
+        let TokenKind::Number(number) = token.kind else {
+            return self.expected(&[what]);
+        };
+        match u64::try_from(number) {
+            Ok(number) if number >= min && number <= max => {
+                self.bump();
+                Ok(number)
+            }
+            _ => {
+                let message = format!("{number} is out of range for {what}: {min} to {max}");
+                self.fail(Diagnostic::error(Code::BadValue, token.span, message))
+            }
+        }
+    }
+
+    pub(super) fn number32(&mut self, what: &str) -> Parsed<u32> {
+        let number = self.number(what, 0, u64::from(u32::MAX))?;
+        Ok(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn number16(&mut self, what: &str) -> Parsed<u16> {
+        let number = self.number(what, 0, u64::from(u16::MAX))?;
+        Ok(u16::try_from(number).unwrap_or(u16::MAX))
+    }
+
+    pub(super) fn number8(&mut self, what: &str, min: u8, max: u8) -> Parsed<u8> {
+        let number = self.number(what, u64::from(min), u64::from(max))?;
+        Ok(u8::try_from(number).unwrap_or(u8::MAX))
+    }
+
+    /// A number or a name that stands for one.
+    pub(super) fn name_or_number(&mut self, what: &str) -> Parsed<Spanned<Name>> {
+        let token = self.peek().clone();
+        if let TokenKind::Number(number) = token.kind {
+            let Ok(number) = u64::try_from(number) else {
+                let message = format!("{number} is out of range for {what}");
+                return self.fail(Diagnostic::error(Code::BadValue, token.span, message));
+            };
+            self.bump();
+            return Ok(Spanned { value: Name::Number(number), span: token.span });
+        }
+        let name = self.name(what)?;
+        Ok(Spanned { value: Name::Name(name.value), span: name.span })
+    }
+
+    /// One item, or a list of them in braces. Commas and newlines between items are optional, and
+    /// lists within lists are flattened, as they come from macros.
+    pub(super) fn list<T>(
+        &mut self,
+        item: fn(&mut Self, &mut Vec<T>) -> Parsed<()>,
+    ) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        self.list_into(item, &mut items)?;
+        Ok(items)
+    }
+
+    fn list_into<T>(
+        &mut self,
+        item: fn(&mut Self, &mut Vec<T>) -> Parsed<()>,
+        items: &mut Vec<T>,
+    ) -> Parsed<()> {
+        if !self.at_punct('{') {
+            return item(self, items);
+        }
+        let open = self.bump().span;
+        self.enter(open)?;
+        let before = items.len();
+        loop {
+            self.skip_newlines();
+            self.skip_commas();
+            self.skip_newlines();
+            if self.at_punct('}') {
+                break;
+            }
+            if matches!(self.peek().kind, TokenKind::End) || self.at_lost_statement() {
+                let span = self.peek().span;
+                let message = "the list is not closed";
+                let problem = Diagnostic::error(Code::Syntax, span, message);
+                return self.fail(problem.expected(["`}`"]).related(open, "it begins here"));
+            }
+            self.list_into(item, items)?;
+        }
+        self.bump();
+        self.depth -= 1;
+        if items.len() == before {
+            let span = open.to(self.last);
+            return self.fail(Diagnostic::error(Code::Syntax, span, "the list is empty"));
+        }
+        Ok(())
+    }
+
+    /// Whether an open list has run into the next statement.
+    pub(super) fn at_lost_statement(&mut self) -> bool {
+        self.last_kind == TokenKind::Newline && self.at_statement()
+    }
+
+    /// One level deeper.
+    pub(super) fn enter(&mut self, span: Span) -> Parsed<()> {
+        if self.depth >= self.limits.nesting_depth_max {
+            let message = format!("nested deeper than {}", self.limits.nesting_depth_max);
+            return self.fail(Diagnostic::error(Code::Limit, span, message));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    pub(super) fn fail<T>(&mut self, problem: Diagnostic) -> Parsed<T> {
+        self.report(problem);
+        Err(Reported)
+    }
+
+    pub(super) fn report(&mut self, mut problem: Diagnostic) {
+        let origin = self.lookahead.front().filter(|token| token.span == problem.span);
+        if let Some(origin) = origin.and_then(|token| token.origin) {
+            let definition = &self.lexer.macros.list[origin];
+            let name = &definition.name.value;
+            problem = problem.related(definition.value.span, format!("from the macro `{name}`"));
+        }
+        self.lexer.diagnostics.push(problem);
+    }
+
+    /// The next token is none of these.
+    pub(super) fn expected<T>(&mut self, expected: &[&str]) -> Parsed<T> {
+        self.fail_expected(expected);
+        Err(Reported)
+    }
+
+    pub(super) fn fail_expected(&mut self, expected: &[&str]) {
+        let token = self.peek().clone();
+        if token.kind == TokenKind::Broken {
+            return;
+        }
+        let found = describe(&token.kind);
+        let message = match expected {
+            [one] => format!("expected {one}, found {found}"),
+            [first, second] => format!("expected {first} or {second}, found {found}"),
+            _ => format!("unexpected {found}"),
+        };
+        let mut problem = Diagnostic::error(Code::Syntax, token.span, message);
+        if let TokenKind::Word(word) = &token.kind {
+            let words = expected.iter().map(|word| word.trim_matches('`'));
+            problem = problem.nearest(word, words);
+        }
+        self.report(problem.expected(expected.iter().copied()));
+    }
+
+    /// The next token is none of the words that could go on here.
+    pub(super) fn unknown_word<T>(&mut self) -> Parsed<T> {
+        let token = self.peek().clone();
+        if token.kind == TokenKind::Broken {
+            return Err(Reported);
+        }
+        let message = format!("unexpected {}", describe(&token.kind));
+        let mut problem = Diagnostic::error(Code::Syntax, token.span, message)
+            .label("the rule could have ended before this");
+        if let TokenKind::Word(word) = &token.kind {
+            let words = super::option::OPTION_WORDS.iter().copied();
+            problem = problem.nearest(word, words.filter(|known| *known != &**word));
+        }
+        self.fail(problem.expected(["end of line", "an option of the rule"]))
+    }
+
+    /// Refuses a word that the dialect does not have.
+    pub(super) fn only_in(&mut self, dialect: Dialect, word: &str, help: &str) -> Parsed<()> {
+        if self.dialect == dialect {
+            return Ok(());
+        }
+        let name = match dialect {
+            Dialect::FreeBsd => "FreeBSD",
+            Dialect::OpenBsd => "OpenBSD",
+        };
+        let span = self.peek().span;
+        let message = format!("`{word}` belongs to {name}'s dialect");
+        let mut problem = Diagnostic::error(Code::WrongDialect, span, message);
+        problem = problem.help(if help.is_empty() {
+            format!("read the file with --dialect {dialect}")
+        } else {
+            help.to_owned()
+        });
+        self.fail(problem)
+    }
+}
+
+/// A token in a message.
+pub(super) fn describe(kind: &TokenKind) -> String {
+    match kind {
+        TokenKind::Word(word) => format!("`{word}`"),
+        TokenKind::Quoted(text) => format!("the string \"{text}\""),
+        TokenKind::Number(number) => format!("`{number}`"),
+        TokenKind::Arrow => "`->`".to_owned(),
+        TokenKind::Inside => "`><`".to_owned(),
+        TokenKind::Outside => "`<>`".to_owned(),
+        TokenKind::Punct(character) => format!("`{}`", character.escape_default()),
+        TokenKind::Newline => "the end of the line".to_owned(),
+        TokenKind::End => "the end of the file".to_owned(),
+        TokenKind::Broken => "what was reported".to_owned(),
+    }
+}

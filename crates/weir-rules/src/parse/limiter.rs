@@ -1,0 +1,101 @@
+//! Limiters of states and of sources: their definition and their use in a rule.
+
+use super::{Parsed, Parser};
+use crate::ast::{Limiter, LimiterTable, StatementKind};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::value::{LimiterAction, LimiterKind, LimiterName, LimiterUse};
+
+impl Parser<'_> {
+    fn limiter_kind(&mut self) -> Parsed<LimiterKind> {
+        let kind = if self.eat("state") { LimiterKind::State } else { LimiterKind::Source };
+        if kind == LimiterKind::Source {
+            self.expect("source")?;
+        }
+        self.expect("limiter")?;
+        Ok(kind)
+    }
+
+    /// `state limiter "name" id n limit n rate n/s`
+    pub(super) fn limiter(&mut self) -> Parsed<StatementKind> {
+        let kind = self.limiter_kind()?;
+        let name = self.name("a limiter's name")?;
+        let mut limiter = Limiter {
+            kind,
+            name,
+            id: 0,
+            limit: None,
+            states: None,
+            rate: None,
+            inet_bits: None,
+            inet6_bits: None,
+            table: None,
+        };
+        let is_source = kind == LimiterKind::Source;
+        loop {
+            if self.eat("id") {
+                let id = self.number("an identifier", 1, 255)?;
+                limiter.id = u32::try_from(id).unwrap_or(0);
+            } else if self.eat("limit") || (is_source && self.eat("entries")) {
+                limiter.limit = Some(self.number32("a count")?);
+            } else if is_source && self.eat("states") {
+                limiter.states = Some(self.number32("a count")?);
+            } else if self.eat("rate") {
+                limiter.rate = Some(self.rate("a rate")?);
+            } else if is_source && self.eat("inet") {
+                self.expect("mask")?;
+                limiter.inet_bits = Some(self.number8("a prefix length", 1, 32)?);
+            } else if is_source && self.eat("inet6") {
+                self.expect("mask")?;
+                limiter.inet6_bits = Some(self.number8("a prefix length", 1, 128)?);
+            } else if is_source && self.eat("table") {
+                limiter.table = Some(self.limiter_table()?);
+            } else {
+                break;
+            }
+            self.skip_commas();
+        }
+        let span = limiter.name.span;
+        let problem = if limiter.id == 0 {
+            "the limiter lacks its `id`"
+        } else if limiter.limit.is_none() {
+            "the limiter lacks its `limit`"
+        } else {
+            return Ok(StatementKind::Limiter(Box::new(limiter)));
+        };
+        self.fail(Diagnostic::error(Code::Syntax, span, problem))
+    }
+
+    fn limiter_table(&mut self) -> Parsed<LimiterTable> {
+        let name = self.table_name()?.value;
+        self.expect("above")?;
+        let above = self.number32("a count")?;
+        let mut below = None;
+        if self.eat("below") {
+            below = Some(self.number32("a count")?);
+        }
+        Ok(LimiterTable { name, above, below })
+    }
+
+    /// `state limiter "name" (no-match)`, `state limiter id 1`
+    pub(super) fn limiter_use(&mut self) -> Parsed<LimiterUse> {
+        let kind = self.limiter_kind()?;
+        let limiter = if self.at("id") {
+            self.bump();
+            LimiterName::Id(self.number32("an identifier")?)
+        } else {
+            LimiterName::Name(self.name("a limiter's name")?.value)
+        };
+        let mut action = None;
+        if self.eat_punct('(') {
+            action = Some(if self.eat("no-match") {
+                LimiterAction::NoMatch
+            } else if self.eat("block") {
+                LimiterAction::Block
+            } else {
+                return self.expected(&["`no-match`", "`block`"]);
+            });
+            self.expect_punct(')')?;
+        }
+        Ok(LimiterUse { kind, limiter, action })
+    }
+}
