@@ -1,0 +1,299 @@
+//! Looking up hosts, ports, protocols and users.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{Expanded, Expander, Reported};
+use crate::ast::{Host, HostKind, IdComparison, Name, PortComparison};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::{Address, Dynamic};
+use crate::names;
+use crate::resolve;
+use crate::source::Span;
+use crate::value::{Af, Comparison, Modifiers, Operator, Spanned, Text};
+
+/// An address after lookup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) not: bool,
+    pub(super) address: Address,
+    pub(super) af: Option<Af>,
+    /// The interface that a link-local address is of.
+    pub(super) scope: Option<Text>,
+    pub(super) weight: Option<u16>,
+}
+
+impl Found {
+    pub(super) fn any() -> Self {
+        Self { not: false, address: Address::Any, af: None, scope: None, weight: None }
+    }
+}
+
+impl Expander<'_> {
+    /// All addresses of a list; any if the list is empty.
+    pub(super) fn hosts(&mut self, hosts: &[Host]) -> Expanded<Vec<Found>> {
+        if hosts.is_empty() {
+            return Ok(vec![Found::any()]);
+        }
+        let mut found = Vec::new();
+        let mut failed = false;
+        for host in hosts {
+            failed |= self.host(host, &mut found).is_err();
+        }
+        if failed { Err(Reported) } else { Ok(found) }
+    }
+
+    pub(super) fn host(&mut self, host: &Host, found: &mut Vec<Found>) -> Expanded<()> {
+        let mut push = |address: Address, scope: Option<Text>| {
+            let af = address.af();
+            found.push(Found { not: host.not, address, af, scope, weight: host.weight });
+        };
+        match &host.kind {
+            HostKind::Any => push(Address::Any, None),
+            HostKind::NoRoute => push(Address::NoRoute, None),
+            HostKind::UrpfFailed => push(Address::UrpfFailed, None),
+            HostKind::Address(address, scope) => {
+                let bits = host.bits.unwrap_or(width(*address));
+                push(network(*address, bits), scope.clone());
+            }
+            HostKind::Range(first, last) => push(Address::Range(*first, *last), None),
+            HostKind::Table(name) => push(Address::Table(name.clone()), None),
+            HostKind::RouteLabel(label) => push(Address::RouteLabel(label.clone()), None),
+            HostKind::Dynamic(name, modifiers) => {
+                let bits = host.bits.unwrap_or(128);
+                let dynamic = Dynamic { name: name.clone(), modifiers: *modifiers, bits };
+                push(Address::Dynamic(dynamic), None);
+                self.interface_known(name, host.span);
+            }
+            HostKind::Name(name, modifiers) => return self.named(host, name, *modifiers, found),
+        }
+        Ok(())
+    }
+
+    /// A name: an interface's addresses, or a host's.
+    fn named(
+        &mut self,
+        host: &Host,
+        name: &Text,
+        modifiers: Modifiers,
+        found: &mut Vec<Found>,
+    ) -> Expanded<()> {
+        let before = found.len();
+        let mut push = |address: IpAddr, bits: u8, scope: Option<Text>| {
+            let address = network(address, bits);
+            let af = address.af();
+            found.push(Found { not: host.not, address, af, scope, weight: host.weight });
+        };
+        if resolve::interface_exists(self.resolver, name) {
+            if (modifiers.network || modifiers.broadcast) && host.bits.is_some() {
+                let message = "a network or broadcast address with a prefix length of its own";
+                return self.fail(Code::BadAddress, host.span, message);
+            }
+            for (address, bits, scope) in interface_addresses(self.resolver, name, modifiers) {
+                let bits = match host.bits {
+                    Some(bits) => bits.min(width(address)),
+                    None if modifiers.network => bits,
+                    None => width(address),
+                };
+                push(address, bits, scope);
+            }
+        } else if modifiers == Modifiers::default() {
+            for address in self.resolver.host(name) {
+                let bits = host.bits.unwrap_or(128).min(width(address));
+                push(address, bits, None);
+            }
+        }
+        if found.len() == before {
+            let written = with_modifiers(name, modifiers);
+            self.unresolved(&written, host.span);
+            let written = match host.bits {
+                Some(bits) => format!("{written}/{bits}").into(),
+                None => written,
+            };
+            let address = Address::Unresolved(written);
+            let weight = host.weight;
+            found.push(Found { not: host.not, address, af: None, scope: None, weight });
+        }
+        Ok(())
+    }
+
+    fn unresolved(&mut self, name: &Text, span: Span) {
+        if !self.unknown.insert(format!("host {name}").into()) {
+            return;
+        }
+        let message = format!("no address is known for `{name}`");
+        let interfaces = self.resolver.interfaces().iter().map(|own| own.name.as_str());
+        let mut problem = Diagnostic::warning(Code::UnresolvedHost, span, message)
+            .label("nothing matches it")
+            .help("there is no DNS here: name its address, or give it with --facts");
+        problem = problem.nearest(name, interfaces);
+        self.diagnostics.push(problem);
+    }
+
+    pub(super) fn ports(
+        &mut self,
+        ports: &[PortComparison],
+    ) -> Expanded<Vec<Option<Comparison<u16>>>> {
+        if ports.is_empty() {
+            return Ok(vec![None]);
+        }
+        let mut found = Vec::new();
+        for port in ports {
+            let first = self.port(&port.first, port.span)?;
+            let second = self.port(&port.second, port.span)?;
+            if port.operator == Operator::Range && first > second {
+                let message = format!("invalid port range: {first} is above {second}");
+                return self.fail(Code::BadPort, port.span, &message);
+            }
+            found.push(Some(Comparison { operator: port.operator, first, second }));
+        }
+        Ok(found)
+    }
+
+    pub(super) fn port(&mut self, name: &Name, span: Span) -> Expanded<u16> {
+        match name {
+            Name::Number(number) => u16::try_from(*number).map_err(|_| {
+                let message = format!("{number} is no port: ports are 0 to 65535");
+                self.diagnostics.push(Diagnostic::error(Code::BadPort, span, message));
+                Reported
+            }),
+            Name::Name(name) => self.resolver.service_port(name).ok_or_else(|| {
+                let message = format!("unknown port `{name}`");
+                let known = names::SERVICES.iter().map(|(name, ..)| *name);
+                let problem = Diagnostic::error(Code::BadPort, span, message);
+                self.diagnostics.push(problem.nearest(name, known));
+                Reported
+            }),
+        }
+    }
+
+    /// The numbers of protocols; `None` for any.
+    pub(super) fn protocols(&mut self, list: &[Spanned<Name>]) -> Expanded<Vec<Option<u8>>> {
+        let mut found = Vec::new();
+        for protocol in list {
+            let number = match &protocol.value {
+                Name::Number(number) => u8::try_from(*number).ok(),
+                Name::Name(name) => self.resolver.protocol_number(name),
+            };
+            let Some(number) = number else {
+                let written = match &protocol.value {
+                    Name::Number(number) => number.to_string(),
+                    Name::Name(name) => name.to_string(),
+                };
+                let message = format!("unknown protocol `{written}`");
+                let known = names::PROTOCOLS.iter().map(|(name, _)| *name);
+                let problem = Diagnostic::error(Code::UnknownProtocol, protocol.span, message);
+                self.diagnostics.push(problem.nearest(&written, known));
+                return Err(Reported);
+            };
+            found.push(Some(number).filter(|number| *number != 0));
+        }
+        Ok(if found.is_empty() { vec![None] } else { found })
+    }
+
+    pub(super) fn identities(
+        &mut self,
+        list: &[IdComparison],
+        is_group: bool,
+    ) -> Expanded<Vec<Option<Comparison<u32>>>> {
+        let mut found = Vec::new();
+        for own in list {
+            let first = self.identity(&own.first, is_group, own.span)?;
+            let second = self.identity(&own.second, is_group, own.span)?;
+            found.push(Some(Comparison { operator: own.operator, first, second }));
+        }
+        Ok(if found.is_empty() { vec![None] } else { found })
+    }
+
+    fn identity(&mut self, name: &Name, is_group: bool, span: Span) -> Expanded<u32> {
+        let (what, number) = match name {
+            Name::Number(number) => (number.to_string(), u32::try_from(*number).ok()),
+            Name::Name(name) if &**name == "unknown" => (String::new(), Some(u32::MAX)),
+            Name::Name(name) if is_group => (name.to_string(), self.resolver.group(name)),
+            Name::Name(name) => (name.to_string(), self.resolver.user(name)),
+        };
+        number.ok_or_else(|| {
+            let kind = if is_group { "group" } else { "user" };
+            let message = format!("unknown {kind} `{what}`");
+            let problem = Diagnostic::error(Code::UnknownUser, span, message);
+            self.diagnostics.push(problem.help("give its number"));
+            Reported
+        })
+    }
+}
+
+/// The addresses of an interface or group: address, bits of its network, scope.
+#[must_use]
+pub fn interface_addresses(
+    resolver: &dyn resolve::Resolver,
+    name: &str,
+    modifiers: Modifiers,
+) -> Vec<(IpAddr, u8, Option<Text>)> {
+    let mut found = Vec::new();
+    for interface in resolve::interfaces_named(resolver, name) {
+        let (mut has_v4, mut has_v6) = (false, false);
+        for own in &interface.addresses {
+            let is_v4 = own.address.is_ipv4();
+            let seen = if is_v4 { &mut has_v4 } else { &mut has_v6 };
+            if modifiers.network && own.is_link_local() {
+                continue;
+            }
+            if modifiers.no_alias && (*seen || own.is_link_local()) {
+                continue;
+            }
+            let address = if modifiers.broadcast {
+                own.broadcast.filter(|_| is_v4)
+            } else if modifiers.peer {
+                own.peer
+            } else {
+                Some(own.address)
+            };
+            let Some(address) = address else { continue };
+            *seen = true;
+            let scope = own.is_link_local().then(|| Text::from(interface.name.as_str()));
+            found.push((address, own.bits, scope));
+        }
+    }
+    found
+}
+
+/// A name with its modifiers, as written.
+pub(crate) fn with_modifiers(name: &str, modifiers: Modifiers) -> Text {
+    let Modifiers { network, broadcast, peer, no_alias } = modifiers;
+    let mut text = name.to_owned();
+    for (is_set, word) in
+        [(network, ":network"), (broadcast, ":broadcast"), (peer, ":peer"), (no_alias, ":0")]
+    {
+        if is_set {
+            text.push_str(word);
+        }
+    }
+    text.into()
+}
+
+/// Bits of an address.
+pub(crate) fn width(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// The network of an address. The whole of IPv4 or IPv6 is `any`, as pf has no other mark for it.
+fn network(address: IpAddr, bits: u8) -> Address {
+    let masked = masked(address, bits);
+    Address::Network(masked, bits)
+}
+
+/// The address with the bits after the prefix cleared.
+#[must_use]
+pub fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let shift = 32 - u32::from(bits.min(32));
+            let mask = u32::MAX.checked_shl(shift).unwrap_or(0);
+            IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
+        }
+        IpAddr::V6(v6) => {
+            let shift = 128 - u32::from(bits.min(128));
+            let mask = u128::MAX.checked_shl(shift).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Rules that contradict themselves. The conditions are those of pfctl; each message is about one.
+
+use super::{Expanded, Expander};
+use crate::ast::{Filter, IcmpType};
+use crate::diagnostic::Code;
+use crate::ir::{Action, Rule};
+use crate::source::Span;
+use crate::value::{Af, BlockReturn, Direction, Divert, KeepState};
+
+/// Protocols with ports: TCP, UDP, SCTP.
+const WITH_PORTS: &[u8] = &[6, 17, 132];
+const ICMP: u8 = 1;
+const ICMP6: u8 = 58;
+const TCP: u8 = 6;
+
+type Problem = (Option<&'static str>, &'static str);
+
+impl Expander<'_> {
+    pub(super) fn check(
+        &mut self,
+        rule: &Rule,
+        filter: &Filter,
+        icmp: Option<&IcmpType>,
+    ) -> Expanded<()> {
+        let problem = ports_and_protocols(rule, icmp)
+            .or_else(|| state(rule))
+            .or_else(|| translation(rule))
+            .or_else(|| other(rule));
+        let Some((option, message)) = problem else {
+            return Ok(());
+        };
+        let icmp_span = icmp.map(|icmp| icmp.span);
+        let port_span = filter.to.ports.first().or(filter.from.ports.first()).map(|own| own.span);
+        let span: Span = match option {
+            Some("port") => port_span.unwrap_or(rule.span),
+            Some("icmp") => icmp_span.unwrap_or(rule.span),
+            Some(name) => filter.option_span(name).unwrap_or(rule.span),
+            None => rule.span,
+        };
+        self.fail(Code::Inconsistent, span, message)
+    }
+}
+
+fn ports_and_protocols(rule: &Rule, icmp: Option<&IcmpType>) -> Option<Problem> {
+    let protocol = rule.protocol;
+    let has_ports = rule.from.port.is_some() || rule.to.port.is_some();
+    let needs_tcp = |problem| (protocol != Some(TCP)).then_some(problem);
+    if has_ports && !protocol.is_some_and(|own| WITH_PORTS.contains(&own)) {
+        return Some((Some("port"), "port only applies to proto tcp, udp and sctp"));
+    }
+    if let Some(icmp) = icmp {
+        if !matches!(protocol, Some(ICMP | ICMP6)) {
+            return Some((Some("icmp"), "icmp-type only applies to proto icmp and icmp6"));
+        }
+        if rule.af.is_none() {
+            return Some((Some("icmp"), "must indicate address family with icmp-type"));
+        }
+        if icmp.is_icmp6 != (protocol == Some(ICMP6)) {
+            let message = if icmp.is_icmp6 {
+                "icmp6-type only applies to proto icmp6"
+            } else {
+                "icmp-type only applies to proto icmp: write icmp6-type"
+            };
+            return Some((Some("icmp"), message));
+        }
+    }
+    match (protocol, rule.af) {
+        (Some(ICMP), Some(Af::Inet6)) => {
+            return Some((None, "proto icmp doesn't match address family inet6"));
+        }
+        (Some(ICMP6), Some(Af::Inet)) => {
+            return Some((None, "proto ipv6-icmp doesn't match address family inet"));
+        }
+        _ => {}
+    }
+    if let Action::Block(BlockReturn::Rst { .. }) = rule.action {
+        return needs_tcp((None, "return-rst can only be applied to TCP rules"))
+            .filter(|_| rule.anchor.is_none());
+    }
+    if rule.os.is_some() && protocol.is_some_and(|own| own != TCP) {
+        return Some((None, "OS fingerprinting only applies to tcp"));
+    }
+    let fragment_of =
+        rule.options.fragment && (has_ports || rule.options.flags.is_some() || rule.icmp.is_some());
+    if fragment_of {
+        return Some((Some("fragment"), "fragments can be filtered only on IP header fields"));
+    }
+    None
+}
+
+fn state(rule: &Rule) -> Option<Problem> {
+    if rule.anchor.is_some() {
+        return None;
+    }
+    let keeps = rule.keeps_state();
+    if keeps && rule.action != Action::Pass {
+        return Some((Some("state"), "keep state is great, but only for pass rules"));
+    }
+    if rule.options.keep_state == Some(KeepState::Synproxy)
+        && rule.direction == Some(Direction::Out)
+    {
+        return Some((Some("state"), "synproxy state is for inbound rules"));
+    }
+    let options = &rule.options;
+    if options.allow_opts && !matches!(rule.action, Action::Pass | Action::Match) {
+        return Some((Some("allow-opts"), "allow-opts can only be specified for pass rules"));
+    }
+    let pools = [&rule.nat, &rule.rdr];
+    let sticky = pools.iter().any(|pool| pool.as_ref().is_some_and(|pool| pool.sticky))
+        || rule.route.as_ref().is_some_and(|route| route.pool.sticky);
+    if sticky && rule.action == Action::Pass && !keeps {
+        return Some((None, "sticky-address requires keep state"));
+    }
+    if !options.limiters.is_empty() && (rule.action != Action::Pass || !keeps) {
+        return Some((Some("limiter"), "limiters are for pass rules that keep state"));
+    }
+    None
+}
+
+fn translation(rule: &Rule) -> Option<Problem> {
+    if matches!(rule.action, Action::Translate { .. }) || rule.anchor.is_some() {
+        return None;
+    }
+    let translates = rule.nat.is_some() || rule.rdr.is_some();
+    if translates {
+        match rule.action {
+            Action::Pass if !rule.keeps_state() => {
+                return Some((Some("translation"), "nat-to and rdr-to require keep state"));
+            }
+            Action::Pass | Action::Match => {}
+            _ => return Some((Some("translation"), "translation is for pass and match rules")),
+        }
+        if rule.direction.is_none() {
+            return Some((Some("translation"), "nat-to and rdr-to require a direction"));
+        }
+    }
+    if let Some(af_to) = rule.af_to {
+        if rule.action == Action::Match {
+            return Some((Some("translation"), "af-to is not supported on match rules"));
+        }
+        if rule.direction != Some(Direction::In) {
+            return Some((Some("translation"), "af-to can only be used on inbound rules"));
+        }
+        match rule.af {
+            None => {
+                return Some((Some("translation"), "must indicate address family with af-to"));
+            }
+            Some(af) if af == af_to => {
+                return Some((Some("translation"), "af-to leads to the address family it is in"));
+            }
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+fn other(rule: &Rule) -> Option<Problem> {
+    let options = &rule.options;
+    if rule.action == Action::Match {
+        if options.divert.is_some() {
+            return Some((Some("divert"), "divert is not supported on match rules"));
+        }
+        if rule.route.is_some() {
+            let message = "route-to, reply-to and dup-to are not supported on match rules";
+            return Some((Some("route"), message));
+        }
+    }
+    if let Some(Divert::To(Some(address), _)) = options.divert {
+        let af = if address.is_ipv4() { Af::Inet } else { Af::Inet6 };
+        match rule.af {
+            None => return Some((Some("divert"), "must indicate address family with divert-to")),
+            Some(own) if own != af => {
+                return Some((Some("divert"), "divert-to address family mismatch"));
+            }
+            Some(_) => {}
+        }
+    }
+    None
+}

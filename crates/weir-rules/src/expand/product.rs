@@ -1,0 +1,279 @@
+//! The product of a rule's lists.
+
+use super::address::Found;
+use super::pool::PoolTemplate;
+use super::rule::{RuleList, TCP};
+use super::{Expanded, Expander, Reported};
+use crate::ast::{Filter, IcmpType};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::{Address, IcmpMatch, Interface, Peer, Route, Rule, Rules};
+use crate::value::{Af, Comparison, KeepState, RouteKind, Text};
+
+/// The lists of a rule; one that was not written has one value, which is any.
+#[derive(Debug, Clone)]
+pub(super) struct Lists {
+    pub(super) interfaces: Vec<Option<Interface>>,
+    pub(super) protocols: Vec<Option<u8>>,
+    pub(super) icmp: Vec<Option<IcmpType>>,
+    pub(super) from: Vec<Found>,
+    pub(super) to: Vec<Found>,
+    pub(super) from_ports: Vec<Option<Comparison<u16>>>,
+    pub(super) os: Vec<Option<Text>>,
+    pub(super) to_ports: Vec<Option<Comparison<u16>>>,
+    pub(super) users: Vec<Option<Comparison<u32>>>,
+    pub(super) groups: Vec<Option<Comparison<u32>>>,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Self {
+            interfaces: vec![None],
+            protocols: vec![None],
+            icmp: vec![None],
+            from: vec![Found::any()],
+            to: vec![Found::any()],
+            from_ports: vec![None],
+            os: vec![None],
+            to_ports: vec![None],
+            users: vec![None],
+            groups: vec![None],
+        }
+    }
+}
+
+/// A rule before its lists are multiplied.
+#[derive(Debug, Clone)]
+pub(super) struct Template<'f> {
+    pub(super) base: Rule,
+    pub(super) list: RuleList,
+    pub(super) filter: &'f Filter,
+    pub(super) lists: Lists,
+    pub(super) nat: Option<PoolTemplate>,
+    pub(super) rdr: Option<PoolTemplate>,
+    pub(super) route: Option<(RouteKind, PoolTemplate)>,
+}
+
+impl<'f> Template<'f> {
+    pub(super) fn new(base: Rule, list: RuleList, filter: &'f Filter) -> Self {
+        let lists = Lists::default();
+        Self { base, list, filter, lists, nat: None, rdr: None, route: None }
+    }
+}
+
+/// One choice from each list.
+#[derive(Clone, Copy)]
+struct Choice<'a> {
+    interface: &'a Option<Interface>,
+    protocol: Option<u8>,
+    icmp: &'a Option<IcmpType>,
+    from: &'a Found,
+    to: &'a Found,
+    from_port: Option<Comparison<u16>>,
+    os: &'a Option<Text>,
+    to_port: Option<Comparison<u16>>,
+    user: Option<Comparison<u32>>,
+    group: Option<Comparison<u32>>,
+}
+
+impl Expander<'_> {
+    pub(super) fn product(&mut self, template: &Template<'_>, rules: &mut Rules) -> Expanded<()> {
+        self.check_size(template)?;
+        let lists = &template.lists;
+        let mut added = 0_usize;
+        for interface in &lists.interfaces {
+            for protocol in &lists.protocols {
+                for icmp in &lists.icmp {
+                    for from in &lists.from {
+                        for to in &lists.to {
+                            let choice = Choice {
+                                interface,
+                                protocol: *protocol,
+                                icmp,
+                                from,
+                                to,
+                                from_port: None,
+                                os: &None,
+                                to_port: None,
+                                user: None,
+                                group: None,
+                            };
+                            added += self.ports_product(template, choice, rules)?;
+                        }
+                    }
+                }
+            }
+        }
+        if added == 0 {
+            let message = "the rule expands to no valid combination";
+            let problem = Diagnostic::error(Code::NoCombination, template.base.span, message);
+            let help = "the address families of its addresses, or the interface of a \
+                        link-local one, exclude each other";
+            self.diagnostics.push(problem.help(help));
+            return Err(Reported);
+        }
+        Ok(())
+    }
+
+    /// The inner lists, under one choice of the outer ones.
+    fn ports_product(
+        &mut self,
+        template: &Template<'_>,
+        mut choice: Choice<'_>,
+        rules: &mut Rules,
+    ) -> Expanded<usize> {
+        let lists = &template.lists;
+        let Some(af) = family(template.base.af, &choice) else {
+            return Ok(0);
+        };
+        let mut added = 0;
+        for from_port in &lists.from_ports {
+            for os in &lists.os {
+                for to_port in &lists.to_ports {
+                    for user in &lists.users {
+                        for group in &lists.groups {
+                            choice.from_port = *from_port;
+                            choice.to_port = *to_port;
+                            choice.user = *user;
+                            choice.group = *group;
+                            let choice = Choice { os, ..choice };
+                            self.combination(template, choice, af, rules)?;
+                            added += 1;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    /// Refuses a product over the limit before anything is multiplied.
+    fn check_size(&mut self, template: &Template<'_>) -> Expanded<()> {
+        let lists = &template.lists;
+        let sizes = [
+            (lists.interfaces.len(), "interfaces"),
+            (lists.protocols.len(), "protocols"),
+            (lists.icmp.len(), "ICMP types"),
+            (lists.from.len(), "sources"),
+            (lists.to.len(), "destinations"),
+            (lists.from_ports.len(), "source ports"),
+            (lists.os.len(), "operating systems"),
+            (lists.to_ports.len(), "destination ports"),
+            (lists.users.len(), "users"),
+            (lists.groups.len(), "groups"),
+        ];
+        let count = sizes.iter().try_fold(1_usize, |product, (size, _)| product.checked_mul(*size));
+        let max = self.limits.rule_count_max;
+        let total = count.and_then(|count| count.checked_add(self.rule_count));
+        if total.is_some_and(|total| total <= max) {
+            return Ok(());
+        }
+        let factors: Vec<String> = sizes
+            .iter()
+            .filter(|(size, _)| *size > 1)
+            .map(|(size, name)| format!("{size} {name}"))
+            .collect();
+        let product = match count {
+            Some(count) => format!("{} = {count} rules", factors.join(" × ")),
+            None => factors.join(" × "),
+        };
+        let message = format!(
+            "the lists multiply to more rules than the limit of {max}: {product}, after {} before",
+            self.rule_count
+        );
+        let problem = Diagnostic::error(Code::Limit, template.base.span, message);
+        self.diagnostics.push(problem.help("put the addresses into a table"));
+        Err(Reported)
+    }
+
+    fn combination(
+        &mut self,
+        template: &Template<'_>,
+        choice: Choice<'_>,
+        af: Option<Af>,
+        rules: &mut Rules,
+    ) -> Expanded<()> {
+        let mut rule = template.base.clone();
+        rule.af = af;
+        rule.interface.clone_from(choice.interface);
+        rule.protocol = choice.protocol;
+        rule.from = peer(choice.from, choice.from_port, rule.af);
+        rule.to = peer(choice.to, choice.to_port, rule.af);
+        rule.os.clone_from(choice.os);
+        rule.user = choice.user;
+        rule.group = choice.group;
+        if let Some(icmp) = choice.icmp {
+            rule.icmp = Some(IcmpMatch { kind: icmp.kind, code: icmp.code });
+        }
+        if rule.protocol.is_some_and(|protocol| protocol != TCP) {
+            rule.options.flags = None;
+            if matches!(rule.options.keep_state, Some(KeepState::Modulate | KeepState::Synproxy)) {
+                rule.options.keep_state = Some(KeepState::Keep);
+            }
+        }
+        self.pools(template, &mut rule)?;
+        self.check(&rule, template.filter, choice.icmp.as_ref())?;
+        let list = template.list.of(rules);
+        let number = list.len();
+        self.expand_labels(&mut rule, number)?;
+        self.rule_count += 1;
+        template.list.of(rules).push(rule);
+        Ok(())
+    }
+
+    fn pools(&mut self, template: &Template<'_>, rule: &mut Rule) -> Expanded<()> {
+        let translated = rule.af_to.or(rule.af);
+        let redirected = rule.to.port;
+        let mut af = translated;
+        if let Some(nat) = &template.nat {
+            let (pool, own) = self.pool_of(nat, af, None)?;
+            af = af.or(own);
+            rule.nat = Some(Box::new(pool));
+        }
+        if let Some(rdr) = &template.rdr {
+            let (pool, own) = self.pool_of(rdr, af, redirected)?;
+            af = af.or(own);
+            rule.rdr = Some(Box::new(pool));
+        }
+        if let Some((kind, route)) = &template.route {
+            let (pool, own) = self.pool_of(route, af, None)?;
+            af = af.or(own);
+            rule.route = Some(Box::new(Route { kind: *kind, pool }));
+        }
+        if rule.af_to.is_none() {
+            rule.af = af;
+        }
+        Ok(())
+    }
+}
+
+/// The family of a combination; `None` if there is none.
+#[expect(clippy::option_option, reason = "no family is a family: any")]
+fn family(af: Option<Af>, choice: &Choice<'_>) -> Option<Option<Af>> {
+    let mut families = [af, choice.from.af, choice.to.af].into_iter().flatten();
+    let first = families.next();
+    if families.any(|own| Some(own) != first) {
+        return None;
+    }
+    let scopes = [&choice.from.scope, &choice.to.scope];
+    let mut scopes = scopes.into_iter().flatten();
+    if let Some(scope) = scopes.next() {
+        let on = choice.interface.as_ref().map(|interface| &interface.name);
+        if scopes.any(|own| own != scope) || on.is_some_and(|on| on != scope) {
+            return None;
+        }
+    }
+    Some(first)
+}
+
+fn peer(found: &Found, port: Option<Comparison<u16>>, af: Option<Af>) -> Peer {
+    let mut address = found.address.clone();
+    match &mut address {
+        Address::Dynamic(dynamic) if af == Some(Af::Inet) && dynamic.bits > 32 => {
+            dynamic.bits = 128;
+        }
+        // The whole family is any address: the rule's family says which.
+        Address::Network(_, 0) => address = Address::Any,
+        _ => {}
+    }
+    Peer { not: found.not, address, port }
+}

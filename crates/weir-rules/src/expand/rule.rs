@@ -1,0 +1,387 @@
+//! Rules, anchors and `antispoof`: what is the same in every combination of their lists.
+
+use super::pool::{PoolTemplate, PoolUse};
+use super::product::{Lists, Template};
+use super::{Expanded, Expander, Reported, keeps};
+use crate::ast::{self, TranslateToKind, Translation};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::{self, Action, AnchorCall, Rules};
+use crate::source::Span;
+use crate::value::{BlockReturn, Divert, KeepState, Modifiers, RuleOptions, TcpFlags, Text};
+
+/// The protocol TCP.
+pub(super) const TCP: u8 = 6;
+
+/// Which list of a ruleset a rule goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RuleList {
+    Scrub,
+    Translate(Translation),
+    Filter,
+}
+
+impl RuleList {
+    pub(super) fn of(self, rules: &mut Rules) -> &mut Vec<ir::Rule> {
+        match self {
+            Self::Scrub => &mut rules.scrub,
+            Self::Translate(Translation::Nat) => &mut rules.nat,
+            Self::Translate(Translation::Rdr) => &mut rules.rdr,
+            Self::Translate(Translation::Binat) => &mut rules.binat,
+            Self::Filter => &mut rules.filter,
+        }
+    }
+}
+
+impl Expander<'_> {
+    pub(super) fn rule(&mut self, rule: &ast::Rule, span: Span, rules: &mut Rules) -> Expanded<()> {
+        let (action, list) = match rule.action.value {
+            ast::Action::Pass => (Action::Pass, RuleList::Filter),
+            ast::Action::Block(policy) => {
+                let policy = policy.unwrap_or(self.ruleset.settings.block_policy);
+                (Action::Block(policy), RuleList::Filter)
+            }
+            ast::Action::Match => (Action::Match, RuleList::Filter),
+            ast::Action::Scrub { no: false } => (Action::Scrub, RuleList::Scrub),
+            ast::Action::Scrub { no: true } => (Action::NoScrub, RuleList::Scrub),
+            ast::Action::Translate { kind, no, pass } => {
+                (Action::Translate { kind, no, pass }, RuleList::Translate(kind))
+            }
+        };
+        let mut base = ir::Rule::new(action, span);
+        self.common(&mut base, &rule.filter);
+        base.options = self.options(&rule.filter, action)?;
+        self.divert_host(&rule.filter, &mut base.options)?;
+        self.warn_about(&base.options, &rule.filter, span);
+        let mut template = Template::new(base, list, &rule.filter);
+        template.lists = self.lists(&rule.filter)?;
+        if let Some(target) = &rule.target {
+            let kind = match rule.action.value {
+                ast::Action::Translate { kind, .. } => kind,
+                _ => Translation::Nat,
+            };
+            let pool = self.pool(target, PoolUse::of(kind))?;
+            match kind {
+                Translation::Rdr => template.rdr = Some(pool),
+                Translation::Nat | Translation::Binat => template.nat = Some(pool),
+            }
+            if kind == Translation::Binat {
+                self.check_binat(rule, target)?;
+            }
+        }
+        if let Some(route) = &rule.filter.route {
+            let pool = self.pool(&route.pool, PoolUse::Route)?;
+            template.route = Some((route.kind.value, pool));
+        }
+        self.translations(&rule.filter, template, rules)
+    }
+
+    /// `nat-to` and its like; `binat-to` makes two rules of one.
+    fn translations(
+        &mut self,
+        filter: &ast::Filter,
+        mut template: Template<'_>,
+        rules: &mut Rules,
+    ) -> Expanded<()> {
+        let mut binat = None;
+        for translation in &filter.translations {
+            let span = translation.kind.span;
+            let free = template.nat.is_none() && template.rdr.is_none() && binat.is_none();
+            match translation.kind.value {
+                TranslateToKind::Nat if template.nat.is_none() && binat.is_none() => {
+                    template.nat = Some(self.pool(&translation.pool, PoolUse::Nat)?);
+                }
+                TranslateToKind::Rdr if template.rdr.is_none() && binat.is_none() => {
+                    template.rdr = Some(self.pool(&translation.pool, PoolUse::Rdr)?);
+                }
+                TranslateToKind::Af(af) if free => {
+                    template.base.af_to = Some(af);
+                    template.nat = Some(self.pool(&translation.pool, PoolUse::AfToSource)?);
+                    if let Some(to) = &translation.to {
+                        template.rdr = Some(self.pool(to, PoolUse::AfToDestination)?);
+                    }
+                }
+                TranslateToKind::Binat if free => {
+                    binat = Some(self.pool(&translation.pool, PoolUse::Binat)?);
+                }
+                _ => {
+                    let message = "these translations do not go together";
+                    return self.fail(Code::Inconsistent, span, message);
+                }
+            }
+        }
+        match binat {
+            Some(pool) => self.binat_to(filter, template, pool, rules),
+            None => self.product(&template, rules),
+        }
+    }
+
+    /// `binat-to`: out, the source becomes the address; in, the address becomes the source again.
+    fn binat_to(
+        &mut self,
+        filter: &ast::Filter,
+        mut template: Template<'_>,
+        pool: PoolTemplate,
+        rules: &mut Rules,
+    ) -> Expanded<()> {
+        let span = filter.translations.first().map_or(template.base.span, |own| own.kind.span);
+        let [(None, Some(outside))] = &pool.hosts[..] else {
+            return self.fail(Code::BadPool, span, "`binat-to` takes one address");
+        };
+        let [inside] = &template.lists.from[..] else {
+            return self.fail(Code::BadPool, span, "`binat-to` takes one source");
+        };
+        let (outside, inside) = (outside.clone(), inside.clone());
+        let is_network = |address: &ir::Address| match address {
+            ir::Address::Network(_, bits) => Some(Some(*bits)),
+            ir::Address::Dynamic(_) => Some(None),
+            _ => None,
+        };
+        let bits = (is_network(&inside.address), is_network(&outside.address));
+        let fits = match bits {
+            (Some(Some(inside)), Some(Some(outside))) => inside == outside,
+            (Some(_), Some(_)) => true,
+            _ => false,
+        };
+        if inside.not || !fits {
+            let message = "`binat-to` needs two addresses or two networks of one size";
+            return self.fail(Code::BadPool, span, message);
+        }
+        let direction = template.base.direction;
+        if direction != Some(crate::value::Direction::In) {
+            let mut out = template.clone();
+            out.base.direction = Some(crate::value::Direction::Out);
+            out.nat = Some(PoolTemplate { static_port: true, ..pool.clone() });
+            self.product(&out, rules)?;
+        }
+        if direction != Some(crate::value::Direction::Out) {
+            let back = PoolTemplate { hosts: vec![(None, Some(inside))], ..pool };
+            template.base.direction = Some(crate::value::Direction::In);
+            template.rdr = Some(back);
+            std::mem::swap(&mut template.lists.from, &mut template.lists.to);
+            std::mem::swap(&mut template.lists.from_ports, &mut template.lists.to_ports);
+            template.lists.to = vec![outside];
+            self.product(&template, rules)?;
+        }
+        Ok(())
+    }
+
+    fn check_binat(&mut self, rule: &ast::Rule, target: &ast::Pool) -> Expanded<()> {
+        let span = rule.action.span;
+        let filter = &rule.filter;
+        let bits = |host: &ast::Host| host.bits;
+        let problem = if filter.interfaces.len() > 1 || filter.protocols.len() > 1 {
+            "`binat` takes one interface and one protocol"
+        } else if filter.from.hosts.len() != 1 || target.hosts.len() != 1 {
+            "`binat` takes one source and one address"
+        } else if !filter.from.ports.is_empty() || target.ports.is_some() {
+            "`binat` takes no ports"
+        } else if filter.from.hosts.first().map(bits)
+            != target.hosts.first().and_then(|own| own.host.as_ref()).map(bits)
+        {
+            "the source and the address of `binat` must have one prefix length"
+        } else {
+            return Ok(());
+        };
+        self.fail(Code::BadPool, span, problem)
+    }
+
+    /// Everything that is no list and no option.
+    fn common(&mut self, base: &mut ir::Rule, filter: &ast::Filter) {
+        base.direction = filter.direction;
+        base.log = filter.log;
+        base.quick = filter.quick;
+        base.rdomain = filter.rdomain;
+        base.af = filter.af.as_ref().map(|af| af.value);
+        if let Some(received_on) = &filter.received_on {
+            self.interface_known(&received_on.name.value, received_on.name.span);
+            base.received_on =
+                Some(ir::Interface { not: received_on.not, name: received_on.name.value.clone() });
+        }
+    }
+
+    pub(super) fn lists(&mut self, filter: &ast::Filter) -> Expanded<Lists> {
+        let icmp = filter.icmp.iter().cloned().map(Some).collect::<Vec<_>>();
+        let os = filter.os.iter().map(|os| Some(os.value.clone())).collect::<Vec<_>>();
+        let from = self.hosts(&filter.from.hosts);
+        let to = self.hosts(&filter.to.hosts);
+        let from_ports = self.ports(&filter.from.ports);
+        let to_ports = self.ports(&filter.to.ports);
+        Ok(Lists {
+            interfaces: self.interfaces(&filter.interfaces),
+            protocols: self.protocols(&filter.protocols)?,
+            icmp: if icmp.is_empty() { vec![None] } else { icmp },
+            from: from?,
+            to: to?,
+            from_ports: from_ports?,
+            os: if os.is_empty() { vec![None] } else { os },
+            to_ports: to_ports?,
+            users: self.identities(&filter.users, false)?,
+            groups: self.identities(&filter.groups, true)?,
+        })
+    }
+
+    /// The options with the defaults that the action has.
+    fn options(&mut self, filter: &ast::Filter, action: Action) -> Expanded<RuleOptions> {
+        let mut options = filter.options.clone();
+        let implied = options.keep_state.is_none() && action == Action::Pass;
+        if implied {
+            options.keep_state = Some(KeepState::Keep);
+            options.state = self.state_defaults.clone().map(Box::new);
+        }
+        if options.keep_state == Some(KeepState::No) && action != Action::Pass {
+            options.keep_state = None;
+        }
+        self.state_options(&mut options, filter)?;
+        let is_stateful = keeps(options.keep_state);
+        if options.flags.is_none() && is_stateful && !options.fragment {
+            options.flags = Some(TcpFlags::SYN);
+        }
+        if options.flags == Some(TcpFlags::ANY) && !is_stateful {
+            options.flags = None;
+        }
+        for limiter in &mut options.limiters {
+            if let crate::value::LimiterName::Name(name) = &limiter.limiter {
+                let Some(id) = self.limiters.get(name) else {
+                    let span = filter.option_span("limiter").unwrap_or_default();
+                    let message = format!("limiter `{name}` is not defined");
+                    let known = self.limiters.keys().map(|own| &**own);
+                    let problem = Diagnostic::error(Code::BadValue, span, message);
+                    let problem = problem.nearest(name, known);
+                    self.diagnostics.push(Diagnostic { suggestion: None, ..problem });
+                    return Err(Reported);
+                };
+                limiter.limiter = crate::value::LimiterName::Id(*id);
+            }
+        }
+        if let Some((_, seconds)) = options.max_pkt_rate.map(|rate| (rate.limit, rate.seconds)) {
+            debug_assert!(seconds > 0, "the parser takes no rate over no time");
+        }
+        options.scrub = options.scrub.filter(|scrub| !scrub.is_empty());
+        Ok(options)
+    }
+
+    fn divert_host(&mut self, filter: &ast::Filter, options: &mut RuleOptions) -> Expanded<()> {
+        let Some(host) = &filter.divert_host else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        self.host(host, &mut found)?;
+        let af = filter.af.as_ref().map(|af| af.value);
+        let address = found.iter().find_map(|own| match own.address {
+            ir::Address::Network(address, _) if af.is_none() || own.af == af => Some(address),
+            _ => None,
+        });
+        let (Some(address), Some(Divert::To(_, port))) = (address, options.divert) else {
+            let message = "`divert-to` needs an address of the rule's family";
+            return self.fail(Code::BadAddress, host.span, message);
+        };
+        options.divert = Some(Divert::To(Some(address), port));
+        Ok(())
+    }
+
+    fn warn_about(&mut self, options: &RuleOptions, filter: &ast::Filter, span: Span) {
+        if options.queue.is_some() {
+            self.cannot_run(filter.option_span("queue").unwrap_or(span), "`queue`");
+        }
+        if options.dummynet.is_some() {
+            self.cannot_run(filter.option_span("dnpipe").unwrap_or(span), "dummynet");
+        }
+    }
+
+    pub(super) fn anchor(
+        &mut self,
+        anchor: &ast::Anchor,
+        span: Span,
+        rules: &mut Rules,
+    ) -> Expanded<()> {
+        let name = anchor.name.as_ref().map(|name| name.value.clone());
+        let mut body = None;
+        if let Some(statements) = &anchor.body {
+            let path = name.clone().unwrap_or_else(|| "_".into());
+            self.anchor_path.push(path);
+            body = Some(Box::new(self.statements(statements)));
+            self.anchor_path.pop();
+        }
+        let call = AnchorCall { kind: anchor.kind, name, body };
+        let list = match anchor.kind {
+            ast::AnchorKind::Filter => RuleList::Filter,
+            ast::AnchorKind::Translate(kind) => RuleList::Translate(kind),
+            ast::AnchorKind::Ether => {
+                let filter = anchor.ether.clone().unwrap_or_default();
+                return self.ether_product(
+                    &filter,
+                    ast::EtherAction::Pass,
+                    Some(call),
+                    span,
+                    rules,
+                );
+            }
+        };
+        let mut base = ir::Rule::new(Action::Pass, span);
+        base.anchor = Some(call);
+        self.common(&mut base, &anchor.filter);
+        let filter = &anchor.filter;
+        let refused = filter.option_spans.iter().find(|(name, _)| {
+            matches!(*name, "state" | "translation" | "route" | "scrub" | "set" | "label" | "once")
+        });
+        if let Some((name, at)) = refused {
+            let message = format!("an anchor takes no `{name}`");
+            return self.fail(Code::Inconsistent, *at, &message);
+        }
+        base.options = filter.options.clone();
+        if base.options.flags == Some(TcpFlags::ANY) {
+            base.options.flags = None;
+        }
+        let mut template = Template::new(base, list, filter);
+        template.lists = self.lists(filter)?;
+        self.product(&template, rules)
+    }
+
+    /// Two rules for each interface: its network elsewhere, and its own address.
+    pub(super) fn antispoof(
+        &mut self,
+        antispoof: &ast::Antispoof,
+        span: Span,
+        rules: &mut Rules,
+    ) -> Expanded<()> {
+        let filter = ast::Filter::default();
+        let mut base = ir::Rule::new(Action::Block(BlockReturn::Drop), span);
+        base.direction = Some(crate::value::Direction::In);
+        base.log = antispoof.log;
+        base.quick = antispoof.quick;
+        base.af = antispoof.af;
+        base.options.labels.clone_from(&antispoof.labels);
+        base.options.ridentifier = antispoof.ridentifier;
+        base.options.rtable = antispoof.rtable;
+        for interface in &antispoof.interfaces {
+            let name: Text = interface.name.value.clone();
+            let network = Modifiers { network: true, ..Modifiers::default() };
+            let facts = self.resolver.interfaces().iter().find(|own| own.name == *name);
+            let is_loopback = facts.is_some_and(|own| own.is_loopback);
+            let elsewhere = ir::Interface { not: true, name: name.clone() };
+            let mut parts = vec![(Some(elsewhere), network)];
+            if !is_loopback {
+                parts.push((None, Modifiers::default()));
+            }
+            for (on, modifiers) in parts {
+                let kind = if interface.is_dynamic {
+                    ast::HostKind::Dynamic(name.clone(), modifiers)
+                } else {
+                    ast::HostKind::Name(name.clone(), modifiers)
+                };
+                let host = ast::Host {
+                    span: interface.name.span,
+                    not: false,
+                    kind,
+                    bits: None,
+                    weight: None,
+                };
+                let mut template = Template::new(base.clone(), RuleList::Filter, &filter);
+                template.lists.interfaces = vec![on];
+                template.lists.from = self.hosts(&[host])?;
+                self.product(&template, rules)?;
+            }
+        }
+        Ok(())
+    }
+}

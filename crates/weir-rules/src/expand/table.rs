@@ -1,0 +1,194 @@
+//! Tables: their lists and files.
+
+use std::net::IpAddr;
+
+use super::{Expander, address};
+use crate::ast;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::{Address, Prelude, Table, TableEntry, TableSource};
+use crate::source::Span;
+use crate::value::Text;
+
+impl Expander<'_> {
+    pub(super) fn table(&mut self, table: &ast::Table, span: Span) {
+        let anchor: Text = self.anchor_path.join("/").into();
+        let mut own = Table {
+            name: table.name.value.clone(),
+            anchor,
+            span,
+            is_const: table.is_const,
+            is_persist: table.is_persist,
+            has_counters: table.has_counters,
+            sources: Vec::new(),
+            is_incomplete: false,
+        };
+        for source in &table.sources {
+            match source {
+                ast::TableSource::List(hosts) => {
+                    let entries = self.table_list(hosts, &mut own.is_incomplete);
+                    self.count_entries(entries.len(), span);
+                    // Lists in a row are one list; a file between them parts them.
+                    match own.sources.last_mut() {
+                        Some(TableSource::List(last)) => last.extend(entries),
+                        _ => own.sources.push(TableSource::List(entries)),
+                    }
+                }
+                ast::TableSource::File(path) => {
+                    let entries = self.table_file(path, &mut own.is_incomplete);
+                    self.count_entries(entries.len(), span);
+                    own.sources.push(TableSource::File(path.value.clone(), entries));
+                }
+            }
+        }
+        self.ruleset.prelude.push(Prelude::Table(self.ruleset.tables.len()));
+        self.ruleset.tables.push(own);
+    }
+
+    fn count_entries(&mut self, count: usize, span: Span) {
+        let before = self.entry_count;
+        self.entry_count = self.entry_count.saturating_add(count);
+        let max = self.limits.table_entry_count_max;
+        if self.entry_count > max && before <= max {
+            let message = format!("the tables have more than {max} entries");
+            self.diagnostics.push(Diagnostic::error(Code::Limit, span, message));
+        }
+    }
+
+    fn table_list(&mut self, hosts: &[ast::Host], is_incomplete: &mut bool) -> Vec<TableEntry> {
+        let mut entries = Vec::with_capacity(hosts.len());
+        let mut found = Vec::new();
+        for host in hosts {
+            found.clear();
+            if self.host(host, &mut found).is_err() {
+                continue;
+            }
+            for own in &found {
+                match &own.address {
+                    Address::Network(address, bits) => {
+                        entries.push(TableEntry { address: *address, bits: *bits, not: own.not });
+                    }
+                    _ => *is_incomplete = true,
+                }
+            }
+        }
+        entries
+    }
+
+    fn table_file(
+        &mut self,
+        path: &crate::value::Spanned<Text>,
+        is_incomplete: &mut bool,
+    ) -> Vec<TableEntry> {
+        let from = self.sources.file(path.span.file).map_or("", |file| &file.name);
+        let bytes = match self.provider.read(&path.value, from) {
+            Ok(bytes) => bytes,
+            Err(cause) => {
+                *is_incomplete = true;
+                let message = format!("cannot read `{}`: {cause}", path.value);
+                let problem = Diagnostic::warning(Code::FileMissing, path.span, message);
+                self.diagnostics.push(problem.help("the table is empty until it can be read"));
+                return Vec::new();
+            }
+        };
+        let parsed = parse_table_file(&bytes);
+        let mut entries = parsed.entries;
+        for (line, not, name) in parsed.names {
+            let span = path.span;
+            let host = ast::Host {
+                span,
+                not,
+                kind: ast::HostKind::Name(name.as_str().into(), crate::value::Modifiers::default()),
+                bits: None,
+                weight: None,
+            };
+            let mut found = Vec::new();
+            if self.host(&host, &mut found).is_err() {
+                continue;
+            }
+            for own in found {
+                if let Address::Network(address, bits) = own.address {
+                    entries.push(TableEntry { address, bits, not });
+                } else {
+                    *is_incomplete = true;
+                    let message = format!("{}:{line}: `{name}` is no address", path.value);
+                    self.diagnostics.push(Diagnostic::warning(Code::BadTableEntry, span, message));
+                }
+            }
+        }
+        entries
+    }
+}
+
+/// What a table's file holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableFile {
+    /// Addresses and networks, in order.
+    pub entries: Vec<TableEntry>,
+    /// What is neither: line (from 1), `!`, and the word. These may be host names.
+    pub names: Vec<(usize, bool, String)>,
+}
+
+/// Reads a table's file: addresses and networks between blanks, newlines and commas, `!` in
+/// front, comments after `#` or `;` (pf.conf(5), "TABLES").
+#[must_use]
+pub fn parse_table_file(bytes: &[u8]) -> TableFile {
+    let mut file = TableFile::default();
+    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let end = line.iter().position(|byte| matches!(byte, b'#' | b';')).unwrap_or(line.len());
+        let mut negated = false;
+        let words = line[..end].split(|byte| byte.is_ascii_whitespace() || *byte == b',');
+        for word in words.filter(|word| !word.is_empty()) {
+            let (not, word) = match word.strip_prefix(b"!") {
+                Some(rest) => (true, rest),
+                None => (false, word),
+            };
+            if word.is_empty() {
+                negated = true;
+                continue;
+            }
+            let not = not || std::mem::take(&mut negated);
+            match entry(word, not) {
+                Some(entry) => file.entries.push(entry),
+                None => {
+                    let text = String::from_utf8_lossy(word).into_owned();
+                    file.names.push((index + 1, not, text));
+                }
+            }
+        }
+    }
+    file.entries.shrink_to_fit();
+    file
+}
+
+fn entry(word: &[u8], not: bool) -> Option<TableEntry> {
+    let text = std::str::from_utf8(word).ok()?;
+    let (text, bits) = match text.split_once('/') {
+        Some((text, bits)) => (text, Some(bits.parse::<u8>().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = text.parse().ok()?;
+    let width = address::width(address);
+    let bits = bits.unwrap_or(width);
+    (bits <= width).then(|| TableEntry { address: address::masked(address, bits), bits, not })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_comments_and_negations() {
+        let file = parse_table_file(
+            b"; a\n1.0.0.1/32 ; b\n2.0.0.2/24 # c\n!10.0.0.1, ! ::1\nexample.org\n1.2.3.4/33\n",
+        );
+        let shown: Vec<String> = file
+            .entries
+            .iter()
+            .map(|own| format!("{}{}/{}", if own.not { "!" } else { "" }, own.address, own.bits))
+            .collect();
+        assert_eq!(shown, ["1.0.0.1/32", "2.0.0.0/24", "!10.0.0.1/32", "!::1/128"]);
+        let names: Vec<(usize, &str)> =
+            file.names.iter().map(|(line, _, name)| (*line, name.as_str())).collect();
+        assert_eq!(names, [(5, "example.org"), (6, "1.2.3.4/33")]);
+    }
+}
