@@ -68,6 +68,7 @@ pub fn parse(input: ParseInput<'_>, sources: &mut SourceMap, diagnostics: &mut D
         lookahead: VecDeque::new(),
         last: Span::default(),
         last_kind: TokenKind::Newline,
+        has_moved: false,
         brace_depth: 0,
         depth: 0,
     };
@@ -84,6 +85,8 @@ struct Parser<'a> {
     /// Where the token before the next one is.
     last: Span,
     last_kind: TokenKind,
+    /// Whether the present statement has taken a token: recovery must not stand still.
+    has_moved: bool,
     /// Braces that the present statement has opened.
     brace_depth: usize,
     /// Lists and anchors around the next token.
@@ -110,6 +113,7 @@ impl Parser<'_> {
                 _ => {}
             }
             self.brace_depth = 0;
+            self.has_moved = false;
             let start = self.peek().span;
             let is_anchor = self.at_any(&["anchor", "nat-anchor", "rdr-anchor", "binat-anchor"]);
             match self.statement() {
@@ -134,6 +138,9 @@ impl Parser<'_> {
 
     /// Skips to where the next statement can begin.
     fn recover(&mut self, is_anchor: bool) {
+        if self.last_kind == TokenKind::Newline && self.has_moved && self.at_statement() {
+            return;
+        }
         loop {
             match self.peek().kind {
                 TokenKind::End => return,

@@ -62,6 +62,7 @@ impl Parser<'_> {
             self.last = token.span;
         }
         self.last_kind = token.kind.clone();
+        self.has_moved = true;
         token
     }
 

@@ -193,7 +193,10 @@ impl Parser<'_> {
                 self.tagged(filter, false)?;
                 return Ok(Some("tagged"));
             }
-            "probability" => filter.options.probability = Some(self.probability()?),
+            "probability" => {
+                filter.options.probability = Some(self.probability()?);
+                self.late_state_options(filter)?;
+            }
             "received-on" => self.received_on(filter)?,
             _ => filter.options.max_pkt_rate = Some(self.rate("a packet rate")?),
         }
@@ -648,6 +651,19 @@ impl Parser<'_> {
         } else {
             return self.expected(&["`prio`", "`queue`", "`tos`", "`delay`"]);
         }
+        Ok(())
+    }
+
+    /// The options of a state after `probability`, where pfctl prints them.
+    fn late_state_options(&mut self, filter: &mut Filter) -> Parsed<()> {
+        let options = &filter.options;
+        let is_stateful = options.keep_state.is_some_and(|keep| keep != KeepState::No);
+        if !is_stateful || options.state.is_some() || !self.at_punct('(') {
+            return Ok(());
+        }
+        let mut state = crate::value::StateOptions::default();
+        self.state_options(&mut state, true)?;
+        filter.options.state = Some(Box::new(state));
         Ok(())
     }
 

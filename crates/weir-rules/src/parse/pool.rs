@@ -73,7 +73,14 @@ impl Parser<'_> {
             list.push(PoolHost { interface: None, host: Some(self.host()?) });
             return Ok(());
         }
-        list.push(PoolHost { interface: Some(self.name("an interface")?), host: None });
+        let interface = self.name("an interface")?;
+        if super::host::address(&interface.value).is_some() {
+            let message = format!("`{}` is an address, not an interface", interface.value);
+            let problem = Diagnostic::error(Code::BadAddress, interface.span, message);
+            let help = format!("write `(interface {})`", interface.value);
+            return self.fail(problem.help(help));
+        }
+        list.push(PoolHost { interface: Some(interface), host: None });
         Ok(())
     }
 
