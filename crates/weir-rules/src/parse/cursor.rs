@@ -35,6 +35,10 @@ pub(super) const STATEMENTS: &[&str] = &[
     "source",
 ];
 
+/// What comes in a fixed order in front of a rule's options.
+const HEAD_ORDER: &[&str] =
+    &["in", "out", "log", "quick", "on", "inet", "inet6", "proto", "all", "from", "os", "to"];
+
 impl Parser<'_> {
     pub(super) fn peek(&mut self) -> &Token {
         self.peek_at(0)
@@ -310,6 +314,13 @@ impl Parser<'_> {
         if let TokenKind::Word(word) = &token.kind {
             let words = super::option::OPTION_WORDS.iter().copied();
             problem = problem.nearest(word, words.filter(|known| *known != &**word));
+            if HEAD_ORDER.contains(&&**word) {
+                problem.suggestion = None;
+                problem = problem.help(format!(
+                    "`{word}` stands too late or twice; the order is {}",
+                    HEAD_ORDER.join(", ")
+                ));
+            }
         }
         self.fail(problem.expected(["end of line", "an option of the rule"]))
     }

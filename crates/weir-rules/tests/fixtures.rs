@@ -1,0 +1,161 @@
+//! The project's own cases: files that are accepted and printed (`accept`), that print as
+//! themselves (`itself`), and that are refused with exact messages (`refuse`).
+//!
+//! The first line of a case names its dialect. `WEIR_BLESS=1` writes the expected files.
+
+use std::path::{Path, PathBuf};
+
+use weir_rules::diagnostic::{Diagnostic, Severity};
+use weir_rules::facts::Facts;
+use weir_rules::limits::Limits;
+use weir_rules::parse::ParseInput;
+use weir_rules::print::{PrintOptions, Printer};
+use weir_rules::source::SourceProvider;
+use weir_rules::{Compiled, Dialect, compile};
+
+struct Directory(PathBuf);
+
+impl SourceProvider for Directory {
+    fn read(&self, path: &str, _from: &str) -> Result<Vec<u8>, String> {
+        std::fs::read(self.0.join(path)).map_err(|_| "no such file".to_owned())
+    }
+}
+
+fn directory(family: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(family)
+}
+
+fn facts() -> Facts {
+    Facts::parse(&std::fs::read_to_string(directory("facts.txt")).unwrap()).unwrap()
+}
+
+fn cases(family: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory(family)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut cases: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|own| own == "conf")).collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no cases in {family}");
+    cases
+}
+
+fn run(path: &Path, text: &str, facts: &Facts) -> Compiled {
+    let first = text.lines().next().unwrap_or("");
+    let dialect = first.strip_prefix("# dialect: ").and_then(Dialect::parse);
+    assert!(dialect.is_some(), "{} does not name its dialect", path.display());
+    let provider = Directory(path.parent().unwrap().to_owned());
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let input = ParseInput {
+        name,
+        bytes: text.as_bytes(),
+        dialect,
+        macros: &[],
+        provider: &provider,
+        limits: Limits::default(),
+    };
+    compile(input, facts)
+}
+
+fn printed(compiled: &Compiled, facts: &Facts) -> String {
+    let options = PrintOptions::default();
+    let dialect = compiled.ruleset.dialect;
+    Printer { dialect, resolver: facts, options }.ruleset(&compiled.ruleset)
+}
+
+fn errors(compiled: &Compiled) -> Vec<String> {
+    let errors = compiled.diagnostics.iter().filter(|own| own.severity == Severity::Error);
+    errors.map(|own| own.line(&compiled.sources)).collect()
+}
+
+fn compare(path: &Path, extension: &str, found: &str) {
+    let expected_path = path.with_extension(extension);
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&expected_path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&expected_path).unwrap_or_default();
+    let pairs = expected.lines().zip(found.lines()).enumerate();
+    for (index, (left, right)) in pairs {
+        assert_eq!(left, right, "{}:{}", expected_path.display(), index + 1);
+    }
+    assert_eq!(expected, found, "{}", expected_path.display());
+}
+
+#[test]
+fn accepted_files_print_as_expected_and_again() {
+    let facts = facts();
+    for path in cases("accept") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let compiled = run(&path, &text, &facts);
+        assert_eq!(errors(&compiled), Vec::<String>::new(), "{}", path.display());
+        let first = printed(&compiled, &facts);
+        compare(&path, "out", &first);
+        let head = text.lines().next().unwrap();
+        let again = run(&path, &format!("{head}\n{first}"), &facts);
+        assert_eq!(errors(&again), Vec::<String>::new(), "{} printed", path.display());
+        assert_eq!(printed(&again, &facts), first, "{} printed twice", path.display());
+        let warnings = compiled.diagnostics.iter().map(|own| own.line(&compiled.sources) + "\n");
+        compare(&path, "warnings", &warnings.collect::<String>());
+    }
+}
+
+#[test]
+fn some_files_print_as_themselves() {
+    let facts = facts();
+    for path in cases("itself") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let compiled = run(&path, &text, &facts);
+        assert_eq!(errors(&compiled), Vec::<String>::new(), "{}", path.display());
+        let (_, rest) = text.split_once('\n').unwrap();
+        assert_eq!(printed(&compiled, &facts), rest, "{}", path.display());
+    }
+}
+
+/// A message with everything that is drawn beside it.
+fn described(own: &Diagnostic, compiled: &Compiled) -> String {
+    let mut text = own.line(&compiled.sources);
+    text.push_str(&format!(" [{}]", own.code.as_str()));
+    if let Some(suggestion) = &own.suggestion {
+        text.push_str(&format!("\n    nearest: {}", suggestion.replacement));
+    }
+    for label in &own.related {
+        text.push_str(&format!("\n    {}: {}", compiled.sources.place(label.span), label.text));
+    }
+    if let Some(help) = &own.help {
+        text.push_str(&format!("\n    help: {help}"));
+    }
+    text.push('\n');
+    text
+}
+
+#[test]
+fn refused_files_say_exactly_why() {
+    let facts = facts();
+    for path in cases("refuse") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let compiled = run(&path, &text, &facts);
+        assert!(compiled.error_count > 0, "{} is accepted", path.display());
+        let found: String =
+            compiled.diagnostics.iter().map(|own| described(own, &compiled)).collect();
+        compare(&path, "messages", &found);
+    }
+}
+
+/// Every statement of `refuse` is refused: none of its lines is read as if it were right.
+#[test]
+fn every_line_of_a_refused_file_is_wrong() {
+    let facts = facts();
+    for path in cases("refuse") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let compiled = run(&path, &text, &facts);
+        for (index, line) in text.lines().enumerate() {
+            let right = ["#", "\t", "}", "exterior", "one", "two", "loop", "net =", "bad"];
+            if right.iter().any(|own| line.starts_with(own)) || line.contains("(sloppy) label") {
+                continue;
+            }
+            let errors = compiled.diagnostics.iter().filter(|own| own.severity == Severity::Error);
+            let mut lines = errors.map(|own| compiled.sources.start(own.span).line as usize);
+            let is_wrong = lines.any(|own| own == index + 1 || own == index + 2);
+            assert!(is_wrong, "{}:{}: {line}", path.display(), index + 1);
+        }
+    }
+}
