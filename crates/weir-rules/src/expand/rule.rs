@@ -150,11 +150,13 @@ impl Expander<'_> {
         if direction != Some(crate::value::Direction::In) {
             let mut out = template.clone();
             out.base.direction = Some(crate::value::Direction::Out);
-            out.nat = Some(PoolTemplate { static_port: true, ..pool.clone() });
+            let purpose = PoolUse::Nat;
+            out.nat = Some(PoolTemplate { static_port: true, purpose, ..pool.clone() });
             self.product(&out, rules)?;
         }
         if direction != Some(crate::value::Direction::Out) {
-            let back = PoolTemplate { hosts: vec![(None, Some(inside))], ..pool };
+            let purpose = PoolUse::Rdr;
+            let back = PoolTemplate { hosts: vec![(None, Some(inside))], purpose, ..pool };
             template.base.direction = Some(crate::value::Direction::In);
             template.rdr = Some(back);
             std::mem::swap(&mut template.lists.from, &mut template.lists.to);
