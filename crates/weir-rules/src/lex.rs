@@ -342,10 +342,11 @@ impl<'a> Lexer<'a> {
         let ends = self.peek().is_none_or(|byte| {
             byte.is_ascii_whitespace() || matches!(byte, b')' | b',' | b'/' | b'}' | b'=' | 0x0c)
         });
-        if ends && digits != "-" {
-            if let Ok(number) = digits.parse() {
-                return TokenKind::Number(number);
-            }
+        if ends
+            && digits != "-"
+            && let Ok(number) = digits.parse()
+        {
+            return TokenKind::Number(number);
         }
         if first == b'-' {
             self.reset(start);

@@ -4,6 +4,43 @@
 //! This crate is pure: it reads no clock, opens no file, starts no thread and looks at no
 //! environment. Files come from a [`source::SourceProvider`], what is known of the machine from a
 //! [`resolve::Resolver`].
+//!
+//! ```
+//! use weir_rules::{compile, facts::Facts, limits::Limits, parse::ParseInput};
+//! use weir_rules::print::{PrintOptions, Printer};
+//! use weir_rules::source::MemorySources;
+//!
+//! let facts = Facts::parse("interface em0 192.0.2.1/24").unwrap();
+//! let input = ParseInput {
+//!     name: "pf.conf",
+//!     bytes: b"pass in on em0 proto tcp to em0 port { ssh, 8081 }\n",
+//!     dialect: None,
+//!     macros: &[],
+//!     provider: &MemorySources::default(),
+//!     limits: Limits::default(),
+//! };
+//! let compiled = compile(input, &facts);
+//! let options = PrintOptions::default();
+//! let printer = Printer { dialect: compiled.ruleset.dialect, resolver: &facts, options };
+//! assert_eq!(
+//!     printer.ruleset(&compiled.ruleset),
+//!     "pass in on em0 inet proto tcp from any to 192.0.2.1 port = ssh flags S/SA keep state\n\
+//!      pass in on em0 inet proto tcp from any to 192.0.2.1 port = 8081 flags S/SA keep state\n"
+//! );
+//! ```
+//!
+//! # What the words follow
+//!
+//! The grammar is that of pf.conf(5), FreeBSD 15's and OpenBSD 7.8's; what is printed, and what is
+//! refused, was compared with FreeBSD's regression cases for pfctl (`tests/pfctl.rs`): no case
+//! deviates. Where weir differs from pfctl on purpose:
+//!
+//! - An interface, host name or table file that is not there is a warning; the rule stays, with
+//!   [`ir::Address::Unresolved`], which nothing matches. pfctl refuses.
+//! - Names that could not be read back are printed in quotes, `set state-defaults` and
+//!   `load anchor` are printed, and `floating` is where `set state-policy if-bound` would say
+//!   otherwise: what is printed means what was read.
+//! - One run reports all errors, where pfctl stops at a hundred or at the first kind.
 
 #![forbid(unsafe_code)]
 

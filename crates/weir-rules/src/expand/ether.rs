@@ -21,7 +21,7 @@ impl Expander<'_> {
         &mut self,
         filter: &EtherFilter,
         action: EtherAction,
-        anchor: Option<AnchorCall>,
+        anchor: Option<&AnchorCall>,
         span: Span,
         rules: &mut Rules,
     ) -> Expanded<()> {
@@ -59,7 +59,7 @@ impl Expander<'_> {
                         rules.ether.push(ir::EtherRule {
                             span,
                             action,
-                            anchor: anchor.clone(),
+                            anchor: anchor.cloned(),
                             direction: filter.direction,
                             quick: filter.quick,
                             interface: interface.clone(),

@@ -313,7 +313,7 @@ impl Expander<'_> {
                 return self.ether_product(
                     &filter,
                     ast::EtherAction::Pass,
-                    Some(call),
+                    Some(&call),
                     span,
                     rules,
                 );

@@ -136,12 +136,13 @@ impl Parser<'_> {
         if let Some((address, scope)) = address(&name.value) {
             return Ok(HostKind::Address(address, scope.map(Into::into)));
         }
-        if let Some((first, last)) = name.value.split_once('-') {
-            if address(first).is_some() && address(last).is_some() {
-                let message = format!("`{}` is one word", name.value);
-                let problem = Diagnostic::error(Code::BadAddress, name.span, message);
-                return self.fail(problem.help(format!("write the range as `{first} - {last}`")));
-            }
+        if let Some((first, last)) = name.value.split_once('-')
+            && address(first).is_some()
+            && address(last).is_some()
+        {
+            let message = format!("`{}` is one word", name.value);
+            let problem = Diagnostic::error(Code::BadAddress, name.span, message);
+            return self.fail(problem.help(format!("write the range as `{first} - {last}`")));
         }
         let looks_like_address = name.value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let dots = name.value.bytes().filter(|b| *b == b'.').count();
@@ -273,12 +274,12 @@ impl Parser<'_> {
             let second = self.name_or_number(what)?;
             return Ok((operator, first.value, second.value));
         }
-        if let Name::Name(name) = &first.value {
-            if let Some((low, high)) = name.split_once(':') {
-                let (low, high) =
-                    (self.range_part(low, first.span)?, self.range_part(high, first.span)?);
-                return Ok((Operator::Range, low, high));
-            }
+        if let Name::Name(name) = &first.value
+            && let Some((low, high)) = name.split_once(':')
+        {
+            let low = self.range_part(low, first.span)?;
+            let high = self.range_part(high, first.span)?;
+            return Ok((Operator::Range, low, high));
         }
         Ok((Operator::Equal, first.value.clone(), first.value))
     }

@@ -214,13 +214,7 @@ impl Parser<'_> {
         Ok(Some(match word {
             "label" => {
                 self.bump();
-                let label = self.label()?;
-                let count_max = if self.dialect == Dialect::FreeBsd { LABEL_COUNT_MAX } else { 1 };
-                if options.labels.len() >= count_max {
-                    let message = format!("a rule has {count_max} labels at most");
-                    return self.fail(Diagnostic::error(Code::Limit, span, message));
-                }
-                options.labels.push(label);
+                self.another_label(filter, span)?;
                 "label"
             }
             "ridentifier" => {
@@ -279,11 +273,21 @@ impl Parser<'_> {
         }))
     }
 
+    fn another_label(&mut self, filter: &mut Filter, span: Span) -> Parsed<()> {
+        let label = self.label()?;
+        let count_max = if self.dialect == Dialect::FreeBsd { LABEL_COUNT_MAX } else { 1 };
+        if filter.options.labels.len() >= count_max {
+            let message = format!("a rule has {count_max} labels at most");
+            return self.fail(Diagnostic::error(Code::Limit, span, message));
+        }
+        filter.options.labels.push(label);
+        Ok(())
+    }
+
     /// `all [no-df] …` of the old `scrub` rule.
     pub(super) fn scrub_options(&mut self, filter: &mut Filter) -> Parsed<()> {
         let mut scrub = Scrub::default();
-        loop {
-            let Some(word) = self.word_at(0) else { break };
+        while let Some(word) = self.word_at(0) {
             let span = self.peek().span;
             if self.scrub_word(&mut scrub, &word)? {
                 self.note(filter, static_scrub_word(&word), span)?;

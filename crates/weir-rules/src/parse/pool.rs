@@ -88,15 +88,15 @@ impl Parser<'_> {
         let start = self.peek().span;
         let first = self.name_or_number("a port")?;
         let mut ports = PoolPorts { span: first.span, first: first.value, last: PoolPortEnd::None };
-        if let Name::Name(text) = &ports.first.clone() {
-            if let Some((low, high)) = text.split_once(':') {
-                ports.first = self.range_part(low, first.span)?;
-                ports.last = if high == "*" {
-                    PoolPortEnd::Star
-                } else {
-                    PoolPortEnd::Port(self.range_part(high, first.span)?)
-                };
-            }
+        if let Name::Name(text) = &ports.first.clone()
+            && let Some((low, high)) = text.split_once(':')
+        {
+            ports.first = self.range_part(low, first.span)?;
+            ports.last = if high == "*" {
+                PoolPortEnd::Star
+            } else {
+                PoolPortEnd::Port(self.range_part(high, first.span)?)
+            };
         }
         ports.span = start.to(self.last);
         Ok(ports)

@@ -48,14 +48,7 @@ impl Parser<'_> {
             return self.expected(&["an option of a state", "`)`"]);
         };
         if names::timeout(&word).is_some() {
-            let index = self.timeout_name()?;
-            let seconds = self.number32("a time in seconds")?;
-            if options.timeouts.iter().any(|(own, _)| *own == index) {
-                return self.twice(&word);
-            }
-            options.timeouts.push((index, seconds));
-            options.timeouts.sort_unstable();
-            return Ok(());
+            return self.state_timeout(options, &word);
         }
         if !WORDS.contains(&&*word) {
             let span = self.peek().span;
@@ -115,6 +108,17 @@ impl Parser<'_> {
                 Ok(())
             }
         }
+    }
+
+    fn state_timeout(&mut self, options: &mut StateOptions, word: &str) -> Parsed<()> {
+        let index = self.timeout_name()?;
+        let seconds = self.number32("a time in seconds")?;
+        if options.timeouts.iter().any(|(own, _)| *own == index) {
+            return self.twice(word);
+        }
+        options.timeouts.push((index, seconds));
+        options.timeouts.sort_unstable();
+        Ok(())
     }
 
     fn count(&mut self) -> Parsed<u32> {

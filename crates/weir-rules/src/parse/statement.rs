@@ -152,9 +152,9 @@ impl Parser<'_> {
                 } else {
                     table.sources.push(TableSource::List(self.list(Self::table_host)?));
                 }
-            } else if matches!(self.peek().kind, TokenKind::Newline | TokenKind::End) {
-                return Ok(table);
-            } else if self.at_punct('}') {
+            } else if self.at_punct('}')
+                || matches!(self.peek().kind, TokenKind::Newline | TokenKind::End)
+            {
                 return Ok(table);
             } else {
                 return self.expected(&["`const`", "`persist`", "`counters`", "`file`", "`{`"]);
