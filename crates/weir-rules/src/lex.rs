@@ -90,7 +90,7 @@ pub(crate) struct Lexer<'a> {
     expansion: Option<Expansion>,
     words: HashSet<Text>,
     size_bytes: usize,
-    macro_token_count: usize,
+    macro_size_bytes: usize,
 }
 
 impl<'a> Lexer<'a> {
@@ -110,7 +110,7 @@ impl<'a> Lexer<'a> {
             expansion: None,
             words: HashSet::new(),
             size_bytes: 0,
-            macro_token_count: 0,
+            macro_size_bytes: 0,
         }
     }
 
@@ -207,11 +207,16 @@ impl<'a> Lexer<'a> {
             _ => (Span::new(file, offset(start.at), offset(self.mark().at)), None),
         };
         if origin.is_some() {
-            self.macro_token_count += 1;
-            if self.macro_token_count > self.limits.macro_token_count_max {
-                if self.macro_token_count == self.limits.macro_token_count_max + 1 {
-                    let count = self.limits.macro_token_count_max;
-                    let message = format!("macros expand to more than {count} words");
+            let before = self.macro_size_bytes;
+            let size = match &kind {
+                TokenKind::Word(text) | TokenKind::Quoted(text) => text.len(),
+                _ => 0,
+            };
+            self.macro_size_bytes = before.saturating_add(size + 1);
+            let max = self.limits.macro_size_bytes_max;
+            if self.macro_size_bytes > max {
+                if before <= max {
+                    let message = format!("macros expand to more than {max} bytes");
                     self.diagnostics.push(Diagnostic::error(Code::Limit, span, message));
                 }
                 self.inputs.clear();

@@ -16,8 +16,9 @@ pub struct Limits {
     pub source_size_bytes_max: usize,
     /// Bytes of one quoted string or word, as in pf's lexer.
     pub word_size_bytes_max: usize,
-    /// Tokens that macros may expand to, over the whole file.
-    pub macro_token_count_max: usize,
+    /// Bytes that macros may expand to, over the whole file: definitions that double each other
+    /// would grow without end.
+    pub macro_size_bytes_max: usize,
     /// Entries of all tables.
     pub table_entry_count_max: usize,
     /// Diagnostics kept; what comes after is counted, not kept.
@@ -33,7 +34,7 @@ impl Default for Limits {
             file_count_max: 1024,
             source_size_bytes_max: 1 << 30,
             word_size_bytes_max: 8096,
-            macro_token_count_max: 4_000_000,
+            macro_size_bytes_max: 64 << 20,
             table_entry_count_max: 16_000_000,
             diagnostic_count_max: 1000,
         }

@@ -301,6 +301,10 @@ fn deep_and_wide_input_meets_its_limits() {
             format!("pass from {list} to {list}\n"),
             "1100 sources × 1100 destinations = 1210000 rules",
         ),
+        (
+            format!("a = {}\n{}", "x".repeat(8000), "a = $a $a\n".repeat(100)),
+            "macros expand to more than 67108864 bytes",
+        ),
         ("include \"loop\"\n".to_owned(), "`loop` includes itself: random -> loop -> loop"),
         (format!("pass label \"{}\"\n", "x".repeat(10_000)), "longer than 8096 bytes"),
     ] {
