@@ -40,6 +40,7 @@
 //! - Names that could not be read back are printed in quotes, `set state-defaults` and
 //!   `load anchor` are printed, and `floating` is where `set state-policy if-bound` would say
 //!   otherwise: what is printed means what was read.
+//! - The key of `source-hash` is printed as it was given; pfctl prints its hash, or a random one.
 //! - One run reports all errors, where pfctl stops at a hundred or at the first kind.
 
 #![forbid(unsafe_code)]

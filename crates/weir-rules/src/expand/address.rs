@@ -37,6 +37,10 @@ impl Expander<'_> {
         let mut found = Vec::new();
         let mut failed = false;
         for host in hosts {
+            if host.weight.is_some() {
+                let message = "`weight` is for the addresses of a pool";
+                return self.fail(Code::BadAddress, host.span, message);
+            }
             failed |= self.host(host, &mut found).is_err();
         }
         if failed { Err(Reported) } else { Ok(found) }

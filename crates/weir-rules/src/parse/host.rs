@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::{Parsed, Parser};
 use crate::ast::{Filter, Host, HostKind, IdComparison, Name, PortComparison};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::dialect::Dialect;
 use crate::lex::TokenKind;
 use crate::source::Span;
 use crate::value::{Modifiers, Operator, Spanned, Text};
@@ -88,6 +89,7 @@ impl Parser<'_> {
             self.range_end(&mut host)?;
         }
         if self.at("weight") {
+            self.only_in(Dialect::OpenBsd, "weight", "")?;
             self.bump();
             let weight = self.number("a weight", 1, u64::from(u16::MAX))?;
             host.weight = u16::try_from(weight).ok();

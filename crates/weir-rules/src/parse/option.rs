@@ -277,7 +277,10 @@ impl Parser<'_> {
         let label = self.label()?;
         let count_max = if self.dialect == Dialect::FreeBsd { LABEL_COUNT_MAX } else { 1 };
         if filter.options.labels.len() >= count_max {
-            let message = format!("a rule has {count_max} labels at most");
+            let message = match count_max {
+                1 => "a rule has one label".to_owned(),
+                _ => format!("a rule has {count_max} labels at most"),
+            };
             return self.fail(Diagnostic::error(Code::Limit, span, message));
         }
         filter.options.labels.push(label);
