@@ -124,5 +124,5 @@ fn token_bucket_bytes(rate_bps: u64, mtu_bytes: u32) -> u32 {
         200_000_001..=2_500_000_000 => 24,
         _ => 128,
     };
-    (packets * mtu_bytes.max(1)).min(0xffff_0000)
+    mtu_bytes.max(1).saturating_mul(packets).min(0xffff_0000)
 }

@@ -1,6 +1,6 @@
 //! Macros: their definitions and uses, those of the command line, and circles among them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::ast::Macro;
 use crate::diagnostic::{Code, Diagnostic};
@@ -62,28 +62,56 @@ impl Macros {
         Ok((at, self.list[at].value.value.clone()))
     }
 
-    /// The names from a macro back to itself, over values that name macros within quotes.
+    /// The names from a macro back to itself, over values that name macros within quotes. Nothing
+    /// is expanded twice, so a circle is a slip and no danger: long ones are not looked for.
     fn circle(&self, start: usize) -> Option<Vec<String>> {
-        if !self.list[start].value.value.contains('$') {
+        if !head(&self.list[start].value.value).contains('$') {
             return None;
         }
-        let mut seen = HashSet::new();
-        let mut open = vec![(start, vec![self.list[start].name.value.to_string()])];
-        while let Some((at, path)) = open.pop() {
-            for name in names_in(&self.list[at].value.value) {
+        // Each macro that was reached, with the one before it.
+        let mut before: HashMap<usize, usize> = HashMap::new();
+        let mut open = vec![start];
+        while let Some(at) = open.pop() {
+            for name in names_in(head(&self.list[at].value.value)) {
                 let Some(next) = self.current.get(name).copied() else { continue };
-                let mut path = path.clone();
-                path.push(name.to_owned());
                 if next == start {
-                    return Some(path);
+                    return Some(self.path(start, at, &before));
                 }
-                if seen.insert(next) {
-                    open.push((next, path));
+                if before.len() < CIRCLE_COUNT_MAX && !before.contains_key(&next) {
+                    before.insert(next, at);
+                    open.push(next);
                 }
             }
         }
         None
     }
+
+    /// From `start` to `last` and back to `start`.
+    fn path(&self, start: usize, last: usize, before: &HashMap<usize, usize>) -> Vec<String> {
+        let mut path = vec![start];
+        let mut at = last;
+        while at != start {
+            path.push(at);
+            let Some(next) = before.get(&at) else { break };
+            at = *next;
+        }
+        path.push(start);
+        path.reverse();
+        path.into_iter().map(|own| self.list[own].name.value.to_string()).collect()
+    }
+}
+
+/// Macros of a circle at most.
+const CIRCLE_COUNT_MAX: usize = 64;
+/// Bytes of a value in which names are looked for.
+const CIRCLE_VALUE_SIZE_MAX: usize = 4096;
+
+fn head(value: &str) -> &str {
+    let mut end = value.len().min(CIRCLE_VALUE_SIZE_MAX);
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    &value[..end]
 }
 
 /// The names after each `$` of a value.
