@@ -54,6 +54,7 @@ impl Expander<'_> {
         self.warn_about(&base.options, &rule.filter, span);
         let mut template = Template::new(base, list, &rule.filter);
         template.lists = self.lists(&rule.filter)?;
+        self.check_flags(&rule.filter, &template.lists)?;
         if let Some(target) = &rule.target {
             let kind = match rule.action.value {
                 ast::Action::Translate { kind, .. } => kind,
@@ -73,6 +74,17 @@ impl Expander<'_> {
             template.route = Some((route.kind.value, pool));
         }
         self.translations(&rule.filter, template, rules)
+    }
+
+    /// Flags need a rule that TCP can match: in a list with other protocols, they hold for TCP.
+    fn check_flags(&mut self, filter: &ast::Filter, lists: &Lists) -> Expanded<()> {
+        let is_tcp = |own: &Option<u8>| own.is_none_or(|own| own == TCP);
+        let flags = filter.options.flags.filter(|flags| *flags != TcpFlags::ANY);
+        if flags.is_some() && !lists.protocols.iter().any(is_tcp) {
+            let span = filter.option_span("flags").unwrap_or_default();
+            return self.fail(Code::Inconsistent, span, "flags only apply to tcp");
+        }
+        Ok(())
     }
 
     /// `nat-to` and its like; `binat-to` makes two rules of one.
