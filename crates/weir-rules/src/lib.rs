@@ -41,6 +41,8 @@
 //!   `load anchor` are printed, and `floating` is where `set state-policy if-bound` would say
 //!   otherwise: what is printed means what was read.
 //! - The key of `source-hash` is printed as it was given; pfctl prints its hash, or a random one.
+//! - A string with a backslash before a blank or at its end is printed as it is, and reads back as
+//!   another: pf's quotes have no way to write it.
 //! - One run reports all errors, where pfctl stops at a hundred or at the first kind.
 
 #![forbid(unsafe_code)]

@@ -381,7 +381,8 @@ pub struct RuleOptions {
     pub set: SetFields,
     /// What to do with the connection; `None` where the rule does not say.
     pub keep_state: Option<KeepState>,
-    /// Options of that; `None` where there is no parenthesis.
+    /// Options of that; `None` where there is no parenthesis. After expansion, no options at all
+    /// are `Some` beside `set state-defaults`.
     pub state: Option<Box<StateOptions>>,
     /// Chance of a match, as a fraction of 2^32 - 1.
     pub probability: Option<u32>,

@@ -28,7 +28,10 @@ impl Expander<'_> {
             (Some(false), false) | (None, false) => None,
             (Some(true), _) | (None, true) => Some(true),
         };
-        options.state = (state != StateOptions::default()).then(|| Box::new(state));
+        // Beside `set state-defaults`, no options is something to say: OpenBSD's printed form
+        // would otherwise leave `keep state` out, and be read back with the defaults.
+        let is_said = state != StateOptions::default() || self.state_defaults.is_some();
+        options.state = is_said.then(|| Box::new(state));
         Ok(())
     }
 }

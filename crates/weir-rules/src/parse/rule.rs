@@ -286,6 +286,11 @@ impl Parser<'_> {
             );
             return self.fail(Diagnostic::error(Code::BadValue, name.span, message));
         }
+        if let Some((before, _)) = name.value.split_once(':') {
+            let message = format!("`{}` is no interface: `:` is for addresses", name.value);
+            let problem = Diagnostic::error(Code::BadValue, name.span, message);
+            return self.fail(problem.help(format!("write `{before}`")));
+        }
         list.push(Interface { not, name, is_dynamic: false });
         Ok(())
     }

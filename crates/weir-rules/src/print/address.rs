@@ -51,8 +51,8 @@ pub fn address(address: &Address, af: Option<Af>) -> String {
             let _ = write!(out, "<{}>", bare(name));
         }
         Address::Dynamic(dynamic) => {
-            let name = with_modifiers(&bare(&dynamic.name), dynamic.modifiers);
-            let _ = write!(out, "({name})");
+            let name = with_modifiers(&dynamic.name, dynamic.modifiers);
+            let _ = write!(out, "({})", bare(&name));
             if dynamic.bits < af.unwrap_or(Af::Inet6).bits() {
                 let _ = write!(out, "/{}", dynamic.bits);
             }
@@ -139,9 +139,13 @@ pub(super) fn pool(
         let text = host.address.as_ref().map(|own| address(own, af));
         match (&host.interface, text) {
             (Some(interface), Some(text)) => {
-                let _ = match printer.dialect {
-                    crate::Dialect::FreeBsd => write!(out, "({} {text})", bare(interface)),
-                    crate::Dialect::OpenBsd => write!(out, "{text}@{}", bare(interface)),
+                let is_open = printer.dialect == crate::Dialect::OpenBsd;
+                let is_plain = matches!(host.address, Some(Address::Network(address, bits))
+                    if bits == if address.is_ipv4() { 32 } else { 128 });
+                let _ = if is_open && is_plain && bare(interface) == **interface {
+                    write!(out, "{text}@{interface}")
+                } else {
+                    write!(out, "({} {text})", bare(interface))
                 };
             }
             (Some(interface), None) => out.push_str(&bare(interface)),

@@ -367,8 +367,9 @@ fn state(out: &mut String, rule: &Rule, is_always: bool) {
         let text = text.trim_end_matches('0').trim_end_matches('.');
         let _ = write!(out, " probability {text}%");
     }
-    if let Some(state) = &options.state {
-        let _ = write!(out, " ({})", state_options(state).join(", "));
+    let words = options.state.as_ref().map(|state| state_options(state)).unwrap_or_default();
+    if !words.is_empty() {
+        let _ = write!(out, " ({})", words.join(", "));
     }
 }
 
