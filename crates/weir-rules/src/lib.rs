@@ -50,7 +50,9 @@
 pub mod ast;
 pub mod diagnostic;
 pub mod dialect;
+pub mod evaluate;
 pub mod expand;
+pub mod explain;
 pub mod facts;
 pub mod ir;
 mod lex;

@@ -98,7 +98,7 @@ pub fn interfaces_named<'a>(
 }
 
 /// Whether `name` is the interface, or its family without a number.
-fn is_instance(interface: &str, name: &str) -> bool {
+pub(crate) fn is_instance(interface: &str, name: &str) -> bool {
     if interface == name {
         return true;
     }

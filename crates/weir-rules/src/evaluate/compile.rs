@@ -1,0 +1,502 @@
+//! A ruleset made ready: names looked up, anchors joined, each rule with its place.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::table::Tables;
+use super::{Ip, prefix_of};
+use crate::dialect::Dialect;
+use crate::ir::{Address, AnchorCall, Dynamic, Interface, Peer, Rule, Rules, Ruleset};
+use crate::resolve::{InterfaceFacts, Resolver, interfaces_named, is_instance};
+use crate::value::{Comparison, Direction, Text};
+
+/// Depth of anchors in anchors, as pf's own stack has (`PF_ANCHOR_STACK_MAX`).
+pub const ANCHOR_DEPTH_MAX: usize = 64;
+/// Rules that one packet may meet, anchors that are entered twice counted twice.
+pub const EVALUATION_COUNT_MAX: u64 = 16_000_000;
+
+/// Why a ruleset cannot be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvaluateError {
+    /// An anchor enters itself.
+    #[error("anchor `{0}` leads back into itself")]
+    AnchorLoop(Text),
+    /// Anchors in anchors beyond [`ANCHOR_DEPTH_MAX`].
+    #[error("anchor `{0}` lies deeper than {ANCHOR_DEPTH_MAX} anchors in anchors")]
+    AnchorDepth(Text),
+    /// More rules than [`EVALUATION_COUNT_MAX`] for one packet.
+    #[error("a packet could meet {0} rules, and {EVALUATION_COUNT_MAX} is the limit")]
+    TooManyRules(u64),
+}
+
+/// The lists of rules of one ruleset, by their processing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum List {
+    /// `scrub` (FreeBSD).
+    Scrub,
+    /// `nat` (FreeBSD).
+    Nat,
+    /// `rdr` (FreeBSD).
+    Rdr,
+    /// `binat` (FreeBSD).
+    Binat,
+    /// `pass`, `block`, `match`.
+    Filter,
+}
+
+pub(super) const LISTS: [List; 5] = [List::Scrub, List::Nat, List::Rdr, List::Binat, List::Filter];
+
+impl List {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scrub => "scrub",
+            Self::Nat => "nat",
+            Self::Rdr => "rdr",
+            Self::Binat => "binat",
+            Self::Filter => "filter",
+        }
+    }
+}
+
+/// The rules at one path.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) path: Text,
+    /// First and after the last, for each of [`LISTS`].
+    pub(super) lists: [(u32, u32); 5],
+}
+
+/// An address, looked up.
+#[derive(Debug)]
+pub(super) enum Place {
+    Any,
+    Net4(u32, u32),
+    Net6(u128, u128),
+    Range(Ip, Ip),
+    Table(usize),
+    /// What an interface has.
+    Prefixes(Box<[(Ip, u8)]>),
+    NoRoute,
+    UrpfFailed,
+    RouteLabel(Text),
+    /// A name that could not be looked up.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) not: bool,
+    pub(super) place: Place,
+    pub(super) port: Option<Comparison<u16>>,
+}
+
+/// A rule with what its names mean.
+#[derive(Debug)]
+pub(super) struct Ready<'a> {
+    pub(super) rule: &'a Rule,
+    /// Its number in its list, as pfctl counts.
+    pub(super) number: u32,
+    pub(super) block: u32,
+    pub(super) list: List,
+    /// Index of the interface's name, and whether it is negated.
+    pub(super) interface: Option<(u32, bool)>,
+    pub(super) received_on: Option<(u32, bool)>,
+    pub(super) direction: Option<Direction>,
+    /// IP protocol; 0 is any, as in the kernel.
+    pub(super) protocol: u8,
+    pub(super) from: End,
+    pub(super) to: End,
+    /// Whether it has a criterion that few rules have.
+    pub(super) is_rare: bool,
+    /// The blocks that it enters, in order.
+    pub(super) call: Option<Box<[u32]>>,
+}
+
+/// Bits for the interface names that rules use.
+pub(super) type NameBits = Box<[u64]>;
+
+/// A ruleset ready for evaluation.
+pub struct Evaluator<'a> {
+    pub(super) ruleset: &'a Ruleset,
+    pub(super) resolver: &'a dyn Resolver,
+    pub(super) blocks: Vec<Block>,
+    pub(super) rules: Vec<Ready<'a>>,
+    /// The tables: they may be changed between packets.
+    pub tables: Tables,
+    names: Vec<Text>,
+    known: HashMap<Text, NameBits>,
+    pub(super) skip: Vec<u32>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// Makes a ruleset ready. Addresses of interfaces are looked up now: after a change of them
+    /// the evaluator is made anew.
+    ///
+    /// `anchors` are rules loaded under a path without `/` in front, as `load anchor` does; they
+    /// take the place of what the ruleset has in braces there.
+    ///
+    /// # Errors
+    ///
+    /// [`EvaluateError`] if anchors form a loop, lie too deep, or multiply beyond the limit.
+    pub fn new(
+        ruleset: &'a Ruleset,
+        anchors: &'a [(Text, Rules)],
+        resolver: &'a dyn Resolver,
+    ) -> Result<Self, EvaluateError> {
+        let mut evaluator = Self {
+            ruleset,
+            resolver,
+            blocks: Vec::new(),
+            rules: Vec::new(),
+            tables: Tables::new(ruleset),
+            names: Vec::new(),
+            known: HashMap::new(),
+            skip: Vec::new(),
+        };
+        for name in &ruleset.settings.skip {
+            let at = evaluator.name(name);
+            evaluator.skip.push(at);
+        }
+        let mut builder = Builder { evaluator, paths: HashMap::new(), work: Vec::new() };
+        builder.path("".into(), &ruleset.main)?;
+        for (path, rules) in anchors {
+            builder.path(path.trim_matches('/').into(), rules)?;
+        }
+        let calls = builder.build()?;
+        let mut evaluator = builder.join(calls);
+        evaluator.check_loops()?;
+        evaluator.know_interfaces();
+        Ok(evaluator)
+    }
+
+    /// All rules, anchors' ones too, in the order of their [`super::RuleId`].
+    pub fn rules(&self) -> impl Iterator<Item = &'a Rule> + '_ {
+        self.rules.iter().map(|own| own.rule)
+    }
+
+    fn name(&mut self, name: &Text) -> u32 {
+        let at = self.names.iter().position(|own| own == name).unwrap_or_else(|| {
+            self.names.push(name.clone());
+            self.names.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+
+    fn interface(&mut self, interface: Option<&Interface>) -> Option<(u32, bool)> {
+        interface.map(|own| (self.name(&own.name), own.not))
+    }
+
+    fn know_interfaces(&mut self) {
+        for facts in self.resolver.interfaces() {
+            let bits = self.bits_of(&facts.name, Some(facts));
+            self.known.insert(facts.name.as_str().into(), bits);
+        }
+    }
+
+    /// Which of the rules' interface names stand for this interface.
+    fn bits_of(&self, interface: &str, facts: Option<&InterfaceFacts>) -> NameBits {
+        let mut bits = vec![0_u64; self.names.len().div_ceil(64)].into_boxed_slice();
+        for (at, name) in self.names.iter().enumerate() {
+            if names_interface(name, interface, facts, self.ruleset.dialect) {
+                bits[at / 64] |= 1 << (at % 64);
+            }
+        }
+        bits
+    }
+
+    /// The bits of a known interface, or of one that is computed into `room`.
+    pub(super) fn name_bits<'e>(&'e self, name: &str, room: &'e mut NameBits) -> &'e [u64] {
+        if let Some(bits) = self.known.get(name) {
+            return bits;
+        }
+        *room = self.bits_of(name, None);
+        room
+    }
+
+    fn place(&mut self, peer: &Peer, anchor: &str) -> End {
+        let place = match &peer.address {
+            Address::Any => Place::Any,
+            Address::Network(address, bits) => match Ip::from(*address) {
+                Ip::V4(address) => {
+                    let mask = super::table::mask4(*bits);
+                    Place::Net4(address & mask, mask)
+                }
+                Ip::V6(address) => {
+                    let mask = super::table::mask6(*bits);
+                    Place::Net6(address & mask, mask)
+                }
+            },
+            Address::Range(first, last) => Place::Range((*first).into(), (*last).into()),
+            Address::Table(name) => Place::Table(self.tables.find_or_make(anchor, name)),
+            Address::Dynamic(dynamic) => {
+                let found = dynamic_prefixes(self.resolver, dynamic);
+                Place::Prefixes(found.into_iter().map(|(ip, bits)| (ip.into(), bits)).collect())
+            }
+            Address::NoRoute => Place::NoRoute,
+            Address::UrpfFailed => Place::UrpfFailed,
+            Address::RouteLabel(label) => Place::RouteLabel(label.clone()),
+            Address::Unresolved(_) => Place::Nothing,
+        };
+        End { not: peer.not, place, port: peer.port }
+    }
+
+    /// Finds loops, and how many rules a packet may meet.
+    fn check_loops(&self) -> Result<(), EvaluateError> {
+        let mut costs: Vec<Option<u64>> = vec![None; self.blocks.len()];
+        let mut open = Vec::new();
+        let cost = self.cost(0, &mut costs, &mut open)?;
+        if cost > EVALUATION_COUNT_MAX {
+            return Err(EvaluateError::TooManyRules(cost));
+        }
+        Ok(())
+    }
+
+    fn cost(
+        &self,
+        block: u32,
+        costs: &mut [Option<u64>],
+        open: &mut Vec<u32>,
+    ) -> Result<u64, EvaluateError> {
+        let own = &self.blocks[block as usize];
+        if open.contains(&block) {
+            return Err(EvaluateError::AnchorLoop(own.path.clone()));
+        }
+        if open.len() > ANCHOR_DEPTH_MAX {
+            return Err(EvaluateError::AnchorDepth(own.path.clone()));
+        }
+        if let Some(cost) = costs[block as usize] {
+            return Ok(cost);
+        }
+        open.push(block);
+        let mut cost = 0_u64;
+        for (first, end) in own.lists {
+            for rule in &self.rules[first as usize..end as usize] {
+                cost = cost.saturating_add(1);
+                for callee in rule.call.iter().flatten() {
+                    cost = cost.saturating_add(self.cost(*callee, costs, open)?);
+                }
+            }
+        }
+        open.pop();
+        costs[block as usize] = Some(cost);
+        Ok(cost)
+    }
+}
+
+/// What is still to be read, and where each path is.
+struct Builder<'a> {
+    evaluator: Evaluator<'a>,
+    paths: HashMap<Text, u32>,
+    work: Vec<(u32, &'a Rules, usize)>,
+}
+
+impl<'a> Builder<'a> {
+    /// The block of a path, with these rules unless it has some already.
+    fn path(&mut self, path: Text, rules: &'a Rules) -> Result<u32, EvaluateError> {
+        if let Some(at) = self.paths.get(&path) {
+            return Ok(*at);
+        }
+        let depth = if path.is_empty() { 0 } else { path.split('/').count() };
+        let at = self.block(path.clone(), rules, depth)?;
+        self.paths.insert(path, at);
+        Ok(at)
+    }
+
+    fn block(&mut self, path: Text, rules: &'a Rules, depth: usize) -> Result<u32, EvaluateError> {
+        if depth > ANCHOR_DEPTH_MAX {
+            return Err(EvaluateError::AnchorDepth(path));
+        }
+        let at = u32::try_from(self.evaluator.blocks.len()).unwrap_or(u32::MAX);
+        self.evaluator.blocks.push(Block { path, lists: [(0, 0); 5] });
+        self.work.push((at, rules, depth));
+        Ok(at)
+    }
+
+    /// Reads all rules. What an anchor's rule enters is a block for one with a body, or a name
+    /// to be joined when all paths are known.
+    fn build(&mut self) -> Result<Vec<(usize, Call)>, EvaluateError> {
+        let mut calls = Vec::new();
+        let mut next = 0;
+        while let Some(&(at, rules, depth)) = self.work.get(next) {
+            next += 1;
+            let path = self.evaluator.blocks[at as usize].path.clone();
+            for (list, rules) in LISTS.into_iter().zip(rules.lists()) {
+                let first = self.evaluator.count();
+                for (number, rule) in rules.iter().enumerate() {
+                    if let Some(call) = &rule.anchor {
+                        let call = self.call(call, &path, depth)?;
+                        calls.push((self.evaluator.rules.len(), call));
+                    }
+                    self.evaluator.ready(rule, number, at, list, &path);
+                }
+                let end = self.evaluator.count();
+                self.evaluator.blocks[at as usize].lists[list as usize] = (first, end);
+            }
+        }
+        Ok(calls)
+    }
+
+    fn call(
+        &mut self,
+        call: &'a AnchorCall,
+        path: &str,
+        depth: usize,
+    ) -> Result<Call, EvaluateError> {
+        let name = call.name.as_deref();
+        let full = |name: &str| match name.strip_prefix('/') {
+            Some(absolute) => absolute.to_owned(),
+            None if path.is_empty() => name.to_owned(),
+            None => format!("{path}/{name}"),
+        };
+        match (&call.body, name) {
+            (Some(body), Some(name)) => Ok(Call::Block(self.path(full(name).into(), body)?)),
+            (Some(body), None) => Ok(Call::Block(self.block(full("_").into(), body, depth + 1)?)),
+            (None, Some(name)) => Ok(Call::Name(full(name))),
+            (None, None) => Ok(Call::Name(full("_"))),
+        }
+    }
+
+    fn join(mut self, calls: Vec<(usize, Call)>) -> Evaluator<'a> {
+        for (rule, call) in calls {
+            let blocks: Vec<u32> = match call {
+                Call::Block(at) => vec![at],
+                Call::Name(name) => match name.strip_suffix('*') {
+                    Some(parent) => self.children(parent.trim_end_matches('/')),
+                    None => self.paths.get(name.as_str()).copied().into_iter().collect(),
+                },
+            };
+            self.evaluator.rules[rule].call = Some(blocks.into());
+        }
+        self.evaluator
+    }
+
+    /// The anchors right below a path, in the order of their names.
+    fn children(&self, parent: &str) -> Vec<u32> {
+        let is_child = |path: &str| {
+            let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+            above == parent && !name.is_empty()
+        };
+        let mut found: Vec<_> = self.paths.iter().filter(|(path, _)| is_child(path)).collect();
+        found.sort();
+        found.into_iter().map(|(_, at)| *at).collect()
+    }
+}
+
+enum Call {
+    Block(u32),
+    Name(String),
+}
+
+impl<'a> Evaluator<'a> {
+    fn count(&self) -> u32 {
+        u32::try_from(self.rules.len()).unwrap_or(u32::MAX)
+    }
+
+    fn ready(&mut self, rule: &'a Rule, number: usize, block: u32, list: List, path: &str) {
+        let interface = self.interface(rule.interface.as_ref());
+        let received_on = self.interface(rule.received_on.as_ref());
+        let options = &rule.options;
+        let is_rare = rule.rdomain.is_some()
+            || rule.user.is_some()
+            || rule.group.is_some()
+            || rule.os.is_some()
+            || received_on.is_some()
+            || options.fragment
+            || options.tos.is_some()
+            || options.prio.is_some()
+            || options.tagged.is_some()
+            || options.probability.is_some()
+            || options.max_pkt_rate.is_some()
+            || options.once
+            || !options.limiters.is_empty();
+        let ready = Ready {
+            rule,
+            number: u32::try_from(number).unwrap_or(u32::MAX),
+            block,
+            list,
+            interface,
+            received_on,
+            direction: rule.direction,
+            protocol: rule.protocol.unwrap_or(0),
+            from: self.place(&rule.from, path),
+            to: self.place(&rule.to, path),
+            is_rare,
+            call: None,
+        };
+        self.rules.push(ready);
+    }
+}
+
+/// Whether a rule's `on name` means the interface (`pfi_kif_match` of pf_if.c): its own name, one
+/// of its groups (every interface is in `all`), its family (`em` for `em0`), and with OpenBSD
+/// `any`, which leaves out loopback interfaces.
+fn names_interface(
+    name: &str,
+    interface: &str,
+    facts: Option<&InterfaceFacts>,
+    dialect: Dialect,
+) -> bool {
+    let in_group = facts.is_some_and(|own| own.groups.iter().any(|group| group == name));
+    let is_loopback = match facts {
+        Some(own) => own.is_loopback,
+        None => is_instance(interface, "lo"),
+    };
+    let any = dialect == Dialect::OpenBsd && name == "any" && !is_loopback;
+    in_group || name == "all" || any || is_instance(interface, name)
+}
+
+/// The prefixes that `(interface)` stands for (`pfi_instance_add` of pf_if.c).
+pub(super) fn dynamic_prefixes(resolver: &dyn Resolver, dynamic: &Dynamic) -> Vec<(IpAddr, u8)> {
+    let modifiers = dynamic.modifiers;
+    let mut found = Vec::new();
+    for interface in interfaces_named(resolver, &dynamic.name) {
+        let (mut got4, mut got6) = (false, false);
+        for own in &interface.addresses {
+            let got = if own.address.is_ipv4() { &mut got4 } else { &mut got6 };
+            if modifiers.no_alias && (*got || own.is_link_local()) {
+                continue;
+            }
+            *got = true;
+            let width = own.af().bits();
+            let bits = dynamic.bits.min(width);
+            if modifiers.network {
+                found.push(prefix_of(own.address, own.bits.min(bits)));
+            } else if modifiers.broadcast {
+                found.extend(own.broadcast.map(|address| (address, width)));
+            } else if modifiers.peer {
+                found.extend(own.peer.map(|address| (address, width)));
+            } else {
+                found.push((own.address, bits));
+            }
+        }
+    }
+    found
+}
+
+/// For explanations.
+impl Evaluator<'_> {
+    pub(crate) fn protocol_name(&self, number: u8) -> Option<Text> {
+        self.resolver.protocol_name(number)
+    }
+
+    /// What `(interface)` stands for.
+    pub(crate) fn dynamic(&self, dynamic: &Dynamic) -> Vec<(IpAddr, u8)> {
+        dynamic_prefixes(self.resolver, dynamic)
+    }
+
+    /// The entry of a table that covers the address: network, bits, and whether it is negated.
+    pub(crate) fn table_entry(
+        &self,
+        anchor: &str,
+        name: &str,
+        address: IpAddr,
+    ) -> Option<(IpAddr, u8, bool)> {
+        let table = self.tables.at(self.tables.find(anchor, name)?);
+        let (bits, not) = table.longest(address.into())?;
+        let (network, bits) = prefix_of(address, bits);
+        Some((network, bits, not))
+    }
+}

@@ -1,0 +1,210 @@
+//! Tables of addresses: the longest prefix wins, and one with `!` says that the address is not
+//! in the table (pf.conf(5), TABLES; `pfr_match_addr` of pf_table.c).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::Ip;
+use crate::ir::{Ruleset, TableEntry};
+use crate::value::{Af, Text};
+
+/// The prefixes of one length: network and whether it is negated, sorted by network.
+#[derive(Debug, Clone, Default)]
+struct Level<T> {
+    bits: u8,
+    entries: Vec<(T, bool)>,
+}
+
+/// One table.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    v4: Vec<Level<u32>>,
+    v6: Vec<Level<u128>>,
+}
+
+impl Table {
+    /// A table of these entries. Of two for one network the first holds.
+    #[must_use]
+    pub fn new<'a>(entries: impl Iterator<Item = &'a TableEntry>) -> Self {
+        let mut table = Self::default();
+        for entry in entries {
+            match entry.address {
+                IpAddr::V4(address) => {
+                    let bits = entry.bits.min(32);
+                    let network = u32::from(address) & mask4(bits);
+                    level(&mut table.v4, bits).entries.push((network, entry.not));
+                }
+                IpAddr::V6(address) => {
+                    let bits = entry.bits.min(128);
+                    let network = u128::from(address) & mask6(bits);
+                    level(&mut table.v6, bits).entries.push((network, entry.not));
+                }
+            }
+        }
+        settle(&mut table.v4);
+        settle(&mut table.v6);
+        table
+    }
+
+    /// Whether an address is in the table.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.holds(address.into())
+    }
+
+    pub(super) fn holds(&self, address: Ip) -> bool {
+        matches!(self.longest(address), Some((_, false)))
+    }
+
+    /// Bits of the longest prefix that covers the address, and whether it is negated.
+    pub(super) fn longest(&self, address: Ip) -> Option<(u8, bool)> {
+        match address {
+            Ip::V4(address) => find(&self.v4, |bits| address & mask4(bits)),
+            Ip::V6(address) => find(&self.v6, |bits| address & mask6(bits)),
+        }
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn entry_count(&self) -> usize {
+        let v4: usize = self.v4.iter().map(|own| own.entries.len()).sum();
+        v4 + self.v6.iter().map(|own| own.entries.len()).sum::<usize>()
+    }
+
+    /// Networks of a family that are in the table, longest prefixes first: what a pool gives out.
+    pub(super) fn networks(&self, af: Af) -> Vec<(Ip, u8)> {
+        fn list<T: Copy>(levels: &[Level<T>], wrap: impl Fn(T) -> Ip) -> Vec<(Ip, u8)> {
+            let of = |own: &Level<T>| {
+                let bits = own.bits;
+                let kept = own.entries.iter().filter(|entry| !entry.1);
+                kept.map(|entry| (wrap(entry.0), bits)).collect::<Vec<_>>()
+            };
+            levels.iter().flat_map(of).collect()
+        }
+        match af {
+            Af::Inet => list(&self.v4, Ip::V4),
+            Af::Inet6 => list(&self.v6, Ip::V6),
+        }
+    }
+}
+
+fn level<T: Default>(levels: &mut Vec<Level<T>>, bits: u8) -> &mut Level<T> {
+    let at = match levels.iter().position(|own| own.bits == bits) {
+        Some(at) => at,
+        None => {
+            levels.push(Level { bits, entries: Vec::new() });
+            levels.len() - 1
+        }
+    };
+    &mut levels[at]
+}
+
+fn settle<T: Ord + Copy>(levels: &mut [Level<T>]) {
+    levels.sort_by_key(|own| std::cmp::Reverse(own.bits));
+    for own in levels {
+        own.entries.sort_by_key(|entry| entry.0);
+        own.entries.dedup_by_key(|entry| entry.0);
+    }
+}
+
+fn find<T: Ord + Copy>(levels: &[Level<T>], masked: impl Fn(u8) -> T) -> Option<(u8, bool)> {
+    levels.iter().find_map(|own| {
+        let network = masked(own.bits);
+        let at = own.entries.binary_search_by_key(&network, |entry| entry.0).ok()?;
+        Some((own.bits, own.entries[at].1))
+    })
+}
+
+/// The mask of a prefix length up to 32.
+pub(super) fn mask4(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
+}
+
+/// The mask of a prefix length up to 128.
+pub(super) fn mask6(bits: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
+}
+
+/// All tables of a ruleset. They can be changed between packets, as pfctl and `overload` do.
+#[derive(Debug, Clone, Default)]
+pub struct Tables {
+    tables: Vec<Table>,
+    by_name: HashMap<(Text, Text), usize>,
+}
+
+impl Tables {
+    /// The tables as the ruleset defines them. Those that it uses without a definition are empty.
+    #[must_use]
+    pub fn new(ruleset: &Ruleset) -> Self {
+        let mut tables = Self::default();
+        for own in &ruleset.tables {
+            tables.set(&own.anchor, &own.name, Table::new(own.entries()));
+        }
+        tables
+    }
+
+    /// Puts a table in place of the one of that anchor (empty for the main ruleset) and name.
+    pub fn set(&mut self, anchor: &str, name: &str, table: Table) {
+        let count = self.tables.len();
+        let at = *self.by_name.entry((anchor.into(), name.into())).or_insert(count);
+        if at == count {
+            self.tables.push(table);
+        } else {
+            self.tables[at] = table;
+        }
+    }
+
+    /// The table that a rule of the anchor means: the anchor's own, or else the main ruleset's.
+    pub(super) fn find(&self, anchor: &str, name: &str) -> Option<usize> {
+        let get = |anchor: &str| self.by_name.get(&(anchor.into(), name.into())).copied();
+        get(anchor).or_else(|| get(""))
+    }
+
+    /// The table that a rule of the anchor means; an undefined one becomes an empty one.
+    pub(super) fn find_or_make(&mut self, anchor: &str, name: &str) -> usize {
+        if let Some(at) = self.find(anchor, name) {
+            return at;
+        }
+        self.set("", name, Table::default());
+        self.tables.len() - 1
+    }
+
+    pub(super) fn at(&self, at: usize) -> &Table {
+        &self.tables[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(text: &str) -> TableEntry {
+        let (not, text) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
+        let (address, bits) = text.split_once('/').unwrap();
+        TableEntry { address: address.parse().unwrap(), bits: bits.parse().unwrap(), not }
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let entries: Vec<_> = ["10.0.0.0/8", "!10.1.0.0/16", "10.1.2.3/32", "2001:db8::/32"]
+            .iter()
+            .map(|text| entry(text))
+            .chain([entry("0.0.0.0/1"), entry("!2001:db8:1::/48")])
+            .collect();
+        let table = Table::new(entries.iter());
+        for (address, is_in) in [
+            ("10.2.0.1", true),
+            ("10.1.0.1", false),
+            ("10.1.2.3", true),
+            ("100.1.2.3", true),
+            ("192.0.2.1", false),
+            ("2001:db8::1", true),
+            ("2001:db8:1::1", false),
+            ("::1", false),
+        ] {
+            assert_eq!(table.contains(address.parse().unwrap()), is_in, "{address}");
+        }
+        assert_eq!(table.entry_count(), 6);
+        assert_eq!((mask4(0), mask4(32), mask6(0), mask6(128)), (0, u32::MAX, 0, u128::MAX));
+    }
+}

@@ -1,0 +1,458 @@
+//! Translation: which address and port a pool gives, and what a rule makes of the packet's own
+//! (`pf_get_translation`, `pf_get_transaddr`, `pf_get_sport` and `pf_map_addr` of pf_lb.c).
+//!
+//! Two choices are not pf's, because pf's depend on keys made at load time: `source-hash` uses a
+//! hash of its own (one source keeps one address, but not the address that pf would give), and
+//! `least-states` takes turns, as the state view counts them. `endpoint-independent` is a matter
+//! of the state table's.
+
+use std::net::IpAddr;
+
+use super::Ip;
+use super::compile::{List, Place, Ready, dynamic_prefixes};
+use super::packet::{ICMP, ICMP6, TCP, UDP};
+use super::table::{mask4, mask6};
+use super::verdict::Translated;
+use super::view::{Mapping, RuleId};
+use super::walk::{Found, Subject, Tracer, Walk};
+use crate::ir::{Address, Pool, PoolPorts, Rule};
+use crate::value::{Af, Direction, MapEPortSet, PoolKind, Text};
+
+/// Ports that `nat` chooses from where the rule does not say.
+const NAT_PORTS: (u16, u16) = (50_001, 65_535);
+
+/// An address, or a network of them, that a pool may give.
+pub(super) struct Target {
+    pub(super) base: Ip,
+    pub(super) bits: u8,
+    weight: u16,
+    host: usize,
+}
+
+impl Target {
+    /// How many addresses it has.
+    fn size(&self) -> u128 {
+        let width = self.base.af().bits();
+        1_u128.checked_shl(u32::from(width - self.bits.min(width))).unwrap_or(u128::MAX)
+    }
+}
+
+impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
+    /// FreeBSD's lists: out, `binat` and then `nat`; in, `rdr` and then `binat`. The first rule of
+    /// a list that matches wins, and a `no` rule ends its list.
+    pub(super) fn old_translation(&mut self) -> Result<(), ()> {
+        let lists = match self.packet.direction {
+            Direction::Out => [List::Binat, List::Nat],
+            Direction::In => [List::Rdr, List::Binat],
+        };
+        for list in lists {
+            let Found::Rule(at) = self.first_translation(list, 0, 0) else {
+                continue;
+            };
+            let rule = self.evaluator.rules[at as usize].rule;
+            let before = self.subject;
+            match list {
+                List::Binat => self.binat(at, rule)?,
+                List::Rdr => self.redirect(at, rule)?,
+                _ => self.source_nat(at, rule)?,
+            }
+            let after = self.subject;
+            let ends =
+                |own: Subject| (own.source, own.destination, own.source_port, own.destination_port);
+            // A translation that changes nothing is none.
+            if ends(before) != ends(after) {
+                self.translator = Some(at);
+                if rule.log.is_some() {
+                    self.log(at);
+                }
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// `nat-to`, `rdr-to` and `af-to` of a matching rule.
+    pub(super) fn translate_by(&mut self, at: u32, rule: &'w Rule) -> Result<(), ()> {
+        if let Some(af) = rule.af_to {
+            self.translator = Some(at);
+            return self.change_family(at, rule, af);
+        }
+        if rule.nat.is_some() {
+            self.source_nat(at, rule)?;
+            self.translator = Some(at);
+        }
+        if rule.rdr.is_some() {
+            self.redirect(at, rule)?;
+            self.translator = Some(at);
+        }
+        Ok(())
+    }
+
+    pub(super) fn translated(&self) -> Option<Translated<'w>> {
+        let at = self.translator?;
+        Some(Translated {
+            rule: self.rule_ref(at),
+            source: self.subject.source.into(),
+            source_port: self.subject.source_port,
+            destination: self.subject.destination.into(),
+            destination_port: self.subject.destination_port,
+            af_to: self.af_to,
+            takes_effect: false,
+        })
+    }
+
+    /// What a pool may give in the family of the packet, or of `af-to`.
+    pub(super) fn targets(&self, own: &Ready<'_>, pool: &Pool) -> Vec<Target> {
+        self.targets_of(own, pool, self.af_to.unwrap_or(self.af))
+    }
+
+    fn targets_of(&self, own: &Ready<'_>, pool: &Pool, af: Af) -> Vec<Target> {
+        let mut targets = Vec::new();
+        for (host, entry) in pool.hosts.iter().enumerate() {
+            let weight = entry.weight.unwrap_or(1).max(1);
+            let found: Vec<(Ip, u8)> = match &entry.address {
+                Some(Address::Network(address, bits)) => vec![((*address).into(), *bits)],
+                Some(Address::Dynamic(dynamic)) => {
+                    let found = dynamic_prefixes(self.evaluator.resolver, dynamic);
+                    found.into_iter().map(|(ip, bits)| (ip.into(), bits)).collect()
+                }
+                Some(Address::Table(name)) => {
+                    let anchor = &self.evaluator.blocks[own.block as usize].path;
+                    let table = self.evaluator.tables.find(anchor, name);
+                    table.map_or_else(Vec::new, |at| self.evaluator.tables.at(at).networks(af))
+                }
+                _ => Vec::new(),
+            };
+            let fitting = found.into_iter().filter(|(base, _)| base.af() == af);
+            targets.extend(fitting.map(|(base, bits)| Target { base, bits, weight, host }));
+        }
+        targets
+    }
+
+    /// An address of a pool for a source.
+    fn pick(&mut self, at: u32, pool: &Pool, af: Af, source: Ip) -> Result<(Ip, usize), ()> {
+        let evaluator = self.evaluator;
+        let targets = self.targets_of(&evaluator.rules[at as usize], pool, af);
+        let first = targets.first().ok_or(())?;
+        let id = RuleId(at);
+        if pool.sticky
+            && let Some(address) = self.moment.states.sticky(id, source.into())
+        {
+            let address = Ip::from(address);
+            let holds = |own: &&Target| own.base.prefix_holds(own.bits, address);
+            if let Some(target) = targets.iter().find(holds) {
+                return Ok((address, target.host));
+            }
+        }
+        let weight = |own: &Target| own.size().saturating_mul(own.weight.into());
+        let total = targets.iter().fold(0_u128, |sum, own| sum.saturating_add(weight(own)));
+        let index = match &pool.kind {
+            None => return Ok((first.base, first.host)),
+            Some(PoolKind::Bitmask) => {
+                return Ok((first.base.with_host_bits(first.bits, source), first.host));
+            }
+            Some(PoolKind::Random) => {
+                let draws = (0..4).map(|_| u128::from((self.moment.random)()));
+                draws.fold(0_u128, |sum, draw| sum << 32 | draw)
+            }
+            Some(PoolKind::SourceHash(key)) => u128::from(source_hash(source, key.as_ref())),
+            Some(PoolKind::RoundRobin | PoolKind::LeastStates) => {
+                u128::from(self.moment.states.turn(id))
+            }
+        };
+        let mut left = index % total;
+        for own in &targets {
+            let here = weight(own);
+            if left < here {
+                return Ok((own.base.plus(own.bits, left % own.size()), own.host));
+            }
+            left -= here;
+        }
+        Ok((first.base, first.host))
+    }
+
+    /// The interface and the next hop of a route.
+    pub(super) fn next_hop(
+        &mut self,
+        at: u32,
+        pool: &Pool,
+    ) -> Result<(Option<Text>, Option<IpAddr>), ()> {
+        if pool.hosts.iter().all(|host| host.address.is_none()) {
+            let interface = pool.hosts.first().and_then(|host| host.interface.clone());
+            return Ok((interface, None));
+        }
+        let (address, host) = self.pick(at, pool, self.af, self.packet.source.into())?;
+        Ok((pool.hosts[host].interface.clone(), Some(address.into())))
+    }
+
+    fn source_nat(&mut self, at: u32, rule: &'w Rule) -> Result<(), ()> {
+        let Some(pool) = &rule.nat else {
+            return Ok(());
+        };
+        let (source, _) = self.pick(at, pool, self.af, self.subject.source)?;
+        let port = self.source_port(pool, source)?;
+        self.subject.source = source;
+        self.subject.source_port = port;
+        Ok(())
+    }
+
+    /// A free source port (`pf_get_sport`): from a random place on to the end, then down.
+    fn source_port(&mut self, pool: &Pool, source: Ip) -> Result<u16, ()> {
+        let packet = self.packet;
+        let own = self.subject.source_port;
+        let is_echo = match packet.protocol {
+            ICMP => packet.icmp.kind == 8,
+            ICMP6 => packet.icmp.kind == 128,
+            _ => false,
+        };
+        if packet.is_icmp() {
+            if !is_echo {
+                return Ok(own);
+            }
+            return self.free_port(source, 1, 65_535).ok_or(());
+        }
+        if !matches!(packet.protocol, TCP | UDP) || pool.ports == PoolPorts::Static {
+            let free = self.mapping_is_free(source, own);
+            return if free { Ok(own) } else { Err(()) };
+        }
+        if let Some(set) = pool.map_e {
+            return self.map_e_port(source, set).ok_or(());
+        }
+        let (low, high) = match pool.ports {
+            PoolPorts::Range(low, high) => (low.min(high), low.max(high)),
+            PoolPorts::Default | PoolPorts::Static => NAT_PORTS,
+        };
+        self.free_port(source, low, high).ok_or(())
+    }
+
+    fn free_port(&mut self, source: Ip, low: u16, high: u16) -> Option<u16> {
+        if low == high {
+            return self.mapping_is_free(source, low).then_some(low);
+        }
+        let count = u32::from(high - low) + 1;
+        let drawn = u16::try_from((self.moment.random)() % count).unwrap_or(0);
+        let cut = low + drawn;
+        let up = (cut..=high).find(|port| self.mapping_is_free(source, *port));
+        up.or_else(|| (low..cut).rev().find(|port| self.mapping_is_free(source, *port)))
+    }
+
+    /// A port of the sets that RFC 7597 gives to a customer edge.
+    fn map_e_port(&mut self, source: Ip, set: MapEPortSet) -> Option<u16> {
+        let shift = 16_u32.checked_sub(set.offset.into())?;
+        let below = shift.checked_sub(set.length.into())?;
+        let id = u32::from(set.id) & ((1 << set.length.min(16)) - 1);
+        let last = (1_u32 << set.offset.min(16)) - 1;
+        let cut = ((self.moment.random)() & last).max(1);
+        for block in (cut..=last).chain((1..cut).rev()) {
+            let low = block << shift | id << below;
+            let high = low | ((1 << below) - 1);
+            let ports = (u16::try_from(low).ok()?, u16::try_from(high).ok()?);
+            if let found @ Some(_) = self.free_port(source, ports.0, ports.1) {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn mapping_is_free(&mut self, source: Ip, source_port: u16) -> bool {
+        let mapping = Mapping {
+            protocol: self.packet.protocol,
+            source: source.into(),
+            source_port,
+            destination: self.subject.destination.into(),
+            destination_port: self.subject.destination_port,
+        };
+        self.moment.states.mapping_is_free(&mapping)
+    }
+
+    fn redirect(&mut self, at: u32, rule: &'w Rule) -> Result<(), ()> {
+        let Some(pool) = &rule.rdr else {
+            return Ok(());
+        };
+        let own = self.subject.destination;
+        let (mut address, host) = self.pick(at, pool, self.af, self.subject.source)?;
+        if pool.kind == Some(PoolKind::Bitmask)
+            && let Some(Address::Network(_, bits)) = pool.hosts[host].address
+        {
+            address = address.with_host_bits(bits, own);
+        }
+        self.subject.destination = address;
+        self.redirect_port(rule, pool);
+        Ok(())
+    }
+
+    /// `port a:b` of `rdr`: the distance from the first port that is redirected stays.
+    fn redirect_port(&mut self, rule: &Rule, pool: &Pool) {
+        let PoolPorts::Range(low, high) = pool.ports else {
+            return;
+        };
+        if !self.packet.has_ports() {
+            return;
+        }
+        let first = rule.to.port.map_or(0, |port| i32::from(port.first));
+        let count = i32::from(high) - i32::from(low) + 1;
+        let distance = i32::from(self.subject.destination_port) - first;
+        let port = distance.checked_rem(count).unwrap_or(0) + i32::from(low);
+        let port = if port > 65_535 { port - 65_535 } else { port };
+        self.subject.destination_port = u16::try_from(port).unwrap_or(low);
+    }
+
+    /// One address for another, ports untouched: out, the source; in, the destination.
+    fn binat(&mut self, at: u32, rule: &'w Rule) -> Result<(), ()> {
+        let evaluator = self.evaluator;
+        let own = &evaluator.rules[at as usize];
+        if self.packet.direction == Direction::Out {
+            let pool = rule.nat.as_ref().ok_or(())?;
+            let targets = self.targets(own, pool);
+            let target = targets.first().ok_or(())?;
+            let source = self.subject.source;
+            self.subject.source = target.base.with_host_bits(target.bits, source);
+            return Ok(());
+        }
+        let destination = self.subject.destination;
+        let inside = match (&own.from.place, self.af) {
+            (Place::Net4(network, mask), _) => {
+                let bits = u8::try_from(mask.count_ones()).unwrap_or(32);
+                Some((Ip::V4(*network), bits))
+            }
+            (Place::Net6(network, mask), _) => {
+                let bits = u8::try_from(mask.count_ones()).unwrap_or(128);
+                Some((Ip::V6(*network), bits))
+            }
+            (Place::Prefixes(prefixes), af) => {
+                prefixes.iter().find(|(base, _)| base.af() == af).copied()
+            }
+            _ => None,
+        };
+        let (base, bits) = inside.ok_or(())?;
+        self.subject.destination = base.with_host_bits(bits, destination);
+        Ok(())
+    }
+
+    /// `af-to` (`pf_get_transaddr_af`): the source comes from the first pool. The destination is
+    /// the second pool's address if there is one; towards IPv6 the old one is embedded in it as
+    /// RFC 6052 says, and towards IPv4 it is taken out of the old one at the length of the rule's
+    /// `to` prefix, or of 96 bits.
+    fn change_family(&mut self, at: u32, rule: &'w Rule, af: Af) -> Result<(), ()> {
+        if self.af == af {
+            return Ok(());
+        }
+        let pool = rule.nat.as_ref().ok_or(())?;
+        let (source, _) = self.pick(at, pool, af, self.subject.source)?;
+        let destination = match (af, self.subject.destination, &rule.rdr) {
+            (Af::Inet6, Ip::V4(old), Some(to)) => {
+                let (prefix, host) = self.pick(at, to, af, self.subject.source)?;
+                let bits = match to.hosts[host].address {
+                    Some(Address::Network(_, bits)) => bits,
+                    _ => 128,
+                };
+                match prefix {
+                    Ip::V6(prefix) if bits < 128 => Ip::V6(embed(prefix, bits, old)),
+                    other => other,
+                }
+            }
+            (Af::Inet, Ip::V6(_), Some(to)) => self.pick(at, to, af, self.subject.source)?.0,
+            (Af::Inet, Ip::V6(old), None) => {
+                let bits = match rule.to.address {
+                    Address::Network(_, bits) => bits,
+                    _ => 96,
+                };
+                Ip::V4(extract(old, bits))
+            }
+            _ => return Err(()),
+        };
+        self.subject.destination = destination;
+        let port = self.source_port(pool, source)?;
+        self.subject.source = source;
+        self.subject.source_port = port;
+        self.af_to = Some(af);
+        Ok(())
+    }
+}
+
+/// The octets of an IPv6 address that hold the IPv4 address, for a prefix length of RFC 6052
+/// §2.2; other lengths count as 96.
+fn embedded_octets(bits: u8) -> [usize; 4] {
+    match bits {
+        32 => [4, 5, 6, 7],
+        40 => [5, 6, 7, 9],
+        48 => [6, 7, 9, 10],
+        56 => [7, 9, 10, 11],
+        64 => [9, 10, 11, 12],
+        _ => [12, 13, 14, 15],
+    }
+}
+
+fn embed(prefix: u128, bits: u8, address: u32) -> u128 {
+    let mut octets = (prefix & mask6(bits.min(96))).to_be_bytes();
+    for (at, octet) in embedded_octets(bits).into_iter().zip(address.to_be_bytes()) {
+        octets[at] = octet;
+    }
+    u128::from_be_bytes(octets)
+}
+
+fn extract(address: u128, bits: u8) -> u32 {
+    let octets = address.to_be_bytes();
+    u32::from_be_bytes(embedded_octets(bits).map(|at| octets[at]))
+}
+
+/// FNV-1a over the key and the address, mixed (the finaliser of splitmix64).
+fn source_hash(source: Ip, key: Option<&Text>) -> u64 {
+    let octets = match source {
+        Ip::V4(address) => u128::from(address).to_be_bytes(),
+        Ip::V6(address) => address.to_be_bytes(),
+    };
+    let key = key.map_or(&[][..], |key| key.as_bytes());
+    let hash = key.iter().chain(&octets).fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+        (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ hash >> 31
+}
+
+impl Ip {
+    /// The address number `index` of its network.
+    fn plus(self, bits: u8, index: u128) -> Self {
+        match self {
+            Self::V4(own) => {
+                let host = u32::try_from(index & u128::from(u32::MAX)).unwrap_or(0) & !mask4(bits);
+                Self::V4(if bits >= 32 { own } else { own & mask4(bits) | host })
+            }
+            Self::V6(own) if bits >= 128 => Self::V6(own),
+            Self::V6(own) => Self::V6(own & mask6(bits) | index & !mask6(bits)),
+        }
+    }
+
+    /// This network's part with the rest of another address (`PF_POOLMASK`).
+    fn with_host_bits(self, bits: u8, other: Self) -> Self {
+        match (self, other) {
+            (Self::V4(own), Self::V4(other)) => Self::V4(own & mask4(bits) | other & !mask4(bits)),
+            (Self::V6(own), Self::V6(other)) => Self::V6(own & mask6(bits) | other & !mask6(bits)),
+            (own, _) => own,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of RFC 6052 §2.4.
+    #[test]
+    fn addresses_are_embedded_as_rfc_6052_has_them() {
+        for (prefix, bits, embedded) in [
+            ("2001:db8::", 32, "2001:db8:c000:221::"),
+            ("2001:db8:100::", 40, "2001:db8:1c0:2:21::"),
+            ("2001:db8:122::", 48, "2001:db8:122:c000:2:2100::"),
+            ("2001:db8:122:300::", 56, "2001:db8:122:3c0:0:221::"),
+            ("2001:db8:122:344::", 64, "2001:db8:122:344:c0:2:2100::"),
+            ("2001:db8:122:344::", 96, "2001:db8:122:344::192.0.2.33"),
+        ] {
+            let address = |text: &str| u128::from(text.parse::<std::net::Ipv6Addr>().unwrap());
+            let inside = u32::from(std::net::Ipv4Addr::new(192, 0, 2, 33));
+            assert_eq!(embed(address(prefix), bits, inside), address(embedded), "{prefix}/{bits}");
+            assert_eq!(extract(address(embedded), bits), inside, "{prefix}/{bits}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What a rule failed at, in words, with the packet's value and the rule's.
+
+use crate::evaluate::packet::{ICMP, ICMP6, SCTP, TCP, UDP};
+use crate::evaluate::{Criterion, Evaluator, Packet, RuleRef, Seen, flag_letters};
+use crate::ir::{Address, Interface, Peer};
+use crate::names;
+use crate::print::{address as address_text, ip};
+use crate::value::{Comparison, Direction, Operator};
+
+pub(super) struct Narrator<'a> {
+    pub(super) evaluator: &'a Evaluator<'a>,
+    pub(super) packet: &'a Packet,
+}
+
+impl Narrator<'_> {
+    pub(super) fn why(&self, own: &RuleRef<'_>, criterion: Criterion, seen: &Seen<'_>) -> String {
+        let (rule, packet, options) = (own.rule, self.packet, &own.rule.options);
+        match criterion {
+            Criterion::Once => "it is a `once` rule, and has had its match".into(),
+            Criterion::Interface => interface("is on", &packet.interface, rule.interface.as_ref()),
+            Criterion::Direction => format!("{}, the rule is for {}", self.goes(), self.other()),
+            Criterion::Rdomain => {
+                let (not, wanted) = rule.rdomain.unwrap_or_default();
+                let but = if not { "all but " } else { "" };
+                format!("routing domain is {}, the rule is for {but}{wanted}", packet.rdomain)
+            }
+            Criterion::Family => {
+                let wanted = rule.af.map_or("any", |af| af.as_str());
+                format!("the packet is {}, the rule is for {wanted}", packet.af().as_str())
+            }
+            Criterion::Protocol => {
+                let wanted = rule.protocol.unwrap_or(0);
+                let (is, wanted) = (self.protocol(packet.protocol), self.protocol(wanted));
+                format!("protocol is {is}, not {wanted}")
+            }
+            Criterion::Source => {
+                // `binat` compares its `to` with the source of what comes in.
+                let comes_back = own.list == crate::evaluate::List::Binat
+                    && packet.direction == Direction::In
+                    && rule.anchor.is_none();
+                let peer = if comes_back { &rule.to } else { &rule.from };
+                self.address("source", seen.subject.source.into(), peer, own)
+            }
+            Criterion::Destination => {
+                self.address("destination", seen.subject.destination.into(), &rule.to, own)
+            }
+            Criterion::BinatAddress => {
+                let outside = rule.nat.as_ref().and_then(|pool| pool.hosts.first());
+                let outside = outside.and_then(|host| host.address.as_ref());
+                let outside = outside.map_or("nothing".into(), |own| address_text(own, rule.af));
+                let is = ip(seen.subject.destination.into());
+                format!("destination {is} is not in {outside}, the outer address")
+            }
+            Criterion::FragmentBlind => {
+                "a fragment does not show the ports, flags or types that the rule looks at".into()
+            }
+            Criterion::Flags => {
+                let flags = options.flags.unwrap_or(crate::value::TcpFlags::ANY);
+                let (set, mask) = (flag_letters(flags.set), flag_letters(flags.mask));
+                let set = if flags.set == 0 { String::new() } else { set };
+                format!("TCP flags {} are not {set}/{mask}", flag_letters(seen.tcp_flags))
+            }
+            Criterion::SourcePort => port("source port", seen.subject.source_port, rule.from.port),
+            Criterion::DestinationPort => {
+                port("destination port", seen.subject.destination_port, rule.to.port)
+            }
+            other => self.rare(own, other, seen),
+        }
+    }
+
+    fn rare(&self, own: &RuleRef<'_>, criterion: Criterion, seen: &Seen<'_>) -> String {
+        let (rule, packet, options) = (own.rule, self.packet, &own.rule.options);
+        match criterion {
+            Criterion::User => identity("user", packet.user, rule.user),
+            Criterion::Group => identity("group", packet.group, rule.group),
+            Criterion::IcmpType => {
+                let wanted = rule.icmp.map_or(0, |icmp| icmp.kind);
+                let (is, wanted) = (self.icmp_type(packet.icmp.kind), self.icmp_type(wanted));
+                format!("ICMP type is {is}, not {wanted}")
+            }
+            Criterion::IcmpCode => {
+                let wanted = rule.icmp.and_then(|icmp| icmp.code).unwrap_or(0);
+                let kind = packet.icmp.kind;
+                let is = self.icmp_code(kind, packet.icmp.code);
+                format!("ICMP code is {is}, not {}", self.icmp_code(kind, wanted))
+            }
+            Criterion::IcmpReply => {
+                let kind = self.icmp_type(packet.icmp.kind);
+                format!("ICMP {kind} is a reply, and the rule keeps state, which replies need")
+            }
+            Criterion::Fragment => "the packet is no fragment, and the rule is for those".into(),
+            Criterion::Tos => {
+                let wanted = options.tos.unwrap_or(0);
+                format!("tos is {:#04x} without ECN, not {wanted:#04x}", packet.tos & !3)
+            }
+            Criterion::Tag => {
+                let is = seen.tag.map_or("no tag".to_owned(), |tag| format!("the tag {tag}"));
+                let wanted = options.tagged.as_ref();
+                let (not, tag) = wanted.map_or((false, ""), |(not, tag)| (*not, &**tag));
+                let but = if not { "any but " } else { "" };
+                format!("the packet has {is}, the rule is for {but}{tag}")
+            }
+            Criterion::ReceivedOn => {
+                let is = packet.received_on.as_deref().unwrap_or("none");
+                interface("came in on", is, rule.received_on.as_ref())
+            }
+            Criterion::Prio => {
+                let is = packet.prio.map_or("none".to_owned(), |prio| prio.to_string());
+                format!("priority is {is}, not {}", options.prio.unwrap_or(0))
+            }
+            Criterion::Os => {
+                let is = packet.os.as_deref().unwrap_or("unknown");
+                let wanted = rule.os.as_deref().unwrap_or("any");
+                format!("operating system is {is}, not {wanted}")
+            }
+            Criterion::Probability(drawn) => {
+                let chance = f64::from(options.probability.unwrap_or(0)) / f64::from(u32::MAX);
+                let drawn = f64::from(drawn) / f64::from(u32::MAX);
+                format!("chance: {:.1} % was drawn, not under {:.1} %", drawn * 1e2, chance * 1e2)
+            }
+            Criterion::PacketRate => match options.max_pkt_rate {
+                Some(rate) => {
+                    format!("more than {} packets in {} s", rate.limit, rate.seconds)
+                }
+                None => "too many packets".into(),
+            },
+            Criterion::Limiter(_) => "a limiter of the rule has no room".into(),
+            other => format!("{} does not hold", other.as_str()),
+        }
+    }
+
+    fn goes(&self) -> &'static str {
+        match self.packet.direction {
+            Direction::In => "the packet goes in",
+            Direction::Out => "the packet goes out",
+        }
+    }
+
+    fn other(&self) -> &'static str {
+        if self.packet.direction == Direction::In { "out" } else { "in" }
+    }
+
+    fn protocol(&self, number: u8) -> String {
+        match number {
+            TCP => "tcp".into(),
+            UDP => "udp".into(),
+            SCTP => "sctp".into(),
+            ICMP => "icmp".into(),
+            ICMP6 => "icmp6".into(),
+            other => self.named(other),
+        }
+    }
+
+    fn named(&self, number: u8) -> String {
+        let name = self.evaluator.protocol_name(number);
+        name.map_or_else(|| number.to_string(), |name| name.to_string())
+    }
+
+    fn icmp_type(&self, kind: u8) -> String {
+        let name = names::icmp_type_name(kind, self.packet.protocol == ICMP6);
+        name.map_or_else(|| kind.to_string(), |name| format!("{name} ({kind})"))
+    }
+
+    fn icmp_code(&self, kind: u8, code: u8) -> String {
+        let name = names::icmp_code_name(kind, code, self.packet.protocol == ICMP6);
+        name.map_or_else(|| code.to_string(), |name| format!("{name} ({code})"))
+    }
+
+    fn address(&self, what: &str, is: std::net::IpAddr, peer: &Peer, own: &RuleRef<'_>) -> String {
+        let text = address_text(&peer.address, own.rule.af);
+        let shown = ip(is);
+        match (&peer.address, peer.not) {
+            (Address::Any, true) => format!("{what} {shown} is an address, which `! any` excludes"),
+            (Address::NoRoute, false) => format!("{what} {shown} has a route"),
+            (Address::NoRoute, true) => format!("{what} {shown} has no route"),
+            (Address::UrpfFailed, not) => {
+                let leads = if not { "does not lead" } else { "leads" };
+                format!("the route to {shown} {leads} out of {}", self.packet.interface)
+            }
+            (Address::RouteLabel(label), not) => {
+                let has = if not { "has" } else { "does not have" };
+                format!("the route to {shown} {has} the label {label}")
+            }
+            (Address::Unresolved(name), _) => {
+                format!("the rule's {name} could not be looked up, and holds nothing")
+            }
+            (Address::Table(name), not) => {
+                let entry = self.evaluator.table_entry(own.anchor, name, is);
+                let entry = match entry {
+                    None => "no entry covers it".to_owned(),
+                    Some((network, bits, true)) => format!("its entry is !{}/{bits}", ip(network)),
+                    Some((network, bits, false)) => format!("its entry is {}/{bits}", ip(network)),
+                };
+                let is_in = if not { "is in" } else { "is not in" };
+                format!("{what} {shown} {is_in} <{name}>: {entry}")
+            }
+            (Address::Dynamic(dynamic), not) => {
+                let found = self.evaluator.dynamic(dynamic);
+                let found: Vec<_> = found
+                    .iter()
+                    .map(|(network, bits)| match (network.is_ipv4(), bits) {
+                        (true, 32) | (false, 128) => ip(*network),
+                        _ => format!("{}/{bits}", ip(*network)),
+                    })
+                    .collect();
+                let found = if found.is_empty() { "no address".into() } else { found.join(", ") };
+                let is_in = if not { "is in" } else { "is not in" };
+                format!("{what} {shown} {is_in} {text}, which is {found}")
+            }
+            (_, true) => format!("{what} {shown} is in {text}, which the rule excludes"),
+            (_, false) => format!("{what} {shown} is not in {text}"),
+        }
+    }
+}
+
+fn interface(verb: &str, is: &str, wanted: Option<&Interface>) -> String {
+    match wanted {
+        Some(own) if own.not => {
+            format!("the packet {verb} {is}, the rule is for all but {}", own.name)
+        }
+        Some(own) => format!("the packet {verb} {is}, the rule is for {}", own.name),
+        None => format!("the packet {verb} {is}"),
+    }
+}
+
+fn port(what: &str, is: u16, wanted: Option<Comparison<u16>>) -> String {
+    match wanted {
+        Some(own) => format!("{what} {is} is {}", unlike(own)),
+        None => format!("the packet has no {what}"),
+    }
+}
+
+/// How a number fails a comparison, behind "is".
+fn unlike<N: std::fmt::Display>(wanted: Comparison<N>) -> String {
+    let (first, second) = (wanted.first, wanted.second);
+    match wanted.operator {
+        Operator::Equal => format!("not {first}"),
+        Operator::NotEqual => format!("{first}, which the rule excludes"),
+        Operator::Less => format!("not < {first}"),
+        Operator::LessEqual => format!("not <= {first}"),
+        Operator::Greater => format!("not > {first}"),
+        Operator::GreaterEqual => format!("not >= {first}"),
+        Operator::Inside => format!("not in {first} >< {second}"),
+        Operator::Outside => format!("not in {first} <> {second}"),
+        Operator::Range => format!("not in {first}:{second}"),
+    }
+}
+
+fn identity(what: &str, is: Option<u32>, wanted: Option<Comparison<u32>>) -> String {
+    let wanted = wanted.map_or("matched".to_owned(), |own| {
+        let unknown = own.first == u32::MAX && own.operator == Operator::Equal;
+        if unknown { "unknown".to_owned() } else { unlike(own) }
+    });
+    match is {
+        Some(is) => format!("{what} {is} is {wanted}"),
+        None => format!("{what} is unknown (no socket of this host), and that is {wanted}"),
+    }
+}
