@@ -71,6 +71,8 @@ pub struct Step {
     pub span: Span,
     /// File and line of that, if the files are at hand.
     pub place: Option<(String, u32)>,
+    /// It has `quick`, and is no translation rule, where that means nothing.
+    pub quick: bool,
     /// What came of it.
     pub outcome: StepOutcome,
     /// It is the rule that decides.
@@ -186,6 +188,7 @@ fn step(
         rule: printer.rule(own.rule),
         span: own.rule.span,
         place: place_of(own, sources),
+        quick: own.rule.quick && own.list == List::Filter,
         outcome,
         wins: false,
     }
@@ -240,7 +243,7 @@ impl Explanation<'_> {
                 let _ = writeln!(out, "\n{} rules:", step.list.as_str());
                 list = Some(step.list);
             }
-            step.write(&mut out, &self.verdict);
+            step.write(&mut out);
         }
         if self.dropped_count > 0 {
             let _ = writeln!(out, "  and {} more steps", self.dropped_count);
@@ -254,7 +257,7 @@ impl Explanation<'_> {
 }
 
 impl Step {
-    fn write(&self, out: &mut String, verdict: &Verdict<'_>) {
+    fn write(&self, out: &mut String) {
         let margin = 2 + self.depth * 2;
         let mark = if self.wins { '*' } else { ' ' };
         let mut name = format!("@{}", self.number);
@@ -263,9 +266,8 @@ impl Step {
         }
         let said = match &self.outcome {
             StepOutcome::Failed { why, .. } => format!("no: {why}"),
-            StepOutcome::Matched if self.wins && verdict.quick => "matches, and is quick".into(),
+            StepOutcome::Matched if self.quick => "matches, and is quick".into(),
             StepOutcome::Matched if self.wins => "matches, and is the last that does".into(),
-            StepOutcome::Matched if self.is_quick(verdict) => "matches, and is quick".into(),
             StepOutcome::Matched => "matches".into(),
             StepOutcome::Entered => "matches: its rules are asked".into(),
             StepOutcome::Left { decided } => {
@@ -276,12 +278,6 @@ impl Step {
         };
         let _ = writeln!(out, "{mark}{:1$}{name} {2}", "", margin - 1, self.rule);
         let _ = writeln!(out, " {:1$}{said}", "", margin + 3);
-    }
-
-    /// A `match quick` rule ends the evaluation without deciding.
-    fn is_quick(&self, verdict: &Verdict<'_>) -> bool {
-        let own = verdict.matches.iter().find(|own| own.id == self.id);
-        own.is_some_and(|own| own.rule.quick && own.rule.action == Action::Match)
     }
 }
 

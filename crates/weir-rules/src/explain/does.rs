@@ -57,7 +57,8 @@ pub(super) fn effects(verdict: &Verdict<'_>, packet: &Packet, place: Place<'_>) 
         lines.push(format!("`match` adds {}", place(own)));
     }
     if let Some(translation) = &verdict.translation {
-        translated(&mut lines, translation, packet, place);
+        let passes = verdict.decision == Decision::Pass;
+        translated(&mut lines, translation, packet, place, passes);
     }
     if verdict.decision == Decision::Pass {
         passed(&mut lines, verdict);
@@ -79,7 +80,13 @@ pub(super) fn effects(verdict: &Verdict<'_>, packet: &Packet, place: Place<'_>) 
     lines
 }
 
-fn translated(lines: &mut Vec<String>, own: &Translated<'_>, packet: &Packet, place: Place<'_>) {
+fn translated(
+    lines: &mut Vec<String>,
+    own: &Translated<'_>,
+    packet: &Packet,
+    place: Place<'_>,
+    passes: bool,
+) {
     let end = |address: IpAddr, port: u16| match (packet.has_ports(), address) {
         (false, address) => ip(address),
         (true, IpAddr::V4(address)) => format!("{address}:{port}"),
@@ -88,18 +95,21 @@ fn translated(lines: &mut Vec<String>, own: &Translated<'_>, packet: &Packet, pl
     let by = place(&own.rule);
     let old = end(packet.source, packet.source_port);
     let new = end(own.source, own.source_port);
-    if old != new {
-        lines.push(format!("source {old} becomes {new} by {by}"));
-    }
+    let mut change = |end: &str, old: &str, new: &str| {
+        if old != new && passes {
+            lines.push(format!("{end} {old} becomes {new} by {by}"));
+        } else if old != new {
+            lines.push(format!("rules after {by} see the {end} {old} as {new}"));
+        }
+    };
+    change("source", &old, &new);
     let old = end(packet.destination, packet.destination_port);
     let new = end(own.destination, own.destination_port);
-    if old != new {
-        lines.push(format!("destination {old} becomes {new} by {by}"));
-    }
+    change("destination", &old, &new);
     if let Some(af) = own.af_to {
         lines.push(format!("the packet becomes {}", af.as_str()));
     }
-    if !own.takes_effect {
+    if passes && !own.takes_effect {
         lines.push("but the packet leaves as it came: no state is made to translate it".into());
     }
 }
