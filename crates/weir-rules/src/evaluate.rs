@@ -37,6 +37,7 @@ mod describe;
 mod finish;
 mod frame;
 pub mod packet;
+mod probe;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -49,7 +50,9 @@ use std::net::IpAddr;
 
 use crate::value::Af;
 
-pub use compile::{ANCHOR_DEPTH_MAX, EVALUATION_COUNT_MAX, EvaluateError, Evaluator, List};
+pub use compile::{
+    ANCHOR_DEPTH_MAX, EVALUATION_COUNT_MAX, EvaluateError, Evaluator, List, LoadedAnchor,
+};
 pub use criteria::Criterion;
 pub use describe::DescribeError;
 pub(crate) use describe::flag_letters;

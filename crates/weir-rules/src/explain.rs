@@ -116,6 +116,8 @@ struct Recorder {
 }
 
 impl Tracer for Recorder {
+    const IS_ON: bool = true;
+
     fn rule(&mut self, at: u32, depth: usize, outcome: Outcome, seen: &Seen<'_>) {
         if self.steps.len() >= STEP_COUNT_MAX {
             self.dropped_count += 1;
@@ -127,7 +129,7 @@ impl Tracer for Recorder {
 }
 
 /// Evaluates a packet and says why. `sources` gives the places of rules, where the ruleset was
-/// read from files.
+/// read from files; those of loaded anchors have none.
 #[must_use]
 pub fn explain<'a>(
     evaluator: &'a Evaluator<'_>,
@@ -210,7 +212,7 @@ fn winner(steps: &[Step], evaluator: &Evaluator<'_>, reason: Reason) -> Option<u
 }
 
 fn place_of(own: &RuleRef<'_>, sources: Option<&SourceMap>) -> Option<(String, u32)> {
-    let sources = sources?;
+    let sources = sources.filter(|_| !own.is_loaded)?;
     let span = own.rule.span;
     let file = sources.file(span.file)?;
     let line = sources.position(span.file, span.start).line;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use super::probe::Head;
 use super::table::Tables;
 use super::{Ip, prefix_of};
 use crate::dialect::Dialect;
@@ -28,6 +29,15 @@ pub enum EvaluateError {
     /// More rules than [`EVALUATION_COUNT_MAX`] for one packet.
     #[error("a packet could meet {0} rules, and {EVALUATION_COUNT_MAX} is the limit")]
     TooManyRules(u64),
+}
+
+/// An anchor's rules from a file of their own (`load anchor`).
+#[derive(Debug, Clone)]
+pub struct LoadedAnchor {
+    /// Its path.
+    pub path: Text,
+    /// Its rules and tables. Settings do not count.
+    pub ruleset: Ruleset,
 }
 
 /// The lists of rules of one ruleset, by their processing.
@@ -65,6 +75,8 @@ impl List {
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) path: Text,
+    /// Its rules are from a [`LoadedAnchor`], and their spans of other files.
+    pub(super) is_loaded: bool,
     /// First and after the last, for each of [`LISTS`].
     pub(super) lists: [(u32, u32); 5],
 }
@@ -124,6 +136,8 @@ pub struct Evaluator<'a> {
     pub(super) resolver: &'a dyn Resolver,
     pub(super) blocks: Vec<Block>,
     pub(super) rules: Vec<Ready<'a>>,
+    /// A quick look at each rule.
+    pub(super) heads: Vec<Head>,
     /// The tables: they may be changed between packets.
     pub tables: Tables,
     names: Vec<Text>,
@@ -135,15 +149,15 @@ impl<'a> Evaluator<'a> {
     /// Makes a ruleset ready. Addresses of interfaces are looked up now: after a change of them
     /// the evaluator is made anew.
     ///
-    /// `anchors` are rules loaded under a path without `/` in front, as `load anchor` does; they
-    /// take the place of what the ruleset has in braces there.
+    /// `anchors` are rules loaded under a path, as `load anchor` does; they take the place of what
+    /// the ruleset has in braces there.
     ///
     /// # Errors
     ///
     /// [`EvaluateError`] if anchors form a loop, lie too deep, or multiply beyond the limit.
     pub fn new(
         ruleset: &'a Ruleset,
-        anchors: &'a [(Text, Rules)],
+        anchors: &'a [LoadedAnchor],
         resolver: &'a dyn Resolver,
     ) -> Result<Self, EvaluateError> {
         let mut evaluator = Self {
@@ -151,6 +165,7 @@ impl<'a> Evaluator<'a> {
             resolver,
             blocks: Vec::new(),
             rules: Vec::new(),
+            heads: Vec::new(),
             tables: Tables::new(ruleset),
             names: Vec::new(),
             known: HashMap::new(),
@@ -161,9 +176,11 @@ impl<'a> Evaluator<'a> {
             evaluator.skip.push(at);
         }
         let mut builder = Builder { evaluator, paths: HashMap::new(), work: Vec::new() };
-        builder.path("".into(), &ruleset.main)?;
-        for (path, rules) in anchors {
-            builder.path(path.trim_matches('/').into(), rules)?;
+        builder.path("".into(), &ruleset.main, false)?;
+        for anchor in anchors {
+            let path = anchor.path.trim_matches('/');
+            builder.evaluator.tables.add(path, &anchor.ruleset);
+            builder.path(path.into(), &anchor.ruleset.main, true)?;
         }
         let calls = builder.build()?;
         let mut evaluator = builder.join(calls);
@@ -295,22 +312,33 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// The block of a path, with these rules unless it has some already.
-    fn path(&mut self, path: Text, rules: &'a Rules) -> Result<u32, EvaluateError> {
+    fn path(
+        &mut self,
+        path: Text,
+        rules: &'a Rules,
+        is_loaded: bool,
+    ) -> Result<u32, EvaluateError> {
         if let Some(at) = self.paths.get(&path) {
             return Ok(*at);
         }
         let depth = if path.is_empty() { 0 } else { path.split('/').count() };
-        let at = self.block(path.clone(), rules, depth)?;
+        let at = self.block(path.clone(), rules, depth, is_loaded)?;
         self.paths.insert(path, at);
         Ok(at)
     }
 
-    fn block(&mut self, path: Text, rules: &'a Rules, depth: usize) -> Result<u32, EvaluateError> {
+    fn block(
+        &mut self,
+        path: Text,
+        rules: &'a Rules,
+        depth: usize,
+        is_loaded: bool,
+    ) -> Result<u32, EvaluateError> {
         if depth > ANCHOR_DEPTH_MAX {
             return Err(EvaluateError::AnchorDepth(path));
         }
         let at = u32::try_from(self.evaluator.blocks.len()).unwrap_or(u32::MAX);
-        self.evaluator.blocks.push(Block { path, lists: [(0, 0); 5] });
+        self.evaluator.blocks.push(Block { path, is_loaded, lists: [(0, 0); 5] });
         self.work.push((at, rules, depth));
         Ok(at)
     }
@@ -322,12 +350,13 @@ impl<'a> Builder<'a> {
         let mut next = 0;
         while let Some(&(at, rules, depth)) = self.work.get(next) {
             next += 1;
-            let path = self.evaluator.blocks[at as usize].path.clone();
+            let own = &self.evaluator.blocks[at as usize];
+            let (path, is_loaded) = (own.path.clone(), own.is_loaded);
             for (list, rules) in LISTS.into_iter().zip(rules.lists()) {
                 let first = self.evaluator.count();
                 for (number, rule) in rules.iter().enumerate() {
                     if let Some(call) = &rule.anchor {
-                        let call = self.call(call, &path, depth)?;
+                        let call = self.call(call, &path, depth, is_loaded)?;
                         calls.push((self.evaluator.rules.len(), call));
                     }
                     self.evaluator.ready(rule, number, at, list, &path);
@@ -344,6 +373,7 @@ impl<'a> Builder<'a> {
         call: &'a AnchorCall,
         path: &str,
         depth: usize,
+        is_loaded: bool,
     ) -> Result<Call, EvaluateError> {
         let name = call.name.as_deref();
         let full = |name: &str| match name.strip_prefix('/') {
@@ -352,8 +382,12 @@ impl<'a> Builder<'a> {
             None => format!("{path}/{name}"),
         };
         match (&call.body, name) {
-            (Some(body), Some(name)) => Ok(Call::Block(self.path(full(name).into(), body)?)),
-            (Some(body), None) => Ok(Call::Block(self.block(full("_").into(), body, depth + 1)?)),
+            (Some(body), Some(name)) => {
+                Ok(Call::Block(self.path(full(name).into(), body, is_loaded)?))
+            }
+            (Some(body), None) => {
+                Ok(Call::Block(self.block(full("_").into(), body, depth + 1, is_loaded)?))
+            }
             (None, Some(name)) => Ok(Call::Name(full(name))),
             (None, None) => Ok(Call::Name(full("_"))),
         }
@@ -426,6 +460,7 @@ impl<'a> Evaluator<'a> {
             is_rare,
             call: None,
         };
+        self.heads.push(Head::new(&ready));
         self.rules.push(ready);
     }
 }

@@ -265,11 +265,14 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         let options = &rule.options;
         // OpenBSD looks at fingerprints of TCP alone: elsewhere `os` is no criterion.
         let is_tcp = packet.protocol == TCP && !packet.fragment;
-        let looks_at_os = is_tcp || self.evaluator.ruleset.dialect == Dialect::FreeBsd;
+        let is_freebsd = self.evaluator.ruleset.dialect == Dialect::FreeBsd;
+        let looks_at_os = is_tcp || is_freebsd;
         if looks_at_os && !self.os_holds(own) {
             return Some(Criterion::Os);
         }
-        if matches!(packet.protocol, TCP | UDP) && !packet.fragment {
+        // FreeBSD asks for SCTP too, and finds no socket.
+        let has_socket = matches!(packet.protocol, TCP | UDP);
+        if (has_socket || is_freebsd && packet.protocol == SCTP) && !packet.fragment {
             if rule.user.is_some_and(|user| !id_holds(user, packet.user)) {
                 return Some(Criterion::User);
             }

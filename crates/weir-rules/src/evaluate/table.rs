@@ -137,10 +137,20 @@ impl Tables {
     #[must_use]
     pub fn new(ruleset: &Ruleset) -> Self {
         let mut tables = Self::default();
-        for own in &ruleset.tables {
-            tables.set(&own.anchor, &own.name, Table::new(own.entries()));
-        }
+        tables.add("", ruleset);
         tables
+    }
+
+    /// Adds the tables of a ruleset that is loaded at a path.
+    pub(super) fn add(&mut self, path: &str, ruleset: &Ruleset) {
+        for own in &ruleset.tables {
+            let anchor = match (path, &*own.anchor) {
+                ("", anchor) => anchor.to_owned(),
+                (path, "") => path.to_owned(),
+                (path, anchor) => format!("{path}/{anchor}"),
+            };
+            self.set(&anchor, &own.name, Table::new(own.entries()));
+        }
     }
 
     /// Puts a table in place of the one of that anchor (empty for the main ruleset) and name.

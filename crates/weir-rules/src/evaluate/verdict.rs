@@ -20,6 +20,8 @@ pub struct RuleRef<'a> {
     pub list: List,
     /// The path of its anchor; empty for the main ruleset.
     pub anchor: &'a str,
+    /// It is from a [`super::LoadedAnchor`], and its span is of that one's files.
+    pub is_loaded: bool,
 }
 
 impl PartialEq for RuleRef<'_> {

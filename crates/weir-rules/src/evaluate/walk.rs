@@ -4,6 +4,7 @@
 use super::compile::{Evaluator, List, NameBits};
 use super::criteria::{Criterion, has_bit};
 use super::packet::{ACK, FIN, ICMP, ICMP6, PSH, Packet, RST, SYN, TCP, UDP, URG};
+use super::probe::Probe;
 use super::verdict::{Actions, Decision, Normalisation, Reason, Response, RuleRef, Verdict};
 use super::view::{Moment, RuleId, StateHit};
 use super::{IcmpRole, Ip};
@@ -35,6 +36,9 @@ pub(crate) enum Outcome {
 
 /// What follows an evaluation.
 pub(crate) trait Tracer {
+    /// Whether it wants to know of every rule that is asked.
+    const IS_ON: bool;
+
     /// A rule was looked at, `depth` anchors deep.
     fn rule(&mut self, at: u32, depth: usize, outcome: Outcome, seen: &Seen<'_>);
 }
@@ -50,6 +54,8 @@ pub(crate) struct Seen<'a> {
 pub(crate) struct Silent;
 
 impl Tracer for Silent {
+    const IS_ON: bool = false;
+
     #[inline]
     fn rule(&mut self, _: u32, _: usize, _: Outcome, _: &Seen<'_>) {}
 }
@@ -156,8 +162,15 @@ impl Evaluator<'_> {
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<RuleRef<'_>> {
         let own = self.rules.get(id.0 as usize)?;
-        let anchor = &self.blocks[own.block as usize].path;
-        Some(RuleRef { id, rule: own.rule, number: own.number, list: own.list, anchor })
+        let block = &self.blocks[own.block as usize];
+        Some(RuleRef {
+            id,
+            rule: own.rule,
+            number: own.number,
+            list: own.list,
+            anchor: &block.path,
+            is_loaded: block.is_loaded,
+        })
     }
 }
 
@@ -179,8 +192,15 @@ fn normal_flags(flags: u8) -> Option<u8> {
 impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     pub(super) fn rule_ref(&self, at: u32) -> RuleRef<'w> {
         let own = &self.evaluator.rules[at as usize];
-        let anchor: &'w str = &self.evaluator.blocks[own.block as usize].path;
-        RuleRef { id: RuleId(at), rule: own.rule, number: own.number, list: own.list, anchor }
+        let block = &self.evaluator.blocks[own.block as usize];
+        RuleRef {
+            id: RuleId(at),
+            rule: own.rule,
+            number: own.number,
+            list: own.list,
+            anchor: &block.path,
+            is_loaded: block.is_loaded,
+        }
     }
 
     /// The routing table that lookups use.
@@ -313,7 +333,11 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     fn filter(&mut self, block: u32, depth: usize) -> Flow {
         let evaluator = self.evaluator;
         let (first, end) = evaluator.blocks[block as usize].lists[List::Filter as usize];
-        for at in first..end {
+        let mut probe = Probe::new(self, &self.subject);
+        for (at, head) in (first..end).zip(&evaluator.heads[first as usize..end as usize]) {
+            if !T::IS_ON && probe.is_refused(head, self.bits) {
+                continue;
+            }
             if let Some(criterion) = self.filter_mismatch(at) {
                 self.trace(at, depth, Outcome::Failed(criterion));
                 continue;
@@ -337,6 +361,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                     self.quick = true;
                     return Flow::Stop;
                 }
+                probe = Probe::new(self, &self.subject);
                 continue;
             }
             self.trace(at, depth, Outcome::Matched);
@@ -347,6 +372,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 self.quick = true;
                 return Flow::Stop;
             }
+            probe = Probe::new(self, &self.subject);
         }
         Flow::Next
     }

@@ -1,7 +1,6 @@
 //! Anchors, and `match` rules that add up.
 
 use super::*;
-use crate::ir::Rules;
 
 #[test]
 fn anchors_stand_where_they_are_called() {
@@ -36,15 +35,15 @@ fn a_quick_anchor_ends_if_something_in_it_decided_however_deep() {
 fn anchors_are_loaded_by_path_and_called_by_star() {
     let facts = facts();
     let parts = [
-        ("a/one", "pass proto udp to port 1\n"),
+        ("a/one", "table <t> { 7.7.7.7 }\npass proto udp to port 1\npass proto esp from <t>\n"),
         ("a/two", "block proto udp to port 2\n"),
-        ("b", "pass\n"),
+        ("/b", "pass\n"),
     ];
-    let loaded: Vec<(crate::value::Text, Rules)> = parts
-        .iter()
-        .map(|(path, text)| ((*path).into(), ruleset(text, Dialect::OpenBsd, &facts).main))
-        .collect();
-    let text = "block\nanchor \"a/*\" proto udp\nanchor \"x\" {\n  anchor \"/b\" proto gre\n}\n";
+    let loaded = parts.map(|(path, text)| LoadedAnchor {
+        path: path.into(),
+        ruleset: ruleset(text, Dialect::OpenBsd, &facts),
+    });
+    let text = "block\nanchor \"a/*\"\nanchor \"x\" {\n  anchor \"/b\" proto gre\n}\n";
     let ruleset = ruleset(text, Dialect::OpenBsd, &facts);
     let evaluator = Evaluator::new(&ruleset, &loaded, &facts).unwrap();
     for (text, expected) in [
@@ -53,6 +52,7 @@ fn anchors_are_loaded_by_path_and_called_by_star() {
         ("in on em0 udp 1.1.1.1:1 > 2.2.2.2:3", "block @0"),
         ("in on em0 gre 1.1.1.1 > 2.2.2.2", "pass b@0 state"),
         ("in on em0 esp 1.1.1.1 > 2.2.2.2", "block @0"),
+        ("in on em0 esp 7.7.7.7 > 2.2.2.2", "pass a/one@1 state"),
     ] {
         let packet = Packet::parse(text, &facts).unwrap();
         assert_eq!(run(&evaluator, &packet, &mut NoStates), expected, "{text}");

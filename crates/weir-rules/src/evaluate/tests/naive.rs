@@ -125,7 +125,7 @@ fn text(rules: &[Simple]) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn both_evaluators_agree(

@@ -151,7 +151,7 @@ fn accepted(text: &str, dialect: Dialect, facts: &Facts) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn the_trace_says_what_the_verdict_says(
