@@ -18,7 +18,8 @@ use crate::source::MemorySources;
 
 pub(crate) const FACTS: &str = "\
 interface lo0 loopback 127.0.0.1/8 ::1/128
-interface em0 192.0.2.1/24 broadcast 192.0.2.255 198.51.100.1/25 2001:db8::1/64 fe80::1/64 group egress
+interface em0 192.0.2.1/24 broadcast 192.0.2.255 198.51.100.1/25 2001:db8::1/64 fe80::1/64 \
+    group egress
 interface em1 10.0.0.1/8 group lan
 interface vlan20 10.20.0.1/16 group lan
 interface tun0 10.8.0.1/32 peer 10.8.0.2
@@ -105,13 +106,15 @@ pub(super) fn run(
     summary(&evaluator.evaluate(packet, &mut moment))
 }
 
-/// Runs packets through rules; each line is `packet => summary`.
+/// Runs packets through rules; each line is `packet => summary`, or two, broken after the arrow.
 pub(super) fn table(dialects: &[Dialect], rules: &str, lines: &str) {
     let facts = facts();
     for dialect in dialects {
         let ruleset = ruleset(rules, *dialect, &facts);
         let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
-        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let joined = lines.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+        let joined = joined.replace("=>\n", "=> ");
+        for line in joined.lines().filter(|line| !line.is_empty()) {
             let (text, expected) = line.split_once(" => ").unwrap();
             let packet = Packet::parse(text, &facts).unwrap();
             let is = run(&evaluator, &packet, &mut NoStates);

@@ -129,7 +129,8 @@ filter rules:
 * @3 pf.conf:8 pass out quick on em0 proto tcp from any to any port = https flags S/SA keep state
       matches, and is quick
 
-verdict: pass by @3 (pf.conf:8): pass out quick on em0 proto tcp from any to any port = https flags S/SA keep state
+verdict: pass by @3 (pf.conf:8): \
+pass out quick on em0 proto tcp from any to any port = https flags S/SA keep state
   source 10.0.0.5:4000 becomes 192.0.2.1:4000 by nat @0 (pf.conf:2)
   a state is made
 ";

@@ -7,7 +7,8 @@ fn anchors_stand_where_they_are_called() {
     table(
         BOTH,
         "block all\n\
-         anchor \"web\" in proto tcp {\n  pass proto tcp to port 80\n  anchor \"inner\" {\n    block quick to 9.9.9.9\n  }\n}\n\
+         anchor \"web\" in proto tcp {\n  pass proto tcp to port 80\n  anchor \"inner\" {\n\
+         block quick to 9.9.9.9\n  }\n}\n\
          anchor quick on em1 {\n  pass proto udp no state\n}\n\
          anchor \"nowhere\"\n\
          block proto udp to port 99\n",
@@ -24,7 +25,8 @@ fn anchors_stand_where_they_are_called() {
 fn a_quick_anchor_ends_if_something_in_it_decided_however_deep() {
     table(
         BOTH,
-        "pass no state\nanchor quick {\n  match tag seen\n  anchor {\n    block proto udp to port 7\n  }\n}\n\
+        "pass no state\nanchor quick {\n  match tag seen\n  anchor {\n\
+         block proto udp to port 7\n  }\n}\n\
          pass tagged seen no state\n",
         "in on em0 udp 1.1.1.1:1 > 2.2.2.2:7 => block _/_@0 quick tag=seen
          in on em0 udp 1.1.1.1:1 > 2.2.2.2:8 => pass @2 tag=seen",
@@ -85,7 +87,8 @@ fn an_anchor_has_its_own_tables_first() {
     table(
         BOTH,
         "table <t> { 1.1.1.1 }\ntable <u> { 3.3.3.3 }\nblock all\n\
-         anchor \"in\" {\n  table <t> { 2.2.2.2 }\n  pass from <t> no state\n  pass from <u> no state\n}\n",
+         anchor \"in\" {\n  table <t> { 2.2.2.2 }\n  pass from <t> no state\n\
+         pass from <u> no state\n}\n",
         "in on em0 gre 1.1.1.1 > 9.9.9.9 => block @0
          in on em0 gre 2.2.2.2 > 9.9.9.9 => pass in@0
          in on em0 gre 3.3.3.3 > 9.9.9.9 => pass in@1",

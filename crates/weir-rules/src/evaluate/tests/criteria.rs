@@ -243,8 +243,10 @@ fn tos_priorities_tags_and_ways_in() {
 fn users_systems_and_routing_domains() {
     table(
         BOTH,
-        "block all\npass proto tcp user www no state\npass proto tcp to port 99 user != www no state\n\
-         pass proto tcp to port 98 group 50:90 no state\npass proto tcp to port 97 user unknown no state\n",
+        "block all\npass proto tcp user www no state\n\
+         pass proto tcp to port 99 user != www no state\n\
+         pass proto tcp to port 98 group 50:90 no state\n\
+         pass proto tcp to port 97 user unknown no state\n",
         "in on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 => block @0
          in on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 S user www => pass @1
          in on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 S user 81 => block @0
@@ -277,7 +279,8 @@ fn fragments_and_options() {
     table(
         BOTH,
         "block all\npass inet proto udp to port 53\npass inet proto tcp flags S/SA\n\
-         pass inet proto esp fragment no state\npass inet proto gre\npass inet proto icmp icmp-type 8\n",
+         pass inet proto esp fragment no state\npass inet proto gre\n\
+         pass inet proto icmp icmp-type 8\n",
         "in on em0 fragment udp 1.1.1.1 > 2.2.2.2 => block @0
          in on em0 fragment tcp 1.1.1.1 > 2.2.2.2 => block @0
          in on em0 fragment esp 1.1.1.1 > 2.2.2.2 => pass @3
@@ -316,7 +319,8 @@ fn fragments_and_options() {
 #[test]
 fn blocks_answer_as_the_protocol_has_it() {
     let rules = "set block-policy return\nblock all\nblock drop proto 60\n\
-         block return-icmp inet proto udp to port 53\nblock return-rst (ttl 9) proto tcp to port 99\n\
+         block return-icmp inet proto udp to port 53\n\
+         block return-rst (ttl 9) proto tcp to port 99\n\
          block return-icmp (host-unr, addr-unr) proto tcp to port 98\n";
     table(
         BOTH,

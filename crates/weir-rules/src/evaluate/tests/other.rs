@@ -103,7 +103,7 @@ fn once_rates_and_limiters() {
         Moment { now_ns: 0, random: &mut random, states: &mut view, routes: &AllRouted };
     let verdict = evaluator.evaluate(&packet, &mut moment);
     assert_eq!(summary(&verdict), "pass @1 state");
-    let spent = verdict.spent_once.clone();
+    let spent = verdict.spent_once;
     assert_eq!(spent, [RuleId(1)]);
     view.spent = spent;
     assert_eq!(run(&evaluator, &packet, &mut view), "block @0");
@@ -144,7 +144,8 @@ fn probability_is_compared_with_the_number_drawn() {
 fn kinds_of_states() {
     table(
         BOTH,
-        "pass modulate state\npass proto tcp to port 2 synproxy state\npass proto tcp to port 3 no state\n",
+        "pass modulate state\npass proto tcp to port 2 synproxy state\n\
+         pass proto tcp to port 3 no state\n",
         "in on em0 tcp 1.1.1.1:1 > 2.2.2.2:9 => pass @0 modulate
          in on em0 udp 1.1.1.1:1 > 2.2.2.2:9 => pass @0 state
          in on em0 tcp 1.1.1.1:1 > 2.2.2.2:3 => pass @2
@@ -156,7 +157,8 @@ fn kinds_of_states() {
 #[test]
 fn routes_apply_by_direction() {
     let facts = facts();
-    let text = "pass in on em1 route-to (em0 192.0.2.254)\npass in on em0 reply-to (em0 192.0.2.253)\n\
+    let text = "pass in on em1 route-to (em0 192.0.2.254)\n\
+         pass in on em0 reply-to (em0 192.0.2.253)\n\
          pass out on em1 dup-to (em0 192.0.2.252)\n";
     let ruleset = ruleset(text, Dialect::FreeBsd, &facts);
     let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
@@ -179,7 +181,8 @@ fn routes_apply_by_direction() {
 #[test]
 fn the_first_scrub_rule_holds() {
     let facts = facts();
-    let text = "no scrub on em1\nscrub in proto tcp to port 80 max-mss 1400\nscrub in all\npass no state\n";
+    let text = "no scrub on em1\nscrub in proto tcp to port 80 max-mss 1400\nscrub in all\n\
+         pass no state\n";
     let ruleset = ruleset(text, Dialect::FreeBsd, &facts);
     let evaluator = Evaluator::new(&ruleset, &[], &facts).unwrap();
     let scrubs = |text: &str| {
@@ -276,7 +279,7 @@ fn ethernet(kind: u16, rest: &[&[u8]]) -> Vec<u8> {
 fn v4(protocol: u8, fragment: u16, options: bool, payload: &[u8]) -> Vec<u8> {
     let header = if options { 24_u8 } else { 20 };
     let size = u16::from(header) + u16::try_from(payload.len()).unwrap();
-    let mut bytes = vec![0x40 | header / 4, 0x10];
+    let mut bytes = vec![0x40 | (header / 4), 0x10];
     bytes.extend(size.to_be_bytes());
     bytes.extend([0, 1]);
     bytes.extend(fragment.to_be_bytes());

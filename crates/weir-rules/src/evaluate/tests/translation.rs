@@ -15,12 +15,14 @@ fn old_lists_come_before_the_filter() {
          block all\npass out on em0 from 192.0.2.1\npass in proto tcp to 10.0.0.5 port 80:90\n\
          pass out from 198.51.100.0/24\npass in to 10.0.1.0/24\npass out from 10.0.0.9\n",
         "out on em0 tcp 10.0.0.5:4000 > 1.2.3.4:80 => pass @1 state 192.0.2.1,50101>1.2.3.4,80
-         out on em0 tcp 172.16.0.5:4000 > 1.2.3.4:80 => block @0 192.0.2.7,50101>1.2.3.4,80 unchanged
+         out on em0 tcp 172.16.0.5:4000 > 1.2.3.4:80 =>
+            block @0 192.0.2.7,50101>1.2.3.4,80 unchanged
          out on em0 udp 10.0.0.9:4000 > 1.2.3.4:80 => pass @5 state
          out on em1 udp 10.0.0.5:4000 > 1.2.3.4:80 => block @0
          in on em0 tcp 1.2.3.4:4000 > 192.0.2.1:8003 => pass @2 state 1.2.3.4,4000>10.0.0.5,83
          in on em0 tcp 1.2.3.4:4000 > 192.0.2.1:8011 => block @0
-         in on em0 udp 1.2.3.4:4000 > 192.0.2.1:53 => pass translation-pass state 1.2.3.4,4000>10.0.0.53,53
+         in on em0 udp 1.2.3.4:4000 > 192.0.2.1:53 =>
+            pass translation-pass state 1.2.3.4,4000>10.0.0.53,53
          out on em0 tcp 10.0.1.7:4000 > 1.2.3.4:80 => pass @3 state 198.51.100.7,4000>1.2.3.4,80
          in on em0 tcp 1.2.3.4:4000 > 198.51.100.9:22 => pass @4 state 1.2.3.4,4000>10.0.1.9,22
          out on em0 icmp 10.0.0.5 > 1.2.3.4 echoreq id 7 => pass @1 state 192.0.2.1,101>1.2.3.4,0
@@ -43,7 +45,8 @@ fn nat_to_and_rdr_to_translate_where_they_match() {
     table(
         BOTH,
         "block all\nmatch out on em0 inet from 10.0.0.0/8 nat-to 192.0.2.1\n\
-         pass out on em0 from 192.0.2.1\npass out on em0 inet proto udp from 10.0.0.0/8 to port 99\n\
+         pass out on em0 from 192.0.2.1\n\
+         pass out on em0 inet proto udp from 10.0.0.0/8 to port 99\n\
          pass in on em0 inet proto tcp to 192.0.2.1 port 80 rdr-to 10.0.0.5 port 8080\n\
          block in on em0 proto tcp to 10.0.0.5\n",
         "out on em0 udp 10.0.0.5:4000 > 1.2.3.4:80 => pass @2 state 192.0.2.1,50101>1.2.3.4,80
@@ -53,8 +56,10 @@ fn nat_to_and_rdr_to_translate_where_they_match() {
     // The pass rule translates only if it wins, and match rules at once.
     table(
         OPEN,
-        "pass in inet proto tcp to 192.0.2.1 port 80 rdr-to 10.0.0.5\npass in to 192.0.2.1 no state\n\
-         match in inet proto tcp to 192.0.2.1 port 81 rdr-to 10.0.0.6\nblock in proto tcp to 10.0.0.6 port 81\n",
+        "pass in inet proto tcp to 192.0.2.1 port 80 rdr-to 10.0.0.5\n\
+         pass in to 192.0.2.1 no state\n\
+         match in inet proto tcp to 192.0.2.1 port 81 rdr-to 10.0.0.6\n\
+         block in proto tcp to 10.0.0.6 port 81\n",
         "in on em0 tcp 1.2.3.4:4000 > 192.0.2.1:80 => pass @1
          in on em0 tcp 1.2.3.4:4000 > 192.0.2.1:81 => block @3 1.2.3.4,4000>10.0.0.6,81 unchanged
          in on em0 tcp 1.2.3.4:4000 > 192.0.2.1:82 => pass @1",
@@ -67,8 +72,10 @@ fn families_change() {
         OPEN,
         "block\npass in inet6 from any to 64:ff9b::/96 af-to inet from 192.0.2.1\n\
          pass in inet to 10.64.0.0/16 af-to inet6 from 2001:db8::1 to 2001:db8:64::/96\n",
-        "in on em0 tcp [2001:db8::9]:4000 > [64:ff9b::c000:221]:80 => pass @1 state 192.0.2.1,50101>192.0.2.33,80
-         in on em0 udp 10.1.1.1:4000 > 10.64.0.5:53 => pass @2 state 2001:db8::1,50101>2001:db8:64::a40:5,53",
+        "in on em0 tcp [2001:db8::9]:4000 > [64:ff9b::c000:221]:80 =>
+            pass @1 state 192.0.2.1,50101>192.0.2.33,80
+         in on em0 udp 10.1.1.1:4000 > 10.64.0.5:53 =>
+            pass @2 state 2001:db8::1,50101>2001:db8:64::a40:5,53",
     );
 }
 
@@ -156,6 +163,7 @@ fn translation_anchors() {
          anchor \"n\" {\n  nat on em0 inet from 10.0.0.0/8 to any -> 192.0.2.1 static-port\n  \
          rdr on em0 inet proto tcp from any to any port 80 -> 127.0.0.1 port 8080\n}\n",
         "out on em0 udp 10.0.0.5:4000 > 1.2.3.4:80 => pass default state 192.0.2.1,4000>1.2.3.4,80
-         in on em0 tcp 10.0.0.5:4000 > 1.2.3.4:80 => pass default state 10.0.0.5,4000>127.0.0.1,8080",
+         in on em0 tcp 10.0.0.5:4000 > 1.2.3.4:80 =>
+            pass default state 10.0.0.5,4000>127.0.0.1,8080",
     );
 }
