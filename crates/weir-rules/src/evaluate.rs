@@ -55,9 +55,9 @@ pub use compile::{
 };
 pub use criteria::Criterion;
 pub use describe::DescribeError;
-pub(crate) use describe::flag_letters;
+pub(crate) use describe::{end_text, flag_letters};
 pub use frame::FrameError;
-pub use packet::{Extensions, Icmp, IcmpRole, Packet};
+pub use packet::{Extensions, Icmp, IcmpRole, Packet, Quoted};
 pub use table::{Table, Tables};
 pub use verdict::{
     Actions, Decision, NewState, Normalisation, Reason, Response, RouteChoice, RuleRef, Translated,

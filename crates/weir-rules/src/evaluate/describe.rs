@@ -5,6 +5,7 @@
 //! out on em1 received-on em0 udp [2001:db8::5]:5353 > [2001:db8::1]:domain tos 0x10
 //! in on em0 icmp 10.0.0.5 > 1.2.3.4 echoreq id 7
 //! in on em0 icmp6 2001:db8::5 > 2001:db8::1 unreach/port-unr
+//! in on em0 icmp 10.0.0.5 > 1.2.3.4 timex about udp 1.2.3.4:5353 > 10.0.9.9:53
 //! in on em0 fragment udp 10.0.0.5 > 1.2.3.4
 //! in on vlan20 esp 10.0.0.5 > 1.2.3.4 prio 5 tag LAN
 //! ```
@@ -12,14 +13,15 @@
 //! TCP flags are letters of `FSRPAUEW`, with `.` for ACK as tcpdump writes it, or `none`; without
 //! them the packet is a SYN. An ICMP type is a name or a number, its code follows a slash; without
 //! them it is an echo request. Words after the addresses, in any order: `tos`, `prio`, `tag`,
-//! `received-on`, `user`, `group`, `os`, `id`, `rdomain`, each with its value, and `fragment`,
-//! `options` (IPv4 options, or IPv6 hop-by-hop or destination options) and `routing-header`.
+//! `received-on`, `user`, `group`, `os`, `id`, `rdomain`, each with its value, `fragment`,
+//! `options` (IPv4 options, or IPv6 hop-by-hop or destination options), `routing-header`, and
+//! `about` with the packet that an ICMP error quotes.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::packet::{ACK, ICMP, ICMP6, Icmp, Packet, SCTP, SYN, TCP, UDP};
+use super::packet::{ACK, ICMP, ICMP6, Icmp, IcmpRole, Packet, Quoted, SCTP, SYN, TCP, UDP};
 use crate::names;
 use crate::print::ip;
 use crate::resolve::Resolver;
@@ -285,6 +287,19 @@ impl<'a> Reader<'a> {
             "id" if matches!(packet.protocol, ICMP | ICMP6) => {
                 packet.icmp.id = self.number("an ICMP identifier")?;
             }
+            "about" if packet.icmp_role() == IcmpRole::Error && packet.is_icmp() => {
+                let mut about = Packet::new(packet.direction, "", NOWHERE, 0);
+                self.protocol(&mut about)?;
+                self.ends(&mut about, Some(packet.af()))?;
+                packet.quoted = Some(Quoted {
+                    protocol: about.protocol,
+                    source: about.source,
+                    destination: about.destination,
+                    source_port: about.source_port,
+                    destination_port: about.destination_port,
+                });
+            }
+            "about" => return fail(at, "only an ICMP error is about another packet"),
             "fragment" => {
                 if packet.has_ports() {
                     let message = "a fragment shows no ports: put `fragment` before the protocol";
@@ -403,19 +418,8 @@ impl fmt::Display for Packet {
         if self.fragment {
             f.write_str(" fragment")?;
         }
-        match self.protocol {
-            TCP => f.write_str(" tcp")?,
-            UDP => f.write_str(" udp")?,
-            SCTP => f.write_str(" sctp")?,
-            ICMP => f.write_str(" icmp")?,
-            ICMP6 => f.write_str(" icmp6")?,
-            other => write!(f, " {other}")?,
-        }
-        let end = |address: IpAddr, port: u16| match (self.has_ports(), address) {
-            (false, address) => ip(address),
-            (true, IpAddr::V4(address)) => format!("{address}:{port}"),
-            (true, address) => format!("[{}]:{port}", ip(address)),
-        };
+        write!(f, " {}", protocol_word(self.protocol))?;
+        let end = |address, port| end_text(self.has_ports(), address, port);
         let source = end(self.source, self.source_port);
         write!(f, " {source} > {}", end(self.destination, self.destination_port))?;
         if self.protocol == TCP && !self.fragment {
@@ -461,7 +465,34 @@ impl Packet {
         if extensions.routing_header {
             f.write_str(" routing-header")?;
         }
+        if let Some(own) = &self.quoted {
+            let has_ports = matches!(own.protocol, TCP | UDP | SCTP);
+            let source = end_text(has_ports, own.source, own.source_port);
+            let destination = end_text(has_ports, own.destination, own.destination_port);
+            write!(f, " about {} {source} > {destination}", protocol_word(own.protocol))?;
+        }
         Ok(())
+    }
+}
+
+fn protocol_word(protocol: u8) -> String {
+    let name = match protocol {
+        TCP => "tcp",
+        UDP => "udp",
+        SCTP => "sctp",
+        ICMP => "icmp",
+        ICMP6 => "icmp6",
+        other => return other.to_string(),
+    };
+    name.to_owned()
+}
+
+/// An address, with its port where there is one.
+pub(crate) fn end_text(has_ports: bool, address: IpAddr, port: u16) -> String {
+    match (has_ports, address) {
+        (false, address) => ip(address),
+        (true, IpAddr::V4(address)) => format!("{address}:{port}"),
+        (true, address) => format!("[{}]:{port}", ip(address)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_wire::ethernet::{self, EtherType};
 use weir_wire::{ParseError, icmp, ipv4, ipv6, tcp, udp, vlan};
 
-use super::packet::{ICMP, ICMP6, Icmp, Packet, SCTP, TCP, UDP};
+use super::packet::{ICMP, ICMP6, Icmp, IcmpRole, Packet, Quoted, SCTP, TCP, UDP};
 use crate::value::Direction;
 
 /// Headers that IPv6 puts before the protocol's (RFC 8200 §4.1).
@@ -153,8 +153,40 @@ fn protocol(packet: &mut Packet, bytes: &[u8]) -> Result<(), FrameError> {
             };
             let id = if is_echo { icmp.ident() } else { 0 };
             packet.icmp = Icmp { kind: icmp.kind(), code: icmp.code(), id };
+            if packet.icmp_role() == IcmpRole::Error {
+                packet.quoted = quoted(icmp.payload());
+            }
         }
         _ => {}
     }
     Ok(())
+}
+
+/// The packet that an ICMP error quotes: its IP header and the first bytes behind it (RFC 792,
+/// RFC 4443 §2.4). `None` if too little is there, or extension headers come first.
+fn quoted(bytes: &[u8]) -> Option<Quoted> {
+    let (protocol, source, destination, rest) = match bytes.first()? >> 4 {
+        4 => {
+            let header_bytes = usize::from(bytes[0] & 0x0f) * 4;
+            let octets = |at: usize| bytes.get(at..at + 4)?.first_chunk::<4>().copied();
+            let (source, destination) = (octets(12)?, octets(16)?);
+            let rest = bytes.get(header_bytes.max(ipv4::HEADER_BYTES)..)?;
+            (*bytes.get(9)?, IpAddr::from(source), IpAddr::from(destination), rest)
+        }
+        6 => {
+            let octets = |at: usize| bytes.get(at..at + 16)?.first_chunk::<16>().copied();
+            let (source, destination) = (octets(8)?, octets(24)?);
+            let rest = bytes.get(ipv6::HEADER_BYTES..)?;
+            (*bytes.get(6)?, IpAddr::from(source), IpAddr::from(destination), rest)
+        }
+        _ => return None,
+    };
+    let number = |at: usize| Some(u16::from_be_bytes([*rest.get(at)?, *rest.get(at + 1)?]));
+    let (source_port, destination_port) = match protocol {
+        TCP | UDP | SCTP => (number(0)?, number(2)?),
+        ICMP if matches!(rest.first(), Some(0 | 8)) => (number(4)?, 0),
+        ICMP6 if matches!(rest.first(), Some(128 | 129)) => (number(4)?, 0),
+        _ => (0, 0),
+    };
+    Some(Quoted { protocol, source, destination, source_port, destination_port })
 }

@@ -39,6 +39,22 @@ pub struct Icmp {
     pub id: u16,
 }
 
+/// The packet that an ICMP error is about, as far as the error quotes it. States look at it, rules
+/// do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Quoted {
+    /// Its protocol.
+    pub protocol: u8,
+    /// Its source.
+    pub source: IpAddr,
+    /// Its destination.
+    pub destination: IpAddr,
+    /// Source port of TCP, UDP and SCTP; the identifier of an ICMP echo; 0 elsewhere.
+    pub source_port: u16,
+    /// Destination port of TCP, UDP and SCTP; 0 elsewhere.
+    pub destination_port: u16,
+}
+
 /// What a packet carries between the fixed IP header and its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Extensions {
@@ -76,6 +92,8 @@ pub struct Packet {
     pub tcp_flags: u8,
     /// ICMP or ICMPv6.
     pub icmp: Icmp,
+    /// What an ICMP error is about.
+    pub quoted: Option<Quoted>,
     /// The TOS byte or traffic class, ECN bits included.
     pub tos: u8,
     /// The 802.1p priority, if the packet has one.
@@ -111,6 +129,7 @@ impl Packet {
             destination_port: 0,
             tcp_flags: 0,
             icmp: Icmp::default(),
+            quoted: None,
             tos: 0,
             prio: None,
             fragment: false,

@@ -1,8 +1,8 @@
 //! The verdict in words: what decides, and what becomes of the packet.
 
-use std::net::IpAddr;
-
-use crate::evaluate::{Decision, NewState, Packet, Reason, Response, RuleRef, Translated, Verdict};
+use crate::evaluate::{
+    Decision, NewState, Packet, Reason, Response, RuleRef, Translated, Verdict, end_text,
+};
 use crate::print::{Printer, ip};
 use crate::value::{Divert, KeepState, RouteKind};
 
@@ -87,11 +87,7 @@ fn translated(
     place: Place<'_>,
     passes: bool,
 ) {
-    let end = |address: IpAddr, port: u16| match (packet.has_ports(), address) {
-        (false, address) => ip(address),
-        (true, IpAddr::V4(address)) => format!("{address}:{port}"),
-        (true, address) => format!("[{}]:{port}", ip(address)),
-    };
+    let end = |address, port| end_text(packet.has_ports(), address, port);
     let by = place(&own.rule);
     let old = end(packet.source, packet.source_port);
     let new = end(own.source, own.source_port);

@@ -223,6 +223,10 @@ fn descriptions_are_read_and_written() {
             "out on em0 udp [2001:db8::1]:53 > [::1]:53 tos 0xb8",
         ),
         ("in on em0 icmp 1.1.1.1 > 2.2.2.2", "in on em0 icmp 1.1.1.1 > 2.2.2.2 8/0"),
+        (
+            "in on em0 icmp 1.1.1.1 > 2.2.2.2 timex about udp 2.2.2.2:53 > 3.3.3.3:domain",
+            "in on em0 icmp 1.1.1.1 > 2.2.2.2 11/0 about udp 2.2.2.2:53 > 3.3.3.3:53",
+        ),
         ("in on em0 icmp6 ::1 > ::2 toobig", "in on em0 icmp6 ::1 > ::2 2/0"),
         ("in on em0 fragment tcp 1.1.1.1 > 2.2.2.2", "in on em0 fragment tcp 1.1.1.1 > 2.2.2.2"),
         (
@@ -259,6 +263,7 @@ fn wrong_descriptions_say_where_and_what() {
         ("in on em0 icmp ::1 > ::2", 15..18, "it is `icmp6`"),
         ("in on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 SX", 36..38, "letters of FSRPAUEW"),
         ("in on em0 icmp 1.1.1.1 > 2.2.2.2 unreach/x", 33..42, "`x` is no code of ICMP type 3"),
+        ("in on em0 gre 1.1.1.1 > 2.2.2.2 about udp", 32..37, "only an ICMP error is about"),
         ("in on em0 gre 1.1.1.1 > 2.2.2.2 prio 9", 37..38, "priorities are 0 to 7"),
         ("in on em0 gre 1.1.1.1 > 2.2.2.2 tag", 35..35, "a tag is expected"),
         ("in on em0 gre 1.1.1.1 > 2.2.2.2 frobnicate", 32..42, "says nothing of a packet"),
@@ -339,6 +344,19 @@ fn frames_are_read() {
             continue;
         }
         assert_eq!(packet.to_string(), format!("in on em0 {expected}"));
+    }
+    let original = v4(17, 0, true, &udp);
+    let error = [&[3, 3, 0, 0, 0, 0, 0, 0][..], &original].concat();
+    let frame = ethernet(0x800, &[&v4(1, 0, false, &error)]);
+    let packet = Packet::from_frame(&frame, Direction::In, "em0").unwrap();
+    let about = "about udp 10.0.0.5:4096 > 1.2.3.4:53";
+    assert_eq!(
+        packet.to_string(),
+        format!("in on em0 icmp 10.0.0.5 > 1.2.3.4 3/3 tos 0x10 {about}")
+    );
+    for size in 0..frame.len() {
+        // Whatever is cut off, there is an answer.
+        let _ = Packet::from_frame(&frame[..size], Direction::In, "em0");
     }
     let arp = Packet::from_frame(&ethernet(0x806, &[&[0; 28]]), Direction::In, "em0").unwrap_err();
     assert_eq!(arp, FrameError::NotIp(0x806));

@@ -199,3 +199,42 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        tail in proptest::collection::vec(any::<u8>(), 0..96),
+        kind in proptest::sample::select(vec![0x0800_u16, 0x86dd, 0x8100]),
+        first in proptest::sample::select(vec![0x45_u8, 0x60, 0x46]),
+    ) {
+        let mut frame = vec![0; 12];
+        frame.extend(kind.to_be_bytes());
+        frame.push(first);
+        frame.extend(tail);
+        if let Ok(packet) = Packet::from_frame(&frame, Direction::In, "em0") {
+            prop_assert_eq!(packet.source.is_ipv4(), packet.destination.is_ipv4());
+        }
+    }
+
+    #[test]
+    fn any_words_are_read_or_refused(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "in", "out", "on", "em0", "tcp", "udp", "icmp", "icmp6", "1.1.1.1:1", "1.1.1.1", "[::1]:2",
+            "::1", ">", "S", "tag", "\"a b", "tos", "0x10", "about", "unreach/1", "fragment", "é", "[", "",
+        ]), 0..14),
+        begins in any::<bool>(),
+    ) {
+        let facts = facts();
+        let start = if begins { "in on em0 " } else { "" };
+        let text = format!("{start}{}", words.join(" "));
+        match Packet::parse(&text, &facts) {
+            Ok(packet) => {
+                let written = packet.to_string();
+                prop_assert_eq!(Packet::parse(&written, &facts), Ok(packet), "{}", written);
+            }
+            Err(error) => prop_assert!(text.get(error.at.clone()).is_some(), "{} {:?}", text, error),
+        }
+    }
+}
