@@ -88,6 +88,8 @@ pub struct Explanation<'a> {
     pub steps: Vec<Step>,
     /// Steps beyond [`STEP_COUNT_MAX`].
     pub dropped_count: usize,
+    /// Filter rules of the main ruleset that are not asked, because `quick` ended the evaluation.
+    pub unasked_count: usize,
     /// The step of the rule that decides, found from the steps alone. `None` where no rule
     /// decides, or its step was dropped.
     pub winner: Option<usize>,
@@ -163,8 +165,12 @@ pub fn explain<'a>(
         steps[at].wins = true;
     }
     let place = |own: &RuleRef<'_>| name_of(own, sources);
+    let last = steps.iter().rfind(|step| step.list == List::Filter && step.depth == 0);
+    let asked = last.map_or(0, |step| step.number as usize + 1);
+    let unasked_count = evaluator.ruleset().main.filter.len().saturating_sub(asked);
     Explanation {
         packet: packet.to_string(),
+        unasked_count: if verdict.quick && recorder.dropped_count == 0 { unasked_count } else { 0 },
         dropped_count: recorder.dropped_count,
         winner,
         conclusion: does::conclusion(&verdict, printer, &place),
@@ -249,6 +255,10 @@ impl Explanation<'_> {
         }
         if self.dropped_count > 0 {
             let _ = writeln!(out, "  and {} more steps", self.dropped_count);
+        }
+        if self.unasked_count > 0 {
+            let s = if self.unasked_count == 1 { "" } else { "s" };
+            let _ = writeln!(out, "  ({} more rule{s} not asked)", self.unasked_count);
         }
         let _ = writeln!(out, "\nverdict: {}", self.conclusion);
         for effect in &self.effects {

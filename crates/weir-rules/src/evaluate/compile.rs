@@ -189,6 +189,12 @@ impl<'a> Evaluator<'a> {
         Ok(evaluator)
     }
 
+    /// The ruleset that it evaluates.
+    #[must_use]
+    pub fn ruleset(&self) -> &'a Ruleset {
+        self.ruleset
+    }
+
     /// All rules, anchors' ones too, in the order of their [`super::RuleId`].
     pub fn rules(&self) -> impl Iterator<Item = &'a Rule> + '_ {
         self.rules.iter().map(|own| own.rule)

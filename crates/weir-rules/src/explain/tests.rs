@@ -128,6 +128,7 @@ filter rules:
       no: source 192.0.2.1 is not in <bad>: no entry covers it
 * @3 pf.conf:8 pass out quick on em0 proto tcp from any to any port = https flags S/SA keep state
       matches, and is quick
+  (1 more rule not asked)
 
 verdict: pass by @3 (pf.conf:8): \
 pass out quick on em0 proto tcp from any to any port = https flags S/SA keep state
@@ -165,6 +166,7 @@ filter rules:
     @1 pf.conf:5 block drop proto udp all
         no: protocol is tcp, not udp
   @2 pf.conf:3 end of the anchor: a rule in it matched
+  (1 more rule not asked)
 
 verdict: block by @0 of anchor `_` (pf.conf:4): block drop proto tcp from any to any port = http
   `match` adds @1 (pf.conf:2)
