@@ -200,6 +200,33 @@ proptest! {
     }
 }
 
+const WORDS: &[&str] = &[
+    "in",
+    "out",
+    "on",
+    "em0",
+    "tcp",
+    "udp",
+    "icmp",
+    "icmp6",
+    "1.1.1.1:1",
+    "1.1.1.1",
+    "[::1]:2",
+    "::1",
+    ">",
+    "S",
+    "tag",
+    "\"a b",
+    "tos",
+    "0x10",
+    "about",
+    "unreach/1",
+    "fragment",
+    "é",
+    "[",
+    "",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
@@ -220,10 +247,7 @@ proptest! {
 
     #[test]
     fn any_words_are_read_or_refused(
-        words in proptest::collection::vec(proptest::sample::select(vec![
-            "in", "out", "on", "em0", "tcp", "udp", "icmp", "icmp6", "1.1.1.1:1", "1.1.1.1", "[::1]:2",
-            "::1", ">", "S", "tag", "\"a b", "tos", "0x10", "about", "unreach/1", "fragment", "é", "[", "",
-        ]), 0..14),
+        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..14),
         begins in any::<bool>(),
     ) {
         let facts = facts();
@@ -234,7 +258,9 @@ proptest! {
                 let written = packet.to_string();
                 prop_assert_eq!(Packet::parse(&written, &facts), Ok(packet), "{}", written);
             }
-            Err(error) => prop_assert!(text.get(error.at.clone()).is_some(), "{} {:?}", text, error),
+            Err(error) => {
+                prop_assert!(text.get(error.at.clone()).is_some(), "{} {:?}", text, error);
+            }
         }
     }
 }
