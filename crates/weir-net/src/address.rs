@@ -105,6 +105,18 @@ impl FromStr for Prefix {
     }
 }
 
+/// An address of an interface, with what its link adds to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LinkAddress {
+    /// The interface's own address. On a point-to-point link the length is of the other end's
+    /// network.
+    pub prefix: Prefix,
+    /// The broadcast address (IPv4).
+    pub broadcast: Option<IpAddr>,
+    /// The address of the other end of a point-to-point link.
+    pub peer: Option<IpAddr>,
+}
+
 impl Netlink {
     /// Adds an address to an interface; the kernel adds the route to its network when the
     /// interface is up.
@@ -129,28 +141,40 @@ impl Netlink {
     ///
     /// If there is no such interface, or the kernel refuses.
     pub fn addresses(&self, link: &str) -> Result<Vec<Prefix>, NetlinkError> {
+        let own = self.link_addresses(link)?;
+        Ok(own.into_iter().map(|address| address.prefix).collect())
+    }
+
+    /// The same with broadcast addresses and the other ends of point-to-point links.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, or the kernel refuses.
+    pub fn link_addresses(&self, link: &str) -> Result<Vec<LinkAddress>, NetlinkError> {
         let index = self.ifindex(link)?;
         let request = self.handle().address().get().set_link_index_filter(index);
         let messages = self.collect(|| format!("list addresses of `{link}`"), request.execute())?;
-        let mut addresses: Vec<Prefix> = messages.iter().filter_map(parse_address).collect();
-        addresses.sort_by_key(|prefix| prefix.address.is_ipv6());
+        let mut addresses: Vec<LinkAddress> = messages.iter().filter_map(parse_address).collect();
+        addresses.sort_by_key(|own| own.prefix.address.is_ipv6());
         Ok(addresses)
     }
 }
 
-/// `IFA_LOCAL` is the interface's own address; IPv6 has `IFA_ADDRESS` only.
-fn parse_address(message: &AddressMessage) -> Option<Prefix> {
-    let local = message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Local(address) => Some(*address),
-        _ => None,
-    });
-    let address = local.or_else(|| {
-        message.attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Address(address) => Some(*address),
-            _ => None,
-        })
-    })?;
-    Prefix::new(address, message.header.prefix_len).ok()
+/// `IFA_LOCAL` is the interface's own address, and `IFA_ADDRESS` then the other end's if it
+/// differs; IPv6 without another end has `IFA_ADDRESS` only.
+fn parse_address(message: &AddressMessage) -> Option<LinkAddress> {
+    let (mut local, mut address, mut broadcast) = (None, None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(own) => local = Some(*own),
+            AddressAttribute::Address(own) => address = Some(*own),
+            AddressAttribute::Broadcast(own) => broadcast = Some(IpAddr::V4(*own)),
+            _ => {}
+        }
+    }
+    let own = local.or(address)?;
+    let prefix = Prefix::new(own, message.header.prefix_len).ok()?;
+    Some(LinkAddress { prefix, broadcast, peer: address.filter(|other| *other != own) })
 }
 
 #[cfg(test)]

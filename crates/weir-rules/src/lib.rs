@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+pub mod convert;
 pub mod diagnostic;
 pub mod dialect;
 pub mod evaluate;

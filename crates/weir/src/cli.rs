@@ -14,6 +14,7 @@ use weir_gen::units::parse_duration;
 pub(crate) mod archive;
 pub(crate) mod bisect;
 pub(crate) mod compare;
+pub(crate) mod fw;
 pub(crate) mod plot;
 pub(crate) mod rates;
 pub(crate) mod search;
@@ -40,6 +41,7 @@ Examples:
   weir gen -i eth1 --src … --dst …      send packets as fast as this machine can
   weir lab resume results/quick-…       go on where it was interrupted
   weir sink -i eth1                     receive a generator's packets and say what became of them
+  weir fw check /etc/pf.conf            what is wrong with a pf.conf, without a firewall
   weir rates --pps 1.5M                 what a rate is in bits, and the links it is enough for
 
 Exit codes:
@@ -67,6 +69,9 @@ pub(crate) enum Command {
     /// Tell what this machine can do, what it lacks, and what that costs.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
+    /// Check, print and convert pf.conf, without a running firewall.
+    #[command(subcommand, after_help = fw::EXAMPLES)]
+    Fw(fw::FwCommand),
     /// Send a stream of packets, and say what became of it.
     #[command(after_help = traffic::EXAMPLES)]
     Gen(Box<traffic::GenArgs>),
@@ -81,6 +86,22 @@ pub(crate) enum Command {
     )]
     Ministat {
         /// ministat's own options, as listed below, and files.
+        #[arg(
+            value_name = "OPTIONS",
+            num_args = 0..,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<OsString>,
+    },
+    /// Check and print pf.conf with pfctl's options and output lines.
+    #[command(
+        after_help = crate::pfctl::arguments::HELP,
+        override_usage = crate::pfctl::arguments::USAGE,
+        disable_help_flag = true
+    )]
+    Pfctl {
+        /// pfctl's own options, as listed below.
         #[arg(
             value_name = "OPTIONS",
             num_args = 0..,

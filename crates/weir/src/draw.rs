@@ -26,7 +26,7 @@ pub(crate) fn diagnostics(list: &[Diagnostic]) {
 }
 
 /// Columns for a drawing: the terminal's, within [`WIDTH`].
-fn width() -> usize {
+pub(crate) fn width() -> usize {
     let columns = terminal_size::terminal_size_of(std::io::stderr())
         .map_or(80, |(width, _)| usize::from(width.0));
     columns.clamp(*WIDTH.start(), *WIDTH.end())
@@ -44,8 +44,17 @@ fn drawn(diagnostic: &Diagnostic, width: usize) -> String {
         drawing = drawing.with_label(label);
     }
     let source = &diagnostic.source;
-    let report =
-        Report::new(drawing).with_source_code(NamedSource::new(&source.name, source.text.clone()));
+    let source = NamedSource::new(&source.name, source.text.clone());
+    rendered(drawing, source, width).unwrap_or_else(|| diagnostic.to_string())
+}
+
+/// The drawing of a diagnostic in its source, if it can be drawn.
+pub(crate) fn rendered(
+    drawing: MietteDiagnostic,
+    source: NamedSource<String>,
+    width: usize,
+) -> Option<String> {
+    let report = Report::new(drawing).with_source_code(source);
     let theme = if crate::progress::has_colour() {
         GraphicalTheme::unicode()
     } else {
@@ -57,10 +66,8 @@ fn drawn(diagnostic: &Diagnostic, width: usize) -> String {
         .with_word_separator(WordSeparator::AsciiSpace)
         .with_word_splitter(WordSplitter::NoHyphenation);
     let mut text = String::new();
-    match handler.render_report(&mut text, report.as_ref()) {
-        Ok(()) => text,
-        Err(_) => diagnostic.to_string(),
-    }
+    handler.render_report(&mut text, report.as_ref()).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]

@@ -14,9 +14,11 @@ mod diagnose;
 mod doctor;
 mod draw;
 mod exit;
+mod fw;
 mod generate;
 mod lab;
 mod ministat;
+mod pfctl;
 mod pkt_gen;
 mod progress;
 mod rates;
@@ -40,11 +42,17 @@ fn main() -> ExitCode {
         Some(program) if ministat::is_own_name(&program) => {
             return exit::code(ministat::command(words));
         }
+        Some(program) if pfctl::is_own_name(&program) => {
+            return exit::code(pfctl::command(words));
+        }
         _ => {}
     }
     // Before clap, which would keep a `--` for itself.
     if words.next_if(|word| ministat::is_own_name(word)).is_some() {
         return exit::code(ministat::command(words));
+    }
+    if words.next_if(|word| pfctl::is_own_name(word)).is_some() {
+        return exit::code(pfctl::command(words));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -56,9 +64,11 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Doctor(flag) => diagnose::command(flag.json),
+        Command::Fw(command) => fw::command(command),
         Command::Gen(args) => traffic::command(&args),
         Command::Lab(command) => lab::command(command),
         Command::Ministat { words } => ministat::command(words),
+        Command::Pfctl { words } => pfctl::command(words),
         Command::PktGen { words } => pkt_gen::command(words),
         Command::Rates(args) => rates::command(&args),
         Command::Sink(options) => sink::command(&options),

@@ -1,0 +1,173 @@
+//! The arguments of `weir fw`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use weir_rules::Dialect;
+
+use super::JsonFlag;
+
+pub(crate) const EXAMPLES: &str = "\
+pf.conf of FreeBSD and of OpenBSD is read on Linux; nothing here touches a running firewall, and
+none of it needs root. docs/fw.md is the guide.
+
+Examples:
+  weir fw check /etc/pf.conf               what is wrong with it, all at once
+  weir fw print /etc/pf.conf               what pfctl -nvf prints
+  weir fw convert --to openbsd pf.conf     nat and rdr lines as nat-to and rdr-to
+  weir fw explain pf.conf --packet 'in on em0 tcp 10.0.0.5:51234 > 1.2.3.4:443 S'";
+
+const CHECK_HELP: &str = "\
+Every error of a file is reported in one run, with file, line and column. On a terminal it is drawn;
+elsewhere each is a line FILE:LINE:COLUMN: SEVERITY: MESSAGE. What is understood but cannot run here
+(a queue, an interface or a host name that is not there, a table file that cannot be read) is a
+warning. Exit codes: 0 without errors; 1 with errors, or with warnings under --deny warnings; 2 if a
+file cannot be read.
+
+Examples:
+  weir fw check /etc/pf.conf
+  weir fw check --deny warnings -D ext_if=eth0 pf.conf
+  weir fw check --facts router.facts --json pf.conf | jq '.files[].diagnostics[].message'
+  sed s/em0/eth0/ pf.conf | weir fw check -";
+
+const PRINT_HELP: &str = "\
+Macros, options, tables and rules as pfctl -nvf prints them, lists multiplied out, in the dialect
+they are written in. With --expanded only the rules, one a line, each with its number (as pfctl -vv)
+and, as a comment, the line of the file that it comes from.
+
+Examples:
+  weir fw print /etc/pf.conf
+  weir fw print --expanded pf.conf | grep 'pf.conf:12$'
+  weir fw print --json pf.conf | jq -r '.rules[].text'";
+
+const CONVERT_HELP: &str = "\
+Comments, macros and lists stay; only statements that the other system writes otherwise change:
+nat, rdr, binat and scrub become match with nat-to, rdr-to, binat-to and scrub (...), rdr pass
+becomes pass in quick with rdr-to, and back. What cannot be said in the other dialect with the same
+meaning is refused with its line, and nothing is printed. docs/fw.md has the rules.
+
+Examples:
+  weir fw convert --to openbsd pf.conf > pf.conf.openbsd
+  weir fw convert --to freebsd --facts router.facts pf.conf
+  weir fw convert --to openbsd pf.conf --json | jq '.changes'";
+
+/// The commands of the packet filter.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FwCommand {
+    /// Say what is wrong with pf.conf files.
+    #[command(after_help = CHECK_HELP)]
+    Check(CheckArgs),
+    /// Print a pf.conf as pfctl -nvf does, macros and lists expanded.
+    #[command(after_help = PRINT_HELP)]
+    Print(PrintArgs),
+    /// Rewrite a pf.conf for the other system.
+    #[command(after_help = CONVERT_HELP)]
+    Convert(ConvertArgs),
+}
+
+/// How a file is read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LanguageArgs {
+    /// Whose pf.conf it is [default: seen from its words].
+    #[arg(long, value_name = "DIALECT", value_enum)]
+    pub(crate) dialect: Option<DialectName>,
+    /// Define a macro, which a definition in the file does not change.
+    #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = parse_macro)]
+    pub(crate) macros: Vec<(String, String)>,
+    /// Interfaces, groups, addresses, hosts, services and users, instead of this machine's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) facts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+/// `weir fw check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The files; `-` is standard input.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// What else makes the answer no.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) deny: Option<Deny>,
+    #[command(flatten)]
+    pub(crate) language: LanguageArgs,
+}
+
+/// `weir fw print`.
+#[derive(Debug, Args)]
+pub(crate) struct PrintArgs {
+    /// The file; `-` is standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Only the rules, numbered, each with the line that it comes from.
+    #[arg(long)]
+    pub(crate) expanded: bool,
+    /// How far rules are optimised.
+    #[arg(short = 'o', value_name = "LEVEL", value_enum, default_value_t = Level::None)]
+    pub(crate) optimise: Level,
+    #[command(flatten)]
+    pub(crate) language: LanguageArgs,
+}
+
+/// `weir fw convert`.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// The file; `-` is standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The dialect to write.
+    #[arg(long, value_name = "DIALECT", value_enum)]
+    pub(crate) to: DialectName,
+    #[command(flatten)]
+    pub(crate) language: LanguageArgs,
+}
+
+/// The dialects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectName {
+    /// FreeBSD's, with nat, rdr, scrub and altq.
+    Freebsd,
+    /// OpenBSD's, with nat-to, rdr-to and queues.
+    Openbsd,
+}
+
+impl From<DialectName> for Dialect {
+    fn from(name: DialectName) -> Self {
+        match name {
+            DialectName::Freebsd => Self::FreeBsd,
+            DialectName::Openbsd => Self::OpenBsd,
+        }
+    }
+}
+
+/// What `--deny` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deny {
+    /// Warnings, as if they were errors.
+    Warnings,
+}
+
+/// Levels of optimisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// The rules as written.
+    None,
+    /// Duplicates and subsets removed, tables made from lists.
+    Basic,
+    /// Besides, `quick` rules in the order of their use.
+    Profile,
+}
+
+/// `NAME=VALUE`, with a name as pf.conf has them.
+pub(crate) fn parse_macro(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name {
+        return Err(format!(
+            "`{name}` is no name of a macro: letters, digits and underscores, not a digit first"
+        ));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}

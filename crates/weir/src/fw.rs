@@ -1,0 +1,42 @@
+//! `weir fw`: the pf.conf language at the command line.
+//!
+//! `weir-rules` reads, checks and prints; here are the machine's facts, the files, the drawings
+//! and the exit codes. No firewall is asked or changed.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+
+use crate::cli::fw::FwCommand;
+use crate::exit::Outcome;
+
+mod check;
+mod convert;
+pub(crate) mod files;
+mod json;
+pub(crate) mod load;
+pub(crate) mod machine;
+mod print;
+pub(crate) mod show;
+
+/// Runs one of the commands.
+pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
+    match command {
+        FwCommand::Check(args) => check::command(&args),
+        FwCommand::Print(args) => print::command(&args),
+        FwCommand::Convert(args) => convert::command(&args),
+    }
+}
+
+/// Writes a result to standard output.
+pub(crate) fn put(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
+}
+
+/// Writes a result as JSON to standard output.
+fn put_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value).context("the result is no JSON")?;
+    put(&(text + "\n"))
+}

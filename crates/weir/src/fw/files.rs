@@ -1,0 +1,79 @@
+//! The files of a ruleset: the first one, and those that it names.
+//!
+//! pfctl looks for them from the working directory, wherever the file is that names them. So does
+//! this; a relative path that is not there is then looked for beside the file that names it.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use weir_rules::limits::Limits;
+use weir_rules::source::SourceProvider;
+
+/// What standard input is called on the command line.
+const STANDARD_INPUT: &str = "-";
+
+/// Files of this machine.
+pub(crate) struct Disk;
+
+impl SourceProvider for Disk {
+    fn read(&self, path: &str, from: &str) -> Result<Vec<u8>, String> {
+        match read(Path::new(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match beside(path, from) {
+                Some(other) => read(&other).map_err(|_| told(&error)),
+                None => Err(told(&error)),
+            },
+            result => result.map_err(|error| told(&error)),
+        }
+    }
+}
+
+/// The path beside the file that names it, if that is another one.
+fn beside(path: &str, from: &str) -> Option<PathBuf> {
+    let directory = Path::new(from).parent()?;
+    let is_other = Path::new(path).is_relative() && !directory.as_os_str().is_empty();
+    is_other.then(|| directory.join(path))
+}
+
+/// Reads the first file of a ruleset: its name in messages, as pfctl's, and its bytes.
+pub(crate) fn first(path: &Path) -> Result<(String, Vec<u8>), String> {
+    let is_input = path == Path::new(STANDARD_INPUT);
+    let bytes = if is_input { limited(io::stdin().lock()) } else { read(path) };
+    let name = if is_input { "stdin".to_owned() } else { path.display().to_string() };
+    bytes.map(|bytes| (name, bytes)).map_err(|error| told(&error))
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    limited(File::open(path)?)
+}
+
+/// All bytes, and one more than a ruleset may have at most: `weir-rules` refuses that then.
+fn limited(source: impl Read) -> io::Result<Vec<u8>> {
+    let size_bytes_max = u64::try_from(Limits::default().source_size_bytes_max).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    source.take(size_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The system's words for an error, without its number.
+pub(crate) fn told(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_beside_the_one_that_names_them() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("own.table"), "10.0.0.1\n").unwrap();
+        let from = dir.path().join("pf.conf").display().to_string();
+        assert_eq!(Disk.read("own.table", &from).unwrap(), b"10.0.0.1\n");
+        assert_eq!(Disk.read("other.table", &from).unwrap_err(), "No such file or directory");
+        assert_eq!(beside("a", "pf.conf"), None);
+        assert_eq!(beside("/a", "/etc/pf.conf"), None);
+        assert_eq!(beside("a", "/etc/pf.conf"), Some(PathBuf::from("/etc/a")));
+    }
+}

@@ -1,0 +1,61 @@
+//! From a path to a compiled ruleset.
+
+use std::path::Path;
+
+use weir_rules::facts::Facts;
+use weir_rules::limits::Limits;
+use weir_rules::parse::ParseInput;
+use weir_rules::{Compiled, Dialect};
+
+use super::files::{self, Disk};
+use super::machine;
+use crate::cli::fw::LanguageArgs;
+
+/// How files are read.
+pub(crate) struct Language {
+    /// The dialect; `None` sees it from the text.
+    pub(crate) dialect: Option<Dialect>,
+    /// Macros of the command line.
+    pub(crate) macros: Vec<(String, String)>,
+    /// The machine.
+    pub(crate) facts: Facts,
+}
+
+impl Language {
+    /// As the arguments have it.
+    ///
+    /// # Errors
+    ///
+    /// If the facts cannot be had.
+    pub(crate) fn new(args: &LanguageArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            dialect: args.dialect.map(Dialect::from),
+            macros: args.macros.clone(),
+            facts: machine::facts(args.facts.as_deref())?,
+        })
+    }
+
+    /// Reads and compiles a file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read. What is wrong in it is in the diagnostics.
+    pub(crate) fn compile(&self, path: &Path) -> anyhow::Result<Compiled> {
+        let (name, bytes) = files::first(path)
+            .map_err(|cause| anyhow::anyhow!("cannot read {}: {cause}", path.display()))?;
+        Ok(self.compile_bytes(&name, &bytes))
+    }
+
+    /// Compiles a text that was read.
+    pub(crate) fn compile_bytes(&self, name: &str, bytes: &[u8]) -> Compiled {
+        let input = ParseInput {
+            name,
+            bytes,
+            dialect: self.dialect,
+            macros: &self.macros,
+            provider: &Disk,
+            limits: Limits::default(),
+        };
+        weir_rules::compile(input, &self.facts)
+    }
+}

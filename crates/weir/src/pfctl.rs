@@ -1,0 +1,151 @@
+//! `weir pfctl`: pfctl's command line and output lines for what needs no running firewall.
+//!
+//! Followed is FreeBSD's `pfctl(8)` and its source; messages are in its form, and exit codes are
+//! its own, except for what weir does not have (2).
+
+use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use weir_rules::Compiled;
+use weir_rules::diagnostic::Severity;
+use weir_rules::ir::{AnchorCall, Prelude, Rules, Ruleset};
+use weir_rules::print::{PrintOptions, Printer};
+
+use crate::exit::Outcome;
+use crate::fw::load::Language;
+use crate::fw::{files, machine, put, show};
+
+pub(crate) mod arguments;
+#[cfg(test)]
+mod tests;
+
+use arguments::{Level, Parsed, Parts, Plan, Refusal};
+
+/// What the binary is called to be pfctl without a command, and what its messages begin with.
+const NAME: &str = "pfctl";
+
+/// Whether the program was called by pfctl's name.
+pub(crate) fn is_own_name(program: &OsStr) -> bool {
+    Path::new(program).file_name().is_some_and(|name| name == NAME)
+}
+
+/// Says something on standard error, behind the program's name.
+fn say(message: impl std::fmt::Display) {
+    // Nobody is left to tell if standard error is closed.
+    drop(writeln!(std::io::stderr(), "{NAME}: {message}"));
+}
+
+/// Runs the command. The words are those behind the name.
+pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Outcome> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    match arguments::parse(&words) {
+        Ok(Parsed::Help) => {
+            put(&format!("Usage: {}\n\n{}\n", arguments::USAGE, arguments::HELP))?;
+            Ok(Outcome::Done)
+        }
+        Ok(Parsed::Plan(plan)) => run(&plan),
+        Err(Refusal::Usage(message)) => {
+            say(message);
+            drop(writeln!(std::io::stderr(), "usage: {}", arguments::USAGE));
+            Ok(Outcome::No)
+        }
+        Err(Refusal::NotHere(message)) => {
+            say(message);
+            Ok(Outcome::Refused)
+        }
+    }
+}
+
+fn run(plan: &Plan) -> anyhow::Result<Outcome> {
+    if matches!(plan.level, Some(Level::Basic | Level::Profile)) {
+        say("-o basic and -o profile are not there yet: weir has no optimiser so far; use -o none");
+        return Ok(Outcome::Refused);
+    }
+    let facts = machine::facts(plan.facts.as_deref())?;
+    let language = Language { dialect: plan.dialect, macros: plan.macros.clone(), facts };
+    let (name, bytes) = match files::first(&plan.file) {
+        Ok(file) => file,
+        Err(cause) => {
+            say(format_args!("{}: {cause}", plan.file.display()));
+            return Ok(Outcome::No);
+        }
+    };
+    let mut compiled = language.compile_bytes(&name, &bytes);
+    tell(&compiled, plan);
+    if compiled.error_count > 0 {
+        say("Syntax error in config file: pf rules not loaded");
+        return Ok(Outcome::No);
+    }
+    if plan.verbosity == 0 {
+        return Ok(Outcome::Done);
+    }
+    let in_file = compiled.ruleset.settings.ruleset_optimization.as_deref();
+    if plan.level.is_none() && in_file != Some("none") && !plan.is_quiet {
+        say("rules are printed as with -o none: weir has no optimiser so far");
+    }
+    keep(&mut compiled.ruleset, plan.parts);
+    let printer = Printer {
+        dialect: compiled.ruleset.dialect,
+        resolver: &language.facts,
+        options: PrintOptions { numbered: plan.verbosity > 1, numeric_ports: plan.numeric_ports },
+    };
+    put(&printer.ruleset(&compiled.ruleset))?;
+    Ok(Outcome::Done)
+}
+
+/// Errors as pfctl's lines; on a terminal everything drawn as well.
+fn tell(compiled: &Compiled, plan: &Plan) {
+    let list = &compiled.diagnostics;
+    let sources = &compiled.sources;
+    for error in list.iter().filter(|own| own.severity == Severity::Error) {
+        drop(writeln!(std::io::stderr(), "{}: {}", sources.place(error.span), error.message));
+    }
+    if std::io::stderr().is_terminal() && !plan.is_quiet {
+        show::diagnostics(list, sources, compiled.dropped_count);
+    } else if compiled.dropped_count > 0 {
+        say(format_args!("{} more messages are not shown", compiled.dropped_count));
+    }
+}
+
+/// Leaves out what is not asked for.
+fn keep(ruleset: &mut Ruleset, parts: Parts) {
+    ruleset.prelude.retain(|prelude| match prelude {
+        Prelude::Macro(..) => true,
+        Prelude::Set(..) | Prelude::Limiter(_) => parts.options,
+        Prelude::Table(_) => parts.tables,
+        Prelude::Altq(_) | Prelude::Queue(_) => parts.queues,
+    });
+    if !parts.filter {
+        ruleset.loads.clear();
+    }
+    keep_rules(&mut ruleset.main, parts);
+}
+
+fn keep_rules(rules: &mut Rules, parts: Parts) {
+    let Rules { ether, scrub, nat, rdr, binat, filter } = rules;
+    for (list, is_kept) in [
+        (scrub, parts.filter),
+        (nat, parts.translation),
+        (rdr, parts.translation),
+        (binat, parts.translation),
+    ] {
+        if !is_kept {
+            list.clear();
+        }
+    }
+    if !parts.ether {
+        ether.clear();
+    }
+    // An anchor's body holds translation rules too.
+    if parts.filter {
+        let anchors = filter.iter_mut().filter_map(|rule| rule.anchor.as_mut());
+        for AnchorCall { body, .. } in anchors {
+            if let Some(body) = body {
+                keep_rules(body, parts);
+            }
+        }
+    } else {
+        filter.clear();
+    }
+}
