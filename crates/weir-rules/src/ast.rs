@@ -195,6 +195,8 @@ pub struct Filter {
     pub options: RuleOptions,
     /// `divert-to host`, which has to be resolved; the port is in `options`.
     pub divert_host: Option<Host>,
+    /// The port of a divert by name, which has to be looked up; it is 0 in `options`.
+    pub divert_port: Option<Spanned<Name>>,
     /// Where words of the options are, for messages.
     pub option_spans: Vec<(&'static str, Span)>,
     /// `route-to` and its like.

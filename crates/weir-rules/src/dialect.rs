@@ -50,7 +50,9 @@ impl Dialect {
             let rule = matches!(first, "match" | "pass" | "block");
             openbsd += u32::from(queue || own);
             let to = has("nat-to") || has("rdr-to") || has("af-to") || has("binat-to");
-            openbsd += u32::from(rule && to) + u32::from(words.starts_with(&["set", "reassemble"]));
+            let scrub = first == "match" && words.iter().any(|word| word.starts_with("scrub"));
+            openbsd += u32::from(rule && to || scrub)
+                + u32::from(words.starts_with(&["set", "reassemble"]));
         }
         if openbsd > 0 && freebsd == 0 { Self::OpenBsd } else { Self::FreeBsd }
     }
@@ -74,6 +76,7 @@ mod tests {
             ("match out on egress nat-to (egress)\n", Dialect::OpenBsd),
             ("# nat on em0\nmatch out on egress nat-to (egress)\n", Dialect::OpenBsd),
             ("scrub in all\nmatch out nat-to em0\n", Dialect::FreeBsd),
+            ("match in all scrub (no-df)\npass\n", Dialect::OpenBsd),
             ("queue rootq on em0 bandwidth 10M\n", Dialect::OpenBsd),
             ("no rdr on em0\n", Dialect::FreeBsd),
         ] {

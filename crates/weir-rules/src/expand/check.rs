@@ -1,7 +1,7 @@
 //! Rules that contradict themselves. The conditions are those of pfctl; each message is about one.
 
 use super::{Expanded, Expander};
-use crate::ast::{Filter, IcmpType};
+use crate::ast::{Filter, IcmpType, Translation};
 use crate::diagnostic::Code;
 use crate::ir::{Action, Rule};
 use crate::source::Span;
@@ -45,7 +45,12 @@ fn ports_and_protocols(rule: &Rule, icmp: Option<&IcmpType>) -> Option<Problem> 
     let protocol = rule.protocol;
     let has_ports = rule.from.port.is_some() || rule.to.port.is_some();
     let needs_tcp = |problem| (protocol != Some(TCP)).then_some(problem);
-    if has_ports && !protocol.is_some_and(|own| WITH_PORTS.contains(&own)) {
+    // pfctl does not look at the ports of `nat`: rules for any protocol match TCP's and UDP's.
+    let is_old_nat = matches!(
+        rule.action,
+        Action::Translate { kind: Translation::Nat | Translation::Binat, .. }
+    );
+    if has_ports && !is_old_nat && !protocol.is_some_and(|own| WITH_PORTS.contains(&own)) {
         return Some((Some("port"), "port only applies to proto tcp, udp and sctp"));
     }
     if let Some(icmp) = icmp {

@@ -7,7 +7,7 @@ use crate::ast::{self, TranslateToKind, Translation};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{self, Action, AnchorCall, Rules};
 use crate::source::Span;
-use crate::value::{BlockReturn, Divert, KeepState, Modifiers, RuleOptions, TcpFlags, Text};
+use crate::value::{Af, BlockReturn, Divert, KeepState, Modifiers, RuleOptions, TcpFlags, Text};
 
 /// The protocol TCP.
 pub(super) const TCP: u8 = 6;
@@ -50,7 +50,7 @@ impl Expander<'_> {
         let mut base = ir::Rule::new(action, span);
         self.common(&mut base, &rule.filter);
         base.options = self.options(&rule.filter, action)?;
-        self.divert_host(&rule.filter, &mut base.options)?;
+        self.divert(&rule.filter, &mut base.options)?;
         self.warn_about(&base.options, &rule.filter, span);
         let mut template = Template::new(base, list, &rule.filter);
         template.lists = self.lists(&rule.filter)?;
@@ -61,6 +61,12 @@ impl Expander<'_> {
                 _ => Translation::Nat,
             };
             let pool = self.pool(target, PoolUse::of(kind))?;
+            // As pfctl, the first address after `->` gives the rule its family.
+            let first = target.hosts.first().and_then(|own| own.host.as_ref());
+            if let Some(ast::HostKind::Address(address, _)) = first.map(|host| &host.kind) {
+                let af = if address.is_ipv4() { Af::Inet } else { Af::Inet6 };
+                template.base.af = template.base.af.or(Some(af));
+            }
             match kind {
                 Translation::Rdr => template.rdr = Some(pool),
                 Translation::Nat | Translation::Binat => template.nat = Some(pool),
@@ -274,7 +280,15 @@ impl Expander<'_> {
         Ok(options)
     }
 
-    fn divert_host(&mut self, filter: &ast::Filter, options: &mut RuleOptions) -> Expanded<()> {
+    fn divert(&mut self, filter: &ast::Filter, options: &mut RuleOptions) -> Expanded<()> {
+        if let Some(name) = &filter.divert_port {
+            let port = self.port(&name.value, name.span)?;
+            options.divert = match options.divert {
+                Some(Divert::To(host, _)) => Some(Divert::To(host, port)),
+                Some(Divert::Packet(_)) => Some(Divert::Packet(port)),
+                other => other,
+            };
+        }
         let Some(host) = &filter.divert_host else {
             return Ok(());
         };

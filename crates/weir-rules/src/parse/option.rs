@@ -558,15 +558,15 @@ impl Parser<'_> {
             "divert-reply" => Divert::Reply,
             "divert-packet" => {
                 self.expect("port")?;
-                Divert::Packet(self.divert_port()?)
+                Divert::Packet(self.divert_port(filter)?)
             }
             _ if matches!(self.peek().kind, TokenKind::Number(_)) => {
-                Divert::To(None, self.divert_port()?)
+                Divert::To(None, self.divert_port(filter)?)
             }
             _ => {
                 let host = if self.at("port") { None } else { Some(self.host()?) };
                 self.expect("port")?;
-                let port = self.divert_port()?;
+                let port = self.divert_port(filter)?;
                 match host {
                     Some(Host { kind: HostKind::Address(address, _), .. }) => {
                         Divert::To(Some(address), port)
@@ -583,7 +583,11 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn divert_port(&mut self) -> Parsed<u16> {
+    fn divert_port(&mut self, filter: &mut Filter) -> Parsed<u16> {
+        if matches!(self.peek().kind, TokenKind::Word(_) | TokenKind::Quoted(_)) {
+            filter.divert_port = Some(self.name_or_number("a port")?);
+            return Ok(0);
+        }
         let port = self.number("a port", 1, u64::from(u16::MAX))?;
         u16::try_from(port).map_err(|_| Reported)
     }

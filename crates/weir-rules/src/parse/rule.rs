@@ -143,8 +143,8 @@ impl Parser<'_> {
             format!("`{word}` rules have no direction")
         } else if rule.filter.quick {
             format!("`{word}` rules have no `quick`: the first that matches holds")
-        } else if rule.filter.log.is_some() && !pass {
-            format!("`log` needs `{word} pass`")
+        } else if no && pass {
+            format!("`pass` is not valid with `no {word}`")
         } else if no && rule.target.is_some() {
             format!("`no {word}` rules do not need `->`")
         } else if !no && rule.target.is_none() {
