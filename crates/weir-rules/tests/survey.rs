@@ -1,10 +1,13 @@
 //! Twenty files as they are written in practice: they are read in the dialect of their name
-//! without errors, the dialect is seen without being told, and they print as their `.ok` says.
+//! without errors, the dialect is seen without being told, they print as their `.ok` says,
+//! and the packets of `packets.txt` are explained as their `.explained` says.
 //! `WEIR_BLESS=1` writes the expected files.
 
 use std::path::{Path, PathBuf};
 
 use weir_rules::diagnostic::Severity;
+use weir_rules::evaluate::{AllRouted, Evaluator, Moment, NoStates, Packet, Reason};
+use weir_rules::explain::explain;
 use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
@@ -69,7 +72,11 @@ fn compare(path: &Path, found: &str) {
         return;
     }
     let expected = std::fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(found, expected, "{} (WEIR_BLESS=1 writes it)", path.display());
+    let path = path.display();
+    for (number, (own, wanted)) in (1..).zip(found.lines().zip(expected.lines())) {
+        assert_eq!(own, wanted, "{path}:{number} (WEIR_BLESS=1 writes it)");
+    }
+    assert_eq!(found.lines().count(), expected.lines().count(), "lines of {path}");
 }
 
 #[test]
@@ -105,7 +112,43 @@ fn the_dialect_is_seen() {
     for (path, dialect) in files() {
         let (name, text) = read(&path);
         let own = compiled(&name, &text, None, &facts);
-        let told: Vec<_> = own.diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
+        let told: Vec<_> =
+            own.diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
         assert_eq!((own.ast.dialect, own.error_count), (dialect, 0), "{name}: {told:#?}");
+    }
+}
+
+/// Packets put to the files: `name: packet` a line, in `packets.txt`.
+#[test]
+fn packets_are_explained() {
+    let facts = facts();
+    let files = files();
+    let packets = std::fs::read_to_string(directory().join("packets.txt")).unwrap();
+    for (path, dialect) in &files {
+        let (name, text) = read(path);
+        let own = compiled(&name, &text, Some(*dialect), &facts);
+        let evaluator = Evaluator::new(&own.ruleset, &[], &facts).unwrap();
+        let printer =
+            Printer { dialect: *dialect, resolver: &facts, options: PrintOptions::default() };
+        let head = format!("{}: ", name.split('.').next().unwrap());
+        let mut explained = String::new();
+        for words in packets.lines().filter_map(|line| line.strip_prefix(&head)) {
+            let packet =
+                Packet::parse(words, &facts).unwrap_or_else(|error| panic!("{words}: {error}"));
+            let (mut states, mut random) = (NoStates, || 0);
+            let mut moment =
+                Moment { now_ns: 0, random: &mut random, states: &mut states, routes: &AllRouted };
+            let sources = Some(&own.sources);
+            let trace = explain(&evaluator, &printer, sources, &packet, &mut moment);
+            // The winner is found from the steps alone: it must be the verdict's rule.
+            let winner = trace.winner.map(|at| trace.steps[at].id);
+            let rule = trace.verdict.rule.map(|rule| rule.id);
+            let by_rules = matches!(trace.verdict.reason, Reason::Rule | Reason::Default);
+            assert!(!by_rules || winner == rule, "{name}: {words}");
+            explained.push_str(&trace.text());
+            explained.push('\n');
+        }
+        assert!(!explained.is_empty(), "no packet for {name}");
+        compare(&path.with_extension("explained"), explained.trim_end());
     }
 }

@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Tell what this machine can do, what it lacks, and what that costs.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
-    /// Check, print and convert pf.conf, without a running firewall.
+    /// Check, print, convert and explain pf.conf, without a running firewall.
     #[command(subcommand, after_help = fw::EXAMPLES)]
     Fw(fw::FwCommand),
     /// Send a stream of packets, and say what became of it.

@@ -12,6 +12,7 @@ use crate::exit::Outcome;
 
 mod check;
 mod convert;
+mod explain;
 pub(crate) mod files;
 mod json;
 pub(crate) mod load;
@@ -25,6 +26,7 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
         FwCommand::Check(args) => check::command(&args),
         FwCommand::Print(args) => print::command(&args),
         FwCommand::Convert(args) => convert::command(&args),
+        FwCommand::Explain(args) => explain::command(&args),
     }
 }
 

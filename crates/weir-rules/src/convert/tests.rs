@@ -64,8 +64,8 @@ fn translation_becomes_match() {
             "match out on em0 inet from em1:network to any nat-to (em0)\n",
         ),
         (
-            "ext = \"em0\" # outside\nnat on $ext from 10.0.0.0/8 -> { 192.0.2.5, 192.0.2.6 } \\\n  \
-             round-robin sticky-address\n",
+            "ext = \"em0\" # outside\nnat on $ext from 10.0.0.0/8 -> { 192.0.2.5, \
+             192.0.2.6 } \\\n  round-robin sticky-address\n",
             "ext = \"em0\" # outside\nmatch out on $ext from 10.0.0.0/8 nat-to { 192.0.2.5, \
              192.0.2.6 } \\\n  round-robin sticky-address\n",
         ),
@@ -105,8 +105,8 @@ fn match_becomes_translation() {
         ),
         (
             "block all\nmatch out on em0 from 10.0.0.0/8 nat-to (em0)\npass out\n",
-            "nat on em0 from 10.0.0.0/8 -> (em0)\nblock all\n# Translation is above: line 2\n\
-             pass out\n",
+            "nat on em0 from 10.0.0.0/8 -> (em0)\nblock all\n\
+             # The translation that stood here is above the first rule.\npass out\n",
         ),
         ("match in all scrub (no-df)\n", "match in all scrub (no-df)\n"),
     ] {
@@ -138,6 +138,7 @@ fn what_would_mean_something_else_is_refused() {
         ("no nat on em0 to 10.0.0.0/8\nnat on em0 -> (em0)\n", 1, "makes an exception"),
         ("pass\nnat on em0 -> (em0)\n", 2, "evaluates this before the rules above it"),
         ("nat on em0 from 10.0.0.0/8 -> (em0)\nnat on em0 -> 192.0.2.9\n", 2, "of line 1"),
+        ("pass in route-to (em0 192.0.2.9) inet\n", 1, "next hop's address alone"),
         ("nat-anchor \"ftp-proxy/*\"\n", 1, "no `nat-anchor`"),
         ("binat pass on em0 from 10.0.0.7 to any -> 192.0.2.7\n", 1, "both directions"),
         ("altq on em0 cbq bandwidth 10Mb queue { q }\nqueue q cbq(default)\n", 1, "cannot be said"),

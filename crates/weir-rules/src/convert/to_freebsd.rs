@@ -178,12 +178,7 @@ fn place(work: &mut Work<'_>, span: Span, text: String, first_filter: Option<Spa
         None => work.edit(span, text),
         Some(first) => {
             work.edit(Span { end: first.start, ..first }, text + "\n");
-            work.edit(
-                span,
-                format!("# Translation is above: line {}", {
-                    work.compiled.sources.position(first.file, first.start).line
-                }),
-            );
+            work.edit(span, "# The translation that stood here is above the first rule.");
         }
     }
 }

@@ -41,6 +41,9 @@ pub(super) fn statements(work: &mut Work<'_>) {
             (Some(own), _) => reached = Some((own, statement.span)),
             _ => {}
         }
+        if let StatementKind::Rule(rule) = &statement.kind {
+            route(work, rule);
+        }
         match &statement.kind {
             StatementKind::Rule(rule) => self::rule(work, rule, statement.span, &mut translations),
             StatementKind::Anchor(anchor) => {
@@ -58,6 +61,15 @@ pub(super) fn statements(work: &mut Work<'_>) {
         work.refuse(inner.span, message, "write the anchor's rules by hand");
     }
     fragments(work);
+}
+
+/// Since OpenBSD 6.9 a route is an address alone.
+fn route(work: &mut Work<'_>, rule: &Rule) {
+    let Some(route) = &rule.filter.route else { return };
+    if route.pool.hosts.iter().any(|own| own.interface.is_some()) {
+        let message = "OpenBSD's route-to and its like take the next hop's address alone";
+        work.refuse(route.pool.span, message, "write it without interface and parentheses");
+    }
 }
 
 fn changes(statement: &Statement) -> bool {
@@ -198,15 +210,14 @@ fn fragments(work: &mut Work<'_>) {
     let mut first = None;
     for statement in work.statements() {
         match &statement.kind {
-            StatementKind::Set(settings) => {
-                if settings.iter().any(|own| matches!(own, Setting::Reassemble { .. })) {
-                    return;
-                }
+            StatementKind::Set(settings)
+                if settings.iter().any(|own| matches!(own, Setting::Reassemble { .. })) =>
+            {
+                return;
             }
             StatementKind::Rule(rule) if matches!(rule.action.value, Action::Scrub { .. }) => {
                 let filter = &rule.filter;
-                let is_all = filter.direction.is_none() && filter.interfaces.is_empty();
-                if !is_all {
+                if !filter.interfaces.is_empty() || filter.af.is_some() {
                     let note = "OpenBSD puts fragments of all packets together, not only of these";
                     work.note(statement.span, note);
                 }

@@ -51,6 +51,27 @@ Examples:
   weir fw convert --to freebsd --facts router.facts pf.conf
   weir fw convert --to openbsd pf.conf --json | jq '.changes'";
 
+const EXPLAIN_HELP: &str = "\
+Every rule that is asked, why it does not match (with the packet's value and the rule's), which rule
+decides, and what it does: translation, state, answer, log.
+
+A packet in words is DIRECTION on INTERFACE PROTOCOL SOURCE > DESTINATION and more, such as
+  in on em0 tcp 10.0.0.5:51234 > 1.2.3.4:443 S
+  out on em1 received-on em0 udp [2001:db8::5]:5353 > [2001:db8::1]:domain tos 0x10
+  in on em0 icmp 10.0.0.5 > 1.2.3.4 echoreq id 7
+  in on em0 fragment udp 10.0.0.5 > 1.2.3.4
+TCP flags are letters of FSRPAUEW (a SYN without them); words behind the addresses are tos, prio,
+tag, received-on, user, group, os, id, rdomain with a value, and fragment, options, routing-header.
+
+Each packet is judged for itself, as the first of its connection: there are no states, every address
+has a route, a rule with probability matches, and limits of rates are not met. Anchors that
+load anchor names are read; others that are filled at run time are empty.
+
+Examples:
+  weir fw explain pf.conf --packet 'in on em0 tcp 10.0.0.5:51234 > 1.2.3.4:443 S'
+  weir fw explain pf.conf --brief --pcap trace.pcap --on em0
+  weir fw explain pf.conf --packet 'out on em0 udp 10.0.0.5:53 > 9.9.9.9:53' --json";
+
 /// The commands of the packet filter.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FwCommand {
@@ -63,6 +84,9 @@ pub(crate) enum FwCommand {
     /// Rewrite a pf.conf for the other system.
     #[command(after_help = CONVERT_HELP)]
     Convert(ConvertArgs),
+    /// Say what becomes of a packet, and why, rule by rule.
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
 }
 
 /// How a file is read.
@@ -119,6 +143,32 @@ pub(crate) struct ConvertArgs {
     /// The dialect to write.
     #[arg(long, value_name = "DIALECT", value_enum)]
     pub(crate) to: DialectName,
+    #[command(flatten)]
+    pub(crate) language: LanguageArgs,
+}
+
+/// `weir fw explain`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["packets", "pcap"]))]
+pub(crate) struct ExplainArgs {
+    /// The file; `-` is standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// A packet in words; may be given more than once.
+    #[arg(long = "packet", value_name = "WORDS")]
+    pub(crate) packets: Vec<String>,
+    /// The packets of a capture file.
+    #[arg(long, value_name = "FILE", requires = "on")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// The interface that the packets of --pcap cross.
+    #[arg(long, value_name = "IF", requires = "pcap")]
+    pub(crate) on: Option<String>,
+    /// They leave by it, instead of coming in.
+    #[arg(long, requires = "pcap")]
+    pub(crate) out: bool,
+    /// A line for each packet, without the trace.
+    #[arg(long)]
+    pub(crate) brief: bool,
     #[command(flatten)]
     pub(crate) language: LanguageArgs,
 }

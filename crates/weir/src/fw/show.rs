@@ -50,7 +50,9 @@ fn advice(diagnostic: &Diagnostic) -> Vec<String> {
     if let Some(suggestion) = &diagnostic.suggestion {
         advice.push(format!("did you mean `{}`?", suggestion.replacement));
     }
-    let expected = &diagnostic.expected;
+    // What was meant says more than all that would be right.
+    let is_meant = diagnostic.suggestion.is_some();
+    let expected = if is_meant { &[][..] } else { &diagnostic.expected };
     let words = expected.iter().map(|word| match word.as_bytes().first() {
         Some(b'`') => word.clone(),
         _ if word.contains(' ') => word.clone(),
@@ -60,10 +62,13 @@ fn advice(diagnostic: &Diagnostic) -> Vec<String> {
     let rest = expected.len().saturating_sub(EXPECTED_MAX);
     match &shown[..] {
         [] => {}
+        // The message says it already.
+        [one] if diagnostic.message.contains(one.as_str()) => {}
         [one] => advice.push(format!("expected {one}")),
         all if rest > 0 => {
-            advice.push(format!("expected {} or {rest} other words", all.join(", ")))
+            advice.push(format!("expected {} or {rest} other words", all.join(", ")));
         }
+        [first, last] if diagnostic.message.contains(&format!("{first} or {last}")) => {}
         [most @ .., last] => advice.push(format!("expected {} or {last}", most.join(", "))),
     }
     advice.extend(diagnostic.help.clone());

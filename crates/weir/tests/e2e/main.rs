@@ -7,6 +7,7 @@ mod bisect;
 mod campaign;
 mod common;
 mod figures;
+mod fw;
 mod generator;
 mod interrupt;
 mod ministat;

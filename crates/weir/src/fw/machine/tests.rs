@@ -9,7 +9,8 @@ fn names_come_from_the_files() {
     let mut facts = Facts::new();
     add_services(
         &mut facts,
-        "# comment\nhttp 80/tcp www # web\nown-http 80/tcp\nproxy 3128/tcp squid\nbad\nworse x/tcp\n",
+        "# comment\nhttp 80/tcp www # web\nown-http 80/tcp\nproxy 3128/tcp squid\nbad\n\
+         worse x/tcp\n",
     );
     add_protocols(&mut facts, "# n\nspecial 250 SPECIAL\n");
     add_hosts(&mut facts, "127.0.0.1 localhost me\n::1 localhost # v6\nnonsense a\n");

@@ -1,0 +1,312 @@
+//! `weir fw` and `weir pfctl`: what they print, their exit codes, and what they refuse. No
+//! privilege, no packets but those of a file.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{assert_exit, run, stderr, stdout, weir};
+
+/// The files in the style of what people run, with the facts of their machine.
+fn survey(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-rules/tests/fixtures/survey");
+    path.join(name).to_string_lossy().into_owned()
+}
+
+/// A directory with files.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).expect("writable");
+        }
+        Self(dir)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_string_lossy().into_owned()
+    }
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).expect("one JSON object")
+}
+
+#[test]
+fn all_errors_are_told_in_one_run() {
+    let files = Files::new(&[(
+        "pf.conf",
+        "set skip on lo\nblock al\npass in on $ext_if proto tcp to port 80\npass in qiuck\n",
+    )]);
+    let path = files.path("pf.conf");
+    let output = run(&["fw", "check", &path]);
+    assert_exit(&output, 1);
+    let told = stderr(&output);
+    for line in [2, 3, 4] {
+        assert!(told.contains(&format!("{path}:{line}:")), "{told}");
+    }
+    assert!(told.contains("did you mean `quick`?"), "{told}");
+    assert!(stdout(&output).starts_with(&format!("{path}: refused (")), "{}", stdout(&output));
+
+    let output = run(&["fw", "check", "--json", &path]);
+    assert_exit(&output, 1);
+    assert_eq!(stderr(&output), "");
+    let answer = json(&output);
+    assert_eq!(answer["error_count"], 3);
+    let last = &answer["files"][0]["diagnostics"][2];
+    assert_eq!((&last["line"], &last["column"]), (&4.into(), &9.into()));
+    assert_eq!(last["suggestion"]["replacement"], "quick");
+    assert_eq!(last["end_column"], 14);
+}
+
+#[test]
+fn exit_codes_tell_good_from_bad_from_unreadable() {
+    let files = Files::new(&[
+        ("good.conf", "set skip on lo\npass in on lo inet from lo to any\n"),
+        ("late.conf", "pass in on nowhere9\n"),
+        ("bad.conf", "pas\n"),
+    ]);
+    let (good, late, bad) =
+        (files.path("good.conf"), files.path("late.conf"), files.path("bad.conf"));
+    let output = run(&["fw", "check", &good]);
+    assert_exit(&output, 0);
+    assert_eq!(stderr(&output), "");
+    // What may come later is a warning.
+    assert_exit(&run(&["fw", "check", &late]), 0);
+    assert_exit(&run(&["fw", "check", "--deny", "warnings", &late]), 1);
+    assert_exit(&run(&["fw", "check", &good, &bad]), 1);
+    let missing = files.path("missing.conf");
+    let output = run(&["fw", "check", &missing, &bad]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("cannot read"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("bad.conf: refused"), "{}", stdout(&output));
+    // The facts say what is there; a wrong file of them is refused.
+    let facts = Files::new(&[("facts", "interface nowhere9\n"), ("wrong", "\ninterfaze a\n")]);
+    let arguments = ["fw", "check", "--deny", "warnings", "--facts"];
+    assert_exit(&run(&[&arguments[..], &[&facts.path("facts"), &late]].concat()), 0);
+    let output = run(&[&arguments[..], &[&facts.path("wrong"), &late]].concat());
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("wrong:2: "), "{}", stderr(&output));
+}
+
+#[test]
+fn macros_includes_and_standard_input() {
+    let files = Files::new(&[
+        (
+            "pf.conf",
+            "ext = \"lo\"\ninclude \"more.conf\"\ntable <t> file \"t.txt\"\npass on $ext\n",
+        ),
+        ("more.conf", "block in from <t>\n"),
+        ("t.txt", "192.0.2.1\n!192.0.2.2 # no\n"),
+    ]);
+    let output = run(&["fw", "print", &files.path("pf.conf")]);
+    assert_exit(&output, 0);
+    assert!(stdout(&output).contains("block drop in from <t> to any\n"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("pass on lo all flags S/SA keep state\n"));
+    let output = run(&["fw", "print", "-D", "ext=dummy7", &files.path("pf.conf")]);
+    assert!(stdout(&output).contains("pass on dummy7 all"), "{}", stdout(&output));
+
+    let mut child = weir()
+        .args(["fw", "check", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(b"pass\nblokc\n").expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert_exit(&output, 1);
+    assert!(stderr(&output).starts_with("stdin:2:1: error: "), "{}", stderr(&output));
+}
+
+#[test]
+fn rules_are_printed_as_by_pfctl() {
+    let (path, facts) = (survey("01-home-router.freebsd.conf"), survey("machine.facts"));
+    let expected = fs::read_to_string(survey("01-home-router.freebsd.ok")).expect("readable");
+    let printed = run(&["fw", "print", "--facts", &facts, &path]);
+    assert_exit(&printed, 0);
+    assert_eq!(stdout(&printed), expected);
+
+    let facts = format!("--facts={facts}");
+    let pfctl = run(&["pfctl", "-o", "none", &facts, "-nvf", &path]);
+    assert_exit(&pfctl, 0);
+    assert_eq!(stdout(&pfctl), expected);
+    assert_eq!(stderr(&pfctl), "");
+    assert_eq!(stdout(&run(&["pfctl", "-o", "none", &facts, "-nf", &path])), "");
+    // Without -o, pfctl would optimise.
+    let silent = run(&["pfctl", &facts, "-nvf", &path]);
+    assert_eq!(stdout(&silent), expected);
+    assert!(stderr(&silent).contains("as with -o none"), "{}", stderr(&silent));
+
+    let translation = stdout(&run(&["pfctl", "-onone", &facts, "-nvNf", &path]));
+    assert!(translation.contains("nat on em0") && !translation.contains("pass"), "{translation}");
+    let numbered = stdout(&run(&["pfctl", "-onone", "-P", &facts, "-nvvf", &path]));
+    assert!(numbered.contains("@8 pass out on em0 proto tcp from any to any port = 22 "));
+}
+
+#[test]
+fn rules_name_the_lines_they_come_from() {
+    let (path, facts) = (survey("09-jails.freebsd.conf"), survey("machine.facts"));
+    let output = run(&["fw", "print", "--expanded", "--facts", &facts, &path]);
+    assert_exit(&output, 0);
+    let text = stdout(&output);
+    let line = "jails: @1 pass in inet proto tcp from 10.0.0.2 to 10.0.0.3 port = postgresql \
+                flags S/SA keep state  # ";
+    assert!(text.contains(&format!("{line}{path}:19\n")), "{text}");
+    let output = run(&["fw", "print", "--json", "--facts", &facts, &path]);
+    let answer = json(&output);
+    let rules = answer["rules"].as_array().expect("a list");
+    assert_eq!(rules[0]["list"], "scrub");
+    assert!(rules.iter().any(|rule| rule["anchor"] == "jails/www" && rule["line"] == 22));
+}
+
+#[test]
+fn the_optimiser_is_refused_by_name() {
+    let path = survey("01-home-router.freebsd.conf");
+    for arguments in
+        [["fw", "print", "-o", "basic", &path], ["pfctl", "-o", "profile", "-nf", &path]]
+    {
+        let output = run(&arguments);
+        assert_exit(&output, 2);
+        assert!(stderr(&output).contains("no optimiser"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn pfctl_has_its_own_form_and_exit_codes() {
+    let files = Files::new(&[("pf.conf", "pass\npas in\n")]);
+    let path = files.path("pf.conf");
+    let output = run(&["pfctl", "-nf", &path]);
+    assert_exit(&output, 1);
+    let told = stderr(&output);
+    let mut lines = told.lines();
+    assert!(lines.next().unwrap_or("").starts_with(&format!("{path}:2: ")), "{told}");
+    assert_eq!(lines.next(), Some("pfctl: Syntax error in config file: pf rules not loaded"));
+    for (arguments, code, words) in [
+        (&["-e"][..], 2, "-e enables the packet filter: weir has no running firewall"),
+        (&["-sr"], 2, "-s shows what is loaded"),
+        (&["-f", &path], 2, "-f without -n"),
+        (&["-w"], 1, "illegal option -- w"),
+        (&["-nf", "/nonexistent"], 1, "/nonexistent: No such file or directory"),
+    ] {
+        let output = run(&[&["pfctl"], arguments].concat());
+        assert_exit(&output, code);
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_symbolic_link_named_pfctl_is_pfctl() {
+    let files = Files::new(&[("pf.conf", "pass\n")]);
+    let link = PathBuf::from(files.path("pfctl"));
+    symlink(env!("CARGO_BIN_EXE_weir"), &link).expect("a link");
+    let output = Command::new(&link)
+        .args(["-o", "none", "-nvf", &files.path("pf.conf")])
+        .output()
+        .expect("the binary starts");
+    assert_exit(&output, 0);
+    assert_eq!(stdout(&output), "pass all flags S/SA keep state\n");
+    let output = Command::new(&link).arg("--help").output().expect("the binary starts");
+    assert!(stdout(&output).contains("Examples:"));
+}
+
+#[test]
+fn rulesets_are_converted_or_refused() {
+    let facts = survey("machine.facts");
+    let path = survey("01-home-router.freebsd.conf");
+    let output = run(&["fw", "convert", "--to", "openbsd", "--facts", &facts, &path]);
+    assert_exit(&output, 0);
+    let text = stdout(&output);
+    let line = "match out on $ext_if inet from $localnet to any nat-to ($ext_if)\n";
+    assert!(text.contains(line) && text.contains("# A home router"), "{text}");
+    // What was written is read again, and goes back.
+    let files = Files::new(&[("pf.conf", &text)]);
+    let back = ["fw", "convert", "--to", "freebsd", "--dialect", "openbsd", "--facts", &facts];
+    let output = run(&[&back[..], &[&files.path("pf.conf"), "--json"]].concat());
+    assert_exit(&output, 0);
+    let answer = json(&output);
+    let nat = "nat on $ext_if inet from $localnet to any -> ($ext_if)";
+    assert!(answer["text"].as_str().unwrap_or("").contains(nat), "{answer}");
+    assert!(answer["changes"].as_array().is_some_and(|changes| !changes.is_empty()), "{answer}");
+
+    let path = survey("18-vlans.freebsd.conf");
+    let output = run(&["fw", "convert", "--to", "openbsd", "--facts", &facts, &path]);
+    assert_exit(&output, 2);
+    assert_eq!(stdout(&output), "");
+    assert!(stderr(&output).contains(":10:1: error: "), "{}", stderr(&output));
+}
+
+#[test]
+fn packets_are_explained() {
+    let (path, facts) = (survey("09-jails.freebsd.conf"), survey("machine.facts"));
+    let words = "in on lo1 tcp 10.0.0.2:40000 > 10.0.0.3:5432 S";
+    let explain = ["fw", "explain", &path, "--facts", &facts];
+    let output = run(&[&explain[..], &["--packet", words]].concat());
+    assert_exit(&output, 0);
+    let text = stdout(&output);
+    assert!(text.contains("verdict: pass by @1 of anchor `jails`"), "{text}");
+    assert!(text.contains("no: the packet is on lo1, the rule is for vtnet0"), "{text}");
+
+    let output = run(&[&explain[..], &["--packet", words, "--json"]].concat());
+    let answer = json(&output);
+    assert_eq!(answer["decision"], "pass");
+    let steps = answer["steps"].as_array().expect("a list");
+    let winner = steps.iter().find(|step| step["wins"] == true).expect("one decides");
+    assert_eq!((&winner["anchor"], &winner["line"]), (&"jails".into(), &19.into()));
+    assert!(steps.iter().any(|step| step["criterion"] == "on" && step["why"].is_string()));
+
+    let output =
+        run(&[&explain[..], &["--packet", "in on lo1 tcp 10.0.0.2:x > 10.0.0.3:1"]].concat());
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("^^^"), "{}", stderr(&output));
+    assert_exit(&run(&explain), 2);
+}
+
+#[test]
+fn a_loaded_anchor_and_a_capture_file_are_read() {
+    let files = Files::new(&[
+        ("pf.conf", "block\nanchor \"own\" in\nload anchor \"own\" from \"own.conf\"\n"),
+        ("own.conf", "table <good> { 198.18.10.1 }\npass in proto udp from <good> to any\n"),
+        ("facts", "interface em0\n"),
+    ]);
+    let (trace, facts) = (files.path("trace.pcap"), files.path("facts"));
+    let backend = format!("pcap:{trace}");
+    let output = run(&[
+        "gen",
+        "--backend",
+        &backend,
+        "--dst-mac",
+        "02:00:00:00:00:01",
+        "--src",
+        "198.18.10.1:2000-198.18.10.2:2000",
+        "--dst",
+        "198.19.10.1:2000",
+        "--count",
+        "4",
+    ]);
+    assert_exit(&output, 0);
+    let explain = ["fw", "explain", &files.path("pf.conf"), "--facts", &facts];
+    let output = run(&[&explain[..], &["--pcap", &trace, "--on", "em0", "--json"]].concat());
+    assert_exit(&output, 0);
+    let text = stdout(&output);
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 4);
+    let passed: Vec<_> = lines.iter().filter(|line| line["decision"] == "pass").collect();
+    assert_eq!(passed.len(), 2, "{text}");
+    let steps = passed[0]["steps"].as_array().expect("a list");
+    let winner = steps.iter().find(|step| step["wins"] == true).expect("one decides");
+    assert_eq!(winner["anchor"], "own");
+    assert_eq!(winner["rule"], "pass in proto udp from <good> to any keep state");
+    let output =
+        run(&[&explain[..], &["--pcap", &trace, "--on", "em0", "--brief", "--out"]].concat());
+    assert_eq!(stdout(&output).matches(": block by @0 (").count(), 4, "{}", stdout(&output));
+}
