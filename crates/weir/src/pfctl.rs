@@ -7,10 +7,10 @@ use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-use weir_rules::Compiled;
 use weir_rules::diagnostic::Severity;
 use weir_rules::ir::{AnchorCall, Prelude, Rules, Ruleset};
 use weir_rules::print::{PrintOptions, Printer};
+use weir_rules::{Compiled, Dialect};
 
 use crate::exit::Outcome;
 use crate::fw::load::Language;
@@ -63,7 +63,9 @@ fn run(plan: &Plan) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Refused);
     }
     let facts = machine::facts(plan.facts.as_deref())?;
-    let language = Language { dialect: plan.dialect, macros: plan.macros.clone(), facts };
+    // What is printed must not depend on a guess.
+    let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
+    let language = Language { dialect, macros: plan.macros.clone(), facts };
     let (name, bytes) = match files::first(&plan.file) {
         Ok(file) => file,
         Err(cause) => {

@@ -33,7 +33,7 @@ and -f without -n) is refused, with exit code 2.
   -q : not even the notes of weir; errors are printed
   -g, -S : as they are always: no debugging output, no name server
   -h, --help : print this
-  --dialect=D  : freebsd or openbsd, instead of seeing it from the words
+  --dialect=D  : freebsd (default) or openbsd
   --facts=FILE : interfaces, addresses and names, instead of this machine's
 
 Errors are lines FILE:LINE: MESSAGE on standard error, and on a terminal drawn besides; the exit

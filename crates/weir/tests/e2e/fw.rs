@@ -146,6 +146,14 @@ fn rules_are_printed_as_by_pfctl() {
     assert_eq!(stdout(&silent), expected);
     assert!(stderr(&silent).contains("as with -o none"), "{}", stderr(&silent));
 
+    // It is FreeBSD's, whatever the words look like.
+    let files = Files::new(&[("pf.conf", "match in all scrub (no-df)\npass quick\n")]);
+    let path_of_both = files.path("pf.conf");
+    let output = run(&["pfctl", "-onone", "-nvf", &path_of_both]);
+    assert!(stdout(&output).ends_with("pass quick all flags S/SA keep state\n"));
+    let output = run(&["pfctl", "-onone", "--dialect=openbsd", "-nvf", &path_of_both]);
+    assert!(stdout(&output).ends_with("pass quick all flags S/SA\n"), "{}", stdout(&output));
+
     let translation = stdout(&run(&["pfctl", "-onone", &facts, "-nvNf", &path]));
     assert!(translation.contains("nat on em0") && !translation.contains("pass"), "{translation}");
     let numbered = stdout(&run(&["pfctl", "-onone", "-P", &facts, "-nvvf", &path]));
