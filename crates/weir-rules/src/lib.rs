@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+pub mod check;
 pub mod convert;
 pub mod diagnostic;
 pub mod dialect;
@@ -59,6 +60,7 @@ pub mod ir;
 mod lex;
 pub mod limits;
 pub mod names;
+pub mod optimise;
 pub mod parse;
 pub mod print;
 pub mod resolve;
