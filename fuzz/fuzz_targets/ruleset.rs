@@ -1,0 +1,8 @@
+//! Any bytes as a pf.conf.
+
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::ruleset(data));
