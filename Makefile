@@ -7,7 +7,7 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build demo test lint deny bench bench-gen bench-stats clean
+.PHONY: help build demo test lint deny bench bench-gen bench-stats bench-rules clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ lint: ## formatting, clippy, documentation, purity, tidiness
 deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 	@scripts/deny.sh
 
-bench: bench-gen bench-stats ## run all benchmarks (docs/bench.md)
+bench: bench-gen bench-stats bench-rules ## run all benchmarks (docs/bench.md)
 
 bench-gen: ## generator and sink against their floors (about four minutes); ARGS=--help lists options
 	@scripts/setup.sh build run bench
@@ -41,6 +41,10 @@ bench-gen: ## generator and sink against their floors (about four minutes); ARGS
 bench-stats: ## large imports, reports, comparisons against their limits; ARGS=--help lists options
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh stats $(ARGS)
+
+bench-rules: ## pf.conf: large rulesets and the evaluator against their limits (about a minute)
+	@scripts/setup.sh build run bench
+	@scripts/bench.sh rules $(ARGS)
 
 clean: ## remove what was built (campaign results stay)
 	cargo clean
