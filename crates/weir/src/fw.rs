@@ -16,6 +16,7 @@ mod explain;
 pub(crate) mod files;
 mod json;
 pub(crate) mod load;
+mod lsp;
 pub(crate) mod machine;
 mod print;
 pub(crate) mod show;
@@ -27,6 +28,7 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
         FwCommand::Print(args) => print::command(&args),
         FwCommand::Convert(args) => convert::command(&args),
         FwCommand::Explain(args) => explain::command(&args),
+        FwCommand::Lsp(args) => lsp::command(&args),
     }
 }
 

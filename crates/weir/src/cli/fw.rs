@@ -72,6 +72,16 @@ Examples:
   weir fw explain pf.conf --brief --pcap trace.pcap --on em0
   weir fw explain pf.conf --packet 'out on em0 udp 10.0.0.5:53 > 9.9.9.9:53' --json";
 
+const LSP_HELP: &str = "\
+A server of the Language Server Protocol on standard input and output, for an editor to start:
+diagnostics while one types, the expanded rules of a statement (or the value of a macro or a table)
+under the cursor, and the way to the definition of macros, tables, anchors and included files.
+docs/fw.md has the set-up of Neovim, Emacs and VS Code.
+
+Examples:
+  weir fw lsp
+  weir fw lsp --dialect openbsd --facts router.facts -D ext_if=eth0";
+
 /// The commands of the packet filter.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FwCommand {
@@ -87,6 +97,9 @@ pub(crate) enum FwCommand {
     /// Say what becomes of a packet, and why, rule by rule.
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArgs),
+    /// Serve an editor: diagnostics, expanded rules, definitions (LSP).
+    #[command(after_help = LSP_HELP)]
+    Lsp(LspArgs),
 }
 
 /// How a file is read.
@@ -171,6 +184,23 @@ pub(crate) struct ExplainArgs {
     pub(crate) brief: bool,
     #[command(flatten)]
     pub(crate) language: LanguageArgs,
+}
+
+/// `weir fw lsp`.
+#[derive(Debug, Args)]
+pub(crate) struct LspArgs {
+    /// Whose pf.conf it is [default: seen from its words].
+    #[arg(long, value_name = "DIALECT", value_enum)]
+    pub(crate) dialect: Option<DialectName>,
+    /// Define a macro, which a definition in the file does not change.
+    #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = parse_macro)]
+    pub(crate) macros: Vec<(String, String)>,
+    /// Interfaces, groups, addresses, hosts, services and users, instead of this machine's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) facts: Option<PathBuf>,
+    /// What it does anyway; some editors add it.
+    #[arg(long = "stdio")]
+    pub(crate) _stdio: bool,
 }
 
 /// The dialects.

@@ -43,7 +43,8 @@ pub(crate) fn first(path: &Path) -> Result<(String, Vec<u8>), String> {
     bytes.map(|bytes| (name, bytes)).map_err(|error| told(&error))
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file, but no more of it than a ruleset may have.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     limited(File::open(path)?)
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
+use weir_rules::source::SourceProvider;
 use weir_rules::{Compiled, Dialect};
 
 use super::files::{self, Disk};
@@ -48,12 +49,22 @@ impl Language {
 
     /// Compiles a text that was read.
     pub(crate) fn compile_bytes(&self, name: &str, bytes: &[u8]) -> Compiled {
+        self.compile_with(name, bytes, &Disk)
+    }
+
+    /// Compiles a text that was read; the files that it names come from `provider`.
+    pub(crate) fn compile_with(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        provider: &dyn SourceProvider,
+    ) -> Compiled {
         let input = ParseInput {
             name,
             bytes,
             dialect: self.dialect,
             macros: &self.macros,
-            provider: &Disk,
+            provider,
             limits: Limits::default(),
         };
         weir_rules::compile(input, &self.facts)

@@ -45,7 +45,7 @@ pub(crate) fn plain(diagnostic: &Diagnostic, sources: &SourceMap) -> String {
 }
 
 /// What was expected, what to write instead, and what to do.
-fn advice(diagnostic: &Diagnostic) -> Vec<String> {
+pub(crate) fn advice(diagnostic: &Diagnostic) -> Vec<String> {
     let mut advice = Vec::new();
     if let Some(suggestion) = &diagnostic.suggestion {
         advice.push(format!("did you mean `{}`?", suggestion.replacement));

@@ -8,6 +8,7 @@ mod campaign;
 mod common;
 mod figures;
 mod fw;
+mod fw_lsp;
 mod generator;
 mod interrupt;
 mod ministat;
