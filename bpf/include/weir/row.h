@@ -13,6 +13,7 @@
 #ifndef WEIR_ROW_H
 #define WEIR_ROW_H
 
+#include <bpf/bpf_helpers.h>
 #include <weir/arrival.h>
 #include <weir/sampling.h>
 #include <weir/vmlinux.h>
@@ -57,16 +58,22 @@ static __always_inline void weir_row_settle(struct weir_row *row, struct weir_sa
 {
 	__u64 packets = row->packets;
 
+	/*
+	 * A reader takes the sender's state and the row together, and has to see a packet in one of
+	 * them: the row is empty before `packets`, which is changed last, has what was in it.
+	 */
+	sender->begun += packets;
+	barrier();
 	/* Below 64: a row stays within a word. */
 	sender->pending |= ((1ULL << (packets & 63)) - 1) << ((sender->highest + 1) & 63);
 	sender->highest += packets;
-	sender->begun += packets;
 	sender->bytes += row->bytes;
 	sender->last_ns = 0;
-	sender->packets += packets;
 	sampler->skip -= packets;
 	row->packets = 0;
 	row->bytes = 0;
+	barrier();
+	sender->packets += packets;
 }
 
 #endif /* WEIR_ROW_H */

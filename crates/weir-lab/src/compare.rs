@@ -239,10 +239,13 @@ impl Report<'_> {
         self.matched.iter().any(|m| m.regressed) || (self.asked.missing_fails && self.lacks() > 0)
     }
 
-    /// Series of the baseline that another collection lacks.
+    /// Series of the baseline that another collection lacks, or has without a run that counts.
     #[must_use]
     pub fn lacks(&self) -> usize {
-        self.unmatched.iter().filter(|u| u.owner_index == 0).count()
+        let void =
+            |m: &&Matched<'_>| m.other.values().is_empty() && !m.baseline.values().is_empty();
+        let unmatched = self.unmatched.iter().filter(|u| u.owner_index == 0).count();
+        unmatched + self.matched.iter().filter(void).count()
     }
 
     /// How often each word was said, in the order of [`WORDS`].

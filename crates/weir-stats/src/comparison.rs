@@ -10,8 +10,8 @@
 //!
 //! Words are about rates: more is better. There is none for "no difference". A word is claimed only
 //! after Holm's correction, and its "at least" is the end of an interval at Bonferroni's level, so
-//! that all words of a family hold together. Differences and equivalences are each a family of
-//! their own.
+//! that all words of a family hold together. Differences, equivalences and excluded losses are each
+//! a family of their own: not all words of all kinds hold together.
 
 use std::fmt;
 

@@ -46,8 +46,9 @@ pub fn order_statistic(values: &[f64], level: Level) -> Result<OrderInterval, To
     let too_few = TooFew { have: values.len(), need, level };
     let sorted = summary::sorted(values).filter(|sorted| sorted.len() >= need).ok_or(too_few)?;
     let count = sorted.len();
-    // Two tails of the binomial distribution with one half, as far as the level allows.
-    let (mut rank, mut tail) = (0, 0.0);
+    // Two tails of the binomial distribution with one half, as far as the level allows. There are
+    // values enough for the first rank, whatever the last bit of its probability.
+    let (mut rank, mut tail) = (1, binomial_half(count, 0));
     while rank < count.div_ceil(2) {
         let more = tail + binomial_half(count, rank);
         if 1.0 - 2.0 * more < level.share() {

@@ -20,8 +20,8 @@
 //!   line stands behind them.
 //! - *Too few values* for the interval of the median at the level asked for.
 //!
-//! Few values show few faults: below [`VALUES_MIN`] nothing is looked for, and five cannot show a
-//! trend at this rate at all.
+//! Few values show few faults: below [`VALUES_MIN`] nothing but missing spread is looked for, and
+//! five cannot show a trend at this rate at all.
 
 use std::fmt;
 
@@ -148,8 +148,9 @@ impl Warning {
                  for it, means and their intervals do"
             }
             Self::NoSpread => {
-                "measured rates differ in their last digits: a limit, a counter or a copy stands \
-                 behind these, and no interval of them means anything"
+                "measured rates differ in their last digits: a limit, a counter, a copy or a \
+                 device that delivers nothing stands behind these, and no interval of them means \
+                 anything"
             }
             Self::TooFew(_) => "run more iterations (-n), or ask for a lower confidence",
         }
@@ -209,11 +210,12 @@ pub fn warnings(values: &[f64], level: Level) -> Vec<Warning> {
         let few = crate::interval::TooFew { have: values.len(), need, level };
         warnings.push(Warning::TooFew(few));
     }
-    if values.len() < VALUES_MIN {
+    // Also of few values: without spread, every test is certain of every difference.
+    if values.len() > 1 && sorted[0] == sorted[sorted.len() - 1] {
+        warnings.push(Warning::NoSpread);
         return warnings;
     }
-    if sorted[0] == sorted[sorted.len() - 1] {
-        warnings.push(Warning::NoSpread);
+    if values.len() < VALUES_MIN {
         return warnings;
     }
     let median = summary::median_of_sorted(&sorted);

@@ -112,7 +112,8 @@ fn row(report: &Report<'_>, m: &Matched<'_>, roots: &[String], several: bool) ->
 fn side(report: &Report<'_>, series: &CollectedSeries, owner: usize, roots: &[String]) -> Markup {
     let (text, under) = median_parts(report, series);
     let figured = figured(series, report.asked.level);
-    let cell = series.points.first().and_then(|p| address(roots, owner, &p.cell));
+    let counts = series.points.iter().find(|p| p.is_valid()).or(series.points.first());
+    let cell = counts.and_then(|p| address(roots, owner, &p.cell));
     html! {
         td class="n" data-value=[figured.map(|f| f.median)] {
             @if let Some(cell) = cell { a href=(cell) { (text) } } @else { (text) }

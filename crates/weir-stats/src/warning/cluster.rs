@@ -29,12 +29,14 @@ impl Clusters {
 
 impl fmt::Display for Clusters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (high, low) = (self.high_count, self.low_count);
+        write!(f, "the iterations fall into two clusters, ")?;
+        // Of a group at nothing, nothing is a share.
+        if self.low_mean < self.distance() / 1000.0 {
+            return write!(f, "{low} of them at nothing, or next to it, and {high} far above");
+        }
         let percent = self.distance() / self.low_mean * 100.0;
-        write!(
-            f,
-            "the iterations fall into two clusters, {} of them {percent:.1} % above the other {}",
-            self.high_count, self.low_count
-        )
+        write!(f, "{high} of them {percent:.1} % above the other {low}")
     }
 }
 

@@ -32,7 +32,8 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "STORE", num_args = 2.., required = true)]
     pub(crate) stores: Vec<PathBuf>,
     /// What makes the exit code 1: `regression>P%`, a proven loss of more than P % of the
-    /// baseline, or `missing`, a series that another store lacks; may be given twice.
+    /// baseline, or `missing`, a series that another store lacks or has no valid run of; may be
+    /// given twice.
     #[arg(long, value_name = "CRITERION", value_parser = criterion)]
     pub(crate) fail_on: Vec<Criterion>,
     /// Only series that match this pattern, such as 'pf-*'.
