@@ -9,7 +9,7 @@ use super::{Ip, prefix_of};
 use crate::dialect::Dialect;
 use crate::ir::{Address, AnchorCall, Dynamic, Interface, Peer, Rule, Rules, Ruleset};
 use crate::resolve::{InterfaceFacts, Resolver, interfaces_named, is_instance};
-use crate::value::{Af, Comparison, Direction, Text};
+use crate::value::{Comparison, Direction, Text};
 
 /// Depth of anchors in anchors, as pf's own stack has (`PF_ANCHOR_STACK_MAX`).
 pub const ANCHOR_DEPTH_MAX: usize = 64;
@@ -117,10 +117,6 @@ pub(super) struct Ready<'a> {
     pub(super) interface: Option<(u32, bool)>,
     pub(super) received_on: Option<(u32, bool)>,
     pub(super) direction: Option<Direction>,
-    /// As the rule's, which lies elsewhere in memory.
-    pub(super) rdomain: Option<(bool, u32)>,
-    /// As the rule's.
-    pub(super) af: Option<Af>,
     /// IP protocol; 0 is any, as in the kernel.
     pub(super) protocol: u8,
     pub(super) from: End,
@@ -464,8 +460,6 @@ impl<'a> Evaluator<'a> {
             interface,
             received_on,
             direction: rule.direction,
-            rdomain: rule.rdomain,
-            af: rule.af,
             protocol: rule.protocol.unwrap_or(0),
             from: self.place(&rule.from, path),
             to: self.place(&rule.to, path),

@@ -154,12 +154,12 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         if own.direction.is_some_and(|direction| direction != packet.direction) {
             return Some(Criterion::Direction);
         }
-        if let Some((not, rdomain)) = own.rdomain
+        if let Some((not, rdomain)) = own.rule.rdomain
             && (rdomain == packet.rdomain) == not
         {
             return Some(Criterion::Rdomain);
         }
-        if own.af.is_some_and(|af| af != self.af) {
+        if own.rule.af.is_some_and(|af| af != self.af) {
             return Some(Criterion::Family);
         }
         (own.protocol != 0 && own.protocol != packet.protocol).then_some(Criterion::Protocol)

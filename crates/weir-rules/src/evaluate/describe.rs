@@ -123,7 +123,8 @@ impl<'a> Reader<'a> {
                     (start + 1, to, (to + 1).min(text.len()))
                 }
                 None => {
-                    let size = text[start..].find(char::is_whitespace);
+                    // A quote begins a word of its own, so that no word holds one.
+                    let size = text[start..].find(|c: char| c.is_whitespace() || c == '"');
                     let to = size.map_or(text.len(), |size| start + size);
                     (start, to, to)
                 }
