@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use crate::ast::AnchorKind;
 use crate::dialect::Dialect;
 use crate::ir::{AnchorCall, Prelude, Rule, Rules, Ruleset, Table, TableSource};
+use crate::optimise::{SkipSteps, skip_steps};
 use crate::resolve::Resolver;
 
 pub use address::{address, ip};
@@ -24,6 +25,8 @@ pub struct PrintOptions {
     pub numbered: bool,
     /// Ports as numbers (`-P`).
     pub numeric_ports: bool,
+    /// Below each rule but those of layer 2 the line of its skip steps (`-g`).
+    pub skip_steps: bool,
 }
 
 /// Prints rulesets and rules.
@@ -75,13 +78,14 @@ impl Printer<'_> {
         for (number, rule) in rules.ether.iter().enumerate() {
             self.start(out, number, depth);
             ether::print(out, self, rule);
-            self.body(out, rule.anchor.as_ref(), depth);
+            self.body(out, rule.anchor.as_ref(), None, depth);
         }
         for list in rules.lists() {
+            let steps = if self.options.skip_steps { skip_steps(list) } else { Vec::new() };
             for (number, rule) in list.iter().enumerate() {
                 self.start(out, number, depth);
                 rule::print(out, self, rule);
-                self.body(out, rule.anchor.as_ref(), depth);
+                self.body(out, rule.anchor.as_ref(), steps.get(number), depth);
             }
         }
     }
@@ -93,13 +97,20 @@ impl Printer<'_> {
         }
     }
 
-    /// The end of a rule's line, with the body of an anchor.
-    fn body(&self, out: &mut String, anchor: Option<&AnchorCall>, depth: usize) {
-        let Some(body) = anchor.and_then(|anchor| anchor.body.as_ref()) else {
-            out.push('\n');
-            return;
-        };
-        out.push_str(" {\n");
+    /// The end of a rule's line, with its skip steps and the body of an anchor.
+    fn body(
+        &self,
+        out: &mut String,
+        anchor: Option<&AnchorCall>,
+        steps: Option<&SkipSteps>,
+        depth: usize,
+    ) {
+        let body = anchor.and_then(|anchor| anchor.body.as_ref());
+        out.push_str(if body.is_some() { " {\n" } else { "\n" });
+        if let Some(steps) = steps {
+            let _ = writeln!(out, "{}", steps.line(self.dialect));
+        }
+        let Some(body) = body else { return };
         self.rules(out, body, depth + 1);
         let _ = writeln!(out, "{:1$}}}", "", depth * 2);
     }

@@ -18,6 +18,7 @@ mod json;
 pub(crate) mod load;
 mod lsp;
 pub(crate) mod machine;
+pub(crate) mod optimise;
 mod print;
 pub(crate) mod show;
 

@@ -9,12 +9,13 @@ use std::path::Path;
 
 use weir_rules::diagnostic::Severity;
 use weir_rules::ir::{AnchorCall, Prelude, Rules, Ruleset};
+use weir_rules::optimise::{self as optimiser, Profile};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::{Compiled, Dialect};
 
 use crate::exit::Outcome;
 use crate::fw::load::Language;
-use crate::fw::{files, machine, put, show};
+use crate::fw::{files, machine, optimise, put, show};
 
 pub(crate) mod arguments;
 #[cfg(test)]
@@ -58,10 +59,13 @@ pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Resu
 }
 
 fn run(plan: &Plan) -> anyhow::Result<Outcome> {
-    if matches!(plan.level, Some(Level::Basic | Level::Profile)) {
-        say("-o basic and -o profile are not there yet: weir has no optimiser so far; use -o none");
-        return Ok(Outcome::Refused);
-    }
+    let profile = match plan.profile.as_deref().map(optimise::profile).transpose() {
+        Ok(profile) => profile,
+        Err(cause) => {
+            say(cause);
+            return Ok(Outcome::Refused);
+        }
+    };
     let facts = machine::facts(plan.facts.as_deref())?;
     // What is printed must not depend on a guess.
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
@@ -82,18 +86,45 @@ fn run(plan: &Plan) -> anyhow::Result<Outcome> {
     if plan.verbosity == 0 {
         return Ok(Outcome::Done);
     }
-    let in_file = compiled.ruleset.settings.ruleset_optimization.as_deref();
-    if plan.level.is_none() && in_file != Some("none") && !plan.is_quiet {
-        say("rules are printed as with -o none: weir has no optimiser so far");
-    }
+    let own = level(plan, &compiled, profile.as_ref());
+    optimise::apply(&mut compiled, own, &language);
     keep(&mut compiled.ruleset, plan.parts);
     let printer = Printer {
         dialect: compiled.ruleset.dialect,
         resolver: &language.facts,
-        options: PrintOptions { numbered: plan.verbosity > 1, numeric_ports: plan.numeric_ports },
+        options: PrintOptions {
+            numbered: plan.verbosity > 1,
+            numeric_ports: plan.numeric_ports,
+            skip_steps: plan.skip_steps,
+        },
     };
     put(&printer.ruleset(&compiled.ruleset))?;
     Ok(Outcome::Done)
+}
+
+/// How far to optimise: as the command line says, or else the file, or else basic, as pfctl.
+fn level<'a>(
+    plan: &Plan,
+    compiled: &Compiled,
+    profile: Option<&'a Profile>,
+) -> optimiser::Level<'a> {
+    let in_file = || match compiled.ruleset.settings.ruleset_optimization.as_deref() {
+        Some("none") => Level::None,
+        Some("profile") => Level::Profile,
+        _ => Level::Basic,
+    };
+    match (plan.level.unwrap_or_else(in_file), profile) {
+        (Level::None, _) => optimiser::Level::None,
+        (Level::Profile, Some(profile)) => optimiser::Level::Profile(profile),
+        (Level::Profile, None) => {
+            if !plan.is_quiet {
+                say("the file sets ruleset-optimization profile: without --profile=FILE, rules \
+                     are printed as with -o basic");
+            }
+            optimiser::Level::Basic
+        }
+        (Level::Basic, _) => optimiser::Level::Basic,
+    }
 }
 
 /// Errors as pfctl's lines; on a terminal everything drawn as well.

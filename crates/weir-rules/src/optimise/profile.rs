@@ -60,6 +60,12 @@ impl Profile {
         Ok(profile)
     }
 
+    /// Whether no rule was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packets_by_rule.is_empty()
+    }
+
     /// Adds packets to a rule, named by its text as [`Printer::rule`] gives it.
     pub fn add(&mut self, rule: &str, packets: u64) {
         let own = self.packets_by_rule.entry(rule.to_owned()).or_default();

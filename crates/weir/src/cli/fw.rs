@@ -21,7 +21,8 @@ const CHECK_HELP: &str = "\
 Every error of a file is reported in one run, with file, line and column. On a terminal it is drawn;
 elsewhere each is a line FILE:LINE:COLUMN: SEVERITY: MESSAGE. What is understood but cannot run here
 (a queue, an interface or a host name that is not there, a table file that cannot be read) is a
-warning. Exit codes: 0 without errors; 1 with errors, or with warnings under --deny warnings; 2 if a
+warning; so is what is right and pointless: rules that no packet reaches, that never match or never
+decide, redirections that overlap, tables and macros without a use. Exit codes: 0 without errors; 1 with errors, or with warnings under --deny warnings; 2 if a
 file cannot be read.
 
 Examples:
@@ -35,9 +36,14 @@ Macros, options, tables and rules as pfctl -nvf prints them, lists multiplied ou
 they are written in. With --expanded only the rules, one a line, each with its number (as pfctl -vv)
 and, as a comment, the line of the file that it comes from.
 
+With -o basic superfluous filter rules are left out, six or more addresses become a table, and rules
+are ordered for skip steps, as pfctl does without -o; -o profile orders quick rules by the packets
+that they matched, which a file must say. What becomes of a packet stays the same.
+
 Examples:
   weir fw print /etc/pf.conf
   weir fw print --expanded pf.conf | grep 'pf.conf:12$'
+  weir fw print -o profile --profile counters.txt pf.conf
   weir fw print --json pf.conf | jq -r '.rules[].text'";
 
 const CONVERT_HELP: &str = "\
@@ -143,6 +149,9 @@ pub(crate) struct PrintArgs {
     /// How far rules are optimised.
     #[arg(short = 'o', value_name = "LEVEL", value_enum, default_value_t = Level::None)]
     pub(crate) optimise: Level,
+    /// Counters of the rules for -o profile, as pfctl -vsr prints them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) language: LanguageArgs,
 }

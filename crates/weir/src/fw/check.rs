@@ -34,7 +34,7 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let mut answer =
         Answer { error_count: 0, warning_count: 0, files: Vec::new(), unreadable: Vec::new() };
     for path in &args.files {
-        let compiled = match language.compile(path) {
+        let mut compiled = match language.compile(path) {
             Ok(compiled) => compiled,
             Err(error) => {
                 // Nobody is left to tell if standard error is closed.
@@ -44,6 +44,7 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
                 continue;
             }
         };
+        language.examine(&mut compiled);
         let findings = Findings::new(&compiled);
         answer.error_count += findings.error_count;
         answer.warning_count += findings.warning_count;

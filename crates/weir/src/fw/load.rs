@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use weir_rules::check;
 use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
@@ -68,5 +69,17 @@ impl Language {
             limits: Limits::default(),
         };
         weir_rules::compile(input, &self.facts)
+    }
+
+    /// Puts what is suspicious in a ruleset among its diagnostics, by place, up to the limit on
+    /// their number. What compiling says of a place stands first.
+    pub(crate) fn examine(&self, compiled: &mut Compiled) {
+        let mut found = check::check(compiled, &self.facts);
+        let room =
+            Limits::default().diagnostic_count_max.saturating_sub(compiled.diagnostics.len());
+        compiled.dropped_count += found.len().saturating_sub(room);
+        found.truncate(room);
+        compiled.diagnostics.append(&mut found);
+        compiled.diagnostics.sort_by_key(|own| (own.span.file, own.span.start));
     }
 }

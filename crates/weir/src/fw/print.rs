@@ -1,16 +1,17 @@
 //! `weir fw print`: a ruleset as pfctl -nvf prints it, or its rules with the lines they come from.
 
-use anyhow::bail;
+use anyhow::{Error, bail};
 use serde::Serialize;
 use weir_rules::Compiled;
 use weir_rules::ir::{AnchorCall, EtherRule, Rules};
+use weir_rules::optimise::Level;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::source::Span;
 
 use super::json::{self, Diagnostic, Place};
 use super::load::Language;
-use super::{put, put_json, show};
-use crate::cli::fw::{Level, PrintArgs};
+use super::{optimise, put, put_json, show};
+use crate::cli::fw::{Level as Wanted, PrintArgs};
 use crate::exit::Outcome;
 
 /// A rule with where it stands.
@@ -38,17 +39,25 @@ struct Answer {
 
 /// Runs the command.
 pub(super) fn command(args: &PrintArgs) -> anyhow::Result<Outcome> {
-    if args.optimise != Level::None {
-        bail!(
-            "-o basic and -o profile are not there yet: weir has no optimiser so far; -o none \
-             prints the rules as they are written"
-        );
-    }
+    let profile = match (args.optimise, &args.profile) {
+        (Wanted::Profile, Some(path)) => Some(optimise::profile(path).map_err(Error::msg)?),
+        (Wanted::Profile, None) => bail!(
+            "-o profile orders rules by their packets: write those of the running firewall into \
+             a file (pfctl -vsr > FILE), and give it with --profile FILE"
+        ),
+        (_, Some(_)) => bail!("--profile goes with -o profile alone"),
+        (_, None) => None,
+    };
     let language = Language::new(&args.language)?;
-    let compiled = language.compile(&args.file)?;
+    let mut compiled = language.compile(&args.file)?;
     show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
     if compiled.error_count > 0 {
         return Ok(Outcome::Refused);
+    }
+    match (args.optimise, &profile) {
+        (Wanted::None, _) => {}
+        (_, Some(profile)) => optimise::apply(&mut compiled, Level::Profile(profile), &language),
+        (_, None) => optimise::apply(&mut compiled, Level::Basic, &language),
     }
     let printer = Printer {
         dialect: compiled.ruleset.dialect,

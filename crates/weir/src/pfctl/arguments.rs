@@ -13,7 +13,7 @@ use crate::cli::fw::parse_macro;
 /// The command line in one line of help.
 pub(crate) const USAGE: &str = "\
 weir pfctl -n [-AghNOPqRSv] [-a anchor] [-D macro=value] [-o level]
-                  [--dialect=freebsd|openbsd] [--facts=FILE] -f file";
+                  [--dialect=freebsd|openbsd] [--facts=FILE] [--profile=FILE] -f file";
 
 /// What `--help` prints below the usage, and the command's help shows.
 pub(crate) const HELP: &str = "\
@@ -24,17 +24,19 @@ and -f without -n) is refused, with exit code 2.
   -f : the file; - is standard input
   -n : do not load it (required)
   -v : print it; twice, with the number of each rule
-  -o : none, basic or profile: only none is there yet. Without -o, pfctl optimises as basic does;
-       weir prints what -o none prints, and says so
+  -o : none, basic or profile: how far filter rules are optimised. Without it, what the file sets
+       with `set ruleset-optimization`, or else basic, as pfctl; profile needs --profile
   -a : read the file as rules of this anchor: options and queues are left out
   -D : define a macro, which a definition in the file does not change
   -A, -N, -O, -R : print only queues, translation, options, filter rules; together, all of them
   -P : ports as numbers
   -q : not even the notes of weir; errors are printed
-  -g, -S : as they are always: no debugging output, no name server
+  -g : with -v, the skip steps below each rule, as pfctl -gsr
+  -S : as it is always: no name server
   -h, --help : print this
   --dialect=D  : freebsd (default) or openbsd
   --facts=FILE : interfaces, addresses and names, instead of this machine's
+  --profile=FILE : packets of each rule, as pfctl -vsr prints them, for -o profile
 
 Errors are lines FILE:LINE: MESSAGE on standard error, and on a terminal drawn besides; the exit
 code is then 1, as pfctl's. Warnings are drawn on a terminal alone: weir fw check has them all.
@@ -118,12 +120,14 @@ pub(super) struct Plan {
     pub(super) verbosity: usize,
     pub(super) is_quiet: bool,
     pub(super) numeric_ports: bool,
-    /// `None` where nothing was asked for: pfctl's own default is basic.
+    pub(super) skip_steps: bool,
+    /// `None` where nothing was asked for: then the file says, or it is basic.
     pub(super) level: Option<Level>,
     pub(super) parts: Parts,
     pub(super) macros: Vec<(String, String)>,
     pub(super) dialect: Option<weir_rules::Dialect>,
     pub(super) facts: Option<PathBuf>,
+    pub(super) profile: Option<PathBuf>,
 }
 
 /// A command line that was understood.
@@ -152,6 +156,7 @@ struct Found {
     macros: Vec<(String, String)>,
     dialect: Option<weir_rules::Dialect>,
     facts: Option<PathBuf>,
+    profile: Option<PathBuf>,
     help: bool,
 }
 
@@ -185,6 +190,8 @@ impl Found {
         let (name, value) = long.split_once('=').unwrap_or((long, ""));
         match (name, value) {
             ("help", "") => self.help = true,
+            ("profile", file) if !file.is_empty() => self.profile = Some(file.into()),
+            ("profile", _) => return Err(Refusal::Usage("write it as --profile=FILE".to_owned())),
             ("facts", file) if !file.is_empty() => self.facts = Some(file.into()),
             ("dialect", name) if weir_rules::Dialect::parse(name).is_some() => {
                 self.dialect = weir_rules::Dialect::parse(name);
@@ -271,7 +278,7 @@ impl Found {
         }
         let parts = self.parts();
         let is_dry = self.has('n');
-        let (is_quiet, numeric_ports) = (self.has('q'), self.has('P'));
+        let (is_quiet, numeric_ports, skip_steps) = (self.has('q'), self.has('P'), self.has('g'));
         let verbosity = self.letters.iter().filter(|letter| **letter == 'v').count();
         let Some(file) = self.file else {
             return Err(Refusal::Usage("no file to read: give -n and -f file".to_owned()));
@@ -281,16 +288,19 @@ impl Found {
                         have yet; -n reads the file and loads nothing";
             return Err(Refusal::NotHere(text.to_owned()));
         }
+        check_profile(self.level, self.profile.is_some())?;
         Ok(Parsed::Plan(Box::new(Plan {
             file,
             verbosity,
             is_quiet,
             numeric_ports,
+            skip_steps,
             level: self.level,
             parts,
             macros: self.macros,
             dialect: self.dialect,
             facts: self.facts,
+            profile: self.profile,
         })))
     }
 
@@ -312,6 +322,21 @@ impl Found {
             parts.queues = false;
         }
         parts
+    }
+}
+
+/// Counters of rules are needed by one level, and by no other.
+fn check_profile(level: Option<Level>, has_profile: bool) -> Result<(), Refusal> {
+    match (level, has_profile) {
+        (Some(Level::Profile), false) => Err(Refusal::NotHere(
+            "-o profile orders rules by their packets, and weir has no running firewall to ask: \
+             write them into a file with pfctl -vsr, and give it with --profile=FILE"
+                .to_owned(),
+        )),
+        (Some(Level::None | Level::Basic), true) => {
+            Err(Refusal::Usage("--profile goes with -o profile alone".to_owned()))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -133,7 +133,8 @@ impl Workspace {
             provider.seen.borrow_mut().paths.insert(name.clone(), path.clone());
         }
         let bytes = document.text.as_bytes();
-        let compiled = self.language.compile_with(&name, bytes, &provider);
+        let mut compiled = self.language.compile_with(&name, bytes, &provider);
+        self.language.examine(&mut compiled);
         let Seen { paths, looked_for } = provider.seen.into_inner();
         let files = compiled.sources.files().iter().enumerate().map(|(index, file)| {
             let uri = match paths.get(&file.name) {
