@@ -83,10 +83,16 @@ fn run(plan: &Plan) -> anyhow::Result<Outcome> {
         say("Syntax error in config file: pf rules not loaded");
         return Ok(Outcome::No);
     }
+    let own = level(plan, &compiled, profile.as_ref());
+    let is_optimised = !matches!(own, optimiser::Level::None);
+    let Parts { filter, tables, .. } = plan.parts;
+    if is_optimised && filter && !tables && !compiled.ruleset.main.filter.is_empty() {
+        say("Must enable table loading for optimizations: with -R, give -o none");
+        return Ok(Outcome::No);
+    }
     if plan.verbosity == 0 {
         return Ok(Outcome::Done);
     }
-    let own = level(plan, &compiled, profile.as_ref());
     optimise::apply(&mut compiled, own, &language);
     keep(&mut compiled.ruleset, plan.parts);
     let printer = Printer {
@@ -117,7 +123,7 @@ fn level<'a>(
         (Level::None, _) => optimiser::Level::None,
         (Level::Profile, Some(profile)) => optimiser::Level::Profile(profile),
         (Level::Profile, None) => {
-            if !plan.is_quiet {
+            if !plan.is_quiet && plan.verbosity > 0 {
                 say("the file sets ruleset-optimization profile: without --profile=FILE, rules \
                      are printed as with -o basic");
             }

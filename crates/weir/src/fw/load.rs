@@ -72,8 +72,12 @@ impl Language {
     }
 
     /// Puts what is suspicious in a ruleset among its diagnostics, by place, up to the limit on
-    /// their number. What compiling says of a place stands first.
+    /// their number. What compiling says of a place stands first. Of a ruleset with errors nothing is added:
+    /// a rule that was read in part says too little to be certain.
     pub(crate) fn examine(&self, compiled: &mut Compiled) {
+        if compiled.error_count > 0 {
+            return;
+        }
         let mut found = check::check(compiled, &self.facts);
         let room =
             Limits::default().diagnostic_count_max.saturating_sub(compiled.diagnostics.len());

@@ -28,7 +28,8 @@ and -f without -n) is refused, with exit code 2.
        with `set ruleset-optimization`, or else basic, as pfctl; profile needs --profile
   -a : read the file as rules of this anchor: options and queues are left out
   -D : define a macro, which a definition in the file does not change
-  -A, -N, -O, -R : print only queues, translation, options, filter rules; together, all of them
+  -A, -N, -O, -R : print only queues, translation, options, filter rules; together, all of them;
+       -R wants -o none, as the optimiser makes tables
   -P : ports as numbers
   -q : not even the notes of weir; errors are printed
   -g : with -v, the skip steps below each rule, as pfctl -gsr

@@ -35,7 +35,10 @@ fn letters_stand_together() {
     let macros = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2=3".to_owned())];
     assert_eq!(own.macros, macros);
     // As pfctl, the beginning of a word is enough.
-    assert_eq!(plan("-o p -nf x").level, Some(Level::Profile));
+    assert_eq!(plan("-o b -nf x").level, Some(Level::Basic));
+    let own = plan("-o p -gnf x --profile=y");
+    assert_eq!((own.level, own.skip_steps), (Some(Level::Profile), true));
+    assert_eq!(own.profile.as_deref().and_then(|path| path.to_str()), Some("y"));
     assert_eq!(plan("-nf x").level, None);
 }
 

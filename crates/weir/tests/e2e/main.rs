@@ -9,6 +9,7 @@ mod common;
 mod figures;
 mod fw;
 mod fw_lsp;
+mod fw_optimise;
 mod generator;
 mod interrupt;
 mod ministat;
