@@ -19,7 +19,7 @@ const DROPPED_FIRST: u64 = 15;
 const DROPPED_LAST: u64 = 10;
 
 /// How a machine that cannot be reached is reported.
-const UNREACHABLE: [&str; 8] = [
+const UNREACHABLE: [&str; 16] = [
     "Connection refused",
     "Connection timed out",
     "Operation timed out",
@@ -28,7 +28,33 @@ const UNREACHABLE: [&str; 8] = [
     "Connection closed",
     "Connection reset",
     "lost connection",
+    "Network is unreachable",
+    "Network is down",
+    "Could not resolve hostname",
+    "Name or service not known",
+    "Name does not resolve",
+    "hostname nor servname provided",
+    "Temporary failure in name resolution",
+    "Broken pipe",
 ];
+
+/// How lines begin that are ssh's own, and none of the machine behind it.
+const SSH_OWN: [&str; 6] = [
+    "ssh: ",
+    "ssh_",
+    "kex_exchange_identification",
+    "Connection closed by",
+    "client_loop: ",
+    "packet_write_wait: ",
+];
+
+/// Whether a line tells that a machine cannot be reached.
+fn is_unreachable(line: &str) -> bool {
+    let is_timeout = line.starts_with("Timeout, server ") && line.contains("not responding");
+    is_timeout
+        || SSH_OWN.iter().any(|own| line.starts_with(own))
+        || UNREACHABLE.iter().any(|words| line.contains(words))
+}
 
 /// Whether a line is among those that count.
 pub(super) fn counts(log: &Log, sample: &Line) -> bool {
@@ -75,7 +101,7 @@ impl Answer {
         let text = String::from_utf8_lossy(bytes);
         let is_answer = |line: &str| {
             let is_own = line.starts_with("CMD") || line.starts_with("+ ");
-            !line.trim().is_empty() && !is_own && !UNREACHABLE.iter().any(|u| line.contains(u))
+            !line.trim().is_empty() && !is_own && !is_unreachable(line.trim_start())
         };
         if text.lines().any(is_answer) { Self::Given } else { Self::Missing }
     }

@@ -87,3 +87,24 @@ fn an_answer_is_more_than_the_word_of_ssh() {
         assert_eq!(Answer::of(missing.as_bytes()), Answer::Missing, "{missing}");
     }
 }
+
+#[test]
+fn a_machine_that_cannot_be_reached_gives_no_answer() {
+    for line in [
+        "ssh: connect to host 10.0.0.1 port 22: Network is unreachable",
+        "ssh: Could not resolve hostname dut: Name or service not known",
+        "ssh: connect to host dut port 22: whatever a later ssh says",
+        "ssh_exchange_identification: read: gone",
+        "kex_exchange_identification: banner line too long",
+        "Connection closed by 10.0.0.1 port 22",
+        "client_loop: send disconnect: Broken pipe",
+        "packet_write_wait: Connection to 10.0.0.1 port 22: Broken pipe",
+        "Timeout, server 10.0.0.1 not responding.",
+        "ping: sendto: Network is down",
+    ] {
+        assert_eq!(Answer::of(format!("{line}\r\n").as_bytes()), Answer::Missing, "{line}");
+    }
+    let answered = b"Connection closed by 10.0.0.1 port 22\ninterrupt total\n";
+    assert_eq!(Answer::of(answered), Answer::Given);
+    assert_eq!(Answer::of(b"Timeout, retransmitted 4\n"), Answer::Given);
+}
