@@ -4,7 +4,7 @@
 //! them, and `KB`, `MB`, `GB` are powers of 1024, because such labels count entries of tables.
 //! Authors who write `65Ki` mean 65,536, whose thousands are 65: where a power of two lies within
 //! the thousand (million, …) that a binary label names, and the label itself is none, it is that
-//! power of two.
+//! power of two. That holds for whole numbers: `1.5Mi` is one and a half times 1,048,576.
 //!
 //! In a name, a number belongs to the word that is written onto it: `4Mstates-32KBhash` has 4
 //! million states and a hash of 32,768. A number that stands alone between separators belongs to
@@ -109,7 +109,8 @@ fn scaled(mantissa: f64, power: u32, binary: bool) -> f64 {
     }
     let is_power_of_two = |value: f64| value >= 1.0 && value.log2().fract() == 0.0;
     let next = 2_f64.powi(exponent_above(mantissa * thousands));
-    if !is_power_of_two(mantissa) && next < (mantissa + 1.0) * thousands {
+    let is_whole = mantissa.fract() == 0.0;
+    if is_whole && !is_power_of_two(mantissa) && next < (mantissa + 1.0) * thousands {
         return next;
     }
     mantissa * 1024_f64.powi(power)
@@ -141,6 +142,10 @@ mod tests {
             ("1Mi", 1_048_576.0),
             ("16MB", 16_777_216.0),
             ("65K", 65_000.0),
+            ("1.5Mi", 1_572_864.0),
+            ("7.5Ki", 7680.0),
+            ("0.5Mi", 524_288.0),
+            ("65.0Ki", 65_536.0),
         ] {
             assert_eq!(number(label), Some(value), "{label}");
         }
