@@ -42,6 +42,9 @@ impl Archive {
         if let Some(series) = record.series.iter().find(|s| !is_folder(&s.name)) {
             return Err(damaged(format!("the series `{}` names no folder", series.name)));
         }
+        if let Some(cause) = stray_path(&record) {
+            return Err(damaged(cause));
+        }
         Ok(Self { root: root.to_owned(), record })
     }
 
@@ -85,7 +88,19 @@ impl Archive {
     }
 }
 
+/// A path of the record that would lead an export out of its directory, in words.
+fn stray_path(record: &ArchiveRecord) -> Option<String> {
+    let folders = record.results.iter().map(|folder| &folder.path);
+    let mut paths = folders.chain(record.series.iter().map(|series| &series.results));
+    if let Some(path) = paths.find(|path| !path.is_empty() && !is_folder(path)) {
+        return Some(format!("the folder of results `{path}` is no path below the archive"));
+    }
+    let is_name = |name: &str| is_folder(name) && !name.contains('/');
+    let stray = record.series.iter().find(|series| !is_name(&series.file_name))?;
+    Some(format!("`{}`, the file name of `{}`, is none", stray.file_name, stray.name))
+}
+
 /// Whether a series' name is a path below the store that leaves it nowhere.
 fn is_folder(name: &str) -> bool {
-    name.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
+    name.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains('\0'))
 }
