@@ -6,7 +6,9 @@
 //! left is `.unfinished-<name>` beside the place, which the next import to there removes.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -146,10 +148,21 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
     fs::write(path, bytes).map_err(ArchiveError::io("write", path))
 }
 
-/// Replaces a file of a finished store atomically.
+/// Replaces a file of a finished store atomically and durably: its content is on the disk before
+/// it has its name. Two that write at once do not meet, because each writes to a name of its own.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unfinished = path.with_file_name(format!(".unfinished-{name}"));
-    write(&unfinished, bytes)?;
-    fs::rename(&unfinished, path).map_err(ArchiveError::io("rename to", path))
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let unfinished =
+        path.with_file_name(format!(".unfinished-{name}.{}.{count}", std::process::id()));
+    let replaced = File::create_new(&unfinished)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .map_err(ArchiveError::io("write", &unfinished))
+        .and_then(|()| fs::rename(&unfinished, path).map_err(ArchiveError::io("rename to", path)));
+    if replaced.is_err() {
+        // The first failure is the one to be told.
+        drop(fs::remove_file(&unfinished));
+    }
+    replaced
 }
