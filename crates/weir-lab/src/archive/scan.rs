@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::name::{self, FileName, Role};
+use super::store::is_archive;
 use super::{ArchiveError, Problem, ProblemKind};
 
 /// The deepest folder that is looked into, below the source.
@@ -91,7 +92,11 @@ pub(super) fn scan(source: &Path) -> Result<Found, ArchiveError> {
                 continue;
             }
         };
-        let mut entries: Vec<fs::DirEntry> = entries.filter_map(Result::ok).collect();
+        if folder.depth > 0 && is_archive(&path) {
+            found.note(&folder.path, "a store of an earlier import: it is not looked into");
+            continue;
+        }
+        let mut entries = found.readable(&folder.path, entries);
         found.entry_count += entries.len();
         if found.entry_count > ENTRIES_MAX {
             let (path, what) = (source.to_owned(), "files and folders");
@@ -112,6 +117,30 @@ impl Found {
     fn skip(&mut self, file: &str, text: impl Into<String>) {
         let (file, text) = (file.to_owned(), text.into());
         self.problems.push(Problem { file, line: None, kind: ProblemKind::Skipped, text });
+    }
+
+    fn note(&mut self, file: &str, text: &str) {
+        let (file, text) = (file.to_owned(), text.to_owned());
+        self.problems.push(Problem { file, line: None, kind: ProblemKind::Note, text });
+    }
+
+    /// The entries of a folder up to the first that cannot be read, which is named.
+    fn readable<T>(
+        &mut self,
+        folder: &str,
+        entries: impl Iterator<Item = std::io::Result<T>>,
+    ) -> Vec<T> {
+        let mut readable = Vec::new();
+        for entry in entries {
+            match entry {
+                Ok(entry) => readable.push(entry),
+                Err(error) => {
+                    self.skip(folder, format!("cannot be listed to its end: {error}"));
+                    break;
+                }
+            }
+        }
+        readable
     }
 
     /// Files an entry away; a folder is given back, to be listed.
@@ -240,4 +269,18 @@ pub(super) fn read(source: &Path, path: &str, bytes: &mut Vec<u8>) -> Result<(),
         return Err(format!("larger than {} MiB, the most that is read", FILE_BYTES_MAX >> 20));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_breaks_off_is_named() {
+        let mut found = Found::default();
+        let entries = [Ok(1), Err(std::io::Error::other("bad disk"))];
+        assert_eq!(found.readable("a", entries.into_iter()), [1]);
+        assert_eq!(found.problems.len(), 1);
+        assert_eq!(found.problems[0].told(), "a: cannot be listed to its end: bad disk");
+    }
 }
