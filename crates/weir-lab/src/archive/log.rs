@@ -19,7 +19,7 @@ use super::Flag;
 pub(super) const LINE_BYTES_MAX: usize = 65_536;
 
 /// Lines that are named one by one; what more there are of them is counted.
-const PROBLEMS_MAX: usize = 5;
+pub(super) const PROBLEMS_MAX: usize = 5;
 
 /// What a program or a kernel says when it dies.
 const LAST_WORDS: [&str; 8] = [

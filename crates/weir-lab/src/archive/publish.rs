@@ -11,7 +11,7 @@ use weir_stats::number::g8;
 
 use super::label;
 use super::name::ls_order;
-use super::published::{self, Row};
+use super::published::{self, Noted, Row, clipped};
 use super::scan::{self, Folder};
 use super::series::{BITS_PER_MEGABIT, Job, source_of};
 use super::{Figure, GnuplotRow, ImportedSeries, Problem, ProblemKind, ResultsFolder, Source};
@@ -96,19 +96,20 @@ fn resolve(
     problems: &mut Vec<Problem>,
 ) -> Vec<GnuplotRow> {
     let (rows, unreadable) = published::rows(bytes);
-    let mut note = |line: u64, kind, text| {
-        problems.push(Problem { file: file.to_owned(), line: Some(line), kind, text });
+    let mut note = |line, kind, text| {
+        problems.push(Problem { file: file.to_owned(), line, kind, text });
     };
-    for (line, reason) in unreadable {
+    for (line, reason) in unreadable.listed() {
         note(line, ProblemKind::Skipped, reason);
     }
+    let (mut unknown, mut differing) = (Noted::default(), Noted::default());
     let known: Vec<(&Read, Option<[String; 3]>)> =
         reads.iter().map(|read| (*read, read.row(of))).collect();
     let mut kept = Vec::new();
     for (line, row) in rows {
         let Some((read, figures)) = series_of(&row, &known) else {
-            let text = format!("no series is named `{}`, or has these figures", row.label);
-            note(line, ProblemKind::Skipped, text);
+            let label = clipped(&row.label);
+            unknown.add(line, format!("no series is named `{label}`, or has these figures"));
             continue;
         };
         let theirs = row.figures.map(g8);
@@ -117,15 +118,20 @@ fn resolve(
             Some(ours) => {
                 let (theirs, ours) = (theirs.join(" "), ours.join(" "));
                 let text = format!("`{theirs}` is published, and the runs give `{ours}`");
-                note(line, ProblemKind::Differs, text);
+                differing.add(line, text);
             }
             None => {
                 let least = published::POINTS_MIN;
                 let text = format!("a row of a series with fewer than {least} figures");
-                note(line, ProblemKind::Differs, text);
+                differing.add(line, text);
             }
         }
         kept.push(GnuplotRow { label: row.label, series: read.series.name.clone() });
+    }
+    for (kind, noted) in [(ProblemKind::Skipped, unknown), (ProblemKind::Differs, differing)] {
+        for (line, text) in noted.listed() {
+            note(line, kind, text);
+        }
     }
     kept
 }

@@ -4,6 +4,7 @@
 //! a row `INDEX MEDIAN MINIMUM MAXIMUM` of those to `gnuplot.data`; all numbers are ministat's
 //! `%.8g`. bench-equilibrium-ministat.sh does the same with rates in Mb/s.
 
+use super::log::PROBLEMS_MAX;
 use weir_stats::number::g8;
 use weir_stats::summary::Summary;
 
@@ -13,12 +14,49 @@ pub(crate) const POINTS_MIN: usize = 3;
 /// A figure on its line.
 pub(super) type OnLine<T> = (u64, T);
 
+/// The most runs that a published file may give a series: more come of no
+/// measurement, and each would become a cell of the store.
+pub(super) const RUNS_MAX: usize = 10_000;
+
 /// Figures and what could not be read, each with its line.
-pub(super) type Read<T> = (Vec<OnLine<T>>, Vec<OnLine<String>>);
+pub(super) type Read<T> = (Vec<OnLine<T>>, Noted);
+
+/// What is wrong with the lines of a file: the first few, and the number of the others.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub(super) first: Vec<OnLine<String>>,
+    more: u64,
+}
+
+impl Noted {
+    pub(super) fn add(&mut self, line: u64, reason: String) {
+        if self.first.len() < PROBLEMS_MAX {
+            self.first.push((line, reason));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// What is listed: the first few with their lines, and one sentence for the others.
+    pub(super) fn listed(self) -> impl Iterator<Item = (Option<u64>, String)> {
+        let more = (self.more > 0).then(|| (None, format!("{} more lines like these", self.more)));
+        self.first.into_iter().map(|(line, reason)| (Some(line), reason)).chain(more)
+    }
+}
+
+/// A word of a file as it is quoted: 40 characters of it at most.
+pub(super) fn clipped(word: &str) -> String {
+    /// Characters that are quoted.
+    const SHOWN_MAX: usize = 40;
+    match word.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &word[..end]),
+        None => word.to_owned(),
+    }
+}
 
 /// Reads a file of medians. Blank lines, which a run without a figure leaves, are none.
 pub(super) fn medians(bytes: &[u8]) -> Read<f64> {
-    let mut read = (Vec::new(), Vec::new());
+    let mut read = (Vec::new(), Noted::default());
     for (number, line) in lines(bytes) {
         let text = line.trim();
         if text.is_empty() {
@@ -26,7 +64,7 @@ pub(super) fn medians(bytes: &[u8]) -> Read<f64> {
         }
         match figure(text) {
             Ok(value) => read.0.push((number, value)),
-            Err(reason) => read.1.push((number, reason)),
+            Err(reason) => read.1.add(number, reason),
         }
     }
     read
@@ -42,7 +80,7 @@ pub(super) struct Row {
 
 /// Reads a `gnuplot.data`; comments and blank lines are no rows.
 pub(super) fn rows(bytes: &[u8]) -> Read<Row> {
-    let mut read = (Vec::new(), Vec::new());
+    let mut read = (Vec::new(), Noted::default());
     for (number, line) in lines(bytes) {
         let text = line.trim();
         if text.is_empty() || text.starts_with('#') {
@@ -50,7 +88,7 @@ pub(super) fn rows(bytes: &[u8]) -> Read<Row> {
         }
         match row(text) {
             Ok(row) => read.0.push((number, row)),
-            Err(reason) => read.1.push((number, reason)),
+            Err(reason) => read.1.add(number, reason),
         }
     }
     read
@@ -64,13 +102,13 @@ fn row(text: &str) -> Result<Row, String> {
     let figures = [take()?, take()?, take()?];
     match words.next() {
         None => Ok(Row { label, figures }),
-        Some(more) => Err(format!("`{more}` stands behind the three figures of a row")),
+        Some(more) => Err(format!("`{}` stands behind the three figures of a row", clipped(more))),
     }
 }
 
 /// A finite number, 0 or more.
 fn figure(text: &str) -> Result<f64, String> {
-    let shown: String = text.chars().take(40).collect();
+    let shown = clipped(text);
     match weir_stats::number::parse(text.as_bytes()) {
         Some(value) if value.is_finite() && value >= 0.0 => Ok(value),
         Some(_) => Err(format!("`{shown}` is not a finite rate")),
@@ -106,9 +144,9 @@ mod tests {
     fn medians_are_read_and_others_named() {
         let (values, problems) = medians(b"1\r\n\n2.5\nnan\ninf\n-1\nx y\n\xff\n1e3");
         assert_eq!(values, [(1, 1.0), (3, 2.5), (9, 1000.0)]);
-        let lines: Vec<u64> = problems.iter().map(|(line, _)| *line).collect();
+        let lines: Vec<u64> = problems.first.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [4, 5, 6, 7, 8]);
-        assert_eq!(problems[0].1, "`nan` is not a finite rate");
+        assert_eq!(problems.first[0].1, "`nan` is not a finite rate");
     }
 
     #[test]
@@ -117,7 +155,7 @@ mod tests {
         let (rows, problems) = rows(text);
         let expected = Row { label: "32KiB".to_owned(), figures: [2.0, 1.0, 3.0] };
         assert_eq!(rows, [(2, expected)]);
-        let lines: Vec<u64> = problems.iter().map(|(line, _)| *line).collect();
+        let lines: Vec<u64> = problems.first.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [4, 5, 6]);
     }
 

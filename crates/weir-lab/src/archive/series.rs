@@ -14,7 +14,7 @@ use super::label;
 use super::log::Log;
 use super::name::{Role, ls_order};
 use super::publish::Read;
-use super::published::{self, OnLine};
+use super::published::{self, Noted, OnLine, RUNS_MAX};
 use super::scan::{self, Place, RANK_PROFILED, RunFile, SeriesFiles};
 use super::write::Writer;
 use super::{
@@ -264,8 +264,14 @@ impl Reader<'_> {
             let Some(place) = place else { continue };
             let Some(source) = self.load(&place.path) else { continue };
             let (medians, problems) = published::medians(self.bytes);
-            for (line, reason) in problems {
-                self.skip(&place.path, Some(line), reason);
+            for (line, reason) in problems.listed() {
+                self.skip(&place.path, line, reason);
+            }
+            if medians.len() > RUNS_MAX {
+                let count = medians.len();
+                let text = format!("it has {count} medians, more than {RUNS_MAX}: it is left out");
+                self.skip(&place.path, None, text);
+                continue;
             }
             let is_empty = self.read.series.iterations.is_empty();
             if !is_empty && self.read.series.unit != unit {
@@ -291,8 +297,8 @@ impl Reader<'_> {
             return Vec::new();
         }
         let (values, problems) = published::medians(self.bytes);
-        for (line, reason) in problems {
-            self.skip(&place.path, Some(line), reason);
+        for (line, reason) in problems.listed() {
+            self.skip(&place.path, line, reason);
         }
         values
     }
@@ -357,11 +363,14 @@ impl Reader<'_> {
             self.problem(ProblemKind::Differs, path, None, text);
             return;
         }
+        let mut differing = Noted::default();
         for ((line, theirs), ours) in values.iter().zip(ours) {
             if *theirs != ours {
-                let text = format!("{theirs} is published, and the log gives {ours}");
-                self.problem(ProblemKind::Differs, path, Some(*line), text);
+                differing.add(*line, format!("{theirs} is published, and the log gives {ours}"));
             }
+        }
+        for (line, text) in differing.listed() {
+            self.problem(ProblemKind::Differs, path, line, text);
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::published::RUNS_MAX;
 use super::*;
 use crate::cancel::Cancel;
 use crate::collection::{self, Origin, Unit};
@@ -386,4 +387,63 @@ fn an_invalid_run_is_there_and_does_not_count() {
     );
     let collection = collection::open(&tree.store()).unwrap().collection;
     assert_eq!(collection.series[0].values(), [7.0, 0.0]);
+}
+
+#[test]
+fn paths_that_lead_out_of_a_store_are_refused() {
+    let tree = Tree::new();
+    run(&tree.source().join("x"), "a.1", &[7; 5], &[9; 5]);
+    let record = tree.import().record().clone();
+    let path = tree.store().join(ARCHIVE_FILE);
+    let strays: [fn(&mut ArchiveRecord); 5] = [
+        |record| record.results[0].path = "../x".to_owned(),
+        |record| record.results[0].path = "/x".to_owned(),
+        |record| record.series[0].results = "x/../../y".to_owned(),
+        |record| record.series[0].file_name = "../a".to_owned(),
+        |record| record.series[0].file_name = "/a".to_owned(),
+    ];
+    for stray in strays {
+        let mut changed = record.clone();
+        stray(&mut changed);
+        fs::write(&path, serde_json::to_vec(&changed).unwrap()).unwrap();
+        let opened = Archive::open(&tree.store());
+        assert!(matches!(opened, Err(ArchiveError::Damaged { .. })), "{changed:?}");
+    }
+    fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+    assert!(Archive::open(&tree.store()).is_ok());
+}
+
+#[test]
+fn stores_below_an_archive_are_not_looked_into() {
+    let tree = Tree::new();
+    run(&tree.source(), "a.1", &[7; 5], &[9; 5]);
+    import(&tree.source(), &tree.source().join("stores/old")).unwrap();
+    tree.write("stores/old/x.pps", "1\n");
+    let archive = tree.import();
+    let told = ["stores/old: a store of an earlier import: it is not looked into"];
+    assert_eq!(Tree::told(&archive), told);
+    assert_eq!(archive.record().series.len(), 1);
+    assert_eq!(archive.record().results.len(), 1);
+}
+
+#[test]
+fn the_problems_and_the_runs_of_a_published_file_are_bounded() {
+    let tree = Tree::new();
+    run(&tree.source(), "a.1", &[7; 5], &[9; 5]);
+    let long = format!("{}\n", "x".repeat(1000));
+    tree.write("a.pps", long.repeat(1000));
+    tree.write("b.pps", "1\n".repeat(RUNS_MAX + 1));
+    tree.write("c.pps", "1\n".repeat(3));
+    tree.write("gnuplot.data", format!("{} 1 2 3\n", "y".repeat(1000)).repeat(1000));
+    let archive = tree.import();
+    let told = Tree::told(&archive);
+    let of = |file: &str| told.iter().filter(|t| t.starts_with(file)).collect::<Vec<_>>();
+    assert_eq!(of("a.pps").len(), 7, "{told:#?}");
+    assert!(told.contains(&"a.pps: 995 more lines like these".to_owned()), "{told:#?}");
+    assert_eq!(of("gnuplot.data").len(), 6, "{told:#?}");
+    let refused = format!("b.pps: it has {} medians, more than {RUNS_MAX}", RUNS_MAX + 1);
+    assert!(told.iter().any(|t| t.starts_with(&refused)), "{told:#?}");
+    assert!(told.iter().all(|text| text.len() < 200), "{told:#?}");
+    let names: Vec<&str> = archive.record().series.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["a", "c"]);
 }
