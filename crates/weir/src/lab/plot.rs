@@ -82,6 +82,7 @@ pub(super) fn save(figure: &Figure, path: &Path, format: FileFormat) -> anyhow::
             let (data, picture) = (path.with_extension("data"), path.with_extension("svg"));
             let name =
                 |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            stores::refuse_derived(&data)?;
             write(&data, script.data.as_bytes())?;
             write(path, script.text(&name(&data), &name(&picture)).as_bytes())
         }

@@ -1,5 +1,7 @@
 //! Stores that are read to be compared or plotted.
 
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -71,7 +73,73 @@ fn name_apart(collections: &mut [Collection], dirs: &[PathBuf]) {
     }
 }
 
-/// Writes a file for the user.
+/// Writes a file for the user: beside its place, and renamed to it when all of it is on the disk.
+/// What is no regular file, as `/dev/stdout`, is written to.
 pub(super) fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
-    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+    let written = match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => fs::write(path, content),
+        // A link stays one, and what it leads to is replaced.
+        Ok(_) => fs::canonicalize(path).and_then(|place| replace(&place, content)),
+        Err(_) => replace(path, content),
+    };
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let unfinished = place.with_file_name(format!(".unfinished-{name}.{}", std::process::id()));
+    let replaced = File::create_new(&unfinished)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&unfinished, place));
+    // A name that was taken is not ours.
+    let is_ours = |error: &io::Error| error.kind() != io::ErrorKind::AlreadyExists;
+    if replaced.as_ref().is_err_and(is_ours) {
+        // The first failure is the one to be told.
+        drop(fs::remove_file(&unfinished));
+    }
+    replaced
+}
+
+/// Refuses to write data to where a store has figures of its own.
+pub(super) fn refuse_derived(data: &Path) -> anyhow::Result<()> {
+    let parent = data.parent().unwrap_or(Path::new(""));
+    let is_store = ["archive.json", "plan.json"].iter().any(|file| parent.join(file).is_file());
+    if is_store && data.file_name().is_some_and(|name| name == "gnuplot.data") {
+        bail!(
+            "{} is the store's own, and the figure's data would replace it; choose another name \
+             with --out",
+            data.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_links_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("a.svg"), dir.path().join("b.svg"));
+        write(&file, b"old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let before = File::open(&file).unwrap();
+        write(&link, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(io::read_to_string(before).unwrap(), "old", "it was written over in place");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(write(dir.path(), b"x").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn the_data_of_a_figure_do_not_replace_those_of_a_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("gnuplot.data");
+        assert!(refuse_derived(&data).is_ok());
+        write(&dir.path().join("archive.json"), b"{}").unwrap();
+        assert!(refuse_derived(&data).is_err());
+        assert!(refuse_derived(&dir.path().join("mine.data")).is_ok());
+    }
 }
