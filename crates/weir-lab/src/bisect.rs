@@ -146,6 +146,8 @@ pub fn finished(plan: &Plan, store: &Store) -> Result<Plan, StoreError> {
     };
     let cells = store.read_cells()?.trials.iter().filter_map(finished).collect();
     plan.cells = cells;
+    // It is not the campaign's rule that ended a series.
+    plan.campaign.auto = None;
     Ok(plan)
 }
 
@@ -204,6 +206,8 @@ impl Bisect<'_> {
     pub fn run(&mut self) -> Result<Report, BisectError> {
         let mut runs = stored_runs(self.plan, self.list, self.store)?;
         let mut work = self.plan.clone();
+        // The search says what runs: the rule of a campaign would leave out what it asks for.
+        work.campaign.auto = None;
         loop {
             let (assessment, report) = assess(self.plan, self.list, self.question, &runs)?;
             self.watcher.assessed(&report);

@@ -325,6 +325,23 @@ fn a_search_finds_the_first_bad_one_and_goes_on_after_an_interruption_as_if_ther
 }
 
 #[test]
+fn a_search_measures_what_it_asks_for_whatever_a_campaign_would_do_with_auto_iterations() {
+    let plan = plan_of(&eight_duts(), None);
+    let bench = Bench::new();
+    let store_of_all = store(bench.dir.path(), &plan);
+    let report = search(&bench, &store_of_all, &plan, &mut losses(&bench, None)).expect("it ends");
+    let auto = "iterations = \"auto\"\nhalf_width = \"20%\"\nmin = 2\nmax = 3";
+    let plan = plan_of(&eight_duts().replace("iterations = 2", auto), None);
+    assert!(plan.campaign.auto.is_some());
+    let bench = Bench::new();
+    let store = store(bench.dir.path(), &plan);
+    let found = search(&bench, &store, &plan, &mut losses(&bench, None)).expect("it ends");
+    assert_eq!(found, report, "the rule of a campaign changes nothing");
+    let finished = bisect::finished(&plan, &store).expect("readable");
+    assert_eq!((finished.cells.len(), finished.campaign.auto), (found.runs, None));
+}
+
+#[test]
 fn a_search_refuses_runs_of_other_conditions() {
     let plan = plan_of(&eight_duts(), None);
     let bench = Bench::new();
