@@ -16,14 +16,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::item::Item;
 use super::record::ItemResult;
 use super::wanted::Wanted;
+use crate::identity;
 use crate::model::{SpecSource, Test};
 use crate::store::{Store, StoreError};
+use crate::trial;
 
 /// Version of the layout.
 pub const SEARCH_STORE_SCHEMA: u32 = 1;
@@ -101,7 +104,7 @@ impl SearchStore {
     }
 
     /// Opens one to go on with it. What is asked for now replaces what was asked for, unless one of
-    /// `items` has a result that was taken under other conditions.
+    /// `items` has a result, or trials without one yet, that were taken under other conditions.
     ///
     /// # Errors
     /// When there is none, another weir writes to it, results do not fit, or it cannot be written.
@@ -116,8 +119,11 @@ impl SearchStore {
         }
         let store = Self { files: Store::open_other_kind(root)? };
         store.remove_unfinished();
+        // A conflict must show before what was asked for is replaced.
         for item in items {
-            store.result(&item.name, &item.id)?;
+            if store.result(&item.name, &item.id)?.is_none() {
+                store.check_unfinished(item, &file.wanted)?;
+            }
         }
         store.files.write_json("search.json", file)?;
         store.files.write(MARKER, spec.text.as_bytes())?;
@@ -162,6 +168,37 @@ impl SearchStore {
         } else {
             Err(StoreError::Conflict { path: dir })
         }
+    }
+
+    /// Checks that an item without a result can go on from the trials that it has. The first of a
+    /// test speaks for the rest: nothing goes on in a store that it does not fit. Bursts, whose
+    /// length no record holds, come after a test that is checked.
+    fn check_unfinished(&self, item: &Item, wanted: &Wanted) -> Result<(), StoreError> {
+        let traffic = &item.series.traffic;
+        self.files.holds(&self.files.calibration_dir(&traffic.name), &traffic.id)?;
+        let latency = Duration::from_secs_f64(wanted.latency_trial_s);
+        for (test, latency) in
+            [(Test::Throughput, None), (Test::LossCurve, None), (Test::Latency, Some(latency))]
+        {
+            let dir = self.trial_dir(&item.name, test, 1);
+            if !dir.join("trial.json").is_file() {
+                continue;
+            }
+            let (record, _) = self.files.read_trial(&dir)?;
+            let id = identity::trial_id(
+                &item.id,
+                test.name(),
+                1,
+                &record.traffic.rate.to_string(),
+                record.times.duration_ns,
+                latency.map(trial::nanos),
+                None,
+            );
+            if record.cell_id != id {
+                return Err(StoreError::Conflict { path: dir });
+            }
+        }
+        Ok(())
     }
 
     /// Writes the result of an item.

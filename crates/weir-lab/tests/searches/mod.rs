@@ -228,6 +228,44 @@ fn other_conditions_are_not_mixed_and_a_campaign_is_no_search() {
     assert!(error.to_string().contains("holds no campaign"), "{error}");
 }
 
+#[test]
+fn trials_of_other_conditions_are_refused_before_anything_is_replaced() {
+    let mut bench = Bench::new(SEARCH, DEVICE);
+    let cancel = Cancel::default();
+    let (asked, mut starts) = (cancel.clone(), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        starts += usize::from(name == "send endlessly");
+        if starts == 3 {
+            asked.request(2);
+        }
+    }));
+    bench.run(&cancel).expect_err("it was stopped");
+    assert!(bench.trials("linux.t", Test::Throughput) > 0, "and has no result");
+    let read = || {
+        let of = |name| std::fs::read(bench.dir.path().join("out").join(name)).expect("readable");
+        ["search.json", "search.toml"].map(of)
+    };
+    let before = read();
+    let good = bench.items.clone();
+    let mut wanted = bench.wanted.clone();
+    wanted.goals[0].width_ratio = 0.1;
+    let other = items(&bench.plan, &wanted).expect("items");
+    let root = bench.dir.path().join("out");
+    let file = SearchFile {
+        schema: SEARCH_STORE_SCHEMA,
+        spec_path: "lab.toml".into(),
+        weir: "test".into(),
+        wanted,
+        files: bench.plan.source.files.clone(),
+    };
+    let error = SearchStore::resume(&root, &bench.plan.source, &file, &other).expect_err("other");
+    let is_conflict = matches!(error, SearchStoreError::Store(StoreError::Conflict { .. }));
+    assert!(is_conflict, "{error}");
+    assert_eq!(before, read(), "what was asked for stands");
+    bench.items = good;
+    bench.found();
+}
+
 /// What is wrong with a `[search]` table.
 fn complaints(table: &str) -> String {
     let text = format!("{SPEC}[search]\n{table}\n");
