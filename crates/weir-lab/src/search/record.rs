@@ -221,6 +221,8 @@ pub struct LatencyRecord {
     pub throughput_pps: f64,
     /// By share.
     pub points: Vec<LatencyPoint>,
+    /// Why it ended before its end.
+    pub stopped: Option<String>,
 }
 
 /// Latency at one share.
@@ -233,7 +235,10 @@ pub struct LatencyPoint {
     pub load_pps: f64,
     /// Means over the repetitions, in nanoseconds; absent where nothing was measured.
     pub mean: Option<MeanDelays>,
-    /// Each repetition.
+    /// Trials at this load, of whatever outcome.
+    #[serde(default)]
+    pub trials: u32,
+    /// Each repetition that counts: its load was offered, and its trial is valid.
     pub repeats: Vec<Delays>,
 }
 

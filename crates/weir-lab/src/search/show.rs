@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_gen::units::format_count;
 
 use super::record::{
-    BurstRecord, CurveRecord, Frames, GoalRecord, ItemResult, LatencyRecord, Limit,
+    BurstRecord, CurveRecord, Frames, GoalRecord, ItemResult, LatencyPoint, LatencyRecord, Limit,
 };
 use super::wanted::Wanted;
 
@@ -166,10 +166,19 @@ fn latency(record: &LatencyRecord) -> Table {
             us(mean.map(|mean| mean.p90_ns)),
             us(mean.map(|mean| mean.p99_ns)),
             us(mean.map(|mean| mean.max_ns)),
-            point.repeats.len().to_string(),
+            counted(point),
         ]);
     }
     table
+}
+
+/// How many repetitions are in the means, and of how many if not all are.
+fn counted(point: &LatencyPoint) -> String {
+    let counted = point.repeats.len();
+    match usize::try_from(point.trials) {
+        Ok(trials) if trials > counted => format!("{counted} of {trials}"),
+        _ => counted.to_string(),
+    }
 }
 
 fn bursts(record: &BurstRecord) -> String {
@@ -202,6 +211,10 @@ fn notes(items: &[ItemResult]) -> Vec<String> {
         for goal in item.goals.iter().filter(|goal| goal.limit != Limit::Dut) {
             notes.push(format!("{}, {}: {}", item.name, goal.name, goal.reason));
         }
+        if let Some(why) = item.latency.as_ref().and_then(|latency| latency.stopped.as_ref()) {
+            notes
+                .push(format!("{}, latency: {why}; its means are of fewer repetitions", item.name));
+        }
         for cost in &item.costs {
             let parts: Vec<String> =
                 [(cost.not_offered_trials, "not offered"), (cost.void_trials, "void")]
@@ -230,6 +243,7 @@ impl SearchSummary {
         let is_stopped = |item: &ItemResult| {
             item.goals.iter().any(|goal| goal.limit == Limit::Stopped)
                 || item.loss_curve.as_ref().is_some_and(|curve| curve.stopped.is_some())
+                || item.latency.as_ref().is_some_and(|latency| latency.stopped.is_some())
                 || item.back_to_back.as_ref().is_some_and(|bursts| bursts.stopped.is_some())
         };
         self.items.len() == self.planned_items && !self.items.iter().any(is_stopped)

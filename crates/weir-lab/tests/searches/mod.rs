@@ -266,6 +266,52 @@ fn trials_of_other_conditions_are_refused_before_anything_is_replaced() {
     bench.found();
 }
 
+#[test]
+fn latency_of_trials_that_say_nothing_is_not_in_the_means() {
+    let search = SEARCH.replace("[search]", "[search]\ntests = [\"throughput\", \"latency\"]");
+    let bench = Bench::new(&search, DEVICE);
+    let (script, mut observed) = (Rc::downgrade(&bench.script), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        observed += usize::from(name == "observed");
+        // In the second of six measurements, at half of the rate, the sender cannot keep it.
+        let sender_pps = if observed == 1 { 30_000.0 } else { DEVICE.sender_pps };
+        if let Some(script) = script.upgrade() {
+            script.formula.set(Some(Formula { sender_pps, ..DEVICE }));
+        }
+    }));
+    let results = bench.found();
+    let latency = results[0].latency.as_ref().expect("latency");
+    let counts: Vec<_> = latency.points.iter().map(|at| (at.repeats.len(), at.trials)).collect();
+    assert_eq!(counts, [(2, 2), (1, 2), (2, 2)]);
+    assert_eq!(latency.stopped, None);
+    let cost = results[0].costs[1];
+    assert_eq!((cost.trials, cost.not_offered_trials + cost.void_trials), (6, 1), "{cost:?}");
+    let summary = summary(&bench, results);
+    assert!(summary.is_whole());
+    assert!(summary.text().contains("1 of 2"), "{}", summary.text());
+}
+
+#[test]
+fn latency_ends_when_its_trials_are_used_up() {
+    let search = SEARCH
+        .replace("[search]", "[search]\ntests = [\"throughput\", \"latency\"]\ntrials_max = 40")
+        .replace("latency_repeats = 2", "latency_repeats = 20");
+    let bench = Bench::new(&search, DEVICE);
+    let results = bench.found();
+    assert_eq!(bench.trials("linux.t", Test::Latency), 40);
+    let latency = results[0].latency.as_ref().expect("latency");
+    assert!(latency.stopped.as_ref().is_some_and(|why| why.contains("trials")), "{latency:?}");
+    assert_eq!(latency.points.iter().map(|at| at.trials).sum::<u32>(), 40);
+    let summary = summary(&bench, results);
+    assert!(!summary.is_whole(), "60 were asked for");
+    assert!(summary.text().contains("fewer repetitions"), "{}", summary.text());
+}
+
+fn summary(bench: &Bench, items: Vec<ItemResult>) -> SearchSummary {
+    let (wanted, planned_items) = (bench.wanted.clone(), bench.items.len());
+    SearchSummary { campaign: "simulated".into(), wanted, planned_items, items }
+}
+
 /// What is wrong with a `[search]` table.
 fn complaints(table: &str) -> String {
     let text = format!("{SPEC}[search]\n{table}\n");

@@ -213,10 +213,16 @@ impl Run<'_> {
                 load_ratio: share,
                 load_pps: rounded_load(throughput_pps * share),
                 mean: None,
+                trials: 0,
                 repeats: Vec::new(),
             })
             .collect();
+        let mut stopped = None;
         for point in points {
+            stopped = self.budget().exceeded(meter.0.trials, meter.0.elapsed_s);
+            if stopped.is_some() {
+                break;
+            }
             let ask = Ask {
                 rate: Rate::Pps(point.load_pps),
                 // Just long enough to see that the rate is kept.
@@ -225,16 +231,19 @@ impl Run<'_> {
                 packets: None,
             };
             let trial = self.trial(item, Test::Latency, meter.number(), ask, calibrated)?;
-            meter.count(&measured(&trial.0, &trial.1), point.load_pps);
-            let at = shares.iter_mut().find(|at| at.load_ratio.total_cmp(&point.share).is_eq());
-            if let (Some(at), Some(latency)) = (at, trial.0.latency) {
-                at.repeats.push(latency.delays);
-            }
+            let measured = measured(&trial.0, &trial.1);
+            meter.count(&measured, point.load_pps);
+            let Some(at) = shares.iter_mut().find(|at| is_share(at, point.share)) else { continue };
+            at.trials += 1;
+            // Delays at another load than this, or of a void trial, are not the DUT's here.
+            let counts = matches!(measured.reading(point.load_pps), Reading::Loss(_));
+            at.repeats.extend(trial.0.latency.filter(|_| counts).map(|latency| latency.delays));
         }
         for at in &mut shares {
             at.mean = mean(&at.repeats);
         }
-        Ok(Some(LatencyRecord { of: goal.name.clone(), throughput_pps, points: shares }))
+        let stopped = stopped.map(|stopped| stopped.reason().to_owned());
+        Ok(Some(LatencyRecord { of: goal.name.clone(), throughput_pps, points: shares, stopped }))
     }
 
     fn bursts(
@@ -286,6 +295,11 @@ impl Run<'_> {
             stopped: search.stopped().map(|stopped| stopped.reason().to_owned()),
         })
     }
+}
+
+/// Whether a point is the one at a share of the throughput.
+fn is_share(at: &LatencyPoint, share: f64) -> bool {
+    at.load_ratio.total_cmp(&share).is_eq()
 }
 
 /// Means over the repetitions; `None` without one.
