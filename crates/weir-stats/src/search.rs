@@ -163,6 +163,8 @@ pub enum Stopped {
     Void,
     /// Trials of other goals moved its bounds again and again.
     Unsettled,
+    /// The next load of it is, once rounded ([`rounded_load`]), one that is known already.
+    Resolution,
 }
 
 impl Stopped {
@@ -174,6 +176,9 @@ impl Stopped {
             Self::Trials => "the search had all the trials that it may have",
             Self::Void => "the trials at one load were void again and again",
             Self::Unsettled => "trials of other goals moved the bounds again and again",
+            Self::Resolution => {
+                "its next load, once rounded, is known already: the width is finer than loads are"
+            }
         }
     }
 }

@@ -6,6 +6,9 @@ use super::{ATTEMPTS_MAX, Budget, Measured, Purpose, Reading, Request, Stopped, 
 /// The largest step, as a share of the maximum (RFC 2544 section 26.3).
 pub const STEP_RATIO_MAX: f64 = 0.1;
 
+/// The smallest step, as a share of the maximum: a curve of a thousand loads.
+pub const STEP_RATIO_MIN: f64 = 1e-3;
+
 /// Loads in a row without loss that end the curve.
 const LOSSLESS_COUNT: u32 = 2;
 
@@ -14,7 +17,7 @@ const LOSSLESS_COUNT: u32 = 2;
 pub struct Config {
     /// The maximum, packets per second.
     pub max_load_pps: f64,
-    /// The step, above 0 and up to [`STEP_RATIO_MAX`] of the maximum.
+    /// The step, [`STEP_RATIO_MIN`] to [`STEP_RATIO_MAX`] of the maximum.
     pub step_ratio: f64,
     /// Length of a trial, seconds.
     pub trial_s: f64,
@@ -37,8 +40,10 @@ pub struct Point {
 /// Why a curve cannot be begun.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
-    "a loss-rate curve needs a maximum above 0, trials of some length, and steps above 0 % and up \
-     to 10 % of the maximum (RFC 2544 section 26.3)"
+    "a loss-rate curve needs a maximum above 0, trials of some length, and steps of {min} % to \
+     {max} % of the maximum (RFC 2544 section 26.3)",
+    min = STEP_RATIO_MIN * 100.0,
+    max = STEP_RATIO_MAX * 100.0
 )]
 pub struct ConfigError;
 
@@ -63,7 +68,7 @@ impl LossCurve {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let Config { max_load_pps, step_ratio, trial_s, .. } = config;
         let is_positive = |value: f64| value > 0.0 && value.is_finite();
-        let is_step = (1e-3..=STEP_RATIO_MAX + 1e-12).contains(&step_ratio);
+        let is_step = (STEP_RATIO_MIN..=STEP_RATIO_MAX + 1e-12).contains(&step_ratio);
         if !(is_positive(max_load_pps) && is_positive(trial_s) && is_step) {
             return Err(ConfigError);
         }
@@ -208,7 +213,8 @@ mod tests {
             Config { max_load_pps: 0.0, ..CONFIG },
             Config { trial_s: f64::NAN, ..CONFIG },
         ] {
-            LossCurve::new(bad).expect_err("no curve");
+            let error = LossCurve::new(bad).expect_err("no curve").to_string();
+            assert!(error.contains("steps of 0.1 % to 10 % of the maximum"), "{error}");
         }
         let budget = Budget { time_max_s: 1e6, trials_max: 3 };
         let (curve, trials) = run(Config { budget, ..CONFIG }, &mut Simulated::new(1e5));

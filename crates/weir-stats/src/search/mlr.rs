@@ -155,6 +155,8 @@ pub struct Search {
     /// The stages of all goals, in the order in which they are searched.
     stages: Vec<Phase>,
     stage: usize,
+    /// Stages that ended at a load that is known already once it is rounded.
+    rounded_off: Vec<Phase>,
     /// The load whose class is being found.
     current: Option<f64>,
     /// The bounds of the stage before.
@@ -202,6 +204,7 @@ impl Search {
             loads: Vec::new(),
             stages,
             stage: 0,
+            rounded_off: Vec::new(),
             current: None,
             hint: Bounds::default(),
             gallop: Gallop::default(),
@@ -333,6 +336,9 @@ impl Search {
                 Some(stopped) => Ending::Stopped(stopped),
                 // Not even the lowest load could be offered; or the search is not at its end.
                 None if is_capped => Ending::TestbedLimited,
+                None if goal.phases().last().is_some_and(|it| self.rounded_off.contains(it)) => {
+                    Ending::Stopped(Stopped::Resolution)
+                }
                 None => Ending::Stopped(Stopped::Unsettled),
             },
         }
@@ -393,6 +399,11 @@ impl Search {
                     return Some(load);
                 }
                 None => {
+                    // Its last turn counts: bounds may have moved since the one before.
+                    self.rounded_off.retain(|earlier| *earlier != phase);
+                    if candidate.is_some() {
+                        self.rounded_off.push(phase);
+                    }
                     self.stage += 1;
                     self.hint = bounds;
                     self.gallop = Gallop::default();

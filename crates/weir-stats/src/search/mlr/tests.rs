@@ -247,6 +247,28 @@ fn an_upper_bound_below_a_lower_one_goes_before_it() {
 }
 
 #[test]
+fn bounds_that_rounding_keeps_apart_are_not_blamed_on_other_goals() {
+    // Thousandths of a packet per second: 0.005 and 0.006 are further apart than the width.
+    let goal = Goal { duration_sum_s: 1e6, final_trial_s: 1e6, ..Preset::Rfc2544.goal(0.0) };
+    let config = Config { min_load_pps: 0.001, max_load_pps: 1.0, ..config(&[goal]) };
+    let mut search = Search::new(config).expect("a search");
+    while let Step::Trial(request) = search.next_step() {
+        let lost = request.load_pps > 0.005_5;
+        search.feed(&Measured {
+            offered_packets: 1_000,
+            delivered_packets: if lost { 900 } else { 1_000 },
+            offered_pps: request.load_pps,
+            elapsed_s: 1.0,
+            standing: Standing::Good,
+        });
+    }
+    let result = &search.results()[0];
+    assert_eq!((result.lower_pps, result.upper_pps), (Some(0.005), Some(0.006)));
+    assert_eq!(result.ending, Ending::Stopped(Stopped::Resolution));
+    assert!(Stopped::Resolution.reason().contains("once rounded"));
+}
+
+#[test]
 fn what_is_no_search_is_refused() {
     let good = config(&csit());
     for (min_load_pps, max_load_pps) in
