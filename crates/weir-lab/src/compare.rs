@@ -14,15 +14,17 @@ mod json;
 mod markdown;
 mod matching;
 mod text;
+mod warnings;
 
 use weir_stats::comparison::{self, BadMargin, Comparison, Pair, Question, Word};
 use weir_stats::interval::{Interval, Level};
 use weir_stats::ministat;
-use weir_stats::welch::WelchError;
+use weir_stats::welch::{VALUES_MIN, WelchError};
 use weir_stats::{Summary, holm, median};
 
 pub use environment::Difference as EnvironmentDifference;
 pub use matching::{Changed, Unmatched};
+pub use warnings::Warned;
 
 use crate::collection::{CollectedSeries, Collection};
 use crate::plot::Figure;
@@ -196,9 +198,20 @@ impl Matched<'_> {
         self.result.as_ref().map_or("none", |c| c.word.name())
     }
 
-    /// The comparison in ministat's layout; `None` with fewer than three values on a side.
+    /// Whether the baseline delivered nothing in any run, so that no share of it is a number.
+    #[must_use]
+    pub fn baseline_is_zero(&self) -> bool {
+        let values = self.baseline.values();
+        !values.is_empty() && values.iter().all(|v| v.total_cmp(&0.0).is_eq())
+    }
+
+    /// The comparison in ministat's layout; `None` with fewer than three values on a side, and
+    /// where the baseline is 0, for which that layout has no numbers.
     #[must_use]
     pub fn ministat(&self) -> Option<String> {
+        if self.baseline_is_zero() {
+            return None;
+        }
         let (a, b) = (self.baseline.values(), self.other.values());
         let sets = [
             ministat::Set { name: "baseline", values: &a },
@@ -340,6 +353,22 @@ impl Report<'_> {
         self.collections.iter().enumerate().map(reduced).collect()
     }
 
+    /// What the matched series show beside their means, each series once.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warned<'_>> {
+        warnings::of(self)
+    }
+
+    /// Why series have no block in ministat's layout; `None` where no baseline is 0.
+    fn zero_note(&self) -> Option<String> {
+        let zero = self.matched.iter().filter(|m| m.baseline_is_zero());
+        let names: Vec<&str> = zero.map(|m| m.baseline.name.as_str()).collect();
+        let (first, rest) = names.split_first()?;
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        Some(format!("no ministat block for {first}{more}: every run of the baseline has 0"))
+    }
+
     /// The report as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
@@ -389,6 +418,12 @@ fn words(matched: &Matched<'_>) -> String {
             ),
             word => word.to_string(),
         },
+        Err(WelchError::TooFewValues { have }) => {
+            let values = if *have == 1 { "value" } else { "values" };
+            format!(
+                "not comparable: {have} {values} on a side, and {VALUES_MIN} are needed on each"
+            )
+        }
         Err(error) => format!("not comparable: {error}"),
     }
 }

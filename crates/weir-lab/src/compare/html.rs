@@ -4,8 +4,9 @@ use maud::{Markup, PreEscaped, html};
 use weir_stats::comparison::p_text;
 
 use super::text::{median_parts, title};
+use super::warnings::advice;
 use super::{Matched, Report, figured, markdown, relative_parts, words};
-use crate::collection::CollectedSeries;
+use crate::collection::{CollectedPoint, CollectedSeries};
 use crate::plot::{Figure, Format};
 use crate::report::page::{link, page as whole};
 
@@ -18,6 +19,7 @@ pub(super) fn page(report: &Report<'_>, roots: &[String]) -> String {
     let main = html! {
         (head(report, &heading))
         (section("series", "Series", &table(report, roots)))
+        (warnings(report))
         (plots(report))
         (environment(report))
         (unmatched(report))
@@ -108,12 +110,14 @@ fn row(report: &Report<'_>, m: &Matched<'_>, roots: &[String], several: bool) ->
     }
 }
 
-/// The median of a series, linked to the first of its raw cells.
+/// The median of a series, linked to the raw cell of the run whose figure is nearest to it.
 fn side(report: &Report<'_>, series: &CollectedSeries, owner: usize, roots: &[String]) -> Markup {
     let (text, under) = median_parts(report, series);
     let figured = figured(series, report.asked.level);
-    let counts = series.points.iter().find(|p| p.is_valid()).or(series.points.first());
-    let cell = counts.and_then(|p| address(roots, owner, &p.cell));
+    let distance = |p: &CollectedPoint| figured.map_or(0.0, |f| (p.value - f.median).abs());
+    let valid = series.points.iter().filter(|p| p.is_valid());
+    let nearest = valid.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    let cell = nearest.or(series.points.first()).and_then(|p| address(roots, owner, &p.cell));
     html! {
         td class="n" data-value=[figured.map(|f| f.median)] {
             @if let Some(cell) = cell { a href=(cell) { (text) } } @else { (text) }
@@ -126,6 +130,41 @@ fn side(report: &Report<'_>, series: &CollectedSeries, owner: usize, roots: &[St
 fn address(roots: &[String], owner: usize, cell: &str) -> Option<String> {
     let root = roots.get(owner).filter(|root| !root.is_empty())?;
     Some(link(&format!("{root}/{cell}/trial.json")))
+}
+
+/// What the series of both sides show, and what to do about it.
+fn warnings(report: &Report<'_>) -> Markup {
+    let warned = report.warnings();
+    if warned.is_empty() {
+        return html! {};
+    }
+    section(
+        "warnings",
+        "Warnings",
+        &html! {
+            div class="scroll" {
+                table class="sortable" {
+                    thead { tr {
+                        th scope="col" { "Series" }
+                        th scope="col" { "In" }
+                        th scope="col" { "Warning" }
+                    } }
+                    tbody {
+                        @for w in &warned {
+                            tr {
+                                th scope="row" { (w.series) }
+                                td { (report.collections[w.owner_index].name) }
+                                td class="raw" { (w.warning.kind()) ": " (w.warning.to_string()) }
+                            }
+                        }
+                    }
+                }
+            }
+            @for (kind, advice) in advice(&warned) {
+                p class="note" { "Advice on " strong { (kind) } ": " (advice) "." }
+            }
+        },
+    )
 }
 
 fn plots(report: &Report<'_>) -> Markup {
@@ -221,7 +260,8 @@ fn unmatched(report: &Report<'_>) -> Markup {
 fn blocks(report: &Report<'_>) -> Markup {
     let blocks: Vec<(String, String)> =
         report.matched.iter().filter_map(|m| Some((title(report, m), m.ministat()?))).collect();
-    if blocks.is_empty() {
+    let note = report.zero_note();
+    if blocks.is_empty() && note.is_none() {
         return html! {};
     }
     section(
@@ -234,6 +274,7 @@ fn blocks(report: &Report<'_>) -> Markup {
                     pre tabindex="0" { (block.trim_end()) }
                 }
             }
+            @if let Some(note) = note { p class="note" { (note) "." } }
             @if blocks.len() > BLOCKS_MAX {
                 p class="note" {
                     (blocks.len() - BLOCKS_MAX) " more are in the Markdown that "

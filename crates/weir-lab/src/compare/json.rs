@@ -28,6 +28,13 @@ pub(super) fn value(report: &Report<'_>) -> Value {
             "series": u.series, "reason": u.reason,
         })
     });
+    let warned = report.warnings();
+    let warnings = warned.iter().map(|w| {
+        json!({
+            "collection": name(w.owner_index), "series": w.series, "kind": w.warning.kind(),
+            "text": w.warning.to_string(), "advice": w.warning.advice(),
+        })
+    });
     let environment = report
         .environment
         .iter()
@@ -44,6 +51,7 @@ pub(super) fn value(report: &Report<'_>) -> Value {
         "collections": collections.collect::<Vec<_>>(),
         "changed": changed.collect::<Vec<_>>(),
         "series": report.matched.iter().map(|m| series(report, m)).collect::<Vec<_>>(),
+        "warnings": warnings.collect::<Vec<_>>(),
         "unmatched": unmatched.collect::<Vec<_>>(),
         "environment": environment.collect::<Vec<_>>(),
     })

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use weir_stats::comparison::p_text;
 
 use super::text::{median, title};
+use super::warnings::advice;
 use super::{Matched, Report, relative, words};
 
 pub(super) fn page(report: &Report<'_>) -> String {
@@ -30,9 +31,13 @@ pub(super) fn page(report: &Report<'_>) -> String {
     }
     let level = report.asked.level;
     let _ = writeln!(text, "\n{}", method(&level.to_string()));
+    warnings(report, &mut text);
     unmatched(report, &mut text);
     environment(report, &mut text);
     text.push_str("\n## ministat\n");
+    if let Some(note) = report.zero_note() {
+        let _ = writeln!(text, "\n{}.", escaped(&note));
+    }
     for m in &report.matched {
         if let Some(block) = m.ministat() {
             let _ = write!(text, "\n{}:\n\n```\n{block}```\n", escaped(&title(report, m)));
@@ -64,6 +69,24 @@ fn row(report: &Report<'_>, m: &Matched<'_>) -> String {
         median(report, m.other),
         escaped(&words(m)),
     )
+}
+
+fn warnings(report: &Report<'_>, text: &mut String) {
+    let warned = report.warnings();
+    if warned.is_empty() {
+        return;
+    }
+    text.push_str("\n## Warnings\n\n| Series | In | Warning |\n|---|---|---|\n");
+    for w in &warned {
+        let owner = escaped(&report.collections[w.owner_index].name);
+        let told = escaped(&w.warning.to_string());
+        let _ =
+            writeln!(text, "| {} | {owner} | {}: {told} |", escaped(w.series), w.warning.kind());
+    }
+    text.push('\n');
+    for (kind, advice) in advice(&warned) {
+        let _ = writeln!(text, "- Advice on {kind}: {}.", escaped(advice));
+    }
 }
 
 fn unmatched(report: &Report<'_>, text: &mut String) {

@@ -125,6 +125,7 @@ fn what_has_no_partner_is_listed_with_the_reason() {
     assert_eq!(report.matched.len(), 1);
     assert_eq!(report.matched[0].word(), "none", "one value cannot be compared");
     assert_eq!(of(0).len(), 3, "{:?}", of(0));
+    assert!(report.text().contains("1 value on a side"), "{}", report.text());
     assert!(of(0)[0].contains("not in new"), "{:?} for {}", of(0), gone.name);
     assert!(of(0)[1].contains("counts pps, but"), "{:?}", of(0));
     assert!(of(0)[2].contains("several with the same levels"), "{:?}", of(0));
@@ -212,4 +213,50 @@ fn every_form_tells_the_same() {
     }
     let names: Vec<&str> = report.figures().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["iterations", "curves"]);
+}
+
+#[test]
+fn warnings_of_both_sides_are_told_with_each_advice_once() {
+    let levels = |dut: &str| vec![place("dut", dut, None)];
+    let same = vec![4e5; 6];
+    let stores = [
+        collection("old", vec![series("a", levels("a"), &same), series("b", levels("b"), &same)]),
+        collection(
+            "new",
+            vec![series("a", levels("a"), &around(4e5)), series("b", levels("b"), &same)],
+        ),
+    ];
+    let report = compare(&stores, Asked::default()).unwrap();
+    let warned = report.warnings();
+    let flat = |w: &&Warned<'_>| w.warning.kind() == "no-spread";
+    assert_eq!(warned.iter().filter(flat).count(), 3, "{warned:?}");
+    for text in [report.text(), report.markdown(), report.html(&[])] {
+        assert!(text.matches("all values are the same").count() >= 3, "{text}");
+        assert_eq!(text.matches("measured rates differ in their last digits").count(), 1);
+    }
+    assert_eq!(report.json()["warnings"].as_array().map(Vec::len), Some(warned.len()));
+}
+
+#[test]
+fn a_median_links_to_the_run_that_is_nearest_to_it() {
+    let stores = [store("old", "a", 1.0), store("new", "a", 1.0)];
+    let report = compare(&stores, Asked::default()).unwrap();
+    let page = report.html(&["../old".into(), String::new()]);
+    // The third value is the median.
+    let link = "<a href=\"../old/cells/a.pf.64Ki/3/trial.json\">400.0 kpps</a>";
+    assert!(page.contains(link), "{page}");
+}
+
+#[test]
+fn a_baseline_of_nothing_has_no_block_and_says_so() {
+    let levels = || vec![place("dut", "pf", None)];
+    let stores = [
+        collection("old", vec![series("pf", levels(), &[0.0; 5])]),
+        collection("new", vec![series("pf", levels(), &around(4e5))]),
+    ];
+    let report = compare(&stores, Asked::default()).unwrap();
+    for text in [report.text(), report.markdown(), report.html(&[])] {
+        assert!(text.contains("no ministat block for pf"), "{text}");
+        assert!(!text.contains("inf%") && !text.to_lowercase().contains("nan"), "{text}");
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use weir_stats::comparison::p_text;
 
+use super::warnings::advice;
 use super::{Figured, Matched, Report, figured, relative, words};
 use crate::collection::{CollectedSeries, Unit};
 use crate::plot::Quantity;
@@ -35,6 +36,10 @@ pub(super) fn page(report: &Report<'_>) -> String {
             }
         }
     }
+    if let Some(note) = report.zero_note() {
+        let _ = writeln!(text, "\n{note}");
+    }
+    warnings(report, &mut text);
     list(
         &mut text,
         "in one side only",
@@ -57,6 +62,19 @@ pub(super) fn page(report: &Report<'_>) -> String {
         let _ = writeln!(text, "{verdict}");
     }
     text
+}
+
+/// What the series show, and what to do about it, each advice once.
+fn warnings(report: &Report<'_>, text: &mut String) {
+    let warned = report.warnings();
+    let entries = warned.iter().map(|w| {
+        let owner = &report.collections[w.owner_index].name;
+        format!("{} ({owner}): {}: {}", w.series, w.warning.kind(), w.warning)
+    });
+    list(text, "warnings", entries);
+    for (kind, advice) in advice(&warned) {
+        let _ = writeln!(text, "  advice ({kind}): {advice}");
+    }
 }
 
 fn list(text: &mut String, heading: &str, entries: impl Iterator<Item = String>) {
