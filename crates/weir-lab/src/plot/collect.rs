@@ -1,5 +1,6 @@
 //! Figures of collections: which series makes which curve, and what its error bars are.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -16,7 +17,7 @@ pub const SERIES_MAX: usize = 400;
 /// What is drawn.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// The dimension of the horizontal axis; the first numeric one that varies, if not given.
+    /// The dimension of the horizontal axis; [`numeric_axis`], if not given.
     pub x: Option<String>,
     /// The dimension that is spread over panels.
     pub panels: Option<String>,
@@ -84,7 +85,10 @@ pub enum FigureError {
         name: String,
     },
     /// No dimension can be the axis.
-    #[error("no numeric dimension has two values; dimensions are: {known}. Draw a strip instead")]
+    #[error(
+        "no numeric dimension gives a curve of two points; dimensions are: {known}. Draw a strip \
+         instead"
+    )]
     NoAxis {
         /// Those that occur.
         known: String,
@@ -169,16 +173,40 @@ pub fn dimensions(collections: &[Collection]) -> Vec<&str> {
     names
 }
 
-/// The first numeric dimension with two values or more.
+/// The numeric dimension along which curves have the most positions, on average; the first of
+/// several. `None` if none gives a curve of two points: what sets collections as wholes apart is
+/// no axis.
 #[must_use]
 pub fn numeric_axis(collections: &[Collection]) -> Option<&str> {
     let (items, _) = items(collections);
-    dimensions(collections).into_iter().find(|name| {
-        let numbers: Option<Vec<f64>> = items.iter().map(|i| i.number(name)).collect();
-        let Some(numbers) = numbers else { return false };
-        let (low, high) = axis::range(&numbers);
-        low < high
-    })
+    suited_axis(&items, &dimensions(collections), None)
+}
+
+fn suited_axis<'a>(items: &[Item<'_>], known: &[&'a str], panels: Option<&str>) -> Option<&'a str> {
+    let mut best: Option<(&'a str, f64)> = None;
+    for name in known.iter().filter(|name| Some(**name) != panels) {
+        let length = curve_length(items, known, name, panels);
+        if let Some(length) = length.filter(|l| best.is_none_or(|(_, most)| *l > most)) {
+            best = Some((name, length));
+        }
+    }
+    best.map(|(name, _)| name)
+}
+
+/// Positions per curve along a dimension; `None` if it is not numeric for every series, or gives
+/// single points alone.
+#[expect(clippy::cast_precision_loss, reason = "counts of series are small")]
+fn curve_length(items: &[Item<'_>], known: &[&str], x: &str, panels: Option<&str>) -> Option<f64> {
+    let keys = curve_dimensions(items, known, x, panels);
+    let mut curves: HashMap<(usize, Vec<&str>), HashSet<u64>> = HashMap::new();
+    for item in items {
+        let at = item.number(x)?;
+        let labels = keys.iter().copied().chain(panels).map(|key| item.label(key)).collect();
+        curves.entry((item.owner, labels)).or_default().insert(at.to_bits());
+    }
+    let points: usize = curves.values().map(HashSet::len).sum();
+    let is_curve = curves.values().any(|positions| positions.len() > 1);
+    is_curve.then(|| points as f64 / curves.len() as f64)
 }
 
 /// The curves of `collections` along a numeric dimension.
@@ -186,15 +214,18 @@ pub fn numeric_axis(collections: &[Collection]) -> Option<&str> {
 /// # Errors
 /// When nothing can be drawn along it: see [`FigureError`].
 pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, FigureError> {
-    let (items, without) = items(collections);
-    let unit = check_units(&items)?;
+    let (mut items, without) = items(collections);
     let known = dimensions(collections);
     let check = |name: &String| match known.contains(&name.as_str()) {
         true => Ok(()),
         false => Err(FigureError::Unknown { name: name.clone(), known: known.join(", ") }),
     };
     request.x.iter().chain(&request.panels).try_for_each(check)?;
-    let x = request.x.as_deref().or_else(|| numeric_axis(collections));
+    let asked: Vec<&str> = request.x.iter().chain(&request.panels).map(String::as_str).collect();
+    let left_out = left_out(&mut items, &asked);
+    let unit = check_units(&items)?;
+    let panels_by = request.panels.as_deref();
+    let x = request.x.as_deref().or_else(|| suited_axis(&items, &known, panels_by));
     let x = x.ok_or_else(|| FigureError::NoAxis { known: known.join(", ") })?;
     let not_numeric = items.iter().find(|i| i.number(x).is_none());
     if let Some(item) = not_numeric {
@@ -211,6 +242,10 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
     let scale = scale_of(&items, x, request.scale)?;
     let positions = positions(&items, x);
     let is_alone = panels.len() == 1;
+    let one_level = panels_by.filter(|_| is_alone).map_or_else(String::new, |dimension| {
+        let level = items.first().map_or("", |i| i.label(dimension));
+        format!(" There is one panel: {dimension} is {level} everywhere.")
+    });
     for panel in &mut panels {
         panel.x = XAxis { title: x.to_owned(), scale, positions: positions.clone() };
         panel.y = quantity;
@@ -231,9 +266,29 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
             }),
         ),
         title: with_names(&title, collections),
-        note: note(&items, &without, request.bars),
+        note: note(&items, &without, request.bars) + &left_out + &one_level,
         body: Body::Lines(panels),
     })
+}
+
+/// Takes away the series that lack a dimension that was asked for, and says so.
+fn left_out(items: &mut Vec<Item<'_>>, asked: &[&str]) -> String {
+    let mut told = String::new();
+    for dimension in asked {
+        let (with, without): (Vec<Item<'_>>, Vec<Item<'_>>) =
+            items.drain(..).partition(|i| i.series.level(dimension).is_some());
+        *items = with;
+        if let Some(first) = without.first() {
+            // Writing to a String cannot fail.
+            let _ = write!(
+                told,
+                " Left out, for they have no {dimension}: {} series, {} first.",
+                without.len(),
+                first.series.name
+            );
+        }
+    }
+    told
 }
 
 fn with_names(title: &str, collections: &[Collection]) -> String {
@@ -260,9 +315,10 @@ fn curve_dimensions<'a>(
     panels: Option<&str>,
 ) -> Vec<&'a str> {
     let follows = |name: &str| {
-        items.iter().all(|a| {
-            let same = |b: &&Item<'_>| a.number(x) == b.number(x);
-            items.iter().filter(same).all(|b| a.label(name) == b.label(name))
+        let mut labels: HashMap<Option<u64>, &str> = HashMap::new();
+        items.iter().all(|item| {
+            let at = item.number(x).map(f64::to_bits);
+            *labels.entry(at).or_insert_with(|| item.label(name)) == item.label(name)
         })
     };
     let is_key = |name: &&str| *name != x && Some(*name) != panels && !follows(name);

@@ -15,7 +15,7 @@ positions are (32Ki, 64Ki, ...), and of ten otherwise.
 
 Examples:
   weir lab plot results/flows --out flows.svg
-  weir lab plot store --x states_hashsize --out hashsize.png
+  weir lab plot store --x hash --out hash.png     an archive whose names say 64KBhash
   weir lab plot old new --x flows --panels dut --out flows.svg     small multiples
   weir lab plot store --strip --out iterations.svg                 every raw point
   weir lab plot store --out flows.gp                               flows.gp and flows.data";
@@ -26,7 +26,8 @@ pub(crate) struct PlotArgs {
     /// Stores; the curves of several stand in one figure.
     #[arg(value_name = "STORE", required = true)]
     pub(crate) stores: Vec<PathBuf>,
-    /// The dimension of the horizontal axis [default: the first numeric one that varies].
+    /// The dimension of the horizontal axis [default: the numeric one along which
+    /// curves are longest].
     #[arg(long, value_name = "DIMENSION", conflicts_with = "strip")]
     pub(crate) x: Option<String>,
     /// The dimension that is spread over panels.
@@ -56,6 +57,9 @@ pub(crate) struct PlotArgs {
     /// A heading of your own.
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
+    /// The words under the horizontal axis [default: the dimension].
+    #[arg(long, value_name = "TEXT", conflicts_with = "strip")]
+    pub(crate) x_label: Option<String>,
     /// The file: .svg, .png, or .gp for a gnuplot script with its data beside it.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,

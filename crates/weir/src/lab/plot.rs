@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde_json::json;
-use weir_lab::plot::collect::{self, Bars, Request, Scale};
+use weir_lab::plot::collect::{self, Bars, FigureError, Request, Scale};
 use weir_lab::plot::{Body, Figure, Format, StripRow};
 
 use super::stores::{self, write};
@@ -22,6 +22,9 @@ pub(super) fn command(args: &PlotArgs) -> anyhow::Result<Outcome> {
     let mut figure = figure(args, &stores.collections)?;
     if let Some(title) = &args.title {
         figure.title.clone_from(title);
+    }
+    if let (Some(label), Body::Lines(panels)) = (&args.x_label, &mut figure.body) {
+        panels.iter_mut().for_each(|p| p.x.title.clone_from(label));
     }
     save(&figure, &args.out, format)?;
     show(&figure, args)?;
@@ -46,8 +49,14 @@ fn figure(
         BarsArg::None => Bars::None,
     };
     let request = Request { x: args.x.clone(), panels: args.panels.clone(), scale, bars };
-    collect::curves(collections, &request)
-        .context("cannot draw (--x names the axis, --series chooses, --strip needs no axis)")
+    let result = collect::curves(collections, &request);
+    // Whoever asked for a part of an axis is told that there is none.
+    let any = args.panels.is_none() && args.x_label.is_none() && !args.log && !args.linear;
+    if any && matches!(result, Err(FigureError::NoAxis { .. })) {
+        progress::note("no numeric dimension gives a curve of two points: every run is drawn");
+        return Ok(collect::strip(collections)?);
+    }
+    result.context("cannot draw (--x names the axis, --series chooses, --strip needs no axis)")
 }
 
 /// What a file is, by its ending.

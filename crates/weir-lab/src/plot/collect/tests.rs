@@ -127,3 +127,46 @@ fn a_strip_has_every_point() {
     });
     assert_eq!(marks.sum::<usize>(), 2 * 12 * 3);
 }
+
+#[test]
+fn the_axis_is_the_one_with_the_longest_curves_and_not_what_sets_stores_apart() {
+    let set_apart = |name: &str, build: f64| {
+        let mut all = matrix(name);
+        for series in &mut all.series {
+            let label = build.to_string();
+            let level = Level { dimension: "build".into(), label, number: Some(build) };
+            series.levels.insert(0, level);
+            // More positions along flows than along cores, whichever comes first.
+            series.levels.rotate_right(1);
+        }
+        all
+    };
+    let both = [set_apart("a", 1.0), set_apart("b", 2.0)];
+    assert_eq!(numeric_axis(&both), Some("flows"));
+    let one_each = both.map(|mut c| {
+        c.series.truncate(1);
+        c
+    });
+    assert_eq!(numeric_axis(&one_each), None, "single points are no curve");
+}
+
+#[test]
+fn series_without_the_dimension_are_left_out_and_told() {
+    let mut all = matrix("m");
+    all.series[0].levels.retain(|l| l.dimension != "flows");
+    let request = Request { x: Some("flows".into()), ..Request::default() };
+    let figure = curves(&[all], &request).unwrap();
+    let told = "Left out, for they have no flows: 1 series, pf.10M.10M.1 first.";
+    assert!(figure.note.contains(told), "{}", figure.note);
+    let points = drawn(&figure)[0].curves.iter().map(|c| c.points.len());
+    assert_eq!(points.sum::<usize>(), 11);
+}
+
+#[test]
+fn panels_of_one_level_are_told() {
+    let mut all = matrix("m");
+    all.series.retain(|s| s.level("cores").is_some_and(|l| l.label == "1"));
+    let request = Request { panels: Some("cores".into()), ..Request::default() };
+    let figure = curves(&[all], &request).unwrap();
+    assert!(figure.note.contains("one panel: cores is 1 everywhere"), "{}", figure.note);
+}
