@@ -100,8 +100,10 @@ pub struct Level {
 pub struct CollectedPoint {
     /// Iteration, from 1.
     pub iteration: u32,
-    /// The figure: the median of the samples, in the series' unit.
+    /// The figure: the median of the samples, in the series' unit; 0 without one.
     pub value: f64,
+    /// Whether the run gave a figure at all. A figure of 0 is one: nothing came through.
+    pub has_figure: bool,
     /// What was offered, in the series' unit, where that is known.
     pub offered: Option<f64>,
     /// What the figure is worth; absent where an archive's files do not say.
@@ -163,6 +165,12 @@ impl CollectedSeries {
 }
 
 impl CollectedPoint {
+    /// The figure, if the run gave one.
+    #[must_use]
+    pub fn figure(&self) -> Option<f64> {
+        self.has_figure.then_some(self.value)
+    }
+
     /// Whether the figure counts.
     #[must_use]
     pub fn is_valid(&self) -> bool {
@@ -174,6 +182,7 @@ fn point((record, _): &Trial) -> CollectedPoint {
     CollectedPoint {
         iteration: record.iteration,
         value: record.result.rate_pps,
+        has_figure: true,
         offered: Some(record.result.offered_pps),
         verdict: Some(record.verdict.clone()),
         cell: format!("cells/{}/{}", record.series, record.iteration),

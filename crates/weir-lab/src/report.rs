@@ -17,6 +17,9 @@ mod sections;
 mod statistics;
 mod text;
 
+pub(crate) use markdown::escape;
+pub use markdown::printable;
+
 use crate::gnuplot;
 use crate::plot::{Format, palette};
 use crate::record::VerdictKind;

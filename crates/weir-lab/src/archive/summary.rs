@@ -14,7 +14,8 @@ use super::store::Archive;
 use super::write::replace;
 use super::{ARCHIVE_SCHEMA, ArchiveError, ProblemKind};
 use crate::collection::{self, CollectedSeries, Collection, Level, Opened, Unit};
-use crate::report::{DerivedFile, collected};
+use crate::report::{DerivedFile, collected, escape, printable};
+use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{Spread, Threshold};
 use crate::verdict::{self, IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX};
 
@@ -77,6 +78,9 @@ pub struct SeriesFigures {
     pub figures: Option<Spread>,
     /// Runs by verdict.
     pub verdicts: BTreeMap<String, usize>,
+    /// What its runs show beside the median: clusters, a trend, outliers, no spread.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<SeriesWarning>,
 }
 
 /// What a terminal shows of an imported store.
@@ -207,6 +211,7 @@ fn figures(series: &CollectedSeries) -> SeriesFigures {
         runs: series.points.len(),
         figures: Spread::of(&series.values()),
         verdicts,
+        warnings: analysis::collected_warnings(series),
     }
 }
 
@@ -225,7 +230,7 @@ fn gnuplot(summary: &ArchiveSummary, axis: Option<&str>) -> String {
         // Writing to a String cannot fail.
         let _ = match series.figures {
             Some(f) => writeln!(text, "{index} {} {} {}", g8(f.median), g8(f.min), g8(f.max)),
-            None => writeln!(text, "# {}: no valid iteration", series.name),
+            None => writeln!(text, "# {}: no valid iteration", printable(&series.name)),
         };
     }
     text
@@ -233,8 +238,8 @@ fn gnuplot(summary: &ArchiveSummary, axis: Option<&str>) -> String {
 
 /// A name as one column of gnuplot.
 fn quoted(name: &str) -> String {
-    match name.chars().any(|c| c.is_whitespace() || c == '#' || c == '"') {
-        true => format!("\"{}\"", name.replace('"', "'")),
+    match name.chars().any(|c| c.is_whitespace() || c.is_control() || c == '#' || c == '"') {
+        true => format!("\"{}\"", printable(name).replace('"', "'")),
         false => name.to_owned(),
     }
 }
@@ -242,10 +247,14 @@ fn quoted(name: &str) -> String {
 fn markdown(archive: &Archive, summary: &ArchiveSummary) -> String {
     let counts = &summary.counts;
     let mut text = format!(
-        "# {}\n\nImported from `{}`: {} series, {} runs, {} files.\n\n\
+        "# {}\n\nImported from {}: {} series, {} runs, {} files.\n\n\
          | series | unit | n | median | minimum | maximum | stddev | verdicts |\n\
          |---|---|---|---|---|---|---|---|\n",
-        summary.name, summary.source, counts.series, counts.runs, counts.files_read
+        escape(&summary.name),
+        code(&summary.source),
+        counts.series,
+        counts.runs,
+        counts.files_read
     );
     for series in &summary.series {
         let figure = |of: fn(&Spread) -> Option<f64>| {
@@ -255,7 +264,7 @@ fn markdown(archive: &Archive, summary: &ArchiveSummary) -> String {
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            series.name.replace('|', "\\|"),
+            escape(&series.name),
             series.unit.name(),
             series.figures.map_or(0, |f| f.count),
             figure(|f| Some(f.median)),
@@ -264,6 +273,14 @@ fn markdown(archive: &Archive, summary: &ArchiveSummary) -> String {
             figure(|f| f.stddev),
             told(&series.verdicts),
         );
+    }
+    let warned = || summary.series.iter().flat_map(|s| s.warnings.iter().map(move |w| (s, w)));
+    if warned().next().is_some() {
+        text += "\n## Warnings\n\n";
+    }
+    for (SeriesFigures { name, .. }, warning) in warned() {
+        let (what, advice) = (escape(&warning.text), escape(&warning.advice));
+        let _ = writeln!(text, "- **{}**: {what}: {advice}.", escape(name));
     }
     let of = |kind| archive.record().problems.iter().filter(move |p| p.kind == kind);
     for (title, kind) in [
@@ -276,10 +293,15 @@ fn markdown(archive: &Archive, summary: &ArchiveSummary) -> String {
             let _ = writeln!(text, "\n## {title}\n");
         }
         for problem in of(kind) {
-            let _ = writeln!(text, "- {}", problem.told());
+            let _ = writeln!(text, "- {}", escape(&problem.told()));
         }
     }
     text
+}
+
+/// A path as code of Markdown, where nothing but a backtick ends it.
+fn code(text: &str) -> String {
+    format!("`{}`", printable(text).replace('`', "'"))
 }
 
 /// `2 invalid, 1 generator-bound`; a dash where the files do not say.

@@ -80,6 +80,7 @@ fn point(trial: &ImportedTrial) -> CollectedPoint {
     CollectedPoint {
         iteration: trial.iteration,
         value: trial.figure.map_or(0.0, |figure| figure.median),
+        has_figure: trial.figure.is_some(),
         offered: trial.offered,
         verdict: trial.verdict.clone(),
         cell: Archive::cell(&trial.series, trial.iteration),

@@ -325,7 +325,7 @@ fn raw_row(
             td { (report.collections[owner].name) }
             td {
                 @for point in &series.points {
-                    @let value = weir_stats::number::g8(point.value);
+                    @let value = point.figure().map_or_else(|| "–".to_owned(), weir_stats::number::g8);
                     @let text = format!("{}: {value}", point.iteration);
                     @if let Some(cell) = address(roots, owner, &point.cell) {
                         a href=(cell) { (text) }

@@ -62,7 +62,7 @@ fn series(report: &Report<'_>, m: &Matched<'_>) -> Value {
         let figured = figured(series, report.asked.level);
         let points = series.points.iter().map(|p| {
             json!({
-                "iteration": p.iteration, "value": p.value, "cell": p.cell,
+                "iteration": p.iteration, "value": p.figure(), "cell": p.cell,
                 "verdict": p.verdict.as_ref().map(|v| v.kind.name()),
             })
         });

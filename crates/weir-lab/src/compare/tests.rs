@@ -14,6 +14,7 @@ fn series(name: &str, levels: Vec<Place>, values: &[f64]) -> CollectedSeries {
     let point = |(index, value): (u32, &f64)| CollectedPoint {
         iteration: index + 1,
         value: *value,
+        has_figure: true,
         offered: None,
         verdict: None,
         cell: format!("cells/{name}/{}", index + 1),

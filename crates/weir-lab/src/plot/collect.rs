@@ -457,11 +457,11 @@ pub fn strip(collections: &[Collection]) -> Result<Figure, FigureError> {
         for (colour, collection) in collections.iter().enumerate() {
             if let Some(series) = collection.series_named(&series.name) {
                 let name = if collections.len() > 1 { &collection.name } else { &series.name };
-                let mark = |p: &crate::collection::CollectedPoint| Mark {
-                    value: p.value,
-                    counts: p.is_valid(),
+                // A run without a figure has no place on the axis.
+                let mark = |p: &crate::collection::CollectedPoint| {
+                    Some(Mark { value: p.figure()?, counts: p.is_valid() })
                 };
-                let marks = series.points.iter().map(mark).collect();
+                let marks = series.points.iter().filter_map(mark).collect();
                 rows.push(StripRow::Series { name: name.clone(), colour, marks });
             }
         }

@@ -1,12 +1,11 @@
 //! `report.html` of an imported store: what a collection shows, with links to its raw cells.
 
-use maud::{Markup, PreEscaped, html};
-use weir_stats::Summary;
-
-use super::page;
+use super::{answer, page};
 use crate::collection::{CollectedSeries, Collection, Unit};
 use crate::plot::collect::{self, Request};
 use crate::plot::{Figure, Format, Quantity};
+use crate::summary::{Spread, analysis};
+use maud::{Markup, PreEscaped, html};
 
 /// The page of a collection whose cells stand beside it. `notes` are told at its head.
 pub(crate) fn html(collection: &Collection, notes: &[String]) -> String {
@@ -16,7 +15,7 @@ pub(crate) fn html(collection: &Collection, notes: &[String]) -> String {
             h1 { (collection.name) }
             @for note in notes { p class="note" { (note) } }
         }
-        (section("series", "Series", &table(collection)))
+        (section("series", "Series", &html! { (warnings(collection)) (table(collection)) }))
         (plots(collection))
         (section("iterations", "Iterations", &iterations(collection)))
         (section("environment", "Environment", &environment(collection)))
@@ -56,8 +55,26 @@ fn table(collection: &Collection) -> Markup {
     }
 }
 
+/// What the iterations of a series show beside its median, and what to do about it.
+fn warnings(collection: &Collection) -> Markup {
+    let of = |series| analysis::collected_warnings(series).into_iter().map(move |w| (series, w));
+    let warnings: Vec<_> = collection.series.iter().flat_map(of).collect();
+    html! {
+        @if !warnings.is_empty() {
+            ul class="warnings" {
+                @for (series, warning) in &warnings {
+                    li {
+                        strong { (series.name) ": " (answer::keep_units(&warning.text)) }
+                        ": " (warning.advice) "."
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn row(series: &CollectedSeries) -> Markup {
-    let summary = Summary::of(&series.values());
+    let summary = Spread::of(&series.values());
     let raw = page::link(&format!("cells/{}/", series.name));
     let cell = |value: Option<f64>| {
         html! {
@@ -68,7 +85,7 @@ fn row(series: &CollectedSeries) -> Markup {
             }
         }
     };
-    let variation = summary.as_ref().and_then(Summary::relative_stddev);
+    let variation = summary.as_ref().and_then(Spread::variation_ratio);
     html! {
         tr {
             th scope="row" { (series.name) }
@@ -160,8 +177,12 @@ fn iterations(collection: &Collection) -> Markup {
                             tr class=(if point.is_valid() { "" } else { "void" }) {
                                 th scope="row" { (series.name) }
                                 td class="n" { a href=(raw) { (point.iteration) } }
-                                td class="n" data-value=(point.value) {
-                                    a href=(raw) { (written(point.value, series.unit)) }
+                                td class="n" data-value=[point.figure()] {
+                                    a href=(raw) {
+                                        @if let Some(value) = point.figure() {
+                                            (written(value, series.unit))
+                                        } @else { "–" }
+                                    }
                                 }
                                 td class="n" data-value=[point.offered] {
                                     @if let Some(offered) = point.offered {

@@ -344,9 +344,15 @@ pub(super) fn prose(text: &str) -> String {
     parts.iter().zip(0_u32..).map(part).collect()
 }
 
+/// A name on one line of a table: control characters, which a file's name may hold, as spaces.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Text that Markdown takes literally, on one line.
-pub(super) fn escape(text: &str) -> String {
-    let characters: Vec<char> = text.chars().collect();
+pub(crate) fn escape(text: &str) -> String {
+    let characters: Vec<char> = printable(text).chars().collect();
     let mut escaped = String::with_capacity(text.len());
     for (index, &c) in characters.iter().enumerate() {
         let is_word = |at: Option<usize>| {
@@ -354,7 +360,6 @@ pub(super) fn escape(text: &str) -> String {
         };
         let is_inner = is_word(index.checked_sub(1)) && is_word(index.checked_add(1));
         match c {
-            '\n' | '\r' => escaped.push(' '),
             // An underscore or an asterisk marks nothing unless it opens or closes a word.
             '_' if is_inner => escaped.push(c),
             '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '|' | '&' => {

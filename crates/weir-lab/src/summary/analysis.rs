@@ -10,6 +10,7 @@ use weir_stats::stopping::{self, Decision};
 use weir_stats::warning::{self, Warning};
 use weir_stats::{Interval, Level, median, power, welch::WelchError};
 
+use crate::collection::CollectedSeries;
 use crate::model::Campaign;
 use crate::record::VerdictKind;
 use crate::summary::{SeriesSummary, Trial};
@@ -122,13 +123,7 @@ pub(super) fn series(cells: &[&Trial], campaign: &Campaign) -> SeriesAnalysis {
         valid.map(|(r, _)| (r.iteration, r.result.rate_pps)).unzip();
     let half_width_ratio = stopping::half_width_ratio(&values, level);
     let decision = rule.map(|rule| rule.decide(cells.len(), &values));
-    // Where the bootstrap gives an interval, the lack of an exact one shows in its place.
-    let matters = |warning: &Warning| match warning {
-        Warning::TooFew(few) => few.have < median::BOOTSTRAP_VALUES_MIN,
-        _ => true,
-    };
-    let found = warning::warnings(&values, level).into_iter().filter(matters);
-    let mut warnings: Vec<SeriesWarning> = found.map(|warning| told(&warning, &numbers)).collect();
+    let mut warnings = warnings(&values, &numbers, level);
     if let (Some(rule), Some(Decision::MaxReached)) = (rule, decision) {
         warnings.push(max_reached(&rule, &values, half_width_ratio));
     }
@@ -148,6 +143,27 @@ pub(super) fn series(cells: &[&Trial], campaign: &Campaign) -> SeriesAnalysis {
         }),
         warnings,
     }
+}
+
+/// What `values` show beside their median; `numbers` are their iterations.
+fn warnings(values: &[f64], numbers: &[u32], level: Level) -> Vec<SeriesWarning> {
+    // Where the bootstrap gives an interval, the lack of an exact one shows in its place.
+    let matters = |warning: &Warning| match warning {
+        Warning::TooFew(few) => few.have < median::BOOTSTRAP_VALUES_MIN,
+        _ => true,
+    };
+    let found = warning::warnings(values, level).into_iter().filter(matters);
+    found.map(|warning| told(&warning, numbers)).collect()
+}
+
+/// The warnings about an imported series, in the order of its iterations, at the default level.
+/// Too few values are none: nobody runs more of an archive, and their number stands in the table.
+pub(crate) fn collected_warnings(series: &CollectedSeries) -> Vec<SeriesWarning> {
+    let valid = series.points.iter().filter(|point| point.is_valid());
+    let (numbers, values): (Vec<u32>, Vec<f64>) = valid.map(|p| (p.iteration, p.value)).unzip();
+    let mut warnings = warnings(&values, &numbers, Level::default());
+    warnings.retain(|warning| warning.kind != "too-few");
+    warnings
 }
 
 /// A share in per cent, without the last digits of its binary form.

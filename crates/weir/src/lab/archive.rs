@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::json;
-use weir_gen::units::format_pps;
 use weir_lab::archive::{
     self, Archive, ArchiveError, ArchiveSummary, Derived, Import, Problem, ProblemKind,
     SeriesFigures,
 };
-use weir_lab::collection::Unit;
+use weir_lab::plot::Quantity;
+use weir_lab::report::printable;
 
 use super::absolute;
 use crate::cli::archive::{ExportArgs, ImportArgs};
@@ -116,7 +116,7 @@ fn problems(title: &str, problems: &[&Problem]) -> String {
     }
     let mut text = format!("\n{title} ({}):\n", problems.len());
     for problem in problems.iter().take(PROBLEMS_SHOWN) {
-        text += &format!("  {}\n", problem.told());
+        text += &format!("  {}\n", printable(&problem.told()));
     }
     if problems.len() > PROBLEMS_SHOWN {
         let more = problems.len() - PROBLEMS_SHOWN;
@@ -147,7 +147,8 @@ pub(super) fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
 
 /// The table of the series.
 fn table(summary: &ArchiveSummary) -> String {
-    let width = summary.series.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(6);
+    let width =
+        summary.series.iter().map(|s| printable(&s.name).chars().count()).max().unwrap_or(0).max(6);
     let mut text = format!(
         "{:<width$} {:>4} {:>12} {:>12} {:>12}  verdict\n",
         "series", "n", "median", "minimum", "maximum"
@@ -159,17 +160,20 @@ fn table(summary: &ArchiveSummary) -> String {
 }
 
 fn row(series: &SeriesFigures, width: usize) -> String {
-    let rate = |value: Option<f64>| match (value, series.unit) {
-        (None, _) => "–".to_owned(),
-        (Some(value), Unit::Pps) => format_pps(value),
-        (Some(value), Unit::Bps) => format!("{:.1} Mb/s", value / 1e6),
+    // As in report.html.
+    let rate = |value: Option<f64>| match value {
+        None => "–".to_owned(),
+        Some(value) => {
+            let quantity = Quantity::suited(value, series.unit);
+            format!("{} {}", quantity.text(value, 4), quantity.name)
+        }
     };
     let figures = series.figures;
     let verdicts: Vec<String> =
         series.verdicts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     format!(
         "{:<width$} {:>4} {:>12} {:>12} {:>12}  {}",
-        series.name,
+        printable(&series.name),
         figures.map_or(0, |f| f.count),
         rate(figures.map(|f| f.median)),
         rate(figures.map(|f| f.min)),
@@ -202,7 +206,7 @@ pub(super) fn export(arguments: &ExportArgs) -> anyhow::Result<Outcome> {
         text += &format!("\nleft out ({}):\n", left_out.len());
     }
     for reason in &left_out {
-        text += &format!("  {reason}\n");
+        text += &format!("  {}\n", printable(reason));
     }
     print_text(&text)?;
     Ok(outcome)

@@ -15,6 +15,7 @@ fn series(labels: &[(&str, &str, Option<f64>)], values: &[f64]) -> CollectedSeri
     let point = |(index, value): (u32, &f64)| CollectedPoint {
         iteration: index,
         value: *value,
+        has_figure: true,
         offered: None,
         verdict: None,
         cell: String::new(),
