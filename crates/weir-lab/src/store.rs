@@ -190,6 +190,9 @@ impl Store {
     /// # Errors
     /// When there is none.
     pub fn open_to_read(root: &Path) -> Result<Self, StoreError> {
+        if !root.try_exists().unwrap_or(true) {
+            return Err(StoreError::Missing { path: root.to_owned() });
+        }
         if !root.join("campaign.toml").is_file() {
             return Err(StoreError::NoCampaign { path: root.to_owned() });
         }

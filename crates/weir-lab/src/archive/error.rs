@@ -53,6 +53,16 @@ pub enum ArchiveError {
         /// The directory.
         path: PathBuf,
     },
+    /// The source is a store of weir's own.
+    #[error(
+        "{path} is a store of weir already, not a folder of bench-lab.sh: `weir lab report {path}` \
+         shows it, and `weir lab compare` and `weir lab plot` read it as it is",
+        path = .path.display()
+    )]
+    IsStore {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Too much of something.
     #[error("{path} holds more than {limit} {what}; import a part of it", path = .path.display())]
     TooMuch {

@@ -14,7 +14,7 @@ use super::publish::in_files;
 use super::published::{POINTS_MIN, row_figures};
 use super::store::{Archive, is_archive};
 use super::write::Staged;
-use super::{ArchiveError, Basis, Figure, GnuplotRow, ResultsFolder};
+use super::{ArchiveError, Basis, Figure, Flag, GnuplotRow, ProblemKind, ResultsFolder};
 use crate::collection::{self, OpenError, Unit};
 use weir_stats::number::g8;
 
@@ -53,12 +53,16 @@ struct Series {
     unit: Unit,
     /// Whether it was a search.
     is_search: bool,
+    /// Whether the largest rate of every search is known.
+    has_maxima: bool,
     figures: Vec<(u32, Figure)>,
 }
 
 /// A folder to be written.
 struct Folder {
     published: ResultsFolder,
+    /// Whether a row of what it publishes could not be read.
+    is_damaged: bool,
     /// By the name in the store, in the order of the store.
     series: Vec<(String, Series)>,
 }
@@ -92,8 +96,15 @@ pub fn export(root: &Path, out: &Path) -> Result<Exported, ExportError> {
 fn of_archive(archive: &Archive, left_out: &mut Vec<String>) -> Vec<Folder> {
     let record = archive.record();
     let empty = |published: &ResultsFolder| {
+        let is_damaged = record.problems.iter().any(|problem| {
+            let below = Path::new(&problem.file).strip_prefix(&published.path);
+            problem.kind == ProblemKind::Skipped
+                && below.is_ok_and(|file| {
+                    file == Path::new("gnuplot.data") || file == Path::new("gnuplot.data.max")
+                })
+        });
         let (published, series) = (published.clone(), Vec::new());
-        (published.path.clone(), Folder { published, series })
+        (published.path.clone(), Folder { published, is_damaged, series })
     };
     let mut folders: BTreeMap<String, Folder> = record.results.iter().map(empty).collect();
     for imported in &record.series {
@@ -101,11 +112,13 @@ fn of_archive(archive: &Archive, left_out: &mut Vec<String>) -> Vec<Folder> {
             file_name: imported.file_name.clone(),
             unit: imported.unit,
             is_search: imported.unit == Unit::Bps,
+            has_maxima: true,
             figures: Vec::new(),
         };
         for &iteration in &imported.iterations {
             match archive.read_trial(&imported.name, iteration) {
                 Ok(trial) => {
+                    series.has_maxima &= !trial.flags.contains(&Flag::NoMaximum);
                     series.is_search |= trial.basis == Basis::Equilibrium;
                     series.figures.extend(trial.figure.map(|figure| (iteration, figure)));
                 }
@@ -135,11 +148,12 @@ fn of_campaign(root: &Path, left_out: &mut Vec<String>) -> Result<Folder, OpenEr
             figures.push((point.iteration, figure));
         }
         let (name, unit) = (collected.name, collected.unit);
-        let written = Series { file_name: name.clone(), unit, is_search: false, figures };
+        let written =
+            Series { file_name: name.clone(), unit, is_search: false, has_maxima: false, figures };
         series.push((name, written));
     }
     let published = ResultsFolder { path: String::new(), gnuplot: None, gnuplot_max: None };
-    Ok(Folder { published, series })
+    Ok(Folder { published, is_damaged: false, series })
 }
 
 /// Path and text of every file of a folder.
@@ -157,7 +171,7 @@ fn texts(folder: &Folder, left_out: &mut Vec<String>) -> Vec<(String, String)> {
         let ending = if series.is_search { "equilibrium" } else { "pps" };
         let stem = path(&series.file_name);
         files.push((format!("{stem}.{ending}"), series.lines(|figure| figure.median)));
-        if series.is_search {
+        if series.gives_maxima() {
             let maxima = series.lines(|figure| figure.maximum);
             files.push((format!("{stem}.{ending}.max"), maxima));
         }
@@ -165,13 +179,10 @@ fn texts(folder: &Folder, left_out: &mut Vec<String>) -> Vec<(String, String)> {
     if files.is_empty() {
         return files;
     }
-    let rows = folder.published.gnuplot.clone();
-    let rows = rows.unwrap_or_else(|| folder.own_rows(|_| true));
+    let rows = folder.rows(folder.published.gnuplot.as_deref(), |_| true);
     files.push((path("gnuplot.data"), folder.gnuplot(&rows, |f| f.median, left_out)));
-    let has_search = folder.series.iter().any(|(_, series)| series.is_search);
-    let maxima = folder.published.gnuplot_max.clone();
-    let maxima = maxima.or_else(|| has_search.then(|| folder.own_rows(|s| s.is_search)));
-    if let Some(rows) = maxima {
+    if folder.series.iter().any(|(_, series)| series.gives_maxima()) {
+        let rows = folder.rows(folder.published.gnuplot_max.as_deref(), Series::gives_maxima);
         let text = folder.gnuplot(&rows, |f| f.maximum, left_out);
         files.push((path("gnuplot.data.max"), text));
     }
@@ -179,6 +190,11 @@ fn texts(folder: &Folder, left_out: &mut Vec<String>) -> Vec<(String, String)> {
 }
 
 impl Series {
+    /// Whether it has a file of maxima, and a row in theirs.
+    fn gives_maxima(&self) -> bool {
+        self.is_search && self.has_maxima && !self.figures.is_empty()
+    }
+
     fn values(&self, of: fn(&Figure) -> f64) -> Vec<f64> {
         let figures: Vec<(u32, f64)> = self.figures.iter().map(|(i, f)| (*i, of(f))).collect();
         in_files(&figures, self.unit)
@@ -190,13 +206,26 @@ impl Series {
 }
 
 impl Folder {
-    /// Rows by the series' own names.
-    fn own_rows(&self, wanted: impl Fn(&Series) -> bool) -> Vec<GnuplotRow> {
-        let row = |(name, series): &(String, Series)| GnuplotRow {
-            label: series.file_name.clone(),
-            series: name.clone(),
-        };
-        self.series.iter().filter(|(_, series)| wanted(series)).map(row).collect()
+    /// The published rows of wanted series, in their order. Those that no row names follow by
+    /// their own names if nothing is published, or a part of it could not be read.
+    fn rows(
+        &self,
+        published: Option<&[GnuplotRow]>,
+        wanted: impl Fn(&Series) -> bool,
+    ) -> Vec<GnuplotRow> {
+        let mut rows = published.map(<[_]>::to_vec).unwrap_or_default();
+        let of = |name: &str| self.series.iter().find(|(n, _)| n == name);
+        rows.retain(|row| of(&row.series).is_none_or(|(_, series)| wanted(series)));
+        if published.is_some() && !self.is_damaged {
+            return rows;
+        }
+        for (name, series) in self.series.iter().filter(|(_, series)| wanted(series)) {
+            if !rows.iter().any(|row| row.series == *name) {
+                let label = series.file_name.clone();
+                rows.push(GnuplotRow { label, series: name.clone() });
+            }
+        }
+        rows
     }
 
     fn gnuplot(

@@ -13,6 +13,7 @@ use super::series::{self, Job};
 use super::write::Writer;
 use super::{
     ARCHIVE_SCHEMA, Archive, ArchiveError, ArchiveRecord, Derived, Format, Problem, ProblemKind,
+    is_archive,
 };
 use crate::cancel::Cancel;
 
@@ -48,6 +49,9 @@ impl Import<'_> {
     pub fn run(self) -> Result<(Archive, Derived), ArchiveError> {
         let source =
             std::path::absolute(self.source).map_err(ArchiveError::io("resolve", self.source))?;
+        if is_archive(&source) || source.join("campaign.toml").is_file() {
+            return Err(ArchiveError::IsStore { path: self.source.to_owned() });
+        }
         let found = scan::scan(&source)?;
         let writer = Writer::begin(self.out)?;
         let jobs = jobs(&found);

@@ -218,6 +218,9 @@ pub enum Flag {
     SeveralGenerators,
     /// It was profiled, which slows it down.
     Profiled,
+    /// A search of which the files do not give the largest rate seen; the figure's maximum is its
+    /// median.
+    NoMaximum,
 }
 
 /// A file that was read.

@@ -204,6 +204,9 @@ impl Reader<'_> {
             Some((_, ref found)) => {
                 let (median, maximum) = (found.rate, found.rate_max.unwrap_or(found.rate));
                 let figure = Figure { median, minimum: median, maximum, sample_count: 0 };
+                if found.rate_max.is_none() {
+                    flags.insert(Flag::NoMaximum);
+                }
                 let unit = if found.is_bits { Unit::Bps } else { Unit::Pps };
                 (unit, Basis::Equilibrium, Some(figure), None)
             }
@@ -317,6 +320,8 @@ impl Reader<'_> {
         ls_order(&mut iterations);
         let basis = if unit == Unit::Bps { Basis::Equilibrium } else { Basis::Median };
         let has_maxima = maxima.len() == medians.len();
+        let lacks_maximum = basis == Basis::Equilibrium && !has_maxima;
+        let flags: Vec<Flag> = lacks_maximum.then_some(Flag::NoMaximum).into_iter().collect();
         for (index, (&iteration, (_, value))) in iterations.iter().zip(medians).enumerate() {
             let median = value * scale;
             let maximum = if has_maxima { maxima[index].1 * scale } else { median };
@@ -329,7 +334,7 @@ impl Reader<'_> {
                 figure: Some(Figure { median, minimum: median, maximum, sample_count: 0 }),
                 offered: None,
                 verdict: None,
-                flags: Vec::new(),
+                flags: flags.clone(),
                 commands: BTreeMap::new(),
                 sources: vec![source.clone()],
             };

@@ -1,11 +1,20 @@
 //! A collection from a directory: a campaign's store, or an imported one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{CollectedPoint, CollectedSeries, Collection, Origin};
 use crate::archive::{Archive, ArchiveError, ImportedTrial, is_archive};
 use crate::derive::{self, StoredPlanError};
 use crate::store::{Store, StoreError};
+
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoCampaign { path } => Self::Neither { path },
+            error => Self::Store(error),
+        }
+    }
+}
 
 /// A collection, and what of its store could not be read.
 #[derive(Debug)]
@@ -19,9 +28,18 @@ pub struct Opened {
 /// Why a directory gives no collection.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// The directory is no store.
+    #[error(
+        "{path} holds neither a campaign (campaign.toml) nor an archive (archive.json)",
+        path = .path.display()
+    )]
+    Neither {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The campaign's store cannot be read.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The campaign's specification is refused.
     #[error(transparent)]
     Plan(#[from] StoredPlanError),

@@ -76,6 +76,12 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// There is nothing.
+    #[error("{path} does not exist", path = .path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
     /// There is no campaign.
     #[error("{path} holds no campaign: it has no campaign.toml", path = .path.display())]
     NoCampaign {
