@@ -92,7 +92,7 @@ fn stored_plan(store: &Store, iterations: Option<u32>) -> anyhow::Result<Option<
 }
 
 fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
-    let store = Store::open(dir)?;
+    let store = Store::open(dir).map_err(weir_lab::collection::OpenError::from)?;
     let Some(plan) = stored_plan(&store, None)? else {
         return Ok(Outcome::Refused);
     };

@@ -164,7 +164,7 @@ fn what_is_no_archive_is_refused() {
     assert!(!Path::new(&place.arg("store")).exists());
     let missing = place.export(&[]);
     assert_exit(&missing, 2);
-    assert!(stderr(&missing).contains("holds no campaign"), "{}", stderr(&missing));
+    assert!(stderr(&missing).contains("does not exist"), "{}", stderr(&missing));
     let nameless = run(&["lab", "export", &place.arg("store"), "--out", &place.arg("out")]);
     assert_exit(&nameless, 2);
     assert!(stderr(&nameless).contains("--netbenches"), "{}", stderr(&nameless));
