@@ -330,7 +330,7 @@ fn a_search_measures_what_it_asks_for_whatever_a_campaign_would_do_with_auto_ite
     let bench = Bench::new();
     let store_of_all = store(bench.dir.path(), &plan);
     let report = search(&bench, &store_of_all, &plan, &mut losses(&bench, None)).expect("it ends");
-    let auto = "iterations = \"auto\"\nhalf_width = \"20%\"\nmin = 2\nmax = 3";
+    let auto = "iterations = \"auto\"\nhalf_width = \"20%\"\nmin = 3\nmax = 4";
     let plan = plan_of(&eight_duts().replace("iterations = 2", auto), None);
     assert!(plan.campaign.auto.is_some());
     let bench = Bench::new();

@@ -325,7 +325,8 @@ fn raw_row(
             td { (report.collections[owner].name) }
             td {
                 @for point in &series.points {
-                    @let value = point.figure().map_or_else(|| "–".to_owned(), weir_stats::number::g8);
+                    @let figure = point.figure().map(weir_stats::number::g8);
+                    @let value = figure.unwrap_or_else(|| "–".to_owned());
                     @let text = format!("{}: {value}", point.iteration);
                     @if let Some(cell) = address(roots, owner, &point.cell) {
                         a href=(cell) { (text) }

@@ -22,8 +22,8 @@ Every error of a file is reported in one run, with file, line and column. On a t
 elsewhere each is a line FILE:LINE:COLUMN: SEVERITY: MESSAGE. What is understood but cannot run here
 (a queue, an interface or a host name that is not there, a table file that cannot be read) is a
 warning; so is what is right and pointless: rules that no packet reaches, that never match or never
-decide, redirections that overlap, tables and macros without a use. Exit codes: 0 without errors; 1 with errors, or with warnings under --deny warnings; 2 if a
-file cannot be read.
+decide, redirections that overlap, tables and macros without a use. Exit codes: 0 without errors; 1
+with errors, or with warnings under --deny warnings; 2 if a file cannot be read.
 
 Examples:
   weir fw check /etc/pf.conf

@@ -72,8 +72,8 @@ impl Language {
     }
 
     /// Puts what is suspicious in a ruleset among its diagnostics, by place, up to the limit on
-    /// their number. What compiling says of a place stands first. Of a ruleset with errors nothing is added:
-    /// a rule that was read in part says too little to be certain.
+    /// their number. What compiling says of a place stands first. Of a ruleset with errors nothing
+    /// is added: a rule that was read in part says too little to be certain.
     pub(crate) fn examine(&self, compiled: &mut Compiled) {
         if compiled.error_count > 0 {
             return;

@@ -62,8 +62,8 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
         text += &format!("       … and {} more\n", plan.cells.len() - CELLS_SHOWN);
     }
     if plan.search != weir_lab::model::SearchTable::default() {
-        text += "\n[search] is not part of `weir lab run`: `weir lab search` with this specification \
-                 searches every series at each of its frame sizes\n";
+        text += "\n[search] is not part of `weir lab run`: `weir lab search` with this \
+                 specification searches every series at each of its frame sizes\n";
     }
     out.write_all(text.as_bytes()).context("cannot write to standard output")
 }
