@@ -41,7 +41,7 @@
 #define WEIR_FRAME_BYTES_MAX 3408
 #define WEIR_ZERO_BYTES (WEIR_FRAME_BYTES_MAX - WEIR_FRAME_BYTES_MIN)
 #define WEIR_LINK_BYTES_MAX (WEIR_ETH_BYTES + 8)
-/* The kernel's batch of live frames, TEST_XDP_BATCH in weir_gen's callers too. */
+/* The kernel's default batch of live frames, which senders at full speed use. */
 #define WEIR_BURST 64
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -133,7 +133,7 @@ fn table(report: &Report<'_>) -> String {
     let _ = writeln!(
         text,
         "medians with {level} intervals of the bootstrap; differences of means with {level} \
-         intervals; verdicts hold together (Holm)"
+         intervals; verdicts of one kind hold together (Holm)"
     );
     text
 }

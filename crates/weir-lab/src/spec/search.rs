@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 use weir_gen::units::{Rate, format_duration, parse_count, parse_rate};
-use weir_stats::search::curve::STEP_RATIO_MAX;
+use weir_stats::search::curve::{STEP_RATIO_MAX, STEP_RATIO_MIN};
 use weir_stats::search::goal::Preset;
 
 use crate::diagnostic::{Report, quote};
@@ -83,7 +83,7 @@ pub(crate) fn search(value: Option<&Value<'_>>, report: &mut Report) -> SearchTa
         warmup: time("warmup", &fields, report),
         time_max: time("time_max", &fields, report),
         trials_max: count("trials_max", TRIALS_MAX, report),
-        curve_step_ratio: ratio("curve_step", 1e-3, &fields, report),
+        curve_step_ratio: ratio("curve_step", STEP_RATIO_MIN, &fields, report),
         curve_trial: time("curve_trial", &fields, report),
         latency_trial: time("latency_trial", &fields, report),
         latency_repeats: count("latency_repeats", REPEATS_MAX, report),
