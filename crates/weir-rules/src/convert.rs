@@ -12,6 +12,7 @@
 //! the result is compiled in the other dialect, so that whatever that does not have is refused too.
 
 mod disjoint;
+mod route;
 #[cfg(test)]
 mod tests;
 mod to_freebsd;
@@ -79,9 +80,18 @@ pub fn convert(
     let Work { mut edits, mut problems, notes, .. } = work;
     edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
     let (new, pieces) = applied(text, &edits);
-    if problems.is_empty() {
-        problems = refused_by_other(&recompile(&new), compiled, &pieces, to);
-    }
+    // A statement that was refused stands there unchanged, and is refused again.
+    let others = refused_by_other(&recompile(&new), compiled, &pieces, to);
+    let is_told = |problems: &[Diagnostic], other: Span| {
+        problems.iter().any(|own| {
+            own.span.file == other.file
+                && own.span.start <= other.end
+                && other.start <= own.span.end
+        })
+    };
+    let others: Vec<_> = others.into_iter().filter(|own| !is_told(&problems, own.span)).collect();
+    problems.extend(others);
+    problems.sort_by_key(|own| (own.span.file, own.span.start));
     if !problems.is_empty() {
         return Err(problems);
     }

@@ -274,6 +274,12 @@ impl Diagnostics {
         &self.list
     }
 
+    /// Whether what comes now is counted, and not kept.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.list.len() >= self.count_max
+    }
+
     /// How many came after the limit.
     #[must_use]
     pub fn dropped_count(&self) -> usize {
@@ -305,8 +311,16 @@ pub fn nearest<'a>(
     if written.len() > WORD_SIZE_MAX {
         return None;
     }
-    let allowed = (written.chars().count() / 3).max(1);
-    let distances = candidates.into_iter().filter(|word| word.len() <= WORD_SIZE_MAX);
+    let length = written.chars().count();
+    if length < 2 {
+        return None;
+    }
+    let allowed = (length / 3).max(1);
+    // Words whose lengths differ by more are further away than that, without looking.
+    let is_near = |word: &&str| {
+        word.len() <= WORD_SIZE_MAX && word.chars().count().abs_diff(length) <= allowed
+    };
+    let distances = candidates.into_iter().filter(is_near);
     let best = distances.map(|word| (edit_distance(written, word), word)).min()?;
     (best.0 <= allowed && best.0 > 0).then_some(best.1)
 }

@@ -35,6 +35,7 @@ mod compile;
 mod criteria;
 mod describe;
 mod finish;
+mod flatten;
 mod frame;
 pub mod packet;
 mod probe;
@@ -56,6 +57,7 @@ pub use compile::{
 pub use criteria::Criterion;
 pub use describe::DescribeError;
 pub(crate) use describe::{end_text, flag_letters};
+pub use flatten::Step;
 pub use frame::FrameError;
 pub use packet::{Extensions, Icmp, IcmpRole, Packet, Quoted};
 pub use table::{Table, Tables};
@@ -114,7 +116,7 @@ impl Ip {
 }
 
 /// Whether the network of an address holds another one.
-fn prefix_holds(network: IpAddr, bits: u8, address: IpAddr) -> bool {
+pub(crate) fn prefix_holds(network: IpAddr, bits: u8, address: IpAddr) -> bool {
     Ip::from(network).prefix_holds(bits, address.into())
 }
 

@@ -24,7 +24,7 @@ use crate::ir::{LoadAnchor, Prelude, Rules, Ruleset};
 use crate::limits::Limits;
 use crate::resolve::Resolver;
 use crate::source::{SourceMap, SourceProvider, Span};
-use crate::value::{KeepState, StateOptions, Text};
+use crate::value::{KeepState, Setting, StateOptions, Text};
 
 pub(crate) use address::with_modifiers;
 pub use address::{interface_addresses, masked};
@@ -58,6 +58,8 @@ pub fn expand(
         rule_count: 0,
         entry_count: 0,
         state_defaults: None,
+        has_state_defaults: sets(ast, |own| matches!(own, Setting::StateDefaults(_))),
+        has_if_bound: sets(ast, |own| *own == Setting::StatePolicyIfBound(true)),
         limiters: BTreeMap::new(),
         unknown: BTreeSet::new(),
         anchor_path: Vec::new(),
@@ -79,6 +81,11 @@ struct Expander<'a> {
     rule_count: usize,
     entry_count: usize,
     state_defaults: Option<StateOptions>,
+    /// Whether the defaults are set somewhere. Settings are printed in front of all rules, so that
+    /// rules in front of them say what they have.
+    has_state_defaults: bool,
+    /// Whether `set state-policy if-bound` stands somewhere.
+    has_if_bound: bool,
     /// Identifiers of limiters by name.
     limiters: BTreeMap<Text, u32>,
     /// Names that have been reported as unknown, once each.
@@ -200,6 +207,14 @@ impl Expander<'_> {
         let problem = Diagnostic::warning(Code::UnknownInterface, span, message);
         self.diagnostics.push(problem.nearest(name, names));
     }
+}
+
+/// Whether the file sets something.
+fn sets(ast: &Ast, is_it: fn(&Setting) -> bool) -> bool {
+    ast.statements.iter().any(|statement| match &statement.kind {
+        StatementKind::Set(settings) => settings.iter().any(is_it),
+        _ => false,
+    })
 }
 
 /// Whether a rule of this keeps state.

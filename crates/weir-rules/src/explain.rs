@@ -52,6 +52,27 @@ impl StepOutcome {
     }
 }
 
+/// Old `scrub` rules are asked twice about a packet of TCP: how IP is normalised, without a look at
+/// ports, and how TCP is. Each time the first that matches holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScrubPass {
+    /// Fragments, TTL, the don't-fragment bit, and so on.
+    Ip,
+    /// TCP's flags, timestamps and largest segment.
+    Tcp,
+}
+
+impl ScrubPass {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ip => "IP",
+            Self::Tcp => "TCP",
+        }
+    }
+}
+
 /// One rule that was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -59,6 +80,8 @@ pub struct Step {
     pub id: RuleId,
     /// The list it is in.
     pub list: List,
+    /// Of FreeBSD's old `scrub` rules: what they are asked about.
+    pub pass: Option<ScrubPass>,
     /// The path of its anchor; empty for the main ruleset.
     pub anchor: String,
     /// How many anchors deep it is asked.
@@ -144,6 +167,7 @@ pub fn explain<'a>(
     let verdict = evaluator.run(packet, moment, &mut recorder);
     let narrator = why::Narrator { evaluator, packet };
     let mut steps = Vec::with_capacity(recorder.steps.len());
+    let mut scrub = Passes::default();
     for raw in &recorder.steps {
         let Some(own) = evaluator.rule(RuleId(raw.at)) else {
             continue;
@@ -158,7 +182,8 @@ pub fn explain<'a>(
             Outcome::Entered => StepOutcome::Entered,
             Outcome::Left(decided) => StepOutcome::Left { decided },
         };
-        steps.push(step(&own, raw.depth, outcome, printer, sources));
+        let pass = (own.list == List::Scrub).then(|| scrub.pass(raw.at));
+        steps.push(Step { pass, ..step(&own, raw.depth, outcome, printer, sources) });
     }
     let winner = winner(&steps, evaluator, verdict.reason);
     if let Some(at) = winner {
@@ -168,15 +193,37 @@ pub fn explain<'a>(
     let last = steps.iter().rfind(|step| step.list == List::Filter && step.depth == 0);
     let asked = last.map_or(0, |step| step.number as usize + 1);
     let unasked_count = evaluator.ruleset().main.filter.len().saturating_sub(asked);
+    let mut effects = does::effects(&verdict, packet, &place);
+    let ether_count = evaluator.ruleset().main.ether.len();
+    if ether_count > 0 {
+        // A packet here has no MAC addresses.
+        let are = if ether_count == 1 { "rule is" } else { "rules are" };
+        effects.push(format!("{ether_count} `ether` {are} not asked: they come before all this"));
+    }
     Explanation {
         packet: packet.to_string(),
         unasked_count: if verdict.quick && recorder.dropped_count == 0 { unasked_count } else { 0 },
         dropped_count: recorder.dropped_count,
         winner,
         conclusion: does::conclusion(&verdict, printer, &place),
-        effects: does::effects(&verdict, packet, &place),
+        effects,
         steps,
         verdict,
+    }
+}
+
+/// Tells the passes over `scrub` rules apart: each begins with the first rule.
+#[derive(Default)]
+struct Passes {
+    last: Option<u32>,
+    is_second: bool,
+}
+
+impl Passes {
+    fn pass(&mut self, at: u32) -> ScrubPass {
+        self.is_second |= self.last.is_some_and(|last| at <= last);
+        self.last = Some(at);
+        if self.is_second { ScrubPass::Tcp } else { ScrubPass::Ip }
     }
 }
 
@@ -190,6 +237,7 @@ fn step(
     Step {
         id: own.id,
         list: own.list,
+        pass: None,
         anchor: own.anchor.to_owned(),
         depth,
         number: own.number,
@@ -247,9 +295,11 @@ impl Explanation<'_> {
         let mut out = format!("packet: {}\n", self.packet);
         let mut list = None;
         for step in &self.steps {
-            if list != Some(step.list) {
-                let _ = writeln!(out, "\n{} rules:", step.list.as_str());
-                list = Some(step.list);
+            if list != Some((step.list, step.pass)) {
+                let about =
+                    step.pass.map_or(String::new(), |pass| format!(", for {}", pass.as_str()));
+                let _ = writeln!(out, "\n{} rules{about}:", step.list.as_str());
+                list = Some((step.list, step.pass));
             }
             step.write(&mut out);
         }

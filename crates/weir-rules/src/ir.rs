@@ -368,6 +368,16 @@ pub struct Dynamic {
     pub bits: u8,
 }
 
+impl Dynamic {
+    /// Whether it may be several addresses: an interface's, unless `:0` says the first, or a
+    /// group's, whose names do not end in a digit.
+    #[must_use]
+    pub fn may_be_several(&self) -> bool {
+        let is_group = !self.name.ends_with(|c: char| c.is_ascii_digit());
+        !self.modifiers.no_alias || is_group
+    }
+}
+
 /// ICMP type and code; the family says which ICMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IcmpMatch {

@@ -18,6 +18,20 @@ use crate::value::Text;
 
 pub(crate) use macros::Macros;
 
+/// Words that begin a line only where a statement does.
+const SURE_STATEMENTS: &[&str] = &[
+    "pass",
+    "block",
+    "include",
+    "anchor",
+    "nat",
+    "rdr",
+    "binat",
+    "rdr-anchor",
+    "nat-anchor",
+    "altq",
+];
+
 /// What a token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenKind {
@@ -228,7 +242,8 @@ impl<'a> Lexer<'a> {
     }
 
     fn mark(&self) -> Mark {
-        let open = self.expansion.as_ref().filter(|expansion| expansion.is_open);
+        // Where a macro's value has ended, the next byte is the file's.
+        let open = self.expansion.as_ref().filter(|own| own.is_open && own.at < own.text.len());
         Mark {
             at: self.inputs.last().map_or(0, |input| input.at),
             in_expansion: open.map(|expansion| expansion.at),
@@ -372,21 +387,27 @@ impl<'a> Lexer<'a> {
             return self.too_long(start);
         }
         let text = String::from_utf8_lossy(&bytes);
+        if text.ends_with('\\') {
+            let span = self.token(TokenKind::Broken, start).span;
+            let message = format!("`{text}` ends in a backslash");
+            let problem = Diagnostic::error(Code::Syntax, span, message);
+            let help = "a backslash joins lines only at their very end, and no name can end in one";
+            self.diagnostics.push(problem.help(help));
+            return TokenKind::Broken;
+        }
         TokenKind::Word(self.intern(&text))
     }
 
     fn quoted(&mut self, quote: u8, start: Mark) -> TokenKind {
         let mut bytes = Vec::new();
+        let mut count = 0;
         loop {
             let Some(byte) = self.quoted_byte() else {
-                let span = self.token(TokenKind::Broken, start).span;
-                let span = Span { end: span.start.saturating_add(1), ..span };
-                let message = "the string has no closing quote";
-                let problem = Diagnostic::error(Code::UnterminatedString, span, message);
-                self.diagnostics.push(problem.label("it begins here"));
-                return TokenKind::Broken;
+                return self.unclosed(start, quote);
             };
+            count += 1;
             match byte {
+                b'\n' if self.at_new_statement() => return self.unclosed(start, quote),
                 b'\n' => {}
                 b'\\' => match self.peek_quoted() {
                     Some(next) if next == quote || matches!(next, b' ' | b'\t') => {
@@ -401,7 +422,8 @@ impl<'a> Lexer<'a> {
                 byte if byte == quote => break,
                 byte => bytes.push(byte),
             }
-            if bytes.len() > self.limits.word_size_bytes_max {
+            let max = self.limits.word_size_bytes_max;
+            if bytes.len() > max || count > max.saturating_mul(2) {
                 return self.too_long(start);
             }
         }
@@ -409,10 +431,55 @@ impl<'a> Lexer<'a> {
         TokenKind::Quoted(self.intern(&text))
     }
 
-    /// A byte within quotes, where lines are not joined by the reader below.
+    /// Reports a string without an end, and goes on after the line in which it begins: a string may
+    /// hold newlines, so that the rest of the file would be its text.
+    fn unclosed(&mut self, start: Mark, quote: u8) -> TokenKind {
+        let mut span = self.token(TokenKind::Broken, start).span;
+        if start.in_expansion.is_none() {
+            self.end_of_line(start);
+            span.end = offset(self.mark().at).max(span.start + 1);
+        }
+        let quote = char::from(quote);
+        let message = "the string has no closing quote";
+        let problem = Diagnostic::error(Code::UnterminatedString, span, message)
+            .label("it begins here")
+            .help(format!("close it with `{quote}`; what follows in its line was not read"));
+        self.diagnostics.push(problem);
+        TokenKind::Broken
+    }
+
+    /// To the newline, or to the end of the file, after the place where a token began.
+    fn end_of_line(&mut self, start: Mark) {
+        if let Some(input) = self.inputs.last_mut() {
+            let rest = input.text.get(start.at..).unwrap_or("");
+            input.at = start.at + rest.find('\n').unwrap_or(rest.len());
+        }
+    }
+
+    /// Whether the file goes on with a line that can only be a statement. Lines that could belong
+    /// to a string as well (`queue`, `no state`, `set`) do not count.
+    fn at_new_statement(&self) -> bool {
+        let Some(input) = self.inputs.last() else { return false };
+        let rest = input.text.get(input.at..).unwrap_or("");
+        let line = rest.split('\n').next().unwrap_or("").trim_start();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let (word, rest) = line.split_at(line.find(|c| !is_name(c)).unwrap_or(line.len()));
+        let rest = rest.trim_start();
+        let is_macro = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && rest.starts_with('=');
+        is_macro
+            || SURE_STATEMENTS.contains(&word)
+            || (word == "table" && rest.starts_with('<'))
+            || (word == "antispoof" && !rest.is_empty())
+    }
+
+    /// A byte within quotes, where lines are not joined by the reader below, and where a macro's
+    /// value ends the string.
     fn quoted_byte(&mut self) -> Option<u8> {
-        if self.expansion.as_ref().is_some_and(|expansion| expansion.is_open) {
-            return self.byte();
+        if let Some(expansion) = self.expansion.as_mut().filter(|expansion| expansion.is_open) {
+            let byte = *expansion.text.as_bytes().get(expansion.at)?;
+            expansion.at += 1;
+            return Some(byte);
         }
         let input = self.inputs.last_mut()?;
         let byte = *input.text.as_bytes().get(input.at)?;
@@ -428,7 +495,11 @@ impl<'a> Lexer<'a> {
     }
 
     fn too_long(&mut self, start: Mark) -> TokenKind {
-        let span = self.token(TokenKind::Broken, start).span;
+        let mut span = self.token(TokenKind::Broken, start).span;
+        if start.in_expansion.is_none() {
+            self.end_of_line(start);
+            span.end = offset(self.mark().at).max(span.start + 1);
+        }
         let message = format!("the word is longer than {} bytes", self.limits.word_size_bytes_max);
         self.diagnostics.push(Diagnostic::error(Code::Limit, span, message));
         TokenKind::Broken
@@ -466,7 +537,9 @@ impl<'a> Lexer<'a> {
                 None
             }
             Err(problem) => {
-                self.diagnostics.push(*problem);
+                if let Some(problem) = problem {
+                    self.diagnostics.push(*problem);
+                }
                 broken
             }
         }

@@ -41,9 +41,14 @@
 //!   `load anchor` are printed, and `floating` is where `set state-policy if-bound` would say
 //!   otherwise: what is printed means what was read.
 //! - The key of `source-hash` is printed as it was given; pfctl prints its hash, or a random one.
-//! - A string with a backslash before a blank or at its end is printed as it is, and reads back as
-//!   another: pf's quotes have no way to write it.
+//! - A name that ends in a backslash is refused: pf's quotes have no way to write it.
+//! - A string may hold newlines, but ends where a line begins that can only be a statement: it is
+//!   reported there, and the rest of the file is read.
+//! - An option that stands in a rule twice is refused; of some, pfctl takes the last one.
 //! - One run reports all errors, where pfctl stops at a hundred or at the first kind.
+//!
+//! `tests/fixtures/constructs.txt` lists the constructs of both dialects with the project's own
+//! cases that accept, print and refuse them.
 
 #![forbid(unsafe_code)]
 
@@ -61,6 +66,7 @@ mod lex;
 pub mod limits;
 pub mod names;
 pub mod optimise;
+pub mod packet_test;
 pub mod parse;
 pub mod print;
 pub mod resolve;

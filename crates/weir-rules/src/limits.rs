@@ -53,3 +53,5 @@ pub const LABEL_COUNT_MAX: usize = 5;
 pub const TAG_SIZE_MAX: usize = 63;
 /// Longest path of an anchor (MAXPATHLEN is 1024).
 pub const ANCHOR_SIZE_MAX: usize = 1023;
+/// Highest limit of a rate (PF_THRESHOLD_MAX): pf counts in thousandths.
+pub const RATE_MAX: u32 = u32::MAX / 1000;

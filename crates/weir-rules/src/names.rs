@@ -572,6 +572,40 @@ pub const RESERVED: &[&str] = &[
     "weight",
 ];
 
+/// Those of the reserved words that OpenBSD's pf does not have.
+pub const RESERVED_BY_FREEBSD: &[&str] = &[
+    "altq",
+    "binat",
+    "binat-anchor",
+    "bridge-to",
+    "buckets",
+    "cbq",
+    "codelq",
+    "dnpipe",
+    "dnqueue",
+    "ether",
+    "fail-policy",
+    "fairq",
+    "hfsc",
+    "hogs",
+    "keepcounters",
+    "l3",
+    "linkshare",
+    "map-e-portset",
+    "nat",
+    "nat-anchor",
+    "priority",
+    "priq",
+    "rdr",
+    "rdr-anchor",
+    "realtime",
+    "require-order",
+    "ridentifier",
+    "set-tos",
+    "tbrsize",
+    "upperlimit",
+];
+
 /// Whether a word cannot be a name.
 #[must_use]
 pub fn is_reserved(word: &str) -> bool {
@@ -585,6 +619,7 @@ mod tests {
     #[test]
     fn lists_are_sorted_where_they_must_be() {
         assert!(RESERVED.is_sorted(), "binary search needs it");
+        assert!(RESERVED_BY_FREEBSD.iter().all(|word| is_reserved(word)));
         assert!(is_reserved("nat-to") && !is_reserved("em0"));
     }
 

@@ -88,6 +88,21 @@ pub fn optimise(ruleset: &mut Ruleset, level: Level<'_>, resolver: &dyn Resolver
     work.summary
 }
 
+/// Whether the optimiser would look at any rules together: two or more in a row that do the same.
+/// (pfctl wants its tables loaded then.)
+#[must_use]
+pub fn has_work(ruleset: &Ruleset) -> bool {
+    let mut open = vec![&ruleset.main];
+    while let Some(rules) = open.pop() {
+        if fields::blocks(rules.filter.clone()).iter().any(|block| block.len() > 1) {
+            return true;
+        }
+        let anchors = rules.filter.iter().filter_map(|rule| rule.anchor.as_ref());
+        open.extend(anchors.filter_map(|anchor| anchor.body.as_deref()));
+    }
+    false
+}
+
 /// The state of one run.
 struct Work<'a> {
     level: Level<'a>,

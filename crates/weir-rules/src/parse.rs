@@ -7,6 +7,7 @@ mod cursor;
 mod ether;
 mod host;
 mod limiter;
+mod meant;
 mod option;
 mod pool;
 mod queue;
@@ -66,13 +67,14 @@ pub fn parse(input: ParseInput<'_>, sources: &mut SourceMap, diagnostics: &mut D
         dialect,
         limits: input.limits,
         lookahead: VecDeque::new(),
+        tried: Vec::new(),
         last: Span::default(),
         last_kind: TokenKind::Newline,
         has_moved: false,
         brace_depth: 0,
         depth: 0,
     };
-    let statements = parser.statements(false);
+    let statements = parser.statements(None);
     Ast { dialect, statements, macros: parser.lexer.macros.list }
 }
 
@@ -82,6 +84,8 @@ struct Parser<'a> {
     dialect: Dialect,
     limits: Limits,
     lookahead: VecDeque<Token>,
+    /// Words that the next token was compared with, in order: what would have been right.
+    tried: Vec<&'static str>,
     /// Where the token before the next one is.
     last: Span,
     last_kind: TokenKind,
@@ -94,14 +98,18 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Statements to the end, or to the brace that closes an anchor.
-    fn statements(&mut self, in_anchor: bool) -> Vec<Statement> {
+    /// Statements to the end, or to the brace that closes the anchor that `open` opened.
+    fn statements(&mut self, open: Option<Span>) -> Vec<Statement> {
         let mut statements = Vec::new();
+        let depth = self.depth;
+        let in_anchor = open.is_some();
         loop {
+            // A list that broke off has not come back to the level where it began.
+            self.depth = depth;
             match &self.peek().kind {
                 TokenKind::End => {
-                    if in_anchor {
-                        self.fail_expected(&["`}`"]);
+                    if let Some(open) = open {
+                        self.report_unclosed("anchor", open);
                     }
                     return statements;
                 }
@@ -115,12 +123,14 @@ impl Parser<'_> {
             self.brace_depth = 0;
             self.has_moved = false;
             let start = self.peek().span;
-            let is_anchor = self.at_any(&["anchor", "nat-anchor", "rdr-anchor", "binat-anchor"]);
+            let is_anchor = self.at_anchor();
             match self.statement() {
                 Ok(kind) => {
-                    statements.push(Statement { span: start.to(self.last), kind });
-                    if self.end_of_statement(in_anchor).is_err() {
-                        self.recover(is_anchor);
+                    let span = start.to(self.last);
+                    // One that goes on with what it cannot is not what was meant.
+                    match self.end_of_statement(in_anchor) {
+                        Ok(()) => statements.push(Statement { span, kind }),
+                        Err(Reported) => self.recover(is_anchor),
                     }
                 }
                 Err(Reported) => self.recover(is_anchor),
@@ -146,11 +156,12 @@ impl Parser<'_> {
                 TokenKind::End => return,
                 TokenKind::Newline => {
                     let opens = self.last_kind == TokenKind::Punct('{');
+                    let open = self.last;
                     let depth = self.brace_depth;
                     self.bump();
                     if is_anchor && opens && self.depth < self.limits.nesting_depth_max {
                         self.depth += 1;
-                        self.statements(true);
+                        self.statements(Some(open));
                         self.depth -= 1;
                         if self.at_punct('}') {
                             self.bump();

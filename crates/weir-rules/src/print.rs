@@ -138,15 +138,19 @@ fn anchor_words(anchor: &AnchorCall) -> String {
     words
 }
 
-/// A string in quotes, such that the lexer reads it back: those that it holds are escaped.
+/// A string in quotes, such that the lexer reads it back: quotes that it holds are escaped, and a
+/// backslash before a blank is written twice.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
+    let mut before = ' ';
     out.push('"');
     for character in text.chars() {
-        if character == '"' {
+        let is_escape = before == '\\' && matches!(character, ' ' | '\t');
+        if character == '"' || is_escape {
             out.push('\\');
         }
         out.push(character);
+        before = character;
     }
     out.push('"');
     out

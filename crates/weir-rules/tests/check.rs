@@ -117,6 +117,25 @@ fn errors_silence_what_they_might_answer() {
     assert_eq!(run(&format!("{text}pass in from <t> tag A port\n")), (1, vec![]));
 }
 
+/// A definition that the command line replaces is used where the other value is.
+#[test]
+fn macros_of_the_command_line_use_their_definitions() {
+    let run = |text: &str| -> Vec<String> {
+        let input = ParseInput {
+            name: "pf.conf",
+            bytes: text.as_bytes(),
+            dialect: Some(Dialect::FreeBsd),
+            macros: &[("ext".to_owned(), "em1".to_owned())],
+            provider: &Directory(directory("checked")),
+            limits: Limits::default(),
+        };
+        let compiled = compile(input, &facts());
+        check(&compiled, &facts()).into_iter().map(|own| own.message).collect()
+    };
+    assert_eq!(run("ext = \"em0\"\npass in on $ext\n"), Vec::<String>::new());
+    assert_eq!(run("ext = \"em0\"\npass in\n"), ["nothing uses the macro `ext`"]);
+}
+
 const FREEBSD_FACTS: &str = "\
 interface lo0 loopback ::1/128 fe80::1/64 127.0.0.1/8 group lo
 interface vlan1058 203.0.113.5/24

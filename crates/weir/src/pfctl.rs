@@ -69,7 +69,8 @@ fn run(plan: &Plan) -> anyhow::Result<Outcome> {
     let facts = machine::facts(plan.facts.as_deref())?;
     // What is printed must not depend on a guess.
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
-    let language = Language { dialect, macros: plan.macros.clone(), facts };
+    let (macros, disk) = (plan.macros.clone(), files::Disk::default());
+    let language = Language { dialect, macros, facts, disk };
     let (name, bytes) = match files::first(&plan.file) {
         Ok(file) => file,
         Err(cause) => {
@@ -86,7 +87,7 @@ fn run(plan: &Plan) -> anyhow::Result<Outcome> {
     let own = level(plan, &compiled, profile.as_ref());
     let is_optimised = !matches!(own, optimiser::Level::None);
     let Parts { filter, tables, .. } = plan.parts;
-    if is_optimised && filter && !tables && !compiled.ruleset.main.filter.is_empty() {
+    if is_optimised && filter && !tables && optimiser::has_work(&compiled.ruleset) {
         say("Must enable table loading for optimizations: with -R, give -o none");
         return Ok(Outcome::No);
     }

@@ -11,9 +11,13 @@ use crate::source::{SourceMap, Span, offset};
 use crate::value::Text;
 
 /// Macros of the main file that nothing uses. Files of macros are often included by several.
+/// What is used under a value of the command line is used.
 pub(super) fn macros(ast: &Ast, found: &mut Vec<Diagnostic>) {
+    let fixed = ast.macros.iter().filter(|own| own.is_fixed && !own.uses.is_empty());
+    let replaced: BTreeSet<&str> = fixed.map(|own| &*own.name.value).collect();
     for own in &ast.macros {
-        if own.uses.is_empty() && !own.is_fixed && own.name.span.file == MAIN_FILE {
+        let is_used = !own.uses.is_empty() || replaced.contains(&*own.name.value);
+        if !is_used && !own.is_fixed && own.name.span.file == MAIN_FILE {
             let name = &own.name.value;
             let message = format!("nothing uses the macro `{name}`");
             found.push(Diagnostic::warning(Code::UnusedMacro, own.name.span, message));

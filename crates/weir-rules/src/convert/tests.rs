@@ -115,6 +115,40 @@ fn match_becomes_translation() {
 }
 
 #[test]
+fn routes_lose_and_find_their_interfaces() {
+    for (free, open) in [
+        (
+            "pass in on em1 route-to (em0 192.0.2.9) inet proto tcp from any to any\n",
+            "pass in on em1 inet proto tcp from any to any route-to 192.0.2.9\n",
+        ),
+        (
+            "pass in log quick on { em1 em0 } dup-to (em0 192.0.2.9) inet # a copy\n",
+            "pass in log quick on { em1 em0 } inet dup-to 192.0.2.9 # a copy\n",
+        ),
+        (
+            "pass in reply-to { (em0 192.0.2.9), (em1 10.0.0.9) } round-robin inet\n",
+            "pass in inet reply-to { 192.0.2.9, 10.0.0.9 } round-robin\n",
+        ),
+        (
+            "gw = \"192.0.2.9\"\nanchor in {\n\tpass in route-to (em0 $gw) inet\n}\n",
+            "gw = \"192.0.2.9\"\nanchor in {\n\tpass in inet route-to $gw\n}\n",
+        ),
+    ] {
+        assert_eq!(to_openbsd(free), open);
+        assert_eq!(to_freebsd(open), free);
+    }
+    let macros = "if = \"em0\"\ngw = \"192.0.2.9\"\n";
+    assert_eq!(
+        to_openbsd(&format!("{macros}pass in route-to ( $if $gw ) \\\n\tinet keep state\n")),
+        format!("{macros}pass in \\\n\tinet keep state route-to $gw\n")
+    );
+    assert_eq!(
+        to_freebsd("pass out on em1 inet route-to 192.0.2.9@em0 label \"x\"\n"),
+        "pass out on em1 route-to (em0 192.0.2.9) inet label \"x\"\n"
+    );
+}
+
+#[test]
 fn fragments_are_treated_as_before() {
     let own = converted("pass\n", Dialect::OpenBsd).unwrap();
     assert_eq!(own.text, "# As on FreeBSD without scrub.\nset reassemble no\npass\n");
@@ -138,7 +172,12 @@ fn what_would_mean_something_else_is_refused() {
         ("no nat on em0 to 10.0.0.0/8\nnat on em0 -> (em0)\n", 1, "makes an exception"),
         ("pass\nnat on em0 -> (em0)\n", 2, "evaluates this before the rules above it"),
         ("nat on em0 from 10.0.0.0/8 -> (em0)\nnat on em0 -> 192.0.2.9\n", 2, "of line 1"),
-        ("pass in route-to (em0 192.0.2.9) inet\n", 1, "next hop's address alone"),
+        ("pass in route-to (em1 192.0.2.9) inet\n", 1, "do not say that this is em1"),
+        ("pass in route-to (em0 198.51.100.9) inet\n", 1, "do not say that this is em0"),
+        ("pass in route-to em0\n", 1, "need the address of a next hop"),
+        ("gw = \"(em0 192.0.2.9)\"\npass in route-to $gw inet\n", 2, "comes from a macro"),
+        ("pass in inet6 reply-to (em0 fe80::9)\n", 1, "do not say that this is em0"),
+        ("anchor a {\n pass in route-to (em1 192.0.2.9) inet\n}\n", 2, "do not say"),
         ("nat-anchor \"ftp-proxy/*\"\n", 1, "no `nat-anchor`"),
         ("binat pass on em0 from 10.0.0.7 to any -> 192.0.2.7\n", 1, "both directions"),
         ("altq on em0 cbq bandwidth 10Mb queue { q }\nqueue q cbq(default)\n", 1, "cannot be said"),
@@ -152,6 +191,8 @@ fn what_would_mean_something_else_is_refused() {
         ("block out from 10.0.0.9\nmatch out on em0 nat-to (em0)\n", 2, "look at their addresses"),
         ("match out on em0 nat-to (em0) label \"x\"\n", 1, "no `label`"),
         ("pass in on rdomain 1\n", 1, "cannot be said in freebsd"),
+        ("pass in inet route-to 198.51.100.9\n", 1, "do not say which leads there"),
+        ("pass in inet route-to (em0)\n", 1, "do not say which leads there"),
     ] {
         refused(text, Dialect::FreeBsd, line, words);
     }

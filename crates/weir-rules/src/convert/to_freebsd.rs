@@ -42,6 +42,7 @@ pub(super) fn statements(work: &mut Work<'_>) {
             kept(work, statement);
         }
         let StatementKind::Rule(rule) = &statement.kind else { continue };
+        super::route::to_freebsd(work, rule, statement.span);
         if !is_translation(statement) || !work.is_here(statement.span) {
             continue;
         }
@@ -56,6 +57,11 @@ pub(super) fn statements(work: &mut Work<'_>) {
     for inner in within_anchors(work.statements(), &is_translation) {
         let message = "translation within an anchor is not converted";
         work.refuse(inner.span, message, "write the anchor's rules by hand");
+    }
+    for inner in within_anchors(work.statements(), &super::route::is_route) {
+        if let StatementKind::Rule(rule) = &inner.kind {
+            super::route::to_freebsd(work, rule, inner.span);
+        }
     }
     fragments(work);
 }

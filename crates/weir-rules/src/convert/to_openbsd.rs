@@ -42,7 +42,7 @@ pub(super) fn statements(work: &mut Work<'_>) {
             _ => {}
         }
         if let StatementKind::Rule(rule) = &statement.kind {
-            route(work, rule);
+            super::route::to_openbsd(work, rule, statement.span);
         }
         match &statement.kind {
             StatementKind::Rule(rule) => self::rule(work, rule, statement.span, &mut translations),
@@ -60,16 +60,12 @@ pub(super) fn statements(work: &mut Work<'_>) {
         let message = "translation and scrub within an anchor are not converted";
         work.refuse(inner.span, message, "write the anchor's rules by hand");
     }
-    fragments(work);
-}
-
-/// Since OpenBSD 6.9 a route is an address alone.
-fn route(work: &mut Work<'_>, rule: &Rule) {
-    let Some(route) = &rule.filter.route else { return };
-    if route.pool.hosts.iter().any(|own| own.interface.is_some()) {
-        let message = "OpenBSD's route-to and its like take the next hop's address alone";
-        work.refuse(route.pool.span, message, "write it without interface and parentheses");
+    for inner in within_anchors(work.statements(), &super::route::is_route) {
+        if let StatementKind::Rule(rule) = &inner.kind {
+            super::route::to_openbsd(work, rule, inner.span);
+        }
     }
+    fragments(work);
 }
 
 fn changes(statement: &Statement) -> bool {

@@ -189,6 +189,14 @@ impl<'a> Evaluator<'a> {
         Ok(evaluator)
     }
 
+    /// Whether `set skip` is on an interface: its packets are not filtered.
+    #[must_use]
+    pub fn skips(&self, interface: &str) -> bool {
+        let mut room = NameBits::default();
+        let bits = self.name_bits(interface, &mut room);
+        self.skip.iter().any(|name| super::criteria::has_bit(bits, *name))
+    }
+
     /// The ruleset that it evaluates.
     #[must_use]
     pub fn ruleset(&self) -> &'a Ruleset {
@@ -474,7 +482,7 @@ impl<'a> Evaluator<'a> {
 /// Whether a rule's `on name` means the interface (`pfi_kif_match` of pf_if.c): its own name, one
 /// of its groups (every interface is in `all`), its family (`em` for `em0`), and with OpenBSD
 /// `any`, which leaves out loopback interfaces.
-fn names_interface(
+pub(super) fn names_interface(
     name: &str,
     interface: &str,
     facts: Option<&InterfaceFacts>,

@@ -206,7 +206,8 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     fn header_mismatch(&self, own: &Ready<'_>) -> Option<Criterion> {
         let (rule, packet) = (own.rule, self.packet);
         if packet.fragment {
-            let has_flags = rule.options.flags.is_some_and(|flags| flags.mask != 0);
+            // The kernel looks at those that must be set, not at the mask.
+            let has_flags = rule.options.flags.is_some_and(|flags| flags.set != 0);
             let blind = own.from.port.is_some()
                 || own.to.port.is_some()
                 || (packet.protocol == TCP && has_flags)

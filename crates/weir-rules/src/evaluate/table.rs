@@ -99,6 +99,11 @@ fn level<T: Default>(levels: &mut Vec<Level<T>>, bits: u8) -> &mut Level<T> {
     &mut levels[at]
 }
 
+fn put<T: PartialEq>(level: &mut Level<T>, network: T) {
+    level.entries.retain(|entry| entry.0 != network);
+    level.entries.push((network, false));
+}
+
 fn settle<T: Ord + Copy>(levels: &mut [Level<T>]) {
     levels.sort_by_key(|own| std::cmp::Reverse(own.bits));
     for own in levels {
@@ -164,10 +169,28 @@ impl Tables {
         }
     }
 
+    /// Adds an address to the table that a rule of the anchor means, as `overload` does. What the
+    /// table has for this very address gives way.
+    pub fn add_address(&mut self, anchor: &str, name: &str, address: IpAddr) {
+        let at = self.find_or_make(anchor, name);
+        let table = &mut self.tables[at];
+        match Ip::from(address) {
+            Ip::V4(own) => put(level(&mut table.v4, 32), own),
+            Ip::V6(own) => put(level(&mut table.v6, 128), own),
+        }
+        settle(&mut table.v4);
+        settle(&mut table.v6);
+    }
+
     /// The table that a rule of the anchor means: the anchor's own, or else the main ruleset's.
     pub(super) fn find(&self, anchor: &str, name: &str) -> Option<usize> {
         let get = |anchor: &str| self.by_name.get(&(anchor.into(), name.into())).copied();
         get(anchor).or_else(|| get(""))
+    }
+
+    /// Whether the anchor has a table of that name.
+    pub(super) fn is_defined(&self, anchor: &str, name: &Text) -> bool {
+        self.by_name.contains_key(&(anchor.into(), name.clone()))
     }
 
     /// The table that a rule of the anchor means; an undefined one becomes an empty one.

@@ -149,6 +149,12 @@ impl Routes {
         let fits = |entry: &&(IpAddr, u8, Text)| super::prefix_holds(entry.0, entry.1, address);
         self.entries.iter().filter(fits).max_by_key(|entry| entry.1)
     }
+
+    /// The interface that the route to an address leads out of.
+    #[must_use]
+    pub fn interface(&self, address: IpAddr) -> Option<&Text> {
+        self.best(address).map(|(_, _, interface)| interface)
+    }
 }
 
 impl RoutingView for Routes {

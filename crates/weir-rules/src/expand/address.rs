@@ -189,7 +189,12 @@ impl Expander<'_> {
                 self.diagnostics.push(problem.nearest(&written, known));
                 return Err(Reported);
             };
-            found.push(Some(number).filter(|number| *number != 0));
+            if number == 0 {
+                let message =
+                    "protocol 0 cannot be used: it is any, and `proto` is left out for that";
+                return self.fail(Code::UnknownProtocol, protocol.span, message);
+            }
+            found.push(Some(number));
         }
         Ok(if found.is_empty() { vec![None] } else { found })
     }
@@ -203,6 +208,11 @@ impl Expander<'_> {
         for own in list {
             let first = self.identity(&own.first, is_group, own.span)?;
             let second = self.identity(&own.second, is_group, own.span)?;
+            let has_unknown = first == u32::MAX || second == u32::MAX;
+            if has_unknown && !matches!(own.operator, Operator::Equal | Operator::NotEqual) {
+                let message = "`unknown` takes no operator but `=` and `!=`";
+                return self.fail(Code::BadValue, own.span, message);
+            }
             found.push(Some(Comparison { operator: own.operator, first, second }));
         }
         Ok(if found.is_empty() { vec![None] } else { found })
@@ -210,7 +220,10 @@ impl Expander<'_> {
 
     fn identity(&mut self, name: &Name, is_group: bool, span: Span) -> Expanded<u32> {
         let (what, number) = match name {
-            Name::Number(number) => (number.to_string(), u32::try_from(*number).ok()),
+            Name::Number(number) => {
+                let id = u32::try_from(*number).ok().filter(|id| *id != u32::MAX);
+                (number.to_string(), id)
+            }
             Name::Name(name) if &**name == "unknown" => (String::new(), Some(u32::MAX)),
             Name::Name(name) if is_group => (name.to_string(), self.resolver.group(name)),
             Name::Name(name) => (name.to_string(), self.resolver.user(name)),

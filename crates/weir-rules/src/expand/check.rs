@@ -1,11 +1,11 @@
 //! Rules that contradict themselves. The conditions are those of pfctl; each message is about one.
 
-use super::{Expanded, Expander};
+use super::{Expanded, Expander, Reported};
 use crate::ast::{Filter, IcmpType, Translation};
-use crate::diagnostic::Code;
-use crate::ir::{Action, Rule};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::ir::{Action, PoolPorts, Rule};
 use crate::source::Span;
-use crate::value::{Af, BlockReturn, Direction, Divert, KeepState};
+use crate::value::{Af, BlockReturn, Direction, Divert, KeepState, Operator};
 
 /// Protocols with ports: TCP, UDP, SCTP.
 const WITH_PORTS: &[u8] = &[6, 17, 132];
@@ -33,11 +33,36 @@ impl Expander<'_> {
         let port_span = filter.to.ports.first().or(filter.from.ports.first()).map(|own| own.span);
         let span: Span = match option {
             Some("port") => port_span.unwrap_or(rule.span),
+            Some("proto") => filter.protocols.first().map_or(rule.span, |own| own.span),
+            Some("os") => filter.os.first().map_or(rule.span, |own| own.span),
             Some("icmp") => icmp_span.unwrap_or(rule.span),
             Some(name) => filter.option_span(name).unwrap_or(rule.span),
             None => rule.span,
         };
-        self.fail(Code::Inconsistent, span, message)
+        let mut problem = Diagnostic::error(Code::Inconsistent, span, message);
+        problem.help = advice(message).map(ToOwned::to_owned);
+        self.diagnostics.push(problem);
+        Err(Reported)
+    }
+}
+
+/// What to write, by the message.
+fn advice(message: &str) -> Option<&'static str> {
+    let part = |own: &str| message.contains(own);
+    if part("port only applies") {
+        Some("write `proto tcp`, or `proto { tcp, udp }`, in front of `from` and `to`")
+    } else if part("must indicate address family") {
+        Some("write `inet` or `inet6` in front of `proto`")
+    } else if part("require a direction") {
+        Some("write `in` or `out` after the action")
+    } else if part("icmp-type only applies to proto icmp and icmp6") {
+        Some("write `inet proto icmp`, or `inet6 proto icmp6`, in front of it")
+    } else if part("return-rst can only") {
+        Some("write `proto tcp`; `block return` answers each protocol in its own way")
+    } else if part("doesn't match address family") {
+        Some("IPv4's is `inet proto icmp`, IPv6's `inet6 proto icmp6`")
+    } else {
+        None
     }
 }
 
@@ -71,19 +96,29 @@ fn ports_and_protocols(rule: &Rule, icmp: Option<&IcmpType>) -> Option<Problem> 
     }
     match (protocol, rule.af) {
         (Some(ICMP), Some(Af::Inet6)) => {
-            return Some((None, "proto icmp doesn't match address family inet6"));
+            return Some((Some("proto"), "proto icmp doesn't match address family inet6"));
         }
         (Some(ICMP6), Some(Af::Inet)) => {
-            return Some((None, "proto ipv6-icmp doesn't match address family inet"));
+            return Some((Some("proto"), "proto ipv6-icmp doesn't match address family inet"));
         }
         _ => {}
+    }
+    if let Action::Translate { kind: Translation::Rdr, .. } = rule.action {
+        let is_wrong = |operator| !matches!(operator, Operator::Equal | Operator::Range);
+        if rule.to.port.is_some_and(|own| is_wrong(own.operator)) {
+            return Some((Some("port"), "a destination port of `rdr` is a port or a range `a:b`"));
+        }
+        let has_port = rule.rdr.as_ref().is_some_and(|pool| pool.ports != PoolPorts::Default);
+        if has_port && !protocol.is_some_and(|own| WITH_PORTS.contains(&own)) {
+            return Some((None, "the port after `->` only applies to proto tcp, udp and sctp"));
+        }
     }
     if let Action::Block(BlockReturn::Rst { .. }) = rule.action {
         return needs_tcp((None, "return-rst can only be applied to TCP rules"))
             .filter(|_| rule.anchor.is_none());
     }
     if rule.os.is_some() && protocol.is_some_and(|own| own != TCP) {
-        return Some((None, "OS fingerprinting only applies to tcp"));
+        return Some((Some("os"), "OS fingerprinting only applies to tcp"));
     }
     let fragment_of =
         rule.options.fragment && (has_ports || rule.options.flags.is_some() || rule.icmp.is_some());
@@ -169,6 +204,9 @@ fn other(rule: &Rule) -> Option<Problem> {
             let message = "route-to, reply-to and dup-to are not supported on match rules";
             return Some((Some("route"), message));
         }
+    }
+    if rule.route.is_some() && rule.direction.is_none() {
+        return Some((Some("route"), "route-to, reply-to and dup-to require a direction"));
     }
     if let Some(Divert::To(Some(address), _)) = options.divert {
         let af = if address.is_ipv4() { Af::Inet } else { Af::Inet6 };

@@ -199,12 +199,8 @@ impl Expander<'_> {
     /// The type: given, or round-robin where there may be several addresses.
     fn pool_kind(&mut self, pool: &PoolTemplate, hosts: &[PoolHost]) -> Expanded<Option<PoolKind>> {
         let is_table = |own: &PoolHost| matches!(own.address, Some(Address::Table(_)));
-        // An address that changes may be several, unless it is said to be the first one.
         let is_many = |own: &PoolHost| match &own.address {
-            Some(Address::Dynamic(dynamic)) => {
-                let is_group = !dynamic.name.ends_with(|c: char| c.is_ascii_digit());
-                !dynamic.modifiers.no_alias || is_group
-            }
+            Some(Address::Dynamic(dynamic)) => dynamic.may_be_several(),
             _ => false,
         };
         let counts_dynamic = matches!(pool.purpose, PoolUse::Nat | PoolUse::Rdr);

@@ -104,11 +104,7 @@ impl Expander<'_> {
             }
         }
         if added == 0 {
-            let message = "the rule expands to no valid combination";
-            let problem = Diagnostic::error(Code::NoCombination, template.base.span, message);
-            let help = "the address families of its addresses, or the interface of a \
-                        link-local one, exclude each other";
-            self.diagnostics.push(problem.help(help));
+            self.diagnostics.push(no_combination(template));
             return Err(Reported);
         }
         Ok(())
@@ -194,7 +190,12 @@ impl Expander<'_> {
     ) -> Expanded<()> {
         let mut rule = template.base.clone();
         rule.af = af;
-        rule.interface.clone_from(choice.interface);
+        // As with pfctl, a link-local address without an interface is that of its own; `on rdomain`
+        // takes the interface's place.
+        let scope = choice.from.scope.as_ref().or(choice.to.scope.as_ref());
+        let scope = scope.filter(|_| rule.rdomain.is_none());
+        let of_scope = scope.map(|name| Interface { not: false, name: name.clone() });
+        rule.interface = choice.interface.clone().or(of_scope);
         rule.protocol = choice.protocol;
         rule.from = peer(choice.from, choice.from_port, rule.af);
         rule.to = peer(choice.to, choice.to_port, rule.af);
@@ -263,6 +264,42 @@ fn family(af: Option<Af>, choice: &Choice<'_>) -> Option<Option<Af>> {
         }
     }
     Some(first)
+}
+
+/// Why no combination of a rule's lists is valid: the words that exclude each other.
+fn no_combination(template: &Template<'_>) -> Diagnostic {
+    let (filter, lists) = (template.filter, &template.lists);
+    let (from, to) = (only_family(&lists.from), only_family(&lists.to));
+    let error = |span, own: Af, other: Af, what| {
+        let (own, other) = (own.as_str(), other.as_str());
+        let message =
+            format!("the rule expands to no valid combination: this is {own}, and {what} {other}");
+        Diagnostic::error(Code::NoCombination, span, message)
+    };
+    for (own, hosts) in [(from, &filter.from.hosts), (to, &filter.to.hosts)] {
+        if let (Some(own), Some(host), Some(af)) = (own, hosts.first(), &filter.af)
+            && own != af.value
+        {
+            let problem = error(host.span, own, af.value, "the rule is");
+            return problem.related(af.span, "the rule's address family");
+        }
+    }
+    if let (Some(from), Some(to)) = (from, to)
+        && let (Some(first), Some(second)) = (filter.from.hosts.first(), filter.to.hosts.first())
+        && from != to
+    {
+        return error(second.span, to, from, "`from` is").related(first.span, "the other address");
+    }
+    let message = "the rule expands to no valid combination";
+    let help = "the address families of its addresses, or the interface of a link-local one, \
+                exclude each other";
+    Diagnostic::error(Code::NoCombination, template.base.span, message).help(help)
+}
+
+/// The family of all of a list.
+fn only_family(found: &[Found]) -> Option<Af> {
+    let first = found.first()?.af?;
+    found.iter().all(|own| own.af == Some(first)).then_some(first)
 }
 
 fn peer(found: &Found, port: Option<Comparison<u16>>, af: Option<Af>) -> Peer {

@@ -1,5 +1,6 @@
 //! Rules, anchors and `antispoof`: what is the same in every combination of their lists.
 
+use super::address::Found;
 use super::pool::{PoolTemplate, PoolUse};
 use super::product::{Lists, Template};
 use super::{Expanded, Expander, Reported, keeps};
@@ -67,12 +68,12 @@ impl Expander<'_> {
                 let af = if address.is_ipv4() { Af::Inet } else { Af::Inet6 };
                 template.base.af = template.base.af.or(Some(af));
             }
+            if kind == Translation::Binat {
+                self.check_binat(rule, target, &template, &pool)?;
+            }
             match kind {
                 Translation::Rdr => template.rdr = Some(pool),
                 Translation::Nat | Translation::Binat => template.nat = Some(pool),
-            }
-            if kind == Translation::Binat {
-                self.check_binat(rule, target)?;
             }
         }
         if let Some(route) = &rule.filter.route {
@@ -185,24 +186,46 @@ impl Expander<'_> {
         Ok(())
     }
 
-    fn check_binat(&mut self, rule: &ast::Rule, target: &ast::Pool) -> Expanded<()> {
-        let span = rule.action.span;
+    fn check_binat(
+        &mut self,
+        rule: &ast::Rule,
+        target: &ast::Pool,
+        template: &Template<'_>,
+        pool: &PoolTemplate,
+    ) -> Expanded<()> {
         let filter = &rule.filter;
-        let bits = |host: &ast::Host| host.bits;
+        let sources = &template.lists.from;
+        let af = template.base.af.or(sources.first().and_then(|own| own.af));
+        let fits = |own: &&Found| own.af.is_none() || af.is_none() || own.af == af;
+        let outside: Vec<&Found> =
+            pool.hosts.iter().filter_map(|own| own.1.as_ref()).filter(fits).collect();
+        let is_many = |own: &Found| match &own.address {
+            ir::Address::Table(_) => true,
+            ir::Address::Dynamic(dynamic) => dynamic.may_be_several(),
+            _ => false,
+        };
+        let bits = |own: &Found| match own.address {
+            ir::Address::Network(_, bits) => Some(bits),
+            _ => None,
+        };
+        let source = sources.first().filter(|own| own.address != ir::Address::Any);
+        let (inside_bits, outside_bits) =
+            (source.and_then(bits), outside.first().and_then(|own| bits(own)));
+        let differ = inside_bits.is_some() && outside_bits.is_some() && inside_bits != outside_bits;
         let problem = if filter.interfaces.len() > 1 || filter.protocols.len() > 1 {
             "`binat` takes one interface and one protocol"
-        } else if filter.from.hosts.len() != 1 || target.hosts.len() != 1 {
+        } else if sources.len() > 1 || outside.len() > 1 {
             "`binat` takes one source and one address"
+        } else if sources.iter().chain(outside.iter().copied()).any(is_many) {
+            "`binat` takes no table, and no `(interface)` that may have several addresses"
         } else if !filter.from.ports.is_empty() || target.ports.is_some() {
             "`binat` takes no ports"
-        } else if filter.from.hosts.first().map(bits)
-            != target.hosts.first().and_then(|own| own.host.as_ref()).map(bits)
-        {
+        } else if differ {
             "the source and the address of `binat` must have one prefix length"
         } else {
             return Ok(());
         };
-        self.fail(Code::BadPool, span, problem)
+        self.fail(Code::BadPool, rule.action.span, problem)
     }
 
     /// Everything that is no list and no option.
@@ -350,7 +373,7 @@ impl Expander<'_> {
         self.common(&mut base, &anchor.filter);
         let filter = &anchor.filter;
         let refused = filter.option_spans.iter().find(|(name, _)| {
-            matches!(*name, "state" | "translation" | "route" | "scrub" | "set" | "label" | "once")
+            matches!(*name, "state" | "translation" | "route" | "scrub" | "set" | "once")
         });
         if let Some((name, at)) = refused {
             let message = format!("an anchor takes no `{name}`");

@@ -22,15 +22,11 @@ impl Expander<'_> {
             return self.fail(Code::Inconsistent, span, &problem);
         }
         complete(&mut state);
-        let by_default = self.ruleset.settings.if_bound;
-        state.if_bound = match (state.if_bound, by_default) {
-            (Some(false), true) => Some(false),
-            (Some(false), false) | (None, false) => None,
-            (Some(true), _) | (None, true) => Some(true),
-        };
+        let is_bound = state.if_bound.unwrap_or(self.ruleset.settings.if_bound);
+        state.if_bound = (is_bound || self.has_if_bound).then_some(is_bound);
         // Beside `set state-defaults`, no options is something to say: OpenBSD's printed form
         // would otherwise leave `keep state` out, and be read back with the defaults.
-        let is_said = state != StateOptions::default() || self.state_defaults.is_some();
+        let is_said = state != StateOptions::default() || self.has_state_defaults;
         options.state = is_said.then(|| Box::new(state));
         Ok(())
     }
@@ -48,6 +44,7 @@ fn complete(state: &mut StateOptions) {
         Some(SourceTrack::Default) | None => Some(SourceTrack::Global),
         other => other,
     };
+    adapt(state);
     let Some(seconds) = state.max_src_conn_rate.map(|rate| rate.seconds) else {
         return;
     };
@@ -58,6 +55,25 @@ fn complete(state: &mut StateOptions) {
         Some((_, value)) => *value = (*value).max(seconds),
         None => state.timeouts.push((index, seconds)),
     }
+    state.timeouts.sort_unstable();
+}
+
+/// A rule with a limit of its own shortens its timeouts from 60 % of it on, to nothing at 120 %,
+/// unless it says otherwise (pf.conf(5), `max`).
+fn adapt(state: &mut StateOptions) {
+    let (Some(start), Some(end)) =
+        (names::timeout("adaptive.start"), names::timeout("adaptive.end"))
+    else {
+        return;
+    };
+    let Some(tenth) = state.max_states.map(|max| max / 10).filter(|tenth| *tenth > 0) else {
+        return;
+    };
+    if state.timeouts.iter().any(|(own, _)| *own == start || *own == end) {
+        return;
+    }
+    let times = |count: u32| tenth.saturating_mul(count);
+    state.timeouts.extend([(start, times(6)), (end, times(12))]);
     state.timeouts.sort_unstable();
 }
 

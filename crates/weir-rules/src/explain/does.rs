@@ -99,6 +99,10 @@ fn translated(
         }
     };
     change("source", &old, &new);
+    let id = Some(packet.icmp.id).filter(|_| packet.is_icmp() && own.source_port != 0);
+    if let Some(id) = id.filter(|id| *id != own.source_port) {
+        change("ICMP id", &id.to_string(), &own.source_port.to_string());
+    }
     let old = end(packet.destination, packet.destination_port);
     let new = end(own.destination, own.destination_port);
     change("destination", &old, &new);

@@ -176,3 +176,11 @@ verdict: block by @0 of anchor `_` (pf.conf:4): block drop proto tcp from any to
 ";
     assert_eq!(told, expected);
 }
+
+#[test]
+fn layer_2_rules_are_said_to_be_left_out() {
+    let packet = "in on em0 tcp 10.0.0.5:80 > 192.0.2.1:443 S";
+    let text = told("ether block in on em0\npass\n", Dialect::FreeBsd, &[packet]);
+    assert!(text.contains("1 `ether` rule is not asked"), "{text}");
+    assert!(!told("pass\n", Dialect::FreeBsd, &[packet]).contains("ether"));
+}

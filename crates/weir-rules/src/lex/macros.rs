@@ -1,6 +1,6 @@
 //! Macros: their definitions and uses, those of the command line, and circles among them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ast::Macro;
 use crate::diagnostic::{Code, Diagnostic};
@@ -13,6 +13,8 @@ pub(crate) struct Macros {
     pub(crate) list: Vec<Macro>,
     /// The definition that holds now, by name.
     current: HashMap<Text, usize>,
+    /// Macros whose definition was refused: their uses are not reported too.
+    broken: HashSet<Text>,
 }
 
 impl Macros {
@@ -32,13 +34,22 @@ impl Macros {
         at
     }
 
-    /// The macro `name` and its value; the use is noted.
+    /// Notes that a definition was refused.
+    pub(crate) fn define_broken(&mut self, name: Text) {
+        self.broken.insert(name);
+    }
+
+    /// The macro `name` and its value; the use is noted. Of one whose definition was refused, there
+    /// is nothing more to say.
     pub(crate) fn used(
         &mut self,
         name: &str,
         span: Span,
-    ) -> Result<(usize, Text), Box<Diagnostic>> {
+    ) -> Result<(usize, Text), Option<Box<Diagnostic>>> {
         let Some(at) = self.current.get(name).copied() else {
+            if self.broken.contains(name) {
+                return Err(None);
+            }
             let message = format!("macro `{name}` is not defined");
             let names: Vec<&str> = self.current.keys().map(|name| &**name).collect();
             let problem = Diagnostic::error(Code::UndefinedMacro, span, message)
@@ -48,7 +59,7 @@ impl Macros {
                 suggestion.replacement.insert(0, '$');
                 suggestion
             });
-            return Err(Box::new(Diagnostic { suggestion, ..problem }));
+            return Err(Some(Box::new(Diagnostic { suggestion, ..problem })));
         };
         if let Some(path) = self.circle(at) {
             let definition = &self.list[at];
@@ -56,7 +67,7 @@ impl Macros {
             let problem = Diagnostic::error(Code::RecursiveMacro, span, message)
                 .related(definition.name.span, "defined here")
                 .help("macros are not expanded within quotes: write the value without them");
-            return Err(Box::new(problem));
+            return Err(Some(Box::new(problem)));
         }
         self.list[at].uses.push(span);
         Ok((at, self.list[at].value.value.clone()))

@@ -64,9 +64,21 @@ fn macros_are_lexed_again() {
 
 #[test]
 fn what_does_not_end_is_reported() {
-    let (text, messages) = words("pass \"abc\nblock", &[]);
-    assert_eq!(text, "pass ?");
-    assert_eq!(messages, ["the string has no closing quote"]);
+    for (text, expected) in [
+        ("pass \"abc\nblock", "pass ? \\n block"),
+        ("pass \"abc d\nblock \"e\"\n", "pass ? \\n block \"e\" \\n"),
+        ("pass 'abc\nx = \"e\"", "pass ? \\n x = \"e\""),
+        ("\"a\nqueue b", "? \\n queue b"),
+        ("$open a\nblock", "? a \\n block"),
+    ] {
+        let found = words(text, &[("open", "\"abc")]);
+        assert_eq!(found.0, expected);
+        assert_eq!(found.1, ["the string has no closing quote"], "{text}");
+    }
+    // Newlines within quotes are left out, also in front of words that often begin a line.
+    assert_eq!(words("\"a\nqueue b\nno state\"", &[]).0, "\"aqueue bno state\"");
+    let found = words("a\\ b", &[]);
+    assert_eq!((&*found.0, &*found.1[0]), ("? b", "`a\\` ends in a backslash"));
     let (_, messages) = words(&"a".repeat(9000), &[]);
     assert_eq!(messages, ["the word is longer than 8096 bytes"]);
 }

@@ -9,8 +9,8 @@ use crate::names;
 use crate::source::Span;
 use crate::value::{Spanned, Text};
 
-/// Words that begin a statement.
-pub(super) const STATEMENTS: &[&str] = &[
+/// Words that begin a statement in both dialects.
+const STATEMENTS: &[&str] = &[
     "pass",
     "block",
     "match",
@@ -20,6 +20,13 @@ pub(super) const STATEMENTS: &[&str] = &[
     "include",
     "load",
     "antispoof",
+    "queue",
+    "state",
+    "source",
+];
+
+/// Words that begin a statement on FreeBSD alone.
+const FREEBSD_STATEMENTS: &[&str] = &[
     "scrub",
     "nat",
     "rdr",
@@ -29,15 +36,21 @@ pub(super) const STATEMENTS: &[&str] = &[
     "rdr-anchor",
     "binat-anchor",
     "altq",
-    "queue",
     "ether",
-    "state",
-    "source",
 ];
 
-/// What comes in a fixed order in front of a rule's options.
-const HEAD_ORDER: &[&str] =
-    &["in", "out", "log", "quick", "on", "inet", "inet6", "proto", "all", "from", "os", "to"];
+/// Names that a user makes up, which may be reserved words in quotes.
+const QUOTABLE: &[&str] = &[
+    "a label",
+    "a limiter's name",
+    "a macro's name",
+    "a queue",
+    "a queue's name",
+    "a route's label",
+    "a table's name",
+    "a tag",
+    "an anchor's name",
+];
 
 impl Parser<'_> {
     pub(super) fn peek(&mut self) -> &Token {
@@ -67,15 +80,37 @@ impl Parser<'_> {
         }
         self.last_kind = token.kind.clone();
         self.has_moved = true;
+        self.tried.clear();
         token
     }
 
-    pub(super) fn at(&mut self, word: &str) -> bool {
-        matches!(&self.peek().kind, TokenKind::Word(own) if &**own == word)
+    /// Whether the next token is this word, which is noted as one that would have been right.
+    pub(super) fn at(&mut self, word: &'static str) -> bool {
+        self.at_any(&[word])
     }
 
-    pub(super) fn at_any(&mut self, words: &[&str]) -> bool {
+    pub(super) fn at_any(&mut self, words: &[&'static str]) -> bool {
+        let found = self.is_any(words);
+        if !found {
+            for word in words {
+                if !self.tried.contains(word) {
+                    self.tried.push(word);
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether the next token is one of these words, without a note.
+    pub(super) fn is_any(&mut self, words: &[&str]) -> bool {
         matches!(&self.peek().kind, TokenKind::Word(own) if words.contains(&&**own))
+    }
+
+    /// Whether an anchor begins at the next token.
+    pub(super) fn at_anchor(&mut self) -> bool {
+        let is_anchor = |word: &str| word == "anchor" || word.ends_with("-anchor");
+        let is_ether = self.is_any(&["ether"]);
+        self.word_at(usize::from(is_ether)).is_some_and(|word| is_anchor(&word))
     }
 
     pub(super) fn word_at(&mut self, at: usize) -> Option<Text> {
@@ -85,7 +120,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn eat(&mut self, word: &str) -> bool {
+    pub(super) fn eat(&mut self, word: &'static str) -> bool {
         let found = self.at(word);
         if found {
             self.bump();
@@ -93,7 +128,7 @@ impl Parser<'_> {
         found
     }
 
-    pub(super) fn expect(&mut self, word: &str) -> Parsed<()> {
+    pub(super) fn expect(&mut self, word: &'static str) -> Parsed<()> {
         if self.eat(word) { Ok(()) } else { self.expected(&[&format!("`{word}`")]) }
     }
 
@@ -124,9 +159,15 @@ impl Parser<'_> {
         }
     }
 
+    /// Words that begin a statement in the file's dialect.
+    pub(super) fn statement_words(&self) -> Vec<&'static str> {
+        let own = if self.dialect == Dialect::FreeBsd { FREEBSD_STATEMENTS } else { &[] };
+        STATEMENTS.iter().chain(own).copied().collect()
+    }
+
     /// Whether a statement begins at the next token.
     pub(super) fn at_statement(&mut self) -> bool {
-        if self.at_any(STATEMENTS) {
+        if self.is_any(STATEMENTS) || self.is_any(FREEBSD_STATEMENTS) {
             return true;
         }
         matches!(self.peek().kind, TokenKind::Word(_))
@@ -141,17 +182,27 @@ impl Parser<'_> {
                 self.bump();
                 Ok(Spanned { value: text, span: token.span })
             }
-            TokenKind::Word(word) if !names::is_reserved(&word) => {
+            TokenKind::Word(word) if !self.is_reserved(&word) => {
                 self.bump();
                 Ok(Spanned { value: word, span: token.span })
             }
             TokenKind::Word(word) => {
                 let message = format!("expected {what}, found the reserved word `{word}`");
-                let problem = Diagnostic::error(Code::Syntax, token.span, message);
-                self.fail(problem.expected([what]).help(format!("to use it as {what}, quote it")))
+                let mut problem = Diagnostic::error(Code::Syntax, token.span, message);
+                if QUOTABLE.contains(&what) {
+                    problem = problem.help(format!("to use it as {what}, quote it"));
+                }
+                self.fail(problem.expected([what]))
             }
             _ => self.expected(&[what]),
         }
+    }
+
+    /// Whether a word cannot be a name in this dialect.
+    pub(super) fn is_reserved(&self, word: &str) -> bool {
+        let is_foreign =
+            self.dialect == Dialect::OpenBsd && names::RESERVED_BY_FREEBSD.contains(&word);
+        names::is_reserved(word) && !is_foreign
     }
 
     pub(super) fn number(&mut self, what: &str, min: u64, max: u64) -> Parsed<u64> {
@@ -230,11 +281,10 @@ impl Parser<'_> {
             if self.at_punct('}') {
                 break;
             }
-            if matches!(self.peek().kind, TokenKind::End) || self.at_lost_statement() {
-                let span = self.peek().span;
-                let message = "the list is not closed";
-                let problem = Diagnostic::error(Code::Syntax, span, message);
-                return self.fail(problem.expected(["`}`"]).related(open, "it begins here"));
+            let at_end = matches!(self.peek().kind, TokenKind::End) || self.at_lost_statement();
+            if at_end || self.at_option() {
+                self.report_unclosed("list", open);
+                return Err(Reported);
             }
             self.list_into(item, items)?;
         }
@@ -245,6 +295,26 @@ impl Parser<'_> {
             return self.fail(Diagnostic::error(Code::Syntax, span, "the list is empty"));
         }
         Ok(())
+    }
+
+    /// Whether an open list has run into the rest of its rule.
+    fn at_option(&mut self) -> bool {
+        let word = self.word_at(0).filter(|word| names::is_reserved(word));
+        word.is_some_and(|word| super::option::ENDS_LIST.contains(&&*word))
+    }
+
+    /// Says that a brace has no partner, at the brace, and where that showed.
+    pub(super) fn report_unclosed(&mut self, what: &str, open: Span) {
+        let token = self.peek().clone();
+        let message = format!("the {what} is not closed");
+        let mut problem = Diagnostic::error(Code::Syntax, open, message)
+            .label("this brace has no partner")
+            .expected(["`}`"]);
+        if !matches!(token.kind, TokenKind::End | TokenKind::Broken) {
+            let before = format!("a `}}` is missing before {}", describe(&token.kind));
+            problem = problem.related(token.span, before);
+        }
+        self.report(problem);
     }
 
     /// Whether an open list has run into the next statement.
@@ -292,12 +362,13 @@ impl Parser<'_> {
         let message = match expected {
             [one] => format!("expected {one}, found {found}"),
             [first, second] => format!("expected {first} or {second}, found {found}"),
-            _ => format!("unexpected {found}"),
+            _ => unexpected(&token.kind),
         };
         let mut problem = Diagnostic::error(Code::Syntax, token.span, message);
         if let TokenKind::Word(word) = &token.kind {
             let words = expected.iter().map(|word| word.trim_matches('`'));
-            problem = problem.nearest(word, words);
+            let tried = self.tried.iter().copied();
+            problem = problem.nearest(word, words.chain(tried).filter(|own| *own != &**word));
         }
         self.report(problem.expected(expected.iter().copied()));
     }
@@ -308,21 +379,17 @@ impl Parser<'_> {
         if token.kind == TokenKind::Broken {
             return Err(Reported);
         }
-        let message = format!("unexpected {}", describe(&token.kind));
-        let mut problem = Diagnostic::error(Code::Syntax, token.span, message)
+        let message = unexpected(&token.kind);
+        let problem = Diagnostic::error(Code::Syntax, token.span, message)
             .label("the rule could have ended before this");
-        if let TokenKind::Word(word) = &token.kind {
-            let words = super::option::OPTION_WORDS.iter().copied();
-            problem = problem.nearest(word, words.filter(|known| *known != &**word));
-            if HEAD_ORDER.contains(&&**word) {
-                problem.suggestion = None;
-                problem = problem.help(format!(
-                    "`{word}` stands too late or twice; the order is {}",
-                    HEAD_ORDER.join(", ")
-                ));
-            }
+        if self.lexer.diagnostics.is_full() {
+            return self.fail(problem);
         }
-        self.fail(problem.expected(["end of line", "an option of the rule"]))
+        let problem = self.meant(problem, &token.kind);
+        let tried = self.tried.iter().map(|word| format!("`{word}`"));
+        let rest = ["an option of the rule", "the end of the line"].map(ToOwned::to_owned);
+        let expected: Vec<String> = tried.chain(rest).collect();
+        self.fail(problem.expected(expected))
     }
 
     /// Refuses a word that the dialect does not have.
@@ -337,12 +404,24 @@ impl Parser<'_> {
         let span = self.peek().span;
         let message = format!("`{word}` belongs to {name}'s dialect");
         let mut problem = Diagnostic::error(Code::WrongDialect, span, message);
+        let here = self.dialect;
+        problem = problem.label(format!("the file is read with --dialect {here}"));
         problem = problem.help(if help.is_empty() {
             format!("read the file with --dialect {dialect}")
         } else {
-            help.to_owned()
+            format!("{help}; or read the file with --dialect {dialect}")
         });
         self.fail(problem)
+    }
+}
+
+/// That a token cannot be here.
+fn unexpected(kind: &TokenKind) -> String {
+    match kind {
+        TokenKind::Newline => "the line ends where more is expected".to_owned(),
+        TokenKind::End => "the file ends where more is expected".to_owned(),
+        TokenKind::Quoted(text) => format!("unexpected string \"{text}\""),
+        kind => format!("unexpected {}", describe(kind)),
     }
 }
 

@@ -22,16 +22,21 @@ impl Parser<'_> {
             if self.eat("port") {
                 filter.from.ports = self.list(Self::port)?;
             }
-            if self.eat("os") {
-                filter.os = self.list(|parser, list| {
-                    list.push(parser.name("an operating system")?);
-                    Ok(())
-                })?;
-            }
+        }
+        if self.eat("os") {
+            filter.os = self.list(|parser, list| {
+                list.push(parser.name("an operating system")?);
+                Ok(())
+            })?;
         }
         if self.eat("to") {
             if !self.at("port") {
                 filter.to.hosts = self.list(Self::host_item)?;
+            }
+            if let Some(host) = filter.to.hosts.iter().find(|own| own.kind == HostKind::UrpfFailed)
+            {
+                let message = "`urpf-failed` is about a source, and cannot be a destination";
+                return self.fail(Diagnostic::error(Code::BadAddress, host.span, message));
             }
             if self.eat("port") {
                 filter.to.ports = self.list(Self::port)?;
@@ -88,7 +93,8 @@ impl Parser<'_> {
             self.bump();
             self.range_end(&mut host)?;
         }
-        if self.at("weight") {
+        let is_open = self.dialect == Dialect::OpenBsd;
+        if (is_open && self.at("weight")) || self.is_any(&["weight"]) {
             self.only_in(Dialect::OpenBsd, "weight", "")?;
             self.bump();
             let weight = self.number("a weight", 1, u64::from(u16::MAX))?;
@@ -106,6 +112,10 @@ impl Parser<'_> {
                 self.bump();
                 let name = self.name("an interface")?;
                 self.expect_punct(')')?;
+                if !name.value.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                    let message = format!("`{}` is no interface: `(…)` takes its name", name.value);
+                    return self.fail(Diagnostic::error(Code::BadAddress, name.span, message));
+                }
                 let (name, modifiers) = self.modifiers(&name)?;
                 Ok(HostKind::Dynamic(name, modifiers))
             }

@@ -1,11 +1,11 @@
 //! Options of a rule, in any order.
 
 use super::{Parsed, Parser, Reported};
-use crate::ast::{Filter, Host, HostKind, IcmpType};
+use crate::ast::{Filter, HostKind, IcmpType};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
-use crate::limits::{LABEL_COUNT_MAX, LABEL_SIZE_MAX, TAG_SIZE_MAX};
+use crate::limits::{LABEL_COUNT_MAX, LABEL_SIZE_MAX, RATE_MAX, TAG_SIZE_MAX};
 use crate::names;
 use crate::source::Span;
 use crate::value::{
@@ -74,6 +74,53 @@ pub(super) const OPTION_WORDS: &[&str] = &[
     "set-tos",
 ];
 
+/// Reserved words that no list holds, so that a list before them was not closed.
+pub(super) const ENDS_LIST: &[&str] = &[
+    "from",
+    "to",
+    "port",
+    "proto",
+    "on",
+    "in",
+    "out",
+    "quick",
+    "log",
+    "inet",
+    "inet6",
+    "keep",
+    "no",
+    "modulate",
+    "synproxy",
+    "flags",
+    "icmp-type",
+    "icmp6-type",
+    "label",
+    "tag",
+    "tagged",
+    "queue",
+    "user",
+    "group",
+    "rtable",
+    "probability",
+    "allow-opts",
+    "nat-to",
+    "rdr-to",
+    "binat-to",
+    "af-to",
+    "route-to",
+    "reply-to",
+    "dup-to",
+    "os",
+    "set",
+    "scrub",
+    "all",
+    "round-robin",
+    "sticky-address",
+    "source-hash",
+    "bitmask",
+    "static-port",
+];
+
 impl Parser<'_> {
     /// Options to the end of the rule, or to what is none.
     pub(super) fn filter_options(&mut self, filter: &mut Filter) -> Parsed<()> {
@@ -100,7 +147,10 @@ impl Parser<'_> {
 
     /// Remembers where an option stands, and refuses its second time.
     fn note(&mut self, filter: &mut Filter, name: &'static str, span: Span) -> Parsed<()> {
-        let may_repeat = matches!(name, "label" | "limiter" | "translation" | "set" | "route");
+        let may_repeat = matches!(
+            name,
+            "label" | "limiter" | "translation" | "set" | "route" | "user" | "group"
+        );
         if let Some(first) = filter.option_span(name).filter(|_| !may_repeat) {
             let message = format!("`{name}` stands in the rule twice");
             let problem = Diagnostic::error(Code::Duplicate, span, message);
@@ -117,6 +167,10 @@ impl Parser<'_> {
         word: &str,
         span: Span,
     ) -> Parsed<Option<&'static str>> {
+        if word == "set-tos" {
+            let problem = Diagnostic::error(Code::Syntax, span, "`set-tos` is for `scrub` rules");
+            return self.fail(problem.help("write `set tos …`"));
+        }
         if let Some(name) = self.matching_option(filter, word)? {
             return Ok(Some(name));
         }
@@ -175,8 +229,8 @@ impl Parser<'_> {
             self.bump();
         }
         match word {
-            "user" => filter.users = self.list(Self::user)?,
-            "group" => filter.groups = self.list(Self::user)?,
+            "user" => filter.users.append(&mut self.list(Self::user)?),
+            "group" => filter.groups.append(&mut self.list(Self::user)?),
             "flags" => filter.options.flags = Some(self.flags()?),
             "icmp-type" => {
                 let mut types = self.list(|parser, list| parser.icmp_type(list, false))?;
@@ -266,14 +320,14 @@ impl Parser<'_> {
             }
             "scrub" => {
                 self.bump();
-                options.scrub = Some(self.scrub_list()?);
+                filter.options.scrub = Some(self.scrub_list(filter)?);
                 "scrub"
             }
             _ => return Ok(None),
         }))
     }
 
-    fn another_label(&mut self, filter: &mut Filter, span: Span) -> Parsed<()> {
+    pub(super) fn another_label(&mut self, filter: &mut Filter, span: Span) -> Parsed<()> {
         let label = self.label()?;
         let count_max = if self.dialect == Dialect::FreeBsd { LABEL_COUNT_MAX } else { 1 };
         if filter.options.labels.len() >= count_max {
@@ -290,7 +344,12 @@ impl Parser<'_> {
     /// `all [no-df] …` of the old `scrub` rule.
     pub(super) fn scrub_options(&mut self, filter: &mut Filter) -> Parsed<()> {
         let mut scrub = Scrub::default();
-        while let Some(word) = self.word_at(0) {
+        loop {
+            self.skip_commas();
+            if self.at_punct('!') && self.word_at(1).as_deref() == Some("tagged") {
+                self.tagged(filter, true)?;
+            }
+            let Some(word) = self.word_at(0) else { break };
             let span = self.peek().span;
             if self.scrub_word(&mut scrub, &word)? {
                 self.note(filter, static_scrub_word(&word), span)?;
@@ -327,7 +386,7 @@ impl Parser<'_> {
     }
 
     /// `( no-df random-id … )`
-    fn scrub_list(&mut self) -> Parsed<Scrub> {
+    fn scrub_list(&mut self, filter: &mut Filter) -> Parsed<Scrub> {
         let mut scrub = Scrub::default();
         self.expect_punct('(')?;
         loop {
@@ -336,6 +395,12 @@ impl Parser<'_> {
                 return Ok(scrub);
             }
             let word = self.word_at(0);
+            if word.as_deref() == Some("set-tos") {
+                self.only_in(Dialect::FreeBsd, "scrub (set-tos …)", "write `set tos …`")?;
+                self.bump();
+                filter.options.set.tos = Some(self.tos()?);
+                continue;
+            }
             if !word.is_some_and(|word| self.scrub_word(&mut scrub, &word).is_ok_and(|known| known))
             {
                 return self.expected(&[
@@ -448,7 +513,7 @@ impl Parser<'_> {
         }
         let message = format!("`{}` is not {what}", name.value);
         let problem = Diagnostic::error(Code::UnknownIcmp, name.span, message);
-        self.fail(problem.nearest(&name.value, known))
+        self.fail(super::meant::icmp_name(problem, &name.value, known))
     }
 
     pub(super) fn tos(&mut self) -> Parsed<u8> {
@@ -493,15 +558,17 @@ impl Parser<'_> {
             clippy::cast_sign_loss,
             reason = "between 0 and u32::MAX by the check above"
         )]
-        Ok((chance * f64::from(u32::MAX)).floor() as u32)
+        // A chance of 0 is the smallest one, as in pfctl, where 0 is no chance given.
+        Ok(((chance * f64::from(u32::MAX) + 0.5).floor() as u32).max(1))
     }
 
     /// `number/seconds`
     pub(super) fn rate(&mut self, what: &str) -> Parsed<Rate> {
-        let max = u64::from(u32::MAX);
-        let limit = u32::try_from(self.number(what, 1, max)?).unwrap_or(u32::MAX);
+        let limit = self.number(what, 1, u64::from(RATE_MAX))?;
+        let limit = u32::try_from(limit).unwrap_or(RATE_MAX);
         self.expect_punct('/')?;
-        let seconds = u32::try_from(self.number("seconds", 1, max)?).unwrap_or(u32::MAX);
+        let seconds = self.number("seconds", 1, u64::from(u32::MAX))?;
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
         Ok(Rate { limit, seconds })
     }
 
@@ -550,8 +617,14 @@ impl Parser<'_> {
     }
 
     fn divert(&mut self, filter: &mut Filter, word: &str) -> Parsed<()> {
-        if word == "divert-packet" {
-            self.only_in(Dialect::OpenBsd, word, "FreeBSD writes `divert-to port`")?;
+        match word {
+            "divert-packet" => {
+                self.only_in(Dialect::OpenBsd, word, "FreeBSD writes `divert-to port`")?;
+            }
+            "divert-reply" => {
+                self.only_in(Dialect::OpenBsd, word, "it has no meaning in FreeBSD's pf")?;
+            }
+            _ => {}
         }
         self.bump();
         let divert = match word {
@@ -560,27 +633,35 @@ impl Parser<'_> {
                 self.expect("port")?;
                 Divert::Packet(self.divert_port(filter)?)
             }
-            _ if matches!(self.peek().kind, TokenKind::Number(_)) => {
-                Divert::To(None, self.divert_port(filter)?)
-            }
+            _ if self.dialect == Dialect::FreeBsd => self.freebsd_divert(filter)?,
             _ => {
-                let host = if self.at("port") { None } else { Some(self.host()?) };
+                let host = self.host()?;
                 self.expect("port")?;
                 let port = self.divert_port(filter)?;
-                match host {
-                    Some(Host { kind: HostKind::Address(address, _), .. }) => {
-                        Divert::To(Some(address), port)
-                    }
-                    Some(host) => {
+                match host.kind {
+                    HostKind::Address(address, _) => Divert::To(Some(address), port),
+                    _ => {
                         filter.divert_host = Some(host);
                         Divert::To(None, port)
                     }
-                    None => Divert::To(None, port),
                 }
             }
         };
         filter.options.divert = Some(divert);
         Ok(())
+    }
+
+    /// `divert-to port`; in the form of OpenBSD, FreeBSD does not look at the address.
+    fn freebsd_divert(&mut self, filter: &mut Filter) -> Parsed<Divert> {
+        let is_port = matches!(self.peek().kind, TokenKind::Number(_));
+        if !is_port && !self.at("port") && self.word_at(1).as_deref() == Some("port") {
+            let host = self.host()?;
+            let message = "FreeBSD's pf does not look at the address of `divert-to`";
+            let problem = Diagnostic::warning(Code::Deprecated, host.span, message);
+            self.report(problem.help("leave it and `port` out"));
+        }
+        self.eat("port");
+        Ok(Divert::To(None, self.divert_port(filter)?))
     }
 
     fn divert_port(&mut self, filter: &mut Filter) -> Parsed<u16> {

@@ -7,7 +7,7 @@ use crate::ast::{
 use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
-use crate::value::{MapEPortSet, PoolKind, RouteKind, Spanned};
+use crate::value::{MapEPortSet, PoolKind, RouteKind, Spanned, Text};
 
 impl Parser<'_> {
     /// A pool; of a route (`is_route`), its addresses stand beside interfaces and have no ports.
@@ -49,7 +49,9 @@ impl Parser<'_> {
                 return Ok(());
             }
             self.bump();
-            let interface = Some(self.name("an interface")?);
+            let interface = self.name("an interface")?;
+            self.no_address(&interface)?;
+            let interface = Some(interface);
             let host = if self.at_punct(')') { None } else { Some(self.host()?) };
             self.expect_punct(')')?;
             list.push(PoolHost { interface, host });
@@ -74,14 +76,20 @@ impl Parser<'_> {
             return Ok(());
         }
         let interface = self.name("an interface")?;
-        if super::host::address(&interface.value).is_some() {
-            let message = format!("`{}` is an address, not an interface", interface.value);
-            let problem = Diagnostic::error(Code::BadAddress, interface.span, message);
-            let help = format!("write `(interface {})`", interface.value);
-            return self.fail(problem.help(help));
-        }
+        self.no_address(&interface)?;
         list.push(PoolHost { interface: Some(interface), host: None });
         Ok(())
+    }
+
+    /// Refuses an address in the place of an interface.
+    fn no_address(&mut self, interface: &Spanned<Text>) -> Parsed<()> {
+        if super::host::address(&interface.value).is_none() {
+            return Ok(());
+        }
+        let message = format!("`{}` is an address, not an interface", interface.value);
+        let problem = Diagnostic::error(Code::BadAddress, interface.span, message);
+        let help = format!("write `(interface {})`", interface.value);
+        self.fail(problem.help(help))
     }
 
     fn pool_ports(&mut self) -> Parsed<PoolPorts> {
@@ -146,10 +154,11 @@ impl Parser<'_> {
     }
 
     /// A key in hexadecimal or any other string.
-    fn hash_key(&mut self) -> Option<crate::value::Text> {
-        let text = match &self.peek().kind {
-            TokenKind::Quoted(text) => text.clone(),
-            TokenKind::Word(word) if !crate::names::is_reserved(word) => word.clone(),
+    fn hash_key(&mut self) -> Option<Text> {
+        let kind = self.peek().kind.clone();
+        let text = match kind {
+            TokenKind::Quoted(text) => text,
+            TokenKind::Word(word) if !self.is_reserved(&word) => word,
             _ => return None,
         };
         self.bump();

@@ -3,6 +3,7 @@
 use super::{Parsed, Parser};
 use crate::ast::{Altq, Queue, QueueRate, StatementKind};
 use crate::dialect::Dialect;
+use crate::lex::TokenKind;
 use crate::value::{Spanned, Text};
 
 impl Parser<'_> {
@@ -26,7 +27,10 @@ impl Parser<'_> {
             } else if self.eat("tbrsize") {
                 altq.token_bucket_size_bytes = Some(self.number32("a size in bytes")?);
             } else if self.eat("queue") {
-                altq.queues = self.list(Self::queue_in_list)?;
+                // A discipline without queues below it has the word alone.
+                if !matches!(self.peek().kind, TokenKind::Newline | TokenKind::End) {
+                    altq.queues = self.list(Self::queue_in_list)?;
+                }
                 return Ok(StatementKind::Altq(Box::new(altq)));
             } else if let Some(scheduler) = self.scheduler()? {
                 altq.scheduler = Some(scheduler);
@@ -79,7 +83,23 @@ impl Parser<'_> {
         if self.dialect == Dialect::FreeBsd && self.at_punct('{') {
             queue.queues = self.list(Self::queue_in_list)?;
         }
+        self.not_of_the_other_dialect()?;
         Ok(StatementKind::Queue(Box::new(queue)))
+    }
+
+    /// Names the dialect of a word that only the other one's queues have.
+    fn not_of_the_other_dialect(&mut self) -> Parsed<()> {
+        let Some(word) = self.word_at(0) else { return Ok(()) };
+        match &*word {
+            "cbq" | "priq" | "hfsc" | "fairq" | "codel" | "codelq" | "priority" => {
+                self.only_in(Dialect::FreeBsd, &word, "OpenBSD writes `queue name parent other …`")
+            }
+            "parent" | "min" | "max" | "default" | "flows" | "quantum" | "burst" => {
+                let help = "FreeBSD writes `altq on interface …` and `queue name …`";
+                self.only_in(Dialect::OpenBsd, &word, help)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn queue_option(&mut self, queue: &mut Queue) -> Parsed<bool> {

@@ -1,8 +1,8 @@
 //! Rules: their action, and what comes in a fixed order in front of the options.
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Reported};
 use crate::ast::{Action, Filter, Interface, Rule, StatementKind, Translation};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Suggestion};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
 use crate::limits::INTERFACE_NAME_SIZE_MAX;
@@ -86,7 +86,7 @@ impl Parser<'_> {
         let known = list.iter().filter(|(_, of, _)| *of == kind).map(|(name, _, _)| *name);
         let message = format!("unknown ICMP code `{}` of unreachable", name.value);
         let problem = Diagnostic::error(Code::UnknownIcmp, name.span, message);
-        self.fail(problem.nearest(&name.value, known))
+        self.fail(super::meant::icmp_name(problem, &name.value, known))
     }
 
     /// `scrub`, `nat`, `rdr`, `binat` and their `no` forms.
@@ -147,8 +147,11 @@ impl Parser<'_> {
             format!("`pass` is not valid with `no {word}`")
         } else if no && rule.target.is_some() {
             format!("`no {word}` rules do not need `->`")
-        } else if !no && rule.target.is_none() {
-            return self.expected(&["`->`"]);
+        } else if let Some(to) = rule.filter.translations.first() {
+            let span = to.kind.span;
+            let message = format!("`{word}` rules translate to what stands behind `->`");
+            let problem = Diagnostic::error(Code::Inconsistent, span, message);
+            return self.fail(problem.help("write `->`, or make it a `match` or `pass` rule"));
         } else if let Some((other, at)) = rule
             .filter
             .option_spans
@@ -157,10 +160,32 @@ impl Parser<'_> {
         {
             let message = format!("`{other}` cannot be in a `{word}` rule");
             return self.fail(Diagnostic::error(Code::Inconsistent, *at, message));
+        } else if !no && rule.target.is_none() {
+            return self.no_target();
         } else {
             return Ok(());
         };
         self.fail(Diagnostic::error(Code::Inconsistent, span, problem))
+    }
+
+    /// A translation without `->`, at the word that stands in its place.
+    fn no_target<T>(&mut self) -> Parsed<T> {
+        let kind = self.peek().kind.clone();
+        let span = self.peek().span;
+        if kind == TokenKind::Broken {
+            return Err(Reported);
+        }
+        let message = format!("expected `->`, found {}", super::cursor::describe(&kind));
+        let problem = Diagnostic::error(Code::Syntax, span, message).expected(["`->`"]);
+        let problem = match kind {
+            TokenKind::Newline | TokenKind::End => problem.help("write `-> address` at its end"),
+            TokenKind::Word(word) if super::host::address(&word).is_some() => {
+                let suggestion = Suggestion { span, replacement: format!("-> {word}") };
+                Diagnostic { suggestion: Some(suggestion), ..problem }
+            }
+            kind => self.meant(problem, &kind),
+        };
+        self.fail(problem)
     }
 
     fn scrub_rule(&mut self, no: bool, span: crate::source::Span) -> Parsed<StatementKind> {
@@ -168,7 +193,15 @@ impl Parser<'_> {
         let mut filter = Filter::default();
         self.filter_head(&mut filter)?;
         self.scrub_options(&mut filter)?;
-        Ok(StatementKind::Rule(Box::new(Rule { action, filter, target: None })))
+        let puts_together = filter.options.scrub.is_some_and(|own| own.reassemble_tcp);
+        let problem = if filter.quick {
+            "`scrub` rules have no `quick`: the first that matches holds"
+        } else if puts_together && filter.direction.is_some() {
+            "`scrub … reassemble tcp` has no direction: it needs both"
+        } else {
+            return Ok(StatementKind::Rule(Box::new(Rule { action, filter, target: None })));
+        };
+        self.fail(Diagnostic::error(Code::Inconsistent, span, problem))
     }
 
     /// Direction, `log`, `quick`, interface, route, family, protocol, hosts.
@@ -182,7 +215,7 @@ impl Parser<'_> {
         if self.eat("on") {
             self.on(filter)?;
         }
-        if self.at_any(&["route-to", "reply-to", "dup-to", "fastroute"]) {
+        if self.at_any(&["route-to", "reply-to", "dup-to"]) || self.is_any(&["fastroute"]) {
             self.route(filter)?;
         }
         filter.af = self.family();
@@ -290,6 +323,11 @@ impl Parser<'_> {
             let message = format!("`{}` is no interface: `:` is for addresses", name.value);
             let problem = Diagnostic::error(Code::BadValue, name.span, message);
             return self.fail(problem.help(format!("write `{before}`")));
+        }
+        let is_number = name.value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if is_number || super::host::address(&name.value).is_some() {
+            let message = format!("`{}` is an address, not an interface", name.value);
+            return self.fail(Diagnostic::error(Code::BadValue, name.span, message));
         }
         list.push(Interface { not, name, is_dynamic: false });
         Ok(())

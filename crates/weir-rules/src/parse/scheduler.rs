@@ -14,7 +14,9 @@ impl Parser<'_> {
     /// A discipline, if one is next.
     pub(super) fn scheduler(&mut self) -> Parsed<Option<Scheduler>> {
         let word = self.word_at(0);
-        let name = DISCIPLINES.iter().find(|name| word.as_deref() == Some(**name));
+        // `codelq` is the word that FreeBSD's pfctl reads, and `codel` the one that it prints.
+        let word = word.as_deref().map(|word| if word == "codelq" { "codel" } else { word });
+        let name = DISCIPLINES.iter().find(|name| word == Some(**name));
         let Some(name) = name else {
             return Ok(None);
         };
@@ -97,9 +99,9 @@ fn parse_bandwidth(text: &str) -> Option<Bandwidth> {
     let (number, unit) = text.split_at(end);
     let scale: u64 = match unit {
         "" | "b" => 1,
-        "Kb" | "K" | "k" => 1_000,
-        "Mb" | "M" | "m" => 1_000_000,
-        "Gb" | "G" | "g" => 1_000_000_000,
+        "Kb" | "K" | "k" | "Kbit" | "KBit" | "KB" => 1_000,
+        "Mb" | "M" | "m" | "Mbit" | "MBit" | "MB" => 1_000_000,
+        "Gb" | "G" | "g" | "Gbit" | "GBit" | "GB" => 1_000_000_000,
         _ => return None,
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

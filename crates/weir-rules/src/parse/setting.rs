@@ -75,10 +75,10 @@ impl Parser<'_> {
                 Setting::StateDefaults(Box::new(options))
             }
             "loginterface" => {
-                let name = if self.at("none") { None } else { Some(()) };
-                if name.is_none() {
-                    self.bump();
+                if self.eat("none") {
                     Setting::LogInterface(None)
+                } else if self.eat("all") {
+                    Setting::LogInterface(Some("all".into()))
                 } else {
                     Setting::LogInterface(Some(self.name("an interface")?.value))
                 }

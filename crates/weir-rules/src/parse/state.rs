@@ -2,6 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::dialect::Dialect;
 use crate::names;
 use crate::value::{Flush, SourceTrack, StateOptions};
 
@@ -58,6 +59,9 @@ impl Parser<'_> {
             let known: Vec<&str> = WORDS.iter().copied().chain(timeouts).collect();
             return self.fail(problem.nearest(&word, known.iter().copied()).expected(known));
         }
+        if &*word == "allow-related" {
+            self.only_in(Dialect::FreeBsd, &word, "")?;
+        }
         self.bump();
         match &*word {
             "max" => {
@@ -77,10 +81,16 @@ impl Parser<'_> {
                 self.set_count(&mut options.max_src_nodes, count, &word)
             }
             "max-src-conn-rate" => {
+                if options.max_src_conn_rate.is_some() {
+                    return self.twice(&word);
+                }
                 options.max_src_conn_rate = Some(self.rate("a connection rate")?);
                 Ok(())
             }
             "source-track" => {
+                if options.source_track.is_some() {
+                    return self.twice(&word);
+                }
                 options.source_track = Some(if self.eat("rule") {
                     SourceTrack::Rule
                 } else if self.eat("global") {
@@ -98,20 +108,27 @@ impl Parser<'_> {
                 options.if_bound = Some(&*word == "if-bound");
                 Ok(())
             }
-            _ => {
-                match &*word {
-                    "no-sync" => options.no_sync = true,
-                    "sloppy" => options.sloppy = true,
-                    "pflow" => options.pflow = true,
-                    _ => options.allow_related = true,
-                }
-                Ok(())
-            }
+            _ => self.state_flag(options, &word),
         }
+    }
+
+    fn state_flag(&mut self, options: &mut StateOptions, word: &str) -> Parsed<()> {
+        let flag = match word {
+            "no-sync" => &mut options.no_sync,
+            "sloppy" => &mut options.sloppy,
+            "pflow" => &mut options.pflow,
+            _ => &mut options.allow_related,
+        };
+        if std::mem::replace(flag, true) { self.twice(word) } else { Ok(()) }
     }
 
     fn state_timeout(&mut self, options: &mut StateOptions, word: &str) -> Parsed<()> {
         let index = self.timeout_name()?;
+        if !word.contains('.') {
+            let message = format!("`{word}` is a timeout of the whole, not of a state");
+            let problem = Diagnostic::error(Code::BadValue, self.last, message);
+            return self.fail(problem.help(format!("write `set timeout {word} …`")));
+        }
         let seconds = self.number32("a time in seconds")?;
         if options.timeouts.iter().any(|(own, _)| *own == index) {
             return self.twice(word);

@@ -8,14 +8,19 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
 use crate::limits::{ANCHOR_SIZE_MAX, TABLE_NAME_SIZE_MAX};
-use crate::names;
-use crate::value::{Spanned, Text};
+use crate::value::{Operator, Spanned, Text};
 
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parsed<StatementKind> {
         let Some(word) = self.word_at(0) else {
             if self.peek().kind == TokenKind::Broken {
                 return Err(super::Reported);
+            }
+            if self.at_punct('}') {
+                let span = self.peek().span;
+                let message = "expected a statement, found `}`";
+                let problem = Diagnostic::error(Code::Syntax, span, message);
+                return self.fail(problem.help("no anchor and no list is open here"));
             }
             return self.expected(&["a statement"]);
         };
@@ -47,14 +52,24 @@ impl Parser<'_> {
                 return self.expected(&["a statement"]);
             };
             let message = format!("syntax error: no statement begins with `{word}`");
-            let words = super::cursor::STATEMENTS;
             let problem = Diagnostic::error(Code::Syntax, token.span, message)
-                .nearest(word, words.iter().copied())
-                .expected(words.iter().copied());
+                .expected(self.statement_words());
+            let problem = self.meant_statement(problem, word);
             return self.fail(problem);
         }
         let name = self.name("a macro's name")?;
         self.expect_punct('=')?;
+        match self.macro_value() {
+            Ok(value) => Ok(StatementKind::Macro(self.lexer.macros.define(name, value, false))),
+            Err(reported) => {
+                self.lexer.macros.define_broken(name.value);
+                Err(reported)
+            }
+        }
+    }
+
+    /// Names, numbers and strings to the end of the line, with blanks between them.
+    fn macro_value(&mut self) -> Parsed<Spanned<Text>> {
         let mut value = String::new();
         let start = self.peek().span;
         loop {
@@ -62,7 +77,7 @@ impl Parser<'_> {
             let piece = match token.kind {
                 TokenKind::Newline | TokenKind::End => break,
                 TokenKind::Quoted(text) => text.to_string(),
-                TokenKind::Word(word) if !names::is_reserved(&word) => word.to_string(),
+                TokenKind::Word(word) if !self.is_reserved(&word) => word.to_string(),
                 TokenKind::Number(number) => number.to_string(),
                 TokenKind::Broken => return Err(super::Reported),
                 TokenKind::Punct(c) if token.origin.is_some() && matches!(c, '/' | '!') => {
@@ -85,8 +100,7 @@ impl Parser<'_> {
         if value.is_empty() && self.last_kind == TokenKind::Punct('=') {
             return self.expected(&["a value"]);
         }
-        let value = Spanned { value: self.lexer.intern(&value), span: start.to(self.last) };
-        Ok(StatementKind::Macro(self.lexer.macros.define(name, value, false)))
+        Ok(Spanned { value: self.lexer.intern(&value), span: start.to(self.last) })
     }
 
     fn macro_piece<T>(&mut self, c: char) -> Parsed<T> {
@@ -192,7 +206,11 @@ impl Parser<'_> {
         };
         loop {
             if self.eat("label") {
-                antispoof.labels.push(self.label()?);
+                let span = self.last;
+                let mut own = Filter::default();
+                own.options.labels = std::mem::take(&mut antispoof.labels);
+                self.another_label(&mut own, span)?;
+                antispoof.labels = own.options.labels;
             } else if self.eat("ridentifier") {
                 antispoof.ridentifier = Some(self.number32("an identifier")?);
             } else if self.eat("rtable") {
@@ -209,9 +227,9 @@ impl Parser<'_> {
             self.only_in(Dialect::FreeBsd, &word, "OpenBSD has `anchor` alone")?;
         }
         self.bump();
-        let has_name = match &self.peek().kind {
+        let has_name = match self.peek().kind.clone() {
             TokenKind::Quoted(_) => true,
-            TokenKind::Word(word) => !names::is_reserved(word),
+            TokenKind::Word(word) => !self.is_reserved(&word),
             _ => false,
         };
         let name = if has_name { Some(self.name("an anchor's name")?) } else { None };
@@ -225,19 +243,86 @@ impl Parser<'_> {
         } else {
             self.filter_head(&mut filter)?;
             self.filter_options(&mut filter)?;
+            self.check_anchor_filter(kind, &filter)?;
         }
         let mut body = None;
         if self.at_punct('{') {
             let open = self.bump().span;
             self.enter(open)?;
-            let statements = self.statements(true);
+            let statements = self.statements(Some(open));
             self.depth -= 1;
-            self.expect_punct('}')?;
+            // Where it is the end instead, that has been reported.
+            self.eat_punct('}');
+            if let Some(name) = name.as_ref().filter(|name| name.value.contains('/')) {
+                let message = "an anchor with its rules in braces takes no path with `/`";
+                let problem = Diagnostic::error(Code::BadValue, name.span, message);
+                return self.fail(problem.help("put an anchor into the other's braces"));
+            }
             body = Some(statements);
         } else if name.is_none() {
             return self.expected(&["an anchor's name", "`{`"]);
         }
         Ok(StatementKind::Anchor(Box::new(Anchor { kind, name, filter, ether, body })))
+    }
+
+    /// What pf's grammar leaves out of an anchor's rule.
+    fn check_anchor_filter(&mut self, kind: AnchorKind, filter: &Filter) -> Parsed<()> {
+        let (word, is_translation) = match kind {
+            AnchorKind::Translate(kind) => (format!("`{}-anchor`", kind.as_str()), true),
+            _ => ("an anchor".to_owned(), false),
+        };
+        let span = self.last;
+        let other =
+            filter.option_spans.iter().find(|(name, _)| is_translation && *name != "rtable");
+        let message = if filter.log.is_some() {
+            format!("{word} takes no `log`: its rules log")
+        } else if is_translation && (filter.direction.is_some() || filter.quick) {
+            format!("{word} takes no direction and no `quick`")
+        } else if let Some((name, at)) = other {
+            let message = format!("{word} takes no `{name}`");
+            return self.fail(Diagnostic::error(Code::Inconsistent, *at, message));
+        } else if let AnchorKind::Translate(kind) = kind {
+            return self.check_anchor_hosts(kind, filter);
+        } else {
+            return Ok(());
+        };
+        self.fail(Diagnostic::error(Code::Inconsistent, span, message))
+    }
+
+    fn check_anchor_hosts(&mut self, kind: Translation, filter: &Filter) -> Parsed<()> {
+        let (from, to) = (&filter.from, &filter.to);
+        let fail = |parser: &mut Self, span, message| {
+            parser.fail(Diagnostic::error(Code::Inconsistent, span, message))
+        };
+        let hosts = from.hosts.first().or(to.hosts.first()).map(|own| own.span);
+        let ports = from.ports.first().or(to.ports.first()).map(|own| own.span);
+        match kind {
+            Translation::Binat => {
+                if let Some(span) = hosts.or(ports) {
+                    return fail(self, span, "`binat-anchor` takes no `from` and no `to`");
+                }
+                if let Some(second) = filter.protocols.get(1) {
+                    return fail(self, second.span, "`binat-anchor` takes one protocol");
+                }
+            }
+            Translation::Rdr => {
+                if let Some(port) = from.ports.first() {
+                    return fail(self, port.span, "`rdr-anchor` takes no source port");
+                }
+                if let Some(port) = to.ports.get(1) {
+                    return fail(self, port.span, "`rdr-anchor` takes one destination port");
+                }
+                if let Some(port) = to.ports.iter().find(|own| own.operator != Operator::Equal) {
+                    return fail(
+                        self,
+                        port.span,
+                        "`rdr-anchor` takes one port, without an operator",
+                    );
+                }
+            }
+            Translation::Nat => {}
+        }
+        Ok(())
     }
 
     fn check_anchor_name(&mut self, name: &Spanned<Text>) -> Parsed<()> {

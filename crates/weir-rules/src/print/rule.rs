@@ -146,8 +146,11 @@ fn route(out: &mut String, printer: &Printer<'_>, rule: &Rule) {
 fn matching(out: &mut String, rule: &Rule) {
     let options = &rule.options;
     if let Some(interface) = &rule.received_on {
-        let not = if interface.not { "! " } else { "" };
-        let _ = write!(out, " {not}received-on {}", bare(&interface.name));
+        on(
+            out,
+            if interface.not { " ! received-on" } else { " received-on" },
+            &Interface { not: false, name: interface.name.clone() },
+        );
     }
     identity(out, " user", rule.user);
     identity(out, " group", rule.group);
@@ -421,6 +424,13 @@ pub(super) fn state_options(state: &StateOptions) -> Vec<String> {
     flag(*sloppy, "sloppy", &mut words);
     flag(*pflow, "pflow", &mut words);
     flag(*allow_related, "allow-related", &mut words);
+    // In the order of pf's own numbers, where these came last.
+    let is_late = |own: u8| {
+        let name = names::timeout_name(own);
+        name == "tcp.tsdiff" || name.starts_with("sctp.")
+    };
+    let mut timeouts = timeouts.clone();
+    timeouts.sort_by_key(|(own, _)| (is_late(*own), *own));
     let timeouts = timeouts.iter();
     words.extend(timeouts.map(|(own, value)| format!("{} {value}", names::timeout_name(*own))));
     words

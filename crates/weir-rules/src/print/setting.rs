@@ -34,6 +34,7 @@ pub(super) fn print(out: &mut String, setting: &Setting) {
             writeln!(out, "state-defaults {}", rule::state_options(own).join(", "))
         }
         Setting::LogInterface(None) => writeln!(out, "loginterface none"),
+        Setting::LogInterface(Some(name)) if &**name == "all" => writeln!(out, "loginterface all"),
         Setting::LogInterface(Some(name)) => writeln!(out, "loginterface {}", bare(name)),
         Setting::Fingerprints(path) => writeln!(out, "fingerprints {}", quoted(path)),
         Setting::HostId(id) => writeln!(out, "hostid 0x{id:08x}"),

@@ -65,17 +65,24 @@ A packet in words is DIRECTION on INTERFACE PROTOCOL SOURCE > DESTINATION and mo
   in on em0 tcp 10.0.0.5:51234 > 1.2.3.4:443 S
   out on em1 received-on em0 udp [2001:db8::5]:5353 > [2001:db8::1]:domain tos 0x10
   in on em0 icmp 10.0.0.5 > 1.2.3.4 echoreq id 7
+  in on em0 icmp6 2001:db8::5 > 2001:db8::1 unreach/port-unr
+  in on em0 icmp 10.0.0.5 > 1.2.3.4 timex about udp 1.2.3.4:5353 > 10.0.9.9:53
   in on em0 fragment udp 10.0.0.5 > 1.2.3.4
-TCP flags are letters of FSRPAUEW (a SYN without them); words behind the addresses are tos, prio,
-tag, received-on, user, group, os, id, rdomain with a value, and fragment, options, routing-header.
+  in on vlan20 esp 10.0.0.5 > 1.2.3.4 prio 5 tag LAN
+TCP flags are letters of FSRPAUEW, or none (a SYN without them); an ICMP type is a name or a number,
+its code behind a slash (an echo request without them). Words behind the addresses are tos, prio,
+tag, received-on, user, group, os, id, rdomain with a value, fragment, options, routing-header, and
+about with the packet that an ICMP error is about. A VLAN is an interface of its own.
 
-Each packet is judged for itself, as the first of its connection: there are no states, every address
-has a route, a rule with probability matches, and limits of rates are not met. Anchors that
-load anchor names are read; others that are filled at run time are empty.
+Each packet is judged for itself, as the first of its connection, unless --states is given: then it
+may belong to a state that one before it made (which does not expire, and whose TCP window is not
+checked). Every address has a route, a rule with probability matches, and limits of rates are not
+met. Anchors that load anchor names are read; others that are filled at run time are empty.
 
 Examples:
   weir fw explain pf.conf --packet 'in on em0 tcp 10.0.0.5:51234 > 1.2.3.4:443 S'
   weir fw explain pf.conf --brief --pcap trace.pcap --on em0
+  weir fw explain pf.conf --states --pcap trace.pcap --on em0 --mac 02:00:00:00:00:01
   weir fw explain pf.conf --packet 'out on em0 udp 10.0.0.5:53 > 9.9.9.9:53' --json";
 
 const LSP_HELP: &str = "\
@@ -188,6 +195,12 @@ pub(crate) struct ExplainArgs {
     /// They leave by it, instead of coming in.
     #[arg(long, requires = "pcap")]
     pub(crate) out: bool,
+    /// The interface's own MAC address: frames of --pcap that it sent leave, the others come in.
+    #[arg(long, value_name = "MAC", requires = "pcap", conflicts_with = "out")]
+    pub(crate) mac: Option<weir_wire::MacAddr>,
+    /// Packets belong to the states that packets before them made.
+    #[arg(long)]
+    pub(crate) states: bool,
     /// A line for each packet, without the trace.
     #[arg(long)]
     pub(crate) brief: bool,

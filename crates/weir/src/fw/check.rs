@@ -50,7 +50,7 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
         answer.warning_count += findings.warning_count;
         if !is_json {
             show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
-            put(&summary(path, &compiled, &findings))?;
+            put(&summary(&compiled, &findings))?;
         }
         answer.files.push(findings);
     }
@@ -68,7 +68,7 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
 }
 
 /// A line about a file.
-fn summary(path: &std::path::Path, compiled: &weir_rules::Compiled, own: &Findings) -> String {
+fn summary(compiled: &weir_rules::Compiled, own: &Findings) -> String {
     let count = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         _ => format!("{count} {one}s"),
@@ -76,7 +76,7 @@ fn summary(path: &std::path::Path, compiled: &weir_rules::Compiled, own: &Findin
     let verdict = if own.error_count == 0 { "ok" } else { "refused" };
     format!(
         "{}: {verdict} ({}, {}, {}, {})\n",
-        path.display(),
+        own.file,
         compiled.ast.dialect,
         count(compiled.ruleset.main.count(), "rule"),
         count(own.error_count, "error"),

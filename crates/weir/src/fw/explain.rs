@@ -10,24 +10,31 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use weir_rules::Compiled;
 use weir_rules::diagnostic::Severity;
-use weir_rules::evaluate::{AllRouted, Evaluator, LoadedAnchor, Moment, NoStates, Packet};
-use weir_rules::explain::{Explanation, Step, StepOutcome};
+use weir_rules::evaluate::{AllRouted, Evaluator, LoadedAnchor, Moment, Packet};
+use weir_rules::explain::{Explanation, ScrubPass, Step, StepOutcome};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::source::{SourceMap, SourceProvider as _};
 use weir_rules::value::{Direction, Text};
-use weir_wire::pcap;
+use weir_wire::{MacAddr, ethernet, pcap};
 
-use super::files::{self, Disk};
+use super::files;
 use super::load::Language;
 use super::show;
 use crate::cli::fw::ExplainArgs;
 use crate::exit::Outcome;
+
+mod states;
+
+use states::States;
 
 /// One rule that was asked.
 #[derive(Debug, Serialize)]
 struct StepRow<'a> {
     anchor: &'a str,
     list: &'static str,
+    /// Of `scrub` rules: `IP` or `TCP`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass: Option<&'static str>,
     number: u32,
     depth: usize,
     rule: &'a str,
@@ -53,6 +60,7 @@ impl<'a> StepRow<'a> {
         Self {
             anchor: &step.anchor,
             list: step.list.as_str(),
+            pass: step.pass.map(ScrubPass::as_str),
             number: step.number,
             depth: step.depth,
             rule: &step.rule,
@@ -119,9 +127,13 @@ pub(super) fn command(args: &ExplainArgs) -> anyhow::Result<Outcome> {
         is_json: args.language.json.json,
         is_brief: args.brief,
     };
+    let mut states = States::new(args.states);
     match (&args.pcap, &args.on) {
-        (Some(path), Some(interface)) => session.capture(path, interface, args.out),
-        _ => session.words(&args.packets),
+        (Some(path), Some(interface)) => {
+            let way = Way { interface, out: args.out, own: args.mac };
+            session.capture(path, &way, &mut states)
+        }
+        _ => session.words(&args.packets, &mut states),
     }
 }
 
@@ -131,7 +143,7 @@ fn loaded(language: &Language, compiled: &Compiled) -> anyhow::Result<Vec<(Text,
     for load in &compiled.ruleset.loads {
         let from = compiled.sources.file(load.span.file).map_or("", |file| &file.name);
         // That it is missing has been a warning of the check; the anchor is then empty.
-        let Ok(bytes) = Disk.read(&load.file, from) else { continue };
+        let Ok(bytes) = language.disk.read(&load.file, from) else { continue };
         let own = language.compile_bytes(&load.file, &bytes);
         if own.error_count > 0 {
             show::diagnostics(&own.diagnostics, &own.sources, own.dropped_count);
@@ -140,6 +152,23 @@ fn loaded(language: &Language, compiled: &Compiled) -> anyhow::Result<Vec<(Text,
         loaded.push((load.name.clone(), own));
     }
     Ok(loaded)
+}
+
+/// How the packets of a capture file cross their interface.
+struct Way<'a> {
+    interface: &'a str,
+    /// All of them leave.
+    out: bool,
+    /// The interface's own address: what it sent leaves.
+    own: Option<MacAddr>,
+}
+
+impl Way<'_> {
+    fn direction(&self, frame: &[u8]) -> Direction {
+        let sender = ethernet::Packet::new_checked(frame).ok().map(|own| own.src());
+        let is_own = self.own.is_some() && sender == self.own;
+        if self.out || is_own { Direction::Out } else { Direction::In }
+    }
 }
 
 /// A ruleset that packets are put to.
@@ -153,7 +182,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Packets in words.
-    fn words(&self, packets: &[String]) -> anyhow::Result<Outcome> {
+    fn words(&self, packets: &[String], states: &mut States) -> anyhow::Result<Outcome> {
         let mut parsed = Vec::new();
         for text in packets {
             let packet = Packet::parse(text, self.printer.resolver).map_err(|error| {
@@ -166,24 +195,26 @@ impl Session<'_> {
         }
         let mut out = std::io::BufWriter::new(std::io::stdout());
         for (number, packet) in (1..).zip(&parsed) {
-            self.packet(&mut out, number, None, packet)?;
+            self.packet(&mut out, (number, None), packet, states)?;
         }
         out.flush().context("cannot write to standard output")?;
         Ok(Outcome::Done)
     }
 
     /// Packets of a capture file.
-    fn capture(&self, path: &Path, interface: &str, out: bool) -> anyhow::Result<Outcome> {
+    fn capture(&self, path: &Path, way: &Way<'_>, states: &mut States) -> anyhow::Result<Outcome> {
         let name = path.display();
         let bytes = std::fs::read(path)
             .map_err(|error| anyhow::anyhow!("cannot read {name}: {}", files::told(&error)))?;
         let reader = pcap::Reader::new(&bytes).with_context(|| name.to_string())?;
-        let direction = if out { Direction::Out } else { Direction::In };
         let mut out = std::io::BufWriter::new(std::io::stdout());
         for (number, record) in (1..).zip(reader) {
             let record = record.with_context(|| format!("{name}: packet {number}"))?;
-            match Packet::from_frame(record.frame, direction, interface) {
-                Ok(packet) => self.packet(&mut out, number, Some(record.time_ns), &packet)?,
+            let direction = way.direction(record.frame);
+            match Packet::from_frame(record.frame, direction, way.interface) {
+                Ok(packet) => {
+                    self.packet(&mut out, (number, Some(record.time_ns)), &packet, states)?;
+                }
                 Err(error) => {
                     let (time_ns, error) = (record.time_ns, error.to_string());
                     let text = if self.is_json {
@@ -202,20 +233,21 @@ impl Session<'_> {
     fn packet(
         &self,
         out: &mut impl std::io::Write,
-        number: u64,
-        time_ns: Option<u64>,
+        (number, time_ns): (u64, Option<u64>),
         packet: &Packet,
+        states: &mut States,
     ) -> anyhow::Result<()> {
-        let (mut states, mut random) = (NoStates, || 0);
+        let mut random = || 0;
         let mut moment = Moment {
             now_ns: time_ns.unwrap_or(0),
             random: &mut random,
-            states: &mut states,
+            states,
             routes: &AllRouted,
         };
         let (evaluator, printer) = (self.evaluator, &self.printer);
         let sources = Some(self.sources);
         let own = weir_rules::explain::explain(evaluator, printer, sources, packet, &mut moment);
+        states.keep(packet, &own.verdict)?;
         let text = if self.is_json {
             serde_json::to_string(&self.answer(number, time_ns, &own))? + "\n"
         } else if self.is_brief {

@@ -3,6 +3,8 @@
 //! pfctl looks for them from the working directory, wherever the file is that names them. So does
 //! this; a relative path that is not there is then looked for beside the file that names it.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,24 +15,31 @@ use weir_rules::source::SourceProvider;
 /// What standard input is called on the command line.
 const STANDARD_INPUT: &str = "-";
 
-/// Files of this machine.
-pub(crate) struct Disk;
+/// Files of this machine, and where those were that were found beside another.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    beside: RefCell<HashMap<String, PathBuf>>,
+}
 
 impl SourceProvider for Disk {
     fn read(&self, path: &str, from: &str) -> Result<Vec<u8>, String> {
         match read(Path::new(path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match beside(path, from) {
-                Some(other) => read(&other).map_err(|_| told(&error)),
-                None => Err(told(&error)),
-            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut found = self.beside.borrow_mut();
+                let from = found.get(from).map_or(Path::new(from), PathBuf::as_path);
+                let other = beside(path, from).ok_or_else(|| told(&error))?;
+                let bytes = read(&other).map_err(|_| told(&error))?;
+                found.insert(path.to_owned(), other);
+                Ok(bytes)
+            }
             result => result.map_err(|error| told(&error)),
         }
     }
 }
 
 /// The path beside the file that names it, if that is another one.
-fn beside(path: &str, from: &str) -> Option<PathBuf> {
-    let directory = Path::new(from).parent()?;
+fn beside(path: &str, from: &Path) -> Option<PathBuf> {
+    let directory = from.parent()?;
     let is_other = Path::new(path).is_relative() && !directory.as_os_str().is_empty();
     is_other.then(|| directory.join(path))
 }
@@ -71,10 +80,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("own.table"), "10.0.0.1\n").unwrap();
         let from = dir.path().join("pf.conf").display().to_string();
-        assert_eq!(Disk.read("own.table", &from).unwrap(), b"10.0.0.1\n");
-        assert_eq!(Disk.read("other.table", &from).unwrap_err(), "No such file or directory");
-        assert_eq!(beside("a", "pf.conf"), None);
-        assert_eq!(beside("/a", "/etc/pf.conf"), None);
-        assert_eq!(beside("a", "/etc/pf.conf"), Some(PathBuf::from("/etc/a")));
+        let disk = Disk::default();
+        assert_eq!(disk.read("own.table", &from).unwrap(), b"10.0.0.1\n");
+        assert_eq!(disk.read("other.table", &from).unwrap_err(), "No such file or directory");
+        assert_eq!(beside("a", Path::new("pf.conf")), None);
+        assert_eq!(beside("/a", Path::new("/etc/pf.conf")), None);
+        assert_eq!(beside("a", Path::new("/etc/pf.conf")), Some(PathBuf::from("/etc/a")));
+        // A file that was found so may name another one beside itself.
+        std::fs::create_dir(dir.path().join("more")).unwrap();
+        std::fs::write(dir.path().join("more/first.conf"), "include \"second.conf\"\n").unwrap();
+        std::fs::write(dir.path().join("more/second.conf"), "pass\n").unwrap();
+        disk.read("more/first.conf", &from).unwrap();
+        assert_eq!(disk.read("second.conf", "more/first.conf").unwrap(), b"pass\n");
     }
 }

@@ -98,7 +98,7 @@ impl Diagnostic {
 /// All findings of a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Findings {
-    file: String,
+    pub(super) file: String,
     dialect: &'static str,
     rule_count: usize,
     pub(super) error_count: usize,

@@ -21,6 +21,8 @@ pub(crate) struct Language {
     pub(crate) macros: Vec<(String, String)>,
     /// The machine.
     pub(crate) facts: Facts,
+    /// The files.
+    pub(crate) disk: Disk,
 }
 
 impl Language {
@@ -34,6 +36,7 @@ impl Language {
             dialect: args.dialect.map(Dialect::from),
             macros: args.macros.clone(),
             facts: machine::facts(args.facts.as_deref())?,
+            disk: Disk::default(),
         })
     }
 
@@ -50,7 +53,7 @@ impl Language {
 
     /// Compiles a text that was read.
     pub(crate) fn compile_bytes(&self, name: &str, bytes: &[u8]) -> Compiled {
-        self.compile_with(name, bytes, &Disk)
+        self.compile_with(name, bytes, &self.disk)
     }
 
     /// Compiles a text that was read; the files that it names come from `provider`.

@@ -46,6 +46,7 @@ pub(super) fn command(args: &LspArgs) -> anyhow::Result<Outcome> {
         dialect: args.dialect.map(Into::into),
         macros: args.macros.clone(),
         facts: machine::facts(args.facts.as_deref())?,
+        disk: super::files::Disk::default(),
     };
     let (connection, threads) = Connection::stdio();
     let is_shut_down = serve(&connection, language)?;

@@ -29,8 +29,9 @@ pub(crate) fn facts(file: Option<&Path>) -> anyhow::Result<Facts> {
     let Some(path) = file else {
         return of_host().context("cannot read the interfaces of this machine (give --facts FILE)");
     };
-    let text = fs::read_to_string(path)
-        .map_err(|error| anyhow::anyhow!("{}: {}", path.display(), files::told(&error)))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        anyhow::anyhow!("cannot read the facts of {}: {}", path.display(), files::told(&error))
+    })?;
     Facts::parse(&text)
         .map_err(|error| anyhow::anyhow!("{}:{}: {}", path.display(), error.line, error.message))
 }

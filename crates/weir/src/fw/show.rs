@@ -124,7 +124,8 @@ mod tests {
 
     fn compiled(text: &str) -> weir_rules::Compiled {
         let facts = Facts::parse("interface em0 192.0.2.1/24\n").unwrap();
-        let language = Language { dialect: None, macros: Vec::new(), facts };
+        let (macros, disk) = (Vec::new(), crate::fw::files::Disk::default());
+        let language = Language { dialect: None, macros, facts, disk };
         language.compile_bytes("pf.conf", text.as_bytes())
     }
 

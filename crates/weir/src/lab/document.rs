@@ -13,13 +13,14 @@ use weir_lab::spec::files::MemoryFiles;
 const STRANGER: &str = "qqqqqqqqqqqq = 1\n";
 
 /// A section, and the lines that it needs before a stranger is noticed.
-const SECTIONS: [(&str, &str); 10] = [
+const SECTIONS: [(&str, &str); 11] = [
     ("", ""),
     ("[campaign]", ""),
     ("[trial]", ""),
     ("[testbed]", "kind = \"netns\"\n"),
     ("[[dut]]", "kind = \"linux\"\n"),
     ("[[dut]]", "kind = \"command\"\n"),
+    ("[[dut]]", "kind = \"weir-fw\"\n"),
     ("[[dut]]", "kind = \"linux\"\n[dut.files]\n"),
     ("[[traffic]]", ""),
     ("[[traffic]]", "[[traffic.streams]]\n"),
@@ -70,6 +71,8 @@ fn every_field_is_in_the_document() {
         "drain",
         "queues",
         "ready_timeout",
+        "program",
+        "conntrack_max",
         "nft",
         "size",
         "weight",

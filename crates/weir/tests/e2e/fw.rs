@@ -125,6 +125,7 @@ fn macros_includes_and_standard_input() {
     let output = child.wait_with_output().expect("it ends");
     assert_exit(&output, 1);
     assert!(stderr(&output).starts_with("stdin:2:1: error: "), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("stdin: refused ("), "{}", stdout(&output));
 }
 
 #[test]
@@ -183,9 +184,9 @@ fn pfctl_has_its_own_form_and_exit_codes() {
     assert!(lines.next().unwrap_or("").starts_with(&format!("{path}:2: ")), "{told}");
     assert_eq!(lines.next(), Some("pfctl: Syntax error in config file: pf rules not loaded"));
     for (arguments, code, words) in [
-        (&["-e"][..], 2, "-e enables the packet filter: weir has no running firewall"),
-        (&["-sr"], 2, "-s shows what is loaded"),
-        (&["-f", &path], 2, "-f without -n"),
+        (&["-ne", "-f", "x"][..], 2, "-e speaks to a running firewall, and -n to none"),
+        (&["-sr", "-n", "-f", &path], 2, "-s speaks to a running firewall"),
+        (&["-z"], 2, "-z clears counters of rules"),
         (&["-w"], 1, "illegal option -- w"),
         (&["-nf", "/nonexistent"], 1, "/nonexistent: No such file or directory"),
     ] {

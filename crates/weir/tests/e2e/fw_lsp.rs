@@ -231,6 +231,60 @@ fn hovers_and_definitions() {
     assert!(session.end().success());
 }
 
+/// What `weir fw check` says of rules that are right shows as well, with both places, and goes.
+#[test]
+fn what_is_pointless_shows_with_both_places() {
+    let abilities = json!({"textDocument": {"publishDiagnostics": {"relatedInformation": true}}});
+    let mut session = Session::ready(&abilities);
+    let text = "unused = \"x\"\ntable <spare> { 10.0.0.1 }\npass in quick on em0 flags any\n\
+                block in on em0 proto udp\npass in from <nowhere>\n";
+    session.open("pf.conf", text);
+    let found = session.diagnostics("pf.conf", Some(1));
+    let by_code = |code: &str| {
+        let own = found.iter().find(|own| own["code"] == code);
+        own.unwrap_or_else(|| panic!("{code}: {found:#?}")).clone()
+    };
+    for (code, line) in
+        [("unused-macro", 0), ("unused-table", 1), ("unreachable", 3), ("missing-table", 4)]
+    {
+        assert_eq!(by_code(code)["range"]["start"]["line"], line, "{code}");
+        assert_eq!(by_code(code)["severity"], 2, "{code}");
+    }
+    let unreachable = by_code("unreachable");
+    let places = unreachable["relatedInformation"].as_array().expect("a list");
+    let last = &places.last().expect("one")["location"];
+    assert_eq!(last["uri"], session.uri("pf.conf"), "{unreachable}");
+    assert_eq!(last["range"]["start"]["line"], 2, "{unreachable}");
+    session.change("pf.conf", 2, &json!([{"text": "pass in on em0\n"}]));
+    assert_eq!(session.diagnostics("pf.conf", Some(2)), Vec::<Value>::new());
+    assert!(session.end().success());
+}
+
+/// Anchors lead to their braces and to the statement that loads them, its file to itself; rules of
+/// an anchor show on hover.
+#[test]
+fn anchors_have_definitions() {
+    let mut session = Session::ready(&json!({}));
+    fs::write(session.directory.path().join("own.conf"), "pass\n").expect("it is written");
+    let text = "anchor \"in/*\"\nanchor \"in\" {\n  anchor web {\n    block\n  }\n}\n\
+                load anchor \"in/own\" from \"own.conf\"\n";
+    session.open("pf.conf", text);
+    let lines: Vec<Value> = session
+        .at("textDocument/definition", "pf.conf", 0, 9)
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|own| own["range"]["start"]["line"].clone())
+        .collect();
+    assert_eq!(lines, [json!(2), json!(6)]);
+    let own = session.at("textDocument/definition", "pf.conf", 6, 27);
+    assert_eq!(own[0]["uri"], session.uri("own.conf"), "{own}");
+    let rule = session.at("textDocument/hover", "pf.conf", 3, 5);
+    let value = rule["contents"].to_string();
+    assert!(value.contains("block drop all"), "{rule}");
+    assert!(session.end().success());
+}
+
 #[test]
 fn an_included_file_is_part_of_what_includes_it() {
     let mut session = Session::ready(&json!({}));

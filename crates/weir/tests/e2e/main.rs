@@ -8,6 +8,8 @@ mod campaign;
 mod common;
 mod figures;
 mod fw;
+mod fw_explain;
+mod fw_input;
 mod fw_lsp;
 mod fw_optimise;
 mod generator;

@@ -39,7 +39,10 @@ fn a_file_of_facts_that_is_wrong_is_named_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("facts");
     let told = facts(Some(&path)).unwrap_err().to_string();
-    assert_eq!(told, format!("{}: No such file or directory", path.display()));
+    assert_eq!(
+        told,
+        format!("cannot read the facts of {}: No such file or directory", path.display())
+    );
     fs::write(&path, "interface em0\nhots a 1.2.3.4\n").unwrap();
     let told = facts(Some(&path)).unwrap_err().to_string();
     assert!(told.starts_with(&format!("{}:2: `hots` begins no fact", path.display())), "{told}");

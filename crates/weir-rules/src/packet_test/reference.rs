@@ -1,0 +1,308 @@
+//! A whole router in plain Rust, with the reference evaluator in its middle: the oracle for the
+//! data path.
+//!
+//! A frame that comes in is taken apart, asked for its state, filtered `in`, routed, filtered `out`
+//! and sent; each step is pf's, with one state record where pf has two (the
+//! module `states` says how).
+//! What it does where pf.conf(5) leaves it open:
+//!
+//! - Discovery of routers and neighbours by IPv6, frames that are not IP, multicast and broadcast
+//!   (after the rules), IPv4 options that a rule allows, TTL 1, no route, and packets over the MTU
+//!   (before the rules of the interface that they would leave by) are left to the box's stack.
+//! - A VLAN's tag is stepped over: the packet is one of the interface itself, and keeps the tag.
+//! - A first fragment is filtered as if it were the whole packet. If it passes, later ones follow
+//!   it until they are complete or `set timeout frag` is over; a later one whose first has not
+//!   been seen is a fragment to the rules, as pf has it under `set reassemble no`.
+//!   The state counts later ones that are sent on, but for those of TCP and those for the box.
+//! - The header checksum of IPv4 must be right, as the kernel has it before pf.
+//! - An expired state is gone at once, not when the next sweep comes.
+//! - Interface and rule of a half are those of the packet that made it last: a bound half moves if
+//!   a packet of its flow passes the rules of another interface.
+//! - Adaptive timeouts scale in milliseconds, and twice for flows that are half open: those that
+//!   nobody has answered, or that are not yet complete, go before connections do.
+//! - A connection has the timeout of its present phase, also where a packet that fits loosely has
+//!   changed that: pf then leaves the earlier timeout.
+//! - SCTP is followed like other protocols, by its ports.
+//! - After a change of rules states keep the options of the rules that made them, and no longer
+//!   count for `max` of the new ones.
+
+mod dissect;
+mod fragments;
+mod key;
+mod states;
+mod tcp;
+mod trip;
+mod view;
+
+use std::net::IpAddr;
+
+use super::outcome::{Answer, Counters, DropReason, Outcome, Sent, StateInfo};
+use super::{Device, DeviceError, Network, RuleText};
+use crate::ast::Translation;
+use crate::evaluate::{Evaluator, Routes};
+use crate::ir::{Action, Rule, Rules, Ruleset};
+use crate::value::{Direction, KeepState, RouteKind, Setting, Text};
+use dissect::{Frame, dissect};
+use fragments::Fragments;
+use states::States;
+use trip::Trip;
+
+pub use dissect::EXTENSION_COUNT_MAX;
+
+/// Largest packet of an interface that says nothing else.
+const MTU_BYTES: u32 = 1500;
+
+/// The reference device.
+#[derive(Debug, Clone, Default)]
+pub struct Reference {
+    network: Network,
+    ruleset: Ruleset,
+    world: World,
+}
+
+/// What changes from packet to packet.
+#[derive(Debug, Clone, Default)]
+struct World {
+    states: States,
+    fragments: Fragments,
+    drops: std::collections::BTreeMap<DropReason, u64>,
+    /// Which load of the ruleset it is.
+    load: u32,
+    /// Addresses that `overload` put into tables: anchor, table, address.
+    overloaded: Vec<(Text, Text, IpAddr)>,
+    limits: Vec<u32>,
+    /// For `probability`: every draw is the next of a sequence that all devices can follow.
+    draw_count: u64,
+}
+
+impl Reference {
+    /// A device without interfaces and rules.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Interfaces' networks, and the routes.
+    fn routes(network: &Network) -> Routes {
+        let mut entries = Vec::new();
+        for interface in &network.interfaces {
+            for own in &interface.addresses {
+                entries.push((own.address, own.bits, interface.name.as_str().into()));
+            }
+        }
+        for (address, bits, interface) in &network.routes {
+            entries.push((*address, *bits, interface.as_str().into()));
+        }
+        Routes { entries }
+    }
+
+    fn is_own(&self, address: IpAddr) -> bool {
+        let mut all = self.network.interfaces.iter().flat_map(|own| &own.addresses);
+        all.any(|own| own.address == address)
+    }
+
+    /// Whether the box's stack takes packets to an address: its own, and those to many.
+    fn is_for_box(&self, address: IpAddr) -> bool {
+        let is_broadcast = |interface: &crate::resolve::InterfaceFacts| {
+            interface.addresses.iter().any(|own| own.broadcast == Some(address))
+        };
+        let is_special = match address {
+            IpAddr::V4(own) => own.is_broadcast() || own.is_loopback() || own.is_unspecified(),
+            IpAddr::V6(own) => {
+                own.is_unicast_link_local() || own.is_loopback() || own.is_unspecified()
+            }
+        };
+        is_special
+            || address.is_multicast()
+            || self.is_own(address)
+            || self.network.interfaces.iter().any(is_broadcast)
+    }
+
+    fn mtu_bytes(&self, interface: &str) -> u32 {
+        let found = self.network.interfaces.iter().find(|own| own.name == interface);
+        found.and_then(|own| own.mtu_bytes).unwrap_or(MTU_BYTES)
+    }
+}
+
+impl Device for Reference {
+    fn configure(&mut self, network: &Network) -> Result<(), DeviceError> {
+        *self = Self { network: network.clone(), ..Self::default() };
+        self.world.states.timeouts.clone_from(&self.ruleset.settings.timeouts);
+        self.world.limits.clone_from(&self.ruleset.settings.limits);
+        Ok(())
+    }
+
+    fn load(&mut self, rules: &RuleText<'_>) -> Result<(), DeviceError> {
+        let ruleset = &rules.compiled.ruleset;
+        if let Some((rule, what)) = refusal(&ruleset.main) {
+            let line = rules.first_line + rules.compiled.sources.start(rule.span).line - 1;
+            return Err(DeviceError(format!("{}:{line}: {what} is not followed", rules.name)));
+        }
+        if let Some(rule) = ruleset.main.ether.first() {
+            let line = rules.first_line + rules.compiled.sources.start(rule.span).line - 1;
+            let name = rules.name;
+            return Err(DeviceError(format!("{name}:{line}: `ether` rules are not followed")));
+        }
+        if let Some(load) = ruleset.loads.first() {
+            return Err(DeviceError(format!("{}: anchor `{}` is a file", rules.name, load.name)));
+        }
+        Evaluator::new(ruleset, &[], &self.network.facts)
+            .map_err(|error| DeviceError(format!("{}: {error}", rules.name)))?;
+        self.ruleset = ruleset.clone();
+        let world = &mut self.world;
+        world.load += 1;
+        // A table that the new rules fill is as they say; others keep what came in.
+        world.overloaded.retain(|(anchor, name, _)| {
+            let is_it = |own: &&crate::ir::Table| own.anchor == *anchor && own.name == *name;
+            ruleset.tables.iter().find(is_it).is_none_or(|own| own.sources.is_empty())
+        });
+        world.states.timeouts = timeouts(ruleset);
+        world.limits.clone_from(&ruleset.settings.limits);
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        frame: &[u8],
+        direction: Direction,
+        interface: &str,
+        now_ns: u64,
+    ) -> Result<Sent, DeviceError> {
+        let mut world = std::mem::take(&mut self.world);
+        world.states.expire(now_ns);
+        world.fragments.expire(now_ns);
+        let sent = self.pass(&mut world, frame, direction, interface, now_ns);
+        if let Outcome::Blocked(reason, _) = &sent.outcome {
+            *world.drops.entry(*reason).or_insert(0) += 1;
+        }
+        self.world = world;
+        Ok(sent)
+    }
+
+    fn counters(&mut self, now_ns: u64) -> Result<Counters, DeviceError> {
+        self.world.states.expire(now_ns);
+        let states = &self.world.states;
+        let (inserts, removals) = (states.insert_count, states.removal_count);
+        Ok(Counters { drops: self.world.drops.clone(), inserts, removals })
+    }
+
+    fn states(&mut self, now_ns: u64) -> Result<Vec<StateInfo>, DeviceError> {
+        self.world.states.expire(now_ns);
+        Ok(self.world.states.list(now_ns))
+    }
+}
+
+impl Reference {
+    fn pass(
+        &self,
+        world: &mut World,
+        frame: &[u8],
+        direction: Direction,
+        interface: &str,
+        now_ns: u64,
+    ) -> Sent {
+        let left = |outcome: Outcome| Sent { outcome, frame: None, logged: Some(false) };
+        let untouched = |frame: &[u8]| match direction {
+            Direction::In => left(Outcome::Box),
+            Direction::Out => Sent {
+                outcome: Outcome::Out(interface.into()),
+                frame: Some(frame.to_vec()),
+                logged: Some(false),
+            },
+        };
+        let evaluator = match Evaluator::new(&self.ruleset, &[], &self.network.facts) {
+            Ok(mut evaluator) => {
+                for (anchor, name, address) in &world.overloaded {
+                    evaluator.tables.add_address(anchor, name, *address);
+                }
+                evaluator
+            }
+            // `load` has tried the same.
+            Err(_) => return left(Outcome::Blocked(DropReason::Memory, Answer::None)),
+        };
+        let own = match dissect(frame, direction, interface) {
+            Frame::NotIp => return untouched(frame),
+            Frame::Bad(_) if evaluator.skips(interface) => return untouched(frame),
+            Frame::Bad(reason) => return left(Outcome::Blocked(reason, Answer::None)),
+            Frame::Packet(own) => *own,
+        };
+        if own.is_discovery {
+            return untouched(frame);
+        }
+        let routes = Self::routes(&self.network);
+        let mut trip = Trip::new(&evaluator, world, &own, frame, &routes, now_ns);
+        let outcome = trip.run(self, direction, interface);
+        let out = matches!(outcome, Outcome::Out(_)).then(|| trip.rewritten(direction));
+        Sent { outcome, frame: out, logged: Some(trip.is_logged) }
+    }
+}
+
+/// Timeouts with adaptive ones that follow `set limit states` unless they are set (pfctl.c).
+fn timeouts(ruleset: &Ruleset) -> Vec<u32> {
+    use states::timeout::{ADAPTIVE_END, ADAPTIVE_START};
+    let mut timeouts = ruleset.settings.timeouts.clone();
+    let mut is_set = false;
+    let mut limit = None;
+    for own in &ruleset.prelude {
+        match own {
+            crate::ir::Prelude::Set(Setting::Timeout(index, _), _) => {
+                is_set |= matches!(*index, ADAPTIVE_START | ADAPTIVE_END);
+            }
+            crate::ir::Prelude::Set(Setting::Limit(0, count), _) => limit = Some(*count),
+            _ => {}
+        }
+    }
+    if let (Some(limit), false) = (limit, is_set) {
+        timeouts[usize::from(ADAPTIVE_START)] = limit / 10 * 6;
+        timeouts[usize::from(ADAPTIVE_END)] = limit / 10 * 12;
+    }
+    timeouts
+}
+
+/// The first rule with something that the reference does not follow.
+fn refusal(rules: &Rules) -> Option<(&Rule, &'static str)> {
+    for list in rules.lists() {
+        for rule in list {
+            if let Some(what) = not_followed(rule) {
+                return Some((rule, what));
+            }
+            let body = rule.anchor.as_ref().and_then(|anchor| anchor.body.as_deref());
+            if let Some(found) = body.and_then(refusal) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+fn not_followed(rule: &Rule) -> Option<&'static str> {
+    let options = &rule.options;
+    let translates = matches!(
+        rule.action,
+        Action::Translate { kind: Translation::Nat | Translation::Rdr | Translation::Binat, .. }
+    );
+    let scrub = options.scrub.unwrap_or_default();
+    let kept = options.keep_state;
+    let is_dup = rule.route.as_ref().is_some_and(|own| own.kind == RouteKind::DupTo);
+    [
+        (translates || rule.nat.is_some() || rule.rdr.is_some(), "translation"),
+        (rule.af_to.is_some(), "`af-to`"),
+        (matches!(rule.action, Action::Scrub | Action::NoScrub), "a `scrub` rule"),
+        (scrub.max_mss != 0, "`max-mss`"),
+        (scrub.random_id, "`random-id`"),
+        (scrub.reassemble_tcp, "`reassemble tcp`"),
+        (matches!(kept, Some(KeepState::Modulate)), "`modulate state`"),
+        (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),
+        (is_dup, "`dup-to`"),
+        (options.divert.is_some(), "`divert`"),
+        (options.queue.is_some() || options.dummynet.is_some(), "a queue"),
+        (options.set.prio.is_some(), "`set prio`"),
+        (options.set.delay_ms.is_some(), "`set delay`"),
+        (options.rtable.is_some(), "`rtable`"),
+        (options.once, "`once`"),
+        (options.max_pkt_rate.is_some(), "`max-pkt-rate`"),
+        (!options.limiters.is_empty(), "a limiter"),
+    ]
+    .into_iter()
+    .find_map(|(is_there, what)| is_there.then_some(what))
+}

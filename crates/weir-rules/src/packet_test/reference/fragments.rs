@@ -1,0 +1,106 @@
+//! Fragments: the first one of a packet decides, and the others follow it by addresses,
+//! identification and protocol, as if the packet had been put together.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::super::outcome::{DropReason, Outcome};
+use super::dissect::{Dissected, Piece};
+use super::key::Key;
+
+type FragmentKey = (IpAddr, IpAddr, u32, u8);
+
+/// A packet whose first fragment has passed.
+#[derive(Debug, Clone)]
+struct Flow {
+    outcome: Outcome,
+    /// Its state, which counts the later fragments.
+    state: Option<(Key, bool)>,
+    pieces: Vec<(u32, u32)>,
+    /// Size of the whole, once the last piece has been seen.
+    total_bytes: Option<u32>,
+    expires_ns: u64,
+}
+
+impl Flow {
+    /// Enters a piece; `false` if it overlaps another.
+    fn enter(&mut self, piece: Piece) -> bool {
+        let (first, end) = (piece.offset_bytes, piece.offset_bytes + piece.size_bytes);
+        let goes_over = self.total_bytes.is_some_and(|total| end > total);
+        let overlaps = self.pieces.iter().any(|own| first < own.1 && own.0 < end);
+        let ends_early = !piece.more && self.pieces.iter().any(|own| own.1 > end);
+        if goes_over || overlaps || ends_early || (!piece.more && self.total_bytes.is_some()) {
+            return false;
+        }
+        if !piece.more {
+            self.total_bytes = Some(end);
+        }
+        self.pieces.push((first, end));
+        true
+    }
+
+    fn is_complete(&self) -> bool {
+        let seen: u32 = self.pieces.iter().map(|own| own.1 - own.0).sum();
+        self.total_bytes == Some(seen)
+    }
+}
+
+/// The packets that are on their way in pieces.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fragments {
+    flows: BTreeMap<FragmentKey, Flow>,
+}
+
+/// What becomes of a fragment.
+pub(super) enum Fate {
+    /// As its first one.
+    Follows(Outcome, Option<(Key, bool)>),
+    /// It overlaps.
+    Refused(DropReason),
+    /// Its first one has not been seen.
+    Unknown,
+}
+
+fn key(own: &Dissected, piece: Piece) -> FragmentKey {
+    (own.packet.source, own.packet.destination, piece.ident, own.packet.protocol)
+}
+
+impl Fragments {
+    pub(super) fn expire(&mut self, now_ns: u64) {
+        self.flows.retain(|_, flow| flow.expires_ns > now_ns);
+    }
+
+    /// Looks a fragment up: also a first one, of which a second copy overlaps.
+    pub(super) fn follow(&mut self, own: &Dissected, piece: Piece) -> Fate {
+        let key = key(own, piece);
+        let Some(flow) = self.flows.get_mut(&key) else {
+            return Fate::Unknown;
+        };
+        if !flow.enter(piece) {
+            return Fate::Refused(DropReason::Fragment);
+        }
+        let fate = Fate::Follows(flow.outcome.clone(), flow.state);
+        if flow.is_complete() {
+            self.flows.remove(&key);
+        }
+        fate
+    }
+
+    pub(super) fn is_full(&self, limit: u32) -> bool {
+        self.flows.len() >= limit as usize
+    }
+
+    /// Enters the first fragment of a packet, which has passed.
+    pub(super) fn open(
+        &mut self,
+        own: &Dissected,
+        piece: Piece,
+        outcome: Outcome,
+        state: Option<(Key, bool)>,
+        expires_ns: u64,
+    ) {
+        let mut flow = Flow { outcome, state, pieces: Vec::new(), total_bytes: None, expires_ns };
+        flow.enter(piece);
+        self.flows.insert(key(own, piece), flow);
+    }
+}

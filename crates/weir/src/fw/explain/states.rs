@@ -1,0 +1,134 @@
+//! The states that packets of one run make, for `weir fw explain --states`: which packets belong to
+//! them, and no more. They do not expire, and TCP's windows and flags are not checked.
+//!
+//! As in pf, a state is known by two keys, the one that a packet has on the wire and the one behind
+//! translation; packets that come in are looked up by the first, packets that go out by the second
+//! (`pf_find_state` of pf.c).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use anyhow::bail;
+use weir_rules::evaluate::packet::{ICMP, ICMP6};
+use weir_rules::evaluate::{IcmpRole, Packet, RuleId, StateHit, StateView, Translated, Verdict};
+use weir_rules::value::{Direction, Text};
+
+/// States of one run, at most: some 300 MB.
+const STATE_COUNT_MAX: usize = 1_000_000;
+
+/// An address with a port, or an ICMP identifier.
+type End = (IpAddr, u16);
+
+/// Which end is outside the interface (the source of what comes in), and which inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    protocol: u8,
+    outer: End,
+    inner: End,
+}
+
+impl Key {
+    fn new(direction: Direction, protocol: u8, source: End, destination: End) -> Self {
+        match direction {
+            Direction::In => Self { protocol, outer: source, inner: destination },
+            Direction::Out => Self { protocol, outer: destination, inner: source },
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct State {
+    rule: Option<RuleId>,
+    allow_opts: bool,
+    /// The interface that it is bound to.
+    interface: Option<Text>,
+}
+
+/// The states so far.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    is_on: bool,
+    states: Vec<State>,
+    wire: HashMap<Key, usize>,
+    stack: HashMap<Key, usize>,
+}
+
+impl States {
+    /// An empty table, which stays empty unless states `are_kept`.
+    pub(super) fn new(are_kept: bool) -> Self {
+        Self { is_on: are_kept, ..Self::default() }
+    }
+
+    /// Keeps the state that a packet made.
+    pub(super) fn keep(&mut self, packet: &Packet, verdict: &Verdict<'_>) -> anyhow::Result<()> {
+        let Some(new) = verdict.state.as_ref().filter(|_| self.is_on) else { return Ok(()) };
+        if self.states.len() >= STATE_COUNT_MAX {
+            bail!("more than {STATE_COUNT_MAX} states: give fewer packets, or leave out --states");
+        }
+        let at = self.states.len();
+        self.states.push(State {
+            rule: new.rule.map(|own| own.id),
+            allow_opts: verdict.actions.allow_opts,
+            interface: new.if_bound.then(|| packet.interface.clone()),
+        });
+        let before = ends(packet);
+        let after = verdict.translation.as_ref().map_or(before, |own| translated(packet, own));
+        let key = |(source, destination)| {
+            Key::new(packet.direction, packet.protocol, source, destination)
+        };
+        let (wire, stack) = match packet.direction {
+            Direction::In => (before, after),
+            Direction::Out => (after, before),
+        };
+        self.wire.insert(key(wire), at);
+        self.stack.insert(key(stack), at);
+        Ok(())
+    }
+}
+
+impl StateView for States {
+    fn find(&mut self, packet: &Packet, _now_ns: u64) -> Option<StateHit> {
+        let is_error = packet.is_icmp() && packet.icmp_role() == IcmpRole::Error;
+        let key = match (&packet.quoted, is_error) {
+            // What an error quotes has crossed the interface the other way.
+            (Some(quoted), true) => {
+                let source = (quoted.source, quoted.source_port);
+                let destination = (quoted.destination, quoted.destination_port);
+                let direction = match packet.direction {
+                    Direction::In => Direction::Out,
+                    Direction::Out => Direction::In,
+                };
+                Key::new(direction, quoted.protocol, source, destination)
+            }
+            (None, true) => return None,
+            _ => {
+                let (source, destination) = ends(packet);
+                Key::new(packet.direction, packet.protocol, source, destination)
+            }
+        };
+        let keys = match packet.direction {
+            Direction::In => &self.wire,
+            Direction::Out => &self.stack,
+        };
+        let state = &self.states[*keys.get(&key)?];
+        let is_here = state.interface.as_ref().is_none_or(|own| *own == packet.interface);
+        is_here.then_some(StateHit::Pass { rule: state.rule, allow_opts: state.allow_opts })
+    }
+}
+
+/// Both ends of a packet; the two of an ICMP query and its answer have the identifier.
+fn ends(packet: &Packet) -> (End, End) {
+    let ports = match packet.protocol {
+        ICMP | ICMP6 => (packet.icmp.id, packet.icmp.id),
+        _ => (packet.source_port, packet.destination_port),
+    };
+    ((packet.source, ports.0), (packet.destination, ports.1))
+}
+
+fn translated(packet: &Packet, own: &Translated<'_>) -> (End, End) {
+    let ports = match packet.protocol {
+        ICMP | ICMP6 => (own.source_port, own.source_port),
+        _ => (own.source_port, own.destination_port),
+    };
+    ((own.source, ports.0), (own.destination, ports.1))
+}
