@@ -4,12 +4,16 @@
 //! `bpf/include` and from the libbpf that `libbpf-sys` carries; nothing of the host is used.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 7] = ["gen", "sink", "reflect", "probe", "bench", "fault", "shaper"];
+const PROGRAMS: [&str; 11] = [
+    "gen", "sink", "reflect", "probe", "bench", "fault", "shaper", "fw", "rules", "layout",
+    "states",
+];
 
 fn main() -> ExitCode {
     match compile_all() {
@@ -35,7 +39,25 @@ fn compile_all() -> Result<(), String> {
     for name in PROGRAMS {
         compile(&clang, &bpf_dir, name, &out_dir)?;
     }
-    Ok(())
+    let header = bpf_dir.join("include/weir/fw/reasons.h");
+    let table = reasons(&header).map_err(|error| format!("{}: {error}", header.display()))?;
+    let path = out_dir.join("reasons.rs");
+    fs::write(&path, table).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The firewall's drop reasons as a Rust array: the lines `X(CONSTANT, "name", "text")` of their
+/// header.
+fn reasons(header: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(header).map_err(|error| error.to_string())?;
+    let lines = text.lines().map(str::trim_start);
+    let mut table = String::from("[\n");
+    for line in lines.filter(|line| line.starts_with("X(") && line.contains('"')) {
+        let [_, name, _, text, _] = line.split('"').collect::<Vec<_>>()[..] else {
+            return Err(format!("this is no line of a reason: {line}"));
+        };
+        table += &format!("    Reason {{ name: {name:?}, text: {text:?} }},\n");
+    }
+    Ok(table + "]\n")
 }
 
 /// Fails with the name of the package to install if the compiler cannot be run.

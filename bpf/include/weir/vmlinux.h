@@ -29,6 +29,8 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_DEVMAP = 14,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_ARENA = 33,
 };
 
 enum xdp_action {
@@ -51,6 +53,9 @@ struct bpf_devmap_val {
 	} bpf_prog;
 };
 
+/* Of bpf_map_update_elem(): whether or not there is such an element. */
+enum { BPF_ANY };
+
 /* The verifier knows it by its name. */
 struct bpf_spin_lock {
 	__u32 val;
@@ -63,6 +68,94 @@ struct xdp_md {
 	__u32 ingress_ifindex;
 	__u32 rx_queue_index;
 	__u32 egress_ifindex;
+};
+
+/* What a traffic control program sees of a packet; fields that weir does not use are not named. */
+struct __sk_buff {
+	__u32 len;
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+	__u32 vlan_present;
+	__u32 vlan_tci;
+	__u32 vlan_proto;
+	__u32 priority;
+	__u32 ingress_ifindex;
+	__u32 ifindex;
+	__u32 tc_index;
+	__u32 cb[5];
+	__u32 hash;
+	__u32 tc_classid;
+	__u32 data;
+	__u32 data_end;
+};
+
+/* What a traffic control program answers. */
+enum tcx_action_base {
+	TCX_NEXT = -1,
+	TCX_PASS = 0,
+	TCX_DROP = 2,
+	TCX_REDIRECT = 7,
+};
+
+/* bpf_redirect(): into the interface's receive path instead of out of it. */
+enum { BPF_F_INGRESS = 1 << 0 };
+
+/* bpf_fib_lookup() */
+enum {
+	BPF_FIB_LOOKUP_DIRECT = 1 << 0,
+	BPF_FIB_LOOKUP_OUTPUT = 1 << 1,
+	BPF_FIB_LOOKUP_SKIP_NEIGH = 1 << 2,
+	BPF_FIB_LOOKUP_TBID = 1 << 3,
+	BPF_FIB_LOOKUP_SRC = 1 << 4,
+};
+
+enum {
+	BPF_FIB_LKUP_RET_SUCCESS,
+	BPF_FIB_LKUP_RET_BLACKHOLE,
+	BPF_FIB_LKUP_RET_UNREACHABLE,
+	BPF_FIB_LKUP_RET_PROHIBIT,
+	BPF_FIB_LKUP_RET_NOT_FWDED,
+	BPF_FIB_LKUP_RET_FWD_DISABLED,
+	BPF_FIB_LKUP_RET_UNSUPP_LWT,
+	BPF_FIB_LKUP_RET_NO_NEIGH,
+	BPF_FIB_LKUP_RET_FRAG_NEEDED,
+	BPF_FIB_LKUP_RET_NO_SRC_ADDR,
+};
+
+struct bpf_fib_lookup {
+	__u8 family;
+	__u8 l4_protocol;
+	__be16 sport;
+	__be16 dport;
+	union {
+		__u16 tot_len;
+		__u16 mtu_result;
+	};
+	__u32 ifindex;
+	union {
+		__u8 tos;
+		__be32 flowinfo;
+		__u32 rt_metric;
+	};
+	union {
+		__be32 ipv4_src;
+		__u32 ipv6_src[4];
+	};
+	union {
+		__be32 ipv4_dst;
+		__u32 ipv6_dst[4];
+	};
+	union {
+		struct {
+			__be16 h_vlan_proto;
+			__be16 h_vlan_TCI;
+		};
+		__u32 tbid;
+	};
+	__u8 smac[6];
+	__u8 dmac[6];
 };
 
 #endif /* WEIR_VMLINUX_H */

@@ -66,14 +66,16 @@ pub(crate) fn in_mode(
     };
     match sys::xdp_link_create(program, ifindex, flags) {
         Ok(fd) => Ok(Link { ifindex, _fd: fd }),
-        Err(source) => {
-            let hint = hint(&source);
-            Err(AttachError { ifindex, source, hint })
-        }
+        Err(source) => Err(AttachError::new(ifindex, source)),
     }
 }
 
 impl AttachError {
+    pub(crate) fn new(ifindex: u32, source: io::Error) -> Self {
+        let hint = hint(&source);
+        Self { ifindex, source, hint }
+    }
+
     /// True if the driver does not take a program in this mode.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {

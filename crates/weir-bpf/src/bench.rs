@@ -1,7 +1,8 @@
-//! What the generator is measured against: `bpf/bench.bpf.c`.
+//! What the generator and the firewall are measured against: `bpf/bench.bpf.c`.
 //!
-//! A sender that redirects one fixed frame, and a receiver that counts and drops: the least that
-//! can be done. Nothing but benchmarks uses them.
+//! A sender that redirects one fixed frame, a receiver that counts and drops, and a router that
+//! asks the kernel for each packet's way: the least that can be done. Nothing but benchmarks uses
+//! them.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -103,5 +104,31 @@ impl DropCounter {
     /// [`MapError`] if the counters cannot be read.
     pub fn packets(&self) -> Result<u64, MapError> {
         Ok(map::read_per_cpu(&self.dropped)?.iter().flatten().sum())
+    }
+}
+
+/// Routes IPv4 by the kernel's table, and does nothing else.
+#[derive(Debug)]
+pub struct Router {
+    program: OwnedFd,
+}
+
+impl Router {
+    /// Loads the program; it is attached nowhere.
+    ///
+    /// # Errors
+    /// [`LoadError`] without privileges or kernel support.
+    pub fn load() -> Result<Self, LoadError> {
+        let object = Loaded::load(OBJECT_NAME, OBJECT)?;
+        Ok(Self { program: object.program("weir_bench_route")? })
+    }
+
+    /// Attaches the program, in native mode, until the link is dropped. What it redirects is only
+    /// taken by interfaces that are ready for it: see [`crate::attach`] and `weir_net::xdp`.
+    ///
+    /// # Errors
+    /// [`AttachError`] if the interface has no native XDP or has a program already.
+    pub fn attach(&self, ifindex: u32) -> Result<Link, AttachError> {
+        attach::native(self.program.as_fd(), ifindex)
     }
 }

@@ -3,8 +3,8 @@
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
 //! XDP, [`mod@bench`] has what benchmarks compare these with, and [`fault`] and [`shaper`] are for
-//! tests alone. The C sources are in `bpf/`; the build script compiles them, and the object files
-//! are embedded here.
+//! tests alone. [`firewall`] holds the firewall's programs and the memory they share. The C sources
+//! are in `bpf/`; the build script compiles them, and the object files are embedded here.
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -20,6 +20,7 @@ pub mod attach;
 pub mod bench;
 pub mod ethtool;
 pub mod fault;
+pub mod firewall;
 pub mod generator;
 pub mod histogram;
 pub mod map;

@@ -9,10 +9,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use libbpf_sys::{BPF_F_TEST_XDP_LIVE_FRAMES, BPF_XDP, bpf_link_create_opts, bpf_test_run_opts};
+use libbpf_sys::{
+    BPF_F_TEST_XDP_LIVE_FRAMES, BPF_TCX_EGRESS, BPF_XDP, bpf_link_create_opts,
+    bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts, bpf_test_run_opts,
+};
 
 /// Interface names end with a NUL inside this many bytes.
 pub(crate) const IFNAMSIZ: usize = libc::IFNAMSIZ;
@@ -70,6 +73,233 @@ pub(crate) fn test_run_once(
     // `data_size_in` bytes of the one and writes at most `data_size_out` bytes to the other.
     check(unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) })?;
     Ok((options.retval, options.data_size_out as usize))
+}
+
+/// As [`test_run_once`], `repeat` times, as if each frame (or what the last run made of it) had
+/// come in by an interface of the calling thread's network namespace (`None`: no interface); the
+/// verdict is the last one's, and the duration the mean of one run, in ns. The interface must have
+/// receive queues with memory for XDP, as one with a native program has.
+pub(crate) fn test_run_from(
+    program: BorrowedFd<'_>,
+    ifindex: Option<u32>,
+    frame: &[u8],
+    output: &mut [u8],
+    repeat: u32,
+) -> io::Result<(u32, usize, u32)> {
+    let context = libbpf_sys::xdp_md {
+        data_end: size_u32(frame.len())?,
+        ingress_ifindex: ifindex.unwrap_or(0),
+        ..Default::default()
+    };
+    let context_bytes = if ifindex.is_some() { size_u32(size_of_val(&context))? } else { 0 };
+    let mut options = bpf_test_run_opts {
+        sz: size_of::<bpf_test_run_opts>() as libbpf_sys::size_t,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: size_u32(frame.len())?,
+        data_out: output.as_mut_ptr().cast(),
+        data_size_out: size_u32(output.len())?,
+        repeat: i32::try_from(repeat).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
+        ..Default::default()
+    };
+    if context_bytes > 0 {
+        options.ctx_in = (&raw const context).cast();
+        options.ctx_size_in = context_bytes;
+    }
+    // SAFETY: `options`, the context, the input and the output buffer outlive the call; the kernel
+    // reads `ctx_size_in` bytes of the context and `data_size_in` of the frame, and writes at most
+    // `data_size_out` bytes to the output.
+    check(unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) })?;
+    Ok((options.retval, options.data_size_out as usize, options.duration))
+}
+
+/// Runs a program for traffic control once on a packet made of a copy of `frame`, at an interface
+/// of the calling thread's network namespace; see [`test_run_once`].
+pub(crate) fn test_run_packet(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    frame: &[u8],
+    output: &mut [u8],
+) -> io::Result<(u32, usize)> {
+    /// Where `ifindex` stands in `struct __sk_buff`, which begins with 32-bit fields.
+    const IFINDEX_AT: usize = 10;
+    let mut context = [0_u32; IFINDEX_AT + 1];
+    context[IFINDEX_AT] = ifindex;
+    let mut options = bpf_test_run_opts {
+        sz: size_of::<bpf_test_run_opts>() as libbpf_sys::size_t,
+        ctx_in: (&raw const context).cast(),
+        ctx_size_in: size_u32(size_of_val(&context))?,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: size_u32(frame.len())?,
+        data_out: output.as_mut_ptr().cast(),
+        data_size_out: size_u32(output.len())?,
+        repeat: 1,
+        ..Default::default()
+    };
+    // SAFETY: `options`, the context, the input and the output buffer outlive the call; the kernel
+    // reads `ctx_size_in` bytes of the context and `data_size_in` of the frame, and writes at most
+    // `data_size_out` bytes to the output.
+    check(unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) })?;
+    Ok((options.retval, options.data_size_out as usize))
+}
+
+/// Attaches a program for traffic control to the egress side of an interface of the calling
+/// thread's network namespace, without a link: it stays when its descriptors are closed.
+pub(crate) fn tcx_egress_attach(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<()> {
+    let options = bpf_prog_attach_opts {
+        sz: size_of::<bpf_prog_attach_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let target =
+        i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `options` outlives the call, which only reads it.
+    check(unsafe {
+        bpf_prog_attach_opts(program.as_raw_fd(), target, BPF_TCX_EGRESS, &raw const options)
+    })?;
+    Ok(())
+}
+
+/// Takes a program away from where [`tcx_egress_attach`] put it.
+pub(crate) fn tcx_egress_detach(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<()> {
+    let options = bpf_prog_detach_opts {
+        sz: size_of::<bpf_prog_detach_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let target =
+        i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `options` outlives the call, which only reads it.
+    check(unsafe {
+        bpf_prog_detach_opts(program.as_raw_fd(), target, BPF_TCX_EGRESS, &raw const options)
+    })?;
+    Ok(())
+}
+
+/// Kernel's numbers of the programs on the egress side of an interface of the calling thread's
+/// network namespace, in the order in which they run.
+pub(crate) fn tcx_egress_query(ifindex: u32) -> io::Result<Vec<u32>> {
+    /// The kernel allows 64 on one side of an interface (`BPF_MPROG_MAX`).
+    const PROGRAM_COUNT_MAX: usize = 64;
+    let mut ids = [0_u32; PROGRAM_COUNT_MAX];
+    let mut options = bpf_prog_query_opts {
+        sz: size_of::<bpf_prog_query_opts>() as libbpf_sys::size_t,
+        prog_ids: ids.as_mut_ptr(),
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.count = size_u32(PROGRAM_COUNT_MAX)?;
+    let target =
+        i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `options` and the list outlive the call, which writes at most `count` numbers.
+    check(unsafe { bpf_prog_query_opts(target, BPF_TCX_EGRESS, &raw mut options) })?;
+    // SAFETY: both fields of the union are the same 32-bit number.
+    let count = unsafe { options.__bindgen_anon_1.count } as usize;
+    Ok(ids.into_iter().take(count).collect())
+}
+
+/// Size of an arena of this crate: all that a map can have.
+const ARENA_BYTES: usize = 1 << 32;
+
+/// Whether nothing is mapped in the [`ARENA_BYTES`] at an address of this process.
+pub(crate) fn arena_address_is_free(address: u64) -> bool {
+    let Ok(address) = usize::try_from(address) else { return false };
+    // SAFETY: the kernel refuses this if it would replace a mapping, and nothing has the address of
+    // a new one.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::without_provenance_mut(address),
+            ARENA_BYTES,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE
+                | libc::MAP_ANONYMOUS
+                | libc::MAP_NORESERVE
+                | libc::MAP_FIXED_NOREPLACE,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: this is the whole mapping that was just made.
+    unsafe { libc::munmap(start, ARENA_BYTES) };
+    start.addr() == address
+}
+
+/// A BPF arena, mapped into this process.
+///
+/// Programs and other processes write to it at any time, so that it is only read and written
+/// through atomics. A page that nobody has populated yet is populated by the first access, which
+/// ends the process if there is no memory: [`populate`](Self::populate) first.
+#[derive(Debug)]
+pub(crate) struct ArenaMapping {
+    start: NonNull<u8>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread.
+unsafe impl Send for ArenaMapping {}
+// SAFETY: what is in it is only touched through atomics.
+unsafe impl Sync for ArenaMapping {}
+
+impl ArenaMapping {
+    /// Maps an arena at its address, which is its `map_extra`; never in the place of something
+    /// else.
+    pub(crate) fn new(map: BorrowedFd<'_>, address: u64) -> io::Result<Self> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+        let address = usize::try_from(address).map_err(|_| invalid())?;
+        // SAFETY: the kernel refuses this if it would replace a mapping of ours.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::without_provenance_mut(address),
+                ARENA_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start: NonNull::new(start.cast()).ok_or_else(invalid)? })
+    }
+
+    /// Has the kernel give memory to pages; both numbers are multiples of the page size.
+    pub(crate) fn populate(&self, at: u32, bytes: usize) -> io::Result<()> {
+        if at as usize + bytes > ARENA_BYTES {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the offset was checked to be within the mapping.
+        let start = unsafe { self.start.add(at as usize) };
+        // SAFETY: this only populates pages of the mapping, whose contents do not change.
+        let result =
+            unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The 32-bit word at an offset, which is a multiple of 4.
+    pub(crate) fn word32(&self, at: u32) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4), "a 32-bit word is aligned");
+        // SAFETY: every aligned offset of 32 bits lies within the mapping of 2^32 bytes.
+        let word = unsafe { self.start.add(at as usize) }.cast::<u32>();
+        // SAFETY: the word is aligned, lives as long as the mapping, and is only touched by
+        // atomics.
+        unsafe { AtomicU32::from_ptr(word.as_ptr()) }
+    }
+
+    /// The 64-bit word at an offset, which is a multiple of 8.
+    pub(crate) fn word64(&self, at: u32) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8), "a 64-bit word is aligned");
+        // SAFETY: every aligned offset of 32 bits lies within the mapping of 2^32 bytes.
+        let word = unsafe { self.start.add(at as usize) }.cast::<u64>();
+        // SAFETY: the word is aligned, lives as long as the mapping, and is only touched by
+        // atomics.
+        unsafe { AtomicU64::from_ptr(word.as_ptr()) }
+    }
+}
+
+impl Drop for ArenaMapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the whole mapping, and nothing borrowed from it outlives it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), ARENA_BYTES) };
+    }
 }
 
 /// Attaches an XDP program to an interface of the calling thread's network namespace with a link,

@@ -32,6 +32,7 @@ pub mod address;
 pub mod counters;
 pub mod cpu;
 mod error;
+pub mod events;
 mod genetlink;
 pub mod link;
 pub mod napi;

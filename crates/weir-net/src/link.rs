@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo as KernelInfo, LinkMessage,
-    LinkXdp, State, XdpAttached,
+    InfoData, InfoKind, InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo as KernelInfo,
+    LinkLayerType, LinkMessage, LinkXdp, State, XdpAttached,
 };
 use rtnetlink::LinkUnspec;
 
@@ -123,6 +123,10 @@ pub struct LinkInfo {
     pub carrier_change_count: u32,
     /// Whether it is the loopback interface.
     pub is_loopback: bool,
+    /// Whether its frames are Ethernet's (the loopback interface's are not).
+    pub is_ethernet: bool,
+    /// The VLAN that it is, on the interface that carries its frames; `None` if it is none.
+    pub vlan: Option<Vlan>,
     /// Whether an XDP program is attached, in whichever mode.
     pub has_xdp: bool,
     /// The index of the veth peer in *its* namespace, if there is one.
@@ -131,6 +135,15 @@ pub struct LinkInfo {
     pub peer_is_elsewhere: bool,
     /// The counters.
     pub stats: LinkStats,
+}
+
+/// A VLAN interface's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vlan {
+    /// Index of the interface below.
+    pub parent_ifindex: u32,
+    /// VLAN identifier, 0 to 4095.
+    pub id: u16,
 }
 
 impl Netlink {
@@ -361,12 +374,15 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
         rx_queue_count: 0,
         carrier_change_count: 0,
         is_loopback: message.header.flags.contains(LinkFlags::Loopback),
+        is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
+        vlan: None,
         has_xdp: false,
         peer_ifindex: None,
         peer_is_elsewhere: false,
         stats: LinkStats::default(),
     };
     let mut has_stats = false;
+    let mut vlan_id = None;
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
@@ -377,6 +393,7 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
             LinkAttribute::NumRxQueues(count) => link.rx_queue_count = *count,
             LinkAttribute::CarrierChanges(count) => link.carrier_change_count = *count,
             LinkAttribute::Xdp(parts) => link.has_xdp = parts.iter().any(is_attached),
+            LinkAttribute::LinkInfo(parts) => vlan_id = parts.iter().find_map(vlan_id_of),
             LinkAttribute::LinkNetNsId(_) => link.peer_is_elsewhere = true,
             LinkAttribute::Link(index) => link.peer_ifindex = Some(*index),
             LinkAttribute::Stats64(stats) => {
@@ -386,6 +403,8 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
             _ => {}
         }
     }
+    link.vlan =
+        vlan_id.zip(link.peer_ifindex).map(|(id, parent_ifindex)| Vlan { parent_ifindex, id });
     if link.name.is_empty() {
         return Err(format!("interface {} has no name", link.ifindex));
     }
@@ -393,6 +412,15 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
         return Err(format!("interface `{}` came without 64-bit counters", link.name));
     }
     Ok(link)
+}
+
+/// The identifier of a VLAN interface.
+fn vlan_id_of(part: &KernelInfo) -> Option<u16> {
+    let KernelInfo::Data(InfoData::Vlan(parts)) = part else { return None };
+    parts.iter().find_map(|own| match own {
+        InfoVlan::Id(id) => Some(*id),
+        _ => None,
+    })
 }
 
 /// Whether this part of `IFLA_XDP` says that a program is attached.

@@ -5,12 +5,12 @@
 //! network namespaces it is about to make. It is written *before* they are made and removed after
 //! they are gone, so that whatever exists is on record. Interfaces, XDP programs and their links
 //! go with the namespaces and the owner. A record may have a directory for files of the run, which
-//! goes with it.
+//! goes with it, and settings of the host with the values that they had before: they are put back.
 //!
 //! This module never touches a record of an owner that lives, nor a namespace that a living
 //! owner's record names, and never a namespace that is on no record.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -23,6 +23,7 @@ use crate::error::describe;
 use crate::netns::{self, NETNS_DIR, Netns, NetnsError};
 use crate::process::{self, ProcessError};
 use crate::procfs;
+use crate::sysctl::{self, SysctlError};
 
 /// Where the records are.
 pub const REGISTRY_DIR: &str = "/run/weir/lab";
@@ -48,6 +49,9 @@ pub enum RegistryError {
         /// The namespaces.
         names: Vec<String>,
     },
+    /// A setting of the host could not be read, changed or put back.
+    #[error("{0}; settings of the host can only be changed from its first network namespace")]
+    Setting(#[from] SysctlError),
     /// The system refused.
     #[error("cannot {action} {}: {}", path.display(), describe(source))]
     System {
@@ -67,6 +71,9 @@ struct Content {
     pid: i32,
     start_time_ticks: u64,
     namespaces: Vec<String>,
+    /// Settings that belong to no namespace alone, as they were before.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    settings: BTreeMap<String, String>,
 }
 
 impl Content {
@@ -137,6 +144,9 @@ pub enum CleanProblem {
     /// A namespace could not be deleted.
     #[error(transparent)]
     Namespace(NetnsError),
+    /// A setting of the host could not be put back.
+    #[error("a dead run's change of the host is not undone: {0}")]
+    Setting(SysctlError),
     /// A record could not be removed.
     #[error(transparent)]
     Record(RegistryError),
@@ -209,6 +219,8 @@ impl Registry {
                     report.problems.push(problem);
                 }
             }
+            let failed = put_back(&content.settings).err();
+            report.problems.extend(failed.map(CleanProblem::Setting));
             if report.problems.len() > problem_count {
                 continue;
             }
@@ -285,11 +297,33 @@ impl Record {
         Ok(())
     }
 
-    /// Removes the record, after its namespaces are gone.
+    /// Changes a setting of the host: one that is the same for all namespaces, and belongs to the
+    /// first. What it was before is on record first, and is put back when the record is closed.
     ///
     /// # Errors
     ///
-    /// If one of them still exists, or the record cannot be removed.
+    /// If there is no such setting, the calling thread is in another namespace than the first, or
+    /// the record cannot be written.
+    pub fn change_host(&mut self, name: &str, value: &str) -> Result<(), RegistryError> {
+        let before = sysctl::read(name)?;
+        if before == value {
+            return Ok(());
+        }
+        let mut content = self.content.clone();
+        content.settings.entry(name.to_owned()).or_insert(before);
+        {
+            let _lock = self.registry.lock()?;
+            write_atomically(&self.path, &content)?;
+        }
+        self.content = content;
+        Ok(sysctl::write(name, value)?)
+    }
+
+    /// Removes the record, after its namespaces are gone, and puts the host's settings back.
+    ///
+    /// # Errors
+    ///
+    /// If one of them still exists, a setting or the record cannot be dealt with.
     pub fn close(self) -> Result<(), RegistryError> {
         let names: Vec<String> = self
             .content
@@ -301,6 +335,7 @@ impl Record {
         if !names.is_empty() {
             return Err(RegistryError::StillThere { path: self.path, names });
         }
+        put_back(&self.content.settings)?;
         let _lock = self.registry.lock()?;
         remove_record(&self.path)
     }
@@ -315,6 +350,11 @@ impl Record {
         fs::create_dir_all(&path).map_err(system(&path, "create"))?;
         Ok(path)
     }
+}
+
+/// Writes settings of the host, and goes on when one fails; the first failure is returned.
+fn put_back(settings: &BTreeMap<String, String>) -> Result<(), SysctlError> {
+    settings.iter().map(|(name, before)| sysctl::write(name, before)).fold(Ok(()), Result::and)
 }
 
 /// The directory that belongs to a record's file.
@@ -354,7 +394,12 @@ fn own_content<S: AsRef<str>>(namespaces: &[S]) -> Result<Content, RegistryError
         netns::check_name(name.as_ref())?;
         names.push(name.as_ref().to_owned());
     }
-    Ok(Content { pid, start_time_ticks: stat.start_time_ticks, namespaces: names })
+    Ok(Content {
+        pid,
+        start_time_ticks: stat.start_time_ticks,
+        namespaces: names,
+        settings: BTreeMap::new(),
+    })
 }
 
 fn system<'a>(path: &'a Path, action: &'static str) -> impl Fn(io::Error) -> RegistryError + 'a {

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Fragments: the first one of a packet is judged as if it were the whole, and the later ones follow
+ * it as long as `set timeout frag` and `set limit frags` say, as if the packet had been put
+ * together. What overlaps, goes beyond the end, or comes in more pieces out of order than are
+ * remembered, is dropped. A later one whose first is not known is judged by rules without ports.
+ */
+#ifndef WEIR_FW_FRAGMENT_H
+#define WEIR_FW_FRAGMENT_H
+
+#include <weir/fw/counters.h>
+#include <weir/fw/parse.h>
+#include <weir/fw/scratch.h>
+
+/* Pieces that do not join the one before them. */
+#define WEIR_FW_PIECE_COUNT_MAX 16
+/* `set limit frags` unless the loader says otherwise. */
+#define WEIR_FW_FRAGMENT_COUNT_MAX 5000
+/* The end of the longest packet. */
+#define WEIR_FW_PIECE_END_MAX 65535
+
+struct weir_fw_fragment_key {
+	__be32 src[4];
+	__be32 dst[4];
+	__u32 id;
+	__u8 protocol;
+	__u8 family;
+	__u8 hook;		/* what the kernel forwards is seen at both */
+	__u8 unused;
+};
+
+struct weir_fw_piece {
+	__u16 first;
+	__u16 end;
+};
+
+struct weir_fw_fragments {
+	struct bpf_spin_lock lock;
+	__u32 expires_tick;
+	__u32 total_bytes;	/* of the whole, once its last piece has come; 0: not yet */
+	__u32 seen_bytes;
+	__be16 src_port;
+	__be16 dst_port;
+	__u16 piece_count;
+	__u16 to_kernel;	/* the first one was left to it */
+	struct weir_fw_piece pieces[WEIR_FW_PIECE_COUNT_MAX];
+};
+
+_Static_assert(sizeof(struct weir_fw_fragments) <= WEIR_FW_SCRATCH_FRAGMENTS_BYTES,
+	       "there is room beside the stack");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WEIR_FW_FRAGMENT_COUNT_MAX);
+	__type(key, struct weir_fw_fragment_key);
+	__type(value, struct weir_fw_fragments);
+} weir_fragments SEC(".maps");
+
+/* When expired packets were last looked for: once in a tick is enough. */
+static __u32 weir_fw_fragments_purged_tick;
+
+/* What weir_fw_fragment_follow() returns; anything else is the reason of a drop + 1. */
+enum {
+	WEIR_FRAGMENT_UNKNOWN = 0,	/* the rules decide */
+	WEIR_FRAGMENT_FOLLOWS = -1,	/* as its first one: forwarded */
+	WEIR_FRAGMENT_KERNEL = -2,	/* as its first one: left to the kernel */
+};
+
+static __always_inline void weir_fw_fragment_key(struct weir_fw_fragment_key *key,
+						 const struct weir_fw_packet *p)
+{
+	__builtin_memcpy(key->src, p->src, sizeof(key->src));
+	__builtin_memcpy(key->dst, p->dst, sizeof(key->dst));
+	key->id = p->fragment_id;
+	key->protocol = p->protocol;
+	key->family = p->family;
+	key->hook = !!(p->flags & WEIR_PACKET_SKB);
+	key->unused = 0;
+}
+
+/* What the fragment carries, headers of the whole packet included. */
+static __always_inline __u32 weir_fw_fragment_bytes(const struct weir_fw_packet *p)
+{
+	return weir_fw_message_bytes(p) + p->fragment_gap * 4;
+}
+
+/* Enters a piece; false if it does not fit those that have come. */
+static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *own,
+						   const struct weir_fw_packet *p)
+{
+	__u32 first = p->fragment_at, end = first + weir_fw_fragment_bytes(p), i, count;
+	bool is_last = !(p->flags & WEIR_PACKET_MORE_FRAGMENTS), joined = false;
+
+	if (own->total_bytes && (is_last || end > own->total_bytes))
+		return false;
+	count = own->piece_count;
+	for (i = 0; i < WEIR_FW_PIECE_COUNT_MAX; i++) {
+		struct weir_fw_piece *piece = &own->pieces[i];
+
+		if (i >= count)
+			break;
+		if ((first < piece->end && piece->first < end) || (is_last && piece->end > end))
+			return false;
+	}
+	for (i = 0; i < WEIR_FW_PIECE_COUNT_MAX && !joined; i++) {
+		struct weir_fw_piece *piece = &own->pieces[i];
+
+		if (i < count && piece->end == first) {
+			piece->end = end;
+			joined = true;
+		} else if (i == count) {
+			piece->first = first;
+			piece->end = end;
+			own->piece_count = count + 1;
+			joined = true;
+		}
+	}
+	if (!joined)
+		return false;
+	own->seen_bytes += end - first;
+	if (is_last)
+		own->total_bytes = end;
+	return true;
+}
+
+/* Whether no sender makes such a piece. */
+static __always_inline bool weir_fw_fragment_is_bad(const struct weir_fw_packet *p)
+{
+	__u32 bytes = weir_fw_fragment_bytes(p);
+
+	return !bytes || p->fragment_at + bytes > WEIR_FW_PIECE_END_MAX ||
+	       (p->flags & WEIR_PACKET_MORE_FRAGMENTS && bytes % 8);
+}
+
+/*
+ * Looks a fragment up, also a first one, of which a second copy overlaps. One that follows has the
+ * ports of its first.
+ */
+__noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
+{
+	struct weir_fw_fragment_key key;
+	struct weir_fw_fragments *own;
+	bool fits, is_complete, is_kernel;
+
+	if (weir_fw_fragment_is_bad(p))
+		return WEIR_DROP(FRAGMENT);
+	weir_fw_fragment_key(&key, p);
+	own = bpf_map_lookup_elem(&weir_fragments, &key);
+	if (own && (__s32)(own->expires_tick - p->tick) <= 0) {
+		bpf_map_delete_elem(&weir_fragments, &key);
+		own = 0;
+	}
+	if (!own) {
+		if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
+			p->flags |= WEIR_PACKET_UNTRACKED;
+		return WEIR_FRAGMENT_UNKNOWN;
+	}
+	bpf_spin_lock(&own->lock);
+	fits = weir_fw_fragment_enter(own, p);
+	is_complete = own->total_bytes && own->seen_bytes == own->total_bytes;
+	is_kernel = own->to_kernel;
+	p->src_port = own->src_port;
+	p->dst_port = own->dst_port;
+	bpf_spin_unlock(&own->lock);
+	if (!fits)
+		return WEIR_DROP(FRAGMENT);
+	p->flags |= WEIR_PACKET_FOLLOWS;
+	if (is_complete)
+		bpf_map_delete_elem(&weir_fragments, &key);
+	return is_kernel ? WEIR_FRAGMENT_KERNEL : WEIR_FRAGMENT_FOLLOWS;
+}
+
+static long weir_fw_fragment_purge_one(void *map, struct weir_fw_fragment_key *key,
+				       struct weir_fw_fragments *own, __u32 *tick)
+{
+	if ((__s32)(own->expires_tick - *tick) <= 0)
+		bpf_map_delete_elem(map, key);
+	return 0;
+}
+
+/* Remembers a packet whose first fragment has passed. 0, or the reason of a drop + 1. */
+__noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnull, __u32 to_kernel)
+{
+	struct weir_fw_profile __weir_arena *profile =
+		weir_at(struct weir_fw_profile, weir_fw_control()->profiles_at);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_fragments *own;
+	struct weir_fw_fragment_key key;
+	__u32 tick = p->tick;
+
+	if (!scratch)
+		return WEIR_DROP(MEMORY);
+	own = (struct weir_fw_fragments *)scratch->fragments;
+	__builtin_memset(own, 0, sizeof(*own));
+	weir_fw_fragment_key(&key, p);
+	own->expires_tick = tick + profile->ticks[WEIR_FW_TIMEOUT_FRAG];
+	own->src_port = p->src_port;
+	own->dst_port = p->dst_port;
+	own->to_kernel = !!to_kernel;
+	weir_fw_fragment_enter(own, p);
+	if (!bpf_map_update_elem(&weir_fragments, &key, own, BPF_ANY))
+		return 0;
+	if (weir_fw_fragments_purged_tick == tick)
+		return WEIR_DROP(MEMORY);
+	weir_fw_fragments_purged_tick = tick;
+	bpf_for_each_map_elem(&weir_fragments, weir_fw_fragment_purge_one, &tick, 0);
+	return bpf_map_update_elem(&weir_fragments, &key, own, BPF_ANY) ? WEIR_DROP(MEMORY) : 0;
+}
+
+/* A first fragment, whose packet is not known yet. */
+static __always_inline bool weir_fw_is_first_fragment(const struct weir_fw_packet *p)
+{
+	return (p->flags & (WEIR_PACKET_FRAGMENT | WEIR_PACKET_LATER_FRAGMENT)) ==
+	       WEIR_PACKET_FRAGMENT;
+}
+
+#endif /* WEIR_FW_FRAGMENT_H */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A compiled ruleset: what the control process writes into the heap and points
+ * weir_fw_control.active at. weir-fw's image.rs has the same offsets as constants.
+ *
+ * Offsets called _at count from the image's own start, so that it can stand anywhere; only what
+ * lives longer than one image (contents of tables, counters of rules) is addressed from the
+ * arena's start. Nothing in an image changes once it is active, but for the directory of tables:
+ * one 32-bit store there replaces a table's whole content.
+ */
+#ifndef WEIR_FW_IMAGE_H
+#define WEIR_FW_IMAGE_H
+
+#include <weir/fw/arena.h>
+#include <weir/fw/packet.h>
+
+#define WEIR_FW_IMAGE_MAGIC 0x77667269u
+#define WEIR_FW_IMAGE_VERSION 1
+
+/* weir_fw_image.flags */
+enum {
+	WEIR_FW_IMAGE_OPENBSD = 1 << 0,	  /* the dialect; else FreeBSD's */
+	WEIR_FW_IMAGE_ROUTES = 1 << 2,	  /* rules ask for WEIR_PACKET_URPF_FAILED and its like */
+	WEIR_FW_IMAGE_TAGS = 1 << 3,	  /* rules ask for tags */
+	WEIR_FW_IMAGE_CLASSES = 1 << 4,	  /* evaluated by bit vectors, not rule by rule */
+	WEIR_FW_IMAGE_STATES = 1 << 5,	  /* some rule keeps state */
+	WEIR_FW_IMAGE_SOURCES = 1 << 6,	  /* some rule tracks sources */
+	WEIR_FW_IMAGE_IF_BOUND = 1 << 7,  /* some rule's states are bound to their interface */
+};
+
+struct weir_fw_image {
+	__u32 magic;
+	__u32 version;
+	__u32 flags;		/* WEIR_FW_IMAGE_* */
+	__u32 rule_count;
+	__u64 judged[2];	/* by direction: slots on which some rule can match */
+	__u32 criteria_at;	/* struct weir_fw_criteria[rule_count] */
+	__u32 rules_at;		/* struct weir_fw_rule[rule_count] */
+	__u32 tables_at;	/* __u32[table_count]: struct weir_fw_prefix_set, from the arena's
+				 * start; 0: an empty table */
+	__u32 table_count;
+	__u32 counters_at;	/* __u32[id_count], by rule id: struct weir_fw_rule_counters for
+				 * each CPU, from the arena's start; 0: no such rule */
+	__u32 id_count;
+	__u32 classes_at;	/* struct weir_fw_classes */
+	__u32 bytes;		/* the whole image */
+};
+
+_Static_assert(sizeof(struct weir_fw_image) == 64, "what every packet reads is one line");
+
+/* weir_fw_criteria.from_kind, .to_kind */
+enum {
+	WEIR_FW_PLACE_ANY,
+	WEIR_FW_PLACE_NET4,	/* from[0] under the mask from[1], in network order */
+	WEIR_FW_PLACE_RANGE4,	/* from[0] to from[1], in host order */
+	WEIR_FW_PLACE_NET6,	/* from[0]: offset in the image of __be32 address[4], mask[4] */
+	WEIR_FW_PLACE_RANGE6,	/* from[0]: offset in the image of __u64 first[2], last[2] */
+	WEIR_FW_PLACE_TABLE,	/* from[0]: index in the directory */
+	WEIR_FW_PLACE_NO_ROUTE,
+	WEIR_FW_PLACE_URPF_FAILED,
+	WEIR_FW_PLACE_NOTHING,
+};
+
+/* weir_fw_criteria.flags: what is looked at besides */
+enum {
+	WEIR_FW_ASKS_FROM_NOT = 1 << 0,
+	WEIR_FW_ASKS_TO_NOT = 1 << 1,
+	WEIR_FW_ASKS_FROM_PORT = 1 << 2,
+	WEIR_FW_ASKS_FROM_PORT_NOT = 1 << 3,
+	WEIR_FW_ASKS_TO_PORT = 1 << 4,
+	WEIR_FW_ASKS_TO_PORT_NOT = 1 << 5,
+	WEIR_FW_ASKS_ICMP_TYPE = 1 << 6,
+	WEIR_FW_ASKS_ICMP_CODE = 1 << 7,
+	WEIR_FW_ASKS_HEADER = 1 << 8,	  /* ports, ICMP: never holds for a fragment */
+	WEIR_FW_ASKS_FRAGMENT = 1 << 9,	  /* fragments alone */
+	WEIR_FW_ASKS_TOS = 1 << 10,
+	WEIR_FW_ASKS_PRIO = 1 << 11,
+	WEIR_FW_ASKS_TAG = 1 << 12,
+	WEIR_FW_ASKS_TAG_NOT = 1 << 13,
+	WEIR_FW_ASKS_CHANCE = 1 << 14,
+	WEIR_FW_ASKS_NO_REPLY = 1 << 15,  /* OpenBSD: no ICMP replies but neighbour adverts */
+	WEIR_FW_ASKS_SCTP_PORTS = 1 << 16, /* FreeBSD: SCTP has ports too */
+};
+
+/* Whom a rule is about: one line, which a scan of the rules reads. */
+struct weir_fw_criteria {
+	__u64 interfaces;	/* set of slots; bit 0 is an unknown interface */
+	__u64 received;		/* `received-on`: set of slots; bit 0 is the box itself */
+	__u32 from[2];		/* by from_kind */
+	__u32 to[2];
+	__u16 from_port[2];	/* first and last, host order */
+	__u16 to_port[2];
+	__u32 probability;	/* of 2^32 - 1 */
+	__u32 end;		/* of an anchor: the rule after its last one */
+	__u32 flags;		/* WEIR_FW_ASKS_* */
+	__u8 hooks;		/* bits 0, 1: in, out; bits 4, 5: inet, inet6 */
+	__u8 protocol;		/* 0: any */
+	__u8 tcp_set;
+	__u8 tcp_mask;
+	__u8 icmp_type;
+	__u8 icmp_code;
+	__u8 tos;
+	__u8 prio;
+	__u8 from_kind;		/* WEIR_FW_PLACE_* */
+	__u8 to_kind;
+	__u16 tagged;
+};
+
+_Static_assert(sizeof(struct weir_fw_criteria) == 64, "criteria are one line");
+
+#define WEIR_FW_HOOKS_FAMILY_SHIFT 4
+
+/* weir_fw_rule.kind */
+enum {
+	WEIR_FW_RULE_PASS,
+	WEIR_FW_RULE_BLOCK,
+	WEIR_FW_RULE_MATCH,
+	WEIR_FW_RULE_ANCHOR,	 /* its rules follow, up to criteria.end */
+	WEIR_FW_RULE_ANCHOR_END, /* of an anchor with `quick`, whose own place is in `number` */
+};
+
+/* weir_fw_rule.log */
+enum {
+	WEIR_FW_LOG_FIRST = 1 << 0,
+	WEIR_FW_LOG_ALL = 1 << 1,
+	WEIR_FW_LOG_MATCHES = 1 << 2,
+};
+
+/* weir_fw_rule.source_flags */
+enum {
+	WEIR_FW_SOURCE_TRACK = 1 << 0,
+	WEIR_FW_SOURCE_GLOBAL = 1 << 1,	      /* counted over all rules */
+	WEIR_FW_SOURCE_FLUSH_RULE = 1 << 2,   /* overload: the source's states of this rule go */
+	WEIR_FW_SOURCE_FLUSH_GLOBAL = 1 << 3, /* overload: all the source's states go */
+};
+
+/* weir_fw_rule.answers */
+enum {
+	WEIR_FW_ANSWERS_RST = 1 << 0,  /* to TCP, but never to an RST */
+	WEIR_FW_ANSWERS_ICMP = 1 << 1, /* unreachable, to what gets no RST */
+};
+
+/* The parts of weir_fw_rule.decision that a passing rule's state is made by. */
+#define WEIR_FW_DECISIONS_OF_STATES                                                       \
+	(WEIR_DECISION_KEEP_STATE | WEIR_DECISION_SLOPPY | WEIR_DECISION_IF_BOUND |       \
+	 WEIR_DECISION_NO_SYNC | WEIR_DECISION_SOURCE_TRACK | WEIR_DECISION_RESERVED)
+
+/* What a rule does: one line, read when it has matched. weir_fw_decision.rule_at points here. */
+struct weir_fw_rule {
+	__u32 id;		/* the same as long as the rule's text, anchor and ordinal are */
+	__u32 decision;		/* WEIR_DECISION_* if it wins */
+	__u32 counters_at;	/* struct weir_fw_rule_counters by CPU, from the arena's start */
+	__u32 number;		/* pfctl's, in its anchor */
+	__u32 anchor;		/* index of the anchor's path; 0: the main ruleset */
+	__u32 state_max;	/* `max`; 0: none */
+	__u32 routing_table;	/* `rtable` + 1; 0: none */
+	__u8 kind;		/* WEIR_FW_RULE_* */
+	__u8 quick;
+	__u8 log;		/* WEIR_FW_LOG_* */
+	__u8 profile;		/* timeout table */
+	__u8 rst_ttl;
+	__u8 icmp_code[2];	/* of unreachable, by family */
+	__u8 tos;		/* if WEIR_DECISION_SET_TOS */
+	__u8 prio[2];		/* if WEIR_DECISION_SET_PRIO */
+	__u16 tag;		/* that it gives; 0: none */
+	__u16 overload;		/* index of a table + 1; 0: none */
+	__u8 source_flags;	/* WEIR_FW_SOURCE_* */
+	__u8 answers;		/* WEIR_FW_ANSWERS_* */
+	__u32 source_states_max; /* `max-src-states`; 0: none, as for those below */
+	__u32 source_nodes_max;
+	__u32 source_conn_max;
+	__u32 source_rate_count; /* `max-src-conn-rate count/seconds` */
+	__u32 source_rate_s;
+};
+
+_Static_assert(sizeof(struct weir_fw_rule) == 64, "a rule is one line");
+
+/* The image of a packet; only if weir_fw_packet.ruleset is not 0. */
+#define weir_fw_image_of(p) weir_at(struct weir_fw_image, (p)->ruleset)
+
+/* A rule's counters on a CPU, by its id: of the ruleset at an offset; 0 if there are none. */
+static __always_inline __u32 weir_fw_counters_of(__u32 ruleset, __u32 id, __u32 cpu)
+{
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+	__u32 at;
+
+	if (!ruleset || id >= image->id_count)
+		return 0;
+	at = *weir_at(__u32, ruleset + image->counters_at + id * sizeof(__u32));
+	return at ? at + cpu * (__u32)sizeof(struct weir_fw_rule_counters) : 0;
+}
+
+#endif /* WEIR_FW_IMAGE_H */

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * weir_fw_ingress: one packet from its interface to the next one, or to the kernel.
+ */
+#ifndef WEIR_FW_INGRESS_H
+#define WEIR_FW_INGRESS_H
+
+#include <weir/fw/clock.h>
+#include <weir/fw/fib.h>
+#include <weir/fw/forward.h>
+#include <weir/fw/fragment.h>
+#include <weir/fw/judge.h>
+#include <weir/fw/log.h>
+#include <weir/fw/quick.h>
+#include <weir/fw/quoted.h>
+#include <weir/fw/reply.h>
+#include <weir/fw/sanity.h>
+
+/* "Go on": none of enum xdp_action that the functions below return. */
+#define WEIR_FW_CONTINUE 0
+
+static __always_inline int weir_fw_drop(const struct weir_fw_packet *p, __u32 drop)
+{
+	weir_fw_count_drop(p, drop);
+	return XDP_DROP;
+}
+
+/* Hands a packet to the kernel: to the box itself, or to be forwarded by it. */
+static __always_inline int weir_fw_to_kernel(const struct weir_fw_packet *p)
+{
+	if (weir_fw_is_first_fragment(p) && p->ruleset) {
+		int drop = weir_fw_fragment_open(p, true);
+
+		if (drop)
+			return weir_fw_drop(p, drop);
+	}
+	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
+	weir_fw_table_counters(p->cpu)->passed_packets++;
+	return XDP_PASS;
+}
+
+/* Does what the rules have said. */
+__noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull,
+				    struct weir_fw_hit *hit __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_decision *d;
+	int drop;
+
+	if (!scratch)
+		return weir_fw_drop(p, WEIR_DROP(INTERNAL));
+	d = &scratch->decision;
+	drop = weir_fw_obey(p, hit, d);
+	if (drop == WEIR_DROP(MATCH) && d->flags & WEIR_DECISION_RETURN_RST &&
+	    !weir_fw_tcp_checksum_fits(ctx, p))
+		drop = WEIR_DROP(PROTO_CKSUM);
+	if (d->flags & WEIR_DECISION_LOG)
+		weir_fw_log_xdp(ctx, p, d->log_rule, drop ? WEIR_FW_BLOCK : WEIR_FW_PASS,
+				drop ? drop - 1 : 0);
+	if (!drop)
+		return WEIR_FW_CONTINUE;
+	weir_fw_count_drop(p, drop);
+	if (drop == WEIR_DROP(MATCH) &&
+	    d->flags & (WEIR_DECISION_RETURN_RST | WEIR_DECISION_RETURN_ICMP))
+		return weir_fw_reply(ctx, p, d);
+	return XDP_DROP;
+}
+
+/* A packet that its state refuses. */
+__noinline int weir_fw_refuse_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull,
+				      const struct weir_fw_hit *hit __arg_nonnull)
+{
+	weir_fw_count_drop(p, hit->reason + 1);
+	if (hit->flags & WEIR_HIT_SEND_RST) {
+		struct weir_fw_decision d = { .flags = WEIR_DECISION_RETURN_RST };
+
+		return weir_fw_reply(ctx, p, &d);
+	}
+	return XDP_DROP;
+}
+
+/* What few packets have: IPv4 options, IPv6 extension headers. */
+__noinline int weir_fw_extensions_ingress(struct xdp_md *ctx,
+					  struct weir_fw_packet *p __arg_nonnull)
+{
+	if (p->family == WEIR_FW_INET) {
+		__u32 sum = weir_fw_sum_frame(ctx, p->l3_at, p->l4_at - p->l3_at);
+
+		return weir_checksum(sum) ? WEIR_DROP(PROTO_CKSUM) : WEIR_PARSE_DONE;
+	}
+	return weir_fw_parse_extensions(p, weir_xdp_data(ctx), weir_xdp_data_end(ctx));
+}
+
+/* The options of a SYN. */
+__noinline int weir_fw_options_ingress(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
+{
+	struct weir_fw_tcp_options options = {};
+	__u32 bytes = p->tcp_header_bytes - sizeof(struct weir_tcp);
+
+	if (bytes < 1 || bytes > WEIR_TCP_OPTIONS_BYTES_MAX)
+		return 0;
+	if (bpf_xdp_load_bytes(ctx, p->l4_at + sizeof(struct weir_tcp), options.bytes, bytes))
+		return 0;
+	weir_fw_parse_options(p, &options, bytes);
+	return 0;
+}
+
+/* A packet of a rule that logs all packets of its states. */
+__noinline int weir_fw_log_ingress(struct xdp_md *ctx, const struct weir_fw_packet *p __arg_nonnull,
+				   const struct weir_fw_hit *hit __arg_nonnull)
+{
+	weir_fw_log_xdp(ctx, p, hit->rule[weir_fw_half(p, hit)], WEIR_FW_PASS, 0);
+	return 0;
+}
+
+/* Whether the packet has come by another interface than its source's route leads to. */
+__noinline int weir_fw_check_source(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 ifindex = weir_fw_interface(p->interface)->ifindex;
+
+	if (!scratch || !weir_fw_own_address(ctx, scratch, p, ctx->ingress_ifindex) ||
+	    scratch->fib.ifindex != ifindex)
+		p->flags |= WEIR_PACKET_URPF_FAILED;
+	return 0;
+}
+
+/* The descriptor. */
+static __always_inline int weir_fw_read(struct xdp_md *ctx, struct weir_fw_packet *p)
+{
+	void *data = weir_xdp_data(ctx);
+	void *data_end = weir_xdp_data_end(ctx);
+	int result = weir_fw_parse_ip(p, data, data_end, data_end - data);
+
+	if (result == WEIR_PARSE_EXTENSIONS) {
+		result = weir_fw_extensions_ingress(ctx, p);
+		data = weir_xdp_data(ctx);
+		data_end = weir_xdp_data_end(ctx);
+	}
+	if (result != WEIR_PARSE_DONE)
+		return result;
+	return weir_fw_parse_message(p, data, data_end);
+}
+
+/* The slot of a VLAN interface over the one that received the packet; its own if there is none. */
+__noinline int weir_fw_vlan_slot(__u32 slot, __u32 vlan_id)
+{
+	__u32 at = weir_fw_interface(slot)->vlan_first, i;
+
+	for (i = 0; i < WEIR_FW_INTERFACE_COUNT_MAX && at; i++) {
+		struct weir_fw_interface __weir_arena *vlan = weir_fw_interface(at);
+
+		if (vlan->vlan_id == vlan_id)
+			return at;
+		at = vlan->vlan_next;
+	}
+	return slot;
+}
+
+/*
+ * By which interface the packet has come. What is not for its MAC address, or belongs to a VLAN
+ * interface, is judged like all else and then left to the kernel; other tags are stepped over.
+ * Returns the interface's flags.
+ */
+static __always_inline __u32 weir_fw_receive(struct xdp_md *ctx, struct weir_fw_packet *p)
+{
+	void *data = weir_xdp_data(ctx);
+	void *data_end = weir_xdp_data_end(ctx);
+	struct weir_fw_interface __weir_arena *interface;
+	__u8 slot = weir_fw_ifslot(ctx->ingress_ifindex);
+
+	p->interface = slot;
+	if (p->vlan_tci & WEIR_VLAN_ID_MASK)
+		p->interface = weir_fw_vlan_slot(slot, p->vlan_tci & WEIR_VLAN_ID_MASK);
+	interface = weir_fw_interface(p->interface);
+	if (data + sizeof(struct weir_eth) <= data_end) {
+		__u32 __weir_arena *mac = (__u32 __weir_arena *)interface->mac;
+
+		if (*(__u32 *)data != mac[0] || *(__u16 *)(data + 4) != (__u16)mac[1] ||
+		    p->interface != slot)
+			p->flags |= WEIR_PACKET_STAY;
+		if (*(__u8 *)data & WEIR_ETH_GROUP_BIT)
+			p->flags |= WEIR_PACKET_GROUP;
+	}
+	return interface->flags;
+}
+
+/* Sanity and what follows from it, before the state is looked for. */
+static __always_inline int weir_fw_inspect(struct xdp_md *ctx, struct weir_fw_packet *p,
+					   bool is_skipped)
+{
+	int drop = weir_fw_sane(p);
+
+	if (drop && !is_skipped)
+		return weir_fw_drop(p, drop);
+	if (weir_fw_is_discovery(p))
+		return weir_fw_to_kernel(p);
+	if (p->flags & WEIR_PACKET_CLEAR_FIN && !is_skipped)
+		weir_fw_clear_fin(p, weir_xdp_data(ctx), weir_xdp_data_end(ctx));
+	if (p->tcp_flags & WEIR_TCP_SYN)
+		weir_fw_options_ingress(ctx, p);
+	return WEIR_FW_CONTINUE;
+}
+
+/* Rules for a packet whose state, if it has one, does not cover p->direction. */
+static __always_inline int weir_fw_judge_ingress(struct xdp_md *ctx, struct weir_fw_packet *p,
+						 struct weir_fw_hit *hit)
+{
+	weir_fw_ask(p);
+	return weir_fw_obey_ingress(ctx, p, hit);
+}
+
+/*
+ * A fragment. One that goes where its first one went needs no rules; its state counts it, but for
+ * TCP, which would look for a header.
+ */
+static __always_inline int weir_fw_gather(struct weir_fw_packet *p)
+{
+	int fate = weir_fw_fragment_follow(p);
+
+	if (fate == WEIR_FRAGMENT_KERNEL)
+		return weir_fw_to_kernel(p);
+	if (fate != WEIR_FRAGMENT_FOLLOWS && fate != WEIR_FRAGMENT_UNKNOWN)
+		return weir_fw_drop(p, fate);
+	if (fate == WEIR_FRAGMENT_FOLLOWS && p->protocol == WEIR_PROTOCOL_TCP)
+		p->flags |= WEIR_PACKET_UNTRACKED;
+	return WEIR_FW_CONTINUE;
+}
+
+/* The rules; a state that they have extended then looks at the packet. */
+static __always_inline int weir_fw_judge_new(struct xdp_md *ctx, struct weir_fw_packet *p,
+					     struct weir_fw_hit *hit)
+{
+	int action = weir_fw_judge_ingress(ctx, p, hit);
+
+	if (action == WEIR_FW_CONTINUE && weir_state_follow(p, hit) == WEIR_STATE_DROP)
+		return weir_fw_refuse_ingress(ctx, p, hit);
+	return action;
+}
+
+/* The state of the packet, and the rules if it does not cover the way in. */
+static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_packet *p,
+					 struct weir_fw_hit *hit, bool is_skipped)
+{
+	int found = WEIR_STATE_MISS;
+
+	if (is_skipped)
+		p->flags |= WEIR_PACKET_SKIPPED;
+	if (p->flags & WEIR_PACKET_ICMP_ERROR)
+		found = weir_fw_error_ingress(ctx, p, hit);
+	else if (!(p->flags & WEIR_PACKET_UNTRACKED))
+		found = weir_state_lookup(p, hit);
+	if (found == WEIR_STATE_DROP)
+		return weir_fw_refuse_ingress(ctx, p, hit);
+	if (found == WEIR_STATE_HIT && p->flags & WEIR_PACKET_OPTIONS &&
+	    !(hit->flags & WEIR_HIT_ALLOW_OPTIONS))
+		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
+	if (p->flags & WEIR_PACKET_FOLLOWS) {
+		hit->covered[WEIR_FW_IN] = 1;
+		hit->covered[WEIR_FW_OUT] = 1;
+		hit->if_bound = 0;
+	}
+	if (hit->covered[WEIR_FW_IN] && weir_fw_logs_all(p, hit))
+		weir_fw_log_ingress(ctx, p, hit);
+	if (is_skipped || hit->covered[WEIR_FW_IN])
+		return WEIR_FW_CONTINUE;
+	if (weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_ROUTES)
+		weir_fw_check_source(ctx, p);
+	return weir_fw_judge_new(ctx, p, hit);
+}
+
+/* The route: the state's own if it is fresh, else the kernel's, which the state then keeps. */
+static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_packet *p,
+					 const struct weir_fw_hit *hit,
+					 struct weir_fw_route *route)
+{
+	__u16 generation = weir_fw_control()->generation;
+	int found, index;
+
+	if (hit->next_hop && hit->generation == generation) {
+		if (hit->next_hop == WEIR_FW_NEXT_HOP_KERNEL)
+			return WEIR_ROUTE_KERNEL;
+		if (weir_fw_next_hop_load(route, hit->next_hop, generation))
+			return p->ip_bytes > route->mtu_bytes ? WEIR_ROUTE_KERNEL_ONCE :
+								WEIR_ROUTE_FORWARD;
+	}
+	weir_fw_table_counters(p->cpu)->fib_lookups++;
+	found = weir_fw_fib(ctx, p, route);
+	if (hit->slot == WEIR_FW_SLOT_NONE || p->flags & WEIR_PACKET_ICMP_ERROR ||
+	    found > WEIR_ROUTE_KERNEL)
+		return found;
+	index = found == WEIR_ROUTE_KERNEL ? WEIR_FW_NEXT_HOP_KERNEL :
+					     weir_fw_next_hop_index(route, generation);
+	if (index)
+		weir_state_next_hop(p, hit, index, generation);
+	return found;
+}
+
+/*
+ * Addresses that no router forwards from (RFC 1812, section 5.3.7; RFC 4291, section 2.5), and
+ * groups, which the kernel routes by tables of their own.
+ */
+static __always_inline bool weir_fw_is_martian(const struct weir_fw_packet *p)
+{
+	__u32 first = bpf_ntohl(p->src[0]), to = bpf_ntohl(p->dst[0]);
+
+	if (p->family == WEIR_FW_INET)
+		return first >> 24 == 0 || first >> 24 == 127 || first >> 28 == 0xe || !to ||
+		       to >> 28 == 0xe;
+	/* Unspecified, loopback and mapped ones; link-local; multicast. */
+	return first == 0 || first >> 22 == 0xfe80 >> 6 || first >> 24 == 0xff || to >> 24 == 0xff;
+}
+
+/*
+ * The way out of a packet whose state covers it: tracked there, if it was not on the way in. A
+ * connection that is over may make room for a new one, and then the state covers nothing any more.
+ */
+static __always_inline int weir_fw_track_out(struct xdp_md *ctx, struct weir_fw_packet *p,
+					     struct weir_fw_hit *hit)
+{
+	int found = WEIR_STATE_HIT;
+
+	if (p->flags & WEIR_PACKET_ICMP_ERROR)
+		found = weir_fw_error_ingress(ctx, p, hit);
+	else if (!(p->flags & WEIR_PACKET_UNTRACKED))
+		found = weir_state_track_out(p, hit);
+	return found == WEIR_STATE_DROP ? weir_fw_refuse_ingress(ctx, p, hit) : WEIR_FW_CONTINUE;
+}
+
+/* State and rules of the interface by which a packet leaves. */
+static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_packet *p,
+					   struct weir_fw_hit *hit)
+{
+	int action;
+
+	if (weir_state_covers_out(p, hit) && !(hit->flags & WEIR_HIT_TRACKED) &&
+	    hit->slot != WEIR_FW_SLOT_NONE) {
+		action = weir_fw_track_out(ctx, p, hit);
+		if (action != WEIR_FW_CONTINUE)
+			return action;
+	}
+	if (!weir_state_covers_out(p, hit))
+		return weir_fw_judge_new(ctx, p, hit);
+	if (weir_fw_logs_all(p, hit))
+		weir_fw_log_ingress(ctx, p, hit);
+	return WEIR_FW_CONTINUE;
+}
+
+/* From the route on: the way out. */
+static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_packet *p,
+					 struct weir_fw_hit *hit, bool is_filtered)
+{
+	struct weir_fw_route route = {};
+	int action;
+
+	/* The kernel answers where the TTL ends, and knows IPv4 options and other MAC addresses. */
+	if (p->ttl <= WEIR_FW_TTL_LAST || p->flags & WEIR_PACKET_STAY ||
+	    (p->family == WEIR_FW_INET && p->flags & WEIR_PACKET_OPTIONS) ||
+	    weir_fw_is_martian(p))
+		return weir_fw_to_kernel(p);
+	action = weir_fw_route(ctx, p, hit, &route);
+	if (action == WEIR_ROUTE_BLACKHOLE)
+		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
+	if (action != WEIR_ROUTE_FORWARD)
+		return weir_fw_to_kernel(p);
+	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
+	p->direction = WEIR_FW_OUT;
+	p->out_interface = route.interface;
+	if (is_filtered && !(route.flags & WEIR_FW_NEXT_HOP_SKIP)) {
+		action = weir_fw_release(ctx, p, hit);
+		if (action != WEIR_FW_CONTINUE)
+			return action;
+	}
+	if (is_filtered && weir_fw_is_first_fragment(p)) {
+		action = weir_fw_fragment_open(p, false);
+		if (action)
+			return weir_fw_drop(p, action);
+	}
+	weir_fw_count(p, p->out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
+	weir_fw_table_counters(p->cpu)->forwarded_packets++;
+	return weir_fw_forward(ctx, p, &route);
+}
+
+/* The longer way, for every packet that the quick one is not for. */
+static __always_inline int weir_fw_receive_any(struct xdp_md *ctx)
+{
+	__u32 control_flags = weir_fw_control()->flags;
+	bool is_enabled = control_flags & WEIR_FW_CONTROL_ENABLED;
+	bool is_filtered = is_enabled && !(control_flags & WEIR_FW_CONTROL_NO_RULES);
+	struct weir_fw_packet p = {};
+	struct weir_fw_hit hit;
+	int result;
+	__u32 flags;
+
+	p.cpu = bpf_get_smp_processor_id();
+	result = weir_fw_read(ctx, &p);
+	if (result == WEIR_PARSE_NOT_IP)
+		return XDP_PASS;
+	flags = weir_fw_receive(ctx, &p);
+	if (result != WEIR_PARSE_DONE) {
+		if (is_enabled && !(flags & WEIR_FW_INTERFACE_SKIP))
+			return weir_fw_drop(&p, result);
+		return weir_fw_to_kernel(&p);
+	}
+	weir_fw_hit_none(&hit);
+	if (is_filtered) {
+		p.ruleset = weir_fw_control()->active;
+		p.tick = weir_fw_tick(weir_fw_control()->clock_offset);
+		if (p.flags & WEIR_PACKET_FRAGMENT && !(flags & WEIR_FW_INTERFACE_SKIP)) {
+			result = weir_fw_gather(&p);
+			if (result != WEIR_FW_CONTINUE)
+				return result;
+		}
+		weir_state_touch(&p);
+		result = weir_fw_inspect(ctx, &p, flags & WEIR_FW_INTERFACE_SKIP);
+		if (result == WEIR_FW_CONTINUE)
+			result = weir_fw_admit(ctx, &p, &hit, flags & WEIR_FW_INTERFACE_SKIP);
+		if (result != WEIR_FW_CONTINUE)
+			return result;
+	}
+	return weir_fw_leave(ctx, &p, &hit, is_filtered);
+}
+
+SEC("xdp")
+int weir_fw_ingress(struct xdp_md *ctx)
+{
+	int action;
+
+	weir_uses_arena();
+	action = weir_fw_quick(ctx);
+	return action != WEIR_QUICK_NOT ? action : weir_fw_receive_any(ctx);
+}
+
+#endif /* WEIR_FW_INGRESS_H */

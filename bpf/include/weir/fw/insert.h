@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * New records, and further halves of those that are there.
+ */
+#ifndef WEIR_FW_INSERT_H
+#define WEIR_FW_INSERT_H
+
+#include <weir/fw/limit.h>
+#include <weir/fw/lookup.h>
+
+/* The half that a packet's hook belongs to: 0 A, 1 B. */
+static __always_inline __u32 weir_half_of(const struct weir_fw_packet *p, __u32 reverse)
+{
+	return (p->direction == WEIR_FW_OUT) ^ (reverse & 1);
+}
+
+/* Adds what a rule asks for to a record: a half, its rule and its interface. */
+static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u32 control,
+						  const struct weir_fw_packet *p,
+						  const struct weir_fw_decision *d, __u32 reverse,
+						  bool is_tracked)
+{
+	__u32 half = weir_half_of(p, reverse), bound;
+	struct weir_account __weir_arena *account = weir_account_at(slot);
+	const __u64 mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
+
+	bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
+	control |= half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
+	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
+	if (d->flags & WEIR_DECISION_LOG_ALL)
+		control |= half ? WEIR_STATE_LOG_ALL_B : WEIR_STATE_LOG_ALL_A;
+	if (d->flags & WEIR_DECISION_ALLOW_OPTIONS)
+		control |= WEIR_STATE_ALLOW_OPTIONS;
+	if (d->flags & WEIR_DECISION_SLOPPY)
+		control |= WEIR_STATE_SLOPPY;
+	if (d->flags & WEIR_DECISION_NO_SYNC)
+		control |= WEIR_STATE_NO_SYNC;
+	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
+	if (is_tracked) {
+		__u32 is_end_1 = half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1;
+
+		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;
+		if (weir_source_is_global(d))
+			s->interface[half] |= WEIR_STATE_SOURCE_GLOBAL;
+		control = reverse ? control | is_end_1 : control & ~is_end_1;
+		control |= WEIR_STATE_TRACKED;
+	}
+	account->packets_rule[half] = (account->packets_rule[half] & mask) |
+				      (__u64)d->rule << WEIR_ACCOUNT_RULE_SHIFT;
+	return control;
+}
+
+/*
+ * Clears all behind the last packet's tick. Word by word: clang would make a memset of plain
+ * stores, and forget that it goes to an arena.
+ */
+static __always_inline void weir_bucket_clear(weir_line *s)
+{
+	__u64 __weir_arena *words = (__u64 __weir_arena *)s;
+	int i;
+
+#pragma unroll
+	for (i = 3; i < 8; i++)
+		weir_write_once(words[i], 0);
+}
+
+/* Fills a slot that is empty. Returns its control word, not yet written. */
+static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 addresses,
+					      const struct weir_fw_packet *p,
+					      const struct weir_fw_decision *d)
+{
+	struct weir_account __weir_arena *account = weir_account_at(slot);
+	const __u64 none = (__u64)WEIR_FW_RULE_NONE << WEIR_ACCOUNT_RULE_SHIFT;
+	__u32 control = WEIR_STATE_LIVE | WEIR_STATE_FIRST |
+			(__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT |
+			(__u32)d->profile << WEIR_STATE_PROFILE_SHIFT;
+
+	account->packets_rule[0] = none;
+	account->packets_rule[1] = none;
+	account->bytes_created[0] = (__u64)(p->tick & 0xffff) << WEIR_ACCOUNT_CREATED_SHIFT;
+	account->bytes_created[1] = (__u64)(p->tick >> 16) << WEIR_ACCOUNT_CREATED_SHIFT;
+	s->port[0] = p->src_port;
+	s->port[1] = p->dst_port;
+	s->last_tick = p->tick;
+	weir_bucket_clear(s);
+	if (p->protocol == WEIR_PROTOCOL_TCP) {
+		weir_tcp_open(p, s);
+	} else {
+		s->phase[0] = WEIR_PHASE_SINGLE;
+		s->phase[1] = WEIR_PHASE_NO_TRAFFIC;
+	}
+	if (addresses) {
+		struct weir_state_v6 __weir_arena *a =
+			(struct weir_state_v6 __weir_arena *)weir_state_line(addresses);
+		int i;
+
+		control |= WEIR_STATE_IPV6;
+		a->control = WEIR_STATE_ADDRESSES;
+		a->owner = slot;
+#pragma unroll
+		for (i = 0; i < 4; i++) {
+			a->addr[0][i] = p->src[i];
+			a->addr[1][i] = p->dst[i];
+		}
+		s->addr[0] = (__u32)p->hash;
+		s->addr[1] = addresses;
+	} else {
+		s->addr[0] = p->src[0];
+		s->addr[1] = p->dst[0];
+	}
+	return control;
+}
+
+/* Makes a record in a locked bucket. Returns 0, or the drop's reason + 1. */
+static __always_inline int weir_bucket_insert(const struct weir_fw_packet *p,
+					      const struct weir_fw_decision *d, __u32 home,
+					      struct weir_fw_hit *hit)
+{
+	weir_line *line = weir_state_line(home), *s;
+	__u32 slot = home, addresses = 0, control;
+	bool is_first = !(line->control & WEIR_STATE_LIVE);
+
+	if (!is_first) {
+		slot = weir_slot_take();
+		if (!slot)
+			return WEIR_FW_REASON_MEMORY + 1;
+	}
+	if (p->family != WEIR_FW_INET) {
+		addresses = weir_slot_take();
+		if (!addresses) {
+			if (!is_first)
+				weir_slot_give(slot);
+			return WEIR_FW_REASON_MEMORY + 1;
+		}
+	}
+	s = weir_state_line(slot);
+	control = weir_bucket_fill(s, slot, addresses, p, d);
+	control = weir_bucket_add_half(s, slot, control, p, d, 0,
+				       d->flags & WEIR_DECISION_SOURCE_TRACK);
+	weir_bucket_count(s, slot, 0, p->ip_bytes);
+	if (is_first) {
+		s->next = 0;
+		s->control = control | WEIR_STATE_LOCK;
+	} else {
+		s->control = control;
+		s->next = line->next;
+		line->next = slot;
+	}
+	weir_bucket_report(s, slot, control, 0, p, hit);
+	hit->flags |= WEIR_HIT_TRACKED;
+	return 0;
+}
+
+/* Whether a connection is over and this packet begins another one, as weir_tcp_track() says. */
+static __always_inline bool weir_bucket_is_reused(const struct weir_fw_packet *p, weir_line *s)
+{
+	return p->protocol == WEIR_PROTOCOL_TCP && s->phase[0] >= WEIR_TCPS_FIN_WAIT_2 &&
+	       s->phase[1] >= WEIR_TCPS_FIN_WAIT_2 &&
+	       (p->tcp_flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN;
+}
+
+/* Whether the other half of a record is counted in the node that this one would be counted in. */
+static __always_inline bool weir_bucket_shares_source(weir_line *s, __u32 slot,
+						      const struct weir_fw_decision *d,
+						      __u32 half, __u32 reverse)
+{
+	__u32 is_end_1 = half ? WEIR_STATE_SOURCE_A_IS_1 : WEIR_STATE_SOURCE_B_IS_1;
+	bool is_global = s->interface[!half] & WEIR_STATE_SOURCE_GLOBAL;
+
+	if (!(s->interface[!half] & WEIR_STATE_SOURCE_TRACKED) ||
+	    !!(s->control & is_end_1) != reverse || is_global != weir_source_is_global(d))
+		return false;
+	return is_global ||
+	       weir_account_at(slot)->packets_rule[!half] >> WEIR_ACCOUNT_RULE_SHIFT == d->rule;
+}
+
+/* Whether a half is bound to another interface than the packet's. */
+static __always_inline bool weir_bucket_is_elsewhere(const struct weir_fw_packet *p, weir_line *s,
+						     __u32 half)
+{
+	__u32 bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
+	__u32 slot = s->interface[half] & WEIR_STATE_INTERFACE_MASK;
+
+	return s->control & bound && slot && slot != weir_fw_slot(p);
+}
+
+/* Takes a half away from a record that lives on. */
+static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u32 half, __u32 cpu)
+{
+	struct weir_account __weir_arena *account = weir_account_at(slot);
+	__u32 rule = (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT);
+	__u32 other = (__u32)(account->packets_rule[!half] >> WEIR_ACCOUNT_RULE_SHIFT);
+	__u32 active = weir_fw_control()->active, first;
+
+	if (s->interface[half] & WEIR_STATE_SOURCE_TRACKED)
+		weir_source_leave(slot, half);
+	s->interface[half] = 0;
+	s->control &= ~(half ? WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_B :
+			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);
+	account->packets_rule[half] |= (__u64)WEIR_FW_RULE_NONE << WEIR_ACCOUNT_RULE_SHIFT;
+	first = weir_fw_counters_of(active, rule, 0);
+	if (rule == other || !first)
+		return;
+	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
+	weir_at(struct weir_fw_rule_counters, weir_fw_counters_of(active, rule, cpu))
+		->states_ended++;
+}
+
+/*
+ * The half of this hook for a record that is there, or that somebody else has made meanwhile.
+ * Returns 0, the drop's reason + 1, or WEIR_TCP_REUSED: the record has made way for a new one.
+ */
+static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
+					      const struct weir_fw_decision *d, __u32 home,
+					      __u64 found, struct weir_fw_hit *hit)
+{
+	__u32 slot = (__u32)found, reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
+	weir_line *s = weir_state_line(slot);
+	__u32 half = weir_half_of(p, reverse);
+	bool is_tracked;
+	int drop;
+
+	if (!(hit->flags & WEIR_HIT_TRACKED) && weir_bucket_is_reused(p, s)) {
+		weir_bucket_remove(home, slot, p->cpu);
+		return WEIR_TCP_REUSED;
+	}
+	if (!(s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A)) ||
+	    weir_bucket_is_elsewhere(p, s, half)) {
+		/* A half that is bound to another interface moves to this one. */
+		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
+			weir_bucket_drop_half(s, slot, half, p->cpu);
+		is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK &&
+			     !weir_bucket_shares_source(s, slot, d, half, reverse);
+		drop = is_tracked ? weir_source_join(p, d) : 0;
+		if (drop)
+			return drop;
+		drop = weir_limit_join(p, d, slot, half);
+		if (drop) {
+			if (is_tracked)
+				weir_source_return(p, d);
+			return drop;
+		}
+		s->control =
+			weir_bucket_add_half(s, slot, s->control, p, d, reverse, is_tracked);
+	}
+	weir_bucket_report(s, slot, s->control, reverse, p, hit);
+	return 0;
+}
+
+/* A new record, if limits allow it. Returns 0, or the drop's reason + 1. */
+static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
+					     const struct weir_fw_decision *d, __u32 home,
+					     struct weir_fw_hit *hit)
+{
+	bool is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK;
+	int drop = is_tracked ? weir_source_join(p, d) : 0;
+
+	if (drop)
+		return drop;
+	drop = weir_limit_admit(p, d);
+	if (!drop) {
+		drop = weir_bucket_insert(p, d, home, hit);
+		if (!drop) {
+			weir_fw_table_counters(p->cpu)->inserts++;
+			return 0;
+		}
+		weir_limit_return(p, d);
+	}
+	if (is_tracked)
+		weir_source_return(p, d);
+	return drop;
+}
+
+__noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
+				 const struct weir_fw_decision *d __arg_nonnull,
+				 struct weir_fw_hit *hit __arg_nonnull)
+{
+	__u32 home = weir_state_bucket(p->hash);
+	weir_line *line = weir_state_line(home);
+	__u64 found = WEIR_FOUND_NONE;
+	int drop = 0;
+
+	if (!weir_state_lock(home, p->cpu))
+		return WEIR_FW_REASON_CONGESTION + 1;
+	if (line->control & WEIR_STATE_LIVE)
+		found = weir_bucket_find(p, home);
+	if (found == WEIR_FOUND_LOST) {
+		drop = WEIR_FW_REASON_STATE_INSERT + 1;
+		weir_state_unlock(home, line->control);
+		return drop;
+	}
+	if (found != WEIR_FOUND_NONE)
+		drop = weir_bucket_extend(p, d, home, found, hit);
+	if (found == WEIR_FOUND_NONE || drop == WEIR_TCP_REUSED) {
+		weir_hit_clear(hit);
+		drop = weir_bucket_admit(p, d, home, hit);
+	}
+	weir_state_unlock(home, line->control);
+	return drop;
+}
+
+#endif /* WEIR_FW_INSERT_H */

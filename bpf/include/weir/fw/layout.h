@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The memory that the firewall's programs share with its control process: one BPF arena.
+ *
+ * This header is the only definition of that layout. weir-bpf has the same offsets as constants
+ * (src/firewall/layout.rs), and a test holds them against the BTF of the object file.
+ *
+ * Everything is addressed by byte offsets from the arena's start, which fit into 32 bits. The
+ * control process decides where regions are (weir_fw_control.*_at), populates every page of them
+ * before a program is attached, and the programs never allocate.
+ *
+ * Who may write: the programs write states, accounts, next hops and counters, the control process
+ * everything else. A record of a state is only read or changed by a program that holds the lock of
+ * its bucket. The control process reads without it, and reads again until it is sure.
+ */
+#ifndef WEIR_FW_LAYOUT_H
+#define WEIR_FW_LAYOUT_H
+
+#include <weir/fw/reasons.h>
+#include <weir/vmlinux.h>
+
+#define WEIR_FW_MAGIC 0x77656972u /* "weir" */
+#define WEIR_FW_LAYOUT_VERSION 1
+
+/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
+#define WEIR_FW_INTERFACE_COUNT_MAX 64
+/* Interfaces with a larger index are refused. */
+#define WEIR_FW_IFINDEX_COUNT_MAX 65536
+/* A power of two; entry 0 is "not known yet". */
+#define WEIR_FW_NEXT_HOP_COUNT_MAX 4096
+/* An index without an entry: the kernel takes these packets, above all those for the box. */
+#define WEIR_FW_NEXT_HOP_KERNEL 1
+/* Timeout tables: 0 is `set timeout`, the others are rules' own. */
+#define WEIR_FW_PROFILE_COUNT_MAX 256
+
+/* A tick is 2^24 ns, about 16.8 ms: one shift instead of a division; 32 bits last 2.28 years. */
+#define WEIR_FW_TICK_SHIFT 24
+
+/* pf's timeouts, in the order of weir_rules::names::TIMEOUTS as far as the data path needs them. */
+enum weir_fw_timeout {
+	WEIR_FW_TIMEOUT_TCP_FIRST,
+	WEIR_FW_TIMEOUT_TCP_OPENING,
+	WEIR_FW_TIMEOUT_TCP_ESTABLISHED,
+	WEIR_FW_TIMEOUT_TCP_CLOSING,
+	WEIR_FW_TIMEOUT_TCP_FINWAIT,
+	WEIR_FW_TIMEOUT_TCP_CLOSED,
+	WEIR_FW_TIMEOUT_UDP_FIRST,
+	WEIR_FW_TIMEOUT_UDP_SINGLE,
+	WEIR_FW_TIMEOUT_UDP_MULTIPLE,
+	WEIR_FW_TIMEOUT_ICMP_FIRST,
+	WEIR_FW_TIMEOUT_ICMP_ERROR,
+	WEIR_FW_TIMEOUT_OTHER_FIRST,
+	WEIR_FW_TIMEOUT_OTHER_SINGLE,
+	WEIR_FW_TIMEOUT_OTHER_MULTIPLE,
+	WEIR_FW_TIMEOUT_FRAG,
+	WEIR_FW_TIMEOUT_SRC_TRACK,
+	WEIR_FW_TIMEOUT_COUNT, /* 16: a profile is one line */
+};
+
+struct weir_fw_profile {
+	__u32 ticks[WEIR_FW_TIMEOUT_COUNT];
+};
+
+/* weir_fw_control.flags */
+enum {
+	WEIR_FW_CONTROL_ENABLED = 1 << 0,     /* pfctl -e; off: nothing is filtered */
+	WEIR_FW_CONTROL_NO_RULES = 1 << 1,    /* nothing filters, nothing keeps state */
+	WEIR_FW_CONTROL_IF_BOUND = 1 << 2,    /* set state-policy if-bound */
+	WEIR_FW_CONTROL_FULL_RESERVED = 1 << 3,
+	WEIR_FW_CONTROL_OPENBSD = 1 << 4,     /* the dialect that says what an IP option is */
+};
+
+/* Page 0. The first line is what every packet reads, and hardly ever changes. */
+struct weir_fw_control {
+	__u32 magic;
+	__u32 version;
+	__u32 active;		/* offset of the ruleset image; 0: none */
+	__u32 flags;		/* WEIR_FW_CONTROL_* */
+	__u32 generation;	/* of next hops, 16 bits used, never 0 */
+	__u32 clock_offset;	/* ticks that are added to the clock; for tests */
+	__u32 adaptive_start;	/* states; 0 with end 0: timeouts never scale */
+	__u32 adaptive_end;
+	__u32 state_limit;	/* records, reserved ones included */
+	__u32 reserved_count;	/* of them, for rules with `reserve` */
+	__u32 zero;		/* always 0, which the verifier does not know: see loop.h */
+	__u32 second_ticks;	/* how many ticks count as a second for rates; 0: 60; for tests */
+	__u32 hot_unused[4];
+
+	/* Where the regions are. Set once. */
+	__u32 counters_at;	/* struct weir_fw_cpu for each possible CPU */
+	__u32 interfaces_at;	/* struct weir_fw_interface[WEIR_FW_INTERFACE_COUNT_MAX] */
+	__u32 ifslots_at;	/* __u8[WEIR_FW_IFINDEX_COUNT_MAX] */
+	__u32 next_hops_at;	/* struct weir_fw_next_hop[WEIR_FW_NEXT_HOP_COUNT_MAX] */
+	__u32 profiles_at;	/* struct weir_fw_profile[WEIR_FW_PROFILE_COUNT_MAX] */
+	__u32 states_at;	/* struct weir_state[bucket_count + overflow_count] */
+	__u32 accounts_at;	/* struct weir_account, as many */
+	__u32 heap_at;
+	__u32 heap_bytes;
+	__u32 bucket_count;	/* a power of two */
+	__u32 overflow_count;
+	__u32 cpu_count;
+	__u32 region_unused[4];
+
+	/* What packets change. Each in a line of its own. */
+	__u64 state_count;	/* records that are live */
+	__u64 count_unused[7];
+	__u64 free_head;	/* overflow slots that came back: tag << 32 | slot, slot 0: none */
+	__u64 free_unused[7];
+	__u32 fresh_count;	/* overflow slots that were ever taken: those behind are free too */
+	__u32 free_count;	/* of those in the list */
+	__u32 source_limit;	/* `set limit src-nodes`; 0: 10000 */
+	__u32 source_count;	/* nodes of sources */
+	__u32 fresh_unused[12];
+	__u64 next_hop_lock;	/* bit 0; makers of next hops */
+	__u32 next_hop_count;
+	__u32 hop_unused[13];
+
+	/* The control process's own, so that a restarted one can go on. */
+	__u64 started_ns;	/* CLOCK_BOOTTIME */
+	__u64 enabled_ns;	/* CLOCK_BOOTTIME of -e or -d */
+	__u32 host_id;
+	__u32 next_rule_id;
+	__u32 heap_index_at;	/* the heap's book-keeping, inside the heap */
+	__u32 document_at;	/* JSON about what runs: text of the rules, names of tables, ... */
+	__u32 document_bytes;
+	__u32 own_unused[23];
+};
+
+/* ---- states ---- */
+
+/* weir_state.control */
+enum {
+	WEIR_STATE_LOCK = 1 << 0,	/* of the bucket: only meaningful in a home slot */
+	WEIR_STATE_LIVE = 1 << 1,	/* there is a record in this slot */
+	WEIR_STATE_IPV6 = 1 << 2,	/* addr[0] is a tag of the hash, addr[1] the slot of the
+					 * addresses (struct weir_state_v6) */
+	WEIR_STATE_HALF_A = 1 << 3,	/* covers forward in, reverse out */
+	WEIR_STATE_HALF_B = 1 << 4,	/* covers forward out, reverse in */
+	WEIR_STATE_IF_BOUND_A = 1 << 5, /* half A only covers its interface */
+	WEIR_STATE_SLOPPY = 1 << 6,
+	WEIR_STATE_FIRST = 1 << 7,	/* one packet only so far: the timeouts called "first" */
+	WEIR_STATE_TRACKED = 1 << 8,	/* a half is counted in its source's node */
+	WEIR_STATE_LOG_ALL_A = 1 << 9,	/* half A's rule logs every packet */
+	WEIR_STATE_ALLOW_OPTIONS = 1 << 10, /* packets may have IP options */
+	WEIR_STATE_NO_SYNC = 1 << 11,
+	WEIR_STATE_LOG_ALL_B = 1 << 12, /* half B's rule logs every packet */
+	WEIR_STATE_ADDRESSES = 1 << 13,	/* this overflow slot holds addresses of another record */
+	WEIR_STATE_SOURCE_A_IS_1 = 1 << 13, /* of a record: half A's source is end 1, not end 0 */
+	WEIR_STATE_IF_BOUND_B = 1 << 14, /* half B only covers its interface */
+	WEIR_STATE_SOURCE_B_IS_1 = 1 << 15, /* half B's source is end 1, not end 0 */
+	WEIR_STATE_PROTOCOL_SHIFT = 16,	/* 8 bits: IP protocol */
+	WEIR_STATE_PROFILE_SHIFT = 24,	/* 8 bits: timeout table */
+};
+
+/* weir_state.wscale[]: pf's PF_WSCALE_* */
+#define WEIR_WSCALE_MASK 0x0f
+#define WEIR_WSCALE_FLAG 0x80	 /* the option was in the SYN */
+#define WEIR_WSCALE_CONNECTED 0x20 /* in wscale[0]: counted among its source's connections */
+
+/* weir_state.interface[] */
+#define WEIR_STATE_INTERFACE_MASK 0x3f /* the slot */
+#define WEIR_STATE_SOURCE_GLOBAL 0x40  /* `source-track global` */
+#define WEIR_STATE_SOURCE_TRACKED 0x80 /* counted in its source's node */
+
+/*
+ * One flow, one cache line. End 0 is the maker's: the source of the first packet. Ports are in
+ * network order; ICMP echo has its identifier in both, other protocols have none.
+ */
+struct weir_state {
+	__u32 control;		/* WEIR_STATE_* */
+	__u32 next;		/* slot of the bucket's next record; 0: the last */
+	__u32 addr[2];
+	__be16 port[2];
+	__u32 last_tick;	/* of the last packet */
+	struct {
+		__u32 lo;	/* pf's seqlo */
+		__u32 hi;	/* pf's seqhi */
+	} seq[2];
+	__u16 max_win[2];	/* pf's, after scaling down as pf keeps it */
+	__u8 phase[2];		/* TCP: TCPS_*; others: enum weir_phase */
+	__u8 wscale[2];
+	__u16 next_hop[2];	/* of packets towards end 1, towards end 0; 0: not known */
+	__u16 generation;	/* of both */
+	__u8 interface[2];	/* slots: of half A, of half B */
+	__u32 count[2];		/* from end 0, from end 1: packets << 24 | bytes */
+};
+
+_Static_assert(sizeof(struct weir_state) == 64, "a state is one cache line");
+
+#define WEIR_STATE_COUNT_PACKETS_SHIFT 24
+#define WEIR_STATE_COUNT_BYTES_MAX ((1u << 24) - 1)
+#define WEIR_STATE_COUNT_PACKETS_MAX 255
+
+/* The addresses of an IPv6 record, in an overflow slot of its own. */
+struct weir_state_v6 {
+	__u32 control;		/* WEIR_STATE_ADDRESSES */
+	__u32 owner;		/* slot of the record */
+	__u32 unused[6];
+	__u32 addr[2][4];
+};
+
+_Static_assert(sizeof(struct weir_state_v6) == 64, "addresses take one slot");
+
+/* Phases of what is not TCP: pf's PFUDPS_* and PFOTHERS_*. */
+enum weir_phase {
+	WEIR_PHASE_NO_TRAFFIC,
+	WEIR_PHASE_SINGLE,
+	WEIR_PHASE_MULTIPLE,
+};
+
+/* What a hit does not need. Index 0 is for packets from end 0. */
+struct weir_account {
+	__u64 packets_rule[2];	/* packets (40 bits) | id of half A's / B's rule << 40 */
+	/* bytes (48 bits) | low / high half of the tick of creation << 48 */
+	__u64 bytes_created[2];
+};
+
+_Static_assert(sizeof(struct weir_account) == 32, "two accounts in a line");
+
+#define WEIR_ACCOUNT_RULE_SHIFT 40
+#define WEIR_ACCOUNT_CREATED_SHIFT 48
+/* "no rule": the default rule's id */
+#define WEIR_FW_RULE_NONE 0xffffffu
+
+/* ---- next hops, interfaces, counters ---- */
+
+/* weir_fw_next_hop.flags */
+enum {
+	WEIR_FW_NEXT_HOP_SKIP = 1 << 0, /* `set skip` is on its interface */
+};
+
+struct weir_fw_next_hop {
+	__u32 ifindex;
+	__u16 generation;	/* the one in which it was made */
+	__u8 interface;		/* slot of the interface */
+	__u8 flags;		/* WEIR_FW_NEXT_HOP_* */
+	__u8 dst_mac[6];	/* as they stand in the frame */
+	__u8 src_mac[6];
+	__u32 mtu_bytes;
+	__u32 unused[2];
+};
+
+_Static_assert(sizeof(struct weir_fw_next_hop) == 32, "a next hop is half a line");
+
+/* weir_fw_interface.flags */
+enum {
+	WEIR_FW_INTERFACE_PRESENT = 1 << 0,
+	WEIR_FW_INTERFACE_SKIP = 1 << 1,     /* set skip: forwarded, never filtered */
+	WEIR_FW_INTERFACE_ATTACHED = 1 << 2, /* our ingress program runs there */
+	WEIR_FW_INTERFACE_GENERIC = 1 << 3,  /* in generic mode */
+	/* Frames can be redirected to it; if not, the kernel forwards what leaves by it. */
+	WEIR_FW_INTERFACE_XMIT = 1 << 4,
+};
+
+struct weir_fw_interface {
+	__u32 ifindex;
+	__u32 flags;		/* WEIR_FW_INTERFACE_* */
+	__u32 mtu_bytes;
+	/* A VLAN interface has a slot of its own, in a list that begins at its parent's. */
+	__u16 vlan_id;		/* of a VLAN interface */
+	__u8 vlan_first;	/* slot of a parent's first VLAN interface; 0: none */
+	__u8 vlan_next;		/* slot of the next one of the same parent; 0: the last */
+	__u8 mac[6];		/* frames for another one are not forwarded here */
+	__u8 mac_unused[2];
+	__u8 name[16];
+	__u32 name_unused[6];
+};
+
+_Static_assert(sizeof(struct weir_fw_interface) == 64, "an interface is one line");
+
+enum { WEIR_FW_IN, WEIR_FW_OUT, WEIR_FW_DIRECTION_COUNT };
+enum { WEIR_FW_PASS, WEIR_FW_BLOCK, WEIR_FW_OUTCOME_COUNT };
+enum { WEIR_FW_INET, WEIR_FW_INET6, WEIR_FW_FAMILY_COUNT };
+
+/* What one CPU counted on one interface. Only that CPU writes it. */
+struct weir_fw_interface_counters {
+	/* by direction, outcome, family */
+	__u64 packets[2][2][2];
+	__u64 bytes[2][2][2];
+	__u64 dropped_packets[WEIR_FW_DIRECTION_COUNT][WEIR_FW_REASON_COUNT_MAX];
+};
+
+/* What one CPU counted of the state table: pf's FCNT_* and weir's own. */
+struct weir_fw_table_counters {
+	__u64 searches;
+	__u64 inserts;
+	__u64 removals;
+	__u64 overflow_steps;	/* records looked at behind the first of a bucket */
+	__u64 lock_waits;
+	__u64 evaluations;	/* rulesets gone through */
+	__u64 fib_lookups;
+	__u64 forwarded_packets;
+	__u64 passed_packets;	/* handed to the kernel */
+	__u64 replies;		/* RST and ICMP that we made */
+	__u64 log_lost;		/* records that found no room in the ring */
+	__u64 unused[5];
+};
+
+struct weir_fw_cpu {
+	struct weir_fw_table_counters table;
+	struct weir_fw_interface_counters interface[WEIR_FW_INTERFACE_COUNT_MAX];
+};
+
+/* What one CPU counted of one rule; in the heap, cpu_count in a row for each rule id. */
+struct weir_fw_rule_counters {
+	__u64 evaluations;
+	__u64 packets[WEIR_FW_DIRECTION_COUNT];
+	__u64 bytes[WEIR_FW_DIRECTION_COUNT];
+	__u64 states_created;
+	__u64 states_ended;
+	__u64 states_live;	/* of all CPUs, in the first one's line: for `max` */
+};
+
+_Static_assert(sizeof(struct weir_fw_rule_counters) == 64, "one line per CPU");
+
+#endif /* WEIR_FW_LAYOUT_H */

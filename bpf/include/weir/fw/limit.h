@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Limits of the number of states: `set limit states`, the part of it that is reserved, and `max` of
+ * a rule. Counted before a record is made, so that no limit is ever passed.
+ */
+#ifndef WEIR_FW_LIMIT_H
+#define WEIR_FW_LIMIT_H
+
+#include <weir/fw/counters.h>
+#include <weir/fw/image.h>
+#include <weir/fw/table.h>
+
+/* The rule's counters: of this CPU, and the count of its live states over all CPUs. */
+static __always_inline struct weir_fw_rule_counters __weir_arena *
+weir_limit_rule(const struct weir_fw_packet *p, const struct weir_fw_decision *d, __u32 cpu)
+{
+	return weir_at(struct weir_fw_rule_counters, weir_fw_counters_of(p->ruleset, d->rule, cpu));
+}
+
+/* One more state of the decision's rule, if its `max` allows it. */
+static __always_inline bool weir_limit_take_rule(const struct weir_fw_packet *p,
+						 const struct weir_fw_decision *d)
+{
+	__u64 live;
+
+	if (!weir_fw_counters_of(p->ruleset, d->rule, 0))
+		return true;
+	live = __sync_fetch_and_add(&weir_limit_rule(p, d, 0)->states_live, 1);
+	if (d->state_max && live >= d->state_max) {
+		__sync_fetch_and_sub(&weir_limit_rule(p, d, 0)->states_live, 1);
+		return false;
+	}
+	weir_limit_rule(p, d, p->cpu)->states_created++;
+	return true;
+}
+
+/* A further half of a record: its rule has one state more, unless it has this one already. */
+static __always_inline int weir_limit_join(const struct weir_fw_packet *p,
+					   const struct weir_fw_decision *d, __u32 slot,
+					   __u32 half)
+{
+	__u64 other = weir_account_at(slot)->packets_rule[!half] >> WEIR_ACCOUNT_RULE_SHIFT;
+
+	if (other == d->rule || weir_limit_take_rule(p, d))
+		return 0;
+	return WEIR_FW_REASON_STATE_LIMIT + 1;
+}
+
+/* Counts a new record. Returns 0, or the reason of the drop + 1; then nothing is counted. */
+static __always_inline int weir_limit_admit(const struct weir_fw_packet *p,
+					    const struct weir_fw_decision *d)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	__u64 limit = control->state_limit;
+
+	if (!(d->flags & WEIR_DECISION_RESERVED))
+		limit = limit > control->reserved_count ? limit - control->reserved_count : 0;
+	if (__sync_fetch_and_add(&control->state_count, 1) < limit) {
+		if (weir_limit_take_rule(p, d))
+			return 0;
+	}
+	__sync_fetch_and_sub(&control->state_count, 1);
+	return WEIR_FW_REASON_STATE_LIMIT + 1;
+}
+
+/* Takes back what weir_limit_admit() counted: there was no slot. */
+static __always_inline void weir_limit_return(const struct weir_fw_packet *p,
+					      const struct weir_fw_decision *d)
+{
+	__sync_fetch_and_sub(&weir_fw_control()->state_count, 1);
+	if (!weir_fw_counters_of(p->ruleset, d->rule, 0))
+		return;
+	__sync_fetch_and_sub(&weir_limit_rule(p, d, 0)->states_live, 1);
+	weir_limit_rule(p, d, p->cpu)->states_created--;
+}
+
+#endif /* WEIR_FW_LIMIT_H */

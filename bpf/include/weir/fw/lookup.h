@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The hit path: from a packet to its record, once for every packet. An IPv4 flow whose record is
+ * the first of its bucket costs one cache line.
+ */
+#ifndef WEIR_FW_LOOKUP_H
+#define WEIR_FW_LOOKUP_H
+
+#include <weir/fw/hash.h>
+#include <weir/fw/table.h>
+#include <weir/fw/tcp.h>
+
+static __always_inline void weir_state_touch(struct weir_fw_packet *p)
+{
+	weir_line *line;
+	__u32 touched;
+
+	p->hash = weir_fw_hash(p);
+	line = weir_state_line(weir_state_bucket(p->hash));
+	/* Nobody waits for this load: it only brings the line. */
+	touched = weir_read_once(line->control);
+	asm volatile("" ::"r"(touched));
+}
+
+/* A hit's copy of what its record says, for a packet in a direction. */
+static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 control,
+					       __u32 reverse, const struct weir_fw_packet *p,
+					       struct weir_fw_hit *hit)
+{
+	bool is_bound_a = control & WEIR_STATE_IF_BOUND_A;
+	bool is_bound_b = control & WEIR_STATE_IF_BOUND_B;
+	bool a = control & WEIR_STATE_HALF_A, b = control & WEIR_STATE_HALF_B;
+
+	hit->slot = slot;
+	hit->reverse = reverse;
+	hit->next_hop = s->next_hop[reverse & 1];
+	hit->generation = s->generation;
+	if (is_bound_a | is_bound_b) {
+		/* A half that is not bound has no interface: it then covers the packet's own. */
+		hit->if_bound = 1;
+		hit->interface[reverse & 1] =
+			is_bound_a ? s->interface[0] & WEIR_STATE_INTERFACE_MASK : 0;
+		hit->interface[!reverse] =
+			is_bound_b ? s->interface[1] & WEIR_STATE_INTERFACE_MASK : 0;
+	}
+	/* Half A: forward packets in, reverse ones out. */
+	hit->covered[WEIR_FW_IN] = reverse ? b : a;
+	hit->covered[WEIR_FW_OUT] = reverse ? a : b;
+	if (hit->if_bound && hit->interface[WEIR_FW_IN] &&
+	    hit->interface[WEIR_FW_IN] != p->interface)
+		hit->covered[WEIR_FW_IN] = 0;
+	if (control & WEIR_STATE_ALLOW_OPTIONS || !hit->covered[p->direction & 1])
+		hit->flags |= WEIR_HIT_ALLOW_OPTIONS;
+	if (control & (WEIR_STATE_LOG_ALL_A | WEIR_STATE_LOG_ALL_B)) {
+		struct weir_account __weir_arena *account = weir_account_at(slot);
+
+		hit->flags |= control & WEIR_STATE_LOG_ALL_A ? WEIR_HIT_LOG_ALL_A : 0;
+		hit->flags |= control & WEIR_STATE_LOG_ALL_B ? WEIR_HIT_LOG_ALL_B : 0;
+		hit->rule[0] = (__u32)(account->packets_rule[0] >> WEIR_ACCOUNT_RULE_SHIFT);
+		hit->rule[1] = (__u32)(account->packets_rule[1] >> WEIR_ACCOUNT_RULE_SHIFT);
+	}
+}
+
+/* UDP, ICMP queries and all else: who has sent, and whether the other end answered. */
+static __always_inline __u32 weir_bucket_track_other(weir_line *s, __u32 control, __u32 reverse,
+						     __u32 tick)
+{
+	if (s->phase[reverse] < WEIR_PHASE_SINGLE)
+		s->phase[reverse] = WEIR_PHASE_SINGLE;
+	if (s->phase[!reverse] == WEIR_PHASE_SINGLE)
+		s->phase[!reverse] = WEIR_PHASE_MULTIPLE;
+	s->last_tick = tick;
+	return control & ~WEIR_STATE_FIRST;
+}
+
+/* Finds a record that is not the first of its bucket, or has IPv6 addresses. */
+static __always_inline __u64 weir_bucket_search(const struct weir_fw_packet *p, weir_line *line,
+						__u32 home, __u32 control)
+{
+	__u32 match;
+
+	if (p->family == WEIR_FW_INET) {
+		match = weir_state_match4(line, control, p);
+		if (match)
+			return home | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
+		if (!line->next)
+			return WEIR_FOUND_NONE;
+	}
+	return weir_bucket_find(p, home);
+}
+
+/* Takes a record whose connection is over out of its bucket, so that a new one can be made. */
+__noinline int weir_bucket_remove(__u32 home, __u32 slot, __u32 cpu)
+{
+	__u32 before = home, i, next;
+
+	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
+		if (before == slot)
+			break;
+		next = weir_state_line(before)->next;
+		if (next == slot)
+			break;
+		before = next;
+		if (!before)
+			return 0;
+	}
+	return weir_bucket_delete(home, before, slot, cpu);
+}
+
+static __always_inline int weir_state_drop(struct weir_fw_hit *hit, __u32 reason)
+{
+	hit->reason = reason;
+	return WEIR_STATE_DROP;
+}
+
+/* Whether a packet is tracked at this hook: where its record covers it first. */
+static __always_inline bool weir_state_is_tracked_here(const struct weir_fw_packet *p,
+						       const struct weir_fw_hit *hit)
+{
+	struct weir_fw_interface __weir_arena *interface;
+
+	if (p->direction == WEIR_FW_IN)
+		return hit->covered[WEIR_FW_IN] && !(p->flags & WEIR_PACKET_SKIPPED);
+	if (!weir_state_covers_out(p, hit))
+		return false;
+	if (!(p->flags & WEIR_PACKET_SKB) || !p->interface || !hit->covered[WEIR_FW_IN])
+		return true;
+	/* What the kernel forwards was tracked when it came in. */
+	interface = weir_at(struct weir_fw_interface,
+			    weir_fw_control()->interfaces_at + p->interface * sizeof(*interface));
+	return interface->flags & WEIR_FW_INTERFACE_SKIP;
+}
+
+/* Tracks a packet of a record that was found; returns what weir_tcp_track() does. */
+static __always_inline int weir_bucket_track(const struct weir_fw_packet *p, weir_line *s,
+					     __u32 slot, __u32 reverse)
+{
+	if (p->protocol == WEIR_PROTOCOL_TCP) {
+		int result = weir_tcp_track(p, slot, reverse);
+
+		if (result)
+			return result;
+	} else {
+		s->control = weir_bucket_track_other(s, s->control, reverse, p->tick);
+	}
+	weir_bucket_count(s, slot, reverse, p->ip_bytes);
+	return WEIR_TCP_FITS;
+}
+
+static __always_inline void weir_hit_clear(struct weir_fw_hit *hit)
+{
+	__builtin_memset(hit, 0, sizeof(*hit));
+	hit->slot = WEIR_FW_SLOT_NONE;
+}
+
+/* What a packet that does not fit its record means. */
+static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __u32 home,
+					      __u32 slot, int tracked, struct weir_fw_hit *hit)
+{
+	if (tracked == WEIR_TCP_REUSED || tracked == WEIR_TCP_OVER) {
+		weir_bucket_remove(home, slot, p->cpu);
+		weir_hit_clear(hit);
+		if (tracked == WEIR_TCP_OVER)
+			return weir_state_drop(hit, WEIR_FW_REASON_SRC_LIMIT);
+		return WEIR_STATE_MISS;
+	}
+	if (tracked & WEIR_TCP_SEND_RST)
+		hit->flags |= WEIR_HIT_SEND_RST;
+	return weir_state_drop(hit, (tracked & 0xff) - 1);
+}
+
+static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct weir_fw_hit *hit)
+{
+	__u32 home = weir_state_bucket(p->hash), control, slot, reverse;
+	weir_line *line = weir_state_line(home), *s;
+	int result = WEIR_STATE_HIT, tracked;
+	__u64 found;
+
+	weir_fw_table_counters(p->cpu)->searches++;
+	if (!(weir_read_once(line->control) & WEIR_STATE_LIVE))
+		return WEIR_STATE_MISS;
+	if (!weir_state_lock(home, p->cpu))
+		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
+	control = line->control;
+	found = control & WEIR_STATE_LIVE ? weir_bucket_search(p, line, home, control) :
+					    WEIR_FOUND_NONE;
+	if (found >= WEIR_FOUND_NONE) {
+		weir_state_unlock(home, control);
+		if (found == WEIR_FOUND_LOST)
+			return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
+		return WEIR_STATE_MISS;
+	}
+	slot = (__u32)found;
+	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
+	s = weir_state_line(slot);
+	weir_bucket_report(s, slot, s->control, reverse, p, hit);
+	if (weir_state_is_tracked_here(p, hit)) {
+		hit->flags |= WEIR_HIT_TRACKED;
+		tracked = weir_bucket_track(p, s, slot, reverse);
+		if (tracked != WEIR_TCP_FITS)
+			result = weir_bucket_misfit(p, home, slot, tracked, hit);
+	}
+	weir_state_unlock(home, line->control);
+	return result;
+}
+
+__noinline int weir_state_track_out(struct weir_fw_packet *p __arg_nonnull,
+				    struct weir_fw_hit *hit __arg_nonnull)
+{
+	return weir_state_lookup(p, hit);
+}
+
+static __always_inline int weir_state_follow(struct weir_fw_packet *p, struct weir_fw_hit *hit)
+{
+	if (hit->slot == WEIR_FW_SLOT_NONE || hit->flags & WEIR_HIT_TRACKED ||
+	    p->flags & (WEIR_PACKET_ICMP_ERROR | WEIR_PACKET_UNTRACKED))
+		return WEIR_STATE_HIT;
+	if (weir_state_track_out(p, hit) == WEIR_STATE_DROP &&
+	    hit->reason == WEIR_FW_REASON_SRC_LIMIT)
+		return WEIR_STATE_DROP;
+	hit->flags &= ~WEIR_HIT_SEND_RST;
+	return WEIR_STATE_HIT;
+}
+
+static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
+						const struct weir_fw_hit *hit, __u16 index,
+						__u16 generation)
+{
+	__u32 home = weir_state_bucket(p->hash), match;
+	weir_line *line = weir_state_line(home), *s;
+
+	if (hit->slot == WEIR_FW_SLOT_NONE || !weir_state_lock(home, p->cpu))
+		return;
+	/* The slot may be somebody else's by now. */
+	s = weir_state_line(hit->slot);
+	match = weir_state_match(s, s->control, p);
+	if (match == (hit->reverse ? WEIR_MATCH_REVERSE : WEIR_MATCH_FORWARD)) {
+		__u32 direction = hit->reverse & 1;
+
+		if (s->generation != generation)
+			s->next_hop[!direction] = 0;
+		s->next_hop[direction] = index;
+		s->generation = generation;
+	}
+	weir_state_unlock(home, line->control);
+}
+
+#endif /* WEIR_FW_LOOKUP_H */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Sets of prefixes: what a table of addresses is in the data path; weir-fw's prefix.rs builds them.
+ *
+ * For each family there is one hash table with open addressing, keyed by the masked address and the
+ * length of the prefix, and the list of the lengths that occur, longest first. A lookup takes one
+ * probe, mostly one cache line, for each length until one fits: the longest prefix wins, and if it
+ * is negated the address is not in the table (pf.conf(5), TABLES).
+ */
+#ifndef WEIR_FW_PREFIX_H
+#define WEIR_FW_PREFIX_H
+
+#include <bpf/bpf_endian.h>
+#include <weir/fw/arena.h>
+#include <weir/fw/loop.h>
+#include <weir/fw/packet.h>
+
+#define WEIR_FW_PREFIX_MAGIC 0x77667078u
+
+/* Nothing lies further from its place; the builder takes more room instead. */
+#define WEIR_FW_PREFIX_PROBE_MAX 256
+
+/* In the upper half of a slot's last word; a slot with 0 there is empty. */
+#define WEIR_FW_PREFIX_USED (1u << 31)
+#define WEIR_FW_PREFIX_NOT (1u << 30)
+
+/* Offsets count from the set's own start. */
+struct weir_fw_prefix_set {
+	__u32 magic;
+	__u32 bytes;		/* the whole set */
+	__u32 count[2];		/* entries, by family */
+	__u32 slots_at[2];	/* __u64[] for IPv4, struct weir_fw_prefix6[] for IPv6 */
+	__u32 slot_count[2];	/* 0: no entries */
+	__u64 seed;
+	__u8 length_count[2];
+	__u8 lengths4[33];	/* bits, the longest first */
+	__u8 lengths6[129];
+	__u8 unused[20];
+};
+
+_Static_assert(sizeof(struct weir_fw_prefix_set) == 224, "weir-fw has the same size");
+
+/* A slot of IPv4 is one word: the network in host order | (WEIR_FW_PREFIX_* | bits) << 32. */
+struct weir_fw_prefix6 {
+	__u64 network[2];	/* host order, the upper half first */
+	__u32 bits;		/* WEIR_FW_PREFIX_* | bits */
+	__u32 unused;
+};
+
+_Static_assert(sizeof(struct weir_fw_prefix6) == 24, "weir-fw has the same size");
+
+#define WEIR_FW_PREFIX_MULTIPLIER 0x9e3779b97f4a7c15ull
+#define WEIR_FW_PREFIX_MULTIPLIER_2 0xc2b2ae3d27d4eb4full
+
+/* The first slot to look at. */
+static __always_inline __u32 weir_fw_prefix_slot(__u64 key, __u32 slot_count)
+{
+	key *= WEIR_FW_PREFIX_MULTIPLIER;
+	key ^= key >> 32;
+	key *= WEIR_FW_PREFIX_MULTIPLIER_2;
+	return (__u32)(((key >> 32) * slot_count) >> 32);
+}
+
+static __always_inline int weir_fw_prefix_find4(struct weir_fw_prefix_set __weir_arena *set,
+						__u32 set_at, __u32 address)
+{
+	__u32 slots_at = set_at + set->slots_at[WEIR_FW_INET];
+	__u32 slot_count = set->slot_count[WEIR_FW_INET];
+	__u32 length_count = set->length_count[WEIR_FW_INET];
+	__u32 probes = weir_fw_bound(WEIR_FW_PREFIX_PROBE_MAX);
+	__u64 seed = set->seed;
+
+	for (__u32 i = 0; i < length_count && weir_fw_may_loop; i++) {
+		__u32 bits = set->lengths4[i];
+		__u32 network = address & (__u32)(0xffffffff00000000ull >> (bits & 63));
+		__u64 wanted = (__u64)(WEIR_FW_PREFIX_USED | bits) << 32 | network;
+		__u32 slot = weir_fw_prefix_slot(wanted ^ seed, slot_count);
+
+		for (__u32 left = probes; left && weir_fw_may_loop; left--) {
+			__u64 found = *weir_at(__u64, slots_at + slot * 8);
+
+			if (!found)
+				break;
+			if ((found & ~((__u64)WEIR_FW_PREFIX_NOT << 32)) == wanted)
+				return found == wanted;
+			slot++;
+			if (slot >= slot_count)
+				slot = 0;
+		}
+	}
+	return 0;
+}
+
+static __always_inline int weir_fw_prefix_find6(struct weir_fw_prefix_set __weir_arena *set,
+						__u32 set_at, __u64 upper, __u64 lower)
+{
+	__u32 slots_at = set_at + set->slots_at[WEIR_FW_INET6];
+	__u32 slot_count = set->slot_count[WEIR_FW_INET6];
+	__u32 length_count = set->length_count[WEIR_FW_INET6];
+	__u32 probes = weir_fw_bound(WEIR_FW_PREFIX_PROBE_MAX);
+	__u64 seed = set->seed;
+
+	for (__u32 i = 0; i < length_count && weir_fw_may_loop; i++) {
+		__u32 bits = set->lengths6[i];
+		__u64 first = bits >= 64 ? upper : bits ? upper & ~0ull << (64 - bits) : 0;
+		__u64 second = bits >= 128 ? lower
+			       : bits > 64 ? lower & ~0ull << (128 - bits)
+					   : 0;
+		__u64 key = (first ^ bits) * WEIR_FW_PREFIX_MULTIPLIER_2 ^ second ^ seed;
+		__u32 slot = weir_fw_prefix_slot(key, slot_count);
+
+		for (__u32 left = probes; left && weir_fw_may_loop; left--) {
+			struct weir_fw_prefix6 __weir_arena *found =
+				weir_at(struct weir_fw_prefix6, slots_at + slot * 24);
+			__u32 meta = found->bits;
+
+			if (!meta)
+				break;
+			if (found->network[0] == first && found->network[1] == second &&
+			    (meta & ~WEIR_FW_PREFIX_NOT) == (WEIR_FW_PREFIX_USED | bits))
+				return !(meta & WEIR_FW_PREFIX_NOT);
+			slot++;
+			if (slot >= slot_count)
+				slot = 0;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Whether an end of a packet is in the set at an offset: 0 the source, 1 the destination. A
+ * function of its own, so that the verifier looks at it once.
+ */
+__noinline int weir_fw_prefix_holds(const struct weir_fw_packet *p, __u32 set_at, __u32 end)
+{
+	struct weir_fw_prefix_set __weir_arena *set = weir_at(struct weir_fw_prefix_set, set_at);
+	__be32 a[4];
+
+	if (!p || !set_at)
+		return 0;
+	a[0] = end ? p->dst[0] : p->src[0];
+	if (p->family == WEIR_FW_INET)
+		return weir_fw_prefix_find4(set, set_at, bpf_ntohl(a[0]));
+	a[1] = end ? p->dst[1] : p->src[1];
+	a[2] = end ? p->dst[2] : p->src[2];
+	a[3] = end ? p->dst[3] : p->src[3];
+	return weir_fw_prefix_find6(set, set_at, (__u64)bpf_ntohl(a[0]) << 32 | bpf_ntohl(a[1]),
+				    (__u64)bpf_ntohl(a[2]) << 32 | bpf_ntohl(a[3]));
+}
+
+#endif /* WEIR_FW_PREFIX_H */

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The quick way through the box, for what most packets are: IPv4 without tags, options or
+ * fragments, for the box's own MAC address, with time to live; and then either of a flow of UDP or
+ * of established TCP whose state covers both interfaces and knows a fresh next hop, or where
+ * nothing is filtered.
+ *
+ * It decides nothing that weir_fw_ingress would decide otherwise: whatever else it meets it leaves
+ * as it was, before it has counted or changed anything, to the longer way. What it saves is the
+ * descriptor: a packet's few fields stay in registers.
+ */
+#ifndef WEIR_FW_QUICK_H
+#define WEIR_FW_QUICK_H
+
+#include <weir/fw/clock.h>
+#include <weir/fw/fib.h>
+#include <weir/fw/forward.h>
+#include <weir/fw/lookup.h>
+#include <weir/fw/parse.h>
+
+/* "The longer way": none of enum xdp_action that is returned here. */
+#define WEIR_QUICK_NOT 0
+
+/* A record that covers both interfaces, and asks for nothing on a hit. */
+#define WEIR_QUICK_CONTROL_MASK                                                                 \
+	(WEIR_STATE_HALF_A | WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_A | WEIR_STATE_IF_BOUND_B | \
+	 WEIR_STATE_LOG_ALL_A | WEIR_STATE_LOG_ALL_B)
+#define WEIR_QUICK_CONTROL (WEIR_STATE_HALF_A | WEIR_STATE_HALF_B)
+
+/* What is known of the packet, in registers as far as the compiler can. */
+struct weir_quick {
+	struct weir_ipv4 *ip;
+	void *data;
+	void *data_end;
+	__u32 ip_bytes;
+	__u32 cpu;
+	__u8 slot;
+};
+
+/*
+ * Tracks a segment without SYN, FIN or RST of a record whose both ends are established. Of its
+ * descriptor only that is filled in which tracking reads.
+ */
+static __always_inline int weir_quick_tcp(struct xdp_md *ctx, __u32 slot, __u32 reverse, __u32 tick)
+{
+	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_ipv4 *ip = data + sizeof(struct weir_eth);
+	struct weir_fw_packet *p;
+
+	if (!scratch)
+		return WEIR_DROP(INTERNAL);
+	p = &scratch->quick;
+	p->tick = tick;
+	if ((void *)(ip + 1) > data_end ||
+	    weir_fw_parse_tcp(p, ip + 1, data_end,
+			      bpf_ntohs(ip->total_bytes) - sizeof(*ip)) != WEIR_PARSE_DONE)
+		return WEIR_DROP(SHORT);
+	return weir_tcp_track(p, slot, reverse);
+}
+
+/* Whether it is a packet for the quick way by its form; fills what is known of it. */
+static __always_inline bool weir_quick_read(struct weir_quick *q)
+{
+	struct weir_eth *eth = q->data;
+	struct weir_ipv4 *ip = (void *)(eth + 1);
+
+	/* Both messages begin with ports, and UDP's header is the shorter one. */
+	if ((void *)(ip + 1) + sizeof(struct weir_udp) > q->data_end ||
+	    eth->type != bpf_htons(WEIR_ETH_TYPE_IPV4) ||
+	    ip->version_words != WEIR_IPV4_NO_OPTIONS ||
+	    ip->fragment & bpf_htons(WEIR_IPV4_FRAGMENT_MASK) || ip->ttl <= WEIR_FW_TTL_LAST)
+		return false;
+	q->ip = ip;
+	q->ip_bytes = bpf_ntohs(ip->total_bytes);
+	return sizeof(*eth) + q->ip_bytes <= (__u64)(q->data_end - q->data);
+}
+
+/* Whether it is right, for the box, and came by an interface that filters. */
+static __always_inline bool weir_quick_is_ours(struct xdp_md *ctx, struct weir_quick *q)
+{
+	struct weir_fw_interface __weir_arena *interface;
+	__u32 __weir_arena *mac;
+	__u32 *dst = q->data;
+
+	if (!weir_fw_ipv4_checksum_fits(q->ip))
+		return false;
+	q->slot = weir_fw_ifslot(ctx->ingress_ifindex);
+	interface = weir_fw_interface(q->slot);
+	mac = (__u32 __weir_arena *)interface->mac;
+	return dst[0] == mac[0] && (__u16)dst[1] == (__u16)mac[1] &&
+	       !(interface->flags & WEIR_FW_INTERFACE_SKIP);
+}
+
+/* Whether the message is one that sanity checks have nothing against. */
+static __always_inline bool weir_quick_is_sane(const struct weir_quick *q)
+{
+	const struct weir_udp *udp = (void *)(q->ip + 1);
+	const struct weir_tcp *tcp = (void *)(q->ip + 1);
+	const __u8 hand_flags = WEIR_TCP_SYN | WEIR_TCP_FIN | WEIR_TCP_RST | WEIR_TCP_ACK;
+	__u32 message_bytes = q->ip_bytes - sizeof(*q->ip), bytes;
+
+	if (q->ip->protocol == WEIR_PROTOCOL_UDP) {
+		bytes = bpf_ntohs(udp->bytes);
+		return udp->dst && bytes >= sizeof(*udp) && bytes <= message_bytes &&
+		       q->ip_bytes >= sizeof(*q->ip) + sizeof(*udp);
+	}
+	return q->ip->protocol == WEIR_PROTOCOL_TCP && (void *)(tcp + 1) <= q->data_end &&
+	       (tcp->flags & hand_flags) == WEIR_TCP_ACK;
+}
+
+/* Counters, and the frame as it leaves. */
+static __always_inline int weir_quick_send(struct xdp_md *ctx, const struct weir_quick *q,
+					   const struct weir_fw_route *route)
+{
+	struct weir_fw_interface_counters __weir_arena *in, *out;
+	__u32 *mac = q->data;
+	__u32 sum;
+
+	in = weir_fw_interface_counters(q->cpu, q->slot);
+	in->packets[WEIR_FW_IN][WEIR_FW_PASS][WEIR_FW_INET]++;
+	in->bytes[WEIR_FW_IN][WEIR_FW_PASS][WEIR_FW_INET] += q->ip_bytes;
+	out = weir_fw_interface_counters(q->cpu, route->interface);
+	out->packets[WEIR_FW_OUT][WEIR_FW_PASS][WEIR_FW_INET]++;
+	out->bytes[WEIR_FW_OUT][WEIR_FW_PASS][WEIR_FW_INET] += q->ip_bytes;
+	weir_fw_table_counters(q->cpu)->forwarded_packets++;
+	/* As in weir_fw_forward(). */
+	q->ip->ttl--;
+	sum = q->ip->checksum + bpf_htons(0x0100);
+	q->ip->checksum = sum + (sum >= 0xffff);
+	mac[0] = route->mac[0];
+	mac[1] = route->mac[1];
+	mac[2] = route->mac[2];
+	if (route->ifindex == ctx->ingress_ifindex)
+		return weir_fw_send_back(ctx);
+	return bpf_redirect(route->ifindex, 0);
+}
+
+/* Tracks and counts the packet in its record, under the lock. */
+static __always_inline bool weir_quick_track(struct xdp_md *ctx, const struct weir_quick *q,
+					     weir_line *line, __u32 home, __u32 reverse,
+					     __u32 *control)
+{
+	__u32 tick = weir_fw_tick(weir_fw_control()->clock_offset);
+
+	if (q->ip->protocol == WEIR_PROTOCOL_TCP) {
+		if (line->phase[0] != WEIR_TCPS_ESTABLISHED ||
+		    line->phase[1] != WEIR_TCPS_ESTABLISHED ||
+		    weir_quick_tcp(ctx, home, reverse, tick) != WEIR_TCP_FITS)
+			return false;
+		*control = line->control;
+	} else {
+		*control = weir_bucket_track_other(line, *control, reverse, tick);
+	}
+	weir_bucket_count(line, home, reverse, q->ip_bytes);
+	weir_fw_table_counters(q->cpu)->searches++;
+	return true;
+}
+
+/* What a record is found by. */
+static __always_inline void weir_quick_key(const struct weir_quick *q, struct weir_fw_packet *key)
+{
+	const struct weir_udp *ports = (void *)(q->ip + 1);
+
+	key->family = WEIR_FW_INET;
+	key->protocol = q->ip->protocol;
+	key->src[0] = q->ip->src;
+	key->dst[0] = q->ip->dst;
+	key->src_port = ports->src;
+	key->dst_port = ports->dst;
+}
+
+/* A packet of a flow that is known. */
+static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_quick *q,
+					  const struct weir_fw_packet *key, __u32 home)
+{
+	__u32 control, match, reverse, next_hop;
+	__u16 generation = weir_fw_control()->generation;
+	weir_line *line = weir_state_line(home);
+	struct weir_fw_next_hop __weir_arena *hop;
+	struct weir_fw_route route;
+	bool is_known = false;
+
+	if (!weir_state_lock(home, q->cpu))
+		return WEIR_QUICK_NOT;
+	control = line->control;
+	match = weir_state_match4(line, control, key);
+	reverse = match == WEIR_MATCH_REVERSE;
+	next_hop = line->next_hop[reverse];
+	hop = weir_fw_next_hop_at(next_hop & (WEIR_FW_NEXT_HOP_COUNT_MAX - 1));
+	if (match && (control & WEIR_QUICK_CONTROL_MASK) == WEIR_QUICK_CONTROL &&
+	    line->generation == generation && next_hop > WEIR_FW_NEXT_HOP_KERNEL &&
+	    hop->generation == generation && q->ip_bytes <= hop->mtu_bytes)
+		is_known = weir_quick_track(ctx, q, line, home, reverse, &control);
+	weir_state_unlock(home, control);
+	if (!is_known)
+		return WEIR_QUICK_NOT;
+	/* Only now: across the call above it would take too much of the stack. */
+	weir_fw_next_hop_load(&route, next_hop, generation);
+	return weir_quick_send(ctx, q, &route);
+}
+
+/* A packet where nothing is filtered. */
+static __noinline int weir_quick_route(struct xdp_md *ctx, __u32 ip_bytes, __u32 cpu, __u8 slot)
+{
+	struct weir_quick q = { .data = weir_xdp_data(ctx), .ip_bytes = ip_bytes, .cpu = cpu,
+				.slot = slot };
+	struct weir_ipv4 *ip = q.data + sizeof(struct weir_eth);
+	const struct weir_udp *ports = (void *)(ip + 1);
+	struct bpf_fib_lookup f = {
+		.family = WEIR_AF_INET,
+		.tot_len = ip_bytes,
+		.ifindex = ctx->ingress_ifindex,
+	};
+	struct weir_fw_route route;
+	__u32 first, to;
+
+	if ((void *)(ports + 1) > weir_xdp_data_end(ctx))
+		return WEIR_QUICK_NOT;
+	q.ip = ip;
+	f.l4_protocol = ip->protocol;
+	f.sport = ports->src;
+	f.dport = ports->dst;
+	f.tos = ip->tos;
+	f.ipv4_src = ip->src;
+	f.ipv4_dst = ip->dst;
+	first = bpf_ntohl(ip->src);
+	to = bpf_ntohl(ip->dst);
+	if (first >> 24 == 0 || first >> 24 == 127 || first >> 28 == 0xe || !to || to >> 28 == 0xe)
+		return WEIR_QUICK_NOT;
+	if (bpf_fib_lookup(ctx, &f, sizeof(f), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
+	    weir_fw_fib_found(&f, &route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)
+		return WEIR_QUICK_NOT;
+	weir_fw_table_counters(cpu)->fib_lookups++;
+	return weir_quick_send(ctx, &q, &route);
+}
+
+/* The whole of it. A function of its own, so that its stack is not the longer way's as well. */
+static __noinline int weir_fw_quick(struct xdp_md *ctx)
+{
+	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
+	__u32 flags = weir_fw_control()->flags;
+	bool is_filtered =
+		flags & WEIR_FW_CONTROL_ENABLED && !(flags & WEIR_FW_CONTROL_NO_RULES);
+	struct weir_fw_packet key = {};
+
+	if (!weir_quick_read(&q))
+		return WEIR_QUICK_NOT;
+	weir_quick_key(&q, &key);
+	/* The line of the bucket is on its way while the rest is checked. */
+	if (is_filtered)
+		weir_state_touch(&key);
+	if (!weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q))
+		return WEIR_QUICK_NOT;
+	q.cpu = bpf_get_smp_processor_id();
+	if (is_filtered)
+		return weir_quick_hit(ctx, &q, &key, weir_state_bucket(key.hash));
+	return weir_quick_route(ctx, q.ip_bytes, q.cpu, q.slot);
+}
+
+#endif /* WEIR_FW_QUICK_H */

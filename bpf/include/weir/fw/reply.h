@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Answers to blocked packets: a TCP RST (pf_send_tcp() of pf.c), or an ICMP or ICMPv6 unreachable
+ * (RFC 792, RFC 4443), made of the packet itself and sent back by the interface that it came from.
+ *
+ * As pf, a segment is only answered if its own checksum is right. (On virtual links the sender may
+ * leave that to hardware which does not exist: its packets cannot be redirected either.)
+ */
+#ifndef WEIR_FW_REPLY_H
+#define WEIR_FW_REPLY_H
+
+#include <bpf/bpf_endian.h>
+#include <weir/checksum.h>
+#include <weir/fw/fib.h>
+#include <weir/fw/loop.h>
+#include <weir/fw/parse.h>
+#include <weir/fw/scratch.h>
+
+/* net.inet.ip.ttl, and what hosts use. */
+#define WEIR_FW_REPLY_TTL 64
+
+/* An IPv4 error has at most 576 bytes (RFC 1812, section 4.3.2.3). */
+#define WEIR_FW_QUOTE_BYTES_MAX (576 - sizeof(struct weir_ipv4) - sizeof(struct weir_icmp))
+/* An ICMPv6 error has at most 1280 (RFC 4443, section 3.1). */
+#define WEIR_FW_QUOTE6_BYTES_MAX (1280 - sizeof(struct weir_ipv6) - sizeof(struct weir_icmp))
+/* No frame that XDP has in one piece is longer than a page. */
+#define WEIR_FW_CHUNK_COUNT_MAX (4096 / WEIR_FW_CHUNK_BYTES)
+
+/* The sum of words in memory, in their own order; never above 2^36. */
+static __always_inline __u64 weir_fw_sum_words(const __u32 *words, __u32 count)
+{
+	__u64 sum = 0;
+	__u32 i;
+
+	for (i = 0; i < count; i++)
+		sum += words[i];
+	return sum;
+}
+
+/* The same of two addresses of the packet, of its family. */
+static __always_inline __u64 weir_fw_sum_address(const __be32 *address, __u32 family)
+{
+	return family == WEIR_FW_INET ? address[0] : weir_fw_sum_words(address, 4);
+}
+
+/* Destination and source of the frame change places. */
+static __always_inline void weir_fw_turn_mac(__u32 *mac)
+{
+	__u32 a = mac[0], b = mac[1], c = mac[2];
+
+	mac[0] = b >> 16 | c << 16;
+	mac[1] = c >> 16 | a << 16;
+	mac[2] = a >> 16 | b << 16;
+}
+
+static __always_inline void weir_fw_put_ipv4(struct weir_ipv4 *ip, __be32 src, __be32 dst,
+					     __u8 protocol, __u8 ttl, __u32 bytes)
+{
+	ip->version_words = WEIR_IPV4_NO_OPTIONS;
+	ip->tos = 0;
+	ip->total_bytes = bpf_htons(bytes);
+	ip->id = 0;
+	ip->fragment = bpf_htons(WEIR_IPV4_DONT_FRAGMENT);
+	ip->ttl = ttl;
+	ip->protocol = protocol;
+	ip->checksum = 0;
+	ip->src = src;
+	ip->dst = dst;
+	ip->checksum = weir_checksum(weir_fw_sum_words((__u32 *)ip, sizeof(*ip) / 4));
+}
+
+static __always_inline void weir_fw_put_ipv6(struct weir_ipv6 *ip, const __be32 *src,
+					     const __be32 *dst, __u8 protocol, __u8 ttl,
+					     __u32 payload_bytes)
+{
+	__u32 i;
+
+	ip->version_class_flow = bpf_htonl(6u << 28);
+	ip->payload_bytes = bpf_htons(payload_bytes);
+	ip->next_header = protocol;
+	ip->hop_limit = ttl;
+	for (i = 0; i < 4; i++) {
+		ip->src[i] = src[i];
+		ip->dst[i] = dst[i];
+	}
+}
+
+/* The segment itself, as pf_return() makes it. */
+static __always_inline void weir_fw_put_rst(struct weir_tcp *tcp, const struct weir_fw_packet *p)
+{
+	__u32 ack = p->seq + p->payload_bytes;
+	__u64 sum;
+
+	ack += !!(p->tcp_flags & WEIR_TCP_SYN) + !!(p->tcp_flags & WEIR_TCP_FIN);
+	tcp->src = p->dst_port;
+	tcp->dst = p->src_port;
+	tcp->seq = bpf_htonl(p->ack);
+	tcp->ack = bpf_htonl(ack);
+	tcp->offset = sizeof(*tcp) / 4 << 4;
+	tcp->flags = WEIR_TCP_RST | WEIR_TCP_ACK;
+	tcp->window = 0;
+	tcp->checksum = 0;
+	tcp->urgent = 0;
+	sum = weir_fw_sum_words((__u32 *)tcp, sizeof(*tcp) / 4);
+	sum += weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family);
+	sum += bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(sizeof(*tcp));
+	tcp->checksum = weir_checksum(sum);
+}
+
+static __always_inline __u32 weir_fw_ip_header_bytes(__u32 family)
+{
+	return family == WEIR_FW_INET ? sizeof(struct weir_ipv4) : sizeof(struct weir_ipv6);
+}
+
+/* Fills a frame of the right size. */
+static __always_inline bool weir_fw_fill_rst(void *data, void *data_end, __u32 l3_at,
+					     const struct weir_fw_packet *p, __u8 ttl)
+{
+	void *l3 = data + l3_at;
+
+	if (data + sizeof(struct weir_eth) > data_end)
+		return false;
+	if (!ttl)
+		ttl = WEIR_FW_REPLY_TTL;
+	if (p->family == WEIR_FW_INET) {
+		struct weir_ipv4 *ip = l3;
+		struct weir_tcp *tcp = (void *)(ip + 1);
+
+		if ((void *)(tcp + 1) > data_end)
+			return false;
+		weir_fw_put_ipv4(ip, p->dst[0], p->src[0], WEIR_PROTOCOL_TCP, ttl,
+				 sizeof(*ip) + sizeof(*tcp));
+		weir_fw_put_rst(tcp, p);
+	} else {
+		struct weir_ipv6 *ip = l3;
+		struct weir_tcp *tcp = (void *)(ip + 1);
+
+		if ((void *)(tcp + 1) > data_end)
+			return false;
+		weir_fw_put_ipv6(ip, p->dst, p->src, WEIR_PROTOCOL_TCP, ttl, sizeof(*tcp));
+		weir_fw_put_rst(tcp, p);
+	}
+	weir_fw_turn_mac(data);
+	return true;
+}
+
+/* The sum over a part of the frame, whose words begin where the part does. */
+__noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 sum = 0, i;
+
+	if (!scratch)
+		return 0;
+	for (i = weir_fw_bound(WEIR_FW_CHUNK_COUNT_MAX); i && bytes && weir_fw_may_loop; i--) {
+		__u32 part = bytes < WEIR_FW_CHUNK_BYTES ? bytes : WEIR_FW_CHUNK_BYTES;
+
+		if (part < WEIR_FW_CHUNK_BYTES)
+			__builtin_memset(scratch->chunk, 0, sizeof(scratch->chunk));
+		if (part < 1 || part > WEIR_FW_CHUNK_BYTES ||
+		    bpf_xdp_load_bytes(ctx, at, scratch->chunk, part))
+			break;
+		sum = bpf_csum_diff(0, 0, (__be32 *)scratch->chunk, sizeof(scratch->chunk), sum);
+		at += part;
+		bytes -= part;
+	}
+	return sum;
+}
+
+/* Whether a segment that is to be answered by a RST has the right checksum. */
+__noinline int weir_fw_tcp_checksum_fits(struct xdp_md *ctx,
+					 const struct weir_fw_packet *p __arg_nonnull)
+{
+	__u32 bytes = weir_fw_message_bytes(p);
+	__u64 sum;
+
+	/* It is that of the whole segment. */
+	if (p->flags & WEIR_PACKET_FRAGMENT)
+		return true;
+	sum = (__u32)weir_fw_sum_frame(ctx, p->l4_at, bytes);
+	sum += weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family);
+	sum += bpf_htons(WEIR_PROTOCOL_TCP) + bpf_htons(bytes);
+	return weir_checksum(sum) == 0;
+}
+
+/*
+ * The box's own address towards the sender, in scratch->fib. False if it has none, or does not
+ * forward.
+ */
+static __always_inline bool weir_fw_own_address(void *ctx, struct weir_fw_scratch *scratch,
+						const struct weir_fw_packet *p, __u32 ifindex)
+{
+	struct bpf_fib_lookup *f = &scratch->fib;
+
+	__builtin_memset(f, 0, sizeof(*f));
+	f->ifindex = ifindex;
+	if (p->family == WEIR_FW_INET) {
+		f->family = WEIR_AF_INET;
+		f->ipv4_src = p->dst[0];
+		f->ipv4_dst = p->src[0];
+	} else {
+		f->family = WEIR_AF_INET6;
+		__builtin_memcpy(f->ipv6_src, p->dst, sizeof(f->ipv6_src));
+		__builtin_memcpy(f->ipv6_dst, p->src, sizeof(f->ipv6_dst));
+	}
+	return bpf_fib_lookup(ctx, f, sizeof(*f),
+			      BPF_FIB_LOOKUP_SRC | BPF_FIB_LOOKUP_SKIP_NEIGH) ==
+	       BPF_FIB_LKUP_RET_SUCCESS;
+}
+
+/* Ethernet header and tags of the frame that follows `room_bytes` later, turned round. */
+static __always_inline bool weir_fw_move_link(void *data, void *data_end, __u32 room_bytes,
+					      __u32 l3_at)
+{
+	__u16 *from = data + room_bytes, *to = data;
+	__u32 i, count = l3_at / 2;
+
+	for (i = 0; i < (sizeof(struct weir_eth) + 2 * sizeof(struct weir_vlan)) / 2; i++) {
+		if (i >= count)
+			break;
+		if ((void *)(from + i + 1) > data_end)
+			return false;
+		to[i] = from[i];
+	}
+	if (data + sizeof(struct weir_eth) > data_end)
+		return false;
+	weir_fw_turn_mac(data);
+	return true;
+}
+
+/* The headers of an error around what it quotes, whose sum is given. */
+static __always_inline bool weir_fw_fill_error(void *data, void *data_end, __u32 l3_at,
+					       const struct weir_fw_packet *p, const __be32 *own,
+					       __u8 code, __u32 quote_bytes, __u64 sum)
+{
+	void *l3 = data + l3_at;
+	struct weir_icmp *icmp = l3 + weir_fw_ip_header_bytes(p->family);
+	__u32 bytes = sizeof(*icmp) + quote_bytes;
+
+	if ((void *)(icmp + 1) > data_end)
+		return false;
+	if (p->family == WEIR_FW_INET) {
+		weir_fw_put_ipv4(l3, own[0], p->src[0], WEIR_PROTOCOL_ICMP,
+				 WEIR_FW_REPLY_TTL, sizeof(struct weir_ipv4) + bytes);
+		icmp->type = WEIR_ICMP_UNREACHABLE;
+	} else {
+		weir_fw_put_ipv6(l3, own, p->src, WEIR_PROTOCOL_ICMPV6, WEIR_FW_REPLY_TTL,
+				 bytes);
+		icmp->type = WEIR_ICMPV6_UNREACHABLE;
+		sum += weir_fw_sum_address(own, p->family) +
+		       weir_fw_sum_address(p->src, p->family);
+		sum += bpf_htons(WEIR_PROTOCOL_ICMPV6) + bpf_htons(bytes);
+	}
+	icmp->code = code;
+	icmp->checksum = 0;
+	icmp->id = 0;
+	icmp->seq = 0;
+	sum += *(__u16 *)icmp;
+	icmp->checksum = weir_checksum(sum);
+	return true;
+}
+
+static __always_inline int weir_fw_frame_bytes(struct xdp_md *ctx)
+{
+	long bytes = weir_xdp_data_end(ctx) - weir_xdp_data(ctx);
+
+	/* The verifier allows only 64-bit arithmetic with pointers: let nothing be made of it. */
+	asm volatile("" : "+r"(bytes));
+	return bytes;
+}
+
+/* How much of a packet its error quotes. */
+static __always_inline __u32 weir_fw_quote_bytes(const struct weir_fw_packet *p)
+{
+	__u32 bytes_max = p->family == WEIR_FW_INET ? WEIR_FW_QUOTE_BYTES_MAX :
+						      WEIR_FW_QUOTE6_BYTES_MAX;
+
+	return p->ip_bytes < bytes_max ? p->ip_bytes : bytes_max;
+}
+
+static __always_inline int weir_fw_reply_rst(struct xdp_md *ctx, const struct weir_fw_packet *p,
+					     __u8 ttl)
+{
+	__u32 bytes = p->l3_at + weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_tcp);
+	int now = weir_fw_frame_bytes(ctx);
+
+	if (bpf_xdp_adjust_tail(ctx, (int)bytes - now))
+		return XDP_DROP;
+	if (!weir_fw_fill_rst(weir_xdp_data(ctx), weir_xdp_data_end(ctx),
+			      p->l3_at & WEIR_FW_OFFSET_MASK, p, ttl))
+		return XDP_DROP;
+	return weir_fw_send_back(ctx);
+}
+
+static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct weir_fw_packet *p,
+					       __u8 code)
+{
+	__u32 room_bytes = weir_fw_ip_header_bytes(p->family) + sizeof(struct weir_icmp);
+	__u32 quote_bytes = weir_fw_quote_bytes(p);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	int now = weir_fw_frame_bytes(ctx);
+	__u32 sum;
+
+	if (!scratch || !weir_fw_own_address(ctx, scratch, p, ctx->ingress_ifindex))
+		return XDP_DROP;
+	sum = weir_fw_sum_frame(ctx, p->l3_at, quote_bytes);
+	if (bpf_xdp_adjust_tail(ctx, (int)(p->l3_at + quote_bytes) - now) ||
+	    bpf_xdp_adjust_head(ctx, -(int)room_bytes))
+		return XDP_DROP;
+	if (!weir_fw_move_link(weir_xdp_data(ctx), weir_xdp_data_end(ctx), room_bytes,
+			       p->l3_at) ||
+	    !weir_fw_fill_error(weir_xdp_data(ctx), weir_xdp_data_end(ctx),
+				p->l3_at & WEIR_FW_OFFSET_MASK, p, scratch->fib.ipv6_src, code,
+				quote_bytes, sum))
+		return XDP_DROP;
+	return weir_fw_send_back(ctx);
+}
+
+/*
+ * Answers a packet that has been counted as dropped. Never to a group, or from one: nobody could
+ * tell whom such an answer would reach.
+ */
+__noinline int weir_fw_reply(struct xdp_md *ctx, const struct weir_fw_packet *p __arg_nonnull,
+			     const struct weir_fw_decision *d __arg_nonnull)
+{
+	int action;
+
+	if (p->flags & (WEIR_PACKET_GROUP | WEIR_PACKET_LATER_FRAGMENT | WEIR_PACKET_ICMP_ERROR))
+		return XDP_DROP;
+	if (d->flags & WEIR_DECISION_RETURN_RST && p->protocol == WEIR_PROTOCOL_TCP) {
+		if (p->tcp_flags & WEIR_TCP_RST)
+			return XDP_DROP;
+		action = weir_fw_reply_rst(ctx, p, d->rst_ttl);
+	} else {
+		action = weir_fw_reply_error(ctx, p, d->icmp_code);
+	}
+	if (action != XDP_DROP)
+		weir_fw_table_counters(p->cpu)->replies++;
+	else
+		weir_fw_interface_counters(p->cpu, weir_fw_slot(p))
+			->dropped_packets[p->direction & 1][WEIR_FW_REASON_NO_REPLY]++;
+	return action;
+}
+
+#endif /* WEIR_FW_REPLY_H */

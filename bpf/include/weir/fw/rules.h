@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the rules say about a packet: pf's evaluation, last match with `quick`, anchors in their
+ * places (pf.conf(5); `pf_test_rule` and `pf_match_rule` of pf.c). weir_rules::evaluate is the
+ * reference, and tests hold this against it.
+ */
+#ifndef WEIR_FW_RULES_H
+#define WEIR_FW_RULES_H
+
+#include <weir/fw/classify.h>
+#include <weir/fw/image.h>
+#include <weir/fw/loop.h>
+#include <weir/fw/prefix.h>
+
+#define WEIR_FW_RULES_TCP 6
+#define WEIR_FW_RULES_UDP 17
+#define WEIR_FW_RULES_ICMP 1
+#define WEIR_FW_RULES_ICMPV6 58
+#define WEIR_FW_RULES_SCTP 132
+/* A bit of the TCP header. */
+#define WEIR_FW_RULES_RST 0x04
+
+/* What holds for one packet while rules are asked. */
+struct weir_fw_asking {
+	__u64 known[2];		/* by end: tables that have been asked */
+	__u64 held[2];		/* of them, those that hold it */
+	__u32 tag;
+	__u8 hooks;		/* bits that a rule's `hooks` must have */
+	__u8 slot;		/* of the interface that is judged */
+	__u8 fragment;		/* nothing is known of its header */
+	__u8 icmp_reply;	/* answers a query: OpenBSD's rules with state do not take it */
+};
+
+/* Whether an end of the packet is in a table of the ruleset: 0 the source, 1 the destination. */
+__noinline int weir_fw_table_holds(const struct weir_fw_packet *p, struct weir_fw_asking *asking,
+				   __u32 index, __u32 end)
+{
+	struct weir_fw_image __weir_arena *image;
+	__u64 bit = index < 64 ? 1ull << index : 0;
+	int holds;
+
+	if (!p || !asking)
+		return 0;
+	image = weir_fw_image_of(p);
+	end &= 1;
+	if (asking->known[end] & bit)
+		return (asking->held[end] & bit) != 0;
+	if (index >= image->table_count)
+		return 0;
+	holds = weir_fw_prefix_holds(p, *weir_at(__u32, p->ruleset + image->tables_at + index * 4),
+				     end);
+	asking->known[end] |= bit;
+	if (holds)
+		asking->held[end] |= bit;
+	return holds;
+}
+
+/* Whether an end of the packet is in a place of a kind with operands of IPv6. */
+__noinline int weir_fw_place6_holds(const struct weir_fw_packet *p, __u32 at, __u32 is_range,
+				    __u32 end)
+{
+	__be32 a[4];
+
+	if (!p)
+		return 0;
+	a[0] = end ? p->dst[0] : p->src[0];
+	a[1] = end ? p->dst[1] : p->src[1];
+	a[2] = end ? p->dst[2] : p->src[2];
+	a[3] = end ? p->dst[3] : p->src[3];
+	if (is_range) {
+		__u64 __weir_arena *range = weir_at(__u64, at);
+		__u64 upper = (__u64)bpf_ntohl(a[0]) << 32 | bpf_ntohl(a[1]);
+		__u64 lower = (__u64)bpf_ntohl(a[2]) << 32 | bpf_ntohl(a[3]);
+
+		if (upper < range[0] || (upper == range[0] && lower < range[1]))
+			return 0;
+		return upper < range[2] || (upper == range[2] && lower <= range[3]);
+	} else {
+		__be32 __weir_arena *net = weir_at(__be32, at);
+
+		return !(((a[0] & net[4]) ^ net[0]) | ((a[1] & net[5]) ^ net[1]) |
+			 ((a[2] & net[6]) ^ net[2]) | ((a[3] & net[7]) ^ net[3]));
+	}
+}
+
+static __always_inline int weir_fw_place_holds(const struct weir_fw_packet *p,
+					       struct weir_fw_asking *asking, __u32 kind,
+					       __u32 first, __u32 second, __u32 end)
+{
+	__be32 address = end ? p->dst[0] : p->src[0];
+	bool is_v4 = p->family == WEIR_FW_INET;
+
+	switch (kind) {
+	case WEIR_FW_PLACE_ANY:
+		return 1;
+	case WEIR_FW_PLACE_NET4:
+		return is_v4 && (address & second) == first;
+	case WEIR_FW_PLACE_RANGE4:
+		address = bpf_ntohl(address);
+		return is_v4 && first <= address && address <= second;
+	case WEIR_FW_PLACE_NET6:
+	case WEIR_FW_PLACE_RANGE6:
+		return !is_v4 && weir_fw_place6_holds(p, p->ruleset + first,
+						      kind == WEIR_FW_PLACE_RANGE6, end);
+	case WEIR_FW_PLACE_TABLE:
+		return weir_fw_table_holds(p, asking, first, end);
+	case WEIR_FW_PLACE_NO_ROUTE:
+		return !!(p->flags & (end ? WEIR_PACKET_NO_ROUTE_TO : WEIR_PACKET_NO_ROUTE_BACK));
+	case WEIR_FW_PLACE_URPF_FAILED:
+		/* Link-local addresses count as routed (`pf_routable` of pf.c). */
+		if (!is_v4 && (address & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000))
+			return 0;
+		return !!(p->flags & WEIR_PACKET_URPF_FAILED);
+	default:
+		return 0;
+	}
+}
+
+static __always_inline bool weir_fw_ports_hold(const struct weir_fw_packet *p, __u32 flags,
+					       struct weir_fw_criteria __weir_arena *c)
+{
+	__u16 port;
+
+	if (flags & WEIR_FW_ASKS_FROM_PORT) {
+		port = bpf_ntohs(p->src_port);
+		if ((port >= c->from_port[0] && port <= c->from_port[1]) ==
+		    !!(flags & WEIR_FW_ASKS_FROM_PORT_NOT))
+			return false;
+	}
+	if (flags & WEIR_FW_ASKS_TO_PORT) {
+		port = bpf_ntohs(p->dst_port);
+		if ((port >= c->to_port[0] && port <= c->to_port[1]) ==
+		    !!(flags & WEIR_FW_ASKS_TO_PORT_NOT))
+			return false;
+	}
+	return true;
+}
+
+/* Criteria of the protocol's header; fragments have none. */
+static __always_inline bool weir_fw_header_holds(const struct weir_fw_packet *p,
+						 struct weir_fw_asking *asking, __u32 flags,
+						 struct weir_fw_criteria __weir_arena *c)
+{
+	if (asking->fragment)
+		return !(flags & WEIR_FW_ASKS_HEADER) &&
+		       !(p->protocol == WEIR_FW_RULES_TCP && c->tcp_set);
+	switch (p->protocol) {
+	case WEIR_FW_RULES_TCP:
+		return (p->tcp_flags & c->tcp_mask) == c->tcp_set &&
+		       weir_fw_ports_hold(p, flags, c);
+	case WEIR_FW_RULES_UDP:
+		return weir_fw_ports_hold(p, flags, c);
+	case WEIR_FW_RULES_SCTP:
+		return !(flags & WEIR_FW_ASKS_SCTP_PORTS) || weir_fw_ports_hold(p, flags, c);
+	case WEIR_FW_RULES_ICMP:
+	case WEIR_FW_RULES_ICMPV6:
+		if (flags & WEIR_FW_ASKS_ICMP_TYPE && p->icmp_type != c->icmp_type)
+			return false;
+		if (flags & WEIR_FW_ASKS_ICMP_CODE && p->icmp_code != c->icmp_code)
+			return false;
+		return !(flags & WEIR_FW_ASKS_NO_REPLY && asking->icmp_reply);
+	default:
+		return true;
+	}
+}
+
+/* What few rules ask for; chance is the last. */
+static __always_inline bool weir_fw_rest_holds(const struct weir_fw_packet *p,
+					       struct weir_fw_asking *asking, __u32 flags,
+					       struct weir_fw_criteria __weir_arena *c)
+{
+	__u32 slot = p->interface & 63;
+
+	if (!(c->received >> slot & 1))
+		return false;
+	if (flags & WEIR_FW_ASKS_FRAGMENT && !asking->fragment)
+		return false;
+	if (flags & WEIR_FW_ASKS_TOS && (p->tos & 0xfc) != c->tos)
+		return false;
+	if (flags & WEIR_FW_ASKS_TAG &&
+	    (asking->tag == c->tagged) == !!(flags & WEIR_FW_ASKS_TAG_NOT))
+		return false;
+	if (flags & WEIR_FW_ASKS_PRIO) {
+		bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
+
+		/* Without a tag of 802.1Q: OpenBSD's default 3, and in FreeBSD none. */
+		if (!p->vlan_bytes && (!openbsd || c->prio != 3))
+			return false;
+		if (p->vlan_bytes && c->prio != p->priority)
+			return false;
+	}
+	return !(flags & WEIR_FW_ASKS_CHANCE) || bpf_get_prandom_u32() < c->probability;
+}
+
+/* Whether a rule, whose criteria are at an offset from the arena's start, takes the packet. */
+__noinline int weir_fw_rule_holds(const struct weir_fw_packet *p, struct weir_fw_asking *asking,
+				  __u32 at)
+{
+	struct weir_fw_criteria __weir_arena *c = weir_at(struct weir_fw_criteria, at);
+	__u32 flags;
+
+	if (!p || !asking)
+		return 0;
+	if ((c->hooks & asking->hooks) != asking->hooks)
+		return 0;
+	if (!(c->interfaces >> (asking->slot & 63) & 1))
+		return 0;
+	if (c->protocol && c->protocol != p->protocol)
+		return 0;
+	flags = c->flags;
+	if (weir_fw_place_holds(p, asking, c->from_kind, c->from[0], c->from[1], 0) ==
+	    !!(flags & WEIR_FW_ASKS_FROM_NOT))
+		return 0;
+	if (weir_fw_place_holds(p, asking, c->to_kind, c->to[0], c->to[1], 1) ==
+	    !!(flags & WEIR_FW_ASKS_TO_NOT))
+		return 0;
+	return weir_fw_header_holds(p, asking, flags, c) &&
+	       weir_fw_rest_holds(p, asking, flags, c);
+}
+
+/* Whether an ICMP message answers a query (`pf_icmp_mapping` of pf.c). Neighbour advertisements do
+ * too, but OpenBSD's rules with state take them. */
+static __always_inline bool weir_fw_icmp_is_reply(const struct weir_fw_packet *p)
+{
+	if (p->protocol == WEIR_FW_RULES_ICMPV6)
+		return p->icmp_type == 129 || p->icmp_type == 200;
+	/* 0, 9, 14, 16, 18, 34, 36 */
+	return p->protocol == WEIR_FW_RULES_ICMP && p->icmp_type < 64 &&
+	       0x1400054201ull >> p->icmp_type & 1;
+}
+
+/* Whether it reports an error (the same). */
+static __always_inline bool weir_fw_icmp_is_error(const struct weir_fw_packet *p)
+{
+	if (p->protocol == WEIR_FW_RULES_ICMPV6)
+		return p->icmp_type >= 1 && p->icmp_type <= 4;
+	/* 3, 4, 5, 11, 12 */
+	return p->protocol == WEIR_FW_RULES_ICMP && p->icmp_type < 64 &&
+	       0x1838ull >> p->icmp_type & 1;
+}
+
+/* ICMP that OpenBSD answers by ICMP: ICMP_INFOTYPE of ip_icmp.h, and of ICMPv6 all from echo
+ * request on but redirects. */
+static __always_inline bool weir_fw_icmp_is_info(const struct weir_fw_packet *p)
+{
+	if (p->protocol == WEIR_FW_RULES_ICMPV6)
+		return p->icmp_type >= 128 && p->icmp_type != 137;
+	return p->icmp_type < 64 && 0x7e701ull >> p->icmp_type & 1;
+}
+
+/* What a rule that matches changes (`pf_rule_to_actions` of pf.c). */
+static __always_inline void weir_fw_rule_acts(struct weir_fw_rule __weir_arena *rule,
+					      struct weir_fw_decision *d, bool openbsd)
+{
+	__u32 does = rule->decision;
+
+	if (does & WEIR_DECISION_SET_TOS)
+		d->tos = rule->tos;
+	if (does & WEIR_DECISION_SET_PRIO) {
+		d->prio[0] = rule->prio[0];
+		d->prio[1] = rule->prio[1];
+	}
+	if (rule->routing_table)
+		d->routing_table = rule->routing_table - 1;
+	/* OpenBSD asks the last matching rule alone. */
+	if (openbsd)
+		d->flags &= ~WEIR_DECISION_ALLOW_OPTIONS;
+	d->flags |= does & (WEIR_DECISION_SET_TOS | WEIR_DECISION_SET_PRIO |
+			    WEIR_DECISION_ALLOW_OPTIONS | WEIR_DECISION_LOG_ALL);
+}
+
+static __always_inline void weir_fw_rule_logs(struct weir_fw_rule __weir_arena *rule,
+					      struct weir_fw_decision *d)
+{
+	d->flags |= WEIR_DECISION_LOG;
+	d->log_rule = rule->id;
+}
+
+/* Offset of a rule's counters on the packet's CPU. */
+static __always_inline __u32 weir_fw_counters_at(const struct weir_fw_packet *p,
+						 struct weir_fw_rule __weir_arena *rule)
+{
+	return rule->counters_at + p->cpu * (__u32)sizeof(struct weir_fw_rule_counters);
+}
+
+/* The answer to a blocked packet (`pf_return` of pf.c). */
+static __always_inline void weir_fw_answer(const struct weir_fw_packet *p,
+					   struct weir_fw_rule __weir_arena *rule,
+					   struct weir_fw_decision *d, bool openbsd, bool fragment)
+{
+	bool is_icmp = p->protocol == WEIR_FW_RULES_ICMP || p->protocol == WEIR_FW_RULES_ICMPV6;
+	bool is_tcp = p->protocol == WEIR_FW_RULES_TCP;
+	__u32 answers = rule->answers;
+
+	if (fragment)
+		return;
+	if (is_tcp && answers & WEIR_FW_ANSWERS_RST && !(p->tcp_flags & WEIR_FW_RULES_RST)) {
+		d->flags |= WEIR_DECISION_RETURN_RST;
+		d->rst_ttl = rule->rst_ttl;
+		return;
+	}
+	if (!(answers & WEIR_FW_ANSWERS_ICMP))
+		return;
+	/* FreeBSD answers SCTP by an ABORT, which is not made here. */
+	if (!openbsd && p->protocol == WEIR_FW_RULES_SCTP && answers & WEIR_FW_ANSWERS_RST)
+		return;
+	if (is_icmp && (!openbsd || !weir_fw_icmp_is_info(p)))
+		return;
+	d->flags |= WEIR_DECISION_RETURN_ICMP;
+	d->icmp_type = p->family == WEIR_FW_INET ? 3 : 1;
+	d->icmp_code = rule->icmp_code[p->family & 1];
+}
+
+/* Where the evaluation stands. */
+struct weir_fw_walk {
+	struct weir_fw_asking asking;
+	__u32 winner;		/* the last that passes or blocks: its number + 1; 0: none */
+	__u32 logs_matches;	/* a rule with `log (matches)` has matched */
+};
+
+#define WEIR_FW_WALK_ENDS 0xffffffffu
+
+/*
+ * Asks the rule of a number, and does what follows from it. Returns the number of the next rule,
+ * or WEIR_FW_WALK_ENDS.
+ */
+__noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_fw_walk *walk,
+				   struct weir_fw_decision *d, __u32 number)
+{
+	struct weir_fw_criteria __weir_arena *criteria;
+	struct weir_fw_image __weir_arena *image;
+	struct weir_fw_rule __weir_arena *rule;
+	__u32 kind, at;
+
+	if (!p || !walk || !d)
+		return WEIR_FW_WALK_ENDS;
+	image = weir_fw_image_of(p);
+	at = p->ruleset + image->criteria_at + number * (__u32)sizeof(*criteria);
+	criteria = weir_at(struct weir_fw_criteria, at);
+	if (!weir_fw_rule_holds(p, &walk->asking, at))
+		return criteria->end ? criteria->end : number + 1;
+	at = p->ruleset + image->rules_at + number * (__u32)sizeof(*rule);
+	rule = weir_at(struct weir_fw_rule, at);
+	kind = rule->kind;
+	if (kind == WEIR_FW_RULE_ANCHOR_END)
+		return walk->winner > rule->number ? WEIR_FW_WALK_ENDS : number + 1;
+	if (rule->tag)
+		walk->asking.tag = rule->tag;
+	if (rule->counters_at)
+		weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule))->evaluations++;
+	if (kind == WEIR_FW_RULE_ANCHOR)
+		return number + 1;
+	if (kind == WEIR_FW_RULE_MATCH) {
+		weir_fw_rule_acts(rule, d, image->flags & WEIR_FW_IMAGE_OPENBSD);
+		if (rule->log) {
+			weir_fw_rule_logs(rule, d);
+			walk->logs_matches |= rule->log & WEIR_FW_LOG_MATCHES;
+		}
+	} else {
+		walk->winner = number + 1;
+	}
+	if (walk->logs_matches)
+		weir_fw_rule_logs(rule, d);
+	return rule->quick ? WEIR_FW_WALK_ENDS : number + 1;
+}
+
+/* What the last matching rule comes to (the second half of `pf_test_rule`). */
+static __always_inline void weir_fw_finish(const struct weir_fw_packet *p, __u32 rule_at,
+					   bool fragment, struct weir_fw_decision *d)
+{
+	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
+	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, rule_at);
+	struct weir_fw_rule_counters __weir_arena *counters;
+
+	weir_fw_rule_acts(rule, d, openbsd);
+	d->rule = rule->id;
+	d->rule_at = rule_at;
+	if (rule->log)
+		weir_fw_rule_logs(rule, d);
+	if (rule->kind == WEIR_FW_RULE_BLOCK) {
+		d->flags |= WEIR_DECISION_BLOCK;
+		d->reason = WEIR_FW_REASON_MATCH;
+		weir_fw_answer(p, rule, d, openbsd, fragment);
+	} else if (!fragment && !weir_fw_icmp_is_error(p)) {
+		d->flags |= rule->decision & WEIR_FW_DECISIONS_OF_STATES;
+		d->profile = rule->profile;
+		d->state_max = rule->state_max;
+	}
+	/* What makes a state is counted there. */
+	if (!rule->counters_at || d->flags & WEIR_DECISION_KEEP_STATE)
+		return;
+	counters = weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule));
+	counters->packets[p->direction & 1]++;
+	counters->bytes[p->direction & 1] += p->ip_bytes;
+}
+
+/* Asks rule by rule. */
+static __always_inline void weir_fw_walk_all(const struct weir_fw_packet *p,
+					     struct weir_fw_walk *walk, struct weir_fw_decision *d)
+{
+	__u32 count = weir_fw_image_of(p)->rule_count;
+
+	for (__u32 number = 0; number < count && weir_fw_may_loop;)
+		number = weir_fw_rule_step(p, walk, d, number);
+}
+
+/* Asks the candidates among the rules. */
+static __always_inline void weir_fw_walk_candidates(const struct weir_fw_packet *p,
+						    struct weir_fw_walk *walk,
+						    struct weir_fw_decision *d)
+{
+	struct weir_fw_candidates own;
+	__u32 chunk_count, next = 0;
+
+	weir_fw_classify(p, walk->asking.slot, walk->asking.fragment, &own);
+	chunk_count = own.words_at / 8;
+	for (__u32 chunk = 0; chunk < chunk_count && weir_fw_may_loop; chunk++) {
+		__u64 summary = weir_fw_summary(&own, chunk);
+
+		while (summary && weir_fw_may_loop) {
+			__u32 bit = weir_fw_lowest(summary);
+			__u64 word = weir_fw_word(&own, p->ruleset, chunk, bit);
+			__u32 first = (chunk * WEIR_FW_CHUNK_WORDS + bit) * 64;
+
+			summary &= summary - 1;
+			while (word && weir_fw_may_loop) {
+				__u32 number = first + weir_fw_lowest(word);
+
+				word &= word - 1;
+				/* Inside an anchor that was not entered. */
+				if (number < next)
+					continue;
+				next = weir_fw_rule_step(p, walk, d, number);
+				if (next == WEIR_FW_WALK_ENDS)
+					return;
+			}
+		}
+	}
+}
+
+/*
+ * Judges a packet on the interface of its direction: `interface` of one that comes in,
+ * `out_interface` of one that leaves. `d` is all zero but for `tag`, the packet's own so far.
+ * Returns whether it is blocked.
+ */
+__noinline int weir_fw_evaluate(const struct weir_fw_packet *p, struct weir_fw_decision *d)
+{
+	struct weir_fw_image __weir_arena *image;
+	struct weir_fw_walk walk = {};
+
+	if (!p || !d)
+		return 0;
+	d->rule = WEIR_FW_RULE_NONE;
+	d->log_rule = WEIR_FW_RULE_NONE;
+	if (!p->ruleset)
+		return 0;
+	image = weir_fw_image_of(p);
+	walk.asking.slot = p->direction == WEIR_FW_IN ? p->interface : p->out_interface;
+	if (!(image->judged[p->direction & 1] >> (walk.asking.slot & 63) & 1))
+		goto judged;
+	walk.asking.tag = d->tag;
+	walk.asking.hooks = 1 << (p->direction & 1) |
+			    1 << (WEIR_FW_HOOKS_FAMILY_SHIFT + (p->family & 1));
+	/* A first fragment has a header, and is judged as the whole packet. */
+	walk.asking.fragment = !!(p->flags & WEIR_PACKET_LATER_FRAGMENT);
+	walk.asking.icmp_reply = weir_fw_icmp_is_reply(p);
+	if (image->flags & WEIR_FW_IMAGE_CLASSES)
+		weir_fw_walk_candidates(p, &walk, d);
+	else
+		weir_fw_walk_all(p, &walk, d);
+	d->tag = walk.asking.tag;
+	if (walk.winner)
+		weir_fw_finish(p, p->ruleset + image->rules_at +
+				       (walk.winner - 1) * (__u32)sizeof(struct weir_fw_rule),
+			       walk.asking.fragment, d);
+	else if (image->flags & WEIR_FW_IMAGE_OPENBSD)
+		d->flags &= ~WEIR_DECISION_ALLOW_OPTIONS;
+judged:
+	if (!(d->flags & WEIR_DECISION_BLOCK) && p->flags & WEIR_PACKET_OPTIONS &&
+	    !(d->flags & WEIR_DECISION_ALLOW_OPTIONS)) {
+		d->flags &= ~WEIR_DECISION_KEEP_STATE;
+		d->flags |= WEIR_DECISION_BLOCK | WEIR_DECISION_BLOCK_LIMIT;
+		d->reason = WEIR_FW_REASON_IP_OPTION;
+	}
+	return !!(d->flags & WEIR_DECISION_BLOCK);
+}
+
+#endif /* WEIR_FW_RULES_H */

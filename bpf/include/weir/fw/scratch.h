@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Room of each CPU for what rare packets need, beside the stack: of its 512 bytes the descriptor
+ * and what every packet needs take the most.
+ */
+#ifndef WEIR_FW_SCRATCH_H
+#define WEIR_FW_SCRATCH_H
+
+#include <bpf/bpf_helpers.h>
+#include <weir/fw/headers.h>
+#include <weir/fw/packet.h>
+
+/* Sums are taken over pieces of this size. */
+#define WEIR_FW_CHUNK_BYTES 64
+
+#define WEIR_FW_SCRATCH_FRAGMENTS_BYTES 96
+#define WEIR_FW_SCRATCH_HEADERS_BYTES 80
+
+struct weir_fw_scratch {
+	struct weir_fw_packet quoted;	/* by an ICMP error */
+	struct weir_fw_packet quick;	/* of an established connection */
+	struct weir_fw_decision decision;
+	struct bpf_fib_lookup fib;	/* for the source of an answer */
+	struct weir_ipv4 ipv4;
+	struct weir_ipv6 ipv6;
+	__u8 chunk[WEIR_FW_CHUNK_BYTES];
+	/* struct weir_fw_fragments, before it is in its map. */
+	__u64 fragments[WEIR_FW_SCRATCH_FRAGMENTS_BYTES / 8];
+	__u64 headers[WEIR_FW_SCRATCH_HEADERS_BYTES / 8]; /* of an answer */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_fw_scratch);
+} weir_scratch SEC(".maps");
+
+static __always_inline struct weir_fw_scratch *weir_fw_scratch(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&weir_scratch, &zero);
+}
+
+/* Reads from the frame of either hook. */
+static __always_inline long weir_fw_load(void *ctx, bool is_skb, __u32 at, void *to, __u32 bytes)
+{
+	return is_skb ? bpf_skb_load_bytes(ctx, at, to, bytes) :
+			bpf_xdp_load_bytes(ctx, at, to, bytes);
+}
+
+#endif /* WEIR_FW_SCRATCH_H */

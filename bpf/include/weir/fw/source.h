@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Sources of states, where rules track them: `source-track`, max-src-nodes, max-src-states,
+ * max-src-conn and max-src-conn-rate (pf.conf(5); pf_insert_src_node, pf_src_connlimit and
+ * pf_add_threshold of pf.c).
+ *
+ * A node counts the states of one source, for one rule or for all. It goes with its last state, or
+ * `src.track` later.
+ */
+#ifndef WEIR_FW_SOURCE_H
+#define WEIR_FW_SOURCE_H
+
+#include <weir/fw/clock.h>
+#include <weir/fw/image.h>
+#include <weir/fw/log.h>
+#include <weir/fw/state.h>
+
+/* `set limit src-nodes` is held by count; this is what the map could have. */
+#define WEIR_SOURCE_COUNT_MAX (1u << 20)
+#define WEIR_SOURCE_COUNT_DEFAULT 10000
+/* Ticks of about a second: rates count by it, and a source over its limits makes no states for it,
+ * until its table is asked. */
+#define WEIR_SOURCE_SECOND_TICKS 60
+/* Connections are counted in thousandths, because they fade. */
+#define WEIR_SOURCE_RATE_UNIT 1000
+#define WEIR_SOURCE_TRIES 4
+
+/* weir_source_key.family, beside WEIR_FW_INET and WEIR_FW_INET6: the number of nodes of a rule. */
+#define WEIR_SOURCE_NODES_OF_RULE 2
+
+static __always_inline __u32 weir_source_second_ticks(void)
+{
+	return weir_at(struct weir_fw_control, 0)->second_ticks ?: WEIR_SOURCE_SECOND_TICKS;
+}
+
+struct weir_source_key {
+	__be32 addr[4];
+	__u32 rule;		/* id; WEIR_FW_RULE_NONE: all rules with `source-track global` */
+	__u32 family;
+};
+
+struct weir_source {
+	struct bpf_spin_lock lock;
+	__u32 states;
+	__u32 connections;	/* with a complete handshake */
+	__u32 rate;		/* connections of late, in thousandths */
+	__u32 rate_s;		/* when that was counted */
+	__u32 owner;		/* the rule that made the node */
+	__u32 is_dead;		/* it is about to be deleted */
+	__u32 blocked_tick;	/* when it went over a limit; 0: it did not */
+	/* Limits, of the rule that last kept a state here. */
+	__u32 connections_max;
+	__u32 rate_count;
+	__u32 rate_seconds;
+	__u32 overloads;
+	__u32 keep_ticks;	/* `src.track` */
+	__u32 expires_tick;	/* of a node without states */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
+	__uint(max_entries, WEIR_SOURCE_COUNT_MAX);
+	__type(key, struct weir_source_key);
+	__type(value, struct weir_source);
+} weir_sources SEC(".maps");
+
+/* Room of each CPU for keys and a new node, which the stack has not under all that calls this. */
+struct weir_source_room {
+	struct weir_source_key key;
+	struct weir_source_key count_key;
+	/* struct weir_source, before it is in its map, where the lock in it means something. */
+	__u32 fresh[sizeof(struct weir_source) / sizeof(__u32)];
+};
+
+#define WEIR_SOURCE_OWNER_AT (__builtin_offsetof(struct weir_source, owner) / sizeof(__u32))
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_source_room);
+} weir_source_rooms SEC(".maps");
+
+static __always_inline struct weir_source_room *weir_source_room(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&weir_source_rooms, &zero);
+}
+
+/* To the control process, through weir_log: a source over the limits of a rule with overload. */
+struct weir_source_overload {
+	__u64 time_ns;		/* CLOCK_BOOTTIME */
+	__u32 rule;
+	__u32 family;
+	__be32 addr[4];
+};
+
+static __always_inline struct weir_fw_rule __weir_arena *
+weir_source_rule(const struct weir_fw_decision *d)
+{
+	return weir_at(struct weir_fw_rule, d->rule_at);
+}
+
+static __always_inline bool weir_source_is_global(const struct weir_fw_decision *d)
+{
+	return weir_source_rule(d)->source_flags & WEIR_FW_SOURCE_GLOBAL;
+}
+
+static __always_inline void weir_source_key_of_packet(const struct weir_fw_packet *p,
+						      const struct weir_fw_decision *d,
+						      struct weir_source_key *key)
+{
+	key->addr[0] = p->src[0];
+	key->addr[1] = p->src[1];
+	key->addr[2] = p->src[2];
+	key->addr[3] = p->src[3];
+	key->rule = weir_source_is_global(d) ? WEIR_FW_RULE_NONE : d->rule;
+	key->family = p->family;
+}
+
+/* Counts a node of a rule up or down; false if the rule may have no more. */
+static __noinline bool weir_source_count_nodes(__u32 owner, __u32 nodes_max, int step)
+{
+	struct weir_source_room *room = weir_source_room();
+	struct weir_source *count;
+	bool fits = true;
+
+	if (!room)
+		return false;
+	room->count_key.rule = owner;
+	room->count_key.family = WEIR_SOURCE_NODES_OF_RULE;
+	count = bpf_map_lookup_elem(&weir_sources, &room->count_key);
+	if (!count) {
+		bpf_map_update_elem(&weir_sources, &room->count_key, room->fresh, 1);
+		count = bpf_map_lookup_elem(&weir_sources, &room->count_key);
+		if (!count)
+			return false;
+	}
+	bpf_spin_lock(&count->lock);
+	if (step > 0 && nodes_max && count->states >= nodes_max)
+		fits = false;
+	else
+		count->states += step;
+	bpf_spin_unlock(&count->lock);
+	return fits;
+}
+
+/* Makes a node. False if there are too many. */
+static __noinline bool weir_source_make(struct weir_source_room *room, __u32 owner,
+					__u32 nodes_max)
+{
+	struct weir_fw_control __weir_arena *control = weir_at(struct weir_fw_control, 0);
+	__u32 limit = control->source_limit ?: WEIR_SOURCE_COUNT_DEFAULT;
+
+	if (__sync_fetch_and_add(&control->source_count, 1) >= limit) {
+		__sync_fetch_and_sub(&control->source_count, 1);
+		return false;
+	}
+	if (!weir_source_count_nodes(owner, nodes_max, 1)) {
+		__sync_fetch_and_sub(&control->source_count, 1);
+		return false;
+	}
+	room->fresh[WEIR_SOURCE_OWNER_AT] = owner;
+	if (bpf_map_update_elem(&weir_sources, &room->key, room->fresh, 1)) { /* BPF_NOEXIST */
+		/* Somebody else was faster, or there is no memory; the next look tells. */
+		__sync_fetch_and_sub(&control->source_count, 1);
+		weir_source_count_nodes(owner, 0, -1);
+	}
+	return true;
+}
+
+/* One more state of the packet's source. Returns 0, or the reason of the drop + 1. */
+__noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
+				const struct weir_fw_decision *d __arg_nonnull)
+{
+	struct weir_fw_rule __weir_arena *rule = weir_source_rule(d);
+	__u32 states_max = rule->source_states_max, connections_max = rule->source_conn_max;
+	__u32 rate_count = rule->source_rate_count, rate_seconds = rule->source_rate_s;
+	__u32 overloads = rule->overload, tick = p->tick, keep_ticks;
+	__u32 second = weir_source_second_ticks();
+	struct weir_fw_profile __weir_arena *profile;
+	struct weir_source_room *room = weir_source_room();
+	struct weir_source *node;
+	bool fits = false, is_dead;
+	int i;
+
+	if (!room)
+		return WEIR_FW_REASON_SRC_LIMIT + 1;
+	profile = weir_at(struct weir_fw_profile, weir_at(struct weir_fw_control, 0)->profiles_at +
+							  d->profile * (__u32)sizeof(*profile));
+	keep_ticks = profile->ticks[WEIR_FW_TIMEOUT_SRC_TRACK];
+	weir_source_key_of_packet(p, d, &room->key);
+	for (i = 0; i < WEIR_SOURCE_TRIES; i++) {
+		node = bpf_map_lookup_elem(&weir_sources, &room->key);
+		if (!node) {
+			if (!weir_source_make(room, d->rule, rule->source_nodes_max))
+				break;
+			continue;
+		}
+		bpf_spin_lock(&node->lock);
+		is_dead = node->is_dead;
+		if (!is_dead && (!states_max || node->states < states_max) &&
+		    (!node->blocked_tick ||
+		     tick - node->blocked_tick >= second)) {
+			node->states++;
+			node->blocked_tick = 0;
+			node->connections_max = connections_max;
+			node->rate_count = rate_count;
+			node->rate_seconds = rate_seconds;
+			node->overloads = overloads;
+			node->keep_ticks = keep_ticks;
+			fits = true;
+		}
+		bpf_spin_unlock(&node->lock);
+		if (!is_dead)
+			break;
+	}
+	return fits ? 0 : WEIR_FW_REASON_SRC_LIMIT + 1;
+}
+
+/* One state less; the node goes with its last one. */
+static __noinline int weir_source_part(const struct weir_source_key *key, bool is_connection)
+{
+	struct weir_source *node = bpf_map_lookup_elem(&weir_sources, key);
+	__u32 now = weir_fw_tick(weir_at(struct weir_fw_control, 0)->clock_offset);
+	bool is_last = false;
+	__u32 owner = 0;
+
+	if (!node)
+		return 0;
+	bpf_spin_lock(&node->lock);
+	if (node->states)
+		node->states--;
+	if (is_connection && node->connections)
+		node->connections--;
+	if (!node->states && node->keep_ticks) {
+		node->expires_tick = now + node->keep_ticks;
+	} else if (!node->states && !node->is_dead) {
+		node->is_dead = 1;
+		is_last = true;
+	}
+	owner = node->owner;
+	bpf_spin_unlock(&node->lock);
+	if (!is_last)
+		return 0;
+	bpf_map_delete_elem(&weir_sources, key);
+	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
+	weir_source_count_nodes(owner, 0, -1);
+	return 0;
+}
+
+/* A node that src.track has kept for long enough. */
+static long weir_source_reap_one(void *map, struct weir_source_key *key, struct weir_source *node,
+				 __u32 *now)
+{
+	bool is_over = false;
+	__u32 owner = 0;
+
+	if (key->family == WEIR_SOURCE_NODES_OF_RULE || !node)
+		return 0;
+	bpf_spin_lock(&node->lock);
+	if (!node->states && !node->is_dead && (__s32)(node->expires_tick - *now) <= 0) {
+		node->is_dead = 1;
+		is_over = true;
+	}
+	owner = node->owner;
+	bpf_spin_unlock(&node->lock);
+	if (!is_over)
+		return 0;
+	bpf_map_delete_elem(map, key);
+	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
+	weir_source_count_nodes(owner, 0, -1);
+	return 0;
+}
+
+/* Takes away the nodes whose time is over; the sweep asks for it. */
+static __noinline int weir_source_reap(__u32 now)
+{
+	return bpf_for_each_map_elem(&weir_sources, weir_source_reap_one, &now, 0) < 0;
+}
+
+/* Takes back what weir_source_join() counted. */
+__noinline int weir_source_return(const struct weir_fw_packet *p __arg_nonnull,
+				  const struct weir_fw_decision *d __arg_nonnull)
+{
+	struct weir_source_room *room = weir_source_room();
+
+	if (!room)
+		return 0;
+	weir_source_key_of_packet(p, d, &room->key);
+	return weir_source_part(&room->key, false);
+}
+
+/* The node of a record's half. */
+static __always_inline void
+weir_source_key_of_half(struct weir_state __weir_arena *s, __u32 control,
+			struct weir_account __weir_arena *account, __u32 half,
+			struct weir_source_key *key)
+{
+	bool is_global = s->interface[half] & WEIR_STATE_SOURCE_GLOBAL;
+	__u32 end = !!(control & (half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1));
+
+	key->family = control & WEIR_STATE_IPV6 ? WEIR_FW_INET6 : WEIR_FW_INET;
+	key->rule = is_global ? WEIR_FW_RULE_NONE :
+				(__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT);
+	if (control & WEIR_STATE_IPV6) {
+		__u32 states_at = weir_at(struct weir_fw_control, 0)->states_at;
+		struct weir_state_v6 __weir_arena *a;
+
+		a = weir_at(struct weir_state_v6, states_at + s->addr[1] * sizeof(*a));
+		key->addr[0] = a->addr[end][0];
+		key->addr[1] = a->addr[end][1];
+		key->addr[2] = a->addr[end][2];
+		key->addr[3] = a->addr[end][3];
+	} else {
+		key->addr[0] = s->addr[end];
+		key->addr[1] = 0;
+		key->addr[2] = 0;
+		key->addr[3] = 0;
+	}
+}
+
+static __always_inline struct weir_state __weir_arena *weir_source_line(__u32 slot)
+{
+	return weir_at(struct weir_state, weir_at(struct weir_fw_control, 0)->states_at +
+						  slot * (__u32)sizeof(struct weir_state));
+}
+
+static __always_inline struct weir_account __weir_arena *weir_source_account(__u32 slot)
+{
+	return weir_at(struct weir_account, weir_at(struct weir_fw_control, 0)->accounts_at +
+						    slot * (__u32)sizeof(struct weir_account));
+}
+
+/* A record ends, under its bucket's lock. */
+__noinline int weir_source_leave(__u32 slot, __u32 half)
+{
+	struct weir_state __weir_arena *s = weir_source_line(slot);
+	struct weir_source_room *room = weir_source_room();
+
+	half &= 1;
+	if (!room || !(s->interface[half] & WEIR_STATE_SOURCE_TRACKED))
+		return 0;
+	weir_source_key_of_half(s, s->control, weir_source_account(slot), half, &room->key);
+	return weir_source_part(&room->key, s->wscale[0] & WEIR_WSCALE_CONNECTED);
+}
+
+static __always_inline void weir_source_tell(const struct weir_source_key *key, __u32 rule,
+					     __u32 cpu)
+{
+	struct weir_source_overload *told = bpf_ringbuf_reserve(&weir_log, sizeof(*told), 0);
+
+	if (!told) {
+		weir_fw_table_counters(cpu)->log_lost++;
+		return;
+	}
+	told->time_ns = bpf_ktime_get_boot_ns();
+	told->rule = rule;
+	told->family = key->family;
+	told->addr[0] = key->addr[0];
+	told->addr[1] = key->addr[1];
+	told->addr[2] = key->addr[2];
+	told->addr[3] = key->addr[3];
+	bpf_ringbuf_submit(told, 0);
+}
+
+/*
+ * The handshake of a record is complete, as far as one of its halves counts it. Returns whether
+ * the source has more connections than the rule allows.
+ */
+__noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu)
+{
+	struct weir_state __weir_arena *s = weir_source_line(slot);
+	struct weir_account __weir_arena *account = weir_source_account(slot);
+	__u32 now_s = tick / weir_source_second_ticks();
+	bool is_over = false, overloads = false;
+	struct weir_source_room *room = weir_source_room();
+	struct weir_source *node;
+	__u32 passed_s;
+
+	half &= 1;
+	if (!room || !(s->interface[half] & WEIR_STATE_SOURCE_TRACKED))
+		return 0;
+	weir_source_key_of_half(s, s->control, account, half, &room->key);
+	node = bpf_map_lookup_elem(&weir_sources, &room->key);
+	if (!node)
+		return 0;
+	bpf_spin_lock(&node->lock);
+	node->connections++;
+	if (node->connections_max && node->connections > node->connections_max)
+		is_over = true;
+	if (node->rate_count && node->rate_seconds) {
+		passed_s = now_s - node->rate_s;
+		if (passed_s >= node->rate_seconds)
+			node->rate = 0;
+		else
+			node->rate -= (__u64)node->rate * passed_s / node->rate_seconds;
+		node->rate += WEIR_SOURCE_RATE_UNIT;
+		node->rate_s = now_s;
+		if (node->rate > (__u64)node->rate_count * WEIR_SOURCE_RATE_UNIT)
+			is_over = true;
+	}
+	overloads = is_over && node->overloads;
+	if (overloads)
+		node->blocked_tick = tick ?: 1;
+	bpf_spin_unlock(&node->lock);
+	if (overloads)
+		weir_source_tell(&room->key,
+				 (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT),
+				 cpu);
+	return is_over;
+}
+
+#endif /* WEIR_FW_SOURCE_H */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The state table, as the rest of the data path sees it.
+ *
+ * A packet's way: weir_state_touch() as soon as the addresses are parsed, so that the bucket's line
+ * is on its way while other work goes on; weir_state_lookup(); where it finds nothing, or a record
+ * that does not cover the hook, the rules, then weir_state_insert(). Nobody else reads or changes
+ * records: what is needed of them is copied into struct weir_fw_hit under the bucket's lock.
+ */
+#ifndef WEIR_FW_STATE_H
+#define WEIR_FW_STATE_H
+
+#include <weir/fw/arena.h>
+#include <weir/fw/layout.h>
+#include <weir/fw/packet.h>
+
+#define WEIR_FW_SLOT_NONE 0xffffffffu
+
+/* weir_fw_hit.flags */
+enum {
+	WEIR_HIT_LOG_ALL_A = 1 << 0, /* half A's rule logs every packet */
+	WEIR_HIT_SEND_RST = 1 << 1,  /* of a drop: answer with a RST, as pf in a handshake */
+	/* IP options are no reason for a drop: allow-opts, or the rules are going to be asked. */
+	WEIR_HIT_ALLOW_OPTIONS = 1 << 2,
+	WEIR_HIT_LOG_ALL_B = 1 << 3, /* half B's rule logs every packet */
+	WEIR_HIT_TRACKED = 1 << 4,   /* the packet was tracked and counted */
+};
+
+/* What is known of a packet's record. Made by weir_state_lookup(), also if there is none. */
+struct weir_fw_hit {
+	__u32 slot;		/* WEIR_FW_SLOT_NONE: no record */
+	__u32 rule[2];		/* only for WEIR_HIT_LOG_ALL_*: rules of half A and of half B */
+	__u16 next_hop;		/* in the packet's direction; 0: not known */
+	__u16 generation;	/* in which next_hop was found */
+	__u8 reverse;		/* the packet goes from end 1 to end 0 */
+	__u8 covered[2];	/* by WEIR_FW_IN, WEIR_FW_OUT: no rules are needed. For a record
+				 * that is bound to interfaces IN is exact, and OUT is judged by
+				 * weir_state_covers_out() */
+	__u8 if_bound;
+	__u8 interface[2];	/* slots that halves are bound to, by the packet's hook; 0: any */
+	__u8 flags;		/* WEIR_HIT_* */
+	__u8 reason;		/* of WEIR_STATE_DROP: WEIR_FW_REASON_* */
+};
+
+/* What weir_state_lookup() and weir_state_error() return. */
+enum { WEIR_STATE_MISS, WEIR_STATE_HIT, WEIR_STATE_DROP };
+
+/* Computes p->hash and asks for the line of its bucket; does not wait for it. */
+static __always_inline void weir_state_touch(struct weir_fw_packet *p);
+
+/*
+ * Finds the packet's record. If it covers the hook, the connection is tracked and the packet
+ * counted; WEIR_STATE_DROP if the packet does not fit then (hit->reason). A record that does not
+ * cover the hook has no say before the rules.
+ * Uses p->hash, p->direction, p->interface; at the egress hook also p->out_interface. What the
+ * ingress program has tracked is not tracked there again.
+ */
+static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct weir_fw_hit *hit);
+
+/*
+ * For the way out of a packet whose record covers it, after a way in that was not tracked
+ * (WEIR_HIT_TRACKED): the same again with p->direction == WEIR_FW_OUT.
+ */
+__noinline int weir_state_track_out(struct weir_fw_packet *p, struct weir_fw_hit *hit);
+
+/*
+ * Keeps state as a decision with WEIR_DECISION_KEEP_STATE asks: makes a record, or adds the half of
+ * p->direction to the one in hit, which it updates. Returns 0, or the drop's reason + 1.
+ */
+__noinline int weir_state_insert(const struct weir_fw_packet *p,
+				 const struct weir_fw_decision *d,
+		      struct weir_fw_hit *hit);
+
+/*
+ * To be called after rules have passed a packet: a record that they have extended looks at the
+ * packet too, but has no say. WEIR_STATE_DROP only for the limits of its source.
+ */
+static __always_inline int weir_state_follow(struct weir_fw_packet *p, struct weir_fw_hit *hit);
+
+/* Remembers the next hop of the packet's direction. */
+static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
+						const struct weir_fw_hit *hit, __u16 index,
+						__u16 generation);
+
+/*
+ * The record of the flow that an ICMP error quotes. `quoted` describes the quoted packet (family,
+ * protocol, addresses, ports, and for TCP seq). hit is filled for the error itself, which travels
+ * against the quoted packet. WEIR_STATE_DROP if the quoted packet lies outside its window.
+ */
+__noinline int weir_state_error(const struct weir_fw_packet *p, struct weir_fw_packet *quoted,
+		     struct weir_fw_hit *hit);
+
+/* Whether the record covers the packet's way out by p->out_interface. */
+static __always_inline bool weir_state_covers_out(const struct weir_fw_packet *p,
+						  const struct weir_fw_hit *hit)
+{
+	if (!hit->covered[WEIR_FW_OUT])
+		return false;
+	return !hit->if_bound || !hit->interface[WEIR_FW_OUT] ||
+	       hit->interface[WEIR_FW_OUT] == p->out_interface;
+}
+
+#endif /* WEIR_FW_STATE_H */

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * weir_fw_sweep: goes through some buckets for the control process, which runs it by
+ * BPF_PROG_TEST_RUN. The request stands in the "frame", and so does the answer.
+ *
+ * XDP programs run with bottom halves off, and the lock of a bucket is taken as the data path does.
+ */
+#ifndef WEIR_FW_SWEEP_H
+#define WEIR_FW_SWEEP_H
+
+#include <weir/fw/clock.h>
+#include <weir/fw/lookup.h>
+#include <weir/fw/timeout.h>
+
+enum { WEIR_SWEEP_EXPIRE, WEIR_SWEEP_KILL };
+
+/* weir_fw_sweep.flags: version 4 or 6 in the lowest byte, protocol, slot of an interface. */
+#define WEIR_SWEEP_PROTOCOL_SHIFT 8
+#define WEIR_SWEEP_INTERFACE_SHIFT 16
+#define WEIR_SWEEP_RULE (1u << 24)
+#define WEIR_SWEEP_EITHER_WAY (1u << 25)
+
+/* weir-bpf's firewall/sweep.rs has it as words. */
+struct weir_fw_sweep {
+	__u32 mode;
+	__u32 from;		/* buckets */
+	__u32 to;
+	__u32 flags;		/* WEIR_SWEEP_*; 0: all records fit */
+	__u32 rule;
+	__u32 port[2];		/* network order; 0: any */
+	__u32 unused;
+	__be32 addr[2][4];
+	__be32 mask[2][4];
+	/* The answer. */
+	__u32 live;
+	__u32 removed;
+	__u32 busy;
+	__u32 next;		/* the bucket to go on with */
+	__u32 answer_unused[4];
+};
+
+_Static_assert(sizeof(struct weir_fw_sweep) == 128, "32 words");
+
+/* The request stands behind room for an Ethernet header. */
+#define WEIR_SWEEP_AT 16
+
+/* A next hop this many generations old is forgotten, long before its number comes again. */
+#define WEIR_SWEEP_GENERATION_AGE_MAX 0x2000
+
+static __always_inline bool weir_sweep_end_fits(const struct weir_fw_sweep *r, __u32 wanted,
+						__u32 __weir_arena *addr, __be16 port, __u32 words)
+{
+	__u32 differ = 0, i;
+
+	if (r->port[wanted] && r->port[wanted] != port)
+		return false;
+	for (i = 0; i < 4; i++)
+		if (i < words)
+			differ |= (addr[i] ^ r->addr[wanted][i]) & r->mask[wanted][i];
+	return !differ;
+}
+
+static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_line *s,
+					    __u32 slot, __u32 control)
+{
+	bool is_ipv6 = control & WEIR_STATE_IPV6;
+	__u32 version = r->flags & 0xff, words = is_ipv6 ? 4 : 1;
+	__u32 protocol = r->flags >> WEIR_SWEEP_PROTOCOL_SHIFT & 0xff;
+	__u32 interface = r->flags >> WEIR_SWEEP_INTERFACE_SHIFT & 0xff;
+	__u32 __weir_arena *one = s->addr, *two = s->addr + 1;
+
+	if (version && version != (is_ipv6 ? 6 : 4))
+		return false;
+	if (protocol && protocol != (control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff))
+		return false;
+	if (interface && s->interface[0] != interface && s->interface[1] != interface)
+		return false;
+	if (r->flags & WEIR_SWEEP_RULE) {
+		struct weir_account __weir_arena *a = weir_account_at(slot);
+
+		if (a->packets_rule[0] >> WEIR_ACCOUNT_RULE_SHIFT != r->rule &&
+		    a->packets_rule[1] >> WEIR_ACCOUNT_RULE_SHIFT != r->rule)
+			return false;
+	}
+	if (is_ipv6) {
+		struct weir_state_v6 __weir_arena *a =
+			(struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]);
+
+		one = a->addr[0];
+		two = a->addr[1];
+	}
+	if (weir_sweep_end_fits(r, 0, one, s->port[0], words) &&
+	    weir_sweep_end_fits(r, 1, two, s->port[1], words))
+		return true;
+	return r->flags & WEIR_SWEEP_EITHER_WAY &&
+	       weir_sweep_end_fits(r, 0, two, s->port[1], words) &&
+	       weir_sweep_end_fits(r, 1, one, s->port[0], words);
+}
+
+/* What one run of the program keeps in mind. */
+struct weir_sweep_run {
+	__u32 now;
+	__u32 cpu;
+	__u32 generation;
+	__u32 unused;
+	__u64 state_count;
+};
+
+static __always_inline bool weir_sweep_is_stale(weir_line *s, __u32 generation)
+{
+	return s->generation && (__u16)(generation - s->generation) > WEIR_SWEEP_GENERATION_AGE_MAX;
+}
+
+/* Whether a record has to go; forgets a next hop that is too old. */
+__noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
+				const struct weir_sweep_run *run __arg_nonnull, __u32 slot)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 control = s->control;
+
+	if (weir_sweep_is_stale(s, run->generation)) {
+		s->next_hop[0] = 0;
+		s->next_hop[1] = 0;
+		s->generation = 0;
+	}
+	if (r->mode == WEIR_SWEEP_EXPIRE)
+		return weir_state_expired(s, control, run->now, run->state_count);
+	return weir_sweep_fits(r, s, slot, control);
+}
+
+/* One bucket, under its lock. */
+__noinline int weir_sweep_bucket(struct weir_fw_sweep *r __arg_nonnull,
+				 const struct weir_sweep_run *run __arg_nonnull, __u32 home)
+{
+	__u32 before = home, slot = home, i;
+	weir_line *line = weir_state_line(home);
+
+	if (!weir_state_lock(home, run->cpu)) {
+		r->busy++;
+		return 0;
+	}
+	for (i = weir_fw_bound(2 * WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
+		if (!(weir_state_line(slot)->control & WEIR_STATE_LIVE))
+			break;
+		if (weir_sweep_judge(r, run, slot)) {
+			r->removed++;
+			/* Another record stands here now. */
+			if (weir_bucket_delete(home, before, slot, run->cpu))
+				continue;
+			if (slot == home)
+				break;
+			slot = weir_state_line(before)->next;
+		} else {
+			r->live++;
+			before = slot;
+			slot = weir_state_line(slot)->next;
+		}
+		if (!slot)
+			break;
+	}
+	weir_state_unlock(home, line->control);
+	return 0;
+}
+
+/* Most buckets need no lock: nothing is in them, or one record that stays. */
+static __always_inline void weir_sweep_look(struct weir_fw_sweep *r,
+					    const struct weir_sweep_run *run, __u32 home)
+{
+	weir_line *line = weir_state_line(home);
+	__u32 control = weir_read_once(line->control);
+
+	if (!(control & WEIR_STATE_LIVE))
+		return;
+	if (r->mode == WEIR_SWEEP_EXPIRE && !line->next &&
+	    !weir_sweep_is_stale(line, run->generation) &&
+	    !weir_state_expired(line, control, run->now, run->state_count)) {
+		r->live++;
+		return;
+	}
+	weir_sweep_bucket(r, run, home);
+}
+
+SEC("xdp")
+int weir_fw_sweep(struct xdp_md *ctx)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	struct weir_sweep_run run = {
+		.now = weir_fw_tick(control->clock_offset),
+		.cpu = bpf_get_smp_processor_id(),
+		.generation = control->generation,
+		.state_count = control->state_count,
+	};
+	struct weir_fw_sweep r;
+	__u32 home;
+
+	weir_uses_arena();
+	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT, &r, sizeof(r)))
+		return XDP_ABORTED;
+	r.live = r.removed = r.busy = 0;
+	if (r.to > control->bucket_count)
+		r.to = control->bucket_count;
+	for (home = r.from; home < r.to && weir_fw_may_loop; home++)
+		weir_sweep_look(&r, &run, home);
+	r.next = home;
+	if (!r.from && r.mode == WEIR_SWEEP_EXPIRE && control->source_count)
+		weir_source_reap(run.now);
+	if (bpf_xdp_store_bytes(ctx, WEIR_SWEEP_AT, &r, sizeof(r)))
+		return XDP_ABORTED;
+	return XDP_PASS;
+}
+
+#endif /* WEIR_FW_SWEEP_H */

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The state table: buckets, their locks, chains, and slots.
+ *
+ * Bucket b is slot b, which holds the bucket's first record; the others hang on `next`. The lock is
+ * a bit of the first slot's control word. Who holds it is never interrupted by another holder: all
+ * programs run with bottom halves off. Functions whose names begin with weir_bucket_ want the lock.
+ */
+#ifndef WEIR_FW_TABLE_H
+#define WEIR_FW_TABLE_H
+
+#include <weir/fw/counters.h>
+#include <weir/fw/image.h>
+#include <weir/fw/loop.h>
+#include <weir/fw/source.h>
+#include <weir/fw/state.h>
+
+/* Rounds for a lock: well under a millisecond. */
+#define WEIR_STATE_SPIN_MAX 30000
+/* Rounds for the lists of free slots. */
+#define WEIR_STATE_LIST_SPIN_MAX 1000
+/* Records of a bucket. weir-fw's limits refuse an index so small that chance could lead here. */
+#define WEIR_STATE_CHAIN_MAX 1024
+
+#define weir_read_once(x) (*(volatile typeof(x) *)&(x))
+#define weir_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))
+#define weir_compiler_barrier() asm volatile("" ::: "memory")
+
+typedef struct weir_state __weir_arena weir_line;
+
+static __always_inline weir_line *weir_state_line(__u32 slot)
+{
+	return weir_at(struct weir_state,
+		       weir_fw_control()->states_at + slot * (__u32)sizeof(struct weir_state));
+}
+
+static __always_inline struct weir_account __weir_arena *weir_account_at(__u32 slot)
+{
+	return weir_at(struct weir_account,
+		       weir_fw_control()->accounts_at + slot * (__u32)sizeof(struct weir_account));
+}
+
+/* The bucket of a hash: its upper bits, scaled to the number of buckets. */
+static __always_inline __u32 weir_state_bucket(__u64 hash)
+{
+	return (__u32)((hash >> 32) * weir_fw_control()->bucket_count >> 32);
+}
+
+static __noinline bool weir_state_lock_slowly(__u32 home, __u32 cpu)
+{
+	weir_line *line = weir_state_line(home);
+	__u32 i, old;
+
+	weir_fw_table_counters(cpu)->lock_waits++;
+	for (i = weir_fw_bound(WEIR_STATE_SPIN_MAX); i && weir_fw_may_loop; i--) {
+		old = weir_read_once(line->control);
+		if (old & WEIR_STATE_LOCK)
+			continue;
+		if (__sync_val_compare_and_swap(&line->control, old, old | WEIR_STATE_LOCK) == old)
+			return true;
+	}
+	return false;
+}
+
+/* Locks a bucket; false if somebody else has it for too long. */
+static __always_inline bool weir_state_lock(__u32 home, __u32 cpu)
+{
+	weir_line *line = weir_state_line(home);
+	__u32 old = weir_read_once(line->control) & ~WEIR_STATE_LOCK;
+
+	if (__sync_val_compare_and_swap(&line->control, old, old | WEIR_STATE_LOCK) == old)
+		return true;
+	return weir_state_lock_slowly(home, cpu);
+}
+
+/* Unlocks a bucket, and sets the other bits of its first slot's control word. */
+static __always_inline void weir_state_unlock(__u32 home, __u32 control)
+{
+	weir_line *line = weir_state_line(home);
+
+	weir_compiler_barrier();
+#ifdef __TARGET_ARCH_x86
+	/* Stores become visible in their order. */
+	weir_write_once(line->control, control & ~WEIR_STATE_LOCK);
+#else
+	__sync_lock_test_and_set(&line->control, control & ~WEIR_STATE_LOCK);
+#endif
+	weir_compiler_barrier();
+}
+
+/* Takes an overflow slot; 0 if there is none. */
+static __noinline __u32 weir_slot_take(void)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	__u64 head, next;
+	__u32 i, slot;
+
+	for (i = weir_fw_bound(WEIR_STATE_LIST_SPIN_MAX); i && weir_fw_may_loop; i--) {
+		head = weir_read_once(control->free_head);
+		slot = (__u32)head;
+		if (!slot)
+			break;
+		next = ((head >> 32) + 1) << 32 | weir_read_once(weir_state_line(slot)->next);
+		if (__sync_val_compare_and_swap(&control->free_head, head, next) == head) {
+			__sync_fetch_and_sub(&control->free_count, 1);
+			return slot;
+		}
+	}
+	if (weir_read_once(control->fresh_count) >= control->overflow_count)
+		return 0;
+	slot = __sync_fetch_and_add(&control->fresh_count, 1);
+	if (slot >= control->overflow_count) {
+		__sync_fetch_and_sub(&control->fresh_count, 1);
+		return 0;
+	}
+	return control->bucket_count + slot;
+}
+
+/* Gives an overflow slot back. One that cannot be is lost until the table is made anew. */
+static __noinline void weir_slot_give(__u32 slot)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	weir_line *line = weir_state_line(slot);
+	__u64 head, next;
+	__u32 i;
+
+	weir_write_once(line->control, 0);
+	for (i = weir_fw_bound(WEIR_STATE_SPIN_MAX); i && weir_fw_may_loop; i--) {
+		head = weir_read_once(control->free_head);
+		weir_write_once(line->next, (__u32)head);
+		next = ((head >> 32) + 1) << 32 | slot;
+		if (__sync_val_compare_and_swap(&control->free_head, head, next) == head) {
+			__sync_fetch_and_add(&control->free_count, 1);
+			return;
+		}
+	}
+}
+
+#define WEIR_MATCH_NONE 0
+#define WEIR_MATCH_FORWARD 1
+#define WEIR_MATCH_REVERSE 2
+
+/* Both ports as they stand in a packet and in a record. */
+static __always_inline __u32 weir_ports(__be16 src, __be16 dst)
+{
+	return (__u32)dst << 16 | src;
+}
+
+static __always_inline __u32 weir_state_match4(weir_line *s, __u32 control,
+					       const struct weir_fw_packet *p)
+{
+	const __u32 kind = WEIR_STATE_LIVE | WEIR_STATE_IPV6 | 0xffu << WEIR_STATE_PROTOCOL_SHIFT;
+	__u32 wanted = WEIR_STATE_LIVE | (__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT;
+	__u32 ports = weir_ports(s->port[0], s->port[1]);
+
+	if ((control & kind) != wanted)
+		return WEIR_MATCH_NONE;
+	if (!((s->addr[0] ^ p->src[0]) | (s->addr[1] ^ p->dst[0]) |
+	      (ports ^ weir_ports(p->src_port, p->dst_port))))
+		return WEIR_MATCH_FORWARD;
+	if (!((s->addr[0] ^ p->dst[0]) | (s->addr[1] ^ p->src[0]) |
+	      (ports ^ weir_ports(p->dst_port, p->src_port))))
+		return WEIR_MATCH_REVERSE;
+	return WEIR_MATCH_NONE;
+}
+
+static __always_inline bool weir_same_addr6(const __u32 __weir_arena *a, const __be32 *b)
+{
+	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+}
+
+static __always_inline __u32 weir_state_match6(weir_line *s, __u32 control,
+					       const struct weir_fw_packet *p)
+{
+	const __u32 kind = WEIR_STATE_LIVE | WEIR_STATE_IPV6 | 0xffu << WEIR_STATE_PROTOCOL_SHIFT;
+	__u32 wanted = WEIR_STATE_LIVE | WEIR_STATE_IPV6 |
+		       (__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT;
+	__u32 ports = weir_ports(s->port[0], s->port[1]);
+	struct weir_state_v6 __weir_arena *a;
+
+	if ((control & kind) != wanted || s->addr[0] != (__u32)p->hash)
+		return WEIR_MATCH_NONE;
+	a = (struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]);
+	if (ports == weir_ports(p->src_port, p->dst_port) && weir_same_addr6(a->addr[0], p->src) &&
+	    weir_same_addr6(a->addr[1], p->dst))
+		return WEIR_MATCH_FORWARD;
+	if (ports == weir_ports(p->dst_port, p->src_port) && weir_same_addr6(a->addr[0], p->dst) &&
+	    weir_same_addr6(a->addr[1], p->src))
+		return WEIR_MATCH_REVERSE;
+	return WEIR_MATCH_NONE;
+}
+
+static __always_inline __u32 weir_state_match(weir_line *s, __u32 control,
+					      const struct weir_fw_packet *p)
+{
+	return p->family == WEIR_FW_INET ? weir_state_match4(s, control, p) :
+					   weir_state_match6(s, control, p);
+}
+
+/* Where weir_bucket_find() found a record. */
+#define WEIR_FOUND_REVERSE (1ull << 32)
+#define WEIR_FOUND_NONE (1ull << 33)
+#define WEIR_FOUND_LOST (1ull << 34) /* the chain is longer than it may be */
+
+/* The slot of a packet's record, and WEIR_FOUND_* besides. */
+__noinline __u64 weir_bucket_find(const struct weir_fw_packet *p, __u32 home)
+{
+	__u32 i, slot = home, match;
+	weir_line *s;
+
+	if (!p)
+		return WEIR_FOUND_NONE;
+	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
+		s = weir_state_line(slot);
+		match = weir_state_match(s, s->control, p);
+		if (match)
+			return slot | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
+		slot = s->next;
+		if (!slot)
+			return WEIR_FOUND_NONE;
+		weir_fw_table_counters(p->cpu)->overflow_steps++;
+	}
+	return WEIR_FOUND_LOST;
+}
+
+/* Moves what a line has counted in a direction to its account. */
+static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
+{
+	struct weir_account __weir_arena *account = weir_account_at(slot);
+	weir_line *s = weir_state_line(slot);
+	__u32 count = s->count[reverse & 1];
+
+	account->packets_rule[reverse & 1] += count >> WEIR_STATE_COUNT_PACKETS_SHIFT;
+	account->bytes_created[reverse & 1] += count & WEIR_STATE_COUNT_BYTES_MAX;
+	s->count[reverse & 1] = 0;
+}
+
+static __always_inline void weir_bucket_count(weir_line *s, __u32 slot, __u32 reverse, __u32 bytes)
+{
+	__u32 count = s->count[reverse];
+
+	bytes &= 0xfffff;
+	if (count >= 0xffu << WEIR_STATE_COUNT_PACKETS_SHIFT ||
+	    (count & WEIR_STATE_COUNT_BYTES_MAX) + bytes > WEIR_STATE_COUNT_BYTES_MAX) {
+		weir_bucket_carry(slot, reverse);
+		count = 0;
+	}
+	s->count[reverse] = count + (1u << WEIR_STATE_COUNT_PACKETS_SHIFT) + bytes;
+}
+
+/* A half's rule has one state less, and its packets become the rule's own. */
+static __always_inline void weir_bucket_settle(struct weir_account __weir_arena *account,
+					       __u32 half, __u32 cpu)
+{
+	const __u64 packets_mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
+	const __u64 bytes_mask = (1ull << WEIR_ACCOUNT_CREATED_SHIFT) - 1;
+	__u32 rule = (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT);
+	__u32 active = weir_fw_control()->active, at, first;
+	struct weir_fw_rule_counters __weir_arena *c;
+
+	if (rule == WEIR_FW_RULE_NONE)
+		return;
+	first = weir_fw_counters_of(active, rule, 0);
+	if (!first)
+		return;
+	at = weir_fw_counters_of(active, rule, cpu);
+	c = weir_at(struct weir_fw_rule_counters, at);
+	/* Half A sees forward packets come in, half B sees them leave. */
+	c->packets[WEIR_FW_IN] += account->packets_rule[half] & packets_mask;
+	c->packets[WEIR_FW_OUT] += account->packets_rule[!half] & packets_mask;
+	c->bytes[WEIR_FW_IN] += account->bytes_created[half] & bytes_mask;
+	c->bytes[WEIR_FW_OUT] += account->bytes_created[!half] & bytes_mask;
+	/* A rule that made both halves has had one state. */
+	if (half && account->packets_rule[0] >> WEIR_ACCOUNT_RULE_SHIFT == rule)
+		return;
+	c->states_ended++;
+	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
+}
+
+/* Copies a record into another slot, where it lives from then on. */
+static __always_inline void weir_bucket_move(__u32 to, __u32 from)
+{
+	weir_line *target = weir_state_line(to), *source = weir_state_line(from);
+	__u64 __weir_arena *a = (__u64 __weir_arena *)target;
+	__u64 __weir_arena *b = (__u64 __weir_arena *)source;
+	__u32 control = source->control;
+	int i;
+
+	target->next = source->next;
+#pragma unroll
+	for (i = 1; i < 8; i++)
+		a[i] = b[i];
+	a = (__u64 __weir_arena *)weir_account_at(to);
+	b = (__u64 __weir_arena *)weir_account_at(from);
+#pragma unroll
+	for (i = 0; i < 4; i++)
+		a[i] = b[i];
+	if (control & WEIR_STATE_IPV6)
+		((struct weir_state_v6 __weir_arena *)weir_state_line(target->addr[1]))->owner = to;
+	weir_write_once(target->control, control | WEIR_STATE_LOCK);
+}
+
+/*
+ * Ends a record: `before` is the slot before it in its bucket, or the same for the first one. The
+ * bucket stays locked. Returns whether another record has moved into the slot.
+ */
+__noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cpu)
+{
+	struct weir_fw_control __weir_arena *control = weir_fw_control();
+	weir_line *s = weir_state_line(slot);
+	__u32 flags = s->control, next = s->next;
+
+	weir_bucket_carry(slot, 0);
+	weir_bucket_carry(slot, 1);
+	weir_bucket_settle(weir_account_at(slot), 0, cpu);
+	weir_bucket_settle(weir_account_at(slot), 1, cpu);
+	if (flags & WEIR_STATE_TRACKED) {
+		weir_source_leave(slot, 0);
+		weir_source_leave(slot, 1);
+	}
+	if (flags & WEIR_STATE_IPV6)
+		weir_slot_give(s->addr[1]);
+	weir_fw_table_counters(cpu)->removals++;
+	__sync_fetch_and_sub(&control->state_count, 1);
+	if (slot != home) {
+		weir_state_line(before)->next = next;
+		weir_slot_give(slot);
+		return 0;
+	}
+	if (!next) {
+		weir_write_once(s->control, WEIR_STATE_LOCK);
+		return 0;
+	}
+	weir_bucket_move(home, next);
+	weir_slot_give(next);
+	return 1;
+}
+
+#endif /* WEIR_FW_TABLE_H */

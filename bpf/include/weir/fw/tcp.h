@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * TCP: pf's state machine with sequence windows (Guido van Rooij, "Real stateful TCP packet
+ * filtering in IP Filter", 2000; pf.conf(5)) and window scaling (RFC 7323). `source` is the end
+ * that the packet comes from, `other` the one that it goes to.
+ *
+ * A packet is let through if it ends inside the window that the other end has opened, does not
+ * begin more than a window before what was seen, and acknowledges what can have been sent. A RST
+ * must stand at the edge of what its sender has sent.
+ */
+#ifndef WEIR_FW_TCP_H
+#define WEIR_FW_TCP_H
+
+#include <weir/fw/headers.h>
+#include <weir/fw/table.h>
+#include <weir/fw/timeout.h>
+
+/* How far an acknowledgement may lie behind: a window without scaling and a packet. */
+#define WEIR_TCP_ACK_WINDOW (0xffff + 1500)
+
+#define WEIR_SEQ_GEQ(a, b) ((__s32)((a) - (b)) >= 0)
+#define WEIR_SEQ_GT(a, b) ((__s32)((a) - (b)) > 0)
+
+/* What weir_tcp_track() returns besides reasons + 1. */
+#define WEIR_TCP_FITS 0
+/* The connection is over and a new one begins: the record has to go. */
+#define WEIR_TCP_REUSED 0x100
+/* The source has too many connections: the record has to go, and the packet. */
+#define WEIR_TCP_OVER 0x400
+/* Besides a drop: the sender shall be told by a RST. */
+#define WEIR_TCP_SEND_RST 0x200
+
+/*
+ * One end, where it stands in its record: copies would need more stack than there is below the data
+ * path's other functions.
+ */
+struct weir_tcp_peer {
+	__u32 __weir_arena *seq; /* lo, hi */
+	__u16 __weir_arena *max_win;
+	__u8 __weir_arena *phase; /* and wscale, two bytes behind */
+};
+
+#define WEIR_TCP_LO(peer) ((peer)->seq[0])
+#define WEIR_TCP_HI(peer) ((peer)->seq[1])
+#define WEIR_TCP_WIN(peer) (*(peer)->max_win)
+#define WEIR_TCP_PHASE(peer) ((peer)->phase[0])
+#define WEIR_TCP_WSCALE(peer) ((peer)->phase[2])
+
+_Static_assert(__builtin_offsetof(struct weir_state, wscale) ==
+		       __builtin_offsetof(struct weir_state, phase) + 2,
+	       "WEIR_TCP_WSCALE");
+
+static __always_inline struct weir_tcp_peer weir_tcp_peer_of(weir_line *s, __u32 end)
+{
+	struct weir_tcp_peer peer = {
+		.seq = (__u32 __weir_arena *)s->seq + 2 * end,
+		.max_win = s->max_win + end,
+		.phase = s->phase + end,
+	};
+
+	return peer;
+}
+
+/* What a packet says, as far as the window check wants it. */
+struct weir_tcp_segment {
+	__u32 seq;
+	__u32 end;
+	__u32 data_end;	/* without a FIN, which needs no room in the window */
+	__u32 ack;
+	__u32 win;
+	__u32 source_scale; /* shift of the sender's window */
+	__u32 other_scale;
+	__u32 flags;
+};
+
+static __always_inline __u32 weir_max(__u32 a, __u32 b)
+{
+	return a > b ? a : b;
+}
+
+/* The first packet of an end: from here on its sequence numbers are known. */
+static __always_inline void weir_tcp_begin(struct weir_tcp_peer *source,
+					   struct weir_tcp_peer *other,
+					   struct weir_tcp_segment *t, __u32 offered_wscale)
+{
+	__u32 reach;
+
+	if (t->flags & WEIR_TCP_SYN && WEIR_TCP_WSCALE(other) & WEIR_WSCALE_FLAG) {
+		WEIR_TCP_WSCALE(source) = offered_wscale;
+		if (offered_wscale & WEIR_WSCALE_FLAG) {
+			/* The window of a SYN is not scaled; what is kept is. */
+			t->source_scale = offered_wscale & WEIR_WSCALE_MASK;
+			t->win = (t->win + (1u << t->source_scale) - 1) >> t->source_scale;
+			t->other_scale = WEIR_TCP_WSCALE(other) & WEIR_WSCALE_MASK;
+		} else {
+			/* No scaling in either direction, then. */
+			reach = WEIR_TCP_WIN(other) << (WEIR_TCP_WSCALE(other) & WEIR_WSCALE_MASK);
+			WEIR_TCP_WIN(other) = reach < 0xffff ? reach : 0xffff;
+			WEIR_TCP_WSCALE(other) = 0;
+		}
+	}
+	WEIR_TCP_LO(source) = t->seq;
+	if (WEIR_TCP_PHASE(source) < WEIR_TCPS_SYN_SENT)
+		WEIR_TCP_PHASE(source) = WEIR_TCPS_SYN_SENT;
+	reach = t->end + weir_max(1, WEIR_TCP_WIN(other) << t->other_scale);
+	if (WEIR_TCP_HI(source) == 1 || WEIR_SEQ_GEQ(reach, WEIR_TCP_HI(source)))
+		WEIR_TCP_HI(source) = reach;
+	if (t->win > WEIR_TCP_WIN(source))
+		WEIR_TCP_WIN(source) = t->win;
+}
+
+/* What both ways of being let through have in common. */
+static __always_inline void weir_tcp_advance(struct weir_tcp_peer *source,
+					     struct weir_tcp_peer *other,
+					     const struct weir_tcp_segment *t)
+{
+	__u32 opened = t->win << t->source_scale;
+
+	if (WEIR_TCP_WIN(source) < t->win)
+		WEIR_TCP_WIN(source) = t->win;
+	if (WEIR_SEQ_GT(t->end, WEIR_TCP_LO(source)))
+		WEIR_TCP_LO(source) = t->end;
+	if (WEIR_SEQ_GEQ(t->ack + opened, WEIR_TCP_HI(other)))
+		WEIR_TCP_HI(other) = t->ack + weir_max(opened, 1);
+}
+
+/* pf_tcp_track_full(): WEIR_TCP_FITS, or a drop. In its window, a packet keeps the state alive. */
+static __always_inline int weir_tcp_full(const struct weir_fw_packet *p,
+					 struct weir_tcp_peer *source, struct weir_tcp_peer *other,
+					 bool *is_in_window)
+{
+	struct weir_tcp_segment t = {
+		.seq = p->seq,
+		.ack = p->ack,
+		.win = p->window,
+		.flags = p->tcp_flags,
+	};
+	__s32 skew;
+
+	if (WEIR_TCP_WSCALE(source) & WEIR_WSCALE_FLAG &&
+	    WEIR_TCP_WSCALE(other) & WEIR_WSCALE_FLAG && !(t.flags & WEIR_TCP_SYN)) {
+		t.source_scale = WEIR_TCP_WSCALE(source) & WEIR_WSCALE_MASK;
+		t.other_scale = WEIR_TCP_WSCALE(other) & WEIR_WSCALE_MASK;
+	}
+	t.data_end = t.seq + p->payload_bytes + !!(t.flags & WEIR_TCP_SYN);
+	t.end = t.data_end + !!(t.flags & WEIR_TCP_FIN);
+	if (!WEIR_TCP_LO(source))
+		weir_tcp_begin(source, other, &t, p->wscale);
+	/* Without an acknowledgement, or where some stacks send zero, there is none to check. */
+	if (!(t.flags & WEIR_TCP_ACK) || (!t.ack && t.flags & WEIR_TCP_RST) ||
+	    WEIR_TCP_PHASE(other) < WEIR_TCPS_SYN_SENT)
+		t.ack = WEIR_TCP_LO(other);
+	/* Packets without data may stand anywhere. */
+	if (t.seq == t.end)
+		t.seq = t.end = t.data_end = WEIR_TCP_LO(source);
+	skew = (__s32)(WEIR_TCP_LO(other) - t.ack);
+	if (WEIR_SEQ_GEQ(WEIR_TCP_HI(source), t.data_end) &&
+	    WEIR_SEQ_GEQ(t.seq, WEIR_TCP_LO(source) - (WEIR_TCP_WIN(other) << t.other_scale)) &&
+	    skew >= -WEIR_TCP_ACK_WINDOW && skew <= WEIR_TCP_ACK_WINDOW << t.source_scale &&
+	    (!(t.flags & WEIR_TCP_RST) || p->seq == WEIR_TCP_LO(source) ||
+	     p->seq == WEIR_TCP_LO(source) + 1 ||
+	     p->seq + 1 == WEIR_TCP_LO(source))) {
+		weir_tcp_advance(source, other, &t);
+		if (t.flags & WEIR_TCP_SYN && WEIR_TCP_PHASE(source) < WEIR_TCPS_SYN_SENT)
+			WEIR_TCP_PHASE(source) = WEIR_TCPS_SYN_SENT;
+		if (t.flags & WEIR_TCP_FIN && WEIR_TCP_PHASE(source) < WEIR_TCPS_CLOSING)
+			WEIR_TCP_PHASE(source) = WEIR_TCPS_CLOSING;
+		if (t.flags & WEIR_TCP_ACK) {
+			if (WEIR_TCP_PHASE(other) == WEIR_TCPS_SYN_SENT)
+				WEIR_TCP_PHASE(other) = WEIR_TCPS_ESTABLISHED;
+			else if (WEIR_TCP_PHASE(other) == WEIR_TCPS_CLOSING)
+				WEIR_TCP_PHASE(other) = WEIR_TCPS_FIN_WAIT_2;
+		}
+		if (t.flags & WEIR_TCP_RST)
+			WEIR_TCP_PHASE(source) = WEIR_TCP_PHASE(other) = WEIR_TCPS_TIME_WAIT;
+		*is_in_window = true;
+		return WEIR_TCP_FITS;
+	}
+	/*
+	 * A SYN that crosses another one, a connection that was there before us, and what some
+	 * stacks send after its end.
+	 */
+	if ((WEIR_TCP_PHASE(other) < WEIR_TCPS_SYN_SENT ||
+	     WEIR_TCP_PHASE(other) >= WEIR_TCPS_FIN_WAIT_2 ||
+	     WEIR_TCP_PHASE(source) >= WEIR_TCPS_FIN_WAIT_2) &&
+	    WEIR_SEQ_GEQ(WEIR_TCP_HI(source) + WEIR_TCP_ACK_WINDOW, t.data_end) &&
+	    WEIR_SEQ_GEQ(t.seq, WEIR_TCP_LO(source) - WEIR_TCP_ACK_WINDOW)) {
+		weir_tcp_advance(source, other, &t);
+		if (t.flags & WEIR_TCP_FIN && WEIR_TCP_PHASE(source) < WEIR_TCPS_CLOSING)
+			WEIR_TCP_PHASE(source) = WEIR_TCPS_CLOSING;
+		if (t.flags & WEIR_TCP_RST)
+			WEIR_TCP_PHASE(source) = WEIR_TCP_PHASE(other) = WEIR_TCPS_TIME_WAIT;
+		return WEIR_TCP_FITS;
+	}
+	if (WEIR_TCP_PHASE(other) == WEIR_TCPS_SYN_SENT &&
+	    WEIR_TCP_PHASE(source) == WEIR_TCPS_SYN_SENT) {
+		WEIR_TCP_LO(source) = 0;
+		WEIR_TCP_HI(source) = 1;
+		WEIR_TCP_WIN(source) = 1;
+		if (!(t.flags & WEIR_TCP_RST))
+			return (WEIR_FW_REASON_STATE_MISMATCH + 1) | WEIR_TCP_SEND_RST;
+	}
+	return WEIR_FW_REASON_STATE_MISMATCH + 1;
+}
+
+/* pf_tcp_track_sloppy(): phases alone, also where only one direction is seen. */
+static __always_inline void weir_tcp_sloppy(__u32 flags, struct weir_tcp_peer *source,
+					    struct weir_tcp_peer *other)
+{
+	if (flags & WEIR_TCP_SYN && WEIR_TCP_PHASE(source) < WEIR_TCPS_SYN_SENT)
+		WEIR_TCP_PHASE(source) = WEIR_TCPS_SYN_SENT;
+	if (flags & WEIR_TCP_FIN && WEIR_TCP_PHASE(source) < WEIR_TCPS_CLOSING)
+		WEIR_TCP_PHASE(source) = WEIR_TCPS_CLOSING;
+	if (flags & WEIR_TCP_ACK) {
+		if (WEIR_TCP_PHASE(other) == WEIR_TCPS_SYN_SENT)
+			WEIR_TCP_PHASE(other) = WEIR_TCPS_ESTABLISHED;
+		else if (WEIR_TCP_PHASE(other) == WEIR_TCPS_CLOSING)
+			WEIR_TCP_PHASE(other) = WEIR_TCPS_FIN_WAIT_2;
+		else if (WEIR_TCP_PHASE(source) == WEIR_TCPS_SYN_SENT &&
+			 WEIR_TCP_PHASE(other) < WEIR_TCPS_SYN_SENT)
+			WEIR_TCP_PHASE(other) = WEIR_TCP_PHASE(source) = WEIR_TCPS_ESTABLISHED;
+		else if (WEIR_TCP_PHASE(source) == WEIR_TCPS_CLOSING &&
+			 WEIR_TCP_PHASE(other) == WEIR_TCPS_ESTABLISHED && !WEIR_TCP_LO(other))
+			WEIR_TCP_PHASE(other) = WEIR_TCPS_CLOSING;
+	}
+	if (flags & WEIR_TCP_RST)
+		WEIR_TCP_PHASE(source) = WEIR_TCP_PHASE(other) = WEIR_TCPS_TIME_WAIT;
+}
+
+/* Whether a handshake has just been completed; says so once. */
+static __always_inline bool weir_tcp_connects(weir_line *s, const struct weir_tcp_peer *source,
+					      const struct weir_tcp_peer *other)
+{
+	if (s->wscale[0] & WEIR_WSCALE_CONNECTED ||
+	    WEIR_TCP_PHASE(source) != WEIR_TCPS_ESTABLISHED ||
+	    WEIR_TCP_PHASE(other) != WEIR_TCPS_ESTABLISHED)
+		return false;
+	s->wscale[0] |= WEIR_WSCALE_CONNECTED;
+	return true;
+}
+
+/* Tracks one packet under its bucket's lock. */
+__noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u32 slot,
+			      __u32 reverse)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 control = s->control, flags = p->tcp_flags;
+	struct weir_tcp_peer source = weir_tcp_peer_of(s, reverse & 1);
+	struct weir_tcp_peer other = weir_tcp_peer_of(s, !(reverse & 1));
+	bool is_in_window = false;
+	int result = WEIR_TCP_FITS;
+
+	if (WEIR_TCP_PHASE(&source) >= WEIR_TCPS_FIN_WAIT_2 &&
+	    WEIR_TCP_PHASE(&other) >= WEIR_TCPS_FIN_WAIT_2 &&
+	    (flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN)
+		return WEIR_TCP_REUSED;
+	if (control & WEIR_STATE_SLOPPY) {
+		weir_tcp_sloppy(flags, &source, &other);
+		is_in_window = true;
+	} else {
+		result = weir_tcp_full(p, &source, &other, &is_in_window);
+	}
+	if (control & WEIR_STATE_TRACKED && weir_tcp_connects(s, &source, &other)) {
+		int is_over = weir_source_connect(slot, 0, p->tick, p->cpu);
+
+		is_over |= weir_source_connect(slot, 1, p->tick, p->cpu);
+		if (is_over)
+			return WEIR_TCP_OVER;
+	}
+	if (is_in_window) {
+		s->last_tick = p->tick;
+		s->control = control & ~WEIR_STATE_FIRST;
+	}
+	return result;
+}
+
+/* A new record: what is known after its first packet. */
+static __always_inline void weir_tcp_open(const struct weir_fw_packet *p, weir_line *s)
+{
+	__u32 win = weir_max(p->window, 1), scale = 0, hi = p->seq + p->payload_bytes + 1;
+
+	s->wscale[0] = 0;
+	if (p->tcp_flags & WEIR_TCP_SYN) {
+		hi++;
+		s->wscale[0] = p->wscale;
+		scale = p->wscale & WEIR_WSCALE_MASK;
+	}
+	if (p->tcp_flags & WEIR_TCP_FIN)
+		hi++;
+	s->wscale[1] = 0;
+	s->seq[0].lo = p->seq;
+	s->seq[0].hi = hi;
+	s->seq[1].lo = 0;
+	s->seq[1].hi = 1;
+	s->max_win[0] = (win + (1u << scale) - 1) >> scale;
+	s->max_win[1] = 1;
+	s->phase[0] = WEIR_TCPS_SYN_SENT;
+	s->phase[1] = WEIR_TCPS_CLOSED;
+}
+
+#endif /* WEIR_FW_TCP_H */

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * For tests of the state table alone: the data path's own functions, called as a request in the
+ * "frame" says, for one packet or for many flows in a row. Never attached anywhere.
+ */
+#include <weir/vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <weir/fw/error.h>
+#include <weir/fw/insert.h>
+#include <weir/fw/lookup.h>
+#include <weir/fw/sweep.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+enum {
+	WEIR_TEST_KEEP,		/* look up; where nothing is found, insert */
+	WEIR_TEST_LOOK,		/* only look up */
+	WEIR_TEST_ERROR,	/* an ICMP error that quotes the packet */
+	WEIR_TEST_NEXT_HOP,	/* look up, and remember `index` as next hop */
+};
+
+struct weir_test_request {
+	__u32 operation;
+	__u32 count;		/* flows; their number is added to the source's last word */
+	__u32 shuffle;		/* odd: flow numbers are multiplied by it, modulo 2^24 */
+	__u32 index;
+	struct weir_fw_packet packet;
+	struct weir_fw_decision decision;
+	/* The answer. */
+	struct weir_fw_hit hit; /* of the last packet */
+	__u32 result;		/* of the last packet: WEIR_STATE_*, or 16 + reason of the insert */
+	__u32 hits;
+	__u32 misses;
+	__u32 inserts;
+	__u32 drops[WEIR_FW_REASON_COUNT_MAX];
+};
+
+/* The request stands behind room for an Ethernet header. */
+#define WEIR_TEST_AT 16
+#define WEIR_TEST_FLOW_MASK 0xffffffu
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_test_request);
+} weir_test_requests SEC(".maps");
+
+__noinline int weir_test_lookup(struct weir_fw_packet *p __arg_nonnull,
+				struct weir_fw_hit *hit __arg_nonnull)
+{
+	return weir_state_lookup(p, hit);
+}
+
+static __always_inline void weir_test_one(struct weir_test_request *r, struct weir_fw_packet *p)
+{
+	struct weir_fw_hit *hit = &r->hit;
+	int result, drop;
+
+	__builtin_memset(hit, 0, sizeof(*hit));
+	hit->slot = WEIR_FW_SLOT_NONE;
+	weir_state_touch(p);
+	result = weir_test_lookup(p, hit);
+	r->result = result;
+	if (result == WEIR_STATE_DROP)
+		r->drops[hit->reason & (WEIR_FW_REASON_COUNT_MAX - 1)]++;
+	else if (result == WEIR_STATE_HIT)
+		r->hits++;
+	else
+		r->misses++;
+	if (r->operation == WEIR_TEST_NEXT_HOP)
+		weir_state_next_hop(p, hit, r->index, weir_fw_control()->generation);
+	if (r->operation != WEIR_TEST_KEEP || result == WEIR_STATE_DROP ||
+	    hit->covered[p->direction & 1])
+		return;
+	drop = weir_state_insert(p, &r->decision, hit);
+	if (drop) {
+		r->result = 16 + drop - 1;
+		r->drops[(drop - 1) & (WEIR_FW_REASON_COUNT_MAX - 1)]++;
+	} else {
+		r->inserts++;
+		weir_state_follow(p, hit);
+	}
+}
+
+__noinline int weir_test_run(struct weir_test_request *r __arg_nonnull)
+{
+	struct weir_fw_packet *p = &r->packet;
+	__u32 i, count = r->count, flow, first_src = p->src[0], first_last = p->src[3];
+
+	for (i = 0; i < count && weir_fw_may_loop; i++) {
+		flow = r->shuffle ? i * r->shuffle & WEIR_TEST_FLOW_MASK : i;
+		if (p->family == WEIR_FW_INET)
+			p->src[0] = first_src + flow;
+		else
+			p->src[3] = first_last + flow;
+		weir_test_one(r, p);
+	}
+	return 0;
+}
+
+__noinline int weir_test_error(struct weir_test_request *r __arg_nonnull)
+{
+	__builtin_memset(&r->hit, 0, sizeof(r->hit));
+	r->hit.slot = WEIR_FW_SLOT_NONE;
+	r->result = weir_state_error(&r->packet, &r->packet, &r->hit);
+	return 0;
+}
+
+SEC("xdp")
+int weir_fw_ingress(struct xdp_md *ctx)
+{
+	struct weir_test_request *r;
+	__u32 zero = 0;
+
+	weir_uses_arena();
+	asm volatile("" ::"r"(&weir_log));
+	r = bpf_map_lookup_elem(&weir_test_requests, &zero);
+	if (!r || bpf_xdp_load_bytes(ctx, WEIR_TEST_AT, r, sizeof(*r)))
+		return XDP_ABORTED;
+	r->packet.cpu = bpf_get_smp_processor_id();
+	if (r->operation == WEIR_TEST_ERROR)
+		weir_test_error(r);
+	else
+		weir_test_run(r);
+	if (bpf_xdp_store_bytes(ctx, WEIR_TEST_AT, r, sizeof(*r)))
+		return XDP_ABORTED;
+	return XDP_PASS;
+}
+
+SEC("tcx/egress")
+int weir_fw_egress(struct __sk_buff *skb)
+{
+	weir_uses_arena();
+	return 0;
+}

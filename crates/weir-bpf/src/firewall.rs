@@ -1,0 +1,133 @@
+//! The firewall's programs (`bpf/fw.bpf.c`) and the arena that they share with their control
+//! process.
+//!
+//! [`Firewall::load`] loads the programs and lays out the arena; [`Firewall::attach`] puts the
+//! ingress program (XDP) and the egress program (tcx) on an interface, without links, so that they
+//! stay when the process ends. [`Firewall::adopt`] finds such programs again, and their memory.
+//! Everything of the calling thread's network namespace; nothing is pinned in a file system.
+//!
+//! [`layout`] says what stands where in the [`Arena`]. States are never changed from here:
+//! [`sweep`] asks a program to.
+
+mod adopt;
+mod arena;
+mod attach;
+pub mod judge;
+pub mod layout;
+mod load;
+mod log;
+pub mod reasons;
+pub mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use libbpf_rs::MapHandle;
+
+pub use self::adopt::AdoptError;
+pub use self::arena::{Arena, ArenaError};
+pub use self::attach::{Attachment, EgressError};
+use self::layout::Regions;
+pub use self::load::{FirewallError, Options};
+pub use self::log::{LogReader, Overload};
+use crate::sys;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fw.bpf.o"));
+const OBJECT_NAME: &str = "fw";
+const INGRESS: &str = "weir_fw_ingress";
+const EGRESS: &str = "weir_fw_egress";
+const SWEEP: &str = "weir_fw_sweep";
+const ARENA_MAP: &str = "weir_arena";
+const LOG_MAP: &str = "weir_log";
+const FRAGMENTS_MAP: &str = "weir_fragments";
+
+/// Loaded programs and their memory. Dropping it leaves attached programs where they are.
+#[derive(Debug)]
+pub struct Firewall {
+    ingress: OwnedFd,
+    egress: OwnedFd,
+    sweep: OwnedFd,
+    ids: Ids,
+    log: MapHandle,
+    arena: Arena,
+    regions: Regions,
+}
+
+/// The kernel's numbers of the programs that can be attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ids {
+    ingress: u32,
+    egress: u32,
+}
+
+/// What a program made of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// `XDP_*` of the ingress program (1 drop, 2 pass, 3 send back, 4 redirect), `TCX_*` of the
+    /// egress program (-1 next, 0 pass, 2 drop).
+    pub action: i32,
+    /// The frame as the program left it.
+    pub frame: Vec<u8>,
+    /// Mean duration of one run, ns.
+    pub duration_ns: u32,
+}
+
+/// Room that a program may need before and behind a frame when it makes a reply.
+const FRAME_ROOM_BYTES: usize = 512;
+
+impl Firewall {
+    /// The memory that programs and control process share.
+    #[must_use]
+    pub const fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Where things stand in it.
+    #[must_use]
+    pub const fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// Runs the ingress program once on a copy of a frame that comes in by an interface of the
+    /// calling thread's network namespace; see [`Self::run_ingress_repeatedly`].
+    ///
+    /// # Errors
+    /// What the kernel returned: `EINVAL` if the interface has no receive queues with memory for
+    /// XDP (veth: until a native program is attached), or if the frame is shorter than 14 bytes.
+    pub fn run_ingress(&self, ifindex: u32, frame: &[u8]) -> io::Result<Verdict> {
+        self.run_ingress_repeatedly(ifindex, frame, 1)
+    }
+
+    /// Runs the ingress program `repeat` times on the calling CPU, each time on what the last run
+    /// made of the frame. Redirected frames go nowhere.
+    ///
+    /// # Errors
+    /// As [`Self::run_ingress`].
+    pub fn run_ingress_repeatedly(
+        &self,
+        ifindex: u32,
+        frame: &[u8],
+        repeat: u32,
+    ) -> io::Result<Verdict> {
+        let mut output = vec![0; frame.len() + FRAME_ROOM_BYTES];
+        let (action, bytes, duration_ns) =
+            sys::test_run_from(self.ingress.as_fd(), Some(ifindex), frame, &mut output, repeat)?;
+        output.truncate(bytes);
+        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns })
+    }
+
+    /// Runs the egress program once on a copy of a frame that leaves by an interface of the calling
+    /// thread's network namespace.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn run_egress(&self, ifindex: u32, frame: &[u8]) -> io::Result<Verdict> {
+        let mut output = vec![0; frame.len() + FRAME_ROOM_BYTES];
+        let (action, bytes) =
+            sys::test_run_packet(self.egress.as_fd(), ifindex, frame, &mut output)?;
+        output.truncate(bytes);
+        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns: 0 })
+    }
+}

@@ -1,0 +1,168 @@
+//! Finds programs of a firewall that runs already, and their memory: a restarted daemon, and every
+//! command that only looks, go this way. The interface's XDP program leads to its maps, and the
+//! arena's first page says the rest.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore as _, MapHandle, MapType};
+
+use super::layout::{Regions, Sizes, control};
+use super::{ARENA_MAP, Arena, ArenaError, EGRESS, Firewall, INGRESS, Ids, LOG_MAP, SWEEP};
+use super::{attach, layout, load};
+use crate::object::LoadError;
+
+/// Why a running firewall could not be adopted.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    /// The kernel could not be asked about interfaces, programs or maps.
+    #[error("cannot look at the programs of a running firewall: {0}")]
+    Query(io::Error),
+    /// The programs are of another version of weir.
+    #[error(
+        "the firewall that runs has layout {found}, and this weir knows {known}: use the weir that \
+         started it, or stop it (`weir fw stop`) and start it again"
+    )]
+    Version {
+        /// Version of the running programs' layout; 0: none at all.
+        found: u32,
+        /// The version that this crate knows.
+        known: u32,
+    },
+    /// The programs are there, but not the maps that belong to them.
+    #[error("the firewall that runs is damaged ({0}): stop it (`weir fw stop`) and start it again")]
+    Damaged(&'static str),
+    /// The arena could not be mapped.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The sweeping program could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// What the kernel says of a program.
+struct Found {
+    id: u32,
+    name: String,
+    map_ids: Vec<u32>,
+}
+
+fn programs() -> Vec<Found> {
+    ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default().include_map_ids(true))
+        .map(|info| Found {
+            id: info.id,
+            name: info.name.to_string_lossy().into_owned(),
+            map_ids: info.map_ids,
+        })
+        .collect()
+}
+
+/// The kernel's name of a program or map has at most 15 bytes.
+fn named(found: &str, ours: &str) -> bool {
+    load::same_map(ours, found)
+}
+
+/// Maps of a program, by name.
+fn maps(ids: &[u32]) -> Result<Vec<(String, MapHandle)>, AdoptError> {
+    ids.iter()
+        .map(|id| {
+            let map = MapHandle::from_map_id(*id)
+                .map_err(|error| AdoptError::Query(io::Error::other(error.to_string())))?;
+            Ok((map.name().to_string_lossy().into_owned(), map))
+        })
+        .collect()
+}
+
+fn take(maps: &[(String, MapHandle)], wanted: &str) -> Result<Option<MapHandle>, AdoptError> {
+    let found = maps.iter().find(|(name, _)| load::same_map(wanted, name));
+    found
+        .map(|(_, map)| MapHandle::try_from(map))
+        .transpose()
+        .map_err(|error| AdoptError::Query(io::Error::other(error.to_string())))
+}
+
+impl Firewall {
+    /// The firewall whose ingress program is on one of these interfaces of the calling thread's
+    /// network namespace; `None` if there is none. Interfaces that have gone are passed over.
+    ///
+    /// # Errors
+    /// [`AdoptError`] if there is one, but it cannot be looked at.
+    pub fn adopt(ifindexes: &[u32]) -> Result<Option<Self>, AdoptError> {
+        for &ifindex in ifindexes {
+            let program = match attach::xdp_program(ifindex) {
+                Ok(program) => program,
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(AdoptError::Query(error)),
+            };
+            let Some((id, fd)) = program else { continue };
+            let all = programs();
+            let Some(ingress) = all.iter().find(|found| found.id == id) else { continue };
+            if named(&ingress.name, INGRESS) {
+                return Self::adopt_program(fd, ingress, &all).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn adopt_program(fd: OwnedFd, ingress: &Found, all: &[Found]) -> Result<Self, AdoptError> {
+        let maps = maps(&ingress.map_ids)?;
+        let arena = take(&maps, ARENA_MAP)?.ok_or(AdoptError::Damaged("no arena"))?;
+        let arena_id =
+            arena.info().map_err(|error| AdoptError::Query(io::Error::other(error.to_string())))?;
+        let arena_id = arena_id.info.id;
+        if arena.map_type() != MapType::Arena {
+            return Err(AdoptError::Damaged("its memory is no arena"));
+        }
+        let egress = all
+            .iter()
+            .find(|found| named(&found.name, EGRESS) && found.map_ids.contains(&arena_id));
+        let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
+        let arena = Arena::new(&arena)?;
+        let regions = regions(&arena)?;
+        let damaged = || AdoptError::Damaged("a program is missing");
+        // What is attached nowhere went with the process that loaded it.
+        let (sweep, egress) = match egress {
+            Some(found) => {
+                let sweep = load::load_again(&[SWEEP], &maps)?.pop().ok_or_else(damaged)?;
+                (sweep, attach::program(found.id).map_err(AdoptError::Query)?)
+            }
+            None => {
+                let mut loaded = load::load_again(&[SWEEP, EGRESS], &maps)?;
+                let egress = loaded.pop().ok_or_else(damaged)?;
+                (loaded.pop().ok_or_else(damaged)?, egress)
+            }
+        };
+        let egress_id = load::program_id(egress.as_fd()).map_err(AdoptError::Query)?;
+        let ids = Ids { ingress: ingress.id, egress: egress_id };
+        Ok(Self { ingress: fd, egress, sweep, ids, log, arena, regions })
+    }
+}
+
+/// Whether an interface has gone since its index was read.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO | libc::ENOENT))
+}
+
+/// The regions as the control page describes them.
+fn regions(arena: &Arena) -> Result<Regions, AdoptError> {
+    let known = layout::VERSION;
+    if arena.read32(control::MAGIC) != layout::MAGIC {
+        return Err(AdoptError::Version { found: 0, known });
+    }
+    let found = arena.read32(control::VERSION);
+    if found != known {
+        return Err(AdoptError::Version { found, known });
+    }
+    let regions = Regions::plan(Sizes {
+        bucket_count: arena.read32(control::BUCKET_COUNT),
+        overflow_count: arena.read32(control::OVERFLOW_COUNT),
+        heap_bytes: arena.read32(control::HEAP_BYTES),
+        cpu_count: arena.read32(control::CPU_COUNT),
+    });
+    let regions = regions.ok_or(AdoptError::Damaged("its regions do not fit its memory"))?;
+    let same = regions.states.at == arena.read32(control::STATES_AT)
+        && regions.accounts.at == arena.read32(control::ACCOUNTS_AT)
+        && regions.heap.at == arena.read32(control::HEAP_AT);
+    if same { Ok(regions) } else { Err(AdoptError::Damaged("its regions are elsewhere")) }
+}

@@ -1,0 +1,163 @@
+//! The rules alone (`bpf/rules.bpf.c`): a description of a packet in, a decision out. For tests and
+//! benchmarks of the evaluation; no command uses it.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use super::load::{LOADING, free_address};
+use super::{ARENA_MAP, Arena, FirewallError};
+use crate::object::Loaded;
+use crate::sys;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rules.bpf.o"));
+const OBJECT_NAME: &str = "rules";
+const PROGRAM: &str = "weir_rules_judge";
+
+/// `struct weir_rules_subject`.
+const SUBJECT_BYTES: usize = 64;
+/// `struct weir_fw_decision`.
+const DECISION_BYTES: usize = 36;
+/// The program with an arena of its own.
+#[derive(Debug)]
+pub struct Judge {
+    program: OwnedFd,
+    arena: Arena,
+}
+
+/// A packet as far as rules look at it, as `struct weir_fw_packet` has it. Addresses are in network
+/// order, IPv4 in the first four bytes; ports in host order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "packet.h describes them")]
+pub struct Subject {
+    pub src: [u8; 16],
+    pub dst: [u8; 16],
+    pub src_port: u16,
+    pub dst_port: u16,
+    pub family: u8,
+    pub protocol: u8,
+    pub tcp_flags: u8,
+    pub icmp_type: u8,
+    pub icmp_code: u8,
+    pub tos: u8,
+    pub direction: u8,
+    pub flags: u32,
+    pub vlan_bytes: u16,
+    pub ip_bytes: u32,
+    pub interface: u8,
+    pub out_interface: u8,
+    pub priority: u8,
+    pub tag: u16,
+    pub ruleset: u32,
+}
+
+impl Subject {
+    fn to_bytes(self) -> [u8; SUBJECT_BYTES] {
+        let mut out = [0; SUBJECT_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &self.src);
+        put(16, &self.dst);
+        put(32, &self.src_port.to_be_bytes());
+        put(34, &self.dst_port.to_be_bytes());
+        put(36, &[self.family, self.protocol, self.tcp_flags, self.icmp_type]);
+        put(40, &[self.icmp_code, self.tos, self.direction, self.interface]);
+        put(44, &[self.out_interface, self.priority]);
+        put(46, &self.vlan_bytes.to_ne_bytes());
+        put(48, &self.tag.to_ne_bytes());
+        put(52, &self.flags.to_ne_bytes());
+        put(56, &self.ip_bytes.to_ne_bytes());
+        put(60, &self.ruleset.to_ne_bytes());
+        out
+    }
+}
+
+/// `struct weir_fw_decision`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "packet.h describes them")]
+pub struct Decision {
+    pub flags: u32,
+    pub rule: u32,
+    pub rule_at: u32,
+    pub log_rule: u32,
+    pub reason: u8,
+    pub rst_ttl: u8,
+    pub icmp_type: u8,
+    pub icmp_code: u8,
+    pub profile: u8,
+    pub tos: u8,
+    pub prio: [u8; 2],
+    pub state_max: u32,
+    pub routing_table: u32,
+    pub tag: u16,
+}
+
+impl Decision {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; DECISION_BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        Some(Self {
+            flags: word(0),
+            rule: word(4),
+            rule_at: word(8),
+            log_rule: word(12),
+            reason: bytes[16],
+            rst_ttl: bytes[17],
+            icmp_type: bytes[18],
+            icmp_code: bytes[19],
+            profile: bytes[20],
+            tos: bytes[21],
+            prio: [bytes[22], bytes[23]],
+            state_max: word(24),
+            routing_table: word(28),
+            tag: u16::from_ne_bytes([bytes[32], bytes[33]]),
+        })
+    }
+}
+
+impl Judge {
+    /// Loads the program; its arena is empty.
+    ///
+    /// # Errors
+    /// [`FirewallError`] without privileges or kernel support (Linux 6.12).
+    pub fn load() -> Result<Self, FirewallError> {
+        let _alone = LOADING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let address = free_address();
+        let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |opened| {
+            for mut map in opened.maps_mut() {
+                if map.name() == ARENA_MAP {
+                    map.set_map_extra(address)?;
+                }
+            }
+            Ok(())
+        })?;
+        let (program, map) = (object.program(PROGRAM)?, object.map(ARENA_MAP, 0)?);
+        // libbpf's own mapping goes with the object, and makes room for ours.
+        drop(object);
+        Ok(Self { program, arena: Arena::new(&map)? })
+    }
+
+    /// Where the ruleset is to be.
+    #[must_use]
+    pub const fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Judges a packet `repeat` times; also gives the mean duration
+    /// of one run, in nanoseconds.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn run(&self, subject: &Subject, repeat: u32) -> io::Result<(Decision, u32)> {
+        let mut frame = [0; SUBJECT_BYTES + DECISION_BYTES];
+        frame[..SUBJECT_BYTES].copy_from_slice(&subject.to_bytes());
+        let mut output = vec![0; frame.len() + 512];
+        let (action, bytes, duration_ns) =
+            sys::test_run_from(self.program.as_fd(), None, &frame, &mut output, repeat)?;
+        let decision = output.get(SUBJECT_BYTES..bytes).and_then(Decision::from_bytes);
+        match decision {
+            Some(decision) if action == 2 => Ok((decision, duration_ns)),
+            _ => Err(io::Error::other("the program did not judge the packet")),
+        }
+    }
+}

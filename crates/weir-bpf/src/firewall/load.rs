@@ -1,0 +1,234 @@
+//! Loads the programs, lays out the arena and fills in its first page.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+
+use libbpf_rs::{MapHandle, OpenObject};
+use weir_wire::random::splitmix64;
+
+use super::layout::{Regions, Sizes, control};
+use super::{
+    ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP, OBJECT,
+    OBJECT_NAME, SWEEP, layout,
+};
+use crate::object::{LoadError, Loaded};
+use crate::sys;
+
+/// What is decided when programs are loaded.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The key of the state table's hash: eight random words. Who knows it can make flows that
+    /// share a bucket.
+    pub hash_seed: [u64; 8],
+    /// How many fragmented packets are followed at a time.
+    pub fragment_count_max: u32,
+    /// Room for log records that were not read yet, bytes: a power of two, at least a page.
+    pub log_bytes: u32,
+}
+
+/// Why the firewall could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum FirewallError {
+    /// The kernel refused a program or map.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The arena could not be mapped or has no memory.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The arena cannot hold what was asked for.
+    #[error(
+        "{bucket_count} buckets, {overflow_count} further slots and {heap_bytes} bytes for rules \
+         do not fit into the 4 GiB that a BPF arena can have"
+    )]
+    TooLarge {
+        /// Buckets of the state table.
+        bucket_count: u32,
+        /// Slots for further records.
+        overflow_count: u32,
+        /// Room for rules and tables.
+        heap_bytes: u32,
+    },
+    /// What the kernel knows of a loaded program could not be read.
+    #[error("cannot ask the kernel about a loaded program: {0}")]
+    Query(io::Error),
+}
+
+/// Arenas of one process are this far apart.
+const ADDRESS_STEP: u64 = 1 << 32;
+/// Where the first one is: see arena.h.
+const ADDRESS_FIRST: u64 = 1 << 44;
+/// As many arenas as one process may have at a time.
+const ADDRESS_COUNT: u64 = 1024;
+
+/// libbpf maps an arena where it is told, whatever stands there: one load at a time.
+pub(super) static LOADING: Mutex<()> = Mutex::new(());
+
+/// An address where nothing is mapped yet.
+pub(super) fn free_address() -> u64 {
+    (0..ADDRESS_COUNT)
+        .map(|index| ADDRESS_FIRST + index * ADDRESS_STEP)
+        .find(|address| sys::arena_address_is_free(*address))
+        .unwrap_or(ADDRESS_FIRST)
+}
+
+impl Firewall {
+    /// Loads the programs, gives memory to all regions but the heap, and describes them in the
+    /// control page. Nothing is attached yet, and no filtering is enabled.
+    ///
+    /// # Errors
+    /// [`FirewallError`] without privileges, kernel support (Linux 6.12) or memory.
+    pub fn load(options: &Options, sizes: Sizes) -> Result<Self, FirewallError> {
+        Self::load_object(OBJECT, options, sizes)
+    }
+
+    /// As [`Self::load`], with programs of the same names from another object file.
+    pub(super) fn load_object(
+        object: &[u8],
+        options: &Options,
+        sizes: Sizes,
+    ) -> Result<Self, FirewallError> {
+        let regions = Regions::plan(sizes).ok_or(FirewallError::TooLarge {
+            bucket_count: sizes.bucket_count,
+            overflow_count: sizes.overflow_count,
+            heap_bytes: sizes.heap_bytes,
+        })?;
+        let (programs, arena) = {
+            let _alone = LOADING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let address = free_address();
+            let loaded = Loaded::load_prepared(OBJECT_NAME, object, |opened| {
+                prepare(opened, options, address)
+            })?;
+            let (programs, map) = (Programs::of(&loaded)?, loaded.map(ARENA_MAP, 0)?);
+            // libbpf's own mapping goes with the object, and makes room for ours.
+            drop(loaded);
+            (programs, Arena::new(&map)?)
+        };
+        let behind_control = u64::from(regions.heap.at) - u64::from(layout::PAGE_BYTES);
+        arena.populate(0, u64::from(layout::PAGE_BYTES))?;
+        arena.populate(layout::PAGE_BYTES, behind_control)?;
+        describe(&arena, &regions);
+        programs.with(arena, regions)
+    }
+}
+
+/// Handles of a loaded object.
+struct Programs {
+    ingress: OwnedFd,
+    egress: OwnedFd,
+    sweep: OwnedFd,
+    log: MapHandle,
+}
+
+impl Programs {
+    fn of(object: &Loaded) -> Result<Self, LoadError> {
+        Ok(Self {
+            ingress: object.program(INGRESS)?,
+            egress: object.program(EGRESS)?,
+            sweep: object.program(SWEEP)?,
+            log: object.map(LOG_MAP, 0)?,
+        })
+    }
+
+    fn with(self, arena: Arena, regions: Regions) -> Result<Firewall, FirewallError> {
+        let Self { ingress, egress, sweep, log } = self;
+        let ids = Ids {
+            ingress: program_id(ingress.as_fd()).map_err(FirewallError::Query)?,
+            egress: program_id(egress.as_fd()).map_err(FirewallError::Query)?,
+        };
+        Ok(Firewall { ingress, egress, sweep, ids, log, arena, regions })
+    }
+}
+
+/// The kernel's number of a program.
+pub(super) fn program_id(program: BorrowedFd<'_>) -> io::Result<u32> {
+    let path = format!("/proc/self/fdinfo/{}", std::os::fd::AsRawFd::as_raw_fd(&program));
+    let text = std::fs::read_to_string(path)?;
+    let id = text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+    id.ok_or_else(|| io::Error::other("the kernel does not say the program's number"))
+}
+
+/// The key of the hash: the seed spread over all bits, because keys with many zeros hash badly.
+pub(super) fn hash_key(seed: [u64; 8]) -> [u64; 8] {
+    let mut key = seed;
+    for (position, word) in (0..).zip(&mut key) {
+        *word = splitmix64(*word, position);
+    }
+    key
+}
+
+/// The section of the object file that has the hash's key.
+const SEED_MAP: &str = ".rodata.seed";
+
+fn prepare(opened: &mut OpenObject, options: &Options, address: u64) -> libbpf_rs::Result<()> {
+    for mut map in opened.maps_mut() {
+        match map.name().to_str() {
+            Some(ARENA_MAP) => map.set_map_extra(address)?,
+            Some(FRAGMENTS_MAP) => map.set_max_entries(options.fragment_count_max)?,
+            Some(LOG_MAP) => map.set_max_entries(options.log_bytes)?,
+            Some(SEED_MAP) => {
+                let key = hash_key(options.hash_seed);
+                let seed: Vec<u8> = key.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let value = map.initial_value_mut().filter(|value| value.len() == seed.len());
+                value
+                    .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?
+                    .copy_from_slice(&seed);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes where the regions are; the magic number comes last.
+fn describe(arena: &Arena, regions: &Regions) {
+    let sizes = regions.sizes;
+    let words = [
+        (control::VERSION, layout::VERSION),
+        (control::GENERATION, 1),
+        (control::COUNTERS_AT, regions.counters.at),
+        (control::INTERFACES_AT, regions.interfaces.at),
+        (control::IFSLOTS_AT, regions.ifslots.at),
+        (control::NEXT_HOPS_AT, regions.next_hops.at),
+        (control::PROFILES_AT, regions.profiles.at),
+        (control::STATES_AT, regions.states.at),
+        (control::ACCOUNTS_AT, regions.accounts.at),
+        (control::HEAP_AT, regions.heap.at),
+        (control::HEAP_BYTES, sizes.heap_bytes),
+        (control::BUCKET_COUNT, sizes.bucket_count),
+        (control::OVERFLOW_COUNT, sizes.overflow_count),
+        (control::CPU_COUNT, sizes.cpu_count),
+        (control::MAGIC, layout::MAGIC),
+    ];
+    for (at, value) in words {
+        arena.write32(at, value);
+    }
+}
+
+/// Loads some of the programs on maps that run already.
+pub(super) fn load_again(
+    wanted: &[&str],
+    maps: &[(String, MapHandle)],
+) -> Result<Vec<OwnedFd>, LoadError> {
+    let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |opened| {
+        for mut program in opened.progs_mut() {
+            let is_wanted = wanted.iter().any(|name| program.name() == *name);
+            program.set_autoload(is_wanted);
+        }
+        for mut map in opened.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if let Some((_, handle)) = maps.iter().find(|(theirs, _)| same_map(&name, theirs)) {
+                map.reuse_fd(handle.as_fd())?;
+            }
+        }
+        Ok(())
+    })?;
+    wanted.iter().map(|name| object.program(name)).collect()
+}
+
+/// Whether the kernel's name of a map, which has at most 15 bytes, is that of an object file's.
+pub(super) fn same_map(ours: &str, theirs: &str) -> bool {
+    /// `BPF_OBJ_NAME_LEN` without the NUL.
+    const NAME_BYTES_MAX: usize = 15;
+    ours == theirs || (theirs.len() == NAME_BYTES_MAX && ours.starts_with(theirs))
+}

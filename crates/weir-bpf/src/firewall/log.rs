@@ -1,0 +1,84 @@
+//! Reads the ring buffer into which programs write records: logged packets, overloaded sources.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+
+use super::Firewall;
+
+/// The reading end of the ring buffer; there may be one at a time.
+#[derive(Debug)]
+pub struct LogReader {
+    ring: RingBuffer<'static>,
+    records: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+/// A source that went over the limits of a rule with `overload`: it belongs into the rule's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overload {
+    /// When it happened: `CLOCK_BOOTTIME`, ns.
+    pub time_ns: u64,
+    /// Id of the rule.
+    pub rule: u32,
+    /// The source.
+    pub address: IpAddr,
+}
+
+impl Overload {
+    /// Reads a record of the ring (`struct weir_source_overload`); `None` if it is another kind, a
+    /// logged packet, which is longer.
+    #[must_use]
+    pub fn read(record: &[u8]) -> Option<Self> {
+        let (time, rest) = record.split_first_chunk::<8>()?;
+        let (rule, rest) = rest.split_first_chunk::<4>()?;
+        let (family, rest) = rest.split_first_chunk::<4>()?;
+        let address: [u8; 16] = rest.try_into().ok()?;
+        let address = match u32::from_ne_bytes(*family) {
+            0 => IpAddr::V4(Ipv4Addr::new(address[0], address[1], address[2], address[3])),
+            1 => IpAddr::V6(Ipv6Addr::from(address)),
+            _ => return None,
+        };
+        let (time_ns, rule) = (u64::from_ne_bytes(*time), u32::from_ne_bytes(*rule));
+        Some(Self { time_ns, rule, address })
+    }
+}
+
+impl Firewall {
+    /// Opens the ring buffer.
+    ///
+    /// # Errors
+    /// What the system returned when the buffer was mapped.
+    pub fn log_reader(&self) -> io::Result<LogReader> {
+        let failed = |error: libbpf_rs::Error| io::Error::other(error.to_string());
+        let records = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&records);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&self.log, move |record| {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(record.to_vec());
+                0
+            })
+            .map_err(failed)?;
+        let ring = builder.build().map_err(failed)?;
+        Ok(LogReader { ring, records })
+    }
+}
+
+impl LogReader {
+    /// The records that have come, waiting for the first one for at most `timeout`.
+    ///
+    /// # Errors
+    /// What the system returned; an interrupted wait is no error.
+    pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Vec<u8>>> {
+        match self.ring.poll(timeout) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
+                return Err(io::Error::other(error.to_string()));
+            }
+            _ => {}
+        }
+        Ok(std::mem::take(&mut *self.records.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}

@@ -1,0 +1,184 @@
+//! Asks the sweeping program to go through the state table: to expire, to kill, or only to count.
+//!
+//! The program changes records under their bucket's lock, as the data path does. It handles some
+//! buckets at a time, because its CPU handles no packets meanwhile.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd as _;
+
+use super::Firewall;
+use crate::sys;
+
+/// What is to happen to records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Those go whose time is over.
+    #[default]
+    Expire,
+    /// Those go that fit a filter.
+    Kill(Filter),
+}
+
+/// Which records are killed: those that fit all of it. The default fits all records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// 4 or 6; 0: any. Addresses need it.
+    pub ip_version: u8,
+    /// IP protocol; 0: any.
+    pub protocol: u8,
+    /// Slot of an interface that a half is bound to; 0: any.
+    pub interface: u8,
+    /// Id of the rule that made a half.
+    pub rule: Option<u32>,
+    /// One end; IPv4 addresses in the first four bytes.
+    pub source: Ends,
+    /// The other one.
+    pub destination: Ends,
+    /// Whether `source` may also be end 1, and `destination` end 0.
+    pub either_way: bool,
+}
+
+/// Addresses and ports of one end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Address, network order.
+    pub address: [u8; 16],
+    /// Bits of the address that count.
+    pub mask: [u8; 16],
+    /// Port; 0: any.
+    pub port: u16,
+}
+
+/// What the program found and did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Records that are left.
+    pub live_count: u64,
+    /// Records that were removed.
+    pub removed_count: u64,
+    /// Buckets whose lock could not be had: they were left alone.
+    pub busy_count: u64,
+}
+
+impl std::ops::AddAssign for Swept {
+    fn add_assign(&mut self, other: Self) {
+        self.live_count += other.live_count;
+        self.removed_count += other.removed_count;
+        self.busy_count += other.busy_count;
+    }
+}
+
+/// Buckets in one run of the program: some hundred microseconds.
+const BUCKETS_PER_RUN: u32 = 4096;
+
+/// Number of 32-bit words of `struct weir_fw_sweep`, behind the 16 bytes for the Ethernet header.
+const WORDS: usize = 32;
+const HEADER_BYTES: usize = 16;
+
+/// Indices of the words that a request and an answer have.
+mod word {
+    pub(super) const MODE: usize = 0;
+    pub(super) const FROM: usize = 1;
+    pub(super) const TO: usize = 2;
+    pub(super) const FLAGS: usize = 3;
+    pub(super) const RULE: usize = 4;
+    pub(super) const PORT: [usize; 2] = [5, 6];
+    pub(super) const ADDRESS: [usize; 2] = [8, 12];
+    pub(super) const MASK: [usize; 2] = [16, 20];
+    pub(super) const LIVE: usize = 24;
+    pub(super) const REMOVED: usize = 25;
+    pub(super) const BUSY: usize = 26;
+    pub(super) const NEXT: usize = 27;
+}
+
+const FLAG_RULE: u32 = 1 << 24;
+const FLAG_EITHER_WAY: u32 = 1 << 25;
+const MODE_EXPIRE: u32 = 0;
+const MODE_KILL: u32 = 1;
+
+type Words = [u32; WORDS];
+
+fn request(mode: Mode, buckets: &Range<u32>) -> Words {
+    let mut words = [0; WORDS];
+    (words[word::FROM], words[word::TO]) = (buckets.start, buckets.end);
+    let Mode::Kill(filter) = mode else {
+        words[word::MODE] = MODE_EXPIRE;
+        return words;
+    };
+    words[word::MODE] = MODE_KILL;
+    words[word::FLAGS] = u32::from(filter.ip_version)
+        | u32::from(filter.protocol) << 8
+        | u32::from(filter.interface) << 16
+        | if filter.rule.is_some() { FLAG_RULE } else { 0 }
+        | if filter.either_way { FLAG_EITHER_WAY } else { 0 };
+    words[word::RULE] = filter.rule.unwrap_or(0);
+    for (index, end) in [filter.source, filter.destination].into_iter().enumerate() {
+        words[word::PORT[index]] = u32::from(end.port.to_be());
+        put_address(&mut words[word::ADDRESS[index]..], end.address);
+        put_address(&mut words[word::MASK[index]..], end.mask);
+    }
+    words
+}
+
+fn put_address(words: &mut [u32], address: [u8; 16]) {
+    let (pieces, _) = address.as_chunks::<4>();
+    for (word, piece) in words.iter_mut().zip(pieces) {
+        *word = u32::from_ne_bytes(*piece);
+    }
+}
+
+impl Firewall {
+    /// Goes through a range of buckets. Bad ranges are cut to the table.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn sweep(&self, mode: Mode, buckets: Range<u32>) -> io::Result<Swept> {
+        let end = buckets.end.min(self.regions.sizes.bucket_count);
+        let mut swept = Swept::default();
+        let mut from = buckets.start;
+        while from < end {
+            let to = end.min(from.saturating_add(BUCKETS_PER_RUN));
+            let answer = self.sweep_once(&request(mode, &(from..to)))?;
+            swept += Swept {
+                live_count: u64::from(answer[word::LIVE]),
+                removed_count: u64::from(answer[word::REMOVED]),
+                busy_count: u64::from(answer[word::BUSY]),
+            };
+            if answer[word::NEXT] <= from {
+                return Err(io::Error::other("the sweeping program makes no progress"));
+            }
+            from = answer[word::NEXT];
+        }
+        Ok(swept)
+    }
+
+    /// Goes through the whole table.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn sweep_all(&self, mode: Mode) -> io::Result<Swept> {
+        self.sweep(mode, 0..self.regions.sizes.bucket_count)
+    }
+
+    fn sweep_once(&self, request: &Words) -> io::Result<Words> {
+        let mut frame = [0; HEADER_BYTES + WORDS * 4];
+        let (pieces, _) = frame[HEADER_BYTES..].as_chunks_mut::<4>();
+        for (piece, word) in pieces.iter_mut().zip(request) {
+            *piece = word.to_ne_bytes();
+        }
+        let mut output = frame;
+        let (verdict, bytes) = sys::test_run_once(self.sweep.as_fd(), &frame, &mut output)?;
+        /// What the program returns when it understood the request: `XDP_PASS`.
+        const UNDERSTOOD: u32 = 2;
+        if verdict != UNDERSTOOD || bytes != output.len() {
+            return Err(io::Error::other("the sweeping program refused its request"));
+        }
+        let mut words = [0; WORDS];
+        let (pieces, _) = output[HEADER_BYTES..].as_chunks::<4>();
+        for (word, piece) in words.iter_mut().zip(pieces) {
+            *word = u32::from_ne_bytes(*piece);
+        }
+        Ok(words)
+    }
+}
