@@ -16,10 +16,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-bpf", &["weir-wire"]),
     ("weir-net", &[]),
     ("weir-gen", &["weir-wire", "weir-bpf", "weir-net"]),
+    ("weir-fw", &["weir-wire", "weir-rules", "weir-bpf", "weir-net"]),
     ("weir-lab", &["weir-wire", "weir-stats", "weir-bpf", "weir-net", "weir-gen"]),
     (
         "weir",
-        &["weir-wire", "weir-stats", "weir-rules", "weir-bpf", "weir-net", "weir-gen", "weir-lab"],
+        &[
+            "weir-wire",
+            "weir-stats",
+            "weir-rules",
+            "weir-bpf",
+            "weir-net",
+            "weir-gen",
+            "weir-fw",
+            "weir-lab",
+        ],
     ),
     ("xtask", &[]),
 ];

@@ -1,0 +1,389 @@
+//! From a ruleset of `weir-rules` to the image that the data path evaluates
+//! (`bpf/include/weir/fw/image.h`).
+//!
+//! A packet meets the rules in the order of [`weir_rules::evaluate::Evaluator::steps`]: anchors'
+//! rules stand in their places, an anchor that does not match leads behind its last rule, and one
+//! with `quick` has an end of its own, which asks whether a rule in it has decided. What names mean
+//! is asked of that evaluator too, so that both read one meaning.
+//!
+//! An image has no addresses in it but those of what outlives it: the directory of tables and the
+//! places of counters, which [`Compiled::link`] fills in.
+
+mod action;
+mod classes;
+mod criteria;
+pub mod known;
+
+use std::collections::{HashMap, HashSet};
+
+use weir_rules::Dialect;
+use weir_rules::diagnostic::{Code, Diagnostic, Severity};
+use weir_rules::evaluate::{Evaluator, RuleId, RuleRef, Step};
+use weir_rules::ir::Rule;
+use weir_rules::print::{PrintOptions, Printer};
+use weir_rules::resolve::Resolver;
+use weir_rules::source::Span;
+use weir_rules::value::Text;
+
+use crate::image::{self, Criteria, Header, IMAGE_BYTES, PlaceKind, RULE_BYTES, RuleKind};
+use crate::image::{decision, image_flags};
+use crate::refuse;
+use known::{Known, RuleKey};
+
+pub use action::{PROFILE_TIMEOUTS, profile_seconds, ticks};
+pub use criteria::TableName;
+
+/// Rules that an image may have, those of anchors that are entered twice counted twice.
+pub const RULE_COUNT_MAX: usize = 1_000_000;
+/// From this many rules on, candidates are found by bit vectors; below, rules are asked one by one.
+/// Measured; docs/fw-rules.md has the figures.
+pub const CLASSES_RULE_COUNT_MIN: usize = 8;
+/// Tables that an image may ask, those of interfaces' addresses included.
+pub const TABLE_COUNT_MAX: usize = 65_534;
+
+/// An interface that has a slot in the data path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// The slot, 1 to 63.
+    pub number: u8,
+    /// The interface's name.
+    pub interface: String,
+}
+
+/// What a compilation needs.
+pub struct Input<'a> {
+    /// The ruleset, with its anchors and what is known of the machine.
+    pub evaluator: &'a Evaluator<'a>,
+    /// The same machine's facts.
+    pub resolver: &'a dyn Resolver,
+    /// The slots of the interfaces that are there.
+    pub slots: &'a [Slot],
+    /// Identifiers and timeout tables so far.
+    pub known: &'a Known,
+}
+
+/// A rule of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleInfo {
+    /// Its place in the evaluator.
+    pub rule: RuleId,
+    /// Its identifier, which states and counters have.
+    pub id: u32,
+    /// The path of its anchor.
+    pub anchor: Text,
+    /// pfctl's number in its anchor.
+    pub number: u32,
+    /// Its printed text.
+    pub text: String,
+    /// Its labels.
+    pub labels: Vec<Text>,
+}
+
+/// A compiled ruleset.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    header: Header,
+    criteria: Vec<Criteria>,
+    actions: Vec<image::Rule>,
+    operands: Vec<u8>,
+    /// The rules, one entry for each identifier, in the order of the evaluator.
+    pub rules: Vec<RuleInfo>,
+    /// The tables of the directory, in its order.
+    pub tables: Vec<TableName>,
+    /// Paths of anchors; `weir_fw_rule.anchor` is an index. The first is the main ruleset.
+    pub anchors: Vec<Text>,
+    /// Identifiers that the last ruleset did not have.
+    pub fresh: Vec<u32>,
+    /// What is known from now on; to be kept if the image is installed.
+    pub known: Known,
+    /// Warnings: what is accepted and changes nothing.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A ruleset that the data path cannot run: all reasons, in order of place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused(pub Vec<Diagnostic>);
+
+/// Compiles a ruleset.
+///
+/// # Errors
+/// [`Refused`] if it has anything that the data path has not (see [`crate::refuse`]), or too much.
+pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
+    let found = refuse::diagnostics(input.evaluator.ruleset());
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|own| own.severity == Severity::Error);
+    if !errors.is_empty() {
+        return Err(Refused(errors));
+    }
+    let mut known = input.known.clone();
+    let rules = infos(input, &mut known)?;
+    let steps = input.evaluator.steps();
+    if steps.len() > RULE_COUNT_MAX {
+        return Err(limit("rules", steps.len(), RULE_COUNT_MAX));
+    }
+    let mut builder = Builder {
+        names: criteria::Names::new(input.evaluator, input.resolver, input.slots),
+        known,
+        ids: rules.iter().map(|own| (own.rule, own.id)).collect(),
+        anchors: vec!["".into()],
+        anchor_indices: HashMap::from([("".into(), 0)]),
+        criteria: Vec::with_capacity(steps.len()),
+        actions: Vec::with_capacity(steps.len()),
+        open: Vec::new(),
+    };
+    for step in steps {
+        builder.step(step)?;
+    }
+    if builder.names.tables.len() > TABLE_COUNT_MAX {
+        return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
+    }
+    let old: HashSet<u32> = input.known.rules.iter().map(|(_, id)| *id).collect();
+    let mut compiled = builder.finish(rules, warnings);
+    compiled.fresh =
+        compiled.rules.iter().map(|own| own.id).filter(|id| !old.contains(id)).collect();
+    Ok(compiled)
+}
+
+fn refused(span: Span, message: String) -> Refused {
+    Refused(vec![Diagnostic::error(Code::Limit, span, message)])
+}
+
+fn limit(what: &str, count: usize, count_max: usize) -> Refused {
+    refused(
+        Span::default(),
+        format!("the data path takes {count_max} {what}, and these are {count}"),
+    )
+}
+
+/// The rules with their identifiers.
+fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused> {
+    let evaluator = input.evaluator;
+    let dialect = evaluator.ruleset().dialect;
+    let printer = Printer { dialect, resolver: input.resolver, options: PrintOptions::default() };
+    let mut ordinals: HashMap<(&str, String), u32> = HashMap::new();
+    let mut infos = Vec::new();
+    let mut keys = Vec::new();
+    for at in 0..u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX) {
+        let Some(own) = evaluator.rule(RuleId(at)) else { continue };
+        if own.list != weir_rules::evaluate::List::Filter {
+            continue;
+        }
+        let text = printer.rule(own.rule);
+        let ordinal = ordinals.entry((own.anchor, text.clone())).or_default();
+        keys.push(RuleKey { anchor: own.anchor.into(), text: text.clone(), ordinal: *ordinal });
+        *ordinal += 1;
+        infos.push(RuleInfo {
+            rule: own.id,
+            id: 0,
+            anchor: own.anchor.into(),
+            number: own.number,
+            text,
+            labels: own.rule.options.labels.clone(),
+        });
+    }
+    let count = keys.len();
+    let ids = known.assign(keys).map_err(|_| limit("rules over all reloads", count, 1 << 24))?;
+    for (info, id) in infos.iter_mut().zip(ids) {
+        info.id = id;
+    }
+    Ok(infos)
+}
+
+struct Builder<'a> {
+    names: criteria::Names<'a>,
+    known: Known,
+    ids: HashMap<RuleId, u32>,
+    anchors: Vec<Text>,
+    anchor_indices: HashMap<Text, u32>,
+    criteria: Vec<Criteria>,
+    actions: Vec<image::Rule>,
+    /// Places of the anchors that are entered and not left.
+    open: Vec<usize>,
+}
+
+impl<'a> Builder<'a> {
+    fn step(&mut self, step: Step) -> Result<(), Refused> {
+        match step {
+            Step::Rule(id) | Step::Enter(id) => {
+                let Some(own) = self.names.evaluator.rule(id) else { return Ok(()) };
+                if matches!(step, Step::Enter(_)) {
+                    self.open.push(self.criteria.len());
+                }
+                self.rule(&own)
+            }
+            Step::Leave(id) => {
+                let rule = self.names.evaluator.rule(id).map(|own| own.rule);
+                self.leave(rule);
+                Ok(())
+            }
+        }
+    }
+
+    fn rule(&mut self, own: &RuleRef<'a>) -> Result<(), Refused> {
+        let criteria = self.names.criteria(own.rule, own.anchor);
+        let Some(mut action) = self.names.action(own.rule, own.anchor, &mut self.known) else {
+            let message = "more than 255 different sets of timeouts in rules, those of earlier \
+                           rulesets with states included";
+            return Err(refused(own.rule.span, message.into()));
+        };
+        action.id = self.ids.get(&own.id).copied().unwrap_or(0);
+        action.number = own.number;
+        action.anchor = self.anchor(own.anchor);
+        self.criteria.push(criteria);
+        self.actions.push(action);
+        Ok(())
+    }
+
+    fn anchor(&mut self, path: &str) -> u32 {
+        if let Some(at) = self.anchor_indices.get(path) {
+            return *at;
+        }
+        let at = u32::try_from(self.anchors.len()).unwrap_or(u32::MAX);
+        self.anchors.push(path.into());
+        self.anchor_indices.insert(path.into(), at);
+        at
+    }
+
+    /// Closes an anchor: one with `quick` gets its end.
+    fn leave(&mut self, rule: Option<&Rule>) {
+        let Some(start) = self.open.pop() else { return };
+        if rule.is_some_and(|rule| rule.quick) {
+            // It is only reached from within, so it asks nothing. The winner's number is counted
+            // from 1: larger than the anchor's own place means behind it.
+            let number = u32::try_from(start + 1).unwrap_or(u32::MAX);
+            self.criteria.push(Criteria::default());
+            self.actions.push(image::Rule {
+                kind: RuleKind::AnchorEnd,
+                number,
+                ..image::Rule::default()
+            });
+        }
+        self.criteria[start].end = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
+    }
+
+    fn finish(self, rules: Vec<RuleInfo>, warnings: Vec<Diagnostic>) -> Compiled {
+        let ruleset = self.names.evaluator.ruleset();
+        let mut flags = 0;
+        let mut flag = |bit: u32, is_set: bool| flags |= if is_set { bit } else { 0 };
+        flag(image_flags::OPENBSD, ruleset.dialect == Dialect::OpenBsd);
+        flag(image_flags::TAGS, self.names.has_tags());
+        let asks_routes = |own: &Criteria| {
+            [own.from_kind, own.to_kind]
+                .iter()
+                .any(|kind| matches!(kind, PlaceKind::NoRoute | PlaceKind::UrpfFailed))
+        };
+        flag(image_flags::ROUTES, self.criteria.iter().any(asks_routes));
+        let decides = |bit: u32| self.actions.iter().any(|own| own.decision & bit != 0);
+        flag(image_flags::STATES, decides(decision::KEEP_STATE));
+        flag(image_flags::SOURCES, decides(decision::SOURCE_TRACK));
+        flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));
+        flag(image_flags::CLASSES, self.criteria.len() >= CLASSES_RULE_COUNT_MIN);
+        let header =
+            Header { flags, judged: judged(&self.criteria, &self.actions), ..Header::default() };
+        Compiled {
+            header,
+            criteria: self.criteria,
+            actions: self.actions,
+            operands: self.names.operands,
+            rules,
+            tables: self.names.tables,
+            anchors: self.anchors,
+            fresh: Vec::new(),
+            known: self.known,
+            warnings,
+        }
+    }
+}
+
+/// The slots on which some rule can match, by direction.
+fn judged(criteria: &[Criteria], actions: &[image::Rule]) -> [u64; 2] {
+    let mut judged = [0; 2];
+    for (own, action) in criteria.iter().zip(actions) {
+        if action.kind == RuleKind::AnchorEnd {
+            continue;
+        }
+        for (direction, set) in judged.iter_mut().enumerate() {
+            if own.hooks >> direction & 1 == 1 {
+                *set |= own.interfaces;
+            }
+        }
+    }
+    judged
+}
+
+fn padded(out: &mut Vec<u8>) -> u32 {
+    out.resize(out.len().next_multiple_of(64), 0);
+    u32::try_from(out.len()).unwrap_or(u32::MAX)
+}
+
+impl Compiled {
+    /// How many rules a packet may meet, ends of anchors included.
+    #[must_use]
+    pub fn rule_count(&self) -> usize {
+        self.criteria.len()
+    }
+
+    /// Chooses how the rules are evaluated, whatever their number: by bit vectors, or one by one.
+    /// For tests and benchmarks.
+    pub fn classify(&mut self, by_classes: bool) {
+        self.header.flags &= !image_flags::CLASSES;
+        self.header.flags |= if by_classes { image_flags::CLASSES } else { 0 };
+    }
+
+    /// `WEIR_FW_IMAGE_*` of the image.
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.header.flags
+    }
+
+    /// The image's bytes: `tables_at` has the place of each table's content from the arena's start
+    /// (0: empty) in the order of [`Compiled::tables`], `counters_at` gives that of a rule's
+    /// counters (0: not counted).
+    ///
+    /// # Panics
+    /// If there are not as many places as tables.
+    #[must_use]
+    pub fn link(&self, tables_at: &[u32], counters_at: impl Fn(u32) -> u32) -> Vec<u8> {
+        assert_eq!(tables_at.len(), self.tables.len(), "a place for each table");
+        let mut out = vec![0; IMAGE_BYTES];
+        let mut header = self.header;
+        header.rule_count = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
+        let criteria_at = padded(&mut out);
+        let operands_at =
+            criteria_at + header.rule_count * 2 * u32::try_from(RULE_BYTES).unwrap_or(0);
+        for own in &self.criteria {
+            relocated(own, operands_at).write(&mut out);
+        }
+        header.criteria_at = criteria_at;
+        header.rules_at = padded(&mut out);
+        for own in &self.actions {
+            let is_counted = own.kind != RuleKind::AnchorEnd;
+            let counters_at = if is_counted { counters_at(own.id) } else { 0 };
+            image::Rule { counters_at, ..*own }.write(&mut out);
+        }
+        out.extend(&self.operands);
+        if self.header.flags & image_flags::CLASSES != 0 {
+            let kinds: Vec<RuleKind> = self.actions.iter().map(|own| own.kind).collect();
+            padded(&mut out);
+            header.classes_at = classes::write(&self.criteria, &kinds, &self.operands, &mut out);
+        }
+        header.tables_at = padded(&mut out);
+        header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);
+        out.extend(tables_at.iter().flat_map(|at| at.to_ne_bytes()));
+        header.counters_at = padded(&mut out);
+        header.id_count = self.known.id_count;
+        out.extend((0..self.known.id_count).flat_map(|id| counters_at(id).to_ne_bytes()));
+        header.bytes = padded(&mut out);
+        out[..IMAGE_BYTES].copy_from_slice(&header.to_bytes());
+        out
+    }
+}
+
+/// Criteria with the places of their operands in the image.
+fn relocated(own: &Criteria, operands_at: u32) -> Criteria {
+    let mut own = *own;
+    let is_far = |kind| matches!(kind, PlaceKind::Net6 | PlaceKind::Range6);
+    own.from[0] += if is_far(own.from_kind) { operands_at } else { 0 };
+    own.to[0] += if is_far(own.to_kind) { operands_at } else { 0 };
+    own
+}

@@ -1,0 +1,283 @@
+//! Whom a rule is about, as `struct weir_fw_criteria`.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use weir_rules::Dialect;
+use weir_rules::evaluate::Evaluator;
+use weir_rules::ir::{Address, Dynamic, Interface, Peer, Rule};
+use weir_rules::resolve::{InterfaceFacts, Resolver};
+use weir_rules::value::{Af, Comparison, Direction, Operator, Text};
+
+use super::Slot;
+use crate::image::{Criteria, PlaceKind, asks};
+
+/// A table that rules ask: one of the ruleset's, or what an interface has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TableName {
+    /// By anchor (empty for the main ruleset) and name.
+    Named(Text, Text),
+    /// `(interface)`, `self`, a group: made anew when addresses change.
+    Dynamic(Dynamic),
+}
+
+/// What the rules of one image share.
+pub(super) struct Names<'a> {
+    pub(super) evaluator: &'a Evaluator<'a>,
+    pub(super) resolver: &'a dyn Resolver,
+    pub(super) slots: &'a [Slot],
+    pub(super) tables: Vec<TableName>,
+    table_indices: HashMap<TableName, u32>,
+    tags: HashMap<Text, u16>,
+    sets: HashMap<Interface, u64>,
+    /// Operands of IPv6, behind each other.
+    pub(super) operands: Vec<u8>,
+    operand_indices: HashMap<[u8; 32], u32>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(
+        evaluator: &'a Evaluator<'a>,
+        resolver: &'a dyn Resolver,
+        slots: &'a [Slot],
+    ) -> Self {
+        Self {
+            evaluator,
+            resolver,
+            slots,
+            tables: Vec::new(),
+            table_indices: HashMap::new(),
+            tags: HashMap::new(),
+            sets: HashMap::new(),
+            operands: Vec::new(),
+            operand_indices: HashMap::new(),
+        }
+    }
+
+    /// The index of a table in the directory.
+    pub(super) fn table(&mut self, name: TableName) -> u32 {
+        let count = u32::try_from(self.tables.len()).unwrap_or(u32::MAX);
+        let at = *self.table_indices.entry(name.clone()).or_insert(count);
+        if at == count {
+            self.tables.push(name);
+        }
+        at
+    }
+
+    pub(super) fn named_table(&mut self, anchor: &str, name: &Text) -> u32 {
+        let anchor = self.evaluator.table_anchor(anchor, name);
+        self.table(TableName::Named(anchor, name.clone()))
+    }
+
+    pub(super) fn tag(&mut self, name: &Text) -> u16 {
+        let next = u16::try_from(self.tags.len() + 1).unwrap_or(u16::MAX);
+        *self.tags.entry(name.clone()).or_insert(next)
+    }
+
+    pub(super) fn has_tags(&self) -> bool {
+        !self.tags.is_empty()
+    }
+
+    /// The slots that `on` or `received-on` means; bit 0 is an interface without a slot.
+    pub(super) fn interfaces(&mut self, wanted: Option<&Interface>) -> u64 {
+        let Some(wanted) = wanted else {
+            return u64::MAX;
+        };
+        if let Some(set) = self.sets.get(wanted) {
+            return *set;
+        }
+        let facts: &[InterfaceFacts] = self.resolver.interfaces();
+        let mut set = u64::from(self.evaluator.names_unknown_interface(&wanted.name, ""));
+        for slot in self.slots {
+            let is_named = match facts.iter().find(|own| own.name == slot.interface) {
+                Some(facts) => self.evaluator.names_interface(&wanted.name, facts),
+                None => self.evaluator.names_unknown_interface(&wanted.name, &slot.interface),
+            };
+            set |= u64::from(is_named) << (slot.number & 63);
+        }
+        let set = if wanted.not { !set } else { set };
+        self.sets.insert(wanted.clone(), set);
+        set
+    }
+
+    /// `received-on`: a packet of the box itself was received on none, whatever its name.
+    fn received(&mut self, wanted: Option<&Interface>) -> u64 {
+        match wanted {
+            None => u64::MAX,
+            Some(wanted) => self.interfaces(Some(wanted)) & !1 | u64::from(wanted.not),
+        }
+    }
+
+    fn operand(&mut self, bytes: [u8; 32]) -> u32 {
+        let at = u32::try_from(self.operands.len()).unwrap_or(u32::MAX);
+        let found = *self.operand_indices.entry(bytes).or_insert(at);
+        if found == at {
+            self.operands.extend(bytes);
+        }
+        found
+    }
+
+    /// An end's kind and its two words. Offsets of operands count from the first operand.
+    fn place(&mut self, peer: &Peer, anchor: &str) -> (PlaceKind, [u32; 2]) {
+        match &peer.address {
+            Address::Any => (PlaceKind::Any, [0; 2]),
+            Address::Network(IpAddr::V4(address), bits) => {
+                let mask = mask4(*bits);
+                let network = (u32::from(*address) & mask).to_be();
+                (PlaceKind::Net4, [network, mask.to_be()])
+            }
+            Address::Network(IpAddr::V6(address), bits) => {
+                let mask = mask6(*bits);
+                let mut operand = [0; 32];
+                operand[..16].copy_from_slice(&(u128::from(*address) & mask).to_be_bytes());
+                operand[16..].copy_from_slice(&mask.to_be_bytes());
+                (PlaceKind::Net6, [self.operand(operand), 0])
+            }
+            Address::Range(IpAddr::V4(first), IpAddr::V4(last)) => {
+                (PlaceKind::Range4, [u32::from(*first), u32::from(*last)])
+            }
+            Address::Range(IpAddr::V6(first), IpAddr::V6(last)) => {
+                let mut operand = [0; 32];
+                for (half, address) in [first, last].into_iter().enumerate() {
+                    let bits = u128::from(*address);
+                    let words = [bits >> 64, bits & u128::from(u64::MAX)];
+                    for (word, value) in words.into_iter().enumerate() {
+                        let value = u64::try_from(value).unwrap_or(0).to_ne_bytes();
+                        let at = half * 16 + word * 8;
+                        operand[at..at + 8].copy_from_slice(&value);
+                    }
+                }
+                (PlaceKind::Range6, [self.operand(operand), 0])
+            }
+            Address::Table(name) => (PlaceKind::Table, [self.named_table(anchor, name), 0]),
+            Address::Dynamic(dynamic) => {
+                (PlaceKind::Table, [self.table(TableName::Dynamic(dynamic.clone())), 0])
+            }
+            Address::NoRoute => (PlaceKind::NoRoute, [0; 2]),
+            Address::UrpfFailed => (PlaceKind::UrpfFailed, [0; 2]),
+            // Refused before, or a range of two families, which nothing is in.
+            Address::Range(..) | Address::RouteLabel(_) | Address::Unresolved(_) => {
+                (PlaceKind::Nothing, [0; 2])
+            }
+        }
+    }
+
+    /// The criteria of a rule of an anchor; `end` of an anchor's own rule is for the caller.
+    pub(super) fn criteria(&mut self, rule: &Rule, anchor: &str) -> Criteria {
+        let options = &rule.options;
+        let is_openbsd = self.evaluator.ruleset().dialect == Dialect::OpenBsd;
+        let mut own = Criteria {
+            interfaces: self.interfaces(rule.interface.as_ref()),
+            received: self.received(rule.received_on.as_ref()),
+            protocol: rule.protocol.unwrap_or(0),
+            hooks: hooks(rule),
+            ..Criteria::default()
+        };
+        (own.from_kind, own.from) = self.place(&rule.from, anchor);
+        (own.to_kind, own.to) = self.place(&rule.to, anchor);
+        let mut ask = |bit: u32, asked: bool| own.flags |= if asked { bit } else { 0 };
+        ask(asks::FROM_NOT, rule.from.not);
+        ask(asks::TO_NOT, rule.to.not);
+        ask(asks::FROM_PORT, rule.from.port.is_some());
+        ask(asks::TO_PORT, rule.to.port.is_some());
+        ask(asks::ICMP_TYPE, rule.icmp.is_some());
+        ask(asks::ICMP_CODE, rule.icmp.is_some_and(|icmp| icmp.code.is_some()));
+        let looks_at_ports = rule.from.port.is_some() || rule.to.port.is_some();
+        ask(asks::HEADER, looks_at_ports || rule.icmp.is_some());
+        ask(asks::SCTP_PORTS, looks_at_ports && !is_openbsd);
+        ask(asks::FRAGMENT, options.fragment);
+        // A rule's TOS of 0 is no criterion in the kernel.
+        ask(asks::TOS, options.tos.is_some_and(|tos| tos != 0));
+        ask(asks::PRIO, options.prio.is_some());
+        ask(asks::TAG, options.tagged.is_some());
+        ask(asks::TAG_NOT, options.tagged.as_ref().is_some_and(|(not, _)| *not));
+        ask(asks::CHANCE, options.probability.is_some());
+        let is_sloppy = options.state.as_ref().is_some_and(|state| state.sloppy);
+        ask(asks::NO_REPLY, is_openbsd && rule.keeps_state() && !is_sloppy);
+
+        let (from, from_not) = ports(rule.from.port);
+        let (to, to_not) = ports(rule.to.port);
+        (own.from_port, own.to_port) = (from, to);
+        own.flags |= if from_not { asks::FROM_PORT_NOT } else { 0 };
+        own.flags |= if to_not { asks::TO_PORT_NOT } else { 0 };
+        if let Some(flags) = options.flags {
+            (own.tcp_set, own.tcp_mask) = (flags.set, flags.mask);
+        }
+        if let Some(icmp) = rule.icmp {
+            (own.icmp_type, own.icmp_code) = (icmp.kind, icmp.code.unwrap_or(0));
+        }
+        own.tos = options.tos.unwrap_or(0);
+        own.prio = options.prio.unwrap_or(0);
+        own.tagged = options.tagged.as_ref().map_or(0, |(_, tag)| self.tag(tag));
+        own.probability = options.probability.map_or(0, |chance| chance.max(1));
+        own
+    }
+}
+
+fn hooks(rule: &Rule) -> u8 {
+    let directions = match rule.direction {
+        Some(Direction::In) => 1,
+        Some(Direction::Out) => 2,
+        None => 3,
+    };
+    let families = match rule.af {
+        Some(Af::Inet) => 0x10,
+        Some(Af::Inet6) => 0x20,
+        None => 0x30,
+    };
+    directions | families
+}
+
+/// First and last port, and whether those between them are the ones that fail. A first above the
+/// last is no port at all.
+pub(super) fn ports(wanted: Option<Comparison<u16>>) -> ([u16; 2], bool) {
+    const NONE: [u16; 2] = [1, 0];
+    let Some(wanted) = wanted else {
+        return ([0, u16::MAX], false);
+    };
+    let (first, second) = (wanted.first, wanted.second);
+    match wanted.operator {
+        Operator::Equal => ([first, first], false),
+        Operator::NotEqual => ([first, first], true),
+        Operator::Less => (first.checked_sub(1).map_or(NONE, |last| [0, last]), false),
+        Operator::LessEqual => ([0, first], false),
+        Operator::Greater => (first.checked_add(1).map_or(NONE, |from| [from, u16::MAX]), false),
+        Operator::GreaterEqual => ([first, u16::MAX], false),
+        Operator::Inside => {
+            let ends = first.checked_add(1).zip(second.checked_sub(1));
+            (ends.map_or(NONE, |(from, last)| [from, last]), false)
+        }
+        Operator::Outside => ([first, second], true),
+        Operator::Range => ([first, second], false),
+    }
+}
+
+pub(super) fn mask4(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
+}
+
+pub(super) fn mask6(bits: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_operators_are_ranges() {
+        use Operator::*;
+        for operator in
+            [Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Inside, Outside, Range]
+        {
+            for (first, second) in [(0, 0), (0, 7), (5, 9), (9, 5), (65535, 65535), (80, 65535)] {
+                let wanted = Comparison { operator, first, second };
+                let ([from, last], not) = ports(Some(wanted));
+                for port in [0, 1, 4, 5, 6, 7, 8, 9, 10, 79, 80, 81, 65534, 65535] {
+                    let holds = (from <= port && port <= last) != not;
+                    assert_eq!(holds, wanted.holds(port), "{wanted:?} {port}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The daemon: owns the data path, expires states, follows the kernel's routes and interfaces,
+//! writes the log, and answers on the control socket.
+//!
+//! When it ends by a signal, or dies, the programs stay attached and go on with the rules that they
+//! have; the next daemon takes over their states and counters. Only `weir fw stop` removes them.
+
+mod serve;
+mod sweeper;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::engine::{Engine, Machine, Options, Refused};
+use crate::protocol::{Load, SOCKET_NAME};
+use crate::{log, metrics, monitor, notify};
+
+/// What the daemon has to say while it runs; whoever starts it decides where that goes.
+pub trait Messages: Send + Sync {
+    /// Something that somebody should know.
+    fn tell(&self, text: &str);
+}
+
+/// How it runs.
+pub struct Daemon {
+    /// Of the data path.
+    pub options: Options,
+    /// The ruleset.
+    pub load: Load,
+    /// Facts of this machine.
+    pub machine: Arc<dyn Machine>,
+    /// Where packets of `log` rules are written to; `None`: nowhere.
+    pub log_file: Option<PathBuf>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// Its voice.
+    pub messages: Arc<dyn Messages>,
+}
+
+/// A request to end, which threads wait for.
+#[derive(Debug, Default)]
+pub struct Stop {
+    is_requested: AtomicBool,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Stop {
+    /// Asks all threads to end.
+    pub fn request(&self) {
+        self.is_requested.store(true, Ordering::Release);
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wake.notify_all();
+    }
+
+    /// Whether it was asked for.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is asked for, at most this long; tells whether it is.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |_: &mut ()| !self.is_requested();
+        drop(self.wake.wait_timeout_while(guard, timeout, is_open));
+        self.is_requested()
+    }
+}
+
+/// What the daemon's threads share.
+pub(crate) struct Shared {
+    engine: Mutex<Engine>,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) messages: Arc<dyn Messages>,
+    pub(crate) has_log_file: bool,
+}
+
+impl Shared {
+    /// The engine, for one change or one look.
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        // A thread that panicked in the middle has left what the shared memory has.
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why the daemon could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Another one runs in this network namespace.
+    #[error(
+        "weir fw runs already in this network namespace: load rules with `weir pfctl -f FILE`, or \
+         end it with `weir fw stop`"
+    )]
+    Running,
+    /// It has to be root.
+    #[error("weir fw run loads BPF programs and attaches them to interfaces; run as root")]
+    Root,
+    /// The system refused something.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data path cannot run so.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// What one of the daemon's threads does.
+type Work = Box<dyn FnOnce(&Arc<Shared>) + Send>;
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| DaemonError::System { what, source }
+}
+
+impl Daemon {
+    /// Runs until it is asked to stop. `ready` is called once packets are filtered.
+    ///
+    /// # Errors
+    ///
+    /// [`DaemonError`] if it cannot start; nothing is left behind then.
+    pub fn run(
+        self,
+        stop: &Arc<Stop>,
+        ready: impl FnOnce(&str) -> io::Result<()>,
+    ) -> Result<(), DaemonError> {
+        if !nix::unistd::geteuid().is_root() {
+            return Err(DaemonError::Root);
+        }
+        let listener = listen()?;
+        // Before the first look at routes and interfaces, so that no change is missed.
+        let events = weir_net::events::Events::open().map_err(system("listen to netlink"))?;
+        let metrics = self.metrics.map(metrics::bind).transpose();
+        let metrics = metrics.map_err(system("listen for readers of metrics"))?;
+        let log_file = self.log_file.as_deref().map(log::LogFile::open).transpose();
+        let log_file = log_file.map_err(system("write the log file"))?;
+        let uid = nix::unistd::getuid().as_raw();
+        let (engine, warnings) = Engine::start(self.options, self.machine, self.load, uid)?;
+        for warning in &warnings {
+            self.messages.tell(warning);
+        }
+        let status = if engine.is_adopted() {
+            "filters packets, with the states of the daemon before"
+        } else {
+            "filters packets"
+        };
+        let shared = Arc::new(Shared {
+            engine: Mutex::new(engine),
+            stop: Arc::clone(stop),
+            messages: self.messages,
+            has_log_file: log_file.is_some(),
+        });
+        serve::warn_of_log(&shared);
+        let mut threads = Vec::new();
+        let mut start = |name: &str, work: Work| {
+            let shared = Arc::clone(&shared);
+            let thread = thread::Builder::new().name(name.to_owned());
+            let thread = thread.spawn(move || work(&shared)).map_err(system("start a thread"))?;
+            threads.push(thread);
+            Ok::<(), DaemonError>(())
+        };
+        start("sweeper", Box::new(sweeper::run))?;
+        start("monitor", Box::new(|shared| monitor::run(shared, events)))?;
+        start("log", Box::new(|shared| log::run(shared, log_file)))?;
+        start("control", Box::new(move |shared| serve::run(shared, &listener)))?;
+        if let Some(socket) = metrics {
+            start("metrics", Box::new(move |shared| metrics::run(shared, &socket)))?;
+        }
+        ready(status).map_err(system("say that it is ready"))?;
+        notify::ready(status);
+        while !stop.wait(Duration::from_secs(3600)) {}
+        notify::stopping();
+        for thread in threads {
+            // A thread that panicked has told so; the others are to end all the same.
+            drop(thread.join());
+        }
+        Ok(())
+    }
+}
+
+/// The control socket of this network namespace.
+fn listen() -> Result<UnixListener, DaemonError> {
+    let failed = system("listen on the control socket");
+    let address = UnixAddress::from_abstract_name(SOCKET_NAME).map_err(&failed)?;
+    let listener = UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => DaemonError::Running,
+        _ => failed(error),
+    })?;
+    listener.set_nonblocking(true).map_err(system("listen on the control socket"))?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_wakes_who_waits() {
+        let stop = Arc::new(Stop::default());
+        assert!(!stop.wait(Duration::ZERO));
+        let other = Arc::clone(&stop);
+        let waiting = thread::spawn(move || other.wait(Duration::from_secs(600)));
+        stop.request();
+        assert!(waiting.join().unwrap() && stop.is_requested());
+    }
+}

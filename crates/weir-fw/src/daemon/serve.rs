@@ -1,0 +1,329 @@
+//! Answers on the control socket: a thread for each connection, and not many of them.
+
+use std::io::{self, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+
+use super::Shared;
+use crate::engine::{self, Engine, Refused};
+use crate::metrics;
+use crate::protocol::{
+    Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, read_line,
+};
+
+/// Connections at a time.
+const CLIENT_COUNT_MAX: usize = 16;
+/// How often it looks whether it should stop.
+const POLL: Duration = Duration::from_millis(50);
+/// A client that neither asks nor reads for so long is left.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
+
+static CLIENT_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Accepts connections until the daemon stops.
+pub(super) fn run(shared: &Arc<Shared>, listener: &UnixListener) {
+    while !shared.stop.is_requested() {
+        match listener.accept() {
+            Ok((stream, _)) => accept(shared, stream),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(listener),
+            Err(error) => {
+                shared.messages.tell(&format!("a client could not connect: {error}"));
+                thread::sleep(POLL);
+            }
+        }
+    }
+}
+
+/// Waits for a connection, but not for long.
+fn wait(listener: &UnixListener) {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::fd::AsFd as _;
+    let timeout = PollTimeout::try_from(POLL).unwrap_or(PollTimeout::ZERO);
+    // An interrupted wait is over, too.
+    let _ = poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], timeout);
+}
+
+fn accept(shared: &Arc<Shared>, stream: UnixStream) {
+    let set = stream
+        .set_nonblocking(false)
+        .and_then(|()| stream.set_read_timeout(Some(CLIENT_TIMEOUT)))
+        .and_then(|()| stream.set_write_timeout(Some(CLIENT_TIMEOUT)));
+    let Ok(credentials) = getsockopt(&stream, PeerCredentials) else { return };
+    let own = nix::unistd::geteuid().as_raw();
+    if set.is_err() {
+        return;
+    }
+    let mut client = Client { stream, uid: credentials.uid() };
+    if client.uid != 0 && client.uid != own {
+        client.refuse("only root, or the user that runs weir fw, may ask it");
+        return;
+    }
+    if CLIENT_COUNT.fetch_add(1, Ordering::AcqRel) >= CLIENT_COUNT_MAX {
+        CLIENT_COUNT.fetch_sub(1, Ordering::AcqRel);
+        client.refuse("too many clients ask at once; try again");
+        return;
+    }
+    let shared = Arc::clone(shared);
+    let spawned = thread::Builder::new().name("client".to_owned()).spawn(move || {
+        client.serve(&shared);
+        CLIENT_COUNT.fetch_sub(1, Ordering::AcqRel);
+    });
+    if spawned.is_err() {
+        CLIENT_COUNT.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+struct Client {
+    stream: UnixStream,
+    uid: u32,
+}
+
+impl Client {
+    fn refuse(&mut self, why: &str) {
+        // It may be gone already.
+        drop(self.put(&Reply::Failed(why.to_owned())));
+    }
+
+    fn put(&mut self, reply: &Reply) -> io::Result<()> {
+        let mut line = serde_json::to_vec(reply)?;
+        line.push(b'\n');
+        self.stream.write_all(&line)
+    }
+
+    /// Answers one question after the other. A client that goes away ends it.
+    fn serve(&mut self, shared: &Arc<Shared>) {
+        let Ok(reading) = self.stream.try_clone() else { return };
+        let mut reading = BufReader::new(reading);
+        while let Ok(Some(line)) = read_line(&mut reading, QUESTION_SIZE_BYTES_MAX) {
+            let request: Request = match serde_json::from_slice(&line) {
+                Ok(request) => request,
+                Err(error) => {
+                    self.refuse(&format!("the question is not understood: {error}"));
+                    return;
+                }
+            };
+            let is_stop = request == Request::Stop;
+            let answered = match self.answer(shared, request) {
+                Ok(exit_code) => self.put(&Reply::Done(exit_code)),
+                Err(Refused(message)) => self.put(&Reply::Failed(message)),
+            };
+            if is_stop {
+                shared.stop.request();
+            }
+            if answered.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn text(&mut self, text: String) -> Result<(), Refused> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.put(&Reply::Text(text)).map_err(gone)
+    }
+
+    fn note(&mut self, text: impl Into<String>) -> Result<(), Refused> {
+        let text = text.into();
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.put(&Reply::Note(text)).map_err(gone)
+    }
+
+    fn value(&mut self, value: serde_json::Value) -> Result<u8, Refused> {
+        self.put(&Reply::Value(value)).map_err(gone)?;
+        Ok(0)
+    }
+
+    /// Does what is asked; gives the exit code for pfctl.
+    fn answer(&mut self, shared: &Arc<Shared>, request: Request) -> Result<u8, Refused> {
+        match request {
+            Request::Status => {
+                let value = shared.engine().status();
+                return self.value(value);
+            }
+            Request::Stats { has_rules } => {
+                let value = shared.engine().stats(has_rules);
+                return self.value(value);
+            }
+            Request::Metrics => {
+                let stats = shared.engine().stats(false);
+                self.text(metrics::text(&stats))?;
+            }
+            Request::Stop => shared.engine().stop(),
+            Request::Load(load) => {
+                let uid = self.uid;
+                let told = shared.engine().load(*load, uid)?;
+                for line in told {
+                    self.note(line)?;
+                }
+                warn_of_log(shared);
+            }
+            Request::Enable => {
+                let told = shared.engine().enable(true)?;
+                self.note(told)?;
+            }
+            Request::Disable => {
+                let told = shared.engine().enable(false)?;
+                self.note(told)?;
+            }
+            Request::Debug { level } => {
+                shared.engine().set_debug(&level)?;
+                self.note(format!("debug level set to '{level}'"))?;
+            }
+            Request::Show { what, how } => return self.show(shared, what, &how),
+            Request::Flush { what, how } => self.flush(shared, what, &how)?,
+            Request::Kill { which, interface } => {
+                self.kill(shared, &which, interface.as_deref())?;
+            }
+            Request::KillSources { .. } => {
+                return Err(Refused("-K: weir has no table of sources yet".to_owned()));
+            }
+            Request::Table { name, anchor, action, entries, verbosity } => {
+                let told = shared.engine().table(&(anchor, name), action, &entries, verbosity)?;
+                self.text(told.text)?;
+                self.note(told.note)?;
+                return Ok(told.exit_code);
+            }
+        }
+        Ok(0)
+    }
+
+    fn show(&mut self, shared: &Arc<Shared>, what: Shown, how: &How) -> Result<u8, Refused> {
+        match what {
+            Shown::States => {
+                // Millions of lines: the engine is not held up meanwhile.
+                let printer = shared.engine().states_printer(how);
+                printer.print(&mut |text| self.put(&Reply::Text(text))).map_err(gone)?;
+                Ok(0)
+            }
+            Shown::All => {
+                let parts = shared.engine().parts_of_all(how)?;
+                let printer = shared.engine().states_printer(how);
+                let mut titles = crate::show::Titles::default();
+                for (title, text) in parts {
+                    if title == engine::STATES_TITLE {
+                        self.states_part(&mut titles, &printer)?;
+                    } else if !text.is_empty() {
+                        let mut head = String::new();
+                        titles.put(&mut head, title);
+                        self.text(head + &text)?;
+                    }
+                }
+                Ok(0)
+            }
+            _ => {
+                let (text, exit_code) = shared.engine().shown(what, how)?;
+                self.text(text)?;
+                Ok(exit_code)
+            }
+        }
+    }
+
+    /// The title comes with the first state, and not at all without one.
+    fn states_part(
+        &mut self,
+        titles: &mut crate::show::Titles,
+        printer: &engine::StatesPrinter,
+    ) -> Result<(), Refused> {
+        let mut is_first = true;
+        let print = printer.print(&mut |text| {
+            if text.is_empty() {
+                return Ok(());
+            }
+            let mut head = String::new();
+            if std::mem::replace(&mut is_first, false) {
+                titles.put(&mut head, engine::STATES_TITLE);
+            }
+            self.put(&Reply::Text(head + &text))
+        });
+        print.map_err(gone).map(drop)
+    }
+
+    fn flush(&mut self, shared: &Arc<Shared>, what: Flushed, how: &How) -> Result<(), Refused> {
+        let is_all = what == Flushed::All;
+        let is_anchored = !how.anchor.is_empty();
+        if is_all || what == Flushed::Rules {
+            shared.engine().flush_rules(&how.anchor)?;
+            self.note("rules cleared")?;
+        }
+        if is_all || what == Flushed::Nat {
+            self.note("nat cleared")?;
+        }
+        if is_all || what == Flushed::Tables {
+            let told = shared.engine().flush_tables(&how.anchor)?;
+            self.note(told)?;
+        }
+        if is_anchored {
+            return Ok(());
+        }
+        if is_all || what == Flushed::States {
+            let any = ["0.0.0.0/0", "::/0"].map(str::to_owned).to_vec();
+            let which = Killed::Hosts { from: any, to: Vec::new() };
+            let count = end_states(shared, &which, how.interface.as_deref())?;
+            self.note(format!("{count} states cleared"))?;
+        }
+        if what == Flushed::Sources {
+            return Err(Refused("-F Sources: weir has no table of sources yet".to_owned()));
+        }
+        if is_all || what == Flushed::Info {
+            shared.engine().clear_counters()?;
+            self.note("pf: statistics cleared")?;
+        }
+        if is_all {
+            self.note("pf: interface flags reset")?;
+        }
+        Ok(())
+    }
+
+    fn kill(
+        &mut self,
+        shared: &Arc<Shared>,
+        which: &Killed,
+        interface: Option<&str>,
+    ) -> Result<(), Refused> {
+        let count = end_states(shared, which, interface)?;
+        self.note(match which {
+            Killed::Hosts { from, to } => {
+                let (sources, destinations) = (from.len(), to.len());
+                format!(
+                    "killed {count} states from {sources} sources and {destinations} destinations"
+                )
+            }
+            Killed::Label { .. } | Killed::Id { .. } => format!("killed {count} states"),
+        })
+    }
+}
+
+fn end_states(
+    shared: &Arc<Shared>,
+    which: &Killed,
+    interface: Option<&str>,
+) -> Result<u64, Refused> {
+    let (firewall, filters) = {
+        let engine = shared.engine();
+        (Arc::clone(engine.firewall()), engine.filters(which, interface)?)
+    };
+    engine::kill(&firewall, &filters)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` wants")]
+fn gone(error: io::Error) -> Refused {
+    Refused(format!("the client is gone: {error}"))
+}
+
+/// Says so if rules log and nobody writes it down.
+pub(super) fn warn_of_log(shared: &Arc<Shared>) {
+    let logs = |engine: &Engine| engine.has_log_rules();
+    if !shared.has_log_file && logs(&shared.engine()) {
+        shared
+            .messages
+            .tell("rules with `log` are there, and packets are not written down: give --log FILE");
+    }
+}

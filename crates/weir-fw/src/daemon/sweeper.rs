@@ -1,0 +1,48 @@
+//! Ends states whose time is over.
+//!
+//! As pf, every state is looked at once in each `interval` (10 s by default). The work is spread
+//! over it in pieces of a tenth of a second, so that no CPU is taken away from packets for long; an
+//! empty table costs nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_bpf::firewall::layout::control;
+use weir_bpf::firewall::sweep::Mode;
+
+use super::Shared;
+
+/// Between two pieces.
+const PIECE: Duration = Duration::from_millis(100);
+const PIECES_PER_SECOND: u32 = 10;
+
+/// Runs until the daemon stops.
+pub(super) fn run(shared: &Arc<Shared>) {
+    let firewall = Arc::clone(shared.engine().firewall());
+    let bucket_count = firewall.regions().sizes.bucket_count;
+    let (mut from, mut piece, mut has_failed) = (0, 0_u32, false);
+    let mut interval_s = 1;
+    while !shared.stop.wait(PIECE) {
+        if piece.is_multiple_of(PIECES_PER_SECOND) {
+            let engine = shared.engine();
+            interval_s = engine.interval_s();
+            engine.reap();
+        }
+        piece = piece.wrapping_add(1);
+        if firewall.arena().read64(control::STATE_COUNT) == 0 {
+            from = 0;
+            continue;
+        }
+        let pieces = interval_s.saturating_mul(PIECES_PER_SECOND).max(1);
+        let to = bucket_count.min(from + bucket_count.div_ceil(pieces));
+        match firewall.sweep(Mode::Expire, from..to) {
+            Ok(_) => has_failed = false,
+            Err(error) => {
+                if !std::mem::replace(&mut has_failed, true) {
+                    shared.messages.tell(&format!("states cannot be expired: {error}"));
+                }
+            }
+        }
+        from = if to >= bucket_count { 0 } else { to };
+    }
+}

@@ -1,0 +1,572 @@
+//! Answers to pfctl's questions: what is shown, flushed and killed.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use weir_bpf::firewall::Firewall;
+use weir_bpf::firewall::layout::{
+    STATE_LOG_ALL_A, STATE_LOG_ALL_B, STATE_NO_SYNC, STATE_SLOPPY, STATE_TRACKED, control,
+};
+use weir_bpf::firewall::reasons::REASONS;
+use weir_bpf::firewall::sweep::{Ends, Filter, Mode, Swept};
+use weir_rules::evaluate::Evaluator;
+use weir_rules::facts::Facts;
+use weir_rules::print::{PrintOptions, Printer};
+use weir_rules::resolve::Resolver as _;
+
+use super::counters::{self, Totals};
+use super::{Engine, Refused, clock};
+use crate::protocol::{How, Killed, Shown};
+use crate::show::info::{Info, LogInterface};
+use crate::show::rules::{RuleCounts, put_counts, put_labels};
+use crate::show::states::{End, Line};
+use crate::show::{interfaces, settings, states};
+use crate::states::{Record, View, age_s};
+
+/// pf's own reasons stand first in the list, and are so many.
+const PF_REASON_COUNT: usize = 16;
+/// Text is handed over in pieces of about this size.
+const PIECE_SIZE_BYTES: usize = 1 << 16;
+
+/// The title of states in `-s all`.
+pub const STATES_TITLE: &str = "STATES:";
+
+/// Takes text as it comes; `Err` if whoever asked is gone.
+pub type Out<'a> = &'a mut dyn FnMut(String) -> std::io::Result<()>;
+
+/// What it takes to print states, without holding up the engine for as long as it takes.
+#[derive(Debug, Clone)]
+pub struct StatesPrinter {
+    firewall: std::sync::Arc<Firewall>,
+    interfaces: Vec<String>,
+    /// Numbers of the main ruleset's rules by identifier.
+    rule_numbers: HashMap<u32, u32>,
+    protocols: Vec<Option<String>>,
+    host_id: u32,
+    how: How,
+}
+
+impl StatesPrinter {
+    /// Prints all states; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// If `out` fails.
+    pub fn print(&self, out: Out<'_>) -> std::io::Result<u64> {
+        let view = View::new(&self.firewall);
+        let now = now_tick(&self.firewall);
+        let mut text = String::with_capacity(2 * PIECE_SIZE_BYTES);
+        let (mut count, mut failed) = (0, None);
+        let buckets = view.buckets();
+        let mut from = buckets.start;
+        while from < buckets.end && failed.is_none() {
+            let to = buckets.end.min(from.saturating_add(4096));
+            view.for_each(from..to, |record| {
+                let line = self.line(&view, record, now);
+                if self.how.interface.as_deref().is_none_or(|wanted| wanted == line.interface) {
+                    states::put(&mut text, &line, self.how.verbosity);
+                    count += 1;
+                }
+                if text.len() >= PIECE_SIZE_BYTES && failed.is_none() {
+                    failed = out(std::mem::take(&mut text)).err();
+                    text.reserve(2 * PIECE_SIZE_BYTES);
+                }
+            });
+            from = to;
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => out(text).map(|()| count),
+        }
+    }
+
+    fn line<'a>(&'a self, view: &View<'_>, record: &Record, now: u32) -> Line<'a> {
+        // A record with both halves is shown as the state of the side where it came in.
+        let half = usize::from(!record.has_half(0));
+        let slot = usize::from(record.interfaces[half]);
+        let made_on = self.interfaces.get(slot).map_or("", String::as_str);
+        let end = |at: usize| End {
+            address: record.ends[at].0,
+            port: record.ends[at].1,
+            phase: record.phase[at],
+            seq: record.seq[at],
+            wscale: record.wscale[at],
+            packet_count: record.packets[at],
+            size_bytes: record.bytes[at],
+        };
+        let has = |bit: u32| record.flags & bit != 0;
+        Line {
+            interface: if record.is_bound(half) { made_on } else { "all" },
+            made_on,
+            is_out: half == 1,
+            protocol: record.protocol,
+            protocol_name: self.protocols[usize::from(record.protocol)].as_deref(),
+            from: end(0),
+            to: end(1),
+            age_s: age_s(record, now),
+            expires_in_s: view.expires_in_s(record, now),
+            rule: record.rules[half].and_then(|id| self.rule_numbers.get(&id).copied()),
+            is_sloppy: has(STATE_SLOPPY),
+            is_no_sync: has(STATE_NO_SYNC),
+            is_source_tracked: has(STATE_TRACKED),
+            is_logged: has(if half == 0 { STATE_LOG_ALL_A } else { STATE_LOG_ALL_B }),
+            id: record.id(),
+            creator_id: self.host_id,
+        }
+    }
+}
+
+/// The data path's clock.
+pub(super) fn now_tick(firewall: &Firewall) -> u32 {
+    crate::states::tick(firewall, clock::monotonic_ns())
+}
+
+impl Engine {
+    /// What prints states, as they are when it runs.
+    #[must_use]
+    pub fn states_printer(&self, how: &How) -> StatesPrinter {
+        let main = self.rules.iter().filter(|own| own.anchor.is_empty());
+        let name = |number: u8| self.facts.protocol_name(number).map(|own| own.to_string());
+        StatesPrinter {
+            firewall: std::sync::Arc::clone(&self.firewall),
+            interfaces: (0..64).map(|slot| self.interfaces.name(slot).to_owned()).collect(),
+            rule_numbers: main.map(|own| (own.id, own.number)).collect(),
+            protocols: (0..=u8::MAX).map(name).collect(),
+            host_id: self.firewall.arena().read32(control::HOST_ID),
+            how: how.clone(),
+        }
+    }
+
+    /// `pfctl -s`, all but states and `all`. The exit code is 1 where the answer is no.
+    pub(crate) fn shown(&self, what: Shown, how: &How) -> Result<(String, u8), Refused> {
+        let text = match what {
+            Shown::Info => self.info(how.interface.as_deref()).text(how.verbosity > 0),
+            Shown::Memory => settings::limits(&self.main.ruleset.settings.limits),
+            Shown::Timeouts => settings::timeouts(&self.main.timeouts()),
+            Shown::Rules => {
+                let (is_numeric, has_steps) = (how.has_numeric_ports, how.has_skip_steps);
+                let rules = self.show_rules(&how.anchor, how.verbosity, is_numeric, has_steps);
+                self.scrub_rules(how) + &rules
+            }
+            Shown::Labels => self.labels(&how.anchor),
+            Shown::Tables => self.show_tables(&how.anchor, how.verbosity),
+            Shown::Interfaces => self.show_interfaces(how),
+            Shown::Anchors => self.show_anchors(&how.anchor),
+            Shown::Running => {
+                let is_enabled = self.is_enabled();
+                let word = if is_enabled { "Enabled" } else { "Disabled" };
+                return Ok((format!("{word}\n"), u8::from(!is_enabled)));
+            }
+            Shown::Sources => {
+                return Err(Refused::because("-s Sources: weir has no table of sources yet"));
+            }
+            // There are no translation rules.
+            Shown::Nat | Shown::States | Shown::All => String::new(),
+        };
+        Ok((text, 0))
+    }
+
+    /// `pfctl -s all`, in pfctl's order: titles and texts. That of states is left to the caller.
+    pub(crate) fn parts_of_all(&self, how: &How) -> Result<Vec<(&'static str, String)>, Refused> {
+        let parts = [
+            ("FILTER RULES:", Shown::Rules),
+            (STATES_TITLE, Shown::States),
+            ("INFO:", Shown::Info),
+            ("LABEL COUNTERS:", Shown::Labels),
+            ("TIMEOUTS:", Shown::Timeouts),
+            ("LIMITS:", Shown::Memory),
+            ("TABLES:", Shown::Tables),
+        ];
+        let text = |(title, what)| self.shown(what, how).map(|(text, _)| (title, text));
+        parts.into_iter().map(text).collect()
+    }
+
+    /// Counters since the last `-F info`.
+    pub(super) fn totals(&self) -> Totals {
+        Totals::read(&self.firewall).since(&self.baseline)
+    }
+
+    fn info(&self, interface: Option<&str>) -> Info {
+        let totals = self.totals();
+        let arena = self.firewall.arena();
+        let since_ns = arena.read64(control::ENABLED_NS);
+        let since = (since_ns > 0).then(|| clock::boot_ns().saturating_sub(since_ns));
+        let settings = &self.main.ruleset.settings;
+        let logged = interface.or(settings.log_interface.as_deref());
+        let reason = |(at, own): (usize, &weir_bpf::firewall::reasons::Reason)| {
+            (own.name, totals.dropped(at))
+        };
+        let mut reasons: Vec<_> = REASONS.iter().enumerate().map(reason).collect();
+        let own_reasons = reasons.split_off(PF_REASON_COUNT.min(reasons.len()));
+        let table = &totals.table;
+        Info {
+            is_enabled: self.is_enabled(),
+            since_s: since.map(|ns| ns / 1_000_000_000),
+            debug: debug_word(&self.debug),
+            host_id: arena.read32(control::HOST_ID),
+            checksum: self.checksum(),
+            interface: logged.map(|name| self.log_interface(name, &totals)),
+            state_count: arena.read64(control::STATE_COUNT),
+            table: vec![
+                ("searches", table.search_count),
+                ("inserts", table.insert_count),
+                ("removals", table.removal_count),
+            ],
+            source_node_count: u64::from(arena.read32(control::SOURCE_COUNT)),
+            reasons,
+            own_reasons,
+            ..Info::default()
+        }
+    }
+
+    /// Tells rulesets apart: FNV-1a of the printed rules, in both halves.
+    fn checksum(&self) -> [u8; 16] {
+        let hash = |start: u64| {
+            let bytes = self.rules.iter().flat_map(|own| own.text.bytes().chain([b'\n']));
+            bytes.fold(start, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            })
+        };
+        let (high, low) = (hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4));
+        ((u128::from(high) << 64) | u128::from(low)).to_be_bytes()
+    }
+
+    /// Counters by family, direction, outcome of an interface, or of all of a group.
+    fn log_interface(&self, name: &str, totals: &Totals) -> LogInterface {
+        let mut own = LogInterface { name: name.to_owned(), ..LogInterface::default() };
+        let names: Vec<&str> = weir_rules::resolve::interfaces_named(&self.facts, name)
+            .map(|facts| facts.name.as_str())
+            .collect();
+        for (number, known) in self.interfaces.all() {
+            if known.name != name && !names.contains(&known.name.as_str()) {
+                continue;
+            }
+            let Some(counted) = totals.interfaces.get(number) else { continue };
+            for family in 0..2 {
+                for direction in 0..2 {
+                    for outcome in 0..2 {
+                        own.packets[family][direction][outcome] +=
+                            counted.packets[direction][outcome][family];
+                        own.bytes[family][direction] += counted.bytes[direction][outcome][family];
+                    }
+                }
+            }
+        }
+        own
+    }
+
+    fn show_interfaces(&self, how: &How) -> String {
+        let totals = self.totals();
+        let mut all = interfaces::Interface {
+            name: "all".to_owned(),
+            cleared_unix_s: self.started_unix_s,
+            ..interfaces::Interface::default()
+        };
+        let mut list = Vec::new();
+        for (number, known) in self.interfaces.all() {
+            let Some(counted) = totals.interfaces.get(number) else { continue };
+            let mut own = interfaces::Interface {
+                name: known.name.clone(),
+                is_skipped: known.is_skipped,
+                cleared_unix_s: self.started_unix_s,
+                rule_count: self.rules_on(&known.name),
+                ..interfaces::Interface::default()
+            };
+            for family in 0..2 {
+                for direction in 0..2 {
+                    for outcome in 0..2 {
+                        let packets = counted.packets[direction][outcome][family];
+                        let bytes = counted.bytes[direction][outcome][family];
+                        own.packet_count[family][direction][outcome] = packets;
+                        own.size_bytes[family][direction][outcome] = bytes;
+                        all.packet_count[family][direction][outcome] += packets;
+                        all.size_bytes[family][direction][outcome] += bytes;
+                    }
+                }
+            }
+            list.push(own);
+        }
+        list.push(all);
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut out = String::new();
+        let wanted = |own: &&interfaces::Interface| {
+            how.interface.as_deref().is_none_or(|wanted| wanted == own.name)
+        };
+        for own in list.iter().filter(wanted) {
+            interfaces::put(&mut out, own, how.verbosity);
+        }
+        out
+    }
+
+    /// Rules of the main ruleset that name an interface.
+    fn rules_on(&self, name: &str) -> u32 {
+        let rules = &self.main.ruleset.main.filter;
+        let count = rules
+            .iter()
+            .filter(|rule| rule.interface.as_ref().is_some_and(|own| *own.name == *name));
+        u32::try_from(count.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Anchors directly below a path.
+    fn show_anchors(&self, path: &str) -> String {
+        let mut names: Vec<&str> = self.rules.iter().map(|own| &*own.anchor).collect();
+        names.extend(self.anchors.iter().map(|own| own.load.anchor.as_str()));
+        let below = |name: &&str| {
+            let rest = name.strip_prefix(path).map(|rest| rest.trim_start_matches('/'));
+            !name.is_empty() && rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
+        };
+        let mut names: Vec<&str> = names.into_iter().filter(below).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().map(|name| format!("  {name}\n")).collect()
+    }
+
+    /// What the states that live add to their rules: packets and bytes, by identifier.
+    fn live_counts(&self) -> HashMap<u32, RuleCounts> {
+        let mut counts: HashMap<u32, RuleCounts> = HashMap::new();
+        View::new(&self.firewall).for_all(|record| {
+            for (half, rule) in record.rules.iter().enumerate() {
+                let Some(id) = rule.filter(|_| record.has_half(half)) else { continue };
+                let own = counts.entry(id).or_default();
+                // Half A has forward packets in and reverse ones out, half B the other way round.
+                for direction in 0..2 {
+                    let end = direction ^ half;
+                    own.packet_count[direction] += record.packets[end];
+                    own.size_bytes[direction] += record.bytes[end];
+                }
+            }
+        });
+        counts
+    }
+
+    /// What a rule has counted, its states included.
+    pub(super) fn all_rule_counts(&self) -> HashMap<u32, RuleCounts> {
+        let mut all = self.live_counts();
+        for own in &self.rules {
+            let base = counters::of_rule(&self.firewall, &self.known, own.id);
+            let counts = all.entry(own.id).or_default();
+            counts.evaluation_count = base.evaluation_count;
+            counts.created_count = base.created_count;
+            counts.state_count = base.state_count;
+            for direction in 0..2 {
+                counts.packet_count[direction] += base.packet_count[direction];
+                counts.size_bytes[direction] += base.size_bytes[direction];
+            }
+        }
+        all
+    }
+
+    fn printer<'a>(&'a self, facts: &'a Facts, is_numeric: bool) -> Printer<'a> {
+        Printer {
+            dialect: self.main.ruleset.dialect,
+            resolver: facts,
+            options: PrintOptions { numeric_ports: is_numeric, ..PrintOptions::default() },
+        }
+    }
+
+    /// `scrub` rules of the main ruleset, which stand in front.
+    fn scrub_rules(&self, how: &How) -> String {
+        if !how.anchor.is_empty() {
+            return String::new();
+        }
+        let printer = self.printer(&self.facts, how.has_numeric_ports);
+        let rules = self.main.ruleset.main.scrub.iter();
+        rules.map(|rule| printer.rule(rule) + "\n").collect()
+    }
+
+    /// The filter rules of an anchor; with `verbosity` their counters, and then their numbers.
+    pub(super) fn show_rules(
+        &self,
+        anchor: &str,
+        verbosity: u8,
+        is_numeric: bool,
+        has_skip_steps: bool,
+    ) -> String {
+        let anchors = self.loaded_anchors();
+        let evaluator = Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok();
+        let printer = self.printer(&self.facts, is_numeric);
+        let counts = if verbosity > 0 { self.all_rule_counts() } else { HashMap::new() };
+        let steps = if has_skip_steps && anchor.is_empty() {
+            weir_rules::optimise::skip_steps(&self.main.ruleset.main.filter)
+        } else {
+            Vec::new()
+        };
+        let mut out = String::new();
+        for own in self.rules.iter().filter(|own| *own.anchor == *anchor) {
+            if verbosity > 1 || has_skip_steps {
+                out.push_str(&format!("@{} ", own.number));
+            }
+            let rule = evaluator.as_ref().filter(|_| is_numeric).and_then(|e| e.rule(own.rule));
+            match rule {
+                Some(rule) => out.push_str(&printer.rule(rule.rule)),
+                None => out.push_str(&own.text),
+            }
+            out.push('\n');
+            if let Some(steps) = steps.get(usize::try_from(own.number).unwrap_or(usize::MAX)) {
+                out.push_str(&steps.line(self.main.ruleset.dialect));
+                out.push('\n');
+            }
+            if verbosity > 0 {
+                put_counts(
+                    &mut out,
+                    &counts.get(&own.id).copied().unwrap_or_default(),
+                    self.loader,
+                );
+            }
+        }
+        out
+    }
+
+    fn loaded_anchors(&self) -> Vec<weir_rules::evaluate::LoadedAnchor> {
+        super::load::loaded_anchors(&self.main, &self.anchors)
+    }
+
+    fn labels(&self, anchor: &str) -> String {
+        let counts = self.all_rule_counts();
+        let mut out = String::new();
+        for own in self.rules.iter().filter(|own| *own.anchor == *anchor) {
+            let counts = counts.get(&own.id).copied().unwrap_or_default();
+            put_labels(&mut out, own.labels.iter().map(|label| &**label), &counts);
+        }
+        out
+    }
+
+    /// Which records `-k` and `-F states` mean.
+    pub(crate) fn filters(
+        &self,
+        which: &Killed,
+        interface: Option<&str>,
+    ) -> Result<Vec<Filter>, Refused> {
+        let slot = match interface {
+            None => 0,
+            Some(name) => {
+                let found = self.interfaces.all().find(|(_, known)| known.name == name);
+                let (number, _) = found.ok_or_else(|| Refused(format!("no interface {name}")))?;
+                u8::try_from(number).unwrap_or(0)
+            }
+        };
+        let base = Filter { interface: slot, ..Filter::default() };
+        match which {
+            Killed::Hosts { from, to } => {
+                let mut filters = Vec::new();
+                for from in from {
+                    if to.is_empty() {
+                        filters.extend(filter_of(base, from, None)?);
+                    }
+                    for to in to {
+                        filters.extend(filter_of(base, from, Some(to))?);
+                    }
+                }
+                Ok(filters)
+            }
+            Killed::Label { label } => {
+                let named =
+                    self.rules.iter().filter(|own| own.labels.iter().any(|l| **l == *label));
+                Ok(named.map(|own| Filter { rule: Some(own.id), ..base }).collect())
+            }
+            Killed::Id { id } => {
+                let mut found = Vec::new();
+                View::new(&self.firewall).for_all(|record| {
+                    if record.id() == *id {
+                        found.push(filter_of_record(base, record));
+                    }
+                });
+                Ok(found)
+            }
+        }
+    }
+}
+
+/// Ends records, and says how many.
+///
+/// # Errors
+///
+/// What the kernel returned.
+pub fn kill(firewall: &Firewall, filters: &[Filter]) -> Result<u64, Refused> {
+    let mut swept = Swept::default();
+    for filter in filters {
+        swept += firewall.sweep_all(Mode::Kill(*filter)).map_err(Refused::because)?;
+    }
+    Ok(swept.removed_count)
+}
+
+fn debug_word(level: &str) -> &'static str {
+    match level {
+        "none" => "None",
+        "misc" => "Misc",
+        "loud" => "Loud",
+        _ => "Urgent",
+    }
+}
+
+/// The filter for networks of both ends; `None` if they are of different families.
+fn filter_of(base: Filter, from: &str, to: Option<&str>) -> Result<Option<Filter>, Refused> {
+    let (source, version) = ends(from)?;
+    let Some(to) = to else { return Ok(Some(Filter { ip_version: version, source, ..base })) };
+    let (destination, other) = ends(to)?;
+    let filter = Filter { ip_version: version, source, destination, ..base };
+    Ok((version == other).then_some(filter))
+}
+
+/// `ADDRESS/BITS` as address, mask and IP version.
+fn ends(network: &str) -> Result<(Ends, u8), Refused> {
+    let prefix: weir_net::Prefix =
+        network.parse().map_err(|_| Refused(format!("`{network}` is no ADDRESS/BITS")))?;
+    Ok((ends_of(prefix.network().address(), prefix.length(), 0), version(prefix.address())))
+}
+
+fn version(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 4 } else { 6 }
+}
+
+fn ends_of(address: IpAddr, bits: u8, port: u16) -> Ends {
+    let mut own = Ends { port, ..Ends::default() };
+    let mask = |bits: u8| if bits == 0 { 0 } else { u128::MAX << (128 - u32::from(bits)) };
+    match address {
+        IpAddr::V4(address) => own.address[..4].copy_from_slice(&address.octets()),
+        IpAddr::V6(address) => own.address = address.octets(),
+    }
+    own.mask = mask(bits).to_be_bytes();
+    own
+}
+
+/// The filter for the states that a source has made, of one rule or of all.
+pub(super) fn filter_of_source(source: IpAddr, rule: Option<u32>) -> Filter {
+    let ends = ends_of(source, if source.is_ipv4() { 32 } else { 128 }, 0);
+    Filter { ip_version: version(source), source: ends, rule, ..Filter::default() }
+}
+
+/// The filter for one record: its protocol, both addresses and both ports.
+fn filter_of_record(base: Filter, record: &Record) -> Filter {
+    let end = |at: usize| {
+        let (address, port) = record.ends[at];
+        ends_of(address, if address.is_ipv4() { 32 } else { 128 }, port)
+    };
+    Filter {
+        ip_version: version(record.ends[0].0),
+        protocol: record.protocol,
+        source: end(0),
+        destination: end(1),
+        ..base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_become_masks() {
+        let (own, version) = ends("10.1.2.3/8").unwrap();
+        assert_eq!(
+            (&own.address[..4], &own.mask[..5], version),
+            (&[10, 0, 0, 0][..], &[255, 0, 0, 0, 0][..], 4)
+        );
+        let (own, version) = ends("2001:db8::/32").unwrap();
+        assert_eq!((own.address[1], own.mask[3], own.mask[4], version), (1, 255, 0, 6));
+        assert_eq!(ends("0.0.0.0/0").unwrap().0.mask, [0; 16]);
+        assert!(ends("x").is_err());
+        let mixed = filter_of(Filter::default(), "10.0.0.1/32", Some("::1/128")).unwrap();
+        assert_eq!(mixed, None);
+    }
+}

@@ -1,0 +1,205 @@
+//! What the data path has counted: the counters of all CPUs, added up.
+//!
+//! Only the CPU that owns a counter writes it, so none is ever set back here: what `pfctl -F info`
+//! clears is remembered as a baseline instead.
+
+use serde::{Deserialize, Serialize};
+use weir_bpf::firewall::Firewall;
+use weir_bpf::firewall::layout::{self, INTERFACE_COUNT_MAX, cpu, interface_counters, table};
+use weir_bpf::firewall::reasons::REASON_COUNT_MAX;
+
+use crate::compile::known::Known;
+use crate::show::rules::RuleCounts;
+
+/// Counters of the state table, and of packets as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableTotals {
+    /// States looked for.
+    pub search_count: u64,
+    /// States made.
+    pub insert_count: u64,
+    /// States that ended.
+    pub removal_count: u64,
+    /// Records looked at behind the first of a bucket.
+    pub overflow_step_count: u64,
+    /// Times that a bucket's lock was held by another CPU.
+    pub lock_wait_count: u64,
+    /// Rulesets gone through.
+    pub evaluation_count: u64,
+    /// Routes asked for.
+    pub fib_lookup_count: u64,
+    /// Packets forwarded by XDP.
+    pub forwarded_packets: u64,
+    /// Packets handed to the kernel.
+    pub passed_packets: u64,
+    /// RST and ICMP made.
+    pub reply_count: u64,
+    /// Log records that found no room.
+    pub log_lost_count: u64,
+}
+
+/// Counters of one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceTotals {
+    /// Packets by direction, outcome (passed, blocked) and family (IPv4, IPv6).
+    pub packets: [[[u64; 2]; 2]; 2],
+    /// Their bytes.
+    pub bytes: [[[u64; 2]; 2]; 2],
+    /// Drops by direction and reason.
+    pub dropped: [[u64; REASON_COUNT_MAX]; 2],
+}
+
+impl Default for InterfaceTotals {
+    fn default() -> Self {
+        let (packets, bytes) = ([[[0; 2]; 2]; 2], [[[0; 2]; 2]; 2]);
+        Self { packets, bytes, dropped: [[0; REASON_COUNT_MAX]; 2] }
+    }
+}
+
+/// All counters but those of rules.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Of the state table.
+    pub table: TableTotals,
+    /// By slot of the interface.
+    pub interfaces: Vec<InterfaceTotals>,
+}
+
+impl Totals {
+    /// Adds up what there is now.
+    #[must_use]
+    pub fn read(firewall: &Firewall) -> Self {
+        let arena = firewall.arena();
+        let regions = firewall.regions();
+        let slots = usize::try_from(INTERFACE_COUNT_MAX).unwrap_or(0);
+        let mut totals = Self {
+            table: TableTotals::default(),
+            interfaces: vec![InterfaceTotals::default(); slots],
+        };
+        for number in 0..regions.sizes.cpu_count {
+            let own = regions.counters.at + number * cpu::SIZE_BYTES;
+            for (field, word) in totals.table.fields() {
+                *field += arena.read64(own + cpu::TABLE + word);
+            }
+            let mut at = own + cpu::INTERFACE;
+            for interface in &mut totals.interfaces {
+                add_interface(interface, |word| arena.read64(at + word));
+                at += interface_counters::SIZE_BYTES;
+            }
+        }
+        totals
+    }
+
+    /// What was counted since a baseline was taken.
+    #[must_use]
+    pub fn since(mut self, base: &Self) -> Self {
+        let mut base = base.clone();
+        for ((field, _), (before, _)) in self.table.fields().into_iter().zip(base.table.fields()) {
+            *field = field.saturating_sub(*before);
+        }
+        for (own, base) in self.interfaces.iter_mut().zip(&base.interfaces) {
+            for (field, before) in own.fields().zip(base.clone().fields()) {
+                *field = field.saturating_sub(*before);
+            }
+        }
+        self
+    }
+
+    /// Drops of one reason over all interfaces and directions.
+    #[must_use]
+    pub fn dropped(&self, reason: usize) -> u64 {
+        let own = self.interfaces.iter().flat_map(|own| own.dropped.iter());
+        own.map(|direction| direction.get(reason).copied().unwrap_or(0)).sum()
+    }
+}
+
+impl TableTotals {
+    /// Each counter with its place in the memory.
+    fn fields(&mut self) -> [(&mut u64, u32); 11] {
+        [
+            (&mut self.search_count, table::SEARCHES),
+            (&mut self.insert_count, table::INSERTS),
+            (&mut self.removal_count, table::REMOVALS),
+            (&mut self.overflow_step_count, table::OVERFLOW_STEPS),
+            (&mut self.lock_wait_count, table::LOCK_WAITS),
+            (&mut self.evaluation_count, table::EVALUATIONS),
+            (&mut self.fib_lookup_count, table::FIB_LOOKUPS),
+            (&mut self.forwarded_packets, table::FORWARDED_PACKETS),
+            (&mut self.passed_packets, table::PASSED_PACKETS),
+            (&mut self.reply_count, table::REPLIES),
+            (&mut self.log_lost_count, table::LOG_LOST),
+        ]
+    }
+}
+
+impl InterfaceTotals {
+    /// All counters, in the order in which they lie in the memory.
+    fn fields(&mut self) -> impl Iterator<Item = &mut u64> {
+        let Self { packets, bytes, dropped } = self;
+        let both = packets.iter_mut().chain(bytes);
+        both.flatten().flatten().chain(dropped.iter_mut().flatten())
+    }
+}
+
+/// Adds the counters of one CPU on one interface; they lie one behind the other.
+fn add_interface(own: &mut InterfaceTotals, word: impl Fn(u32) -> u64) {
+    let mut at = 0;
+    for field in own.fields() {
+        *field += word(at);
+        at += 8;
+    }
+}
+
+/// What rules have counted by themselves: packets of their states that live are not in it.
+#[must_use]
+pub fn of_rule(firewall: &Firewall, known: &Known, id: u32) -> RuleCounts {
+    use layout::rule_counters as own;
+    let cpu_count = firewall.regions().sizes.cpu_count;
+    let arena = firewall.arena();
+    let mut counts = RuleCounts::default();
+    let Some(first) = known.counters_at(id, cpu_count) else { return counts };
+    for number in 0..cpu_count {
+        let at = first + number * own::SIZE_BYTES;
+        let word = |field: u32| arena.read64(at + field);
+        counts.evaluation_count += word(own::EVALUATIONS);
+        for direction in 0..2_u32 {
+            let index = usize::try_from(direction).unwrap_or(0);
+            counts.packet_count[index] += word(own::PACKETS + direction * 8);
+            counts.size_bytes[index] += word(own::BYTES + direction * 8);
+        }
+        counts.created_count += word(own::STATES_CREATED);
+    }
+    // Programs of all CPUs add to and take from one word.
+    counts.state_count = arena.read64(first + own::STATES_LIVE);
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_lie_in_the_order_of_the_layout() {
+        let mut own = InterfaceTotals::default();
+        add_interface(&mut own, u64::from);
+        assert_eq!(own.packets[0][0][0], u64::from(interface_counters::PACKETS));
+        assert_eq!(own.bytes[0][0][0], u64::from(interface_counters::BYTES));
+        assert_eq!(own.dropped[0][0], u64::from(interface_counters::DROPPED_PACKETS));
+        let last = own.dropped[1][REASON_COUNT_MAX - 1];
+        assert_eq!(last + 8, u64::from(interface_counters::SIZE_BYTES));
+    }
+
+    #[test]
+    fn a_baseline_is_taken_away() {
+        let mut now = Totals { interfaces: vec![InterfaceTotals::default()], ..Totals::default() };
+        now.table.search_count = 10;
+        now.interfaces[0].dropped[1][2] = 7;
+        let mut base = now.clone();
+        base.table.search_count = 4;
+        base.interfaces[0].dropped[1][2] = 5;
+        let since = now.since(&base);
+        assert_eq!((since.table.search_count, since.dropped(2), since.dropped(0)), (6, 2, 0));
+    }
+}

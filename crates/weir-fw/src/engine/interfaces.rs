@@ -1,0 +1,417 @@
+//! The interfaces of the namespace in the data path: a slot for each Ethernet interface, what is
+//! known of it, and where the programs are attached.
+//!
+//! A slot keeps its interface's name for as long as there are others: counters and states of an
+//! interface that goes and comes again are its own.
+
+use std::collections::BTreeSet;
+
+use weir_bpf::attach::Mode;
+use weir_bpf::firewall::Firewall;
+use weir_bpf::firewall::layout::{
+    IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
+    INTERFACE_PRESENT, INTERFACE_SKIP, INTERFACE_XMIT, interface,
+};
+use weir_net::{LinkInfo, xdp};
+
+use crate::compile::Slot;
+
+/// Slots that interfaces can have; slot 0 is none.
+const SLOT_COUNT: usize = INTERFACE_COUNT_MAX as usize;
+const NAME_SIZE_BYTES: usize = 16;
+
+/// An interface in its slot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Known {
+    pub(super) name: String,
+    /// 0: it is not there now.
+    pub(super) ifindex: u32,
+    pub(super) mac: [u8; 6],
+    pub(super) mtu_bytes: u32,
+    /// Interface below and VLAN identifier.
+    pub(super) vlan: Option<(u32, u16)>,
+    pub(super) is_skipped: bool,
+    /// The mode of the ingress program, if it is attached.
+    pub(super) mode: Option<Mode>,
+    /// The egress program is attached.
+    pub(super) has_egress: bool,
+    /// Frames can be redirected to it.
+    pub(super) takes_redirected: bool,
+    /// Why the ingress program is not attached though it should be.
+    pub(super) problem: Option<String>,
+}
+
+/// All slots.
+#[derive(Debug, Default)]
+pub(super) struct Interfaces {
+    slots: Vec<Option<Known>>,
+    /// Interfaces without a slot, because there is none left.
+    pub(super) without_slot: Vec<String>,
+}
+
+/// Which interfaces the programs belong on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    /// `set skip`
+    pub(super) skipped: BTreeSet<String>,
+    /// Those that rules name; `None`: some rule names none, or there is no rule.
+    pub(super) named: Option<BTreeSet<String>>,
+}
+
+impl Wanted {
+    fn wants(&self, name: &str) -> bool {
+        let is_named = self.named.as_ref().is_none_or(|named| named.contains(name));
+        is_named && !self.skipped.contains(name)
+    }
+}
+
+impl Interfaces {
+    /// Those that the memory of a running data path knows.
+    pub(super) fn adopt(firewall: &Firewall) -> Self {
+        let arena = firewall.arena();
+        let mut slots = vec![None; SLOT_COUNT];
+        for (number, slot) in slots.iter_mut().enumerate().skip(1) {
+            let mut name = [0; NAME_SIZE_BYTES];
+            arena.read(place(firewall, number) + interface::NAME, &mut name);
+            let size = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_SIZE_BYTES);
+            if size > 0 {
+                let name = String::from_utf8_lossy(&name[..size]).into_owned();
+                *slot = Some(Known { name, ..Known::default() });
+            }
+        }
+        Self { slots, without_slot: Vec::new() }
+    }
+
+    /// Takes in what there is now. Tells whether an interface came, went or was renamed.
+    pub(super) fn update(&mut self, links: &[LinkInfo]) -> bool {
+        self.slots.resize(SLOT_COUNT, None);
+        self.without_slot.clear();
+        let before: Vec<(Option<String>, bool)> = self.present();
+        for own in self.slots.iter_mut().flatten() {
+            if !links.iter().any(|link| link.name == own.name && link.ifindex == own.ifindex) {
+                *own = Known { name: std::mem::take(&mut own.name), ..Known::default() };
+            }
+        }
+        for link in links.iter().filter(|link| link.is_ethernet && !link.is_loopback) {
+            let index_max = IFINDEX_COUNT_MAX;
+            let Some(number) = self.slot_for(&link.name).filter(|_| link.ifindex < index_max)
+            else {
+                self.without_slot.push(link.name.clone());
+                continue;
+            };
+            let old = self.slots[number].take().unwrap_or_default();
+            self.slots[number] = Some(Known {
+                name: link.name.clone(),
+                ifindex: link.ifindex,
+                mac: link.mac.unwrap_or_default(),
+                mtu_bytes: link.mtu,
+                vlan: link.vlan.map(|vlan| (vlan.parent_ifindex, vlan.id)),
+                takes_redirected: xdp::takes_redirected(link.ifindex).ok().flatten() == Some(true),
+                ..old
+            });
+        }
+        before != self.present()
+    }
+
+    /// Asks again which interfaces take redirected frames. Tells whether that has changed.
+    pub(super) fn refresh_redirects(&mut self) -> bool {
+        let mut has_changed = false;
+        for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
+            let Ok(takes) = xdp::takes_redirected(known.ifindex) else { continue };
+            let takes = takes == Some(true);
+            has_changed |= std::mem::replace(&mut known.takes_redirected, takes) != takes;
+        }
+        has_changed
+    }
+
+    fn present(&self) -> Vec<(Option<String>, bool)> {
+        let own = |slot: &Option<Known>| match slot {
+            None => (None, false),
+            Some(known) => (Some(known.name.clone()), known.ifindex != 0),
+        };
+        self.slots.iter().map(own).collect()
+    }
+
+    /// The slot of a name, a new one, or one whose interface is gone.
+    fn slot_for(&self, name: &str) -> Option<usize> {
+        let own = |wanted: &dyn Fn(&Option<Known>) -> bool| {
+            (1..self.slots.len()).find(|number| wanted(&self.slots[*number]))
+        };
+        own(&|slot| slot.as_ref().is_some_and(|known| known.name == name))
+            .or_else(|| own(&Option::is_none))
+            .or_else(|| own(&|slot| slot.as_ref().is_some_and(|known| known.ifindex == 0)))
+    }
+
+    /// The interfaces that are there, with their slots.
+    pub(super) fn all(&self) -> impl Iterator<Item = (usize, &Known)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
+    }
+
+    /// The name in a slot.
+    pub(super) fn name(&self, number: usize) -> &str {
+        let own = self.slots.get(number).and_then(Option::as_ref);
+        own.map_or("", |known| known.name.as_str())
+    }
+
+    /// What the compiler of rules wants to know.
+    pub(super) fn slots(&self) -> Vec<Slot> {
+        let present = self.all().filter(|(_, known)| known.ifindex != 0);
+        let slot = |(number, known): (usize, &Known)| {
+            let number = u8::try_from(number).ok()?;
+            Some(Slot { number, interface: known.name.clone() })
+        };
+        present.filter_map(slot).collect()
+    }
+
+    /// Attaches the programs where they belong and takes them off elsewhere. `is_strict` refuses
+    /// an interface that has no native XDP; else the reason is kept and told.
+    ///
+    /// # Errors
+    /// The interface that could not be attached; nothing that was attached now stays.
+    pub(super) fn attach(
+        &mut self,
+        firewall: &Firewall,
+        wanted: &Wanted,
+        is_generic: bool,
+        is_strict: bool,
+    ) -> Result<Vec<String>, String> {
+        let parents: BTreeSet<u32> = self
+            .all()
+            .filter(|(_, known)| wanted.wants(&known.name))
+            .filter_map(|(_, known)| known.vlan.map(|(parent, _)| parent))
+            .collect();
+        let has_ingress = |known: &Known| {
+            known.vlan.is_none() && (wanted.wants(&known.name) || parents.contains(&known.ifindex))
+        };
+        let mut told = Vec::new();
+        let mut fresh: Vec<u32> = Vec::new();
+        for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
+            known.problem = None;
+            let (ingress, egress) = (has_ingress(known), wanted.wants(&known.name));
+            match put(firewall, known, ingress, egress, is_generic) {
+                Ok(true) => fresh.push(known.ifindex),
+                Ok(false) => {}
+                Err(problem) if is_strict => {
+                    for ifindex in fresh {
+                        drop(firewall.detach(ifindex));
+                    }
+                    return Err(problem);
+                }
+                Err(problem) => {
+                    told.push(problem.clone());
+                    known.problem = Some(problem);
+                }
+            }
+        }
+        // Nothing is taken off before all that is new is on.
+        for known in self.slots.iter_mut().flatten() {
+            known.is_skipped = wanted.skipped.contains(&known.name);
+            let (ingress, egress) = (has_ingress(known), wanted.wants(&known.name));
+            let is_surplus = (known.mode.is_some() && !ingress) || (known.has_egress && !egress);
+            if known.ifindex == 0 || !is_surplus {
+                continue;
+            }
+            let name = known.name.clone();
+            let failed = |cause: String| format!("interface {name}: {cause}");
+            firewall.detach(known.ifindex).map_err(|error| failed(error.to_string()))?;
+            (known.mode, known.has_egress) = (None, false);
+            put(firewall, known, ingress, egress, is_generic)?;
+        }
+        Ok(told)
+    }
+
+    /// Writes what is known into the shared memory.
+    pub(super) fn publish(&self, firewall: &Firewall) {
+        let mut ifslots = vec![0_u8; IFINDEX_COUNT_MAX as usize];
+        for (number, slot) in self.slots.iter().enumerate().skip(1) {
+            let at = place(firewall, number);
+            let Some(known) = slot else {
+                firewall.arena().write32(at + interface::FLAGS, 0);
+                continue;
+            };
+            if known.ifindex != 0
+                && let Some(own) = ifslots.get_mut(known.ifindex as usize)
+            {
+                *own = u8::try_from(number).unwrap_or(0);
+            }
+            firewall.arena().write(at, &self.record(number, known));
+        }
+        firewall.arena().write(firewall.regions().ifslots.at, &ifslots);
+    }
+
+    /// `struct weir_fw_interface`.
+    fn record(&self, number: usize, known: &Known) -> Vec<u8> {
+        let mut out = vec![0_u8; interface::SIZE_BYTES as usize];
+        let mut put = |at: u32, bytes: &[u8]| {
+            let at = at as usize;
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+        let flags = bit(known.ifindex != 0, INTERFACE_PRESENT)
+            | bit(known.is_skipped, INTERFACE_SKIP)
+            | bit(known.mode.is_some(), INTERFACE_ATTACHED)
+            | bit(known.mode == Some(Mode::Generic), INTERFACE_GENERIC)
+            | bit(known.takes_redirected, INTERFACE_XMIT);
+        put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
+        put(interface::FLAGS, &flags.to_ne_bytes());
+        put(interface::MTU_BYTES, &known.mtu_bytes.to_ne_bytes());
+        put(interface::VLAN_ID, &known.vlan.map_or(0, |(_, id)| id).to_ne_bytes());
+        let children = self.children(known.ifindex);
+        put(interface::VLAN_FIRST, &[children.first().copied().unwrap_or(0)]);
+        let next = known.vlan.map(|(parent, _)| self.children(parent)).and_then(|siblings| {
+            let own = siblings.iter().position(|slot| usize::from(*slot) == number)?;
+            siblings.get(own + 1).copied()
+        });
+        put(interface::VLAN_NEXT, &[next.unwrap_or(0)]);
+        put(interface::MAC, &known.mac);
+        let name = known.name.as_bytes();
+        put(interface::NAME, &name[..name.len().min(NAME_SIZE_BYTES)]);
+        out
+    }
+
+    /// Slots of the VLANs on an interface, in their order.
+    fn children(&self, ifindex: u32) -> Vec<u8> {
+        let own = self.all().filter(|(_, known)| {
+            ifindex != 0 && known.ifindex != 0 && known.vlan.is_some_and(|(own, _)| own == ifindex)
+        });
+        own.filter_map(|(number, _)| u8::try_from(number).ok()).collect()
+    }
+
+    /// Takes all programs off.
+    pub(super) fn detach(&mut self, firewall: &Firewall) {
+        for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
+            // An interface that has just gone has taken them with it.
+            drop(firewall.detach(known.ifindex));
+            (known.mode, known.has_egress) = (None, false);
+        }
+    }
+}
+
+fn place(firewall: &Firewall, number: usize) -> u32 {
+    let number = u32::try_from(number).unwrap_or(0);
+    firewall.regions().interfaces.at + number * interface::SIZE_BYTES
+}
+
+/// Puts programs on an interface where they are wanted and not there. Tells whether none was
+/// before.
+fn put(
+    firewall: &Firewall,
+    known: &mut Known,
+    has_ingress: bool,
+    has_egress: bool,
+    is_generic: bool,
+) -> Result<bool, String> {
+    let ifindex = known.ifindex;
+    let name = known.name.clone();
+    let failed = |cause: &dyn std::fmt::Display| format!("interface {name}: {cause}");
+    let attached = firewall.attachment(ifindex).map_err(|error| failed(&error))?;
+    (known.mode, known.has_egress) = (attached.ingress, attached.egress);
+    if attached.ingress == Some(Mode::Generic) && !is_generic {
+        firewall.detach(ifindex).map_err(|error| failed(&error))?;
+        (known.mode, known.has_egress) = (None, false);
+    }
+    if has_ingress && known.mode.is_none() {
+        match firewall.attach(ifindex, Mode::Native) {
+            Ok(()) => known.mode = Some(Mode::Native),
+            Err(_) if is_generic => {
+                firewall.attach(ifindex, Mode::Generic).map_err(|error| failed(&error))?;
+                known.mode = Some(Mode::Generic);
+            }
+            Err(error) => {
+                let advice = if error.is_unsupported() {
+                    "; `set skip on` it, name the others in the rules, or give --generic, which \
+                     is several times slower"
+                } else {
+                    ""
+                };
+                return Err(failed(&format_args!("{error}{advice}")));
+            }
+        }
+    }
+    if has_egress && !known.has_egress {
+        firewall.attach_egress(ifindex).map_err(|error| failed(&error))?;
+        known.has_egress = true;
+    }
+    Ok(attached.ingress.is_none() && !attached.egress)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_net::link::Vlan;
+    use weir_net::{LinkStats, OperState};
+
+    fn link(name: &str, ifindex: u32) -> LinkInfo {
+        LinkInfo {
+            name: name.to_owned(),
+            ifindex,
+            mac: Some([2; 6]),
+            mtu: 1500,
+            is_up: true,
+            operstate: OperState::Up,
+            tx_queue_count: 1,
+            rx_queue_count: 1,
+            carrier_change_count: 0,
+            is_loopback: false,
+            is_ethernet: true,
+            vlan: None,
+            has_xdp: false,
+            peer_ifindex: None,
+            peer_is_elsewhere: false,
+            stats: LinkStats::default(),
+        }
+    }
+
+    #[test]
+    fn an_interface_keeps_its_slot() {
+        let mut own = Interfaces::default();
+        let loopback = LinkInfo { is_loopback: true, is_ethernet: false, ..link("lo", 1) };
+        assert!(own.update(&[loopback, link("em0", 60_001), link("em1", 60_002)]));
+        assert!(!own.update(&[link("em0", 60_001), link("em1", 60_002)]), "nothing is new");
+        assert!(own.update(&[link("em1", 60_002)]), "one is gone");
+        assert_eq!(own.slots(), [Slot { number: 2, interface: "em1".to_owned() }]);
+        assert!(own.update(&[link("em1", 60_002), link("em0", 60_007)]), "it is back");
+        assert_eq!(own.slots()[0], Slot { number: 1, interface: "em0".to_owned() });
+        assert_eq!((own.name(1), own.name(9)), ("em0", ""));
+    }
+
+    #[test]
+    fn slots_are_limited_and_used_again() {
+        let mut own = Interfaces::default();
+        let links: Vec<LinkInfo> =
+            (0..70).map(|number| link(&format!("em{number}"), 60_000 + number)).collect();
+        own.update(&links);
+        assert_eq!((own.slots().len(), own.without_slot.len()), (63, 7));
+        own.update(&links[..10]);
+        own.update(&[&links[..10], &links[66..]].concat());
+        assert_eq!((own.slots().len(), own.without_slot.len()), (14, 0));
+        own.update(&[link("far", IFINDEX_COUNT_MAX)]);
+        assert_eq!(own.without_slot, ["far"]);
+    }
+
+    #[test]
+    fn vlans_are_chained_from_their_parent() {
+        let vlan = |name, ifindex, id| LinkInfo {
+            vlan: Some(Vlan { parent_ifindex: 60_001, id }),
+            ..link(name, ifindex)
+        };
+        let mut own = Interfaces::default();
+        own.update(&[link("em0", 60_001), vlan("em0.5", 60_002, 5), vlan("em0.6", 60_003, 6)]);
+        let record = |number: usize| own.record(number, own.slots[number].as_ref().unwrap());
+        let (first, next) = (interface::VLAN_FIRST as usize, interface::VLAN_NEXT as usize);
+        assert_eq!((record(1)[first], record(1)[next]), (2, 0));
+        assert_eq!((record(2)[first], record(2)[next]), (0, 3));
+        assert_eq!((record(3)[first], record(3)[next]), (0, 0));
+        assert_eq!(record(3)[interface::VLAN_ID as usize], 6);
+    }
+
+    #[test]
+    fn rules_say_where_programs_belong() {
+        let all = Wanted { skipped: BTreeSet::from(["em1".to_owned()]), named: None };
+        assert!(all.wants("em0") && !all.wants("em1"));
+        let named = Some(BTreeSet::from(["em0".to_owned(), "em1".to_owned()]));
+        let some = Wanted { named, ..all };
+        assert!(some.wants("em0") && !some.wants("em1") && !some.wants("em2"));
+    }
+}

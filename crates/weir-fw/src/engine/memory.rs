@@ -1,0 +1,88 @@
+//! Whether limits fit: into memory before anything is allocated, and into what is there on a
+//! reload.
+
+use std::fs;
+
+use weir_bpf::firewall::layout::Sizes;
+
+use super::source::Source;
+use super::{Engine, Refused};
+use crate::limits;
+
+/// The sizes of a ruleset's tables on this machine.
+///
+/// # Errors
+///
+/// The arithmetic, if it has no memory for them.
+pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
+    let cpu_count = possible_cpu_count(&read("/sys/devices/system/cpu/possible"))
+        .ok_or_else(|| Refused("/sys/devices/system/cpu/possible cannot be read".to_owned()))?;
+    let hash_size = main.ruleset.settings.hash_size;
+    let plan = limits::plan(main.limit("states"), hash_size, cpu_count);
+    let plan = plan.map_err(Refused::because)?;
+    if let Some(available_bytes) = available_bytes(&read("/proc/meminfo")) {
+        plan.check(available_bytes).map_err(Refused::because)?;
+    }
+    Ok(plan.sizes)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// CPUs that may ever be: the list `0-3,8` ends with the last one (cpulist format).
+fn possible_cpu_count(list: &str) -> Option<u32> {
+    let last = list.trim().split([',', '-']).next_back()?;
+    last.parse::<u32>().ok()?.checked_add(1)
+}
+
+/// `MemAvailable` of `/proc/meminfo` (proc_meminfo(5)).
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+impl Engine {
+    /// Refuses a ruleset whose limits the memory that is there cannot hold.
+    pub(super) fn check_limits(&self, main: &Source) -> Result<(), Refused> {
+        let have = self.firewall.regions().sizes;
+        let states = main.limit("states");
+        if let Some(wanted) = main.ruleset.settings.hash_size
+            && wanted != have.bucket_count
+        {
+            return Err(Refused(format!(
+                "set hashsize {wanted}: the state table has {} buckets, which a reload cannot \
+                 change: `weir fw stop` and `weir fw run` make it anew, without its states",
+                have.bucket_count
+            )));
+        }
+        let plan = limits::plan(states, Some(have.bucket_count), have.cpu_count);
+        let plan = plan.map_err(Refused::because)?;
+        if plan.sizes.overflow_count > have.overflow_count {
+            return Err(Refused(format!(
+                "set limit states {states} wants {} slots besides {} buckets, and the state table \
+                 was made with {}: `weir fw stop` and `weir fw run` make it anew, without its \
+                 states",
+                plan.sizes.overflow_count, have.bucket_count, have.overflow_count
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_s_files_are_read() {
+        assert_eq!(possible_cpu_count("0-3\n"), Some(4));
+        assert_eq!(possible_cpu_count("0\n"), Some(1));
+        assert_eq!(possible_cpu_count("0-1,8-15"), Some(16));
+        assert_eq!(possible_cpu_count(""), None);
+        let text = "MemTotal:  8000 kB\nMemAvailable:    1024 kB\n";
+        assert_eq!(available_bytes(text), Some(1 << 20));
+        assert_eq!(available_bytes("MemTotal: 1 kB"), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! `overload <table> [flush [global]]`: sources that met a limit of their rule go into a table, and
+//! their states end.
+//!
+//! The data path stops such a source at once and says so in the ring of the log; what is slow is
+//! done here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use weir_bpf::firewall::Overload as Record;
+use weir_bpf::firewall::sweep::Filter;
+use weir_rules::evaluate::Evaluator;
+use weir_rules::value::Flush;
+
+use super::answers::filter_of_source;
+use super::tables::Key;
+use super::{Engine, Refused};
+use crate::compile::RuleInfo;
+
+/// What a rule's `overload` does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Overload {
+    anchor: String,
+    table: String,
+    flush: Flush,
+}
+
+/// By identifier of the rule.
+pub(super) type Overloads = HashMap<u32, Overload>;
+
+/// The rules that have it.
+pub(super) fn of_rules(evaluator: &Evaluator<'_>, rules: &[RuleInfo]) -> Overloads {
+    let own = |info: &RuleInfo| {
+        let rule = evaluator.rule(info.rule)?.rule;
+        let (table, flush) = rule.options.state.as_ref()?.overload.as_ref()?;
+        let own =
+            Overload { anchor: info.anchor.to_string(), table: table.to_string(), flush: *flush };
+        Some((info.id, own))
+    };
+    rules.iter().filter_map(own).collect()
+}
+
+impl Engine {
+    /// Puts sources into their tables; gives the states that are to end.
+    ///
+    /// # Errors
+    ///
+    /// If a table has no room; the others have theirs.
+    pub(crate) fn overloaded(&mut self, list: &[Record]) -> Result<Vec<Filter>, Refused> {
+        let mut filters = Vec::new();
+        let mut added: BTreeMap<Key, Vec<IpAddr>> = BTreeMap::new();
+        for own in list {
+            // The rule may have gone meanwhile.
+            let Some(overload) = self.overloads.get(&own.rule) else { continue };
+            let key = (overload.anchor.clone(), overload.table.clone());
+            let key = if self.tables.all.contains_key(&key) { key } else { (String::new(), key.1) };
+            added.entry(key).or_default().push(own.address);
+            match overload.flush {
+                Flush::No => {}
+                Flush::Rule => filters.push(filter_of_source(own.address, Some(own.rule))),
+                Flush::Global => filters.push(filter_of_source(own.address, None)),
+            }
+        }
+        let mut result = Ok(());
+        for (key, sources) in added {
+            result = self.add_sources(&key, &sources).and(result);
+        }
+        result.map(|()| filters)
+    }
+}

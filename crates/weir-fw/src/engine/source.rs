@@ -1,0 +1,267 @@
+//! From the text of a ruleset, as a client has sent it, to its rules.
+
+use weir_rules::diagnostic::{Diagnostic, Severity};
+use weir_rules::evaluate::LoadedAnchor;
+use weir_rules::facts::Facts;
+use weir_rules::ir::{Prelude, Ruleset, Settings};
+use weir_rules::limits::Limits;
+use weir_rules::names;
+use weir_rules::optimise::{self, Level as Optimise, Profile};
+use weir_rules::parse::ParseInput;
+use weir_rules::source::{SourceMap, SourceProvider};
+use weir_rules::value::Setting;
+use weir_rules::{Compiled, Dialect};
+
+use crate::protocol::{Level, Load, NamedFile};
+use crate::refuse;
+
+/// A ruleset, or an anchor's, with the text that it comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) load: Load,
+    pub(super) ruleset: Ruleset,
+    /// `load anchor` files.
+    pub(super) anchors: Vec<LoadedAnchor>,
+    pub(super) sources: SourceMap,
+}
+
+/// The files of a load.
+struct Sent<'a>(&'a [NamedFile]);
+
+impl SourceProvider for Sent<'_> {
+    fn read(&self, path: &str, from: &str) -> Result<Vec<u8>, String> {
+        let own = self.0.iter().filter(|own| own.path == path);
+        let found = own.clone().find(|own| own.from == from).or_else(|| own.clone().next());
+        found.map(|own| own.bytes.to_vec()).ok_or_else(|| "the client did not send it".to_owned())
+    }
+}
+
+impl Source {
+    /// Nothing: what runs behind `-F rules`.
+    pub(super) fn empty() -> Self {
+        let load = Load {
+            name: "(no rules)".to_owned(),
+            text: crate::protocol::Bytes::default(),
+            files: Vec::new(),
+            macros: Vec::new(),
+            dialect: None,
+            level: None,
+            anchor: String::new(),
+            parts: crate::protocol::LoadParts::ALL,
+            is_merged: false,
+            pid: 0,
+        };
+        let (ruleset, sources) = (Ruleset::default(), SourceMap::default());
+        Self { load, ruleset, anchors: Vec::new(), sources }
+    }
+
+    /// Compiles a load. `profile` has the counters for `-o profile`.
+    pub(super) fn compile(
+        load: Load,
+        facts: &Facts,
+        profile: impl FnOnce() -> String,
+    ) -> Result<Self, String> {
+        let dialect = load.dialect.as_deref().and_then(Dialect::parse);
+        let mut compiled = compile(&load, &load.name, &load.text.to_vec(), dialect, facts)?;
+        let mut anchors = Vec::new();
+        for own in &compiled.ruleset.loads {
+            let sent = Sent(&load.files);
+            let bytes = sent
+                .read(&own.file, &load.name)
+                .map_err(|cause| format!("{}: {cause}", own.file))?;
+            let dialect = Some(compiled.ruleset.dialect);
+            let inner = compile(&load, &own.file, &bytes, dialect, facts)?;
+            anchors.push(LoadedAnchor { path: own.name.clone(), ruleset: inner.ruleset });
+        }
+        let in_file = || match compiled.ruleset.settings.ruleset_optimization.as_deref() {
+            Some("none") => Level::None,
+            Some("profile") => Level::Profile,
+            _ => Level::Basic,
+        };
+        match load.level.unwrap_or_else(in_file) {
+            Level::None => {}
+            Level::Profile => {
+                let profile = Profile::parse(&profile()).unwrap_or_default();
+                optimise::optimise(&mut compiled.ruleset, Optimise::Profile(&profile), facts);
+            }
+            Level::Basic => {
+                optimise::optimise(&mut compiled.ruleset, Optimise::Basic, facts);
+            }
+        }
+        let Compiled { mut ruleset, sources, .. } = compiled;
+        if !load.parts.rules {
+            ruleset.main = weir_rules::ir::Rules::default();
+        }
+        Ok(Self { load, ruleset, anchors, sources })
+    }
+
+    /// Whether a setting is in the file.
+    fn sets(&self, matches: impl Fn(&Setting) -> bool) -> bool {
+        self.ruleset.prelude.iter().any(|own| match own {
+            Prelude::Set(setting, _) => matches(setting),
+            _ => false,
+        })
+    }
+
+    /// The timeouts in force: the adaptive ones follow the limit of states, as pfctl has it, unless
+    /// the file names one of them.
+    pub(super) fn timeouts(&self) -> Vec<u32> {
+        let settings = &self.ruleset.settings;
+        let mut timeouts = settings.timeouts.clone();
+        let index = |name| names::timeout(name).map(usize::from);
+        let (start, end) = (index("adaptive.start"), index("adaptive.end"));
+        let is_adaptive = |setting: &Setting| {
+            let Setting::Timeout(own, _) = setting else { return false };
+            Some(usize::from(*own)) == start || Some(usize::from(*own)) == end
+        };
+        if self.sets(is_adaptive) {
+            return timeouts;
+        }
+        let tenth = self.limit("states") / 10;
+        for (at, tenths) in [(start, 6), (end, 12)] {
+            if let Some(own) = at.and_then(|at| timeouts.get_mut(at)) {
+                *own = tenth.saturating_mul(tenths);
+            }
+        }
+        timeouts
+    }
+
+    /// A limit by its name.
+    pub(super) fn limit(&self, name: &str) -> u32 {
+        let at = names::LIMITS.iter().position(|(own, _)| *own == name);
+        at.and_then(|at| self.ruleset.settings.limits.get(at)).copied().unwrap_or(0)
+    }
+
+    /// Errors as lines `FILE:LINE: MESSAGE: REASON`.
+    pub(super) fn told(&self, list: &[Diagnostic]) -> String {
+        told(list, &self.sources)
+    }
+}
+
+fn compile(
+    load: &Load,
+    name: &str,
+    bytes: &[u8],
+    dialect: Option<Dialect>,
+    facts: &Facts,
+) -> Result<Compiled, String> {
+    let input = ParseInput {
+        name,
+        bytes,
+        dialect,
+        macros: &load.macros,
+        provider: &Sent(&load.files),
+        limits: Limits::default(),
+    };
+    let compiled = weir_rules::compile(input, facts);
+    let mut found = compiled.diagnostics.clone();
+    // Each file's own, so that an anchor's rules are refused with their places too.
+    if load.parts.rules {
+        found.extend(refuse::diagnostics(&compiled.ruleset));
+    }
+    found.retain(|own| own.severity == Severity::Error);
+    if found.is_empty() {
+        return Ok(compiled);
+    }
+    Err(told(&found, &compiled.sources))
+}
+
+fn told(list: &[Diagnostic], sources: &SourceMap) -> String {
+    let lines = list.iter().map(|own| {
+        let parted = if own.label.is_empty() { "" } else { ": " };
+        format!("{}: {}{parted}{}", sources.place(own.span), own.message, own.label)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `pfctl -m`: what the file sets takes its place, all else stays.
+pub(super) fn merge_settings(own: &mut Settings, prelude: &[Prelude], new: Settings) {
+    let Settings {
+        block_policy,
+        if_bound,
+        skip,
+        timeouts,
+        limits,
+        log_interface,
+        reassemble,
+        hash_size,
+        optimization,
+        ruleset_optimization,
+        debug,
+        host_id,
+    } = new;
+    let set = |matches: &dyn Fn(&Setting) -> bool| {
+        prelude.iter().any(|own| matches!(own, Prelude::Set(setting, _) if matches(setting)))
+    };
+    for (index, value) in timeouts.into_iter().enumerate() {
+        let is_it =
+            |own: &Setting| matches!(own, Setting::Timeout(at, _) if usize::from(*at) == index);
+        let is_set = set(&is_it) || set(&|own| matches!(own, Setting::Optimization(_)));
+        if let Some(own) = own.timeouts.get_mut(index).filter(|_| is_set) {
+            *own = value;
+        }
+    }
+    for (index, value) in limits.into_iter().enumerate() {
+        let is_it =
+            |own: &Setting| matches!(own, Setting::Limit(at, _) if usize::from(*at) == index);
+        if let Some(own) = own.limits.get_mut(index).filter(|_| set(&is_it)) {
+            *own = value;
+        }
+    }
+    if set(&|own| matches!(own, Setting::BlockPolicy(_))) {
+        own.block_policy = block_policy;
+    }
+    if set(&|own| matches!(own, Setting::StatePolicyIfBound(_))) {
+        own.if_bound = if_bound;
+    }
+    if set(&|own| matches!(own, Setting::Skip(_))) {
+        own.skip = skip;
+    }
+    own.log_interface = log_interface.or_else(|| own.log_interface.take());
+    if set(&|own| matches!(own, Setting::Reassemble { .. })) {
+        own.reassemble = reassemble;
+    }
+    own.hash_size = hash_size.or(own.hash_size);
+    if set(&|own| matches!(own, Setting::Optimization(_))) {
+        own.optimization = optimization;
+    }
+    own.ruleset_optimization = ruleset_optimization.or_else(|| own.ruleset_optimization.take());
+    own.debug = debug.or_else(|| own.debug.take());
+    own.host_id = host_id.or(own.host_id);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Bytes, LoadParts};
+
+    fn load(anchor: &str, text: &str, files: Vec<NamedFile>) -> Load {
+        Load {
+            name: "pf.conf".to_owned(),
+            text: Bytes::new(text.as_bytes()),
+            files,
+            anchor: anchor.to_owned(),
+            parts: LoadParts::ALL,
+            ..Source::empty().load
+        }
+    }
+
+    #[test]
+    fn rules_of_anchors_are_refused_with_their_places() {
+        let facts = Facts::parse("interface em0 192.0.2.1/24").unwrap();
+        let told = |load| Source::compile(load, &facts, String::new).unwrap_err();
+        let nat = "pass\nnat on em0 from any to any -> (em0)\n";
+        let found = told(load("ftp", nat, Vec::new()));
+        assert!(found.starts_with("pf.conf:2: "), "{found}");
+        assert!(found.contains("addresses are not translated"), "{found}");
+
+        let file = NamedFile {
+            path: "ftp.conf".to_owned(),
+            from: "pf.conf".to_owned(),
+            bytes: Bytes::new(nat.as_bytes()),
+        };
+        let main = "anchor ftp\nload anchor ftp from \"ftp.conf\"\n";
+        let found = told(load("", main, vec![file]));
+        assert!(found.starts_with("ftp.conf:2: "), "{found}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Starts a data path, or goes on with one whose daemon is gone.
+
+use std::fs;
+use std::sync::Arc;
+
+use weir_bpf::firewall::layout::control;
+use weir_bpf::firewall::{Firewall, Options as LoadOptions};
+use weir_rules::facts::Facts;
+
+use super::counters::Totals;
+use super::document::Document;
+use super::interfaces::Interfaces;
+use super::load::Next;
+use super::overload::Overloads;
+use super::source::Source;
+use super::tables::Tables;
+use super::{Engine, Machine, Options, Refused, clock, links, memory};
+use crate::compile::TableName;
+use crate::compile::known::Known;
+use crate::heap::Heap;
+use crate::install::Installer;
+use crate::protocol::Load;
+use crate::show::rules::Loader;
+
+/// The oldest kernel: arenas that programs and processes share with atomic operations.
+const KERNEL_MIN: (u32, u32) = (6, 12);
+/// Room for log records that were not read yet.
+const LOG_BYTES: u32 = 1 << 20;
+
+impl Engine {
+    /// Starts filtering by a ruleset; gives warnings besides. Where programs of weir run already in
+    /// this network namespace, they, their states and their counters are kept.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot run. What was not running before is not running then.
+    pub fn start(
+        options: Options,
+        machine: Arc<dyn Machine>,
+        load: Load,
+        uid: u32,
+    ) -> Result<(Self, Vec<String>), Refused> {
+        check_kernel(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())?;
+        let facts = machine.facts().map_err(Refused)?;
+        let loader = Loader { uid, pid: load.pid };
+        let main = Source::compile(load, &facts, String::new).map_err(Refused)?;
+        let ifindexes: Vec<u32> = links()?.iter().map(|link| link.ifindex).collect();
+        let adopted = Firewall::adopt(&ifindexes).map_err(Refused::because)?;
+        let mut engine = match adopted {
+            Some(firewall) => Self::adopt(firewall, options, machine, facts, loader)?,
+            None => Self::fresh(&main, options, machine, facts, loader)?,
+        };
+        let tables = engine.tables.with("", &main.ruleset);
+        let anchors = std::mem::take(&mut engine.anchors);
+        let next = Next { main, anchors, tables };
+        match engine.install(next, true) {
+            Ok(warnings) => {
+                engine.loaded_unix_s = clock::unix_s();
+                if !engine.is_adopted {
+                    engine.set_enabled(true);
+                }
+                Ok((engine, warnings))
+            }
+            Err(error) => {
+                if !engine.is_adopted {
+                    engine.stop();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn fresh(
+        main: &Source,
+        options: Options,
+        machine: Arc<dyn Machine>,
+        facts: Facts,
+        loader: Loader,
+    ) -> Result<Self, Refused> {
+        let sizes = memory::plan(main)?;
+        let random = random_words()?;
+        let [seed, hash_seed @ ..] = random;
+        let wanted = LoadOptions {
+            hash_seed,
+            fragment_count_max: main.limit("frags").max(1),
+            log_bytes: LOG_BYTES,
+        };
+        let firewall = Firewall::load(&wanted, sizes).map_err(Refused::because)?;
+        let (arena, regions) = (firewall.arena(), firewall.regions());
+        Heap::format(arena, regions.heap.at, regions.sizes.heap_bytes).map_err(Refused::because)?;
+        arena.write64(control::STARTED_NS, clock::boot_ns());
+        Ok(Self {
+            firewall: Arc::new(firewall),
+            machine,
+            options,
+            facts,
+            main: Source::empty(),
+            anchors: Vec::new(),
+            known: Known::default(),
+            rules: Vec::new(),
+            directory: Vec::new(),
+            tables: Tables::default(),
+            overloads: Overloads::new(),
+            interfaces: Interfaces::default(),
+            baseline: Totals::default(),
+            debug: "urgent".to_owned(),
+            loader,
+            loaded_unix_s: 0,
+            started_unix_s: clock::unix_s(),
+            seed,
+            is_adopted: false,
+        })
+    }
+
+    fn adopt(
+        firewall: Firewall,
+        options: Options,
+        machine: Arc<dyn Machine>,
+        facts: Facts,
+        loader: Loader,
+    ) -> Result<Self, Refused> {
+        let document = Document::read(&firewall)?.unwrap_or_default();
+        let tables = {
+            let (arena, regions) = (firewall.arena(), firewall.regions());
+            let heap = Heap::adopt(arena, regions.heap.at, regions.sizes.heap_bytes);
+            let heap = heap.map_err(Refused::because)?;
+            let installer = Installer::new(arena, heap, regions.sizes.cpu_count, document.seed);
+            Tables::adopt(document.tables, |index| installer.table_entries(index))
+        };
+        let mut anchors = Vec::new();
+        for load in document.anchors {
+            anchors.push(Source::compile(load, &facts, String::new).map_err(Refused)?);
+        }
+        Ok(Self {
+            interfaces: Interfaces::adopt(&firewall),
+            firewall: Arc::new(firewall),
+            machine,
+            options,
+            facts,
+            main: Source::empty(),
+            anchors,
+            known: document.known,
+            rules: Vec::new(),
+            directory: Vec::<TableName>::new(),
+            tables,
+            overloads: Overloads::new(),
+            baseline: document.baseline,
+            debug: document.debug,
+            loader,
+            loaded_unix_s: 0,
+            started_unix_s: document.started_unix_s,
+            seed: document.seed,
+            is_adopted: true,
+        })
+    }
+
+    /// Takes the programs of a data path off whose daemon is gone. Tells whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot be asked.
+    pub fn remove_orphan() -> Result<bool, Refused> {
+        let ifindexes: Vec<u32> = links()?.iter().map(|link| link.ifindex).collect();
+        let Some(firewall) = Firewall::adopt(&ifindexes).map_err(Refused::because)? else {
+            return Ok(false);
+        };
+        for ifindex in ifindexes {
+            // An interface that has just gone has taken them with it.
+            drop(firewall.detach(ifindex));
+        }
+        Ok(true)
+    }
+}
+
+/// Refuses kernels without what the programs need, before the verifier does in its words.
+fn check_kernel(release: &str) -> Result<(), Refused> {
+    let mut numbers = release.split(['.', '-']).map(|part| part.trim().parse::<u32>());
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return Ok(());
+    };
+    if (major, minor) >= KERNEL_MIN {
+        return Ok(());
+    }
+    let (least_major, least_minor) = KERNEL_MIN;
+    Err(Refused(format!(
+        "weir fw needs Linux {least_major}.{least_minor} or later (BPF arenas), and this is \
+         {major}.{minor}: `weir doctor` says what the machine lacks"
+    )))
+}
+
+/// Nine random words of the kernel's: a key that nobody can guess.
+fn random_words() -> Result<[u64; 9], Refused> {
+    use std::io::Read as _;
+    let mut bytes = [0; 72];
+    let opened = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    opened.map_err(|error| Refused(format!("/dev/urandom: {error}")))?;
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut random = [0; 9];
+    for (own, word) in random.iter_mut().zip(words) {
+        *own = u64::from_ne_bytes(*word);
+    }
+    Ok(random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_kernels_are_refused_in_words() {
+        assert!(check_kernel("6.18.0-amd64\n").is_ok());
+        assert!(check_kernel("6.12.3").is_ok() && check_kernel("7.0").is_ok());
+        let told = check_kernel("6.1.0-13-amd64").unwrap_err().to_string();
+        assert!(told.contains("Linux 6.12 or later") && told.contains("this is 6.1"), "{told}");
+    }
+
+    #[test]
+    fn random_words_differ() {
+        let words = random_words().unwrap();
+        assert!(words.iter().any(|word| *word != words[0]));
+    }
+}

@@ -1,0 +1,346 @@
+//! `weir fw status` and `weir fw stats`: the same values as JSON for programs and as text for
+//! people. Keys carry units.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use weir_bpf::attach::Mode;
+use weir_bpf::firewall::layout::{Region, account, control, state};
+use weir_bpf::firewall::reasons::REASONS;
+
+use super::counters::Totals;
+use super::{Engine, clock};
+use crate::show::rules::RuleCounts;
+
+const DIRECTIONS: [&str; 2] = ["in", "out"];
+
+fn mode_word(mode: Option<Mode>) -> &'static str {
+    match mode {
+        Some(Mode::Native) => "native",
+        Some(Mode::Generic) => "generic",
+        None => "none",
+    }
+}
+
+impl Engine {
+    /// How it runs.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
+        let sizes = regions.sizes;
+        let region = |own: &Region| json!({ "name": own.name, "size_bytes": own.bytes });
+        let interfaces: Vec<Value> = self
+            .interfaces
+            .all()
+            .filter(|(_, known)| known.ifindex != 0)
+            .map(|(slot, known)| {
+                json!({
+                    "name": known.name,
+                    "slot": slot,
+                    "ifindex": known.ifindex,
+                    "mode": mode_word(known.mode),
+                    "egress": known.has_egress,
+                    "skipped": known.is_skipped,
+                    "takes_redirected": known.takes_redirected,
+                    "vlan_id": known.vlan.map(|(_, id)| id),
+                    "problem": known.problem,
+                })
+            })
+            .collect();
+        let limit = arena.read32(control::STATE_LIMIT);
+        let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
+        let table_bytes = regions.states.bytes + regions.accounts.bytes;
+        json!({
+            "running": true,
+            "enabled": self.is_enabled(),
+            "pid": std::process::id(),
+            "adopted": self.is_adopted,
+            "file": self.main.load.name,
+            "dialect": self.main.ruleset.dialect.as_str(),
+            "loaded_unix_s": self.loaded_unix_s,
+            "started_unix_s": self.started_unix_s,
+            "rule_count": self.rules.len(),
+            "table_count": self.tables.all.len(),
+            "next_hop_generation": arena.read32(control::GENERATION),
+            "states": {
+                "current_count": arena.read64(control::STATE_COUNT),
+                "limit_count": limit,
+                "bucket_count": sizes.bucket_count,
+                "overflow_slot_count": sizes.overflow_count,
+                "index_bytes": u64::from(sizes.bucket_count) * slot_bytes,
+                "table_bytes": table_bytes,
+                "bytes_per_flow_at_limit": ratio(table_bytes, u64::from(limit)),
+            },
+            "memory": {
+                "regions": regions.all().map(region),
+                "populated_bytes": self.populated_bytes(),
+                "total_bytes": regions.total_bytes,
+            },
+            "interfaces": interfaces,
+            "interfaces_without_slot": self.interfaces.without_slot,
+        })
+    }
+
+    /// Bytes of the arena that have memory: all but the part of the heap that was never used.
+    fn populated_bytes(&self) -> u64 {
+        let regions = self.firewall.regions();
+        let used = self.installer().ok().and_then(|own| own.heap().blocks().ok());
+        let end = used.into_iter().flatten().filter(|own| own.kind != crate::heap::Kind::Free);
+        let end = end.map(|own| u64::from(own.at) + u64::from(own.byte_count)).max();
+        end.unwrap_or(u64::from(regions.heap.at)).max(u64::from(regions.heap.at))
+    }
+
+    /// What it has counted; `has_rules` adds the counters of rules, for which every state is looked
+    /// at.
+    #[must_use]
+    pub fn stats(&self, has_rules: bool) -> Value {
+        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
+        let totals = self.totals();
+        let table = &totals.table;
+        let since_ns = clock::boot_ns().saturating_sub(arena.read64(control::ENABLED_NS));
+        let (interfaces, drops) = self.interface_values(&totals);
+        let sizes = regions.sizes;
+        let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
+        let rules = has_rules.then(|| self.rule_values());
+        let mut value = json!({
+            "enabled": self.is_enabled(),
+            "since_enabled_ns": since_ns,
+            "states": {
+                "current_count": arena.read64(control::STATE_COUNT),
+                "limit_count": arena.read32(control::STATE_LIMIT),
+                "bucket_count": sizes.bucket_count,
+                "index_bytes": u64::from(sizes.bucket_count) * slot_bytes,
+                "table_bytes": regions.states.bytes + regions.accounts.bytes,
+                "searches_count": table.search_count,
+                "inserts_count": table.insert_count,
+                "removals_count": table.removal_count,
+                "overflow_steps_count": table.overflow_step_count,
+                "lock_waits_count": table.lock_wait_count,
+            },
+            "drops": drops,
+            "interfaces": interfaces,
+            "forwarded_packets": table.forwarded_packets,
+            "to_kernel_packets": table.passed_packets,
+            "replies_packets": table.reply_count,
+            "evaluations_count": table.evaluation_count,
+            "fib_lookups_count": table.fib_lookup_count,
+            "log_lost_count": table.log_lost_count,
+        });
+        if let Some(rules) = rules {
+            value["rules"] = Value::Array(rules);
+        }
+        value
+    }
+
+    /// What the interfaces counted, and what was dropped there.
+    fn interface_values(&self, totals: &Totals) -> (Vec<Value>, Vec<Value>) {
+        let mut drops = Vec::new();
+        let mut interfaces = Vec::new();
+        for (slot, known) in self.interfaces.all() {
+            let Some(own) = totals.interfaces.get(slot) else { continue };
+            for (direction, word) in DIRECTIONS.into_iter().enumerate() {
+                for (at, reason) in REASONS.iter().enumerate() {
+                    let packets = own.dropped[direction][at];
+                    if packets > 0 {
+                        drops.push(json!({
+                            "interface": known.name,
+                            "direction": word,
+                            "reason": reason.name,
+                            "packets": packets,
+                        }));
+                    }
+                }
+            }
+            let packets = |direction: usize, outcome: usize| -> u64 {
+                own.packets[direction][outcome].iter().sum()
+            };
+            let bytes = |direction: usize, outcome: usize| -> u64 {
+                own.bytes[direction][outcome].iter().sum()
+            };
+            interfaces.push(json!({
+                "name": known.name,
+                "mode": mode_word(known.mode),
+                "passed_in_packets": packets(0, 0),
+                "blocked_in_packets": packets(0, 1),
+                "passed_out_packets": packets(1, 0),
+                "blocked_out_packets": packets(1, 1),
+                "passed_in_bytes": bytes(0, 0),
+                "blocked_in_bytes": bytes(0, 1),
+                "passed_out_bytes": bytes(1, 0),
+                "blocked_out_bytes": bytes(1, 1),
+            }));
+        }
+        (interfaces, drops)
+    }
+
+    fn rule_values(&self) -> Vec<Value> {
+        let counts = self.all_rule_counts();
+        let own = |own: &crate::compile::RuleInfo| {
+            let counts: RuleCounts = counts.get(&own.id).copied().unwrap_or_default();
+            json!({
+                "anchor": &*own.anchor,
+                "number": own.number,
+                "text": own.text,
+                "evaluations": counts.evaluation_count,
+                "packets": counts.packet_count.iter().sum::<u64>(),
+                "bytes": counts.size_bytes.iter().sum::<u64>(),
+                "states": counts.state_count,
+                "states_created": counts.created_count,
+            })
+        };
+        self.rules.iter().map(own).collect()
+    }
+}
+
+/// A quotient with two decimals; 0 without a divisor.
+fn ratio(dividend: u64, divisor: u64) -> f64 {
+    if divisor == 0 {
+        return 0.0;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "two decimals of bytes per flow")]
+    let exact = dividend as f64 / divisor as f64;
+    (exact * 100.0).round() / 100.0
+}
+
+/// A status for people.
+#[must_use]
+pub fn status_text(value: &Value) -> String {
+    let text = |own: &Value| own.as_str().unwrap_or_default().to_owned();
+    let number = |own: &Value| own.as_u64().unwrap_or(0);
+    let mut out = String::new();
+    let word = if value["enabled"] == json!(true) { "filtering" } else { "disabled: all passes" };
+    let _ = writeln!(out, "weir fw: {word} (process {})", number(&value["pid"]));
+    let loaded = value["loaded_unix_s"].as_i64().unwrap_or(0);
+    let _ = writeln!(
+        out,
+        "rules:      {} of {}, loaded {}",
+        number(&value["rule_count"]),
+        text(&value["file"]),
+        crate::show::ctime(loaded)
+    );
+    let states = &value["states"];
+    let _ = writeln!(
+        out,
+        "states:     {} of {} (one per flow)",
+        number(&states["current_count"]),
+        number(&states["limit_count"])
+    );
+    let mib = |bytes: u64| bytes >> 20;
+    let _ = writeln!(
+        out,
+        "hashsize:   {} buckets, {} MiB; the whole state table {} MiB, {} bytes per flow at the \
+         limit",
+        number(&states["bucket_count"]),
+        mib(number(&states["index_bytes"])),
+        mib(number(&states["table_bytes"])),
+        states["bytes_per_flow_at_limit"]
+    );
+    let memory = &value["memory"];
+    let _ = writeln!(out, "memory:     {} MiB in use", mib(number(&memory["populated_bytes"])));
+    for region in memory["regions"].as_array().into_iter().flatten() {
+        let bytes = number(&region["size_bytes"]);
+        let _ = writeln!(out, "            {bytes:>12} bytes  {}", text(&region["name"]));
+    }
+    out.push_str("interfaces:\n");
+    for own in value["interfaces"].as_array().into_iter().flatten() {
+        let mode =
+            if own["skipped"] == json!(true) { "skipped".to_owned() } else { text(&own["mode"]) };
+        let egress = if own["egress"] == json!(true) { "" } else { ", not judged on its way out" };
+        let problem = own["problem"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+        let _ = writeln!(out, "  {:<16} {mode}{egress}{problem}", text(&own["name"]));
+    }
+    for name in value["interfaces_without_slot"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "  {:<16} not filtered: 63 interfaces at most", text(name));
+    }
+    out
+}
+
+/// Counters for people: drops are those that happened; rates are since it was enabled.
+#[must_use]
+pub fn stats_text(value: &Value) -> String {
+    let number = |own: &Value| own.as_u64().unwrap_or(0);
+    let seconds = (number(&value["since_enabled_ns"]) / 1_000_000_000).max(1);
+    let rate = |count: u64| ratio(count, seconds);
+    let mut out = String::new();
+    let mut put = |name: &str, count: u64| {
+        let _ = writeln!(out, "{name:<24} {count:>16} {:>16.1}/s", rate(count));
+    };
+    for (name, key) in [
+        ("forwarded packets", "forwarded_packets"),
+        ("to the kernel", "to_kernel_packets"),
+        ("replies made", "replies_packets"),
+        ("rulesets gone through", "evaluations_count"),
+        ("routes looked up", "fib_lookups_count"),
+        ("log records lost", "log_lost_count"),
+    ] {
+        put(name, number(&value[key]));
+    }
+    for (name, key) in [
+        ("searches", "searches_count"),
+        ("inserts", "inserts_count"),
+        ("removals", "removals_count"),
+    ] {
+        put(&format!("states: {name}"), number(&value["states"][key]));
+    }
+    for own in value["interfaces"].as_array().into_iter().flatten() {
+        let name = own["name"].as_str().unwrap_or_default();
+        for (word, key) in [
+            ("in, passed", "passed_in_packets"),
+            ("in, blocked", "blocked_in_packets"),
+            ("out, passed", "passed_out_packets"),
+            ("out, blocked", "blocked_out_packets"),
+        ] {
+            put(&format!("{name} {word}"), number(&own[key]));
+        }
+    }
+    for own in value["drops"].as_array().into_iter().flatten() {
+        let text = |key: &str| own[key].as_str().unwrap_or_default().to_owned();
+        let name = format!("drop: {} {} {}", text("interface"), text("direction"), text("reason"));
+        put(&name, number(&own["packets"]));
+    }
+    for own in value["rules"].as_array().into_iter().flatten() {
+        let text = |key: &str| own[key].as_str().unwrap_or_default();
+        let parted = if text("anchor").is_empty() { "" } else { " " };
+        put(&format!("rule {}{parted}@{}", text("anchor"), own["number"]), number(&own["packets"]));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_name_what_happened() {
+        let stats = json!({
+            "since_enabled_ns": 2_000_000_000_u64,
+            "forwarded_packets": 10,
+            "states": { "searches_count": 4 },
+            "drops": [
+                { "interface": "em0", "direction": "in", "reason": "match", "packets": 6 }
+            ],
+        });
+        let text = stats_text(&stats);
+        assert!(text.contains("drop: em0 in match"), "{text}");
+        let line = text.lines().find(|line| line.starts_with("forwarded")).unwrap();
+        assert!(line.ends_with("10              5.0/s"), "{line}");
+        let status = json!({
+            "enabled": true,
+            "pid": 7,
+            "rule_count": 3,
+            "file": "/etc/pf.conf",
+            "states": { "current_count": 1, "limit_count": 100 },
+            "memory": { "regions": [{ "name": "states", "size_bytes": 4096 }] },
+            "interfaces": [{ "name": "em0", "mode": "native", "egress": true }],
+        });
+        let text = status_text(&status);
+        assert!(text.starts_with("weir fw: filtering (process 7)\n"), "{text}");
+        assert!(text.contains("3 of /etc/pf.conf") && text.contains("  em0              native\n"));
+    }
+
+    #[test]
+    fn quotients_have_two_decimals() {
+        assert!((ratio(1000, 7) - 142.86).abs() < 1e-9);
+        assert!(ratio(1, 0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,448 @@
+//! The tables' contents. This process has the authority: the data path reads what was written for
+//! it, and never changes a table.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use weir_rules::ir::{Address, Rule, Ruleset, TableEntry};
+use weir_rules::value::Text;
+
+use super::{Engine, Refused, clock};
+use crate::compile::TableName;
+use crate::install::Contents;
+use crate::protocol::TableAction;
+use crate::show::tables as shown;
+
+/// pf's words for a table that is not there.
+const NO_TABLE: &str = "Table does not exist.";
+/// pfctl's exit code of addresses that `-T test` did not find.
+const NOT_FOUND: u8 = 2;
+
+/// Network and prefix length.
+type Network = (IpAddr, u8);
+
+/// A table: anchor (empty for the main ruleset) and name.
+pub(crate) type Key = (String, String);
+
+/// One table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Table {
+    pub(super) is_const: bool,
+    pub(super) is_persist: bool,
+    /// Each network with whether it is negated.
+    pub(super) entries: BTreeMap<Network, bool>,
+}
+
+/// All tables.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tables {
+    pub(super) all: BTreeMap<Key, Table>,
+}
+
+/// A table as the document has it. What the data path's memory holds is read back from there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KeptTable {
+    pub(super) anchor: String,
+    pub(super) name: String,
+    pub(super) is_const: bool,
+    pub(super) is_persist: bool,
+    /// Its place in the directory of the active image.
+    pub(super) index: Option<usize>,
+    /// The entries of one that is not there.
+    pub(super) entries: Vec<(IpAddr, u8, bool)>,
+}
+
+impl Tables {
+    /// The tables once a ruleset is loaded at a path: those that it defines with contents have
+    /// these, all others keep what they have. Tables of the optimiser are made anew.
+    pub(super) fn with(&self, path: &str, ruleset: &Ruleset) -> Self {
+        let mut next = self.clone();
+        let prefix = weir_rules::optimise::TABLE_PREFIX;
+        next.all.retain(|(anchor, name), _| anchor != path || !name.starts_with(prefix));
+        // What neither persists nor is defined again goes when no rule names it: see `drop_unused`.
+        for own in &ruleset.tables {
+            let anchor = joined(path, &own.anchor);
+            let table = next.all.entry((anchor, own.name.to_string())).or_default();
+            (table.is_const, table.is_persist) = (own.is_const, own.is_persist);
+            if !own.sources.is_empty() {
+                table.entries = own.entries().map(entry).collect();
+            }
+        }
+        next
+    }
+
+    /// Leaves out tables that do not persist and that no rule names.
+    pub(super) fn drop_unused(&mut self, directory: &[TableName]) {
+        self.all.retain(|key, table| table.is_persist || place(directory, key).is_some());
+        for own in directory {
+            if let TableName::Named(anchor, name) = own {
+                self.all.entry((anchor.to_string(), name.to_string())).or_default();
+            }
+        }
+    }
+
+    /// What the data path is to hold.
+    pub(super) fn contents(&self) -> Contents {
+        let own = |(key, table): (&Key, &Table)| {
+            let (anchor, name): (Text, Text) = (key.0.as_str().into(), key.1.as_str().into());
+            ((anchor, name), table.list())
+        };
+        self.all.iter().map(own).collect()
+    }
+
+    pub(super) fn kept(&self, directory: &[TableName]) -> Vec<KeptTable> {
+        let own = |(key, table): (&Key, &Table)| {
+            let index = place(directory, key);
+            let entries = table.entries.iter().filter(|_| index.is_none());
+            KeptTable {
+                anchor: key.0.clone(),
+                name: key.1.clone(),
+                is_const: table.is_const,
+                is_persist: table.is_persist,
+                index,
+                entries: entries.map(|((address, bits), not)| (*address, *bits, *not)).collect(),
+            }
+        };
+        self.all.iter().map(own).collect()
+    }
+
+    /// From a document; `read` gives the entries of a table of the active image.
+    pub(super) fn adopt(kept: Vec<KeptTable>, read: impl Fn(usize) -> Vec<TableEntry>) -> Self {
+        let own = |kept: KeptTable| {
+            let entries = match kept.index {
+                Some(index) => read(index).iter().map(entry).collect(),
+                None => kept
+                    .entries
+                    .iter()
+                    .map(|(address, bits, not)| ((*address, *bits), *not))
+                    .collect(),
+            };
+            let table = Table { is_const: kept.is_const, is_persist: kept.is_persist, entries };
+            ((kept.anchor, kept.name), table)
+        };
+        Self { all: kept.into_iter().map(own).collect() }
+    }
+
+    /// All entries of all tables, for `set limit table-entries`.
+    pub(super) fn entry_count(&self) -> usize {
+        self.all.values().map(|table| table.entries.len()).sum()
+    }
+}
+
+impl Table {
+    fn list(&self) -> Vec<TableEntry> {
+        let own = |((address, bits), not): (&Network, &bool)| TableEntry {
+            address: *address,
+            bits: *bits,
+            not: *not,
+        };
+        self.entries.iter().map(own).collect()
+    }
+
+    /// Whether an address is in the table: by its longest network, if that is not negated. A
+    /// network is in it if it is an entry.
+    fn holds(&self, (address, bits): Network) -> bool {
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        if bits < bits_max {
+            return self.entries.get(&(address, bits)) == Some(&false);
+        }
+        let found = (0..=bits_max).rev().find_map(|bits| self.entries.get(&masked(address, bits)));
+        found == Some(&false)
+    }
+}
+
+fn entry(own: &TableEntry) -> (Network, bool) {
+    (masked(own.address, own.bits), own.not)
+}
+
+fn joined(path: &str, anchor: &str) -> String {
+    match (path, anchor) {
+        ("", anchor) => anchor.to_owned(),
+        (path, "") => path.to_owned(),
+        (path, anchor) => format!("{path}/{anchor}"),
+    }
+}
+
+/// A network without host bits.
+fn masked(address: IpAddr, bits: u8) -> Network {
+    let prefix = weir_net::Prefix::new(address, bits);
+    (prefix.map_or(address, |own| own.network().address()), bits)
+}
+
+/// The place of a table in the directory of an image.
+fn place(directory: &[TableName], key: &Key) -> Option<usize> {
+    directory.iter().position(|own| match own {
+        TableName::Named(anchor, name) => **anchor == *key.0 && **name == *key.1,
+        TableName::Dynamic(_) => false,
+    })
+}
+
+/// Reads `[!]ADDRESS[/BITS]`.
+fn parse(text: &str) -> Result<(Network, bool), Refused> {
+    let (not, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
+    let bad = || Refused(format!("`{text}` is no address or network"));
+    let (address, bits) = rest.split_once('/').unwrap_or((rest, ""));
+    let address: IpAddr = address.parse().map_err(|_| bad())?;
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    let bits = if bits.is_empty() { bits_max } else { bits.parse().map_err(|_| bad())? };
+    if bits > bits_max {
+        return Err(bad());
+    }
+    Ok((masked(address, bits), not))
+}
+
+/// What is said of a change, and the exit code.
+pub(crate) struct Told {
+    pub(crate) text: String,
+    pub(crate) note: String,
+    pub(crate) exit_code: u8,
+}
+
+impl Told {
+    fn note(note: String) -> Self {
+        Self { text: String::new(), note, exit_code: 0 }
+    }
+}
+
+impl Engine {
+    /// `pfctl -t TABLE -T ACTION`.
+    pub(crate) fn table(
+        &mut self,
+        key: &Key,
+        action: TableAction,
+        words: &[String],
+        verbosity: u8,
+    ) -> Result<Told, Refused> {
+        let entries = words.iter().map(|word| parse(word)).collect::<Result<Vec<_>, _>>()?;
+        let is_made = !self.tables.all.contains_key(key);
+        if is_made && !matches!(action, TableAction::Add | TableAction::Replace) {
+            return Err(Refused::because(NO_TABLE));
+        }
+        match action {
+            TableAction::Show => return Ok(self.show_table(key)),
+            TableAction::Test => return Ok(self.test_table(key, &entries, verbosity)),
+            TableAction::Kill => return self.kill_table(key),
+            TableAction::Zero => {
+                return Err(Refused::because(
+                    "-T zero: weir's tables do not count, so there is nothing to clear",
+                ));
+            }
+            _ => {}
+        }
+        let mut table = self.tables.all.get(key).cloned().unwrap_or_default();
+        if table.is_const {
+            return Err(Refused(format!("table <{}> is const: it cannot be changed", key.1)));
+        }
+        table.is_persist |= is_made;
+        let mut note = changed(&mut table, action, &entries);
+        self.check_entries(key, &table)?;
+        self.put_table(key, table)?;
+        if is_made {
+            note = format!("1 table created.\n{note}");
+        }
+        Ok(Told::note(note))
+    }
+
+    /// Adds addresses, as `overload` does.
+    pub(super) fn add_sources(&mut self, key: &Key, sources: &[IpAddr]) -> Result<(), Refused> {
+        let mut table = self.tables.all.get(key).cloned().unwrap_or_default();
+        let before = table.entries.len();
+        for source in sources {
+            let bits = if source.is_ipv4() { 32 } else { 128 };
+            table.entries.insert((*source, bits), false);
+        }
+        if table.entries.len() == before {
+            return Ok(());
+        }
+        self.check_entries(key, &table)?;
+        self.put_table(key, table)
+    }
+
+    fn check_entries(&self, key: &Key, table: &Table) -> Result<(), Refused> {
+        let limit = usize::try_from(self.main.limit("table-entries")).unwrap_or(usize::MAX);
+        let before = self.tables.all.get(key).map_or(0, |own| own.entries.len());
+        let count = self.tables.entry_count() - before + table.entries.len();
+        if count > limit && table.entries.len() > before {
+            return Err(Refused(format!(
+                "{count} entries of tables are more than `set limit table-entries {limit}` allows"
+            )));
+        }
+        Ok(())
+    }
+
+    fn put_table(&mut self, key: &Key, table: Table) -> Result<(), Refused> {
+        if let Some(index) = place(&self.directory, key) {
+            let installer = self.installer()?;
+            let list = table.list();
+            installer.replace_table(index, &list, clock::boot_ns()).map_err(Refused::because)?;
+            self.tables.all.insert(key.clone(), table);
+            return Ok(());
+        }
+        self.tables.all.insert(key.clone(), table);
+        self.write_document()
+    }
+
+    fn show_table(&self, key: &Key) -> Told {
+        let mut text = String::new();
+        for ((address, bits), not) in self.tables.all.get(key).iter().flat_map(|own| &own.entries) {
+            shown::put_entry(&mut text, *address, *bits, *not);
+        }
+        Told { text, note: String::new(), exit_code: 0 }
+    }
+
+    fn test_table(&self, key: &Key, entries: &[(Network, bool)], verbosity: u8) -> Told {
+        let Some(table) = self.tables.all.get(key) else { return Told::note(String::new()) };
+        let (mut text, mut found) = (String::new(), 0);
+        for ((address, bits), not) in entries {
+            if table.holds((*address, *bits)) {
+                found += 1;
+                if verbosity > 0 {
+                    shown::put_entry(&mut text, *address, *bits, *not);
+                }
+            }
+        }
+        let note = format!("{found}/{} addresses match.", entries.len());
+        Told { text, note, exit_code: if found < entries.len() { NOT_FOUND } else { 0 } }
+    }
+
+    fn kill_table(&mut self, key: &Key) -> Result<Told, Refused> {
+        match place(&self.directory, key) {
+            // A rule names it: as pf, it is emptied and goes with the rule.
+            Some(_) => {
+                let own = self.tables.all.get(key).cloned().unwrap_or_default();
+                let table = Table { is_persist: false, entries: BTreeMap::new(), ..own };
+                self.put_table(key, table)?;
+            }
+            None => {
+                self.tables.all.remove(key);
+                self.write_document()?;
+            }
+        }
+        Ok(Told::note("1 table deleted.".to_owned()))
+    }
+
+    /// `pfctl -F Tables`: those of an anchor.
+    pub(crate) fn flush_tables(&mut self, anchor: &str) -> Result<String, Refused> {
+        let own = self.tables.all.keys().filter(|(own, _)| own == anchor);
+        let keys: Vec<Key> = own.cloned().collect();
+        for key in &keys {
+            self.kill_table(key)?;
+        }
+        Ok(format!("{} tables deleted.", keys.len()))
+    }
+
+    /// `pfctl -s Tables`.
+    pub(super) fn show_tables(&self, anchor: &str, verbosity: u8) -> String {
+        let mut out = String::new();
+        for ((path, name), table) in self.tables.all.iter().filter(|((own, _), _)| own == anchor) {
+            let rule_count = self.table_rule_count(path, name);
+            let own = shown::Table {
+                name: name.clone(),
+                anchor: path.clone(),
+                is_const: table.is_const,
+                is_persist: table.is_persist,
+                is_referenced: place(&self.directory, &(path.clone(), name.clone())).is_some(),
+                rule_count,
+                entry_count: table.entries.len(),
+            };
+            shown::put(&mut out, &own, verbosity);
+        }
+        out
+    }
+
+    /// How many rules of the main ruleset, or of the anchor itself, name a table.
+    fn table_rule_count(&self, path: &str, name: &str) -> u32 {
+        let source = self.anchors.iter().find(|own| own.load.anchor == path);
+        let source = source.unwrap_or(&self.main);
+        let names = |rule: &&Rule| {
+            [&rule.from.address, &rule.to.address]
+                .iter()
+                .any(|own| matches!(own, Address::Table(own) if **own == *name))
+        };
+        let count = source.ruleset.main.filter.iter().filter(names).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+}
+
+/// Changes a table, and says what changed in pfctl's words.
+fn changed(table: &mut Table, action: TableAction, entries: &[(Network, bool)]) -> String {
+    let mut count = 0;
+    match action {
+        TableAction::Add => {
+            for (network, not) in entries {
+                count += usize::from(table.entries.insert(*network, *not) != Some(*not));
+            }
+            format!("{count}/{} addresses added.", entries.len())
+        }
+        TableAction::Delete => {
+            for (network, _) in entries {
+                count += usize::from(table.entries.remove(network).is_some());
+            }
+            format!("{count}/{} addresses deleted.", entries.len())
+        }
+        TableAction::Replace => {
+            let next: BTreeMap<Network, bool> = entries.iter().copied().collect();
+            let added = next.keys().filter(|own| !table.entries.contains_key(own)).count();
+            let deleted = table.entries.keys().filter(|own| !next.contains_key(own)).count();
+            let other = |(own, not): &(&Network, &bool)| {
+                table.entries.get(own).is_some_and(|old| old != *not)
+            };
+            let changed = next.iter().filter(other).count();
+            table.entries = next;
+            let told = [(added, "added"), (deleted, "deleted"), (changed, "changed")];
+            let told = told.into_iter().filter(|(count, _)| *count > 0);
+            let told: Vec<String> =
+                told.map(|(count, word)| format!("{count} addresses {word}.")).collect();
+            if told.is_empty() { "no changes.".to_owned() } else { told.join("\n") }
+        }
+        _ => {
+            count = table.entries.len();
+            table.entries.clear();
+            format!("{count} addresses deleted.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(words: &[&str]) -> Table {
+        let entries = words.iter().map(|word| parse(word).unwrap()).collect();
+        Table { entries, ..Table::default() }
+    }
+
+    #[test]
+    fn the_longest_network_decides() {
+        let own = table(&["10.0.0.0/8", "!10.1.0.0/16", "10.1.2.3", "2001:db8::/32"]);
+        let holds = |word: &str| own.holds(parse(word).unwrap().0);
+        assert!(holds("10.2.0.1") && holds("10.1.2.3") && holds("2001:db8::1"));
+        assert!(!holds("10.1.0.1") && !holds("11.0.0.1") && !holds("10.2.0.0/16"));
+        assert!(holds("10.0.0.0/8"));
+    }
+
+    #[test]
+    fn changes_are_told_in_pfctls_words() {
+        let mut own = table(&["10.0.0.1"]);
+        let list = |words: &[&str]| -> Vec<(Network, bool)> {
+            words.iter().map(|word| parse(word).unwrap()).collect()
+        };
+        let mut told = |action, words: &[&str]| changed(&mut own, action, &list(words));
+        assert_eq!(told(TableAction::Add, &["10.0.0.1", "10.0.0.2"]), "1/2 addresses added.");
+        assert_eq!(told(TableAction::Delete, &["10.0.0.3"]), "0/1 addresses deleted.");
+        let replaced = told(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]);
+        assert_eq!(replaced, "1 addresses added.\n1 addresses deleted.\n1 addresses changed.");
+        assert_eq!(told(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]), "no changes.");
+        assert_eq!(told(TableAction::Flush, &[]), "2 addresses deleted.");
+    }
+
+    #[test]
+    fn entries_are_networks() {
+        assert_eq!(parse("10.1.2.3/8").unwrap(), (("10.0.0.0".parse().unwrap(), 8), false));
+        for bad in ["10.0.0.1/33", "x", "", "10.0.0.1/", "!"] {
+            let is_whole = bad == "10.0.0.1/";
+            assert_eq!(parse(bad).is_ok(), is_whole, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Puts compiled rulesets and tables into the shared memory, where one store makes them active.
+//!
+//! The order is that of a crash that may come at any moment: what is new is written whole, then the
+//! control page's `active` (or one word of the active image's directory) changes, then what is old
+//! is retired. It is freed after [`GRACE_NS`], when no packet can be reading it any more.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use weir_bpf::firewall::layout::{PAGE_BYTES, control};
+use weir_bpf::firewall::{Arena, ArenaError};
+use weir_rules::evaluate::Evaluator;
+use weir_rules::ir::{Ruleset, TableEntry};
+use weir_rules::value::Text;
+
+use crate::compile::known::{Known, SLAB_RULE_COUNT};
+use crate::compile::{Compiled, TableName};
+use crate::heap::{Heap, HeapError, Kind, Memory};
+use crate::image::{COUNTERS_BYTES, MAGIC, TABLE_COUNT_FIELD_AT, TABLES_FIELD_AT};
+use crate::prefix::{self, TooLarge};
+
+/// How long a packet may look at what was replaced, at the very most.
+pub const GRACE_NS: u64 = 2_000_000_000;
+
+impl Memory for Arena {
+    fn load32(&self, at: u32) -> u32 {
+        self.read32(at)
+    }
+
+    fn store32(&self, at: u32, value: u32) {
+        self.write32(at, value);
+    }
+
+    fn load64(&self, at: u32) -> u64 {
+        self.read64(at)
+    }
+
+    fn store64(&self, at: u32, value: u64) {
+        self.write64(at, value);
+    }
+
+    fn write(&self, at: u32, bytes: &[u8]) {
+        Self::write(self, at, bytes);
+    }
+
+    fn read(&self, at: u32, byte_count: u32) -> Vec<u8> {
+        let mut bytes = vec![0; byte_count as usize];
+        Self::read(self, at, &mut bytes);
+        bytes
+    }
+
+    fn populate(&self, at: u32, byte_count: u32) -> Result<(), String> {
+        let start = at - at % PAGE_BYTES;
+        let bytes = u64::from(at - start) + u64::from(byte_count);
+        let bytes = bytes.next_multiple_of(u64::from(PAGE_BYTES));
+        Self::populate(self, start, bytes).map_err(|error: ArenaError| error.to_string())
+    }
+}
+
+/// Why something could not be put into the shared memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InstallError {
+    /// The heap has no room, or is damaged.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// A table is larger than any memory.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+}
+
+/// What tables hold, by anchor (empty for the main ruleset) and name.
+pub type Contents = HashMap<(Text, Text), Vec<TableEntry>>;
+
+/// The contents that a ruleset gives its tables. `path` is the anchor that it is loaded at.
+#[must_use]
+pub fn contents(path: &str, ruleset: &Ruleset) -> Contents {
+    let mut contents = Contents::new();
+    for table in &ruleset.tables {
+        let anchor = match (path, &*table.anchor) {
+            ("", anchor) => anchor.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, anchor) => format!("{path}/{anchor}"),
+        };
+        contents.insert((anchor.into(), table.name.clone()), table.entries().copied().collect());
+    }
+    contents
+}
+
+/// The entries of a table that stands for addresses of interfaces.
+#[must_use]
+pub fn dynamic_entries(networks: &[(IpAddr, u8)]) -> Vec<TableEntry> {
+    networks
+        .iter()
+        .map(|(address, bits)| TableEntry { address: *address, bits: *bits, not: false })
+        .collect()
+}
+
+/// The rulesets, tables and counters of one shared memory.
+#[derive(Debug)]
+pub struct Installer<'m, M: ?Sized> {
+    memory: &'m M,
+    heap: Heap<'m, M>,
+    cpu_count: u32,
+    /// For the places of prefixes in tables.
+    seed: u64,
+}
+
+impl<'m, M: Memory + ?Sized> Installer<'m, M> {
+    /// On a heap. `seed` is a random number.
+    #[must_use]
+    pub fn new(memory: &'m M, heap: Heap<'m, M>, cpu_count: u32, seed: u64) -> Self {
+        Self { memory, heap, cpu_count, seed }
+    }
+
+    /// The heap.
+    #[must_use]
+    pub fn heap(&self) -> &Heap<'m, M> {
+        &self.heap
+    }
+
+    fn place(&self, bytes: &[u8], kind: Kind) -> Result<u32, HeapError> {
+        let at = self.heap.allocate(bytes.len(), kind)?;
+        self.memory.write(at, bytes);
+        Ok(at)
+    }
+
+    /// Puts a set of prefixes into the heap; 0 for an empty one.
+    fn place_table(&self, entries: &[TableEntry]) -> Result<u32, InstallError> {
+        if entries.is_empty() {
+            return Ok(0);
+        }
+        let bytes = prefix::build(entries.iter(), self.seed)?;
+        Ok(self.place(&bytes, Kind::Prefixes)?)
+    }
+
+    /// Makes a compiled ruleset the active one; what was before is retired. Tables get `contents`,
+    /// and those of interfaces' addresses what `evaluator` knows of them; one without contents is
+    /// empty. Gives what is known from now on.
+    ///
+    /// # Errors
+    /// [`InstallError`]; nothing has changed then.
+    pub fn activate(
+        &self,
+        compiled: &Compiled,
+        evaluator: &Evaluator<'_>,
+        contents: &Contents,
+        now_ns: u64,
+    ) -> Result<Known, InstallError> {
+        let mut placed = Vec::new();
+        let result = self.prepare(compiled, evaluator, contents, &mut placed);
+        let (image_at, known) = match result {
+            Ok(done) => done,
+            Err(error) => {
+                for at in placed {
+                    self.heap.free(at)?;
+                }
+                return Err(error);
+            }
+        };
+        let old = self.memory.load32(control::ACTIVE);
+        self.memory.store32(control::ACTIVE, image_at);
+        self.retire_image(old, now_ns)?;
+        Ok(known)
+    }
+
+    fn prepare(
+        &self,
+        compiled: &Compiled,
+        evaluator: &Evaluator<'_>,
+        contents: &Contents,
+        placed: &mut Vec<u32>,
+    ) -> Result<(u32, Known), InstallError> {
+        let mut known = compiled.known.clone();
+        let slab_bytes = SLAB_RULE_COUNT as usize * self.cpu_count as usize * COUNTERS_BYTES;
+        while known.slabs.len() < known.slab_count() {
+            let at = self.place(&vec![0; slab_bytes], Kind::Counters)?;
+            placed.push(at);
+            known.slabs.push(at);
+        }
+        let mut tables_at = Vec::with_capacity(compiled.tables.len());
+        for name in &compiled.tables {
+            let at = match name {
+                TableName::Named(anchor, name) => {
+                    let found = contents.get(&(anchor.clone(), name.clone()));
+                    self.place_table(found.map_or(&[], Vec::as_slice))?
+                }
+                TableName::Dynamic(dynamic) => {
+                    self.place_table(&dynamic_entries(&evaluator.networks_of(dynamic)))?
+                }
+            };
+            placed.extend((at != 0).then_some(at));
+            tables_at.push(at);
+        }
+        self.clear_new(compiled, &known);
+        let counters_at = |id| known.counters_at(id, self.cpu_count).unwrap_or(0);
+        let image_at = self.place(&compiled.link(&tables_at, counters_at), Kind::Image)?;
+        Ok((image_at, known))
+    }
+
+    /// Identifiers that are used again begin with counters at 0.
+    fn clear_new(&self, compiled: &Compiled, known: &Known) {
+        for id in &compiled.fresh {
+            let Some(at) = known.counters_at(*id, self.cpu_count) else { continue };
+            self.memory.write(at, &vec![0; self.cpu_count as usize * COUNTERS_BYTES]);
+        }
+    }
+
+    /// Makes no ruleset the active one (`pfctl -F rules`).
+    ///
+    /// # Errors
+    /// [`HeapError::Damaged`].
+    pub fn deactivate(&self, now_ns: u64) -> Result<(), HeapError> {
+        let old = self.memory.load32(control::ACTIVE);
+        self.memory.store32(control::ACTIVE, 0);
+        self.retire_image(old, now_ns)
+    }
+
+    fn retire_image(&self, at: u32, now_ns: u64) -> Result<(), HeapError> {
+        if at == 0 {
+            return Ok(());
+        }
+        let until = now_ns + GRACE_NS;
+        for word in self.directory(at) {
+            let table = self.memory.load32(word);
+            if table != 0 {
+                self.heap.retire(table, until)?;
+            }
+        }
+        self.heap.retire(at, until)
+    }
+
+    /// Offsets of the words of an image's directory.
+    fn directory(&self, image_at: u32) -> Vec<u32> {
+        if image_at == 0 || self.memory.load32(image_at) != MAGIC {
+            return Vec::new();
+        }
+        let first = image_at + self.memory.load32(image_at + TABLES_FIELD_AT);
+        let count = self.memory.load32(image_at + TABLE_COUNT_FIELD_AT);
+        (0..count).map(|index| first + index * 4).collect()
+    }
+
+    /// Gives a table of the active ruleset new content, all at once.
+    ///
+    /// # Errors
+    /// [`InstallError`]; nothing has changed then.
+    pub fn replace_table(
+        &self,
+        index: usize,
+        entries: &[TableEntry],
+        now_ns: u64,
+    ) -> Result<(), InstallError> {
+        let directory = self.directory(self.memory.load32(control::ACTIVE));
+        let Some(word) = directory.get(index) else { return Ok(()) };
+        let at = self.place_table(entries)?;
+        let old = self.memory.load32(*word);
+        self.memory.store32(*word, at);
+        if old != 0 {
+            self.heap.retire(old, now_ns + GRACE_NS)?;
+        }
+        Ok(())
+    }
+
+    /// What a table of the active ruleset holds, sorted.
+    #[must_use]
+    pub fn table_entries(&self, index: usize) -> Vec<TableEntry> {
+        let directory = self.directory(self.memory.load32(control::ACTIVE));
+        let found = directory.get(index).map(|word| self.memory.load32(*word));
+        found.map_or_else(Vec::new, |at| prefix::entries(self.memory, at))
+    }
+
+    /// How many entries a table of the active ruleset has.
+    #[must_use]
+    pub fn table_entry_count(&self, index: usize) -> u64 {
+        let directory = self.directory(self.memory.load32(control::ACTIVE));
+        let found = directory.get(index).map(|word| self.memory.load32(*word));
+        found.map_or(0, |at| prefix::entry_count(self.memory, at))
+    }
+}

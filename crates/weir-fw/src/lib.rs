@@ -1,0 +1,25 @@
+//! weir's own router and firewall, on the side that is not the packet path: it compiles rulesets
+//! of `weir-rules` into what the XDP programs of `weir-bpf` read, loads and replaces them, and
+//! shows and ends states.
+//!
+//! What this crate never does: it never looks at a packet, never parses pf.conf itself, and never
+//! prints.
+
+#![forbid(unsafe_code)]
+
+pub mod compile;
+pub mod daemon;
+pub mod engine;
+pub mod heap;
+pub mod image;
+pub mod install;
+pub mod limits;
+pub mod log;
+pub mod metrics;
+pub mod monitor;
+pub mod notify;
+pub mod prefix;
+pub mod protocol;
+pub mod refuse;
+pub mod show;
+pub mod states;

@@ -1,0 +1,224 @@
+//! How much memory a limit of states takes, and whether there is that much: before anything is
+//! allocated.
+//!
+//! The first record of a bucket stands in the bucket itself; the others, and the addresses of IPv6
+//! records, stand in further slots. How many of those a full table needs is a question of chance:
+//! n records in m buckets leave m·e^(-n/m) buckets empty on average, so that n - m + m·e^(-n/m) of
+//! them are not the first of theirs (W. Feller, An Introduction to Probability Theory, vol. 1,
+//! II.5). Eight standard deviations are added to that.
+
+use std::fmt;
+
+use weir_bpf::firewall::layout::{ARENA_BYTES, PAGE_BYTES, Regions, Sizes, account, state};
+
+#[cfg(test)]
+mod tests;
+
+/// Room for rules, tables and their counters by addresses; memory is taken as it is used.
+pub const HEAP_BYTES_DEFAULT: u32 = 512 << 20;
+/// The largest index: 32Mi buckets take 3 GiB with their accounts.
+pub const BUCKET_COUNT_MAX: u32 = 1 << 25;
+/// The smallest one.
+pub const BUCKET_COUNT_MIN: u32 = 16;
+/// Records of a bucket in a full table, on average: the programs follow at most 1,024, and with
+/// this average a bucket has more than 700 about never.
+const LOAD_MAX: u32 = 512;
+/// As many IPv6 records there is always room for, if the limit allows them.
+const IPV6_COUNT_MIN: u32 = 250_000;
+/// Of larger limits, one in so many records may be of IPv6.
+const IPV6_SHARE: u32 = 20;
+/// Standard deviations that are added to what is expected.
+const DEVIATIONS: f64 = 8.0;
+/// Bytes of a slot: a line and an account.
+pub const SLOT_BYTES: u32 = state::SIZE_BYTES + account::SIZE_BYTES;
+/// An entry of a page table, once for programs and once for the control process.
+const PAGE_TABLE_BYTES_PER_PAGE: u64 = 2 * 8;
+
+/// What a limit of states takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// `set limit states`.
+    pub state_limit: u32,
+    /// IPv6 records that there is room for in a full table.
+    pub ipv6_count: u32,
+    /// Counts, for loading the programs.
+    pub sizes: Sizes,
+    /// Where everything is going to be.
+    pub regions: Regions,
+}
+
+impl Plan {
+    /// Bytes of the index: the slots that exist because of `set hashsize`.
+    #[must_use]
+    pub fn index_bytes(&self) -> u64 {
+        u64::from(self.sizes.bucket_count) * u64::from(SLOT_BYTES)
+    }
+
+    /// Bytes of the whole state table.
+    #[must_use]
+    pub const fn table_bytes(&self) -> u64 {
+        self.regions.states.bytes + self.regions.accounts.bytes
+    }
+
+    /// Bytes that are taken before anything is attached, page tables included; rules and tables
+    /// come on top as they are loaded.
+    #[must_use]
+    pub const fn start_bytes(&self) -> u64 {
+        let pages = self.regions.heap.at as u64;
+        pages + pages / PAGE_BYTES as u64 * PAGE_TABLE_BYTES_PER_PAGE
+    }
+
+    /// Refuses a plan that the machine has no memory for.
+    ///
+    /// # Errors
+    /// [`LimitError::Memory`] if less is available: `MemAvailable` of /proc/meminfo, or what is
+    /// left of the control group's limit.
+    pub fn check(&self, available_bytes: u64) -> Result<(), LimitError> {
+        if self.start_bytes() <= available_bytes {
+            return Ok(());
+        }
+        let arithmetic = Arithmetic::of(self.state_limit, self.ipv6_count, self.sizes);
+        Err(LimitError::Memory { arithmetic, needed_bytes: self.start_bytes(), available_bytes })
+    }
+}
+
+/// How a plan's bytes come about, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arithmetic {
+    state_limit: u32,
+    ipv6_count: u32,
+    sizes: Sizes,
+}
+
+impl Arithmetic {
+    const fn of(state_limit: u32, ipv6_count: u32, sizes: Sizes) -> Self {
+        Self { state_limit, ipv6_count, sizes }
+    }
+}
+
+impl fmt::Display for Arithmetic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sizes { bucket_count, overflow_count, .. } = self.sizes;
+        let slots = u64::from(bucket_count) + u64::from(overflow_count);
+        write!(
+            formatter,
+            "{} states want {bucket_count} buckets and {overflow_count} further slots ({} of them \
+             for IPv6 addresses); {slots} slots of {SLOT_BYTES} bytes are {} bytes ({} MiB)",
+            self.state_limit,
+            self.ipv6_count,
+            slots * u64::from(SLOT_BYTES),
+            (slots * u64::from(SLOT_BYTES)) >> 20,
+        )
+    }
+}
+
+/// Why a limit is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// No index of that size.
+    #[error(
+        "set hashsize {0}: the number of buckets must be a power of two from {BUCKET_COUNT_MIN} to \
+         {BUCKET_COUNT_MAX}"
+    )]
+    HashSize(u32),
+    /// Too few buckets for the limit.
+    #[error(
+        "set hashsize {bucket_count} with set limit states {state_limit}: a bucket would have {} \
+         states on average, and {LOAD_MAX} is the most: at least {} buckets are needed",
+        state_limit / bucket_count,
+        (state_limit / LOAD_MAX).next_power_of_two()
+    )]
+    Chains {
+        /// `set hashsize`.
+        bucket_count: u32,
+        /// `set limit states`.
+        state_limit: u32,
+    },
+    /// There would be no room for a single state.
+    #[error("set limit states 0: nothing could keep state; leave it out for 100000")]
+    NoStates,
+    /// More than an arena holds.
+    #[error(
+        "{arithmetic}, and a BPF arena holds {ARENA_BYTES} bytes (4096 MiB), rules and counters \
+         included: lower `set limit states` or `set hashsize`"
+    )]
+    Arena {
+        /// What is wanted.
+        arithmetic: Arithmetic,
+    },
+    /// More than the machine has.
+    #[error(
+        "{arithmetic}; with counters and page tables {needed_bytes} bytes ({} MiB) are needed, and \
+         {available_bytes} bytes ({} MiB) are available: lower `set limit states` or `set \
+         hashsize`, or free memory",
+        needed_bytes >> 20,
+        available_bytes >> 20
+    )]
+    Memory {
+        /// What is wanted.
+        arithmetic: Arithmetic,
+        /// All that is needed to start.
+        needed_bytes: u64,
+        /// What there is.
+        available_bytes: u64,
+    },
+}
+
+/// The default number of buckets for a limit: the smallest power of two that is at least 0.8 of it.
+#[must_use]
+pub fn default_bucket_count(state_limit: u32) -> u32 {
+    let wanted = u64::from(state_limit) * 4 / 5;
+    let count = u32::try_from(wanted.next_power_of_two()).unwrap_or(BUCKET_COUNT_MAX);
+    count.clamp(BUCKET_COUNT_MIN, BUCKET_COUNT_MAX)
+}
+
+/// Slots that a full table needs beside its buckets, without those for IPv6 addresses.
+fn overflow_count(state_limit: u32, bucket_count: u32) -> f64 {
+    let (records, buckets) = (f64::from(state_limit), f64::from(bucket_count));
+    let load = records / buckets;
+    let empty = (-load).exp();
+    let expected = records - buckets * (1.0 - empty);
+    let variance = buckets * (empty - (1.0 + load) * empty * empty);
+    // Every record beside the first one of the table may need one.
+    (expected + DEVIATIONS * variance.max(0.0).sqrt()).ceil().min(records)
+}
+
+/// Plans the memory for a limit of states, with `set hashsize` or without.
+///
+/// # Errors
+/// [`LimitError`] if the index has no possible size, or if an arena cannot hold it all.
+pub fn plan(state_limit: u32, hash_size: Option<u32>, cpu_count: u32) -> Result<Plan, LimitError> {
+    if state_limit == 0 {
+        return Err(LimitError::NoStates);
+    }
+    let bucket_count = hash_size.unwrap_or_else(|| default_bucket_count(state_limit));
+    if !bucket_count.is_power_of_two()
+        || !(BUCKET_COUNT_MIN..=BUCKET_COUNT_MAX).contains(&bucket_count)
+    {
+        return Err(LimitError::HashSize(bucket_count));
+    }
+    if state_limit / bucket_count > LOAD_MAX {
+        return Err(LimitError::Chains { bucket_count, state_limit });
+    }
+    let ipv6_count = state_limit.min(IPV6_COUNT_MIN.max(state_limit / IPV6_SHARE));
+    let overflow = overflow_count(state_limit, bucket_count) + f64::from(ipv6_count);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number that is not negative; what is too large becomes the largest"
+    )]
+    let overflow_count = overflow as u32;
+    let mut sizes =
+        Sizes { bucket_count, overflow_count, heap_bytes: HEAP_BYTES_DEFAULT, cpu_count };
+    // A large table leaves less room for rules, but never less than an eighth of the default.
+    loop {
+        if let Some(regions) = Regions::plan(sizes) {
+            return Ok(Plan { state_limit, ipv6_count, sizes, regions });
+        }
+        if sizes.heap_bytes <= HEAP_BYTES_DEFAULT / 8 {
+            let arithmetic = Arithmetic::of(state_limit, ipv6_count, sizes);
+            return Err(LimitError::Arena { arithmetic });
+        }
+        sizes.heap_bytes /= 2;
+    }
+}

@@ -1,0 +1,95 @@
+//! The arithmetic against tables of numbers, and against chance itself.
+
+use weir_wire::random::splitmix64;
+
+use super::*;
+
+#[test]
+fn the_default_index_follows_the_limit() {
+    for (limit, buckets) in [
+        (1, 16),
+        (20, 16),
+        (21, 16),
+        (100, 128),
+        (100_000, 131_072),
+        (163_840, 131_072),
+        (163_842, 262_144),
+        (10_000_000, 8_388_608),
+    ] {
+        assert_eq!(default_bucket_count(limit), buckets, "{limit} states");
+    }
+}
+
+#[test]
+fn ten_million_flows_take_at_most_128_bytes_each() {
+    let plan = plan(10_000_000, None, 2).unwrap();
+    let per_flow = plan.start_bytes() as f64 / 10e6;
+    assert!(per_flow <= 128.0, "{per_flow} bytes");
+    assert!(per_flow >= 96.0, "a slot alone is 96 bytes: {per_flow}");
+}
+
+#[test]
+fn the_default_limit_fits_64_mebibytes_and_may_be_all_ipv6() {
+    let plan = plan(100_000, None, 64).unwrap();
+    assert!(plan.start_bytes() <= 64 << 20, "{} bytes", plan.start_bytes());
+    assert_eq!(plan.ipv6_count, 100_000);
+}
+
+#[test]
+fn an_index_is_a_power_of_two_in_its_range() {
+    for wrong in [0, 1, 8, 1000, 32_769, 1 << 26, u32::MAX] {
+        assert_eq!(plan(1000, Some(wrong), 2), Err(LimitError::HashSize(wrong)));
+    }
+    for exponent in 15..=25 {
+        let plan = plan(2_000_000, Some(1 << exponent), 2).unwrap();
+        assert_eq!(plan.index_bytes(), 96 << exponent);
+    }
+}
+
+#[test]
+fn an_index_that_makes_endless_chains_is_refused() {
+    let error = plan(10_000_000, Some(1 << 14), 2).unwrap_err();
+    assert_eq!(error, LimitError::Chains { bucket_count: 1 << 14, state_limit: 10_000_000 });
+    assert!(error.to_string().contains("610 states on average"), "{error}");
+    assert!(error.to_string().contains("at least 32768 buckets"), "{error}");
+    assert!(plan(10_000_000, Some(1 << 15), 2).is_ok());
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_arithmetic() {
+    let error = plan(60_000_000, None, 2).unwrap_err().to_string();
+    assert!(error.contains("60000000 states want 33554432 buckets"), "{error}");
+    assert!(error.contains("of 96 bytes are") && error.contains("holds 4294967296"), "{error}");
+    let plan = plan(10_000_000, None, 2).unwrap();
+    assert_eq!(plan.check(plan.start_bytes()), Ok(()));
+    let error = plan.check(1 << 30).unwrap_err().to_string();
+    assert!(error.contains("10000000 states want 8388608 buckets"), "{error}");
+    assert!(error.contains("1073741824 bytes (1024 MiB) are available"), "{error}");
+    assert_eq!(super::plan(0, None, 2), Err(LimitError::NoStates));
+}
+
+/// Throws records into buckets, and counts those that are not the first of theirs.
+fn thrown(records: u32, buckets: u32, seed: u64) -> usize {
+    let mut is_taken = vec![false; buckets as usize];
+    (0..records)
+        .filter(|position| {
+            let bucket = splitmix64(seed, u64::from(*position)) % u64::from(buckets);
+            let bucket = usize::try_from(bucket).expect("less than the buckets");
+            std::mem::replace(&mut is_taken[bucket], true)
+        })
+        .count()
+}
+
+#[test]
+fn the_further_slots_are_enough_and_not_many_more() {
+    for (records, buckets) in [(1000, 1024), (100_000, 131_072), (50_000, 4096), (3000, 65_536)] {
+        let planned = overflow_count(records, buckets);
+        for seed in 0..20 {
+            let needed = thrown(records, buckets, seed) as f64;
+            assert!(needed <= planned, "{needed} of {planned} for {records} in {buckets}");
+            let spare = planned - needed;
+            let allowed = 16.0 * f64::from(records).sqrt();
+            assert!(spare <= allowed, "{spare} too many for {records} in {buckets}");
+        }
+    }
+}

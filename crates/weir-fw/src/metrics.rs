@@ -1,0 +1,177 @@
+//! The counters as OpenMetrics text (OpenMetrics 1.0), and a small HTTP server for them, on
+//! request.
+//!
+//! The server answers `GET /metrics` and nothing else, one connection at a time, and listens where
+//! it is told: on the loopback address unless another one is named.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::daemon::Shared;
+
+/// A request's head may be this long.
+const HEAD_SIZE_BYTES_MAX: u64 = 8192;
+/// How long a reader may take.
+const READER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it looks whether it should stop.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Listens for readers.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)
+        .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Answers until the daemon stops.
+pub(crate) fn run(shared: &Arc<Shared>, listener: &TcpListener) {
+    while !shared.stop.is_requested() {
+        match listener.accept() {
+            // A reader that goes away is its own affair.
+            Ok((stream, _)) => drop(answer(shared, stream)),
+            Err(_) => drop(shared.stop.wait(POLL)),
+        }
+    }
+}
+
+fn answer(shared: &Arc<Shared>, mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(READER_TIMEOUT))?;
+    stream.set_write_timeout(Some(READER_TIMEOUT))?;
+    let mut head = Vec::new();
+    let mut limited = (&stream).take(HEAD_SIZE_BYTES_MAX);
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && limited.read(&mut byte)? == 1 {
+        head.push(byte[0]);
+    }
+    let (status, body) = if head.starts_with(b"GET /metrics ") {
+        let stats = shared.engine().stats(false);
+        ("200 OK", text(&stats))
+    } else {
+        ("404 Not Found", "only GET /metrics\n".to_owned())
+    };
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
+         charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// `weir fw stats` as OpenMetrics.
+#[must_use]
+pub fn text(stats: &Value) -> String {
+    let mut out = String::new();
+    let states = &stats["states"];
+    for (name, help, key) in [
+        ("weir_fw_states", "States that there are now.", "current_count"),
+        ("weir_fw_states_limit", "set limit states.", "limit_count"),
+        ("weir_fw_state_buckets", "Buckets of the state table.", "bucket_count"),
+    ] {
+        family(&mut out, name, "gauge", help);
+        let _ = writeln!(out, "{name} {}", number(&states[key]));
+    }
+    for (name, help, value) in [
+        ("weir_fw_state_searches", "States looked for.", &states["searches_count"]),
+        ("weir_fw_state_inserts", "States made.", &states["inserts_count"]),
+        ("weir_fw_state_removals", "States that ended.", &states["removals_count"]),
+        ("weir_fw_forwarded_packets", "Packets forwarded by XDP.", &stats["forwarded_packets"]),
+        ("weir_fw_kernel_packets", "Packets handed to the kernel.", &stats["to_kernel_packets"]),
+        ("weir_fw_log_lost_records", "Log records without room.", &stats["log_lost_count"]),
+    ] {
+        family(&mut out, name, "counter", help);
+        let _ = writeln!(out, "{name}_total {}", number(value));
+    }
+    interfaces(&mut out, &stats["interfaces"], "packets");
+    interfaces(&mut out, &stats["interfaces"], "bytes");
+    family(&mut out, "weir_fw_dropped_packets", "counter", "Packets dropped, by reason.");
+    for own in list(&stats["drops"]) {
+        let label = |key: &str| escaped(own[key].as_str().unwrap_or_default());
+        let _ = writeln!(
+            out,
+            "weir_fw_dropped_packets_total{{interface=\"{}\",direction=\"{}\",reason=\"{}\"}} {}",
+            label("interface"),
+            label("direction"),
+            label("reason"),
+            number(&own["packets"])
+        );
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+fn interfaces(out: &mut String, value: &Value, unit: &str) {
+    let name = format!("weir_fw_interface_{unit}");
+    family(out, &name, "counter", "By interface, direction and outcome.");
+    for own in list(value) {
+        let interface = escaped(own["name"].as_str().unwrap_or_default());
+        for direction in ["in", "out"] {
+            for outcome in ["passed", "blocked"] {
+                let count = number(&own[format!("{outcome}_{direction}_{unit}")]);
+                let _ = writeln!(
+                    out,
+                    "{name}_total{{interface=\"{interface}\",direction=\"{direction}\",\
+                     outcome=\"{outcome}\"}} {count}"
+                );
+            }
+        }
+    }
+}
+
+fn family(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}");
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// A label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counters_are_openmetrics() {
+        let stats = json!({
+            "states": { "current_count": 5, "searches_count": 9 },
+            "interfaces": [{ "name": "em0", "passed_in_packets": 3 }],
+            "drops": [
+                { "interface": "em\"0", "direction": "in", "reason": "match", "packets": 2 }
+            ],
+        });
+        let text = text(&stats);
+        for line in [
+            "weir_fw_states 5",
+            "# TYPE weir_fw_state_searches counter",
+            "weir_fw_state_searches_total 9",
+            concat!(
+                "weir_fw_interface_packets_total{interface=\"em0\",direction=\"in\",",
+                "outcome=\"passed\"} 3"
+            ),
+            concat!(
+                "weir_fw_dropped_packets_total{interface=\"em\\\"0\",direction=\"in\",",
+                "reason=\"match\"} 2"
+            ),
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

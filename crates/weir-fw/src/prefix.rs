@@ -1,0 +1,258 @@
+//! Sets of prefixes for the data path: `struct weir_fw_prefix_set` of
+//! `bpf/include/weir/fw/prefix.h`, which says how they are looked up.
+
+use std::net::IpAddr;
+
+use weir_rules::ir::TableEntry;
+
+use crate::heap::Memory;
+
+const MAGIC: u32 = 0x7766_7078;
+const HEADER_BYTES: usize = 224;
+const LENGTHS4_AT: usize = 42;
+const LENGTHS6_AT: usize = LENGTHS4_AT + 33;
+const PROBE_COUNT_MAX: usize = 256;
+const USED: u32 = 1 << 31;
+const NOT: u32 = 1 << 30;
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+const MULTIPLIER_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
+
+/// Why a set cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a table of {entry_count} entries takes {byte_count} bytes, more than an arena has")]
+pub struct TooLarge {
+    /// Entries.
+    pub entry_count: usize,
+    /// Bytes that they would take.
+    pub byte_count: usize,
+}
+
+fn first_slot(key: u64, slot_count: usize) -> usize {
+    let mut key = key.wrapping_mul(MULTIPLIER);
+    key ^= key >> 32;
+    key = key.wrapping_mul(MULTIPLIER_2);
+    // The product of two 32-bit numbers, shifted by 32, is below the second.
+    usize::try_from(((key >> 32) * slot_count as u64) >> 32).unwrap_or(0)
+}
+
+fn mask4(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
+}
+
+fn mask6(bits: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
+}
+
+/// Puts one entry in; of two for one network the first holds. `false` if it would lie too far from
+/// its place.
+fn insert4(slots: &mut [u64], seed: u64, network: u32, bits: u8, not: bool) -> Option<bool> {
+    let wanted = u64::from(USED | u32::from(bits)) << 32 | u64::from(network);
+    let mut slot = first_slot(wanted ^ seed, slots.len());
+    for _ in 0..PROBE_COUNT_MAX {
+        let found = slots[slot];
+        if found == 0 {
+            slots[slot] = wanted | if not { u64::from(NOT) << 32 } else { 0 };
+            return Some(true);
+        }
+        if found & !(u64::from(NOT) << 32) == wanted {
+            return Some(false);
+        }
+        slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
+    }
+    None
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Slot6 {
+    network: u128,
+    bits: u32,
+}
+
+fn insert6(slots: &mut [Slot6], seed: u64, network: u128, bits: u8, not: bool) -> Option<bool> {
+    let upper = u64::try_from(network >> 64).unwrap_or(0);
+    let lower = u64::try_from(network & u128::from(u64::MAX)).unwrap_or(0);
+    let key = (upper ^ u64::from(bits)).wrapping_mul(MULTIPLIER_2) ^ lower ^ seed;
+    let mut slot = first_slot(key, slots.len());
+    let wanted = USED | u32::from(bits);
+    for _ in 0..PROBE_COUNT_MAX {
+        let found = slots[slot];
+        if found.bits == 0 {
+            slots[slot] = Slot6 { network, bits: wanted | if not { NOT } else { 0 } };
+            return Some(true);
+        }
+        if found.network == network && found.bits & !NOT == wanted {
+            return Some(false);
+        }
+        slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
+    }
+    None
+}
+
+/// What both families need: the slots with all entries in them, and how many different ones.
+fn fill<S: Clone + Default, E>(
+    entries: &[E],
+    insert: impl Fn(&mut [S], &E) -> Option<bool>,
+) -> (Vec<S>, usize) {
+    // Five of eight slots are full: two probes, mostly in one line.
+    let mut slot_count = if entries.is_empty() { 0 } else { entries.len() * 8 / 5 + 8 };
+    loop {
+        let mut slots = vec![S::default(); slot_count];
+        let placed: Option<Vec<bool>> =
+            entries.iter().map(|entry| insert(&mut slots, entry)).collect();
+        if let Some(placed) = placed {
+            return (slots, placed.iter().filter(|is_new| **is_new).count());
+        }
+        slot_count += slot_count / 4;
+    }
+}
+
+fn lengths(bits: impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut present = [false; 129];
+    for length in bits {
+        present[usize::from(length.min(128))] = true;
+    }
+    (0..=128_u8).rev().filter(|length| present[usize::from(*length)]).collect()
+}
+
+/// Makes the bytes of a set. `seed` is any number; it keeps strangers from choosing addresses that
+/// collide.
+///
+/// # Errors
+/// [`TooLarge`] above 4 GiB.
+pub fn build<'a>(
+    entries: impl Iterator<Item = &'a TableEntry>,
+    seed: u64,
+) -> Result<Vec<u8>, TooLarge> {
+    let (mut v4, mut v6) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match entry.address {
+            IpAddr::V4(address) => {
+                let bits = entry.bits.min(32);
+                v4.push((u32::from(address) & mask4(bits), bits, entry.not));
+            }
+            IpAddr::V6(address) => {
+                let bits = entry.bits.min(128);
+                v6.push((u128::from(address) & mask6(bits), bits, entry.not));
+            }
+        }
+    }
+    let (slots4, count4) =
+        fill(&v4, |slots: &mut [u64], own| insert4(slots, seed, own.0, own.1, own.2));
+    let (slots6, count6) =
+        fill(&v6, |slots: &mut [Slot6], own| insert6(slots, seed, own.0, own.1, own.2));
+    let slots6_at = HEADER_BYTES + slots4.len() * 8;
+    let byte_count = slots6_at + slots6.len() * 24;
+    let too_large = |_| TooLarge { entry_count: v4.len() + v6.len(), byte_count };
+    u32::try_from(byte_count).map_err(too_large)?;
+
+    let lengths4 = lengths(v4.iter().map(|own| own.1));
+    let lengths6 = lengths(v6.iter().map(|own| own.1));
+    let mut bytes = Vec::with_capacity(byte_count);
+    let mut word = |value: usize| {
+        bytes.extend(u32::try_from(value).unwrap_or(u32::MAX).to_ne_bytes());
+    };
+    word(MAGIC as usize);
+    for value in [byte_count, count4, count6, HEADER_BYTES, slots6_at, slots4.len(), slots6.len()] {
+        word(value);
+    }
+    bytes.extend(seed.to_ne_bytes());
+    bytes.extend([&lengths4, &lengths6].map(|own| u8::try_from(own.len()).unwrap_or(u8::MAX)));
+    bytes.extend(&lengths4);
+    bytes.resize(LENGTHS6_AT, 0);
+    bytes.extend(&lengths6);
+    bytes.resize(HEADER_BYTES, 0);
+    bytes.extend(slots4.iter().flat_map(|slot| slot.to_ne_bytes()));
+    for slot in &slots6 {
+        let upper = u64::try_from(slot.network >> 64).unwrap_or(0);
+        let lower = u64::try_from(slot.network & u128::from(u64::MAX)).unwrap_or(0);
+        bytes.extend(upper.to_ne_bytes());
+        bytes.extend(lower.to_ne_bytes());
+        bytes.extend(u64::from(slot.bits).to_le_bytes());
+    }
+    Ok(bytes)
+}
+
+/// The entries of a set that stands in memory, sorted; none if there is no set at the offset. This
+/// is how a restarted daemon knows what tables hold.
+#[must_use]
+pub fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry> {
+    let word = |index: u32| memory.load32(at + index * 4);
+    let mut found = Vec::new();
+    if at == 0 || word(0) != MAGIC {
+        return found;
+    }
+    let bits_of = |meta: u32| u8::try_from(meta & 0xff).unwrap_or(u8::MAX);
+    for slot in 0..word(6) {
+        let own = memory.load64(at + word(4) + slot * 8);
+        let half = |own: u64| u32::try_from(own & u64::from(u32::MAX)).unwrap_or(0);
+        let (meta, network) = (half(own >> 32), half(own));
+        if meta & USED != 0 {
+            let address = IpAddr::V4(network.into());
+            found.push(TableEntry { address, bits: bits_of(meta), not: meta & NOT != 0 });
+        }
+    }
+    for slot in 0..word(7) {
+        let slot_at = at + word(5) + slot * 24;
+        let meta = memory.load32(slot_at + 16);
+        if meta & USED != 0 {
+            let upper = u128::from(memory.load64(slot_at)) << 64;
+            let network = upper | u128::from(memory.load64(slot_at + 8));
+            let address = IpAddr::V6(network.into());
+            found.push(TableEntry { address, bits: bits_of(meta), not: meta & NOT != 0 });
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// How many entries a set in memory has; 0 if there is none.
+#[must_use]
+pub fn entry_count<M: Memory + ?Sized>(memory: &M, at: u32) -> u64 {
+    if at == 0 || memory.load32(at) != MAGIC {
+        return 0;
+    }
+    u64::from(memory.load32(at + 8)) + u64::from(memory.load32(at + 12))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::tests::Bytes;
+
+    fn entry(text: &str) -> TableEntry {
+        let (not, text) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
+        let (address, bits) = text.split_once('/').unwrap();
+        TableEntry { address: address.parse().unwrap(), bits: bits.parse().unwrap(), not }
+    }
+
+    #[test]
+    fn a_set_gives_back_its_entries() {
+        let list = ["10.0.0.0/8", "!10.1.0.0/16", "10.1.2.3/32", "0.0.0.0/0", "!2001:db8::/32"];
+        let mut wanted: Vec<_> = list.iter().map(|text| entry(text)).collect();
+        wanted.push(entry("::1/128"));
+        let twice = [wanted.clone(), vec![entry("!10.0.0.0/8")]].concat();
+        let bytes = build(twice.iter(), 7).unwrap();
+        let memory = Bytes::new(64 + bytes.len());
+        memory.write(64, &bytes);
+        wanted.sort_unstable();
+        assert_eq!(entries(&memory, 64), wanted);
+        assert_eq!(entry_count(&memory, 64), 6);
+        assert_eq!(entry_count(&memory, 0), 0);
+    }
+
+    #[test]
+    fn many_entries_all_have_a_place() {
+        let own = |n: u32| TableEntry {
+            address: IpAddr::V4(n.wrapping_mul(2_654_435_761).into()),
+            bits: 32,
+            not: false,
+        };
+        let list: Vec<_> = (0..100_000).map(own).collect();
+        let bytes = build(list.iter(), 99).unwrap();
+        assert!(bytes.len() < 100_000 * 14, "{}", bytes.len());
+        let memory = Bytes::new(bytes.len() + 8);
+        memory.write(0, &[0; 8]);
+        memory.write(8, &bytes);
+        assert_eq!(entries(&memory, 8).len(), 100_000);
+    }
+}

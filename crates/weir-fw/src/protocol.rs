@@ -1,0 +1,360 @@
+//! What is said on the control socket: a question is one line of JSON, its answer one or more.
+//!
+//! The socket is an abstract Unix socket (unix(7)), which belongs to the network namespace by its
+//! nature. The other side is root or the user of the daemon, or is not answered. A connection
+//! carries one question after the other.
+
+mod client;
+
+use std::io::{self, BufRead};
+
+use serde::{Deserialize, Serialize};
+
+pub use client::{Answered, Client, ClientError};
+
+/// Name of the abstract socket.
+pub const SOCKET_NAME: &str = "weir-fw";
+
+/// A question may be this long: a ruleset and the files that it names are in it.
+pub const QUESTION_SIZE_BYTES_MAX: u64 = 256 << 20;
+
+/// A file's bytes as JSON has them: each byte is one character, U+0000 to U+00FF. A pf.conf is
+/// mostly ASCII, and nothing of it may be lost.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(String);
+
+impl Bytes {
+    /// From the bytes of a file.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(bytes.iter().map(|byte| char::from(*byte)).collect())
+    }
+
+    /// The bytes of the file. What is no byte becomes `?`.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.0.chars().map(|own| u8::try_from(u32::from(own)).unwrap_or(b'?')).collect()
+    }
+}
+
+/// A file that the ruleset names: as it is written there, in which file, and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedFile {
+    /// The path as written.
+    pub path: String,
+    /// The file that names it.
+    pub from: String,
+    /// What it holds.
+    pub bytes: Bytes,
+}
+
+/// How far filter rules are optimised before they are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// As written.
+    None,
+    /// `-o basic`
+    Basic,
+    /// `-o profile`, with the counters of what runs.
+    Profile,
+}
+
+/// A ruleset to load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Name of the file, for messages.
+    pub name: String,
+    /// The text.
+    pub text: Bytes,
+    /// The files that it names.
+    pub files: Vec<NamedFile>,
+    /// Macros of the command line.
+    pub macros: Vec<(String, String)>,
+    /// `freebsd` or `openbsd`; `None` sees it from the text.
+    pub dialect: Option<String>,
+    /// `None` leaves it to the file, or else basic.
+    pub level: Option<Level>,
+    /// The anchor to load it into; empty for the main ruleset.
+    pub anchor: String,
+    /// `-R`, `-O`, ...: which parts are loaded.
+    pub parts: LoadParts,
+    /// `-m`: settings that the file does not name stay.
+    pub is_merged: bool,
+    /// Who loads, for `pfctl -vsr`.
+    pub pid: u32,
+}
+
+/// Which parts of a file are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadParts {
+    /// `set`
+    pub options: bool,
+    /// Rules.
+    pub rules: bool,
+    /// Tables.
+    pub tables: bool,
+}
+
+impl LoadParts {
+    /// Everything.
+    pub const ALL: Self = Self { options: true, rules: true, tables: true };
+}
+
+/// What `-s` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shown {
+    /// `-s info`
+    Info,
+    /// `-s memory`
+    Memory,
+    /// `-s states`
+    States,
+    /// `-s rules`
+    Rules,
+    /// `-s nat`: there are none.
+    Nat,
+    /// `-s Tables`
+    Tables,
+    /// `-s timeouts`
+    Timeouts,
+    /// `-s Interfaces`
+    Interfaces,
+    /// `-s labels`
+    Labels,
+    /// `-s Anchors`
+    Anchors,
+    /// `-s Sources`
+    Sources,
+    /// `-s Running`
+    Running,
+    /// `-s all`
+    All,
+}
+
+/// How it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct How {
+    /// How often `-v` was given.
+    pub verbosity: u8,
+    /// `-g`
+    pub has_skip_steps: bool,
+    /// `-P`
+    pub has_numeric_ports: bool,
+    /// `-i`
+    pub interface: Option<String>,
+    /// `-a`
+    pub anchor: String,
+}
+
+/// What `-F` flushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flushed {
+    /// `-F states`
+    States,
+    /// `-F rules`
+    Rules,
+    /// `-F nat`: there are none.
+    Nat,
+    /// `-F info`
+    Info,
+    /// `-F Tables`
+    Tables,
+    /// `-F Sources`
+    Sources,
+    /// `-F all`
+    All,
+}
+
+/// Which states end (`-k`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Killed {
+    /// From these networks, to those (all, if none is named): `ADDRESS[/BITS]`.
+    Hosts {
+        /// Networks of the maker.
+        from: Vec<String>,
+        /// Networks of the other end.
+        to: Vec<String>,
+    },
+    /// Of rules with this label.
+    Label {
+        /// The label.
+        label: String,
+    },
+    /// The one of this identity, as `-vvss` prints it.
+    Id {
+        /// The identity.
+        id: u64,
+    },
+}
+
+/// What `-T` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableAction {
+    /// `-T add`
+    Add,
+    /// `-T delete`
+    Delete,
+    /// `-T replace`
+    Replace,
+    /// `-T show`
+    Show,
+    /// `-T test`
+    Test,
+    /// `-T flush`
+    Flush,
+    /// `-T zero`
+    Zero,
+    /// `-T kill`
+    Kill,
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    /// How it is: one [`Reply::Value`].
+    Status,
+    /// What it counted: one [`Reply::Value`].
+    Stats {
+        /// The counters of rules too, for which every state is looked at.
+        has_rules: bool,
+    },
+    /// The counters as OpenMetrics text.
+    Metrics,
+    /// Detaches everything, and ends the daemon.
+    Stop,
+    /// Loads a ruleset.
+    Load(Box<Load>),
+    /// `-e`
+    Enable,
+    /// `-d`
+    Disable,
+    /// `-x`
+    Debug {
+        /// `none`, `urgent`, `misc` or `loud`.
+        level: String,
+    },
+    /// `-s`
+    Show {
+        /// What.
+        what: Shown,
+        /// How.
+        how: How,
+    },
+    /// `-F`
+    Flush {
+        /// What.
+        what: Flushed,
+        /// `-i`, `-a`
+        how: How,
+    },
+    /// `-k`
+    Kill {
+        /// Which.
+        which: Killed,
+        /// `-i`
+        interface: Option<String>,
+    },
+    /// `-K`
+    KillSources {
+        /// Networks of the source.
+        from: Vec<String>,
+        /// Networks of the other end.
+        to: Vec<String>,
+    },
+    /// `-t TABLE -T ACTION`
+    Table {
+        /// Its name.
+        name: String,
+        /// `-a`
+        anchor: String,
+        /// What is done.
+        action: TableAction,
+        /// `[!]ADDRESS[/BITS]`
+        entries: Vec<String>,
+        /// How often `-v` was given.
+        verbosity: u8,
+    },
+}
+
+/// A line of an answer. The last one is `Done` or `Failed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// A piece of text for standard output.
+    Text(String),
+    /// Text for standard error: what was done.
+    Note(String),
+    /// A value.
+    Value(serde_json::Value),
+    /// That was all; the exit code for pfctl.
+    Done(u8),
+    /// It could not be done; nothing was changed.
+    Failed(String),
+}
+
+/// Reads one line, but not more than it may have; `None` at the end.
+pub(crate) fn read_line(source: &mut impl BufRead, size_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut limited = io::Read::take(source, size_max);
+    let size = limited.read_until(b'\n', &mut line)?;
+    if size == 0 {
+        return Ok(None);
+    }
+    if line.last() != Some(&b'\n') {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a line is cut short or too long"));
+    }
+    Ok(Some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_survive_the_line() {
+        let load = Load {
+            name: "pf.conf".to_owned(),
+            text: Bytes::new(b"block all # \xe4\x00\n"),
+            files: vec![NamedFile {
+                path: "bad".to_owned(),
+                from: "pf.conf".to_owned(),
+                bytes: Bytes::new(b"10.0.0.1\n"),
+            }],
+            macros: vec![("a".to_owned(), "1".to_owned())],
+            dialect: None,
+            level: Some(Level::Basic),
+            anchor: String::new(),
+            parts: LoadParts::ALL,
+            is_merged: false,
+            pid: 1,
+        };
+        let how = How { verbosity: 2, ..How::default() };
+        for request in [
+            Request::Status,
+            Request::Load(Box::new(load)),
+            Request::Show { what: Shown::States, how },
+            Request::Kill { which: Killed::Id { id: u64::MAX }, interface: None },
+        ] {
+            let line = serde_json::to_string(&request).unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        }
+        assert_eq!(Bytes::new(b"\xe4\x00").to_vec(), b"\xe4\x00");
+    }
+
+    #[test]
+    fn a_line_has_an_end_and_a_limit() {
+        let mut source = &b"one\ntwo"[..];
+        assert_eq!(read_line(&mut source, 10).unwrap().as_deref(), Some(&b"one\n"[..]));
+        assert!(read_line(&mut source, 10).is_err());
+        assert_eq!(read_line(&mut source, 10).unwrap(), None);
+        assert!(read_line(&mut &b"far too long\n"[..], 4).is_err());
+    }
+}

@@ -1,0 +1,312 @@
+//! What the language has and the data path does not: the one list that refusals, the help of
+//! diagnostics and `docs/fw-rules.md` come from.
+//!
+//! A ruleset with any of it is refused as a whole, with the place of each; what runs stays as it
+//! is. Nothing is left out silently. What is accepted although it changes nothing here draws a
+//! warning.
+
+use weir_rules::diagnostic::{Code, Diagnostic};
+use weir_rules::ir::{Action, Address, AltqOn, Peer, Prelude, Rule, Rules, Ruleset};
+use weir_rules::names;
+use weir_rules::source::Span;
+use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions, Syncookies};
+
+use crate::compile::PROFILE_TIMEOUTS;
+
+macro_rules! refusals {
+    ($($variant:ident: $construct:literal, $reason:literal;)+) => {
+        /// Something that is refused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "`construct` and `reason` say it")]
+        pub enum Refusal {
+            $($variant,)+
+        }
+
+        impl Refusal {
+            /// All of them, for documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The words that are refused.
+            #[must_use]
+            pub fn construct(self) -> &'static str {
+                match self { $(Self::$variant => $construct,)+ }
+            }
+
+            /// Why, in half a sentence.
+            #[must_use]
+            pub fn reason(self) -> &'static str {
+                match self { $(Self::$variant => $reason,)+ }
+            }
+        }
+    };
+}
+
+refusals! {
+    Translation: "nat, rdr, binat, nat-to, rdr-to, af-to",
+        "addresses are not translated";
+    Route: "route-to, reply-to, dup-to",
+        "the kernel's routing table decides where packets go";
+    Ether: "ether",
+        "layer 2 is not filtered";
+    ScrubOptions: "scrub (...)",
+        "packets are not normalised: no-df, random-id, min-ttl, max-mss and reassemble tcp change \
+         them";
+    ScrubSome: "scrub with an interface, a protocol or addresses",
+        "fragments follow their first one everywhere or nowhere; `scrub in all` is accepted";
+    Queue: "altq, queue, dnpipe, dnqueue",
+        "traffic is not shaped; tc(8) can do it on the outgoing interface";
+    Limiter: "state limiter, source limiter",
+        "only max, max-src-states and their like limit states";
+    PacketRate: "max-pkt-rate",
+        "rates of packets are not limited";
+    Modulate: "modulate state",
+        "sequence numbers are not changed";
+    Synproxy: "synproxy state, set syncookies",
+        "handshakes are not proxied";
+    User: "user, group",
+        "sockets are not looked up";
+    Os: "os",
+        "there are no fingerprints of operating systems";
+    Rdomain: "on rdomain",
+        "there is one routing domain, the network namespace";
+    RoutingTable: "rtable",
+        "the main routing table is asked";
+    RouteLabel: "route \"label\"",
+        "the kernel's routes have no labels";
+    RouteBack: "no-route, and urpf-failed but in `in from`",
+        "the route to an address is only looked up for the source of what comes in";
+    SetFields: "set (tos, prio, delay)",
+        "packets are not changed";
+    Divert: "divert-to, divert-reply, divert-packet",
+        "packets are not handed to sockets";
+    Tag: "tag",
+        "states do not keep their tag, so that later packets of a flow would lack it";
+    Once: "once",
+        "rules do not remove themselves";
+    Pflow: "pflow",
+        "flows are not exported";
+    AllowRelated: "allow-related",
+        "SCTP associations are not followed";
+    RuleTimeout: "timeouts of a rule other than tcp.*, udp.*, icmp.*, other.*, src.track",
+        "they belong to the whole table of states";
+    LogUser: "log (user)",
+        "sockets are not looked up";
+    LogInterface: "log (to pflogN) with N above 0",
+        "there is one log";
+    TableCounters: "table with counters",
+        "entries of tables are not counted";
+    FailPolicy: "set fail-policy return",
+        "what finds no room is dropped without an answer";
+    UnresolvedHost: "a host name without an address",
+        "nothing could match it";
+    IncompleteTable: "a table whose file could not be read",
+        "it would run without its entries";
+}
+
+/// What is accepted although it changes nothing. The first three draw a warning.
+pub const MEANINGLESS: &[(&str, &str)] = &[
+    ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
+    ("set debug", "`weir fw run` has its own messages"),
+    ("set fingerprints", "`os` is refused"),
+    ("set require-order", "it means nothing in pf any more"),
+    ("set keepcounters", "counters of unchanged rules always stay"),
+    ("set reassemble, scrub without options", "fragments always follow their first one"),
+];
+
+/// Finds all that is refused, and what is accepted without effect as warnings, in order of place.
+#[must_use]
+pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
+    let mut found = Found::default();
+    for prelude in &ruleset.prelude {
+        found.prelude(prelude);
+    }
+    for table in &ruleset.tables {
+        if table.has_counters {
+            found.refuse(Refusal::TableCounters, table.span);
+        }
+        if table.is_incomplete {
+            found.refuse(Refusal::IncompleteTable, table.span);
+        }
+    }
+    found.rules(&ruleset.main);
+    found.list.sort_by_key(|own| (own.span.file, own.span.start));
+    found.list.dedup();
+    found.list
+}
+
+#[derive(Default)]
+struct Found {
+    list: Vec<Diagnostic>,
+}
+
+impl Found {
+    fn refuse(&mut self, refusal: Refusal, span: Span) {
+        let message = format!("weir's data path has no `{}`", refusal.construct());
+        let own = Diagnostic::error(Code::CannotRun, span, message).label(refusal.reason());
+        self.list.push(own.help("take it out; docs/fw-rules.md lists what the data path has not"));
+    }
+
+    fn warn(&mut self, span: Span, what: &str, why: &str) {
+        let message = format!("`{what}` changes nothing here");
+        self.list.push(Diagnostic::warning(Code::CannotRun, span, message).label(why));
+    }
+
+    fn prelude(&mut self, prelude: &Prelude) {
+        match prelude {
+            Prelude::Macro(..) | Prelude::Table(_) => {}
+            Prelude::Set(setting, span) => self.setting(setting, *span),
+            Prelude::Altq(own) => self.altq(own),
+            Prelude::Queue(own) => self.refuse(Refusal::Queue, own.name.span),
+            Prelude::Limiter(own) => self.refuse(Refusal::Limiter, own.name.span),
+        }
+    }
+
+    fn altq(&mut self, own: &AltqOn) {
+        let span = own.altq.interfaces.first().map_or_else(Span::default, |own| own.name.span);
+        self.refuse(Refusal::Queue, span);
+    }
+
+    fn setting(&mut self, setting: &Setting, span: Span) {
+        match setting {
+            Setting::Limit(..)
+            | Setting::BlockPolicy(_)
+            | Setting::Skip(_)
+            | Setting::StatePolicyIfBound(_)
+            | Setting::LogInterface(_)
+            | Setting::HostId(_)
+            | Setting::Optimization(_)
+            | Setting::StateDefaults(_)
+            | Setting::Syncookies(Syncookies::Never)
+            | Setting::FailPolicy(BlockReturn::Drop)
+            | Setting::KeepCounters
+            | Setting::RulesetOptimization(_)
+            | Setting::RequireOrder(_)
+            | Setting::Reassemble { .. }
+            | Setting::HashSize(_) => {}
+            Setting::Timeout(index, _) => {
+                let name = names::timeout_name(*index);
+                if name == "tcp.tsdiff" || name.starts_with("sctp.") {
+                    self.warn(span, name, "timestamps and SCTP are not followed");
+                }
+            }
+            Setting::Syncookies(_) => self.refuse(Refusal::Synproxy, span),
+            Setting::FailPolicy(_) => self.refuse(Refusal::FailPolicy, span),
+            Setting::Fingerprints(_) => self.warn(span, "set fingerprints", "`os` is refused"),
+            Setting::Debug(_) => self.warn(span, "set debug", "`weir fw run` has its own messages"),
+        }
+    }
+
+    fn rules(&mut self, rules: &Rules) {
+        for rule in &rules.ether {
+            self.refuse(Refusal::Ether, rule.span);
+        }
+        for rule in &rules.scrub {
+            self.scrub(rule);
+        }
+        for rule in [&rules.nat, &rules.rdr, &rules.binat].into_iter().flatten() {
+            self.refuse(Refusal::Translation, rule.span);
+        }
+        for rule in &rules.filter {
+            self.filter(rule);
+            if let Some(body) = rule.anchor.as_ref().and_then(|anchor| anchor.body.as_ref()) {
+                self.rules(body);
+            }
+        }
+    }
+
+    /// `scrub` of FreeBSD's without options puts fragments together, which are followed here.
+    fn scrub(&mut self, rule: &Rule) {
+        let options = rule.options.scrub.unwrap_or_default();
+        if rule.action == Action::Scrub && !options.is_empty() {
+            self.refuse(Refusal::ScrubOptions, rule.span);
+        }
+        let is_all = rule.interface.is_none()
+            && rule.protocol.is_none()
+            && rule.af.is_none()
+            && rule.from.is_any()
+            && rule.to.is_any()
+            && rule.anchor.is_none()
+            && rule.direction != Some(Direction::Out)
+            && rule.options.tagged.is_none();
+        if !is_all || rule.action == Action::NoScrub {
+            self.refuse(Refusal::ScrubSome, rule.span);
+        }
+    }
+
+    fn filter(&mut self, rule: &Rule) {
+        let span = rule.span;
+        for refusal in refusals_of(rule) {
+            self.refuse(refusal, span);
+        }
+        if let Some(state) = &rule.options.state {
+            for refusal in refusals_of_state(state) {
+                self.refuse(refusal, span);
+            }
+        }
+    }
+}
+
+/// What of a filter rule is refused, but for the options of its state.
+fn refusals_of(rule: &Rule) -> Vec<Refusal> {
+    let options = &rule.options;
+    let is_set = options.set != weir_rules::value::SetFields::default();
+    let mut found = vec![
+        (Refusal::Translation, rule.nat.is_some() || rule.rdr.is_some() || rule.af_to.is_some()),
+        (Refusal::Route, rule.route.is_some()),
+        (Refusal::Rdomain, rule.rdomain.is_some()),
+        (Refusal::Os, rule.os.is_some()),
+        (Refusal::User, rule.user.is_some() || rule.group.is_some()),
+        (Refusal::PacketRate, options.max_pkt_rate.is_some()),
+        (Refusal::SetFields, is_set),
+        (Refusal::Modulate, options.keep_state == Some(KeepState::Modulate)),
+        (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
+        (Refusal::ScrubOptions, options.scrub.is_some_and(|scrub| !scrub.is_empty())),
+        (Refusal::Tag, options.tag.is_some()),
+        (Refusal::Once, options.once),
+        (Refusal::Queue, options.queue.is_some() || options.dummynet.is_some()),
+        (Refusal::RoutingTable, options.rtable.is_some()),
+        (Refusal::Divert, options.divert.is_some()),
+        (Refusal::Limiter, !options.limiters.is_empty()),
+        (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
+        (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
+    ];
+    let comes_in = rule.direction == Some(Direction::In);
+    let ends = [(&rule.from, comes_in), (&rule.to, false)];
+    let by_ends = ends.into_iter().filter_map(|(end, is_source)| refusal_of_end(end, is_source));
+    found.extend(by_ends.map(|refusal| (refusal, true)));
+    found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
+}
+
+/// `is_source` is told of what comes in alone.
+fn refusal_of_end(end: &Peer, is_source: bool) -> Option<Refusal> {
+    match end.address {
+        Address::UrpfFailed if is_source => None,
+        Address::NoRoute | Address::UrpfFailed => Some(Refusal::RouteBack),
+        Address::RouteLabel(_) => Some(Refusal::RouteLabel),
+        Address::Unresolved(_) => Some(Refusal::UnresolvedHost),
+        Address::Any
+        | Address::Network(..)
+        | Address::Range(..)
+        | Address::Table(_)
+        | Address::Dynamic(_) => None,
+    }
+}
+
+fn refusals_of_state(state: &StateOptions) -> Vec<Refusal> {
+    // What `max` brings by itself is no wish of the file: see the differences in docs/fw-rules.md.
+    let tenth = state.max_states.map_or(0, |max| max / 10);
+    let is_own = |(index, value): &(u8, u32)| match names::timeout_name(*index) {
+        "adaptive.start" => tenth > 0 && *value == tenth.saturating_mul(6),
+        "adaptive.end" => tenth > 0 && *value == tenth.saturating_mul(12),
+        name => PROFILE_TIMEOUTS.contains(&name),
+    };
+    let found = [
+        (Refusal::Pflow, state.pflow),
+        (Refusal::AllowRelated, state.allow_related),
+        (Refusal::RuleTimeout, !state.timeouts.iter().all(is_own)),
+    ];
+    found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
+}
+
+#[cfg(test)]
+mod tests;

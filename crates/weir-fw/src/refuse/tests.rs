@@ -1,0 +1,137 @@
+//! One line of pf.conf for each refusal, and the document that lists them.
+
+use weir_rules::facts::Facts;
+use weir_rules::limits::Limits;
+use weir_rules::parse::ParseInput;
+use weir_rules::source::MemorySources;
+use weir_rules::{Dialect, compile};
+
+use super::*;
+
+fn diagnostics_of(text: &str, dialect: Dialect) -> Vec<Diagnostic> {
+    let facts = Facts::parse("interface em0 192.0.2.1/24\ninterface em1 198.51.100.1/24").unwrap();
+    let input = ParseInput {
+        name: "pf.conf",
+        bytes: text.as_bytes(),
+        dialect: Some(dialect),
+        macros: &[],
+        provider: &MemorySources::default(),
+        limits: Limits::default(),
+    };
+    let compiled = compile(input, &facts);
+    assert_eq!(compiled.error_count, 0, "{text}: {:?}", compiled.diagnostics);
+    diagnostics(&compiled.ruleset)
+}
+
+#[test]
+fn every_refusal_has_a_line_that_is_refused() {
+    use Dialect::{FreeBsd, OpenBsd};
+    use Refusal::*;
+    let cases: &[(Refusal, Dialect, &str)] = &[
+        (Translation, FreeBsd, "nat on em0 from any to any -> (em0)"),
+        (Translation, FreeBsd, "rdr on em0 proto tcp from any to any port 80 -> 10.0.0.1"),
+        (Translation, OpenBsd, "match out on em0 nat-to (em0)"),
+        (Translation, OpenBsd, "pass in on em0 proto tcp to port 80 rdr-to 10.0.0.1"),
+        (Route, FreeBsd, "pass in on em0 route-to (em1 198.51.100.2)"),
+        (Ether, FreeBsd, "ether block in on em0"),
+        (Tag, FreeBsd, "match in all tag seen"),
+        (ScrubOptions, FreeBsd, "scrub in all max-mss 1400"),
+        (ScrubOptions, OpenBsd, "match in all scrub (no-df)"),
+        (ScrubSome, FreeBsd, "scrub in on em0"),
+        (Queue, OpenBsd, "queue root on em0 bandwidth 10M default\npass set queue root"),
+        (Limiter, OpenBsd, "state limiter \"x\" id 1 limit 100\npass"),
+        (PacketRate, OpenBsd, "pass max-pkt-rate 100/10"),
+        (Modulate, FreeBsd, "pass proto tcp modulate state"),
+        (Synproxy, FreeBsd, "pass in proto tcp synproxy state"),
+        (Synproxy, FreeBsd, "set syncookies always"),
+        (User, FreeBsd, "pass out proto tcp user root"),
+        (Os, FreeBsd, "pass in proto tcp from any os Linux"),
+        (Rdomain, OpenBsd, "pass on rdomain 1"),
+        (RoutingTable, FreeBsd, "pass in rtable 0"),
+        (RouteLabel, FreeBsd, "pass in from route \"uplink\""),
+        (RouteBack, FreeBsd, "block from urpf-failed"),
+        (RouteBack, FreeBsd, "block in from no-route"),
+        (SetFields, FreeBsd, "match out set prio 5"),
+        (SetFields, OpenBsd, "match out set tos 16"),
+        (Divert, OpenBsd, "pass in inet proto tcp to port 80 divert-to 127.0.0.1 port 3128"),
+        (Once, OpenBsd, "pass in once"),
+        (Pflow, OpenBsd, "pass in keep state (pflow)"),
+        (AllowRelated, FreeBsd, "pass in proto sctp keep state (allow-related)"),
+        (RuleTimeout, FreeBsd, "pass in keep state (adaptive.start 1, adaptive.end 2)"),
+        (LogUser, FreeBsd, "pass in log (user)"),
+        (LogInterface, FreeBsd, "pass in log (to pflog1)"),
+        (TableCounters, FreeBsd, "table <t> persist counters\npass in from <t>"),
+        (FailPolicy, FreeBsd, "set fail-policy return"),
+        (UnresolvedHost, FreeBsd, "pass in from nowhere.example"),
+        (IncompleteTable, FreeBsd, "table <t> file \"/missing\"\npass in from <t>"),
+    ];
+    for (refusal, dialect, text) in cases {
+        let found = diagnostics_of(&format!("{text}\n"), *dialect);
+        let wanted = format!("`{}`", refusal.construct());
+        let is_found = found.iter().any(|own| {
+            own.severity == weir_rules::diagnostic::Severity::Error && own.message.contains(&wanted)
+        });
+        assert!(is_found, "{text}: {found:?}");
+    }
+    for refusal in Refusal::ALL {
+        assert!(cases.iter().any(|(own, ..)| own == refusal), "{refusal:?} has no line");
+    }
+}
+
+#[test]
+fn what_the_data_path_does_is_accepted() {
+    let text = "set limit states 1000\nset timeout tcp.first 10\nset skip on em1\n\
+         set block-policy return\nset state-policy if-bound\nset optimization aggressive\n\
+         set hashsize 1024\nset reassemble yes\n\
+         table <t> const { 10.0.0.0/8, !10.1.0.0/16 }\n\
+         scrub in all\n\
+         antispoof quick for em0\n\
+         block in from urpf-failed\n\
+         block return log all\n\
+         pass in quick on em0 inet proto tcp from <t> to (em0) port { 22, 80:90 } \
+         flags S/SA keep state (max 100, source-track rule, max-src-states 5, tcp.first 30) \
+         label \"x\" tagged seen probability 50%\n\
+         anchor \"a\" in quick on em0 {\npass proto icmp\n}\n\
+         pass out on em1 inet6 proto icmp6 icmp6-type echoreq no state allow-opts prio 3\n";
+    assert_eq!(diagnostics_of(text, Dialect::FreeBsd), []);
+    let warned = diagnostics_of("set debug misc\nset timeout tcp.tsdiff 5\n", Dialect::FreeBsd);
+    assert_eq!(warned.len(), 2);
+}
+
+/// The text between `<!-- name -->` and the next `<!-- end -->`.
+fn between<'t>(text: &'t str, name: &str) -> (&'t str, &'t str, &'t str) {
+    let start = format!("<!-- {name} -->\n");
+    let (before, rest) = text.split_once(&start).unwrap();
+    let (found, after) = rest.split_once("<!-- end -->").unwrap();
+    (before, found, after)
+}
+
+/// A table of two columns.
+fn table<'r>(head: [&str; 2], rows: impl Iterator<Item = (&'r str, &'r str)>) -> String {
+    let mut out = format!("\n| {} | {} |\n|---|---|\n", head[0], head[1]);
+    for (construct, reason) in rows {
+        out += &format!("| {} | {reason} |\n", construct.replace('|', "\\|"));
+    }
+    out + "\n"
+}
+
+#[test]
+fn the_document_lists_what_is_refused() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fw-rules.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let refusals = Refusal::ALL.iter().map(|own| (own.construct(), own.reason()));
+    let wanted = [
+        ("refusals", table(["refused", "because"], refusals)),
+        ("meaningless", table(["accepted", "but"], MEANINGLESS.iter().copied())),
+    ];
+    let mut blessed = text.clone();
+    for (name, own) in &wanted {
+        let (before, _, after) = between(&blessed, name);
+        blessed = format!("{before}<!-- {name} -->\n{own}<!-- end -->{after}");
+    }
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(path, &blessed).unwrap();
+        return;
+    }
+    assert!(text == blessed, "docs/fw-rules.md is old: WEIR_BLESS=1 cargo test -p weir-fw refuse");
+}

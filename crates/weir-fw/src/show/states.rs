@@ -1,0 +1,306 @@
+//! `pfctl -s states` (FreeBSD, `print_state`).
+//!
+//! Made for millions of lines: a state is a plain value, and its line goes into a buffer that is
+//! used again.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+/// `tcpstates` of tcp_fsm.h.
+pub const TCP_PHASES: &[&str] = &[
+    "CLOSED",
+    "LISTEN",
+    "SYN_SENT",
+    "SYN_RCVD",
+    "ESTABLISHED",
+    "CLOSE_WAIT",
+    "FIN_WAIT_1",
+    "CLOSING",
+    "LAST_ACK",
+    "FIN_WAIT_2",
+    "TIME_WAIT",
+];
+/// `PFUDPS_NAMES`, `PFOTHERS_NAMES`.
+pub const OTHER_PHASES: &[&str] = &["NO_TRAFFIC", "SINGLE", "MULTIPLE"];
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const ICMP6: u8 = 58;
+
+/// pf's `PF_WSCALE_MASK`.
+const WSCALE_MASK: u8 = 0x0f;
+
+/// One end of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port, or the identifier of ICMP echo; 0: none.
+    pub port: u16,
+    /// How far it is: an index of [`TCP_PHASES`] or [`OTHER_PHASES`].
+    pub phase: u8,
+    /// The sequence window: first number, and the one behind the last.
+    pub seq: [u32; 2],
+    /// Window scaling as pf keeps it; 0: none.
+    pub wscale: u8,
+    /// Packets and bytes that it sent.
+    pub packet_count: u64,
+    /// Bytes of the packets that it sent.
+    pub size_bytes: u64,
+}
+
+/// A state. `from` made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The interface; `all` where the state holds on all.
+    pub interface: &'a str,
+    /// The interface on which it was made, for `-vv`.
+    pub made_on: &'a str,
+    /// The first packet went out, not in.
+    pub is_out: bool,
+    /// IP protocol.
+    pub protocol: u8,
+    /// Its name, if it has one.
+    pub protocol_name: Option<&'a str>,
+    /// The end that made it.
+    pub from: End,
+    /// The other end.
+    pub to: End,
+    /// Seconds since it was made.
+    pub age_s: u64,
+    /// Seconds until it ends if no packet comes.
+    pub expires_in_s: u64,
+    /// Number of its rule, in what is loaded now.
+    pub rule: Option<u32>,
+    /// `sloppy`
+    pub is_sloppy: bool,
+    /// `no-sync`
+    pub is_no_sync: bool,
+    /// Counted for its source.
+    pub is_source_tracked: bool,
+    /// `log (all)`
+    pub is_logged: bool,
+    /// What names it for `-k id`.
+    pub id: u64,
+    /// `set hostid` of the firewall that made it.
+    pub creator_id: u32,
+}
+
+/// Appends a state; `verbosity` is how often `-v` was given.
+pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
+    out.push_str(line.interface);
+    let _ = match line.protocol_name {
+        Some(name) => write!(out, " {name} "),
+        None => write!(out, " {} ", line.protocol),
+    };
+    // pf puts the inner side first: where it comes in, that is the destination.
+    let (left, right, arrow) =
+        if line.is_out { (&line.from, &line.to, "->") } else { (&line.to, &line.from, "<-") };
+    put_end(out, left);
+    let _ = write!(out, " {arrow} ");
+    put_end(out, right);
+    out.push_str("       ");
+    put_phases(out, line.protocol, left.phase, right.phase);
+    out.push('\n');
+    if verbosity == 0 {
+        return;
+    }
+    if line.protocol == TCP {
+        out.push_str("   ");
+        put_window(out, left, right);
+        out.push_str("  ");
+        put_window(out, right, left);
+        out.push('\n');
+    }
+    out.push_str("   age ");
+    put_duration(out, line.age_s);
+    out.push_str(", expires in ");
+    put_duration(out, line.expires_in_s);
+    let (from, to) = (&line.from, &line.to);
+    let _ = write!(
+        out,
+        ", {}:{} pkts, {}:{} bytes",
+        from.packet_count, to.packet_count, from.size_bytes, to.size_bytes
+    );
+    if let Some(rule) = line.rule {
+        let _ = write!(out, ", rule {rule}");
+    }
+    let flags = [
+        (line.is_sloppy, ", sloppy"),
+        (line.is_no_sync, ", no-sync"),
+        (line.is_source_tracked, ", source-track"),
+        (line.is_logged, ", log (all)"),
+    ];
+    for (_, word) in flags.into_iter().filter(|(is_set, _)| *is_set) {
+        out.push_str(word);
+    }
+    out.push('\n');
+    if verbosity > 1 {
+        let _ = writeln!(out, "   id: {:016x} creatorid: {:08x}", line.id, line.creator_id);
+        if line.interface != line.made_on {
+            let _ = writeln!(out, "   origif: {}", line.made_on);
+        }
+    }
+}
+
+/// `print_host`: IPv6 has its port in brackets.
+fn put_end(out: &mut String, end: &End) {
+    let _ = match (end.address, end.port) {
+        (address, 0) => write!(out, "{address}"),
+        (IpAddr::V4(address), port) => {
+            let [a, b, c, d] = address.octets();
+            put_octet(out, a);
+            out.push('.');
+            put_octet(out, b);
+            out.push('.');
+            put_octet(out, c);
+            out.push('.');
+            put_octet(out, d);
+            write!(out, ":{port}")
+        }
+        (IpAddr::V6(address), port) => write!(out, "{address}[{port}]"),
+    };
+}
+
+/// A number below 256: formatting it in general takes several times as long.
+fn put_octet(out: &mut String, octet: u8) {
+    if octet >= 100 {
+        out.push(char::from(b'0' + octet / 100));
+    }
+    if octet >= 10 {
+        out.push(char::from(b'0' + octet / 10 % 10));
+    }
+    out.push(char::from(b'0' + octet % 10));
+}
+
+fn put_phases(out: &mut String, protocol: u8, left: u8, right: u8) {
+    let names = match protocol {
+        TCP => TCP_PHASES,
+        // ICMP has no phases in pf: numbers, that are always 0.
+        ICMP | ICMP6 => {
+            out.push_str("0:0");
+            return;
+        }
+        _ => OTHER_PHASES,
+    };
+    let name = |phase: u8| names.get(usize::from(phase)).copied();
+    let _ = match (name(left), name(right)) {
+        (Some(left), Some(right)) => {
+            out.push_str(left);
+            out.push(':');
+            out.push_str(right);
+            Ok(())
+        }
+        _ if protocol == TCP => write!(out, "<BAD STATE LEVELS {left}:{right}>"),
+        _ => write!(out, "{left}:{right}"),
+    };
+}
+
+fn put_window(out: &mut String, own: &End, other: &End) {
+    let [low, high] = own.seq;
+    let _ = write!(out, "[{low} + {}]", high.wrapping_sub(low));
+    if own.wscale != 0 && other.wscale != 0 {
+        let _ = write!(out, " wscale {}", own.wscale & WSCALE_MASK);
+    }
+}
+
+fn put_duration(out: &mut String, seconds: u64) {
+    let _ = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(address: &str, port: u16, phase: u8) -> End {
+        let address = address.parse().unwrap();
+        End { address, port, phase, seq: [0; 2], wscale: 0, packet_count: 0, size_bytes: 0 }
+    }
+
+    fn line(protocol: u8, name: &'static str, from: End, to: End) -> Line<'static> {
+        Line {
+            interface: "all",
+            made_on: "em0",
+            is_out: false,
+            protocol,
+            protocol_name: Some(name),
+            from,
+            to,
+            age_s: 10,
+            expires_in_s: 86_400,
+            rule: Some(3),
+            is_sloppy: false,
+            is_no_sync: false,
+            is_source_tracked: false,
+            is_logged: false,
+            id: 0x0102,
+            creator_id: 0xfeed,
+        }
+    }
+
+    fn text(line: &Line<'_>, verbosity: u8) -> String {
+        let mut out = String::new();
+        put(&mut out, line, verbosity);
+        out
+    }
+
+    #[test]
+    fn lines_are_pfctls() {
+        let client = end("10.0.0.5", 51234, 4);
+        let server = end("198.51.100.7", 443, 4);
+        let out = Line { interface: "em0", is_out: true, ..line(TCP, "tcp", client, server) };
+        assert_eq!(
+            text(&out, 0),
+            "em0 tcp 10.0.0.5:51234 -> 198.51.100.7:443       ESTABLISHED:ESTABLISHED\n"
+        );
+        let own = line(17, "udp", end("2001:db8::5", 5353, 1), end("2001:db8::1", 53, 2));
+        assert_eq!(
+            text(&own, 0),
+            "all udp 2001:db8::1[53] <- 2001:db8::5[5353]       MULTIPLE:SINGLE\n"
+        );
+        let own = line(ICMP, "icmp", end("10.0.0.5", 7, 1), end("198.51.100.7", 7, 0));
+        assert_eq!(text(&own, 0), "all icmp 198.51.100.7:7 <- 10.0.0.5:7       0:0\n");
+        let own = line(47, "gre", end("10.0.0.5", 0, 1), end("198.51.100.7", 0, 2));
+        let own = Line { protocol_name: None, ..own };
+        assert_eq!(text(&own, 0), "all 47 198.51.100.7 <- 10.0.0.5       MULTIPLE:SINGLE\n");
+        let own = line(TCP, "tcp", end("10.0.0.5", 1, 20), end("10.0.0.6", 2, 0));
+        assert!(text(&own, 0).ends_with("<BAD STATE LEVELS 0:20>\n"));
+    }
+
+    #[test]
+    fn more_is_told_on_request() {
+        let client = End {
+            seq: [100, 600],
+            wscale: 0x87,
+            packet_count: 5,
+            size_bytes: 420,
+            ..end("10.0.0.5", 51234, 4)
+        };
+        let server = End {
+            seq: [u32::MAX, 9],
+            wscale: 0x82,
+            packet_count: 4,
+            size_bytes: 380,
+            ..end("198.51.100.7", 443, 9)
+        };
+        let own = Line { is_sloppy: true, ..line(TCP, "tcp", client, server) };
+        let expected = "\
+all tcp 198.51.100.7:443 <- 10.0.0.5:51234       FIN_WAIT_2:ESTABLISHED
+   [4294967295 + 10] wscale 2  [100 + 500] wscale 7
+   age 00:00:10, expires in 24:00:00, 5:4 pkts, 420:380 bytes, rule 3, sloppy
+   id: 0000000000000102 creatorid: 0000feed
+   origif: em0
+";
+        assert_eq!(text(&own, 2), expected);
+        assert_eq!(text(&own, 1).lines().count(), 3);
+    }
+
+    #[test]
+    fn octets_are_numbers() {
+        for octet in 0..=255 {
+            let mut out = String::new();
+            put_octet(&mut out, octet);
+            assert_eq!(out, octet.to_string());
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `pfctl -s Tables` and `pfctl -T show` (FreeBSD, `pfctl_table.c`).
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+/// A table, without its addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Its anchor; empty for the main ruleset.
+    pub anchor: String,
+    /// `const`
+    pub is_const: bool,
+    /// `persist`
+    pub is_persist: bool,
+    /// A rule names it.
+    pub is_referenced: bool,
+    /// Rules that name it.
+    pub rule_count: u32,
+    /// Its entries.
+    pub entry_count: usize,
+}
+
+/// Appends a table; `verbosity` is how often `-v` was given.
+pub fn put(out: &mut String, own: &Table, verbosity: u8) {
+    if verbosity > 0 {
+        let flag = |is_set: bool, letter| if is_set { letter } else { '-' };
+        let flags = [
+            flag(own.is_const, 'c'),
+            flag(own.is_persist, 'p'),
+            'a',
+            '-',
+            flag(own.is_referenced, 'r'),
+            '-',
+            '-',
+        ];
+        out.extend(flags);
+        out.push('\t');
+    }
+    out.push_str(&own.name);
+    if !own.anchor.is_empty() {
+        let _ = write!(out, "\t{}", own.anchor);
+    }
+    out.push('\n');
+    if verbosity > 1 {
+        let _ = writeln!(out, "\tAddresses:   {}", own.entry_count);
+        let _ =
+            writeln!(out, "\tReferences:  [ Anchors: {:<18} Rules: {:<18} ]", 0, own.rule_count);
+    }
+}
+
+/// Appends an entry: `is_match` marks what was asked for and is there (`-T test -v`).
+pub fn put_entry(out: &mut String, address: IpAddr, bits: u8, not: bool) {
+    let sign = if not { '!' } else { ' ' };
+    let _ = write!(out, "  {sign}{address}");
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    if bits < bits_max {
+        let _ = write!(out, "/{bits}");
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_pfctls() {
+        let own = Table {
+            name: "bad".to_owned(),
+            is_persist: true,
+            is_referenced: true,
+            rule_count: 2,
+            entry_count: 7,
+            ..Table::default()
+        };
+        let text = |table: &Table, verbosity| {
+            let mut out = String::new();
+            put(&mut out, table, verbosity);
+            out
+        };
+        assert_eq!(text(&own, 0), "bad\n");
+        assert_eq!(text(&own, 1), "-pa-r--\tbad\n");
+        assert_eq!(text(&own, 2).lines().nth(1), Some("\tAddresses:   7"));
+        let own = Table { anchor: "a/b".to_owned(), is_const: true, ..own };
+        assert_eq!(text(&own, 1), "cpa-r--\tbad\ta/b\n");
+    }
+
+    #[test]
+    fn entries_are_pfctls() {
+        let mut out = String::new();
+        put_entry(&mut out, "10.0.0.0".parse().unwrap(), 8, false);
+        put_entry(&mut out, "10.1.2.3".parse().unwrap(), 32, true);
+        put_entry(&mut out, "2001:db8::".parse().unwrap(), 32, false);
+        assert_eq!(out, "   10.0.0.0/8\n  !10.1.2.3\n   2001:db8::/32\n");
+    }
+}

@@ -1,0 +1,445 @@
+//! Reads the states of a running firewall from its memory, without a system call and without
+//! holding anything up.
+//!
+//! Records change while they are read. A bucket's records are read into a buffer and taken as they
+//! are if the bucket's first line has not changed meanwhile, and if nobody held its lock; otherwise
+//! they are read again, and at last as they were found: one packet's difference is no harm, and a
+//! record that just moves within its bucket may be missed or seen twice, as in any list of what
+//! comes and goes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+use weir_bpf::firewall::layout::{self, account, addresses, control, profile, state};
+use weir_bpf::firewall::{Arena, Firewall};
+
+#[cfg(test)]
+mod tests;
+
+/// How often a bucket is read until it is taken as it is.
+const TRIES: u32 = 8;
+/// Records of one bucket; more is a damaged chain.
+const CHAIN_COUNT_MAX: usize = 2048;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+
+/// The slot in an interface's byte.
+const INTERFACE_MASK: u8 = layout::STATE_INTERFACE_MASK.to_le_bytes()[0];
+/// A line as 64-bit words.
+const LINE_WORDS: usize = (state::SIZE_BYTES / 8) as usize;
+
+/// One state: one flow that the firewall lets through in both directions. End 0 made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Its slot in the table.
+    pub slot: u32,
+    /// Address and port of both ends. ICMP echo has its identifier as both ports, and protocols
+    /// without ports have 0.
+    pub ends: [(IpAddr, u16); 2],
+    /// IP protocol.
+    pub protocol: u8,
+    /// Phases of both ends: TCP's of tcp_fsm.h, else 0 no traffic, 1 single, 2 multiple.
+    pub phase: [u8; 2],
+    /// Sequence windows of both ends, TCP only: first number, and the one behind the last.
+    pub seq: [[u32; 2]; 2],
+    /// Largest windows that both ends have offered, TCP only, as pf keeps them.
+    pub max_win: [u16; 2],
+    /// Window scaling of both ends, as pf keeps it.
+    pub wscale: [u8; 2],
+    /// Packets from end 0 and from end 1.
+    pub packets: [u64; 2],
+    /// Bytes from end 0 and from end 1, IP headers included.
+    pub bytes: [u64; 2],
+    /// Ids of the rules that made half A (forward packets in, reverse ones out) and half B.
+    pub rules: [Option<u32>; 2],
+    /// Slots of the interfaces at which the halves were made; 0: unknown.
+    pub interfaces: [u8; 2],
+    /// `layout::STATE_*`.
+    pub flags: u32,
+    /// Next hops towards end 1 and towards end 0, and the generation in which they were found.
+    pub next_hop: [u16; 2],
+    /// Generation of both.
+    pub generation: u16,
+    /// When it was made, in ticks.
+    pub created_tick: u32,
+    /// When its last packet came that kept it alive, in ticks.
+    pub last_tick: u32,
+    /// Its timeout table.
+    pub profile: u8,
+}
+
+impl Record {
+    /// Whether half A (0) or B (1) only covers its interface.
+    #[must_use]
+    pub const fn is_bound(&self, half: usize) -> bool {
+        let flag = if half == 0 { layout::STATE_IF_BOUND_A } else { layout::STATE_IF_BOUND_B };
+        self.flags & flag != 0
+    }
+
+    /// Whether half A (0) or B (1) is there.
+    #[must_use]
+    pub const fn has_half(&self, half: usize) -> bool {
+        let flag = if half == 0 { layout::STATE_HALF_A } else { layout::STATE_HALF_B };
+        self.flags & flag != 0
+    }
+
+    /// The timeout that it is under, as an index of a timeout table: pf's rules.
+    #[must_use]
+    pub fn timeout(&self) -> u32 {
+        let is_first = self.flags & layout::STATE_FIRST != 0;
+        let (least, most) = (self.phase[0].min(self.phase[1]), self.phase[0].max(self.phase[1]));
+        match self.protocol {
+            TCP if is_first => timeout::TCP_FIRST,
+            TCP if least >= phase::FIN_WAIT_2 => timeout::TCP_CLOSED,
+            TCP if least >= phase::CLOSING => timeout::TCP_FINWAIT,
+            TCP if least < phase::ESTABLISHED => timeout::TCP_OPENING,
+            TCP if most >= phase::CLOSING => timeout::TCP_CLOSING,
+            TCP => timeout::TCP_ESTABLISHED,
+            ICMP | ICMPV6 => timeout::ICMP_FIRST + u32::from(!is_first),
+            protocol => {
+                let first = if protocol == UDP { timeout::UDP_FIRST } else { timeout::OTHER_FIRST };
+                match (is_first, least) {
+                    (true, _) => first,
+                    (false, phase::MULTIPLE) => first + 2,
+                    (false, _) => first + 1,
+                }
+            }
+        }
+    }
+
+    /// What names it: made of the slot and the time of its making, so that another record in the
+    /// same slot has another name.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        (self.created_tick as u64) << 32 | self.slot as u64
+    }
+}
+
+/// Phases that timeouts ask for.
+mod phase {
+    pub(super) const ESTABLISHED: u8 = 4;
+    pub(super) const CLOSING: u8 = 7;
+    pub(super) const FIN_WAIT_2: u8 = 9;
+    pub(super) const MULTIPLE: u8 = 2;
+}
+
+/// Indices of a timeout table: `enum weir_fw_timeout`.
+pub mod timeout {
+    /// `tcp.first`
+    pub const TCP_FIRST: u32 = 0;
+    /// `tcp.opening`
+    pub const TCP_OPENING: u32 = 1;
+    /// `tcp.established`
+    pub const TCP_ESTABLISHED: u32 = 2;
+    /// `tcp.closing`
+    pub const TCP_CLOSING: u32 = 3;
+    /// `tcp.finwait`
+    pub const TCP_FINWAIT: u32 = 4;
+    /// `tcp.closed`
+    pub const TCP_CLOSED: u32 = 5;
+    /// `udp.first`
+    pub const UDP_FIRST: u32 = 6;
+    /// `udp.single`
+    pub const UDP_SINGLE: u32 = 7;
+    /// `udp.multiple`
+    pub const UDP_MULTIPLE: u32 = 8;
+    /// `icmp.first`
+    pub const ICMP_FIRST: u32 = 9;
+    /// `icmp.error`
+    pub const ICMP_ERROR: u32 = 10;
+    /// `other.first`
+    pub const OTHER_FIRST: u32 = 11;
+    /// `other.single`
+    pub const OTHER_SINGLE: u32 = 12;
+    /// `other.multiple`
+    pub const OTHER_MULTIPLE: u32 = 13;
+    /// `frag`
+    pub const FRAG: u32 = 14;
+    /// `src.track`
+    pub const SRC_TRACK: u32 = 15;
+
+    /// Of connections that nobody has answered, or completed, yet: they are scaled twice.
+    pub(super) const HALF_OPEN: [u32; 5] =
+        [TCP_FIRST, TCP_OPENING, UDP_FIRST, ICMP_FIRST, OTHER_FIRST];
+}
+
+/// Ticks as seconds, rounded down.
+#[must_use]
+pub const fn seconds(ticks: u64) -> u64 {
+    (ticks << layout::TICK_SHIFT) / 1_000_000_000
+}
+
+/// What timeouts are scaled by at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Adaptive {
+    start: u64,
+    end: u64,
+    state_count: u64,
+}
+
+impl Adaptive {
+    fn scale(self, ticks: u32, class: u32) -> u64 {
+        let ticks = u64::from(ticks);
+        if self.end == 0 || self.state_count <= self.start {
+            return ticks;
+        }
+        if self.state_count >= self.end || self.start >= self.end {
+            return 0;
+        }
+        let (left, span) = (self.end - self.state_count, self.end - self.start);
+        let once = ticks * left / span;
+        if timeout::HALF_OPEN.contains(&class) { once * left / span } else { once }
+    }
+}
+
+/// The states of a firewall.
+#[derive(Debug)]
+pub struct View<'a> {
+    firewall: &'a Firewall,
+    adaptive: Adaptive,
+}
+
+/// A line as it was read.
+type Line = [u64; LINE_WORDS];
+
+/// A record that was read, before it is taken apart.
+#[derive(Debug, Clone, Copy)]
+struct Raw {
+    slot: u32,
+    line: Line,
+    account: [u64; 4],
+    addresses: [u64; 4],
+}
+
+const fn low(word: u64) -> u32 {
+    (word & 0xffff_ffff) as u32
+}
+
+const fn high(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+impl<'a> View<'a> {
+    /// A view on a firewall. Adaptive timeouts are those of this moment.
+    #[must_use]
+    pub fn new(firewall: &'a Firewall) -> Self {
+        let arena = firewall.arena();
+        let adaptive = Adaptive {
+            start: arena.read32(control::ADAPTIVE_START).into(),
+            end: arena.read32(control::ADAPTIVE_END).into(),
+            state_count: arena.read64(control::STATE_COUNT),
+        };
+        Self { firewall, adaptive }
+    }
+
+    /// How many states there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.arena().read64(control::STATE_COUNT)
+    }
+
+    /// All buckets.
+    #[must_use]
+    pub fn buckets(&self) -> Range<u32> {
+        0..self.firewall.regions().sizes.bucket_count
+    }
+
+    fn arena(&self) -> &Arena {
+        self.firewall.arena()
+    }
+
+    fn line_at(&self, slot: u32) -> u32 {
+        self.firewall.regions().states.at + slot * state::SIZE_BYTES
+    }
+
+    /// Whether a slot can be one; what is read may be anything.
+    const fn is_slot(&self, slot: u32) -> bool {
+        let sizes = &self.firewall.regions().sizes;
+        (slot as u64) < sizes.bucket_count as u64 + sizes.overflow_count as u64
+    }
+
+    /// Calls a function for every state in some buckets.
+    pub fn for_each(&self, buckets: Range<u32>, mut each: impl FnMut(&Record)) {
+        let end = buckets.end.min(self.buckets().end);
+        let mut chain = Vec::new();
+        for bucket in buckets.start..end {
+            let first = self.arena().word32(self.line_at(bucket) + state::CONTROL);
+            // Most buckets are looked at once: there is nothing in them.
+            if first.load(std::sync::atomic::Ordering::Relaxed) & layout::STATE_LIVE == 0 {
+                continue;
+            }
+            for _ in 0..TRIES {
+                if self.read_bucket(bucket, &mut chain) {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            chain.iter().for_each(|raw| each(&take_apart(raw)));
+        }
+    }
+
+    /// Calls a function for every state.
+    pub fn for_all(&self, each: impl FnMut(&Record)) {
+        self.for_each(self.buckets(), each);
+    }
+
+    /// Reads the records of a bucket. False if they changed meanwhile.
+    fn read_bucket(&self, bucket: u32, chain: &mut Vec<Raw>) -> bool {
+        chain.clear();
+        let mut slot = bucket;
+        let mut is_stable = true;
+        while chain.len() < CHAIN_COUNT_MAX {
+            let (raw, is_whole) = self.read_record(slot);
+            let flags = low(raw.line[0]);
+            is_stable &= is_whole;
+            if flags & layout::STATE_LIVE == 0 {
+                is_stable &= slot == bucket;
+                break;
+            }
+            chain.push(raw);
+            slot = high(raw.line[0]);
+            if slot == 0 || !self.is_slot(slot) {
+                is_stable &= slot == 0;
+                break;
+            }
+        }
+        // Whoever changes anything in a bucket has its lock meanwhile.
+        let Some(first) = chain.first() else { return is_stable };
+        let now = self.arena().read64(self.line_at(bucket));
+        is_stable && low(first.line[0]) & layout::STATE_LOCK == 0 && now == first.line[0]
+    }
+
+    /// Reads a record; false if it is certainly not whole.
+    fn read_record(&self, slot: u32) -> (Raw, bool) {
+        let arena = self.arena();
+        let at = self.line_at(slot);
+        let line: Line = read_words(arena, at);
+        let accounts = self.firewall.regions().accounts.at;
+        let account = read_words(arena, accounts + slot * account::SIZE_BYTES);
+        let mut raw = Raw { slot, line, account, addresses: [0; 4] };
+        let is_ipv6 = low(line[0]) & layout::STATE_IPV6 != 0;
+        if !is_ipv6 {
+            return (raw, true);
+        }
+        let second = high(line[1]);
+        if !self.is_slot(second) {
+            return (raw, false);
+        }
+        let at = self.line_at(second);
+        let owner = arena.read64(at);
+        raw.addresses = read_words(arena, at + addresses::ADDR);
+        (raw, low(owner) & layout::STATE_ADDRESSES != 0 && high(owner) == slot)
+    }
+
+    /// Seconds until a record ends if no packet comes, at a tick; 0 if it is due.
+    #[must_use]
+    pub fn expires_in_s(&self, record: &Record, now_tick: u32) -> u64 {
+        let class = record.timeout();
+        let table = self.firewall.regions().profiles.at
+            + u32::from(record.profile) * profile::SIZE_BYTES
+            + profile::TICKS;
+        let ticks = self.adaptive.scale(self.arena().read32(table + class * 4), class);
+        let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
+        seconds(ticks.saturating_sub(u64::from(idle.cast_unsigned())))
+    }
+}
+
+/// Words in a row.
+fn read_words<const N: usize>(arena: &Arena, at: u32) -> [u64; N] {
+    let mut at = at;
+    [(); N].map(|()| {
+        let word = arena.read64(at);
+        at = at.wrapping_add(8);
+        word
+    })
+}
+
+/// Seconds since a record was made, at a tick.
+#[must_use]
+pub fn age_s(record: &Record, now_tick: u32) -> u64 {
+    let ticks = now_tick.wrapping_sub(record.created_tick).cast_signed();
+    seconds(u64::from(ticks.max(0).cast_unsigned()))
+}
+
+/// The tick of a moment of `CLOCK_MONOTONIC`, as the programs count.
+#[must_use]
+pub fn tick(firewall: &Firewall, monotonic_ns: u64) -> u32 {
+    let ticks = low(monotonic_ns >> layout::TICK_SHIFT);
+    ticks.wrapping_add(firewall.arena().read32(control::CLOCK_OFFSET))
+}
+
+/// A 16-bit piece of a line, by its offset.
+#[expect(clippy::cast_possible_truncation, reason = "a piece is cut out of a word")]
+const fn half_word(line: &Line, at: u32) -> u16 {
+    (line[(at / 8) as usize] >> (at % 8 * 8)) as u16
+}
+
+/// A byte of a line, by its offset.
+#[expect(clippy::cast_possible_truncation, reason = "a piece is cut out of a word")]
+const fn byte(line: &Line, at: u32) -> u8 {
+    (line[(at / 8) as usize] >> (at % 8 * 8)) as u8
+}
+
+/// A 32-bit word of a line, by its offset.
+#[expect(clippy::cast_possible_truncation, reason = "a piece is cut out of a word")]
+const fn word(line: &Line, at: u32) -> u32 {
+    (line[(at / 8) as usize] >> (at % 8 * 8)) as u32
+}
+
+fn addresses_of(raw: &Raw) -> [IpAddr; 2] {
+    let line = &raw.line;
+    if low(line[0]) & layout::STATE_IPV6 == 0 {
+        return [0, 4].map(|offset| {
+            IpAddr::V4(Ipv4Addr::from(word(line, state::ADDR + offset).to_ne_bytes()))
+        });
+    }
+    [0, 2].map(|index| {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&raw.addresses[index].to_ne_bytes());
+        bytes[8..].copy_from_slice(&raw.addresses[index + 1].to_ne_bytes());
+        IpAddr::V6(Ipv6Addr::from(bytes))
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "pieces of words are cut out of them")]
+fn take_apart(raw: &Raw) -> Record {
+    let line = &raw.line;
+    let flags = low(line[0]);
+    let address = addresses_of(raw);
+    let port = |end: u32| u16::from_be(half_word(line, state::PORT + end * 2));
+    let each = |at: u32| [half_word(line, at), half_word(line, at + 2)];
+    let bytes = |at: u32| [byte(line, at), byte(line, at + 1)];
+    let seq = |end: u32| [word(line, state::SEQ + end * 8), word(line, state::SEQ + end * 8 + 4)];
+    let counted = [0, 1].map(|end| u64::from(word(line, state::COUNT + end * 4)));
+    let packets_mask = (1 << layout::ACCOUNT_RULE_SHIFT) - 1;
+    let bytes_mask = (1 << layout::ACCOUNT_CREATED_SHIFT) - 1;
+    let rule = |half: usize| {
+        let id = (raw.account[half] >> layout::ACCOUNT_RULE_SHIFT) as u32;
+        (id != layout::RULE_NONE).then_some(id)
+    };
+    let created = [2, 3].map(|index| (raw.account[index] >> layout::ACCOUNT_CREATED_SHIFT) as u32);
+    let shift = layout::STATE_COUNT_PACKETS_SHIFT;
+    Record {
+        slot: raw.slot,
+        ends: [(address[0], port(0)), (address[1], port(1))],
+        protocol: (flags >> layout::STATE_PROTOCOL_SHIFT) as u8,
+        phase: bytes(state::PHASE),
+        seq: [seq(0), seq(1)],
+        max_win: each(state::MAX_WIN),
+        wscale: bytes(state::WSCALE),
+        packets: [0, 1].map(|end| (raw.account[end] & packets_mask) + (counted[end] >> shift)),
+        bytes: [0, 1]
+            .map(|end| (raw.account[end + 2] & bytes_mask) + (counted[end] & ((1 << shift) - 1))),
+        rules: [rule(0), rule(1)],
+        interfaces: bytes(state::INTERFACE).map(|own| own & INTERFACE_MASK),
+        flags: flags & !layout::STATE_LOCK,
+        next_hop: each(state::NEXT_HOP),
+        generation: half_word(line, state::GENERATION),
+        created_tick: created[0] | created[1] << 16,
+        last_tick: word(line, state::LAST_TICK),
+        profile: (flags >> layout::STATE_PROFILE_SHIFT) as u8,
+    }
+}

@@ -1,0 +1,98 @@
+//! Frames and sockets on real interfaces.
+
+use std::io::ErrorKind;
+use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use weir_bpf::bench::DropCounter;
+use weir_bpf::packet::PacketRing;
+use weir_net::Netlink;
+
+use crate::frames::Ends;
+use crate::rig::Rig;
+
+/// Long enough for a busy machine; nothing waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn frames_cross_the_box_between_namespaces() {
+    let Some(rig) = Rig::with_rules("live", "block all\npass proto udp to port 53 keep state\n")
+    else {
+        return;
+    };
+    let counters = [0, 1].map(|side| {
+        let counter = DropCounter::load().expect("it loads");
+        let link = rig.peers[side].run(|| {
+            let ifindex = Netlink::open().unwrap().ifindex("p").unwrap();
+            counter.attach(ifindex).expect("it attaches")
+        });
+        (counter, link.unwrap())
+    });
+    let send = |side: usize, frames: &[Vec<u8>]| {
+        rig.peers[side]
+            .run(|| {
+                let ifindex = Netlink::open().unwrap().ifindex("p").unwrap();
+                let mut sender = PacketRing::open(ifindex, 200).expect("a socket");
+                for frame in frames {
+                    sender.frame(frame.len()).expect("there is room").copy_from_slice(frame);
+                    sender.push(frame.len());
+                }
+                let mut sent = 0;
+                let begun = Instant::now();
+                while sent < frames.len() as u64 && begun.elapsed() < PATIENCE {
+                    sent += sender.flush().expect("the socket sends").0;
+                }
+            })
+            .unwrap();
+    };
+    let flows = [Ends::new("10.0.1.2", "10.0.2.2"), Ends::new("fd00:1::2", "fd00:2::2")];
+    let asked: Vec<_> = flows.iter().map(|ends| ends.udp((1000, 53), b"asked")).collect();
+    let blocked: Vec<_> = flows.iter().map(|ends| ends.udp((1000, 54), b"blocked")).collect();
+    let answers: Vec<_> = flows.iter().map(|ends| ends.back().udp((53, 1000), b"answer")).collect();
+    let wait = |forwarded: u64| {
+        let begun = Instant::now();
+        while rig.forwarded() < forwarded && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(rig.forwarded(), forwarded);
+    };
+    send(1, &answers);
+    send(0, &blocked);
+    for _ in 0..50 {
+        send(0, &asked);
+    }
+    wait(100);
+    send(1, &answers);
+    wait(102);
+    assert!(counters[1].0.packets().unwrap() >= 100, "they have arrived on the right");
+    assert!(counters[0].0.packets().unwrap() >= 2, "and on the left");
+    assert_eq!(rig.dropped(0, 0, "match"), 2, "what no rule passes");
+    assert_eq!(rig.dropped(1, 0, "match"), 2, "answers that nobody has asked for yet");
+}
+
+#[test]
+fn a_blocked_socket_of_the_box_is_told() {
+    let Some(rig) = Rig::with_rules("told", "pass all\nblock return out proto { tcp udp }\n")
+    else {
+        return;
+    };
+    rig.inside
+        .run(|| {
+            for ifindex in rig.ifindex {
+                rig.firewall.attach_egress(ifindex).expect("the program attaches");
+            }
+            for (own, other) in [("10.0.2.1:0", "10.0.2.2:53"), ("[fd00:2::1]:0", "[fd00:2::2]:53")]
+            {
+                let socket = UdpSocket::bind(own).unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                socket.connect(other).unwrap();
+                socket.send(&[7; 700]).unwrap();
+                let answer = socket.recv(&mut [0; 10]).unwrap_err();
+                assert_eq!(answer.kind(), ErrorKind::ConnectionRefused, "{other}");
+                let address = other.parse().unwrap();
+                let refused = TcpStream::connect_timeout(&address, PATIENCE).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{other}");
+            }
+        })
+        .unwrap();
+}

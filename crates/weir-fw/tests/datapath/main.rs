@@ -1,0 +1,13 @@
+//! The data path as it is: frames through the programs by test runs, in namespaces with the
+//! kernel's own routes and neighbours.
+
+mod frames;
+mod rig;
+mod rules;
+
+mod answers;
+mod forwarding;
+mod fragments;
+mod live;
+mod sanity;
+mod states;

@@ -1,0 +1,565 @@
+//! The firewall's programs as a device of packet tests, by test runs.
+//!
+//! Time is the test's: one tick of the data path is a millisecond here instead of 2^24 ns, timeout
+//! tables are written in it, and `clock_offset` makes the present tick that of the test before each
+//! run. The programs do not know the difference.
+//!
+//! What the ingress program leaves to the kernel is `box`, as for the reference.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use weir_bpf::attach::Link;
+use weir_bpf::bench::DropCounter;
+use weir_bpf::firewall::layout::{
+    self, CONTROL_ENABLED, CONTROL_NO_RULES, CONTROL_OPENBSD, Sizes, control, interface, profile,
+};
+use weir_bpf::firewall::sweep::{Ends, Filter, Mode};
+use weir_bpf::firewall::{Arena, Firewall, FirewallError, LogReader, Options, Overload, Verdict};
+use weir_fw::compile::known::Known;
+use weir_fw::compile::{Compiled, Input, Slot, TableName, compile, profile_seconds};
+use weir_fw::heap::Heap;
+use weir_fw::install::{Installer, contents};
+use weir_rules::Dialect;
+use weir_rules::evaluate::Evaluator;
+use weir_rules::ir::{Prelude, Ruleset, Table, TableEntry};
+use weir_rules::names;
+use weir_rules::packet_test::{
+    Answer, Counters, Device, DeviceError, Network, Outcome, RuleText, Sent, StateInfo,
+};
+use weir_rules::value::{Direction, Flush, Setting, Text};
+
+use crate::oracle;
+use crate::told::{self, Totals};
+use crate::wires::{self, Wire, failed};
+
+/// Room for rules and tables.
+const HEAP_BYTES: u32 = 16 << 20;
+/// So few buckets that records share them.
+const BUCKET_COUNT: u32 = 64;
+const OVERFLOW_COUNT: u32 = 4096;
+/// Ticks between two tests, so that no fragment is of another one: more than `frag` is by default.
+const GAP_MS: u64 = 100_000;
+/// After so long on the programs' clock they are loaded anew: ticks are compared as signed numbers.
+const EPOCH_MS: u64 = 10 * 24 * 3600 * 1000;
+
+/// Ethernet's header.
+const ETHERNET_BYTES: usize = 14;
+
+/// Actions of programs.
+mod action {
+    pub(super) const XDP_DROP: i32 = 1;
+    pub(super) const XDP_PASS: i32 = 2;
+    pub(super) const XDP_TX: i32 = 3;
+    pub(super) const XDP_REDIRECT: i32 = 4;
+    pub(super) const TCX_NEXT: i32 = -1;
+    pub(super) const TCX_DROP: i32 = 2;
+    /// To the box itself: an answer to what it sent.
+    pub(super) const TCX_REDIRECT: i32 = 7;
+}
+
+/// The device; lives in the thread, and thereby in the namespace, that made it.
+pub(crate) struct DataPath {
+    firewall: Firewall,
+    log: LogReader,
+    fragment_count_max: u32,
+    /// Makes veths have the receive queues that test runs ask for, and drops what strays in.
+    keeper: DropCounter,
+    links: Vec<Link>,
+    network: Network,
+    wires: Vec<Wire>,
+    known: Known,
+    overloads: Vec<Overloads>,
+    /// What sources over their limits have put into tables: anchor, table, address.
+    overloaded: Vec<(Text, Text, IpAddr)>,
+    /// The tick of the test's start, and of the last call.
+    start_ms: u64,
+    now_ms: u64,
+    /// Counters at [`Device::configure`].
+    before: Totals,
+    is_loaded: bool,
+    /// The compiler has refused a ruleset since [`Device::configure`].
+    is_refused: bool,
+    /// The real clock's tick changed during some run since [`Device::configure`], so that the
+    /// programs may have been a millisecond ahead.
+    pub(crate) has_slipped: bool,
+}
+
+fn load(fragment_count_max: u32) -> Result<Firewall, FirewallError> {
+    let cpu_count = possible_cpu_count();
+    let options =
+        Options { hash_seed: [3, 1, 4, 1, 5, 9, 2, 6], fragment_count_max, log_bytes: 1 << 16 };
+    let sizes = Sizes {
+        bucket_count: BUCKET_COUNT,
+        overflow_count: OVERFLOW_COUNT,
+        heap_bytes: HEAP_BYTES,
+        cpu_count,
+    };
+    Firewall::load(&options, sizes)
+}
+
+fn possible_cpu_count() -> u32 {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
+    last.map_or(1, |last| last + 1)
+}
+
+/// The kernel's coarse clock in ticks, as the programs read it.
+fn real_tick() -> Result<u32, DeviceError> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_err(|e| failed("clock", e))?;
+    let ticks = Duration::from(time).as_nanos() >> layout::TICK_SHIFT;
+    Ok(low(u64::try_from(ticks).unwrap_or(u64::MAX)))
+}
+
+fn low(number: u64) -> u32 {
+    u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+}
+
+/// `adaptive.start` and `adaptive.end`, which follow `set limit states` unless they are set
+/// (pfctl.c).
+fn adaptive(ruleset: &Ruleset) -> [u32; 2] {
+    let (mut is_set, mut limit) = (false, None);
+    for own in &ruleset.prelude {
+        match own {
+            Prelude::Set(Setting::Timeout(index, _), _) => {
+                is_set |= names::timeout_name(*index).starts_with("adaptive.");
+            }
+            Prelude::Set(Setting::Limit(0, count), _) => limit = Some(*count),
+            _ => {}
+        }
+    }
+    if let (Some(limit), false) = (limit, is_set) {
+        return [limit / 10 * 6, limit / 10 * 12];
+    }
+    ["adaptive.start", "adaptive.end"].map(|name| {
+        let index = names::timeout(name).map(usize::from);
+        index.and_then(|index| ruleset.settings.timeouts.get(index)).copied().unwrap_or(0)
+    })
+}
+
+impl DataPath {
+    /// Loads the programs. To be called inside a namespace of its own. `None` without privileges.
+    pub(crate) fn new() -> Result<Option<Self>, DeviceError> {
+        let fragment_count_max = names::LIMITS[2].1;
+        let firewall = match load(fragment_count_max) {
+            Ok(firewall) => firewall,
+            Err(FirewallError::Load(error)) if error.is_permission() => return Ok(None),
+            Err(error) => return Err(failed("load", error)),
+        };
+        wires::prepare_namespace()?;
+        Ok(Some(Self {
+            log: firewall.log_reader().map_err(|error| failed("ring buffer", error))?,
+            before: Totals::read(&firewall, 0),
+            firewall,
+            fragment_count_max,
+            keeper: DropCounter::load().map_err(|error| failed("load", error))?,
+            links: Vec::new(),
+            network: Network::default(),
+            wires: Vec::new(),
+            known: Known::default(),
+            overloads: Vec::new(),
+            overloaded: Vec::new(),
+            start_ms: GAP_MS,
+            now_ms: GAP_MS,
+            is_loaded: false,
+            is_refused: false,
+            has_slipped: false,
+        }))
+    }
+
+    /// Whether the compiler has refused a ruleset of this test.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    /// New programs and new memory.
+    fn reload(&mut self, fragment_count_max: u32) -> Result<(), DeviceError> {
+        self.firewall = load(fragment_count_max).map_err(|error| failed("load", error))?;
+        self.log = self.firewall.log_reader().map_err(|error| failed("ring buffer", error))?;
+        self.fragment_count_max = fragment_count_max;
+        self.start_ms = GAP_MS;
+        self.now_ms = GAP_MS;
+        self.start()
+    }
+
+    /// No rules, no states, and counters from here on.
+    fn start(&mut self) -> Result<(), DeviceError> {
+        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
+        let swept = self.firewall.sweep_all(Mode::Kill(Filter::default()));
+        let swept = swept.map_err(|error| failed("sweep", error))?;
+        if swept.live_count + swept.busy_count != 0 || arena.read64(control::STATE_COUNT) != 0 {
+            return Err(DeviceError(format!("states that cannot be killed: {swept:?}")));
+        }
+        arena.write32(control::ACTIVE, 0);
+        arena.write32(control::FLAGS, CONTROL_ENABLED | CONTROL_NO_RULES);
+        Heap::format(arena, regions.heap.at, HEAP_BYTES).map_err(|error| failed("heap", error))?;
+        self.known = Known::default();
+        self.overloads.clear();
+        self.overloaded.clear();
+        arena.write32(control::SECOND_TICKS, 1000);
+        for slot in 0..layout::INTERFACE_COUNT_MAX {
+            arena.clear(
+                regions.interfaces.at + slot * interface::SIZE_BYTES,
+                interface::SIZE_BYTES.into(),
+            );
+        }
+        arena.clear(regions.ifslots.at, layout::IFINDEX_COUNT_MAX.into());
+        for wire in &self.wires {
+            let at = regions.interfaces.at + u32::from(wire.slot) * interface::SIZE_BYTES;
+            arena.write32(at + interface::IFINDEX, wire.ifindex);
+            arena.write32(at + interface::MTU_BYTES, wire.mtu_bytes);
+            arena.write(at + interface::MAC, &wire.mac);
+            arena.write(at + interface::NAME, wire.name.as_bytes());
+            arena.write(regions.ifslots.at + wire.ifindex, &[wire.slot]);
+        }
+        self.set_skips(|_| false);
+        self.log.read(Duration::ZERO).map_err(|error| failed("ring buffer", error))?;
+        self.before = Totals::read(&self.firewall, self.slot_max());
+        self.is_loaded = false;
+        Ok(())
+    }
+
+    fn slot_max(&self) -> u32 {
+        u32::try_from(self.wires.len()).unwrap_or(0)
+    }
+
+    /// Writes the interfaces' flags; next hops have them too, and are made anew.
+    fn set_skips(&self, skips: impl Fn(&str) -> bool) {
+        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
+        let always =
+            layout::INTERFACE_PRESENT | layout::INTERFACE_ATTACHED | layout::INTERFACE_XMIT;
+        for wire in &self.wires {
+            let at = regions.interfaces.at + u32::from(wire.slot) * interface::SIZE_BYTES;
+            let skip = if skips(&wire.name) { layout::INTERFACE_SKIP } else { 0 };
+            arena.write32(at + interface::FLAGS, always | skip);
+        }
+        let generation = arena.read32(control::GENERATION) % 0xffff + 1;
+        arena.write32(control::GENERATION, generation);
+    }
+
+    fn wire(&self, name: &str) -> Result<&Wire, DeviceError> {
+        let found = self.wires.iter().find(|own| own.name == name);
+        found.ok_or_else(|| DeviceError(format!("`{name}` is no interface")))
+    }
+
+    /// The present tick of the test.
+    fn tick(&self) -> u32 {
+        low(self.now_ms)
+    }
+
+    /// Sets the programs' clock, and lets what is due expire.
+    fn set_time(&mut self, now_ns: u64) -> Result<(), DeviceError> {
+        self.now_ms = self.start_ms + now_ns / 1_000_000;
+        let offset = self.tick().wrapping_sub(real_tick()?);
+        self.firewall.arena().write32(control::CLOCK_OFFSET, offset);
+        self.firewall.sweep_all(Mode::Expire).map_err(|error| failed("sweep", error))?;
+        self.check_time()
+    }
+
+    fn check_time(&mut self) -> Result<(), DeviceError> {
+        let offset = self.firewall.arena().read32(control::CLOCK_OFFSET);
+        self.has_slipped |= real_tick()?.wrapping_add(offset) != self.tick();
+        Ok(())
+    }
+
+    /// What `load` writes beside the image.
+    fn set_options(&self, ruleset: &Ruleset, known: &Known) {
+        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
+        let seconds = profile_seconds(&ruleset.settings.timeouts);
+        let rules = known.profiles.iter().skip(1).map(|ticks| ticks.map(ticks_to_seconds));
+        for (number, seconds) in (0..).zip([seconds].into_iter().chain(rules)) {
+            let at = regions.profiles.at + number * profile::SIZE_BYTES;
+            for (index, seconds) in (0..).zip(seconds) {
+                arena.write32(at + index * 4, seconds.saturating_mul(1000));
+            }
+        }
+        let [start, end] = adaptive(ruleset);
+        arena.write32(control::ADAPTIVE_START, start);
+        arena.write32(control::ADAPTIVE_END, end);
+        arena.write32(control::STATE_LIMIT, ruleset.settings.limits[0]);
+        arena.write32(control::SOURCE_LIMIT, ruleset.settings.limits[1]);
+    }
+
+    fn ingress(&self, frame: &[u8], wire: &Wire) -> Result<(Verdict, Totals), DeviceError> {
+        let mut frame = frame.to_vec();
+        if let Some(destination) = frame.get_mut(..6) {
+            destination.copy_from_slice(&wire.mac);
+        }
+        let before = Totals::read(&self.firewall, self.slot_max());
+        let verdict = self.firewall.run_ingress(wire.ifindex, &frame);
+        let verdict = verdict.map_err(|error| failed("ingress", error))?;
+        Ok((verdict, Totals::read(&self.firewall, self.slot_max()).since(&before)))
+    }
+
+    fn egress(&self, frame: &[u8], wire: &Wire) -> Result<(Verdict, Totals), DeviceError> {
+        let before = Totals::read(&self.firewall, self.slot_max());
+        let verdict = self.firewall.run_egress(wire.ifindex, frame);
+        let verdict = verdict.map_err(|error| failed("egress", error))?;
+        Ok((verdict, Totals::read(&self.firewall, self.slot_max()).since(&before)))
+    }
+
+    /// By which interface a frame leaves.
+    fn leaves_by(&self, frame: &[u8]) -> Result<&str, DeviceError> {
+        let found = self.wires.iter().find(|own| frame.get(..6) == Some(&own.neighbour_mac));
+        let Some(wire) = found else {
+            return Err(DeviceError(format!("a frame for nobody: {:02x?}", frame.get(..12))));
+        };
+        if frame.get(6..12) != Some(&wire.mac) {
+            return Err(DeviceError(format!("a frame of nobody's: {:02x?}", frame.get(..12))));
+        }
+        Ok(&wire.name)
+    }
+
+    fn installer(&self) -> Result<Installer<'_, Arena>, DeviceError> {
+        let arena = self.firewall.arena();
+        let heap = Heap::adopt(arena, self.firewall.regions().heap.at, HEAP_BYTES);
+        let heap = heap.map_err(|error| failed("heap", error))?;
+        Ok(Installer::new(arena, heap, possible_cpu_count(), 0x1234_5678))
+    }
+
+    /// What the control process does when a source has gone over its limits.
+    fn overload(&mut self, over: &Overload) -> Result<(), DeviceError> {
+        let found = self.overloads.iter().find(|own| own.rule == over.rule);
+        let own = found.ok_or_else(|| DeviceError(format!("overload by nobody: {over:?}")))?;
+        let word = (own.anchor.clone(), own.table.clone(), over.address);
+        if !self.overloaded.contains(&word) {
+            let installer = self.installer()?;
+            let mut entries = installer.table_entries(own.index);
+            entries.push(entry(over.address));
+            let now_ns = self.now_ms * 1_000_000;
+            let replaced = installer.replace_table(own.index, &entries, now_ns);
+            replaced.map_err(|error| failed("table", error))?;
+        }
+        let rule = match own.flush {
+            Flush::No => None,
+            Flush::Rule => Some(Some(own.rule)),
+            Flush::Global => Some(None),
+        };
+        if !self.overloaded.contains(&word) {
+            self.overloaded.push(word);
+        }
+        let Some(rule) = rule else { return Ok(()) };
+        let (ip_version, address) = match over.address {
+            IpAddr::V4(own) => {
+                let mut bytes = [0; 16];
+                bytes[..4].copy_from_slice(&own.octets());
+                (4, bytes)
+            }
+            IpAddr::V6(own) => (6, own.octets()),
+        };
+        let source = Ends { address, mask: [0xff; 16], port: 0 };
+        let filter = Filter { ip_version, source, rule, ..Filter::default() };
+        let swept = self.firewall.sweep_all(Mode::Kill(filter));
+        swept.map(|_| ()).map_err(|error| failed("sweep", error))
+    }
+
+    /// Of a frame that comes in: what becomes of it, and how it leaves.
+    fn received(
+        &self,
+        wire: &Wire,
+        frame: &[u8],
+    ) -> Result<(Outcome, Option<Vec<u8>>), DeviceError> {
+        // No driver hands such a frame on, and no test run takes it.
+        if frame.len() < ETHERNET_BYTES {
+            return Ok((Outcome::Box, None));
+        }
+        let (verdict, counted) = self.ingress(frame, wire)?;
+        let reason = counted.reason()?;
+        match (verdict.action, reason) {
+            (action::XDP_DROP, Some(reason)) => Ok((Outcome::Blocked(reason, Answer::None), None)),
+            // An answer: by a redirection to where the packet came from, where that can be.
+            (action::XDP_TX | action::XDP_REDIRECT, Some(reason)) => {
+                Ok((Outcome::Blocked(reason, answer(&verdict.frame)?), None))
+            }
+            (action::XDP_PASS, None) => Ok((Outcome::Box, None)),
+            (action::XDP_TX | action::XDP_REDIRECT, None) => {
+                let name = self.leaves_by(&verdict.frame)?;
+                if verdict.action == action::XDP_TX && name != wire.name {
+                    return Err(DeviceError(format!("sent back, with the MAC address of {name}")));
+                }
+                Ok((Outcome::Out(name.into()), Some(verdict.frame)))
+            }
+            (action, reason) => {
+                Err(DeviceError(format!("the ingress program returns {action}, {reason:?}")))
+            }
+        }
+    }
+
+    fn sent(&self, wire: &Wire, frame: &[u8]) -> Result<(Outcome, Option<Vec<u8>>), DeviceError> {
+        let (verdict, counted) = self.egress(frame, wire)?;
+        match (verdict.action, counted.reason()?) {
+            (action::TCX_DROP, Some(reason)) => Ok((Outcome::Blocked(reason, Answer::None), None)),
+            (action::TCX_REDIRECT, Some(reason)) => {
+                Ok((Outcome::Blocked(reason, answer(&verdict.frame)?), None))
+            }
+            (action::TCX_NEXT, None) => {
+                Ok((Outcome::Out(wire.name.as_str().into()), Some(verdict.frame)))
+            }
+            (action, reason) => {
+                Err(DeviceError(format!("the egress program returns {action}, {reason:?}")))
+            }
+        }
+    }
+}
+
+fn answer(frame: &[u8]) -> Result<Answer, DeviceError> {
+    told::answer(frame).ok_or_else(|| DeviceError(format!("no answer: {frame:02x?}")))
+}
+
+/// What `overload` of a rule does.
+struct Overloads {
+    rule: u32,
+    anchor: Text,
+    table: Text,
+    /// Place in the ruleset's directory of tables.
+    index: usize,
+    flush: Flush,
+}
+
+/// The rules with `overload`.
+fn overloads(compiled: &Compiled, evaluator: &Evaluator<'_>) -> Vec<Overloads> {
+    let mut list = Vec::new();
+    for info in &compiled.rules {
+        let state = evaluator.rule(info.rule).and_then(|own| own.rule.options.state.as_deref());
+        let Some((table, flush)) = state.and_then(|own| own.overload.clone()) else { continue };
+        for anchor in [info.anchor.clone(), "".into()] {
+            let name = TableName::Named(anchor.clone(), table.clone());
+            if let Some(index) = compiled.tables.iter().position(|own| *own == name) {
+                list.push(Overloads { rule: info.id, anchor, table, index, flush });
+                break;
+            }
+        }
+    }
+    list
+}
+
+fn entry(address: IpAddr) -> TableEntry {
+    TableEntry { address, bits: if address.is_ipv4() { 32 } else { 128 }, not: false }
+}
+
+/// Exact for whole seconds: `ticks` rounds up, and a tick is less than a second.
+fn ticks_to_seconds(ticks: u32) -> u32 {
+    let ns = u64::from(ticks) << layout::TICK_SHIFT;
+    u32::try_from(ns / 1_000_000_000).unwrap_or(u32::MAX)
+}
+
+impl Device for DataPath {
+    fn configure(&mut self, network: &Network) -> Result<(), DeviceError> {
+        let is_same =
+            self.network.interfaces == network.interfaces && self.network.routes == network.routes;
+        if !is_same {
+            self.links.clear();
+            wires::remove(&self.wires)?;
+            self.wires.clear();
+            self.wires = wires::make(network)?;
+            for wire in &self.wires {
+                let link = self.keeper.attach(wire.ifindex);
+                self.links.push(link.map_err(|error| failed("attach", error))?);
+            }
+        }
+        self.network = network.clone();
+        self.is_refused = false;
+        self.has_slipped = false;
+        self.start_ms = self.now_ms + GAP_MS;
+        self.now_ms = self.start_ms;
+        if self.start_ms > EPOCH_MS {
+            return self.reload(self.fragment_count_max);
+        }
+        self.start()
+    }
+
+    fn load(&mut self, rules: &RuleText<'_>) -> Result<(), DeviceError> {
+        let ruleset = &rules.compiled.ruleset;
+        if let Some(load) = ruleset.loads.first() {
+            self.is_refused = true;
+            return Err(DeviceError(format!("{}: anchor `{}` is a file", rules.name, load.name)));
+        }
+        // The map of fragments has its size from its making.
+        if !self.is_loaded && ruleset.settings.limits[2] != self.fragment_count_max {
+            self.reload(ruleset.settings.limits[2])?;
+        }
+        let facts = self.network.facts.clone();
+        let evaluator = Evaluator::new(ruleset, &[], &facts);
+        let evaluator = evaluator.map_err(|error| failed(rules.name, error))?;
+        let slot = |wire: &Wire| Slot { number: wire.slot, interface: wire.name.clone() };
+        let slots: Vec<Slot> = self.wires.iter().map(slot).collect();
+        let input =
+            Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known: &self.known };
+        let compiled = compile(&input).map_err(|refused| {
+            self.is_refused = true;
+            let lines = refused.0.iter().map(|own| own.line(&rules.compiled.sources));
+            DeviceError(lines.collect::<Vec<_>>().join("\n"))
+        })?;
+        self.set_options(ruleset, &compiled.known);
+        // A table that the new rules fill is as they say; others keep what came in.
+        self.overloaded.retain(|(anchor, name, _)| {
+            let is_it = |own: &&Table| own.anchor == *anchor && own.name == *name;
+            ruleset.tables.iter().find(is_it).is_none_or(|own| own.sources.is_empty())
+        });
+        let mut tables = contents("", ruleset);
+        for (anchor, name, address) in &self.overloaded {
+            tables.entry((anchor.clone(), name.clone())).or_default().push(entry(*address));
+        }
+        let known = self
+            .installer()?
+            .activate(&compiled, &evaluator, &tables, self.now_ms * 1_000_000)
+            .map_err(|error| failed("activate", error))?;
+        self.known = known;
+        self.overloads = overloads(&compiled, &evaluator);
+        let arena = self.firewall.arena();
+        let dialect = if ruleset.dialect == Dialect::OpenBsd { CONTROL_OPENBSD } else { 0 };
+        arena.write32(control::FLAGS, CONTROL_ENABLED | dialect);
+        self.set_skips(|name| evaluator.skips(name));
+        self.is_loaded = true;
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        frame: &[u8],
+        direction: Direction,
+        interface: &str,
+        now_ns: u64,
+    ) -> Result<Sent, DeviceError> {
+        if direction == Direction::Out && oracle::cannot_be_sent(frame) {
+            return Ok(oracle::not_sent());
+        }
+        self.set_time(now_ns)?;
+        let wire = self.wire(interface)?;
+        let (outcome, frame) = match direction {
+            Direction::In => self.received(wire, frame)?,
+            Direction::Out => self.sent(wire, frame)?,
+        };
+        self.check_time()?;
+        let records = self.log.read(Duration::ZERO);
+        let records = records.map_err(|error| failed("ring buffer", error))?;
+        let mut is_logged = false;
+        for record in records {
+            match Overload::read(&record) {
+                Some(overload) => self.overload(&overload)?,
+                None => is_logged = true,
+            }
+        }
+        Ok(Sent { outcome, frame, logged: Some(is_logged) })
+    }
+
+    fn counters(&mut self, now_ns: u64) -> Result<Counters, DeviceError> {
+        self.set_time(now_ns)?;
+        let counted = Totals::read(&self.firewall, self.slot_max()).since(&self.before);
+        let mut counters = Counters {
+            inserts: counted.inserts,
+            removals: counted.removals,
+            ..Counters::default()
+        };
+        for (at, count) in counted.drops.iter().enumerate().filter(|(_, count)| **count != 0) {
+            counters.drops.insert(told::reason(at)?, *count);
+        }
+        Ok(counters)
+    }
+
+    fn states(&mut self, now_ns: u64) -> Result<Vec<StateInfo>, DeviceError> {
+        self.set_time(now_ns)?;
+        Ok(told::states(&self.firewall, self.tick()))
+    }
+}

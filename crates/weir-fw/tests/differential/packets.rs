@@ -1,0 +1,70 @@
+//! The packet tests of weir-rules on the data path.
+
+use std::path::{Path, PathBuf};
+
+use weir_rules::packet_test::format::{StepKind, TestFile};
+use weir_rules::packet_test::runner;
+
+use crate::device::DataPath;
+use crate::oracle::without_answer;
+use crate::with_data_path;
+
+/// How often a test is run again if the clock went on inside a run.
+const TRY_COUNT: usize = 5;
+
+fn files() -> Vec<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-rules/tests/packets");
+    let entries = std::fs::read_dir(path).expect("packet tests are there");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("it is read").path()).collect();
+    files.sort();
+    files
+}
+
+/// What a file expects, with the data path's own choices: see the module `oracle`.
+fn read(path: &Path) -> TestFile {
+    let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).expect("it can be read");
+    let mut test = TestFile::parse(&name, &text).expect("it is a packet test");
+    for step in &mut test.steps {
+        let StepKind::Packet(packet) = &mut step.kind else { continue };
+        without_answer(packet.frame.packet.direction, &mut packet.outcome);
+    }
+    test
+}
+
+/// All differences of a file, a line each; `None` if the compiler refuses rules that it should not.
+fn differences(test: &TestFile, device: &mut DataPath) -> Option<Vec<String>> {
+    let expects_refusal =
+        test.steps.iter().any(|step| matches!(step.kind, StepKind::Load { is_refused: true, .. }));
+    let mut lines = Vec::new();
+    for _ in 0..TRY_COUNT {
+        let found = runner::run(test, device);
+        if device.was_refused() && !expects_refusal {
+            return None;
+        }
+        lines = found.iter().map(ToString::to_string).collect();
+        if lines.is_empty() || !device.has_slipped {
+            break;
+        }
+    }
+    Some(lines)
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "what is refused has to be known")]
+fn the_data_path_passes_all_packet_tests() {
+    with_data_path("packets", |device| {
+        let (mut wrong, mut refused, mut passed) = (Vec::new(), Vec::new(), 0);
+        for path in files() {
+            let test = read(&path);
+            match differences(&test, device) {
+                None => refused.push(test.name.clone()),
+                Some(lines) if lines.is_empty() => passed += 1,
+                Some(lines) => wrong.extend(lines),
+            }
+        }
+        eprintln!("packet tests: {passed} passed, {} refused: {refused:?}", refused.len());
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(passed >= 50, "{passed} passed");
+    });
+}
