@@ -7,7 +7,7 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build demo test lint deny bench bench-gen bench-stats bench-rules clean
+.PHONY: help build demo test soak lint deny bench bench-fw bench-gen bench-stats bench-rules clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ test: ## run the checks of `make lint` and all tests (test binaries run as root)
 	@scripts/setup.sh build run test bench
 	@scripts/test.sh
 
+soak: ## firewall: random rulesets, packets and frames against the reference, WEIR_SOAK_SECONDS (600)
+	@scripts/setup.sh build run test
+	@scripts/soak.sh
+
 lint: ## formatting, clippy, documentation, purity, tidiness
 	@scripts/setup.sh build test
 	cargo xtask lint
@@ -32,7 +36,11 @@ lint: ## formatting, clippy, documentation, purity, tidiness
 deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 	@scripts/deny.sh
 
-bench: bench-gen bench-stats bench-rules ## run all benchmarks (docs/bench.md)
+bench: bench-fw bench-gen bench-stats bench-rules ## run all benchmarks (docs/bench.md)
+
+bench-fw: ## weir fw against XDP, Linux and nftables (about ten minutes); ARGS=--help
+	@scripts/setup.sh build run bench
+	@scripts/bench.sh fw $(ARGS)
 
 bench-gen: ## generator and sink against their floors (about four minutes); ARGS=--help lists options
 	@scripts/setup.sh build run bench

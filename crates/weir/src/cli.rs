@@ -15,6 +15,7 @@ pub(crate) mod archive;
 pub(crate) mod bisect;
 pub(crate) mod compare;
 pub(crate) mod fw;
+pub(crate) mod fw_run;
 pub(crate) mod plot;
 pub(crate) mod rates;
 pub(crate) mod search;
@@ -69,7 +70,7 @@ pub(crate) enum Command {
     /// Tell what this machine can do, what it lacks, and what that costs.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
-    /// Check, print, convert and explain pf.conf, without a running firewall.
+    /// Route and filter packets by a pf.conf; check, print, convert and explain one.
     #[command(subcommand, after_help = fw::EXAMPLES)]
     Fw(fw::FwCommand),
     /// Send a stream of packets, and say what became of it.
@@ -94,7 +95,7 @@ pub(crate) enum Command {
         )]
         words: Vec<OsString>,
     },
-    /// Check and print pf.conf with pfctl's options and output lines.
+    /// Control the firewall with pfctl's options and output lines; check and print a pf.conf.
     #[command(
         after_help = crate::pfctl::arguments::HELP,
         override_usage = crate::pfctl::arguments::USAGE,

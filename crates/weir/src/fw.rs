@@ -1,7 +1,7 @@
 //! `weir fw`: the pf.conf language at the command line.
 //!
-//! `weir-rules` reads, checks and prints; here are the machine's facts, the files, the drawings
-//! and the exit codes. No firewall is asked or changed.
+//! `weir-rules` reads, checks and prints, `weir-fw` runs; here are the machine's facts, the files,
+//! the drawings and the exit codes.
 
 use std::io::Write as _;
 
@@ -20,7 +20,10 @@ mod lsp;
 pub(crate) mod machine;
 pub(crate) mod optimise;
 mod print;
+pub(crate) mod remote;
+mod run;
 pub(crate) mod show;
+mod status;
 
 /// Runs one of the commands.
 pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
@@ -30,6 +33,10 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
         FwCommand::Convert(args) => convert::command(&args),
         FwCommand::Explain(args) => explain::command(&args),
         FwCommand::Lsp(args) => lsp::command(&args),
+        FwCommand::Run(args) => run::command(&args),
+        FwCommand::Status(flag) => status::status(flag.json),
+        FwCommand::Stats(args) => status::stats(args),
+        FwCommand::Stop(flag) => status::stop(flag.json),
     }
 }
 

@@ -1,4 +1,5 @@
-//! `weir pfctl`: pfctl's command line and output lines for what needs no running firewall.
+//! `weir pfctl`: pfctl's command line and output lines, of a file (`-n`) and of the firewall that
+//! runs in this network namespace.
 //!
 //! Followed is FreeBSD's `pfctl(8)` and its source; messages are in its form, and exit codes are
 //! its own, except for what weir does not have (2).
@@ -18,6 +19,7 @@ use crate::fw::load::Language;
 use crate::fw::{files, machine, optimise, put, show};
 
 pub(crate) mod arguments;
+mod runtime;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +47,8 @@ pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Resu
             put(&format!("Usage: {}\n\n{}\n", arguments::USAGE, arguments::HELP))?;
             Ok(Outcome::Done)
         }
-        Ok(Parsed::Plan(plan)) => run(&plan),
+        Ok(Parsed::Plan(plan)) if plan.is_dry => dry_run(&plan),
+        Ok(Parsed::Plan(plan)) => runtime::run(&plan),
         Err(Refusal::Usage(message)) => {
             say(message);
             drop(writeln!(std::io::stderr(), "usage: {}", arguments::USAGE));
@@ -58,7 +61,9 @@ pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     }
 }
 
-fn run(plan: &Plan) -> anyhow::Result<Outcome> {
+/// `-n`: reads a file, and prints it.
+fn dry_run(plan: &Plan) -> anyhow::Result<Outcome> {
+    let Some(path) = plan.file.as_deref() else { return Ok(Outcome::Refused) };
     let profile = match plan.profile.as_deref().map(optimise::profile).transpose() {
         Ok(profile) => profile,
         Err(cause) => {
@@ -71,10 +76,10 @@ fn run(plan: &Plan) -> anyhow::Result<Outcome> {
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
     let (macros, disk) = (plan.macros.clone(), files::Disk::default());
     let language = Language { dialect, macros, facts, disk };
-    let (name, bytes) = match files::first(&plan.file) {
+    let (name, bytes) = match files::first(path) {
         Ok(file) => file,
         Err(cause) => {
-            say(format_args!("{}: {cause}", plan.file.display()));
+            say(format_args!("{}: {cause}", path.display()));
             return Ok(Outcome::No);
         }
     };

@@ -8,10 +8,12 @@ use weir_rules::Dialect;
 use super::JsonFlag;
 
 pub(crate) const EXAMPLES: &str = "\
-pf.conf of FreeBSD and of OpenBSD is read on Linux; nothing here touches a running firewall, and
-none of it needs root. docs/fw.md is the guide.
+pf.conf of FreeBSD and of OpenBSD is read on Linux, and run: run, status, stats and stop are about
+the firewall of this network namespace and need root, all else is about files and needs nothing.
+docs/fw.md is the guide.
 
 Examples:
+  sudo weir fw run -f /etc/pf.conf         filter by it
   weir fw check /etc/pf.conf               what is wrong with it, all at once
   weir fw print /etc/pf.conf               what pfctl -nvf prints
   weir fw convert --to openbsd pf.conf     nat and rdr lines as nat-to and rdr-to
@@ -113,6 +115,18 @@ pub(crate) enum FwCommand {
     /// Serve an editor: diagnostics, expanded rules, definitions (LSP).
     #[command(after_help = LSP_HELP)]
     Lsp(LspArgs),
+    /// Route and filter packets by a pf.conf, in XDP.
+    #[command(after_help = super::fw_run::RUN_HELP)]
+    Run(super::fw_run::RunArgs),
+    /// Say how the firewall runs: rules, states, memory, interfaces.
+    #[command(after_help = super::fw_run::STATUS_HELP)]
+    Status(JsonFlag),
+    /// Say what the firewall has counted: packets, states, drops by reason.
+    #[command(after_help = super::fw_run::STATS_HELP)]
+    Stats(super::fw_run::StatsArgs),
+    /// Stop the firewall: programs, states and counters go.
+    #[command(after_help = super::fw_run::STOP_HELP)]
+    Stop(JsonFlag),
 }
 
 /// How a file is read.

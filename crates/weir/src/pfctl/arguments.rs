@@ -1,73 +1,146 @@
 //! pfctl's command line, read as its `getopt(3)` reads it (FreeBSD, `pfctl.c`).
 //!
-//! Letters may stand together, a value in the same word or the next. What speaks to a running
-//! firewall is refused by name.
+//! Letters may stand together, a value in the same word or the next. What pfctl does and weir does
+//! not is refused by name.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use weir_fw::protocol::{Flushed, Shown, TableAction};
 use weir_rules::limits::ANCHOR_SIZE_MAX;
 
 use crate::cli::fw::parse_macro;
 
 /// The command line in one line of help.
 pub(crate) const USAGE: &str = "\
-weir pfctl -n [-AghNOPqRSv] [-a anchor] [-D macro=value] [-o level]
-                  [--dialect=freebsd|openbsd] [--facts=FILE] [--profile=FILE] -f file";
+weir pfctl [-AdeghmNnOPqRSv] [-a anchor] [-D macro=value] [-F modifier] [-f file]
+                  [-i interface] [-K host] [-k host] [-o level] [-s modifier]
+                  [-t table -T command [address ...]] [-x level]
+                  [--dialect=freebsd|openbsd] [--facts=FILE] [--profile=FILE]";
 
 /// What `--help` prints below the usage, and the command's help shows.
 pub(crate) const HELP: &str = "\
-Reads a pf.conf and, with -v, prints it as FreeBSD's pfctl -n does, macros and lists expanded.
-Nothing is loaded: what speaks to a running firewall (-d -e -F -i -k -K -M -m -p -r -s -t -T -x -z,
-and -f without -n) is refused, with exit code 2.
+FreeBSD's pfctl for the firewall that weir fw run has started in this network namespace; -n reads a
+pf.conf without one.
 
-  -f : the file; - is standard input
-  -n : do not load it (required)
-  -v : print it; twice, with the number of each rule
+  -f : load a file; - is standard input. States stay, and what counts of rules that are the same. A
+       file with errors changes nothing
+  -n : do not load it; with -v, print it as pfctl -n does, macros and lists expanded
+  -e, -d : filter, or let everything through without states
+  -s : show info, memory, states, rules, nat, Tables, timeouts, Interfaces, labels, Running or all;
+       the beginning of a word is enough
+  -F : flush states, rules, nat, info, Tables or all
+  -k : end the states from a host or network; twice: from the first to the second; 0.0.0.0/0 is
+       any; -k label -k NAME those of a rule's label, -k id -k ID one that -vvss shows
+  -t TABLE -T : add, delete, replace, show, test, flush, kill; addresses follow, or are in -f FILE;
+       -T load -f FILE loads a file's tables alone
+  -v : more; twice: all there is, and rules with their numbers
+  -a : the rules or tables of an anchor
+  -i : states and counters of an interface alone
+  -m : with -f and -O: settings that the file does not name stay
+  -x : none, urgent, misc or loud: kept and shown, and nothing else
   -o : none, basic or profile: how far filter rules are optimised. Without it, what the file sets
-       with `set ruleset-optimization`, or else basic, as pfctl; profile needs --profile
-  -a : read the file as rules of this anchor: options and queues are left out
+       with `set ruleset-optimization`, or else basic, as pfctl
   -D : define a macro, which a definition in the file does not change
-  -A, -N, -O, -R : print only queues, translation, options, filter rules; together, all of them;
-       -R wants -o none, as the optimiser makes tables
+  -N, -O, -R : only translation, options, filter rules; -A queues, with -n alone. Together, all of
+       them; -R wants -o none where rules are optimised, as the optimiser makes tables
   -P : ports as numbers
-  -q : not even the notes of weir; errors are printed
-  -g : with -v, the skip steps below each rule, as pfctl -gsr
+  -q : only errors
+  -g : with -sr or -nv, the skip steps below each rule
   -S : as it is always: no name server
   -h, --help : print this
   --dialect=D  : freebsd (default) or openbsd
-  --facts=FILE : interfaces, addresses and names, instead of this machine's
-  --profile=FILE : packets of each rule, as pfctl -vsr prints them, for -o profile
+  --facts=FILE : with -n, interfaces, addresses and names, instead of this machine's
+  --profile=FILE : with -n, packets of each rule, as pfctl -vsr prints them, for -o profile
 
-Errors are lines FILE:LINE: MESSAGE on standard error, and on a terminal drawn besides; the exit
-code is then 1, as pfctl's. Warnings are drawn on a terminal alone: weir fw check has them all.
+Errors of a file are lines FILE:LINE: MESSAGE on standard error, and on a terminal drawn besides.
+Exit codes are pfctl's: 0 done; 1 refused or failed; 2 addresses that -T test did not find, or what
+pfctl does and weir does not.
 
 Examples:
-  weir pfctl -nf /etc/pf.conf && echo good
-  weir pfctl -o none -nvf /etc/pf.conf
-  weir pfctl -nvv -D ext_if=eth0 -f pf.conf";
+  weir pfctl -nf /etc/pf.conf && weir pfctl -f /etc/pf.conf
+  weir pfctl -si
+  weir pfctl -ss -i eth0 | grep ESTABLISHED
+  weir pfctl -k 192.0.2.7
+  weir pfctl -t bad -T add 198.51.100.0/24
+  weir pfctl -o none -nvf /etc/pf.conf";
 
 /// Options with a value.
 const WITH_VALUE: &str = "aDfFikKopstTx";
 
-/// Options that speak to a running firewall, and what they do there.
-const OF_A_FIREWALL: &[(char, &str)] = &[
-    ('d', "disables the packet filter"),
-    ('e', "enables the packet filter"),
-    ('F', "flushes what is loaded"),
-    ('i', "restricts other options to an interface"),
-    ('k', "kills states"),
-    ('K', "kills source tracking entries"),
-    ('m', "merges options into those that are loaded"),
-    ('M', "kills matching states"),
-    ('p', "names the device of a running pf"),
-    ('r', "looks up names of states"),
-    ('s', "shows what is loaded"),
-    ('t', "names a table that is loaded"),
-    ('T', "changes tables that are loaded"),
-    ('x', "sets the debug level"),
-    ('z', "clears counters"),
+/// Options that stand alone.
+const ALONE: &str = "AdegmnNOPqRSv";
+
+/// Options of pfctl that weir does not have, and what they do there.
+const NOT_HERE: &[(char, &str)] = &[
+    ('M', "kills matching states of translation rules, which weir does not have yet"),
+    ('p', "names the device of a running pf: weir has none"),
+    ('r', "looks up names of states: weir asks no name server"),
+    ('z', "clears counters of rules: weir keeps them; -F info clears those of -s info"),
 ];
+
+/// What `-s` shows, pfctl's words in pfctl's order.
+const SHOWN: &[(&str, Option<Shown>)] = &[
+    ("nat", Some(Shown::Nat)),
+    ("queue", None),
+    ("rules", Some(Shown::Rules)),
+    ("Anchors", Some(Shown::Anchors)),
+    ("Sources", Some(Shown::Sources)),
+    ("states", Some(Shown::States)),
+    ("info", Some(Shown::Info)),
+    ("Interfaces", Some(Shown::Interfaces)),
+    ("labels", Some(Shown::Labels)),
+    ("timeouts", Some(Shown::Timeouts)),
+    ("memory", Some(Shown::Memory)),
+    ("Tables", Some(Shown::Tables)),
+    ("osfp", None),
+    ("Running", Some(Shown::Running)),
+    ("all", Some(Shown::All)),
+    ("creatorids", None),
+    ("ether", None),
+];
+
+/// What `-F` flushes.
+const FLUSHED: &[(&str, Option<Flushed>)] = &[
+    ("nat", Some(Flushed::Nat)),
+    ("queue", None),
+    ("rules", Some(Flushed::Rules)),
+    ("Sources", Some(Flushed::Sources)),
+    ("states", Some(Flushed::States)),
+    ("info", Some(Flushed::Info)),
+    ("Tables", Some(Flushed::Tables)),
+    ("osfp", None),
+    ("Reset", None),
+    ("all", Some(Flushed::All)),
+    ("ethernet", None),
+];
+
+/// What `-T` does.
+const TABLE_ACTIONS: &[(&str, Option<TableCommand>)] = &[
+    ("kill", Some(TableCommand::Do(TableAction::Kill))),
+    ("flush", Some(TableCommand::Do(TableAction::Flush))),
+    ("add", Some(TableCommand::Do(TableAction::Add))),
+    ("delete", Some(TableCommand::Do(TableAction::Delete))),
+    ("load", Some(TableCommand::Load)),
+    ("replace", Some(TableCommand::Do(TableAction::Replace))),
+    ("show", Some(TableCommand::Do(TableAction::Show))),
+    ("test", Some(TableCommand::Do(TableAction::Test))),
+    ("zero", Some(TableCommand::Do(TableAction::Zero))),
+    ("expire", None),
+    ("reset", None),
+];
+
+/// What `-x` takes.
+const DEBUG_LEVELS: &[&str] = &["none", "urgent", "misc", "loud"];
+
+/// A command of `-T`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TableCommand {
+    /// On one table.
+    Do(TableAction),
+    /// Loads the tables of a file.
+    Load,
+}
 
 /// Which parts of a file are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +189,10 @@ pub(super) enum Level {
 /// What is asked for.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) file: PathBuf,
+    /// The file of `-f`.
+    pub(super) file: Option<PathBuf>,
+    /// `-n`
+    pub(super) is_dry: bool,
     /// How often `-v` stands there.
     pub(super) verbosity: usize,
     pub(super) is_quiet: bool,
@@ -129,6 +205,22 @@ pub(super) struct Plan {
     pub(super) dialect: Option<weir_rules::Dialect>,
     pub(super) facts: Option<PathBuf>,
     pub(super) profile: Option<PathBuf>,
+    /// `-a`
+    pub(super) anchor: Option<String>,
+    /// `-i`
+    pub(super) interface: Option<String>,
+    pub(super) enable: bool,
+    pub(super) disable: bool,
+    pub(super) is_merged: bool,
+    pub(super) show: Option<Shown>,
+    pub(super) flush: Option<Flushed>,
+    /// The values of `-k`, at most two.
+    pub(super) kill: Vec<String>,
+    /// The values of `-K`, at most two.
+    pub(super) kill_sources: Vec<String>,
+    /// `-t` and `-T`: the table (none for `load`), what is done, and the words behind.
+    pub(super) table: Option<(Option<String>, TableCommand, Vec<String>)>,
+    pub(super) debug: Option<&'static str>,
 }
 
 /// A command line that was understood.
@@ -147,17 +239,30 @@ pub(super) enum Refusal {
     NotHere(String),
 }
 
+fn usage<T>(text: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::Usage(text.into()))
+}
+
 /// The letters and values that were found.
 #[derive(Debug, Default)]
 struct Found {
     letters: Vec<char>,
     anchor: Option<String>,
+    interface: Option<String>,
     file: Option<PathBuf>,
     level: Option<Level>,
     macros: Vec<(String, String)>,
     dialect: Option<weir_rules::Dialect>,
     facts: Option<PathBuf>,
     profile: Option<PathBuf>,
+    show: Option<Shown>,
+    flush: Option<Flushed>,
+    kill: Vec<String>,
+    kill_sources: Vec<String>,
+    table: Option<String>,
+    table_command: Option<TableCommand>,
+    debug: Option<&'static str>,
+    words: Vec<String>,
     help: bool,
 }
 
@@ -170,20 +275,35 @@ pub(super) fn parse(words: &[OsString]) -> Result<Parsed, Refusal> {
         if let Some(long) = text.strip_prefix("--").filter(|long| !long.is_empty()) {
             found.long(long)?;
         } else if text == "--" {
-            if let Some(rest) = words.next() {
-                return Err(stray(&rest.to_string_lossy()));
-            }
+            found.words.extend(words.by_ref().map(|word| word.to_string_lossy().into_owned()));
         } else if let Some(letters) = text.strip_prefix('-').filter(|all| !all.is_empty()) {
             found.cluster(letters, &mut words)?;
         } else {
-            return Err(stray(&text));
+            // Only -T has words of its own, and they come last.
+            found.words.push(text.into_owned());
+            found.words.extend(words.by_ref().map(|word| word.to_string_lossy().into_owned()));
         }
     }
     found.plan()
 }
 
-fn stray(word: &str) -> Refusal {
-    Refusal::Usage(format!("unknown command line argument: {word} ..."))
+/// An entry of a list by the beginning of its name, as pfctl looks it up.
+fn lookup<T: Copy>(list: &[(&str, Option<T>)], letter: char, word: &str) -> Result<T, Refusal> {
+    let is_it = |own: &&(&str, Option<T>)| !word.is_empty() && own.0.starts_with(word);
+    match list.iter().find(is_it) {
+        None => usage(format!("Unknown {} '{word}'", lookup_kind(letter))),
+        Some((_, Some(own))) => Ok(*own),
+        Some((name, None)) => Err(Refusal::NotHere(format!("-{letter} {name}: weir has none"))),
+    }
+}
+
+/// What pfctl calls the value.
+fn lookup_kind(letter: char) -> &'static str {
+    match letter {
+        's' => "show modifier",
+        'F' => "flush modifier",
+        _ => "table command",
+    }
 }
 
 impl Found {
@@ -192,17 +312,16 @@ impl Found {
         match (name, value) {
             ("help", "") => self.help = true,
             ("profile", file) if !file.is_empty() => self.profile = Some(file.into()),
-            ("profile", _) => return Err(Refusal::Usage("write it as --profile=FILE".to_owned())),
+            ("profile", _) => return usage("write it as --profile=FILE"),
             ("facts", file) if !file.is_empty() => self.facts = Some(file.into()),
             ("dialect", name) if weir_rules::Dialect::parse(name).is_some() => {
                 self.dialect = weir_rules::Dialect::parse(name);
             }
             ("dialect", _) => {
-                let text = "--dialect=freebsd or --dialect=openbsd: write one of them";
-                return Err(Refusal::Usage(text.to_owned()));
+                return usage("--dialect=freebsd or --dialect=openbsd: write one of them");
             }
-            ("facts", _) => return Err(Refusal::Usage("write it as --facts=FILE".to_owned())),
-            _ => return Err(Refusal::Usage(format!("unrecognized option -- {long}"))),
+            ("facts", _) => return usage("write it as --facts=FILE"),
+            _ => return usage(format!("unrecognized option -- {long}")),
         }
         Ok(())
     }
@@ -235,23 +354,35 @@ impl Found {
     fn flag(&mut self, letter: char) -> Result<(), Refusal> {
         if letter == 'h' {
             self.help = true;
-        } else if "AgnNOPqRSv".contains(letter) {
+        } else if ALONE.contains(letter) {
             self.letters.push(letter);
         } else {
-            refuse_of_firewall(letter)?;
-            return Err(Refusal::Usage(format!("illegal option -- {letter}")));
+            refuse(letter)?;
+            return usage(format!("illegal option -- {letter}"));
         }
         Ok(())
     }
 
     fn value(&mut self, letter: char, value: String) -> Result<(), Refusal> {
-        refuse_of_firewall(letter)?;
+        refuse(letter)?;
         match letter {
             'f' => self.file = Some(value.into()),
             'D' => self.macros.push(parse_macro(&value).map_err(|cause| {
                 Refusal::Usage(format!("could not parse macro definition {value}: {cause}"))
             })?),
             'a' => self.anchor = Some(checked_anchor(value)?),
+            'i' => self.interface = Some(value),
+            's' => self.show = Some(lookup(SHOWN, letter, &value)?),
+            'F' => self.flush = Some(lookup(FLUSHED, letter, &value)?),
+            'T' => self.table_command = Some(lookup(TABLE_ACTIONS, letter, &value)?),
+            't' => self.table = Some(checked_table(value)?),
+            'k' => add_killer(&mut self.kill, letter, value)?,
+            'K' => add_killer(&mut self.kill_sources, letter, value)?,
+            'x' => {
+                let level = DEBUG_LEVELS.iter().find(|own| own.starts_with(&*value));
+                let text = format!("Unknown debug level '{value}'");
+                self.debug = Some(level.ok_or(Refusal::Usage(text))?);
+            }
             _ => {
                 // As pfctl, which takes the beginning of a word.
                 let levels =
@@ -269,29 +400,36 @@ impl Found {
         self.letters.contains(&letter)
     }
 
+    /// Whether something is asked of a running firewall besides `-f`.
+    fn asks_firewall(&self) -> Option<char> {
+        let asked = [
+            ('d', self.has('d')),
+            ('e', self.has('e')),
+            ('s', self.show.is_some()),
+            ('F', self.flush.is_some()),
+            ('k', !self.kill.is_empty()),
+            ('K', !self.kill_sources.is_empty()),
+            ('T', self.table_command.is_some()),
+            ('x', self.debug.is_some()),
+            ('m', self.has('m')),
+            ('i', self.interface.is_some()),
+        ];
+        asked.into_iter().find(|(_, is_asked)| *is_asked).map(|(letter, _)| letter)
+    }
+
     fn plan(self) -> Result<Parsed, Refusal> {
         if self.help {
             return Ok(Parsed::Help);
         }
-        if self.anchor.is_some() && self.file.is_none() {
-            let text = "anchors apply to -f, -F, -s, and -T only";
-            return Err(Refusal::Usage(text.to_owned()));
-        }
+        self.check()?;
         let parts = self.parts();
         let is_dry = self.has('n');
         let (is_quiet, numeric_ports, skip_steps) = (self.has('q'), self.has('P'), self.has('g'));
         let verbosity = self.letters.iter().filter(|letter| **letter == 'v').count();
-        let Some(file) = self.file else {
-            return Err(Refusal::Usage("no file to read: give -n and -f file".to_owned()));
-        };
-        if !is_dry {
-            let text = "-f without -n loads rules into a running firewall, which weir does not \
-                        have yet; -n reads the file and loads nothing";
-            return Err(Refusal::NotHere(text.to_owned()));
-        }
-        check_profile(self.level, self.profile.is_some())?;
+        let (enable, disable, is_merged) = (self.has('e'), self.has('d'), self.has('m'));
         Ok(Parsed::Plan(Box::new(Plan {
-            file,
+            file: self.file,
+            is_dry,
             verbosity,
             is_quiet,
             numeric_ports,
@@ -302,7 +440,70 @@ impl Found {
             dialect: self.dialect,
             facts: self.facts,
             profile: self.profile,
+            anchor: self.anchor,
+            interface: self.interface,
+            enable,
+            disable,
+            is_merged,
+            show: self.show,
+            flush: self.flush,
+            kill: self.kill,
+            kill_sources: self.kill_sources,
+            table: self.table_command.map(|command| (self.table, command, self.words)),
+            debug: self.debug,
         })))
+    }
+
+    /// What cannot stand together.
+    fn check(&self) -> Result<(), Refusal> {
+        let stray = self.words.first().filter(|_| self.table_command.is_none());
+        if let Some(word) = stray {
+            return usage(format!("unknown command line argument: {word} ..."));
+        }
+        let takes_anchor = self.file.is_some()
+            || self.flush.is_some()
+            || self.show.is_some()
+            || self.table_command.is_some();
+        if self.anchor.is_some() && !takes_anchor {
+            return usage("anchors apply to -f, -F, -s, and -T only");
+        }
+        match (self.table_command, &self.table) {
+            (Some(TableCommand::Do(_)), None) => return usage("-T wants a table: -t TABLE"),
+            (None, Some(_)) => return usage("-t wants a command: -T COMMAND"),
+            (Some(TableCommand::Load), _) if self.file.is_none() => {
+                return usage("-T load wants a file: -f FILE");
+            }
+            _ => {}
+        }
+        if self.has('e') && self.has('d') {
+            return usage("-e and -d contradict each other");
+        }
+        let asked = self.asks_firewall();
+        if self.has('n') {
+            if let Some(letter) = asked {
+                let text = format!("-{letter} speaks to a running firewall, and -n to none");
+                return Err(Refusal::NotHere(text));
+            }
+            if self.file.is_none() {
+                return usage("no file to read: give -n and -f file");
+            }
+            return check_profile(self.level, self.profile.is_some());
+        }
+        if self.file.is_none() && asked.is_none_or(|letter| letter == 'i' || letter == 'm') {
+            return usage("nothing to do: give -f file, -s, -F, -k, -t and -T, -e or -d");
+        }
+        if self.facts.is_some() || self.profile.is_some() {
+            let text = "--facts and --profile go with -n: a running firewall knows its own";
+            return usage(text);
+        }
+        if self.has('A') || (self.has('N') && !self.has('R')) {
+            let text = "-A and -N load queues and translation, which weir does not have yet";
+            return Err(Refusal::NotHere(text.to_owned()));
+        }
+        if self.has('m') && (self.file.is_none() || !self.has('O') || self.has('R')) {
+            return usage("-m merges settings alone: give it with -O and -f file");
+        }
+        Ok(())
     }
 
     /// What is loaded, as pfctl's `loadopt` has it.
@@ -322,33 +523,50 @@ impl Found {
             parts.options = false;
             parts.queues = false;
         }
+        if self.table_command == Some(TableCommand::Load) {
+            parts = Parts { tables: true, ..Parts::NONE };
+        }
         parts
     }
+}
+
+fn add_killer(list: &mut Vec<String>, letter: char, value: String) -> Result<(), Refusal> {
+    if list.len() == 2 {
+        return usage(format!("can only specify -{letter} twice"));
+    }
+    list.push(value);
+    Ok(())
 }
 
 /// Counters of rules are needed by one level, and by no other.
 fn check_profile(level: Option<Level>, has_profile: bool) -> Result<(), Refusal> {
     match (level, has_profile) {
         (Some(Level::Profile), false) => Err(Refusal::NotHere(
-            "-o profile orders rules by their packets, and weir has no running firewall to ask: \
-             write them into a file with pfctl -vsr, and give it with --profile=FILE"
+            "-o profile orders rules by their packets, and -n asks no firewall for them: write \
+             them into a file with pfctl -vsr, and give it with --profile=FILE"
                 .to_owned(),
         )),
-        (Some(Level::None | Level::Basic), true) => {
-            Err(Refusal::Usage("--profile goes with -o profile alone".to_owned()))
-        }
+        (Some(Level::None | Level::Basic), true) => usage("--profile goes with -o profile alone"),
         _ => Ok(()),
     }
 }
 
-fn refuse_of_firewall(letter: char) -> Result<(), Refusal> {
-    match OF_A_FIREWALL.iter().find(|(own, _)| *own == letter) {
+fn refuse(letter: char) -> Result<(), Refusal> {
+    match NOT_HERE.iter().find(|(own, _)| *own == letter) {
         None => Ok(()),
-        Some((letter, what)) => Err(Refusal::NotHere(format!(
-            "-{letter} {what}: weir has no running firewall yet; it reads files with -n -f"
-        ))),
+        Some((letter, what)) => Err(Refusal::NotHere(format!("-{letter} {what}"))),
     }
 }
+
+fn checked_table(name: String) -> Result<String, Refusal> {
+    if name.is_empty() || name.len() > TABLE_SIZE_MAX {
+        return usage(format!("table name '{name}' too long"));
+    }
+    Ok(name)
+}
+
+/// `PF_TABLE_NAME_SIZE` less the final zero.
+const TABLE_SIZE_MAX: usize = 31;
 
 fn checked_anchor(name: String) -> Result<String, Refusal> {
     let problem = if name.is_empty() {
@@ -360,5 +578,5 @@ fn checked_anchor(name: String) -> Result<String, Refusal> {
     } else {
         return Ok(name);
     };
-    Err(Refusal::Usage(problem))
+    usage(problem)
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::arguments::{Level, Parsed, Plan, Refusal, parse};
+use weir_fw::protocol::{Flushed, Shown, TableAction};
+
+use super::arguments::{Level, Parsed, Plan, Refusal, TableCommand, parse};
 use super::is_own_name;
 
 fn parsed(line: &str) -> Result<Parsed, Refusal> {
@@ -28,10 +30,10 @@ fn the_name_is_the_last_part_of_the_path() {
 fn letters_stand_together() {
     let own = plan("-o none -nvvf pf.conf");
     assert_eq!((own.verbosity, own.level), (2, Some(Level::None)));
-    assert_eq!(own.file.to_str(), Some("pf.conf"));
+    assert_eq!(own.file.as_deref().and_then(|own| own.to_str()), Some("pf.conf"));
     let own = plan("-onone -nPqf- -Da=1 -D b=2=3");
     assert!(own.numeric_ports && own.is_quiet);
-    assert_eq!(own.file.to_str(), Some("-"));
+    assert_eq!(own.file.as_deref().and_then(|own| own.to_str()), Some("-"));
     let macros = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2=3".to_owned())];
     assert_eq!(own.macros, macros);
     // As pfctl, the beginning of a word is enough.
@@ -63,6 +65,14 @@ fn what_pfctl_refuses_is_refused_in_its_words() {
         ("-n -a x", "anchors apply to -f, -F, -s, and -T only"),
         ("-D 1=2 -nf x", "could not parse macro definition 1=2"),
         ("-n", "no file to read"),
+        ("-v", "nothing to do"),
+        ("-s nothing", "Unknown show modifier 'nothing'"),
+        ("-t bad", "-t wants a command"),
+        ("-T add 10.0.0.1", "-T wants a table"),
+        ("-T load", "-T load wants a file"),
+        ("-k a -k b -k c", "can only specify -k twice"),
+        ("-ed", "-e and -d contradict"),
+        ("-mf x", "-m merges settings alone"),
         ("--dialect=netbsd -nf x", "--dialect=freebsd or --dialect=openbsd"),
     ] {
         match parsed(line) {
@@ -73,18 +83,42 @@ fn what_pfctl_refuses_is_refused_in_its_words() {
 }
 
 #[test]
-fn what_needs_a_firewall_is_refused_by_name() {
+fn what_is_not_there_is_refused_by_name() {
     for (line, text) in [
-        ("-e", "-e enables"),
-        ("-sr", "-s shows what is loaded"),
-        ("-s rules -nf x", "-s shows"),
-        ("-t bad -T show", "-t names a table"),
-        ("-Fa", "-F flushes"),
-        ("-f x", "-f without -n loads rules"),
+        ("-n -e -f x", "-e speaks to a running firewall, and -n to none"),
+        ("-s rules -nf x", "-s speaks"),
+        ("-z", "-z clears counters"),
+        ("-Mk label", "-M kills matching states"),
+        ("-s osfp", "-s osfp: weir has none"),
+        ("-F q", "-F queue: weir has none"),
+        ("-t bad -T expire 3", "-T expire: weir has none"),
+        ("-Nf x", "-A and -N load queues and translation"),
     ] {
         match parsed(line) {
             Err(Refusal::NotHere(told)) => assert!(told.starts_with(text), "{line}: {told}"),
             other => panic!("{line}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_firewall_is_asked() {
+    let own = plan("-e -f pf.conf");
+    assert!(own.enable && !own.is_dry && own.file.is_some());
+    assert_eq!(plan("-sr").show, Some(Shown::Rules));
+    assert_eq!(plan("-s m").show, Some(Shown::Memory));
+    assert_eq!(plan("-sI").show, Some(Shown::Interfaces));
+    assert_eq!(plan("-sT").show, Some(Shown::Tables));
+    assert_eq!(plan("-Fa").flush, Some(Flushed::All));
+    assert_eq!(plan("-FT").flush, Some(Flushed::Tables));
+    assert_eq!(plan("-k 10.0.0.1 -k 10.0.0.2").kill, ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(plan("-xm").debug, Some("misc"));
+    let own = plan("-qt bad -T add 10.0.0.1 !10.0.0.2");
+    let words = vec!["10.0.0.1".to_owned(), "!10.0.0.2".to_owned()];
+    let command = TableCommand::Do(TableAction::Add);
+    assert_eq!(own.table, Some((Some("bad".to_owned()), command, words)));
+    assert_eq!(plan("-T load -f x").table, Some((None, TableCommand::Load, Vec::new())));
+    let parts = plan("-T load -f x").parts;
+    assert!(parts.tables && !parts.filter && !parts.options);
+    assert!(plan("-mOf x").is_merged);
 }

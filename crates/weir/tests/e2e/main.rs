@@ -7,6 +7,7 @@ mod bisect;
 mod campaign;
 mod common;
 mod figures;
+mod firewall;
 mod fw;
 mod fw_explain;
 mod fw_input;

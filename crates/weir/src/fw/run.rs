@@ -1,0 +1,186 @@
+//! `weir fw run`: reads the ruleset, and becomes the daemon or starts it.
+//!
+//! In the background the command starts itself once more, waits until that one says READY (the
+//! words are sd_notify(3)'s), and returns; if it fails instead, its messages and exit code are the
+//! command's.
+
+use std::io::{self, Write as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use weir_fw::daemon::{Daemon, Messages, Stop};
+use weir_fw::engine::{Machine, Options};
+use weir_rules::Dialect;
+use weir_rules::facts::Facts;
+
+use super::load::Language;
+use super::{files, machine, remote, show};
+use crate::cli::fw_run::RunArgs;
+use crate::exit::{self, Outcome};
+
+/// How often the waiting command looks whether the daemon is still there.
+const POLL: Duration = Duration::from_millis(100);
+/// Where messages go once there is no terminal (syslog(3)): daemon.warning.
+const SYSLOG: &str = "/dev/log";
+const SYSLOG_PRIORITY: u8 = 3 * 8 + 4;
+
+/// Runs the command.
+pub(super) fn command(args: &RunArgs) -> anyhow::Result<Outcome> {
+    if args.foreground { foreground(args) } else { background() }
+}
+
+/// This machine, asked anew each time.
+struct Host;
+
+impl Machine for Host {
+    fn facts(&self) -> Result<Facts, String> {
+        machine::facts(None).map_err(|error| exit::told(&error))
+    }
+}
+
+/// Standard error, or the system's log when there is nobody at it any more.
+#[derive(Default)]
+struct Voice {
+    syslog: Mutex<Option<UnixDatagram>>,
+    is_detached: std::sync::atomic::AtomicBool,
+}
+
+impl Messages for Voice {
+    fn tell(&self, text: &str) {
+        if !self.is_detached.load(Ordering::Acquire) {
+            // Nobody is left to tell if standard error is closed.
+            drop(writeln!(io::stderr(), "weir fw: {text}"));
+            return;
+        }
+        let mut syslog = self.syslog.lock().unwrap_or_else(PoisonError::into_inner);
+        if syslog.is_none() {
+            let socket = UnixDatagram::unbound();
+            *syslog = socket.and_then(|own| own.connect(SYSLOG).map(|()| own)).ok();
+        }
+        let line = format!("<{SYSLOG_PRIORITY}>weir[{}]: {text}", std::process::id());
+        // A system log that is gone is looked for again with the next message.
+        if syslog.as_ref().is_some_and(|own| own.send(line.as_bytes()).is_err()) {
+            *syslog = None;
+        }
+    }
+}
+
+fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
+    if args.detached {
+        nix::unistd::setsid().context("cannot leave the terminal")?;
+    }
+    let facts = machine::facts(None)?;
+    let dialect = args.dialect.map(Dialect::from);
+    let (macros, disk) = (args.macros.clone(), files::Disk::default());
+    let language = Language { dialect, macros, facts, disk };
+    let (name, bytes) = files::first(&args.file)
+        .map_err(|cause| anyhow::anyhow!("cannot read {}: {cause}", args.file.display()))?;
+    let (compiled, load) = remote::prepare(&language, &name, &bytes);
+    if compiled.error_count > 0 {
+        show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
+        return Ok(Outcome::Refused);
+    }
+    let voice = Arc::new(Voice::default());
+    let messages: Arc<dyn Messages> = Arc::<Voice>::clone(&voice);
+    let daemon = Daemon {
+        options: Options { is_generic: args.generic },
+        load,
+        machine: Arc::new(Host),
+        log_file: args.log.clone(),
+        metrics: args.metrics,
+        messages,
+    };
+    let stop = Arc::new(Stop::default());
+    let signal = listen(&stop)?;
+    let is_detached = args.detached;
+    daemon.run(&stop, |status| {
+        if is_detached {
+            return detach(&voice);
+        }
+        voice.tell(status);
+        Ok(())
+    })?;
+    Ok(match signal.load(Ordering::Acquire) {
+        0 => Outcome::Done,
+        signal => Outcome::Signal(signal),
+    })
+}
+
+/// Signals ask the daemon to stop; the programs stay. Gives where the signal's number will stand.
+fn listen(stop: &Arc<Stop>) -> anyhow::Result<Arc<AtomicI32>> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot take signals")?;
+    let (stop, seen) = (Arc::clone(stop), Arc::new(AtomicI32::new(0)));
+    let own = Arc::clone(&seen);
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(move || {
+        for signal in signals.forever() {
+            own.store(signal, Ordering::Release);
+            stop.request();
+        }
+    })?;
+    Ok(seen)
+}
+
+/// Lets go of the terminal and of the directory it was started in.
+fn detach(voice: &Voice) -> io::Result<()> {
+    voice.is_detached.store(true, Ordering::Release);
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    nix::unistd::dup2_stderr(&null)?;
+    nix::unistd::chdir("/")?;
+    Ok(())
+}
+
+/// Starts the daemon, and waits until it filters.
+fn background() -> anyhow::Result<Outcome> {
+    let name = format!("weir-fw-start-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).context("cannot make a socket")?;
+    let socket = UnixDatagram::bind_addr(&address).context("cannot make a socket")?;
+    socket.set_read_timeout(Some(POLL)).context("cannot make a socket")?;
+    // The words of the command line behind `weir fw run`; what the daemon is told besides comes
+    // last, so that none of them is mistaken for another one's value.
+    let mut child = Command::new("/proc/self/exe")
+        .args(std::env::args_os().skip(1))
+        .args(["--foreground", "--detached"])
+        .env("NOTIFY_SOCKET", format!("@{name}"))
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot start the daemon")?;
+    wait_ready(&socket, &mut child)
+}
+
+fn wait_ready(socket: &UnixDatagram, child: &mut Child) -> anyhow::Result<Outcome> {
+    let mut message = [0; 4096];
+    loop {
+        match socket.recv(&mut message) {
+            Ok(size) => {
+                let text = String::from_utf8_lossy(&message[..size]);
+                if text.lines().any(|line| line == "READY=1") {
+                    return Ok(Outcome::Done);
+                }
+            }
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(error).context("cannot hear of the daemon"),
+        }
+        if let Some(status) = child.try_wait().context("cannot wait for the daemon")? {
+            return match status.code() {
+                // It has said why.
+                Some(2) => Ok(Outcome::Refused),
+                _ => bail!("the daemon ended before it filtered packets ({status})"),
+            };
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}

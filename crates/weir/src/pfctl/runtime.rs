@@ -1,0 +1,302 @@
+//! What pfctl asks of the running firewall, in the order in which pfctl does it whatever the order
+//! of its options: disable, show, flush, kill, tables, load, enable, debug level.
+
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+
+use weir_fw::protocol::{
+    Answered, Client, ClientError, How, Killed, LoadParts, Reply, Request, TableAction,
+};
+use weir_rules::Dialect;
+use weir_rules::facts::Facts;
+use weir_rules::resolve::Resolver as _;
+
+use super::arguments::{Level, Parts, Plan, TableCommand};
+use super::say;
+use crate::exit::Outcome;
+use crate::fw::load::Language;
+use crate::fw::{files, machine, remote};
+
+/// pfctl's exit code of addresses that were not found.
+const NOT_FOUND: u8 = 2;
+
+/// Runs what is asked for.
+pub(super) fn run(plan: &Plan) -> anyhow::Result<Outcome> {
+    let mut client = match Client::connect() {
+        Ok(client) => client,
+        Err(error) => {
+            say(error);
+            return Ok(Outcome::No);
+        }
+    };
+    let mut outcome = Outcome::Done;
+    for step in [disable, show, flush, kill, kill_sources, table, load, enable, debug] {
+        match step(&mut client, plan) {
+            Ok(Outcome::Done) => {}
+            Ok(other) => {
+                outcome = other;
+                break;
+            }
+            Err(Failure::Client(ClientError::Output { source })) if is_pipe(&source) => break,
+            Err(Failure::Client(error)) => {
+                say(error);
+                return Ok(Outcome::No);
+            }
+            Err(Failure::Words(text)) => {
+                say(text);
+                return Ok(Outcome::No);
+            }
+            Err(Failure::Own(error)) => return Err(error),
+        }
+    }
+    Ok(outcome)
+}
+
+/// Whoever read the output wants no more of it.
+fn is_pipe(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// Why a step failed.
+enum Failure {
+    /// The firewall refused, or is gone.
+    Client(ClientError),
+    /// The words of the command line make no sense.
+    Words(String),
+    /// This machine could not be asked.
+    Own(anyhow::Error),
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+type Step = Result<Outcome, Failure>;
+
+/// Asks, and prints what comes.
+fn ask(client: &mut Client, plan: &Plan, request: &Request) -> Result<Answered, ClientError> {
+    let mut out = io::stdout().lock();
+    client.ask(request, |reply| match reply {
+        Reply::Text(text) => out.write_all(text.as_bytes()),
+        Reply::Note(text) if !plan.is_quiet => writeln!(io::stderr(), "{text}"),
+        _ => Ok(()),
+    })
+}
+
+/// Asks where the answer is yes or a refusal.
+fn tell(client: &mut Client, plan: &Plan, request: &Request) -> Step {
+    ask(client, plan, request)?;
+    Ok(Outcome::Done)
+}
+
+fn how(plan: &Plan) -> How {
+    How {
+        verbosity: u8::try_from(plan.verbosity).unwrap_or(u8::MAX),
+        has_skip_steps: plan.skip_steps,
+        has_numeric_ports: plan.numeric_ports,
+        interface: plan.interface.clone(),
+        anchor: plan.anchor.clone().unwrap_or_default(),
+    }
+}
+
+fn disable(client: &mut Client, plan: &Plan) -> Step {
+    if plan.disable { tell(client, plan, &Request::Disable) } else { Ok(Outcome::Done) }
+}
+
+fn enable(client: &mut Client, plan: &Plan) -> Step {
+    if plan.enable { tell(client, plan, &Request::Enable) } else { Ok(Outcome::Done) }
+}
+
+fn debug(client: &mut Client, plan: &Plan) -> Step {
+    let Some(level) = plan.debug else { return Ok(Outcome::Done) };
+    tell(client, plan, &Request::Debug { level: level.to_owned() })
+}
+
+fn show(client: &mut Client, plan: &Plan) -> Step {
+    let Some(what) = plan.show else { return Ok(Outcome::Done) };
+    let answered = ask(client, plan, &Request::Show { what, how: how(plan) })?;
+    Ok(if answered.exit_code == 0 { Outcome::Done } else { Outcome::No })
+}
+
+fn flush(client: &mut Client, plan: &Plan) -> Step {
+    let Some(what) = plan.flush else { return Ok(Outcome::Done) };
+    tell(client, plan, &Request::Flush { what, how: how(plan) })
+}
+
+fn kill(client: &mut Client, plan: &Plan) -> Step {
+    let interface = plan.interface.clone();
+    let which = match &plan.kill[..] {
+        [] => return Ok(Outcome::Done),
+        [word] if word == "label" || word == "id" => {
+            return Err(Failure::Words(format!("no {word} specified")));
+        }
+        [word, label] if word == "label" => Killed::Label { label: label.clone() },
+        [word, id] if word == "id" => {
+            // pfctl's `id/creator`: all states here are of one creator.
+            let digits = id.split('/').next().unwrap_or_default();
+            let id = u64::from_str_radix(digits, 16);
+            Killed::Id { id: id.map_err(|_| Failure::Words(format!("cannot read id {digits}")))? }
+        }
+        [word, ..] if word == "gateway" || word == "nat" => {
+            return Err(Failure::Words(format!(
+                "-k {word}: weir has no states with a gateway or a translation of their own"
+            )));
+        }
+        [from, rest @ ..] => {
+            let facts = own_facts()?;
+            let to = rest.first().map(|to| networks(&facts, to)).transpose()?;
+            Killed::Hosts { from: networks(&facts, from)?, to: to.unwrap_or_default() }
+        }
+    };
+    tell(client, plan, &Request::Kill { which, interface })
+}
+
+fn kill_sources(client: &mut Client, plan: &Plan) -> Step {
+    let [from, rest @ ..] = &plan.kill_sources[..] else { return Ok(Outcome::Done) };
+    let facts = own_facts()?;
+    let to = rest.first().map(|to| networks(&facts, to)).transpose()?.unwrap_or_default();
+    tell(client, plan, &Request::KillSources { from: networks(&facts, from)?, to })
+}
+
+fn own_facts() -> Result<Facts, Failure> {
+    machine::facts(None).map_err(Failure::Own)
+}
+
+/// The networks that a word stands for: an address, `ADDRESS/BITS`, or a name in /etc/hosts.
+fn networks(facts: &Facts, word: &str) -> Result<Vec<String>, Failure> {
+    let (host, bits) = word.split_once('/').map_or((word, None), |(host, bits)| (host, Some(bits)));
+    let addresses = match host.parse::<IpAddr>() {
+        Ok(address) => vec![address],
+        Err(_) => facts.host(host),
+    };
+    if addresses.is_empty() {
+        return Err(Failure::Words(format!(
+            "{host}: no address, and no name in /etc/hosts (no name server is asked)"
+        )));
+    }
+    let mut networks = Vec::new();
+    for address in addresses {
+        let bits_max: u8 = if address.is_ipv4() { 32 } else { 128 };
+        let own = match bits {
+            None => bits_max,
+            Some(text) => match text.parse::<u8>() {
+                Ok(own) if own <= bits_max => own,
+                _ => return Err(Failure::Words(format!("prefix too long or no number: {word}"))),
+            },
+        };
+        networks.push(format!("{address}/{own}"));
+    }
+    Ok(networks)
+}
+
+fn table(client: &mut Client, plan: &Plan) -> Step {
+    let Some((Some(name), TableCommand::Do(action), words)) = &plan.table else {
+        return Ok(Outcome::Done);
+    };
+    let facts = own_facts()?;
+    let mut entries = Vec::new();
+    for word in words {
+        add_entries(&facts, word, &mut entries)?;
+    }
+    if let Some(path) = &plan.file {
+        let (name, bytes) = files::first(path)
+            .map_err(|cause| Failure::Words(format!("{}: {cause}", path.display())))?;
+        let text = String::from_utf8_lossy(&bytes);
+        for (index, line) in text.lines().enumerate() {
+            for word in line.split('#').next().unwrap_or_default().split_whitespace() {
+                add_entries(&facts, word, &mut entries).map_err(|failure| match failure {
+                    Failure::Words(text) => Failure::Words(format!("{name}:{}: {text}", index + 1)),
+                    other => other,
+                })?;
+            }
+        }
+    }
+    let request = Request::Table {
+        name: name.clone(),
+        anchor: plan.anchor.clone().unwrap_or_default(),
+        action: *action,
+        entries,
+        verbosity: u8::try_from(plan.verbosity).unwrap_or(u8::MAX),
+    };
+    let answered = ask(client, plan, &request)?;
+    let is_missing = *action == TableAction::Test && answered.exit_code == NOT_FOUND;
+    Ok(if is_missing { Outcome::Refused } else { Outcome::Done })
+}
+
+/// The entries that a word of `-T` stands for.
+fn add_entries(facts: &Facts, word: &str, entries: &mut Vec<String>) -> Result<(), Failure> {
+    let (sign, host) = word.strip_prefix('!').map_or(("", word), |host| ("!", host));
+    entries.extend(networks(facts, host)?.into_iter().map(|network| format!("{sign}{network}")));
+    Ok(())
+}
+
+fn load(client: &mut Client, plan: &Plan) -> Step {
+    let is_of_table = matches!(plan.table, Some((_, TableCommand::Do(_), _)));
+    let Some(path) = plan.file.as_deref().filter(|_| !is_of_table) else {
+        return Ok(Outcome::Done);
+    };
+    // What is loaded must not depend on a guess.
+    let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
+    let facts = own_facts()?;
+    let disk = files::Disk::default();
+    let language = Language { dialect, macros: plan.macros.clone(), facts, disk };
+    let (name, bytes) = files::first(path)
+        .map_err(|cause| Failure::Words(format!("{}: {cause}", path.display())))?;
+    let (compiled, mut load) = remote::prepare(&language, &name, &bytes);
+    super::tell(&compiled, plan);
+    if compiled.error_count > 0 {
+        say("Syntax error in config file: pf rules not loaded");
+        return Ok(Outcome::No);
+    }
+    load.level = plan.level.map(level);
+    load.anchor = plan.anchor.clone().unwrap_or_default();
+    load.parts = parts(plan.parts);
+    load.is_merged = plan.is_merged;
+    match tell(client, plan, &Request::Load(Box::new(load))) {
+        // Lines FILE:LINE: MESSAGE, as of errors that were found here.
+        Err(Failure::Client(ClientError::Refused { message })) => {
+            drop(writeln!(io::stderr(), "{message}"));
+            say("pf rules not loaded: what ran before still does");
+            Ok(Outcome::No)
+        }
+        other => other,
+    }
+}
+
+fn level(level: Level) -> weir_fw::protocol::Level {
+    use weir_fw::protocol::Level as Wanted;
+    match level {
+        Level::None => Wanted::None,
+        Level::Basic => Wanted::Basic,
+        Level::Profile => Wanted::Profile,
+    }
+}
+
+fn parts(parts: Parts) -> LoadParts {
+    LoadParts { options: parts.options, rules: parts.filter, tables: parts.tables }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_networks() {
+        let facts = Facts::parse("host www 192.0.2.80 2001:db8::80\n").unwrap();
+        let of = |word: &str| networks(&facts, word).map_err(|_| ());
+        assert_eq!(of("10.0.0.1").unwrap(), ["10.0.0.1/32"]);
+        assert_eq!(of("0.0.0.0/0").unwrap(), ["0.0.0.0/0"]);
+        assert_eq!(of("www").unwrap(), ["192.0.2.80/32", "2001:db8::80/128"]);
+        assert!(of("10.0.0.1/33").is_err() && of("nowhere").is_err() && of("::1/x").is_err());
+        let mut entries = Vec::new();
+        assert!(add_entries(&facts, "!10.0.0.0/8", &mut entries).is_ok());
+        assert_eq!(entries, ["!10.0.0.0/8"]);
+    }
+
+    #[test]
+    fn messages_begin_with_the_name() {
+        assert_eq!(super::super::NAME, "pfctl");
+    }
+}

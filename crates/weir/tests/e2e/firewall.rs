@@ -1,0 +1,490 @@
+//! The firewall as a whole: a box between two namespaces, real TCP through it, and pfctl.
+
+mod network;
+
+use std::fs;
+use std::net::IpAddr;
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use weir_net::{Netlink, VethEnd};
+
+use crate::common::{assert_exit, can_run_lab, stderr, turn};
+use network::{IMPATIENCE, Network, PATIENCE, ROUTER, SERVER, SERVER6, echo_server, wait_until};
+
+/// Passes one port from the client, and answers for all others with a RST.
+const RULES: &str = "\
+block return
+pass in quick on b0 proto tcp to any port 7001 keep state label \"echo\"
+pass out quick on b1 proto tcp to any port 7001 keep state
+pass proto icmp6
+pass out on b1 proto udp
+";
+
+#[test]
+fn rules_decide_who_gets_through() {
+    let test = "rules_decide_who_gets_through";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("pass");
+    for (host, port) in [(SERVER, 7001), (SERVER, 7002), (SERVER6, 7001)] {
+        echo_server(&net.server, host, port);
+    }
+    net.start(RULES);
+    for host in [SERVER, SERVER6] {
+        let mut line = net.connect(host, 7001, PATIENCE).expect("passed");
+        line.echo("through the box");
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|own| own.to_le_bytes()[0]).collect();
+        assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
+    }
+    // A RST comes back: the connection is refused at once.
+    assert!(net.connect(SERVER, 7002, PATIENCE).is_none(), "blocked");
+
+    let status = net.json("status");
+    assert_eq!((&status["running"], &status["enabled"]), (&true.into(), &true.into()));
+    let interfaces = status["interfaces"].as_array().expect("a list");
+    assert_eq!(interfaces.len(), 2);
+    assert!(interfaces.iter().all(|own| own["mode"] == "native"), "{interfaces:?}");
+    let stats = net.json("stats");
+    assert!(stats["forwarded_packets"].as_u64() > Some(100), "{stats}");
+    let is_match = |own: &serde_json::Value| own["reason"] == "match" && own["interface"] == "b0";
+    assert!(stats["drops"].as_array().is_some_and(|all| all.iter().any(is_match)), "{stats}");
+
+    let states = net.pfctl("-ss");
+    let own = format!("all tcp {SERVER}:7001 <- 10.1.0.2:");
+    assert!(states.lines().any(|line| line.starts_with(&own)), "{states}");
+    let rules = net.pfctl("-sr");
+    assert_eq!(rules.lines().next(), Some("block return all"), "{rules}");
+    let counted = net.pfctl("-vsr");
+    assert!(counted.contains("  [ Evaluations: "), "{counted}");
+    let labels = net.pfctl("-sl");
+    let words: Vec<&str> = labels.split_whitespace().collect();
+    assert_eq!((words[0], words.len()), ("echo", 9), "{labels}");
+    assert!(words[2].parse::<u64>().expect("packets") > 100, "{labels}");
+    let info = net.pfctl("-si");
+    assert!(info.starts_with("Status: Enabled for 0 days 00:00:"), "{info}");
+    assert!(info.contains("  state-mismatch ") && info.contains("  map-failed "), "{info}");
+    assert_eq!(net.pfctl("-sm").lines().next(), Some("states        hard limit   100000"));
+}
+
+/// What people run at home, without translation.
+const HOME: &str = "\
+ext_if = \"b1\"
+int_if = \"b0\"
+table <bad> persist
+set block-policy drop
+set skip on lo
+antispoof quick for $int_if
+block in log quick on $ext_if from <bad>
+block all
+pass quick inet proto icmp all icmp-type echoreq
+pass quick inet6 proto icmp6 all
+pass in on $int_if inet proto { tcp udp } from $int_if:network to any port { domain www 8080 }
+pass out on $ext_if inet all
+";
+
+#[test]
+fn curl_goes_through_a_home_router() {
+    let test = "curl_goes_through_a_home_router";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("home");
+    network::http_server(&net.server, SERVER, 8080);
+    echo_server(&net.client, "10.1.0.2", 7001);
+    net.start(HOME);
+    let inside = |program: &[&str]| {
+        let mut command = std::process::Command::new("ip");
+        command.args(["netns", "exec", net.client.name()]).args(program);
+        command.output().expect("ip runs")
+    };
+    let output = inside(&["curl", "-sS", "--max-time", "30", &format!("http://{SERVER}:8080/")]);
+    if stderr(&output).contains("exec of") {
+        crate::common::skipped(test, "no curl");
+        return;
+    }
+    assert_exit(&output, 0);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), network::PAGE);
+    // Nothing comes in from outside by itself.
+    let address = "10.1.0.2:7001".parse().expect("an address");
+    let from_outside = || std::net::TcpStream::connect_timeout(&address, IMPATIENCE).is_err();
+    assert!(net.server.run(from_outside).expect("entered"), "blocked");
+    let sum = net.pfctl("-si -i b1");
+    assert!(sum.contains("Interface Stats for b1"), "{sum}");
+}
+
+#[test]
+fn a_reload_keeps_flows_and_counters() {
+    let test = "a_reload_keeps_flows_and_counters";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("load");
+    echo_server(&net.server, SERVER, 7001);
+    net.start(RULES);
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("before");
+    let packets = |net: &Network| -> u64 {
+        let labels = net.pfctl("-sl");
+        labels.split_whitespace().nth(2).expect("packets").parse().expect("a number")
+    };
+    let before = packets(&net);
+    assert!(before > 0);
+
+    // A file with an error changes nothing; neither does one that the data path cannot run.
+    for (text, part) in
+        [("pass\nblock al\n", ":2:"), ("pass\nnat on b1 from 10.1.0.0/24 to any -> (b1)\n", ":2:")]
+    {
+        let path = net.file("bad.conf", text);
+        let output = net.run(&["pfctl", "-f", &path]);
+        assert_exit(&output, 1);
+        let told = stderr(&output);
+        assert!(told.contains(&format!("bad.conf{part}")), "{told}");
+        line.echo("still there");
+    }
+    assert!(net.pfctl("-sr").starts_with("block return all\n"));
+
+    // Nothing new may pass by these, and what is there goes on.
+    let rest = "block return\npass in quick on b0 proto tcp to any port 7001 keep state label \
+                \"echo\"\nblock out quick on b1\n";
+    let path = net.file("next.conf", rest);
+    net.pfctl(&format!("-f {path}"));
+    line.echo("after");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "new ones are blocked");
+    assert!(packets(&net) > before, "the same rule counts on");
+
+    // Under load, many times.
+    let bytes = vec![7; 20_000_000];
+    thread::scope(|scope| {
+        let transfer = scope.spawn(|| line.bulk(&bytes) == bytes);
+        let paths = [net.file("a.conf", RULES), net.file("b.conf", rest)];
+        let mut count = 0;
+        while !transfer.is_finished() || count < 4 {
+            net.pfctl(&format!("-f {}", paths[count % 2]));
+            count += 1;
+        }
+        assert!(transfer.join().expect("no panic"), "what comes back is what was sent");
+    });
+}
+
+#[test]
+fn a_daemon_that_dies_is_followed() {
+    let test = "a_daemon_that_dies_is_followed";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("die");
+    echo_server(&net.server, SERVER, 7001);
+    net.start(RULES);
+    net.pfctl("-t bad -T add 192.0.2.1 198.51.100.0/24");
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("before");
+    let states = net.pfctl("-ss");
+    let status = net.json("status");
+    let pid = i32::try_from(status["pid"].as_i64().expect("a number")).expect("a process");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("killed");
+    wait_until("the daemon is gone", || net.run(&["fw", "status"]).status.code() == Some(1));
+
+    // The programs go on: what has a state, and what rules pass.
+    line.echo("without a daemon");
+    let mut other = net.connect(SERVER, 7001, PATIENCE).expect("passed without a daemon");
+    other.echo("new");
+    assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked without a daemon");
+
+    net.start(RULES);
+    let after = net.json("status");
+    assert_eq!(after["adopted"], true);
+    assert_ne!(after["pid"], status["pid"]);
+    let own = states.lines().next().expect("a state");
+    assert!(net.pfctl("-ss").lines().any(|line| line == own), "the same state: {own}");
+    let labels = net.pfctl("-sl");
+    let created = labels.split_whitespace().next_back().and_then(|own| own.parse::<u64>().ok());
+    assert_eq!(created, Some(2), "counters go on: {labels}");
+    assert_eq!(net.pfctl("-t bad -T show"), "   192.0.2.1\n   198.51.100.0/24\n");
+    line.echo("after");
+    other.echo("after");
+
+    // A second one is refused; stopping removes everything.
+    let path = net.file("pf.conf", RULES);
+    let output = net.run(&["fw", "run", "-f", &path]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("runs already"), "{}", stderr(&output));
+    assert_exit(&net.run(&["fw", "stop"]), 0);
+    let has_xdp = net.router.run(|| {
+        let netlink = Netlink::open().expect("netlink");
+        netlink.links().expect("listed").iter().any(|link| link.has_xdp)
+    });
+    assert!(!has_xdp.expect("entered"), "nothing is attached");
+    assert_exit(&net.run(&["fw", "stop"]), 1);
+}
+
+#[test]
+fn a_firewall_without_a_daemon_is_stopped() {
+    let test = "a_firewall_without_a_daemon_is_stopped";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("stop");
+    echo_server(&net.server, SERVER, 7002);
+    net.start(RULES);
+    let pid = net.json("status")["pid"].as_i64().expect("a number");
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a process"));
+    kill(pid, Signal::SIGTERM).expect("asked");
+    wait_until("the daemon is gone", || net.run(&["fw", "status"]).status.code() == Some(1));
+    assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "it still filters");
+    assert_exit(&net.run(&["fw", "stop"]), 0);
+    net.connect(SERVER, 7002, PATIENCE).expect("nothing filters").echo("free");
+}
+
+#[test]
+fn pfctl_controls_it() {
+    let test = "pfctl_controls_it";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("ctl");
+    echo_server(&net.server, SERVER, 7001);
+    net.start("table <bad> persist\nblock in quick on b0 from <bad>\npass\n");
+    assert_eq!(net.pfctl("-t bad -T add 10.1.0.2"), "1/1 addresses added.\n");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "in the table");
+    assert_eq!(net.pfctl("-t bad -T delete 10.1.0.2"), "1/1 addresses deleted.\n");
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("no longer in it");
+    line.echo("one");
+    assert_eq!(net.pfctl("-sT"), "bad\n");
+    assert_eq!(net.run(&["pfctl", "-t", "bad", "-T", "test", "10.9.9.9"]).status.code(), Some(2));
+
+    // Disabled, everything passes without a state.
+    assert_eq!(net.pfctl("-t bad -T add 10.1.0.2"), "1/1 addresses added.\n");
+    assert_eq!(net.pfctl("-d"), "pf disabled\n");
+    net.connect(SERVER, 7001, PATIENCE).expect("nothing filters").echo("two");
+    assert_exit(&net.run(&["pfctl", "-d"]), 1);
+    assert_eq!(net.pfctl("-e"), "pf enabled\n");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "in the table");
+
+    // What has a state goes on, until it is killed.
+    line.echo("three");
+    let told = net.pfctl("-k 10.1.0.2 -k 0.0.0.0/0");
+    assert!(told.starts_with("killed ") && !told.starts_with("killed 0 "), "{told}");
+    assert!(!net.pfctl("-ss").contains(":7001"), "no state is left");
+    // The box's own neighbour discovery may make states at any moment.
+    let inserts = || -> u64 {
+        let info = net.pfctl("-si");
+        let line = info.lines().find(|line| line.starts_with("  inserts ")).expect("a line");
+        line.split_whitespace().nth(1).expect("a count").parse().expect("a number")
+    };
+    let before = inserts();
+    assert_eq!(net.pfctl("-Fi"), "pf: statistics cleared\n");
+    assert!(inserts() < before, "counted from 0 again");
+    let all = net.pfctl("-sa");
+    for title in ["FILTER RULES:", "INFO:", "TIMEOUTS:", "LIMITS:", "TABLES:"] {
+        assert!(all.lines().any(|line| line == title), "{title}: {all}");
+    }
+    assert_eq!(net.pfctl("-Fr"), "rules cleared\n");
+    assert_eq!(net.pfctl("-sr"), "");
+}
+
+#[test]
+fn a_route_that_changes_is_taken_at_once() {
+    let test = "a_route_that_changes_is_taken_at_once";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("route");
+    echo_server(&net.server, SERVER, 7001);
+    // A second way to the server, which gets its address there too.
+    net.router
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            let peer = VethEnd::new("s1").in_netns(&net.server);
+            netlink.create_veth(&VethEnd::new("b2"), &peer, 1).expect("a veth is made");
+            netlink.add_address("b2", "10.3.0.1/24".parse().expect("a prefix")).expect("added");
+            netlink.set_up("b2").expect("up");
+        })
+        .expect("entered");
+    net.server
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            netlink.add_address("s1", "10.3.0.2/24".parse().expect("a prefix")).expect("added");
+            netlink.set_up("s1").expect("up");
+        })
+        .expect("entered");
+    net.start("pass\n");
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("one way");
+    let sent = |name: &str| {
+        let own = || Netlink::open().expect("netlink").stats64(name).expect("counted").tx_packets;
+        net.router.run(own).expect("entered")
+    };
+    let before = sent("b2");
+    net.router
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            let via: IpAddr = "10.3.0.2".parse().expect("an address");
+            let host = format!("{SERVER}/32").parse().expect("a prefix");
+            netlink.add_route(host, Some(via), "b2").expect("added");
+        })
+        .expect("entered");
+    // The kernel tells the daemon, which makes the state's next hop stale: the packets that come
+    // then take the other way, in the same connection.
+    wait_until("the running flow has moved", || {
+        line.echo("the other way");
+        sent("b2") > before
+    });
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let test = "what_cannot_run_is_refused";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("not");
+    for (text, part) in [
+        ("pass\nnat on b1 from 10.1.0.0/24 to any -> (b1)\n", "pf.conf:2"),
+        ("set hashsize 1000\npass\n", "1000 buckets"),
+        ("set limit states 40000000\nset hashsize 33554432\npass\n", "33554432 buckets"),
+        ("pass al\n", "pf.conf:1"),
+    ] {
+        let path = net.file("pf.conf", text);
+        let output = net.run(&["fw", "run", "-f", &path]);
+        assert_exit(&output, 2);
+        assert!(stderr(&output).contains(part), "{text}: {}", stderr(&output));
+        assert_exit(&net.run(&["fw", "status"]), 1);
+    }
+    for words in ["-e", "-sr", "-ss"] {
+        let output = net.run(&["pfctl", words]);
+        assert_exit(&output, 1);
+        assert!(stderr(&output).contains("weir fw run -f FILE"), "{}", stderr(&output));
+    }
+    // An interface whose driver has no XDP: a bridge.
+    let mut ip = std::process::Command::new("ip");
+    ip.args(["-n", net.router.name(), "link", "add", "br9", "type", "bridge"]);
+    assert_exit(&ip.output().expect("ip runs"), 0);
+    let path = net.file("pf.conf", "pass\n");
+    let output = net.run(&["fw", "run", "-f", &path]);
+    assert_exit(&output, 2);
+    let told = stderr(&output);
+    assert!(told.contains("br9") && told.contains("--generic"), "{told}");
+    let output = net.run(&["fw", "run", "--generic", "-f", &path]);
+    assert_exit(&output, 0);
+    let status = net.json("status");
+    let mode = |name: &str| {
+        let own = status["interfaces"].as_array().expect("a list").iter();
+        own.clone().find(|own| own["name"] == name).map(|own| own["mode"].clone())
+    };
+    assert_eq!((mode("br9"), mode("b0")), (Some("generic".into()), Some("native".into())));
+}
+
+#[test]
+fn interfaces_that_come_later_are_filtered() {
+    let test = "interfaces_that_come_later_are_filtered";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("late");
+    net.start("pass\nblock return in on b7 proto tcp to any port 7003\n");
+    net.router
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            let peer = VethEnd::new("c7").in_netns(&net.client);
+            netlink.create_veth(&VethEnd::new("b7"), &peer, 1).expect("a veth is made");
+            netlink.add_address("b7", "10.7.0.1/24".parse().expect("a prefix")).expect("added");
+            netlink.set_up("b7").expect("up");
+        })
+        .expect("entered");
+    net.client
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            netlink.add_address("c7", "10.7.0.2/24".parse().expect("a prefix")).expect("added");
+            netlink.set_up("c7").expect("up");
+        })
+        .expect("entered");
+    wait_until("it is attached", || {
+        let status = net.json("status");
+        let mut list = status["interfaces"].as_array().expect("a list").iter();
+        list.any(|own| own["name"] == "b7" && own["mode"] == "native")
+    });
+    echo_server(&net.router, "10.7.0.1", 7003);
+    echo_server(&net.router, "10.7.0.1", 7004);
+    net.connect("10.7.0.1", 7004, PATIENCE).expect("passed").echo("to the box");
+    assert!(net.connect("10.7.0.1", 7003, IMPATIENCE).is_none(), "blocked by name");
+}
+
+#[test]
+fn logged_packets_are_read_by_tcpdump() {
+    let test = "logged_packets_are_read_by_tcpdump";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("log");
+    let rules = net.file("pf.conf", "pass\nblock drop in log on b0 proto tcp to any port 7002\n");
+    let log = net.dir.path().join("pflog");
+    let path = log.to_string_lossy().into_owned();
+    let output = net.run(&["fw", "run", "-f", &rules, "--log", &path]);
+    assert_exit(&output, 0);
+    assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked");
+    wait_until("a packet is logged", || fs::metadata(&log).is_ok_and(|own| own.len() > 24));
+    let mut tcpdump = std::process::Command::new("tcpdump");
+    let Ok(output) = tcpdump.args(["-ner", &path]).output() else {
+        crate::common::skipped(test, "no tcpdump");
+        return;
+    };
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("rule 1/0(match): block in on b0:"), "{told}");
+    assert!(told.contains(&format!("> {SERVER}.7002")), "{told}");
+}
+
+#[test]
+fn a_box_under_fire_answers() {
+    let test = "a_box_under_fire_answers";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("fire");
+    echo_server(&net.server, SERVER, 7001);
+    echo_server(&net.router, ROUTER, 7004);
+    net.start("block\npass proto icmp6\npass proto tcp to any port { 7001 7004 }\n");
+    let mut through = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    let mut to_box = net.connect(ROUTER, 7004, PATIENCE).expect("passed");
+    let mut gen_ = std::process::Command::new("ip");
+    gen_.args(["netns", "exec", net.client.name(), env!("CARGO_BIN_EXE_weir"), "gen", "-i", "c0"]);
+    gen_.args(["--src", "10.1.0.10:2000-10.1.0.90", "--dst", "10.2.0.2:2000-10.2.0.90"]);
+    gen_.args(["--duration", "3s", "--dst-mac", &mac(&net, "b0")]).env("NO_COLOR", "1");
+    let child = gen_.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut child = network::Killed(child.spawn().expect("ip runs"));
+    let blocked = |net: &Network| -> u64 {
+        let stats = net.json("stats");
+        let own = stats["drops"].as_array().expect("a list").iter();
+        own.filter(|own| own["reason"] == "match").filter_map(|own| own["packets"].as_u64()).sum()
+    };
+    wait_until("it is under fire", || blocked(&net) > 100_000);
+    let mut count = 0;
+    while child.0.try_wait().expect("asked").is_none() {
+        through.echo("through");
+        to_box.echo("to the box");
+        assert!(net.pfctl("-si").contains("current entries"));
+        count += 1;
+    }
+    assert!(count > 0, "it was asked while under fire");
+    through.echo("after");
+    to_box.echo("after");
+}
+
+fn mac(net: &Network, name: &str) -> String {
+    let link = net.router.run(|| Netlink::open().expect("netlink").link(name).expect("there"));
+    let mac = link.expect("entered").mac.expect("an address");
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}

@@ -1,0 +1,250 @@
+//! A client and a server in namespaces of their own, and between them the box that the firewall
+//! runs on: `b0` towards the client, `b1` towards the server, IPv4 and IPv6.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
+
+use crate::common::{assert_exit, stderr, stdout};
+
+/// How long a test waits for something that happens within seconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a connection may take that is not to come about.
+pub(super) const IMPATIENCE: Duration = Duration::from_millis(700);
+
+/// The server's addresses.
+pub(super) const SERVER: &str = "10.2.0.2";
+pub(super) const SERVER6: &str = "fd02::2";
+/// The box's own address on the client's side.
+pub(super) const ROUTER: &str = "10.1.0.1";
+
+/// Three namespaces in a row.
+pub(super) struct Network {
+    pub(super) client: NetnsGuard,
+    pub(super) router: NetnsGuard,
+    pub(super) server: NetnsGuard,
+    pub(super) dir: tempfile::TempDir,
+}
+
+fn namespace(tag: &str, which: &str) -> NetnsGuard {
+    let name = format!("weir-fw-{}-{tag}-{which}", std::process::id());
+    Netns::create(&name).expect("a namespace can be made").guard()
+}
+
+fn end(netns: &Netns, name: &str, addresses: [&str; 2]) {
+    netns
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            for address in addresses {
+                netlink.add_address(name, address.parse().expect("a prefix")).expect("added");
+            }
+            netlink.set_up("lo").expect("up");
+            netlink.set_up(name).expect("up");
+        })
+        .expect("entered");
+}
+
+/// What hardware would do to a frame that a peer's driver sends is not done behind a redirect, and
+/// a veth takes redirected frames only while its peer has GRO or a program.
+fn plain_frames(netns: &Netns, name: &str) {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", netns.name(), "ethtool", "-K", name]);
+    command.args(["gro", "on", "tx", "off", "tso", "off", "gso", "off", "txvlan", "off"]);
+    let output = command.output().expect("ip runs");
+    assert_exit(&output, 0);
+}
+
+impl Network {
+    /// Makes it; `tag` tells the tests' namespaces apart.
+    pub(super) fn new(tag: &str) -> Self {
+        let [client, router, server] = ["c", "r", "s"].map(|which| namespace(tag, which));
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        router
+            .run(|| {
+                let netlink = Netlink::open().expect("netlink");
+                let ends = [("b0", "c0", &client), ("b1", "s0", &server)];
+                for (own, other, netns) in ends {
+                    let peer = VethEnd::new(other).in_netns(netns);
+                    netlink.create_veth(&VethEnd::new(own), &peer, 1).expect("a veth is made");
+                }
+                sysctl::write("net.ipv4.ip_forward", "1").expect("written");
+                sysctl::write("net.ipv6.conf.all.forwarding", "1").expect("written");
+            })
+            .expect("entered");
+        end(&router, "b0", ["10.1.0.1/24", "fd01::1/64"]);
+        end(&router, "b1", ["10.2.0.1/24", "fd02::1/64"]);
+        end(&client, "c0", ["10.1.0.2/24", "fd01::2/64"]);
+        end(&server, "s0", ["10.2.0.2/24", "fd02::2/64"]);
+        for (netns, name, via) in
+            [(&client, "c0", ["10.1.0.1", "fd01::1"]), (&server, "s0", ["10.2.0.1", "fd02::1"])]
+        {
+            plain_frames(netns, name);
+            netns
+                .run(|| {
+                    let netlink = Netlink::open().expect("netlink");
+                    netlink.wait_operational(name, PATIENCE).expect("operational");
+                    for (all, via) in ["0.0.0.0/0", "::/0"].into_iter().zip(via) {
+                        let via: IpAddr = via.parse().expect("an address");
+                        let all = all.parse().expect("a prefix");
+                        netlink.add_route(all, Some(via), name).expect("added");
+                    }
+                })
+                .expect("entered");
+        }
+        Self { client, router, server, dir }
+    }
+
+    /// Writes a file; gives its path.
+    pub(super) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).expect("writable");
+        path.to_string_lossy().into_owned()
+    }
+
+    /// `weir` with these arguments on the box.
+    pub(super) fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.router.name(), env!("CARGO_BIN_EXE_weir")]);
+        command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(super) fn run(&self, arguments: &[&str]) -> Output {
+        self.weir(arguments).output().expect("ip runs")
+    }
+
+    /// Runs it, and fails unless it ends well; gives what it printed.
+    #[track_caller]
+    pub(super) fn told(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_exit(&output, 0);
+        stdout(&output)
+    }
+
+    /// `weir pfctl`, which says what it did on standard error.
+    #[track_caller]
+    pub(super) fn pfctl(&self, words: &str) -> String {
+        let arguments: Vec<&str> = ["pfctl"].into_iter().chain(words.split(' ')).collect();
+        let output = self.run(&arguments);
+        assert_exit(&output, 0);
+        stdout(&output) + &stderr(&output)
+    }
+
+    /// Starts the firewall in the background with these rules.
+    #[track_caller]
+    pub(super) fn start(&self, rules: &str) {
+        let path = self.file("pf.conf", rules);
+        let output = self.run(&["fw", "run", "-f", &path]);
+        assert_exit(&output, 0);
+    }
+
+    /// A JSON answer of `weir fw`.
+    #[track_caller]
+    pub(super) fn json(&self, command: &str) -> serde_json::Value {
+        serde_json::from_str(&self.told(&["fw", command, "--json"])).expect("JSON")
+    }
+
+    /// A connection from the client; `None` if it did not come about in time.
+    pub(super) fn connect(&self, host: &str, port: u16, timeout: Duration) -> Option<Line> {
+        let address = SocketAddr::new(host.parse().expect("an address"), port);
+        let connect = || TcpStream::connect_timeout(&address, timeout);
+        let stream = self.client.run(connect).expect("entered").ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream.set_nodelay(true).expect("set");
+        Some(Line(BufReader::new(stream)))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // Also when the test failed; there may be nothing to stop.
+        drop(self.run(&["fw", "stop"]));
+    }
+}
+
+/// A connection that speaks in lines.
+pub(super) struct Line(BufReader<TcpStream>);
+
+impl Line {
+    /// Sends a line; the echo has to come back.
+    #[track_caller]
+    pub(super) fn echo(&mut self, word: &str) {
+        self.0.get_mut().write_all(format!("{word}\n").as_bytes()).expect("sent");
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("an answer comes");
+        assert_eq!(line.trim_end(), word);
+    }
+
+    /// Sends bytes and reads as many back, both at once; gives what came.
+    pub(super) fn bulk(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut writer = self.0.get_ref().try_clone().expect("a second handle");
+        let own = bytes.to_vec();
+        let sender = thread::spawn(move || writer.write_all(&own).expect("sent"));
+        let mut back = vec![0; bytes.len()];
+        self.0.read_exact(&mut back).expect("all comes back");
+        sender.join().expect("sent");
+        back
+    }
+}
+
+/// Answers every connection with what it sends, in a namespace, until the test ends.
+pub(super) fn echo_server(netns: &Netns, host: &str, port: u16) {
+    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            thread::spawn(move || {
+                let mut own = stream.try_clone().expect("a second handle");
+                // The client ends it.
+                drop(std::io::copy(&mut stream, &mut own));
+            });
+        }
+    });
+}
+
+/// What the HTTP server has.
+pub(super) const PAGE: &str = "<p>through the box</p>\n";
+
+/// Answers every request with one page, in a namespace, until the test ends.
+pub(super) fn http_server(netns: &Netns, host: &str, port: u16) {
+    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let listener = netns.run(|| TcpListener::bind(address)).expect("entered").expect("bound");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut line = String::new();
+            let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
+            while reader.read_line(&mut line).is_ok_and(|size| size > 2) {}
+            let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", PAGE.len());
+            // A client that is gone is its own affair.
+            drop(stream.write_all((head + PAGE).as_bytes()));
+        }
+    });
+}
+
+/// Waits until something is so, or fails.
+#[track_caller]
+pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A child that is killed when the test ends.
+pub(super) struct Killed(pub(super) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}

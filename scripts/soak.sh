@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Holds the firewall's data path against the reference for WEIR_SOAK_SECONDS (600): random rulesets
+# with random packets, and frames that nobody sends. Built as the caller, run as root.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+host="$(rustc -vV | sed -n 's/^host: //p')"
+runner="CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$host")_RUNNER"
+export "$runner=$PWD/scripts/as-root.sh"
+export WEIR_SOAK_SECONDS="${WEIR_SOAK_SECONDS:-600}"
+exec cargo test --locked --package weir-fw --test differential -- --include-ignored --nocapture
