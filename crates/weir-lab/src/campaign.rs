@@ -356,6 +356,7 @@ pub(crate) fn record(
         verdict,
         checks: outcome.checks.clone(),
         counters: outcome.counters.clone(),
+        levels: outcome.levels.clone(),
         sysctls_changed: outcome.sysctls_changed.clone(),
     }
 }

@@ -18,6 +18,7 @@ mod command;
 mod conntrack;
 mod linux;
 mod nftables;
+mod weir_fw;
 
 /// A configured device under test. The methods are called in the order in which they stand here.
 pub trait DutDriver {
@@ -75,6 +76,20 @@ pub trait DutDriver {
     /// kernels, and a program that bypasses the stack is not counted by it at all.
     fn drops(&self) -> Vec<DropRule>;
 
+    /// Losses of the testbed, by name, that are also among its own, which say more of them.
+    fn names_drops_of(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Sizes and numbers that it has after a run and that say what it takes: states, bytes of a
+    /// table. None where it tells none.
+    ///
+    /// # Errors
+    /// When the host cannot be asked.
+    fn levels(&self, _host: &dyn Host) -> Result<BTreeMap<String, u64>, DutError> {
+        Ok(BTreeMap::new())
+    }
+
     /// Whether nothing but its devices can be counted: what goes in and does not come out is then
     /// a loss of the DUT, although no counter names it.
     fn is_opaque(&self) -> bool;
@@ -100,6 +115,7 @@ pub fn driver(dut: &Dut) -> Box<dyn DutDriver> {
             Box::new(linux::Linux::new(&dut.name, sysctls.clone(), nft.clone()))
         }
         DutKind::Command { .. } => Box::new(command::CommandDut::new(dut)),
+        DutKind::WeirFw { .. } => Box::new(weir_fw::WeirFw::new(dut)),
     }
 }
 

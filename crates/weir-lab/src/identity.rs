@@ -48,7 +48,8 @@ impl Setting<'_> {
     fn json(&self) -> Value {
         let TestbedSpec::Netns(netns) = self.testbed;
         // Taken apart, so that a new field does not compile until it is decided upon.
-        let crate::model::NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues } = netns;
+        let crate::model::NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues, conntrack_max } =
+            netns;
         let TrialTimes { warmup, duration, drain, sample, latency } = *self.trial;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut setting = json!({
@@ -66,6 +67,9 @@ impl Setting<'_> {
                 "sample_ns": ns(sample),
             },
         });
+        if let Some(conntrack_max) = conntrack_max {
+            setting["testbed"]["conntrack_max"] = (*conntrack_max).into();
+        }
         if let Some(latency) = latency {
             setting["trial"]["latency_ns"] = ns(latency).into();
         }
@@ -170,6 +174,14 @@ fn dut_json(dut: &DutKind) -> Value {
             "ready": ready,
             "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
             "stop": stop,
+        }),
+        DutKind::WeirFw { sysctls, rules, files, program, ready_timeout } => json!({
+            "kind": "weir-fw",
+            "sysctls": sysctls,
+            "rules": rules.text,
+            "files": files.iter().map(file_json).collect::<serde_json::Map<_, _>>(),
+            "program": program,
+            "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
         }),
     }
 }

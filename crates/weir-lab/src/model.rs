@@ -157,6 +157,9 @@ pub struct NetnsSpec {
     pub sink_cpus: Option<String>,
     /// Queues of every veth device.
     pub queues: u32,
+    /// Connections that this host may track while the campaign runs; absent: as it is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conntrack_max: Option<u64>,
 }
 
 /// A value of a sweep: as written, and as a number where it is one (`64Ki` is 65,536).
@@ -230,6 +233,20 @@ pub enum DutKind {
         ready_timeout: Duration,
         /// Shell command that stops it; absent: SIGTERM, then SIGKILL.
         stop: Option<String>,
+    },
+    /// weir's own firewall, as a program like any other.
+    #[serde(rename = "weir-fw")]
+    WeirFw {
+        /// Settings to apply first, by name.
+        sysctls: BTreeMap<String, String>,
+        /// The ruleset: a pf.conf.
+        rules: DutFile,
+        /// Files that the ruleset names, beside it.
+        files: Vec<DutFile>,
+        /// The command; absent: the program that runs the lab.
+        program: Option<String>,
+        /// How long it may take to get ready.
+        ready_timeout: Duration,
     },
 }
 

@@ -50,6 +50,9 @@ pub struct TrialRecord {
     pub checks: Vec<Check>,
     /// Counters by source and name: the difference over the generator's run.
     pub counters: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Sizes and numbers that the DUT told after the measurement: states, bytes of a table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub levels: BTreeMap<String, u64>,
     /// Namespaced kernel settings of the DUT that differ from a fresh one: name → (fresh, used).
     pub sysctls_changed: BTreeMap<String, (String, String)>,
 }

@@ -11,6 +11,7 @@ pub(crate) mod collected;
 mod environment;
 mod figures;
 mod html;
+mod levels;
 mod markdown;
 pub(crate) mod page;
 mod sections;

@@ -186,6 +186,10 @@ pub struct SeriesSummary {
     pub residual_ratio_worst: f64,
     /// Where the packets went, over the valid iterations.
     pub ledger: Option<LedgerSummary>,
+    /// Sizes and numbers that the DUT told after its trials: the medians over the valid
+    /// iterations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub levels: BTreeMap<String, u64>,
     /// The figures themselves: `rate_pps` of the valid iterations, in their order.
     pub values_pps: Vec<f64>,
     /// What statistics say of them.

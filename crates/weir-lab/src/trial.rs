@@ -56,6 +56,8 @@ pub struct Outcome {
     pub checks: Vec<Check>,
     /// Differences of all counters over the run.
     pub counters: Counters,
+    /// What the DUT told of its sizes after the measurement.
+    pub levels: BTreeMap<String, u64>,
     /// Settings that differ from a fresh DUT: name → (fresh, used).
     pub sysctls_changed: BTreeMap<String, (String, String)>,
     /// Duration of each phase.
@@ -290,8 +292,10 @@ impl<'a> Runner<'a> {
         self.pause(self.trial.times.drain)?;
         let after = all_counters(rig, dut.as_deref())?;
         let (ledger, counters) = account(rig, dut.as_deref(), &before, &after)?;
+        let mut levels = BTreeMap::new();
         if let Some(dut) = &mut dut {
             self.checks.extend(dut.took_effect(host_of(rig)?, &counters)?);
+            levels = dut.levels(host_of(rig)?)?;
         }
         self.checks.extend(rig.checks()?);
         let samples = figure::samples(&readings);
@@ -305,6 +309,7 @@ impl<'a> Runner<'a> {
             ledger,
             checks: Vec::new(),
             counters,
+            levels,
             sysctls_changed: BTreeMap::new(),
             phases: Vec::new(),
             artefacts: Vec::new(),
@@ -371,6 +376,8 @@ fn all_counters(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Result<Counters, 
 /// Losses that the testbed and the DUT name.
 fn drops(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Vec<DropRule> {
     let mut drops = rig.drops();
+    let told = dut.map_or(&[][..], DutDriver::names_drops_of);
+    drops.retain(|drop| !told.contains(&drop.name.as_str()));
     drops.extend(dut.into_iter().flat_map(DutDriver::drops));
     drops
 }

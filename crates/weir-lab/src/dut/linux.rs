@@ -58,16 +58,26 @@ pub(super) struct Linux {
 }
 
 impl Linux {
-    pub(super) fn new(
-        name: &str,
-        mut sysctls: BTreeMap<String, String>,
-        nft: Option<DutFile>,
-    ) -> Self {
-        for (setting, value) in FORWARDING {
-            sysctls.entry(setting.to_owned()).or_insert_with(|| value.to_owned());
-        }
+    pub(super) fn new(name: &str, sysctls: BTreeMap<String, String>, nft: Option<DutFile>) -> Self {
+        let sysctls = forwarding(sysctls);
         Self { name: name.to_owned(), sysctls, nft: nft.map(|file| Nftables::new(name, file)) }
     }
+}
+
+/// Settings with which the kernel forwards, unless they say otherwise themselves.
+pub(super) fn forwarding(mut sysctls: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    for (setting, value) in FORWARDING {
+        sysctls.entry(setting.to_owned()).or_insert_with(|| value.to_owned());
+    }
+    sysctls
+}
+
+/// What the stack drops of the packets that it is given.
+pub(super) fn stack_drops() -> Vec<DropRule> {
+    let rule = |&(name, source, counter): &(&str, &str, &str)| {
+        DropRule::new(name, "dut_received", Place::Dut, Selection::new(source, &[counter]))
+    };
+    STACK_DROPS.iter().map(rule).collect()
 }
 
 impl DutDriver for Linux {
@@ -117,13 +127,7 @@ impl DutDriver for Linux {
     }
 
     fn drops(&self) -> Vec<DropRule> {
-        let mut rules: Vec<DropRule> = STACK_DROPS
-            .iter()
-            .map(|&(name, source, counter)| {
-                let counters = Selection::new(source, &[counter]);
-                DropRule::new(name, "dut_received", Place::Dut, counters)
-            })
-            .collect();
+        let mut rules = stack_drops();
         rules.extend(self.nft.iter().flat_map(Nftables::drops));
         rules
     }

@@ -11,6 +11,7 @@ fn testbed() -> TestbedSpec {
         dut_cpus: Some("1".into()),
         sink_cpus: None,
         queues: 1,
+        conntrack_max: None,
     })
 }
 

@@ -147,6 +147,19 @@ fn dut_kind(templates: &DutTemplates, point: &Point<'_>) -> DutKind {
     let files = templates.files.iter();
     let mut files =
         files.map(|(path, template)| DutFile { path: path.clone(), text: render(template) });
+    if let Some(firewall) = &templates.firewall {
+        let mut files: Vec<DutFile> = files.collect();
+        // A ruleset that could not be read was reported, and the plan is refused.
+        let index = files.iter().position(|file| Some(&file.path) == firewall.rules.as_ref());
+        let none = DutFile { path: String::new(), text: String::new() };
+        return DutKind::WeirFw {
+            sysctls,
+            rules: index.map_or(none, |index| files.remove(index)),
+            files,
+            program: firewall.program.as_ref().map(render),
+            ready_timeout: firewall.ready_timeout,
+        };
+    }
     match &templates.shell {
         Some(shell) => DutKind::Command {
             sysctls,
@@ -166,6 +179,9 @@ fn configuration_bytes(kind: &DutKind) -> usize {
         DutKind::Linux { nft, .. } => nft.as_ref().map_or(0, |file| file.text.len()),
         DutKind::Command { files, start, .. } => {
             start.len() + files.iter().map(|file| file.text.len()).sum::<usize>()
+        }
+        DutKind::WeirFw { rules, files, .. } => {
+            rules.text.len() + files.iter().map(|file| file.text.len()).sum::<usize>()
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::diagnostic::{Diagnostic, Report, Source, quote};
 use crate::spec::Spec;
-use crate::spec::device::{DutSpec, KindSpec};
+use crate::spec::device::{DutSpec, KindSpec, RULES};
 use crate::spec::fields::Text;
 use crate::spec::files::FileSource;
 use crate::spec::matrix::TrafficSpec;
@@ -32,6 +32,17 @@ pub(crate) struct DutTemplates {
     pub(crate) files: Vec<(String, Template)>,
     /// Of a `command` DUT.
     pub(crate) shell: Option<ShellTemplates>,
+    /// Of a `weir-fw` DUT.
+    pub(crate) firewall: Option<FirewallTemplates>,
+}
+
+/// What only a `weir-fw` DUT has.
+#[derive(Debug)]
+pub(crate) struct FirewallTemplates {
+    /// Path of the ruleset, as written.
+    pub(crate) rules: Option<String>,
+    pub(crate) program: Option<Template>,
+    pub(crate) ready_timeout: Duration,
 }
 
 /// The commands of a `command` DUT.
@@ -142,6 +153,7 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
     };
     let parameters = named(&dut.parameters, report);
     let sysctls = named(&dut.sysctls, report);
+    let rules = dut.files.iter().find(|(name, _)| name.text == RULES);
     let mut files = Vec::new();
     for (_, path) in &dut.files {
         if let Some(source) = loader.read(path, report) {
@@ -149,7 +161,7 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
         }
     }
     let shell = match &dut.kind {
-        KindSpec::Linux => None,
+        KindSpec::Linux | KindSpec::WeirFw { .. } => None,
         KindSpec::Command { start, ready, ready_timeout, stop } => Some(ShellTemplates {
             start: Template::in_spec(start, report),
             ready: ready.as_ref().map(|text| Template::in_spec(text, report)),
@@ -157,7 +169,15 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
             stop: stop.as_ref().map(|text| Template::in_spec(text, report)),
         }),
     };
-    DutTemplates { parameters, sysctls, files, shell }
+    let firewall = match &dut.kind {
+        KindSpec::Linux | KindSpec::Command { .. } => None,
+        KindSpec::WeirFw { program, ready_timeout } => Some(FirewallTemplates {
+            rules: rules.map(|(_, path)| path.text.clone()),
+            program: program.as_ref().map(|text| Template::in_spec(text, report)),
+            ready_timeout: *ready_timeout,
+        }),
+    };
+    DutTemplates { parameters, sysctls, files, shell, firewall }
 }
 
 fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
@@ -185,7 +205,9 @@ fn check_dut(
     let named = templates.sysctls.iter().chain(&templates.files).map(|(_, template)| template);
     let shell = templates.shell.iter();
     let shell = shell.flat_map(|s| [Some(&s.start), s.ready.as_ref(), s.stop.as_ref()]).flatten();
-    let found = check_references(named.chain(shell), &[&parameters, sweeps], report);
+    let program = templates.firewall.iter().filter_map(|firewall| firewall.program.as_ref());
+    let texts = named.chain(shell).chain(program);
+    let found = check_references(texts, &[&parameters, sweeps], report);
     for (name, _) in &dut.parameters {
         if sweeps.contains(name.text.as_str()) {
             let message = format!("{} is a sweep, too", quote(&name.text));

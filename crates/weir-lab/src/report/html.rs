@@ -7,6 +7,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use super::levels::{self, Levels};
 use super::{
     Report, answer, environment, figures, markdown, page as pages, sections, statistics, text,
 };
@@ -26,6 +27,12 @@ pub(super) fn page(report: &Report<'_>) -> String {
         (comparison(report))
         @if let Some(body) = statistics::html_body(report) {
             (section("statistics", "Statistics", &body))
+        }
+        @if let Some(levels) = Levels::of(&report.summary) {
+            (section("levels", levels::TITLE, &html! {
+                (statistics::table(&levels.header, &levels.rows))
+                p class="note" { (levels::NOTE) }
+            }))
         }
         (ledgers(report))
         (samples(report))

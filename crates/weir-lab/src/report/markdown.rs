@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::levels::{self, Levels};
 use super::{Report, answer, dut_label, environment, group_label, statistics, text};
 use crate::summary::SeriesSummary;
 
@@ -24,6 +25,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     latencies(report, &mut page);
     comparisons(report, &mut page);
     statistics_section(report, &mut page);
+    levels_section(report, &mut page);
     line(&mut page, "## Verdicts");
     line(&mut page, &verdicts(report));
     line(&mut page, "## Where the packets went");
@@ -176,6 +178,17 @@ fn comparisons(report: &Report<'_>, page: &mut String) {
         line(page, &format!("{}:", escape(&title)));
         line(page, &fenced(block.trim_end()));
     }
+}
+
+/// What the DUTs told of their sizes.
+fn levels_section(report: &Report<'_>, page: &mut String) {
+    let Some(levels) = Levels::of(&report.summary) else { return };
+    let header: Vec<&str> = levels.header.iter().map(String::as_str).collect();
+    let cells = |row: Vec<String>| row.iter().map(|cell| escape(cell)).collect();
+    let rows: Vec<Vec<String>> = levels.rows.into_iter().map(cells).collect();
+    line(page, &format!("## {}", levels::TITLE));
+    line(page, &table(&header, 2, &rows));
+    line(page, &prose(levels::NOTE));
 }
 
 /// Warnings, intervals and words.

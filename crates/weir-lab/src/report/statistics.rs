@@ -86,6 +86,32 @@ pub(super) const WORDS_NOTE: &str = "Welch's test, which does not assume equal s
     Fieller's interval of the ratio; p-values as one of several are Holm's, over all comparisons \
     of this campaign. Undecided is not the same as equal: that takes a margin.";
 
+/// A table whose first two columns are words.
+pub(super) fn table<H: AsRef<str>>(header: &[H], rows: &[Vec<String>]) -> Markup {
+    html! {
+        div class="scroll" {
+            table class="figures" {
+                thead { tr {
+                    @for (column, name) in header.iter().enumerate() {
+                        th scope="col" class=[(column > 1).then_some("n")] { (name.as_ref()) }
+                    }
+                } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                td class=[(column > 1).then_some("n")] {
+                                    (answer::keep_units(cell))
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The section of `report.html`.
 pub(super) fn html_body(report: &Report<'_>) -> Option<Markup> {
     let summary = &report.summary;
@@ -102,26 +128,7 @@ pub(super) fn html_body(report: &Report<'_>) -> Option<Markup> {
             }
         }
         @if !rows.is_empty() {
-            div class="scroll" {
-                table class="figures" {
-                    thead { tr {
-                        @for (column, name) in HEADER.iter().enumerate() {
-                            th scope="col" class=[(column > 1).then_some("n")] { (name) }
-                        }
-                    } }
-                    tbody {
-                        @for row in &rows {
-                            tr {
-                                @for (column, cell) in row.iter().enumerate() {
-                                    td class=[(column > 1).then_some("n")] {
-                                        (answer::keep_units(cell))
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
+            (table(&HEADER, &rows))
             p class="note" { (NOTE) }
         }
         @if !words.is_empty() {

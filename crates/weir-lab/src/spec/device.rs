@@ -13,11 +13,20 @@ use crate::spec::{Named, check_name, check_variable};
 /// How long a `command` DUT may take to get ready, unless it says otherwise.
 const READY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
+/// The same of a `weir-fw` DUT, which fetches the memory of all its states first.
+const FIREWALL_READY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
 /// No DUT may take longer.
 const READY_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 
 /// Kinds that have a name and no code yet.
-const KINDS_LATER: [&str; 3] = ["weir-fw", "freebsd", "openbsd"];
+const KINDS_LATER: [&str; 2] = ["freebsd", "openbsd"];
+
+/// The kinds that are built.
+const KINDS: [&str; 3] = ["linux", "command", "weir-fw"];
+
+/// The ruleset among the files of a `weir-fw` DUT.
+pub(crate) const RULES: &str = "pf";
 
 /// A DUT as written.
 #[derive(Debug)]
@@ -37,6 +46,7 @@ pub(crate) struct DutSpec {
 pub(crate) enum KindSpec {
     Linux,
     Command { start: Text, ready: Option<Text>, ready_timeout: Duration, stop: Option<Text> },
+    WeirFw { program: Option<Text>, ready_timeout: Duration },
 }
 
 impl Named for DutSpec {
@@ -49,6 +59,7 @@ impl Named for DutSpec {
 pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpec> {
     const COMMON: [&str; 5] = ["name", "kind", "files", "sysctls", "parameters"];
     const COMMAND: [&str; 4] = ["start", "ready", "ready_timeout", "stop"];
+    const WEIR_FW: [&str; 2] = ["program", "ready_timeout"];
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
         check_name(&name.text, &name.span, report);
@@ -69,6 +80,12 @@ pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpe
             fields.refuse_unknown(&[COMMON.as_slice(), &COMMAND].concat(), report);
             command(fields, report)
         }
+        "weir-fw" => {
+            fields.refuse_unknown(&[COMMON.as_slice(), &WEIR_FW].concat(), report);
+            let program = shell("program", fields, report);
+            let ready_timeout = ready_timeout(fields, FIREWALL_READY_TIMEOUT_DEFAULT, report);
+            Some(KindSpec::WeirFw { program, ready_timeout })
+        }
         _ => return refuse_kind(&kind, report),
     };
     let sysctls = sysctls(fields, report);
@@ -78,13 +95,13 @@ pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpe
 }
 
 fn refuse_kind<T>(kind: &Text, report: &mut Report) -> Option<T> {
-    let built = "\"linux\" and \"command\" are built";
+    let built = "\"linux\", \"command\" and \"weir-fw\" are built";
     if KINDS_LATER.contains(&kind.text.as_str()) {
         let message = format!("DUT kind \"{}\" is not built yet", kind.text);
         report.error_help(&kind.span, message, built);
     } else {
         let message = format!("{} is not a kind of DUT", quote(&kind.text));
-        let help = match nearest(&kind.text, ["linux", "command"]) {
+        let help = match nearest(&kind.text, KINDS) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => built.into(),
         };
@@ -94,23 +111,29 @@ fn refuse_kind<T>(kind: &Text, report: &mut Report) -> Option<T> {
 }
 
 fn command(fields: &Fields<'_, '_>, report: &mut Report) -> Option<KindSpec> {
-    let mut shell = |name: &str| {
-        let text = fields.text(name, report)?;
-        if text.text.trim().is_empty() {
-            report.error(&text.span, format!("`{name}` is empty"));
-            return None;
-        }
-        Some(text)
-    };
-    let (start, ready, stop) = (shell("start"), shell("ready"), shell("stop"));
+    let [start, ready, stop] = ["start", "ready", "stop"].map(|name| shell(name, fields, report));
     fields.required("start", report);
-    let given = fields.duration("ready_timeout", report);
-    let ready_timeout = given.unwrap_or(READY_TIMEOUT_DEFAULT);
+    let ready_timeout = ready_timeout(fields, READY_TIMEOUT_DEFAULT, report);
+    Some(KindSpec::Command { start: start?, ready, ready_timeout, stop })
+}
+
+/// A text that says something.
+fn shell(name: &str, fields: &Fields<'_, '_>, report: &mut Report) -> Option<Text> {
+    let text = fields.text(name, report)?;
+    if text.text.trim().is_empty() {
+        report.error(&text.span, format!("`{name}` is empty"));
+        return None;
+    }
+    Some(text)
+}
+
+fn ready_timeout(fields: &Fields<'_, '_>, default: Duration, report: &mut Report) -> Duration {
+    let ready_timeout = fields.duration("ready_timeout", report).unwrap_or(default);
     if ready_timeout.is_zero() || ready_timeout > READY_TIMEOUT_MAX {
         let message = "`ready_timeout` must be above zero and at most 10m";
         report.error(&fields.span_of("ready_timeout"), message);
     }
-    Some(KindSpec::Command { start: start?, ready, ready_timeout, stop })
+    ready_timeout
 }
 
 /// `sysctls = { "net.ipv4.ip_forward" = 1 }`; dotted keys without quotes are the same thing.
@@ -187,9 +210,17 @@ fn files(
     report: &mut Report,
 ) -> Vec<(Text, Text)> {
     let table = fields.get("files");
+    let is_firewall = matches!(kind, Some(KindSpec::WeirFw { .. }));
+    if table.is_none() && is_firewall {
+        let message = "a weir-fw DUT needs its ruleset: files = { pf = \"pf.conf\" }";
+        report.error(&fields.span_of("kind"), message);
+    }
     let Some(table) = table.and_then(|value| Fields::of("`files`", value, report)) else {
         return Vec::new();
     };
+    if is_firewall {
+        table.required(RULES, report);
+    }
     if matches!(kind, Some(KindSpec::Linux)) {
         table.refuse_unknown(&["nft"], report);
     }

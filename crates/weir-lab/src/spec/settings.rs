@@ -19,6 +19,9 @@ const SEED_DEFAULT: u64 = 1;
 /// The most queues of a veth device: what one receive queue per CPU of a large host needs.
 const QUEUES_MAX: u64 = 64;
 
+/// How many connections a host may be asked to track: at 320 bytes each, the most take 32 GB.
+const CONNTRACK_MAX: std::ops::RangeInclusive<u64> = 1_000..=100_000_000;
+
 /// No part of a trial is longer.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -136,7 +139,9 @@ pub(crate) fn testbed(value: &Value<'_>, report: &mut Report) -> Option<TestbedS
 
 fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
     const LISTS: [&str; 3] = ["generator_cpus", "dut_cpus", "sink_cpus"];
-    fields.refuse_unknown(&["kind", LISTS[0], LISTS[1], LISTS[2], "queues"], report);
+    let known = ["kind", LISTS[0], LISTS[1], LISTS[2], "queues", "conntrack_max"];
+    fields.refuse_unknown(&known, report);
+    let conntrack_max = fields.integer("conntrack_max", CONNTRACK_MAX, report);
     let queues = fields.integer("queues", 1..=QUEUES_MAX, report).unwrap_or(1);
     let mut sets: Vec<(&str, CpuSet)> = Vec::new();
     for name in LISTS {
@@ -159,6 +164,7 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
         dut_cpus: list(LISTS[1]),
         sink_cpus: list(LISTS[2]),
         queues: u32::try_from(queues).unwrap_or(1),
+        conntrack_max,
     }
 }
 

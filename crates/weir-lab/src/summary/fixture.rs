@@ -74,6 +74,7 @@ impl Made<'_> {
             verdict: Verdict { kind: self.verdict.0, reason: self.verdict.1.into() },
             checks: vec![Check { name: "probe-before".into(), passed: true, detail: "ok".into() }],
             counters: BTreeMap::new(),
+            levels: BTreeMap::new(),
             sysctls_changed: BTreeMap::new(),
         }
     }

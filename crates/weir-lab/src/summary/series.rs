@@ -61,6 +61,7 @@ pub(super) fn summarise(
         verdict: verdict(if valid.is_empty() { cells } else { &valid }, rate_pps)?,
         residual_ratio_worst: residuals.fold(0.0, f64::max),
         ledger: ledger::median(&ledgers),
+        levels: levels(&valid),
         values_pps,
         analysis: Some(analysis::series(cells, &data.campaign)),
     })
@@ -89,6 +90,15 @@ fn calibration(calibrations: &[Trial], traffic_id: &str) -> Option<f64> {
         .map(|r| r.result.rate_pps)
         .collect();
     Spread::of(&rates).map(|s| s.median)
+}
+
+/// The median of each level that a DUT told of.
+fn levels(valid: &[&Trial]) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::<&String, Vec<u64>>::new();
+    for (name, value) in valid.iter().flat_map(|trial| &trial.0.levels) {
+        all.entry(name).or_default().push(*value);
+    }
+    all.into_iter().map(|(name, values)| (name.clone(), ledger::median_of(values))).collect()
 }
 
 fn verdicts(cells: &[&Trial]) -> BTreeMap<String, usize> {

@@ -12,7 +12,8 @@
 //! the DUT's CPUs; the generator has its own. Everything is made anew for each trial, is recorded
 //! before it is made, and is removed with its namespaces.
 //!
-//! This module never changes anything outside the namespaces that it made.
+//! This module changes nothing outside the namespaces that it made, but for the settings that the
+//! specification asks for and that only the whole host has; those are put back.
 
 use serde_json::{Value, json};
 
@@ -22,6 +23,7 @@ use crate::model::NetnsSpec;
 
 mod exclusive;
 mod host;
+mod host_wide;
 mod layout;
 mod log;
 mod parts;
@@ -31,6 +33,7 @@ mod sink;
 mod watch;
 
 use exclusive::Exclusive;
+use host_wide::HostWide;
 use parts::Parts;
 use placement::Placement;
 use rig::NetnsRig;
@@ -41,6 +44,8 @@ pub struct NetnsTestbed {
     placement: Placement,
     queues: u32,
     cancel: Cancel,
+    // Put back before another lab may begin.
+    _host_wide: HostWide,
     _exclusive: Exclusive,
 }
 
@@ -49,12 +54,19 @@ impl NetnsTestbed {
     /// are killed when `cancel` asks to stop.
     ///
     /// # Errors
-    /// When the CPUs that were asked for are not there, there are too few, or another lab measures
-    /// on this host.
+    /// When the CPUs that were asked for are not there, there are too few, another lab measures on
+    /// this host, or one of its settings cannot be changed.
     pub fn new(spec: &NetnsSpec, cancel: Cancel) -> Result<Self, TestbedError> {
         let placement = Placement::choose(spec)?;
         let exclusive = Exclusive::take()?;
-        Ok(Self { placement, queues: spec.queues, cancel, _exclusive: exclusive })
+        let host_wide = HostWide::set(spec)?;
+        Ok(Self {
+            placement,
+            queues: spec.queues,
+            cancel,
+            _host_wide: host_wide,
+            _exclusive: exclusive,
+        })
     }
 }
 

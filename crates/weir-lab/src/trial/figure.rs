@@ -67,6 +67,7 @@ pub(super) fn not_measured(why: String) -> Outcome {
         ledger: no_ledger(Vec::new()),
         checks: Vec::new(),
         counters: Counters::new(),
+        levels: BTreeMap::new(),
         sysctls_changed: BTreeMap::new(),
         phases: Vec::new(),
         artefacts: Vec::new(),

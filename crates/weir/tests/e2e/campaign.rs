@@ -139,10 +139,10 @@ name = "linux"
 kind = "linux"
 
 [[traffic]]
-name = "at-50k"
+name = "at-10k"
 src = "198.18.10.1:2000-198.18.10.70"
 dst = "198.19.10.1:2000-198.19.10.70"
-rate = "50kpps"
+rate = "10kpps"
 "#;
 
 #[test]
@@ -157,8 +157,8 @@ fn at_a_fixed_rate_everything_offered_is_delivered() {
     assert_eq!(trials.len(), 3);
     let mut complete = 0;
     for (_, trial) in &trials {
-        // 1.1 seconds of 50 kpps, on a machine that may be busy with other things.
-        assert!((25_000..=60_000).contains(&packets(trial, "offered")));
+        // 1.1 seconds of 10 kpps, on a machine that may be busy with other things.
+        assert!((5_000..=12_000).contains(&packets(trial, "offered")));
         assert_eq!(trial["ledger"]["residual_packets"], 0);
         assert_ne!(trial["verdict"]["kind"], "invalid", "{}", trial["verdict"]);
         if packets(trial, "offered") == packets(trial, "delivered") {
@@ -166,8 +166,8 @@ fn at_a_fixed_rate_everything_offered_is_delivered() {
             complete += 1;
         }
     }
-    // A neighbour on this machine may take the DUT's CPU for longer than its ring lasts (5 ms at
-    // this rate). Such a loss is located and counted, and does not happen in most of the trials.
+    // A neighbour on this machine may take the DUT's CPU for longer than its ring lasts (25 ms
+    // at this rate). Such a loss is located and counted, and does not happen in most of the trials.
     assert!(complete >= 2, "all that was offered arrived in {complete} of 3 trials only");
 }
 

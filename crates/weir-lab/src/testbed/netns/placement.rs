@@ -137,6 +137,7 @@ mod tests {
             dut_cpus: own(dut),
             sink_cpus: own(sink),
             queues: 1,
+            conntrack_max: None,
         }
     }
 

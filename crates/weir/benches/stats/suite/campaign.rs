@@ -191,6 +191,7 @@ fn trial(series: &Series, cell_id: &str, iteration: u32, rate_pps: f64) -> Trial
         verdict: Verdict { kind: VerdictKind::DutBound, reason: "made for a benchmark".into() },
         checks: Vec::new(),
         counters: BTreeMap::new(),
+        levels: BTreeMap::new(),
         sysctls_changed: BTreeMap::new(),
     }
 }
