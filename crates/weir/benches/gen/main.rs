@@ -1,23 +1,20 @@
 //! `make bench-gen`: the generator and the sink against their floors, in one run on one veth pair.
 //!
 //! Prints a table and writes `bench/gen.json` in cargo's target directory; docs/bench.md says how
-//! to read them. It ends with 0 if everything could be done, whether floors were met or not; with
-//! `--strict`, a floor that was missed, or not measured, makes it end with 1. 2 means that it could
-//! not run, 130 or 143 that it was interrupted; its namespaces are gone in any case.
+//! to read them, and benches/support/command.rs how it ends.
 
+#[path = "../support/command.rs"]
+mod command;
 mod suite;
 
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use suite::{Outcome, Settings, rows, show};
+use command::Report;
+use suite::{Settings, rows, show};
 use weir_gen::units::parse_duration;
-use weir_lab::cancel::Cancel;
 
 /// Measures the generator and the sink against their floors.
 #[derive(Debug, Parser)]
@@ -49,61 +46,20 @@ const SLICES: u32 = 5;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "bench-gen: {error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> suite::Result<u8> {
-    let cancel = listen()?;
-    let settings = Settings {
-        sample: arguments.sample,
-        slices: SLICES,
-        rate_sample: arguments.rate_sample,
-        repeats: arguments.repeats,
-        rows: rows::selected(&arguments.only)?,
-        weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
-    };
-    let mut say = |line: &str| {
-        // Progress that nobody can read is no reason to stop.
-        let _ = writeln!(io::stderr(), "{line}");
-    };
-    let outcome = suite::run(&settings, &cancel, &mut say);
-    if let Some(signal) = cancel.signal() {
-        return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
-    }
-    let outcome = outcome?;
-    io::stdout().write_all(show::table(&outcome).as_bytes())?;
-    let file = write_json(&outcome)?;
-    writeln!(io::stdout(), "\nwritten to {}", file.display())?;
-    Ok(u8::from(arguments.strict && !outcome.rows.iter().all(suite::Row::holds)))
-}
-
-/// SIGINT and SIGTERM ask the run to stop, which then takes its namespaces down.
-fn listen() -> io::Result<Cancel> {
-    let cancel = Cancel::default();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let shared = cancel.clone();
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            shared.request(signal);
-        }
-    })?;
-    Ok(cancel)
-}
-
-fn write_json(outcome: &Outcome) -> io::Result<PathBuf> {
-    let target = match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(target) => PathBuf::from(target),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
-    };
-    let directory = target.join("bench");
-    std::fs::create_dir_all(&directory)?;
-    let file = directory.canonicalize()?.join("gen.json");
-    std::fs::write(&file, show::json(outcome))?;
-    Ok(file)
+    command::main("gen", arguments.strict, |cancel, say| -> suite::Result<Report> {
+        let settings = Settings {
+            sample: arguments.sample,
+            slices: SLICES,
+            rate_sample: arguments.rate_sample,
+            repeats: arguments.repeats,
+            rows: rows::selected(&arguments.only)?,
+            weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
+        };
+        let outcome = suite::run(&settings, cancel, say)?;
+        Ok(Report {
+            table: show::table(&outcome),
+            json: show::json(&outcome),
+            holds: outcome.rows.iter().all(suite::Row::holds),
+        })
+    })
 }

@@ -6,23 +6,23 @@
 //! ([`bed::Regime`]): one CPU sends and receives, or the receiver has a CPU of its own.
 
 mod bed;
-mod machine;
 mod rounds;
 pub(crate) mod rows;
 mod senders;
 pub(crate) mod show;
+#[path = "../../support/mod.rs"]
+pub(crate) mod support;
 mod taken;
 mod trafgen;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_lab::cancel::Cancel;
 
-pub(crate) use machine::Machine;
-pub(crate) use rows::{Row, RowSpec};
+pub(crate) use support::report::Machine;
+pub(crate) use support::rows::{AllSeries, Row, RowSpec};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -43,20 +43,6 @@ pub(crate) struct Settings {
     /// The binary whose memory is measured.
     pub(crate) weir: PathBuf,
 }
-
-/// The samples of one figure, or why there are none.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Series {
-    /// One sample a round, in the order in which they were taken.
-    pub(crate) samples: Vec<f64>,
-    /// Largest share of a sample's time that other programs took from it.
-    pub(crate) taken_share_max: f64,
-    /// Why rounds are missing.
-    pub(crate) missing: Option<String>,
-}
-
-/// All series, by name.
-pub(crate) type AllSeries = BTreeMap<&'static str, Series>;
 
 /// What a run found.
 #[derive(Debug)]

@@ -1,61 +1,15 @@
 //! The rows of the result: what each is compared with, and its floor. This is the one list.
 
-use weir_stats::summary::median;
-
-use super::{AllSeries, Result, Series};
+use super::Result;
+pub(crate) use super::support::rows::Against;
+use super::support::rows::{self, RowSpec, pps};
 
 /// Largest resident memory of `weir gen` with five million flows, MiB.
 const MEMORY_MIB_MAX: f64 = 64.0;
 
-/// What a figure is compared with.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Against {
-    /// Nothing: others are compared with it, or it is for information.
-    Nothing,
-    /// Another series of the same run: the ratio is the median of the rounds' ratios, because the
-    /// samples of a round are neighbours in time, and what slows the machine down slows both.
-    Series(&'static str),
-    /// A rate that was asked for, packets per second: the ratio is the smaller of the two over the
-    /// larger, because too fast is as wrong as too slow.
-    Requested(f64),
-    /// A limit that is not to be passed: the ratio is the limit over the figure.
-    Limit(f64),
-}
-
-/// A row before anything was measured.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowSpec {
-    /// Name of the row.
-    pub(crate) name: &'static str,
-    /// Name of the series that it shows.
-    pub(crate) series: &'static str,
-    /// What it is, for people.
-    pub(crate) what: &'static str,
-    /// Unit of the samples.
-    pub(crate) unit: &'static str,
-    /// What it is compared with.
-    pub(crate) against: Against,
-    /// Smallest ratio that is good enough.
-    pub(crate) floor: Option<f64>,
-}
-
-const fn pps(name: &'static str, what: &'static str) -> RowSpec {
-    let (against, floor) = (Against::Nothing, None);
-    RowSpec { name, series: name, what, unit: "pps", against, floor }
-}
-
-impl RowSpec {
-    const fn of(self, series: &'static str) -> Self {
-        Self { series, ..self }
-    }
-
-    const fn against(self, against: Against) -> Self {
-        Self { against, ..self }
-    }
-
-    const fn floor(self, floor: f64) -> Self {
-        Self { floor: Some(floor), ..self }
-    }
+/// A rate that was asked for, packets per second.
+const fn requested(value: f64) -> Against {
+    Against::Value { what: "requested", value, is_limit: false }
 }
 
 /// Series of the regime in which one CPU sends and receives: packets delivered.
@@ -117,73 +71,19 @@ pub(crate) const ROWS: &[RowSpec] = &[
     pps(SINK_BARE_OFFERED, "two CPUs, offered to the bare sink")
         .against(Against::Series(SINK_BARE)),
     pps(SINK_FULL_OFFERED, "two CPUs, offered to that sink").against(Against::Series(SINK_FULL)),
-    pps(RATE_100K, "100 kpps held, delivered").against(Against::Requested(100_000.0)).floor(0.995),
-    pps(RATE_500K, "500 kpps held, delivered").against(Against::Requested(500_000.0)).floor(0.995),
+    pps(RATE_100K, "100 kpps held, delivered").against(requested(100_000.0)).floor(0.995),
+    pps(RATE_500K, "500 kpps held, delivered").against(requested(500_000.0)).floor(0.995),
     RowSpec {
         name: MEMORY_5M,
         series: MEMORY_5M,
         what: "`weir gen` with 5,000,000 flows, resident at most",
         unit: "MiB",
-        against: Against::Limit(MEMORY_MIB_MAX),
+        against: Against::limit(MEMORY_MIB_MAX),
         floor: Some(1.0),
     },
 ];
 
 /// The rows of these names, and those that they are compared with; all if none is named.
 pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static RowSpec>> {
-    if let Some(unknown) = names.iter().find(|&name| ROWS.iter().all(|row| row.name != name)) {
-        let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        return Err(format!("there is no row `{unknown}`: there are {}", known.join(", ")).into());
-    }
-    let is_named = |row: &RowSpec| names.is_empty() || names.iter().any(|name| name == row.name);
-    let is_wanted = |row: &RowSpec| {
-        let counterpart = Against::Series(row.name);
-        is_named(row) || ROWS.iter().any(|other| is_named(other) && other.against == counterpart)
-    };
-    Ok(ROWS.iter().filter(|row| is_wanted(row)).collect())
-}
-
-/// A row with what was measured.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub(crate) spec: &'static RowSpec,
-    pub(crate) series: Series,
-    /// Median; `None` if it was not measured.
-    pub(crate) value: Option<f64>,
-    /// As [`Against`] says; `None` if there is nothing to compare, or one side was not measured.
-    pub(crate) ratio: Option<f64>,
-}
-
-impl Row {
-    pub(crate) fn new(spec: &'static RowSpec, all: &AllSeries) -> Self {
-        let series = all.get(spec.series).cloned().unwrap_or_default();
-        let value = median(&series.samples);
-        let ratio = value.and_then(|value| match spec.against {
-            Against::Nothing => None,
-            Against::Series(name) => share(&series.samples, &all.get(name)?.samples),
-            Against::Requested(rate_pps) => Some((value / rate_pps).min(rate_pps / value)),
-            Against::Limit(limit) => Some(limit / value),
-        });
-        Self { spec, series, value, ratio }
-    }
-
-    /// Whether the floor was reached: `None` if there is none, or it could not be judged.
-    pub(crate) fn meets(&self) -> Option<bool> {
-        Some(self.ratio? >= self.spec.floor?)
-    }
-
-    /// Whether there is no floor that was missed or could not be judged.
-    pub(crate) fn holds(&self) -> bool {
-        self.spec.floor.is_none() || self.meets() == Some(true)
-    }
-}
-
-/// Median of the ratios of samples that were taken in the same rounds; if rounds are missing, the
-/// ratio of the medians.
-fn share(samples: &[f64], others: &[f64]) -> Option<f64> {
-    if samples.len() == others.len() {
-        let ratios: Vec<f64> = samples.iter().zip(others).map(|(own, other)| own / other).collect();
-        return median(&ratios);
-    }
-    Some(median(samples)? / median(others)?)
+    Ok(rows::selected(ROWS, names)?)
 }

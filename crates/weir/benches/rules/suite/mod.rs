@@ -3,8 +3,8 @@
 //! One CPU for all. What the command reads is made beforehand, in a directory that is removed at
 //! the end.
 
-#[path = "../../gen/suite/machine.rs"]
-mod machine;
+#[path = "../../support/report.rs"]
+mod report;
 
 mod check;
 mod evaluate;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use weir_lab::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
-pub(crate) use machine::Machine;
+pub(crate) use report::Machine;
 pub(crate) use rows::{Row, RowSpec};
 
 /// What a step of the benchmark returns.

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
+use super::report::{self, Entry};
 use super::rows::Limit;
 use super::{Machine, Outcome};
 
@@ -43,32 +42,21 @@ pub(crate) fn table(outcome: &Outcome) -> String {
     text
 }
 
-/// The outcome as the other benchmarks write it: a list, with the machine in the first entries.
+/// The outcome as the other benchmarks write it.
 pub(crate) fn json(outcome: &Outcome) -> String {
-    let Machine { cpu_model, kernel, cpu_count } = &outcome.machine;
-    let mut list = vec![
-        fact("machine_cpu", &json!(cpu_model), "model"),
-        fact("machine_kernel", &json!(kernel), "release"),
-        fact("machine_cpus", &json!(cpu_count), "count"),
-    ];
-    list.extend(outcome.rows.iter().map(|row| {
-        let is_judged = !matches!(row.spec.limit, Limit::None);
-        json!({
-            "name": row.spec.name,
-            "value": row.value,
-            "unit": row.spec.unit,
-            "samples": row.samples,
-            "against": is_judged.then_some("limit"),
-            "ratio": row.ratio,
-            "floor": is_judged.then_some(1.0),
-        })
-    }));
-    format!("{:#}\n", Value::Array(list))
-}
-
-fn fact(name: &str, value: &Value, unit: &str) -> Value {
-    json!({
-        "name": name, "value": value, "unit": unit, "samples": [],
-        "against": null, "ratio": null, "floor": null,
-    })
+    report::json(
+        &outcome.machine,
+        outcome.rows.iter().map(|row| {
+            let is_judged = !matches!(row.spec.limit, Limit::None);
+            Entry {
+                name: row.spec.name,
+                value: row.value,
+                unit: row.spec.unit,
+                samples: &row.samples,
+                against: is_judged.then_some("limit"),
+                ratio: row.ratio,
+                floor: is_judged.then_some(1.0),
+            }
+        }),
+    )
 }

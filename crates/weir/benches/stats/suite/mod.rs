@@ -4,8 +4,8 @@
 //! resident size on the way. The command has two CPUs. What it reads is made beforehand, in a
 //! directory that is removed at the end.
 
-#[path = "../../gen/suite/machine.rs"]
-mod machine;
+#[path = "../../support/report.rs"]
+mod report;
 
 pub(crate) mod archive;
 pub(crate) mod campaign;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use weir_lab::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
-pub(crate) use machine::Machine;
+pub(crate) use report::Machine;
 pub(crate) use rows::{Row, RowSpec};
 
 /// What a step of the benchmark returns.

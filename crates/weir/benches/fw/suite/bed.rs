@@ -1,0 +1,272 @@
+//! Where a device under test stands: the lab's own testbed, placed as this benchmark wants it.
+//!
+//! The device has a CPU to itself. Generator and sink share the other.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use weir_bpf::attach::Link;
+use weir_bpf::bench::Router;
+use weir_gen::units::Rate;
+use weir_lab::cancel::Cancel;
+use weir_lab::dut::{self, DutDriver};
+use weir_lab::host::Host;
+use weir_lab::model::{Dut, NetnsSpec, Traffic};
+use weir_lab::testbed::netns::NetnsTestbed;
+use weir_lab::testbed::{Burst, Rig, Testbed as _, Topology};
+use weir_net::registry::clean_leftovers;
+use weir_net::{Netlink, Netns, napi};
+
+use super::boxes::Box as Device;
+use super::priority::{self, Measuring};
+use super::rows::MOST;
+use super::{Result, Settings};
+
+/// The CPU of generator and sink, and that of the device under test.
+const GENERATOR_CPU: u32 = 0;
+const DUT_CPU: u32 = 1;
+
+/// The device by which packets come, as the testbed calls it.
+const DUT_IN: &str = "dut0";
+const SINK: &str = "sink0";
+
+/// No fewer connections are made room for.
+const CONNTRACK_MIN: u64 = 500_000;
+
+/// How long the last packets of a burst are under way.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// The rates at which each flow is sent once; a busy machine needs the later ones.
+const FILL_PPS: [f64; 6] = [250e3, 250e3, 150e3, 150e3, 100e3, 100e3];
+const FILL_PPS_WEIR: [f64; 6] = [600e3, 600e3, 400e3, 400e3, 200e3, 200e3];
+/// The share of the flows that must be known before anything is measured.
+const FILLED_SHARE_MIN: f64 = 0.995;
+
+/// Makes testbeds.
+pub(crate) struct Bed {
+    testbed: NetnsTestbed,
+    cancel: Cancel,
+}
+
+impl Bed {
+    /// Takes the host for itself. If connections are to be tracked, there is room for all flows,
+    /// as long as this lives.
+    pub(crate) fn new(settings: &Settings, cancel: &Cancel) -> Result<Self> {
+        let leftovers = clean_leftovers()?;
+        if let Some(problem) = leftovers.problems.first() {
+            return Err(problem.to_string().into());
+        }
+        let online = weir_net::cpu::online()?;
+        if [GENERATOR_CPU, DUT_CPU].iter().any(|&cpu| !online.contains(cpu as usize)) {
+            return Err(format!(
+                "CPUs {GENERATOR_CPU} and {DUT_CPU} are needed, but only {online} are online"
+            )
+            .into());
+        }
+        let tracks = settings.rows.iter().any(|row| row.series.starts_with("nft_"));
+        let spec = NetnsSpec {
+            generator_cpus: Some(GENERATOR_CPU.to_string()),
+            dut_cpus: Some(DUT_CPU.to_string()),
+            sink_cpus: Some(GENERATOR_CPU.to_string()),
+            queues: 1,
+            conntrack_max: tracks.then(|| settings.scaled(MOST).max(CONNTRACK_MIN)),
+        };
+        Ok(Self { testbed: NetnsTestbed::new(&spec, cancel.clone())?, cancel: cancel.clone() })
+    }
+
+    /// Waits, or fails if the run is to stop.
+    pub(crate) fn wait(&self, time: Duration) -> Result<()> {
+        if self.cancel.sleep(time) { Ok(()) } else { Err("interrupted".into()) }
+    }
+
+    /// Sets a device up and starts it.
+    pub(crate) fn stand(&self, device: Device, dut: &Dut) -> Result<Stand<'_>> {
+        let rig = self.testbed.build(Topology::Dut)?;
+        let driver = dut::driver(dut);
+        let mut stand = Stand {
+            bed: self,
+            rig: Some(rig),
+            driver,
+            link: None,
+            thread: 0,
+            started: Duration::ZERO,
+        };
+        let (sink, thread) = (stand.napi_thread("sink", SINK)?, stand.napi_thread("dut", DUT_IN)?);
+        stand.thread = thread;
+        priority::raise(sink, priority::SINK)?;
+        priority::raise(thread, priority::DEVICE)?;
+        let begin = Instant::now();
+        let host = host(stand.rig.as_deref())?;
+        stand.driver.prepare(host)?;
+        stand.driver.start(host)?;
+        stand.driver.ready(host, &self.cancel)?;
+        stand.started = begin.elapsed();
+        if device == Device::Minimal {
+            let router = Router::load()?;
+            let netns = Netns::open(host.name())?;
+            stand.link = Some(netns.run(|| -> Result<Link> {
+                Ok(router.attach(Netlink::open()?.ifindex(DUT_IN)?)?)
+            })??);
+        }
+        Ok(stand)
+    }
+}
+
+fn host(rig: Option<&dyn Rig>) -> Result<&dyn Host> {
+    Ok(rig.and_then(Rig::dut_host).ok_or("the testbed has no place for a device")?)
+}
+
+/// A device under test that is set up; taken down when it is dropped.
+pub(crate) struct Stand<'a> {
+    bed: &'a Bed,
+    rig: Option<Box<dyn Rig>>,
+    driver: Box<dyn DutDriver>,
+    /// The minimal router's.
+    link: Option<Link>,
+    /// The thread that receives.
+    thread: i32,
+    started: Duration,
+}
+
+/// What was delivered over a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// Packets per second of the time for which the device's thread ran.
+    pub(crate) pps: f64,
+    /// Packets per second that the generator offered.
+    pub(crate) offered_pps: f64,
+    /// Share of the time that others took from it.
+    pub(crate) taken_share: f64,
+    /// Share of the time that was left in which it had something to do.
+    pub(crate) busy_share: f64,
+    /// Packets that arrived at the sink.
+    pub(crate) packets: u64,
+}
+
+impl Stand<'_> {
+    /// How long it took from the first command until it was ready.
+    pub(crate) fn started(&self) -> Duration {
+        self.started
+    }
+
+    /// Where it stands.
+    pub(crate) fn host(&self) -> Result<&dyn Host> {
+        host(self.rig.as_deref())
+    }
+
+    fn rig(&mut self) -> Result<&mut (dyn Rig + 'static)> {
+        Ok(self.rig.as_deref_mut().ok_or("it is taken down")?)
+    }
+
+    /// The thread that empties the ring of a device in one of the testbed's namespaces.
+    fn napi_thread(&self, role: &str, device: &str) -> Result<i32> {
+        let name = self.host()?.name().to_owned();
+        let (head, _) = name.rsplit_once('-').ok_or("the testbed's names have changed")?;
+        let threads = Netns::open(&format!("{head}-{role}"))?.run(|| napi::threads(device))??;
+        Ok(threads.first().ok_or_else(|| format!("{device} has no thread"))?.pid)
+    }
+
+    /// States that the device keeps now.
+    pub(crate) fn states(&self) -> Result<u64> {
+        Ok(self.driver.flows(self.host()?)?.unwrap_or(0))
+    }
+
+    /// Gets ready for a traffic.
+    pub(crate) fn load(&mut self, traffic: &Traffic) -> Result<()> {
+        Ok(self.rig()?.load(traffic)?)
+    }
+
+    /// Sends each flow of the traffic that is loaded once, until the device knows them.
+    pub(crate) fn fill(&mut self, device: Device, flow_count: u64) -> Result<()> {
+        let rates = if matches!(device, Device::Weir(_)) { FILL_PPS_WEIR } else { FILL_PPS };
+        let wanted = flow_count as f64;
+        let mut known = 0;
+        for rate in rates {
+            let burst = Burst { rate: Rate::Pps(rate), packet_limit: Some(flow_count) };
+            let measuring = self.start(burst)?;
+            let waited = loop {
+                if self.rig()?.finished() {
+                    break Ok(());
+                }
+                if let Err(interrupted) = self.bed.wait(Duration::from_millis(5)) {
+                    break Err(interrupted);
+                }
+            };
+            self.rig()?.stop()?;
+            drop(measuring);
+            waited?;
+            self.bed.wait(SETTLE)?;
+            known = self.states()?;
+            if known as f64 >= wanted {
+                return Ok(());
+            }
+        }
+        if (known as f64) < wanted * FILLED_SHARE_MIN {
+            let limit = self.driver.flow_limit(self.host()?)?.unwrap_or_default();
+            return Err(format!("only {known} of {flow_count} flows are known; {limit}").into());
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, burst: Burst) -> Result<Measuring> {
+        let rig = self.rig()?;
+        Measuring::begin(|| Ok(rig.start(burst)?))
+    }
+
+    /// What arrives over `time` of the traffic that is loaded, sent as fast as possible.
+    pub(crate) fn sample(&mut self, time: Duration) -> Result<Sample> {
+        let _measuring = self.start(Burst { rate: Rate::Max, packet_limit: None })?;
+        let sampled = self.bed.wait(time / 5).and_then(|()| self.count(time));
+        self.rig()?.stop()?;
+        sampled
+    }
+
+    fn count(&mut self, time: Duration) -> Result<Sample> {
+        let thread = self.thread;
+        let (first, before, at) = (self.rig()?.reading()?, Clock::of(thread)?, Instant::now());
+        self.bed.wait(time)?;
+        let (last, after, elapsed) = (self.rig()?.reading()?, Clock::of(thread)?, at.elapsed());
+        let waited = (after.waited - before.waited).min(elapsed / 2);
+        let left = elapsed - waited;
+        let ran = (after.ran - before.ran).max(Duration::from_micros(1));
+        let packets = last.rx_packets - first.rx_packets;
+        Ok(Sample {
+            pps: packets as f64 / ran.as_secs_f64(),
+            offered_pps: (last.tx_packets - first.tx_packets) as f64 / elapsed.as_secs_f64(),
+            taken_share: waited.as_secs_f64() / elapsed.as_secs_f64(),
+            busy_share: ran.as_secs_f64() / left.as_secs_f64(),
+            packets,
+        })
+    }
+}
+
+impl Drop for Stand<'_> {
+    fn drop(&mut self) {
+        self.link = None;
+        if let Some(rig) = self.rig.take() {
+            if let Some(host) = rig.dut_host() {
+                // What still runs goes with its namespace.
+                drop(self.driver.stop(host));
+            }
+            // What cannot be removed stays on record, and the next start cleans up.
+            drop(rig.teardown());
+        }
+    }
+}
+
+/// For how long a thread has run and waited for its CPU (Documentation/scheduler/sched-stats.rst).
+struct Clock {
+    ran: Duration,
+    waited: Duration,
+}
+
+impl Clock {
+    fn of(thread: i32) -> Result<Self> {
+        let path = PathBuf::from(format!("/proc/{thread}/schedstat"));
+        let text =
+            std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
+        let mut next = || Duration::from_nanos(words.next().unwrap_or(0));
+        Ok(Self { ran: next(), waited: next() })
+    }
+}

@@ -1,0 +1,120 @@
+//! Memory of `weir fw`, how long it takes to start, and how long to list its states.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use weir_lab::host::{Command, Program};
+
+use super::bed::{Bed, Stand};
+use super::boxes::{self, Box as Device, Rules, pf};
+use super::memory::Group;
+use super::rows::{self, MOST};
+use super::{AllSeries, Result, Settings, flows};
+
+/// How long a listing may take before it is given up.
+const LISTING_PATIENCE: Duration = Duration::from_secs(300);
+
+/// A ruleset without any limit of its own.
+const DEFAULT_RULES: &str = "pass all keep state\n";
+
+/// What is measured of a firewall with room for ten million states.
+const MOST_SERIES: [&str; 3] = [rows::MEMORY_10M, rows::START_10M, rows::DUMP_10M];
+
+/// One sample of every series that is wanted.
+pub(crate) fn round(
+    settings: &Settings,
+    bed: &Bed,
+    say: &mut dyn FnMut(&str),
+    all: &mut AllSeries,
+) -> Result<()> {
+    let mut add = |name: &'static str, value: f64| {
+        say(&format!("  {name}: {value:.2}"));
+        all.entry(name).or_default().samples.push(value);
+    };
+    if settings.wants(rows::MEMORY_REST) {
+        let bytes = at_rest(settings, bed).map_err(named(rows::MEMORY_REST))?;
+        add(rows::MEMORY_REST, bytes as f64 / f64::from(1 << 20));
+    }
+    if MOST_SERIES.iter().any(|series| settings.wants(series)) {
+        full(settings, bed, &mut add).map_err(named("10m"))?;
+    }
+    Ok(())
+}
+
+fn named(what: &str) -> impl Fn(super::Error) -> String + '_ {
+    move |error| format!("{what}: {error}")
+}
+
+/// What a firewall takes that has no state yet, bytes.
+fn at_rest(settings: &Settings, bed: &Bed) -> Result<u64> {
+    let (group, _stand) = stand(settings, bed, DEFAULT_RULES)?;
+    group.bytes()
+}
+
+/// The firewall in a group, which comes first so that it goes last: it has to be empty then.
+fn stand<'a>(settings: &Settings, bed: &'a Bed, rules: &str) -> Result<(Group, Stand<'a>)> {
+    let group = Group::new(&settings.weir)?;
+    let in_group = Settings { weir: group.program().to_owned(), ..settings.clone() };
+    let dut = boxes::weir(&in_group, rules);
+    let stand = bed.stand(Device::Weir(Rules::Stateful), &dut)?;
+    Ok((group, stand))
+}
+
+/// Start, memory and listing of a firewall that is filled to its limit.
+fn full(settings: &Settings, bed: &Bed, add: &mut dyn FnMut(&'static str, f64)) -> Result<()> {
+    let wanted = settings.scaled(MOST);
+    let (group, mut stand) = stand(settings, bed, &pf(Rules::Stateful, wanted))?;
+    if settings.wants(rows::START_10M) {
+        add(rows::START_10M, stand.started().as_secs_f64());
+    }
+    if !settings.wants(rows::MEMORY_10M) && !settings.wants(rows::DUMP_10M) {
+        return Ok(());
+    }
+    stand.load(&flows::walk(wanted)?)?;
+    stand.fill(Device::Weir(Rules::Stateful), wanted)?;
+    let states = stand.states()?;
+    if settings.wants(rows::MEMORY_10M) {
+        add(rows::MEMORY_10M, group.bytes()? as f64 / states as f64);
+    }
+    if settings.wants(rows::DUMP_10M) {
+        add(rows::DUMP_10M, listing(settings, &stand, states)?.as_secs_f64());
+    }
+    Ok(())
+}
+
+/// How long it takes to write all states into a file, one a line.
+fn listing(settings: &Settings, stand: &Stand<'_>, states: u64) -> Result<Duration> {
+    let file = tempfile::Builder::new().prefix("weirbench").tempfile()?;
+    let weir = settings.weir.display().to_string().replace('\'', r"'\''");
+    let line = format!("exec '{weir}' pfctl -ss >'{}'", file.path().display());
+    let begin = Instant::now();
+    let output = stand.host()?.run(&Command {
+        program: Program::Shell(&line),
+        stdin: "",
+        timeout: LISTING_PATIENCE,
+        cancellable: true,
+    })?;
+    let took = begin.elapsed();
+    if !output.success() {
+        return Err(format!("`weir pfctl -ss` failed: {}", output.said()).into());
+    }
+    let listed = lines(file.path())?;
+    if listed < states {
+        return Err(format!("`weir pfctl -ss` lists {listed} of {states} states").into());
+    }
+    Ok(took)
+}
+
+fn lines(path: &Path) -> Result<u64> {
+    let mut file = File::open(path)?;
+    let mut chunk = vec![0; 1 << 20];
+    let mut count = 0;
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(count),
+            read => count += chunk[..read].iter().filter(|&&byte| byte == b'\n').count() as u64,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Packets per second: one sample of each device in each round.
+
+use super::bed::{Bed, Sample};
+use super::boxes::{Box as Device, Rules};
+use super::rows::{self, FEW, MANY, MOST, SOME};
+use super::{AllSeries, Result, Settings, flows};
+
+/// What a device is sent.
+#[derive(Debug, Clone, Copy)]
+enum Load {
+    /// So many flows, which it knows.
+    Walk(u64),
+    /// Flows that it does not know.
+    New,
+}
+
+/// A device, what it is sent, and the series that it gives.
+struct Figure {
+    series: &'static str,
+    device: Device,
+    load: Load,
+}
+
+const fn figure(series: &'static str, device: Device, load: Load) -> Figure {
+    Figure { series, device, load }
+}
+
+/// In the order of a round: what is compared stands side by side.
+const FIGURES: [Figure; 12] = [
+    figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
+    figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
+    figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
+    figure(rows::STATEFUL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
+    figure(rows::NFT_4900, Device::Nftables(Rules::Stateful), Load::Walk(SOME)),
+    figure(rows::STATEFUL_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
+    figure(rows::STATEFUL_5M, Device::Weir(Rules::Stateful), Load::Walk(MANY)),
+    figure(rows::NFT_5M, Device::Nftables(Rules::Stateful), Load::Walk(MANY)),
+    figure(rows::NEW, Device::Weir(Rules::Stateful), Load::New),
+    figure(rows::NFT_NEW, Device::Nftables(Rules::Stateful), Load::New),
+    figure(rows::RULES, Device::Weir(Rules::Many), Load::New),
+    figure(rows::NFT_RULES, Device::Nftables(Rules::Many), Load::New),
+];
+
+/// Room for new states at the least: the first packets come before the first sample.
+const NEW_LIMIT_MIN: u64 = 4_000_000;
+/// pf's own limit of states.
+const DEFAULT_LIMIT: u64 = 100_000;
+/// Of the packets of new flows, so many must have made a state: a few flows are drawn twice.
+const NEW_SHARE_MIN: f64 = 0.98;
+/// A device that had nothing to do for much of its time works in other batches than a busy one.
+const BUSY_SHARE_MIN: f64 = 0.75;
+
+/// One sample of every series that is wanted.
+pub(crate) fn round(
+    settings: &Settings,
+    bed: &Bed,
+    say: &mut dyn FnMut(&str),
+    all: &mut AllSeries,
+) -> Result<()> {
+    for figure in FIGURES.iter().filter(|figure| settings.wants(figure.series)) {
+        let seed = all.get(figure.series).map_or(0, |series| series.samples.len() as u64);
+        let sample = one(settings, bed, figure, seed)
+            .map_err(|error| format!("{}: {error}", figure.series))?;
+        say(&format!(
+            "  {}: {:.3} Mpps, {:.3} Mpps offered",
+            figure.series,
+            sample.pps / 1e6,
+            sample.offered_pps / 1e6
+        ));
+        let series = all.entry(figure.series).or_default();
+        series.samples.push(sample.pps);
+        series.taken_share_max = series.taken_share_max.max(sample.taken_share);
+        if sample.busy_share < BUSY_SHARE_MIN {
+            series.missing = Some(format!(
+                "the device was idle for {:.1} % of its time, so it may be faster when busy",
+                (1.0 - sample.busy_share) * 100.0
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sample> {
+    let dut = figure.device.dut(settings, room(settings, figure));
+    let mut stand = bed.stand(figure.device, &dut)?;
+    match figure.load {
+        Load::Walk(flow_count) => {
+            let flow_count = settings.scaled(flow_count);
+            stand.load(&flows::walk(flow_count)?)?;
+            if keeps_states(figure.device) {
+                stand.fill(figure.device, flow_count)?;
+            }
+            stand.sample(settings.sample)
+        }
+        Load::New => {
+            stand.load(&flows::new(seed)?)?;
+            let before = stand.states()?;
+            let sample = stand.sample(settings.sample)?;
+            let made = stand.states()? - before;
+            if (made as f64) < sample.packets as f64 * NEW_SHARE_MIN {
+                let what = format!("{} packets made only {made} states", sample.packets);
+                return Err(what.into());
+            }
+            Ok(sample)
+        }
+    }
+}
+
+/// How many states a firewall is to have room for. The series that are compared over their numbers
+/// of flows have the same table, and new states find room for all that a sample can make.
+fn room(settings: &Settings, figure: &Figure) -> u64 {
+    match figure.load {
+        Load::Walk(SOME) => DEFAULT_LIMIT,
+        Load::Walk(_) => settings.scaled(MANY + MANY / 5).max(DEFAULT_LIMIT),
+        Load::New => settings.scaled(MOST).max(NEW_LIMIT_MIN),
+    }
+}
+
+fn keeps_states(device: Device) -> bool {
+    match device {
+        Device::Linux | Device::Minimal => false,
+        Device::Nftables(rules) | Device::Weir(rules) => rules != Rules::None,
+    }
+}

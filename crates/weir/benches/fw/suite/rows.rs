@@ -1,0 +1,89 @@
+//! The rows of the result: what each is compared with, and its floor. This is the one list.
+
+use super::Result;
+use super::support::rows::{self, Against, RowSpec, pps};
+
+/// Flows of the rows' names.
+pub(crate) const FEW: u64 = 128;
+pub(crate) const SOME: u64 = 4_900;
+pub(crate) const MANY: u64 = 5_000_000;
+pub(crate) const MOST: u64 = 10_000_000;
+
+/// Rules of the rows' names.
+pub(crate) const RULE_COUNT: u64 = 1_000;
+
+/// Most memory for a flow, its share of the index included, bytes.
+const FLOW_BYTES_MAX: f64 = 128.0;
+/// Most memory of a firewall without states, MiB.
+const REST_MIB_MAX: f64 = 64.0;
+/// How long it may take until a firewall for ten million states forwards, seconds.
+const START_SECONDS_MAX: f64 = 5.0;
+/// How long the listing of ten million states may take, seconds.
+const DUMP_SECONDS_MAX: f64 = 15.0;
+
+/// Series of routing without rules.
+pub(crate) const MINIMAL: &str = "minimal";
+pub(crate) const LINUX: &str = "linux";
+pub(crate) const ROUTE: &str = "route";
+/// Series with a state for each flow.
+pub(crate) const NFT_4900: &str = "nft_4900";
+pub(crate) const STATEFUL_4900: &str = "stateful_4900";
+pub(crate) const STATEFUL_128: &str = "stateful_128";
+pub(crate) const STATEFUL_5M: &str = "stateful_5m";
+pub(crate) const NFT_5M: &str = "nft_5m";
+/// Series in which every packet is of a new flow.
+pub(crate) const NFT_NEW: &str = "nft_new_states";
+pub(crate) const NEW: &str = "new_states";
+pub(crate) const NFT_RULES: &str = "nft_1000_rules";
+pub(crate) const RULES: &str = "rules_1000";
+/// Series of one command.
+pub(crate) const MEMORY_10M: &str = "memory_10m";
+pub(crate) const MEMORY_REST: &str = "memory_rest";
+pub(crate) const START_10M: &str = "start_10m";
+pub(crate) const DUMP_10M: &str = "dump_10m";
+
+const fn limit(name: &'static str, what: &'static str, unit: &'static str, limit: f64) -> RowSpec {
+    let against = Against::limit(limit);
+    RowSpec { name, series: name, what, unit, against, floor: Some(1.0) }
+}
+
+/// All rows, in the order in which they are shown.
+pub(crate) const ROWS: &[RowSpec] = &[
+    pps(MINIMAL, "minimal XDP router, 4,900 flows"),
+    pps(LINUX, "Linux forwarding, 4,900 flows"),
+    pps(ROUTE, "weir fw, no rules, 4,900 flows").against(Against::Series(MINIMAL)).floor(0.95),
+    pps("route_vs_linux", "weir fw, no rules, again")
+        .of(ROUTE)
+        .against(Against::Series(LINUX))
+        .floor(2.0),
+    pps(NFT_4900, "nftables `ct state`, 4,900 flows"),
+    pps(STATEFUL_4900, "weir fw, stateful, 4,900 flows")
+        .against(Against::Series(MINIMAL))
+        .floor(1.1),
+    pps("stateful_4900_vs_nft", "weir fw, stateful, 4,900 flows, again")
+        .of(STATEFUL_4900)
+        .against(Against::Series(NFT_4900))
+        .floor(4.5),
+    pps(NFT_5M, "nftables `ct state`, 5,000,000 flows"),
+    pps(STATEFUL_5M, "weir fw, stateful, 5,000,000 flows")
+        .against(Against::Series(NFT_5M))
+        .floor(4.0),
+    pps(STATEFUL_128, "weir fw, stateful, 128 flows"),
+    pps("stateful_5m_vs_128", "weir fw, stateful, 5,000,000 flows, again")
+        .of(STATEFUL_5M)
+        .against(Against::Series(STATEFUL_128))
+        .floor(0.60),
+    pps(NFT_NEW, "nftables, new states"),
+    pps(NEW, "weir fw, new states").against(Against::Series(NFT_NEW)).floor(4.0),
+    pps(NFT_RULES, "nftables, 1,000 rules, new states"),
+    pps(RULES, "weir fw, 1,000 rules, new states").against(Against::Series(NFT_RULES)).floor(4.0),
+    limit(MEMORY_10M, "weir fw, 10,000,000 states: memory of each", "B", FLOW_BYTES_MAX),
+    limit(MEMORY_REST, "weir fw with the default limit, at rest", "MiB", REST_MIB_MAX),
+    limit(START_10M, "weir fw, start with room for 10,000,000 states", "s", START_SECONDS_MAX),
+    limit(DUMP_10M, "`weir pfctl -ss` of 10,000,000 states", "s", DUMP_SECONDS_MAX),
+];
+
+/// The rows of these names, and those that they are compared with; all if none is named.
+pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static RowSpec>> {
+    Ok(rows::selected(ROWS, names)?)
+}

@@ -1,0 +1,5 @@
+//! What the benchmarks share that compare series of one run with each other.
+
+pub(crate) mod report;
+pub(crate) mod rows;
+pub(crate) mod table;
