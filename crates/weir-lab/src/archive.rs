@@ -20,7 +20,7 @@ mod export;
 mod import;
 mod info;
 mod judge;
-mod label;
+pub(crate) mod label;
 mod log;
 mod name;
 mod publish;

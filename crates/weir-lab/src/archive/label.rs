@@ -37,6 +37,11 @@ pub(super) fn number(label: &str) -> Option<f64> {
     Some(scaled(mantissa, *power, *binary))
 }
 
+/// The number that the last part of a name is, or all of it: `flows-4900`, `128`.
+pub(crate) fn at_the_end(name: &str) -> Option<f64> {
+    number(tokens(name).last()?)
+}
+
 /// The numbers in a name, with the words that they belong to, in their order.
 pub(super) fn in_name(name: &str) -> Vec<Level> {
     let tokens = tokens(name);
@@ -151,6 +156,15 @@ mod tests {
         }
         for label in ["", "K", "1x", "inet4", "1.", ".5", "1.2.3", "4Mstates", "-1", "1e5", "nan"] {
             assert_eq!(number(label), None, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_end_in_a_number() {
+        assert_eq!(at_the_end("flows-100k"), Some(1e5));
+        assert_eq!(at_the_end("10M"), Some(1e7));
+        for name in ["", "fbsd10", "4Mstates", "10-flows"] {
+            assert_eq!(at_the_end(name), None, "{name}");
         }
     }
 

@@ -9,6 +9,7 @@ use weir_stats::{Summary, median};
 
 use super::axis::{self, AxisScale, Quantity};
 use super::{Body, Curve, CurvePoint, Figure, LinePanel, Mark, Strip, StripRow, XAxis};
+use crate::archive::label;
 use crate::collection::{CollectedSeries, Collection, Unit};
 
 /// Series that a page's figures are drawn of at most; a figure that is asked for has no such limit.
@@ -322,7 +323,38 @@ fn curve_dimensions<'a>(
         })
     };
     let is_key = |name: &&str| *name != x && Some(*name) != panels && !follows(name);
-    known.iter().copied().filter(is_key).collect()
+    let mut keys: Vec<&'a str> = known.iter().copied().filter(is_key).collect();
+    for name in keys.clone() {
+        if repeats_axis(items, &keys, name, x, panels) {
+            keys.retain(|key| *key != name);
+        }
+    }
+    keys
+}
+
+/// Whether the labels of a dimension say again where a series stands on the axis, in numbers of
+/// their own: states for flows, or names such as `flows-4900`, which differ between stores. They
+/// do if they grow with it in all that would be one curve without them.
+fn repeats_axis(
+    items: &[Item<'_>],
+    keys: &[&str],
+    name: &str,
+    x: &str,
+    panels: Option<&str>,
+) -> bool {
+    let mut curves: HashMap<(usize, Vec<&str>), Vec<(f64, f64)>> = HashMap::new();
+    for item in items {
+        let (Some(at), Some(number)) = (item.number(x), label::at_the_end(item.label(name))) else {
+            return false;
+        };
+        let others = keys.iter().copied().filter(|key| *key != name).chain(panels);
+        let labels = others.map(|key| item.label(key)).collect();
+        curves.entry((item.owner, labels)).or_default().push((at, number));
+    }
+    curves.values_mut().all(|places| {
+        places.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
+    })
 }
 
 fn positions(items: &[Item<'_>], x: &str) -> Vec<(f64, String)> {

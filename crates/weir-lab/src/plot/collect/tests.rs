@@ -70,6 +70,32 @@ fn what_varies_makes_curves_and_what_follows_from_the_axis_does_not() {
 }
 
 #[test]
+fn a_dimension_that_repeats_the_axis_in_its_own_numbers_makes_no_curves() {
+    let store = |name: &str, labels: [&str; 3], positions: [f64; 3]| {
+        let level = |(label, at): (&str, f64)| {
+            let flows = at.to_string();
+            let levels =
+                [("dut", "pf", None), ("traffic", label, None), ("flows", &flows, Some(at))];
+            series(&levels, &[1e5])
+        };
+        let series = labels.into_iter().zip(positions).map(level).collect();
+        Collection { name: name.into(), origin: Origin::Campaign, environment: json!({}), series }
+    };
+    let names = |all: &[Collection]| -> Vec<String> {
+        let request = Request { x: Some("flows".into()), ..Request::default() };
+        let figure = curves(all, &request).unwrap();
+        drawn(&figure)[0].curves.iter().map(|c| c.name.clone()).collect()
+    };
+    let states = store("states", ["128", "10K", "10M"], [64.0, 4900.0, 5e6]);
+    let flows = store("flows", ["flows-64", "flows-5k", "flows-5M"], [64.0, 4900.0, 5e6]);
+    assert_eq!(names(&[states, flows]), ["states", "flows"]);
+    // Numbers of something else do not grow with the axis.
+    let rules = store("rules", ["rules-10", "rules-5", "rules-20"], [64.0, 4900.0, 5e6]);
+    let two = store("two", ["rules-10", "rules-20", "rules-30"], [64.0, 64.0, 5e6]);
+    assert_eq!(names(&[rules, two]).len(), 6);
+}
+
+#[test]
 fn a_dimension_is_spread_over_panels() {
     let request = Request {
         x: Some("flows".into()),
