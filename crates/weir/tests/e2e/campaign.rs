@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::common::{
     Lab, STATEFUL, assert_exit, can_run_lab, json, stdout, surroundings, trials, turn,
+    unless_starved,
 };
 use serde_json::Value;
 
@@ -147,28 +148,42 @@ rate = "10kpps"
 
 #[test]
 fn at_a_fixed_rate_everything_offered_is_delivered() {
-    if !can_run_lab("at_a_fixed_rate_everything_offered_is_delivered") {
+    const NAME: &str = "at_a_fixed_rate_everything_offered_is_delivered";
+    if !can_run_lab(NAME) {
         return;
     }
     let _turn = turn();
-    let lab = Lab::new(FIXED, &[]);
-    assert_exit(&lab.run(&[]), 0);
-    let trials = trials(&lab.path("out"));
-    assert_eq!(trials.len(), 3);
-    let mut complete = 0;
-    for (_, trial) in &trials {
-        // 1.1 seconds of 10 kpps, on a machine that may be busy with other things.
-        assert!((5_000..=12_000).contains(&packets(trial, "offered")));
-        assert_eq!(trial["ledger"]["residual_packets"], 0);
-        assert_ne!(trial["verdict"]["kind"], "invalid", "{}", trial["verdict"]);
-        if packets(trial, "offered") == packets(trial, "delivered") {
-            assert_eq!(trial["verdict"]["kind"], "generator-bound", "{}", trial["verdict"]);
-            complete += 1;
+    unless_starved(NAME, || {
+        let lab = Lab::new(FIXED, &[]);
+        assert_exit(&lab.run(&[]), 0);
+        let trials = trials(&lab.path("out"));
+        assert_eq!(trials.len(), 3);
+        let mut losses = Vec::new();
+        for (_, trial) in &trials {
+            // 1.1 seconds of 10 kpps, on a machine that may be busy with other things.
+            assert!((5_000..=12_000).contains(&packets(trial, "offered")));
+            assert_ne!(trial["verdict"]["kind"], "invalid", "{}", trial["verdict"]);
+            match lost(trial) {
+                Some(loss) => losses.push(loss),
+                None => {
+                    assert_eq!(trial["verdict"]["kind"], "generator-bound", "{}", trial["verdict"]);
+                }
+            }
         }
-    }
-    // A neighbour on this machine may take the DUT's CPU for longer than its ring lasts (25 ms
-    // at this rate). Such a loss is located and counted, and does not happen in most of the trials.
-    assert!(complete >= 2, "all that was offered arrived in {complete} of 3 trials only");
+        // A neighbour on this machine may take the DUT's CPU for longer than its ring lasts (25 ms
+        // at this rate), but hardly in most of the trials.
+        if losses.len() < 2 { Ok(()) } else { Err(losses.join(", ")) }
+    });
+}
+
+/// What a trial lost, by the counters that say where; fails if there are packets that no counter
+/// explains.
+fn lost(trial: &Value) -> Option<String> {
+    assert_eq!(trial["ledger"]["residual_packets"], 0, "{}", trial["ledger"]);
+    let (offered, delivered) = (packets(trial, "offered"), packets(trial, "delivered"));
+    (delivered < offered).then(|| {
+        format!("{} of {offered} packets: {}", offered - delivered, trial["ledger"]["drops"])
+    })
 }
 
 const COMMAND: &str = r#"
@@ -206,26 +221,27 @@ rate = "5kpps"
 
 #[test]
 fn any_program_can_be_the_dut_and_a_sweep_is_an_axis() {
-    if !can_run_lab("any_program_can_be_the_dut_and_a_sweep_is_an_axis") {
+    const NAME: &str = "any_program_can_be_the_dut_and_a_sweep_is_an_axis";
+    if !can_run_lab(NAME) {
         return;
     }
     let _turn = turn();
     let before = surroundings();
     let script = "echo 1 > /proc/sys/net/ipv4/ip_forward\ntouch ready\nexec sleep 3600\n";
-    let lab = Lab::new(COMMAND, &[("router.sh", script)]);
-    assert_exit(&lab.run(&[]), 0);
-    assert_eq!(surroundings(), before);
-    let trials = trials(&lab.path("out"));
-    assert_eq!(trials.len(), 2);
-    for (_, trial) in &trials {
-        assert_eq!(packets(trial, "offered"), packets(trial, "delivered"));
-        assert_eq!(trial["ledger"]["residual_packets"], 0);
-    }
-    let gnuplot = fs::read_to_string(lab.path("out/gnuplot.data")).expect("gnuplot.data");
-    let axis: Vec<&str> =
-        gnuplot.lines().skip(1).filter_map(|l| l.split_whitespace().next()).collect();
-    assert_eq!(axis, ["60", "512"]);
-    the_figures_have_the_names_of_another_lab(&lab, &trials);
+    unless_starved(NAME, || {
+        let lab = Lab::new(COMMAND, &[("router.sh", script)]);
+        assert_exit(&lab.run(&[]), 0);
+        assert_eq!(surroundings(), before);
+        let trials = trials(&lab.path("out"));
+        assert_eq!(trials.len(), 2);
+        let gnuplot = fs::read_to_string(lab.path("out/gnuplot.data")).expect("gnuplot.data");
+        let axis: Vec<&str> =
+            gnuplot.lines().skip(1).filter_map(|l| l.split_whitespace().next()).collect();
+        assert_eq!(axis, ["60", "512"]);
+        the_figures_have_the_names_of_another_lab(&lab, &trials);
+        let losses: Vec<String> = trials.iter().filter_map(|(_, trial)| lost(trial)).collect();
+        if losses.is_empty() { Ok(()) } else { Err(losses.join(", ")) }
+    });
 }
 
 /// One iteration gives a median, and no row of statistics.

@@ -67,6 +67,21 @@ pub(crate) fn skipped(test: &str, why: &str) {
     eprintln!("skipped: {test}: {why}");
 }
 
+/// Tries a few times what a busy machine may spoil, and skips the test if it did every time.
+///
+/// `attempt` fails by itself where the fault is weir's. It gives an error only with evidence that
+/// the machine took the CPU from the traffic, and that is what is told.
+pub(crate) fn unless_starved(test: &str, mut attempt: impl FnMut() -> Result<(), String>) {
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        match attempt() {
+            Ok(()) => return,
+            Err(evidence) => told.push(evidence),
+        }
+    }
+    skipped(test, &format!("the machine is too busy for the traffic: {}", told.join("; ")));
+}
+
 /// What labs that have ended left behind, and the interfaces of the host's own namespace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Surroundings {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::common::{assert_exit, can_run_lab, run, stderr, stdout};
+use crate::common::{assert_exit, can_run_lab, run, stderr, stdout, turn};
 
 const STREAM: [&str; 4] =
     ["--src", "198.18.10.1:2000-198.18.10.70", "--dst", "198.19.10.1:2000-198.19.10.70"];
@@ -123,6 +123,7 @@ fn bad_paths_are_refused() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
+    let _turn = turn();
     let wire = Wire::new();
     let refused = |arguments: &[&str], needle: &str| {
         let output = wire.run(arguments);
@@ -152,6 +153,7 @@ fn a_counted_run_is_reported_exactly() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
+    let _turn = turn();
     let wire = Wire::new();
     for backend in ["live", "packet"] {
         if backend == "live" {
@@ -191,6 +193,7 @@ fn signals_end_a_run_with_totals() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
+    let _turn = turn();
     let wire = Wire::new();
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let arguments = [&TO[..], &["--backend", "packet", "--rate", "1000", "--json"]].concat();

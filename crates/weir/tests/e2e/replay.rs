@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use weir_wire::pcap::{Reader, Writer};
 
-use crate::common::{assert_exit, can_run_lab, run, skipped, stderr, stdout};
+use crate::common::{assert_exit, can_run_lab, run, skipped, stderr, stdout, turn};
 use crate::generator::Wire;
 
 /// Records that a test can tell apart: sizes of 60 to 1,459 bytes, in gaps that differ.
@@ -146,6 +146,7 @@ fn what_arrives_is_the_file() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
+    let _turn = turn();
     if Command::new("tcpdump").arg("--version").output().is_err() {
         skipped("a replay over a wire", "tcpdump is not installed");
         return;
