@@ -1,6 +1,7 @@
-//! A trial record written by hand, for the tests of this crate.
+//! For the tests of this crate: a trial record written by hand, and the published archive.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use crate::model::{Dut, DutKind, Traffic};
 use crate::record::{
@@ -78,4 +79,21 @@ fn ledger() -> Ledger {
         residual_ratio: 0.0,
         faults: Vec::new(),
     }
+}
+
+/// The published archive; says that the test is skipped where it is not there.
+pub(crate) fn netbenches() -> Option<PathBuf> {
+    let data = std::env::var_os("WEIR_TEST_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let source = data.join("netbenches");
+    if !source.is_dir() {
+        #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+        {
+            eprintln!("skipped: there are no netbenches in ../shared/data or $WEIR_TEST_DATA");
+        }
+        return None;
+    }
+    Some(source)
 }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod bench_lab;
 pub mod bisect;
 pub mod campaign;
 pub mod cancel;

@@ -12,6 +12,7 @@ use clap_complete::Shell;
 use weir_gen::units::parse_duration;
 
 pub(crate) mod archive;
+pub(crate) mod bench_lab;
 pub(crate) mod bisect;
 pub(crate) mod compare;
 pub(crate) mod fw;
@@ -211,6 +212,9 @@ pub(crate) enum LabCommand {
     /// Read results of bench-lab.sh into a store.
     #[command(after_help = archive::IMPORT_HELP)]
     Import(archive::ImportArgs),
+    /// Write the specification that runs what bench-lab.sh would run.
+    #[command(after_help = bench_lab::IMPORT_CONFIG_HELP)]
+    ImportConfig(Box<bench_lab::ImportConfigArgs>),
     /// Write the figures of a store under the file names of another lab.
     #[command(after_help = archive::EXPORT_HELP)]
     Export(archive::ExportArgs),

@@ -18,6 +18,7 @@ use crate::exit::{self, Outcome};
 use crate::{draw, progress};
 
 mod archive;
+mod bench_lab;
 mod bisect;
 mod compare;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
         LabCommand::Compare(args) => compare::command(&args),
         LabCommand::Plot(args) => plot::command(&args),
         LabCommand::Import(arguments) => archive::import(&arguments),
+        LabCommand::ImportConfig(arguments) => bench_lab::import(&arguments),
         LabCommand::Export(arguments) => archive::export(&arguments),
         LabCommand::Search(args) => search::command(&args),
         LabCommand::Clean { json } => clean(json.json),

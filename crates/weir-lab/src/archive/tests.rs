@@ -47,18 +47,7 @@ fn published(root: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn netbenches_comes_out_as_it_is_published() {
-    let data = std::env::var_os("WEIR_TEST_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let source = data.join("netbenches");
-    if !source.is_dir() {
-        #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
-        {
-            eprintln!("skipped: there are no netbenches in ../shared/data or $WEIR_TEST_DATA");
-        }
-        return;
-    }
+    let Some(source) = crate::fixture::netbenches() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (store, out) = (dir.path().join("store"), dir.path().join("out"));
     let archive = import(&source, &store).unwrap();

@@ -1,0 +1,139 @@
+//! Shell fragments, evaluated by the system's shell in a clean environment.
+//!
+//! The pkt-gen set comes first, then the configuration, as bench-lab.sh reads them, so that a
+//! configuration's `: ${V:="default"}` leaves alone what the set has set. Each evaluation is a
+//! shell of its own: unlike there, nothing of one set is left for the next. What a fragment prints
+//! goes nowhere.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use weir_net::process::{self, Invocation};
+
+use super::{BenchLabError, absolute};
+
+/// Every variable that means something.
+const NAMES: [&str; 34] = [
+    "SENDER_ADMIN",
+    "SENDER_ADMIN_2",
+    "RECEIVER_ADMIN",
+    "DUT_ADMIN",
+    "REF_ADMIN",
+    "SENDER_LAB_IP",
+    "RECEIVER_LAB_IP",
+    "SENDER_LAB_IF",
+    "RECEIVER_LAB_IF",
+    "SENDER_MAC",
+    "SENDER_LAB_IF_MAC",
+    "RECEIVER_LAB_IF_MAC",
+    "DUT_LAB_IF_MAC_SENDER_SIDE",
+    "DUT_LAB_IF_MAC_RECEIVER_SIDE",
+    "AF",
+    "SENDER_LAB_NET",
+    "RECEIVER_LAB_NET",
+    "PKT_TO_SEND",
+    "PKT_SIZE",
+    "PMC_EVENT",
+    "REBOOT_TIMEOUT",
+    "IS_DUT_ONLINE_TARGET",
+    "IS_DUT_ONLINE_CMD",
+    "RECEIVER_START_CMD",
+    "RECEIVER_STOP_CMD",
+    "SENDER_START_CMD",
+    "SENDER_START_CMD_2",
+    "SENDER_STOP_CMD",
+    "SENDER_2_START_CMD",
+    "SENDER_2_START_CMD_2",
+    "SENDER_2_STOP_CMD",
+    "BEFORE_CMD",
+    "DURING_CMD",
+    "AFTER_CMD",
+];
+
+/// No fragment takes longer; one that waits for something would wait for ever.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads `$1`, if it is not empty, then the assignments in `$2`, then `$3`; prints the rest of its
+/// arguments with their values, each ended by a zero.
+const SCRIPT: &str = r#"
+set=$1 assignments=$2 config=$3
+shift 3
+{ [ -z "$set" ] || . "$set"; eval "$assignments"; . "$config"; } >/dev/null || exit 1
+for name; do
+    eval "is_set=\${$name+x} value=\${$name-}"
+    [ -z "$is_set" ] || printf '%s=%s\0' "$name" "$value"
+done
+"#;
+
+/// Variables after an evaluation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variables {
+    /// The fragments, for messages.
+    pub(super) path: String,
+    values: BTreeMap<String, String>,
+}
+
+impl Variables {
+    /// The value of a variable that is set and not empty, without the blanks of continued lines.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// One that must be there; `why` says what it is for.
+    pub(super) fn required(
+        &self,
+        name: &'static str,
+        why: &'static str,
+    ) -> Result<&str, BenchLabError> {
+        self.get(name).ok_or_else(|| BenchLabError::Missing { path: self.path.clone(), name, why })
+    }
+
+    /// A value that cannot be used.
+    pub(super) fn refuse(&self, name: &str, why: impl Into<String>) -> BenchLabError {
+        BenchLabError::Value {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            value: self.get(name).unwrap_or_default().to_owned(),
+            why: why.into(),
+        }
+    }
+}
+
+/// Evaluates a configuration, behind a set if there is one; `overrides` are assigned between them.
+pub(super) fn evaluate(
+    set: Option<&Path>,
+    config: &Path,
+    overrides: &[(&str, &str)],
+) -> Result<Variables, BenchLabError> {
+    let mut names: Vec<String> = Vec::new();
+    for path in set.iter().chain([&config]) {
+        let path = absolute(path)?;
+        if let Err(error) = std::fs::File::open(&path) {
+            return Err(BenchLabError::Path { path, what: error.to_string() });
+        }
+        names.push(path.to_string_lossy().into_owned());
+    }
+    let path = names.join(", then ");
+    let set = if set.is_some() { names.remove(0) } else { String::new() };
+    let config = names.remove(0);
+    let assignments: String =
+        overrides.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect();
+    let search_path = format!("PATH={}", process::search_path().to_string_lossy());
+    let words = ["env", "-i", &search_path, "sh", "-c", SCRIPT, "sh", &set, &assignments, &config];
+    let invocation = Invocation::program(words.into_iter().chain(NAMES).map(str::to_owned));
+    let output = process::run(&invocation, TIMEOUT).map_err(|_| BenchLabError::Shell {
+        path: path.clone(),
+        said: format!("nothing for {} s; a fragment only sets variables", TIMEOUT.as_secs()),
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let said = last.unwrap_or("nothing, and ends with a failure").trim().to_owned();
+        return Err(BenchLabError::Shell { path, said });
+    }
+    let text = output.text();
+    let pairs = text.split_terminator('\0').filter_map(|pair| pair.split_once('='));
+    let values = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Ok(Variables { path, values })
+}

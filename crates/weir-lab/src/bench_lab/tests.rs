@@ -1,0 +1,235 @@
+//! Configurations as they are written, and the specifications that they become.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+const CONFIG: &str = r#"
+SENDER_ADMIN="192.0.2.3"
+RECEIVER_ADMIN="192.0.2.3"
+DUT_ADMIN="192.0.2.9"
+SENDER_LAB_IP="198.18.0.203"
+SENDER_LAB_IF="igb2"
+RECEIVER_LAB_IF="igb3"
+DUT_LAB_IF_MAC_SENDER_SIDE="00:08:a2:09:33:da"
+: ${AF:="4"}
+: ${SENDER_LAB_NET:="198.18.10.1:2001-198.18.10.20"}
+: ${RECEIVER_LAB_NET:="198.19.10.1:2001-198.19.10.100"}
+: ${PKT_TO_SEND:="300000000"}
+: ${PKT_SIZE:="60"}
+REBOOT_TIMEOUT=120
+IS_DUT_ONLINE_TARGET=${DUT_ADMIN}
+IS_DUT_ONLINE_CMD="ping -c 2 ${SENDER_LAB_IP}"
+RECEIVER_START_CMD="pkt-gen -f rx -i ${RECEIVER_LAB_IF} -w 4"
+RECEIVER_STOP_CMD="pkill pkt-gen"
+SENDER_START_CMD="pkt-gen -U -f tx -${AF} -i ${SENDER_LAB_IF} -n ${PKT_TO_SEND} -l ${PKT_SIZE} \
+        -d ${RECEIVER_LAB_NET} -D ${DUT_LAB_IF_MAC_SENDER_SIDE} -s ${SENDER_LAB_NET} \
+        -w 4"
+"#;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        for (name, text) in files {
+            let path = folder.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn request(&self) -> Request {
+        let dir = |name: &str| Some(self.path(name)).filter(|path| path.is_dir());
+        Request {
+            config: self.path("bench-lab.config"),
+            pktgen_dir: dir("pktgen"),
+            config_dir: dir("configs"),
+            images_dir: dir("images"),
+            iterations: 5,
+            system: "freebsd".to_owned(),
+            ..Request::default()
+        }
+    }
+
+    fn tables(&self) -> toml::Table {
+        let made = specification(&self.request()).unwrap();
+        made.text.parse().unwrap_or_else(|error| panic!("{error}: {}", made.text))
+    }
+
+    fn refusal(&self) -> String {
+        let made = specification(&self.request());
+        made.expect_err("refused").to_string().replace(&*self.0.path().to_string_lossy(), "")
+    }
+}
+
+#[test]
+fn a_configuration_alone_is_one_series() {
+    let folder = Folder::new(&[("bench-lab.config", CONFIG)]);
+    let table = folder.tables();
+    let testbed = &table["testbed"];
+    assert_eq!(testbed["kind"].as_str(), Some("hosts"));
+    let sender = &testbed["generator"][0];
+    assert_eq!(sender["ssh"].as_str(), Some("root@192.0.2.3"));
+    assert_eq!(
+        sender["start"].as_str(),
+        Some(
+            "pkt-gen -U -f tx -4 -i igb2 -n ${count} -l ${size} -d \"${dst}\" \
+             -D 00:08:a2:09:33:da -s \"${src}\" -w 4"
+        )
+    );
+    assert_eq!(testbed["receiver"]["name"], sender["name"], "one machine has one name");
+    assert_eq!(testbed["receiver"]["start"].as_str(), Some("pkt-gen -f rx -i igb3 -w 4"));
+    assert_eq!(testbed["dut"]["boot_timeout"].as_str(), Some("600s"));
+    assert_eq!(testbed["dut"]["online"].as_str(), Some("ping -c 2 198.18.0.203"));
+    assert_eq!(table["traffic"][0]["src"].as_str(), Some("198.18.10.1:2001-198.18.10.20"));
+    assert_eq!(table["campaign"]["iterations"].as_integer(), Some(5));
+}
+
+#[test]
+fn sets_come_before_the_configuration_and_do_not_leak() {
+    let folder = Folder::new(&[
+        ("bench-lab.config", CONFIG),
+        ("pktgen/1K", "SENDER_LAB_NET=198.18.10.1:2000-198.18.10.10\nPKT_SIZE=124 # without CRC\n"),
+        ("pktgen/5K", "echo talks; RECEIVER_LAB_NET='198.19.10.1:2000-198.19.10.70'\n"),
+        (
+            "pktgen/v6",
+            "AF=6\nSENDER_LAB_NET='\"[2001:2::1]-[2001:2::14]\"'\n\
+             RECEIVER_LAB_NET='\"[2001:2:0:8010::1]-[2001:2:0:8010::64]\"'\n",
+        ),
+    ]);
+    let table = folder.tables();
+    let traffic = |index: usize| &table["traffic"][index];
+    assert_eq!(traffic(0)["name"].as_str(), Some("1K"));
+    assert_eq!(traffic(0)["size"].as_integer(), Some(124));
+    assert_eq!(traffic(1)["size"].as_integer(), Some(60), "nothing is left of another set");
+    assert_eq!(traffic(1)["src"].as_str(), Some("198.18.10.1:2001-198.18.10.20"));
+    assert_eq!(traffic(2)["src"].as_str(), Some("[2001:2::1]-[2001:2::14]"));
+    let start = table["testbed"]["generator"][0]["start"].as_str().unwrap();
+    assert!(start.starts_with("case ${traffic} in 1K) pkt-gen -U -f tx -4 "), "{start}");
+    assert!(start.contains(";; v6) pkt-gen -U -f tx -6 "), "{start}");
+}
+
+#[test]
+fn folders_and_images_are_sets() {
+    let folder = Folder::new(&[
+        ("bench-lab.config", CONFIG),
+        ("configs/forwarding/etc/rc.conf", "gateway_enable=YES\n"),
+        ("configs/ipsec/dut/etc/rc.conf", "\n"),
+        ("configs/ipsec/refendpoint/etc/rc.conf", "\n"),
+        ("images/BSDRP-293643-upgrade-amd64-serial.img.xz", ""),
+        ("images/BSDRP-294235-upgrade-amd64-serial.img", ""),
+        ("images/BSDRP-294235-full-amd64-serial.img", ""),
+    ]);
+    let table = folder.tables();
+    assert_eq!(table["dut"][0]["name"].as_str(), Some("forwarding"));
+    assert!(table["dut"][1]["tree"].as_str().unwrap().ends_with("configs/ipsec/dut"));
+    let reference = table["dut"][1]["reference_tree"].as_str().unwrap();
+    assert!(reference.ends_with("configs/ipsec/refendpoint"), "{reference}");
+    assert_eq!(table["image"].as_array().unwrap().len(), 2);
+    assert_eq!(table["image"][0]["name"].as_str(), Some("293643"));
+    assert_eq!(table["image"][0]["install"].as_str(), Some("xzcat | upgrade"));
+    assert_eq!(table["image"][1]["install"].as_str(), Some("upgrade"));
+}
+
+#[test]
+fn several_senders_are_several_generators() {
+    let more = "SENDER_ADMIN_2=192.0.2.4\nSENDER_2_START_CMD=\"/opt/pkt-gen -f tx -i ix0\"\n\
+                SENDER_START_CMD_2=\"pkt-gen -f tx -i igb2 -s ${SENDER_LAB_NET}\"\n";
+    let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]);
+    let table = folder.tables();
+    let machines: Vec<&str> = table["testbed"]["generator"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|generator| generator["ssh"].as_str().unwrap())
+        .collect();
+    assert_eq!(machines, ["root@192.0.2.3", "root@192.0.2.3", "root@192.0.2.4"]);
+}
+
+#[test]
+fn what_the_shell_would_do_stays_for_the_shell() {
+    let line = "RECEIVER_STOP_CMD='kill ${PID}'\n";
+    let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{line}"))]);
+    let stop = folder.tables()["testbed"]["receiver"]["stop"].as_str().unwrap().to_owned();
+    assert_eq!(stop, "kill $${PID}", "no reference of ours");
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_its_place() {
+    let with = |line: &str| Folder::new(&[("bench-lab.config", &format!("{CONFIG}{line}\n"))]);
+    for (line, wanted) in [
+        ("SENDER_LAB_IF=", "/bench-lab.config: SENDER_LAB_IF is not set"),
+        ("REBOOT_TIMEOUT=long", "REBOOT_TIMEOUT=\"long\": it is a number of rounds"),
+        ("SENDER_START_CMD='iperf3 -c 10.0.0.1'", "weir reads the lines of pkt-gen"),
+        ("IS_DUT_ONLINE_TARGET=192.0.2.77", "asks the DUT itself"),
+        ("PKT_SIZE=big", "PKT_SIZE=\"big\""),
+        ("if [ 1 = 1; then", "the shell says: "),
+        ("exit 3", "the shell says: nothing, and ends with a failure"),
+    ] {
+        let told = with(line).refusal();
+        assert!(told.contains(wanted), "{line}: {told}");
+    }
+    assert!(Folder::new(&[]).refusal().contains("/bench-lab.config: No such file"));
+    let empty = Folder::new(&[("bench-lab.config", CONFIG), ("configs/README", "")]);
+    assert!(empty.refusal().contains("/configs: no folder in it"), "{}", empty.refusal());
+    let wrong = Folder::new(&[
+        ("bench-lab.config", CONFIG),
+        ("configs/dut/etc/rc.conf", ""),
+        ("configs/refendpoint/etc/rc.conf", ""),
+    ]);
+    assert!(wrong.refusal().contains("name the folder above it"), "{}", wrong.refusal());
+    let other = Folder::new(&[
+        ("bench-lab.config", &CONFIG.replace("DUT_ADMIN=", ": ${DUT_ADMIN:=}; DUT_ADMIN=")),
+        ("pktgen/a", ""),
+        ("pktgen/b", "SENDER_LAB_IF=x"),
+    ]);
+    // The configuration has the last word, so the set changes nothing.
+    assert_eq!(other.tables()["traffic"].as_array().unwrap().len(), 2);
+    let differs = CONFIG.replace("SENDER_LAB_IF=\"igb2\"", ": ${SENDER_LAB_IF:=igb2}");
+    let other = Folder::new(&[
+        ("bench-lab.config", &differs),
+        ("pktgen/a", ""),
+        ("pktgen/b", "SENDER_LAB_IF=ix0"),
+    ]);
+    assert!(
+        other.refusal().contains("SENDER_LAB_IF differs from that of a"),
+        "{}",
+        other.refusal()
+    );
+}
+
+#[test]
+fn published_configurations_are_read() {
+    let Some(root) = crate::fixture::netbenches() else { return };
+    let sets = root.join("pktgen.configs");
+    let mut read = 0;
+    for pktgen in fs::read_dir(&sets).unwrap().flatten().map(|entry| entry.path()) {
+        let is_set = |path: &Path| path.is_file();
+        let has_sets =
+            fs::read_dir(&pktgen).is_ok_and(|all| all.flatten().any(|entry| is_set(&entry.path())));
+        if !has_sets {
+            continue;
+        }
+        let request = Request {
+            config: root.join("scripts/bench-lab-2nodes.config"),
+            pktgen_dir: Some(pktgen.clone()),
+            config_dir: Some(root.join("Atom_C2558_4Cores/Intel_i350/pf-states_hashsize/configs")),
+            iterations: 5,
+            system: "freebsd".to_owned(),
+            ..Request::default()
+        };
+        let made = specification(&request).unwrap_or_else(|e| panic!("{}: {e}", pktgen.display()));
+        let table: toml::Table = made.text.parse().unwrap();
+        assert!(!table["traffic"].as_array().unwrap().is_empty());
+        assert!(table["dut"].as_array().unwrap().len() > 5);
+        read += 1;
+    }
+    assert!(read > 5, "{read} folders of pkt-gen sets");
+}

@@ -1,0 +1,343 @@
+//! The text of a lab.toml, from sets and variables.
+
+use std::fmt::Write as _;
+
+use super::evaluate::Variables;
+use super::sets::{ConfigurationSet, ImageSet, SIGNS, TrafficSet};
+use super::{BenchLabError, Request, Specification, absolute, destination};
+
+/// What a DUT of nanobsd needs so that an upload outlives its reboot; other systems keep their
+/// files anyway.
+const AFTER_UPLOAD: &str = "[ ! -e /etc/nanobsd.conf ] || config save";
+
+/// Before one: the root of nanobsd cannot be written.
+const BEFORE_UPLOAD: &str = "[ ! -e /etc/nanobsd.conf ] || mount -uw /";
+
+/// `REBOOT_TIMEOUT` counts rounds of so many seconds.
+const REBOOT_ROUND_S: u64 = 5;
+
+/// Its rounds, where it is not set.
+const REBOOT_ROUNDS_DEFAULT: u64 = 60;
+
+/// Senders: the number behind their machine's variable, and the variables of their lines.
+const SENDERS: [(&str, &str, &str, &str); 4] = [
+    ("sender", "SENDER_ADMIN", "SENDER_START_CMD", "SENDER_STOP_CMD"),
+    ("sender", "SENDER_ADMIN", "SENDER_START_CMD_2", "SENDER_STOP_CMD"),
+    ("sender-2", "SENDER_ADMIN_2", "SENDER_2_START_CMD", "SENDER_2_STOP_CMD"),
+    ("sender-2", "SENDER_ADMIN_2", "SENDER_2_START_CMD_2", "SENDER_2_STOP_CMD"),
+];
+
+/// What a testbed has once, and no set may change.
+const OF_THE_TESTBED: [&str; 11] = [
+    "SENDER_ADMIN",
+    "SENDER_ADMIN_2",
+    "RECEIVER_ADMIN",
+    "DUT_ADMIN",
+    "REF_ADMIN",
+    "SENDER_LAB_IF",
+    "RECEIVER_LAB_IF",
+    "DUT_LAB_IF_MAC_SENDER_SIDE",
+    "REBOOT_TIMEOUT",
+    "IS_DUT_ONLINE_TARGET",
+    "IS_DUT_ONLINE_CMD",
+];
+
+/// Writes the specification.
+pub(super) fn specification(
+    request: &Request,
+    traffics: &[TrafficSet],
+    configurations: &[ConfigurationSet],
+    images: &[ImageSet],
+) -> Result<Specification, BenchLabError> {
+    let Some(first) = traffics.first() else {
+        return Ok(Specification { text: String::new(), notes: Vec::new() });
+    };
+    same_testbed(traffics)?;
+    let mut writer = Writer { request, text: String::new(), notes: Vec::new() };
+    writer.head(&first.values)?;
+    writer.ends(traffics)?;
+    writer.device(&first.values)?;
+    for image in images {
+        writer.image(image)?;
+    }
+    writer.duts(configurations)?;
+    for traffic in traffics {
+        writer.traffic(traffic)?;
+    }
+    Ok(Specification { text: writer.text, notes: writer.notes })
+}
+
+fn same_testbed(traffics: &[TrafficSet]) -> Result<(), BenchLabError> {
+    for (index, set) in traffics.iter().enumerate().skip(1) {
+        for name in OF_THE_TESTBED {
+            if set.values.get(name) != traffics[0].values.get(name) {
+                let (path, other) = (traffics[index].values.path.clone(), &traffics[0].name);
+                return Err(BenchLabError::Differs { path, name, other: other.clone() });
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Writer<'a> {
+    request: &'a Request,
+    text: String,
+    notes: Vec<String>,
+}
+
+impl Writer<'_> {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn pair(&mut self, key: &str, value: &str) {
+        let value = toml::Value::String(value.to_owned());
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    fn head(&mut self, values: &Variables) -> Result<(), BenchLabError> {
+        let config = absolute(&self.request.config)?;
+        let stem = config.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name: String =
+            stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name = name.trim_matches('-').to_owned();
+        self.line(&format!("# From {}", config.display()));
+        self.line("#");
+        self.line(
+            "# bench-lab.sh drops the first 15 and the last 10 lines of pkt-gen, one a second: the",
+        );
+        self.line("# warm-up and the end. Here a trial has a length, and the sender is stopped.");
+        self.line("");
+        self.line("[campaign]");
+        self.pair("name", if name.is_empty() { "bench" } else { &name });
+        self.line(&format!("iterations = {}", self.request.iterations));
+        self.line("");
+        self.line("[trial]");
+        for (key, value) in
+            [("warmup", "15s"), ("duration", "30s"), ("drain", "5s"), ("sample", "1s")]
+        {
+            self.pair(key, value);
+        }
+        if values.get("PMC_EVENT").is_some() && !self.request.profile {
+            self.note("PMC_EVENT is for profiles, which -P asks for");
+        }
+        for hook in ["BEFORE_CMD", "DURING_CMD", "AFTER_CMD"] {
+            if values.get(hook).is_some() {
+                let why = "weir reads the counters before and after each run itself; remove it";
+                return Err(values.refuse(hook, why));
+            }
+        }
+        self.line("");
+        self.line("[testbed]");
+        self.pair("kind", "hosts");
+        if self.request.profile {
+            self.line("profile = true");
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    fn machine(&mut self, address: &str) -> Result<(), BenchLabError> {
+        self.pair("ssh", &destination(address));
+        if let Some(config) = &self.request.ssh_config {
+            let config = absolute(config)?;
+            self.pair("ssh_config", &config.to_string_lossy());
+        }
+        Ok(())
+    }
+
+    fn ends(&mut self, traffics: &[TrafficSet]) -> Result<(), BenchLabError> {
+        let values = &traffics[0].values;
+        let interface =
+            values.required("SENDER_LAB_IF", "the interface that the sender sends on")?;
+        let mac = values
+            .required("DUT_LAB_IF_MAC_SENDER_SIDE", "the address that the sender's frames go to")?;
+        let (interface, mac) = (interface.to_owned(), mac.to_owned());
+        values.required("SENDER_START_CMD", "the line that starts the sender")?;
+        for (name, admin, start, stop) in SENDERS {
+            let Some(line) = self.lines(traffics, start)? else { continue };
+            let address = values.required(admin, "the machine of a line that starts a sender")?;
+            self.line("");
+            self.line("[[testbed.generator]]");
+            self.pair("name", name);
+            self.machine(address)?;
+            self.pair("interface", &interface);
+            self.pair("next_hop_mac", &mac);
+            self.pair("driver", "pkt-gen");
+            self.pair("start", &line);
+            if let Some(stop) = values.get(stop) {
+                self.pair("stop", &escaped(stop));
+            }
+        }
+        self.receiver(traffics)
+    }
+
+    fn receiver(&mut self, traffics: &[TrafficSet]) -> Result<(), BenchLabError> {
+        let values = &traffics[0].values;
+        let address = values.required("RECEIVER_ADMIN", "the machine that receives")?;
+        let why = "the interface that it receives on";
+        let interface = values.required("RECEIVER_LAB_IF", why)?.to_owned();
+        values.required("RECEIVER_START_CMD", "the line that starts the receiver")?;
+        let is_sender = values.get("SENDER_ADMIN") == Some(address);
+        self.line("");
+        self.line("[testbed.receiver]");
+        // A machine has one name, whatever it does.
+        self.pair("name", if is_sender { "sender" } else { "receiver" });
+        self.machine(address)?;
+        self.pair("interface", &interface);
+        self.pair("driver", "pkt-gen");
+        if let Some(start) = self.lines(traffics, "RECEIVER_START_CMD")? {
+            self.pair("start", &start);
+        }
+        if let Some(stop) = values.get("RECEIVER_STOP_CMD") {
+            self.pair("stop", &escaped(stop));
+        }
+        Ok(())
+    }
+
+    /// The line of all traffics; one that asks which traffic it is, if theirs differ.
+    fn lines(&self, traffics: &[TrafficSet], name: &str) -> Result<Option<String>, BenchLabError> {
+        let mut lines: Vec<(String, &str)> = Vec::new();
+        for set in traffics {
+            let Some(line) = set.signs.get(name) else { continue };
+            let program = line.split_whitespace().next().unwrap_or_default();
+            if !program.ends_with("pkt-gen") {
+                let why = "weir reads the lines of pkt-gen. For another program, write a lab.toml \
+                           with driver = \"command\" and a pattern of its figures";
+                return Err(set.values.refuse(name, why));
+            }
+            lines.push((template(line), &set.name));
+        }
+        let Some((first, _)) = lines.first() else { return Ok(None) };
+        if lines.len() != traffics.len() {
+            let without = traffics.iter().find(|set| set.signs.get(name).is_none());
+            let path = without.map_or_else(String::new, |set| set.values.path.clone());
+            let why = "some of the traffics have it, and this one has not";
+            return Err(BenchLabError::Value {
+                path,
+                name: name.to_owned(),
+                value: String::new(),
+                why: why.to_owned(),
+            });
+        }
+        if lines.iter().all(|(line, _)| line == first) {
+            return Ok(Some(first.clone()));
+        }
+        let mut text = "case ${traffic} in".to_owned();
+        for (line, set) in &lines {
+            let _ = write!(text, " {set}) {line};;");
+        }
+        text.push_str(" esac");
+        Ok(Some(text))
+    }
+
+    fn device(&mut self, values: &Variables) -> Result<(), BenchLabError> {
+        let address = values.required("DUT_ADMIN", "the device under test")?.to_owned();
+        self.line("");
+        self.line("[testbed.dut]");
+        self.machine(&address)?;
+        self.pair("system", &self.request.system);
+        let rounds = match values.get("REBOOT_TIMEOUT") {
+            None => REBOOT_ROUNDS_DEFAULT,
+            Some(rounds) => rounds.parse().map_err(|_| {
+                values.refuse("REBOOT_TIMEOUT", "it is a number of rounds of five seconds")
+            })?,
+        };
+        self.pair("boot_timeout", &format!("{}s", rounds.saturating_mul(REBOOT_ROUND_S).max(1)));
+        if let Some(command) = values.get("IS_DUT_ONLINE_CMD") {
+            if values.get("IS_DUT_ONLINE_TARGET").is_some_and(|target| target != address) {
+                let why = "weir asks the DUT itself whether it is online; name it here";
+                return Err(values.refuse("IS_DUT_ONLINE_TARGET", why));
+            }
+            self.pair("online", &escaped(command));
+        }
+        if self.request.config_dir.is_some() {
+            self.pair("before_upload", BEFORE_UPLOAD);
+            self.pair("after_upload", AFTER_UPLOAD);
+        }
+        if let Some(reference) = values.get("REF_ADMIN") {
+            let reference = reference.to_owned();
+            self.line("");
+            self.line("[testbed.reference]");
+            self.machine(&reference)?;
+        }
+        Ok(())
+    }
+
+    fn image(&mut self, image: &ImageSet) -> Result<(), BenchLabError> {
+        self.line("");
+        self.line("[[image]]");
+        self.pair("name", &image.name);
+        self.pair("file", &absolute(&image.file)?.to_string_lossy());
+        self.pair("install", if image.is_compressed { "xzcat | upgrade" } else { "upgrade" });
+        self.pair("on", "dut");
+        Ok(())
+    }
+
+    fn duts(&mut self, configurations: &[ConfigurationSet]) -> Result<(), BenchLabError> {
+        let kind = match self.request.system.as_str() {
+            "linux" => "generic",
+            other => other,
+        };
+        if configurations.is_empty() {
+            self.line("");
+            self.line("[[dut]]");
+            self.pair("name", "dut");
+            self.pair("kind", kind);
+        }
+        for set in configurations {
+            self.line("");
+            self.line("[[dut]]");
+            self.pair("name", &set.name);
+            self.pair("kind", kind);
+            self.pair("tree", &absolute(&set.tree)?.to_string_lossy());
+            if let Some(reference) = &set.reference_tree {
+                self.pair("reference_tree", &absolute(reference)?.to_string_lossy());
+            }
+        }
+        Ok(())
+    }
+
+    fn traffic(&mut self, set: &TrafficSet) -> Result<(), BenchLabError> {
+        let values = &set.values;
+        let src = values.required("SENDER_LAB_NET", "the sources of the packets")?;
+        let dst = values.required("RECEIVER_LAB_NET", "the destinations of the packets")?;
+        // In a line of ssh's, IPv6 ranges are quoted once more.
+        let [src, dst] = [src, dst].map(|range| range.trim_matches('"').to_owned());
+        let size = values.get("PKT_SIZE").unwrap_or("60");
+        let size: u32 = size
+            .parse()
+            .map_err(|_| values.refuse("PKT_SIZE", "it is a number of bytes, without the FCS"))?;
+        self.line("");
+        self.line("[[traffic]]");
+        self.pair("name", &set.name);
+        self.pair("src", &src);
+        self.pair("dst", &dst);
+        self.line(&format!("size = {size}"));
+        Ok(())
+    }
+}
+
+/// A line with its signs replaced by references.
+fn template(line: &str) -> String {
+    let mut line = escaped(line);
+    if !line.contains(['"', '\'', '\\']) {
+        // What continued lines leave are blanks; in quotes they may mean something.
+        line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    for (_, sign, reference) in SIGNS {
+        // Quotes around the sign are the reference's own.
+        line = line.replace(&format!("\"{sign}\""), reference).replace(sign, reference);
+    }
+    line
+}
+
+/// A line that has nothing to be replaced.
+fn escaped(line: &str) -> String {
+    line.replace("${", "$${")
+}

@@ -1,0 +1,102 @@
+//! Arguments of `weir lab import-config`: those of bench-lab.sh, and three more.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, value_parser};
+
+use super::{ITERATIONS, JsonFlag};
+
+/// What the DUT runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum System {
+    /// FreeBSD, nanobsd, and what is made of them (BSDRP, OPNsense, pfSense).
+    Freebsd,
+    /// OpenBSD.
+    Openbsd,
+    /// Linux.
+    Linux,
+    /// Anything else with a shell.
+    Generic,
+}
+
+impl System {
+    /// Its name in a specification.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Freebsd => "freebsd",
+            Self::Openbsd => "openbsd",
+            Self::Linux => "linux",
+            Self::Generic => "generic",
+        }
+    }
+}
+
+/// The sets of a campaign, and what is done with its results.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchLabSets {
+    /// Folder of configuration sets: each folder in it is laid over the DUT's root.
+    #[arg(short = 'c', value_name = "CONFIG_DIR")]
+    pub(crate) config_dir: Option<PathBuf>,
+    /// Folder of pkt-gen sets: each file in it sets variables before the configuration does.
+    #[arg(short = 'p', value_name = "PKTGEN_DIR")]
+    pub(crate) pktgen_dir: Option<PathBuf>,
+    /// Folder of upgrade images, named BSDRP-REVISION-upgrade-….img or .img.xz.
+    #[arg(short = 'i', value_name = "IMAGES_DIR")]
+    pub(crate) images_dir: Option<PathBuf>,
+    /// Iterations of each series (1 to 1000).
+    #[arg(
+        short = 'n',
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = value_parser!(u32).range(ITERATIONS)
+    )]
+    pub(crate) iterations: u32,
+    /// Address that is sent the summary at the end, by the system's `mail`.
+    #[arg(short = 'r', value_name = "ADDRESS")]
+    pub(crate) report_to: Option<String>,
+    /// Profile the DUT, in a run of each series that is not counted.
+    #[arg(short = 'P')]
+    pub(crate) profile: bool,
+    /// Keep the DUT's counters of every run, which weir does in any case.
+    #[arg(short = 'S')]
+    pub(crate) statistics: bool,
+    /// Do not ask before the campaign begins.
+    #[arg(short = 'y')]
+    pub(crate) yes: bool,
+    /// Configuration file for ssh(1), instead of the user's own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ssh_config: Option<PathBuf>,
+}
+
+/// What to read, and where to put the specification.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ImportConfigArgs {
+    /// The bench-lab.config.
+    #[arg(value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// File for the specification; it must not exist.
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) sets: BenchLabSets,
+    /// Directory for the results, in the command that is shown at the end.
+    #[arg(short = 'd', value_name = "RESULTS")]
+    pub(crate) results: Option<PathBuf>,
+    /// What the DUT runs.
+    #[arg(long, value_enum, default_value = "freebsd")]
+    pub(crate) system: System,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+/// Help of `weir lab import-config`.
+pub(crate) const IMPORT_CONFIG_HELP: &str = "\
+Writes the specification (lab.toml) that runs what bench-lab.sh would run with the same options. The
+configuration and the pkt-gen sets are evaluated by sh in a clean environment, the set first. What
+stands in lines that start pkt-gen stays; addresses, size and count become those of each traffic.
+docs/bench-lab.md says what is different.
+
+Examples:
+  weir lab import-config bench-lab.config --out lab.toml -c configs -p pktgen.configs/flows-64-5M
+  weir lab plan lab.toml
+  weir lab run lab.toml --out results/night --yes";

@@ -1,0 +1,74 @@
+//! `weir lab import-config`: a bench-lab.config as a specification.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::json;
+use weir_lab::bench_lab::{self, Request};
+
+use crate::cli::bench_lab::{BenchLabSets, ImportConfigArgs};
+use crate::exit::Outcome;
+use crate::progress;
+
+/// `weir lab import-config`.
+pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
+    let request = request(&arguments.config, &arguments.sets, arguments.system.name());
+    let made = bench_lab::specification(&request)?;
+    let out = &arguments.out;
+    let mut file = File::create_new(out).with_context(|| {
+        format!("cannot make {}: remove it, or give another name", out.display())
+    })?;
+    file.write_all(made.text.as_bytes())
+        .with_context(|| format!("cannot write {}", out.display()))?;
+    for note in &made.notes {
+        progress::warn(note);
+    }
+    let next = next(arguments);
+    let mut stdout = anstream::stdout();
+    if arguments.json.json {
+        let told = json!({ "specification": out, "notes": made.notes, "next": next });
+        writeln!(stdout, "{}", serde_json::to_string_pretty(&told)?)?;
+    } else {
+        writeln!(stdout, "specification: {}\nnext: {next}", out.display())?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The request that bench-lab.sh's options make.
+pub(super) fn request(config: &Path, sets: &BenchLabSets, system: &str) -> Request {
+    Request {
+        config: config.to_owned(),
+        pktgen_dir: sets.pktgen_dir.clone(),
+        config_dir: sets.config_dir.clone(),
+        images_dir: sets.images_dir.clone(),
+        iterations: sets.iterations,
+        profile: sets.profile,
+        ssh_config: sets.ssh_config.clone(),
+        system: system.to_owned(),
+    }
+}
+
+/// The command that runs it as bench-lab.sh would have.
+fn next(arguments: &ImportConfigArgs) -> String {
+    let quoted = |path: &Path| {
+        let text = path.display().to_string();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+        if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    };
+    let mut line = format!("weir lab run {}", quoted(&arguments.out));
+    let results = arguments.results.as_deref();
+    if let Some(results) = results {
+        line = format!("{line} --out {}", quoted(results));
+    }
+    if arguments.sets.yes {
+        line.push_str(" --yes");
+    }
+    if let Some(address) = &arguments.sets.report_to {
+        let results = results.map_or_else(|| "RESULTS".to_owned(), quoted);
+        let address = quoted(Path::new(address));
+        line = format!("{line}; mail -s 'weir: done' {address} < {results}/summary.md");
+    }
+    line
+}
