@@ -183,10 +183,10 @@ struct Adaptive {
 impl Adaptive {
     fn scale(self, ticks: u32, class: u32) -> u64 {
         let ticks = u64::from(ticks);
-        if self.end == 0 || self.state_count <= self.start {
+        if self.end == 0 || self.state_count <= self.start || self.start >= self.end {
             return ticks;
         }
-        if self.state_count >= self.end || self.start >= self.end {
+        if self.state_count >= self.end {
             return 0;
         }
         let (left, span) = (self.end - self.state_count, self.end - self.start);

@@ -69,8 +69,9 @@ static __always_inline bool weir_timeout_is_half_open(__u32 class)
 }
 
 /*
- * pf's adaptive scaling by (end - n) / (end - start), where n is the number of states. What is half
- * open is scaled twice, so that it goes before connections do.
+ * pf's adaptive scaling by (end - n) / (end - start), where n is the number of states; none at all
+ * if the end is not above the start (pf_state_expires() of pf.c). What is half open is scaled
+ * twice, so that it goes before connections do.
  */
 static __always_inline __u32 weir_timeout_scale(__u32 ticks, __u32 class, __u64 state_count)
 {
@@ -78,9 +79,9 @@ static __always_inline __u32 weir_timeout_scale(__u32 ticks, __u32 class, __u64 
 	__u32 start = control->adaptive_start, end = control->adaptive_end;
 	__u64 scaled = ticks;
 
-	if (!end || state_count <= start)
+	if (!end || state_count <= start || start >= end)
 		return ticks;
-	if (state_count >= end || start >= end)
+	if (state_count >= end)
 		return 0;
 	scaled = scaled * (end - (__u32)state_count) / (end - start);
 	if (weir_timeout_is_half_open(class))

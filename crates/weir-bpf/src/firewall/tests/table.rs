@@ -187,6 +187,22 @@ fn a_nearly_full_table_forgets_sooner_and_half_open_flows_first() {
 }
 
 #[test]
+fn an_adaptive_end_that_is_not_above_the_start_scales_nothing() {
+    let Some(table) = table(64, 400, 1000) else { return };
+    let arena = table.firewall.arena();
+    table.set_tick(1000);
+    assert_eq!(table.call(&table.request().set("count", 20)).get("inserts"), 20);
+    for (start, end) in [(10, 5), (10, 10)] {
+        arena.write32(control::ADAPTIVE_START, start);
+        arena.write32(control::ADAPTIVE_END, end);
+        let swept = table.firewall.sweep_all(Mode::Expire).unwrap();
+        assert_eq!((swept.live_count, swept.removed_count), (20, 0), "{start} {end}");
+    }
+    arena.write32(control::ADAPTIVE_END, 20);
+    assert_eq!(table.firewall.sweep_all(Mode::Expire).unwrap().removed_count, 20, "at the end");
+}
+
+#[test]
 fn killing_takes_what_fits_the_filter() {
     let Some(table) = table(16, 400, 1000) else { return };
     let to = |address: IpAddr, port, count| {
