@@ -73,7 +73,8 @@ static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_
 		return false;
 	if (protocol && protocol != (control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff))
 		return false;
-	if (interface && s->interface[0] != interface && s->interface[1] != interface)
+	if (interface && (s->interface[0] & WEIR_STATE_INTERFACE_MASK) != interface &&
+	    (s->interface[1] & WEIR_STATE_INTERFACE_MASK) != interface)
 		return false;
 	if (r->flags & WEIR_SWEEP_RULE) {
 		struct weir_account __weir_arena *a = weir_account_at(slot);

@@ -92,6 +92,21 @@ fn a_source_has_so_many_states() {
 }
 
 #[test]
+fn states_of_tracked_sources_are_killed_by_their_interface() {
+    let Some(table) = table(64, 200, 100) else { return };
+    for (port, is_global) in [(1, false), (2, true)] {
+        let rule = Limits { is_global, ..Limits::default() }.write(&table);
+        assert_eq!(table.call(&flow(&table, rule, 1, port)).get("inserts"), 1);
+    }
+    let kill = |interface| {
+        let filter = Filter { interface, ..Filter::default() };
+        table.firewall.sweep_all(Mode::Kill(filter)).unwrap().removed_count
+    };
+    assert_eq!((kill(2), kill(1)), (0, 2));
+    audit(&table.firewall);
+}
+
+#[test]
 fn src_track_keeps_a_source_for_a_while() {
     let Some(table) = table(64, 200, 100) else { return };
     let profiles = table.firewall.regions().profiles.at;
