@@ -42,7 +42,8 @@ struct weir_fw_fragments {
 	__be16 src_port;
 	__be16 dst_port;
 	__u16 piece_count;
-	__u16 to_kernel;	/* the first one was left to it */
+	__u8 to_kernel;		/* the first one was left to it */
+	__u8 protocol;		/* behind all headers of the first one */
 	struct weir_fw_piece pieces[WEIR_FW_PIECE_COUNT_MAX];
 };
 
@@ -72,7 +73,12 @@ static __always_inline void weir_fw_fragment_key(struct weir_fw_fragment_key *ke
 	__builtin_memcpy(key->src, p->src, sizeof(key->src));
 	__builtin_memcpy(key->dst, p->dst, sizeof(key->dst));
 	key->id = p->fragment_id;
-	key->protocol = p->protocol;
+	/*
+	 * Of IPv6 it is no part of what names a packet (RFC 8200, section 4.5): a first fragment may
+	 * have extension headers behind that of fragments, and then its protocol is another one than
+	 * that of the later ones.
+	 */
+	key->protocol = p->family == WEIR_FW_INET ? p->protocol : 0;
 	key->family = p->family;
 	key->hook = !!(p->flags & WEIR_PACKET_SKB);
 	key->unused = 0;
@@ -134,7 +140,7 @@ static __always_inline bool weir_fw_fragment_is_bad(const struct weir_fw_packet 
 
 /*
  * Looks a fragment up, also a first one, of which a second copy overlaps. One that follows has the
- * ports of its first.
+ * protocol and the ports of its first.
  */
 __noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
 {
@@ -161,6 +167,7 @@ __noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
 	is_kernel = own->to_kernel;
 	p->src_port = own->src_port;
 	p->dst_port = own->dst_port;
+	p->protocol = own->protocol;
 	bpf_spin_unlock(&own->lock);
 	if (!fits)
 		return WEIR_DROP(FRAGMENT);
@@ -197,6 +204,7 @@ __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnul
 	own->src_port = p->src_port;
 	own->dst_port = p->dst_port;
 	own->to_kernel = !!to_kernel;
+	own->protocol = p->protocol;
 	weir_fw_fragment_enter(own, p);
 	if (!bpf_map_update_elem(&weir_fragments, &key, own, BPF_ANY))
 		return 0;

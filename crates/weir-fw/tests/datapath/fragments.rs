@@ -94,6 +94,27 @@ fn those_of_ipv6_follow_too() {
 }
 
 #[test]
+fn those_of_ipv6_follow_a_first_one_with_further_headers() {
+    let Some(rig) = Rig::with_rules("frag6x", RULES) else { return };
+    let ends = Ends::new("2001:db8::1", "fd00:2::2");
+    let piece = |at: u16, more: bool, bytes: &[u8]| {
+        // The next header is that of destination options, in every fragment.
+        let mut header = vec![60, 0];
+        header.extend_from_slice(&(at | u16::from(more)).to_be_bytes());
+        header.extend_from_slice(&[0, 0, 0, 9]);
+        header.extend_from_slice(bytes);
+        ends.message(44, &header)
+    };
+    let whole = first(&Ends::new("192.0.2.1", "10.0.2.2"), 53, 992);
+    // Options of padding alone, then UDP.
+    let mut options = vec![17, 0, 1, 4, 0, 0, 0, 0];
+    options.extend_from_slice(&whole[ETH_BYTES + 20..]);
+    assert_eq!(rig.receive(0, &piece(0, true, &options)).action, REDIRECT);
+    assert_eq!(rig.receive(0, &piece(1000, false, &[0; 100])).action, REDIRECT);
+    assert_eq!(rig.receive(0, &piece(992, true, &[0; 16])).action, DROP, "that was the last");
+}
+
+#[test]
 fn more_packets_than_the_limit_find_no_room() {
     let Some(rig) = Rig::with_rules("fraglim", RULES) else { return };
     let send = |index: u16| {

@@ -1,5 +1,6 @@
-//! Fragments: the first one of a packet decides, and the others follow it by addresses,
-//! identification and protocol, as if the packet had been put together.
+//! Fragments: the first one of a packet decides, and the others follow it by addresses and
+//! identification (RFC 8200, section 4.5), of IPv4 also by protocol (RFC 791), as if the packet had
+//! been put together.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -62,7 +63,9 @@ pub(super) enum Fate {
 }
 
 fn key(own: &Dissected, piece: Piece) -> FragmentKey {
-    (own.packet.source, own.packet.destination, piece.ident, own.packet.protocol)
+    // A first fragment of IPv6 may have headers that the later ones do not show.
+    let protocol = if own.packet.source.is_ipv4() { own.packet.protocol } else { 0 };
+    (own.packet.source, own.packet.destination, piece.ident, protocol)
 }
 
 impl Fragments {
