@@ -105,6 +105,28 @@ impl Firewall {
         Ok(None)
     }
 
+    /// Takes a firewall's programs off these interfaces of the calling thread's network namespace,
+    /// whichever version of weir put them there: their names are all that is looked at, and memory
+    /// that is damaged or foreign is no hindrance. Interfaces that have gone are passed over. Tells
+    /// whether any program was there.
+    ///
+    /// # Errors
+    /// [`AdoptError`] if the kernel cannot be asked, or refuses.
+    pub fn remove(ifindexes: &[u32]) -> Result<bool, AdoptError> {
+        let all = programs();
+        let is_ours =
+            |id: u32, name: &str| all.iter().any(|own| own.id == id && named(&own.name, name));
+        let mut was_there = false;
+        for &ifindex in ifindexes {
+            match attach::remove(ifindex, &is_ours) {
+                Ok(was_here) => was_there |= was_here,
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(AdoptError::Query(error)),
+            }
+        }
+        Ok(was_there)
+    }
+
     fn adopt_program(fd: OwnedFd, ingress: &Found, all: &[Found]) -> Result<Self, AdoptError> {
         let maps = maps(&ingress.map_ids)?;
         let arena = take(&maps, ARENA_MAP)?.ok_or(AdoptError::Damaged("no arena"))?;

@@ -173,3 +173,26 @@ pub(super) fn xdp_program(ifindex: u32) -> io::Result<Option<(u32, OwnedFd)>> {
 pub(super) fn program(id: u32) -> io::Result<OwnedFd> {
     Program::fd_from_id(id).map_err(|error| system_error(&error))
 }
+
+/// Takes programs off an interface of the calling thread's network namespace: those of which
+/// `is_ours` says so, by the kernel's number and the name that they ought to have. Tells whether
+/// any was there.
+pub(super) fn remove(ifindex: u32, is_ours: &dyn Fn(u32, &str) -> bool) -> io::Result<bool> {
+    let (native, generic) = xdp_ids(ifindex)?;
+    let mut was_there = false;
+    for (id, mode) in [(native, Mode::Native), (generic, Mode::Generic)] {
+        if id != 0 && is_ours(id, super::INGRESS) {
+            Xdp::new(program(id)?.as_fd())
+                .detach(index(ifindex)?, flags(mode))
+                .map_err(|error| system_error(&error))?;
+            was_there = true;
+        }
+    }
+    for id in sys::tcx_egress_query(ifindex)? {
+        if is_ours(id, super::EGRESS) {
+            sys::tcx_egress_detach(program(id)?.as_fd(), ifindex)?;
+            was_there = true;
+        }
+    }
+    Ok(was_there)
+}

@@ -154,21 +154,15 @@ impl Engine {
         })
     }
 
-    /// Takes the programs of a data path off whose daemon is gone. Tells whether there was one.
+    /// Takes the programs of a data path off whose daemon is gone, also those of another version of
+    /// weir. Tells whether there was one.
     ///
     /// # Errors
     ///
     /// If the kernel cannot be asked.
     pub fn remove_orphan() -> Result<bool, Refused> {
         let ifindexes: Vec<u32> = links()?.iter().map(|link| link.ifindex).collect();
-        let Some(firewall) = Firewall::adopt(&ifindexes).map_err(Refused::because)? else {
-            return Ok(false);
-        };
-        for ifindex in ifindexes {
-            // An interface that has just gone has taken them with it.
-            drop(firewall.detach(ifindex));
-        }
-        Ok(true)
+        Firewall::remove(&ifindexes).map_err(Refused::because)
     }
 }
 

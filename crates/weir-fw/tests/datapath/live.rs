@@ -4,7 +4,10 @@ use std::io::ErrorKind;
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use weir_bpf::attach::Mode;
 use weir_bpf::bench::DropCounter;
+use weir_bpf::firewall::layout::{self, control};
+use weir_bpf::firewall::{Attachment, Firewall};
 use weir_bpf::packet::PacketRing;
 use weir_net::Netlink;
 
@@ -95,4 +98,23 @@ fn a_blocked_socket_of_the_box_is_told() {
             }
         })
         .unwrap();
+}
+
+#[test]
+fn programs_are_removed_without_a_look_at_their_memory() {
+    let Some(rig) = Rig::with_rules("remove", "pass\n") else { return };
+    // As another version of weir, or a damage, would have left it.
+    rig.firewall.arena().write32(control::VERSION, layout::VERSION + 1);
+    rig.firewall.arena().write32(control::MAGIC, 0);
+    rig.inside
+        .run(|| {
+            let at = |ifindex| rig.firewall.attachment(ifindex).expect("it is there");
+            rig.firewall.attach_egress(rig.ifindex[1]).expect("it attaches");
+            let both = Attachment { ingress: Some(Mode::Native), egress: true };
+            assert_eq!(at(rig.ifindex[1]), both);
+            assert!(Firewall::remove(&rig.ifindex).expect("removed"));
+            assert_eq!(rig.ifindex.map(at), [Attachment::default(); 2]);
+            assert!(!Firewall::remove(&rig.ifindex).expect("nothing is left"));
+        })
+        .expect("the namespace is entered");
 }
