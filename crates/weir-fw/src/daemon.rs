@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::engine::{Engine, Machine, Options, Refused};
-use crate::protocol::{Load, SOCKET_NAME};
+use crate::protocol::{Client, ClientError, Load, SOCKET_NAME};
 use crate::{log, metrics, monitor, notify};
 
 /// What the daemon has to say while it runs; whoever starts it decides where that goes.
@@ -99,6 +99,9 @@ pub enum DaemonError {
          end it with `weir fw stop`"
     )]
     Running,
+    /// Somebody else has the name of the control socket.
+    #[error(transparent)]
+    Foreign(ClientError),
     /// It has to be root.
     #[error("weir fw run loads BPF programs and attaches them to interfaces; run as root")]
     Root,
@@ -192,7 +195,10 @@ fn listen() -> Result<UnixListener, DaemonError> {
     let failed = system("listen on the control socket");
     let address = UnixAddress::from_abstract_name(SOCKET_NAME).map_err(&failed)?;
     let listener = UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => DaemonError::Running,
+        io::ErrorKind::AddrInUse => match Client::connect() {
+            Err(error @ ClientError::Foreign { .. }) => DaemonError::Foreign(error),
+            _ => DaemonError::Running,
+        },
         _ => failed(error),
     })?;
     listener.set_nonblocking(true).map_err(system("listen on the control socket"))?;

@@ -4,6 +4,8 @@ use std::io::{self, BufReader, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+
 use super::{Reply, Request, SOCKET_NAME, read_line};
 
 /// The longest line of an answer.
@@ -15,6 +17,18 @@ pub enum ClientError {
     /// No daemon runs in this network namespace.
     #[error("no weir fw runs in this network namespace; `weir fw run -f FILE` starts it")]
     NotRunning,
+    /// Somebody else has the name of the control socket.
+    #[error(
+        "the control socket of this network namespace belongs to user {uid} (process {pid}), and \
+         no weir fw of root or of your own: nothing was sent to it; end that process, and then \
+         start `weir fw run -f FILE`"
+    )]
+    Foreign {
+        /// The user.
+        uid: u32,
+        /// The process that listened.
+        pid: i32,
+    },
     /// The daemon did not answer.
     #[error("weir fw does not answer: {source}")]
     Broken {
@@ -55,17 +69,27 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If no daemon runs here, or it does not listen to us.
+    /// If no daemon runs here, it does not listen to us, or it is none of root's or our own: an
+    /// abstract name belongs to whoever takes it first.
     pub fn connect() -> Result<Self, ClientError> {
+        Self::connect_to(SOCKET_NAME)
+    }
+
+    fn connect_to(name: &str) -> Result<Self, ClientError> {
         let broken = |source| ClientError::Broken { source };
-        let address = SocketAddr::from_abstract_name(SOCKET_NAME).map_err(broken)?;
-        match UnixStream::connect_addr(&address) {
-            Ok(stream) => Ok(Self { stream: BufReader::with_capacity(1 << 18, stream) }),
+        let address = SocketAddr::from_abstract_name(name).map_err(broken)?;
+        let stream = match UnixStream::connect_addr(&address) {
+            Ok(stream) => stream,
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                Err(ClientError::NotRunning)
+                return Err(ClientError::NotRunning);
             }
-            Err(source) => Err(broken(source)),
+            Err(source) => return Err(broken(source)),
+        };
+        let peer = getsockopt(&stream, PeerCredentials).map_err(|error| broken(error.into()))?;
+        if !is_trusted(peer.uid(), nix::unistd::geteuid().as_raw()) {
+            return Err(ClientError::Foreign { uid: peer.uid(), pid: peer.pid() });
         }
+        Ok(Self { stream: BufReader::with_capacity(1 << 18, stream) })
     }
 
     /// Asks, and hands over texts as they come.
@@ -96,5 +120,32 @@ impl Client {
                 text => take(text).map_err(|source| ClientError::Output { source })?,
             }
         }
+    }
+}
+
+/// Whose answers are believed: root's and our own.
+const fn is_trusted(uid: u32, own: u32) -> bool {
+    uid == 0 || uid == own
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn only_root_and_oneself_are_believed() {
+        assert!(is_trusted(0, 1000) && is_trusted(1000, 1000) && is_trusted(0, 0));
+        assert!(!is_trusted(1000, 0) && !is_trusted(1000, 1001));
+    }
+
+    #[test]
+    fn who_listens_is_asked_for_and_nobody_is_told_so() {
+        let name = format!("weir-fw-client-test-{}", std::process::id());
+        assert!(matches!(Client::connect_to(&name), Err(ClientError::NotRunning)));
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        assert!(Client::connect_to(&name).is_ok(), "the test itself");
     }
 }
