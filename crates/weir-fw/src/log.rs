@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ const LINK_TYPE: u32 = 117;
 const PCAP_MAGIC: u32 = 0xa1b2_3c4d;
 const PCAP_VERSION: [u16; 2] = [2, 4];
 const SNAP_BYTES: u32 = 65_535;
+/// Access to a new file, as pflogd(8) has it.
+const MODE: u32 = 0o600;
 
 /// `sizeof(struct pfloghdr)`, and what its length field says.
 const HEADER_BYTES: usize = 64;
@@ -163,7 +166,8 @@ impl LogFile {
     pub fn open(path: &Path) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let opened = OpenOptions::new().create(true).read(true).append(true).open(path);
+        // Packets are nobody else's business.
+        let opened = OpenOptions::new().create(true).read(true).append(true).mode(MODE).open(path);
         let mut file = opened.map_err(named)?;
         let metadata = file.metadata().map_err(named)?;
         if metadata.len() == 0 || !metadata.is_file() {
@@ -287,6 +291,8 @@ mod tests {
         drop(LogFile::open(&path).unwrap());
         drop(LogFile::open(&path).unwrap());
         assert_eq!(std::fs::read(&path).unwrap(), file_header());
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+        assert_eq!(mode & 0o777, MODE);
         std::fs::write(&path, "other").unwrap();
         assert!(LogFile::open(&path).unwrap_err().to_string().contains("no log of weir fw"));
     }
