@@ -12,6 +12,9 @@ use crate::engine;
 
 /// How often it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(200);
+/// Between two generations of next hops, at least: what a routing daemon changes by the thousands
+/// counts together. See `sweeper.rs`, which looks at all states before a number comes again.
+const RENEW_INTERVAL: Duration = Duration::from_millis(1);
 /// Between two looks at which interfaces take redirected frames: the kernel does not tell.
 const REDIRECT_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at default routes, of which a routing daemon may change thousands a second.
@@ -21,6 +24,7 @@ const ROUTE_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) fn run(shared: &Arc<Shared>, mut events: Events) {
     let firewall = Arc::clone(shared.engine().firewall());
     let (mut redirects_at, mut routes_at) = (Instant::now(), Instant::now());
+    let mut renewed_at = Instant::now();
     let mut have_routes_changed = false;
     while !shared.stop.is_requested() {
         let changes = match events.wait(POLL) {
@@ -32,8 +36,11 @@ pub(crate) fn run(shared: &Arc<Shared>, mut events: Events) {
             }
         };
         if !changes.is_empty() {
+            // What has come meanwhile is told the next time, and counts again.
+            std::thread::sleep(RENEW_INTERVAL.saturating_sub(renewed_at.elapsed()));
             // Without the engine's lock: the very next packets are to see it.
             engine::renew_next_hops(&firewall);
+            renewed_at = Instant::now();
         }
         let is_lost = changes.contains(&Change::Lost);
         have_routes_changed |= is_lost || changes.contains(&Change::Route);

@@ -1,8 +1,9 @@
 //! Ends states whose time is over.
 //!
-//! As pf, every state is looked at once in each `interval` (10 s by default). The work is spread
-//! over it in pieces of a tenth of a second, so that no CPU is taken away from packets for long; an
-//! empty table costs nothing.
+//! As pf, every state is looked at once in each `interval` (10 s by default), but at least every
+//! half a minute: next hops whose generation has long passed are forgotten on the way, before its
+//! number comes again. The work is spread over that time in pieces of a tenth of a second, so that
+//! no CPU is taken away from packets for long; an empty table costs nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,13 @@ use super::Shared;
 /// Between two pieces.
 const PIECE: Duration = Duration::from_millis(100);
 const PIECES_PER_SECOND: u32 = 10;
+/// A generation's number comes again after 65,535 changes of routes; see `sweep.h`.
+const INTERVAL_MAX_S: u32 = 30;
+
+/// How many pieces the table is looked at in.
+fn piece_count(interval_s: u32) -> u32 {
+    interval_s.clamp(1, INTERVAL_MAX_S) * PIECES_PER_SECOND
+}
 
 /// Runs until the daemon stops.
 pub(super) fn run(shared: &Arc<Shared>) {
@@ -33,8 +41,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             from = 0;
             continue;
         }
-        let pieces = interval_s.saturating_mul(PIECES_PER_SECOND).max(1);
-        let to = bucket_count.min(from + bucket_count.div_ceil(pieces));
+        let to = bucket_count.min(from + bucket_count.div_ceil(piece_count(interval_s)));
         match firewall.sweep(Mode::Expire, from..to) {
             Ok(_) => has_failed = false,
             Err(error) => {
@@ -44,5 +51,16 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
         }
         from = if to >= bucket_count { 0 } else { to };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_gone_through_in_time() {
+        assert_eq!((piece_count(10), piece_count(1)), (100, 10));
+        assert_eq!((piece_count(0), piece_count(u32::MAX)), (10, 300));
     }
 }
