@@ -2,12 +2,16 @@
 //! reload.
 
 use std::fs;
+use std::path::Path;
 
 use weir_bpf::firewall::layout::Sizes;
 
 use super::source::Source;
 use super::{Engine, Refused};
 use crate::limits;
+
+/// Where control groups are (cgroups(7), version 2).
+const GROUPS: &str = "/sys/fs/cgroup";
 
 /// The sizes of a ruleset's tables on this machine.
 ///
@@ -20,10 +24,36 @@ pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
     let hash_size = main.ruleset.settings.hash_size;
     let plan = limits::plan(main.limit("states"), hash_size, cpu_count);
     let plan = plan.map_err(Refused::because)?;
-    if let Some(available_bytes) = available_bytes(&read("/proc/meminfo")) {
+    let own = [available_bytes(&read("/proc/meminfo")), available_to_group()];
+    if let Some(available_bytes) = own.into_iter().flatten().min() {
         plan.check(available_bytes).map_err(Refused::because)?;
     }
     Ok(plan.sizes)
+}
+
+/// What this process's control group and those above it still allow (cgroup v2, `memory.max`).
+fn available_to_group() -> Option<u64> {
+    let group = read("/proc/self/cgroup");
+    let path = group.lines().find_map(|line| line.strip_prefix("0::"))?.trim_matches('/');
+    let above = Path::new(GROUPS).join(path);
+    let left = above
+        .ancestors()
+        .take_while(|group| group.starts_with(GROUPS))
+        .filter_map(|group| left_of(group));
+    left.min()
+}
+
+/// What is left of the limit of one control group; `None` if it has none. What the kernel can take
+/// back of file caches counts as free.
+fn left_of(group: &Path) -> Option<u64> {
+    let text = |name: &str| fs::read_to_string(group.join(name)).unwrap_or_default();
+    let limit: u64 = text("memory.max").trim().parse().ok()?;
+    let used: u64 = text("memory.current").trim().parse().ok()?;
+    let caches: u64 = text("memory.stat")
+        .lines()
+        .filter_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok())
+        .sum();
+    Some(limit.saturating_sub(used.saturating_sub(caches)))
 }
 
 fn read(path: &str) -> String {
@@ -84,5 +114,21 @@ mod tests {
         let text = "MemTotal:  8000 kB\nMemAvailable:    1024 kB\n";
         assert_eq!(available_bytes(text), Some(1 << 20));
         assert_eq!(available_bytes("MemTotal: 1 kB"), None);
+    }
+
+    #[test]
+    fn a_control_group_s_limit_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        assert_eq!(left_of(dir.path()), None, "no such group");
+        write("memory.max", "max\n");
+        write("memory.current", "3000\n");
+        assert_eq!(left_of(dir.path()), None, "no limit");
+        write("memory.max", "10000\n");
+        assert_eq!(left_of(dir.path()), Some(7000));
+        write("memory.stat", "anon 1\ninactive_file 1000\nactive_file 5\n");
+        assert_eq!(left_of(dir.path()), Some(8000));
+        write("memory.max", "1000\n");
+        assert_eq!(left_of(dir.path()), Some(0));
     }
 }
