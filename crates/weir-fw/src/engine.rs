@@ -37,7 +37,7 @@ use overload::Overloads;
 use source::Source;
 use tables::Tables;
 
-pub use answers::{Out, STATES_TITLE, StatesPrinter, kill};
+pub use answers::{LiveCounts, Out, STATES_TITLE, StatesPrinter, kill, live_counts};
 pub(crate) use clock::boot_ns;
 pub use status::{stats_text, status_text};
 

@@ -8,15 +8,15 @@ use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::daemon::Shared;
 
 /// A request's head may be this long.
-const HEAD_SIZE_BYTES_MAX: u64 = 8192;
-/// How long a reader may take.
+const HEAD_SIZE_BYTES_MAX: usize = 8192;
+/// How long a reader may take for all of it.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(100);
@@ -40,28 +40,65 @@ pub(crate) fn run(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-fn answer(shared: &Arc<Shared>, mut stream: TcpStream) -> io::Result<()> {
+fn answer(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(READER_TIMEOUT))?;
-    stream.set_write_timeout(Some(READER_TIMEOUT))?;
-    let mut head = Vec::new();
-    let mut limited = (&stream).take(HEAD_SIZE_BYTES_MAX);
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") && limited.read(&mut byte)? == 1 {
-        head.push(byte[0]);
-    }
+    let deadline = Instant::now() + READER_TIMEOUT;
+    let is_over = || shared.stop.is_requested() || Instant::now() >= deadline;
+    let head = read_head(&stream, &is_over)?;
     let (status, body) = if head.starts_with(b"GET /metrics ") {
-        let stats = shared.engine().stats(false);
+        let stats = shared.engine().stats(None);
         ("200 OK", text(&stats))
     } else {
         ("404 Not Found", "only GET /metrics\n".to_owned())
     };
-    write!(
-        stream,
+    let reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
          charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
-    )
+    );
+    put(&stream, reply.as_bytes(), &is_over)
+}
+
+/// Whether a call only waited for as long as it may.
+fn is_wait(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+/// Reads the head of a request. Neither a reader that sends a byte now and then, nor one that sends
+/// nothing, holds it up for longer than until `is_over`.
+fn read_head(mut stream: &TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(POLL))?;
+    let (mut head, mut piece) = (Vec::new(), [0; 512]);
+    while !head.windows(4).any(|own| own == b"\r\n\r\n") && head.len() < HEAD_SIZE_BYTES_MAX {
+        if is_over() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(size) => head.extend_from_slice(&piece[..size]),
+            Err(error) if is_wait(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(head)
+}
+
+/// Writes a reply, to a reader that takes it in time.
+fn put(mut stream: &TcpStream, mut rest: &[u8], is_over: &dyn Fn() -> bool) -> io::Result<()> {
+    stream.set_write_timeout(Some(POLL))?;
+    while !rest.is_empty() {
+        if is_over() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match stream.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(size) => rest = &rest[size..],
+            Err(error) if is_wait(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// `weir fw stats` as OpenMetrics.
@@ -143,9 +180,39 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use serde_json::json;
 
     use super::*;
+
+    /// Both ends of a connection.
+    fn line() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let reader = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (reader, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_slow_reader_is_left() {
+        let (mut reader, own) = line();
+        // A byte before each look at the time: as slow as somebody likes, and never silent.
+        let looks = Cell::new(0);
+        let is_over = || {
+            reader.try_clone().unwrap().write_all(b"x").unwrap();
+            looks.set(looks.get() + 1);
+            looks.get() > 20
+        };
+        let error = read_head(&own, &is_over).unwrap_err();
+        assert_eq!((error.kind(), looks.get()), (io::ErrorKind::TimedOut, 21));
+        // Nobody takes the reply.
+        let looks = Cell::new(0);
+        let is_over = || looks.replace(looks.get() + 1) > 3;
+        let error = put(&own, &vec![0; 64 << 20], &is_over).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        reader.write_all(b"\r\n\r\n").unwrap();
+        assert!(read_head(&own, &|| false).unwrap().ends_with(b"\r\n\r\n"));
+    }
 
     #[test]
     fn counters_are_openmetrics() {

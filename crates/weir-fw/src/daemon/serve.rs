@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use super::Shared;
-use crate::engine::{self, Engine, Refused};
+use crate::engine::{self, Engine, LiveCounts, Refused};
 use crate::metrics;
 use crate::protocol::{
     Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, read_line,
@@ -63,18 +63,31 @@ fn accept(shared: &Arc<Shared>, stream: UnixStream) {
         client.refuse("only root, or the user that runs weir fw, may ask it");
         return;
     }
-    if CLIENT_COUNT.fetch_add(1, Ordering::AcqRel) >= CLIENT_COUNT_MAX {
-        CLIENT_COUNT.fetch_sub(1, Ordering::AcqRel);
+    let Some(place) = Place::take(&CLIENT_COUNT) else {
         client.refuse("too many clients ask at once; try again");
         return;
-    }
+    };
     let shared = Arc::clone(shared);
-    let spawned = thread::Builder::new().name("client".to_owned()).spawn(move || {
+    // Without a thread the client is left, and its place is free again.
+    let _ = thread::Builder::new().name("client".to_owned()).spawn(move || {
+        let _place = place;
         client.serve(&shared);
-        CLIENT_COUNT.fetch_sub(1, Ordering::AcqRel);
     });
-    if spawned.is_err() {
-        CLIENT_COUNT.fetch_sub(1, Ordering::AcqRel);
+}
+
+/// One of the [`CLIENT_COUNT_MAX`] places, until it is dropped.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(count: &'a AtomicUsize) -> Option<Self> {
+        let place = Self(count);
+        (count.fetch_add(1, Ordering::AcqRel) < CLIENT_COUNT_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -149,11 +162,12 @@ impl Client {
                 return self.value(value);
             }
             Request::Stats { has_rules } => {
-                let value = shared.engine().stats(has_rules);
+                let live = has_rules.then(|| live_counts(shared));
+                let value = shared.engine().stats(live.as_ref());
                 return self.value(value);
             }
             Request::Metrics => {
-                let stats = shared.engine().stats(false);
+                let stats = shared.engine().stats(None);
                 self.text(metrics::text(&stats))?;
             }
             Request::Stop => shared.engine().stop(),
@@ -204,7 +218,8 @@ impl Client {
                 Ok(0)
             }
             Shown::All => {
-                let parts = shared.engine().parts_of_all(how)?;
+                let live = live_counts(shared);
+                let parts = shared.engine().parts_of_all(how, &live)?;
                 let printer = shared.engine().states_printer(how);
                 let mut titles = crate::show::Titles::default();
                 for (title, text) in parts {
@@ -219,7 +234,9 @@ impl Client {
                 Ok(0)
             }
             _ => {
-                let (text, exit_code) = shared.engine().shown(what, how)?;
+                let needs_live = what == Shown::Labels || what == Shown::Rules && how.verbosity > 0;
+                let live = if needs_live { live_counts(shared) } else { LiveCounts::new() };
+                let (text, exit_code) = shared.engine().shown(what, how, &live)?;
                 self.text(text)?;
                 Ok(exit_code)
             }
@@ -301,6 +318,12 @@ impl Client {
     }
 }
 
+/// What states add to the counters of rules. Others are answered meanwhile.
+fn live_counts(shared: &Arc<Shared>) -> LiveCounts {
+    let firewall = Arc::clone(shared.engine().firewall());
+    engine::live_counts(&firewall)
+}
+
 fn end_states(
     shared: &Arc<Shared>,
     which: &Killed,
@@ -325,5 +348,29 @@ pub(super) fn warn_of_log(shared: &Arc<Shared>) {
         shared
             .messages
             .tell("rules with `log` are there, and packets are not written down: give --log FILE");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_ends_badly_leaves_its_place() {
+        let count = AtomicUsize::new(0);
+        let mut places: Vec<_> =
+            (0..CLIENT_COUNT_MAX).map(|_| Place::take(&count).unwrap()).collect();
+        assert!(Place::take(&count).is_none());
+        let place = places.pop();
+        let ended = thread::scope(|scope| {
+            let panics = move || {
+                let _place = place;
+                std::panic::resume_unwind(Box::new(()));
+            };
+            scope.spawn(panics).join()
+        });
+        assert!(ended.is_err());
+        assert_eq!(count.load(Ordering::Acquire), CLIENT_COUNT_MAX - 1);
+        assert!(Place::take(&count).is_some());
     }
 }

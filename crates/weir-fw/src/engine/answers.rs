@@ -116,6 +116,28 @@ impl StatesPrinter {
     }
 }
 
+/// What the states that live add to their rules: packets and bytes, by identifier.
+pub type LiveCounts = HashMap<u32, RuleCounts>;
+
+/// Looks at all states, which takes a second for some millions: the engine is not needed for it.
+#[must_use]
+pub fn live_counts(firewall: &Firewall) -> LiveCounts {
+    let mut counts = LiveCounts::new();
+    View::new(firewall).for_all(|record| {
+        for (half, rule) in record.rules.iter().enumerate() {
+            let Some(id) = rule.filter(|_| record.has_half(half)) else { continue };
+            let own = counts.entry(id).or_default();
+            // Half A has forward packets in and reverse ones out, half B the other way round.
+            for direction in 0..2 {
+                let end = direction ^ half;
+                own.packet_count[direction] += record.packets[end];
+                own.size_bytes[direction] += record.bytes[end];
+            }
+        }
+    });
+    counts
+}
+
 /// The data path's clock.
 pub(super) fn now_tick(firewall: &Firewall) -> u32 {
     crate::states::tick(firewall, clock::monotonic_ns())
@@ -138,17 +160,23 @@ impl Engine {
     }
 
     /// `pfctl -s`, all but states and `all`. The exit code is 1 where the answer is no.
-    pub(crate) fn shown(&self, what: Shown, how: &How) -> Result<(String, u8), Refused> {
+    pub(crate) fn shown(
+        &self,
+        what: Shown,
+        how: &How,
+        live: &LiveCounts,
+    ) -> Result<(String, u8), Refused> {
         let text = match what {
             Shown::Info => self.info(how.interface.as_deref()).text(how.verbosity > 0),
             Shown::Memory => settings::limits(&self.main.ruleset.settings.limits),
             Shown::Timeouts => settings::timeouts(&self.main.timeouts()),
             Shown::Rules => {
                 let (is_numeric, has_steps) = (how.has_numeric_ports, how.has_skip_steps);
-                let rules = self.show_rules(&how.anchor, how.verbosity, is_numeric, has_steps);
+                let rules =
+                    self.show_rules(&how.anchor, how.verbosity, (is_numeric, has_steps), live);
                 self.scrub_rules(how) + &rules
             }
-            Shown::Labels => self.labels(&how.anchor),
+            Shown::Labels => self.labels(&how.anchor, live),
             Shown::Tables => self.show_tables(&how.anchor, how.verbosity),
             Shown::Interfaces => self.show_interfaces(how),
             Shown::Anchors => self.show_anchors(&how.anchor),
@@ -167,7 +195,11 @@ impl Engine {
     }
 
     /// `pfctl -s all`, in pfctl's order: titles and texts. That of states is left to the caller.
-    pub(crate) fn parts_of_all(&self, how: &How) -> Result<Vec<(&'static str, String)>, Refused> {
+    pub(crate) fn parts_of_all(
+        &self,
+        how: &How,
+        live: &LiveCounts,
+    ) -> Result<Vec<(&'static str, String)>, Refused> {
         let parts = [
             ("FILTER RULES:", Shown::Rules),
             (STATES_TITLE, Shown::States),
@@ -177,7 +209,7 @@ impl Engine {
             ("LIMITS:", Shown::Memory),
             ("TABLES:", Shown::Tables),
         ];
-        let text = |(title, what)| self.shown(what, how).map(|(text, _)| (title, text));
+        let text = |(title, what)| self.shown(what, how, live).map(|(text, _)| (title, text));
         parts.into_iter().map(text).collect()
     }
 
@@ -321,27 +353,9 @@ impl Engine {
         names.into_iter().map(|name| format!("  {name}\n")).collect()
     }
 
-    /// What the states that live add to their rules: packets and bytes, by identifier.
-    fn live_counts(&self) -> HashMap<u32, RuleCounts> {
-        let mut counts: HashMap<u32, RuleCounts> = HashMap::new();
-        View::new(&self.firewall).for_all(|record| {
-            for (half, rule) in record.rules.iter().enumerate() {
-                let Some(id) = rule.filter(|_| record.has_half(half)) else { continue };
-                let own = counts.entry(id).or_default();
-                // Half A has forward packets in and reverse ones out, half B the other way round.
-                for direction in 0..2 {
-                    let end = direction ^ half;
-                    own.packet_count[direction] += record.packets[end];
-                    own.size_bytes[direction] += record.bytes[end];
-                }
-            }
-        });
-        counts
-    }
-
-    /// What a rule has counted, its states included.
-    pub(super) fn all_rule_counts(&self) -> HashMap<u32, RuleCounts> {
-        let mut all = self.live_counts();
+    /// What rules have counted, their states included.
+    pub(super) fn all_rule_counts(&self, live: &LiveCounts) -> HashMap<u32, RuleCounts> {
+        let mut all = live.clone();
         for own in &self.rules {
             let base = counters::of_rule(&self.firewall, &self.known, own.id);
             let counts = all.entry(own.id).or_default();
@@ -379,13 +393,13 @@ impl Engine {
         &self,
         anchor: &str,
         verbosity: u8,
-        is_numeric: bool,
-        has_skip_steps: bool,
+        (is_numeric, has_skip_steps): (bool, bool),
+        live: &LiveCounts,
     ) -> String {
         let anchors = self.loaded_anchors();
         let evaluator = Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok();
         let printer = self.printer(&self.facts, is_numeric);
-        let counts = if verbosity > 0 { self.all_rule_counts() } else { HashMap::new() };
+        let counts = if verbosity > 0 { self.all_rule_counts(live) } else { HashMap::new() };
         let steps = if has_skip_steps && anchor.is_empty() {
             weir_rules::optimise::skip_steps(&self.main.ruleset.main.filter)
         } else {
@@ -421,8 +435,8 @@ impl Engine {
         super::load::loaded_anchors(&self.main, &self.anchors)
     }
 
-    fn labels(&self, anchor: &str) -> String {
-        let counts = self.all_rule_counts();
+    fn labels(&self, anchor: &str, live: &LiveCounts) -> String {
+        let counts = self.all_rule_counts(live);
         let mut out = String::new();
         for own in self.rules.iter().filter(|own| *own.anchor == *anchor) {
             let counts = counts.get(&own.id).copied().unwrap_or_default();

@@ -13,6 +13,7 @@ use weir_rules::ir::{Rule, Ruleset};
 use weir_rules::resolve::{Resolver as _, interfaces_named};
 use weir_rules::{Dialect, names};
 
+use super::answers::live_counts;
 use super::interfaces::Wanted;
 use super::source::Source;
 use super::tables::Tables;
@@ -250,7 +251,7 @@ impl Engine {
 
     /// The counters of the rules that run, for `-o profile`.
     fn profile(&self) -> String {
-        self.show_rules("", 1, false, false)
+        self.show_rules("", 1, (false, false), &live_counts(&self.firewall))
     }
 }
 

@@ -9,7 +9,7 @@ use weir_bpf::firewall::layout::{Region, account, control, state};
 use weir_bpf::firewall::reasons::REASONS;
 
 use super::counters::Totals;
-use super::{Engine, clock};
+use super::{Engine, LiveCounts, clock};
 use crate::show::rules::RuleCounts;
 
 const DIRECTIONS: [&str; 2] = ["in", "out"];
@@ -90,10 +90,9 @@ impl Engine {
         end.unwrap_or(u64::from(regions.heap.at)).max(u64::from(regions.heap.at))
     }
 
-    /// What it has counted; `has_rules` adds the counters of rules, for which every state is looked
-    /// at.
+    /// What it has counted; `live` adds the counters of rules.
     #[must_use]
-    pub fn stats(&self, has_rules: bool) -> Value {
+    pub fn stats(&self, live: Option<&LiveCounts>) -> Value {
         let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
         let totals = self.totals();
         let table = &totals.table;
@@ -101,7 +100,7 @@ impl Engine {
         let (interfaces, drops) = self.interface_values(&totals);
         let sizes = regions.sizes;
         let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
-        let rules = has_rules.then(|| self.rule_values());
+        let rules = live.map(|live| self.rule_values(live));
         let mut value = json!({
             "enabled": self.is_enabled(),
             "since_enabled_ns": since_ns,
@@ -173,8 +172,8 @@ impl Engine {
         (interfaces, drops)
     }
 
-    fn rule_values(&self) -> Vec<Value> {
-        let counts = self.all_rule_counts();
+    fn rule_values(&self, live: &LiveCounts) -> Vec<Value> {
+        let counts = self.all_rule_counts(live);
         let own = |own: &crate::compile::RuleInfo| {
             let counts: RuleCounts = counts.get(&own.id).copied().unwrap_or_default();
             json!({
