@@ -9,6 +9,7 @@ mod answers;
 mod clock;
 pub mod counters;
 mod document;
+mod forwarding;
 mod interfaces;
 mod load;
 mod memory;

@@ -95,6 +95,14 @@ pub fn dynamic_entries(networks: &[(IpAddr, u8)]) -> Vec<TableEntry> {
         .collect()
 }
 
+/// A ruleset that stands in the memory and is not active yet.
+#[derive(Debug)]
+pub struct Prepared {
+    image_at: u32,
+    known: Known,
+    placed: Vec<u32>,
+}
+
 /// The rulesets, tables and counters of one shared memory.
 #[derive(Debug)]
 pub struct Installer<'m, M: ?Sized> {
@@ -146,24 +154,56 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         contents: &Contents,
         now_ns: u64,
     ) -> Result<Known, InstallError> {
+        let prepared = self.prepare(compiled, evaluator, contents)?;
+        Ok(self.commit(prepared, now_ns)?)
+    }
+
+    /// Everything of [`Self::activate`] that may fail: what is new is written whole, and nobody
+    /// reads it yet. Either [`Self::commit`] or [`Self::abandon`] has to follow.
+    ///
+    /// # Errors
+    /// [`InstallError`]; nothing has changed then.
+    pub fn prepare(
+        &self,
+        compiled: &Compiled,
+        evaluator: &Evaluator<'_>,
+        contents: &Contents,
+    ) -> Result<Prepared, InstallError> {
         let mut placed = Vec::new();
-        let result = self.prepare(compiled, evaluator, contents, &mut placed);
-        let (image_at, known) = match result {
-            Ok(done) => done,
+        match self.write(compiled, evaluator, contents, &mut placed) {
+            Ok((image_at, known)) => {
+                placed.push(image_at);
+                Ok(Prepared { image_at, known, placed })
+            }
             Err(error) => {
                 for at in placed {
                     self.heap.free(at)?;
                 }
-                return Err(error);
+                Err(error)
             }
-        };
-        let old = self.memory.load32(control::ACTIVE);
-        self.memory.store32(control::ACTIVE, image_at);
-        self.retire_image(old, now_ns)?;
-        Ok(known)
+        }
     }
 
-    fn prepare(
+    /// Makes what was prepared the active ruleset by one store; what was before is retired.
+    ///
+    /// # Errors
+    /// [`HeapError::Damaged`].
+    pub fn commit(&self, prepared: Prepared, now_ns: u64) -> Result<Known, HeapError> {
+        let old = self.memory.load32(control::ACTIVE);
+        self.memory.store32(control::ACTIVE, prepared.image_at);
+        self.retire_image(old, now_ns)?;
+        Ok(prepared.known)
+    }
+
+    /// Frees what was prepared and is not wanted after all.
+    ///
+    /// # Errors
+    /// [`HeapError::Damaged`].
+    pub fn abandon(&self, prepared: Prepared) -> Result<(), HeapError> {
+        prepared.placed.into_iter().try_for_each(|at| self.heap.free(at))
+    }
+
+    fn write(
         &self,
         compiled: &Compiled,
         evaluator: &Evaluator<'_>,

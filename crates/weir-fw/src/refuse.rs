@@ -13,6 +13,12 @@ use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions
 
 use crate::compile::PROFILE_TIMEOUTS;
 
+mod interfaces;
+#[cfg(test)]
+mod tests;
+
+pub use interfaces::diagnostics as interfaces;
+
 macro_rules! refusals {
     ($($variant:ident: $construct:literal, $reason:literal;)+) => {
         /// Something that is refused.
@@ -307,6 +313,3 @@ fn refusals_of_state(state: &StateOptions) -> Vec<Refusal> {
     ];
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
 }
-
-#[cfg(test)]
-mod tests;

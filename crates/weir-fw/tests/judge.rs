@@ -325,6 +325,34 @@ fn a_table_is_replaced_as_a_whole() {
 }
 
 #[test]
+fn what_is_prepared_and_abandoned_leaves_no_trace() {
+    let Some(judge) = judge() else { return };
+    let (scene, mut own) = (Scene::new(), Box::new(&judge));
+    let text = "table <bad> persist { 10.0.0.0/24 }\nblock in from <bad>\n";
+    own.load_text(&scene, text);
+    let next = "table <bad> persist { 192.0.2.0/24 }\ntable <good> persist { 10.0.0.5 }\n\
+                pass in from <good>\nblock in from <bad>\n";
+    let read = scene.compile(next, Dialect::FreeBsd);
+    let evaluator = Evaluator::new(&read.ruleset, &[], &scene.facts).unwrap();
+    let known = &own.known;
+    let (resolver, slots) = (&scene.facts, &scene.slots);
+    let input = Input { evaluator: &evaluator, resolver, slots, known };
+    let compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
+    own.with_installer(|installer| {
+        let before = installer.heap().blocks().unwrap();
+        let tables = contents("", &read.ruleset);
+        let prepared = installer.prepare(&compiled, &evaluator, &tables).unwrap();
+        assert_ne!(installer.heap().blocks().unwrap(), before);
+        assert!(own.is_blocked([10, 0, 0, 5], 80), "it is not active");
+        installer.abandon(prepared).unwrap();
+        assert_eq!(installer.heap().blocks().unwrap(), before);
+        let prepared = installer.prepare(&compiled, &evaluator, &tables).unwrap();
+        installer.commit(prepared, 1).unwrap();
+    });
+    assert!(!own.is_blocked([10, 0, 0, 5], 80) && own.is_blocked([192, 0, 2, 5], 80));
+}
+
+#[test]
 fn a_large_table_holds_what_it_was_given() {
     let Some(judge) = judge() else { return };
     let (scene, mut own) = (Scene::new(), Box::new(&judge));

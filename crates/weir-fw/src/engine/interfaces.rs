@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 
 use weir_bpf::attach::Mode;
-use weir_bpf::firewall::Firewall;
+use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
     INTERFACE_PRESENT, INTERFACE_SKIP, INTERFACE_XMIT, interface,
 };
+use weir_bpf::firewall::{Attachment, Firewall};
 use weir_net::{LinkInfo, xdp};
 
 use crate::compile::Slot;
@@ -19,6 +20,8 @@ use crate::compile::Slot;
 /// Slots that interfaces can have; slot 0 is none.
 const SLOT_COUNT: usize = INTERFACE_COUNT_MAX as usize;
 const NAME_SIZE_BYTES: usize = 16;
+/// ethtool's name of what takes VLAN tags out of received frames (`ethtool -K IF rxvlan`).
+const VLAN_FEATURE: &str = "rx-vlan-hw-parse";
 
 /// An interface in its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +40,8 @@ pub(super) struct Known {
     pub(super) has_egress: bool,
     /// Frames can be redirected to it.
     pub(super) takes_redirected: bool,
+    /// VLAN tags are taken out of frames before a program sees them.
+    pub(super) hides_tags: bool,
     /// Why the ingress program is not attached though it should be.
     pub(super) problem: Option<String>,
 }
@@ -47,6 +52,10 @@ pub(super) struct Interfaces {
     slots: Vec<Option<Known>>,
     /// Interfaces without a slot, because there is none left.
     pub(super) without_slot: Vec<String>,
+    /// Those that are not Ethernet: their packets cannot be filtered there.
+    pub(super) not_ethernet: Vec<String>,
+    /// What was told of interfaces that are not filtered, so that it is told once.
+    told: BTreeSet<String>,
 }
 
 /// Which interfaces the programs belong on.
@@ -59,7 +68,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn wants(&self, name: &str) -> bool {
+    pub(super) fn wants(&self, name: &str) -> bool {
         let is_named = self.named.as_ref().is_none_or(|named| named.contains(name));
         is_named && !self.skipped.contains(name)
     }
@@ -79,13 +88,14 @@ impl Interfaces {
                 *slot = Some(Known { name, ..Known::default() });
             }
         }
-        Self { slots, without_slot: Vec::new() }
+        Self { slots, ..Self::default() }
     }
 
     /// Takes in what there is now. Tells whether an interface came, went or was renamed.
     pub(super) fn update(&mut self, links: &[LinkInfo]) -> bool {
         self.slots.resize(SLOT_COUNT, None);
         self.without_slot.clear();
+        self.not_ethernet = not_ethernet(links);
         let before: Vec<(Option<String>, bool)> = self.present();
         for own in self.slots.iter_mut().flatten() {
             if !links.iter().any(|link| link.name == own.name && link.ifindex == own.ifindex) {
@@ -164,8 +174,8 @@ impl Interfaces {
         present.filter_map(slot).collect()
     }
 
-    /// Attaches the programs where they belong and takes them off elsewhere. `is_strict` refuses
-    /// an interface that has no native XDP; else the reason is kept and told.
+    /// Attaches the programs where they belong; nothing is taken off. `is_strict` refuses an
+    /// interface that has no native XDP; else the reason is kept and told.
     ///
     /// # Errors
     /// The interface that could not be attached; nothing that was attached now stays.
@@ -176,20 +186,13 @@ impl Interfaces {
         is_generic: bool,
         is_strict: bool,
     ) -> Result<Vec<String>, String> {
-        let parents: BTreeSet<u32> = self
-            .all()
-            .filter(|(_, known)| wanted.wants(&known.name))
-            .filter_map(|(_, known)| known.vlan.map(|(parent, _)| parent))
-            .collect();
-        let has_ingress = |known: &Known| {
-            known.vlan.is_none() && (wanted.wants(&known.name) || parents.contains(&known.ifindex))
-        };
+        let parents = self.parents(wanted);
         let mut told = Vec::new();
         let mut fresh: Vec<u32> = Vec::new();
         for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
             known.problem = None;
-            let (ingress, egress) = (has_ingress(known), wanted.wants(&known.name));
-            match put(firewall, known, ingress, egress, is_generic) {
+            let place = known.place(wanted, &parents);
+            match put(firewall, known, place, is_generic) {
                 Ok(true) => fresh.push(known.ifindex),
                 Ok(false) => {}
                 Err(problem) if is_strict => {
@@ -204,21 +207,91 @@ impl Interfaces {
                 }
             }
         }
-        // Nothing is taken off before all that is new is on.
+        Ok(told)
+    }
+
+    /// `set skip`, as it is published next.
+    pub(super) fn skip(&mut self, wanted: &Wanted) {
         for known in self.slots.iter_mut().flatten() {
             known.is_skipped = wanted.skipped.contains(&known.name);
-            let (ingress, egress) = (has_ingress(known), wanted.wants(&known.name));
-            let is_surplus = (known.mode.is_some() && !ingress) || (known.has_egress && !egress);
-            if known.ifindex == 0 || !is_surplus {
+        }
+    }
+
+    /// Takes the programs off where they do not belong any more. Gives what could not be done.
+    pub(super) fn detach_surplus(
+        &mut self,
+        firewall: &Firewall,
+        wanted: &Wanted,
+        is_generic: bool,
+    ) -> Vec<String> {
+        let parents = self.parents(wanted);
+        let mut told = Vec::new();
+        for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
+            let place = known.place(wanted, &parents);
+            let is_surplus = (known.mode.is_some() && !place.has_ingress)
+                || (known.has_egress && !place.has_egress);
+            if !is_surplus {
                 continue;
             }
-            let name = known.name.clone();
-            let failed = |cause: String| format!("interface {name}: {cause}");
-            firewall.detach(known.ifindex).map_err(|error| failed(error.to_string()))?;
+            if let Err(error) = firewall.detach(known.ifindex) {
+                told.push(format!("interface {}: {error}: it is still filtered", known.name));
+                continue;
+            }
             (known.mode, known.has_egress) = (None, false);
-            put(firewall, known, ingress, egress, is_generic)?;
+            told.extend(put(firewall, known, place, is_generic).err());
         }
-        Ok(told)
+        told
+    }
+
+    /// Interfaces below VLANs that are filtered: frames are read there.
+    fn parents(&self, wanted: &Wanted) -> BTreeSet<u32> {
+        self.all()
+            .filter(|(_, known)| wanted.wants(&known.name))
+            .filter_map(|(_, known)| known.vlan.map(|(parent, _)| parent))
+            .collect()
+    }
+
+    /// What somebody should know of interfaces that are not filtered, or not as they seem: all of
+    /// it, or what was not told before.
+    pub(super) fn told(&mut self, wanted: &Wanted, is_all: bool) -> Vec<String> {
+        let mut list: Vec<String> = self
+            .without_slot
+            .iter()
+            .map(|name| {
+                format!(
+                    "interface {name}: no slot is left (63 at most): its packets are not filtered"
+                )
+            })
+            .collect();
+        list.extend(self.not_ethernet.iter().filter(|name| wanted.wants(name)).map(|name| {
+            format!(
+                "interface {name} is not Ethernet: packets are not filtered as they come or go by \
+                 it (`set skip on {name}` says that this is meant)"
+            )
+        }));
+        let present = || self.all().map(|(_, known)| known).filter(|known| known.ifindex != 0);
+        let below = |ifindex: u32| present().find(|known| known.ifindex == ifindex);
+        for known in present().filter(|known| wanted.wants(&known.name)) {
+            let Some((parent, _)) = known.vlan else { continue };
+            if let Some(parent) = below(parent).filter(|parent| parent.vlan.is_some()) {
+                let (name, parent) = (&known.name, &parent.name);
+                list.push(format!(
+                    "interface {name} is a VLAN inside a VLAN: what comes in by it is judged by \
+                     the rules of {parent}"
+                ));
+            }
+        }
+        for known in present().filter(|known| known.mode.is_some() && known.hides_tags) {
+            let name = &known.name;
+            list.push(format!(
+                "interface {name}: its driver takes VLAN tags out of frames before they are read, \
+                 so that all VLANs are judged as {name} itself: `ethtool -K {name} rxvlan off`"
+            ));
+        }
+        let before = std::mem::take(&mut self.told);
+        self.told = list.iter().cloned().collect();
+        list.retain(|own| is_all || !before.contains(own));
+        list
     }
 
     /// Writes what is known into the shared memory.
@@ -293,29 +366,83 @@ fn place(firewall: &Firewall, number: usize) -> u32 {
     firewall.regions().interfaces.at + number * interface::SIZE_BYTES
 }
 
-/// Puts programs on an interface where they are wanted and not there. Tells whether none was
-/// before.
+/// Which programs belong on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    has_ingress: bool,
+    has_egress: bool,
+}
+
+impl Known {
+    /// `parents` are the interfaces below VLANs that are filtered.
+    fn place(&self, wanted: &Wanted, parents: &BTreeSet<u32>) -> Place {
+        let is_wanted = wanted.wants(&self.name);
+        let is_read = is_wanted || parents.contains(&self.ifindex);
+        Place { has_ingress: self.vlan.is_none() && is_read, has_egress: is_wanted }
+    }
+}
+
+/// The interfaces whose packets cannot be filtered, because their frames are not Ethernet's.
+pub(super) fn not_ethernet(links: &[LinkInfo]) -> Vec<String> {
+    let own = links.iter().filter(|link| !link.is_ethernet && !link.is_loopback);
+    own.map(|link| link.name.clone()).collect()
+}
+
+/// Whether a program does not see the VLAN tags of frames that an interface receives: they are in
+/// the driver's descriptor then. What a veth's peer does cannot be asked.
+fn hides_tags(name: &str) -> bool {
+    let is_veth = ethtool::driver(name).is_ok_and(|driver| driver == "veth");
+    let features = ethtool::features(name).unwrap_or_default();
+    !is_veth && features.iter().any(|(own, is_on)| own == VLAN_FEATURE && *is_on)
+}
+
+/// Puts programs on an interface where they belong and are not. Tells whether none was before. On
+/// an error those are there that were.
 fn put(
     firewall: &Firewall,
     known: &mut Known,
-    has_ingress: bool,
-    has_egress: bool,
+    place: Place,
     is_generic: bool,
 ) -> Result<bool, String> {
     let ifindex = known.ifindex;
     let name = known.name.clone();
     let failed = |cause: &dyn std::fmt::Display| format!("interface {name}: {cause}");
-    let attached = firewall.attachment(ifindex).map_err(|error| failed(&error))?;
-    (known.mode, known.has_egress) = (attached.ingress, attached.egress);
-    if attached.ingress == Some(Mode::Generic) && !is_generic {
-        firewall.detach(ifindex).map_err(|error| failed(&error))?;
+    let before = firewall.attachment(ifindex).map_err(|error| failed(&error))?;
+    (known.mode, known.has_egress) = (before.ingress, before.egress);
+    let result = put_missing(firewall, known, place, is_generic);
+    if let Err(cause) = result {
+        if before == Attachment::default() {
+            // An interface that has just gone has taken them with it.
+            drop(firewall.detach(ifindex));
+        } else if let Some(mode) = before.ingress.filter(|_| known.mode.is_none()) {
+            drop(firewall.attach(ifindex, mode));
+            if before.egress {
+                drop(firewall.attach_egress(ifindex));
+            }
+        }
+        (known.mode, known.has_egress) = (before.ingress, before.egress);
+        return Err(failed(&cause));
+    }
+    known.hides_tags = known.mode.is_some() && hides_tags(&known.name);
+    Ok(before.ingress.is_none() && !before.egress)
+}
+
+fn put_missing(
+    firewall: &Firewall,
+    known: &mut Known,
+    place: Place,
+    is_generic: bool,
+) -> Result<(), String> {
+    let ifindex = known.ifindex;
+    if known.mode == Some(Mode::Generic) && !is_generic {
+        firewall.detach(ifindex).map_err(|error| error.to_string())?;
         (known.mode, known.has_egress) = (None, false);
     }
-    if has_ingress && known.mode.is_none() {
+    if place.has_ingress && known.mode.is_none() {
         match firewall.attach(ifindex, Mode::Native) {
             Ok(()) => known.mode = Some(Mode::Native),
             Err(_) if is_generic => {
-                firewall.attach(ifindex, Mode::Generic).map_err(|error| failed(&error))?;
+                firewall.attach(ifindex, Mode::Generic).map_err(|error| error.to_string())?;
                 known.mode = Some(Mode::Generic);
             }
             Err(error) => {
@@ -325,15 +452,15 @@ fn put(
                 } else {
                     ""
                 };
-                return Err(failed(&format_args!("{error}{advice}")));
+                return Err(format!("{error}{advice}"));
             }
         }
     }
-    if has_egress && !known.has_egress {
-        firewall.attach_egress(ifindex).map_err(|error| failed(&error))?;
+    if place.has_egress && !known.has_egress {
+        firewall.attach_egress(ifindex).map_err(|error| error.to_string())?;
         known.has_egress = true;
     }
-    Ok(attached.ingress.is_none() && !attached.egress)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use weir_rules::resolve::{Resolver as _, interfaces_named};
 use weir_rules::{Dialect, names};
 
 use super::answers::live_counts;
-use super::interfaces::Wanted;
+use super::interfaces::{self, Wanted};
 use super::source::Source;
 use super::tables::Tables;
 use super::{Engine, Refused, clock, counters, links};
@@ -74,7 +74,9 @@ impl Engine {
         self.facts = self.machine.facts().map_err(Refused)?;
         let loader = Loader { uid, pid: load.pid };
         let path = load.anchor.trim_matches('/').to_owned();
-        let source = Source::compile(load, &self.facts, || self.profile()).map_err(Refused)?;
+        let not_ethernet = interfaces::not_ethernet(&links()?);
+        let source = Source::compile(load, &self.facts, &not_ethernet, || self.profile());
+        let source = source.map_err(Refused)?;
         let tables = if source.load.parts.tables {
             self.tables.with(&path, &source.ruleset)
         } else {
@@ -163,27 +165,37 @@ impl Engine {
         let is_generic = self.options.is_generic;
         let mut told: Vec<String> =
             compiled.warnings.iter().map(|own| next.main.told(std::slice::from_ref(own))).collect();
-        let mut attached = self
-            .interfaces
-            .attach(&self.firewall, &wanted, is_generic, is_strict)
-            .map_err(Refused)?;
-        told.append(&mut attached);
+        // All that may fail comes first, and nothing of what runs changes by it.
+        let prepared = self.installer()?.prepare(&compiled, &evaluator, &tables.contents());
+        let prepared = prepared.map_err(Refused::because)?;
+        match self.interfaces.attach(&self.firewall, &wanted, is_generic, is_strict) {
+            Ok(mut attached) => told.append(&mut attached),
+            Err(problem) => {
+                self.installer()?.abandon(prepared).map_err(Refused::because)?;
+                return Err(Refused(problem));
+            }
+        }
         self.interfaces.publish(&self.firewall);
         self.publish_profiles(&next.main, &compiled);
-        let activated =
-            self.installer()?.activate(&compiled, &evaluator, &tables.contents(), clock::boot_ns());
-        self.known = activated.map_err(Refused::because)?;
+        let known = self.installer()?.commit(prepared, clock::boot_ns());
+        self.known = known.map_err(Refused::because)?;
         self.publish_settings(&next.main, compiled.rules.is_empty());
+        self.interfaces.skip(&wanted);
+        self.interfaces.publish(&self.firewall);
         self.overloads = super::overload::of_rules(&evaluator, &compiled.rules);
         self.rules = compiled.rules;
         self.directory = compiled.tables;
         let Next { main, anchors: sources, .. } = next;
         (self.main, self.anchors, self.tables) = (main, sources, tables);
         super::renew_next_hops(&self.firewall);
-        self.write_document()?;
-        told.extend(self.interfaces.without_slot.iter().map(|name| {
-            format!("interface {name}: no slot is left (63 at most): its packets are not filtered")
-        }));
+        told.append(&mut self.interfaces.detach_surplus(&self.firewall, &wanted, is_generic));
+        if let Err(error) = self.write_document() {
+            told.push(format!("the ruleset runs, but a daemon after this one could not: {error}"));
+        }
+        told.append(&mut self.interfaces.told(&wanted, is_strict));
+        if is_strict {
+            told.append(&mut super::forwarding::told(&facts, &wanted));
+        }
         Ok(told)
     }
 

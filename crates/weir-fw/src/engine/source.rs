@@ -55,14 +55,17 @@ impl Source {
         Self { load, ruleset, anchors: Vec::new(), sources }
     }
 
-    /// Compiles a load. `profile` has the counters for `-o profile`.
+    /// Compiles a load. Rules about interfaces of `not_ethernet` are refused; `profile` has the
+    /// counters for `-o profile`.
     pub(super) fn compile(
         load: Load,
         facts: &Facts,
+        not_ethernet: &[String],
         profile: impl FnOnce() -> String,
     ) -> Result<Self, String> {
         let dialect = load.dialect.as_deref().and_then(Dialect::parse);
-        let mut compiled = compile(&load, &load.name, &load.text.to_vec(), dialect, facts)?;
+        let machine = (facts, not_ethernet);
+        let mut compiled = compile(&load, &load.name, &load.text.to_vec(), dialect, machine)?;
         let mut anchors = Vec::new();
         for own in &compiled.ruleset.loads {
             let sent = Sent(&load.files);
@@ -70,7 +73,7 @@ impl Source {
                 .read(&own.file, &load.name)
                 .map_err(|cause| format!("{}: {cause}", own.file))?;
             let dialect = Some(compiled.ruleset.dialect);
-            let inner = compile(&load, &own.file, &bytes, dialect, facts)?;
+            let inner = compile(&load, &own.file, &bytes, dialect, machine)?;
             anchors.push(LoadedAnchor { path: own.name.clone(), ruleset: inner.ruleset });
         }
         let in_file = || match compiled.ruleset.settings.ruleset_optimization.as_deref() {
@@ -143,7 +146,7 @@ fn compile(
     name: &str,
     bytes: &[u8],
     dialect: Option<Dialect>,
-    facts: &Facts,
+    (facts, not_ethernet): (&Facts, &[String]),
 ) -> Result<Compiled, String> {
     let input = ParseInput {
         name,
@@ -158,6 +161,7 @@ fn compile(
     // Each file's own, so that an anchor's rules are refused with their places too.
     if load.parts.rules {
         found.extend(refuse::diagnostics(&compiled.ruleset));
+        found.extend(refuse::interfaces(&compiled.ruleset, facts, not_ethernet));
     }
     found.retain(|own| own.severity == Severity::Error);
     if found.is_empty() {
@@ -249,7 +253,7 @@ mod tests {
     #[test]
     fn rules_of_anchors_are_refused_with_their_places() {
         let facts = Facts::parse("interface em0 192.0.2.1/24").unwrap();
-        let told = |load| Source::compile(load, &facts, String::new).unwrap_err();
+        let told = |load| Source::compile(load, &facts, &[], String::new).unwrap_err();
         let nat = "pass\nnat on em0 from any to any -> (em0)\n";
         let found = told(load("ftp", nat, Vec::new()));
         assert!(found.starts_with("pf.conf:2: "), "{found}");
@@ -263,5 +267,32 @@ mod tests {
         let main = "anchor ftp\nload anchor ftp from \"ftp.conf\"\n";
         let found = told(load("", main, vec![file]));
         assert!(found.starts_with("ftp.conf:2: "), "{found}");
+    }
+    #[test]
+    fn rules_about_what_cannot_be_filtered_are_refused() {
+        let facts = "interface em0 192.0.2.1/24\ninterface tun9 10.9.0.1/24 group vpn\n";
+        let facts = Facts::parse(facts).unwrap();
+        let tun = ["tun9".to_owned()];
+        let told = |text: &str| {
+            Source::compile(load("", text, Vec::new()), &facts, &tun, String::new).err()
+        };
+        for text in [
+            "pass\nblock in on tun9\n",
+            "pass\npass on { tun9 }\n",
+            "pass\npass on vpn\n",
+            "pass\nanchor on tun9 {\nblock\n}\n",
+            "anchor {\nblock in on tun\n}\n",
+        ] {
+            let told = told(text).unwrap_or_else(|| panic!("{text}"));
+            assert!(told.starts_with("pf.conf:2: ") && told.contains("`tun9`"), "{text}{told}");
+        }
+        for text in [
+            "pass\nblock in on em0\n",
+            "pass\nblock in on ! tun9\n",
+            "pass\nblock in on tun8\n",
+            "set skip on tun9\nblock in on tun9\n",
+        ] {
+            assert_eq!(told(text), None, "{text}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use weir_rules::facts::Facts;
 
 use super::counters::Totals;
 use super::document::Document;
-use super::interfaces::Interfaces;
+use super::interfaces::{self, Interfaces};
 use super::load::Next;
 use super::overload::Overloads;
 use super::source::Source;
@@ -43,9 +43,13 @@ impl Engine {
         check_kernel(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())?;
         let facts = machine.facts().map_err(Refused)?;
         let loader = Loader { uid, pid: load.pid };
-        let main = Source::compile(load, &facts, String::new).map_err(Refused)?;
-        let ifindexes: Vec<u32> = links()?.iter().map(|link| link.ifindex).collect();
+        let links = links()?;
+        let ifindexes: Vec<u32> = links.iter().map(|link| link.ifindex).collect();
         let adopted = Firewall::adopt(&ifindexes).map_err(Refused::because)?;
+        // What ran before is not left without its daemon because an interface has come meanwhile.
+        let not_ethernet = interfaces::not_ethernet(&links);
+        let refused: &[String] = if adopted.is_some() { &[] } else { &not_ethernet };
+        let main = Source::compile(load, &facts, refused, String::new).map_err(Refused)?;
         let mut engine = match adopted {
             Some(firewall) => Self::adopt(firewall, options, machine, facts, loader)?,
             None => Self::fresh(&main, options, machine, facts, loader)?,
@@ -129,7 +133,7 @@ impl Engine {
         };
         let mut anchors = Vec::new();
         for load in document.anchors {
-            anchors.push(Source::compile(load, &facts, String::new).map_err(Refused)?);
+            anchors.push(Source::compile(load, &facts, &[], String::new).map_err(Refused)?);
         }
         Ok(Self {
             interfaces: Interfaces::adopt(&firewall),

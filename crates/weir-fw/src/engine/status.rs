@@ -42,6 +42,7 @@ impl Engine {
                     "egress": known.has_egress,
                     "skipped": known.is_skipped,
                     "takes_redirected": known.takes_redirected,
+                    "hides_vlan_tags": known.hides_tags,
                     "vlan_id": known.vlan.map(|(_, id)| id),
                     "problem": known.problem,
                 })
@@ -78,6 +79,7 @@ impl Engine {
             },
             "interfaces": interfaces,
             "interfaces_without_slot": self.interfaces.without_slot,
+            "interfaces_not_ethernet": self.interfaces.not_ethernet,
         })
     }
 
@@ -246,7 +248,15 @@ pub fn status_text(value: &Value) -> String {
             if own["skipped"] == json!(true) { "skipped".to_owned() } else { text(&own["mode"]) };
         let egress = if own["egress"] == json!(true) { "" } else { ", not judged on its way out" };
         let problem = own["problem"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
-        let _ = writeln!(out, "  {:<16} {mode}{egress}{problem}", text(&own["name"]));
+        let tags = if own["hides_vlan_tags"] == json!(true) {
+            ", VLAN tags are not seen (`ethtool -K IF rxvlan off`)"
+        } else {
+            ""
+        };
+        let _ = writeln!(out, "  {:<16} {mode}{egress}{tags}{problem}", text(&own["name"]));
+    }
+    for name in value["interfaces_not_ethernet"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "  {:<16} not filtered: it is not Ethernet", text(name));
     }
     for name in value["interfaces_without_slot"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "  {:<16} not filtered: 63 interfaces at most", text(name));

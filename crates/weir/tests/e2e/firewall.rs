@@ -11,7 +11,9 @@ use nix::unistd::Pid;
 use weir_net::{Netlink, VethEnd};
 
 use crate::common::{assert_exit, can_run_lab, stderr, turn};
-use network::{IMPATIENCE, Network, PATIENCE, ROUTER, SERVER, SERVER6, echo_server, wait_until};
+use network::{
+    IMPATIENCE, Killed, Network, PATIENCE, ROUTER, SERVER, SERVER6, echo_server, wait_until,
+};
 
 /// Passes one port from the client, and answers for all others with a RST.
 const RULES: &str = "\
@@ -385,6 +387,101 @@ fn what_cannot_run_is_refused() {
     assert_eq!((mode("br9"), mode("b0")), (Some("generic".into()), Some("native".into())));
 }
 
+/// `ip` on the box.
+#[track_caller]
+fn ip(net: &Network, words: &str) {
+    let mut ip = std::process::Command::new("ip");
+    ip.args(["-n", net.router.name()]).args(words.split(' '));
+    assert_exit(&ip.output().expect("ip runs"), 0);
+}
+
+#[test]
+fn interfaces_that_are_not_ethernet_are_no_secret() {
+    let test = "interfaces_that_are_not_ethernet_are_no_secret";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("tun");
+    ip(&net, "tuntap add dev tun9 mode tun");
+    let path = net.file("pf.conf", "pass\nblock in on b0\nblock in on tun9\n");
+    let output = net.run(&["fw", "run", "-f", &path]);
+    assert_exit(&output, 2);
+    let told = stderr(&output);
+    assert!(told.contains("pf.conf:3") && told.contains("not an Ethernet"), "{told}");
+
+    // Without a rule about it, it is told; with `set skip` it is meant. So is a box that does not
+    // forward.
+    let forward = || weir_net::sysctl::write("net.ipv4.ip_forward", "0").expect("written");
+    net.router.run(forward).expect("entered");
+    let path = net.file("pf.conf", "pass\n");
+    let output = net.run(&["fw", "run", "-f", &path]);
+    assert_exit(&output, 0);
+    let told = stderr(&output);
+    assert!(told.contains("net.ipv4.ip_forward is 0"), "{told}");
+    assert!(told.contains("tun9 is not Ethernet") && told.contains("set skip on tun9"), "{told}");
+    assert_eq!(net.json("status")["interfaces_not_ethernet"], serde_json::json!(["tun9"]));
+    let path = net.file("pf.conf", "pass\nblock in on tun9\n");
+    let output = net.run(&["pfctl", "-f", &path]);
+    assert_exit(&output, 1);
+    assert!(stderr(&output).contains("pf.conf:2"), "{}", stderr(&output));
+    assert_eq!(net.pfctl("-sr"), "pass all flags S/SA keep state\n", "what ran runs on");
+    let path = net.file("pf.conf", "set skip on tun9\npass\nblock in on tun9\n");
+    assert!(!net.pfctl(&format!("-f {path}")).contains("tun9"));
+}
+
+#[test]
+fn a_reload_that_is_refused_changes_no_interface() {
+    let test = "a_reload_that_is_refused_changes_no_interface";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("stay");
+    net.start("set skip on br9\npass\nblock in on b1 proto udp\n");
+    let status = || net.json("status")["interfaces"].clone();
+    let (before, rules) = (status(), net.pfctl("-sr"));
+    // A bridge has no native XDP. Without it b1 would be taken off, and b0 be skipped.
+    ip(&net, "link add br9 type bridge");
+    wait_until("it is seen", || status() != before);
+    let before = status();
+    let path = net.file("pf.conf", "set skip on b0\nblock in on br9\n");
+    let output = net.run(&["pfctl", "-f", &path]);
+    assert_exit(&output, 1);
+    assert!(stderr(&output).contains("br9"), "{}", stderr(&output));
+    assert_eq!((status(), net.pfctl("-sr")), (before, rules));
+}
+
+#[test]
+fn a_stranger_who_listens_is_not_taken_for_the_firewall() {
+    let test = "a_stranger_who_listens_is_not_taken_for_the_firewall";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("other");
+    // perl is in every Debian.
+    let listens = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
+                   bind(S, pack('S', AF_UNIX).qq(\\0weir-fw)) or die; listen(S, 9) or die; \
+                   $| = 1; print qq(ready\\n); sleep 600";
+    let mut command = std::process::Command::new("ip");
+    command.args(["netns", "exec", net.router.name(), "setpriv", "--reuid", "65534"]);
+    command.args(["--clear-groups", "perl", "-e", listens]).stdout(std::process::Stdio::piped());
+    let mut child = Killed(command.spawn().expect("ip runs"));
+    let mut ready = [0; 6];
+    let mut told = child.0.stdout.take().expect("a pipe");
+    std::io::Read::read_exact(&mut told, &mut ready).expect("it listens");
+
+    let path = net.file("pf.conf", "pass\n");
+    for words in [&["fw", "status"][..], &["pfctl", "-f", &path], &["fw", "run", "-f", &path]] {
+        let output = net.run(words);
+        assert_ne!(output.status.code(), Some(0), "{words:?}");
+        assert!(stderr(&output).contains("user 65534"), "{words:?}: {}", stderr(&output));
+    }
+    drop(child);
+    net.start("pass\n");
+}
+
 #[test]
 fn interfaces_that_come_later_are_filtered() {
     let test = "interfaces_that_come_later_are_filtered";
@@ -464,7 +561,7 @@ fn a_box_under_fire_answers() {
     gen_.args(["--src", "10.1.0.10:2000-10.1.0.90", "--dst", "10.2.0.2:2000-10.2.0.90"]);
     gen_.args(["--duration", "3s", "--dst-mac", &mac(&net, "b0")]).env("NO_COLOR", "1");
     let child = gen_.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let mut child = network::Killed(child.spawn().expect("ip runs"));
+    let mut child = Killed(child.spawn().expect("ip runs"));
     let blocked = |net: &Network| -> u64 {
         let stats = net.json("stats");
         let own = stats["drops"].as_array().expect("a list").iter();

@@ -1,0 +1,64 @@
+//! Whether the kernel forwards at all: what it does not, a firewall between two networks does not
+//! either, and nobody would look for the reason here.
+
+use weir_net::sysctl;
+use weir_rules::facts::Facts;
+use weir_rules::resolve::InterfaceFacts;
+
+use super::interfaces::Wanted;
+
+const SYSCTL: [&str; 2] = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
+
+/// What somebody should know of it.
+pub(super) fn told(facts: &Facts, wanted: &Wanted) -> Vec<String> {
+    // A kernel without a family has no such setting.
+    told_of(SYSCTL.map(|name| sysctl::read(name).unwrap_or_default()), facts, wanted)
+}
+
+fn told_of(values: [String; 2], facts: &Facts, wanted: &Wanted) -> Vec<String> {
+    let list = SYSCTL.into_iter().zip(values).zip([is_ipv4, is_ipv6]);
+    let own = |((name, value), is_family): ((&str, String), fn(&InterfaceFacts) -> bool)| {
+        let filtered = facts.interfaces().iter().filter(|own| wanted.wants(&own.name));
+        let count = filtered.filter(|own| !own.is_loopback && is_family(own)).count();
+        (value.trim() == "0" && count > 1).then(|| {
+            format!("{name} is 0: packets from one interface to another are not forwarded")
+        })
+    };
+    list.filter_map(own).collect()
+}
+
+fn is_ipv4(own: &InterfaceFacts) -> bool {
+    own.addresses.iter().any(|own| own.address.is_ipv4())
+}
+
+/// Every interface has a link-local address.
+fn is_ipv6(own: &InterfaceFacts) -> bool {
+    own.addresses.iter().any(|own| match own.address {
+        std::net::IpAddr::V4(_) => false,
+        std::net::IpAddr::V6(address) => !address.is_unicast_link_local(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_of_families_that_two_interfaces_have() {
+        let facts = "interface em0 192.0.2.1/24 fe80::1/64\n\
+                     interface em1 10.0.0.1/24 fe80::2/64 2001:db8::1/64\n\
+                     interface lo0 loopback 127.0.0.1/8 ::1/128\n";
+        let facts = Facts::parse(facts).unwrap();
+        let told = |v4: &str, v6: &str, wanted: &Wanted| {
+            told_of([v4, v6].map(str::to_owned), &facts, wanted)
+        };
+        let all = Wanted::default();
+        assert_eq!(told("1\n", "1\n", &all), Vec::<String>::new());
+        assert_eq!(told("", "0", &all), Vec::<String>::new(), "one has IPv6 alone");
+        let told_of_one = told("0\n", "0\n", &all);
+        assert_eq!(told_of_one.len(), 1);
+        assert!(told_of_one[0].starts_with("net.ipv4.ip_forward is 0"), "{told_of_one:?}");
+        let host = Wanted { skipped: ["em1".to_owned()].into(), named: None };
+        assert_eq!(told("0", "0", &host), Vec::<String>::new());
+    }
+}
