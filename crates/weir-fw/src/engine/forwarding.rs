@@ -3,7 +3,7 @@
 
 use weir_net::sysctl;
 use weir_rules::facts::Facts;
-use weir_rules::resolve::InterfaceFacts;
+use weir_rules::resolve::{InterfaceFacts, Resolver as _};
 
 use super::interfaces::Wanted;
 
