@@ -1,6 +1,6 @@
 //! Answers to pfctl's questions: what is shown, flushed and killed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use weir_bpf::firewall::Firewall;
@@ -343,14 +343,7 @@ impl Engine {
     fn show_anchors(&self, path: &str) -> String {
         let mut names: Vec<&str> = self.rules.iter().map(|own| &*own.anchor).collect();
         names.extend(self.anchors.iter().map(|own| own.load.anchor.as_str()));
-        let below = |name: &&str| {
-            let rest = name.strip_prefix(path).map(|rest| rest.trim_start_matches('/'));
-            !name.is_empty() && rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
-        };
-        let mut names: Vec<&str> = names.into_iter().filter(below).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.into_iter().map(|name| format!("  {name}\n")).collect()
+        children(path, &names).into_iter().map(|name| format!("  {name}\n")).collect()
     }
 
     /// What rules have counted, their states included.
@@ -491,6 +484,19 @@ impl Engine {
     }
 }
 
+/// The paths directly below a path that lead to one of `names`, each once.
+fn children<'a>(path: &str, names: &[&'a str]) -> BTreeSet<&'a str> {
+    let child = |name: &&'a str| {
+        let rest = match path {
+            "" => *name,
+            _ => name.strip_prefix(path)?.strip_prefix('/')?,
+        };
+        let size = rest.find('/').unwrap_or(rest.len());
+        (size > 0).then(|| &name[..name.len() - rest.len() + size])
+    };
+    names.iter().filter_map(child).collect()
+}
+
 /// Ends records, and says how many.
 ///
 /// # Errors
@@ -568,6 +574,15 @@ fn filter_of_record(base: Filter, record: &Record) -> Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn anchors_have_children() {
+        let names = ["", "foo/bar/baz", "foo/bar", "food", "a"];
+        let list = |path: &str| children(path, &names).into_iter().collect::<Vec<_>>();
+        assert_eq!(list(""), ["a", "foo", "food"]);
+        assert_eq!((list("foo"), list("foo/bar")), (vec!["foo/bar"], vec!["foo/bar/baz"]));
+        assert_eq!(list("a"), Vec::<&str>::new());
+    }
 
     #[test]
     fn networks_become_masks() {
