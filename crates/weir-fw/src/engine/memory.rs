@@ -39,7 +39,7 @@ fn available_to_group() -> Option<u64> {
     let left = above
         .ancestors()
         .take_while(|group| group.starts_with(GROUPS))
-        .filter_map(|group| left_of(group));
+        .filter_map(left_of);
     left.min()
 }
 
