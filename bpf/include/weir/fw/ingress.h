@@ -158,9 +158,9 @@ __noinline int weir_fw_vlan_slot(__u32 slot, __u32 vlan_id)
 }
 
 /*
- * By which interface the packet has come. What is not for its MAC address, or belongs to a VLAN
- * interface, is judged like all else and then left to the kernel; other tags are stepped over.
- * Returns the interface's flags.
+ * By which interface the packet has come. What is not for its MAC address, or has a tag, is judged
+ * like all else and then left to the kernel, which knows its VLAN interfaces and drops what belongs
+ * to none. Returns the interface's flags.
  */
 static __always_inline __u32 weir_fw_receive(struct xdp_md *ctx, struct weir_fw_packet *p)
 {
@@ -176,11 +176,15 @@ static __always_inline __u32 weir_fw_receive(struct xdp_md *ctx, struct weir_fw_
 	if (data + sizeof(struct weir_eth) <= data_end) {
 		__u32 __weir_arena *mac = (__u32 __weir_arena *)interface->mac;
 
-		if (*(__u32 *)data != mac[0] || *(__u16 *)(data + 4) != (__u16)mac[1] ||
-		    p->interface != slot)
+		bool is_other = *(__u32 *)data != mac[0] ||
+				*(__u16 *)(data + 4) != (__u16)mac[1];
+
+		if (is_other || p->vlan_bytes)
 			p->flags |= WEIR_PACKET_STAY;
 		if (*(__u8 *)data & WEIR_ETH_GROUP_BIT)
 			p->flags |= WEIR_PACKET_GROUP;
+		else if (is_other)
+			p->flags |= WEIR_PACKET_FOREIGN;
 	}
 	return interface->flags;
 }
@@ -281,8 +285,11 @@ static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_pack
 		if (hit->next_hop == WEIR_FW_NEXT_HOP_KERNEL)
 			return WEIR_ROUTE_KERNEL;
 		if (weir_fw_next_hop_load(route, hit->next_hop, generation))
-			return p->ip_bytes > route->mtu_bytes ? WEIR_ROUTE_KERNEL_ONCE :
-								WEIR_ROUTE_FORWARD;
+			return p->ip_bytes > route->mtu_bytes ||
+					       weir_fw_next_hop_is_closed(
+						       route, ctx->ingress_ifindex) ?
+				       WEIR_ROUTE_KERNEL_ONCE :
+				       WEIR_ROUTE_FORWARD;
 	}
 	weir_fw_table_counters(p->cpu)->fib_lookups++;
 	found = weir_fw_fib(ctx, p, route);

@@ -227,6 +227,7 @@ _Static_assert(sizeof(struct weir_account) == 32, "two accounts in a line");
 /* weir_fw_next_hop.flags */
 enum {
 	WEIR_FW_NEXT_HOP_SKIP = 1 << 0, /* `set skip` is on its interface */
+	WEIR_FW_NEXT_HOP_BACK = 1 << 1, /* its interface takes only what came by it */
 };
 
 struct weir_fw_next_hop {

@@ -37,6 +37,16 @@ static __always_inline __u32 __weir_arena *weir_fw_next_hop_mac(struct weir_fw_n
 	return (__u32 __weir_arena *)hop->dst_mac;
 }
 
+/*
+ * Whether a packet that came by an interface cannot take a route: the interface that it leads to
+ * takes only what came by itself.
+ */
+static __always_inline bool weir_fw_next_hop_is_closed(const struct weir_fw_route *route,
+						       __u32 ingress_ifindex)
+{
+	return route->flags & WEIR_FW_NEXT_HOP_BACK && route->ifindex != ingress_ifindex;
+}
+
 /* The route that an index stands for; false if its generation has passed. */
 static __always_inline bool weir_fw_next_hop_load(struct weir_fw_route *route, __u32 index,
 						  __u16 generation)
@@ -52,7 +62,9 @@ static __always_inline bool weir_fw_next_hop_load(struct weir_fw_route *route, _
 	route->mtu_bytes = hop->mtu_bytes;
 	route->interface = hop->interface;
 	route->flags = hop->flags;
-	return hop->generation == generation;
+	/* Last: an entry that is being overwritten has no generation. */
+	asm volatile("" ::: "memory");
+	return *(volatile __u16 __weir_arena *)&hop->generation == generation;
 }
 
 static __always_inline bool weir_fw_next_hop_is(struct weir_fw_next_hop __weir_arena *hop,
@@ -72,6 +84,9 @@ static __always_inline void weir_fw_next_hop_fill(struct weir_fw_next_hop __weir
 {
 	__u32 __weir_arena *mac = weir_fw_next_hop_mac(hop);
 
+	/* Whoever still reads the entry of an older generation shall not have half of each. */
+	*(volatile __u16 __weir_arena *)&hop->generation = 0;
+	asm volatile("" ::: "memory");
 	hop->ifindex = route->ifindex;
 	hop->interface = route->interface;
 	hop->flags = route->flags;
@@ -81,7 +96,7 @@ static __always_inline void weir_fw_next_hop_fill(struct weir_fw_next_hop __weir
 	hop->mtu_bytes = route->mtu_bytes;
 	/* Readers that find the generation find the rest: the processor keeps stores in order. */
 	asm volatile("" ::: "memory");
-	hop->generation = generation;
+	*(volatile __u16 __weir_arena *)&hop->generation = generation;
 	weir_fw_control()->next_hop_count++;
 }
 

@@ -25,10 +25,12 @@ enum {
 	WEIR_PACKET_URPF_FAILED = 1 << 10,   /* the route to the source leaves elsewhere */
 	WEIR_PACKET_CLEAR_FIN = 1 << 7,	     /* a SYN with FIN: pf takes the FIN out */
 	WEIR_PACKET_UNTRACKED = 1 << 11,     /* its state is none of its own: fragments, errors */
-	WEIR_PACKET_STAY = 1 << 12,	     /* not for our MAC address: never forwarded here */
+	WEIR_PACKET_STAY = 1 << 12,	     /* tagged, or not for our MAC address: never forwarded
+					      * here */
 	WEIR_PACKET_MORE_FRAGMENTS = 1 << 13,
 	WEIR_PACKET_FOLLOWS = 1 << 14,	     /* its first fragment has passed */
 	WEIR_PACKET_SKIPPED = 1 << 15,	     /* `set skip` is on the interface it came by */
+	WEIR_PACKET_FOREIGN = 1 << 17,	     /* for the MAC address of somebody else */
 };
 
 struct weir_fw_packet {

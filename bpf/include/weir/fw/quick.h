@@ -100,13 +100,18 @@ static __always_inline bool weir_quick_is_sane(const struct weir_quick *q)
 	const __u8 hand_flags = WEIR_TCP_SYN | WEIR_TCP_FIN | WEIR_TCP_RST | WEIR_TCP_ACK;
 	__u32 message_bytes = q->ip_bytes - sizeof(*q->ip), bytes;
 
+	if (q->ip_bytes < sizeof(*q->ip) + sizeof(*udp))
+		return false;
 	if (q->ip->protocol == WEIR_PROTOCOL_UDP) {
 		bytes = bpf_ntohs(udp->bytes);
-		return udp->dst && bytes >= sizeof(*udp) && bytes <= message_bytes &&
-		       q->ip_bytes >= sizeof(*q->ip) + sizeof(*udp);
+		return udp->dst && bytes >= sizeof(*udp) && bytes <= message_bytes;
 	}
-	return q->ip->protocol == WEIR_PROTOCOL_TCP && (void *)(tcp + 1) <= q->data_end &&
-	       (tcp->flags & hand_flags) == WEIR_TCP_ACK;
+	if (q->ip->protocol != WEIR_PROTOCOL_TCP || message_bytes < sizeof(*tcp) ||
+	    (void *)(tcp + 1) > q->data_end)
+		return false;
+	bytes = (tcp->offset >> 4) * 4;
+	return (tcp->flags & hand_flags) == WEIR_TCP_ACK && bytes >= sizeof(*tcp) &&
+	       bytes <= message_bytes;
 }
 
 /* Counters, and the frame as it leaves. */
@@ -136,25 +141,28 @@ static __always_inline int weir_quick_send(struct xdp_md *ctx, const struct weir
 	return bpf_redirect(route->ifindex, 0);
 }
 
-/* Tracks and counts the packet in its record, under the lock. */
-static __always_inline bool weir_quick_track(struct xdp_md *ctx, const struct weir_quick *q,
-					     weir_line *line, __u32 home, __u32 reverse,
-					     __u32 *control)
+/*
+ * Tracks and counts the packet in its record, under the lock. Returns the record's control word,
+ * not yet written where UDP changes it; 0: the packet is not for the quick way.
+ */
+static __always_inline __u32 weir_quick_track(struct xdp_md *ctx, const struct weir_quick *q,
+					      __u32 slot, __u32 reverse)
 {
-	__u32 tick = weir_fw_tick(weir_fw_control()->clock_offset);
+	__u32 tick = weir_fw_tick(weir_fw_control()->clock_offset), control;
+	weir_line *s = weir_state_line(slot);
 
 	if (q->ip->protocol == WEIR_PROTOCOL_TCP) {
-		if (line->phase[0] != WEIR_TCPS_ESTABLISHED ||
-		    line->phase[1] != WEIR_TCPS_ESTABLISHED ||
-		    weir_quick_tcp(ctx, home, reverse, tick) != WEIR_TCP_FITS)
-			return false;
-		*control = line->control;
+		if (s->phase[0] != WEIR_TCPS_ESTABLISHED ||
+		    s->phase[1] != WEIR_TCPS_ESTABLISHED ||
+		    weir_quick_tcp(ctx, slot, reverse, tick) != WEIR_TCP_FITS)
+			return 0;
+		control = s->control;
 	} else {
-		*control = weir_bucket_track_other(line, *control, reverse, tick);
+		control = weir_bucket_track_other(s, s->control, reverse, tick);
 	}
-	weir_bucket_count(line, home, reverse, q->ip_bytes);
+	weir_bucket_count(s, slot, reverse, q->ip_bytes);
 	weir_fw_table_counters(q->cpu)->searches++;
-	return true;
+	return control;
 }
 
 /* What a record is found by. */
@@ -170,34 +178,127 @@ static __always_inline void weir_quick_key(const struct weir_quick *q, struct we
 	key->dst_port = ports->dst;
 }
 
+/*
+ * The record of a packet behind the first of its bucket, as weir_bucket_find() returns it. `ports`
+ * are the packet's (weir_ports()).
+ */
+__noinline __u64 weir_quick_search(__u32 first, __u32 src, __u32 dst, __u32 ports, __u32 protocol)
+{
+	struct weir_fw_packet key = {
+		.src = { src },
+		.dst = { dst },
+		.src_port = (__be16)ports,
+		.dst_port = (__be16)(ports >> 16),
+		.protocol = protocol,
+	};
+	__u32 slot = first, match, i;
+
+	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
+		weir_line *s = weir_state_line(slot);
+
+		match = weir_state_match4(s, s->control, &key);
+		if (match)
+			return slot | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
+		slot = s->next;
+		if (!slot)
+			break;
+	}
+	return WEIR_FOUND_NONE;
+}
+
+/* A packet that was tracked, and that the kernel forwards. */
+static __always_inline int weir_quick_pass(const struct weir_quick *q)
+{
+	struct weir_fw_interface_counters __weir_arena *in =
+		weir_fw_interface_counters(q->cpu, q->slot);
+
+	in->packets[WEIR_FW_IN][WEIR_FW_PASS][WEIR_FW_INET]++;
+	in->bytes[WEIR_FW_IN][WEIR_FW_PASS][WEIR_FW_INET] += q->ip_bytes;
+	weir_fw_table_counters(q->cpu)->passed_packets++;
+	return XDP_PASS;
+}
+
+/*
+ * Sends a packet that was tracked by a next hop of a generation. What is known of it is found out
+ * again: kept across the calls before, it would take too much of the stack.
+ */
+static __always_inline int weir_quick_leave(struct xdp_md *ctx, __u32 next_hop, __u16 generation)
+{
+	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
+	struct weir_fw_route route;
+
+	q.ip = q.data + sizeof(struct weir_eth);
+	if ((void *)(q.ip + 1) > q.data_end)
+		return XDP_ABORTED;
+	q.ip_bytes = bpf_ntohs(q.ip->total_bytes);
+	q.cpu = bpf_get_smp_processor_id();
+	q.slot = weir_fw_ifslot(ctx->ingress_ifindex);
+	if (weir_fw_next_hop_load(&route, next_hop, generation) &&
+	    !weir_fw_next_hop_is_closed(&route, ctx->ingress_ifindex))
+		return weir_quick_send(ctx, &q, &route);
+	/* The routes have changed meanwhile, and the kernel knows them. */
+	return weir_quick_pass(&q);
+}
+
+/* The slot of a packet's record in its locked bucket, and WEIR_FOUND_* besides. */
+static __always_inline __u64 weir_quick_find(const struct weir_fw_packet *key, weir_line *line,
+					     __u32 home)
+{
+	__u32 match = weir_state_match4(line, line->control, key), next = line->next;
+
+	if (match)
+		return home | (match == WEIR_MATCH_REVERSE ? WEIR_FOUND_REVERSE : 0);
+	if (!next)
+		return WEIR_FOUND_NONE;
+	return weir_quick_search(next, key->src[0], key->dst[0],
+				 weir_ports(key->src_port, key->dst_port), key->protocol);
+}
+
+/* Whether a record covers both interfaces, asks for nothing, and knows where the packet goes. */
+static __always_inline bool weir_quick_is_ready(const struct weir_quick *q, weir_line *s,
+						__u32 reverse)
+{
+	__u16 generation = weir_fw_control()->generation;
+	__u32 next_hop = weir_read_once(s->next_hop[reverse]);
+	struct weir_fw_next_hop __weir_arena *hop;
+
+	hop = weir_fw_next_hop_at(next_hop & (WEIR_FW_NEXT_HOP_COUNT_MAX - 1));
+	return (s->control & WEIR_QUICK_CONTROL_MASK) == WEIR_QUICK_CONTROL &&
+	       s->generation == generation && next_hop > WEIR_FW_NEXT_HOP_KERNEL &&
+	       hop->generation == generation && q->ip_bytes <= hop->mtu_bytes;
+}
+
 /* A packet of a flow that is known. */
 static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_quick *q,
 					  const struct weir_fw_packet *key, __u32 home)
 {
-	__u32 control, match, reverse, next_hop;
-	__u16 generation = weir_fw_control()->generation;
-	weir_line *line = weir_state_line(home);
-	struct weir_fw_next_hop __weir_arena *hop;
-	struct weir_fw_route route;
-	bool is_known = false;
+	weir_line *line = weir_state_line(home), *s;
+	__u32 control = 0, slot, reverse, next_hop;
+	__u16 generation;
+	__u64 found;
 
-	if (!weir_state_lock(home, q->cpu))
+	/* An empty bucket is left as it is: what makes a record looks again. */
+	if (!(weir_read_once(line->control) & WEIR_STATE_LIVE) || !weir_state_lock(home, q->cpu))
 		return WEIR_QUICK_NOT;
-	control = line->control;
-	match = weir_state_match4(line, control, key);
-	reverse = match == WEIR_MATCH_REVERSE;
-	next_hop = line->next_hop[reverse];
-	hop = weir_fw_next_hop_at(next_hop & (WEIR_FW_NEXT_HOP_COUNT_MAX - 1));
-	if (match && (control & WEIR_QUICK_CONTROL_MASK) == WEIR_QUICK_CONTROL &&
-	    line->generation == generation && next_hop > WEIR_FW_NEXT_HOP_KERNEL &&
-	    hop->generation == generation && q->ip_bytes <= hop->mtu_bytes)
-		is_known = weir_quick_track(ctx, q, line, home, reverse, &control);
+	found = weir_quick_find(key, line, home);
+	slot = (__u32)found;
+	s = weir_state_line(slot);
+	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
+	if (!(found & WEIR_FOUND_NONE) && weir_quick_is_ready(q, s, reverse))
+		control = weir_quick_track(ctx, q, slot, reverse);
+	if (!control) {
+		weir_state_unlock(home, weir_state_line(home)->control);
+		return WEIR_QUICK_NOT;
+	}
+	/* Read again: kept across the call above, they would take too much of the stack. */
+	next_hop = weir_read_once(weir_state_line(slot)->next_hop[reverse]);
+	generation = weir_read_once(weir_state_line(slot)->generation);
+	if (slot != home) {
+		weir_state_line(slot)->control = control;
+		control = weir_state_line(home)->control;
+	}
 	weir_state_unlock(home, control);
-	if (!is_known)
-		return WEIR_QUICK_NOT;
-	/* Only now: across the call above it would take too much of the stack. */
-	weir_fw_next_hop_load(&route, next_hop, generation);
-	return weir_quick_send(ctx, q, &route);
+	return weir_quick_leave(ctx, next_hop, generation);
 }
 
 /* A packet where nothing is filtered. */

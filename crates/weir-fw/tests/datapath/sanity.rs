@@ -7,6 +7,7 @@ use crate::rig::Rig;
 
 const DROP: i32 = 1;
 const PASS: i32 = 2;
+const REDIRECT: i32 = 4;
 const IN: u32 = 0;
 
 /// A frame, and the reason for which it is dropped.
@@ -77,6 +78,56 @@ fn malformed_packets_are_dropped_for_their_reason() {
         let verdict = rig.receive(0, &frame);
         assert_eq!((verdict.action, what), (DROP, what));
         assert_eq!((rig.dropped(0, IN, reason), what), (before + 1, what));
+    }
+}
+
+/// Segments without SYN, FIN and RST, of which the quick way takes the good ones.
+fn broken_segments(good: &[u8]) -> Vec<Case> {
+    let with = |at: usize, byte: u8| {
+        let mut frame = good.to_vec();
+        frame[ETH_BYTES + at] = byte;
+        fix(&mut frame);
+        frame
+    };
+    vec![
+        ("a packet of no bytes", "short", with(3, 0)),
+        ("a packet of 12 bytes", "short", with(3, 12)),
+        ("a packet of 19 bytes", "short", with(3, 19)),
+        ("no byte of a segment", "short", with(3, 20)),
+        ("8 bytes of a segment", "short", with(3, 28)),
+        ("a byte too few", "short", with(3, 39)),
+        ("a TCP header of 16 bytes", "normalize", with(32, 4 << 4)),
+        ("a TCP header beyond the packet", "short", with(32, 15 << 4)),
+    ]
+}
+
+fn segment(ends: &Ends, ports: (u16, u16), numbers: (u32, u32), flags: u8) -> Vec<u8> {
+    let (sequence, acknowledgement) = numbers;
+    ends.tcp(&Segment { ports, sequence, acknowledgement, flags }, b"")
+}
+
+#[test]
+fn broken_segments_of_a_known_flow_are_dropped_as_all_others() {
+    for rules in ["pass\n", ""] {
+        let Some(rig) = Rig::with_rules("segments", rules) else { return };
+        let there = Ends::new("10.0.1.2", "10.0.2.2");
+        let back = there.back();
+        let good = segment(&there, (1000, 80), (101, 501), 0x10);
+        for (side, frame) in [
+            (0, segment(&there, (1000, 80), (100, 0), 0x02)),
+            (1, segment(&back, (80, 1000), (500, 101), 0x12)),
+            (0, good.clone()),
+            (0, good.clone()),
+        ] {
+            assert_eq!(rig.receive(side, &frame).action, REDIRECT, "{rules:?}");
+        }
+        for (what, reason, frame) in broken_segments(&good) {
+            let before = (rig.dropped(0, IN, reason), rig.forwarded());
+            assert_eq!((rig.receive(0, &frame).action, what), (DROP, what), "{rules:?}");
+            let after = (rig.dropped(0, IN, reason), rig.forwarded());
+            assert_eq!((after, what), ((before.0 + 1, before.1), what), "{rules:?}");
+        }
+        assert_eq!(rig.receive(0, &good).action, REDIRECT, "{rules:?}: the flow goes on");
     }
 }
 

@@ -9,7 +9,8 @@
 //! - Discovery of routers and neighbours by IPv6, frames that are not IP, multicast and broadcast
 //!   (after the rules), IPv4 options that a rule allows, TTL 1, no route, and packets over the MTU
 //!   (before the rules of the interface that they would leave by) are left to the box's stack.
-//! - A VLAN's tag is stepped over: the packet is one of the interface itself, and keeps the tag.
+//! - A VLAN's tag is stepped over: to the rules the packet is one of the interface itself. What they
+//!   pass is left to the box's stack, which knows its VLANs.
 //! - A first fragment is filtered as if it were the whole packet. If it passes, later ones follow
 //!   it until they are complete or `set timeout frag` is over; a later one whose first has not
 //!   been seen is a fragment to the rules, as pf has it under `set reassemble no`.

@@ -136,9 +136,12 @@ impl<'a> Trip<'a> {
         let route = self.stage(Direction::In, interface)?;
         let packet = &self.own.packet;
         let has_options = packet.extensions.ipv4_options;
+        // Frames with a tag, and none else, have a priority.
+        let is_tagged = packet.prio.is_some();
         if device.is_for_box(packet.destination)
             || packet.source.is_unspecified()
             || has_options
+            || is_tagged
             || self.is_last_hop(Direction::In)
         {
             return Ok(Outcome::Box);
