@@ -3,8 +3,10 @@
  * The hash of a flow: the same for both directions, and of no use to who does not know the key.
  *
  * NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway, 1999): products of keyed 32-bit words. Two
- * given flows share all 64 bits with a probability of at most 2^-32 over the key. The last product,
- * with an odd key, spreads that over the upper bits, from which buckets are taken.
+ * given flows share all 64 bits with a probability of at most 2^-32 over the key. Of addresses in a
+ * row it makes sums of multiples, which fill some buckets and leave others: so its halves are mixed
+ * before the last product, with an odd key, spreads them over the upper bits, from which buckets
+ * are taken.
  */
 #ifndef WEIR_FW_HASH_H
 #define WEIR_FW_HASH_H
@@ -47,6 +49,7 @@ static __always_inline __u64 weir_fw_hash(const struct weir_fw_packet *p)
 	high = one < two ? two : one;
 	mixed = weir_hash_words(low, high, weir_fw_seed[0], weir_fw_seed[1]);
 	mixed += (__u64)p->protocol << 8 | p->family;
+	mixed ^= mixed >> 32;
 	mixed *= weir_fw_seed[2] | 1;
 	return mixed ^ mixed >> 32;
 }

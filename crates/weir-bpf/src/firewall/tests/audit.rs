@@ -37,7 +37,8 @@ fn hash(family: u64, protocol: u64, ends: [([u32; 4], u16); 2]) -> u64 {
     };
     let (one, two) = (end(ends[0]), end(ends[1]));
     let mixed = words(one.min(two), one.max(two), key[0], key[1]);
-    let mixed = mixed.wrapping_add(protocol << 8 | family).wrapping_mul(key[2] | 1);
+    let mixed = mixed.wrapping_add(protocol << 8 | family);
+    let mixed = (mixed ^ mixed >> 32).wrapping_mul(key[2] | 1);
     mixed ^ mixed >> 32
 }
 
