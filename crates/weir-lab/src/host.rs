@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::model::hosts::{System, Tree};
+
 /// A machine that commands can be run on.
 pub trait Host {
     /// Name for messages and logs.
@@ -23,6 +25,22 @@ pub trait Host {
     /// # Errors
     /// When it cannot be started.
     fn spawn(&self, shell: &str, log: &str) -> Result<Box<dyn Process>, HostError>;
+
+    /// As [`Host::spawn`], and hands every line of its output to `lines` as it comes, on a thread
+    /// of its own: without the line's end, standard output and standard error as they mix.
+    ///
+    /// # Errors
+    /// As [`Host::spawn`]; or when this host cannot hand on lines.
+    fn spawn_lines(
+        &self,
+        shell: &str,
+        _log: &str,
+        _lines: LineSink,
+    ) -> Result<Box<dyn Process>, HostError> {
+        let what =
+            format!("cannot follow the output of `{shell}`: this kind of host has no way to");
+        Err(HostError::new(self.name(), what))
+    }
 
     /// Puts a file into the DUT's working directory, which is the current directory of every
     /// command, and returns its full path.
@@ -55,12 +73,45 @@ pub trait Host {
     /// When they cannot be read.
     fn stack_counters(&self) -> Result<crate::counters::Counters, HostError>;
 
+    /// What kind of system it runs.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    fn system(&self) -> Result<System, HostError> {
+        Ok(System::Linux)
+    }
+
+    /// Puts a tree of files over the machine's root, and makes it keep them.
+    ///
+    /// # Errors
+    /// When it is not there afterwards, byte for byte; or when this host takes no trees.
+    fn upload(&self, tree: &Tree) -> Result<(), HostError> {
+        let what = format!(
+            "cannot upload the {} files of a configuration tree: only a machine of its own takes \
+             them (testbed kinds \"hosts\" and \"qemu\")",
+            tree.files.len()
+        );
+        Err(HostError::new(self.name(), what))
+    }
+
+    /// Makes the machine as after its start: reboots it and waits until it is online. Nothing
+    /// where the testbed makes a new machine for every trial.
+    ///
+    /// # Errors
+    /// When it does not come back in its time ([`Fault::Gone`]), or did not reboot.
+    fn fresh(&self) -> Result<(), HostError> {
+        Ok(())
+    }
+
     /// Removes and returns the log so far: one line a command.
     fn take_log(&self) -> String;
 
     /// Removes and returns the artefacts that commands have left: name and content.
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)>;
 }
+
+/// Takes the lines of a process as they come, without their ends, on a thread of the host's.
+pub type LineSink = Box<dyn FnMut(&str) + Send>;
 
 /// A command to run to its end.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +170,15 @@ pub trait Process {
     /// When it cannot be asked.
     fn ended(&mut self) -> Result<Option<Ended>, HostError>;
 
+    /// Sends a signal, by its name without `SIG`, to its group.
+    ///
+    /// # Errors
+    /// When it cannot be sent.
+    fn signal(&mut self, signal: &str) -> Result<(), HostError> {
+        let what = format!("cannot send SIG{signal}: this kind of host only ends processes");
+        Err(HostError::new("process", what))
+    }
+
     /// Ends it: SIGTERM to its group, SIGKILL after `patience`.
     ///
     /// # Errors
@@ -143,11 +203,34 @@ pub struct HostError {
     pub host: String,
     /// What was tried and why it failed.
     pub what: String,
+    /// What that means for the host.
+    pub fault: Fault,
+}
+
+/// What an error means for its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fault {
+    /// It can be asked something else.
+    #[default]
+    Other,
+    /// It cannot be reached, or not any more: nothing that needs it works.
+    Gone,
 }
 
 impl HostError {
     /// An error of `host`.
     pub fn new(host: &str, what: impl std::fmt::Display) -> Self {
-        Self { host: host.to_owned(), what: what.to_string() }
+        Self { host: host.to_owned(), what: what.to_string(), fault: Fault::Other }
+    }
+
+    /// An error of `host` that cannot be reached.
+    pub fn gone(host: &str, what: impl std::fmt::Display) -> Self {
+        Self { fault: Fault::Gone, ..Self::new(host, what) }
+    }
+
+    /// Whether the host is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.fault == Fault::Gone
     }
 }

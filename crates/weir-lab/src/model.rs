@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_stats::{Level, stopping};
 
+pub mod hosts;
 mod search;
 mod traffic;
 

@@ -108,6 +108,53 @@ pub fn conntrack() -> Result<Option<CounterMap>, CountersError> {
     }
 }
 
+/// A file of counters that another machine has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterFile {
+    /// `/proc/net/snmp`.
+    Snmp,
+    /// `/proc/net/netstat`.
+    Netstat,
+    /// `/proc/net/snmp6`.
+    Snmp6,
+    /// `/proc/net/stat/nf_conntrack`.
+    Conntrack,
+}
+
+impl CounterFile {
+    /// Every file.
+    pub const ALL: [Self; 4] = [Self::Snmp, Self::Netstat, Self::Snmp6, Self::Conntrack];
+
+    /// Its path below `/proc/net`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Snmp => "snmp",
+            Self::Netstat => "netstat",
+            Self::Snmp6 => "snmp6",
+            Self::Conntrack => "stat/nf_conntrack",
+        }
+    }
+
+    /// The counters in its text.
+    ///
+    /// # Errors
+    ///
+    /// If the text cannot be understood.
+    pub fn parse(self, text: &str) -> Result<CounterMap, CountersError> {
+        let parsed = match self {
+            Self::Snmp | Self::Netstat => parse_pairs(text),
+            Self::Snmp6 => parse_lines(text),
+            Self::Conntrack => parse_conntrack(text),
+        };
+        parsed.map_err(|(line, reason)| CountersError::Format {
+            path: format!("/proc/net/{}", self.name()),
+            line,
+            reason,
+        })
+    }
+}
+
 /// How counters changed between two readings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {

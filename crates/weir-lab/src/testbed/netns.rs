@@ -25,7 +25,6 @@ mod exclusive;
 mod host;
 mod host_wide;
 mod layout;
-mod log;
 mod parts;
 mod placement;
 mod rig;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use weir_net::{CpuList, Netns, counters, cpu, process, sysctl};
 
-use super::log::CappedLog;
 use crate::cancel::Cancel;
+use crate::capped_log::CappedLog;
 use crate::counters::Counters;
 use crate::host::{Command, Ended, Host, HostError, Output, Process, Program};
 

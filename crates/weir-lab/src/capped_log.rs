@@ -1,7 +1,8 @@
-//! The output of a DUT's process: read as it comes, kept up to a limit.
+//! The output of a process: read as it comes, kept up to a limit.
 //!
-//! A DUT that writes a line a packet must fill neither memory nor disk, nor stop because nobody
-//! reads: everything is read, and the end of it is kept. Nothing is interpreted.
+//! A program that writes a line a packet must fill neither memory nor disk, nor stop because nobody
+//! reads: everything is read, and the end of it is kept. Who wants to see it as it comes is handed
+//! it. Nothing is interpreted.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,7 +19,7 @@ const END_PATIENCE: Duration = Duration::from_millis(200);
 
 /// An output that is being read.
 #[derive(Debug)]
-pub(super) struct CappedLog {
+pub(crate) struct CappedLog {
     kept: Arc<Mutex<Kept>>,
     reader: thread::JoinHandle<()>,
 }
@@ -31,23 +32,33 @@ struct Kept {
 
 impl CappedLog {
     /// A log and two handles to write to it. It is read until all copies of them are closed.
-    pub(super) fn open() -> io::Result<(Self, File, File)> {
+    pub(crate) fn open() -> io::Result<(Self, File, File)> {
+        Self::open_watched(|_| {})
+    }
+
+    /// As [`CappedLog::open`]; `watch` is handed what was written, piece by piece, and once
+    /// nothing at the end.
+    pub(crate) fn open_watched(
+        mut watch: impl FnMut(&[u8]) + Send + 'static,
+    ) -> io::Result<(Self, File, File)> {
         let (mut reader, writer) = io::pipe()?;
         let other = writer.try_clone()?;
         let kept = Arc::<Mutex<Kept>>::default();
         let shared = Arc::clone(&kept);
-        let reader = thread::Builder::new().name("dut log".into()).spawn(move || {
+        let reader = thread::Builder::new().name("output".into()).spawn(move || {
             let mut chunk = [0_u8; 16 << 10];
             while let Ok(count @ 1..) = reader.read(&mut chunk) {
+                watch(&chunk[..count]);
                 shared.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
             }
+            watch(&[]);
         })?;
         let file = |writer| File::from(OwnedFd::from(writer));
         Ok((Self { kept, reader }, file(writer), file(other)))
     }
 
     /// What was written, or its end.
-    pub(super) fn take(self) -> Vec<u8> {
+    pub(crate) fn take(self) -> Vec<u8> {
         let deadline = Instant::now() + END_PATIENCE;
         // A process that left others behind keeps its output open; what is there is taken then.
         while !self.reader.is_finished() && Instant::now() < deadline {

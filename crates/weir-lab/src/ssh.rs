@@ -1,0 +1,46 @@
+//! Machines that are reached by SSH: commands, files, settings, counters, reboots.
+//!
+//! [`SshHost`] is a [`crate::host::Host`] over the system's OpenSSH, with the user's own configuration, keys,
+//! agent and jump hosts; host keys are checked and nothing prompts. What ran where, when, and what it said is in the log; secrets are not.
+//!
+//! This module never decides what a trial does, and never repeats a command that may have run.
+
+use crate::cancel::Cancel;
+use crate::host::HostError;
+use crate::model::hosts::RemoteSpec;
+
+mod bsd;
+mod capture;
+mod complaint;
+mod connection;
+mod facts;
+mod host;
+mod leftovers;
+pub(crate) mod lines;
+mod process;
+mod script;
+mod secrets;
+mod shared;
+
+pub use host::SshHost;
+pub use secrets::Secrets;
+
+/// Directories with the sockets of masters are named so, with the process id behind it.
+const CONTROL_PREFIX: &str = "weir-ssh-";
+/// Working directories on machines are named so, with the manager's name and the process id.
+const DIRECTORY_PREFIX: &str = "weir-lab-";
+
+/// A machine that is connected.
+///
+/// # Errors
+/// When it cannot be reached, has another key than the known one, or refuses the login; the error
+/// says what to do.
+pub fn connect(
+    remote: &RemoteSpec,
+    secrets: &Secrets,
+    cancel: &Cancel,
+) -> Result<SshHost, HostError> {
+    let host = SshHost::new(remote, secrets, cancel);
+    host.connect()?;
+    Ok(host)
+}
