@@ -9,18 +9,26 @@ use crate::cancel::Cancel;
 use crate::host::HostError;
 use crate::model::hosts::RemoteSpec;
 
+mod boot;
 mod bsd;
 mod capture;
+mod cksum;
 mod complaint;
 mod connection;
 mod facts;
 mod host;
 mod leftovers;
 pub(crate) mod lines;
+pub mod machine;
 mod process;
+pub mod profile;
 mod script;
 mod secrets;
 mod shared;
+pub mod system;
+#[cfg(test)]
+mod tests;
+mod upload;
 
 pub use host::SshHost;
 pub use secrets::Secrets;

@@ -74,6 +74,15 @@ enum Child {
     Near(process::Child),
 }
 
+impl Channel {
+    /// Takes note if a program of this machine has ended: until then it is still seen.
+    pub(super) fn reap(&mut self) {
+        if let Some(Child::Near(child)) = &mut self.child {
+            drop(child.try_wait());
+        }
+    }
+}
+
 impl Connection {
     pub(super) fn new(remote: &RemoteSpec) -> Self {
         Self {

@@ -231,12 +231,24 @@ impl SshHost {
         if output.success() { Ok(output.stdout) } else { Err(self.failed(step, &output)) }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+    /// Whether the connection is there, as far as ssh knows.
+    pub(super) fn is_connected(&self) -> bool {
+        self.shared.connection().is_alive()
     }
 
-    pub(super) fn cancel(&self) -> &Cancel {
-        &self.cancel
+    /// A command that reaches the machine over this connection, for programs that take one
+    /// instead of ssh; `None` for the manager itself.
+    pub(super) fn rsh(&self) -> Result<Option<String>, HostError> {
+        let mut connection = self.shared.connection();
+        connection.open().map_err(|e| self.shared.not_connected("connecting", &e))?;
+        Ok(connection.control_socket().map(|socket| {
+            // Port 9 discards: without the master there shall be no connection at all.
+            format!("ssh -S {} -o BatchMode=yes -p 9", socket.display())
+        }))
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// What the machine runs; asked once, together with what an earlier weir has left.

@@ -169,6 +169,9 @@ impl Process for SshProcess {
         self.tell(&format!("stop {}\n", patience.as_millis().div_ceil(100)));
         let deadline = Instant::now() + patience + END_PATIENCE;
         while !self.watched.finished.load(Ordering::SeqCst) {
+            if let Some(channel) = &mut self.channel {
+                channel.reap();
+            }
             if Instant::now() >= deadline {
                 self.release();
                 return Err(self.shared.error(format!(

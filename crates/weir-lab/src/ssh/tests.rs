@@ -1,0 +1,217 @@
+//! The host over a local `sh`: what does not depend on SSH itself. The rest is tested with real
+//! servers (`crates/weir/tests/labs`).
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Secrets, SshHost};
+use crate::cancel::Cancel;
+use crate::host::{Command, Host, Output, Program};
+use crate::model::hosts::RemoteSpec;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn host() -> SshHost {
+    host_with(&Secrets::default())
+}
+
+fn host_with(secrets: &Secrets) -> SshHost {
+    let remote = RemoteSpec { name: "here".to_owned(), ssh: None, config: None };
+    SshHost::new(&remote, secrets, &Cancel::default())
+}
+
+fn shell(line: &str) -> Command<'_> {
+    Command { program: Program::Shell(line), stdin: "", timeout: LONG, cancellable: true }
+}
+
+fn run(host: &SshHost, line: &str) -> Output {
+    host.run(&shell(line)).unwrap()
+}
+
+/// Waits until something holds.
+#[track_caller]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} did not come true");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_gone(pid: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    // A process that ended is there until its parent has asked for its end.
+    status.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|s| s.starts_with(" Z")))
+}
+
+#[test]
+fn a_command_has_its_code_its_outputs_and_its_input() {
+    let host = host();
+    let output = run(&host, "echo out; echo err >&2; printf 'no end'; exit 3");
+    assert_eq!(output.exit_code, Some(3));
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\nno end", "err\n"));
+    let odd = "it's \"$HOME\" `id` \\ ! é \t %s *";
+    let arguments = ["printf", "%s", odd];
+    let command = Command { program: Program::Arguments(&arguments), ..shell("") };
+    assert_eq!(host.run(&command).unwrap().stdout, odd);
+    let command = Command { stdin: "line\n\nlast", ..shell("cat") };
+    assert_eq!(host.run(&command).unwrap().stdout, "line\n\nlast");
+    assert_eq!(run(&host, "cat").stdout, "", "without input there is none");
+    assert_eq!(run(&host, "exit 255").exit_code, Some(255));
+    assert_eq!(run(&host, "kill -9 $$").exit_code, Some(137));
+}
+
+#[test]
+fn files_are_in_the_working_directory_which_is_removed() {
+    let host = host();
+    let path = host.write_file("rules.nft", "flush ruleset\n").unwrap();
+    assert_eq!(
+        run(&host, "cat rules.nft; pwd").stdout,
+        format!("flush ruleset\n{}\n", host.directory())
+    );
+    assert!(path.ends_with("/rules.nft") && Path::new(&path).exists());
+    let directory = host.directory().to_owned();
+    // The first question is what tells that there is something to remove.
+    host.connect().unwrap();
+    drop(host);
+    assert!(!Path::new(&directory).exists());
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
+    let host = host();
+    let slow =
+        Command { timeout: Duration::from_millis(300), ..shell("sleep 1000 & echo $!; wait") };
+    let error = host.run(&slow).unwrap_err();
+    assert!(error.what.contains("did not end within 300ms"), "{error}");
+    let pid = error.what.split("it had said: ").nth(1).unwrap().trim_end_matches(')');
+    until("the end of what it started", || is_gone(pid));
+}
+
+#[test]
+fn a_cancelled_command_ends() {
+    let remote = RemoteSpec { name: "here".to_owned(), ssh: None, config: None };
+    let cancel = Cancel::default();
+    let host = SshHost::new(&remote, &Secrets::default(), &cancel);
+    cancel.request(2);
+    let error = host.run(&shell("sleep 1000")).unwrap_err();
+    assert!(error.what.contains("cancelled"), "{error}");
+    let kept = Command { cancellable: false, ..shell("echo done") };
+    assert_eq!(host.run(&kept).unwrap().stdout, "done\n");
+}
+
+#[test]
+fn the_lines_of_a_process_come_as_they_are_written() {
+    let host = host();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&seen);
+    let lines = Box::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
+    let line = "echo one; echo; echo two >&2; read x < go; exit 4";
+    run(&host, "mkfifo go");
+    let mut process = host.spawn_lines(line, "p.log", lines).unwrap();
+    until("the lines", || seen.lock().unwrap().len() == 3);
+    assert_eq!(process.ended().unwrap(), None);
+    run(&host, "echo >go");
+    until("the end", || process.ended().unwrap().is_some());
+    let ended = process.ended().unwrap().unwrap();
+    assert_eq!((ended.success, ended.how.as_str()), (false, "exit code 4"));
+    process.stop(Duration::from_secs(1)).unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["one", "", "two"]);
+    let artefacts = host.take_artefacts();
+    assert_eq!(artefacts, [("p.log".to_owned(), b"one\n\ntwo\n".to_vec())]);
+}
+
+#[test]
+fn a_process_is_signalled_and_ended_with_its_group() {
+    let host = host();
+    let line = "trap 'echo told >told; exit 5' INT; sleep 1000 & echo $! >pid; while :; do sleep 0.05; done";
+    let mut process = host.spawn(line, "p.log").unwrap();
+    until("its start", || run(&host, "cat pid").success());
+    process.signal("INT").unwrap();
+    until("its end", || process.ended().unwrap().is_some());
+    assert_eq!(process.ended().unwrap().unwrap().how, "exit code 5");
+    assert_eq!(run(&host, "cat told").stdout, "told\n");
+    // What it left behind is there until it is stopped.
+    let pid = run(&host, "cat pid").stdout;
+    assert!(!is_gone(&pid) || pid.is_empty());
+    process.stop(Duration::from_secs(1)).unwrap();
+    until("the end of what it left", || is_gone(&pid));
+
+    let stubborn = "trap '' TERM INT; echo $$ >pid2; while :; do sleep 0.05; done";
+    let mut process = host.spawn(stubborn, "q.log").unwrap();
+    until("its start", || run(&host, "cat pid2").success());
+    let pid = run(&host, "cat pid2").stdout;
+    process.stop(Duration::from_millis(200)).unwrap();
+    until("its end", || is_gone(&pid));
+    assert!(process.signal("no; rm").is_err());
+}
+
+#[test]
+fn a_process_that_nobody_holds_ends() {
+    let host = host();
+    let process = host.spawn("echo $$ >pid; sleep 1000", "p.log").unwrap();
+    until("its start", || run(&host, "cat pid").success());
+    let pid = run(&host, "cat pid").stdout;
+    drop(process);
+    until("its end", || is_gone(&pid));
+}
+
+#[test]
+fn secrets_are_in_the_environment_and_nowhere_else() {
+    let secrets = Secrets::new(vec![("PDU".to_owned(), "hunter'2".to_owned())]).unwrap();
+    let host = host_with(&secrets);
+    let output = run(&host, "printf %s \"$PDU\" | wc -c; echo \"$PDU\"");
+    assert!(output.stdout.starts_with('8'), "{output:?}");
+    let mut process = host.spawn("echo \"it is $PDU\"; echo \"$PDU\" >&2", "p.log").unwrap();
+    until("the end", || process.ended().unwrap().is_some());
+    process.stop(LONG).unwrap();
+    let log = host.take_log();
+    assert!(log.contains("it is ***PDU***"), "{log}");
+    assert!(!log.contains("hunter"), "{log}");
+    let artefacts = host.take_artefacts();
+    assert_eq!(artefacts[0].1, b"it is ***PDU***\n***PDU***\n");
+}
+
+#[test]
+fn every_command_is_in_the_log_with_what_it_said() {
+    let host = host();
+    run(&host, "echo one; exit 2");
+    host.write_file("f", "x").unwrap();
+    let log = host.take_log();
+    let lines: Vec<Vec<&str>> = log.lines().map(|l| l.split('\t').collect()).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines.iter().all(|fields| fields.len() == 6 && fields[1] == "here"), "{log}");
+    assert_eq!(lines[0][3..], ["exit code 2", "echo one; exit 2", "one"]);
+    assert!(lines[0][0].parse::<jiff::Timestamp>().is_ok(), "{log}");
+}
+
+#[test]
+fn a_file_is_fed_to_a_command_and_a_full_disk_is_told() {
+    let host = host();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("image");
+    fs::write(&file, vec![b'x'; 300_000]).unwrap();
+    assert_eq!(host.feed("wc -c", &file, LONG).unwrap().stdout.trim(), "300000");
+    let error = host.feed("wc -c", &dir.path().join("none"), LONG).unwrap_err();
+    assert!(error.what.contains("cannot read") && error.what.contains("none"), "{error}");
+    let output = host.feed("head -c 1 >/dev/null", &file, LONG).unwrap();
+    assert!(output.success(), "a command may leave input unread: {output:?}");
+    let output = host.feed("cat >/dev/full", &file, LONG).unwrap();
+    let error = host.failed("installing the image", &output);
+    assert!(error.what.contains("installing the image: the disk is full"), "{error}");
+    assert!(error.what.contains("resume") && error.what.contains("/dev"), "{error}");
+}
+
+#[test]
+fn settings_and_counters_of_linux_are_read_and_written() {
+    let host = host();
+    assert_eq!(host.sysctl("kernel.ostype").unwrap(), "Linux");
+    let error = host.sysctl("net.no.such").unwrap_err();
+    assert!(error.what.contains("reading the setting net.no.such"), "{error}");
+    let counters = host.stack_counters().unwrap();
+    assert!(counters["ip"].contains_key("Ip.InHdrErrors"), "{counters:?}");
+    assert!(host.sysctls().unwrap().contains_key("net.ipv4.ip_forward"));
+}

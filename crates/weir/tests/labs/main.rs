@@ -1,0 +1,4 @@
+//! End-to-end tests of labs on machines: real servers, reboots and boots, all on this machine.
+
+mod machines;
+mod ssh_hosts;
