@@ -34,17 +34,17 @@ pub(crate) fn run(shared: &Arc<Shared>, listener: &TcpListener) {
     while !shared.stop.is_requested() {
         match listener.accept() {
             // A reader that goes away is its own affair.
-            Ok((stream, _)) => drop(answer(shared, stream)),
+            Ok((stream, _)) => drop(answer(shared, &stream)),
             Err(_) => drop(shared.stop.wait(POLL)),
         }
     }
 }
 
-fn answer(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
+fn answer(shared: &Arc<Shared>, stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let deadline = Instant::now() + READER_TIMEOUT;
     let is_over = || shared.stop.is_requested() || Instant::now() >= deadline;
-    let head = read_head(&stream, &is_over)?;
+    let head = read_head(stream, &is_over)?;
     let (status, body) = if head.starts_with(b"GET /metrics ") {
         let stats = shared.engine().stats(None);
         ("200 OK", text(&stats))
@@ -56,7 +56,7 @@ fn answer(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
          charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
-    put(&stream, reply.as_bytes(), &is_over)
+    put(stream, reply.as_bytes(), &is_over)
 }
 
 /// Whether a call only waited for as long as it may.

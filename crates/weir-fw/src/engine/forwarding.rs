@@ -16,15 +16,18 @@ pub(super) fn told(facts: &Facts, wanted: &Wanted) -> Vec<String> {
 }
 
 fn told_of(values: [String; 2], facts: &Facts, wanted: &Wanted) -> Vec<String> {
-    let list = SYSCTL.into_iter().zip(values).zip([is_ipv4, is_ipv6]);
-    let own = |((name, value), is_family): ((&str, String), fn(&InterfaceFacts) -> bool)| {
+    let families: [fn(&InterfaceFacts) -> bool; 2] = [is_ipv4, is_ipv6];
+    let mut list = Vec::new();
+    for ((name, value), is_family) in SYSCTL.into_iter().zip(values).zip(families) {
         let filtered = facts.interfaces().iter().filter(|own| wanted.wants(&own.name));
         let count = filtered.filter(|own| !own.is_loopback && is_family(own)).count();
-        (value.trim() == "0" && count > 1).then(|| {
-            format!("{name} is 0: packets from one interface to another are not forwarded")
-        })
-    };
-    list.filter_map(own).collect()
+        if value.trim() == "0" && count > 1 {
+            list.push(format!(
+                "{name} is 0: packets from one interface to another are not forwarded"
+            ));
+        }
+    }
+    list
 }
 
 fn is_ipv4(own: &InterfaceFacts) -> bool {
