@@ -36,10 +36,7 @@ fn available_to_group() -> Option<u64> {
     let group = read("/proc/self/cgroup");
     let path = group.lines().find_map(|line| line.strip_prefix("0::"))?.trim_matches('/');
     let above = Path::new(GROUPS).join(path);
-    let left = above
-        .ancestors()
-        .take_while(|group| group.starts_with(GROUPS))
-        .filter_map(left_of);
+    let left = above.ancestors().take_while(|group| group.starts_with(GROUPS)).filter_map(left_of);
     left.min()
 }
 
