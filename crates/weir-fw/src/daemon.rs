@@ -126,7 +126,8 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> DaemonError {
 }
 
 impl Daemon {
-    /// Runs until it is asked to stop. `ready` is called once packets are filtered.
+    /// Runs until it is asked to stop. `ready` is called once packets are filtered; from then on the
+    /// programs stay when it ends.
     ///
     /// # Errors
     ///
@@ -147,7 +148,15 @@ impl Daemon {
         let log_file = self.log_file.as_deref().map(log::LogFile::open).transpose();
         let log_file = log_file.map_err(system("write the log file"))?;
         let uid = nix::unistd::getuid().as_raw();
-        let (engine, warnings) = Engine::start(self.options, self.machine, self.load, uid)?;
+        let started = Engine::start(self.options, self.machine, self.load, uid)?;
+        let (mut engine, warnings) = started;
+        if stop.is_requested() {
+            // Before anybody was told that packets are filtered: what was not there is not there.
+            if !engine.is_adopted() {
+                engine.stop();
+            }
+            return Ok(());
+        }
         for warning in &warnings {
             self.messages.tell(warning);
         }

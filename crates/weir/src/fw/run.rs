@@ -2,7 +2,7 @@
 //!
 //! In the background the command starts itself once more, waits until that one says READY (the
 //! words are sd_notify(3)'s), and returns; if it fails instead, its messages and exit code are the
-//! command's.
+//! command's. A signal meanwhile ends both, and nothing is left behind.
 
 use std::io::{self, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use weir_fw::daemon::{Daemon, Messages, Stop};
@@ -145,6 +147,7 @@ fn background() -> anyhow::Result<Outcome> {
     let address = SocketAddr::from_abstract_name(&name).context("cannot make a socket")?;
     let socket = UnixDatagram::bind_addr(&address).context("cannot make a socket")?;
     socket.set_read_timeout(Some(POLL)).context("cannot make a socket")?;
+    let signal = listen(&Arc::new(Stop::default()))?;
     // The words of the command line behind `weir fw run`; what the daemon is told besides comes
     // last, so that none of them is mistaken for another one's value.
     let mut child = Command::new("/proc/self/exe")
@@ -154,12 +157,22 @@ fn background() -> anyhow::Result<Outcome> {
         .stdout(Stdio::null())
         .spawn()
         .context("cannot start the daemon")?;
-    wait_ready(&socket, &mut child)
+    wait_ready(&socket, &mut child, &signal)
 }
 
-fn wait_ready(socket: &UnixDatagram, child: &mut Child) -> anyhow::Result<Outcome> {
+fn wait_ready(
+    socket: &UnixDatagram,
+    child: &mut Child,
+    signal: &AtomicI32,
+) -> anyhow::Result<Outcome> {
     let mut message = [0; 4096];
+    let mut is_told = false;
     loop {
+        let seen = signal.load(Ordering::Acquire);
+        if seen != 0 && !std::mem::replace(&mut is_told, true) {
+            let pid = i32::try_from(child.id()).context("cannot end the daemon")?;
+            kill(Pid::from_raw(pid), Signal::SIGTERM).context("cannot end the daemon")?;
+        }
         match socket.recv(&mut message) {
             Ok(size) => {
                 let text = String::from_utf8_lossy(&message[..size]);
@@ -172,6 +185,7 @@ fn wait_ready(socket: &UnixDatagram, child: &mut Child) -> anyhow::Result<Outcom
         }
         if let Some(status) = child.try_wait().context("cannot wait for the daemon")? {
             return match status.code() {
+                _ if is_told => Ok(Outcome::Signal(seen)),
                 // It has said why.
                 Some(2) => Ok(Outcome::Refused),
                 _ => bail!("the daemon ended before it filtered packets ({status})"),

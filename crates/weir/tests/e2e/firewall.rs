@@ -227,6 +227,34 @@ fn a_daemon_that_dies_is_followed() {
 }
 
 #[test]
+fn a_start_that_is_interrupted_leaves_nothing() {
+    let test = "a_start_that_is_interrupted_leaves_nothing";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("int");
+    let path = net.file("pf.conf", "block\n");
+    let mut command = net.weir(&["fw", "run", "-f", &path]);
+    let mut child = Killed(command.spawn().expect("ip runs"));
+    // The socket is there before the programs are loaded, which takes a second at least.
+    let has_socket = || {
+        let read = || fs::read_to_string("/proc/thread-self/net/unix");
+        net.router.run(read).expect("entered").is_ok_and(|own| own.contains("@weir-fw\n"))
+    };
+    wait_until("the daemon has begun", has_socket);
+    let pid = Pid::from_raw(i32::try_from(child.0.id()).expect("a process"));
+    kill(pid, Signal::SIGINT).expect("asked");
+    assert_eq!(child.0.wait().expect("it ends").code(), Some(130));
+    assert!(!has_socket(), "and so has the daemon");
+    let has_xdp = net.router.run(|| {
+        let netlink = Netlink::open().expect("netlink");
+        netlink.links().expect("listed").iter().any(|link| link.has_xdp)
+    });
+    assert!(!has_xdp.expect("entered"), "nothing is attached");
+}
+
+#[test]
 fn a_firewall_without_a_daemon_is_stopped() {
     let test = "a_firewall_without_a_daemon_is_stopped";
     if !can_run_lab(test) {
