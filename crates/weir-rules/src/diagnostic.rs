@@ -2,6 +2,7 @@
 //! expected, and what to do. Drawing them is the caller's.
 
 use crate::limits::Limits;
+use crate::named::named;
 use crate::source::{SourceMap, Span};
 
 /// How bad it is.
@@ -27,99 +28,75 @@ impl Severity {
     }
 }
 
-macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// What a diagnostic is about. The names are stable: scripts may compare them.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum Code {
-            $($(#[doc = $doc])+ $variant,)+
-        }
-
-        impl Code {
-            /// All codes, for documentation.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// The stable name.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// What the code stands for, in a sentence.
-            #[must_use]
-            pub fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
-            }
-        }
-    };
-}
-
-codes! {
-    /// The text does not follow the grammar.
-    Syntax = "syntax",
-    /// A string has no closing quote.
-    UnterminatedString = "unterminated-string",
-    /// A macro is used that nobody defined.
-    UndefinedMacro = "undefined-macro",
-    /// A macro's value leads back to the macro.
-    RecursiveMacro = "recursive-macro",
-    /// Files include each other in a circle.
-    RecursiveInclude = "recursive-include",
-    /// A file that `include` names cannot be read.
-    IncludeFailed = "include-failed",
-    /// A stated limit is met.
-    Limit = "limit",
-    /// A word that belongs to the other dialect.
-    WrongDialect = "wrong-dialect",
-    /// An option stands twice in one rule.
-    Duplicate = "duplicate",
-    /// A number or name is not in its range.
-    BadValue = "bad-value",
-    /// A port's name or range means nothing.
-    BadPort = "bad-port",
-    /// A protocol nobody knows.
-    UnknownProtocol = "unknown-protocol",
-    /// A user or group nobody knows.
-    UnknownUser = "unknown-user",
-    /// An ICMP type or code nobody knows.
-    UnknownIcmp = "unknown-icmp",
-    /// An address or a netmask cannot be.
-    BadAddress = "bad-address",
-    /// Options of a rule that contradict each other or what the rule is.
-    Inconsistent = "inconsistent",
-    /// A pool of addresses with a type that cannot serve it.
-    BadPool = "bad-pool",
-    /// A list in which no combination is valid.
-    NoCombination = "no-combination",
-    /// An interface that is not there; it may come later.
-    UnknownInterface = "unknown-interface",
-    /// A host name that nobody resolves: there is no DNS by default.
-    UnresolvedHost = "unresolved-host",
-    /// A table's or an anchor's file that cannot be read.
-    FileMissing = "file-missing",
-    /// A table file's line that is no address.
-    BadTableEntry = "bad-table-entry",
-    /// Something that is understood and printed, but that weir does not run.
-    CannotRun = "cannot-run",
-    /// Something pf accepts and ignores, or that changed its meaning.
-    Deprecated = "deprecated",
-    /// A rule that no packet reaches.
-    Unreachable = "unreachable",
-    /// A rule that an earlier or later one makes pointless.
-    Shadowed = "shadowed",
-    /// A rule that no packet can match.
-    NeverMatches = "never-matches",
-    /// A table that no rule uses.
-    UnusedTable = "unused-table",
-    /// A table that is used and nowhere defined.
-    MissingTable = "missing-table",
-    /// A macro that nothing uses.
-    UnusedMacro = "unused-macro",
-    /// Redirections that take the same packets.
-    OverlappingRedirect = "overlapping-redirect",
-    /// `quick` decides before a later default can.
-    QuickHides = "quick-hides",
+named! {
+    /// What a diagnostic is about. The names are stable: scripts may compare them.
+    #[non_exhaustive]
+    Code {
+        /// The text does not follow the grammar.
+        Syntax = "syntax",
+        /// A string has no closing quote.
+        UnterminatedString = "unterminated-string",
+        /// A macro is used that nobody defined.
+        UndefinedMacro = "undefined-macro",
+        /// A macro's value leads back to the macro.
+        RecursiveMacro = "recursive-macro",
+        /// Files include each other in a circle.
+        RecursiveInclude = "recursive-include",
+        /// A file that `include` names cannot be read.
+        IncludeFailed = "include-failed",
+        /// A stated limit is met.
+        Limit = "limit",
+        /// A word that belongs to the other dialect.
+        WrongDialect = "wrong-dialect",
+        /// An option stands twice in one rule.
+        Duplicate = "duplicate",
+        /// A number or name is not in its range.
+        BadValue = "bad-value",
+        /// A port's name or range means nothing.
+        BadPort = "bad-port",
+        /// A protocol nobody knows.
+        UnknownProtocol = "unknown-protocol",
+        /// A user or group nobody knows.
+        UnknownUser = "unknown-user",
+        /// An ICMP type or code nobody knows.
+        UnknownIcmp = "unknown-icmp",
+        /// An address or a netmask cannot be.
+        BadAddress = "bad-address",
+        /// Options of a rule that contradict each other or what the rule is.
+        Inconsistent = "inconsistent",
+        /// A pool of addresses with a type that cannot serve it.
+        BadPool = "bad-pool",
+        /// A list in which no combination is valid.
+        NoCombination = "no-combination",
+        /// An interface that is not there; it may come later.
+        UnknownInterface = "unknown-interface",
+        /// A host name that nobody resolves: there is no DNS by default.
+        UnresolvedHost = "unresolved-host",
+        /// A table's or an anchor's file that cannot be read.
+        FileMissing = "file-missing",
+        /// A table file's line that is no address.
+        BadTableEntry = "bad-table-entry",
+        /// Something that is understood and printed, but that weir does not run.
+        CannotRun = "cannot-run",
+        /// Something pf accepts and ignores, or that changed its meaning.
+        Deprecated = "deprecated",
+        /// A rule that no packet reaches.
+        Unreachable = "unreachable",
+        /// A rule that an earlier or later one makes pointless.
+        Shadowed = "shadowed",
+        /// A rule that no packet can match.
+        NeverMatches = "never-matches",
+        /// A table that no rule uses.
+        UnusedTable = "unused-table",
+        /// A table that is used and nowhere defined.
+        MissingTable = "missing-table",
+        /// A macro that nothing uses.
+        UnusedMacro = "unused-macro",
+        /// Redirections that take the same packets.
+        OverlappingRedirect = "overlapping-redirect",
+        /// `quick` decides before a later default can.
+        QuickHides = "quick-hides",
+    }
 }
 
 /// Words of the source with a remark.

@@ -64,6 +64,7 @@ pub mod facts;
 pub mod ir;
 mod lex;
 pub mod limits;
+mod named;
 pub mod names;
 pub mod optimise;
 pub mod packet_test;

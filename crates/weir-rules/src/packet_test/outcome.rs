@@ -5,68 +5,45 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::evaluate::{end_text, packet};
+use crate::named::named;
 use crate::value::Text;
 
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a packet was dropped: pf's own reasons (`PFRES_NAMES` of pfvar.h), and no others.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum DropReason {
-            $($(#[doc = $doc])+ $variant,)+
-        }
-
-        impl DropReason {
-            /// All of them, in pf's order.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// pf's name for it.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// What it stands for.
-            #[must_use]
-            pub fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
-            }
-        }
-    };
-}
-
-reasons! {
-    /// A rule blocks it.
-    Match = "match",
-    /// An offset of a header leads outside the packet.
-    BadOffset = "bad-offset",
-    /// A fragment that overlaps another, or that no packet can be cut into.
-    Fragment = "fragment",
-    /// A header is cut off, or its length is impossible; also UDP to port 0.
-    Short = "short",
-    /// TCP flags that do not go together, an impossible TCP header, ICMP of the other family.
-    Normalize = "normalize",
-    /// No room for a fragment's flow.
-    Memory = "memory",
-    /// Not used: timestamps of TCP are not compared.
-    BadTimestamp = "bad-timestamp",
-    /// The box is too busy.
-    Congestion = "congestion",
-    /// IP options without `allow-opts`.
-    IpOption = "ip-option",
-    /// A wrong checksum of the IPv4 header, or of TCP where a RST would answer.
-    ProtoCksum = "proto-cksum",
-    /// The packet does not fit the state that has its addresses.
-    StateMismatch = "state-mismatch",
-    /// The state could not be entered.
-    StateInsert = "state-insert",
-    /// `max` of the rule, or `set limit states`.
-    StateLimit = "state-limit",
-    /// A limit of a source's states, connections or rate, or of the number of sources.
-    SrcLimit = "src-limit",
-    /// Not used: TCP handshakes are not proxied.
-    Synproxy = "synproxy",
-    /// A pool has no address to give.
-    MapFailed = "map-failed",
+named! {
+    /// Why a packet was dropped: pf's own reasons (`PFRES_NAMES` of pfvar.h), and no others.
+    DropReason {
+        /// A rule blocks it.
+        Match = "match",
+        /// An offset of a header leads outside the packet.
+        BadOffset = "bad-offset",
+        /// A fragment that overlaps another, or that no packet can be cut into.
+        Fragment = "fragment",
+        /// A header is cut off, or its length is impossible; also UDP to port 0.
+        Short = "short",
+        /// TCP flags that do not go together, an impossible TCP header, ICMP of the other family.
+        Normalize = "normalize",
+        /// No room for a fragment's flow.
+        Memory = "memory",
+        /// Not used: timestamps of TCP are not compared.
+        BadTimestamp = "bad-timestamp",
+        /// The box is too busy.
+        Congestion = "congestion",
+        /// IP options without `allow-opts`.
+        IpOption = "ip-option",
+        /// A wrong checksum of the IPv4 header, or of TCP where a RST would answer.
+        ProtoCksum = "proto-cksum",
+        /// The packet does not fit the state that has its addresses.
+        StateMismatch = "state-mismatch",
+        /// The state could not be entered.
+        StateInsert = "state-insert",
+        /// `max` of the rule, or `set limit states`.
+        StateLimit = "state-limit",
+        /// A limit of a source's states, connections or rate, or of the number of sources.
+        SrcLimit = "src-limit",
+        /// Not used: TCP handshakes are not proxied.
+        Synproxy = "synproxy",
+        /// A pool has no address to give.
+        MapFailed = "map-failed",
+    }
 }
 
 impl DropReason {
