@@ -14,7 +14,7 @@ mod classes;
 mod criteria;
 pub mod known;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use weir_rules::Dialect;
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
@@ -28,7 +28,7 @@ use weir_rules::value::Text;
 use crate::image::{self, Criteria, Header, IMAGE_BYTES, PlaceKind, RULE_BYTES, RuleKind};
 use crate::image::{decision, image_flags};
 use crate::refuse;
-use known::{Known, RuleKey};
+use known::{ID_COUNT_MAX, Known, NoTags, RuleKey, TAG_COUNT_MAX};
 
 pub use action::{PROFILE_TIMEOUTS, profile_seconds, ticks};
 pub use criteria::TableName;
@@ -121,8 +121,9 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     if steps.len() > RULE_COUNT_MAX {
         return Err(limit("rules", steps.len(), RULE_COUNT_MAX));
     }
+    let tags = tags(input, &mut known)?;
     let mut builder = Builder {
-        names: criteria::Names::new(input.evaluator, input.resolver, input.slots),
+        names: criteria::Names::new(input.evaluator, input.resolver, input.slots, tags),
         known,
         ids: rules.iter().map(|own| (own.rule, own.id)).collect(),
         anchors: vec!["".into()],
@@ -155,6 +156,20 @@ fn limit(what: &str, count: usize, count_max: usize) -> Refused {
     )
 }
 
+/// The numbers of the tags that rules give.
+fn tags(input: &Input<'_>, known: &mut Known) -> Result<HashMap<Text, u16>, Refused> {
+    let rules = || input.evaluator.rules();
+    let given: BTreeSet<Text> = rules().filter_map(|rule| rule.options.tag.clone()).collect();
+    known.assign_tags(&given).map_err(|NoTags { wanted_count, held_count }| {
+        let span = rules().find(|rule| rule.options.tag.is_some()).map(|rule| rule.span);
+        let message = format!(
+            "states keep {TAG_COUNT_MAX} different tags, and rules give {wanted_count}, beside \
+             {held_count} of earlier rulesets that states still have"
+        );
+        refused(span.unwrap_or_default(), message)
+    })
+}
+
 /// The rules with their identifiers.
 fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused> {
     let evaluator = input.evaluator;
@@ -182,7 +197,9 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
         });
     }
     let count = keys.len();
-    let ids = known.assign(keys).map_err(|_| limit("rules over all reloads", count, 1 << 24))?;
+    let ids = known
+        .assign(keys)
+        .map_err(|_| limit("rules over all reloads", count, ID_COUNT_MAX as usize))?;
     for (info, id) in infos.iter_mut().zip(ids) {
         info.id = id;
     }
@@ -267,12 +284,10 @@ impl<'a> Builder<'a> {
         let mut flag = |bit: u32, is_set: bool| flags |= if is_set { bit } else { 0 };
         flag(image_flags::OPENBSD, ruleset.dialect == Dialect::OpenBsd);
         flag(image_flags::TAGS, self.names.has_tags());
-        let asks_routes = |own: &Criteria| {
-            [own.from_kind, own.to_kind]
-                .iter()
-                .any(|kind| matches!(kind, PlaceKind::NoRoute | PlaceKind::UrpfFailed))
-        };
-        flag(image_flags::ROUTES, self.criteria.iter().any(asks_routes));
+        let asks = |asks: &dyn Fn(&Criteria) -> bool| self.criteria.iter().any(asks);
+        flag(image_flags::ROUTES, asks(&|own| own.from_kind == PlaceKind::UrpfFailed));
+        flag(image_flags::NO_ROUTE_BACK, asks(&|own| own.from_kind == PlaceKind::NoRoute));
+        flag(image_flags::NO_ROUTE_TO, asks(&|own| own.to_kind == PlaceKind::NoRoute));
         let decides = |bit: u32| self.actions.iter().any(|own| own.decision & bit != 0);
         flag(image_flags::STATES, decides(decision::KEEP_STATE));
         flag(image_flags::SOURCES, decides(decision::SOURCE_TRACK));
@@ -387,3 +402,6 @@ fn relocated(own: &Criteria, operands_at: u32) -> Criteria {
     own.to[0] += if is_far(own.to_kind) { operands_at } else { 0 };
     own
 }
+
+#[cfg(test)]
+mod tests;

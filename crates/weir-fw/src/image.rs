@@ -16,9 +16,9 @@ pub const COUNTERS_BYTES: usize = 64;
 pub mod image_flags {
     /// OpenBSD's dialect.
     pub const OPENBSD: u32 = 1 << 0;
-    /// Rules ask for routes.
+    /// Rules ask for `urpf-failed`.
     pub const ROUTES: u32 = 1 << 2;
-    /// Rules ask for tags.
+    /// Rules give tags.
     pub const TAGS: u32 = 1 << 3;
     /// Evaluated by bit vectors.
     pub const CLASSES: u32 = 1 << 4;
@@ -28,6 +28,10 @@ pub mod image_flags {
     pub const SOURCES: u32 = 1 << 6;
     /// Some rule's states are bound to interfaces.
     pub const IF_BOUND: u32 = 1 << 7;
+    /// Rules ask for sources with `no-route`.
+    pub const NO_ROUTE_BACK: u32 = 1 << 8;
+    /// Rules ask for destinations with `no-route`.
+    pub const NO_ROUTE_TO: u32 = 1 << 9;
 }
 
 /// `weir_fw_criteria.flags`.

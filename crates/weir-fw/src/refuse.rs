@@ -79,14 +79,10 @@ refusals! {
         "the main routing table is asked";
     RouteLabel: "route \"label\"",
         "the kernel's routes have no labels";
-    RouteBack: "no-route, and urpf-failed but in `in from`",
-        "the route to an address is only looked up for the source of what comes in";
     SetFields: "set (tos, prio, delay)",
         "packets are not changed";
     Divert: "divert-to, divert-reply, divert-packet",
         "packets are not handed to sockets";
-    Tag: "tag",
-        "states do not keep their tag, so that later packets of a flow would lack it";
     Once: "once",
         "rules do not remove themselves";
     Pflow: "pflow",
@@ -267,7 +263,6 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::Modulate, options.keep_state == Some(KeepState::Modulate)),
         (Refusal::Synproxy, options.keep_state == Some(KeepState::Synproxy)),
         (Refusal::ScrubOptions, options.scrub.is_some_and(|scrub| !scrub.is_empty())),
-        (Refusal::Tag, options.tag.is_some()),
         (Refusal::Once, options.once),
         (Refusal::Queue, options.queue.is_some() || options.dummynet.is_some()),
         (Refusal::RoutingTable, options.rtable.is_some()),
@@ -276,21 +271,18 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
         (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
         (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
     ];
-    let comes_in = rule.direction == Some(Direction::In);
-    let ends = [(&rule.from, comes_in), (&rule.to, false)];
-    let by_ends = ends.into_iter().filter_map(|(end, is_source)| refusal_of_end(end, is_source));
+    let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
     found.extend(by_ends.map(|refusal| (refusal, true)));
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
 }
 
-/// `is_source` is told of what comes in alone.
-fn refusal_of_end(end: &Peer, is_source: bool) -> Option<Refusal> {
+fn refusal_of_end(end: &Peer) -> Option<Refusal> {
     match end.address {
-        Address::UrpfFailed if is_source => None,
-        Address::NoRoute | Address::UrpfFailed => Some(Refusal::RouteBack),
         Address::RouteLabel(_) => Some(Refusal::RouteLabel),
         Address::Unresolved(_) => Some(Refusal::UnresolvedHost),
         Address::Any
+        | Address::NoRoute
+        | Address::UrpfFailed
         | Address::Network(..)
         | Address::Range(..)
         | Address::Table(_)

@@ -55,6 +55,8 @@ pub struct Record {
     pub bytes: [u64; 2],
     /// Ids of the rules that made half A (forward packets in, reverse ones out) and half B.
     pub rules: [Option<u32>; 2],
+    /// Numbers of the tags that rules gave with half A and half B; 0: none.
+    pub tags: [u8; 2],
     /// Slots of the interfaces at which the halves were made; 0: unknown.
     pub interfaces: [u8; 2],
     /// `layout::STATE_*`.
@@ -286,6 +288,14 @@ impl<'a> View<'a> {
         self.for_each(self.buckets(), each);
     }
 
+    /// The tags that states have: a bit for each number.
+    #[must_use]
+    pub fn tags(&self) -> u32 {
+        let mut tags = 0;
+        self.for_all(|record| tags |= record.tags.iter().fold(0, |all, tag| all | 1 << tag));
+        tags
+    }
+
     /// Reads the records of a bucket. False if they changed meanwhile.
     fn read_bucket(&self, bucket: u32, chain: &mut Vec<Raw>) -> bool {
         chain.clear();
@@ -415,9 +425,9 @@ fn take_apart(raw: &Raw) -> Record {
     let seq = |end: u32| [word(line, state::SEQ + end * 8), word(line, state::SEQ + end * 8 + 4)];
     let counted = [0, 1].map(|end| u64::from(word(line, state::COUNT + end * 4)));
     let packets_mask = (1 << layout::ACCOUNT_RULE_SHIFT) - 1;
-    let bytes_mask = (1 << layout::ACCOUNT_CREATED_SHIFT) - 1;
+    let bytes_mask = (1 << layout::ACCOUNT_OPTIONS_SHIFT) - 1;
     let rule = |half: usize| {
-        let id = (raw.account[half] >> layout::ACCOUNT_RULE_SHIFT) as u32;
+        let id = (raw.account[half] >> layout::ACCOUNT_RULE_SHIFT) as u32 & layout::RULE_NONE;
         (id != layout::RULE_NONE).then_some(id)
     };
     let created = [2, 3].map(|index| (raw.account[index] >> layout::ACCOUNT_CREATED_SHIFT) as u32);
@@ -434,6 +444,7 @@ fn take_apart(raw: &Raw) -> Record {
         bytes: [0, 1]
             .map(|end| (raw.account[end + 2] & bytes_mask) + (counted[end] & ((1 << shift) - 1))),
         rules: [rule(0), rule(1)],
+        tags: [0, 1].map(|half| (raw.account[half] >> layout::ACCOUNT_TAG_SHIFT) as u8),
         interfaces: bytes(state::INTERFACE).map(|own| own & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,
         next_hop: each(state::NEXT_HOP),

@@ -146,7 +146,7 @@ fn by_data_path(own: &Decision) -> Judged {
     Judged {
         blocked: has(decision::BLOCK),
         by_options: has(decision::BLOCK) && own.reason == 8,
-        rule: (own.rule != 0x00ff_ffff).then_some(own.rule),
+        rule: (own.rule != weir_bpf::firewall::layout::RULE_NONE).then_some(own.rule),
         keeps_state: has(decision::KEEP_STATE),
         logs: has(decision::LOG),
         log_all: has(decision::LOG_ALL),

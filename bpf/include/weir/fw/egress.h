@@ -16,7 +16,9 @@
 #include <weir/fw/log.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply_local.h>
+#include <weir/fw/routable.h>
 #include <weir/fw/sanity.h>
+#include <weir/fw/tag.h>
 
 /* As much of a packet as its headers may take: the kernel may keep the rest elsewhere. */
 #define WEIR_FW_PULL_BYTES 256
@@ -37,6 +39,25 @@ __noinline int weir_fw_obey_egress(struct __sk_buff *skb, struct weir_fw_packet 
 		weir_fw_log_skb(skb, p, d->log_rule, drop ? WEIR_FW_BLOCK : WEIR_FW_PASS,
 				drop ? drop - 1 : 0);
 	return drop;
+}
+
+/* A packet that is dropped: the box itself is told as anybody else would be. */
+__noinline int weir_fw_refuse_egress(struct __sk_buff *skb,
+				     const struct weir_fw_packet *p __arg_nonnull,
+				     const struct weir_fw_hit *hit __arg_nonnull, int drop)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+
+	weir_fw_count_drop(p, drop);
+	if (!scratch || !(p->flags & WEIR_PACKET_LOCAL))
+		return TCX_DROP;
+	if (hit->flags & WEIR_HIT_SEND_RST) {
+		__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
+		scratch->decision.flags = WEIR_DECISION_RETURN_RST;
+	} else if (drop != WEIR_DROP(MATCH)) {
+		return TCX_DROP;
+	}
+	return weir_fw_reply_local(skb, p);
 }
 
 /* A packet of a rule that logs all packets of its states. */
@@ -121,16 +142,19 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 		return 0;
 	if (found == WEIR_STATE_DROP)
 		return hit->reason + 1;
-	if (found == WEIR_STATE_HIT && p->flags & WEIR_PACKET_OPTIONS &&
-	    !(hit->flags & WEIR_HIT_ALLOW_OPTIONS))
-		return WEIR_DROP(IP_OPTION);
 	if (!weir_state_covers_out(p, hit)) {
+		if (weir_fw_asks_routes(p))
+			weir_fw_routes_egress(skb, p);
+		if (weir_fw_has_tags(p))
+			weir_fw_recall_tag(p, hit);
 		weir_fw_ask(p);
 		drop = weir_fw_obey_egress(skb, p, hit);
 		if (drop)
 			return drop;
 		if (weir_state_follow(p, hit) == WEIR_STATE_DROP)
 			return hit->reason + 1;
+	} else if (weir_fw_has_wrong_options(p, hit)) {
+		return WEIR_DROP(IP_OPTION);
 	} else if (weir_fw_logs_all(p, hit)) {
 		weir_fw_log_egress(skb, p, hit);
 	}
@@ -169,12 +193,8 @@ int weir_fw_egress(struct __sk_buff *skb)
 		weir_state_touch(&p);
 		drop = weir_fw_let_out(skb, &p, &hit);
 	}
-	if (drop) {
-		weir_fw_count_drop(&p, drop);
-		if (drop == WEIR_DROP(MATCH) && p.flags & WEIR_PACKET_LOCAL)
-			return weir_fw_reply_local(skb, &p);
-		return TCX_DROP;
-	}
+	if (drop)
+		return weir_fw_refuse_egress(skb, &p, &hit, drop);
 	weir_fw_count(&p, p.out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
 	return TCX_NEXT;
 }

@@ -16,8 +16,6 @@
 #define WEIR_FW_PIECE_COUNT_MAX 16
 /* `set limit frags` unless the loader says otherwise. */
 #define WEIR_FW_FRAGMENT_COUNT_MAX 5000
-/* The end of the longest packet. */
-#define WEIR_FW_PIECE_END_MAX 65535
 
 struct weir_fw_fragment_key {
 	__be32 src[4];
@@ -84,12 +82,6 @@ static __always_inline void weir_fw_fragment_key(struct weir_fw_fragment_key *ke
 	key->unused = 0;
 }
 
-/* What the fragment carries, headers of the whole packet included. */
-static __always_inline __u32 weir_fw_fragment_bytes(const struct weir_fw_packet *p)
-{
-	return weir_fw_message_bytes(p) + p->fragment_gap * 4;
-}
-
 /* Enters a piece; false if it does not fit those that have come. */
 static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *own,
 						   const struct weir_fw_packet *p)
@@ -129,15 +121,6 @@ static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *own
 	return true;
 }
 
-/* Whether no sender makes such a piece. */
-static __always_inline bool weir_fw_fragment_is_bad(const struct weir_fw_packet *p)
-{
-	__u32 bytes = weir_fw_fragment_bytes(p);
-
-	return !bytes || p->fragment_at + bytes > WEIR_FW_PIECE_END_MAX ||
-	       (p->flags & WEIR_PACKET_MORE_FRAGMENTS && bytes % 8);
-}
-
 /*
  * Looks a fragment up, also a first one, of which a second copy overlaps. One that follows has the
  * protocol and the ports of its first.
@@ -148,8 +131,6 @@ __noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
 	struct weir_fw_fragments *own;
 	bool fits, is_complete, is_kernel;
 
-	if (weir_fw_fragment_is_bad(p))
-		return WEIR_DROP(FRAGMENT);
 	weir_fw_fragment_key(&key, p);
 	own = bpf_map_lookup_elem(&weir_fragments, &key);
 	if (own && (__s32)(own->expires_tick - p->tick) <= 0) {

@@ -20,12 +20,14 @@
 /* weir_fw_image.flags */
 enum {
 	WEIR_FW_IMAGE_OPENBSD = 1 << 0,	  /* the dialect; else FreeBSD's */
-	WEIR_FW_IMAGE_ROUTES = 1 << 2,	  /* rules ask for WEIR_PACKET_URPF_FAILED and its like */
-	WEIR_FW_IMAGE_TAGS = 1 << 3,	  /* rules ask for tags */
+	WEIR_FW_IMAGE_ROUTES = 1 << 2,	  /* rules ask for WEIR_PACKET_URPF_FAILED */
+	WEIR_FW_IMAGE_TAGS = 1 << 3,	  /* rules give tags */
 	WEIR_FW_IMAGE_CLASSES = 1 << 4,	  /* evaluated by bit vectors, not rule by rule */
 	WEIR_FW_IMAGE_STATES = 1 << 5,	  /* some rule keeps state */
 	WEIR_FW_IMAGE_SOURCES = 1 << 6,	  /* some rule tracks sources */
 	WEIR_FW_IMAGE_IF_BOUND = 1 << 7,  /* some rule's states are bound to their interface */
+	WEIR_FW_IMAGE_NO_ROUTE_BACK = 1 << 8, /* rules ask for WEIR_PACKET_NO_ROUTE_BACK */
+	WEIR_FW_IMAGE_NO_ROUTE_TO = 1 << 9, /* and for WEIR_PACKET_NO_ROUTE_TO */
 };
 
 struct weir_fw_image {
@@ -56,7 +58,7 @@ enum {
 	WEIR_FW_PLACE_NET6,	/* from[0]: offset in the image of __be32 address[4], mask[4] */
 	WEIR_FW_PLACE_RANGE6,	/* from[0]: offset in the image of __u64 first[2], last[2] */
 	WEIR_FW_PLACE_TABLE,	/* from[0]: index in the directory */
-	WEIR_FW_PLACE_NO_ROUTE,
+	WEIR_FW_PLACE_NO_ROUTE,	/* from[0]: index of the table of the box's own networks */
 	WEIR_FW_PLACE_URPF_FAILED,
 	WEIR_FW_PLACE_NOTHING,
 };

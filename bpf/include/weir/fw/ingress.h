@@ -14,7 +14,9 @@
 #include <weir/fw/quick.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply.h>
+#include <weir/fw/routable.h>
 #include <weir/fw/sanity.h>
+#include <weir/fw/tag.h>
 
 /* "Go on": none of enum xdp_action that the functions below return. */
 #define WEIR_FW_CONTINUE 0
@@ -113,18 +115,6 @@ __noinline int weir_fw_log_ingress(struct xdp_md *ctx, const struct weir_fw_pack
 	return 0;
 }
 
-/* Whether the packet has come by another interface than its source's route leads to. */
-__noinline int weir_fw_check_source(struct xdp_md *ctx, struct weir_fw_packet *p __arg_nonnull)
-{
-	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	__u32 ifindex = weir_fw_interface(p->interface)->ifindex;
-
-	if (!scratch || !weir_fw_own_address(ctx, scratch, p, ctx->ingress_ifindex) ||
-	    scratch->fib.ifindex != ifindex)
-		p->flags |= WEIR_PACKET_URPF_FAILED;
-	return 0;
-}
-
 /* The descriptor. */
 static __always_inline int weir_fw_read(struct xdp_md *ctx, struct weir_fw_packet *p)
 {
@@ -197,6 +187,8 @@ static __always_inline int weir_fw_inspect(struct xdp_md *ctx, struct weir_fw_pa
 
 	if (drop && !is_skipped)
 		return weir_fw_drop(p, drop);
+	if (drop)
+		p->flags |= WEIR_PACKET_INSANE;
 	if (weir_fw_is_discovery(p))
 		return weir_fw_to_kernel(p);
 	if (p->flags & WEIR_PACKET_CLEAR_FIN && !is_skipped)
@@ -210,6 +202,8 @@ static __always_inline int weir_fw_inspect(struct xdp_md *ctx, struct weir_fw_pa
 static __always_inline int weir_fw_judge_ingress(struct xdp_md *ctx, struct weir_fw_packet *p,
 						 struct weir_fw_hit *hit)
 {
+	if (weir_fw_asks_routes(p))
+		weir_fw_routes_ingress(ctx, p);
 	weir_fw_ask(p);
 	return weir_fw_obey_ingress(ctx, p, hit);
 }
@@ -256,20 +250,19 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 		found = weir_state_lookup(p, hit);
 	if (found == WEIR_STATE_DROP)
 		return weir_fw_refuse_ingress(ctx, p, hit);
-	if (found == WEIR_STATE_HIT && p->flags & WEIR_PACKET_OPTIONS &&
-	    !(hit->flags & WEIR_HIT_ALLOW_OPTIONS))
+	if (hit->covered[WEIR_FW_IN] && !is_skipped && weir_fw_has_wrong_options(p, hit))
 		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
 	if (p->flags & WEIR_PACKET_FOLLOWS) {
 		hit->covered[WEIR_FW_IN] = 1;
 		hit->covered[WEIR_FW_OUT] = 1;
 		hit->if_bound = 0;
+		/* The first one stands in the log for the whole packet. */
+		hit->flags &= ~(WEIR_HIT_LOG_ALL_A | WEIR_HIT_LOG_ALL_B);
 	}
 	if (hit->covered[WEIR_FW_IN] && weir_fw_logs_all(p, hit))
 		weir_fw_log_ingress(ctx, p, hit);
 	if (is_skipped || hit->covered[WEIR_FW_IN])
 		return WEIR_FW_CONTINUE;
-	if (weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_ROUTES)
-		weir_fw_check_source(ctx, p);
 	return weir_fw_judge_new(ctx, p, hit);
 }
 
@@ -304,21 +297,6 @@ static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_pack
 }
 
 /*
- * Addresses that no router forwards from (RFC 1812, section 5.3.7; RFC 4291, section 2.5), and
- * groups, which the kernel routes by tables of their own.
- */
-static __always_inline bool weir_fw_is_martian(const struct weir_fw_packet *p)
-{
-	__u32 first = bpf_ntohl(p->src[0]), to = bpf_ntohl(p->dst[0]);
-
-	if (p->family == WEIR_FW_INET)
-		return first >> 24 == 0 || first >> 24 == 127 || first >> 28 == 0xe || !to ||
-		       to >> 28 == 0xe;
-	/* Unspecified, loopback and mapped ones; link-local; multicast. */
-	return first == 0 || first >> 22 == 0xfe80 >> 6 || first >> 24 == 0xff || to >> 24 == 0xff;
-}
-
-/*
  * The way out of a packet whose state covers it: tracked there, if it was not on the way in. A
  * connection that is over may make room for a new one, and then the state covers nothing any more.
  */
@@ -340,14 +318,22 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 {
 	int action;
 
-	if (weir_state_covers_out(p, hit) && !(hit->flags & WEIR_HIT_TRACKED) &&
-	    hit->slot != WEIR_FW_SLOT_NONE) {
-		action = weir_fw_track_out(ctx, p, hit);
-		if (action != WEIR_FW_CONTINUE)
-			return action;
+	if (!(hit->flags & WEIR_HIT_TRACKED)) {
+		if (p->flags & WEIR_PACKET_INSANE)
+			return weir_fw_drop(p, WEIR_DROP(NORMALIZE));
+		if (weir_state_covers_out(p, hit) && hit->slot != WEIR_FW_SLOT_NONE) {
+			action = weir_fw_track_out(ctx, p, hit);
+			if (action != WEIR_FW_CONTINUE)
+				return action;
+		}
 	}
-	if (!weir_state_covers_out(p, hit))
+	if (!weir_state_covers_out(p, hit)) {
+		if (weir_fw_has_tags(p))
+			weir_fw_recall_tag(p, hit);
 		return weir_fw_judge_new(ctx, p, hit);
+	}
+	if (weir_fw_has_wrong_options(p, hit))
+		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
 	if (weir_fw_logs_all(p, hit))
 		weir_fw_log_ingress(ctx, p, hit);
 	return WEIR_FW_CONTINUE;

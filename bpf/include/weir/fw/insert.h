@@ -5,6 +5,7 @@
 #ifndef WEIR_FW_INSERT_H
 #define WEIR_FW_INSERT_H
 
+#include <weir/fw/account.h>
 #include <weir/fw/limit.h>
 #include <weir/fw/lookup.h>
 
@@ -21,8 +22,6 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 						  bool is_tracked)
 {
 	__u32 half = weir_half_of(p, reverse), bound;
-	struct weir_account __weir_arena *account = weir_account_at(slot);
-	const __u64 mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
 
 	bound = half ? WEIR_STATE_IF_BOUND_B : WEIR_STATE_IF_BOUND_A;
 	control |= half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
@@ -31,8 +30,9 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 		control |= half ? WEIR_STATE_LOG_ALL_B : WEIR_STATE_LOG_ALL_A;
 	if (d->flags & WEIR_DECISION_ALLOW_OPTIONS)
 		control |= WEIR_STATE_ALLOW_OPTIONS;
-	if (d->flags & WEIR_DECISION_SLOPPY)
-		control |= WEIR_STATE_SLOPPY;
+	if (control & WEIR_STATE_ALLOW_OPTIONS)
+		weir_account_allow_options(weir_account_at(slot), half,
+					   d->flags & WEIR_DECISION_ALLOW_OPTIONS);
 	if (d->flags & WEIR_DECISION_NO_SYNC)
 		control |= WEIR_STATE_NO_SYNC;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
@@ -45,8 +45,7 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 		control = reverse ? control | is_end_1 : control & ~is_end_1;
 		control |= WEIR_STATE_TRACKED;
 	}
-	account->packets_rule[half] = (account->packets_rule[half] & mask) |
-				      (__u64)d->rule << WEIR_ACCOUNT_RULE_SHIFT;
+	weir_account_give(weir_account_at(slot), half, d->rule, d->kept_tag);
 	return control;
 }
 
@@ -75,6 +74,9 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 			(__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT |
 			(__u32)d->profile << WEIR_STATE_PROFILE_SHIFT;
 
+	/* How it is tracked is up to the rule that makes it, as its timeouts are. */
+	if (d->flags & WEIR_DECISION_SLOPPY)
+		control |= WEIR_STATE_SLOPPY;
 	account->packets_rule[0] = none;
 	account->packets_rule[1] = none;
 	account->bytes_created[0] = (__u64)(p->tick & 0xffff) << WEIR_ACCOUNT_CREATED_SHIFT;
@@ -171,7 +173,7 @@ static __always_inline bool weir_bucket_shares_source(weir_line *s, __u32 slot,
 	    !!(s->control & is_end_1) != reverse || is_global != weir_source_is_global(d))
 		return false;
 	return is_global ||
-	       weir_account_at(slot)->packets_rule[!half] >> WEIR_ACCOUNT_RULE_SHIFT == d->rule;
+	       weir_account_rule(weir_account_at(slot), !half) == d->rule;
 }
 
 /* Whether a half is bound to another interface than the packet's. */
@@ -188,8 +190,8 @@ static __always_inline bool weir_bucket_is_elsewhere(const struct weir_fw_packet
 static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u32 half, __u32 cpu)
 {
 	struct weir_account __weir_arena *account = weir_account_at(slot);
-	__u32 rule = (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT);
-	__u32 other = (__u32)(account->packets_rule[!half] >> WEIR_ACCOUNT_RULE_SHIFT);
+	__u32 rule = weir_account_rule(account, half);
+	__u32 other = weir_account_rule(account, !half);
 	__u32 active = weir_fw_control()->active, first;
 
 	if (s->interface[half] & WEIR_STATE_SOURCE_TRACKED)
@@ -197,7 +199,7 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 	s->interface[half] = 0;
 	s->control &= ~(half ? WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_B :
 			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);
-	account->packets_rule[half] |= (__u64)WEIR_FW_RULE_NONE << WEIR_ACCOUNT_RULE_SHIFT;
+	weir_account_give(account, half, WEIR_FW_RULE_NONE, 0);
 	first = weir_fw_counters_of(active, rule, 0);
 	if (rule == other || !first)
 		return;

@@ -40,6 +40,21 @@ static __always_inline bool weir_fw_logs_all(const struct weir_fw_packet *p,
 }
 
 /*
+ * Whether a packet has IP options that the half which covers p->direction does not allow. What the
+ * first fragment may have the later ones may have.
+ */
+static __always_inline bool weir_fw_has_wrong_options(const struct weir_fw_packet *p,
+						      const struct weir_fw_hit *hit)
+{
+	const __u32 wanted = WEIR_PACKET_OPTIONS | WEIR_PACKET_FOLLOWS;
+
+	if ((p->flags & wanted) != WEIR_PACKET_OPTIONS)
+		return false;
+	return !(hit->flags & (weir_fw_half(p, hit) ? WEIR_HIT_ALLOW_OPTIONS_B :
+						      WEIR_HIT_ALLOW_OPTIONS_A));
+}
+
+/*
  * Asks the rules of p->direction; what they say stands in the CPU's scratch. In the caller itself:
  * what rules need of the stack begins where that of the program ends.
  */

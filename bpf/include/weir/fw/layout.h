@@ -20,7 +20,7 @@
 #include <weir/vmlinux.h>
 
 #define WEIR_FW_MAGIC 0x77656972u /* "weir" */
-#define WEIR_FW_LAYOUT_VERSION 1
+#define WEIR_FW_LAYOUT_VERSION 2
 
 /* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 #define WEIR_FW_INTERFACE_COUNT_MAX 64
@@ -141,7 +141,7 @@ enum {
 	WEIR_STATE_FIRST = 1 << 7,	/* one packet only so far: the timeouts called "first" */
 	WEIR_STATE_TRACKED = 1 << 8,	/* a half is counted in its source's node */
 	WEIR_STATE_LOG_ALL_A = 1 << 9,	/* half A's rule logs every packet */
-	WEIR_STATE_ALLOW_OPTIONS = 1 << 10, /* packets may have IP options */
+	WEIR_STATE_ALLOW_OPTIONS = 1 << 10, /* of some half packets may have IP options */
 	WEIR_STATE_NO_SYNC = 1 << 11,
 	WEIR_STATE_LOG_ALL_B = 1 << 12, /* half B's rule logs every packet */
 	WEIR_STATE_ADDRESSES = 1 << 13,	/* this overflow slot holds addresses of another record */
@@ -210,17 +210,23 @@ enum weir_phase {
 
 /* What a hit does not need. Index 0 is for packets from end 0. */
 struct weir_account {
-	__u64 packets_rule[2];	/* packets (40 bits) | id of half A's / B's rule << 40 */
-	/* bytes (48 bits) | low / high half of the tick of creation << 48 */
+	/* packets (40 bits) | id of half A's / B's rule << 40 | its tag << 60 */
+	__u64 packets_rule[2];
+	/* bytes (47 bits) | whether packets of half A / B may have IP options << 47 | low / high
+	 * half of the tick of creation << 48 */
 	__u64 bytes_created[2];
 };
 
 _Static_assert(sizeof(struct weir_account) == 32, "two accounts in a line");
 
 #define WEIR_ACCOUNT_RULE_SHIFT 40
+#define WEIR_ACCOUNT_TAG_SHIFT 60
+#define WEIR_ACCOUNT_OPTIONS_SHIFT 47
 #define WEIR_ACCOUNT_CREATED_SHIFT 48
+/* Tags that states can keep: the numbers 1 to this. */
+#define WEIR_FW_TAG_COUNT_MAX 15
 /* "no rule": the default rule's id */
-#define WEIR_FW_RULE_NONE 0xffffffu
+#define WEIR_FW_RULE_NONE 0xfffffu
 
 /* ---- next hops, interfaces, counters ---- */
 
@@ -294,7 +300,8 @@ struct weir_fw_table_counters {
 	__u64 passed_packets;	/* handed to the kernel */
 	__u64 replies;		/* RST and ICMP that we made */
 	__u64 log_lost;		/* records that found no room in the ring */
-	__u64 unused[5];
+	__u64 unanswered;	/* drops whose RST or ICMP could not be made */
+	__u64 unused[4];
 };
 
 struct weir_fw_cpu {

@@ -6,6 +6,7 @@
 #ifndef WEIR_FW_LIMIT_H
 #define WEIR_FW_LIMIT_H
 
+#include <weir/fw/account.h>
 #include <weir/fw/counters.h>
 #include <weir/fw/image.h>
 #include <weir/fw/table.h>
@@ -39,7 +40,7 @@ static __always_inline int weir_limit_join(const struct weir_fw_packet *p,
 					   const struct weir_fw_decision *d, __u32 slot,
 					   __u32 half)
 {
-	__u64 other = weir_account_at(slot)->packets_rule[!half] >> WEIR_ACCOUNT_RULE_SHIFT;
+	__u32 other = weir_account_rule(weir_account_at(slot), !half);
 
 	if (other == d->rule || weir_limit_take_rule(p, d))
 		return 0;

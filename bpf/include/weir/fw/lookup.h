@@ -6,6 +6,7 @@
 #ifndef WEIR_FW_LOOKUP_H
 #define WEIR_FW_LOOKUP_H
 
+#include <weir/fw/account.h>
 #include <weir/fw/hash.h>
 #include <weir/fw/table.h>
 #include <weir/fw/tcp.h>
@@ -49,15 +50,19 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 	if (hit->if_bound && hit->interface[WEIR_FW_IN] &&
 	    hit->interface[WEIR_FW_IN] != p->interface)
 		hit->covered[WEIR_FW_IN] = 0;
-	if (control & WEIR_STATE_ALLOW_OPTIONS || !hit->covered[p->direction & 1])
-		hit->flags |= WEIR_HIT_ALLOW_OPTIONS;
-	if (control & (WEIR_STATE_LOG_ALL_A | WEIR_STATE_LOG_ALL_B)) {
+	/* What few packets need, and stands in the account. */
+	if (control & (WEIR_STATE_LOG_ALL_A | WEIR_STATE_LOG_ALL_B) ||
+	    p->flags & WEIR_PACKET_OPTIONS) {
 		struct weir_account __weir_arena *account = weir_account_at(slot);
 
 		hit->flags |= control & WEIR_STATE_LOG_ALL_A ? WEIR_HIT_LOG_ALL_A : 0;
 		hit->flags |= control & WEIR_STATE_LOG_ALL_B ? WEIR_HIT_LOG_ALL_B : 0;
-		hit->rule[0] = (__u32)(account->packets_rule[0] >> WEIR_ACCOUNT_RULE_SHIFT);
-		hit->rule[1] = (__u32)(account->packets_rule[1] >> WEIR_ACCOUNT_RULE_SHIFT);
+		hit->rule[0] = weir_account_rule(account, 0);
+		hit->rule[1] = weir_account_rule(account, 1);
+		if (weir_account_allows_options(account, 0))
+			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
+		if (weir_account_allows_options(account, 1))
+			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
 	}
 }
 

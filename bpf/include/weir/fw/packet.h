@@ -19,7 +19,7 @@ enum {
 	WEIR_PACKET_LOCAL = 1 << 4,	     /* for the box, or (egress) from it */
 	WEIR_PACKET_GROUP = 1 << 5,	     /* broadcast or multicast frame or address */
 	WEIR_PACKET_SKB = 1 << 6,	     /* at the egress hook: GSO may exceed the MTU */
-	/* Of routes back, only known if the ruleset asks for it (WEIR_FW_IMAGE_ROUTES). */
+	/* Of routes, only known if the ruleset asks for it, and where rules judge: routable.h. */
 	WEIR_PACKET_NO_ROUTE_BACK = 1 << 8,  /* no route to the source */
 	WEIR_PACKET_NO_ROUTE_TO = 1 << 9,    /* no route to the destination */
 	WEIR_PACKET_URPF_FAILED = 1 << 10,   /* the route to the source leaves elsewhere */
@@ -29,6 +29,7 @@ enum {
 					      * here */
 	WEIR_PACKET_MORE_FRAGMENTS = 1 << 13,
 	WEIR_PACKET_FOLLOWS = 1 << 14,	     /* its first fragment has passed */
+	WEIR_PACKET_INSANE = 1 << 16,	     /* the first interface that filters drops it */
 	WEIR_PACKET_SKIPPED = 1 << 15,	     /* `set skip` is on the interface it came by */
 	WEIR_PACKET_FOREIGN = 1 << 17,	     /* for the MAC address of somebody else */
 };
@@ -72,7 +73,7 @@ struct weir_fw_packet {
 	__u16 cpu;
 	__u16 vlan_tci;		/* of the outer tag, host order; 0: none */
 	__u16 routing_table;	/* rtable of the rules; 0: the main one */
-	__u16 tag;		/* index of the tag that rules gave it; 0: none */
+	__u16 tag;		/* number of the tag that rules gave it; 0: none */
 };
 
 /* What rules say about a packet. All zero: the default pass without a state. */
@@ -108,8 +109,8 @@ struct weir_fw_decision {
 	__u8 prio[2];
 	__u32 state_max;	/* `max`; 0: none */
 	__u32 routing_table;
-	__u16 tag;		/* index of the tag; 0: none */
-	__u16 unused;
+	__u16 tag;		/* number of the packet's tag; 0: none */
+	__u16 kept_tag;		/* that these rules gave, which a state of them keeps; 0: none */
 };
 
 #endif /* WEIR_FW_PACKET_H */

@@ -27,6 +27,9 @@ enum {
 /* How many IPv6 extension headers are read; nobody sends more. */
 #define WEIR_IPV6_EXTENSION_COUNT_MAX 16
 
+/* The end of the longest packet. */
+#define WEIR_FW_PIECE_END_MAX 65535
+
 /* Of weir_fw_packet.fragment_gap. */
 #define WEIR_FRAGMENT_GAP_MAX 255
 
@@ -85,6 +88,21 @@ static __always_inline void weir_icmp_ends(struct weir_fw_packet *p, __u8 type, 
 static __always_inline __u32 weir_fw_message_bytes(const struct weir_fw_packet *p)
 {
 	return p->ip_bytes - (__u32)(p->l4_at - p->l3_at);
+}
+
+/* What the fragment carries, headers of the whole packet included. */
+static __always_inline __u32 weir_fw_fragment_bytes(const struct weir_fw_packet *p)
+{
+	return weir_fw_message_bytes(p) + p->fragment_gap * 4;
+}
+
+/* Whether no sender makes such a piece. */
+static __always_inline bool weir_fw_fragment_is_bad(const struct weir_fw_packet *p)
+{
+	__u32 bytes = weir_fw_fragment_bytes(p);
+
+	return !bytes || p->fragment_at + bytes > WEIR_FW_PIECE_END_MAX ||
+	       (p->flags & WEIR_PACKET_MORE_FRAGMENTS && bytes % 8);
 }
 
 static __always_inline int weir_fw_parse_tcp(struct weir_fw_packet *p, void *message,
@@ -156,8 +174,12 @@ static __always_inline int weir_fw_parse_message(struct weir_fw_packet *p, void 
 	__u32 message_bytes = weir_fw_message_bytes(p);
 	__u8 own_icmp = p->family == WEIR_FW_INET6 ? WEIR_PROTOCOL_ICMPV6 : WEIR_PROTOCOL_ICMP;
 
-	if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
-		return WEIR_PARSE_DONE;
+	if (p->flags & WEIR_PACKET_FRAGMENT) {
+		if (weir_fw_fragment_is_bad(p))
+			return WEIR_DROP(FRAGMENT);
+		if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
+			return WEIR_PARSE_DONE;
+	}
 	if (p->protocol == WEIR_PROTOCOL_UDP)
 		return weir_fw_parse_udp(p, message, data_end, message_bytes);
 	if (p->protocol == WEIR_PROTOCOL_TCP)

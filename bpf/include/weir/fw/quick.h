@@ -314,7 +314,6 @@ static __noinline int weir_quick_route(struct xdp_md *ctx, __u32 ip_bytes, __u32
 		.ifindex = ctx->ingress_ifindex,
 	};
 	struct weir_fw_route route;
-	__u32 first, to;
 
 	if ((void *)(ports + 1) > weir_xdp_data_end(ctx))
 		return WEIR_QUICK_NOT;
@@ -325,9 +324,7 @@ static __noinline int weir_quick_route(struct xdp_md *ctx, __u32 ip_bytes, __u32
 	f.tos = ip->tos;
 	f.ipv4_src = ip->src;
 	f.ipv4_dst = ip->dst;
-	first = bpf_ntohl(ip->src);
-	to = bpf_ntohl(ip->dst);
-	if (first >> 24 == 0 || first >> 24 == 127 || first >> 28 == 0xe || !to || to >> 28 == 0xe)
+	if (weir_is_martian4(bpf_ntohl(ip->src), bpf_ntohl(ip->dst)))
 		return WEIR_QUICK_NOT;
 	if (bpf_fib_lookup(ctx, &f, sizeof(f), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
 	    weir_fw_fib_found(&f, &route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)

@@ -17,6 +17,12 @@ struct weir_fw_quoted_message {
 	__be32 seq;
 };
 
+/* Whether the error, not only its frame, reaches so far. */
+static __always_inline bool weir_fw_quotes(const struct weir_fw_packet *p, __u32 at, __u32 bytes)
+{
+	return at + bytes <= p->l3_at + p->ip_bytes;
+}
+
 /* The quoted IP header; the reason of a drop + 1 if it is not there. */
 static __always_inline int weir_fw_quoted_ip(void *ctx, bool is_skb,
 					     const struct weir_fw_packet *p,
@@ -32,12 +38,15 @@ static __always_inline int weir_fw_quoted_ip(void *ctx, bool is_skb,
 		struct weir_ipv4 *ip = &scratch->ipv4;
 		__u32 header_bytes;
 
-		if (weir_fw_load(ctx, is_skb, q->l3_at, ip, sizeof(*ip)) ||
+		if (!weir_fw_quotes(p, q->l3_at, sizeof(*ip)) ||
+		    weir_fw_load(ctx, is_skb, q->l3_at, ip, sizeof(*ip)) ||
 		    ip->version_words >> 4 != 4)
 			return WEIR_DROP(SHORT);
 		header_bytes = (ip->version_words & 0xf) * 4;
 		if (header_bytes < sizeof(*ip))
 			header_bytes = sizeof(*ip);
+		if (!weir_fw_quotes(p, q->l3_at, header_bytes))
+			return WEIR_DROP(SHORT);
 		q->src[0] = ip->src;
 		q->dst[0] = ip->dst;
 		q->protocol = ip->protocol;
@@ -47,7 +56,8 @@ static __always_inline int weir_fw_quoted_ip(void *ctx, bool is_skb,
 			return WEIR_DROP(FRAGMENT);
 		return 0;
 	}
-	if (weir_fw_load(ctx, is_skb, q->l3_at, &scratch->ipv6, sizeof(scratch->ipv6)) ||
+	if (!weir_fw_quotes(p, q->l3_at, sizeof(scratch->ipv6)) ||
+	    weir_fw_load(ctx, is_skb, q->l3_at, &scratch->ipv6, sizeof(scratch->ipv6)) ||
 	    bpf_ntohl(scratch->ipv6.version_class_flow) >> 28 != 6)
 		return WEIR_DROP(SHORT);
 	for (i = 0; i < 4; i++) {
@@ -71,7 +81,7 @@ static __always_inline int weir_fw_quoted_ends(void *ctx, bool is_skb,
 	if (!is_icmp && q->protocol != WEIR_PROTOCOL_TCP && q->protocol != WEIR_PROTOCOL_UDP &&
 	    q->protocol != WEIR_PROTOCOL_SCTP)
 		return 0;
-	if (q->l4_at + sizeof(message) > p->l3_at + p->ip_bytes ||
+	if (!weir_fw_quotes(p, q->l4_at, sizeof(message)) ||
 	    weir_fw_load(ctx, is_skb, q->l4_at, &message, sizeof(message)))
 		return WEIR_DROP(SHORT);
 	if (is_icmp) {

@@ -28,7 +28,6 @@
 	X(SYNPROXY, "synproxy", "taken by the SYN proxy")                                       \
 	X(MAP_FAILED, "map-failed", "no address or port to translate to")                       \
 	X(NO_ROUTE, "no-route", "a route says blackhole, unreachable or prohibit")              \
-	X(NO_REPLY, "no-reply", "an answer (RST, ICMP) could not be built or sent")             \
 	X(INTERNAL, "internal", "the configuration is damaged; never expected")
 
 enum weir_fw_reason {

@@ -14,6 +14,7 @@
 #include <weir/fw/fib.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/parse.h>
+#include <weir/fw/sanity.h>
 #include <weir/fw/scratch.h>
 
 /* net.inet.ip.ttl, and what hosts use. */
@@ -144,8 +145,8 @@ static __always_inline bool weir_fw_fill_rst(void *data, void *data_end, __u32 l
 	return true;
 }
 
-/* The sum over a part of the frame, whose words begin where the part does. */
-__noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
+/* The sum over a part of either hook's frame, whose words begin where the part does. */
+static __always_inline int weir_fw_sum(void *ctx, bool is_skb, __u32 at, __u32 bytes)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 sum = 0, i;
@@ -158,13 +159,18 @@ __noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
 		if (part < WEIR_FW_CHUNK_BYTES)
 			__builtin_memset(scratch->chunk, 0, sizeof(scratch->chunk));
 		if (part < 1 || part > WEIR_FW_CHUNK_BYTES ||
-		    bpf_xdp_load_bytes(ctx, at, scratch->chunk, part))
+		    weir_fw_load(ctx, is_skb, at, scratch->chunk, part))
 			break;
 		sum = bpf_csum_diff(0, 0, (__be32 *)scratch->chunk, sizeof(scratch->chunk), sum);
 		at += part;
 		bytes -= part;
 	}
 	return sum;
+}
+
+__noinline int weir_fw_sum_frame(struct xdp_md *ctx, __u32 at, __u32 bytes)
+{
+	return weir_fw_sum(ctx, false, at, bytes);
 }
 
 /* Whether a segment that is to be answered by a RST has the right checksum. */
@@ -317,15 +323,23 @@ static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct 
 }
 
 /*
- * Answers a packet that has been counted as dropped. Never to a group, or from one: nobody could
- * tell whom such an answer would reach.
+ * Whether a packet may be answered at all: never one to a group or from one, because nobody could
+ * tell whom the answer would reach, nor a piece of a packet, nor an error.
  */
+static __always_inline bool weir_fw_may_answer(const struct weir_fw_packet *p)
+{
+	return !(p->flags & (WEIR_PACKET_GROUP | WEIR_PACKET_LATER_FRAGMENT |
+			     WEIR_PACKET_ICMP_ERROR)) &&
+	       !weir_fw_is_martian(p);
+}
+
+/* Answers a packet that has been counted as dropped; what to return for it. */
 __noinline int weir_fw_reply(struct xdp_md *ctx, const struct weir_fw_packet *p __arg_nonnull,
 			     const struct weir_fw_decision *d __arg_nonnull)
 {
 	int action;
 
-	if (p->flags & (WEIR_PACKET_GROUP | WEIR_PACKET_LATER_FRAGMENT | WEIR_PACKET_ICMP_ERROR))
+	if (!weir_fw_may_answer(p))
 		return XDP_DROP;
 	if (d->flags & WEIR_DECISION_RETURN_RST && p->protocol == WEIR_PROTOCOL_TCP) {
 		if (p->tcp_flags & WEIR_TCP_RST)
@@ -337,8 +351,7 @@ __noinline int weir_fw_reply(struct xdp_md *ctx, const struct weir_fw_packet *p 
 	if (action != XDP_DROP)
 		weir_fw_table_counters(p->cpu)->replies++;
 	else
-		weir_fw_interface_counters(p->cpu, weir_fw_slot(p))
-			->dropped_packets[p->direction & 1][WEIR_FW_REASON_NO_REPLY]++;
+		weir_fw_table_counters(p->cpu)->unanswered++;
 	return action;
 }
 

@@ -19,27 +19,9 @@
 _Static_assert(WEIR_FW_REPLY_HEADERS_BYTES <= WEIR_FW_SCRATCH_HEADERS_BYTES,
 	       "an answer's headers have room beside the stack");
 
-/* weir_fw_sum_frame() of the other hook. */
 __noinline int weir_fw_sum_skb(struct __sk_buff *skb, __u32 at, __u32 bytes)
 {
-	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	__u32 sum = 0, i;
-
-	if (!scratch)
-		return 0;
-	for (i = weir_fw_bound(WEIR_FW_CHUNK_COUNT_MAX); i && bytes && weir_fw_may_loop; i--) {
-		__u32 part = bytes < WEIR_FW_CHUNK_BYTES ? bytes : WEIR_FW_CHUNK_BYTES;
-
-		if (part < WEIR_FW_CHUNK_BYTES)
-			__builtin_memset(scratch->chunk, 0, sizeof(scratch->chunk));
-		if (part < 1 || part > WEIR_FW_CHUNK_BYTES ||
-		    bpf_skb_load_bytes(skb, at, scratch->chunk, part))
-			break;
-		sum = bpf_csum_diff(0, 0, (__be32 *)scratch->chunk, sizeof(scratch->chunk), sum);
-		at += part;
-		bytes -= part;
-	}
-	return sum;
+	return weir_fw_sum(skb, true, at, bytes);
 }
 
 static __always_inline bool weir_fw_reply_local_rst(struct __sk_buff *skb, __u8 *headers,
@@ -78,22 +60,25 @@ __noinline int weir_fw_reply_local(struct __sk_buff *skb,
 	bool is_made = false;
 	__u8 *headers;
 
-	if (!scratch ||
-	    p->flags & (WEIR_PACKET_GROUP | WEIR_PACKET_LATER_FRAGMENT |
-			 WEIR_PACKET_ICMP_ERROR))
+	if (!scratch || !weir_fw_may_answer(p))
 		return TCX_DROP;
 	d = &scratch->decision;
 	headers = (__u8 *)scratch->headers;
 	if (bpf_skb_load_bytes(skb, 0, headers, sizeof(struct weir_eth)))
 		return TCX_DROP;
 	if (d->flags & WEIR_DECISION_RETURN_RST && p->protocol == WEIR_PROTOCOL_TCP) {
-		if (!(p->tcp_flags & WEIR_TCP_RST))
-			is_made = weir_fw_reply_local_rst(skb, headers, p, d->rst_ttl);
+		if (p->tcp_flags & WEIR_TCP_RST)
+			return TCX_DROP;
+		is_made = weir_fw_reply_local_rst(skb, headers, p, d->rst_ttl);
 	} else if (d->flags & WEIR_DECISION_RETURN_ICMP) {
 		is_made = weir_fw_reply_local_error(skb, headers, p, d->icmp_code);
-	}
-	if (!is_made)
+	} else {
 		return TCX_DROP;
+	}
+	if (!is_made) {
+		weir_fw_table_counters(p->cpu)->unanswered++;
+		return TCX_DROP;
+	}
 	weir_fw_table_counters(p->cpu)->replies++;
 	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }

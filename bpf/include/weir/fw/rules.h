@@ -105,12 +105,18 @@ static __always_inline int weir_fw_place_holds(const struct weir_fw_packet *p,
 	case WEIR_FW_PLACE_TABLE:
 		return weir_fw_table_holds(p, asking, first, end);
 	case WEIR_FW_PLACE_NO_ROUTE:
-		return !!(p->flags & (end ? WEIR_PACKET_NO_ROUTE_TO : WEIR_PACKET_NO_ROUTE_BACK));
 	case WEIR_FW_PLACE_URPF_FAILED:
+		/* It says something of sources alone: every destination is one. */
+		if (kind == WEIR_FW_PLACE_URPF_FAILED && end)
+			return 1;
 		/* Link-local addresses count as routed (`pf_routable` of pf.c). */
 		if (!is_v4 && (address & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000))
 			return 0;
-		return !!(p->flags & WEIR_PACKET_URPF_FAILED);
+		if (kind == WEIR_FW_PLACE_URPF_FAILED)
+			return !!(p->flags & WEIR_PACKET_URPF_FAILED);
+		/* The operand is the table of the networks that the box is in: they are routed. */
+		return p->flags & (end ? WEIR_PACKET_NO_ROUTE_TO : WEIR_PACKET_NO_ROUTE_BACK) &&
+		       !weir_fw_table_holds(p, asking, first, end);
 	default:
 		return 0;
 	}
@@ -344,8 +350,10 @@ __noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_f
 	kind = rule->kind;
 	if (kind == WEIR_FW_RULE_ANCHOR_END)
 		return walk->winner > rule->number ? WEIR_FW_WALK_ENDS : number + 1;
-	if (rule->tag)
+	if (rule->tag) {
 		walk->asking.tag = rule->tag;
+		d->kept_tag = rule->tag;
+	}
 	if (rule->counters_at)
 		weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule))->evaluations++;
 	if (kind == WEIR_FW_RULE_ANCHOR)

@@ -60,6 +60,32 @@ static __always_inline void weir_fw_clear_fin(const struct weir_fw_packet *p, vo
 	tcp->checksum = sum + (sum >> 16);
 }
 
+/*
+ * IPv4 addresses in host order that no router forwards from or to (RFC 1812, section 5.3.7; RFC
+ * 1122, section 3.2.1.3), and groups, which the kernel routes by tables of their own.
+ */
+static __always_inline bool weir_is_martian4(__u32 src, __u32 dst)
+{
+	return src >> 24 == 0 || src >> 24 == 127 || src >> 28 == 0xe || src == 0xffffffff ||
+	       !dst || dst >> 24 == 127 || dst >> 28 == 0xe || dst == 0xffffffff;
+}
+
+/* The same of IPv6 (RFC 4291, section 2.5): unspecified, loopback, mapped; link-local; groups. */
+static __always_inline bool weir_is_martian6(__u32 first)
+{
+	return first == 0 || first >> 22 == 0xfe80 >> 6 || first >> 24 == 0xff;
+}
+
+/* Packets that are the kernel's, whatever its routes say; nor is anybody to be answered there. */
+static __always_inline bool weir_fw_is_martian(const struct weir_fw_packet *p)
+{
+	__u32 src = bpf_ntohl(p->src[0]), dst = bpf_ntohl(p->dst[0]);
+
+	if (p->family == WEIR_FW_INET)
+		return weir_is_martian4(src, dst);
+	return weir_is_martian6(src) || weir_is_martian6(dst);
+}
+
 /* Neighbour and router discovery: the kernel's, and never a matter of rules. */
 static __always_inline bool weir_fw_is_discovery(const struct weir_fw_packet *p)
 {

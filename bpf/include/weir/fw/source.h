@@ -10,6 +10,7 @@
 #ifndef WEIR_FW_SOURCE_H
 #define WEIR_FW_SOURCE_H
 
+#include <weir/fw/account.h>
 #include <weir/fw/clock.h>
 #include <weir/fw/image.h>
 #include <weir/fw/log.h>
@@ -303,8 +304,7 @@ weir_source_key_of_half(struct weir_state __weir_arena *s, __u32 control,
 	__u32 end = !!(control & (half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1));
 
 	key->family = control & WEIR_STATE_IPV6 ? WEIR_FW_INET6 : WEIR_FW_INET;
-	key->rule = is_global ? WEIR_FW_RULE_NONE :
-				(__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT);
+	key->rule = is_global ? WEIR_FW_RULE_NONE : weir_account_rule(account, half);
 	if (control & WEIR_STATE_IPV6) {
 		__u32 states_at = weir_at(struct weir_fw_control, 0)->states_at;
 		struct weir_state_v6 __weir_arena *a;
@@ -407,9 +407,7 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 		node->blocked_tick = tick ?: 1;
 	bpf_spin_unlock(&node->lock);
 	if (overloads)
-		weir_source_tell(&room->key,
-				 (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT),
-				 cpu);
+		weir_source_tell(&room->key, weir_account_rule(account, half), cpu);
 	return is_over;
 }
 

@@ -20,10 +20,10 @@
 enum {
 	WEIR_HIT_LOG_ALL_A = 1 << 0, /* half A's rule logs every packet */
 	WEIR_HIT_SEND_RST = 1 << 1,  /* of a drop: answer with a RST, as pf in a handshake */
-	/* IP options are no reason for a drop: allow-opts, or the rules are going to be asked. */
-	WEIR_HIT_ALLOW_OPTIONS = 1 << 2,
+	WEIR_HIT_ALLOW_OPTIONS_A = 1 << 2, /* half A's packets may have IP options */
 	WEIR_HIT_LOG_ALL_B = 1 << 3, /* half B's rule logs every packet */
 	WEIR_HIT_TRACKED = 1 << 4,   /* the packet was tracked and counted */
+	WEIR_HIT_ALLOW_OPTIONS_B = 1 << 5, /* half B's packets may have IP options */
 };
 
 /* What is known of a packet's record. Made by weir_state_lookup(), also if there is none. */

@@ -8,6 +8,7 @@
 #ifndef WEIR_FW_SWEEP_H
 #define WEIR_FW_SWEEP_H
 
+#include <weir/fw/account.h>
 #include <weir/fw/clock.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/timeout.h>
@@ -79,8 +80,7 @@ static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_
 	if (r->flags & WEIR_SWEEP_RULE) {
 		struct weir_account __weir_arena *a = weir_account_at(slot);
 
-		if (a->packets_rule[0] >> WEIR_ACCOUNT_RULE_SHIFT != r->rule &&
-		    a->packets_rule[1] >> WEIR_ACCOUNT_RULE_SHIFT != r->rule)
+		if (weir_account_rule(a, 0) != r->rule && weir_account_rule(a, 1) != r->rule)
 			return false;
 	}
 	if (is_ipv6) {

@@ -9,6 +9,7 @@
 #ifndef WEIR_FW_TABLE_H
 #define WEIR_FW_TABLE_H
 
+#include <weir/fw/account.h>
 #include <weir/fw/counters.h>
 #include <weir/fw/image.h>
 #include <weir/fw/loop.h>
@@ -230,8 +231,10 @@ static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 	weir_line *s = weir_state_line(slot);
 	__u32 count = s->count[reverse & 1];
 
-	account->packets_rule[reverse & 1] += count >> WEIR_STATE_COUNT_PACKETS_SHIFT;
-	account->bytes_created[reverse & 1] += count & WEIR_STATE_COUNT_BYTES_MAX;
+	weir_account_add(&account->packets_rule[reverse & 1], WEIR_ACCOUNT_RULE_SHIFT,
+			 count >> WEIR_STATE_COUNT_PACKETS_SHIFT);
+	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_OPTIONS_SHIFT,
+			 count & WEIR_STATE_COUNT_BYTES_MAX);
 	s->count[reverse & 1] = 0;
 }
 
@@ -253,8 +256,8 @@ static __always_inline void weir_bucket_settle(struct weir_account __weir_arena 
 					       __u32 half, __u32 cpu)
 {
 	const __u64 packets_mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
-	const __u64 bytes_mask = (1ull << WEIR_ACCOUNT_CREATED_SHIFT) - 1;
-	__u32 rule = (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT);
+	const __u64 bytes_mask = (1ull << WEIR_ACCOUNT_OPTIONS_SHIFT) - 1;
+	__u32 rule = weir_account_rule(account, half);
 	__u32 active = weir_fw_control()->active, at, first;
 	struct weir_fw_rule_counters __weir_arena *c;
 
@@ -271,7 +274,7 @@ static __always_inline void weir_bucket_settle(struct weir_account __weir_arena 
 	c->bytes[WEIR_FW_IN] += account->bytes_created[half] & bytes_mask;
 	c->bytes[WEIR_FW_OUT] += account->bytes_created[!half] & bytes_mask;
 	/* A rule that made both halves has had one state. */
-	if (half && account->packets_rule[0] >> WEIR_ACCOUNT_RULE_SHIFT == rule)
+	if (half && weir_account_rule(account, 0) == rule)
 		return;
 	c->states_ended++;
 	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);

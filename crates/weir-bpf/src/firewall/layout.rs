@@ -146,6 +146,7 @@ structures! {
         PASSED_PACKETS = 64, "passed_packets";
         REPLIES = 72, "replies";
         LOG_LOST = 80, "log_lost";
+        UNANSWERED = 88, "unanswered";
     }
     /// What one CPU has counted on one interface.
     interface_counters = "weir_fw_interface_counters", 640 {
@@ -178,7 +179,7 @@ constants! {
     /// What the control page begins with.
     MAGIC = "WEIR_FW_MAGIC", 0x7765_6972;
     /// Version of this layout.
-    VERSION = "WEIR_FW_LAYOUT_VERSION", 1;
+    VERSION = "WEIR_FW_LAYOUT_VERSION", 2;
     /// Number of slots for interfaces, slot 0 ("unknown") included.
     INTERFACE_COUNT_MAX = "WEIR_FW_INTERFACE_COUNT_MAX", 64;
     /// Interface indices must be below this.
@@ -219,7 +220,7 @@ constants! {
     STATE_TRACKED = "WEIR_STATE_TRACKED", 1 << 8;
     /// State flag: half A's rule logs every packet.
     STATE_LOG_ALL_A = "WEIR_STATE_LOG_ALL_A", 1 << 9;
-    /// State flag: packets may have IP options.
+    /// State flag: packets of some half may have IP options.
     STATE_ALLOW_OPTIONS = "WEIR_STATE_ALLOW_OPTIONS", 1 << 10;
     /// State flag: not to be synchronised.
     STATE_NO_SYNC = "WEIR_STATE_NO_SYNC", 1 << 11;
@@ -247,10 +248,16 @@ constants! {
     STATE_COUNT_PACKETS_SHIFT = "WEIR_STATE_COUNT_PACKETS_SHIFT", 24;
     /// Where the rule begins in an account's word; packets are below.
     ACCOUNT_RULE_SHIFT = "WEIR_ACCOUNT_RULE_SHIFT", 40;
+    /// Where the tag begins in an account's word; the rule is below.
+    ACCOUNT_TAG_SHIFT = "WEIR_ACCOUNT_TAG_SHIFT", 60;
+    /// Number of tags that states can keep.
+    TAG_COUNT_MAX = "WEIR_FW_TAG_COUNT_MAX", 15;
+    /// The bit of an account's word that says whether packets of its half may have IP options.
+    ACCOUNT_OPTIONS_SHIFT = "WEIR_ACCOUNT_OPTIONS_SHIFT", 47;
     /// Where half a tick begins in an account's word; bytes are below.
     ACCOUNT_CREATED_SHIFT = "WEIR_ACCOUNT_CREATED_SHIFT", 48;
     /// The default rule's id.
-    RULE_NONE = "WEIR_FW_RULE_NONE", 0x00ff_ffff;
+    RULE_NONE = "WEIR_FW_RULE_NONE", 0x000f_ffff;
     /// Next-hop flag: its interface is skipped.
     NEXT_HOP_SKIP = "WEIR_FW_NEXT_HOP_SKIP", 1 << 0;
     /// Interface flag: it exists.

@@ -126,13 +126,12 @@ impl Names<'_> {
         own.state_max = state.max_states.unwrap_or(0);
         let is_own = |index: u8| PROFILE_TIMEOUTS.contains(&names::timeout_name(index));
         if state.timeouts.iter().any(|(index, _)| is_own(*index)) {
-            let mut seconds = settings.timeouts.clone();
-            for (index, value) in &state.timeouts {
-                if let Some(slot) = seconds.get_mut(usize::from(*index)) {
-                    *slot = *value;
-                }
-            }
-            own.profile = known.profile(profile_seconds(&seconds).map(ticks))?;
+            // pf takes a rule's 0 for none of its own.
+            own.profile = known.profile(PROFILE_TIMEOUTS.map(|name| {
+                let is_it = |own: &&(u8, u32)| names::timeout_name(own.0) == name;
+                let found = state.timeouts.iter().rev().find(is_it);
+                found.map(|own| own.1).filter(|seconds| *seconds != 0)
+            }))?;
         }
         let tracks = state.source_track.is_some()
             || state.max_src_nodes.is_some()

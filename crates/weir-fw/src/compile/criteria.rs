@@ -7,7 +7,7 @@ use weir_rules::Dialect;
 use weir_rules::evaluate::Evaluator;
 use weir_rules::ir::{Address, Dynamic, Interface, Peer, Rule};
 use weir_rules::resolve::{InterfaceFacts, Resolver};
-use weir_rules::value::{Af, Comparison, Direction, Operator, Text};
+use weir_rules::value::{Af, Comparison, Direction, Modifiers, Operator, Text};
 
 use super::Slot;
 use crate::image::{Criteria, PlaceKind, asks};
@@ -40,6 +40,7 @@ impl<'a> Names<'a> {
         evaluator: &'a Evaluator<'a>,
         resolver: &'a dyn Resolver,
         slots: &'a [Slot],
+        tags: HashMap<Text, u16>,
     ) -> Self {
         Self {
             evaluator,
@@ -47,7 +48,7 @@ impl<'a> Names<'a> {
             slots,
             tables: Vec::new(),
             table_indices: HashMap::new(),
-            tags: HashMap::new(),
+            tags,
             sets: HashMap::new(),
             operands: Vec::new(),
             operand_indices: HashMap::new(),
@@ -69,9 +70,9 @@ impl<'a> Names<'a> {
         self.table(TableName::Named(anchor, name.clone()))
     }
 
-    pub(super) fn tag(&mut self, name: &Text) -> u16 {
-        let next = u16::try_from(self.tags.len() + 1).unwrap_or(u16::MAX);
-        *self.tags.entry(name.clone()).or_insert(next)
+    /// The number of a tag; one that no rule gives is no packet's.
+    pub(super) fn tag(&self, name: &Text) -> u16 {
+        self.tags.get(name).copied().unwrap_or(u16::MAX)
     }
 
     pub(super) fn has_tags(&self) -> bool {
@@ -153,7 +154,7 @@ impl<'a> Names<'a> {
             Address::Dynamic(dynamic) => {
                 (PlaceKind::Table, [self.table(TableName::Dynamic(dynamic.clone())), 0])
             }
-            Address::NoRoute => (PlaceKind::NoRoute, [0; 2]),
+            Address::NoRoute => (PlaceKind::NoRoute, [self.table(own_networks()), 0]),
             Address::UrpfFailed => (PlaceKind::UrpfFailed, [0; 2]),
             // Refused before, or a range of two families, which nothing is in.
             Address::Range(..) | Address::RouteLabel(_) | Address::Unresolved(_) => {
@@ -212,6 +213,13 @@ impl<'a> Names<'a> {
         own.probability = options.probability.map_or(0, |chance| chance.max(1));
         own
     }
+}
+
+/// The networks that the box is in: the kernel forwards nothing to its own address there, or to
+/// their broadcast addresses, but they are routed.
+fn own_networks() -> TableName {
+    let modifiers = Modifiers { network: true, ..Modifiers::default() };
+    TableName::Dynamic(Dynamic { name: "self".into(), modifiers, bits: 128 })
 }
 
 fn hooks(rule: &Rule) -> u8 {

@@ -1,15 +1,22 @@
 //! What lives longer than one compiled ruleset: identifiers of rules with the places of their
-//! counters, and timeout tables. States and counters refer to both.
+//! counters, timeout tables, and numbers of tags. States and counters refer to them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
+use weir_bpf::firewall::layout;
+use weir_rules::value::Text;
 
 /// Rule identifiers that share one block of counters.
 pub const SLAB_RULE_COUNT: u32 = 256;
 /// `WEIR_FW_RULE_NONE` is the one after the last identifier.
-const ID_COUNT_MAX: u32 = 0x00ff_ffff;
+pub const ID_COUNT_MAX: u32 = layout::RULE_NONE;
+/// Tags that states can keep, those of earlier rulesets that have states included.
+pub const TAG_COUNT_MAX: usize = layout::TAG_COUNT_MAX as usize;
 const PROFILE_COUNT_MAX: usize = 256;
+
+/// Timeouts of a rule's own in seconds, in the order of `PROFILE_TIMEOUTS`.
+pub type OwnTimeouts = [Option<u32>; 16];
 
 /// What makes a rule the same rule after a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -35,8 +42,22 @@ pub struct Known {
     pub id_count: u32,
     /// Places of the counters, [`SLAB_RULE_COUNT`] rules each, from the arena's start.
     pub slabs: Vec<u32>,
-    /// Timeout tables in ticks; the first is that of `set timeout`.
-    pub profiles: Vec<[u32; 16]>,
+    /// Timeout tables: what rules have of their own, the rest is that of `set timeout`. So the first
+    /// has nothing.
+    pub profiles: Vec<OwnTimeouts>,
+    /// Names of tags by their numbers, which begin at 1. Nobody has those without a name.
+    pub tags: Vec<Option<String>>,
+    /// The numbers of the tags that the last ruleset gives.
+    pub given_tags: Vec<u16>,
+}
+
+/// More tags than states can tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoTags {
+    /// Of the ruleset.
+    pub wanted_count: usize,
+    /// Of earlier rulesets, whose states keep them.
+    pub held_count: usize,
 }
 
 /// No identifier is left.
@@ -48,7 +69,7 @@ impl Known {
     /// that are still there keep theirs. The others' are retired.
     ///
     /// # Errors
-    /// [`NoIds`] if 2^24 - 1 are in use.
+    /// [`NoIds`] if [`ID_COUNT_MAX`] are in use.
     pub fn assign(&mut self, keys: Vec<RuleKey>) -> Result<Vec<u32>, NoIds> {
         let old: HashMap<&RuleKey, u32> = self.rules.iter().map(|(key, id)| (key, *id)).collect();
         let found: Vec<Option<u32>> = keys.iter().map(|key| old.get(key).copied()).collect();
@@ -85,6 +106,19 @@ impl Known {
         self.free.extend(unused);
     }
 
+    /// All timeout tables in seconds, of which the first is that of `set timeout`.
+    #[must_use]
+    pub fn timeouts(&self, setting: &[u32; 16]) -> Vec<[u32; 16]> {
+        let whole = |own: &OwnTimeouts| {
+            let mut seconds = *setting;
+            for (slot, own) in seconds.iter_mut().zip(own) {
+                *slot = own.unwrap_or(*slot);
+            }
+            seconds
+        };
+        std::iter::once(*setting).chain(self.profiles.iter().skip(1).map(whole)).collect()
+    }
+
     /// How many blocks of counters the identifiers need.
     #[must_use]
     pub fn slab_count(&self) -> usize {
@@ -98,16 +132,57 @@ impl Known {
         Some(slab + id % SLAB_RULE_COUNT * cpu_count * 64)
     }
 
-    /// The number of a timeout table of a rule's own. `None` if all are taken.
-    pub(super) fn profile(&mut self, ticks: [u32; 16]) -> Option<u8> {
-        if self.profiles.is_empty() {
-            self.profiles.push([0; 16]);
+    /// Gives the tags of a new ruleset their numbers: names that have one keep it.
+    ///
+    /// # Errors
+    /// [`NoTags`] if there are more than [`TAG_COUNT_MAX`].
+    pub fn assign_tags(&mut self, given: &BTreeSet<Text>) -> Result<HashMap<Text, u16>, NoTags> {
+        let mut numbers = HashMap::new();
+        let place = |tags: &[Option<String>], wanted: Option<&str>| {
+            tags.iter().position(|own| own.as_deref() == wanted)
+        };
+        for name in given {
+            let found = place(&self.tags, Some(&**name));
+            let at = found.or_else(|| place(&self.tags, None)).unwrap_or(self.tags.len());
+            if at >= TAG_COUNT_MAX {
+                let is_held = |own: &&String| !given.contains(own.as_str());
+                let held_count = self.tags.iter().flatten().filter(is_held).count();
+                return Err(NoTags { wanted_count: given.len(), held_count });
+            }
+            self.tags.resize(self.tags.len().max(at + 1), None);
+            self.tags[at] = Some(name.to_string());
+            numbers.insert(name.clone(), u16::try_from(at + 1).unwrap_or(u16::MAX));
         }
-        let found = self.profiles.iter().skip(1).position(|own| *own == ticks);
+        self.given_tags = numbers.values().copied().collect();
+        self.given_tags.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Whether tags of earlier rulesets may be in the way of new ones.
+    #[must_use]
+    pub fn is_short_of_tags(&self) -> bool {
+        self.tags.len() == TAG_COUNT_MAX && self.given_tags.len() < TAG_COUNT_MAX
+    }
+
+    /// Frees the numbers that neither the last ruleset gives nor, by `is_unused`, a state has.
+    pub fn release_tags(&mut self, mut is_unused: impl FnMut(u16) -> bool) {
+        for (number, name) in (1..).zip(&mut self.tags) {
+            if !self.given_tags.contains(&number) && is_unused(number) {
+                *name = None;
+            }
+        }
+    }
+
+    /// The number of a timeout table of a rule's own. `None` if all are taken.
+    pub(super) fn profile(&mut self, seconds: OwnTimeouts) -> Option<u8> {
+        if self.profiles.is_empty() {
+            self.profiles.push([None; 16]);
+        }
+        let found = self.profiles.iter().position(|own| *own == seconds);
         let at = match found {
-            Some(at) => at + 1,
+            Some(at) => at,
             None if self.profiles.len() < PROFILE_COUNT_MAX => {
-                self.profiles.push(ticks);
+                self.profiles.push(seconds);
                 self.profiles.len() - 1
             }
             None => return None,
@@ -141,10 +216,41 @@ mod tests {
     }
 
     #[test]
+    fn tags_keep_their_numbers_while_states_may_have_them() {
+        let set = |names: &[&str]| names.iter().map(|own| Text::from(*own)).collect();
+        let mut known = Known::default();
+        let first = known.assign_tags(&set(&["a", "b"])).unwrap();
+        assert_eq!((first["a"], first["b"]), (1, 2));
+        let second = known.assign_tags(&set(&["b", "c"])).unwrap();
+        assert_eq!((second["b"], second["c"]), (2, 3));
+        known.release_tags(|_| true);
+        assert_eq!(known.assign_tags(&set(&["c", "d"])).unwrap()["d"], 1);
+        let names: Vec<String> = (0..TAG_COUNT_MAX).map(|n| format!("n{n:02}")).collect();
+        let many: BTreeSet<Text> = names.iter().map(|own| Text::from(own.as_str())).collect();
+        let refused = Err(NoTags { wanted_count: 15, held_count: 3 });
+        assert_eq!(known.clone().assign_tags(&many), refused);
+        known.given_tags.clear();
+        known.release_tags(|number| number != 3);
+        let refused = Err(NoTags { wanted_count: 15, held_count: 1 });
+        assert_eq!(known.clone().assign_tags(&many), refused);
+        known.release_tags(|_| true);
+        assert_eq!(known.assign_tags(&many).unwrap().len(), TAG_COUNT_MAX);
+        assert!(!known.is_short_of_tags());
+    }
+
+    #[test]
     fn equal_timeouts_share_a_table() {
         let mut known = Known::default();
-        let tables: Vec<_> = (1..=255).map(|n| known.profile([n; 16])).collect();
+        let own = |seconds| {
+            let mut own = [None; 16];
+            own[3] = Some(seconds);
+            own
+        };
+        let tables: Vec<_> = (1..=255).map(|n| known.profile(own(n))).collect();
         assert_eq!(tables[0], Some(1));
-        assert_eq!((known.profile([3; 16]), known.profile([999; 16])), (Some(3), None));
+        assert_eq!((known.profile(own(3)), known.profile(own(999))), (Some(3), None));
+        assert_eq!(known.profile([None; 16]), Some(0));
+        let all = known.timeouts(&[77; 16]);
+        assert_eq!((all.len(), all[0], all[255][2], all[255][3]), (256, [77; 16], 77, 255));
     }
 }

@@ -35,6 +35,8 @@ pub struct TableTotals {
     pub passed_packets: u64,
     /// RST and ICMP made.
     pub reply_count: u64,
+    /// Drops whose RST or ICMP could not be made.
+    pub unanswered_count: u64,
     /// Log records that found no room.
     pub log_lost_count: u64,
 }
@@ -117,7 +119,7 @@ impl Totals {
 
 impl TableTotals {
     /// Each counter with its place in the memory.
-    fn fields(&mut self) -> [(&mut u64, u32); 11] {
+    fn fields(&mut self) -> [(&mut u64, u32); 12] {
         [
             (&mut self.search_count, table::SEARCHES),
             (&mut self.insert_count, table::INSERTS),
@@ -129,6 +131,7 @@ impl TableTotals {
             (&mut self.forwarded_packets, table::FORWARDED_PACKETS),
             (&mut self.passed_packets, table::PASSED_PACKETS),
             (&mut self.reply_count, table::REPLIES),
+            (&mut self.unanswered_count, table::UNANSWERED),
             (&mut self.log_lost_count, table::LOG_LOST),
         ]
     }

@@ -21,6 +21,7 @@ use super::{Engine, Refused, clock, counters, links};
 use crate::compile::{self, Compiled, Input, profile_seconds, ticks};
 use crate::protocol::{Load, LoadParts};
 use crate::show::rules::Loader;
+use crate::states;
 
 /// What is to run.
 pub(super) struct Next {
@@ -207,12 +208,17 @@ impl Engine {
     ) -> Result<Compiled, Refused> {
         let mut known = self.known.clone();
         known.release(|id| counters::of_rule(&self.firewall, &self.known, id).state_count == 0);
+        if known.is_short_of_tags() {
+            let kept = states::View::new(&self.firewall).tags();
+            known.release_tags(|number| kept >> number & 1 == 0);
+        }
         let slots = self.interfaces.slots();
         let input = Input { evaluator, resolver: facts, slots: &slots, known: &known };
         compile::compile(&input).map_err(|refused| Refused(next.main.told(&refused.0)))
     }
 
-    /// Timeout tables: those of rules stand before the image that names them.
+    /// Timeout tables: they stand before the image that names them. What `set timeout` changes
+    /// changes for all states.
     fn publish_profiles(&self, main: &Source, compiled: &Compiled) {
         let (arena, at) = (self.firewall.arena(), self.firewall.regions().profiles.at);
         let write = |number: usize, table: [u32; 16]| {
@@ -221,10 +227,10 @@ impl Engine {
                 arena.write32(place + index * 4, ticks);
             }
         };
-        write(0, profile_seconds(&main.timeouts()).map(ticks));
         let count = usize::try_from(PROFILE_COUNT_MAX).unwrap_or(0);
-        for (number, table) in compiled.known.profiles.iter().enumerate().skip(1).take(count) {
-            write(number, *table);
+        let all = compiled.known.timeouts(&profile_seconds(&main.timeouts()));
+        for (number, seconds) in all.into_iter().enumerate().take(count) {
+            write(number, seconds.map(ticks));
         }
     }
 

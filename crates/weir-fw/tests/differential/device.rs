@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_getres, clock_gettime};
 use weir_bpf::attach::Link;
 use weir_bpf::bench::DropCounter;
 use weir_bpf::firewall::layout::{
@@ -84,6 +84,8 @@ pub(crate) struct DataPath {
     /// The real clock's tick changed during some run since [`Device::configure`], so that the
     /// programs may have been a millisecond ahead.
     pub(crate) has_slipped: bool,
+    /// Runs begin when that will not happen: slower, for the second try.
+    pub(crate) is_careful: bool,
 }
 
 fn load(fragment_count_max: u32) -> Result<Firewall, FirewallError> {
@@ -110,6 +112,23 @@ fn real_tick() -> Result<u32, DeviceError> {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_err(|e| failed("clock", e))?;
     let ticks = Duration::from(time).as_nanos() >> layout::TICK_SHIFT;
     Ok(low(u64::try_from(ticks).unwrap_or(u64::MAX)))
+}
+
+/// Waits until the coarse clock, which lags behind, has passed into the present tick, and the next
+/// one is some milliseconds away.
+fn wait_for_a_new_tick() -> Result<(), DeviceError> {
+    const TICK_NS: u128 = 1 << layout::TICK_SHIFT;
+    const SPARE_NS: u128 = 3_000_000;
+    let read = |result: nix::Result<_>| result.map_err(|error| failed("clock", error));
+    let lag_ns = Duration::from(read(clock_getres(ClockId::CLOCK_MONOTONIC_COARSE))?).as_nanos();
+    loop {
+        let now = Duration::from(read(clock_gettime(ClockId::CLOCK_MONOTONIC))?);
+        let since_ns = now.as_nanos() % TICK_NS;
+        if since_ns > lag_ns && since_ns < TICK_NS - SPARE_NS {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
 }
 
 fn low(number: u64) -> u32 {
@@ -165,6 +184,7 @@ impl DataPath {
             is_loaded: false,
             is_refused: false,
             has_slipped: false,
+            is_careful: false,
         }))
     }
 
@@ -250,6 +270,9 @@ impl DataPath {
 
     /// Sets the programs' clock, and lets what is due expire.
     fn set_time(&mut self, now_ns: u64) -> Result<(), DeviceError> {
+        if self.is_careful {
+            wait_for_a_new_tick()?;
+        }
         self.now_ms = self.start_ms + now_ns / 1_000_000;
         let offset = self.tick().wrapping_sub(real_tick()?);
         self.firewall.arena().write32(control::CLOCK_OFFSET, offset);
@@ -267,8 +290,7 @@ impl DataPath {
     fn set_options(&self, ruleset: &Ruleset, known: &Known) {
         let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
         let seconds = profile_seconds(&ruleset.settings.timeouts);
-        let rules = known.profiles.iter().skip(1).map(|ticks| ticks.map(ticks_to_seconds));
-        for (number, seconds) in (0..).zip([seconds].into_iter().chain(rules)) {
+        for (number, seconds) in (0..).zip(known.timeouts(&seconds)) {
             let at = regions.profiles.at + number * profile::SIZE_BYTES;
             for (index, seconds) in (0..).zip(seconds) {
                 arena.write32(at + index * 4, seconds.saturating_mul(1000));
@@ -436,12 +458,6 @@ fn overloads(compiled: &Compiled, evaluator: &Evaluator<'_>) -> Vec<Overloads> {
 
 fn entry(address: IpAddr) -> TableEntry {
     TableEntry { address, bits: if address.is_ipv4() { 32 } else { 128 }, not: false }
-}
-
-/// Exact for whole seconds: `ticks` rounds up, and a tick is less than a second.
-fn ticks_to_seconds(ticks: u32) -> u32 {
-    let ns = u64::from(ticks) << layout::TICK_SHIFT;
-    u32::try_from(ns / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
 impl Device for DataPath {

@@ -253,7 +253,6 @@ fn round(pair: &mut Pair<'_>, bases: &[Vec<u8>], draw: &mut Draw, told: &mut Vec
 }
 
 #[test]
-#[ignore = "differs still, in what docs/fw-rules.md lists; `make soak` runs it"]
 #[expect(clippy::print_stderr, reason = "how much was run has to be known")]
 fn frames_that_nobody_sends_are_read_alike() {
     with_data_path("fuzz", |device| {

@@ -3,15 +3,13 @@
 
 use weir_rules::packet_test::reference::Reference;
 use weir_rules::packet_test::{
-    Answer, Counters, Device, DeviceError, DropReason, Network, Outcome, RuleText, Sent, StateInfo,
+    Answer, Counters, Device, DeviceError, Network, Outcome, RuleText, Sent, StateInfo,
 };
 use weir_rules::value::Direction;
 
 /// The reference with the data path's choices:
 ///
-/// - SCTP gets no ABORT, and the box itself no RST for what its own state refuses.
-/// - Frames with a VLAN tag are not judged where they leave by way of the kernel: they have been,
-///   at their VLAN interface.
+/// - SCTP gets no ABORT.
 /// - What the kernel can never send is not tried: see [`cannot_be_sent`].
 #[derive(Debug, Default)]
 pub(crate) struct Oracle(Reference);
@@ -41,13 +39,8 @@ impl Device for Oracle {
         if direction == Direction::Out && cannot_be_sent(frame) {
             return Ok(not_sent());
         }
-        if direction == Direction::Out && is_tagged(frame) {
-            let frame = Some(frame.to_vec());
-            let outcome = Outcome::Out(interface.into());
-            return Ok(Sent { outcome, frame, logged: Some(false) });
-        }
         let mut sent = self.0.send(frame, direction, interface, now_ns)?;
-        without_answer(direction, &mut sent.outcome);
+        without_abort(&mut sent.outcome);
         Ok(sent)
     }
 
@@ -60,13 +53,9 @@ impl Device for Oracle {
     }
 }
 
-/// Leaves out the answers that the data path does not give.
-pub(crate) fn without_answer(direction: Direction, outcome: &mut Outcome) {
-    let Outcome::Blocked(reason, answer) = outcome else {
-        return;
-    };
-    let is_own = direction == Direction::Out && *reason == DropReason::StateMismatch;
-    if is_own || *answer == Answer::Abort {
+/// Leaves out the answer that the data path does not give.
+pub(crate) fn without_abort(outcome: &mut Outcome) {
+    if let Outcome::Blocked(_, answer @ Answer::Abort) = outcome {
         *answer = Answer::None;
     }
 }
@@ -86,8 +75,4 @@ pub(crate) fn cannot_be_sent(frame: &[u8]) -> bool {
 /// What both say of such a frame.
 pub(crate) fn not_sent() -> Sent {
     Sent { outcome: Outcome::Box, frame: None, logged: Some(false) }
-}
-
-fn is_tagged(frame: &[u8]) -> bool {
-    matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
 }

@@ -80,14 +80,20 @@ pub struct Features {
     pub routes: bool,
     /// `(em0)` and its like.
     pub interface_addresses: bool,
-    /// `tos`, `set tos`, `min-ttl` and `no-df`.
+    /// `tos`
     pub tos: bool,
+    /// `set tos`, `min-ttl` and `no-df`.
+    pub rewrites: bool,
     /// VLAN tags and `prio`.
     pub vlan: bool,
     /// IP options, extension headers and `allow-opts`.
     pub options: bool,
     /// Frames that are cut off or lie.
     pub malformed: bool,
+    /// Packets from and to groups, the box itself, and addresses that no router forwards.
+    pub specials: bool,
+    /// Another ruleset, or the same once more, in place of the one that runs.
+    pub reload: bool,
 }
 
 impl Features {
@@ -114,9 +120,12 @@ impl Features {
         routes: true,
         interface_addresses: true,
         tos: true,
+        rewrites: true,
         vlan: true,
         options: true,
         malformed: true,
+        specials: true,
+        reload: true,
     };
 
     /// Stateful filtering by addresses, ports and tables, of both families.
@@ -135,9 +144,12 @@ impl Features {
         received_on: false,
         routes: false,
         tos: false,
+        rewrites: false,
         vlan: false,
         options: false,
         malformed: false,
+        specials: false,
+        reload: false,
         ..Self::ALL
     };
 }
@@ -146,6 +158,8 @@ impl Features {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Advance(u64),
+    /// The text of a ruleset.
+    Reload(String),
     /// Words of a packet.
     Packet(String),
 }
@@ -199,6 +213,12 @@ impl Case {
             if draw.happens(8) {
                 events.push(Event::Advance(draw.pick(&[100, 1000, 3000, 11_000, 35_000])));
             }
+            if features.reload && draw.happens(1) {
+                let is_same = draw.happens(30);
+                let other = rules::ruleset(&mut draw, features, RULE_COUNT_MAX);
+                let next = if is_same { rules.clone() } else { changed(&rules, &other) };
+                events.push(Event::Reload(next));
+            }
             events.push(Event::Packet(traffic.next(&mut draw, features)));
         }
         Self { rules, events }
@@ -222,15 +242,7 @@ impl Case {
     /// The ruleset, compiled.
     #[must_use]
     pub fn compile(&self, facts: &Facts) -> Compiled {
-        let input = ParseInput {
-            name: "random",
-            bytes: self.rules.as_bytes(),
-            dialect: None,
-            macros: &[],
-            provider: &MemorySources::default(),
-            limits: Limits::default(),
-        };
-        compile(input, facts)
+        compiled(&self.rules, facts)
     }
 
     /// Runs the case on two devices, and finds the first packet that they treat otherwise, or
@@ -261,24 +273,11 @@ impl Case {
         first: &mut dyn Device,
         second: &mut dyn Device,
     ) -> Result<Option<Disagreement>, DeviceError> {
-        self.set_up(network, compiled.0, first)?;
-        self.set_up(network, compiled.1, second)?;
+        first.configure(network)?;
+        second.configure(network)?;
+        load(&self.rules, compiled.0, first)?;
+        load(&self.rules, compiled.1, second)?;
         self.run(network, first, second)
-    }
-
-    fn set_up(
-        &self,
-        network: &Network,
-        compiled: &Compiled,
-        device: &mut dyn Device,
-    ) -> Result<(), DeviceError> {
-        if let Some(error) = compiled.diagnostics.first().filter(|_| compiled.error_count > 0) {
-            let line = error.line(&compiled.sources);
-            return Err(DeviceError(format!("{line}\n{}", self.rules)));
-        }
-        device.configure(network)?;
-        let text = &self.rules;
-        device.load(&RuleText { name: "random", first_line: 1, text, compiled })
     }
 
     fn run(
@@ -295,6 +294,13 @@ impl Case {
                     now_ns += time_ms * 1_000_000;
                     // Writing to a string does not fail.
                     let _ = writeln!(test, "at +{time_ms}ms");
+                    continue;
+                }
+                Event::Reload(text) => {
+                    let compiled = compiled(text, &network.facts);
+                    load(text, &compiled, first)?;
+                    load(text, &compiled, second)?;
+                    let _ = write!(test, "rules {{\n{text}}}\n");
                     continue;
                 }
                 Event::Packet(words) => words,
@@ -331,12 +337,13 @@ impl Case {
     /// As [`Case::compare`].
     pub fn mix(&self, device: &mut dyn Device, mix: &mut Mix) -> Result<(), DeviceError> {
         let network = Self::network().map_err(|error| DeviceError(error.to_string()))?;
-        let compiled = self.compile(&network.facts);
-        self.set_up(&network, &compiled, device)?;
+        device.configure(&network)?;
+        load(&self.rules, &self.compile(&network.facts), device)?;
         let mut now_ns = 0;
         for event in &self.events {
             match event {
                 Event::Advance(time_ms) => now_ns += time_ms * 1_000_000,
+                Event::Reload(text) => load(text, &compiled(text, &network.facts), device)?,
                 Event::Packet(words) => {
                     let frame = self.frame(words, &network)?;
                     let (direction, name) =
@@ -351,6 +358,39 @@ impl Case {
         }
         Ok(())
     }
+}
+
+fn compiled(text: &str, facts: &Facts) -> Compiled {
+    let input = ParseInput {
+        name: "random",
+        bytes: text.as_bytes(),
+        dialect: None,
+        macros: &[],
+        provider: &MemorySources::default(),
+        limits: Limits::default(),
+    };
+    compile(input, facts)
+}
+
+fn load(text: &str, compiled: &Compiled, device: &mut dyn Device) -> Result<(), DeviceError> {
+    if let Some(error) = compiled.diagnostics.first().filter(|_| compiled.error_count > 0) {
+        let line = error.line(&compiled.sources);
+        return Err(DeviceError(format!("{line}\n{text}")));
+    }
+    device.load(&RuleText { name: "random", first_line: 1, text, compiled })
+}
+
+/// Another ruleset, and behind it the first half of the rules of this one.
+fn changed(rules: &str, other: &str) -> String {
+    let is_head = |line: &&str| line.starts_with("set ") || line.starts_with("table ");
+    let has_anchors = rules.contains('{') && rules.lines().any(|line| line == "}");
+    if has_anchors || other.lines().any(|line| line == "}") {
+        return other.to_owned();
+    }
+    let own = rules.lines().filter(|line| !is_head(line));
+    let count = own.clone().count() / 2;
+    let lines = other.lines().chain(own.take(count));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// What of two answers differs; what one device cannot tell is not compared.

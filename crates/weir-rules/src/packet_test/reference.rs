@@ -8,9 +8,12 @@
 //!
 //! - Discovery of routers and neighbours by IPv6, frames that are not IP, multicast and broadcast
 //!   (after the rules), IPv4 options that a rule allows, TTL 1, no route, and packets over the MTU
-//!   (before the rules of the interface that they would leave by) are left to the box's stack.
+//!   (before the rules of the interface that they would leave by) are left to the box's stack; so
+//!   are packets from and to addresses that no router forwards (RFC 1812, section 5.3.7).
 //! - A VLAN's tag is stepped over: to the rules the packet is one of the interface itself. What they
-//!   pass is left to the box's stack, which knows its VLANs.
+//!   pass is left to the box's stack, which knows its VLANs. A tagged frame that the box sends is
+//!   not judged: that was done at its VLAN interface.
+//! - Nobody is answered at such an address, and by ICMP only where a route leads.
 //! - A first fragment is filtered as if it were the whole packet. If it passes, later ones follow
 //!   it until they are complete or `set timeout frag` is over; a later one whose first has not
 //!   been seen is a fragment to the rules, as pf has it under `set reassemble no`.
@@ -24,8 +27,9 @@
 //! - A connection has the timeout of its present phase, also where a packet that fits loosely has
 //!   changed that: pf then leaves the earlier timeout.
 //! - SCTP is followed like other protocols, by its ports.
-//! - After a change of rules states keep the options of the rules that made them, and no longer
-//!   count for `max` of the new ones.
+//! - After a change of rules states keep the options of the rules that made them. They count for
+//!   `max` of a rule that is the same as before: its text, its anchor, and its place among those of
+//!   the same text; and no longer for others.
 
 mod dissect;
 mod fragments;
@@ -35,17 +39,19 @@ mod tcp;
 mod trip;
 mod view;
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::outcome::{Answer, Counters, DropReason, Outcome, Sent, StateInfo};
 use super::{Device, DeviceError, Network, RuleText};
 use crate::ast::Translation;
-use crate::evaluate::{Evaluator, Routes};
+use crate::evaluate::{Evaluator, Routes, RuleId};
 use crate::ir::{Action, Rule, Rules, Ruleset};
+use crate::print::{PrintOptions, Printer};
 use crate::value::{Direction, KeepState, RouteKind, Setting, Text};
 use dissect::{Frame, dissect};
 use fragments::Fragments;
-use states::States;
+use states::{LoadedRule, States};
 use trip::Trip;
 
 pub use dissect::EXTENSION_COUNT_MAX;
@@ -58,6 +64,10 @@ const MTU_BYTES: u32 = 1500;
 pub struct Reference {
     network: Network,
     ruleset: Ruleset,
+    /// The rules of the ruleset, by their numbers, as states know them.
+    identities: Vec<LoadedRule>,
+    /// By what a rule is known again: anchor, text, and how many of these stand before it.
+    known: BTreeMap<(Text, String, u32), LoadedRule>,
     world: World,
 }
 
@@ -66,7 +76,7 @@ pub struct Reference {
 struct World {
     states: States,
     fragments: Fragments,
-    drops: std::collections::BTreeMap<DropReason, u64>,
+    drops: BTreeMap<DropReason, u64>,
     /// Which load of the ruleset it is.
     load: u32,
     /// Addresses that `overload` put into tables: anchor, table, address.
@@ -88,7 +98,10 @@ impl Reference {
         let mut entries = Vec::new();
         for interface in &network.interfaces {
             for own in &interface.addresses {
+                let bits = if own.address.is_ipv4() { 32 } else { 128 };
                 entries.push((own.address, own.bits, interface.name.as_str().into()));
+                // The box reaches itself by no interface of the network's.
+                entries.push((own.address, bits, "lo0".into()));
             }
         }
         for (address, bits, interface) in &network.routes {
@@ -107,16 +120,18 @@ impl Reference {
         let is_broadcast = |interface: &crate::resolve::InterfaceFacts| {
             interface.addresses.iter().any(|own| own.broadcast == Some(address))
         };
-        let is_special = match address {
-            IpAddr::V4(own) => own.is_broadcast() || own.is_loopback() || own.is_unspecified(),
-            IpAddr::V6(own) => {
-                own.is_unicast_link_local() || own.is_loopback() || own.is_unspecified()
-            }
-        };
-        is_special
-            || address.is_multicast()
-            || self.is_own(address)
-            || self.network.interfaces.iter().any(is_broadcast)
+        self.is_own(address) || self.network.interfaces.iter().any(is_broadcast)
+    }
+
+    /// As what states know a rule of the present ruleset.
+    fn loaded(&self, rule: RuleId) -> LoadedRule {
+        self.identities.get(rule.0 as usize).copied().unwrap_or((self.world.load, rule))
+    }
+
+    /// The rule of the present ruleset that made a half, if it is still there.
+    fn rule_of(&self, loaded: LoadedRule) -> Option<RuleId> {
+        let at = self.identities.iter().position(|own| *own == loaded)?;
+        u32::try_from(at).ok().map(RuleId)
     }
 
     fn mtu_bytes(&self, interface: &str) -> u32 {
@@ -147,11 +162,14 @@ impl Device for Reference {
         if let Some(load) = ruleset.loads.first() {
             return Err(DeviceError(format!("{}: anchor `{}` is a file", rules.name, load.name)));
         }
-        Evaluator::new(ruleset, &[], &self.network.facts)
+        let evaluator = Evaluator::new(ruleset, &[], &self.network.facts)
             .map_err(|error| DeviceError(format!("{}: {error}", rules.name)))?;
+        self.world.load += 1;
+        let known = identities(&evaluator, &self.network.facts, self.world.load, &self.known);
+        self.identities = known.iter().map(|own| own.1).collect();
+        self.known = known.into_iter().collect();
         self.ruleset = ruleset.clone();
         let world = &mut self.world;
-        world.load += 1;
         // A table that the new rules fill is as they say; others keep what came in.
         world.overloaded.retain(|(anchor, name, _)| {
             let is_it = |own: &&crate::ir::Table| own.anchor == *anchor && own.name == *name;
@@ -211,6 +229,9 @@ impl Reference {
                 logged: Some(false),
             },
         };
+        if direction == Direction::Out && is_tagged(frame) {
+            return untouched(frame);
+        }
         let evaluator = match Evaluator::new(&self.ruleset, &[], &self.network.facts) {
             Ok(mut evaluator) => {
                 for (anchor, name, address) in &world.overloaded {
@@ -231,11 +252,56 @@ impl Reference {
             return untouched(frame);
         }
         let routes = Self::routes(&self.network);
-        let mut trip = Trip::new(&evaluator, world, &own, frame, &routes, now_ns);
-        let outcome = trip.run(self, direction, interface);
+        let mut trip = Trip::new(self, &evaluator, world, (&own, frame), &routes, now_ns);
+        let outcome = trip.run(direction, interface);
         let out = matches!(outcome, Outcome::Out(_)).then(|| trip.rewritten(direction));
         Sent { outcome, frame: out, logged: Some(trip.is_logged) }
     }
+}
+
+/// Whether no router forwards packets between these (RFC 1122, section 3.2.1.3; RFC 4291, section
+/// 2.5): groups, and addresses that only hold on a link, on a host, or not at all.
+fn is_martian(source: IpAddr, destination: IpAddr) -> bool {
+    let v6 = |own: Ipv6Addr| {
+        own.is_unicast_link_local() || own.is_multicast() || own.to_bits() >> 96 == 0
+    };
+    match (source, destination) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let either =
+                |own: &Ipv4Addr| own.is_loopback() || own.is_multicast() || own.is_broadcast();
+            from.octets()[0] == 0 || to.is_unspecified() || either(&from) || either(&to)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => v6(from) || v6(to),
+        _ => false,
+    }
+}
+
+/// Whether a frame has a tag of 802.1Q or 802.1ad.
+fn is_tagged(frame: &[u8]) -> bool {
+    matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
+}
+
+/// What each rule is known by, and as what: as before, if there was one like it.
+fn identities(
+    evaluator: &Evaluator<'_>,
+    facts: &crate::facts::Facts,
+    load: u32,
+    before: &BTreeMap<(Text, String, u32), LoadedRule>,
+) -> Vec<((Text, String, u32), LoadedRule)> {
+    let dialect = evaluator.ruleset().dialect;
+    let printer = Printer { dialect, resolver: facts, options: PrintOptions::default() };
+    let mut counts = BTreeMap::new();
+    let mut identity = |id: RuleId| {
+        let own = evaluator.rule(id)?;
+        let (anchor, text) = (Text::from(own.anchor), printer.rule(own.rule));
+        let count: &mut u32 = counts.entry((anchor.clone(), text.clone())).or_default();
+        let key = (anchor, text, *count);
+        *count += 1;
+        let known = before.get(&key).copied().unwrap_or((load, id));
+        Some((key, known))
+    };
+    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
+    (0..count).map_while(|at| identity(RuleId(at))).collect()
 }
 
 /// Timeouts with adaptive ones that follow `set limit states` unless they are set (pfctl.c).

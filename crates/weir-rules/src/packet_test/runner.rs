@@ -7,6 +7,7 @@ use super::{Device, DeviceError, DropReason, RuleText, Sent};
 use crate::limits::Limits;
 use crate::parse::ParseInput;
 use crate::source::MemorySources;
+use crate::value::Direction;
 use crate::{Compiled, compile};
 
 /// Something that was not as the test says.
@@ -171,7 +172,8 @@ impl Run<'_> {
         if let Some(expected) = step.dont_fragment {
             self.compare("don't-fragment bit", expected.into(), found.dont_fragment.into());
         }
-        if !found.is_sound {
+        // What the box sent was its own work.
+        if !found.is_sound && step.frame.packet.direction == Direction::In {
             self.differ("the frame that left has a wrong IPv4 header checksum".to_owned());
         }
     }

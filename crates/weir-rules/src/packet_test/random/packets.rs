@@ -27,6 +27,20 @@ const HOSTS: &[(&str, &str, Side)] = &[
     ("192.0.2.1", "2001:db8:1::1", Side::Own),
 ];
 
+/// Addresses that a packet may have which few have.
+const SPECIALS4: &[&str] = &[
+    "0.0.0.0",
+    "0.1.2.3",
+    "127.0.0.1",
+    "224.0.0.251",
+    "239.1.2.3",
+    "255.255.255.255",
+    "10.0.0.255",
+    "192.0.2.1",
+];
+const SPECIALS6: &[&str] =
+    &["::", "::1", "::ffff:10.0.0.5", "fe80::7", "ff02::fb", "ff0e::5", "2001:db8:1::1"];
+
 struct End {
     address: IpAddr,
     port: u16,
@@ -73,6 +87,9 @@ impl Traffic {
 
     /// The next packet in the words of a packet test, without what becomes of it.
     pub(super) fn next(&mut self, draw: &mut Draw, features: &Features) -> String {
+        if features.specials && draw.happens(2) {
+            return special(draw, features);
+        }
         let count = u32::try_from(self.flows.len()).unwrap_or(1);
         let at = draw.below(count) as usize;
         let flow = &mut self.flows[at];
@@ -103,6 +120,24 @@ impl Traffic {
         flow.decorate(draw, features, &mut text);
         text
     }
+}
+
+/// A packet of no flow, with such an address at an end.
+fn special(draw: &mut Draw, features: &Features) -> String {
+    let is_v6 = features.ipv6 && draw.happens(40);
+    let one = draw.pick(if is_v6 { SPECIALS6 } else { SPECIALS4 });
+    let host = draw.pick(HOSTS);
+    let ends = [one, if is_v6 { host.1 } else { host.0 }].map(str::parse::<IpAddr>);
+    let [Ok(one), Ok(other)] = ends else {
+        unreachable!("the addresses are part of the program");
+    };
+    let (from, to) = if draw.happens(50) { (one, other) } else { (other, one) };
+    let port = draw.pick(&[80, 53, 22]);
+    let (from, to) = (end_text(true, from, 1000), end_text(true, to, port));
+    let interface = draw.pick(&["em0", "em1", "em2"]);
+    let words = draw.pick(&["tcp", "udp"]);
+    let flags = if words == "tcp" { " S" } else { "" };
+    format!("in on {interface} {words} {from} > {to}{flags}")
 }
 
 impl Flow {

@@ -235,7 +235,7 @@ fn options(draw: &mut Draw, features: &Features, own: Criteria, words: &mut Word
     if features.vlan && draw.happens(4) {
         words.put("prio 5");
     }
-    if own.action != "block" && features.tos && draw.happens(6) {
+    if own.action != "block" && features.rewrites && draw.happens(6) {
         words.put(draw.pick(&["set tos 0x20", "scrub (min-ttl 32)", "scrub (no-df)"]));
     }
     if own.action == "pass" {

@@ -143,7 +143,9 @@ fn v4(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read
     if ip[0] >> 4 != 4 || header_bytes < 20 || ip_bytes < header_bytes || ip_bytes > ip.len() {
         return Err(DropReason::Short);
     }
-    if checksum::ipv4_header(&ip[..header_bytes]) != number(ip, 10)? {
+    // What leaves is the box's own work, and may get its checksum later.
+    let is_wrong = checksum::ipv4_header(&ip[..header_bytes]) != number(ip, 10)?;
+    if is_wrong && direction == Direction::In {
         return Err(DropReason::ProtoCksum);
     }
     let address = |at: usize| IpAddr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
@@ -303,8 +305,9 @@ impl Dissected {
 
     fn icmp(&mut self, body: &[u8]) -> Read<()> {
         let is_v4 = self.packet.source.is_ipv4();
+        // The rules refuse it as malformed.
         if (self.packet.protocol == ICMP) != is_v4 {
-            return Err(DropReason::Normalize);
+            return Ok(());
         }
         if body.len() < 8 {
             return Err(DropReason::Short);
@@ -315,7 +318,7 @@ impl Dissected {
         let id = if has_id { number(body, 4)? } else { 0 };
         self.packet.icmp = Icmp { kind, code: body[1], id };
         if self.packet.icmp_role() == IcmpRole::Error {
-            self.inner = Some(inner(&body[8..]));
+            self.inner = Some(inner(&body[8..], is_v4));
         }
         self.is_discovery = !is_v4 && matches!(kind, 133..=137) && self.ttl == 255;
         Ok(())
@@ -336,10 +339,12 @@ fn window_scale(options: &[u8]) -> Option<u8> {
     None
 }
 
-/// The header of a quoted packet, and the first bytes behind it (RFC 792, RFC 4443 §2.4).
-fn inner(bytes: &[u8]) -> Read<Inner> {
-    let (protocol, source, destination, rest) = match bytes.first().map(|first| first >> 4) {
-        Some(4) => {
+/// The header of a quoted packet, and the first bytes behind it (RFC 792, RFC 4443 §2.4). It is of
+/// the error's own family.
+fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
+    let version = bytes.first().map(|first| first >> 4);
+    let (protocol, source, destination, rest) = match (version, is_v4) {
+        (Some(4), true) => {
             let header_bytes = usize::from(bytes[0] & 15) * 4;
             let rest = bytes.get(header_bytes.max(20)..).ok_or(DropReason::Short)?;
             if number(bytes, 6)? & 0x1fff != 0 {
@@ -349,7 +354,7 @@ fn inner(bytes: &[u8]) -> Read<Inner> {
                 |at: usize| IpAddr::from([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
             (bytes[9], address(12), address(16), rest)
         }
-        Some(6) => {
+        (Some(6), false) => {
             let rest = bytes.get(V6_BYTES..).ok_or(DropReason::Short)?;
             let address = |at: usize| {
                 let mut octets = [0; 16];

@@ -10,6 +10,9 @@ use crate::evaluate::packet::{ACK, FIN, RST, SYN};
 /// How far beside its window a segment may still be after a loss of sight (`MAXACKWINDOW`).
 const SKEW_MAX: u32 = 0xffff + 1500;
 
+/// Largest window that is not scaled (`TCP_MAXWIN`).
+const WINDOW_MAX: u32 = 0xffff;
+
 /// States of one end, in the order of RFC 9293's life; the names are pf's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -128,7 +131,8 @@ pub(super) fn track(source: &mut Peer, destination: &mut Peer, segment: &Segment
         && reset_fits
     {
         step.slide(source, destination);
-        return Tracked::Fits { is_established: advance(source, destination, segment.flags) };
+        let is_established = advance(source, destination, segment.flags, false);
+        return Tracked::Fits { is_established };
     }
     let is_blind = destination.phase < Phase::SynSent
         || destination.phase >= Phase::FinWait2
@@ -184,7 +188,7 @@ fn first_of(source: &mut Peer, destination: &mut Peer, segment: &Segment, end: u
             offer.window = unscaled(offer.window, own);
             offer.other_scale = scale;
         } else {
-            destination.window_max <<= scale;
+            destination.window_max = (destination.window_max << scale).min(WINDOW_MAX);
             destination.scale = None;
         }
     }
@@ -222,8 +226,9 @@ impl Step {
     }
 }
 
-/// Moves the states on; says whether the handshake is now complete.
-fn advance(source: &mut Peer, destination: &mut Peer, flags: u8) -> bool {
+/// Moves the states on by flags; says whether the handshake is now complete. A connection that may
+/// be seen from one side only is also followed.
+fn advance(source: &mut Peer, destination: &mut Peer, flags: u8, is_one_sided: bool) -> bool {
     let mut is_established = false;
     if flags & SYN != 0 {
         source.phase = source.phase.max(Phase::SynSent);
@@ -237,6 +242,8 @@ fn advance(source: &mut Peer, destination: &mut Peer, flags: u8) -> bool {
             is_established = source.phase == Phase::Established;
         } else if destination.phase == Phase::Closing {
             destination.phase = Phase::FinWait2;
+        } else if is_one_sided {
+            is_established = advance_alone(source, destination);
         }
     }
     if flags & RST != 0 {
@@ -245,36 +252,22 @@ fn advance(source: &mut Peer, destination: &mut Peer, flags: u8) -> bool {
     is_established
 }
 
-/// `sloppy`: flags alone; says whether the connection is now established. One that is seen from
-/// one side only is also followed.
+/// What an ACK means where the other side may never be seen.
+fn advance_alone(source: &mut Peer, destination: &mut Peer) -> bool {
+    if source.phase == Phase::SynSent && destination.phase < Phase::SynSent {
+        (source.phase, destination.phase) = (Phase::Established, Phase::Established);
+        return true;
+    }
+    let is_unseen = destination.phase == Phase::Established && destination.low == 0;
+    if source.phase == Phase::Closing && is_unseen {
+        destination.phase = Phase::Closing;
+    }
+    false
+}
+
+/// `sloppy`: flags alone; says whether the connection is now established.
 pub(super) fn track_sloppy(source: &mut Peer, destination: &mut Peer, flags: u8) -> bool {
-    let mut is_established = false;
-    if flags & SYN != 0 {
-        source.phase = source.phase.max(Phase::SynSent);
-    }
-    if flags & FIN != 0 {
-        source.phase = source.phase.max(Phase::Closing);
-    }
-    if flags & ACK != 0 {
-        if destination.phase == Phase::SynSent {
-            destination.phase = Phase::Established;
-            is_established = source.phase == Phase::Established;
-        } else if destination.phase == Phase::Closing {
-            destination.phase = Phase::FinWait2;
-        } else if source.phase == Phase::SynSent && destination.phase < Phase::SynSent {
-            (source.phase, destination.phase) = (Phase::Established, Phase::Established);
-            is_established = true;
-        } else if source.phase == Phase::Closing
-            && destination.phase == Phase::Established
-            && destination.low == 0
-        {
-            destination.phase = Phase::Closing;
-        }
-    }
-    if flags & RST != 0 {
-        (source.phase, destination.phase) = (Phase::TimeWait, Phase::TimeWait);
-    }
-    is_established
+    advance(source, destination, flags, true)
 }
 
 /// Whether a sequence number that an ICMP error quotes is one that `sender` may have sent.

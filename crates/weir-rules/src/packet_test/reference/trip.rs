@@ -8,7 +8,7 @@ use super::fragments::Fate;
 use super::key::Key;
 use super::states::{self, Half, Record, SourceLimits, Tracking, half_index, timeout};
 use super::view::{Progress, View};
-use super::{Reference, World, tcp};
+use super::{Reference, World, is_martian, tcp};
 use crate::evaluate::packet::{FIN, SYN};
 use crate::evaluate::{
     Actions, Decision, Evaluator, Moment, NewState, Reason, Response, RouteChoice, Routes, Verdict,
@@ -20,6 +20,7 @@ pub(super) const CHANCE_SEED: u64 = 0x7765_6972;
 
 /// A packet on its way.
 pub(super) struct Trip<'a> {
+    device: &'a Reference,
     evaluator: &'a Evaluator<'a>,
     world: &'a mut World,
     own: &'a Dissected,
@@ -45,14 +46,15 @@ fn blocked<T>(reason: DropReason) -> Result<T, Outcome> {
 
 impl<'a> Trip<'a> {
     pub(super) fn new(
+        device: &'a Reference,
         evaluator: &'a Evaluator<'a>,
         world: &'a mut World,
-        own: &'a Dissected,
-        frame: &'a [u8],
+        (own, frame): (&'a Dissected, &'a [u8]),
         routes: &'a Routes,
         now_ns: u64,
     ) -> Self {
         Self {
+            device,
             evaluator,
             world,
             own,
@@ -71,12 +73,7 @@ impl<'a> Trip<'a> {
     }
 
     /// What becomes of the packet.
-    pub(super) fn run(
-        &mut self,
-        device: &Reference,
-        direction: Direction,
-        interface: &str,
-    ) -> Outcome {
+    pub(super) fn run(&mut self, direction: Direction, interface: &str) -> Outcome {
         let piece = self.own.piece;
         if let Some(piece) = piece.filter(|_| !self.evaluator.skips(interface)) {
             match self.world.fragments.follow(self.own, piece) {
@@ -84,7 +81,10 @@ impl<'a> Trip<'a> {
                     if let (Some((key, forward)), false) = (state, outcome == Outcome::Box) {
                         self.count_piece(key, forward);
                     }
-                    let is_over = outcome != Outcome::Box && self.is_last_hop(direction);
+                    let packet = &self.own.packet;
+                    let is_odd = packet.extensions.ipv4_options || packet.prio.is_some();
+                    let is_over =
+                        self.is_last_hop(direction) || (direction == Direction::In && is_odd);
                     return if is_over { Outcome::Box } else { outcome };
                 }
                 Fate::Refused(reason) => return Outcome::Blocked(reason, Answer::None),
@@ -96,7 +96,7 @@ impl<'a> Trip<'a> {
             }
         }
         let walked = match direction {
-            Direction::In => self.through(device, interface),
+            Direction::In => self.through(interface),
             Direction::Out => self.leave(interface),
         };
         let outcome = walked.unwrap_or_else(|blocked| blocked);
@@ -132,14 +132,14 @@ impl<'a> Trip<'a> {
         Ok(Outcome::Out(other.unwrap_or_else(|| interface.into())))
     }
 
-    fn through(&mut self, device: &Reference, interface: &str) -> Result<Outcome, Outcome> {
+    fn through(&mut self, interface: &str) -> Result<Outcome, Outcome> {
         let route = self.stage(Direction::In, interface)?;
         let packet = &self.own.packet;
-        let has_options = packet.extensions.ipv4_options;
+        let (device, has_options) = (self.device, packet.extensions.ipv4_options);
         // Frames with a tag, and none else, have a priority.
         let is_tagged = packet.prio.is_some();
         if device.is_for_box(packet.destination)
-            || packet.source.is_unspecified()
+            || is_martian(packet.source, packet.destination)
             || has_options
             || is_tagged
             || self.is_last_hop(Direction::In)
@@ -171,6 +171,7 @@ impl<'a> Trip<'a> {
         packet.tag.clone_from(&self.tag);
         let mut draw_count = self.world.draw_count;
         let mut view = View {
+            device: self.device,
             world: self.world,
             own: self.own,
             progress: &mut self.progress,
@@ -198,9 +199,22 @@ impl<'a> Trip<'a> {
         }
     }
 
+    /// What is sent to who gets an answer: nothing to a group, or where no route leads.
+    fn answer(&self, answer: Answer) -> Answer {
+        let (source, destination) = (self.own.packet.source, self.own.packet.destination);
+        let is_own = self.own.packet.direction == Direction::Out;
+        let is_reached = match answer {
+            Answer::Icmp(..) if !is_own => {
+                self.routes.interface(source).is_some() && !self.device.is_for_box(source)
+            }
+            _ => true,
+        };
+        if is_reached && !is_martian(source, destination) { answer } else { Answer::None }
+    }
+
     fn refused(&self, verdict: &Verdict<'_>, by_state: Option<(DropReason, Answer)>) -> Outcome {
         if let (Reason::StateMismatch, Some((reason, answer))) = (verdict.reason, by_state) {
-            return Outcome::Blocked(reason, answer);
+            return Outcome::Blocked(reason, self.answer(answer));
         }
         let reason = match verdict.reason {
             Reason::Malformed => DropReason::Normalize,
@@ -217,15 +231,19 @@ impl<'a> Trip<'a> {
         };
         let answer = match verdict.response {
             Response::None => Answer::None,
-            // A segment with a wrong checksum is not answered by a RST.
-            Response::Rst { .. } if !self.own.has_right_checksum(self.frame) => {
+            // A segment with a wrong checksum is not answered by a RST; the box's own get theirs
+            // later.
+            Response::Rst { .. }
+                if self.own.packet.direction == Direction::In
+                    && !self.own.has_right_checksum(self.frame) =>
+            {
                 return Outcome::Blocked(DropReason::ProtoCksum, Answer::None);
             }
             Response::Rst { .. } => Answer::Rst,
             Response::Icmp { kind, code } => Answer::Icmp(kind, code),
             Response::SctpAbort => Answer::Abort,
         };
-        Outcome::Blocked(reason, answer)
+        Outcome::Blocked(reason, self.answer(answer))
     }
 
     fn by_state(
@@ -295,7 +313,8 @@ impl<'a> Trip<'a> {
         self.check_nodes(&half)?;
         let now_ns = self.now_ns;
         let (world, progress) = (&mut *self.world, &mut self.progress);
-        let mut view = View { world, own, progress, record, half: None, refusal: None };
+        let device = self.device;
+        let mut view = View { device, world, own, progress, record, half: None, refusal: None };
         let mut record = record;
         if let Some(at) = record {
             if own.segment.is_some() && view.reopens(at.0) {
@@ -345,7 +364,7 @@ impl<'a> Trip<'a> {
                 tracking,
                 is_sloppy: state.sloppy && is_tcp,
                 timeouts: options.map(|own| own.timeouts.clone()).unwrap_or_default(),
-                rule: state.rule.map(|own| (self.world.load, own.id)),
+                rule: state.rule.map(|own| self.device.loaded(own.id)),
                 phase,
                 touched_ns: self.now_ns,
                 packets: [0, 0],
@@ -363,7 +382,7 @@ impl<'a> Trip<'a> {
         direction: Direction,
         interface: &str,
     ) -> Half {
-        let rule = state.rule.map(|own| (self.world.load, own.id));
+        let rule = state.rule.map(|own| self.device.loaded(own.id));
         let options = state.rule.and_then(|own| own.rule.options.state.as_deref());
         let tracks = |own: &&crate::value::StateOptions| {
             own.source_track.is_some()
@@ -408,10 +427,14 @@ impl<'a> Trip<'a> {
         let at = self.own.ip_at;
         if self.own.packet.source.is_ipv4() {
             let header_bytes = usize::from(frame[at] & 15) * 4;
+            let before = frame[at..at + header_bytes].to_vec();
             frame[at + 1] = self.tos;
             frame[at + 8] = ttl;
             if self.clears_df {
                 frame[at + 6] &= !0x40;
+            }
+            if frame[at..at + header_bytes] == before {
+                return frame;
             }
             let sum = checksum::ipv4_header(&frame[at..at + header_bytes]);
             frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());

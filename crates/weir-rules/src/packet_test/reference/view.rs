@@ -4,11 +4,11 @@
 use std::net::IpAddr;
 
 use super::super::outcome::{Answer, DropReason};
-use super::World;
 use super::dissect::Dissected;
 use super::key::Key;
 use super::states::{LoadedRule, Record, SourceLimits, Tracking, half_index, timeout};
 use super::tcp::{self, Phase, Tracked};
+use super::{Reference, World};
 use crate::evaluate::packet::{ACK, SYN, TCP};
 use crate::evaluate::{Packet, RuleId, SourceCount, StateHit, StateView};
 use crate::value::Flush;
@@ -23,6 +23,7 @@ pub(super) struct Progress {
 
 /// States as one packet at one interface sees them.
 pub(super) struct View<'a> {
+    pub(super) device: &'a Reference,
     pub(super) world: &'a mut World,
     pub(super) own: &'a Dissected,
     pub(super) progress: &'a mut Progress,
@@ -36,7 +37,7 @@ pub(super) struct View<'a> {
 
 impl View<'_> {
     fn rule(&self, rule: RuleId) -> LoadedRule {
-        (self.world.load, rule)
+        self.device.loaded(rule)
     }
 
     fn refuse(&mut self, reason: DropReason, answer: Answer) -> Option<StateHit> {
@@ -53,10 +54,9 @@ impl View<'_> {
     }
 
     fn hit(&mut self, at: (Key, bool), index: usize) -> Option<StateHit> {
-        let load = self.world.load;
         let half = self.world.states.get(at.0)?.halves[index].as_ref()?;
         let allow_opts = half.actions.allow_opts;
-        let rule = half.rule.filter(|own| own.0 == load).map(|own| own.1);
+        let rule = half.rule.and_then(|own| self.device.rule_of(own));
         self.half = Some(index);
         if !std::mem::replace(&mut self.progress.is_counted, true) {
             self.count(at);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Tags of packets that a state lets in: the one that its rules gave (pf_test() of pf.c gives every
+ * packet of a state the state's tag). Only asked for where rules judge the packet on its way out,
+ * so that a packet whose state covers both ways never pays for it.
+ */
+#ifndef WEIR_FW_TAG_H
+#define WEIR_FW_TAG_H
+
+#include <weir/fw/account.h>
+#include <weir/fw/fib.h>
+#include <weir/fw/image.h>
+#include <weir/fw/lookup.h>
+#include <weir/fw/scratch.h>
+
+/* The tag of the half that covers the way in; `flow` is the packet by which the record is found. */
+static __always_inline __u32 weir_state_tag(const struct weir_fw_packet *flow,
+					    const struct weir_fw_hit *hit)
+{
+	__u32 home = weir_state_bucket(flow->hash), tag = 0;
+	weir_line *line = weir_state_line(home), *s;
+
+	if (hit->slot == WEIR_FW_SLOT_NONE || !weir_state_lock(home, flow->cpu))
+		return 0;
+	/* The slot may be somebody else's by now. */
+	s = weir_state_line(hit->slot);
+	if (weir_state_match(s, s->control, flow))
+		tag = weir_account_tag(weir_account_at(hit->slot), hit->reverse & 1);
+	weir_state_unlock(home, line->control);
+	return tag;
+}
+
+/* Gives a packet that its state has let in the state's tag, before rules judge it on its way out. */
+__noinline int weir_fw_recall_tag(struct weir_fw_packet *p __arg_nonnull,
+				  const struct weir_fw_hit *hit __arg_nonnull)
+{
+	const struct weir_fw_packet *flow = p;
+	struct weir_fw_scratch *scratch;
+
+	if (p->tag || !hit->covered[WEIR_FW_IN] || p->flags & WEIR_PACKET_SKIPPED)
+		return 0;
+	if (p->flags & WEIR_PACKET_SKB &&
+	    (!p->interface || weir_fw_interface(p->interface)->flags & WEIR_FW_INTERFACE_SKIP))
+		return 0;
+	/* The record of an error is that of the packet which it quotes. */
+	if (p->flags & WEIR_PACKET_ICMP_ERROR) {
+		scratch = weir_fw_scratch();
+		if (!scratch)
+			return 0;
+		flow = &scratch->quoted;
+	}
+	p->tag = weir_state_tag(flow, hit);
+	return 0;
+}
+
+static __always_inline bool weir_fw_has_tags(const struct weir_fw_packet *p)
+{
+	return weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_TAGS;
+}
+
+#endif /* WEIR_FW_TAG_H */

@@ -1,0 +1,68 @@
+//! What a compilation refuses for want of numbers.
+
+use super::*;
+use weir_rules::facts::Facts;
+use weir_rules::limits::Limits;
+use weir_rules::parse::ParseInput;
+use weir_rules::source::MemorySources;
+
+fn compiled(text: &str, known: &Known) -> Result<Compiled, Refused> {
+    let facts = Facts::new();
+    let input = ParseInput {
+        name: "pf.conf",
+        bytes: text.as_bytes(),
+        dialect: Some(Dialect::FreeBsd),
+        macros: &[],
+        provider: &MemorySources::default(),
+        limits: Limits::default(),
+    };
+    let parsed = weir_rules::compile(input, &facts);
+    assert_eq!(parsed.error_count, 0, "{:?}", parsed.diagnostics);
+    let evaluator = Evaluator::new(&parsed.ruleset, &[], &facts).unwrap();
+    compile(&Input { evaluator: &evaluator, resolver: &facts, slots: &[], known })
+}
+
+fn rules(names: std::ops::Range<u32>) -> String {
+    names.map(|n| format!("pass in proto udp to port {} tag t{n}\n", n + 1)).collect()
+}
+
+#[test]
+fn tags_beyond_those_of_states_are_refused_with_figures() {
+    let none = Known::default();
+    let most = compiled(&(rules(0..15) + "pass out tagged t3\nblock tagged never\n"), &none);
+    let most = most.unwrap();
+    assert_ne!(most.flags() & image_flags::TAGS, 0);
+    assert_eq!(most.actions.iter().map(|own| own.tag).max(), Some(15));
+    let asked: Vec<u16> = most.criteria.iter().map(|own| own.tagged).collect();
+    assert_eq!(asked[15..], [most.actions[3].tag, u16::MAX], "what nobody gives nobody has");
+
+    let refused = compiled(&rules(0..16), &none).unwrap_err().0;
+    assert!(
+        refused[0].message.contains("keep 15 different tags, and rules give 16"),
+        "{refused:?}"
+    );
+    // States may still have the others.
+    let refused = compiled(&rules(14..17), &most.known).unwrap_err().0;
+    assert!(refused[0].message.contains("rules give 3, beside 14"), "{refused:?}");
+    let mut known = most.known.clone();
+    assert!(!known.is_short_of_tags(), "all of them are given");
+    known.given_tags.truncate(1);
+    known.release_tags(|_| true);
+    let other = compiled(&rules(14..17), &known).unwrap();
+    assert_eq!(other.known.tags.iter().flatten().count(), 4);
+
+    let without = compiled("pass\nblock tagged never\n", &none).unwrap();
+    assert_eq!(without.flags() & image_flags::TAGS, 0);
+}
+
+#[test]
+fn routes_are_only_asked_for_where_rules_ask() {
+    let flags = |text: &str| {
+        let all = image_flags::ROUTES | image_flags::NO_ROUTE_BACK | image_flags::NO_ROUTE_TO;
+        compiled(text, &Known::default()).unwrap().flags() & all
+    };
+    assert_eq!(flags("pass\n"), 0);
+    assert_eq!(flags("block in from urpf-failed\n"), image_flags::ROUTES);
+    assert_eq!(flags("block from no-route\n"), image_flags::NO_ROUTE_BACK);
+    assert_eq!(flags("block to no-route\n"), image_flags::NO_ROUTE_TO);
+}
