@@ -13,6 +13,7 @@ mod tests;
 
 const ETHTOOL_GSET: u32 = 0x01;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GPAUSEPARAM: u32 = 0x12;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GGRO: u32 = 0x2b;
@@ -221,6 +222,31 @@ pub fn speed_mbps(ifname: &str) -> Result<Option<u32>, EthtoolError> {
     let speed = u32::from(half(28)) << 16 | u32::from(half(12));
     // Unknown is all ones, in 32 bits or (old drivers) in 16.
     Ok((speed != 0 && speed != u32::MAX && speed != 0xffff).then_some(speed))
+}
+
+/// Flow control of a link (IEEE 802.3 annex 31B): `ethtool -a`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// Whether both ends agree on it, instead of each doing as it is told.
+    pub autonegotiated: bool,
+    /// Whether this end stops sending when the other one asks for it.
+    pub rx: bool,
+    /// Whether this end asks the other one to stop.
+    pub tx: bool,
+}
+
+/// The link's flow control; `None` if the driver has none.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface.
+pub fn pause(ifname: &str) -> Result<Option<Pause>, EthtoolError> {
+    // struct ethtool_pauseparam: autoneg, rx_pause, tx_pause.
+    let mut request = EthtoolRequest::new(ETHTOOL_GPAUSEPARAM, 0, 0);
+    if unsupported(Interface::new(ifname)?.call("read the flow control", &mut request))? {
+        return Ok(None);
+    }
+    let field = |offset| u32_at(request.bytes(), offset) != 0;
+    Ok(Some(Pause { autonegotiated: field(4), rx: field(8), tx: field(12) }))
 }
 
 /// Whether the driver does not know the command; other errors remain errors.

@@ -357,6 +357,7 @@ pub(crate) fn record(
         checks: outcome.checks.clone(),
         counters: outcome.counters.clone(),
         levels: outcome.levels.clone(),
+        machine: outcome.machine.clone(),
         sysctls_changed: outcome.sysctls_changed.clone(),
     }
 }

@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 
 mod cpu;
 mod devices;
+pub mod machine;
 #[cfg(test)]
 mod tests;
 
-pub use cpu::{CpuTimes, cpu_times, stolen_share, throttle_counts, user_share};
+pub use cpu::{CpuTimes, stolen_share, user_share};
 pub use devices::devices;
 
 /// Version of the format of `env.json`.
@@ -134,6 +135,7 @@ pub fn read(weir: &str, spec_dir: &Path, testbed: &Value) -> Value {
         "cpu": cpu::cpu(root),
         "mitigations": texts(&root.join("sys/devices/system/cpu/vulnerabilities")),
         "temperatures_celsius": cpu::temperatures(root),
+        "fans_rpm": machine::fans(root),
         "sysctls": sysctls(root),
         "sysctls_not_default": sysctls_not_default(root),
         "tools": tools(),
@@ -147,9 +149,10 @@ pub fn read(weir: &str, spec_dir: &Path, testbed: &Value) -> Value {
 #[must_use]
 pub fn differences(earlier: &Value, later: &Value) -> BTreeMap<String, (Value, Value)> {
     // The list of changed settings repeats what the settings themselves say.
-    const PASSING: [&str; 5] = [
+    const PASSING: [&str; 6] = [
         "/taken_utc",
         "/temperatures_celsius",
+        "/fans_rpm",
         "/host/memory_available_bytes",
         "/sysctls_not_default",
         "/resumed",

@@ -31,6 +31,7 @@ pub(crate) fn trial(dut: &str, traffic: &str, iteration: u32) -> TrialRecord {
         checks: vec![probe],
         counters: BTreeMap::new(),
         levels: BTreeMap::new(),
+        machine: None,
         sysctls_changed: BTreeMap::new(),
     }
 }

@@ -53,8 +53,61 @@ pub struct TrialRecord {
     /// Sizes and numbers that the DUT told after the measurement: states, bytes of a table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub levels: BTreeMap<String, u64>,
+    /// What the machine of generator and DUT did meanwhile; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineUse>,
     /// Namespaced kernel settings of the DUT that differ from a fresh one: name → (fresh, used).
     pub sysctls_changed: BTreeMap<String, (String, String)>,
+}
+
+/// What a machine did during the generator's run. What it does not show is left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineUse {
+    /// The testbed's CPUs by number.
+    pub cpus: BTreeMap<usize, CpuUse>,
+    /// Temperatures by sensor, degrees Celsius.
+    pub temperatures_celsius: BTreeMap<String, Span>,
+    /// Fan speeds by sensor, revolutions per minute.
+    pub fans_rpm: BTreeMap<String, Span>,
+    /// What slowed CPUs down for heat, by the counter or cooling device that says so.
+    pub slowed_for_heat: Vec<String>,
+    /// Whether the machine would tell if it was slowed down.
+    pub counts_throttling: bool,
+    /// How often frequencies, temperatures and fans were read.
+    pub sensor_reading_count: usize,
+}
+
+/// What a CPU did. Ratios are parts of its time, 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuUse {
+    /// Not idle.
+    pub busy_ratio: f64,
+    /// In user mode.
+    pub user_ratio: f64,
+    /// In kernel mode; threaded NAPI and a generator are here.
+    pub system_ratio: f64,
+    /// In interrupt handlers.
+    pub irq_ratio: f64,
+    /// In softirqs; NAPI without threads is here.
+    pub softirq_ratio: f64,
+    /// Taken by the hypervisor.
+    pub stolen_ratio: f64,
+    /// Softirqs by name, those that ran.
+    pub softirq_counts: BTreeMap<String, u64>,
+    /// Frequency, kHz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_khz: Option<Span>,
+}
+
+/// Smallest and largest of several readings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
 }
 
 /// Times of a trial. Absolute times are RFC 3339 in UTC.

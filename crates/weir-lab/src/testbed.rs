@@ -11,7 +11,7 @@ use weir_gen::units::Rate;
 use crate::counters::{Counters, DropRule, PointRule};
 use crate::host::Host;
 use crate::model::Traffic;
-use crate::record::{Check, Delays};
+use crate::record::{Check, Delays, MachineUse};
 
 pub mod netns;
 
@@ -101,6 +101,11 @@ pub trait Rig {
     /// # Errors
     /// When it cannot be looked at.
     fn checks(&self) -> Result<Vec<Check>, TestbedError>;
+
+    /// What the machine did during the last run of the generator; `None` where nobody looks.
+    fn machine(&self) -> Option<MachineUse> {
+        None
+    }
 
     /// Takes everything down and puts back what was changed.
     ///

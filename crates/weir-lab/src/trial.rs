@@ -20,7 +20,7 @@ use crate::event::{Event, Observer};
 use crate::host::{Host, HostError};
 use crate::ledger;
 use crate::model::{Traffic, TrialTimes};
-use crate::record::{Check, Latency, Ledger, Phase, Place, Sample, TrialResult};
+use crate::record::{Check, Latency, Ledger, MachineUse, Phase, Place, Sample, TrialResult};
 use crate::testbed::{Burst, Reading, Rig, Testbed, TestbedError, Topology};
 
 mod figure;
@@ -58,6 +58,8 @@ pub struct Outcome {
     pub counters: Counters,
     /// What the DUT told of its sizes after the measurement.
     pub levels: BTreeMap<String, u64>,
+    /// What the machine did meanwhile, where the testbed looks at it.
+    pub machine: Option<MachineUse>,
     /// Settings that differ from a fresh DUT: name → (fresh, used).
     pub sysctls_changed: BTreeMap<String, (String, String)>,
     /// Duration of each phase.
@@ -298,6 +300,7 @@ impl<'a> Runner<'a> {
             levels = dut.levels(host_of(rig)?)?;
         }
         self.checks.extend(rig.checks()?);
+        let machine = rig.machine();
         let samples = figure::samples(&readings);
         let result = figure::result(&samples, self.trial.traffic.rate);
         let latency = self.latency(rig, result.rate_pps)?;
@@ -310,6 +313,7 @@ impl<'a> Runner<'a> {
             checks: Vec::new(),
             counters,
             levels,
+            machine,
             sysctls_changed: BTreeMap::new(),
             phases: Vec::new(),
             artefacts: Vec::new(),

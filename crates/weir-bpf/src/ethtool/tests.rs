@@ -24,6 +24,13 @@ fn bad_interfaces_are_named() {
 }
 
 #[test]
+fn what_has_no_link_has_no_flow_control() {
+    assert_eq!(pause("lo").expect("loopback exists"), None);
+    let message = pause("absent0").expect_err("there is no such interface").to_string();
+    assert!(message.contains("`absent0`"), "{message}");
+}
+
+#[test]
 fn texts_end_at_the_first_nul() {
     assert_eq!(text(b"veth\0\0rest"), "veth");
     assert_eq!(text(b"full"), "full");

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{MACHINE, entries, number, text};
+use super::{entries, number, text};
 
-const CPU_DIR: &str = "sys/devices/system/cpu";
+pub(super) const CPU_DIR: &str = "sys/devices/system/cpu";
 
 /// What one CPU has done since the machine started, in ticks of `USER_HZ` (10 ms on nearly all
 /// systems: too coarse for trials of less than a second). As the kernel counts, a guest's time is
@@ -44,7 +44,7 @@ pub struct CpuTimes {
 impl CpuTimes {
     /// What was spent between an earlier reading and this one; `None` if a counter that never
     /// goes backwards did (the CPU was offline, or the readings are swapped).
-    fn since(&self, earlier: &Self) -> Option<Self> {
+    pub(super) fn since(&self, earlier: &Self) -> Option<Self> {
         Some(Self {
             user_ticks: self.user_ticks.checked_sub(earlier.user_ticks)?,
             nice_ticks: self.nice_ticks.checked_sub(earlier.nice_ticks)?,
@@ -57,17 +57,11 @@ impl CpuTimes {
         })
     }
 
-    fn total_ticks(&self) -> u64 {
+    pub(super) fn total_ticks(&self) -> u64 {
         let busy = self.user_ticks + self.nice_ticks + self.system_ticks;
         let interrupts = self.irq_ticks + self.softirq_ticks;
         busy + interrupts + self.idle_ticks + self.iowait_ticks + self.steal_ticks
     }
-}
-
-/// Times of every CPU that is online, by its number. Empty if the machine does not say.
-#[must_use]
-pub fn cpu_times() -> BTreeMap<usize, CpuTimes> {
-    parse_times(&text(&Path::new(MACHINE).join("proc/stat")).unwrap_or_default())
 }
 
 /// The part of these CPUs' time, 0 to 1, that the hypervisor gave to somebody else between two
@@ -141,11 +135,6 @@ pub(super) fn parse_times(stat: &str) -> BTreeMap<usize, CpuTimes> {
 /// How often each CPU was slowed down for heat since the machine started, by
 /// `cpu<number>/<counter>`. A package's counter stands at each of its CPUs. Empty where the machine
 /// does not count (not x86, or a virtual machine): that is "not known", not "never".
-#[must_use]
-pub fn throttle_counts() -> BTreeMap<String, u64> {
-    throttle_counts_in(Path::new(MACHINE))
-}
-
 pub(super) fn throttle_counts_in(root: &Path) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (cpu, dir) in cpu_dirs(root) {
@@ -195,7 +184,7 @@ fn cpu_dirs(root: &Path) -> BTreeMap<usize, PathBuf> {
 }
 
 /// The entries `<prefix><number>` of a directory.
-fn numbered(dir: &Path, prefix: &str) -> BTreeMap<usize, PathBuf> {
+pub(super) fn numbered(dir: &Path, prefix: &str) -> BTreeMap<usize, PathBuf> {
     entries(dir)
         .into_iter()
         .filter_map(|(name, path)| Some((name.strip_prefix(prefix)?.parse().ok()?, path)))
@@ -216,13 +205,26 @@ fn frequency(cpu: usize, dir: &Path) -> Value {
     })
 }
 
-/// `on`, `off`, or `None` where the machine does not say.
+/// `on`, `off`, `some CPUs` where they differ, or `None` where the machine does not say.
 fn turbo(cpu_dir: &Path) -> Option<&'static str> {
     if let Some(off) = text(&cpu_dir.join("intel_pstate/no_turbo")) {
         return Some(if off == "1" { "off" } else { "on" });
     }
-    let boost = text(&cpu_dir.join("cpufreq/boost"))?;
-    Some(if boost == "1" { "on" } else { "off" })
+    // Since Linux 6.11 each policy has its own switch, below the one of all.
+    let mut own: Vec<String> = numbered(&cpu_dir.join("cpufreq"), "policy")
+        .values()
+        .filter_map(|policy| text(&policy.join("boost")))
+        .collect();
+    own.sort();
+    own.dedup();
+    let all = text(&cpu_dir.join("cpufreq/boost"));
+    match (all.as_deref(), own.as_slice()) {
+        (Some("0"), _) => Some("off"),
+        (_, [_, _, ..]) => Some("some CPUs"),
+        (_, [one]) => Some(if one == "1" { "on" } else { "off" }),
+        (Some(_), []) => Some("on"),
+        (None, []) => None,
+    }
 }
 
 /// Where each CPU sits: which share a core decides what a placement is worth.

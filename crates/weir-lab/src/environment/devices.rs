@@ -66,6 +66,7 @@ fn device(root: &Path, name: &str, link: Result<LinkInfo, String>) -> Value {
         "gro": errors.note("gro", ethtool::gro(name)),
         "napi_thread_cpus": errors.note("napi_thread_cpus", napi_thread_cpus(name)),
         "features": features,
+        "flow_control": errors.note("flow_control", flow_control(name)),
     });
     let settings = errors.note("sysfs", sysfs_settings(root, name, link.ifindex));
     if let Some(object) = value.as_object_mut() {
@@ -73,6 +74,14 @@ fn device(root: &Path, name: &str, link: Result<LinkInfo, String>) -> Value {
         object.insert("errors".to_owned(), json!(errors.0));
     }
     value
+}
+
+/// Whether the link pauses a sender that is too fast, which hides where packets would be lost;
+/// `None` if the driver has no such thing.
+fn flow_control(name: &str) -> Result<Option<Value>, ethtool::EthtoolError> {
+    Ok(ethtool::pause(name)?.map(
+        |pause| json!({ "autonegotiated": pause.autonegotiated, "rx": pause.rx, "tx": pause.tx }),
+    ))
 }
 
 fn operational_state(state: OperState) -> &'static str {

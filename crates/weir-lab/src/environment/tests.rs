@@ -27,7 +27,7 @@ fn the_environment_of_this_machine_names_kernel_and_cpus() {
     assert!(env["host"]["kernel_release"].as_str().is_some_and(|r| !r.is_empty()));
     assert!(env["cpu"]["count"].as_u64().is_some_and(|n| n > 0));
     assert_eq!(env["testbed"]["kind"], "none");
-    assert!(!cpu_times().is_empty());
+    assert!(!machine::Counted::take().times.is_empty());
 }
 
 #[test]
@@ -38,6 +38,7 @@ fn only_lasting_differences_are_reported() {
             "host": {"kernel": kernel, "memory_available_bytes": time},
             "cpu": {"frequency": [{"cpu": 0}, {"governor": governor, "current_khz": khz}]},
             "temperatures_celsius": {"coretemp/Core 0": time},
+            "fans_rpm": {"nct6775/fan1": time},
             "sysctls_not_default": {"net.core.busy_poll": {"value": time}},
         })
     };
@@ -320,4 +321,100 @@ fn devices_are_read_back_as_they_are_set() {
     assert_eq!(a0["napi_thread_cpus"], json!([first.to_string(), first.to_string()]));
     assert_eq!(tuned["b0"]["napi_threaded"], false);
     assert_eq!(tuned["b0"]["napi_thread_cpus"], json!([]));
+}
+
+/// A machine with two CPUs, and what was read there later.
+fn two_readings() -> (TempDir, TempDir) {
+    let cpu = "sys/devices/system/cpu";
+    let softirqs = |rx: u64| {
+        format!("            CPU0 CPU1\n  NET_TX:  1  1\n  NET_RX:  {rx}  9\n  bad\n   RCU: 5 x\n")
+    };
+    let stat = |softirq: u64, idle: u64| {
+        format!(
+            "cpu  9\ncpu0 10 0 20 {idle} 0 5 {softirq} 1 0 0\ncpu1 0 0 0 7 0 0 0 0 0 0\nintr 1\n"
+        )
+    };
+    let at = |stat: &str, softirqs: &str, khz: &str, celsius: &str, state: &str| {
+        tree(&[
+            ("proc/stat", stat),
+            ("proc/softirqs", softirqs),
+            (&format!("{cpu}/cpu0/cpufreq/scaling_cur_freq"), khz),
+            (&format!("{cpu}/cpu0/thermal_throttle/core_throttle_count"), "3\n"),
+            ("sys/class/hwmon/hwmon0/name", "nct6775\n"),
+            ("sys/class/hwmon/hwmon0/temp1_input", celsius),
+            ("sys/class/hwmon/hwmon0/fan2_input", "1250\n"),
+            ("sys/class/hwmon/hwmon0/fan3_input", "0\n"),
+            ("sys/class/hwmon/hwmon0/fan3_label", "front\n"),
+            ("sys/class/thermal/cooling_device0/type", "Fan\n"),
+            ("sys/class/thermal/cooling_device0/cur_state", "1\n"),
+            ("sys/class/thermal/cooling_device1/type", "Processor\n"),
+            ("sys/class/thermal/cooling_device1/cur_state", state),
+            ("sys/class/thermal/cooling_device2/type", "intel_powerclamp\n"),
+            ("sys/class/thermal/cooling_device2/cur_state", "-1\n"),
+        ])
+    };
+    (
+        at(&stat(10, 100), &softirqs(100), "3600000\n", "41000\n", "0\n"),
+        at(&stat(60, 125), &softirqs(1_100), "2800000\n", "83500\n", "2\n"),
+    )
+}
+
+#[test]
+fn a_trial_tells_load_softirqs_and_how_warm_the_machine_became() {
+    let (before, after) = two_readings();
+    let sensors = [before.path(), after.path()].map(machine::Sensors::take_in);
+    let counted = [before.path(), after.path()].map(machine::Counted::take_in);
+    let used = machine::machine_use(&counted[0], &counted[1], &sensors, &[0, 1, 7]);
+    // CPU 1 did nothing that is a tick, and there is no CPU 7.
+    assert_eq!(used.cpus.keys().collect::<Vec<_>>(), [&0]);
+    let cpu = &used.cpus[&0];
+    assert!((cpu.busy_ratio - 50.0 / 75.0).abs() < 1e-9, "{cpu:?}");
+    assert!((cpu.softirq_ratio - 50.0 / 75.0).abs() < 1e-9, "{cpu:?}");
+    assert_eq!((cpu.user_ratio, cpu.stolen_ratio), (0.0, 0.0));
+    assert_eq!(cpu.softirq_counts, BTreeMap::from([("NET_RX".to_owned(), 1_000)]));
+    let span = |min, max| crate::record::Span { min, max };
+    assert_eq!(cpu.frequency_khz, Some(span(2_800_000.0, 3_600_000.0)));
+    assert_eq!(used.temperatures_celsius["nct6775/temp1"], span(41.0, 83.5));
+    assert_eq!(used.fans_rpm["nct6775/fan2"], span(1_250.0, 1_250.0));
+    assert_eq!(used.fans_rpm["nct6775/front"], span(0.0, 0.0));
+    // A fan that turns is no slowing down, a processor's cooling state is.
+    assert_eq!(used.slowed_for_heat, ["cooling_device1/Processor"]);
+    assert!(used.counts_throttling);
+    let cool = machine::machine_use(&counted[0], &counted[1], &sensors[..1], &[0]);
+    assert_eq!(cool.slowed_for_heat, Vec::<String>::new());
+}
+
+#[test]
+fn sensors_are_read_until_they_are_no_longer_watched() {
+    let (root, _) = two_readings();
+    let watch = machine::SensorWatch::start_in(root.path().into(), Duration::from_millis(1));
+    let readings = watch.expect("a thread starts").stop();
+    assert!(readings.len() >= 2, "the first and the last one");
+    assert!(readings.iter().all(|r| *r == machine::Sensors::take_in(root.path())));
+    // What a virtual machine shows.
+    let bare = tree(&[("proc/stat", "cpu0 1 0 0 1 0 0 0 0 0 0\n")]);
+    let sensors = machine::Sensors::take_in(bare.path());
+    assert_eq!(sensors, machine::Sensors::default());
+    let counted = machine::Counted::take_in(bare.path());
+    let used = machine::machine_use(&counted, &counted, &[sensors], &[0]);
+    assert!(!used.counts_throttling);
+    assert!(used.cpus.is_empty() && used.temperatures_celsius.is_empty());
+}
+
+#[test]
+fn turbo_is_that_of_all_policies() {
+    let base = "sys/devices/system/cpu";
+    let turbo = |files: &[(&str, &str)]| {
+        let files: Vec<(String, &str)> =
+            files.iter().map(|(name, text)| (format!("{base}/{name}"), *text)).collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(n, t)| (n.as_str(), *t)).collect();
+        let root = tree(&files);
+        cpu::cpu(root.path())["turbo"].as_str().map(str::to_owned)
+    };
+    let (zero, one) = ("cpufreq/policy0/boost", "cpufreq/policy1/boost");
+    assert_eq!(turbo(&[("cpufreq/boost", "1\n")]).as_deref(), Some("on"));
+    assert_eq!(turbo(&[("cpufreq/boost", "0\n"), (zero, "1\n")]).as_deref(), Some("off"));
+    assert_eq!(turbo(&[("cpufreq/boost", "1\n"), (zero, "0\n")]).as_deref(), Some("off"));
+    assert_eq!(turbo(&[(zero, "1\n"), (one, "0\n")]).as_deref(), Some("some CPUs"));
+    assert_eq!(turbo(&[("online", "0\n")]), None);
 }

@@ -75,6 +75,7 @@ impl Made<'_> {
             checks: vec![Check { name: "probe-before".into(), passed: true, detail: "ok".into() }],
             counters: BTreeMap::new(),
             levels: BTreeMap::new(),
+            machine: None,
             sysctls_changed: BTreeMap::new(),
         }
     }

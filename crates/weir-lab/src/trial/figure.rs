@@ -68,6 +68,7 @@ pub(super) fn not_measured(why: String) -> Outcome {
         checks: Vec::new(),
         counters: Counters::new(),
         levels: BTreeMap::new(),
+        machine: None,
         sysctls_changed: BTreeMap::new(),
         phases: Vec::new(),
         artefacts: Vec::new(),

@@ -31,7 +31,7 @@ use crate::counters::{Counters, DropRule, PointRule, Selection};
 use crate::environment;
 use crate::host::Host;
 use crate::model::Traffic;
-use crate::record::{Check, Place};
+use crate::record::{Check, MachineUse, Place};
 use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError, Topology};
 
 /// How long the kernel may take to start a NAPI thread for each queue.
@@ -170,6 +170,13 @@ impl NetnsRig {
 
     fn generator(&mut self) -> Result<&mut LiveGenerator, TestbedError> {
         self.generator.as_mut().ok_or_else(|| TestbedError::new("no traffic is loaded"))
+    }
+
+    /// CPUs that are watched during a run, by what they are for.
+    fn watched_cpus(&self) -> Vec<(&'static str, &CpuList)> {
+        let mut cpus = vec![("generator", &self.placement.generator), ("DUT", &self.placement.dut)];
+        cpus.extend(self.placement.sink.as_ref().map(|sink| ("sink", sink)));
+        cpus
     }
 
     /// Devices whose counters are read: name and namespace.
@@ -386,11 +393,12 @@ impl Rig for NetnsRig {
             },
         };
         let mut checks = vec![placement, links];
-        checks.extend(
-            self.watch
-                .checks(&[("generator", &self.placement.generator), ("DUT", &self.placement.dut)]),
-        );
+        checks.extend(self.watch.checks(&self.watched_cpus()));
         Ok(checks)
+    }
+
+    fn machine(&self) -> Option<MachineUse> {
+        Some(self.watch.machine(&self.watched_cpus()))
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {

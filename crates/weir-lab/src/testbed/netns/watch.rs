@@ -1,45 +1,43 @@
-//! What the machine did to a trial: time taken by the hypervisor or by other programs, and
-//! slowing down for heat.
+//! What the machine did to a trial: its load, time taken by the hypervisor or by other programs,
+//! and slowing down for heat.
 //!
 //! Stolen time is told, not judged: it is in the spread of the samples already. A CPU that slowed
 //! down for heat voids the figure.
 
-use std::collections::BTreeMap;
-
 use weir_net::CpuList;
 
-use crate::environment::{CpuTimes, cpu_times, stolen_share, throttle_counts, user_share};
-use crate::record::Check;
+use crate::environment::machine::{Counted, SensorWatch, Sensors, machine_use};
+use crate::environment::{stolen_share, user_share};
+use crate::record::{Check, MachineUse};
 
-/// One reading of the machine.
-#[derive(Debug, Clone, Default)]
-struct Reading {
-    times: BTreeMap<usize, CpuTimes>,
-    throttled: BTreeMap<String, u64>,
-}
-
-impl Reading {
-    fn take() -> Self {
-        Self { times: cpu_times(), throttled: throttle_counts() }
-    }
-}
-
-/// The machine before and after the generator's run.
-#[derive(Debug, Clone, Default)]
+/// The machine before, during and after the generator's run.
+#[derive(Debug, Default)]
 pub(super) struct Watch {
-    before: Reading,
-    after: Reading,
+    before: Counted,
+    after: Counted,
+    sensors: Vec<Sensors>,
+    watching: Option<SensorWatch>,
 }
 
 impl Watch {
     /// The run begins.
     pub(super) fn start(&mut self) {
-        self.before = Reading::take();
+        self.watching = SensorWatch::start();
+        self.before = Counted::take();
     }
 
     /// The run has ended.
     pub(super) fn stop(&mut self) {
-        self.after = Reading::take();
+        self.after = Counted::take();
+        self.sensors = self.watching.take().map(SensorWatch::stop).unwrap_or_default();
+    }
+
+    /// What the machine did on the CPUs of the testbed.
+    pub(super) fn machine(&self, cpus: &[(&str, &CpuList)]) -> MachineUse {
+        let mut list: Vec<usize> = cpus.iter().flat_map(|(_, cpus)| cpus.iter()).collect();
+        list.sort_unstable();
+        list.dedup();
+        machine_use(&self.before, &self.after, &self.sensors, &list)
     }
 
     /// What is to be said of it. `cpus` are those of the testbed; on those of the generator and
@@ -61,45 +59,53 @@ impl Watch {
                 )
             })
             .collect();
-        let throttled: Vec<&str> = self
-            .after
-            .throttled
-            .iter()
-            .filter(|(name, count)| self.before.throttled.get(*name) != Some(count))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let heat = match (self.after.throttled.is_empty(), throttled.is_empty()) {
-            (true, _) => "this machine does not count it".to_owned(),
-            (false, true) => "no CPU slowed down".to_owned(),
-            (false, false) => format!("slowed down: {}", throttled.join(", ")),
+        let used = self.machine(cpus);
+        let slowed = used.slowed_for_heat;
+        let heat = match (used.counts_throttling, slowed.is_empty()) {
+            (false, _) => "this machine does not count it".to_owned(),
+            (true, true) => "no CPU slowed down".to_owned(),
+            (true, false) => format!("slowed down: {}", slowed.join(", ")),
         };
         let check = |name: &str, passed, detail| Check { name: name.to_owned(), passed, detail };
         vec![
             check("cpu-time", true, told.join("; ")),
-            check("cpu-throttling", throttled.is_empty(), heat),
+            check("cpu-throttling", slowed.is_empty(), heat),
         ]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn a_cpu_that_slowed_down_fails_the_check() {
-        let reading = |count| Reading {
-            times: BTreeMap::new(),
+        let reading = |count| Counted {
             throttled: BTreeMap::from([("cpu0/core".to_owned(), count)]),
+            ..Counted::default()
         };
         let cpus = CpuList::new([0]).unwrap();
-        let cool = Watch { before: reading(4), after: reading(4) };
-        assert!(cool.checks(&[("DUT", &cpus)]).iter().all(|c| c.passed));
-        let hot = Watch { before: reading(4), after: reading(5) };
-        let checks = hot.checks(&[("DUT", &cpus)]);
+        let watch = |after| Watch { before: reading(4), after: reading(after), ..Watch::default() };
+        assert!(watch(4).checks(&[("DUT", &cpus)]).iter().all(|c| c.passed));
+        let checks = watch(5).checks(&[("DUT", &cpus)]);
         assert_eq!(
             (checks[1].passed, checks[1].detail.as_str()),
             (false, "slowed down: cpu0/core")
         );
         assert_eq!(checks[0].detail, "DUT: unknown stolen by the hypervisor, unknown in user mode");
+        // A cooling device that was in use for a moment only.
+        let passing = |state| Sensors {
+            cooling: BTreeMap::from([("cooling_device0/Processor".to_owned(), state)]),
+            ..Sensors::default()
+        };
+        let mut warm = watch(4);
+        warm.sensors = vec![passing(0), passing(1), passing(0)];
+        let checks = warm.checks(&[("DUT", &cpus)]);
+        assert_eq!(
+            (checks[1].passed, checks[1].detail.as_str()),
+            (false, "slowed down: cooling_device0/Processor")
+        );
     }
 }

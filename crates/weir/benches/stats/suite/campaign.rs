@@ -192,6 +192,7 @@ fn trial(series: &Series, cell_id: &str, iteration: u32, rate_pps: f64) -> Trial
         checks: Vec::new(),
         counters: BTreeMap::new(),
         levels: BTreeMap::new(),
+        machine: None,
         sysctls_changed: BTreeMap::new(),
     }
 }

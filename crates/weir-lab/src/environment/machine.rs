@@ -1,0 +1,264 @@
+//! What the machine did while it was measured: load of each CPU, softirqs, frequencies,
+//! temperatures, fans, and whether something slowed it down for heat.
+//!
+//! Times and softirqs are read at the two ends; what comes and goes (frequency, temperature, fans,
+//! throttling) is read again and again meanwhile, seldom enough not to disturb. Sources:
+//! `/proc/stat` and `/proc/softirqs` (proc(5)), `sysfs-devices-system-cpu`,
+//! `Documentation/driver-api/thermal/sysfs-api.rst` and `Documentation/hwmon/sysfs-interface.rst`
+//! in the kernel tree. What a machine does not show is left out, never guessed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::cpu::{self, CPU_DIR, CpuTimes, numbered, parse_times, throttle_counts_in};
+use super::{MACHINE, entries, number, text};
+use crate::record::{CpuUse, MachineUse, Span};
+
+/// How far apart readings of sensors are.
+const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Cooling devices (`type`) that slow CPUs down; others are fans and displays.
+const SLOWING: [&str; 4] = ["Processor", "cpufreq-", "thermal-cpufreq-", "intel_powerclamp"];
+
+/// What counts up, at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counted {
+    /// Times of each CPU.
+    pub times: BTreeMap<usize, CpuTimes>,
+    /// Softirqs of each CPU by name (`NET_RX`).
+    pub softirqs: BTreeMap<usize, BTreeMap<String, u64>>,
+    /// Counters of slowing down for heat.
+    pub throttled: BTreeMap<String, u64>,
+}
+
+/// What comes and goes, at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sensors {
+    /// Frequency of each CPU, kHz.
+    pub frequencies_khz: BTreeMap<usize, u64>,
+    /// Temperatures by sensor, degrees Celsius.
+    pub temperatures_celsius: BTreeMap<String, f64>,
+    /// Fan speeds by sensor, revolutions per minute.
+    pub fans_rpm: BTreeMap<String, f64>,
+    /// Steps by which cooling devices that slow CPUs down are in use; 0 is not.
+    pub cooling: BTreeMap<String, u64>,
+}
+
+impl Counted {
+    /// Reads this machine.
+    #[must_use]
+    pub fn take() -> Self {
+        Self::take_in(Path::new(MACHINE))
+    }
+
+    pub(super) fn take_in(root: &Path) -> Self {
+        Self {
+            times: parse_times(&text(&root.join("proc/stat")).unwrap_or_default()),
+            softirqs: softirqs(&text(&root.join("proc/softirqs")).unwrap_or_default()),
+            throttled: throttle_counts_in(root),
+        }
+    }
+}
+
+impl Sensors {
+    pub(super) fn take_in(root: &Path) -> Self {
+        let frequencies_khz = numbered(&root.join(CPU_DIR), "cpu")
+            .into_iter()
+            .filter_map(|(cpu, dir)| Some((cpu, number(&dir.join("cpufreq/scaling_cur_freq"))?)))
+            .collect();
+        Self {
+            frequencies_khz,
+            temperatures_celsius: cpu::temperatures(root),
+            fans_rpm: fans(root),
+            cooling: cooling(root),
+        }
+    }
+}
+
+/// Fan speeds: hardware monitors by `<chip>/<label>`. A fan that is not connected shows 0 as one
+/// that stands still does.
+pub(super) fn fans(root: &Path) -> BTreeMap<String, f64> {
+    let mut fans = BTreeMap::new();
+    for (number_of_chip, chip) in numbered(&root.join("sys/class/hwmon"), "hwmon") {
+        let name_of_chip = text(&chip.join("name")).unwrap_or_default();
+        for (name, path) in entries(&chip) {
+            let Some(fan) = name.strip_suffix("_input").filter(|s| s.starts_with("fan")) else {
+                continue;
+            };
+            let Some(rpm) = text(&path).and_then(|rpm| rpm.parse().ok()) else {
+                continue;
+            };
+            let label = text(&chip.join(format!("{fan}_label")));
+            let mut key = format!("{name_of_chip}/{}", label.unwrap_or_else(|| fan.to_owned()));
+            if fans.contains_key(&key) {
+                key = format!("{key} (hwmon{number_of_chip})");
+            }
+            fans.insert(key, rpm);
+        }
+    }
+    fans
+}
+
+fn cooling(root: &Path) -> BTreeMap<String, u64> {
+    numbered(&root.join("sys/class/thermal"), "cooling_device")
+        .into_iter()
+        .filter_map(|(device, dir)| {
+            let kind = text(&dir.join("type"))?;
+            let slows = SLOWING.iter().any(|slowing| kind.starts_with(slowing));
+            // intel_powerclamp has -1 while it is idle: no number, and no slowing.
+            let state = number(&dir.join("cur_state"))?;
+            slows.then(|| (format!("cooling_device{device}/{kind}"), state))
+        })
+        .collect()
+}
+
+/// The table of `/proc/softirqs`: a line of CPUs, then a line for each softirq.
+fn softirqs(table: &str) -> BTreeMap<usize, BTreeMap<String, u64>> {
+    let mut lines = table.lines();
+    let cpus: Vec<usize> = lines
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .filter_map(|name| name.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    let mut softirqs: BTreeMap<usize, BTreeMap<String, u64>> = BTreeMap::new();
+    for line in lines {
+        let Some((name, counts)) = line.split_once(':') else { continue };
+        for (cpu, count) in cpus.iter().zip(counts.split_ascii_whitespace()) {
+            if let Ok(count) = count.parse() {
+                softirqs.entry(*cpu).or_default().insert(name.trim().to_owned(), count);
+            }
+        }
+    }
+    softirqs
+}
+
+/// What was done between two readings; `cpus` are those that are told.
+#[must_use]
+pub fn machine_use(
+    before: &Counted,
+    after: &Counted,
+    sensors: &[Sensors],
+    cpus: &[usize],
+) -> MachineUse {
+    let used = cpus.iter().filter_map(|cpu| Some((*cpu, cpu_use(before, after, sensors, *cpu)?)));
+    MachineUse {
+        cpus: used.collect(),
+        temperatures_celsius: spans(sensors, |s| &s.temperatures_celsius),
+        fans_rpm: spans(sensors, |s| &s.fans_rpm),
+        slowed_for_heat: slowed(before, after, sensors),
+        counts_throttling: counts_throttling(after, sensors),
+        sensor_reading_count: sensors.len(),
+    }
+}
+
+/// What has slowed CPUs down between two readings, by the counter or cooling device that says so.
+fn slowed(before: &Counted, after: &Counted, sensors: &[Sensors]) -> Vec<String> {
+    let counted = after
+        .throttled
+        .iter()
+        .filter(|(name, count)| before.throttled.get(*name) != Some(count))
+        .map(|(name, _)| name.clone());
+    let mut slowed: Vec<String> = counted.collect();
+    for (name, _) in sensors.iter().flat_map(|s| &s.cooling).filter(|(_, state)| **state > 0) {
+        if !slowed.contains(name) {
+            slowed.push(name.clone());
+        }
+    }
+    slowed
+}
+
+/// Whether this machine would tell of slowing down for heat at all.
+fn counts_throttling(after: &Counted, sensors: &[Sensors]) -> bool {
+    !after.throttled.is_empty() || sensors.iter().any(|s| !s.cooling.is_empty())
+}
+
+fn cpu_use(before: &Counted, after: &Counted, sensors: &[Sensors], cpu: usize) -> Option<CpuUse> {
+    let spent = after.times.get(&cpu)?.since(before.times.get(&cpu)?)?;
+    let total = spent.total_ticks();
+    #[expect(clippy::cast_precision_loss, reason = "ticks of a trial are far below 2^53")]
+    let ratio = |part: u64| part as f64 / total as f64;
+    if total == 0 {
+        return None;
+    }
+    let none = BTreeMap::new();
+    let first = before.softirqs.get(&cpu).unwrap_or(&none);
+    let softirq_counts =
+        after.softirqs.get(&cpu).unwrap_or(&none).iter().filter_map(|(name, c)| {
+            let rise = c.checked_sub(*first.get(name)?)?;
+            (rise > 0).then(|| (name.clone(), rise))
+        });
+    #[expect(clippy::cast_precision_loss, reason = "frequencies are far below 2^53 kHz")]
+    let frequencies = sensors.iter().filter_map(|s| Some(*s.frequencies_khz.get(&cpu)? as f64));
+    Some(CpuUse {
+        busy_ratio: 1.0 - ratio(spent.idle_ticks + spent.iowait_ticks),
+        user_ratio: ratio(spent.user_ticks + spent.nice_ticks),
+        system_ratio: ratio(spent.system_ticks),
+        irq_ratio: ratio(spent.irq_ticks),
+        softirq_ratio: ratio(spent.softirq_ticks),
+        stolen_ratio: ratio(spent.steal_ticks),
+        softirq_counts: softirq_counts.collect(),
+        frequency_khz: span(frequencies),
+    })
+}
+
+fn span(values: impl Iterator<Item = f64>) -> Option<Span> {
+    values.fold(None, |span: Option<Span>, value| {
+        let span = span.unwrap_or(Span { min: value, max: value });
+        Some(Span { min: span.min.min(value), max: span.max.max(value) })
+    })
+}
+
+fn spans(
+    sensors: &[Sensors],
+    of: impl Fn(&Sensors) -> &BTreeMap<String, f64>,
+) -> BTreeMap<String, Span> {
+    let mut names: Vec<&String> = sensors.iter().flat_map(|s| of(s).keys()).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let values = sensors.iter().filter_map(|s| of(s).get(name).copied());
+            Some((name.clone(), span(values)?))
+        })
+        .collect()
+}
+
+/// Reads the sensors of this machine, now and once a second, until it is stopped.
+#[derive(Debug)]
+pub struct SensorWatch {
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Sensors>>,
+}
+
+impl SensorWatch {
+    /// Begins. `None` if no thread can be started: then nothing is told of sensors.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        Self::start_in(MACHINE.into(), SENSOR_INTERVAL)
+    }
+
+    pub(super) fn start_in(root: PathBuf, interval: Duration) -> Option<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::Builder::new().name("sensors".into()).spawn(move || {
+            let mut readings = vec![Sensors::take_in(&root)];
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                readings.push(Sensors::take_in(&root));
+            }
+            readings.push(Sensors::take_in(&root));
+            readings
+        });
+        Some(Self { stop, thread: thread.ok()? })
+    }
+
+    /// Ends, and returns the readings in their order, the last one of this moment.
+    #[must_use]
+    pub fn stop(self) -> Vec<Sensors> {
+        drop(self.stop);
+        self.thread.join().unwrap_or_default()
+    }
+}
