@@ -32,6 +32,7 @@ pub mod ledger;
 pub mod model;
 pub mod plan;
 pub mod plot;
+pub mod queues;
 pub mod record;
 pub mod report;
 pub mod search;

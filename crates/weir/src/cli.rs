@@ -18,6 +18,7 @@ pub(crate) mod compare;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
 pub(crate) mod plot;
+pub(crate) mod queues;
 pub(crate) mod rates;
 pub(crate) mod search;
 pub(crate) mod traffic;
@@ -124,6 +125,9 @@ pub(crate) enum Command {
         )]
         words: Vec<OsString>,
     },
+    /// Show live packet rates of every receive queue, and where packets are lost.
+    #[command(after_help = queues::HELP)]
+    Queues(queues::QueuesArgs),
     /// Tell line rates of links, and what a packet rate is in bits per second.
     #[command(after_help = rates::HELP)]
     Rates(rates::RatesArgs),

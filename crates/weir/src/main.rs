@@ -21,6 +21,7 @@ mod ministat;
 mod pfctl;
 mod pkt_gen;
 mod progress;
+mod queues;
 mod rates;
 mod receive;
 mod reflect;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Ministat { words } => ministat::command(words),
         Command::Pfctl { words } => pfctl::command(words),
         Command::PktGen { words } => pkt_gen::command(words),
+        Command::Queues(args) => queues::command(&args),
         Command::Rates(args) => rates::command(&args),
         Command::Sink(options) => sink::command(&options),
         Command::Reflect(options) => reflect::command(&options),

@@ -17,6 +17,7 @@ mod generator;
 mod interrupt;
 mod ministat;
 mod pkt_gen;
+mod queues;
 mod rates;
 mod receive;
 mod replay;

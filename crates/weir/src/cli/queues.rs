@@ -1,0 +1,56 @@
+//! The arguments of `weir queues`.
+
+use std::time::Duration;
+
+use clap::Args;
+use weir_gen::units::parse_duration;
+
+use super::JsonFlag;
+
+pub(crate) const HELP: &str = "\
+One line for each interface and interval:
+
+  [Q0 856K/s] [Q1 840K/s] ... [QT 6811K/s 16440K/s -> 13K/s] [rx_missed_errors 9629K/s]
+
+  Q0 Q1 …   packets per second that each receive queue handed up, and what it lost, if any
+  QT        all queues together; what the interface took from the line, lost packets
+            included; -> what it sent
+  then      losses of the interface by the name of its counter, if there are any
+  -         no rate: the counter began anew, or the driver has none for queues
+
+Queues that are far apart show a traffic whose flows the card cannot spread, or a mapping of queues
+to CPUs that is not what was meant: docs/queues.md. The counters are the driver's own (ethtool -S);
+no privilege is needed, and nothing is changed.
+
+Examples:
+  weir queues                               all interfaces that have counters for queues
+  weir queues eth1 eth2 --interval 5s
+  weir queues eth1 --count 10 --json | jq '.queues[].rx_rate_pps'";
+
+/// `weir queues`.
+#[derive(Debug, Args)]
+pub(crate) struct QueuesArgs {
+    /// Interfaces, in this network namespace [default: all that are up and have counters for
+    /// queues].
+    #[arg(value_name = "IF")]
+    pub(crate) interfaces: Vec<String>,
+    /// Time between two lines, from 10ms.
+    #[arg(long, value_name = "D", default_value = "1s", value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// End after so many lines; without it, at SIGINT or SIGTERM.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+/// Drivers refresh what a card counts itself a few times a second at most.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text).map_err(|error| error.to_string())?;
+    if interval < INTERVAL_MIN {
+        return Err(format!("an interval is {INTERVAL_MIN:?} at least"));
+    }
+    Ok(interval)
+}

@@ -1,0 +1,115 @@
+//! `weir queues`: reads the counters of interfaces again and again, and shows what each receive
+//! queue got in between.
+
+use std::io::Write as _;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde::Serialize;
+use weir_lab::queues::{QueueCounters, QueueRates, linux, rates};
+use weir_net::Netlink;
+
+use crate::cli::queues::QueuesArgs;
+use crate::exit::Outcome;
+use crate::signals;
+
+/// A line of `--json`.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    interface: &'a str,
+    /// Since the command began, to the end of the interval.
+    t_ns: u64,
+    #[serde(flatten)]
+    rates: QueueRates,
+}
+
+/// An interface and its last reading.
+struct Watched {
+    name: String,
+    taken: Instant,
+    counters: QueueCounters,
+}
+
+/// Runs the command.
+pub(crate) fn command(args: &QueuesArgs) -> anyhow::Result<Outcome> {
+    let netlink = Netlink::open()?;
+    let mut watched = watched(&netlink, args)?;
+    let cancel = signals::listen()?;
+    let begin = Instant::now();
+    let mut next = begin;
+    let mut shown = 0;
+    while args.count.is_none_or(|count| shown < count) {
+        next += args.interval;
+        if !cancel.sleep_until(next) {
+            return Ok(Outcome::Signal(cancel.signal().unwrap_or_default()));
+        }
+        let with_names = watched.len() > 1;
+        for interface in &mut watched {
+            let counters = read(&netlink, &interface.name)?;
+            let taken = Instant::now();
+            let rates = rates(&interface.counters, &counters, taken - interface.taken);
+            (interface.counters, interface.taken) = (counters, taken);
+            show(args.json.json, with_names, &interface.name, taken - begin, rates)?;
+        }
+        shown += 1;
+        // After a pause (a stopped process), the next line is of a whole interval again.
+        next = next.max(Instant::now().checked_sub(args.interval).unwrap_or(next));
+    }
+    Ok(Outcome::Done)
+}
+
+fn read(netlink: &Netlink, interface: &str) -> anyhow::Result<QueueCounters> {
+    linux::read(netlink, interface)
+        .map_err(|error| anyhow!("{error}"))
+        .with_context(|| format!("weir queues cannot read `{interface}`; see `ip link`"))
+}
+
+/// The interfaces that were asked for, or all that have something to show.
+fn watched(netlink: &Netlink, args: &QueuesArgs) -> anyhow::Result<Vec<Watched>> {
+    let first = |name: String| {
+        let counters = read(netlink, &name)?;
+        Ok::<_, anyhow::Error>(Watched { taken: Instant::now(), counters, name })
+    };
+    if !args.interfaces.is_empty() {
+        let watched: Vec<Watched> =
+            args.interfaces.iter().cloned().map(first).collect::<Result<_, _>>()?;
+        for interface in watched.iter().filter(|w| w.counters.rx_packets.is_empty()) {
+            crate::progress::warn(&format!(
+                "the driver of `{}` counts no packets of single queues, or under names that are \
+                 not known here (see `ethtool -S {}`): only its totals are shown",
+                interface.name, interface.name
+            ));
+        }
+        return Ok(watched);
+    }
+    let links = netlink.links()?;
+    let names = links.into_iter().filter(|l| l.is_up && !l.is_loopback).map(|link| link.name);
+    let mut watched: Vec<Watched> = names.map(first).collect::<Result<_, _>>()?;
+    watched.retain(|interface| !interface.counters.rx_packets.is_empty());
+    if watched.is_empty() {
+        bail!(
+            "no interface that is up has counters for its queues: name one to see its totals, \
+             such as `weir queues eth0`"
+        );
+    }
+    Ok(watched)
+}
+
+fn show(
+    json: bool,
+    with_name: bool,
+    name: &str,
+    since: std::time::Duration,
+    rates: QueueRates,
+) -> anyhow::Result<()> {
+    let text = if json {
+        let t_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        serde_json::to_string(&Line { interface: name, t_ns, rates })?
+    } else if with_name {
+        format!("{name} {rates}")
+    } else {
+        rates.to_string()
+    };
+    let mut out = std::io::stdout();
+    writeln!(out, "{text}").and_then(|()| out.flush()).context("cannot write to standard output")
+}
