@@ -7,7 +7,7 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build demo test soak lint deny bench bench-fw bench-gen bench-stats bench-rules clean
+.PHONY: help build demo test test-labs soak lint deny bench bench-fw bench-gen bench-stats bench-rules clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,12 @@ demo: ## run the example campaign labs/quick (about four minutes) and say where 
 	@scripts/demo.sh
 
 test: ## run the checks of `make lint` and all tests (test binaries run as root)
-	@scripts/setup.sh build run test bench
+	@scripts/setup.sh build run test bench labs
 	@scripts/test.sh
+
+test-labs: ## run the tests of real machines alone: network boot, virtual machines, consoles
+	@scripts/setup.sh build run test labs
+	@scripts/test-labs.sh
 
 soak: ## firewall: random rulesets, packets and frames against the reference, WEIR_SOAK_SECONDS (600)
 	@scripts/setup.sh build run test

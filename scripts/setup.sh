@@ -2,7 +2,7 @@
 # Makes a Debian machine ready to build, run or test weir: installs the missing packages of
 # scripts/packages.txt by name, and checks that rustup's cargo is there.
 #
-#     scripts/setup.sh build run        # the phases wanted: build, run, test, bench
+#     scripts/setup.sh build run        # the phases wanted: build, run, test, bench, labs
 #
 # Installs nothing and runs nothing as root when nothing is missing. Never downloads rustup, never
 # edits a file of yours, never removes a package.

@@ -17,6 +17,7 @@ pub mod cancel;
 mod capped_log;
 pub mod collection;
 pub mod compare;
+pub mod console;
 pub mod counters;
 pub mod derive;
 pub mod diagnostic;

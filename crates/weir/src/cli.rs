@@ -15,6 +15,7 @@ pub(crate) mod archive;
 pub(crate) mod bench_lab;
 pub(crate) mod bisect;
 pub(crate) mod compare;
+pub(crate) mod console;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
 pub(crate) mod plot;
@@ -69,6 +70,9 @@ const ITERATIONS: std::ops::RangeInclusive<i64> = 1..=1000;
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Attach to a machine's console: serial device, socket, TCP or IPMI; drive it by a script.
+    #[command(after_help = console::HELP)]
+    Console(console::ConsoleArgs),
     /// Tell what this machine can do, what it lacks, and what that costs.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 
 mod cli;
+mod console;
 mod diagnose;
 mod doctor;
 mod draw;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match cli.command {
+        Command::Console(args) => console::command(&args),
         Command::Doctor(flag) => diagnose::command(flag.json),
         Command::Fw(command) => fw::command(command),
         Command::Gen(args) => traffic::command(&args),

@@ -1,4 +1,5 @@
 //! End-to-end tests of labs on machines: real servers, reboots and boots, all on this machine.
 
+mod console;
 mod machines;
 mod ssh_hosts;
