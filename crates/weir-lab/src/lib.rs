@@ -33,6 +33,7 @@ pub mod ledger;
 pub mod model;
 pub mod plan;
 pub mod plot;
+pub mod pxe;
 pub mod queues;
 pub mod record;
 pub mod report;

@@ -19,6 +19,7 @@ pub(crate) mod console;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
 pub(crate) mod plot;
+pub(crate) mod pxe;
 pub(crate) mod queues;
 pub(crate) mod rates;
 pub(crate) mod search;
@@ -129,6 +130,9 @@ pub(crate) enum Command {
         )]
         words: Vec<OsString>,
     },
+    /// Boot and install machines from the network: menus on the serial console, DHCP, TFTP, HTTP.
+    #[command(subcommand, after_help = pxe::EXAMPLES)]
+    Pxe(pxe::PxeCommand),
     /// Show live packet rates of every receive queue, and where packets are lost.
     #[command(after_help = queues::HELP)]
     Queues(queues::QueuesArgs),

@@ -22,6 +22,7 @@ mod ministat;
 mod pfctl;
 mod pkt_gen;
 mod progress;
+mod pxe;
 mod queues;
 mod rates;
 mod receive;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Ministat { words } => ministat::command(words),
         Command::Pfctl { words } => pfctl::command(words),
         Command::PktGen { words } => pkt_gen::command(words),
+        Command::Pxe(command) => pxe::command(&command),
         Command::Queues(args) => queues::command(&args),
         Command::Rates(args) => rates::command(&args),
         Command::Sink(options) => sink::command(&options),

@@ -2,4 +2,5 @@
 
 mod console;
 mod machines;
+mod pxe;
 mod ssh_hosts;
