@@ -184,7 +184,8 @@ impl Found {
             | Setting::RulesetOptimization(_)
             | Setting::RequireOrder(_)
             | Setting::Reassemble { .. }
-            | Setting::HashSize(_) => {}
+            | Setting::HashSize(_)
+            | Setting::StateReserve(_) => {}
             Setting::Timeout(index, _) => {
                 let name = names::timeout_name(*index);
                 if name == "tcp.tsdiff" || name.starts_with("sctp.") {

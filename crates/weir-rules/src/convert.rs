@@ -24,9 +24,10 @@ use crate::Compiled;
 use crate::ast::{Statement, StatementKind};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::dialect::Dialect;
-use crate::ir::{Rule, Rules};
+use crate::ir::{Prelude, Rule, Rules};
 use crate::resolve::Resolver;
 use crate::source::{FileId, Span, index, offset};
+use crate::value::Setting;
 
 /// A ruleset in the other dialect.
 #[derive(Debug, Clone, Default)]
@@ -77,6 +78,7 @@ pub fn convert(
         Dialect::OpenBsd => to_openbsd::statements(&mut work),
         Dialect::FreeBsd => to_freebsd::statements(&mut work),
     }
+    refuse_own_words(&mut work);
     let Work { mut edits, mut problems, notes, .. } = work;
     edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
     let (new, pieces) = applied(text, &edits);
@@ -97,6 +99,27 @@ pub fn convert(
     }
     let changes = edits.into_iter().map(|edit| Change { span: edit.span, text: edit.text });
     Ok(Conversion { text: new, changes: changes.collect(), notes })
+}
+
+/// What is weir's own, and no pf has: left out, the file would mean something else.
+fn refuse_own_words(work: &mut Work<'_>) {
+    let ruleset = &work.compiled.ruleset;
+    let settings = ruleset.prelude.iter().filter_map(|own| match own {
+        Prelude::Set(Setting::HashSize(_), span) => Some((*span, "`set hashsize`")),
+        Prelude::Set(Setting::StateReserve(_), span) => Some((*span, "`set state-reserve`")),
+        Prelude::Set(Setting::StateDefaults(own), span) if own.reserve => {
+            Some((*span, "`reserve`"))
+        }
+        _ => None,
+    });
+    let has_reserve = |rule: &&Rule| rule.options.state.as_ref().is_some_and(|own| own.reserve);
+    let rules = work.rules.values().filter_map(|list| list.iter().copied().find(has_reserve));
+    let found: Vec<(Span, &str)> =
+        settings.chain(rules.map(|rule| (rule.span, "`reserve`"))).collect();
+    for (span, what) in found {
+        let message = format!("{what} is weir's own, and no pf has it");
+        work.refuse(span, message, "take it out of the file to be converted");
+    }
 }
 
 /// A replacement in the first file.

@@ -63,9 +63,11 @@ pub fn expand(
         limiters: BTreeMap::new(),
         unknown: BTreeSet::new(),
         anchor_path: Vec::new(),
+        reserve: state::Reserve::default(),
     };
     expander.ruleset.settings.reassemble = ast.dialect == Dialect::OpenBsd;
     expander.ruleset.main = expander.statements(&ast.statements);
+    expander.check_reserve();
     expander.ruleset
 }
 
@@ -92,6 +94,7 @@ struct Expander<'a> {
     unknown: BTreeSet<Text>,
     /// Names of the anchors around the present statement.
     anchor_path: Vec<Text>,
+    reserve: state::Reserve,
 }
 
 /// What was wrong has been reported.

@@ -95,6 +95,8 @@ pub struct Settings {
     pub reassemble: bool,
     /// Buckets of the state table, weir's own; `None` leaves it to the limit of states.
     pub hash_size: Option<u32>,
+    /// States, of the limit, that only rules with `reserve` may make, weir's own.
+    pub state_reserve: u32,
     /// `set optimization`
     pub optimization: Text,
     /// `set ruleset-optimization`
@@ -116,6 +118,7 @@ impl Default for Settings {
             log_interface: None,
             reassemble: false,
             hash_size: None,
+            state_reserve: 0,
             optimization: "normal".into(),
             ruleset_optimization: None,
             debug: None,

@@ -227,6 +227,8 @@ pub struct StateOptions {
     pub if_bound: Option<bool>,
     /// Sequence numbers are not checked.
     pub sloppy: bool,
+    /// May use the states of `set state-reserve`, weir's own.
+    pub reserve: bool,
     /// Exported by pflow.
     pub pflow: bool,
     /// ICMP errors and SCTP associations that belong to the state pass too (FreeBSD).
@@ -482,6 +484,8 @@ pub enum Setting {
     KeepCounters,
     /// `set hashsize`, weir's own: buckets of the state table.
     HashSize(u32),
+    /// `set state-reserve`, weir's own: states, of the limit, for rules with `reserve`.
+    StateReserve(u32),
 }
 
 /// `set syncookies`.

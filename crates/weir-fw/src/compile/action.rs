@@ -123,6 +123,7 @@ impl Names<'_> {
         give(decision::IF_BOUND, is_bound);
         give(decision::SLOPPY, state.sloppy);
         give(decision::NO_SYNC, state.no_sync);
+        give(decision::RESERVED, state.reserve);
         own.state_max = state.max_states.unwrap_or(0);
         let is_own = |index: u8| PROFILE_TIMEOUTS.contains(&names::timeout_name(index));
         if state.timeouts.iter().any(|(index, _)| is_own(*index)) {

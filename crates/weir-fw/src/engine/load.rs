@@ -246,7 +246,7 @@ impl Engine {
         arena.write32(control::ADAPTIVE_START, timeout("adaptive.start"));
         arena.write32(control::ADAPTIVE_END, timeout("adaptive.end"));
         arena.write32(control::STATE_LIMIT, main.limit("states"));
-        arena.write32(control::RESERVED_COUNT, 0);
+        arena.write32(control::RESERVED_COUNT, settings.state_reserve);
         arena.write32(control::SOURCE_LIMIT, main.limit("src-nodes"));
         arena.write32(control::HOST_ID, self.host_id(settings.host_id));
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };

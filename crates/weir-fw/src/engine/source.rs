@@ -189,6 +189,7 @@ pub(super) fn merge_settings(own: &mut Settings, prelude: &[Prelude], new: Setti
         log_interface,
         reassemble,
         hash_size,
+        state_reserve,
         optimization,
         ruleset_optimization,
         debug,
@@ -226,6 +227,9 @@ pub(super) fn merge_settings(own: &mut Settings, prelude: &[Prelude], new: Setti
         own.reassemble = reassemble;
     }
     own.hash_size = hash_size.or(own.hash_size);
+    if set(&|own| matches!(own, Setting::StateReserve(_))) {
+        own.state_reserve = state_reserve;
+    }
     if set(&|own| matches!(own, Setting::Optimization(_))) {
         own.optimization = optimization;
     }

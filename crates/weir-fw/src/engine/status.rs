@@ -109,6 +109,7 @@ impl Engine {
             "states": {
                 "current_count": arena.read64(control::STATE_COUNT),
                 "limit_count": arena.read32(control::STATE_LIMIT),
+                "reserved_count": arena.read32(control::RESERVED_COUNT),
                 "bucket_count": sizes.bucket_count,
                 "index_bytes": u64::from(sizes.bucket_count) * slot_bytes,
                 "table_bytes": regions.states.bytes + regions.accounts.bytes,

@@ -300,6 +300,7 @@ impl DataPath {
         arena.write32(control::ADAPTIVE_START, start);
         arena.write32(control::ADAPTIVE_END, end);
         arena.write32(control::STATE_LIMIT, ruleset.settings.limits[0]);
+        arena.write32(control::RESERVED_COUNT, ruleset.settings.state_reserve);
         arena.write32(control::SOURCE_LIMIT, ruleset.settings.limits[1]);
     }
 

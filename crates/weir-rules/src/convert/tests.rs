@@ -167,6 +167,16 @@ fn there_and_back_is_the_same() {
 }
 
 #[test]
+fn weirs_own_words_are_refused() {
+    for to in [Dialect::OpenBsd, Dialect::FreeBsd] {
+        refused("pass\nset hashsize 64\n", to, 2, "`set hashsize` is weir's own");
+        let rules = "set state-reserve 9\nanchor a {\n pass keep state (reserve)\n}\n";
+        refused(rules, to, 1, "`set state-reserve` is weir's own");
+        refused(rules, to, 3, "`reserve` is weir's own");
+    }
+}
+
+#[test]
 fn what_would_mean_something_else_is_refused() {
     for (text, line, words) in [
         ("no nat on em0 to 10.0.0.0/8\nnat on em0 -> (em0)\n", 1, "makes an exception"),

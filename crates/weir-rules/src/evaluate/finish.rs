@@ -143,6 +143,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             if_bound: if_bound.unwrap_or(self.evaluator.ruleset.settings.if_bound),
             sloppy: options.is_some_and(|options| options.sloppy),
             no_sync: options.is_some_and(|options| options.no_sync),
+            reserve: options.is_some_and(|options| options.reserve),
             reassemble_tcp: scrubs_tcp || self.actions.reassemble_tcp,
         }))
     }

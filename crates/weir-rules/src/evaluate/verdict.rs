@@ -159,6 +159,8 @@ pub struct NewState<'a> {
     pub sloppy: bool,
     /// It is not sent to peers.
     pub no_sync: bool,
+    /// It may be one of the reserved ones.
+    pub reserve: bool,
     /// TCP is normalised with state (`reassemble tcp`).
     pub reassemble_tcp: bool,
 }

@@ -55,6 +55,10 @@ impl Expander<'_> {
             Setting::Debug(level) => settings.debug = Some(level.clone()),
             Setting::Reassemble { enabled, no_df: _ } => settings.reassemble = *enabled,
             Setting::HashSize(size) => settings.hash_size = Some(*size),
+            Setting::StateReserve(count) => {
+                settings.state_reserve = *count;
+                self.reserve.set = Some(span);
+            }
             Setting::StateDefaults(options) => {
                 if self.state_defaults.is_some() {
                     return self.fail(Code::Duplicate, span, "`set state-defaults` stands twice");

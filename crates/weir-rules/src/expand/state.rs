@@ -2,11 +2,48 @@
 
 use super::{Expanded, Expander, keeps};
 use crate::ast::Filter;
-use crate::diagnostic::Code;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::names;
+use crate::source::Span;
 use crate::value::{KeepState, RuleOptions, SourceTrack, StateOptions};
 
+/// Where `set state-reserve` and the first `reserve` stand.
+#[derive(Debug, Default)]
+pub(super) struct Reserve {
+    pub(super) set: Option<Span>,
+    pub(super) used: Option<Span>,
+}
+
 impl Expander<'_> {
+    /// Of `set state-reserve` and `reserve`, what makes no sense: settings may stand behind rules,
+    /// so this is for the end.
+    pub(super) fn check_reserve(&mut self) {
+        let settings = &self.ruleset.settings;
+        let (reserved, limit) = (settings.state_reserve, settings.limits.first().copied());
+        let limit = limit.unwrap_or_default();
+        let problem = match (self.reserve.set, self.reserve.used) {
+            (Some(span), _) if reserved >= limit => {
+                let message = format!(
+                    "state-reserve {reserved} leaves nothing of `set limit states {limit}` to \
+                     rules without `reserve`"
+                );
+                Diagnostic::error(Code::Inconsistent, span, message)
+            }
+            (_, Some(span)) if reserved == 0 => {
+                let message = "`reserve` without `set state-reserve`: no state is reserved";
+                Diagnostic::warning(Code::Inconsistent, span, message)
+                    .help("write `set state-reserve N`")
+            }
+            (Some(span), None) if reserved > 0 => {
+                let message = "no rule has `reserve`: nobody may use the reserved states";
+                Diagnostic::warning(Code::Inconsistent, span, message)
+                    .help("write `keep state (reserve)` where they are meant for")
+            }
+            _ => return,
+        };
+        self.diagnostics.push(problem);
+    }
+
     pub(super) fn state_options(
         &mut self,
         options: &mut RuleOptions,
@@ -22,6 +59,9 @@ impl Expander<'_> {
             return self.fail(Code::Inconsistent, span, &problem);
         }
         complete(&mut state);
+        if state.reserve {
+            self.reserve.used.get_or_insert(span);
+        }
         let is_bound = state.if_bound.unwrap_or(self.ruleset.settings.if_bound);
         state.if_bound = (is_bound || self.has_if_bound).then_some(is_bound);
         // Beside `set state-defaults`, no options is something to say: OpenBSD's printed form
@@ -94,4 +134,45 @@ fn contradiction(state: &StateOptions, keep: Option<KeepState>) -> Option<String
         return None;
     };
     Some(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Dialect;
+    use crate::facts::Facts;
+    use crate::limits::Limits;
+    use crate::parse::ParseInput;
+    use crate::source::MemorySources;
+
+    fn told(text: &str) -> Vec<String> {
+        let input = ParseInput {
+            name: "pf.conf",
+            bytes: text.as_bytes(),
+            dialect: Some(Dialect::FreeBsd),
+            macros: &[],
+            provider: &MemorySources::default(),
+            limits: Limits::default(),
+        };
+        let compiled = crate::compile(input, &Facts::default());
+        let line = |own: &crate::diagnostic::Diagnostic| own.line(&compiled.sources);
+        compiled.diagnostics.iter().map(line).collect()
+    }
+
+    #[test]
+    fn reserved_states_are_meant_for_somebody() {
+        let rule = "pass keep state (reserve)\n";
+        assert!(told(&format!("set state-reserve 10\n{rule}")).is_empty());
+        // Settings may come later.
+        assert!(told(&format!("{rule}set state-reserve 10\n")).is_empty());
+        let only = |text: &str, start: &str, words: &str| {
+            let told = told(text);
+            assert!(told.len() == 1, "{told:?}");
+            assert!(told[0].starts_with(start) && told[0].contains(words), "{told:?}");
+        };
+        only(rule, "pf.conf:1:6: warning", "no state is reserved");
+        only("set state-reserve 10\npass\n", "pf.conf:1:1: warning", "no rule has `reserve`");
+        let all = format!("set limit states 10\nset state-reserve 10\n{rule}");
+        only(&all, "pf.conf:2:1: error", "state-reserve 10 leaves nothing");
+        only("pass keep state (reserve, reserve)\n", "pf.conf:1:27: error", "twice");
+    }
 }

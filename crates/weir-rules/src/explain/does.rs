@@ -156,6 +156,7 @@ fn new_state(state: &NewState<'_>) -> String {
         (state.if_bound, "bound to the interface"),
         (state.sloppy, "sloppy"),
         (state.no_sync, "not sent to peers"),
+        (state.reserve, "also where only reserved ones are left"),
         (state.reassemble_tcp, "TCP normalised"),
     ];
     words.extend(more.iter().filter(|(is, _)| *is).map(|(_, word)| *word));

@@ -223,6 +223,7 @@ fn counts_states(state: &StateOptions) -> bool {
         overload,
         if_bound: _,
         sloppy: _,
+        reserve: _,
         pflow: _,
         allow_related: _,
         timeouts: _,

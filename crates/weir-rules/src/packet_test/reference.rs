@@ -82,6 +82,7 @@ struct World {
     /// Addresses that `overload` put into tables: anchor, table, address.
     overloaded: Vec<(Text, Text, IpAddr)>,
     limits: Vec<u32>,
+    state_reserve: u32,
     /// For `probability`: every draw is the next of a sequence that all devices can follow.
     draw_count: u64,
 }
@@ -177,6 +178,7 @@ impl Device for Reference {
         });
         world.states.timeouts = timeouts(ruleset);
         world.limits.clone_from(&ruleset.settings.limits);
+        world.state_reserve = ruleset.settings.state_reserve;
         Ok(())
     }
 

@@ -27,6 +27,7 @@ const SETTINGS: &[&str] = &[
     "require-order",
     "keepcounters",
     "hashsize",
+    "state-reserve",
 ];
 
 impl Parser<'_> {
@@ -93,6 +94,7 @@ impl Parser<'_> {
             "syncookies" => Setting::Syncookies(self.syncookies()?),
             "require-order" => Setting::RequireOrder(&*self.choice(&["yes", "no"])? == "yes"),
             "hashsize" => Setting::HashSize(self.hash_size()?),
+            "state-reserve" => Setting::StateReserve(self.number32("a number of states")?),
             _ => Setting::KeepCounters,
         })
     }

@@ -19,6 +19,7 @@ const WORDS: &[&str] = &[
     "if-bound",
     "floating",
     "sloppy",
+    "reserve",
     "pflow",
     "allow-related",
 ];
@@ -116,6 +117,7 @@ impl Parser<'_> {
         let flag = match word {
             "no-sync" => &mut options.no_sync,
             "sloppy" => &mut options.sloppy,
+            "reserve" => &mut options.reserve,
             "pflow" => &mut options.pflow,
             _ => &mut options.allow_related,
         };

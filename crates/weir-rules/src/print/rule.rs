@@ -388,6 +388,7 @@ pub(super) fn state_options(state: &StateOptions) -> Vec<String> {
         overload,
         if_bound,
         sloppy,
+        reserve,
         pflow,
         allow_related,
         timeouts,
@@ -422,6 +423,7 @@ pub(super) fn state_options(state: &StateOptions) -> Vec<String> {
     }));
     words.extend(if_bound.map(|own| if own { "if-bound" } else { "floating" }.to_owned()));
     flag(*sloppy, "sloppy", &mut words);
+    flag(*reserve, "reserve", &mut words);
     flag(*pflow, "pflow", &mut words);
     flag(*allow_related, "allow-related", &mut words);
     // In the order of pf's own numbers, where these came last.

@@ -50,5 +50,6 @@ pub(super) fn print(out: &mut String, setting: &Setting) {
         Setting::RequireOrder(own) => writeln!(out, "require-order {}", yes(*own)),
         Setting::KeepCounters => writeln!(out, "keepcounters"),
         Setting::HashSize(size) => writeln!(out, "hashsize {size}"),
+        Setting::StateReserve(count) => writeln!(out, "state-reserve {count}"),
     };
 }

@@ -80,7 +80,11 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
 
 fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
     if features.limits && draw.happens(25) {
-        text.push_str(draw.pick(&["set limit states 4\n", "set limit states 30\n"]));
+        text.push_str(draw.pick(&[
+            "set limit states 4\n",
+            "set limit states 30\n",
+            "set limit states 5\nset state-reserve 2\n",
+        ]));
     }
     if features.timeouts && draw.happens(30) {
         text.push_str(draw.pick(&[
@@ -272,6 +276,9 @@ fn state(draw: &mut Draw, features: &Features, words: &mut Words) {
     }
     if features.limits && draw.happens(8) {
         options.push(draw.pick(&["max 1", "max 3"]));
+    }
+    if features.limits && draw.happens(20) {
+        options.push("reserve");
     }
     if features.sources && draw.happens(14) {
         options.push(draw.pick(&[

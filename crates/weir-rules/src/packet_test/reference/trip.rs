@@ -349,7 +349,8 @@ impl<'a> Trip<'a> {
     /// A record of its own for the packet's flow.
     fn open(&mut self, state: &NewState<'_>) -> Result<Key, Outcome> {
         let limit = self.world.limits.first().copied().unwrap_or(u32::MAX);
-        if self.world.states.count() >= limit as usize {
+        let reserved = if state.reserve { 0 } else { self.world.state_reserve };
+        if self.world.states.count() >= limit.saturating_sub(reserved) as usize {
             return blocked(DropReason::StateLimit);
         }
         let key = Key::of(&self.own.packet);
