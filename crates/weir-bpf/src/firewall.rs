@@ -17,6 +17,7 @@ pub mod layout;
 mod load;
 mod log;
 pub mod reasons;
+pub mod sources;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ const EGRESS: &str = "weir_fw_egress";
 const SWEEP: &str = "weir_fw_sweep";
 const ARENA_MAP: &str = "weir_arena";
 const LOG_MAP: &str = "weir_log";
+const SOURCES_MAP: &str = "weir_sources";
 const FRAGMENTS_MAP: &str = "weir_fragments";
 
 /// Loaded programs and their memory. Dropping it leaves attached programs where they are.
@@ -51,6 +53,8 @@ pub struct Firewall {
     sweep: OwnedFd,
     ids: Ids,
     log: MapHandle,
+    sources: MapHandle,
+    fragment_count_max: u32,
     arena: Arena,
     regions: Regions,
 }
@@ -88,6 +92,12 @@ impl Firewall {
     #[must_use]
     pub const fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// Fragmented packets that the table of fragments has room for.
+    #[must_use]
+    pub const fn fragment_count_max(&self) -> u32 {
+        self.fragment_count_max
     }
 
     /// Runs the ingress program once on a copy of a frame that comes in by an interface of the

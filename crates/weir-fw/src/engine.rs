@@ -15,6 +15,7 @@ mod load;
 mod memory;
 mod overload;
 mod source;
+mod sources;
 mod start;
 mod status;
 mod tables;
@@ -40,6 +41,7 @@ use tables::Tables;
 
 pub use answers::{LiveCounts, Out, STATES_TITLE, StatesPrinter, kill, live_counts};
 pub(crate) use clock::boot_ns;
+pub use sources::kill_sources;
 pub use status::{stats_text, status_text};
 
 /// Why something could not be done; nothing was changed.

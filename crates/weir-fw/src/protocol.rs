@@ -208,8 +208,13 @@ pub enum TableAction {
     Test,
     /// `-T flush`
     Flush,
-    /// `-T zero`
+    /// `-T zero`: entries are as old as if they were added now.
     Zero,
+    /// `-T expire`
+    Expire {
+        /// What was added or cleared so many seconds ago, or later, stays.
+        older_than_s: u32,
+    },
     /// `-T kill`
     Kill,
 }

@@ -6,6 +6,7 @@ pub mod info;
 pub mod interfaces;
 pub mod rules;
 pub mod settings;
+pub mod sources;
 pub mod states;
 pub mod tables;
 

@@ -56,6 +56,7 @@ struct weir_source {
 	__u32 overloads;
 	__u32 keep_ticks;	/* `src.track` */
 	__u32 expires_tick;	/* of a node without states */
+	__u32 created_tick;
 };
 
 struct {
@@ -75,6 +76,8 @@ struct weir_source_room {
 };
 
 #define WEIR_SOURCE_OWNER_AT (__builtin_offsetof(struct weir_source, owner) / sizeof(__u32))
+#define WEIR_SOURCE_CREATED_AT                                                                    \
+	(__builtin_offsetof(struct weir_source, created_tick) / sizeof(__u32))
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -164,6 +167,7 @@ static __noinline bool weir_source_make(struct weir_source_room *room, __u32 own
 		return false;
 	}
 	room->fresh[WEIR_SOURCE_OWNER_AT] = owner;
+	room->fresh[WEIR_SOURCE_CREATED_AT] = weir_fw_tick(control->clock_offset);
 	if (bpf_map_update_elem(&weir_sources, &room->key, room->fresh, 1)) { /* BPF_NOEXIST */
 		/* Somebody else was faster, or there is no memory; the next look tells. */
 		__sync_fetch_and_sub(&control->source_count, 1);

@@ -13,7 +13,12 @@
 #include <weir/fw/lookup.h>
 #include <weir/fw/timeout.h>
 
-enum { WEIR_SWEEP_EXPIRE, WEIR_SWEEP_KILL };
+enum {
+	WEIR_SWEEP_EXPIRE,
+	WEIR_SWEEP_KILL,
+	WEIR_SWEEP_UNTRACK,	/* halves whose source fits are no longer counted in its node */
+	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
+};
 
 /* weir_fw_sweep.flags: version 4 or 6 in the lowest byte, protocol, slot of an interface. */
 #define WEIR_SWEEP_PROTOCOL_SHIFT 8
@@ -98,6 +103,59 @@ static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_
 	       weir_sweep_end_fits(r, 1, one, s->port[0], words);
 }
 
+/* Takes a record's halves out of their sources' nodes, where the source fits. */
+static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, weir_line *s,
+					       __u32 control)
+{
+	bool is_ipv6 = control & WEIR_STATE_IPV6;
+	__u32 version = r->flags & 0xff, words = is_ipv6 ? 4 : 1, half, end;
+	__u32 __weir_arena *addr;
+
+	if (!(control & WEIR_STATE_TRACKED) || (version && version != (is_ipv6 ? 6 : 4)))
+		return;
+	for (half = 0; half < 2; half++) {
+		end = !!(control & (half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1));
+		addr = s->addr + end;
+		if (is_ipv6)
+			addr = ((struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]))
+				       ->addr[end];
+		if (weir_sweep_end_fits(r, 0, addr, s->port[end], words))
+			s->interface[half] &=
+				~(WEIR_STATE_SOURCE_TRACKED | WEIR_STATE_SOURCE_GLOBAL);
+	}
+	if (!((s->interface[0] | s->interface[1]) & WEIR_STATE_SOURCE_TRACKED))
+		s->control = control & ~WEIR_STATE_TRACKED;
+}
+
+/* A node that is to go. */
+static long weir_sweep_source(void *map, struct weir_source_key *key, struct weir_source *node,
+			      struct weir_fw_sweep *r)
+{
+	__u32 version = r->flags & 0xff, differ = 0, owner, i;
+	bool is_dead;
+
+	if (key->family == WEIR_SOURCE_NODES_OF_RULE || !node)
+		return 0;
+	if (version && version != (key->family == WEIR_FW_INET6 ? 6 : 4))
+		return 0;
+	for (i = 0; i < 4; i++)
+		differ |= (key->addr[i] ^ r->addr[0][i]) & r->mask[0][i];
+	if (differ)
+		return 0;
+	bpf_spin_lock(&node->lock);
+	is_dead = node->is_dead;
+	node->is_dead = 1;
+	owner = node->owner;
+	bpf_spin_unlock(&node->lock);
+	if (is_dead)
+		return 0;
+	bpf_map_delete_elem(map, key);
+	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
+	weir_source_count_nodes(owner, 0, -1);
+	r->removed++;
+	return 0;
+}
+
 /* What one run of the program keeps in mind. */
 struct weir_sweep_run {
 	__u32 now;
@@ -126,6 +184,10 @@ __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 	}
 	if (r->mode == WEIR_SWEEP_EXPIRE)
 		return weir_state_expired(s, control, run->now, run->state_count);
+	if (r->mode == WEIR_SWEEP_UNTRACK) {
+		weir_sweep_untrack(r, s, control);
+		return false;
+	}
 	return weir_sweep_fits(r, s, slot, control);
 }
 
@@ -203,6 +265,8 @@ int weir_fw_sweep(struct xdp_md *ctx)
 	for (home = r.from; home < r.to && weir_fw_may_loop; home++)
 		weir_sweep_look(&r, &run, home);
 	r.next = home;
+	if (r.mode == WEIR_SWEEP_SOURCES)
+		bpf_for_each_map_elem(&weir_sources, weir_sweep_source, &r, 0);
 	if (!r.from && r.mode == WEIR_SWEEP_EXPIRE && control->source_count)
 		weir_source_reap(run.now);
 	if (bpf_xdp_store_bytes(ctx, WEIR_SWEEP_AT, &r, sizeof(r)))

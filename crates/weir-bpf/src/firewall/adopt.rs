@@ -9,7 +9,10 @@ use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore as _, MapHandle, MapType};
 
 use super::layout::{Regions, Sizes, control};
-use super::{ARENA_MAP, Arena, ArenaError, EGRESS, Firewall, INGRESS, Ids, LOG_MAP, SWEEP};
+use super::{
+    ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP,
+    SOURCES_MAP, SWEEP,
+};
 use super::{attach, layout, load};
 use crate::object::LoadError;
 
@@ -140,6 +143,9 @@ impl Firewall {
             .iter()
             .find(|found| named(&found.name, EGRESS) && found.map_ids.contains(&arena_id));
         let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
+        let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
+        let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
+        let fragment_count_max = fragments.max_entries();
         let arena = Arena::new(&arena)?;
         let regions = regions(&arena)?;
         let damaged = || AdoptError::Damaged("a program is missing");
@@ -157,7 +163,17 @@ impl Firewall {
         };
         let egress_id = load::program_id(egress.as_fd()).map_err(AdoptError::Query)?;
         let ids = Ids { ingress: ingress.id, egress: egress_id };
-        Ok(Self { ingress: fd, egress, sweep, ids, log, arena, regions })
+        Ok(Self {
+            ingress: fd,
+            egress,
+            sweep,
+            ids,
+            log,
+            sources,
+            fragment_count_max,
+            arena,
+            regions,
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use weir_wire::random::splitmix64;
 use super::layout::{Regions, Sizes, control};
 use super::{
     ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP, OBJECT,
-    OBJECT_NAME, SWEEP, layout,
+    OBJECT_NAME, SOURCES_MAP, SWEEP, layout,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -108,7 +108,7 @@ impl Firewall {
         arena.populate(0, u64::from(layout::PAGE_BYTES))?;
         arena.populate(layout::PAGE_BYTES, behind_control)?;
         describe(&arena, &regions);
-        programs.with(arena, regions)
+        programs.with(arena, regions, options.fragment_count_max)
     }
 }
 
@@ -118,6 +118,7 @@ struct Programs {
     egress: OwnedFd,
     sweep: OwnedFd,
     log: MapHandle,
+    sources: MapHandle,
 }
 
 impl Programs {
@@ -127,16 +128,32 @@ impl Programs {
             egress: object.program(EGRESS)?,
             sweep: object.program(SWEEP)?,
             log: object.map(LOG_MAP, 0)?,
+            sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
         })
     }
 
-    fn with(self, arena: Arena, regions: Regions) -> Result<Firewall, FirewallError> {
-        let Self { ingress, egress, sweep, log } = self;
+    fn with(
+        self,
+        arena: Arena,
+        regions: Regions,
+        fragment_count_max: u32,
+    ) -> Result<Firewall, FirewallError> {
+        let Self { ingress, egress, sweep, log, sources } = self;
         let ids = Ids {
             ingress: program_id(ingress.as_fd()).map_err(FirewallError::Query)?,
             egress: program_id(egress.as_fd()).map_err(FirewallError::Query)?,
         };
-        Ok(Firewall { ingress, egress, sweep, ids, log, arena, regions })
+        Ok(Firewall {
+            ingress,
+            egress,
+            sweep,
+            ids,
+            log,
+            sources,
+            fragment_count_max,
+            arena,
+            regions,
+        })
     }
 }
 

@@ -18,6 +18,9 @@ pub enum Mode {
     Expire,
     /// Those go that fit a filter.
     Kill(Filter),
+    /// Those go on, and no longer count in the nodes of their sources, whose source fits the
+    /// filter's version and `source`.
+    Untrack(Filter),
 }
 
 /// Which records are killed: those that fit all of it. The default fits all records.
@@ -96,17 +99,24 @@ const FLAG_RULE: u32 = 1 << 24;
 const FLAG_EITHER_WAY: u32 = 1 << 25;
 const MODE_EXPIRE: u32 = 0;
 const MODE_KILL: u32 = 1;
+const MODE_UNTRACK: u32 = 2;
+const MODE_SOURCES: u32 = 3;
 
 type Words = [u32; WORDS];
 
 fn request(mode: Mode, buckets: &Range<u32>) -> Words {
-    let mut words = [0; WORDS];
-    (words[word::FROM], words[word::TO]) = (buckets.start, buckets.end);
-    let Mode::Kill(filter) = mode else {
-        words[word::MODE] = MODE_EXPIRE;
-        return words;
+    let (mode, filter) = match mode {
+        Mode::Expire => (MODE_EXPIRE, Filter::default()),
+        Mode::Kill(filter) => (MODE_KILL, filter),
+        Mode::Untrack(filter) => (MODE_UNTRACK, filter),
     };
-    words[word::MODE] = MODE_KILL;
+    words_of(mode, filter, buckets)
+}
+
+fn words_of(mode: u32, filter: Filter, buckets: &Range<u32>) -> Words {
+    let mut words = [0; WORDS];
+    words[word::MODE] = mode;
+    (words[word::FROM], words[word::TO]) = (buckets.start, buckets.end);
     words[word::FLAGS] = u32::from(filter.ip_version)
         | u32::from(filter.protocol) << 8
         | u32::from(filter.interface) << 16
@@ -159,6 +169,18 @@ impl Firewall {
     /// What the kernel returned.
     pub fn sweep_all(&self, mode: Mode) -> io::Result<Swept> {
         self.sweep(mode, 0..self.regions.sizes.bucket_count)
+    }
+
+    /// Ends the nodes of sources that fit a filter's version and `source`; gives how many. Their
+    /// states go on, and count nowhere.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn kill_sources(&self, filter: Filter) -> io::Result<u64> {
+        // States first: one that were counted off a node that it was never in would spoil that.
+        self.sweep_all(Mode::Untrack(filter))?;
+        let answer = self.sweep_once(&words_of(MODE_SOURCES, filter, &(0..0)))?;
+        Ok(u64::from(answer[word::REMOVED]))
     }
 
     fn sweep_once(&self, request: &Words) -> io::Result<Words> {

@@ -196,8 +196,12 @@ impl Client {
             Request::Kill { which, interface } => {
                 self.kill(shared, &which, interface.as_deref())?;
             }
-            Request::KillSources { .. } => {
-                return Err(Refused("-K: weir has no table of sources yet".to_owned()));
+            Request::KillSources { from, to } => {
+                let count = end_sources(shared, &from, &to)?;
+                let (sources, others) = (from.len(), to.len());
+                self.note(format!(
+                    "killed {count} src nodes from {sources} sources and {others} destinations"
+                ))?;
             }
             Request::Table { name, anchor, action, entries, verbosity } => {
                 let told = shared.engine().table(&(anchor, name), action, &entries, verbosity)?;
@@ -286,8 +290,9 @@ impl Client {
             let count = end_states(shared, &which, how.interface.as_deref())?;
             self.note(format!("{count} states cleared"))?;
         }
-        if what == Flushed::Sources {
-            return Err(Refused("-F Sources: weir has no table of sources yet".to_owned()));
+        if is_all || what == Flushed::Sources {
+            end_sources(shared, &["0.0.0.0/0", "::/0"].map(str::to_owned), &[])?;
+            self.note("source tracking entries cleared")?;
         }
         if is_all || what == Flushed::Info {
             shared.engine().clear_counters()?;
@@ -334,6 +339,15 @@ fn end_states(
         (Arc::clone(engine.firewall()), engine.filters(which, interface)?)
     };
     engine::kill(&firewall, &filters)
+}
+
+/// Ends the nodes of sources; gives how many.
+fn end_sources(shared: &Arc<Shared>, from: &[String], to: &[String]) -> Result<u64, Refused> {
+    let (firewall, filters) = {
+        let engine = shared.engine();
+        (Arc::clone(engine.firewall()), engine.source_filters(from, to)?)
+    };
+    engine::kill_sources(&firewall, &filters)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` wants")]

@@ -185,9 +185,7 @@ impl Engine {
                 let word = if is_enabled { "Enabled" } else { "Disabled" };
                 return Ok((format!("{word}\n"), u8::from(!is_enabled)));
             }
-            Shown::Sources => {
-                return Err(Refused::because("-s Sources: weir has no table of sources yet"));
-            }
+            Shown::Sources => self.show_sources(how)?,
             // There are no translation rules.
             Shown::Nat | Shown::States | Shown::All => String::new(),
         };
@@ -203,6 +201,7 @@ impl Engine {
         let parts = [
             ("FILTER RULES:", Shown::Rules),
             (STATES_TITLE, Shown::States),
+            ("SOURCE TRACKING NODES:", Shown::Sources),
             ("INFO:", Shown::Info),
             ("LABEL COUNTERS:", Shown::Labels),
             ("TIMEOUTS:", Shown::Timeouts),
@@ -520,7 +519,11 @@ fn debug_word(level: &str) -> &'static str {
 }
 
 /// The filter for networks of both ends; `None` if they are of different families.
-fn filter_of(base: Filter, from: &str, to: Option<&str>) -> Result<Option<Filter>, Refused> {
+pub(super) fn filter_of(
+    base: Filter,
+    from: &str,
+    to: Option<&str>,
+) -> Result<Option<Filter>, Refused> {
     let (source, version) = ends(from)?;
     let Some(to) = to else { return Ok(Some(Filter { ip_version: version, source, ..base })) };
     let (destination, other) = ends(to)?;

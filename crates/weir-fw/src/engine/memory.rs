@@ -84,6 +84,20 @@ impl Engine {
                 have.bucket_count
             )));
         }
+        let (fragments, places) = (main.limit("frags"), self.firewall.fragment_count_max());
+        if fragments.max(1) != places {
+            return Err(Refused(format!(
+                "set limit frags {fragments}: the table of fragments has {places} places, which a \
+                 reload cannot change: `weir fw stop` and `weir fw run` make it anew"
+            )));
+        }
+        let reserved = main.ruleset.settings.state_reserve;
+        if reserved >= states {
+            return Err(Refused(format!(
+                "set state-reserve {reserved} with set limit states {states} leaves nothing to \
+                 rules without `reserve`"
+            )));
+        }
         let plan = limits::plan(states, Some(have.bucket_count), have.cpu_count);
         let plan = plan.map_err(Refused::because)?;
         if plan.sizes.overflow_count > have.overflow_count {

@@ -30,8 +30,15 @@ pub(crate) type Key = (String, String);
 pub(super) struct Table {
     pub(super) is_const: bool,
     pub(super) is_persist: bool,
-    /// Each network with whether it is negated.
-    pub(super) entries: BTreeMap<Network, bool>,
+    pub(super) entries: BTreeMap<Network, Entry>,
+}
+
+/// What a table knows of a network in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) not: bool,
+    /// When it was added, or cleared (`-T zero`): Unix time. A restarted daemon says its start.
+    pub(super) since_unix_s: i64,
 }
 
 /// All tables.
@@ -66,7 +73,7 @@ impl Tables {
             let table = next.all.entry((anchor, own.name.to_string())).or_default();
             (table.is_const, table.is_persist) = (own.is_const, own.is_persist);
             if !own.sources.is_empty() {
-                table.entries = own.entries().map(entry).collect();
+                table.put(own.entries().map(entry), clock::unix_s());
             }
         }
         next
@@ -101,7 +108,7 @@ impl Tables {
                 is_const: table.is_const,
                 is_persist: table.is_persist,
                 index,
-                entries: entries.map(|((address, bits), not)| (*address, *bits, *not)).collect(),
+                entries: entries.map(|((address, bits), own)| (*address, *bits, own.not)).collect(),
             }
         };
         self.all.iter().map(own).collect()
@@ -110,15 +117,16 @@ impl Tables {
     /// From a document; `read` gives the entries of a table of the active image.
     pub(super) fn adopt(kept: Vec<KeptTable>, read: impl Fn(usize) -> Vec<TableEntry>) -> Self {
         let own = |kept: KeptTable| {
-            let entries = match kept.index {
-                Some(index) => read(index).iter().map(entry).collect(),
-                None => kept
-                    .entries
-                    .iter()
-                    .map(|(address, bits, not)| ((*address, *bits), *not))
-                    .collect(),
-            };
-            let table = Table { is_const: kept.is_const, is_persist: kept.is_persist, entries };
+            let (is_const, is_persist) = (kept.is_const, kept.is_persist);
+            let mut table = Table { is_const, is_persist, ..Table::default() };
+            let now_unix_s = clock::unix_s();
+            match kept.index {
+                Some(index) => table.put(read(index).iter().map(entry), now_unix_s),
+                None => {
+                    let own = kept.entries.iter();
+                    table.put(own.map(|(own, bits, not)| ((*own, *bits), *not)), now_unix_s);
+                }
+            }
             ((kept.anchor, kept.name), table)
         };
         Self { all: kept.into_iter().map(own).collect() }
@@ -132,12 +140,32 @@ impl Tables {
 
 impl Table {
     fn list(&self) -> Vec<TableEntry> {
-        let own = |((address, bits), not): (&Network, &bool)| TableEntry {
+        let own = |((address, bits), own): (&Network, &Entry)| TableEntry {
             address: *address,
             bits: *bits,
-            not: *not,
+            not: own.not,
         };
         self.entries.iter().map(own).collect()
+    }
+
+    /// Other contents. What was there already is as old as it was.
+    fn put(&mut self, entries: impl Iterator<Item = (Network, bool)>, now_unix_s: i64) {
+        let old = std::mem::take(&mut self.entries);
+        let own = |(network, not): (Network, bool)| {
+            let since = old.get(&network).filter(|own| own.not == not);
+            let since_unix_s = since.map_or(now_unix_s, |own| own.since_unix_s);
+            (network, Entry { not, since_unix_s })
+        };
+        self.entries = entries.map(own).collect();
+    }
+
+    /// Adds a network; false if it was there.
+    fn add(&mut self, network: Network, not: bool, now_unix_s: i64) -> bool {
+        if self.entries.get(&network).is_some_and(|own| own.not == not) {
+            return false;
+        }
+        self.entries.insert(network, Entry { not, since_unix_s: now_unix_s });
+        true
     }
 
     /// Whether an address is in the table: by its longest network, if that is not negated. A
@@ -145,10 +173,10 @@ impl Table {
     fn holds(&self, (address, bits): Network) -> bool {
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
         if bits < bits_max {
-            return self.entries.get(&(address, bits)) == Some(&false);
+            return self.entries.get(&(address, bits)).is_some_and(|own| !own.not);
         }
         let found = (0..=bits_max).rev().find_map(|bits| self.entries.get(&masked(address, bits)));
-        found == Some(&false)
+        found.is_some_and(|own| !own.not)
     }
 }
 
@@ -220,14 +248,10 @@ impl Engine {
             return Err(Refused::because(NO_TABLE));
         }
         match action {
-            TableAction::Show => return Ok(self.show_table(key)),
+            TableAction::Show => return Ok(self.show_table(key, verbosity)),
             TableAction::Test => return Ok(self.test_table(key, &entries, verbosity)),
             TableAction::Kill => return self.kill_table(key),
-            TableAction::Zero => {
-                return Err(Refused::because(
-                    "-T zero: weir's tables do not count, so there is nothing to clear",
-                ));
-            }
+            TableAction::Zero => return Ok(self.zero_table(key, &entries)),
             _ => {}
         }
         let mut table = self.tables.all.get(key).cloned().unwrap_or_default();
@@ -235,7 +259,7 @@ impl Engine {
             return Err(Refused(format!("table <{}> is const: it cannot be changed", key.1)));
         }
         table.is_persist |= is_made;
-        let mut note = changed(&mut table, action, &entries);
+        let mut note = changed(&mut table, action, &entries, clock::unix_s());
         self.check_entries(key, &table)?;
         self.put_table(key, table)?;
         if is_made {
@@ -247,12 +271,12 @@ impl Engine {
     /// Adds addresses, as `overload` does.
     pub(super) fn add_sources(&mut self, key: &Key, sources: &[IpAddr]) -> Result<(), Refused> {
         let mut table = self.tables.all.get(key).cloned().unwrap_or_default();
-        let before = table.entries.len();
+        let (now_unix_s, mut is_changed) = (clock::unix_s(), false);
         for source in sources {
             let bits = if source.is_ipv4() { 32 } else { 128 };
-            table.entries.insert((*source, bits), false);
+            is_changed |= table.add((*source, bits), false, now_unix_s);
         }
-        if table.entries.len() == before {
+        if !is_changed {
             return Ok(());
         }
         self.check_entries(key, &table)?;
@@ -283,12 +307,33 @@ impl Engine {
         self.write_document()
     }
 
-    fn show_table(&self, key: &Key) -> Told {
+    fn show_table(&self, key: &Key, verbosity: u8) -> Told {
         let mut text = String::new();
-        for ((address, bits), not) in self.tables.all.get(key).iter().flat_map(|own| &own.entries) {
-            shown::put_entry(&mut text, *address, *bits, *not);
+        for ((address, bits), own) in self.tables.all.get(key).iter().flat_map(|own| &own.entries) {
+            shown::put_entry(&mut text, *address, *bits, own.not);
+            if verbosity > 0 {
+                shown::put_cleared(&mut text, own.since_unix_s);
+            }
         }
         Told { text, note: String::new(), exit_code: 0 }
+    }
+
+    /// Tables do not count, so that what is cleared is their entries' age.
+    fn zero_table(&mut self, key: &Key, entries: &[(Network, bool)]) -> Told {
+        let Some(table) = self.tables.all.get_mut(key) else { return Told::note(String::new()) };
+        let now_unix_s = clock::unix_s();
+        if entries.is_empty() {
+            table.entries.values_mut().for_each(|own| own.since_unix_s = now_unix_s);
+            return Told::note("1 table/stats cleared.".to_owned());
+        }
+        let mut count = 0;
+        for (network, _) in entries {
+            if let Some(own) = table.entries.get_mut(network) {
+                own.since_unix_s = now_unix_s;
+                count += 1;
+            }
+        }
+        Told::note(format!("{count}/{} addresses cleared.", entries.len()))
     }
 
     fn test_table(&self, key: &Key, entries: &[(Network, bool)], verbosity: u8) -> Told {
@@ -366,12 +411,17 @@ impl Engine {
 }
 
 /// Changes a table, and says what changed in pfctl's words.
-fn changed(table: &mut Table, action: TableAction, entries: &[(Network, bool)]) -> String {
+fn changed(
+    table: &mut Table,
+    action: TableAction,
+    entries: &[(Network, bool)],
+    now_unix_s: i64,
+) -> String {
     let mut count = 0;
     match action {
         TableAction::Add => {
             for (network, not) in entries {
-                count += usize::from(table.entries.insert(*network, *not) != Some(*not));
+                count += usize::from(table.add(*network, *not, now_unix_s));
             }
             format!("{count}/{} addresses added.", entries.len())
         }
@@ -381,20 +431,13 @@ fn changed(table: &mut Table, action: TableAction, entries: &[(Network, bool)]) 
             }
             format!("{count}/{} addresses deleted.", entries.len())
         }
-        TableAction::Replace => {
-            let next: BTreeMap<Network, bool> = entries.iter().copied().collect();
-            let added = next.keys().filter(|own| !table.entries.contains_key(own)).count();
-            let deleted = table.entries.keys().filter(|own| !next.contains_key(own)).count();
-            let other = |(own, not): &(&Network, &bool)| {
-                table.entries.get(own).is_some_and(|old| old != *not)
-            };
-            let changed = next.iter().filter(other).count();
-            table.entries = next;
-            let told = [(added, "added"), (deleted, "deleted"), (changed, "changed")];
-            let told = told.into_iter().filter(|(count, _)| *count > 0);
-            let told: Vec<String> =
-                told.map(|(count, word)| format!("{count} addresses {word}.")).collect();
-            if told.is_empty() { "no changes.".to_owned() } else { told.join("\n") }
+        TableAction::Replace => replaced(table, entries, now_unix_s),
+        TableAction::Expire { older_than_s } => {
+            let limit_unix_s = now_unix_s.saturating_sub(i64::from(older_than_s));
+            let before = table.entries.len();
+            table.entries.retain(|_, own| own.since_unix_s >= limit_unix_s);
+            count = before - table.entries.len();
+            format!("{count}/{count} addresses expired.")
         }
         _ => {
             count = table.entries.len();
@@ -404,13 +447,31 @@ fn changed(table: &mut Table, action: TableAction, entries: &[(Network, bool)]) 
     }
 }
 
+fn replaced(table: &mut Table, entries: &[(Network, bool)], now_unix_s: i64) -> String {
+    let old = table.entries.clone();
+    table.put(entries.iter().copied(), now_unix_s);
+    let next = &table.entries;
+    let added = next.keys().filter(|own| !old.contains_key(own)).count();
+    let deleted = old.keys().filter(|own| !next.contains_key(own)).count();
+    let is_other = |(own, new): &(&Network, &Entry)| {
+        old.get(own).is_some_and(|own: &Entry| own.not != new.not)
+    };
+    let changed = next.iter().filter(is_other).count();
+    let told = [(added, "added"), (deleted, "deleted"), (changed, "changed")];
+    let told = told.into_iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> =
+        told.map(|(count, word)| format!("{count} addresses {word}.")).collect();
+    if told.is_empty() { "no changes.".to_owned() } else { told.join("\n") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn table(words: &[&str]) -> Table {
-        let entries = words.iter().map(|word| parse(word).unwrap()).collect();
-        Table { entries, ..Table::default() }
+        let mut own = Table::default();
+        own.put(words.iter().map(|word| parse(word).unwrap()), 1000);
+        own
     }
 
     #[test]
@@ -428,13 +489,25 @@ mod tests {
         let list = |words: &[&str]| -> Vec<(Network, bool)> {
             words.iter().map(|word| parse(word).unwrap()).collect()
         };
-        let mut told = |action, words: &[&str]| changed(&mut own, action, &list(words));
+        let mut told = |action, words: &[&str]| changed(&mut own, action, &list(words), 1000);
         assert_eq!(told(TableAction::Add, &["10.0.0.1", "10.0.0.2"]), "1/2 addresses added.");
         assert_eq!(told(TableAction::Delete, &["10.0.0.3"]), "0/1 addresses deleted.");
         let replaced = told(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]);
         assert_eq!(replaced, "1 addresses added.\n1 addresses deleted.\n1 addresses changed.");
         assert_eq!(told(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]), "no changes.");
         assert_eq!(told(TableAction::Flush, &[]), "2 addresses deleted.");
+    }
+
+    #[test]
+    fn what_is_older_expires() {
+        let mut own = table(&["10.0.0.1", "10.0.0.2"]);
+        let list = [parse("10.0.0.2").unwrap(), parse("10.0.0.3").unwrap()];
+        // What stays is as old as it was.
+        assert_eq!(changed(&mut own, TableAction::Add, &list, 1060), "1/2 addresses added.");
+        let expire = TableAction::Expire { older_than_s: 60 };
+        assert_eq!(changed(&mut own, expire, &[], 1060), "0/0 addresses expired.");
+        assert_eq!(changed(&mut own, expire, &[], 1061), "2/2 addresses expired.");
+        assert_eq!(own.entries.keys().copied().collect::<Vec<_>>(), [list[1].0]);
     }
 
     #[test]

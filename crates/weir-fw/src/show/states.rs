@@ -204,7 +204,8 @@ fn put_window(out: &mut String, own: &End, other: &End) {
     }
 }
 
-fn put_duration(out: &mut String, seconds: u64) {
+/// Appends hours, minutes and seconds.
+pub(super) fn put_duration(out: &mut String, seconds: u64) {
     let _ = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 

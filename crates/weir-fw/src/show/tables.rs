@@ -61,6 +61,11 @@ pub fn put_entry(out: &mut String, address: IpAddr, bits: u8, not: bool) {
     out.push('\n');
 }
 
+/// Appends when an entry was added, or cleared.
+pub fn put_cleared(out: &mut String, unix_s: i64) {
+    let _ = writeln!(out, "\tCleared:     {}", super::ctime(unix_s));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,12 +27,14 @@ pf.conf without one.
        file with errors changes nothing
   -n : do not load it; with -v, print it as pfctl -n does, macros and lists expanded
   -e, -d : filter, or let everything through without states
-  -s : show info, memory, states, rules, nat, Tables, timeouts, Interfaces, labels, Running or all;
-       the beginning of a word is enough
-  -F : flush states, rules, nat, info, Tables or all
+  -s : show info, memory, states, rules, nat, Tables, timeouts, Interfaces, labels, Sources,
+       Running or all; the beginning of a word is enough
+  -F : flush states, rules, nat, info, Tables, Sources or all
   -k : end the states from a host or network; twice: from the first to the second; 0.0.0.0/0 is
        any; -k label -k NAME those of a rule's label, -k id -k ID one that -vvss shows
+  -K : forget what rules count of a source, a host or network; its states go on
   -t TABLE -T : add, delete, replace, show, test, flush, kill; addresses follow, or are in -f FILE;
+       expire SECONDS deletes entries that were added, or cleared with zero, longer ago;
        -T load -f FILE loads a file's tables alone
   -v : more; twice: all there is, and rules with their numbers
   -a : the rules or tables of an anchor
@@ -126,7 +128,7 @@ const TABLE_ACTIONS: &[(&str, Option<TableCommand>)] = &[
     ("show", Some(TableCommand::Do(TableAction::Show))),
     ("test", Some(TableCommand::Do(TableAction::Test))),
     ("zero", Some(TableCommand::Do(TableAction::Zero))),
-    ("expire", None),
+    ("expire", Some(TableCommand::Expire)),
     ("reset", None),
 ];
 
@@ -138,6 +140,8 @@ const DEBUG_LEVELS: &[&str] = &["none", "urgent", "misc", "loud"];
 pub(super) enum TableCommand {
     /// On one table.
     Do(TableAction),
+    /// Deletes from one table what is older than so many seconds, the word behind.
+    Expire,
     /// Loads the tables of a file.
     Load,
 }
@@ -468,8 +472,13 @@ impl Found {
             return usage("anchors apply to -f, -F, -s, and -T only");
         }
         match (self.table_command, &self.table) {
-            (Some(TableCommand::Do(_)), None) => return usage("-T wants a table: -t TABLE"),
+            (Some(TableCommand::Do(_) | TableCommand::Expire), None) => {
+                return usage("-T wants a table: -t TABLE");
+            }
             (None, Some(_)) => return usage("-t wants a command: -T COMMAND"),
+            (Some(TableCommand::Expire), _) if self.file.is_some() || self.words.len() != 1 => {
+                return usage("-T expire wants a number of seconds");
+            }
             (Some(TableCommand::Load), _) if self.file.is_none() => {
                 return usage("-T load wants a file: -f FILE");
             }

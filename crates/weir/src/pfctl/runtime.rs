@@ -192,8 +192,11 @@ fn networks(facts: &Facts, word: &str) -> Result<Vec<String>, Failure> {
 }
 
 fn table(client: &mut Client, plan: &Plan) -> Step {
-    let Some((Some(name), TableCommand::Do(action), words)) = &plan.table else {
-        return Ok(Outcome::Done);
+    let Some((Some(name), command, words)) = &plan.table else { return Ok(Outcome::Done) };
+    let (action, words) = match command {
+        TableCommand::Load => return Ok(Outcome::Done),
+        TableCommand::Do(action) => (*action, &words[..]),
+        TableCommand::Expire => (expire(words)?, &[][..]),
     };
     let facts = own_facts()?;
     let mut entries = Vec::new();
@@ -216,13 +219,23 @@ fn table(client: &mut Client, plan: &Plan) -> Step {
     let request = Request::Table {
         name: name.clone(),
         anchor: plan.anchor.clone().unwrap_or_default(),
-        action: *action,
+        action,
         entries,
         verbosity: u8::try_from(plan.verbosity).unwrap_or(u8::MAX),
     };
     let answered = ask(client, plan, &request)?;
-    let is_missing = *action == TableAction::Test && answered.exit_code == NOT_FOUND;
+    let is_missing = action == TableAction::Test && answered.exit_code == NOT_FOUND;
     Ok(if is_missing { Outcome::Refused } else { Outcome::Done })
+}
+
+/// `-T expire SECONDS`.
+fn expire(words: &[String]) -> Result<TableAction, Failure> {
+    let word = words.first().map_or("", String::as_str);
+    let number = word.parse::<u32>();
+    let older_than_s = number.map_err(|_| {
+        Failure::Words(format!("expiry time: {word} is no number of seconds up to {}", u32::MAX))
+    })?;
+    Ok(TableAction::Expire { older_than_s })
 }
 
 /// The entries that a word of `-T` stands for.
@@ -233,7 +246,7 @@ fn add_entries(facts: &Facts, word: &str, entries: &mut Vec<String>) -> Result<(
 }
 
 fn load(client: &mut Client, plan: &Plan) -> Step {
-    let is_of_table = matches!(plan.table, Some((_, TableCommand::Do(_), _)));
+    let is_of_table = matches!(plan.table, Some((Some(_), TableCommand::Do(_), _)));
     let Some(path) = plan.file.as_deref().filter(|_| !is_of_table) else {
         return Ok(Outcome::Done);
     };

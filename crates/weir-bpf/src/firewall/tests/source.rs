@@ -127,6 +127,45 @@ fn src_track_keeps_a_source_for_a_while() {
 }
 
 #[test]
+fn what_is_counted_of_a_source_is_read_and_forgotten() {
+    let Some(table) = table(64, 200, 100) else { return };
+    let rule = Limits { states_max: 2, ..Limits::default() }.write(&table);
+    table.set_tick(1000);
+    for (last, port) in [(1, 1), (1, 2), (2, 1)] {
+        assert_eq!(table.call(&flow(&table, rule, last, port)).get("inserts"), 1);
+    }
+    let counted = || -> Vec<(std::net::IpAddr, u32)> {
+        let list = table.firewall.sources().unwrap();
+        list.iter().map(|own| (own.address, own.state_count)).collect()
+    };
+    let all = counted();
+    assert_eq!(all.iter().map(|own| own.1).collect::<Vec<_>>(), [2, 1]);
+    let std::net::IpAddr::V4(first) = all[0].0 else { panic!("{all:?}") };
+    let mut filter = Filter { ip_version: 4, ..Filter::default() };
+    filter.source.address[..4].copy_from_slice(&first.octets());
+    filter.source.mask[..4].fill(255);
+    assert_eq!(table.firewall.kill_sources(Filter { ip_version: 6, ..filter }).unwrap(), 0);
+    assert_eq!(table.firewall.kill_sources(filter).unwrap(), 1);
+    assert_eq!((counted(), node_count(&table)), (all[1..].to_vec(), 1));
+    assert_eq!(table.state_count(), 3, "the states go on");
+    // New ones count from nothing, and old ones that end are not counted off.
+    assert_eq!(table.call(&flow(&table, rule, 1, 3)).get("inserts"), 1);
+    assert_eq!(counted(), [(all[0].0, 1), all[1]]);
+    for port in [1, 2] {
+        let mut old = filter;
+        old.source.port = port;
+        let killed = table.firewall.sweep_all(Mode::Kill(old)).unwrap();
+        assert_eq!(killed.removed_count, 1, "port {port}");
+    }
+    assert_eq!(counted(), [(all[0].0, 1), all[1]]);
+    audit(&table.firewall);
+    assert_eq!(table.firewall.kill_sources(Filter::default()).unwrap(), 2);
+    assert_eq!((counted(), node_count(&table)), (Vec::new(), 0));
+    table.firewall.sweep_all(Mode::Kill(Filter::default())).unwrap();
+    assert_eq!((table.state_count(), node_count(&table)), (0, 0));
+}
+
+#[test]
 fn a_rule_and_all_rules_have_so_many_sources() {
     let Some(table) = table(64, 200, 100) else { return };
     let rule = Limits { nodes_max: 2, ..Limits::default() }.write(&table);

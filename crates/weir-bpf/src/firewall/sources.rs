@@ -1,0 +1,101 @@
+//! Reads the nodes of sources: what rules with `source-track` and its like count of each source
+//! (`struct weir_source` of `bpf/include/weir/fw/source.h`). They are changed by programs alone.
+
+use std::io;
+use std::net::IpAddr;
+
+use libbpf_rs::{MapCore as _, MapFlags};
+
+use super::{Firewall, layout};
+
+/// `struct weir_source_key`.
+const KEY_BYTES: usize = 24;
+/// `struct weir_source`.
+pub(super) const VALUE_BYTES: usize = 60;
+
+/// What is counted of one source, for one rule or for all that track globally.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// The source.
+    pub address: IpAddr,
+    /// Id of the rule; `None`: all rules with `source-track global`.
+    pub rule: Option<u32>,
+    /// Its states.
+    pub state_count: u32,
+    /// Its connections, handshakes complete.
+    pub connection_count: u32,
+    /// Connections of late, in thousandths, as of the last one.
+    pub rate_thousandths: u32,
+    /// In how many seconds they count; 0: no rule limits them.
+    pub rate_seconds: u32,
+    /// When the node was made, in ticks.
+    pub created_tick: u32,
+    /// When it goes, of one without states, in ticks.
+    pub expires_tick: u32,
+}
+
+impl Source {
+    /// From a key and a value of the map. `None` if it counts a rule's nodes instead.
+    fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let word = |bytes: &[u8], index: usize| {
+            let own = bytes.get(index * 4..)?.first_chunk::<4>()?;
+            Some(u32::from_ne_bytes(*own))
+        };
+        let address: [u8; 16] = *key.first_chunk()?;
+        let address = match word(key, 5)? {
+            0 => IpAddr::from(*address.first_chunk::<4>()?),
+            1 => IpAddr::from(address),
+            _ => return None,
+        };
+        let rule = word(key, 4)?;
+        Some(Self {
+            address,
+            rule: (rule != layout::RULE_NONE).then_some(rule),
+            state_count: word(value, 1)?,
+            connection_count: word(value, 2)?,
+            rate_thousandths: word(value, 3)?,
+            rate_seconds: word(value, 10)?,
+            expires_tick: word(value, 13)?,
+            created_tick: word(value, 14)?,
+        })
+    }
+}
+
+impl Firewall {
+    /// The nodes that there are, sorted by address. One that comes or goes meanwhile may be
+    /// missing.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn sources(&self) -> io::Result<Vec<Source>> {
+        let mut found = Vec::new();
+        for key in self.sources.keys().filter(|key| key.len() == KEY_BYTES) {
+            let value = self.sources.lookup(&key, MapFlags::ANY);
+            let value = value.map_err(|error| io::Error::other(error.to_string()))?;
+            found.extend(value.and_then(|value| Source::read(&key, &value)));
+        }
+        found.sort_by_key(|own| (own.address, own.rule));
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_read_as_it_is_written() {
+        let words =
+            |list: &[u32]| -> Vec<u8> { list.iter().flat_map(|word| word.to_ne_bytes()).collect() };
+        let address = u32::from_ne_bytes([192, 0, 2, 7]);
+        let value: Vec<u32> = (100..115).collect();
+        let own = Source::read(&words(&[address, 0, 0, 0, 9, 0]), &words(&value)).unwrap();
+        assert_eq!((own.address, own.rule), ("192.0.2.7".parse().unwrap(), Some(9)));
+        assert_eq!((own.state_count, own.connection_count), (101, 102));
+        assert_eq!((own.rate_thousandths, own.rate_seconds), (103, 110));
+        assert_eq!((own.expires_tick, own.created_tick), (113, 114));
+        let all = Source::read(&words(&[0, 0, 0, 0, layout::RULE_NONE, 1]), &words(&value));
+        assert_eq!(all.map(|own| (own.address, own.rule)), Some(("::".parse().unwrap(), None)));
+        assert_eq!(Source::read(&words(&[0, 0, 0, 0, 9, 2]), &words(&value)), None);
+    }
+}
