@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Lab, assert_exit, can_run_lab, run, surroundings, tree, trials, turn, weir};
+use crate::common::{
+    Lab, assert_exit, can_run_lab, run, skipped, surroundings, tree, trials, turn, weir,
+};
 
 const SPEC: &str = r#"
 [campaign]
@@ -126,6 +128,36 @@ fn clean_removes_what_a_killed_lab_left() {
     assert_ne!(surroundings(), before, "it left nothing behind; nothing is shown");
     assert_exit(&run(&["lab", "clean"]), 0);
     assert_eq!(surroundings(), before);
+}
+
+/// The connection tracker's size belongs to no namespace: a lab that is killed leaves it changed,
+/// and on record.
+#[test]
+fn the_trackers_size_is_put_back_after_a_kill() {
+    const NAME: &str = "the_trackers_size_is_put_back_after_a_kill";
+    if !can_run_lab(NAME) {
+        return;
+    }
+    let _turn = turn();
+    let setting = "/proc/sys/net/netfilter/nf_conntrack_max";
+    let read = || fs::read_to_string(setting).ok().and_then(|own| own.trim().parse::<u64>().ok());
+    let Some(before) = read() else {
+        skipped(NAME, "no connection tracker here");
+        return;
+    };
+    let wanted = before + 12_345;
+    let spec =
+        SPEC.replace("kind = \"netns\"", &format!("kind = \"netns\"\nconntrack_max = {wanted}"));
+    let lab = Lab::new(&spec, &[]);
+    let mut child = start(&lab);
+    wait_for_cells(&lab.path("out"), 1);
+    wait_for_trial(&child);
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ended");
+    let left = read();
+    assert_exit(&run(&["lab", "clean"]), 0);
+    assert_eq!(left, Some(wanted), "the lab had changed it");
+    assert_eq!(read(), Some(before), "it is as it was");
 }
 
 #[test]

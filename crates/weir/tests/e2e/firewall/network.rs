@@ -2,11 +2,13 @@
 //! runs on: `b0` towards the client, `b1` towards the server, IPv4 and IPv6.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
 
 use crate::common::{assert_exit, stderr, stdout};
@@ -30,7 +32,8 @@ pub(super) struct Network {
     pub(super) dir: tempfile::TempDir,
 }
 
-fn namespace(tag: &str, which: &str) -> NetnsGuard {
+/// An empty namespace that goes when it is dropped.
+pub(super) fn namespace(tag: &str, which: &str) -> NetnsGuard {
     let name = format!("weir-fw-{}-{tag}-{which}", std::process::id());
     Netns::create(&name).expect("a namespace can be made").guard()
 }
@@ -149,14 +152,33 @@ impl Network {
         serde_json::from_str(&self.told(&["fw", command, "--json"])).expect("JSON")
     }
 
+    /// Packets that were dropped for a reason, anywhere.
+    #[track_caller]
+    pub(super) fn dropped(&self, reason: &str) -> u64 {
+        let stats = self.json("stats");
+        let own = stats["drops"].as_array().expect("a list").iter();
+        own.filter(|own| own["reason"] == reason).filter_map(|own| own["packets"].as_u64()).sum()
+    }
+
+    /// Loads a ruleset with `pfctl -f`.
+    #[track_caller]
+    pub(super) fn reload(&self, rules: &str) {
+        let path = self.file("next.conf", rules);
+        self.pfctl(&format!("-f {path}"));
+    }
+
+    /// Ends the daemon as a fault would.
+    #[track_caller]
+    pub(super) fn kill_daemon(&self) {
+        let pid = self.json("status")["pid"].as_i64().expect("a number");
+        let pid = Pid::from_raw(i32::try_from(pid).expect("a process"));
+        kill(pid, Signal::SIGKILL).expect("killed");
+        wait_until("the daemon is gone", || self.run(&["fw", "status"]).status.code() == Some(1));
+    }
+
     /// A connection from the client; `None` if it did not come about in time.
     pub(super) fn connect(&self, host: &str, port: u16, timeout: Duration) -> Option<Line> {
-        let address = SocketAddr::new(host.parse().expect("an address"), port);
-        let connect = || TcpStream::connect_timeout(&address, timeout);
-        let stream = self.client.run(connect).expect("entered").ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        stream.set_nodelay(true).expect("set");
-        Some(Line(BufReader::new(stream)))
+        connect_from(&self.client, host, port, timeout)
     }
 }
 
@@ -167,17 +189,63 @@ impl Drop for Network {
     }
 }
 
+/// A connection from a namespace; `None` if it did not come about in time.
+pub(super) fn connect_from(
+    netns: &Netns,
+    host: &str,
+    port: u16,
+    timeout: Duration,
+) -> Option<Line> {
+    let address = SocketAddr::new(host.parse().expect("an address"), port);
+    let connect = || TcpStream::connect_timeout(&address, timeout);
+    Some(Line::new(netns.run(connect).expect("entered").ok()?))
+}
+
 /// A connection that speaks in lines.
 pub(super) struct Line(BufReader<TcpStream>);
 
 impl Line {
+    /// On a connection that stands.
+    pub(super) fn new(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream.set_nodelay(true).expect("set");
+        Self(BufReader::new(stream))
+    }
+
+    /// The port at this end.
+    pub(super) fn port(&self) -> u16 {
+        self.0.get_ref().local_addr().expect("an address").port()
+    }
+
+    /// Says that nothing more is sent.
+    pub(super) fn finish(&self) {
+        self.0.get_ref().shutdown(Shutdown::Write).expect("shut down");
+    }
+
+    /// Sends a line.
+    pub(super) fn say(&mut self, word: &str) {
+        self.0.get_mut().write_all(format!("{word}\n").as_bytes()).expect("sent");
+    }
+
+    /// The next line; empty at the end.
+    pub(super) fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("something comes, or the end");
+        line.trim_end().to_owned()
+    }
+
     /// Sends a line; the echo has to come back.
     #[track_caller]
     pub(super) fn echo(&mut self, word: &str) {
-        self.0.get_mut().write_all(format!("{word}\n").as_bytes()).expect("sent");
-        let mut line = String::new();
-        self.0.read_line(&mut line).expect("an answer comes");
-        assert_eq!(line.trim_end(), word);
+        self.say(word);
+        assert_eq!(self.hear(), word);
+    }
+
+    /// Sends so many bytes back, as they come.
+    pub(super) fn answer(&mut self, count: usize) {
+        let mut own = self.0.get_ref().try_clone().expect("a second handle");
+        let mut left = std::io::Read::by_ref(&mut self.0).take(count as u64);
+        std::io::copy(&mut left, &mut own).expect("all goes back");
     }
 
     /// Sends bytes and reads as many back, both at once; gives what came.

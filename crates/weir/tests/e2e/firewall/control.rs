@@ -1,0 +1,347 @@
+//! `weir pfctl`, option by option, on a firewall that runs.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use super::network::{IMPATIENCE, Network, PATIENCE, SERVER, SERVER6, echo_server, wait_until};
+use crate::common::{assert_exit, can_run_lab, stderr, stdout, turn};
+
+/// Two tables, two labels, and everything in them.
+const RULES: &str = "\
+table <bad> persist
+table <fixed> const { 192.0.2.0/24 }
+block return
+block in quick on b0 from { <bad> <fixed> }
+pass proto icmp6 no state
+pass in quick on b0 proto tcp to any port 7001 keep state label \"one\"
+pass in quick on b0 proto tcp to any port 7002 keep state label \"other\"
+pass out quick on b1 proto tcp keep state
+";
+
+fn network(tag: &str) -> Network {
+    let net = Network::new(tag);
+    for (host, port) in [(SERVER, 7001), (SERVER, 7002), (SERVER6, 7001)] {
+        echo_server(&net.server, host, port);
+    }
+    net
+}
+
+/// What `pfctl` says where it is to fail with this code.
+#[track_caller]
+fn refused(net: &Network, words: &str, code: i32) -> String {
+    let arguments: Vec<&str> = ["pfctl"].into_iter().chain(words.split(' ')).collect();
+    let output = net.run(&arguments);
+    assert_exit(&output, code);
+    stdout(&output) + &stderr(&output)
+}
+
+#[test]
+fn states_are_killed_by_host_label_and_id() {
+    let test = "states_are_killed_by_host_label_and_id";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = network("kill");
+    net.start(RULES);
+    let open = |host: &str, port: u16| {
+        let mut line = net.connect(host, port, PATIENCE).expect("passed");
+        line.echo("hello");
+        line.port()
+    };
+    let has = |port: u16| net.pfctl("-ss").contains(&format!(":{port} "));
+    let has6 = |port: u16| net.pfctl("-ss").contains(&format!("[{port}]"));
+    let (one, other, six) = (open(SERVER, 7001), open(SERVER, 7002), open(SERVER6, 7001));
+    assert!(has(one) && has(other) && has6(six), "{}", net.pfctl("-ss"));
+
+    // One host, then from one to the other, of one family alone; the second may be a network.
+    assert_eq!(net.pfctl("-k 10.9.9.9"), "killed 0 states from 1 sources and 0 destinations\n");
+    assert_eq!(
+        net.pfctl("-k 10.1.0.2 -k 10.3.0.0/16"),
+        "killed 0 states from 1 sources and 1 destinations\n"
+    );
+    assert_eq!(net.pfctl("-k fd01::2"), "killed 1 states from 1 sources and 0 destinations\n");
+    assert!(has(one) && has(other) && !has6(six));
+    assert_eq!(net.pfctl("-k label -k one"), "killed 1 states\n");
+    assert!(!has(one) && has(other));
+
+    // Identifiers are those that -vvss prints.
+    let text = net.pfctl("-vvss");
+    let id = text.split_whitespace().skip_while(|word| *word != "id:").nth(1).expect("an id");
+    assert_eq!(net.pfctl("-k id -k 00000000000000ff"), "killed 0 states\n");
+    assert_eq!(net.pfctl(&format!("-k id -k {id}")), "killed 1 states\n");
+    assert!(!has(other));
+    let third = open(SERVER, 7001);
+    assert_eq!(
+        net.pfctl("-k 0.0.0.0/0 -k 10.2.0.2"),
+        "killed 1 states from 1 sources and 1 destinations\n"
+    );
+    assert!(!has(third));
+
+    // States of one interface, where they are bound to it.
+    net.reload(&format!("set state-policy if-bound\n{RULES}"));
+    open(SERVER, 7001);
+    assert!(net.pfctl("-ss -i b0").starts_with("b0 tcp "), "{}", net.pfctl("-ss"));
+    assert_eq!(net.pfctl("-ss -i b9"), "");
+    assert!(net.pfctl("-Fs").ends_with(" states cleared\n"));
+    assert_eq!(net.pfctl("-ss"), "");
+    for words in ["-k nobody.example", "-k 10.0.0.0/40", "-k label", "-k id -k zz", "-k gateway"] {
+        refused(&net, words, 1);
+    }
+    refused(&net, "-k 1.1.1.1 -k 1.1.1.1 -k 1.1.1.1", 1);
+}
+
+#[test]
+fn tables_are_changed_by_every_command() {
+    let test = "tables_are_changed_by_every_command";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = network("tables");
+    net.start(RULES);
+    let of = |words: &str| net.pfctl(&format!("-t bad -T {words}"));
+    assert_eq!(of("add 198.51.100.7 2001:db8::/32 198.51.100.7"), "2/3 addresses added.\n");
+    assert_eq!(of("show"), "   198.51.100.7\n   2001:db8::/32\n");
+    assert_eq!(of("test 198.51.100.7 2001:db8::9"), "2/2 addresses match.\n");
+    assert_eq!(refused(&net, "-t bad -T test 198.51.100.7 10.0.0.1", 2), "1/2 addresses match.\n");
+    let marked = refused(&net, "-t bad -v -T test 198.51.100.7 10.0.0.1", 2);
+    assert_eq!(marked, "   198.51.100.7\n1/2 addresses match.\n");
+    assert_eq!(of("delete 198.51.100.7 10.0.0.1"), "1/2 addresses deleted.\n");
+    let told = of("replace 10.0.0.0/8 !10.1.0.0/16 2001:db8::/32");
+    assert_eq!(told, "2 addresses added.\n");
+    assert_eq!(of("replace 10.0.0.0/8 !10.1.0.0/16 2001:db8::/32"), "no changes.\n");
+    assert_eq!(net.run(&["pfctl", "-t", "bad", "-T", "test", "10.1.0.2"]).status.code(), Some(2));
+    assert!(net.connect(SERVER, 7001, PATIENCE).is_some(), "the negated network has it");
+
+    // From a file, with comments.
+    let path = net.file("list", "10.1.0.2 # the client\n\n203.0.113.0/24\n");
+    assert_eq!(of(&format!("replace -f {path}")), "2 addresses added.\n3 addresses deleted.\n");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "it is in the table");
+    assert_eq!(of("flush"), "2 addresses deleted.\n");
+    net.connect(SERVER, 7001, PATIENCE).expect("the table is empty").echo("in");
+
+    // When an entry was added, or cleared; what is older than so many seconds goes.
+    of("add 198.51.100.7 198.51.100.8");
+    let shown = of("show -v");
+    assert_eq!(shown.matches("\tCleared:     ").count(), 2, "{shown}");
+    assert_eq!(of("expire 3600"), "0/0 addresses expired.\n");
+    assert_eq!(of("zero 198.51.100.7 192.0.2.1"), "1/2 addresses cleared.\n");
+    assert_eq!(of("zero"), "1 table/stats cleared.\n");
+    wait_until("they are older than a second", || of("expire 1") == "2/2 addresses expired.\n");
+    assert_eq!(of("show"), "");
+    for words in ["expire", "expire x", "expire 1 2"] {
+        refused(&net, &format!("-t bad -T {words}"), 1);
+    }
+
+    // Tables as such.
+    assert_eq!(net.pfctl("-sT"), "bad\nfixed\n");
+    assert_eq!(net.pfctl("-vsT"), "-pa-r--\tbad\nc-a-r--\tfixed\n");
+    assert!(net.pfctl("-vvsT").contains("\tAddresses:   1\n"), "{}", net.pfctl("-vvsT"));
+    assert!(refused(&net, "-t fixed -T add 10.0.0.1", 1).contains("is const"));
+    assert!(refused(&net, "-t none -T show", 1).contains("Table does not exist."));
+    assert_eq!(net.pfctl("-t more -T add 10.0.0.1"), "1 table created.\n1/1 addresses added.\n");
+    assert_eq!(net.pfctl("-t more -T kill"), "1 table deleted.\n");
+    assert!(refused(&net, "-t more -T kill", 1).contains("Table does not exist."));
+
+    // Of a file, the tables alone: rules stay.
+    of("add 10.1.0.2");
+    let path = net.file("tables.conf", "table <bad> persist { 192.0.2.9 }\nblock all\n");
+    net.pfctl(&format!("-T load -f {path}"));
+    assert_eq!(of("show"), "   192.0.2.9\n");
+    net.connect(SERVER, 7001, PATIENCE).expect("the rules are the same").echo("in");
+    of("add 10.1.0.2");
+    assert!(net.pfctl("-FT").ends_with("tables deleted.\n"));
+    net.connect(SERVER, 7001, PATIENCE).expect("the table is empty").echo("in");
+}
+
+/// A source that connects too often goes into a table, and its states end.
+#[test]
+fn a_source_that_comes_too_often_is_overloaded_and_forgiven() {
+    let test = "a_source_that_comes_too_often_is_overloaded_and_forgiven";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = network("often");
+    let rules = |limit: &str| {
+        format!(
+            "table <rude> persist\nset timeout {{ tcp.closed 1, tcp.finwait 1, interval 1 }}\n\
+             block return\nblock in quick on b0 from <rude>\n\
+             pass proto icmp6 no state\npass out quick on b1 proto tcp keep state\n\
+             pass in on b0 proto tcp to any port 7001 keep state ({limit})\n"
+        )
+    };
+    net.start(&rules("max-src-conn-rate 3/60, overload <rude> flush"));
+    let mut lines = Vec::new();
+    for _ in 0..3 {
+        let mut line = net.connect(SERVER, 7001, PATIENCE).expect("not too often yet");
+        line.echo("hello");
+        lines.push(line);
+    }
+    // With its completion the fourth is one too many.
+    drop(net.connect(SERVER, 7001, IMPATIENCE));
+    wait_until("the source is in the table", || net.pfctl("-t rude -T show") == "   10.1.0.2\n");
+    wait_until("its states have ended", || !net.pfctl("-ss").contains(":7001"));
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "it is blocked");
+    let test = net.run(&["pfctl", "-t", "rude", "-T", "test", "10.1.0.2"]);
+    assert_exit(&test, 0);
+
+    // Sources are shown, and their entries ended: what they counted is forgotten.
+    net.reload(&rules("source-track rule, max-src-states 2"));
+    assert_eq!(net.pfctl("-t rude -T delete 10.1.0.2"), "1/1 addresses deleted.\n");
+    let mut one = net.connect(SERVER, 7001, PATIENCE).expect("the first");
+    let mut two = net.connect(SERVER, 7001, PATIENCE).expect("the second");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "a third is one too many");
+    assert!(net.dropped("src-limit") > 0);
+    let shown = net.pfctl("-s Sources");
+    assert!(shown.starts_with("10.1.0.2 -> 0.0.0.0 ( states 2, connections 2, rate "), "{shown}");
+    let shown = net.pfctl("-v -s Sources");
+    assert!(shown.contains("\n   age 00:0") && shown.contains(" bytes, filter rule "), "{shown}");
+    let none = "killed 0 src nodes from 1 sources and 0 destinations\n";
+    assert_eq!(net.pfctl("-K 10.1.0.9"), none);
+    assert_eq!(
+        net.pfctl("-K 10.1.0.0/24"),
+        "killed 1 src nodes from 1 sources and 0 destinations\n"
+    );
+    assert_eq!(net.pfctl("-s Sources"), "");
+    let mut three = net.connect(SERVER, 7001, PATIENCE).expect("nothing counts before it");
+    for line in [&mut one, &mut two, &mut three] {
+        line.echo("all go on");
+    }
+    // States that were counted before it end without being counted off.
+    drop((one, two));
+    wait_until("they are gone", || {
+        net.pfctl("-ss").lines().filter(|own| own.contains(":7001")).count() == 1
+    });
+    three.echo("and this one goes on");
+    let shown = net.pfctl("-s Sources");
+    assert!(shown.contains("( states 1, connections 1,"), "{shown}");
+    assert_eq!(net.pfctl("-F Sources"), "source tracking entries cleared\n");
+    assert_eq!(net.pfctl("-s Sources"), "");
+    three.echo("still");
+}
+
+#[test]
+fn rules_counters_and_settings_are_shown_and_flushed() {
+    let test = "rules_counters_and_settings_are_shown_and_flushed";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = network("show");
+    net.start(RULES);
+    net.connect(SERVER, 7001, PATIENCE).expect("passed").echo("hello");
+
+    let rules = net.pfctl("-sr");
+    let numbered = net.pfctl("-vvsr");
+    let wanted = rules.lines().enumerate().map(|(at, own)| format!("@{at} {own}"));
+    let found: Vec<&str> = numbered.lines().filter(|own| own.starts_with('@')).collect();
+    assert_eq!(found, wanted.collect::<Vec<_>>());
+    assert_eq!(numbered.matches("[ Inserted: uid 0 pid ").count(), found.len(), "{numbered}");
+    let steps = net.pfctl("-gsr");
+    assert!(steps.contains("  [ Skip steps: "), "{steps}");
+    assert_eq!(net.pfctl("-st").lines().next(), Some("tcp.first                   120s"));
+    let memory = net.pfctl("-sm");
+    for name in ["states ", "src-nodes ", "frags ", "table-entries "] {
+        let line = memory.lines().find(|own| own.starts_with(name)).expect(name);
+        assert!(line.contains("hard limit "), "{memory}");
+    }
+    let interfaces = net.pfctl("-sI");
+    for name in ["all", "b0", "b1"] {
+        assert!(interfaces.lines().any(|own| own == name), "{name}: {interfaces}");
+    }
+    let counted = net.pfctl("-vvsI -i b0");
+    assert!(counted.starts_with("b0\n\tCleared:     "), "{counted}");
+    assert!(counted.contains("\tIn4/Pass:    [ Packets: "), "{counted}");
+    assert_eq!(net.pfctl("-s Running"), "Enabled\n");
+    assert_eq!(net.pfctl("-sn"), "");
+    let info = net.pfctl("-vsi");
+    assert!(info.contains("Source Tracking Table") && info.contains("Limit Counters"), "{info}");
+
+    // Anchors: rules of their own, and gone with them.
+    let path = net.file("anchor.conf", "block in quick proto tcp to any port 7001\n");
+    net.reload(&format!("anchor \"own/*\"\n{RULES}"));
+    net.pfctl(&format!("-a own/one -f {path}"));
+    assert_eq!(
+        net.pfctl("-P -a own/one -sr"),
+        "block drop in quick proto tcp from any to any port = 7001\n"
+    );
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "blocked by the anchor");
+    assert_eq!(net.pfctl("-s Anchors"), "  own\n");
+    assert_eq!(net.pfctl("-a own -s Anchors"), "  own/one\n");
+    assert_eq!(net.pfctl("-a own/one -Fr"), "rules cleared\n");
+    net.connect(SERVER, 7001, PATIENCE).expect("the anchor is empty").echo("hello");
+
+    // Settings alone, merged into what runs; a level of messages that is kept.
+    let path = net.file("set.conf", "set timeout tcp.first 77\n");
+    net.pfctl(&format!("-mO -f {path}"));
+    assert_eq!(net.pfctl("-st").lines().next(), Some("tcp.first                    77s"));
+    assert!(net.pfctl("-sr").contains("block return"), "rules stay");
+    assert_eq!(net.pfctl("-x loud"), "debug level set to 'loud'\n");
+    assert!(net.pfctl("-si").contains("Debug: Loud"), "{}", net.pfctl("-si"));
+
+    // Optimised, or as they are written.
+    let many = "pass in quick on b0 from 10.1.0.2\npass in quick on b0 from 10.1.0.2\nblock\n";
+    let path = net.file("many.conf", many);
+    net.pfctl(&format!("-o none -f {path}"));
+    assert_eq!(net.pfctl("-sr").lines().count(), 3);
+    net.pfctl(&format!("-o basic -f {path}"));
+    assert_eq!(net.pfctl("-sr").lines().count(), 2);
+    net.pfctl(&format!("-o profile -f {path}"));
+    assert_eq!(net.pfctl("-sr").lines().count(), 2);
+    net.pfctl(&format!("-n -f {path}"));
+
+    let told = net.pfctl("-Fa");
+    for part in ["rules cleared", "tables deleted", "states cleared", "pf: statistics cleared"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(net.pfctl("-sr"), "");
+    let output = net.run(&["pfctl", "-d"]);
+    assert_exit(&output, 0);
+    assert_eq!(refused(&net, "-s Running", 1), "Disabled\n");
+}
+
+/// A GET request in the firewall's namespace.
+fn get(net: &Network, address: &str, path: &str) -> String {
+    let stream = net.router.run(|| TcpStream::connect(address)).expect("entered");
+    let mut stream = stream.expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text comes");
+    answer
+}
+
+#[test]
+fn metrics_come_by_http() {
+    let test = "metrics_come_by_http";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = network("metrics");
+    // The namespace's loopback is down until somebody asks for it.
+    let up = || weir_net::Netlink::open().expect("netlink").set_up("lo").expect("up");
+    net.router.run(up).expect("entered");
+    let rules = net.file("pf.conf", RULES);
+    let address = "127.0.0.1:9199";
+    assert_exit(&net.run(&["fw", "run", "-f", &rules, "--metrics", address]), 0);
+    net.connect(SERVER, 7001, PATIENCE).expect("passed").echo("hello");
+    assert!(net.connect(SERVER, 7009, IMPATIENCE).is_none(), "blocked");
+    let answer = get(&net, address, "/metrics");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    assert!(head.contains("application/openmetrics-text"), "{head}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    let value = |name: &str| -> f64 {
+        let line = body.lines().find(|own| own.starts_with(name)).expect(name);
+        line.rsplit(' ').next().expect("a value").parse().expect("a number")
+    };
+    assert!(value("weir_fw_states ") >= 1.0, "{body}");
+    let blocked = body.lines().filter(|own| own.contains("reason=\"match\""));
+    let blocked = blocked.filter_map(|own| own.rsplit(' ').next()?.parse::<f64>().ok());
+    assert!(blocked.sum::<f64>() >= 1.0, "{body}");
+    assert!(get(&net, address, "/other").starts_with("HTTP/1.1 404"), "nothing else is there");
+}
