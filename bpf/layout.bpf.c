@@ -9,6 +9,7 @@ struct weir_fw_profile profile;
 struct weir_state state;
 struct weir_state_v6 addresses;
 struct weir_account account;
+struct weir_own own;
 struct weir_fw_next_hop next_hop;
 struct weir_fw_interface interface;
 struct weir_fw_cpu cpu;

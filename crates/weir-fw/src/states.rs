@@ -10,7 +10,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use weir_bpf::firewall::layout::{self, account, addresses, control, profile, state};
+use weir_bpf::firewall::layout::{self, account, addresses, control, own, profile, state};
 use weir_bpf::firewall::{Arena, Firewall};
 
 #[cfg(test)]
@@ -326,9 +326,8 @@ impl<'a> View<'a> {
     fn read_record(&self, slot: u32) -> (Raw, bool) {
         let arena = self.arena();
         let at = self.line_at(slot);
-        let line: Line = read_words(arena, at);
-        let accounts = self.firewall.regions().accounts.at;
-        let account = read_words(arena, accounts + slot * account::SIZE_BYTES);
+        let mut line: Line = read_words(arena, at);
+        let account = self.account_of(slot, &mut line);
         let mut raw = Raw { slot, line, account, addresses: [0; 4] };
         let is_ipv6 = low(line[0]) & layout::STATE_IPV6 != 0;
         if !is_ipv6 {
@@ -344,6 +343,34 @@ impl<'a> View<'a> {
         (raw, low(owner) & layout::STATE_ADDRESSES != 0 && high(owner) == slot)
     }
 
+    /// A record's account, as one of TCP has it. Others have most of it where TCP has its sequence
+    /// numbers, which then are none.
+    fn account_of(&self, slot: u32, line: &mut Line) -> [u64; 4] {
+        let at = self.firewall.regions().accounts.at + slot * account::SIZE_BYTES;
+        if protocol_of(line) == TCP {
+            return read_words(self.arena(), at);
+        }
+        let own = |field: u32| word(line, state::SEQ + field);
+        let (half, created) = ([own(own::HALF), own(own::HALF + 4)], own(own::CREATED_TICK));
+        let counted: [u64; 4] = match own(own::HAS_ACCOUNT) {
+            0 => [0; 4],
+            _ => read_words(self.arena(), at),
+        };
+        let rule_and_tag = (1 << layout::HALF_OPTIONS_SHIFT) - 1;
+        let rule = |end: usize| {
+            counted[end] | u64::from(half[end] & rule_and_tag) << layout::ACCOUNT_RULE_SHIFT
+        };
+        let rest = |end: usize, created: u32| {
+            let options = u64::from(half[end] >> layout::HALF_OPTIONS_SHIFT & 1);
+            counted[end + 2]
+                | options << layout::ACCOUNT_OPTIONS_SHIFT
+                | u64::from(created) << layout::ACCOUNT_CREATED_SHIFT
+        };
+        let account = [rule(0), rule(1), rest(0, created & 0xffff), rest(1, created >> 16)];
+        line[SEQ_WORDS].fill(0);
+        account
+    }
+
     /// Seconds until a record ends if no packet comes, at a tick; 0 if it is due.
     #[must_use]
     pub fn expires_in_s(&self, record: &Record, now_tick: u32) -> u64 {
@@ -355,6 +382,15 @@ impl<'a> View<'a> {
         let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
         seconds(ticks.saturating_sub(u64::from(idle.cast_unsigned())))
     }
+}
+
+/// Where the sequence numbers are in a line.
+const SEQ_WORDS: Range<usize> = 3..5;
+const _: () = assert!(state::SEQ == 3 * 8 && own::SIZE_BYTES == 2 * 8);
+
+#[expect(clippy::cast_possible_truncation, reason = "a byte is cut out of a word")]
+const fn protocol_of(line: &Line) -> u8 {
+    (low(line[0]) >> layout::STATE_PROTOCOL_SHIFT) as u8
 }
 
 /// Words in a row.
@@ -435,7 +471,7 @@ fn take_apart(raw: &Raw) -> Record {
     Record {
         slot: raw.slot,
         ends: [(address[0], port(0)), (address[1], port(1))],
-        protocol: (flags >> layout::STATE_PROTOCOL_SHIFT) as u8,
+        protocol: protocol_of(line),
         phase: bytes(state::PHASE),
         seq: [seq(0), seq(1)],
         max_win: each(state::MAX_WIN),

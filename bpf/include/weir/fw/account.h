@@ -1,34 +1,143 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a record's account says of its halves: the rule that made each, the tag that rules gave the
- * packet then, and whether they allow IP options. Never read for a packet whose state covers it, but
- * for one with options.
+ * What a record says of its halves beside its line: the rule that made each, the tag that rules gave
+ * the packet then, whether they allow IP options; when it was made; and what the line's counts could
+ * not hold. Never read for a packet whose state covers it, but for one with options.
+ *
+ * TCP fills its line, and has all this in its account. A record of another protocol has it in the
+ * line (struct weir_own), and uses its account only from the first time on that a count outgrows
+ * the line: so that a new one costs one line of memory.
  */
 #ifndef WEIR_FW_ACCOUNT_H
 #define WEIR_FW_ACCOUNT_H
 
 #include <weir/fw/arena.h>
+#include <weir/fw/counters.h>
+#include <weir/fw/headers.h>
 #include <weir/fw/layout.h>
 
-/* The id of the rule of a half: 0 A, 1 B. */
-static __always_inline __u32 weir_account_rule(struct weir_account __weir_arena *account,
-					       __u32 half)
+typedef struct weir_state __weir_arena weir_line;
+
+static __always_inline struct weir_account __weir_arena *weir_account_at(__u32 slot)
 {
-	return (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT) & WEIR_FW_RULE_NONE;
+	return weir_at(struct weir_account,
+		       weir_fw_control()->accounts_at + slot * (__u32)sizeof(struct weir_account));
+}
+
+/* Only of a record that is not TCP's. */
+static __always_inline struct weir_own __weir_arena *weir_own_of(weir_line *s)
+{
+	return (struct weir_own __weir_arena *)s->seq;
+}
+
+/* Whether a record has it all in its account, by its control word. */
+static __always_inline bool weir_has_no_own(__u32 control)
+{
+	return (control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff) == WEIR_PROTOCOL_TCP;
+}
+
+/* What is known of a half, 0 A or 1 B: WEIR_HALF_*. */
+static __always_inline __u32 weir_half(weir_line *s, __u32 slot, __u32 half)
+{
+	struct weir_account __weir_arena *account;
+
+	if (!weir_has_no_own(s->control))
+		return weir_own_of(s)->half[half];
+	account = weir_account_at(slot);
+	return (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT) |
+	       (__u32)(account->bytes_created[half] >> WEIR_ACCOUNT_OPTIONS_SHIFT & 1)
+		       << WEIR_HALF_OPTIONS_SHIFT;
+}
+
+_Static_assert(WEIR_ACCOUNT_TAG_SHIFT - WEIR_ACCOUNT_RULE_SHIFT == WEIR_HALF_TAG_SHIFT &&
+		       WEIR_ACCOUNT_RULE_SHIFT + WEIR_HALF_OPTIONS_SHIFT == 64,
+	       "an account has rule and tag as a half has them");
+
+/* The id of the rule of a half. */
+static __always_inline __u32 weir_half_rule(weir_line *s, __u32 slot, __u32 half)
+{
+	return weir_half(s, slot, half) & WEIR_FW_RULE_NONE;
 }
 
 /* The tag of a half; 0: none. */
-static __always_inline __u32 weir_account_tag(struct weir_account __weir_arena *account,
-					      __u32 half)
+static __always_inline __u32 weir_half_tag(weir_line *s, __u32 slot, __u32 half)
 {
-	return (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_TAG_SHIFT);
+	return weir_half(s, slot, half) >> WEIR_HALF_TAG_SHIFT & WEIR_FW_TAG_COUNT_MAX;
 }
 
 /* Whether packets of a half may have IP options. */
-static __always_inline bool weir_account_allows_options(struct weir_account __weir_arena *account,
-							__u32 half)
+static __always_inline bool weir_half_allows_options(weir_line *s, __u32 slot, __u32 half)
 {
-	return account->bytes_created[half] >> WEIR_ACCOUNT_OPTIONS_SHIFT & 1;
+	return weir_half(s, slot, half) >> WEIR_HALF_OPTIONS_SHIFT & 1;
+}
+
+/*
+ * Whose half it is from now on: of a record with this control word, which need not be written yet.
+ * Its packets stay.
+ */
+static __always_inline void weir_half_give(weir_line *s, __u32 slot, __u32 control, __u32 half,
+					   __u32 rule, __u32 tag, bool allows_options)
+{
+	const __u64 packets_mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
+	const __u64 options_bit = 1ull << WEIR_ACCOUNT_OPTIONS_SHIFT;
+	struct weir_account __weir_arena *account;
+	__u32 own = tag << WEIR_HALF_TAG_SHIFT | rule;
+
+	if (!weir_has_no_own(control)) {
+		weir_own_of(s)->half[half] =
+			own | (__u32)allows_options << WEIR_HALF_OPTIONS_SHIFT;
+		return;
+	}
+	account = weir_account_at(slot);
+	account->packets_rule[half] = (account->packets_rule[half] & packets_mask) |
+				      (__u64)own << WEIR_ACCOUNT_RULE_SHIFT;
+	account->bytes_created[half] &= ~options_bit;
+	if (allows_options)
+		account->bytes_created[half] |= options_bit;
+}
+
+/* A new record of TCP, at a tick: nothing is known of its halves. */
+static __always_inline void weir_account_open(__u32 slot, __u32 tick)
+{
+	struct weir_account __weir_arena *account = weir_account_at(slot);
+	const __u64 none = (__u64)WEIR_FW_RULE_NONE << WEIR_ACCOUNT_RULE_SHIFT;
+
+	account->packets_rule[0] = none;
+	account->packets_rule[1] = none;
+	account->bytes_created[0] = (__u64)(tick & 0xffff) << WEIR_ACCOUNT_CREATED_SHIFT;
+	account->bytes_created[1] = (__u64)(tick >> 16) << WEIR_ACCOUNT_CREATED_SHIFT;
+}
+
+/* A new record of another protocol. */
+static __always_inline void weir_own_open(weir_line *s, __u32 tick)
+{
+	struct weir_own __weir_arena *own = weir_own_of(s);
+
+	own->half[0] = WEIR_FW_RULE_NONE;
+	own->half[1] = WEIR_FW_RULE_NONE;
+	own->created_tick = tick;
+	own->has_account = 0;
+}
+
+/* Whether anything stands in a record's account. */
+static __always_inline bool weir_uses_account(weir_line *s)
+{
+	return weir_has_no_own(s->control) || weir_own_of(s)->has_account;
+}
+
+/* What an account has counted of the packets from an end, and of their bytes. */
+static __always_inline __u64 weir_account_packets(weir_line *s, __u32 slot, __u32 end)
+{
+	const __u64 mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
+
+	return weir_uses_account(s) ? weir_account_at(slot)->packets_rule[end] & mask : 0;
+}
+
+static __always_inline __u64 weir_account_bytes(weir_line *s, __u32 slot, __u32 end)
+{
+	const __u64 mask = (1ull << WEIR_ACCOUNT_OPTIONS_SHIFT) - 1;
+
+	return weir_uses_account(s) ? weir_account_at(slot)->bytes_created[end] & mask : 0;
 }
 
 /* Adds to the lowest bits of a word; a count that they cannot hold stays at its largest. */
@@ -38,31 +147,6 @@ static __always_inline void weir_account_add(__u64 __weir_arena *word, __u32 bit
 	__u64 before = *word, sum = (before & mask) + count;
 
 	*word = (before & ~mask) | (sum > mask ? mask : sum);
-}
-
-/* Whose half it is from now on; its packets stay. */
-static __always_inline void weir_account_give(struct weir_account __weir_arena *account,
-					      __u32 half, __u32 rule, __u32 tag)
-{
-	const __u64 packets_mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
-
-	account->packets_rule[half] = (account->packets_rule[half] & packets_mask) |
-				      ((__u64)tag << 20 | rule) << WEIR_ACCOUNT_RULE_SHIFT;
-}
-
-_Static_assert(WEIR_ACCOUNT_TAG_SHIFT - WEIR_ACCOUNT_RULE_SHIFT == 20 &&
-		       WEIR_FW_RULE_NONE == (1u << 20) - 1,
-	       "rule and tag share 24 bits");
-
-/* Says whether packets of a half may have IP options. */
-static __always_inline void weir_account_allow_options(struct weir_account __weir_arena *account,
-						       __u32 half, bool allows)
-{
-	const __u64 bit = 1ull << WEIR_ACCOUNT_OPTIONS_SHIFT;
-
-	account->bytes_created[half] &= ~bit;
-	if (allows)
-		account->bytes_created[half] |= bit;
 }
 
 #endif /* WEIR_FW_ACCOUNT_H */

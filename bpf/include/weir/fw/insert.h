@@ -30,9 +30,6 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 		control |= half ? WEIR_STATE_LOG_ALL_B : WEIR_STATE_LOG_ALL_A;
 	if (d->flags & WEIR_DECISION_ALLOW_OPTIONS)
 		control |= WEIR_STATE_ALLOW_OPTIONS;
-	if (control & WEIR_STATE_ALLOW_OPTIONS)
-		weir_account_allow_options(weir_account_at(slot), half,
-					   d->flags & WEIR_DECISION_ALLOW_OPTIONS);
 	if (d->flags & WEIR_DECISION_NO_SYNC)
 		control |= WEIR_STATE_NO_SYNC;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
@@ -45,7 +42,8 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 		control = reverse ? control | is_end_1 : control & ~is_end_1;
 		control |= WEIR_STATE_TRACKED;
 	}
-	weir_account_give(weir_account_at(slot), half, d->rule, d->kept_tag);
+	weir_half_give(s, slot, control, half, d->rule, d->kept_tag,
+		       d->flags & WEIR_DECISION_ALLOW_OPTIONS);
 	return control;
 }
 
@@ -68,8 +66,6 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 					      const struct weir_fw_packet *p,
 					      const struct weir_fw_decision *d)
 {
-	struct weir_account __weir_arena *account = weir_account_at(slot);
-	const __u64 none = (__u64)WEIR_FW_RULE_NONE << WEIR_ACCOUNT_RULE_SHIFT;
 	__u32 control = WEIR_STATE_LIVE | WEIR_STATE_FIRST |
 			(__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT |
 			(__u32)d->profile << WEIR_STATE_PROFILE_SHIFT;
@@ -77,17 +73,15 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 	/* How it is tracked is up to the rule that makes it, as its timeouts are. */
 	if (d->flags & WEIR_DECISION_SLOPPY)
 		control |= WEIR_STATE_SLOPPY;
-	account->packets_rule[0] = none;
-	account->packets_rule[1] = none;
-	account->bytes_created[0] = (__u64)(p->tick & 0xffff) << WEIR_ACCOUNT_CREATED_SHIFT;
-	account->bytes_created[1] = (__u64)(p->tick >> 16) << WEIR_ACCOUNT_CREATED_SHIFT;
 	s->port[0] = p->src_port;
 	s->port[1] = p->dst_port;
 	s->last_tick = p->tick;
 	weir_bucket_clear(s);
 	if (p->protocol == WEIR_PROTOCOL_TCP) {
+		weir_account_open(slot, p->tick);
 		weir_tcp_open(p, s);
 	} else {
+		weir_own_open(s, p->tick);
 		s->phase[0] = WEIR_PHASE_SINGLE;
 		s->phase[1] = WEIR_PHASE_NO_TRAFFIC;
 	}
@@ -172,8 +166,7 @@ static __always_inline bool weir_bucket_shares_source(weir_line *s, __u32 slot,
 	if (!(s->interface[!half] & WEIR_STATE_SOURCE_TRACKED) ||
 	    !!(s->control & is_end_1) != reverse || is_global != weir_source_is_global(d))
 		return false;
-	return is_global ||
-	       weir_account_rule(weir_account_at(slot), !half) == d->rule;
+	return is_global || weir_half_rule(s, slot, !half) == d->rule;
 }
 
 /* Whether a half is bound to another interface than the packet's. */
@@ -189,9 +182,8 @@ static __always_inline bool weir_bucket_is_elsewhere(const struct weir_fw_packet
 /* Takes a half away from a record that lives on. */
 static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u32 half, __u32 cpu)
 {
-	struct weir_account __weir_arena *account = weir_account_at(slot);
-	__u32 rule = weir_account_rule(account, half);
-	__u32 other = weir_account_rule(account, !half);
+	__u32 rule = weir_half_rule(s, slot, half);
+	__u32 other = weir_half_rule(s, slot, !half);
 	__u32 active = weir_fw_control()->active, first;
 
 	if (s->interface[half] & WEIR_STATE_SOURCE_TRACKED)
@@ -199,7 +191,7 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 	s->interface[half] = 0;
 	s->control &= ~(half ? WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_B :
 			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);
-	weir_account_give(account, half, WEIR_FW_RULE_NONE, 0);
+	weir_half_give(s, slot, s->control, half, WEIR_FW_RULE_NONE, 0, false);
 	first = weir_fw_counters_of(active, rule, 0);
 	if (rule == other || !first)
 		return;

@@ -219,6 +219,20 @@ struct weir_account {
 
 _Static_assert(sizeof(struct weir_account) == 32, "two accounts in a line");
 
+/* What the line of a record that is not TCP's has in the place of `seq`: account.h says why. */
+struct weir_own {
+	__u32 half[2];		/* WEIR_HALF_*: half A, half B */
+	__u32 created_tick;
+	__u32 has_account;	/* 0: all that was counted is in the line */
+};
+
+_Static_assert(sizeof(struct weir_own) == sizeof(((struct weir_state *)0)->seq),
+	       "it has the place of the sequence numbers");
+
+/* weir_own.half[]: the id of the half's rule (20 bits), its tag (4), whether options may be */
+#define WEIR_HALF_TAG_SHIFT 20
+#define WEIR_HALF_OPTIONS_SHIFT 24
+
 #define WEIR_ACCOUNT_RULE_SHIFT 40
 #define WEIR_ACCOUNT_TAG_SHIFT 60
 #define WEIR_ACCOUNT_OPTIONS_SHIFT 47

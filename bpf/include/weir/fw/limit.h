@@ -40,7 +40,7 @@ static __always_inline int weir_limit_join(const struct weir_fw_packet *p,
 					   const struct weir_fw_decision *d, __u32 slot,
 					   __u32 half)
 {
-	__u32 other = weir_account_rule(weir_account_at(slot), !half);
+	__u32 other = weir_half_rule(weir_state_line(slot), slot, !half);
 
 	if (other == d->rule || weir_limit_take_rule(p, d))
 		return 0;

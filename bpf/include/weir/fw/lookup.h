@@ -23,6 +23,25 @@ static __always_inline void weir_state_touch(struct weir_fw_packet *p)
 	asm volatile("" ::"r"(touched));
 }
 
+/* What few records want of the rules of their halves. */
+__noinline int weir_bucket_report_rules(__u32 slot, __u32 control,
+					struct weir_fw_hit *hit __arg_nonnull)
+{
+	weir_line *s = weir_state_line(slot);
+
+	if (control & WEIR_STATE_ALLOW_OPTIONS) {
+		if (weir_half_allows_options(s, slot, 0))
+			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
+		if (weir_half_allows_options(s, slot, 1))
+			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
+	}
+	hit->flags |= control & WEIR_STATE_LOG_ALL_A ? WEIR_HIT_LOG_ALL_A : 0;
+	hit->flags |= control & WEIR_STATE_LOG_ALL_B ? WEIR_HIT_LOG_ALL_B : 0;
+	hit->rule[0] = weir_half_rule(s, slot, 0);
+	hit->rule[1] = weir_half_rule(s, slot, 1);
+	return 0;
+}
+
 /* A hit's copy of what its record says, for a packet in a direction. */
 static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 control,
 					       __u32 reverse, const struct weir_fw_packet *p,
@@ -50,20 +69,10 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 	if (hit->if_bound && hit->interface[WEIR_FW_IN] &&
 	    hit->interface[WEIR_FW_IN] != p->interface)
 		hit->covered[WEIR_FW_IN] = 0;
-	/* What few packets need, and stands in the account. */
+	/* What few packets need. */
 	if (control & (WEIR_STATE_LOG_ALL_A | WEIR_STATE_LOG_ALL_B) ||
-	    p->flags & WEIR_PACKET_OPTIONS) {
-		struct weir_account __weir_arena *account = weir_account_at(slot);
-
-		hit->flags |= control & WEIR_STATE_LOG_ALL_A ? WEIR_HIT_LOG_ALL_A : 0;
-		hit->flags |= control & WEIR_STATE_LOG_ALL_B ? WEIR_HIT_LOG_ALL_B : 0;
-		hit->rule[0] = weir_account_rule(account, 0);
-		hit->rule[1] = weir_account_rule(account, 1);
-		if (weir_account_allows_options(account, 0))
-			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_A;
-		if (weir_account_allows_options(account, 1))
-			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
-	}
+	    p->flags & WEIR_PACKET_OPTIONS)
+		weir_bucket_report_rules(slot, control, hit);
 }
 
 /* UDP, ICMP queries and all else: who has sent, and whether the other end answered. */

@@ -300,15 +300,14 @@ __noinline int weir_source_return(const struct weir_fw_packet *p __arg_nonnull,
 
 /* The node of a record's half. */
 static __always_inline void
-weir_source_key_of_half(struct weir_state __weir_arena *s, __u32 control,
-			struct weir_account __weir_arena *account, __u32 half,
-			struct weir_source_key *key)
+weir_source_key_of_half(weir_line *s, __u32 slot, __u32 half, struct weir_source_key *key)
 {
 	bool is_global = s->interface[half] & WEIR_STATE_SOURCE_GLOBAL;
+	__u32 control = s->control;
 	__u32 end = !!(control & (half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1));
 
 	key->family = control & WEIR_STATE_IPV6 ? WEIR_FW_INET6 : WEIR_FW_INET;
-	key->rule = is_global ? WEIR_FW_RULE_NONE : weir_account_rule(account, half);
+	key->rule = is_global ? WEIR_FW_RULE_NONE : weir_half_rule(s, slot, half);
 	if (control & WEIR_STATE_IPV6) {
 		__u32 states_at = weir_at(struct weir_fw_control, 0)->states_at;
 		struct weir_state_v6 __weir_arena *a;
@@ -332,12 +331,6 @@ static __always_inline struct weir_state __weir_arena *weir_source_line(__u32 sl
 						  slot * (__u32)sizeof(struct weir_state));
 }
 
-static __always_inline struct weir_account __weir_arena *weir_source_account(__u32 slot)
-{
-	return weir_at(struct weir_account, weir_at(struct weir_fw_control, 0)->accounts_at +
-						    slot * (__u32)sizeof(struct weir_account));
-}
-
 /* A record ends, under its bucket's lock. */
 __noinline int weir_source_leave(__u32 slot, __u32 half)
 {
@@ -347,7 +340,7 @@ __noinline int weir_source_leave(__u32 slot, __u32 half)
 	half &= 1;
 	if (!room || !(s->interface[half] & WEIR_STATE_SOURCE_TRACKED))
 		return 0;
-	weir_source_key_of_half(s, s->control, weir_source_account(slot), half, &room->key);
+	weir_source_key_of_half(s, slot, half, &room->key);
 	return weir_source_part(&room->key, s->wscale[0] & WEIR_WSCALE_CONNECTED);
 }
 
@@ -377,7 +370,6 @@ static __always_inline void weir_source_tell(const struct weir_source_key *key, 
 __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu)
 {
 	struct weir_state __weir_arena *s = weir_source_line(slot);
-	struct weir_account __weir_arena *account = weir_source_account(slot);
 	__u32 now_s = tick / weir_source_second_ticks();
 	bool is_over = false, overloads = false;
 	struct weir_source_room *room = weir_source_room();
@@ -387,7 +379,7 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 	half &= 1;
 	if (!room || !(s->interface[half] & WEIR_STATE_SOURCE_TRACKED))
 		return 0;
-	weir_source_key_of_half(s, s->control, account, half, &room->key);
+	weir_source_key_of_half(s, slot, half, &room->key);
 	node = bpf_map_lookup_elem(&weir_sources, &room->key);
 	if (!node)
 		return 0;
@@ -411,7 +403,7 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 		node->blocked_tick = tick ?: 1;
 	bpf_spin_unlock(&node->lock);
 	if (overloads)
-		weir_source_tell(&room->key, weir_account_rule(account, half), cpu);
+		weir_source_tell(&room->key, weir_half_rule(s, slot, half), cpu);
 	return is_over;
 }
 

@@ -83,9 +83,7 @@ static __always_inline bool weir_sweep_fits(const struct weir_fw_sweep *r, weir_
 	    (s->interface[1] & WEIR_STATE_INTERFACE_MASK) != interface)
 		return false;
 	if (r->flags & WEIR_SWEEP_RULE) {
-		struct weir_account __weir_arena *a = weir_account_at(slot);
-
-		if (weir_account_rule(a, 0) != r->rule && weir_account_rule(a, 1) != r->rule)
+		if (weir_half_rule(s, slot, 0) != r->rule && weir_half_rule(s, slot, 1) != r->rule)
 			return false;
 	}
 	if (is_ipv6) {

@@ -27,18 +27,10 @@
 #define weir_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))
 #define weir_compiler_barrier() asm volatile("" ::: "memory")
 
-typedef struct weir_state __weir_arena weir_line;
-
 static __always_inline weir_line *weir_state_line(__u32 slot)
 {
 	return weir_at(struct weir_state,
 		       weir_fw_control()->states_at + slot * (__u32)sizeof(struct weir_state));
-}
-
-static __always_inline struct weir_account __weir_arena *weir_account_at(__u32 slot)
-{
-	return weir_at(struct weir_account,
-		       weir_fw_control()->accounts_at + slot * (__u32)sizeof(struct weir_account));
 }
 
 /* The bucket of a hash: its upper bits, scaled to the number of buckets. */
@@ -231,6 +223,13 @@ static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 	weir_line *s = weir_state_line(slot);
 	__u32 count = s->count[reverse & 1];
 
+	if (!weir_uses_account(s)) {
+		weir_write_once(account->packets_rule[0], 0);
+		weir_write_once(account->packets_rule[1], 0);
+		weir_write_once(account->bytes_created[0], 0);
+		weir_write_once(account->bytes_created[1], 0);
+		weir_own_of(s)->has_account = 1;
+	}
 	weir_account_add(&account->packets_rule[reverse & 1], WEIR_ACCOUNT_RULE_SHIFT,
 			 count >> WEIR_STATE_COUNT_PACKETS_SHIFT);
 	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_OPTIONS_SHIFT,
@@ -251,33 +250,55 @@ static __always_inline void weir_bucket_count(weir_line *s, __u32 slot, __u32 re
 	s->count[reverse] = count + (1u << WEIR_STATE_COUNT_PACKETS_SHIFT) + bytes;
 }
 
-/* A half's rule has one state less, and its packets become the rule's own. */
-static __always_inline void weir_bucket_settle(struct weir_account __weir_arena *account,
-					       __u32 half, __u32 cpu)
+/* Adds the packets from an end, over the life of a record, to those of its rule in a direction. */
+static __noinline void weir_bucket_hand_over(__u32 slot, __u32 end, __u32 counters_at,
+					     __u32 direction)
 {
-	const __u64 packets_mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
-	const __u64 bytes_mask = (1ull << WEIR_ACCOUNT_OPTIONS_SHIFT) - 1;
-	__u32 rule = weir_account_rule(account, half);
-	__u32 active = weir_fw_control()->active, at, first;
-	struct weir_fw_rule_counters __weir_arena *c;
+	struct weir_fw_rule_counters __weir_arena *c =
+		weir_at(struct weir_fw_rule_counters, counters_at);
+	weir_line *s = weir_state_line(slot);
+	__u32 count = s->count[end & 1];
 
-	if (rule == WEIR_FW_RULE_NONE)
-		return;
-	first = weir_fw_counters_of(active, rule, 0);
-	if (!first)
-		return;
-	at = weir_fw_counters_of(active, rule, cpu);
-	c = weir_at(struct weir_fw_rule_counters, at);
-	/* Half A sees forward packets come in, half B sees them leave. */
-	c->packets[WEIR_FW_IN] += account->packets_rule[half] & packets_mask;
-	c->packets[WEIR_FW_OUT] += account->packets_rule[!half] & packets_mask;
-	c->bytes[WEIR_FW_IN] += account->bytes_created[half] & bytes_mask;
-	c->bytes[WEIR_FW_OUT] += account->bytes_created[!half] & bytes_mask;
+	c->packets[direction & 1] += weir_account_packets(s, slot, end & 1) +
+				     (count >> WEIR_STATE_COUNT_PACKETS_SHIFT);
+	c->bytes[direction & 1] +=
+		weir_account_bytes(s, slot, end & 1) + (count & WEIR_STATE_COUNT_BYTES_MAX);
+}
+
+/*
+ * A half's rule has one state less. Returns where its counters of a CPU are, which get the packets;
+ * 0: nowhere.
+ */
+static __noinline __u32 weir_bucket_settle(__u32 slot, __u32 half, __u32 cpu)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 rule = weir_half_rule(s, slot, half & 1), active = weir_fw_control()->active;
+	__u32 at = weir_fw_counters_of(active, rule, cpu), first;
+
+	if (rule == WEIR_FW_RULE_NONE || !at)
+		return 0;
 	/* A rule that made both halves has had one state. */
-	if (half && weir_account_rule(account, 0) == rule)
-		return;
-	c->states_ended++;
+	if (half && weir_half_rule(s, slot, 0) == rule)
+		return at;
+	weir_at(struct weir_fw_rule_counters, at)->states_ended++;
+	first = at - cpu * (__u32)sizeof(struct weir_fw_rule_counters);
 	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
+	return at;
+}
+
+/* What a record has counted becomes its rules' own. */
+static __always_inline void weir_bucket_close(__u32 slot, __u32 cpu)
+{
+	__u32 half, at;
+
+	/* Half A sees forward packets come in, half B sees them leave. */
+	for (half = 0; half < 2; half++) {
+		at = weir_bucket_settle(slot, half, cpu);
+		if (!at)
+			continue;
+		weir_bucket_hand_over(slot, half, at, WEIR_FW_IN);
+		weir_bucket_hand_over(slot, !half, at, WEIR_FW_OUT);
+	}
 }
 
 /* Copies a record into another slot, where it lives from then on. */
@@ -293,11 +314,13 @@ static __always_inline void weir_bucket_move(__u32 to, __u32 from)
 #pragma unroll
 	for (i = 1; i < 8; i++)
 		a[i] = b[i];
-	a = (__u64 __weir_arena *)weir_account_at(to);
-	b = (__u64 __weir_arena *)weir_account_at(from);
+	if (weir_uses_account(source)) {
+		a = (__u64 __weir_arena *)weir_account_at(to);
+		b = (__u64 __weir_arena *)weir_account_at(from);
 #pragma unroll
-	for (i = 0; i < 4; i++)
-		a[i] = b[i];
+		for (i = 0; i < 4; i++)
+			a[i] = b[i];
+	}
 	if (control & WEIR_STATE_IPV6)
 		((struct weir_state_v6 __weir_arena *)weir_state_line(target->addr[1]))->owner = to;
 	weir_write_once(target->control, control | WEIR_STATE_LOCK);
@@ -313,10 +336,7 @@ __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cp
 	weir_line *s = weir_state_line(slot);
 	__u32 flags = s->control, next = s->next;
 
-	weir_bucket_carry(slot, 0);
-	weir_bucket_carry(slot, 1);
-	weir_bucket_settle(weir_account_at(slot), 0, cpu);
-	weir_bucket_settle(weir_account_at(slot), 1, cpu);
+	weir_bucket_close(slot, cpu);
 	if (flags & WEIR_STATE_TRACKED) {
 		weir_source_leave(slot, 0);
 		weir_source_leave(slot, 1);

@@ -25,7 +25,7 @@ static __always_inline __u32 weir_state_tag(const struct weir_fw_packet *flow,
 	/* The slot may be somebody else's by now. */
 	s = weir_state_line(hit->slot);
 	if (weir_state_match(s, s->control, flow))
-		tag = weir_account_tag(weir_account_at(hit->slot), hit->reverse & 1);
+		tag = weir_half_tag(s, hit->slot, hit->reverse & 1);
 	weir_state_unlock(home, line->control);
 	return tag;
 }

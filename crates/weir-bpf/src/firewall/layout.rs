@@ -107,6 +107,12 @@ structures! {
         PACKETS_RULE = 0, "packets_rule";
         BYTES_CREATED = 16, "bytes_created";
     }
+    /// What a record that is not TCP's has in the place of `state::SEQ`, instead of an account.
+    own = "weir_own", 16 {
+        HALF = 0, "half";
+        CREATED_TICK = 8, "created_tick";
+        HAS_ACCOUNT = 12, "has_account";
+    }
     /// Where a packet goes.
     next_hop = "weir_fw_next_hop", 32 {
         IFINDEX = 0, "ifindex";
@@ -256,6 +262,10 @@ constants! {
     ACCOUNT_OPTIONS_SHIFT = "WEIR_ACCOUNT_OPTIONS_SHIFT", 47;
     /// Where half a tick begins in an account's word; bytes are below.
     ACCOUNT_CREATED_SHIFT = "WEIR_ACCOUNT_CREATED_SHIFT", 48;
+    /// Where the tag begins in a half of [`own`]; the rule is below.
+    HALF_TAG_SHIFT = "WEIR_HALF_TAG_SHIFT", 20;
+    /// The bit of a half of [`own`] that says whether its packets may have IP options.
+    HALF_OPTIONS_SHIFT = "WEIR_HALF_OPTIONS_SHIFT", 24;
     /// The default rule's id.
     RULE_NONE = "WEIR_FW_RULE_NONE", 0x000f_ffff;
     /// Next-hop flag: its interface is skipped.

@@ -87,6 +87,31 @@ fn a_record_is_read_as_it_was_written() {
 }
 
 #[test]
+fn a_record_of_udp_has_an_account_once_its_line_was_full() {
+    let Some(firewall) = firewall() else { return };
+    write_tcp(&firewall, 3, layout::STATE_HALF_A, 0);
+    let (arena, at) = (firewall.arena(), line_at(&firewall, 3));
+    for (index, count) in (0_u32..).zip([1000, 2000, 100_000, 200_000]) {
+        arena.write64(account_at(&firewall, 3) + index * 8, count);
+    }
+    arena.write32(at + state::SEQ + own::HALF, 9 | 2 << layout::HALF_TAG_SHIFT);
+    arena.write32(at + state::SEQ + own::HALF + 4, layout::RULE_NONE);
+    arena.write32(at + state::SEQ + own::CREATED_TICK, 0x2_3456);
+    let flags = layout::STATE_LIVE | layout::STATE_HALF_A | 17 << layout::STATE_PROTOCOL_SHIFT;
+    arena.write32(at + state::CONTROL, flags);
+    for (has_account, packets, bytes) in
+        [(0, [3, 4], [300, 400]), (1, [1003, 2004], [100_300, 200_400])]
+    {
+        arena.write32(at + state::SEQ + own::HAS_ACCOUNT, has_account);
+        let records = all(&firewall);
+        let [record] = records[..] else { panic!("{records:?}") };
+        assert_eq!((record.packets, record.bytes), (packets, bytes));
+        assert_eq!((record.rules, record.tags), ([Some(9), None], [2, 0]));
+        assert_eq!((record.created_tick, record.seq), (0x2_3456, [[0; 2]; 2]));
+    }
+}
+
+#[test]
 fn chains_and_ipv6_records_are_followed() {
     let Some(firewall) = firewall() else { return };
     write_tcp(&firewall, 5, 0, BUCKETS + 1);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::{account, control, state};
+use crate::firewall::layout::{self, account, control, own, state};
 use crate::firewall::sweep::{Ends, Filter, Mode};
 
 fn v4(last: u8) -> IpAddr {
@@ -57,9 +57,8 @@ fn the_second_half_joins_the_record() {
     assert_eq!(out.get("inserts"), 1, "the insert adds a half");
     assert_eq!((out.word("hit.covered", 0, 1), out.word("hit.covered", 1, 1)), (1, 1));
     assert_eq!(table.state_count(), 1);
-    let regions = table.firewall.regions();
-    let account_at = regions.accounts.at + out.slot() * account::SIZE_BYTES;
-    let rule = |half: u32| table.firewall.arena().read64(account_at + half * 8) >> 40;
+    let own_at = table.firewall.regions().states.at + out.slot() * 64 + state::SEQ + own::HALF;
+    let rule = |half: u32| table.firewall.arena().read32(own_at + half * 4) & layout::RULE_NONE;
     assert_eq!((rule(0), rule(1)), (7, 8));
 }
 
@@ -83,12 +82,19 @@ fn bound_halves_cover_only_their_interface() {
 #[test]
 fn packets_and_bytes_are_counted_beyond_what_a_line_holds() {
     let Some(table) = table(64, 64, 100) else { return };
+    let (regions, arena) = (table.firewall.regions(), table.firewall.arena());
+    let accounts = regions.accounts.at..regions.accounts.at + 128 * account::SIZE_BYTES;
+    for at in accounts.clone().step_by(8) {
+        arena.write64(at, 0x0102_0304_0506_0708);
+    }
     let big = table.request().set("packet.ip_bytes", 60_000);
-    for _ in 0..1000 {
+    table.call(&big);
+    let is_as_before = |at: u32| arena.read64(at) == 0x0102_0304_0506_0708;
+    assert!(accounts.step_by(8).all(is_as_before), "a new record has all in its line");
+    for _ in 0..999 {
         table.call(&big);
     }
     let last = table.call(&big);
-    let (regions, arena) = (table.firewall.regions(), table.firewall.arena());
     let slot = last.slot();
     let line = u64::from(arena.read32(regions.states.at + slot * 64 + state::COUNT));
     let at = regions.accounts.at + slot * account::SIZE_BYTES;
@@ -190,7 +196,8 @@ fn a_nearly_full_table_forgets_sooner_and_half_open_flows_first() {
 fn an_adaptive_end_that_is_not_above_the_start_scales_nothing() {
     let Some(table) = table(64, 400, 1000) else { return };
     let arena = table.firewall.arena();
-    table.set_tick(1000);
+    // Behind the packets' tick, also where the programs' clock lags by a fraction of one.
+    table.set_tick(1001);
     assert_eq!(table.call(&table.request().set("count", 20)).get("inserts"), 20);
     for (start, end) in [(10, 5), (10, 10)] {
         arena.write32(control::ADAPTIVE_START, start);
