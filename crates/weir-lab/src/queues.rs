@@ -13,6 +13,7 @@ use serde::Serialize;
 pub mod freebsd;
 pub mod linux;
 mod name;
+pub mod remote;
 
 /// What an interface has counted since it was made, or its driver loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

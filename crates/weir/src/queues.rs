@@ -6,8 +6,12 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
+use weir_lab::cancel::Cancel;
+use weir_lab::model::hosts::RemoteSpec;
+use weir_lab::queues::remote::Remote;
 use weir_lab::queues::{QueueCounters, QueueRates, linux, rates};
-use weir_net::Netlink;
+use weir_lab::ssh::{self, Secrets};
+use weir_net::{LinkInfo, Netlink};
 
 use crate::cli::queues::QueuesArgs;
 use crate::exit::Outcome;
@@ -30,11 +34,52 @@ struct Watched {
     counters: QueueCounters,
 }
 
+/// Where counters are read.
+enum Source<'a> {
+    Here(Netlink),
+    There(Remote<'a>),
+}
+
+impl Source<'_> {
+    fn read(&self, interface: &str) -> anyhow::Result<QueueCounters> {
+        let read = match self {
+            Self::Here(netlink) => linux::read(netlink, interface).map_err(|e| anyhow!("{e}")),
+            Self::There(remote) => remote.read(interface).map_err(Into::into),
+        };
+        read.with_context(|| format!("weir queues cannot read `{interface}`; see `ip link`"))
+    }
+}
+
 /// Runs the command.
 pub(crate) fn command(args: &QueuesArgs) -> anyhow::Result<Outcome> {
-    let netlink = Netlink::open()?;
-    let mut watched = watched(&netlink, args)?;
     let cancel = signals::listen()?;
+    let Some(destination) = &args.ssh else {
+        let netlink = Netlink::open()?;
+        let links = netlink.links()?;
+        let source = Source::Here(netlink);
+        let watched = match &args.interfaces[..] {
+            [] => all(links, &source)?,
+            names => named(names, &source)?,
+        };
+        return watch(args, &cancel, &source, watched);
+    };
+    let remote = RemoteSpec {
+        name: destination.clone(),
+        ssh: Some(destination.clone()),
+        config: args.ssh_config.as_ref().map(|path| path.display().to_string()),
+    };
+    let host = ssh::connect(&remote, &Secrets::default(), &cancel)?;
+    let source = Source::There(Remote::new(&host)?);
+    let watched = named(&args.interfaces, &source)?;
+    watch(args, &cancel, &source, watched)
+}
+
+fn watch(
+    args: &QueuesArgs,
+    cancel: &Cancel,
+    source: &Source<'_>,
+    mut watched: Vec<Watched>,
+) -> anyhow::Result<Outcome> {
     let begin = Instant::now();
     let mut next = begin;
     let mut shown = 0;
@@ -45,7 +90,11 @@ pub(crate) fn command(args: &QueuesArgs) -> anyhow::Result<Outcome> {
         }
         let with_names = watched.len() > 1;
         for interface in &mut watched {
-            let counters = read(&netlink, &interface.name)?;
+            let counters = match source.read(&interface.name) {
+                // What was interrupted by the signal is no failure.
+                Err(_) if cancel.signal().is_some() => break,
+                other => other?,
+            };
             let taken = Instant::now();
             let rates = rates(&interface.counters, &counters, taken - interface.taken);
             (interface.counters, interface.taken) = (counters, taken);
@@ -58,33 +107,30 @@ pub(crate) fn command(args: &QueuesArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn read(netlink: &Netlink, interface: &str) -> anyhow::Result<QueueCounters> {
-    linux::read(netlink, interface)
-        .map_err(|error| anyhow!("{error}"))
-        .with_context(|| format!("weir queues cannot read `{interface}`; see `ip link`"))
+fn first(name: String, source: &Source<'_>) -> anyhow::Result<Watched> {
+    let counters = source.read(&name)?;
+    Ok(Watched { taken: Instant::now(), counters, name })
 }
 
-/// The interfaces that were asked for, or all that have something to show.
-fn watched(netlink: &Netlink, args: &QueuesArgs) -> anyhow::Result<Vec<Watched>> {
-    let first = |name: String| {
-        let counters = read(netlink, &name)?;
-        Ok::<_, anyhow::Error>(Watched { taken: Instant::now(), counters, name })
-    };
-    if !args.interfaces.is_empty() {
-        let watched: Vec<Watched> =
-            args.interfaces.iter().cloned().map(first).collect::<Result<_, _>>()?;
-        for interface in watched.iter().filter(|w| w.counters.rx_packets.is_empty()) {
-            crate::progress::warn(&format!(
-                "the driver of `{}` counts no packets of single queues, or under names that are \
-                 not known here (see `ethtool -S {}`): only its totals are shown",
-                interface.name, interface.name
-            ));
-        }
-        return Ok(watched);
+/// The interfaces that were asked for.
+fn named(names: &[String], source: &Source<'_>) -> anyhow::Result<Vec<Watched>> {
+    let watched: Vec<Watched> =
+        names.iter().map(|name| first(name.clone(), source)).collect::<Result<_, _>>()?;
+    for interface in watched.iter().filter(|w| w.counters.rx_packets.is_empty()) {
+        crate::progress::warn(&format!(
+            "the driver of `{}` counts no packets of single queues, or under names that are not \
+             known here (see `ethtool -S {}`): only its totals are shown",
+            interface.name, interface.name
+        ));
     }
-    let links = netlink.links()?;
+    Ok(watched)
+}
+
+/// All interfaces that have something to show.
+fn all(links: Vec<LinkInfo>, source: &Source<'_>) -> anyhow::Result<Vec<Watched>> {
     let names = links.into_iter().filter(|l| l.is_up && !l.is_loopback).map(|link| link.name);
-    let mut watched: Vec<Watched> = names.map(first).collect::<Result<_, _>>()?;
+    let mut watched: Vec<Watched> =
+        names.map(|name| first(name, source)).collect::<Result<_, _>>()?;
     watched.retain(|interface| !interface.counters.rx_packets.is_empty());
     if watched.is_empty() {
         bail!(

@@ -70,15 +70,26 @@ pub fn read(netlink: &Netlink, interface: &str) -> Result<QueueCounters, String>
     let stats = netlink.stats64(interface).map_err(|error| error.to_string())?;
     // An interface without statistics of its driver still has its totals.
     let named = ethtool::stats(interface).unwrap_or_default();
-    let mut counters = from_named(&named);
     let kernel: BTreeMap<&str, u64> = stats.named().into_iter().collect();
-    let of = |name: &str| kernel.get(name).copied();
-    counters.rx_total_packets =
-        of("rx_packets").map(|packets| packets + of("rx_missed_errors").unwrap_or_default());
-    counters.tx_total_packets = of("tx_packets");
-    counters.drops =
-        INTERFACE_DROPS.iter().filter_map(|name| Some(((*name).to_owned(), of(name)?))).collect();
-    Ok(counters)
+    Ok(with_totals(&named, |name| kernel.get(name).copied()))
+}
+
+/// The queues in a driver's statistics, and the interface's totals by their names in
+/// `struct rtnl_link_stats64`, which are those of sysfs too.
+pub(super) fn with_totals(
+    named: &[(String, u64)],
+    kernel: impl Fn(&str) -> Option<u64>,
+) -> QueueCounters {
+    QueueCounters {
+        rx_total_packets: kernel("rx_packets")
+            .map(|packets| packets + kernel("rx_missed_errors").unwrap_or_default()),
+        tx_total_packets: kernel("tx_packets"),
+        drops: INTERFACE_DROPS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), kernel(name)?)))
+            .collect(),
+        ..from_named(named)
+    }
 }
 
 /// The queues in a driver's statistics; the rest of the counters is left empty.

@@ -1,5 +1,6 @@
 //! The arguments of `weir queues`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -25,6 +26,7 @@ no privilege is needed, and nothing is changed.
 Examples:
   weir queues                               all interfaces that have counters for queues
   weir queues eth1 eth2 --interval 5s
+  weir queues --ssh root@dut ix0 ix1        of another machine, FreeBSD or Linux
   weir queues eth1 --count 10 --json | jq '.queues[].rx_rate_pps'";
 
 /// `weir queues`.
@@ -34,6 +36,12 @@ pub(crate) struct QueuesArgs {
     /// queues].
     #[arg(value_name = "IF")]
     pub(crate) interfaces: Vec<String>,
+    /// Of another machine, which ssh(1) reaches by this destination; FreeBSD and Linux.
+    #[arg(long, value_name = "DESTINATION", requires = "interfaces")]
+    pub(crate) ssh: Option<String>,
+    /// Configuration file for ssh(1) [default: your own].
+    #[arg(long, value_name = "FILE", requires = "ssh")]
+    pub(crate) ssh_config: Option<PathBuf>,
     /// Time between two lines, from 10ms.
     #[arg(long, value_name = "D", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,

@@ -3,4 +3,5 @@
 mod console;
 mod machines;
 mod pxe;
+mod queues;
 mod ssh_hosts;
