@@ -32,6 +32,8 @@ mod store;
 mod summary;
 mod write;
 
+pub(crate) use log::{Said, said};
+
 pub use error::ArchiveError;
 pub use export::{ExportError, Exported, export};
 pub use import::Import;

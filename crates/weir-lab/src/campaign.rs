@@ -5,7 +5,7 @@
 //! campaign that is resumed only adds. With `iterations = "auto"` a cell is left out when its
 //! series has been measured often enough by the time its turn comes ([`History`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -14,13 +14,16 @@ use weir_stats::stopping::Decision;
 use crate::cancel::Cancel;
 use crate::dut;
 use crate::event::{Event, Observer};
-use crate::model::{Cell, Plan, Series, Traffic};
-use crate::plan::view::trial_duration;
+use crate::model::{Cell, Plan, Series, TestbedSpec, Traffic};
+use crate::plan::view::plan_trial_duration;
 use crate::record::{TRIAL_SCHEMA, Times, TrialRecord, Verdict, VerdictKind};
 use crate::store::{Store, StoreError};
 use crate::testbed::Testbed;
 use crate::trial::{self, Outcome, Trial, TrialError};
-use crate::verdict::{self, Evidence};
+use crate::verdict::{self, Evidence, Path};
+
+/// What a frame takes on the line beside its bytes: FCS, preamble and gap.
+const FRAME_OVERHEAD_BYTES: u8 = 24;
 
 mod history;
 
@@ -92,7 +95,7 @@ impl Run<'_> {
             to_run_min: traffics.len() + history.planned_cells() - done,
             done,
             planned: done + most,
-            estimate: trial_duration(&self.plan.trial)
+            estimate: plan_trial_duration(self.plan)
                 .saturating_mul(u32::try_from(to_run).unwrap_or(u32::MAX)),
         });
         for warning in self.testbed.warnings() {
@@ -115,6 +118,41 @@ impl Run<'_> {
             let record = self.run_cell(cell.clone(), &calibrated, position, to_run)?;
             history.add(cell.series_index, &record);
             self.tell_stop(&history, cell, &record);
+        }
+        self.profiles(position)
+    }
+
+    /// One run more of each series, with a profile of its DUT, where they are asked for. It is kept
+    /// apart, and counts nowhere.
+    fn profiles(&mut self, position: usize) -> Result<(), CampaignError> {
+        let TestbedSpec::Hosts(hosts) = &self.plan.testbed else { return Ok(()) };
+        let used: BTreeSet<usize> = self.plan.cells.iter().map(|cell| cell.series_index).collect();
+        let missing = |index: &usize| {
+            let dir = self.store.root().join("profiles").join(&self.plan.series[*index].name);
+            hosts.profile && !dir.join("trial.json").is_file()
+        };
+        let wanted: Vec<usize> = used.into_iter().filter(missing).collect();
+        let to_run = position + wanted.len();
+        for (done, index) in wanted.into_iter().enumerate() {
+            self.go_on()?;
+            let series = self.plan.series[index].clone();
+            let name = format!("profile/{}", series.name);
+            let position = position + done + 1;
+            self.observer.event(&Event::TrialStarted { position, to_run, name: &name });
+            let started = Timestamp::now();
+            self.testbed.profile_next();
+            let outcome = self.trial(&name, &series.traffic, Some(&series))?;
+            let verdict = judge(&outcome, path_of(self.plan, &series, &BTreeMap::new()));
+            let dir = self.store.root().join("profiles").join(&series.name);
+            let about = About {
+                cell_id: format!("profile of {}", series.id),
+                series_id: series.id.clone(),
+                series: series.name.clone(),
+                iteration: 0,
+                traffic: series.traffic.clone(),
+                series_of: Some(series),
+            };
+            self.keep(&name, &dir, started, about, &outcome, verdict)?;
         }
         Ok(())
     }
@@ -176,7 +214,7 @@ impl Run<'_> {
         self.observer.event(&Event::TrialStarted { position, to_run, name: &name });
         let started = Timestamp::now();
         let outcome = self.trial(&name, &traffic, None)?;
-        let verdict = judge(&outcome, None);
+        let verdict = judge(&outcome, Path::Calibration);
         let mut dir = self.store.calibration_dir(&traffic.name);
         let rejected = verdict.kind == VerdictKind::Invalid;
         let error = CampaignError::Calibration {
@@ -216,7 +254,7 @@ impl Run<'_> {
         self.observer.event(&Event::TrialStarted { position, to_run, name: &name });
         let started = Timestamp::now();
         let outcome = self.trial(&name, &series.traffic, Some(&series))?;
-        let verdict = judge(&outcome, calibrated.get(&series.traffic.id).copied());
+        let verdict = judge(&outcome, path_of(self.plan, &series, calibrated));
         let dir = self.store.cell_dir(&series.name, cell.iteration);
         let about = About {
             cell_id: cell.id,
@@ -235,6 +273,9 @@ impl Run<'_> {
         traffic: &Traffic,
         series: Option<&Series>,
     ) -> Result<Outcome, CampaignError> {
+        if let Some(series) = series {
+            self.testbed.next(series);
+        }
         let result = trial::run(Trial {
             testbed: self.testbed,
             dut: series.map(|s| dut::driver(&s.dut)),
@@ -307,14 +348,35 @@ pub(crate) struct About {
     pub(crate) series_of: Option<Series>,
 }
 
-pub(crate) fn judge(outcome: &Outcome, calibrated_pps: Option<f64>) -> Verdict {
+/// What is known of the path of a series without its DUT.
+fn path_of(plan: &Plan, series: &Series, calibrated: &BTreeMap<String, f64>) -> Path {
+    match &plan.testbed {
+        TestbedSpec::Hosts(hosts) => match hosts.link_rate_bps {
+            Some(link_bps) => Path::LineRate(line_rate_pps(link_bps, &series.traffic)),
+            None => Path::Unknown,
+        },
+        TestbedSpec::Netns(_) => {
+            calibrated.get(&series.traffic.id).map_or(Path::Unknown, |rate| Path::Calibrated(*rate))
+        }
+    }
+}
+
+/// Packets per second of a traffic that a link carries, with FCS, preamble and gap (RFC 2544).
+fn line_rate_pps(link_bps: u64, traffic: &Traffic) -> f64 {
+    let on_the_line = traffic.streams.mean_bytes() + f64::from(FRAME_OVERHEAD_BYTES);
+    #[expect(clippy::cast_precision_loss, reason = "rates of links stay far below 2^53")]
+    let link_bps = link_bps as f64;
+    link_bps / 8.0 / on_the_line
+}
+
+pub(crate) fn judge(outcome: &Outcome, path: Path) -> Verdict {
     match &outcome.not_measured {
         Some(why) => verdict::invalid(why.clone()),
         None => verdict::judge(&Evidence {
             result: &outcome.result,
             ledger: &outcome.ledger,
             checks: &outcome.checks,
-            calibrated_pps,
+            path,
         }),
     }
 }

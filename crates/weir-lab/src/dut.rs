@@ -18,6 +18,7 @@ mod command;
 mod conntrack;
 mod linux;
 mod nftables;
+mod tree;
 mod weir_fw;
 
 /// A configured device under test. The methods are called in the order in which they stand here.
@@ -27,6 +28,12 @@ pub trait DutDriver {
     /// # Errors
     /// [`DutError::Configuration`] when the configuration itself is at fault.
     fn prepare(&mut self, host: &dyn Host) -> Result<(), DutError>;
+
+    /// Whether what [`DutDriver::prepare`] put there takes effect when the machine boots: it is
+    /// started afresh after that, and not before.
+    fn configured_by_boot(&self) -> bool {
+        false
+    }
 
     /// Starts it.
     ///
@@ -116,6 +123,13 @@ pub fn driver(dut: &Dut) -> Box<dyn DutDriver> {
         }
         DutKind::Command { .. } => Box::new(command::CommandDut::new(dut)),
         DutKind::WeirFw { .. } => Box::new(weir_fw::WeirFw::new(dut)),
+        DutKind::Tree { system, sysctls, tree, check } => Box::new(tree::TreeDut::new(
+            &dut.name,
+            *system,
+            sysctls.clone(),
+            tree.clone(),
+            check.clone(),
+        )),
     }
 }
 

@@ -149,10 +149,12 @@ pub fn read(weir: &str, spec_dir: &Path, testbed: &Value) -> Value {
 #[must_use]
 pub fn differences(earlier: &Value, later: &Value) -> BTreeMap<String, (Value, Value)> {
     // The list of changed settings repeats what the settings themselves say.
-    const PASSING: [&str; 6] = [
+    const PASSING: [&str; 8] = [
         "/taken_utc",
         "/temperatures_celsius",
         "/fans_rpm",
+        "/testbed/dut/temperatures_celsius",
+        "/testbed/dut/fans_rpm",
         "/host/memory_available_bytes",
         "/sysctls_not_default",
         "/resumed",

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weir_gen::units::Rate;
 
-use crate::model::{DutFile, DutKind, Streams, TestbedSpec, TrialTimes};
+use crate::model::{DutFile, DutKind, Image, NetnsSpec, Streams, TestbedSpec, TrialTimes};
+
+mod hosts;
 
 #[cfg(test)]
 mod tests;
@@ -46,19 +48,12 @@ pub struct Setting<'a> {
 
 impl Setting<'_> {
     fn json(&self) -> Value {
-        let TestbedSpec::Netns(netns) = self.testbed;
-        // Taken apart, so that a new field does not compile until it is decided upon.
-        let crate::model::NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues, conntrack_max } =
-            netns;
         let TrialTimes { warmup, duration, drain, sample, latency } = *self.trial;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut setting = json!({
-            "testbed": {
-                "kind": "netns",
-                "generator_cpus": generator_cpus,
-                "dut_cpus": dut_cpus,
-                "sink_cpus": sink_cpus,
-                "queues": queues,
+            "testbed": match self.testbed {
+                TestbedSpec::Netns(netns) => netns_json(netns),
+                TestbedSpec::Hosts(hosts) => hosts::json(hosts),
             },
             "trial": {
                 "warmup_ns": ns(warmup),
@@ -67,14 +62,27 @@ impl Setting<'_> {
                 "sample_ns": ns(sample),
             },
         });
-        if let Some(conntrack_max) = conntrack_max {
-            setting["testbed"]["conntrack_max"] = (*conntrack_max).into();
-        }
         if let Some(latency) = latency {
             setting["trial"]["latency_ns"] = ns(latency).into();
         }
         setting
     }
+}
+
+fn netns_json(netns: &NetnsSpec) -> Value {
+    // Taken apart, so that a new field does not compile until it is decided upon.
+    let NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues, conntrack_max } = netns;
+    let mut testbed = json!({
+        "kind": "netns",
+        "generator_cpus": generator_cpus,
+        "dut_cpus": dut_cpus,
+        "sink_cpus": sink_cpus,
+        "queues": queues,
+    });
+    if let Some(conntrack_max) = conntrack_max {
+        testbed["conntrack_max"] = (*conntrack_max).into();
+    }
+    testbed
 }
 
 impl TrafficIdentity<'_> {
@@ -108,7 +116,7 @@ pub fn traffic_id(setting: Setting<'_>, traffic: TrafficIdentity<'_>) -> String 
 #[must_use]
 pub fn series_id(
     setting: Setting<'_>,
-    image: Option<&str>,
+    image: Option<&Image>,
     dut: &DutKind,
     sweep: &[String],
     traffic: TrafficIdentity<'_>,
@@ -117,7 +125,7 @@ pub fn series_id(
         "of": "series",
         "version": IDENTITY_VERSION,
         "setting": setting.json(),
-        "image": image,
+        "image": image.map(hosts::image_json),
         "dut": dut_json(dut),
         "sweep": sweep,
         "traffic": traffic.json(),
@@ -182,6 +190,12 @@ fn dut_json(dut: &DutKind) -> Value {
             "files": files.iter().map(file_json).collect::<serde_json::Map<_, _>>(),
             "program": program,
             "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
+        }),
+        DutKind::Tree { system, sysctls, tree, check } => json!({
+            "kind": system.name(),
+            "sysctls": sysctls,
+            "tree": tree.as_ref().map(hosts::tree_json),
+            "check": check,
         }),
     }
 }

@@ -18,6 +18,21 @@ pub fn build(
     points: &[PointRule],
     drops: &[DropRule],
 ) -> Result<Ledger, MissingPoint> {
+    build_with_strays(counters, points, drops, 0.0)
+}
+
+/// As [`build`], on links that carry more than the traffic: where more came out of a step than went
+/// in, but not more than `stray_ratio_max` of what was offered, the surplus is residual and no
+/// fault.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_with_strays(
+    counters: &Counters,
+    points: &[PointRule],
+    drops: &[DropRule],
+    stray_ratio_max: f64,
+) -> Result<Ledger, MissingPoint> {
     let mut counted = Vec::with_capacity(points.len());
     for rule in points {
         let Some(packets) = rule.counters.sum(counters) else {
@@ -42,7 +57,7 @@ pub fn build(
             })
         })
         .collect();
-    Ok(balance(counted, drops))
+    Ok(balance(counted, drops, stray_ratio_max))
 }
 
 /// A counting point whose counters do not exist on this testbed or DUT.
@@ -74,27 +89,32 @@ pub fn attribute_gap(ledger: &mut Ledger, after: &str, name: &str, place: Place)
         place,
         source,
     });
-    *ledger = balance(std::mem::take(&mut ledger.points), std::mem::take(&mut ledger.drops));
+    let (points, drops) = (std::mem::take(&mut ledger.points), std::mem::take(&mut ledger.drops));
+    // What is a fault stays one; what was none stays residual.
+    let faults = std::mem::take(&mut ledger.faults);
+    *ledger = Ledger { faults, ..balance(points, drops, f64::INFINITY) };
 }
 
 /// Holds the gaps between the points against the named drops.
-fn balance(points: Vec<Point>, drops: Vec<Drop>) -> Ledger {
+fn balance(points: Vec<Point>, drops: Vec<Drop>, stray_ratio_max: f64) -> Ledger {
+    let offered = points.first().map_or(0, |p| p.packets);
     let mut residual_packets = 0_u64;
     let mut faults = Vec::new();
     for pair in points.windows(2) {
         let [upper, lower] = pair else { continue };
         let named: u64 = drops.iter().filter(|d| d.after == upper.name).map(|d| d.packets).sum();
         let Some(gap) = upper.packets.checked_sub(lower.packets) else {
-            faults.push(format!(
-                "negative loss: {} packets {} but only {} {}",
-                lower.packets, lower.name, upper.packets, upper.name
-            ));
+            if ratio(lower.packets - upper.packets, offered) > stray_ratio_max {
+                faults.push(format!(
+                    "negative loss: {} packets {} but only {} {}",
+                    lower.packets, lower.name, upper.packets, upper.name
+                ));
+            }
             residual_packets += lower.packets - upper.packets + named;
             continue;
         };
         residual_packets += gap.abs_diff(named);
     }
-    let offered = points.first().map_or(0, |p| p.packets);
     Ledger {
         residual_ratio: ratio(residual_packets, offered),
         points,

@@ -14,6 +14,10 @@ pub mod hosts;
 mod search;
 mod traffic;
 
+pub use hosts::{
+    BoxSpec, DriverKind, DriverSpec, EndSpec, HostsSpec, Image, InstallOn, Online, RemoteSpec,
+    Reset, SwitchPlace, SwitchRead, SwitchSpec, System, Tree, TreeFile, Upload, UploadMethod,
+};
 pub use search::{FrameSize, SearchTable, Test};
 pub(crate) use traffic::NO_MACS;
 pub use traffic::{Streams, Traffic};
@@ -27,6 +31,8 @@ pub struct Plan {
     pub trial: TrialTimes,
     /// The `[testbed]` table.
     pub testbed: TestbedSpec,
+    /// Every `[[image]]`; empty on testbeds without.
+    pub images: Vec<Image>,
     /// The `[search]` table; empty where there is none.
     pub search: SearchTable,
     /// Every series of the matrix, in the order of the specification.
@@ -145,6 +151,35 @@ pub struct TrialTimes {
 pub enum TestbedSpec {
     /// Three network namespaces of this host, joined by veth pairs.
     Netns(NetnsSpec),
+    /// Machines behind SSH.
+    Hosts(Box<HostsSpec>),
+}
+
+impl TestbedSpec {
+    /// Its kind, as specifications name it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Netns(_) => "netns",
+            Self::Hosts(_) => "hosts",
+        }
+    }
+
+    /// Whether the DUT can be left out of the path, so that the rest of it can be calibrated.
+    #[must_use]
+    pub fn has_direct_path(&self) -> bool {
+        matches!(self, Self::Netns(_))
+    }
+
+    /// About what a trial takes beside its own times, beyond what every testbed needs.
+    #[must_use]
+    pub fn overhead(&self) -> Duration {
+        match self {
+            Self::Netns(_) => Duration::ZERO,
+            // Programs are started over SSH, several times: probes, traffic, counters.
+            Self::Hosts(hosts) => hosts.dut.boot_time + Duration::from_secs(4),
+        }
+    }
 }
 
 /// Placement of a `netns` testbed. CPU lists do not overlap; `None` means "choose for this host".
@@ -248,6 +283,17 @@ pub enum DutKind {
         program: Option<String>,
         /// How long it may take to get ready.
         ready_timeout: Duration,
+    },
+    /// A machine that configures itself when it boots, by files that were laid over its root.
+    Tree {
+        /// What it runs.
+        system: System,
+        /// Settings to apply once it is up, by name.
+        sysctls: BTreeMap<String, String>,
+        /// The files; absent: it stays as it is installed.
+        tree: Option<Tree>,
+        /// Shell command on the machine that ends with 0 if its configuration is in effect.
+        check: Option<String>,
     },
 }
 

@@ -17,6 +17,7 @@ use crate::spec::iterations::ITERATIONS_MAX;
 use crate::spec::{self};
 
 mod expand;
+mod hosts;
 mod network;
 mod order;
 mod resolve;
@@ -87,7 +88,11 @@ fn resolve_all(
     let spec = spec::read(report)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let resolved = resolve::resolve(&spec, folder, files, report);
+    hosts::check_duts(&spec, report);
     let series = expand::expand(&spec, &resolved, report);
+    if let Some(crate::model::TestbedSpec::Hosts(testbed)) = &spec.testbed {
+        hosts::check_traffics(&spec, testbed, &series, report);
+    }
     let mut campaign = spec.campaign?;
     if let Some(iterations) = overrides.iterations {
         if !(1..=ITERATIONS_MAX).contains(&u64::from(iterations)) {
@@ -112,8 +117,9 @@ fn resolve_all(
     }
     let text = report.spec.text.clone();
     let source = SpecSource { path, text, files: resolved.files };
+    let images = spec.images.into_iter().map(|image| image.image).collect();
     let (trial, testbed, search) = (spec.trial, spec.testbed?, spec.search);
-    Some(Plan { campaign, trial, testbed, search, series, cells, source })
+    Some(Plan { campaign, trial, testbed, images, search, series, cells, source })
 }
 
 /// The cells that `pattern` selects; none is an error.
@@ -167,9 +173,12 @@ impl Plan {
 
     /// The calibrations that the plan's cells need, one for each traffic id, in the order of the
     /// series. A series finds its own by [`Traffic::id`]: the name may be another's, where two
-    /// traffics ask for the same.
+    /// traffics ask for the same. None where there is no path without a DUT.
     #[must_use]
     pub fn calibrations(&self) -> Vec<&Traffic> {
+        if !self.testbed.has_direct_path() {
+            return Vec::new();
+        }
         let used: BTreeSet<usize> = self.cells.iter().map(|cell| cell.series_index).collect();
         let mut seen = BTreeMap::new();
         let mut calibrations = Vec::new();

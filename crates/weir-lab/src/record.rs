@@ -134,7 +134,7 @@ pub struct Times {
 /// One phase of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// `build`, `configure`, `probe`, `prime`, `warmup`, `measure`, `drain`, `latency`,
+    /// `build`, `boot`, `configure`, `probe`, `prime`, `warmup`, `measure`, `drain`, `latency`,
     /// `teardown`.
     pub name: String,
     /// How long it took.

@@ -11,6 +11,8 @@ pub mod files;
 pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod fields;
+pub(crate) mod hosts;
+pub(crate) mod image;
 pub(crate) mod iterations;
 pub(crate) mod matrix;
 pub(crate) mod search;
@@ -24,6 +26,7 @@ use crate::diagnostic::{Diagnostic, Report, Span, quote};
 use crate::model::{Campaign, SearchTable, TestbedSpec, TrialTimes};
 use device::DutSpec;
 use fields::{Fields, Text, Value};
+use image::ImageSpec;
 use matrix::{SweepSpec, TrafficSpec};
 use suggest::nearest;
 
@@ -31,7 +34,8 @@ use suggest::nearest;
 const NAME_LENGTH_MAX: usize = 64;
 
 /// Every section.
-const SECTIONS: [&str; 7] = ["campaign", "trial", "testbed", "dut", "traffic", "sweep", "search"];
+const SECTIONS: [&str; 8] =
+    ["campaign", "trial", "testbed", "image", "dut", "traffic", "sweep", "search"];
 
 /// A specification as written. What could not be read is absent, and was reported.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub(crate) struct Spec {
     pub(crate) campaign: Option<Campaign>,
     pub(crate) trial: TrialTimes,
     pub(crate) testbed: Option<TestbedSpec>,
+    pub(crate) images: Vec<ImageSpec>,
     pub(crate) duts: Vec<DutSpec>,
     pub(crate) traffics: Vec<TrafficSpec>,
     pub(crate) sweeps: Vec<SweepSpec>,
@@ -64,12 +69,17 @@ pub(crate) fn read(report: &mut Report) -> Option<Spec> {
     }
     let table = document.get_ref();
     refuse_sections(table, report);
+    let campaign = section(table, "campaign", report);
+    let campaign = campaign.and_then(|value| settings::campaign(value, report));
+    let trial = settings::trial(table.get("trial"), report);
+    let testbed = section(table, "testbed", report);
+    let testbed = testbed.and_then(|value| settings::testbed(value, report));
+    refuse_images(table, testbed.as_ref(), report);
     Some(Spec {
-        campaign: section(table, "campaign", report)
-            .and_then(|value| settings::campaign(value, report)),
-        trial: settings::trial(table.get("trial"), report),
-        testbed: section(table, "testbed", report)
-            .and_then(|value| settings::testbed(value, report)),
+        campaign,
+        trial,
+        testbed,
+        images: entries(table, "image", false, report, image::image),
         duts: entries(table, "dut", true, report, device::dut),
         traffics: entries(table, "traffic", true, report, matrix::traffic),
         sweeps: entries(table, "sweep", false, report, matrix::sweep),
@@ -82,7 +92,6 @@ fn refuse_sections(document: &DeTable<'_>, report: &mut Report) {
     for (key, _) in fields::in_order(document) {
         let name = key.get_ref().as_ref();
         match name {
-            "image" => report.error(&key.span(), "a netns testbed has no images"),
             _ if SECTIONS.contains(&name) => {}
             _ => {
                 let help = match nearest(name, SECTIONS) {
@@ -92,6 +101,15 @@ fn refuse_sections(document: &DeTable<'_>, report: &mut Report) {
                 report.error_help(&key.span(), format!("unknown section {}", quote(name)), help);
             }
         }
+    }
+}
+
+/// Refuses images where there is nothing that could be given one.
+fn refuse_images(document: &DeTable<'_>, testbed: Option<&TestbedSpec>, report: &mut Report) {
+    if let (Some((key, _)), Some(TestbedSpec::Netns(_))) =
+        (document.get_key_value("image"), testbed)
+    {
+        report.error(&key.span(), "a netns testbed has no images");
     }
 }
 
@@ -126,6 +144,7 @@ fn entries<'a, 'i, T: Named>(
     let mut entries: Vec<T> = Vec::new();
     let what: &'static str = match name {
         "dut" => "[[dut]]",
+        "image" => "[[image]]",
         "traffic" => "[[traffic]]",
         _ => "[[sweep]]",
     };

@@ -396,7 +396,8 @@ impl Store {
     /// Removes what an interrupted writer left behind. Only unfinished names are touched.
     fn remove_unfinished(&self) -> Result<(), StoreError> {
         let mut folders = vec![self.root.clone()];
-        folders.extend(["calibration", "files", "plots"].map(|name| self.root.join(name)));
+        folders
+            .extend(["calibration", "files", "plots", "profiles"].map(|name| self.root.join(name)));
         for name in ["cells", "rejected"] {
             folders.extend(subdirectories(&self.root.join(name))?);
         }

@@ -4,15 +4,16 @@
 //! rig offers traffic, reads counters and says which of them are the counting points of a
 //! packet's way; it never knows what kind of DUT it carries, and never judges.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_gen::units::Rate;
 
 use crate::counters::{Counters, DropRule, PointRule};
 use crate::host::Host;
-use crate::model::Traffic;
-use crate::record::{Check, Delays, MachineUse};
+use crate::model::{Series, Traffic};
+use crate::record::{Check, Delays, Ledger, MachineUse, Place};
 
+pub mod hosts;
 pub mod netns;
 
 /// A kind of place where trials run.
@@ -22,6 +23,25 @@ pub trait Testbed {
 
     /// What is worth knowing of its placement before anything is measured.
     fn warnings(&self) -> Vec<String>;
+
+    /// Tells which series the next rig is for, on testbeds that have to know: its image may have
+    /// to be installed first.
+    fn next(&self, _series: &Series) {}
+
+    /// Makes the next rig take a profile of the DUT while it measures, on testbeds that can.
+    fn profile_next(&self) {}
+
+    /// Whether one trial may fail on it and the next one succeed: its parts are machines of their
+    /// own. A trial that fails is then `invalid`, and the campaign goes on.
+    fn outlives_failures(&self) -> bool {
+        false
+    }
+
+    /// Whether this machine was awake since the last rig was built, where that is not certain: one
+    /// that was suspended has missed what the others did.
+    fn awake(&self) -> Option<Check> {
+        None
+    }
 
     /// Builds a rig from nothing.
     ///
@@ -56,6 +76,14 @@ pub trait Rig {
     /// When it cannot run.
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError>;
 
+    /// The measurement begins, and takes so long.
+    ///
+    /// # Errors
+    /// When what is to accompany it cannot be started.
+    fn measuring(&mut self, _duration: Duration) -> Result<(), TestbedError> {
+        Ok(())
+    }
+
     /// Whether the generator has sent all that the burst's limit allows.
     fn finished(&self) -> bool;
 
@@ -82,6 +110,44 @@ pub trait Rig {
 
     /// Named losses that the testbed's counters show.
     fn drops(&self) -> Vec<DropRule>;
+
+    /// Gaps between two counting points that are a loss of the place between them, although no
+    /// counter names it: after which point, under which name, whose.
+    fn gaps(&self) -> Vec<(&'static str, &'static str, Place)> {
+        Vec::new()
+    }
+
+    /// How many more frames a counting point may have than the one before it, as a share of what
+    /// was offered: what else its links carry.
+    fn stray_ratio_max(&self) -> f64 {
+        0.0
+    }
+
+    /// Counts of somebody who stands beside a counting point and has no part in the traffic.
+    fn opinions(&self) -> Vec<PointRule> {
+        Vec::new()
+    }
+
+    /// What the sink has received by its own clock between two moments of this one; none where the
+    /// readings of [`Rig::reading`] are as good.
+    fn recorded(&self, _from: Instant, _to: Instant) -> Option<Vec<Reading>> {
+        None
+    }
+
+    /// Removes and returns the log of all its hosts: one line a command.
+    fn take_log(&self) -> String {
+        self.dut_host().map_or_else(String::new, Host::take_log)
+    }
+
+    /// Removes and returns the artefacts of all its hosts.
+    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        self.dut_host().map_or_else(Vec::new, Host::take_artefacts)
+    }
+
+    /// What to look at when no packet got through, from how far they came.
+    fn advice(&self, _ledger: &Ledger) -> Option<String> {
+        None
+    }
 
     /// Makes the sink measure the one-way latency of every packet, instead of counting them only:
     /// until [`Rig::observed`] there are neither readings nor counters.
@@ -151,12 +217,28 @@ pub struct Observed {
 pub struct TestbedError {
     /// What was tried, why it failed, what to do.
     pub what: String,
+    /// What it means for the campaign.
+    pub scope: Scope,
+}
+
+/// How far an error reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// No trial can run.
+    Campaign,
+    /// The trial is void; the next one may run.
+    Trial,
 }
 
 impl TestbedError {
     /// An error with its text.
     pub fn new(what: impl std::fmt::Display) -> Self {
-        Self { what: what.to_string() }
+        Self { what: what.to_string(), scope: Scope::Campaign }
+    }
+
+    /// An error that voids one trial: something ended that should not have, or did not answer.
+    pub fn voids_trial(what: impl std::fmt::Display) -> Self {
+        Self { scope: Scope::Trial, ..Self::new(what) }
     }
 }
 

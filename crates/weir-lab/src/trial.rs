@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use weir_gen::units::Rate;
 
 use crate::cancel::Cancel;
-use crate::counters::{self, Counters, DropRule};
+use crate::counters::{self, Counters, DropRule, PointRule};
 use crate::dut::{DutDriver, DutError};
 use crate::event::{Event, Observer};
 use crate::host::{Host, HostError};
 use crate::ledger;
 use crate::model::{Traffic, TrialTimes};
 use crate::record::{Check, Latency, Ledger, MachineUse, Phase, Place, Sample, TrialResult};
-use crate::testbed::{Burst, Reading, Rig, Testbed, TestbedError, Topology};
+use crate::testbed::{Burst, Reading, Rig, Scope, Testbed, TestbedError, Topology};
+use crate::verdict::OPINION_MAX;
 
 mod figure;
 mod latency;
@@ -125,17 +126,39 @@ pub fn run(trial: Trial<'_>) -> Result<Outcome, TrialError> {
     let mut runner = Runner::new(trial);
     let topology = if runner.trial.dut.is_some() { Topology::Dut } else { Topology::Direct };
     runner.phase("build");
-    let mut rig = runner.trial.testbed.build(topology)?;
+    let mut rig = match runner.trial.testbed.build(topology) {
+        Ok(rig) => rig,
+        Err(error) => {
+            let mut outcome = runner.survive(error.into())?;
+            outcome.phases = runner.end_phases();
+            return Ok(outcome);
+        }
+    };
     let ran = runner.run_on(rig.as_mut());
     runner.phase("teardown");
-    let artefacts = rig.dut_host().map(|host| (host.take_artefacts(), host.take_log()));
+    let (artefacts, log) = (rig.take_artefacts(), rig.take_log());
     let down = rig.teardown();
-    let mut outcome = ran?;
-    down?;
-    if let Some((artefacts, log)) = artefacts {
-        outcome.artefacts = artefacts;
-        outcome.host_log = log;
+    let awake = runner.trial.testbed.awake();
+    let mut outcome = match ran {
+        Ok(outcome) => outcome,
+        Err(error) => runner.survive(error)?,
+    };
+    if let Err(error) = down {
+        let survived = runner.survive(error.into())?;
+        outcome.checks.extend(survived.not_measured.map(|detail| Check {
+            name: "teardown".to_owned(),
+            passed: false,
+            detail,
+        }));
     }
+    if let (Some(why), Some(check)) = (&mut outcome.not_measured, &awake)
+        && !check.passed
+    {
+        *why = format!("{}; {why}", check.detail);
+    }
+    outcome.checks.extend(awake);
+    outcome.artefacts = artefacts;
+    outcome.host_log = log;
     outcome.phases = runner.end_phases();
     Ok(outcome)
 }
@@ -170,12 +193,41 @@ impl<'a> Runner<'a> {
             .collect()
     }
 
+    /// An outcome of a trial that failed, if the testbed outlives that: it is void, and says why.
+    fn survive(&mut self, error: TrialError) -> Result<Outcome, TrialError> {
+        let void = self.trial.testbed.outlives_failures()
+            && match &error {
+                TrialError::Cancelled => false,
+                TrialError::Testbed(error) => error.scope == Scope::Trial,
+                TrialError::Host(source) | TrialError::Dut(DutError::Host { source, .. }) => {
+                    source.is_gone()
+                }
+                TrialError::Dut(_) => false,
+            };
+        if !void {
+            return Err(error);
+        }
+        let why = match &error {
+            TrialError::Host(_) | TrialError::Dut(_) => format!("DUT gone: {error}"),
+            _ => error.to_string(),
+        };
+        let mut outcome = figure::not_measured(why);
+        outcome.checks = std::mem::take(&mut self.checks);
+        Ok(outcome)
+    }
+
     fn run_on(&mut self, rig: &mut dyn Rig) -> Result<Outcome, TrialError> {
+        let mut dut = self.trial.dut.take();
+        let boots = dut.as_ref().is_some_and(|dut| dut.configured_by_boot());
         let fresh = match rig.dut_host() {
-            Some(host) => host.sysctls()?,
+            Some(host) => {
+                if !boots {
+                    self.boot(host)?;
+                }
+                host.sysctls()?
+            }
             None => BTreeMap::new(),
         };
-        let mut dut = self.trial.dut.take();
         let measured = match self.configure(rig, dut.as_deref_mut()) {
             Ok(None) => self.measure(rig, dut.as_deref_mut()),
             Ok(Some(not_measured)) => Ok(not_measured),
@@ -197,6 +249,15 @@ impl<'a> Runner<'a> {
         Ok(outcome)
     }
 
+    /// Starts the DUT's machine afresh, on testbeds where it is not made anew.
+    fn boot(&mut self, host: &dyn Host) -> Result<(), HostError> {
+        // Elsewhere the machine was made for this trial.
+        if self.trial.testbed.outlives_failures() {
+            self.phase("boot");
+        }
+        host.fresh()
+    }
+
     /// Gets DUT and traffic ready. Returns an outcome if it cannot be measured.
     fn configure(
         &mut self,
@@ -206,10 +267,11 @@ impl<'a> Runner<'a> {
         self.phase("configure");
         if let Some(dut) = &mut dut {
             let host = host_of(rig)?;
-            let ready = dut
-                .prepare(host)
-                .and_then(|()| dut.start(host))
-                .and_then(|()| dut.ready(host, self.trial.cancel));
+            dut.prepare(host)?;
+            if dut.configured_by_boot() {
+                self.boot(host)?;
+            }
+            let ready = dut.start(host).and_then(|()| dut.ready(host, self.trial.cancel));
             match ready {
                 Err(error @ DutError::NotReady { .. }) => {
                     return Ok(Some(figure::not_measured(error.to_string())));
@@ -223,7 +285,12 @@ impl<'a> Runner<'a> {
         if !self.probe(rig, "probe-before", PROBE_TIMEOUT)? {
             let after = all_counters(rig, dut.as_deref())?;
             let (ledger, counters) = account(rig, dut.as_deref(), &before, &after)?;
-            return Ok(Some(figure::no_probe(ledger, counters)));
+            let advice = rig.advice(&ledger);
+            let mut outcome = figure::no_probe(ledger, counters);
+            if let (Some(why), Some(advice)) = (&mut outcome.not_measured, advice) {
+                *why = format!("{why}; {advice}");
+            }
+            return Ok(Some(outcome));
         }
         if let Some(dut) = dut.filter(|d| d.keeps_flows()) {
             self.phase("prime");
@@ -300,6 +367,7 @@ impl<'a> Runner<'a> {
             levels = dut.levels(host_of(rig)?)?;
         }
         self.checks.extend(rig.checks()?);
+        self.checks.extend(opinions(rig, &ledger, &counters));
         let machine = rig.machine();
         let samples = figure::samples(&readings);
         let result = figure::result(&samples, self.trial.traffic.rate);
@@ -328,16 +396,19 @@ impl<'a> Runner<'a> {
         rig.start(Burst { rate: self.trial.traffic.rate, packet_limit: None })?;
         let sampled = self.pause(self.trial.times.warmup).and_then(|()| {
             self.phase("measure");
+            rig.measuring(self.trial.times.duration)?;
             self.sample(rig)
         });
+        let end = Instant::now();
         rig.stop()?;
-        sampled
+        let (readings, from) = sampled?;
+        Ok(rig.recorded(from, end).unwrap_or(readings))
     }
 
     /// Takes readings at a fixed distance over the length of the measurement. A moment that was
     /// missed, because this process did not get a CPU, is left out, not caught up with: its
     /// neighbours would be too close for a rate.
-    fn sample(&mut self, rig: &dyn Rig) -> Result<Vec<Reading>, TrialError> {
+    fn sample(&mut self, rig: &dyn Rig) -> Result<(Vec<Reading>, Instant), TrialError> {
         let times = self.trial.times;
         let count = times.duration.as_nanos() / times.sample.as_nanos().max(1);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -356,7 +427,7 @@ impl<'a> Runner<'a> {
             let passed = start.elapsed().as_nanos() / times.sample.as_nanos().max(1);
             index = u32::try_from(passed).unwrap_or(u32::MAX).max(index).saturating_add(1);
         }
-        Ok(readings)
+        Ok((readings, start))
     }
 
     fn pause(&self, duration: Duration) -> Result<(), TrialError> {
@@ -386,6 +457,25 @@ fn drops(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Vec<DropRule> {
     drops
 }
 
+/// Holds the counts of those who have no part in the traffic against the ledger's.
+fn opinions(rig: &dyn Rig, ledger: &Ledger, run: &Counters) -> Vec<Check> {
+    let offered = ledger.points.first().map_or(0, |p| p.packets);
+    let held = |rule: PointRule| {
+        let (counted, seen) = (ledger.point(rule.name)?, rule.counters.sum(run)?);
+        let apart = counted.abs_diff(seen);
+        Some(Check {
+            name: format!("{} beside {}", rule.counters.source, rule.name),
+            passed: packets(apart) <= OPINION_MAX.value * packets(offered),
+            detail: format!(
+                "{} counted {seen}, `{}` is {counted}: {apart} apart",
+                rule.counters.describe(),
+                rule.name
+            ),
+        })
+    };
+    rig.opinions().into_iter().filter_map(held).collect()
+}
+
 /// What the run of the generator between two readings of all counters has brought.
 fn account(
     rig: &dyn Rig,
@@ -395,10 +485,15 @@ fn account(
 ) -> Result<(Ledger, Counters), TestbedError> {
     match counters::difference(before, after) {
         Ok(run) => {
-            let ledger = ledger::build(&run, &rig.points(), &drops(rig, dut));
+            let (points, drops) = (rig.points(), drops(rig, dut));
+            let strays = rig.stray_ratio_max();
+            let ledger = ledger::build_with_strays(&run, &points, &drops, strays);
             let mut ledger = ledger.map_err(TestbedError::new)?;
             if dut.is_some_and(DutDriver::is_opaque) {
                 ledger::attribute_gap(&mut ledger, "dut_received", "inside_the_dut", Place::Dut);
+            }
+            for (after, name, place) in rig.gaps() {
+                ledger::attribute_gap(&mut ledger, after, name, place);
             }
             Ok((ledger, run))
         }

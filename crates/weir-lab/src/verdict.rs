@@ -46,7 +46,7 @@ pub(crate) const LINK_BOUND_MIN: Threshold = Threshold {
     value: 0.99,
     unit: "of calibrated",
     meaning: "at maximum rate, delivering at least this much of what the path delivers without a \
-              DUT is link-bound",
+              DUT is link-bound; where the path's line rate is stated instead, at any rate",
 };
 /// Also of imported runs.
 pub(crate) const OVERLOADED_MAX: Threshold = Threshold {
@@ -89,8 +89,25 @@ pub const IMPORTED_GENERATOR_BOUND_MIN: Threshold = Threshold {
               generator-bound",
 };
 
+/// On links of real machines.
+pub(crate) const STRAY_MAX: Threshold = Threshold {
+    name: "stray_max",
+    value: 0.001,
+    unit: "of offered",
+    meaning: "on links between machines, this many frames more at a counting point than at the one \
+              before it are residual (ARP, spanning tree), and no negative loss",
+};
+/// On links of real machines.
+pub(crate) const OPINION_MAX: Threshold = Threshold {
+    name: "opinion_max",
+    value: 0.001,
+    unit: "of offered",
+    meaning: "a switch whose count differs by more than this from that of the machine beside it \
+              makes a trial invalid",
+};
+
 /// Every threshold of weir's own trials, for code, reports and documentation.
-pub const THRESHOLDS: [Threshold; 9] = [
+pub const THRESHOLDS: [Threshold; 11] = [
     RESIDUAL_MAX,
     LOSS_FREE_MAX,
     DUT_BOUND_MAX,
@@ -100,6 +117,8 @@ pub const THRESHOLDS: [Threshold; 9] = [
     RATE_KEPT_MIN,
     TREND_MAX,
     JUMP_MAX,
+    STRAY_MAX,
+    OPINION_MAX,
 ];
 
 /// What a verdict is reached from.
@@ -111,8 +130,42 @@ pub struct Evidence<'a> {
     pub ledger: &'a Ledger,
     /// What was checked.
     pub checks: &'a [Check],
-    /// Packets per second that the path delivered without a DUT; absent in a calibration.
-    pub calibrated_pps: Option<f64>,
+    /// What is known of the path without the DUT.
+    pub path: Path,
+}
+
+/// What is known of the path without the DUT.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Path {
+    /// Nothing yet: this trial is its calibration, without a DUT.
+    Calibration,
+    /// Packets per second that it delivered without the DUT.
+    Calibrated(f64),
+    /// Packets per second that its slowest link carries; the DUT cannot be left out.
+    LineRate(f64),
+    /// Nothing: the DUT cannot be left out, and no rate of the links is stated.
+    Unknown,
+}
+
+impl Path {
+    /// Packets per second that the path can deliver, if they are known.
+    #[must_use]
+    pub fn rate_pps(self) -> Option<f64> {
+        match self {
+            Self::Calibrated(rate_pps) | Self::LineRate(rate_pps) => {
+                Some(rate_pps).filter(|rate_pps| *rate_pps > 0.0)
+            }
+            Self::Calibration | Self::Unknown => None,
+        }
+    }
+
+    /// What a share is of, in words.
+    fn whole(self) -> &'static str {
+        match self {
+            Self::LineRate(_) => "of the line rate",
+            _ => "of what the path delivers without the DUT",
+        }
+    }
 }
 
 /// Reaches the verdict.
@@ -164,8 +217,8 @@ fn overloaded(e: &Evidence<'_>) -> Option<Verdict> {
     let delivered = e.ledger.points.last()?.packets;
     let share = share(delivered, offered);
     let place = located(e.ledger);
-    (e.calibrated_pps.is_some() && share <= OVERLOADED_MAX.value && place == Some(Place::Dut)).then(
-        || {
+    (e.path != Path::Calibration && share <= OVERLOADED_MAX.value && place == Some(Place::Dut))
+        .then(|| {
             verdict(
                 VerdictKind::Overloaded,
                 format!(
@@ -173,8 +226,7 @@ fn overloaded(e: &Evidence<'_>) -> Option<Verdict> {
                     percent(share)
                 ),
             )
-        },
-    )
+        })
 }
 
 fn unstable(e: &Evidence<'_>) -> Option<Verdict> {
@@ -206,9 +258,13 @@ fn unstable(e: &Evidence<'_>) -> Option<Verdict> {
 fn limit(e: &Evidence<'_>) -> Verdict {
     let loss = e.ledger.loss_ratio();
     let rate = e.result.rate_pps;
-    let ratio = e.calibrated_pps.filter(|&c| c > 0.0).map(|c| rate / c);
+    let ratio = e.path.rate_pps().map(|path| rate / path);
+    // A line rate bounds what is offered, too; a calibration at a rate says nothing of the path.
+    let is_line = matches!(e.path, Path::LineRate(_));
+    let at_line = ratio.is_some_and(|r| r >= LINK_BOUND_MIN.value)
+        && (is_line || e.result.requested_pps.is_none());
     if loss <= LOSS_FREE_MAX.value {
-        return loss_free(e, loss);
+        return loss_free(e, loss, ratio.filter(|_| at_line));
     }
     match (located(e.ledger), ratio) {
         (Some(Place::Sink), _) => verdict(
@@ -219,13 +275,13 @@ fn limit(e: &Evidence<'_>) -> Verdict {
             VerdictKind::GeneratorBound,
             format!("{} of the packets were lost before they left the generator", percent(loss)),
         ),
-        // At a rate of its own choosing the calibration says nothing of what the path can do.
-        (_, Some(r)) if r >= LINK_BOUND_MIN.value && e.result.requested_pps.is_none() => verdict(
-            VerdictKind::LinkBound,
-            format!("delivered {} of what the path delivers without the DUT", percent(r)),
-        ),
-        (Some(Place::Dut), Some(r)) => verdict(VerdictKind::DutBound, dut_bound_reason(e, loss, r)),
-        (Some(Place::Dut), None) => invalid("a loss in the DUT, in a run that has no DUT"),
+        (_, Some(r)) if at_line => {
+            verdict(VerdictKind::LinkBound, format!("delivered {} {}", percent(r), e.path.whole()))
+        }
+        (Some(Place::Dut), None) if e.path == Path::Calibration => {
+            invalid("a loss in the DUT, in a run that has no DUT")
+        }
+        (Some(Place::Dut), _) => verdict(VerdictKind::DutBound, dut_bound_reason(e, loss, ratio)),
         (None, _) => invalid(format!(
             "{} of the packets were lost, and no place lost {} of them",
             percent(loss),
@@ -235,11 +291,13 @@ fn limit(e: &Evidence<'_>) -> Verdict {
 }
 
 /// The verdict on a trial that lost nothing: the offer limited it, or the path did.
-fn loss_free(e: &Evidence<'_>, loss: f64) -> Verdict {
-    let at_maximum = e.result.requested_pps.is_none();
-    let ratio = e.calibrated_pps.filter(|&c| c > 0.0).map(|c| e.result.rate_pps / c);
-    match ratio {
-        Some(r) if at_maximum && r >= LINK_BOUND_MIN.value => verdict(
+fn loss_free(e: &Evidence<'_>, loss: f64, of_line: Option<f64>) -> Verdict {
+    match of_line {
+        Some(r) if matches!(e.path, Path::LineRate(_)) => verdict(
+            VerdictKind::LinkBound,
+            format!("lost nothing, and delivered {} of the line rate", percent(r)),
+        ),
+        Some(r) => verdict(
             VerdictKind::LinkBound,
             format!(
                 "offered as fast as the generator can, and delivered {} of what the path \
@@ -247,12 +305,13 @@ fn loss_free(e: &Evidence<'_>, loss: f64) -> Verdict {
                 percent(r)
             ),
         ),
-        _ => verdict(
+        None => verdict(
             VerdictKind::GeneratorBound,
             format!(
-                "all that was offered was delivered (loss {}): more may be possible{}",
+                "all that was offered was delivered (loss {}): more may be possible{}{}",
                 percent(loss),
-                rate_not_kept(e.result)
+                rate_not_kept(e.result),
+                unknown_path(e.path),
             ),
         ),
     }
@@ -270,22 +329,36 @@ fn rate_not_kept(r: &TrialResult) -> String {
     }
 }
 
-fn dut_bound_reason(e: &Evidence<'_>, loss: f64, ratio: f64) -> String {
+/// Says so if nothing is known of what the path could do.
+fn unknown_path(path: Path) -> &'static str {
+    match path {
+        Path::Unknown => "; no rate of the links is stated, so that they may be the limit",
+        _ => "",
+    }
+}
+
+fn dut_bound_reason(e: &Evidence<'_>, loss: f64, ratio: Option<f64>) -> String {
     let drop = e.ledger.drops.iter().filter(|d| d.place == Place::Dut).max_by_key(|d| d.packets);
     let most = drop.map_or_else(String::new, |d| format!(", most of them as `{}`", d.name));
-    let margin = if ratio > DUT_BOUND_MAX.value {
-        format!(
+    let margin = match ratio {
+        Some(ratio) if ratio > DUT_BOUND_MAX.value => format!(
             "; that is above {} of it, so the path is close to being the limit",
             percent(DUT_BOUND_MAX.value)
-        )
-    } else {
-        String::new()
+        ),
+        _ => String::new(),
+    };
+    let delivered = match (ratio, e.path) {
+        (Some(ratio), Path::LineRate(_)) => {
+            format!("; it delivered {} of the line rate", percent(ratio))
+        }
+        (Some(ratio), _) => {
+            format!("; it delivered {} of what the path delivers without it", percent(ratio))
+        }
+        (None, path) => unknown_path(path).to_owned(),
     };
     format!(
-        "the DUT lost {} of the packets{most}; it delivered {} of what the path delivers \
-         without it{margin}{}",
+        "the DUT lost {} of the packets{most}{delivered}{margin}{}",
         percent(loss),
-        percent(ratio),
         rate_not_kept(e.result)
     )
 }

@@ -168,6 +168,14 @@ pub(crate) struct JsonFlag {
     pub(crate) json: bool,
 }
 
+/// `--yes`.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct YesFlag {
+    /// Begin without asking, where machines of yours are used ([testbed] kind = "hosts").
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+}
+
 /// The commands of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
@@ -191,6 +199,8 @@ pub(crate) enum LabCommand {
         #[arg(long, requires = "out")]
         resume: bool,
         #[command(flatten)]
+        yes: YesFlag,
+        #[command(flatten)]
         json: JsonFlag,
     },
     /// Find the first bad one of an ordered list: commits, images, configurations.
@@ -204,6 +214,8 @@ pub(crate) enum LabCommand {
         /// Iterations of each series (1 to 1000), instead of the campaign's own number.
         #[arg(short = 'n', value_name = "N", value_parser = value_parser!(u32).range(ITERATIONS))]
         iterations: Option<u32>,
+        #[command(flatten)]
+        yes: YesFlag,
         #[command(flatten)]
         json: JsonFlag,
     },
@@ -270,11 +282,26 @@ pub(crate) struct ReceiveOptions {
     /// How long; without it, until SIGINT or SIGTERM.
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
+    /// How often something is shown.
+    #[arg(long, value_name = "D", default_value = "1s", value_parser = interval)]
+    pub(crate) interval: Duration,
     /// Use generic XDP, which works behind any driver, but several times slower.
     #[arg(long)]
     pub(crate) generic: bool,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
+}
+
+/// The shortest time between two reports: shorter ones show the scheduler.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// A time between two reports.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(interval) if interval >= INTERVAL_MIN => Ok(interval),
+        Ok(_) => Err("it must be at least 10ms".into()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// What `weir sink` is asked for.
@@ -310,8 +337,9 @@ The file of --expect, which weir gen --announce FILE writes, holds one JSON obje
 with one entry for each stream, IPv4 or IPv6. first_sequence may be left out (0), packets too (not
 known), and random (false): of a random walk (weir gen --random) the flows are not counted.
 
-With --json, one object a second (\"kind\": \"interval\") and one at the end (\"total\"); counts and
-distributions are since the start, rates are of the second or of the whole time.
+With --json, one object after each --interval (\"kind\": \"interval\") and one at the end
+(\"total\"); counts and distributions are since the start, rates are of the interval or of the whole
+time.
 
 Examples:
   weir sink -i eth1

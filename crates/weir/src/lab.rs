@@ -23,6 +23,7 @@ mod bisect;
 mod compare;
 #[cfg(test)]
 mod document;
+mod hosts;
 mod plot;
 mod run;
 mod search;
@@ -43,14 +44,17 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
             show::plan(&plan, json.json)?;
             Ok(Outcome::Done)
         }
-        LabCommand::Run { selection, out, resume, json } => {
+        LabCommand::Run { selection, out, resume, yes, json } => {
             let Some(plan) = read_plan(&selection) else {
                 return Ok(Outcome::Refused);
             };
-            run::new(&selection, &plan, out, resume, json.json)
+            let how = run::How { yes: yes.yes, json: json.json };
+            run::new(&selection, &plan, out, resume, how)
         }
         LabCommand::Bisect(args) => bisect::command(&args),
-        LabCommand::Resume { dir, iterations, json } => run::resume(&dir, iterations, json.json),
+        LabCommand::Resume { dir, iterations, yes, json } => {
+            run::resume(&dir, iterations, run::How { yes: yes.yes, json: json.json })
+        }
         LabCommand::Report { dir, json } if weir_lab::archive::is_archive(&dir) => {
             archive::report(&dir, json.json)
         }

@@ -107,6 +107,7 @@ fn session(plan: &Plan) -> anyhow::Result<Session> {
     let options = ReceiveOptions {
         interface,
         duration: None,
+        interval: Duration::from_secs(1),
         generic: false,
         json: JsonFlag { json: false },
     };

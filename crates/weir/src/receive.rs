@@ -1,5 +1,5 @@
 //! What `weir sink` and `weir reflect` have in common: an interface that takes a program, and a
-//! run that ends by time or by signal, with something to show each second.
+//! run that ends by time or by signal, with something to show after each interval.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -17,15 +17,13 @@ use crate::{lab, signals};
 /// The loopback interface has this index in every network namespace.
 const LOOPBACK_IFINDEX: u32 = 1;
 
-/// How often something is shown.
-const TICK: Duration = Duration::from_secs(1);
-
 /// An interface that was looked at, and for how long it is used.
 pub(crate) struct Session {
     pub(crate) link: LinkInfo,
     pub(crate) mode: Mode,
     pub(crate) json: bool,
     duration: Option<Duration>,
+    interval: Duration,
     netlink: Netlink,
     pub(crate) cancel: Cancel,
 }
@@ -68,6 +66,7 @@ impl Session {
             mode: if options.generic { Mode::Generic } else { Mode::Native },
             json: options.json.json,
             duration: options.duration,
+            interval: options.interval,
             cancel: signals::listen()?,
             link,
             netlink,
@@ -118,8 +117,8 @@ impl Session {
         channels.map_or(self.link.rx_queue_count, |channels| channels.rx_count).max(1)
     }
 
-    /// Calls `tick` once a second until the time is over or a signal comes. Ends with an error if
-    /// the interface goes away, or if `tick` fails.
+    /// Calls `tick` after each interval until the time is over or a signal comes. Intervals that
+    /// were missed are left out. Ends with an error if the interface goes away, or if `tick` fails.
     pub(crate) fn run(
         &self,
         mut tick: impl FnMut() -> anyhow::Result<()>,
@@ -128,7 +127,8 @@ impl Session {
         let end = self.duration.and_then(|duration| begin.checked_add(duration));
         let mut next = begin;
         loop {
-            next += TICK;
+            // Two reports right after one another would show a rate of nothing.
+            next = (next + self.interval).max(Instant::now());
             let deadline = end.map_or(next, |end| end.min(next));
             if !self.cancel.sleep_until(deadline) {
                 return Ok(Outcome::Signal(self.cancel.signal().unwrap_or_default()));

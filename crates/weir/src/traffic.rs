@@ -91,7 +91,7 @@ fn watch(
 ) -> anyhow::Result<&'static str> {
     let begin = Instant::now();
     let end = plan.duration.map(|duration| begin + duration);
-    let mut next_line = begin + Duration::from_secs(1);
+    let mut next_line = begin + plan.interval;
     let mut looked = plan.backend != BackendName::Live;
     loop {
         let now = Instant::now();
@@ -112,7 +112,7 @@ fn watch(
             }
         }
         if now >= next_line {
-            next_line += Duration::from_secs(1);
+            next_line += plan.interval;
             let accepted = device.accepted()?.map(|(packets, _)| packets);
             show.second(begin.elapsed(), &backend.counters()?, accepted)
                 .context("cannot write to standard output")?;

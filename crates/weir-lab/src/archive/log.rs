@@ -189,6 +189,44 @@ impl Log {
     }
 }
 
+/// What one line of pkt-gen says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Said {
+    /// A report: packets in an interval, and its length in microseconds.
+    Interval {
+        packets: f64,
+        interval_us: u64,
+        /// Whether the number of packets has all its digits.
+        is_plain: bool,
+    },
+    /// The total at its end.
+    Total(u64),
+    /// Its last words.
+    Dies,
+    /// Nothing that counts.
+    Nothing,
+}
+
+/// Reads one line of a pkt-gen that is running.
+pub(crate) fn said(line: &str) -> Said {
+    let log = Log::parse(format!("{line}\n").as_bytes());
+    if let Some(sample) = log.samples.first() {
+        return match (sample.packets, sample.interval_us) {
+            (Some(packets), Some(interval_us)) => {
+                // Nothing at all is printed as `0`, also where units are scaled.
+                let is_plain = sample.is_plain || packets == 0.0;
+                Said::Interval { packets, interval_us, is_plain }
+            }
+            _ => Said::Nothing,
+        };
+    }
+    match (log.total_packets, log.crash) {
+        (Some(packets), _) => Said::Total(packets),
+        (None, Some(_)) => Said::Dies,
+        (None, None) => Said::Nothing,
+    }
+}
+
 /// `CMD: …` or `CMD on HOST: …`.
 fn command(text: &str) -> Option<(Option<&str>, &str)> {
     if let Some(command) = text.strip_prefix("CMD: ") {

@@ -121,7 +121,7 @@ fn what_determines_a_series_changes_its_id() {
     let base = id_of(&testbed(), &trial(), &linux("a", "a.nft"), &[]);
     let longer = TrialTimes { duration: Duration::from_secs(4), ..trial() };
     let delayed = TrialTimes { latency: Some(Duration::from_secs(1)), ..trial() };
-    let TestbedSpec::Netns(netns) = testbed();
+    let TestbedSpec::Netns(netns) = testbed() else { panic!("another kind") };
     let queues = TestbedSpec::Netns(NetnsSpec { queues: 2, ..netns });
     let others = [
         id_of(&testbed(), &trial(), &linux("b", "a.nft"), &[]),

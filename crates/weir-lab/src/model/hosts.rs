@@ -14,6 +14,8 @@ pub struct HostsSpec {
     pub link_rate_bps: Option<u64>,
     /// Environment variables of the manager whose values appear nowhere.
     pub secrets: Vec<String>,
+    /// Whether each series has one run more that is not counted, with a profile of the DUT.
+    pub profile: bool,
     /// One at least; each sends an equal share of the rate.
     pub generators: Vec<EndSpec>,
     /// Where the traffic arrives; it may be a generator's machine.
@@ -133,9 +135,10 @@ pub struct BoxSpec {
     pub remote: RemoteSpec,
     /// What it runs.
     pub system: System,
-    /// Interfaces on which the traffic comes in.
+    /// Interfaces on which the traffic comes in; empty: those that have a generator's
+    /// [`EndSpec::next_hop_mac`].
     pub receives: Vec<String>,
-    /// Interfaces on which it leaves.
+    /// Interfaces on which it leaves; empty: not known.
     pub sends: Vec<String>,
     /// How it is started afresh before each run.
     pub reboot: Reset,

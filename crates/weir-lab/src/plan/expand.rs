@@ -1,10 +1,10 @@
-//! Multiplies the matrix: DUT × sweep values × traffic.
+//! Multiplies the matrix: image × DUT × sweep values × traffic.
 
 use std::collections::BTreeMap;
 
 use crate::diagnostic::{Diagnostic, Report, quote};
 use crate::identity::{self, Setting, TrafficIdentity};
-use crate::model::{Dut, DutFile, DutKind, Series, Traffic};
+use crate::model::{Dut, DutFile, DutKind, Image, Series, Traffic, Tree, TreeFile};
 use crate::plan::resolve::{DutTemplates, Resolved, TrafficTemplates};
 use crate::plan::traffic::{self, Checked, StreamValues, Value, Values};
 use crate::spec::Spec;
@@ -25,11 +25,11 @@ const NAME_LENGTH_MAX: usize = 200;
 /// One value for every sweep, in their order.
 type Point<'s> = Vec<(&'s str, &'s SweepPoint)>;
 
-/// Every series, in the order of the specification: DUTs, then sweep values, the last sweep
+/// Every series, in the order of the specification: images, DUTs, then sweep values, the last sweep
 /// fastest, then traffics. Empty if anything was reported.
 pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> Vec<Series> {
     let sizes = spec.sweeps.iter().map(|sweep| sweep.values.len());
-    let sizes = sizes.chain([spec.duts.len(), spec.traffics.len()]);
+    let sizes = sizes.chain([spec.images.len().max(1), spec.duts.len(), spec.traffics.len()]);
     let count = sizes.into_iter().try_fold(1_usize, usize::checked_mul);
     if count.is_none_or(|count| count > SERIES_MAX) {
         let shown = count.map_or("too many".into(), |count| count.to_string());
@@ -45,7 +45,15 @@ pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> V
     let setting = Setting { testbed, trial: &spec.trial };
     let mut series = Vec::new();
     let mut text_bytes = 0_usize;
-    for (dut, templates) in spec.duts.iter().zip(&resolved.duts) {
+    // Without images there is one block, of what is installed.
+    let images: Vec<Option<&Image>> = match spec.images.is_empty() {
+        true => vec![None],
+        false => spec.images.iter().map(|image| Some(&image.image)).collect(),
+    };
+    let duts = spec.duts.iter().zip(&resolved.duts);
+    for (image, (dut, templates)) in
+        images.into_iter().flat_map(|image| duts.clone().map(move |dut| (image, dut)))
+    {
         for (point_index, point) in points.iter().enumerate() {
             let dut = Dut { name: dut.name.text.clone(), kind: dut_kind(templates, point) };
             text_bytes = text_bytes
@@ -58,7 +66,8 @@ pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> V
             }
             for (traffic, checked) in spec.traffics.iter().zip(&traffics) {
                 let (templates, checked) = (checked.0, &checked.1[point_index]);
-                series.push(one_series(setting, &dut, point, traffic, templates, checked));
+                let of = (image, &dut, point, traffic);
+                series.push(one_series(setting, of, templates, checked));
             }
         }
     }
@@ -160,6 +169,22 @@ fn dut_kind(templates: &DutTemplates, point: &Point<'_>) -> DutKind {
             ready_timeout: firewall.ready_timeout,
         };
     }
+    if let Some(tree) = &templates.tree {
+        let file = |(path, mode, template): &(String, u32, Template)| TreeFile {
+            path: path.clone(),
+            mode: *mode,
+            text: render(template),
+        };
+        return DutKind::Tree {
+            system: tree.system,
+            sysctls,
+            tree: tree.files.as_ref().map(|(path, files)| Tree {
+                path: path.clone(),
+                files: files.iter().map(file).collect(),
+            }),
+            check: tree.check.as_ref().map(render),
+        };
+    }
     match &templates.shell {
         Some(shell) => DutKind::Command {
             sysctls,
@@ -183,20 +208,22 @@ fn configuration_bytes(kind: &DutKind) -> usize {
         DutKind::WeirFw { rules, files, .. } => {
             rules.text.len() + files.iter().map(|file| file.text.len()).sum::<usize>()
         }
+        DutKind::Tree { tree, .. } => {
+            tree.iter().flat_map(|tree| &tree.files).map(|file| file.text.len()).sum()
+        }
     }
 }
 
 fn one_series(
     setting: Setting<'_>,
-    dut: &Dut,
-    point: &Point<'_>,
-    spec: &TrafficSpec,
+    (image, dut, point, spec): (Option<&Image>, &Dut, &Point<'_>, &TrafficSpec),
     templates: &TrafficTemplates,
     checked: &Checked,
 ) -> Series {
     let determinants = TrafficIdentity { streams: &checked.streams, rate: checked.rate };
     let mut traffic_name = spec.name.text.clone();
-    let mut name = dut.name.clone();
+    let mut name = image.map_or_else(String::new, |image| format!("{}.", image.name));
+    name.push_str(&dut.name);
     for (sweep, value) in point {
         let part = format!(".{sweep}={}", value.value.label);
         name.push_str(&part);
@@ -209,8 +236,8 @@ fn one_series(
     let values: Vec<String> = point.iter().map(|(_, value)| value.text.clone()).collect();
     Series {
         name,
-        id: identity::series_id(setting, None, &dut.kind, &values, determinants),
-        image: None,
+        id: identity::series_id(setting, image, &dut.kind, &values, determinants),
+        image: image.map(|image| image.name.clone()),
         dut: dut.clone(),
         sweep: point.iter().map(|(sweep, v)| ((*sweep).to_owned(), v.value.clone())).collect(),
         traffic: Traffic {
@@ -226,7 +253,9 @@ fn one_series(
 /// `series` holds the traffics of a point side by side, and the points of a DUT.
 fn check_names(spec: &Spec, series: &[Series], point_count: usize, report: &mut Report) {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let dut_of = |index: usize| &spec.duts[index / (point_count * spec.traffics.len())].name;
+    let dut_of = |index: usize| {
+        &spec.duts[index / (point_count * spec.traffics.len()) % spec.duts.len()].name
+    };
     for (index, one) in series.iter().enumerate() {
         let traffic = &spec.traffics[index % spec.traffics.len()].name;
         if one.name.len() > NAME_LENGTH_MAX {

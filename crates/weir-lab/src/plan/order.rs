@@ -4,6 +4,9 @@
 //! Slow changes of the host (temperature, other load) then fall on every series alike instead of
 //! on the last ones. A block depends on the seed, its number and the number of series alone:
 //! asking for more iterations leaves the earlier blocks as they were.
+//!
+//! Where there are images, all cells of one come before those of the next: installing one takes
+//! minutes.
 
 use weir_stats::shuffle::{SplitMix64, permutation};
 
@@ -13,20 +16,24 @@ use crate::plan::cell;
 /// Every cell of the campaign, in the order in which they run.
 pub(crate) fn cells(campaign: &Campaign, series: &[Series]) -> Vec<Cell> {
     let iterations = 1..=campaign.iterations;
-    match campaign.order {
-        Order::Sequential => (0..series.len())
-            .flat_map(|index| iterations.clone().map(move |iteration| (index, iteration)))
-            .map(|(index, iteration)| cell(index, &series[index], iteration))
-            .collect(),
-        Order::Interleaved => iterations
-            .flat_map(|iteration| {
-                block(campaign.seed, iteration, series.len())
-                    .into_iter()
-                    .map(move |index| (index, iteration))
-            })
-            .map(|(index, iteration)| cell(index, &series[index], iteration))
-            .collect(),
+    let mut cells = Vec::new();
+    let mut first = 0;
+    for same_image in series.chunk_by(|a, b| a.image == b.image) {
+        let one = |index: usize, iteration| cell(first + index, &series[first + index], iteration);
+        match campaign.order {
+            Order::Sequential => {
+                cells.extend((0..same_image.len()).flat_map(|index| {
+                    iterations.clone().map(move |iteration| one(index, iteration))
+                }))
+            }
+            Order::Interleaved => cells.extend(iterations.clone().flat_map(|iteration| {
+                let block = block(campaign.seed, iteration, same_image.len());
+                block.into_iter().map(move |index| one(index, iteration))
+            })),
+        }
+        first += same_image.len();
     }
+    cells
 }
 
 /// The series of one block, in the order in which they run.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::diagnostic::{Diagnostic, Report, Source, quote};
+use crate::model::System;
 use crate::spec::Spec;
 use crate::spec::device::{DutSpec, KindSpec, RULES};
 use crate::spec::fields::Text;
@@ -34,6 +35,17 @@ pub(crate) struct DutTemplates {
     pub(crate) shell: Option<ShellTemplates>,
     /// Of a `weir-fw` DUT.
     pub(crate) firewall: Option<FirewallTemplates>,
+    /// Of a machine that is configured by files.
+    pub(crate) tree: Option<TreeTemplates>,
+}
+
+/// What only a machine has that is configured by files.
+#[derive(Debug)]
+pub(crate) struct TreeTemplates {
+    pub(crate) system: System,
+    pub(crate) check: Option<Template>,
+    /// The folder as written, and its files: path, permission bits, content.
+    pub(crate) files: Option<(String, Vec<(String, u32, Template)>)>,
 }
 
 /// What only a `weir-fw` DUT has.
@@ -143,6 +155,43 @@ impl Loader<'_> {
         self.sources.insert(path.text.clone(), source.clone());
         source
     }
+
+    /// The files of a configuration tree. In them only what refers to something is a reference:
+    /// they are other programs' files, with `${…}` of their own.
+    fn tree(&mut self, folder: &Text, report: &mut Report) -> Option<Vec<(String, u32, Template)>> {
+        let location = self.files.locate(self.folder, &folder.text);
+        let listed = self.files.manifest(&location).map_err(|error| error.to_string());
+        let manifest = listed.and_then(|text| match text.is_empty() {
+            true => Err("there is no file in it".to_owned()),
+            false => Ok(text),
+        });
+        let manifest = match manifest {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                let message = format!("cannot read the tree {}: {error}", quote(&folder.text));
+                let help = format!(
+                    "it was looked for at {}; paths start at the folder of the specification",
+                    location.display()
+                );
+                report.error_help(&folder.span, message, help);
+                return None;
+            }
+        };
+        let name = location.display().to_string();
+        let listing = Source { name, text: manifest.clone() };
+        self.sources.insert(folder.text.clone(), Some(Arc::new(listing)));
+        let mut files = Vec::new();
+        for line in manifest.lines() {
+            let Some((mode, path)) = line.split_once(' ') else { continue };
+            let whole = format!("{}{path}", folder.text);
+            let source = self.read(&Text { text: whole, span: folder.span.clone() }, report)?;
+            let mode = u32::from_str_radix(mode, 8).unwrap_or(0o644);
+            // What is no reference of weir's is nothing to complain about.
+            let mut unheard = Report::new(Arc::clone(&source));
+            files.push((path.to_owned(), mode, Template::in_file(&source, &mut unheard)));
+        }
+        Some(files)
+    }
 }
 
 fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) -> DutTemplates {
@@ -161,7 +210,7 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
         }
     }
     let shell = match &dut.kind {
-        KindSpec::Linux | KindSpec::WeirFw { .. } => None,
+        KindSpec::Linux | KindSpec::WeirFw { .. } | KindSpec::Tree { .. } => None,
         KindSpec::Command { start, ready, ready_timeout, stop } => Some(ShellTemplates {
             start: Template::in_spec(start, report),
             ready: ready.as_ref().map(|text| Template::in_spec(text, report)),
@@ -170,14 +219,24 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
         }),
     };
     let firewall = match &dut.kind {
-        KindSpec::Linux | KindSpec::Command { .. } => None,
+        KindSpec::Linux | KindSpec::Command { .. } | KindSpec::Tree { .. } => None,
         KindSpec::WeirFw { program, ready_timeout } => Some(FirewallTemplates {
             rules: rules.map(|(_, path)| path.text.clone()),
             program: program.as_ref().map(|text| Template::in_spec(text, report)),
             ready_timeout: *ready_timeout,
         }),
     };
-    DutTemplates { parameters, sysctls, files, shell, firewall }
+    let tree = match &dut.kind {
+        KindSpec::Tree { system, tree, check } => Some(TreeTemplates {
+            system: *system,
+            check: check.as_ref().map(|text| Template::in_spec(text, report)),
+            files: tree
+                .as_ref()
+                .and_then(|folder| Some((folder.text.clone(), loader.tree(folder, report)?))),
+        }),
+        _ => None,
+    };
+    DutTemplates { parameters, sysctls, files, shell, firewall, tree }
 }
 
 fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
@@ -206,8 +265,15 @@ fn check_dut(
     let shell = templates.shell.iter();
     let shell = shell.flat_map(|s| [Some(&s.start), s.ready.as_ref(), s.stop.as_ref()]).flatten();
     let program = templates.firewall.iter().filter_map(|firewall| firewall.program.as_ref());
-    let texts = named.chain(shell).chain(program);
-    let found = check_references(texts, &[&parameters, sweeps], report);
+    let check = templates.tree.iter().filter_map(|tree| tree.check.as_ref());
+    let texts = named.chain(shell).chain(program).chain(check);
+    let mut found = check_references(texts, &[&parameters, sweeps], report);
+    let laid = templates.tree.iter().filter_map(|tree| tree.files.as_ref());
+    for (_, _, template) in laid.flat_map(|(_, files)| files) {
+        let names = template.references().map(|(name, _)| name);
+        let known = names.filter(|name| parameters.contains(name) || sweeps.contains(name));
+        found.extend(known.map(str::to_owned));
+    }
     for (name, _) in &dut.parameters {
         if sweeps.contains(name.text.as_str()) {
             let message = format!("{} is a sweep, too", quote(&name.text));

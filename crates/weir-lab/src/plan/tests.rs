@@ -125,7 +125,7 @@ fn the_matrix_is_multiplied_in_the_order_of_the_text() {
     let axis = |index: usize| plan.series[index].sweep[0].1.clone();
     assert_eq!((axis(0).label.as_str(), axis(0).number), ("64Ki", Some(65_536.0)));
     assert_eq!((axis(2).label.as_str(), axis(2).number), ("100", Some(100.0)));
-    let TestbedSpec::Netns(netns) = &plan.testbed;
+    let TestbedSpec::Netns(netns) = &plan.testbed else { panic!("another kind") };
     assert_eq!(netns.generator_cpus.as_deref(), Some("0-1"));
 }
 
@@ -331,6 +331,85 @@ fn the_example_campaigns_are_good() {
     assert_eq!((streams.series.len(), streams.calibrations().len()), (4, 2));
     assert_eq!(streams.series[1].traffic.flow_count(), 4_900 + 255 * 64_512);
     assert!(view::estimated_duration(&streams).as_secs() < 120);
+    let hosts = load("hosts");
+    assert_eq!((hosts.series.len(), hosts.calibrations().len()), (2, 0));
+    assert!(view::estimated_duration(&hosts).as_secs() > 10 * (35 + 90), "it boots ten times");
+}
+
+const MACHINES: &str = r#"
+[campaign]
+name = "c"
+iterations = 2
+
+[testbed]
+kind = "hosts"
+[[testbed.generator]]
+ssh = "g"
+interface = "ix0"
+next_hop_mac = "02:00:00:00:00:01"
+driver = "pkt-gen"
+[testbed.receiver]
+name = "r"
+ssh = "r"
+interface = "ix0"
+driver = "pkt-gen"
+[testbed.dut]
+ssh = "d"
+system = "freebsd"
+
+[[image]]
+name = "v1"
+file = "images/v1.img"
+install = "xzcat | upgrade"
+[[image]]
+name = "v2"
+
+[[sweep]]
+name = "mtu"
+values = [1500, 9000]
+
+[[dut]]
+name = "pf"
+kind = "freebsd"
+tree = "conf"
+
+[[traffic]]
+name = "t"
+src = "10.0.0.1"
+dst = "10.1.0.1"
+"#;
+
+/// A tree as a store keeps it: a listing, and the files.
+const TREE: [(&str, &str); 3] = [
+    ("conf/", "644 etc/rc.conf\n755 etc/rc.local\n"),
+    ("conf/etc/rc.conf", "ifconfig_ix0=\"mtu ${mtu}\"\nname=${hostname}\n"),
+    ("conf/etc/rc.local", "#!/bin/sh\necho ${HOME:-x}\n"),
+];
+
+#[test]
+fn all_cells_of_an_image_come_before_those_of_the_next() {
+    let plan = plan(MACHINES, &TREE);
+    let image = |cell: &Cell| plan.series[cell.series_index].image.clone().unwrap_or_default();
+    let images: Vec<String> = plan.cells.iter().map(image).collect();
+    assert_eq!(images, ["v1", "v1", "v1", "v1", "v2", "v2", "v2", "v2"]);
+    assert_eq!(plan.series[0].name, "v1.pf.mtu=1500.t");
+    assert_ne!(plan.series[0].id, plan.series[2].id, "another image is another measurement");
+}
+
+#[test]
+fn a_tree_is_laid_as_it_is_but_for_what_refers_to_something() {
+    let plan = plan(MACHINES, &TREE);
+    let DutKind::Tree { tree: Some(tree), system, .. } = &plan.series[1].dut.kind else {
+        panic!("a machine that is configured by files")
+    };
+    assert_eq!((system.name(), tree.files.len()), ("freebsd", 2));
+    let file = &tree.files[0];
+    assert_eq!((file.path.as_str(), file.mode), ("etc/rc.conf", 0o644));
+    assert_eq!(file.text, "ifconfig_ix0=\"mtu 9000\"\nname=${hostname}\n");
+    let script = &tree.files[1];
+    assert_eq!((script.mode, script.text.as_str()), (0o755, "#!/bin/sh\necho ${HOME:-x}\n"));
+    let stored: Vec<&String> = plan.source.files.keys().collect();
+    assert_eq!(stored, ["conf/", "conf/etc/rc.conf", "conf/etc/rc.local"]);
 }
 
 proptest! {

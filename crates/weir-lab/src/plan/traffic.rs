@@ -111,7 +111,7 @@ pub(crate) fn check(
     let streams: Vec<Option<Described>> =
         streams.map(|(stream, number)| described(stream, number, testbed, report)).collect();
     let rate = match &values.rate {
-        Some(value) => rate(value, report),
+        Some(value) => rate(value, testbed, report),
         None => Some(Rate::Max),
     };
     let streams = streams.into_iter().collect::<Option<Vec<Described>>>()?;
@@ -147,7 +147,12 @@ fn described(
     let mut texts: Vec<(&'static str, String)> = Vec::new();
     for (name, value) in &values.fields {
         let refused = REFUSED.iter().find(|(refused, _, _)| refused == name);
-        if let (Some((_, why, help)), Some(TestbedSpec::Netns(_))) = (refused, testbed) {
+        if let (Some(TestbedSpec::Hosts(_)), true) = (testbed, name.ends_with("_mac")) {
+            let why = "addresses are those of the generators";
+            let help = "write `mac` and `next_hop_mac` in [[testbed.generator]]";
+            values.error(name, why, Some(help), report);
+            is_good = false;
+        } else if let (Some((_, why, help)), Some(TestbedSpec::Netns(_))) = (refused, testbed) {
             values.error(name, why, Some(help), report);
             is_good = false;
         } else if !["src", "dst"].contains(name) {
@@ -159,7 +164,7 @@ fn described(
         let range = range(name, value, report)?;
         let is_inside = match testbed {
             Some(TestbedSpec::Netns(_)) => network::check(name, value, &range, report),
-            None => true,
+            Some(TestbedSpec::Hosts(_)) | None => true,
         };
         is_good &= is_inside;
         Some(range)
@@ -264,7 +269,7 @@ fn range(name: &str, value: &Value<'_>, report: &mut Report) -> Option<AddrRange
     }
 }
 
-fn rate(value: &Value<'_>, report: &mut Report) -> Option<Rate> {
+fn rate(value: &Value<'_>, testbed: Option<&TestbedSpec>, report: &mut Report) -> Option<Rate> {
     let origin = value.origin();
     match parse_rate(&value.text) {
         Ok(Rate::Max) => Some(Rate::Max),
@@ -274,7 +279,11 @@ fn rate(value: &Value<'_>, report: &mut Report) -> Option<Rate> {
             None
         }
         Ok(Rate::Bps(_) | Rate::Percent(_)) => {
-            let message = format!("`rate` {}{origin}: a veth has no line rate", quote(&value.text));
+            let why = match testbed {
+                Some(TestbedSpec::Hosts(_)) => "generators are asked for packets per second",
+                _ => "a veth has no line rate",
+            };
+            let message = format!("`rate` {}{origin}: {why}", quote(&value.text));
             value.error(report, message, Some("give packets per second: \"50kpps\""));
             None
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::model::{Campaign, Dut, Plan, SweepValue, TestbedSpec, Traffic, TrialTimes};
+use crate::model::{Campaign, Dut, Image, Plan, SweepValue, TestbedSpec, Traffic, TrialTimes};
 
 /// What a trial takes beside its own times: building the testbed, configuring the DUT, the probes,
 /// and tearing all down. An estimate for the display, and nothing more.
@@ -14,14 +14,20 @@ pub const TRIAL_OVERHEAD: Duration = Duration::from_millis(600);
 #[must_use]
 pub fn estimated_duration(plan: &Plan) -> Duration {
     let count = plan.calibrations().len() + plan.cells.len();
-    trial_duration(&plan.trial).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+    plan_trial_duration(plan).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// About how long one trial of the plan takes, with what its testbed needs.
+#[must_use]
+pub fn plan_trial_duration(plan: &Plan) -> Duration {
+    trial_duration(&plan.trial) + plan.testbed.overhead()
 }
 
 /// The same for the fewest cells that `iterations = "auto"` may need.
 #[must_use]
 pub fn estimated_duration_min(plan: &Plan) -> Duration {
     let count = plan.calibrations().len() + cell_count_min(plan);
-    trial_duration(&plan.trial).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+    plan_trial_duration(plan).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// The fewest cells that the plan may need: all of them, but for `iterations = "auto"`.
@@ -47,6 +53,9 @@ pub struct PlanView<'p> {
     pub trial: TrialView,
     /// Where it runs.
     pub testbed: &'p TestbedSpec,
+    /// Images of the DUT's machine; left out where there are none.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub images: &'p [Image],
     /// Traffics that are calibrated first.
     pub calibrations: Vec<&'p Traffic>,
     /// Every series of the matrix.
@@ -143,6 +152,7 @@ impl<'p> PlanView<'p> {
                 latency_ns: latency.map(ns),
             },
             testbed: &plan.testbed,
+            images: &plan.images,
             calibrations: plan.calibrations(),
             series: series.collect(),
             cells: cells.collect(),

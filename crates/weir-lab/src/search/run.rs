@@ -21,7 +21,7 @@ use crate::record::{Place, Sample, TrialRecord, VerdictKind};
 use crate::store::StoreError;
 use crate::testbed::Testbed;
 use crate::trial::{self, Outcome, Trial, TrialError};
-use crate::verdict;
+use crate::verdict::{self, Path};
 
 mod bench;
 
@@ -234,7 +234,7 @@ impl Run<'_> {
         let name = format!("calibration/{}", traffic.name);
         let started = Timestamp::now();
         let outcome = self.outcome(&name, traffic, None, self.plan.trial, None)?;
-        let verdict = campaign::judge(&outcome, None);
+        let verdict = campaign::judge(&outcome, Path::Calibration);
         let rejected = verdict.kind == VerdictKind::Invalid;
         let reason = verdict.reason.clone();
         let about = About {
@@ -299,7 +299,7 @@ impl Run<'_> {
         let traffic = item.traffic_at(ask.rate);
         let started = Timestamp::now();
         let outcome = self.outcome(&name, &traffic, Some(&item.series), times, ask.packets)?;
-        let verdict = campaign::judge(&outcome, Some(calibrated.delivered_pps));
+        let verdict = campaign::judge(&outcome, Path::Calibrated(calibrated.delivered_pps));
         let about = About {
             cell_id,
             series_id: item.series.id.clone(),

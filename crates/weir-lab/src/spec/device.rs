@@ -6,6 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use crate::diagnostic::{Report, quote};
+use crate::model::System;
 use crate::spec::fields::{self, Fields, Text, Value};
 use crate::spec::suggest::nearest;
 use crate::spec::{Named, check_name, check_variable};
@@ -19,11 +20,8 @@ const FIREWALL_READY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// No DUT may take longer.
 const READY_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 
-/// Kinds that have a name and no code yet.
-const KINDS_LATER: [&str; 2] = ["freebsd", "openbsd"];
-
 /// The kinds that are built.
-const KINDS: [&str; 3] = ["linux", "command", "weir-fw"];
+const KINDS: [&str; 6] = ["linux", "command", "weir-fw", "freebsd", "openbsd", "generic"];
 
 /// The ruleset among the files of a `weir-fw` DUT.
 pub(crate) const RULES: &str = "pf";
@@ -45,8 +43,22 @@ pub(crate) struct DutSpec {
 #[derive(Debug)]
 pub(crate) enum KindSpec {
     Linux,
-    Command { start: Text, ready: Option<Text>, ready_timeout: Duration, stop: Option<Text> },
-    WeirFw { program: Option<Text>, ready_timeout: Duration },
+    Command {
+        start: Text,
+        ready: Option<Text>,
+        ready_timeout: Duration,
+        stop: Option<Text>,
+    },
+    WeirFw {
+        program: Option<Text>,
+        ready_timeout: Duration,
+    },
+    /// Configured by files that are read when the machine boots.
+    Tree {
+        system: System,
+        tree: Option<Text>,
+        check: Option<Text>,
+    },
 }
 
 impl Named for DutSpec {
@@ -60,6 +72,7 @@ pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpe
     const COMMON: [&str; 5] = ["name", "kind", "files", "sysctls", "parameters"];
     const COMMAND: [&str; 4] = ["start", "ready", "ready_timeout", "stop"];
     const WEIR_FW: [&str; 2] = ["program", "ready_timeout"];
+    const TREE: [&str; 6] = ["name", "kind", "sysctls", "parameters", "tree", "check"];
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
         check_name(&name.text, &name.span, report);
@@ -86,28 +99,43 @@ pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpe
             let ready_timeout = ready_timeout(fields, FIREWALL_READY_TIMEOUT_DEFAULT, report);
             Some(KindSpec::WeirFw { program, ready_timeout })
         }
+        "freebsd" | "openbsd" | "generic" => {
+            fields.refuse_unknown(&TREE, report);
+            let tree = tree(fields, report);
+            let check = shell("check", fields, report);
+            let system = System::ALL.into_iter().find(|s| s.name() == kind.text);
+            system.map(|system| KindSpec::Tree { system, tree, check })
+        }
         _ => return refuse_kind(&kind, report),
     };
-    let sysctls = sysctls(fields, report);
+    let is_tree = matches!(kind, Some(KindSpec::Tree { .. }));
+    let sysctls = sysctls(fields, is_tree, report);
     let parameters = parameters(fields, report);
     let files = files(fields, kind.as_ref(), report);
     Some(DutSpec { name: name?, kind: kind?, sysctls, parameters, files })
 }
 
 fn refuse_kind<T>(kind: &Text, report: &mut Report) -> Option<T> {
-    let built = "\"linux\", \"command\" and \"weir-fw\" are built";
-    if KINDS_LATER.contains(&kind.text.as_str()) {
-        let message = format!("DUT kind \"{}\" is not built yet", kind.text);
-        report.error_help(&kind.span, message, built);
-    } else {
-        let message = format!("{} is not a kind of DUT", quote(&kind.text));
-        let help = match nearest(&kind.text, KINDS) {
-            Some(near) => format!("did you mean \"{near}\"?"),
-            None => built.into(),
-        };
-        report.error_help(&kind.span, message, help);
-    }
+    let message = format!("{} is not a kind of DUT", quote(&kind.text));
+    let help = match nearest(&kind.text, KINDS) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("there are: {}", KINDS.join(", ")),
+    };
+    report.error_help(&kind.span, message, help);
     None
+}
+
+/// A folder whose files are laid over the root directory.
+fn tree(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Text> {
+    let mut tree = shell("tree", fields, report)?;
+    if tree.text.contains("${") {
+        let message = "`${…}` in the path of a tree is not built yet";
+        report.error_help(&tree.span, message, "it is substituted inside its files");
+        return None;
+    }
+    // As a store keeps it: what ends with a slash is a folder.
+    tree.text = format!("{}/", tree.text.trim_end_matches('/'));
+    Some(tree)
 }
 
 fn command(fields: &Fields<'_, '_>, report: &mut Report) -> Option<KindSpec> {
@@ -137,11 +165,11 @@ fn ready_timeout(fields: &Fields<'_, '_>, default: Duration, report: &mut Report
 }
 
 /// `sysctls = { "net.ipv4.ip_forward" = 1 }`; dotted keys without quotes are the same thing.
-fn sysctls(fields: &Fields<'_, '_>, report: &mut Report) -> Vec<(Text, Text)> {
+fn sysctls(fields: &Fields<'_, '_>, any: bool, report: &mut Report) -> Vec<(Text, Text)> {
     let mut sysctls = Vec::new();
     if let Some(value) = fields.get("sysctls") {
         if value.get_ref().is_table() {
-            flatten("", value, &mut sysctls, report);
+            flatten("", value, any, &mut sysctls, report);
         } else {
             let found = fields::type_name(value.get_ref());
             report.error(&value.span(), format!("`sysctls` must be a table, not {found}"));
@@ -151,18 +179,24 @@ fn sysctls(fields: &Fields<'_, '_>, report: &mut Report) -> Vec<(Text, Text)> {
 }
 
 /// Collects the leaves of nested tables under their dotted names.
-fn flatten(prefix: &str, value: &Value<'_>, into: &mut Vec<(Text, Text)>, report: &mut Report) {
+fn flatten(
+    prefix: &str,
+    value: &Value<'_>,
+    any: bool,
+    into: &mut Vec<(Text, Text)>,
+    report: &mut Report,
+) {
     let Some(table) = value.get_ref().as_table() else {
         return;
     };
     for (key, value) in fields::in_order(table) {
         let name = format!("{prefix}{}", key.get_ref());
         match value.get_ref() {
-            DeValue::Table(_) => flatten(&format!("{name}."), value, into, report),
+            DeValue::Table(_) => flatten(&format!("{name}."), value, any, into, report),
             DeValue::String(_) | DeValue::Integer(_) => {
                 let text = fields::text_or_number(&name, value, report);
                 let name = Text { text: name, span: key.span() };
-                check_sysctl(&name, into, report);
+                check_sysctl(&name, any, into, report);
                 into.extend(text.map(|text| (name, text)));
             }
             other => {
@@ -174,11 +208,11 @@ fn flatten(prefix: &str, value: &Value<'_>, into: &mut Vec<(Text, Text)>, report
     }
 }
 
-fn check_sysctl(name: &Text, earlier: &[(Text, Text)], report: &mut Report) {
+fn check_sysctl(name: &Text, any: bool, earlier: &[(Text, Text)], report: &mut Report) {
     let part = |part: &str| {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
     };
-    if !name.text.starts_with("net.") {
+    if !any && !name.text.starts_with("net.") {
         let message = format!("{} is not a network setting", quote(&name.text));
         let help = "a DUT has settings of its own only below `net.`; others are the whole host's";
         report.error_help(&name.span, message, help);

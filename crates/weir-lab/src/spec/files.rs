@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read, in bytes. A ruleset of a million rules is smaller.
 pub const FILE_SIZE_BYTES_MAX: u64 = 16 << 20;
+
+/// The most files of a configuration tree.
+const TREE_FILES_MAX: usize = 10_000;
 
 /// Finds and reads text files.
 pub trait FileSource {
@@ -20,6 +24,15 @@ pub trait FileSource {
     /// # Errors
     /// When there is no such file, or it is not text, or larger than [`FILE_SIZE_BYTES_MAX`].
     fn read(&self, path: &Path) -> Result<String>;
+
+    /// What is in the folder at `path`, whose name ends with `/`: a line a file, sorted, with its
+    /// permission bits in octal, a blank, and its path from there.
+    ///
+    /// # Errors
+    /// When there is no such folder, or it holds what is neither a file nor a folder.
+    fn manifest(&self, path: &Path) -> Result<String> {
+        self.read(path)
+    }
 }
 
 /// The file system.
@@ -40,6 +53,37 @@ impl FileSource for DiskFiles {
         }
         String::from_utf8(bytes)
             .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
+    }
+
+    fn manifest(&self, path: &Path) -> Result<String> {
+        let mut lines = Vec::new();
+        let mut folders = vec![(path.to_owned(), String::new())];
+        while let Some((folder, prefix)) = folders.pop() {
+            for entry in std::fs::read_dir(&folder)? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let name = name.to_str().filter(|name| !name.contains('\n'));
+                let Some(name) = name.map(|name| format!("{prefix}{name}")) else {
+                    let shown = entry.path();
+                    return Err(Error::other(format!("the name of {shown:?} is not plain text")));
+                };
+                let kind = entry.file_type()?;
+                if kind.is_dir() {
+                    folders.push((entry.path(), format!("{name}/")));
+                } else if kind.is_file() {
+                    let mode = entry.metadata()?.permissions().mode() & 0o7777;
+                    lines.push((name, mode));
+                } else {
+                    return Err(Error::other(format!("{name} in it is neither file nor folder")));
+                }
+                if lines.len() > TREE_FILES_MAX {
+                    let message = format!("it holds more than {TREE_FILES_MAX} files");
+                    return Err(Error::other(message));
+                }
+            }
+        }
+        lines.sort();
+        Ok(lines.into_iter().map(|(name, mode)| format!("{mode:o} {name}\n")).collect())
     }
 }
 

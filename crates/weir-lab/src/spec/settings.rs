@@ -120,16 +120,17 @@ pub(crate) fn testbed(value: &Value<'_>, report: &mut Report) -> Option<TestbedS
     let kind = fields.required_text("kind", report)?;
     match kind.text.as_str() {
         "netns" => Some(TestbedSpec::Netns(netns(&fields, report))),
-        "hosts" | "qemu" => {
+        "hosts" => Some(TestbedSpec::Hosts(Box::new(crate::spec::hosts::hosts(&fields, report)?))),
+        "qemu" => {
             let message = format!("testbed kind \"{}\" is not built yet", kind.text);
-            report.error_help(&kind.span, message, "\"netns\" is the one that is built");
+            report.error_help(&kind.span, message, "\"netns\" and \"hosts\" are built");
             None
         }
         other => {
             let message = format!("{} is not a kind of testbed", quote(other));
             let help = match nearest(other, KINDS) {
                 Some(near) => format!("did you mean \"{near}\"?"),
-                None => "\"netns\" is the one that is built".into(),
+                None => "\"netns\" and \"hosts\" are built".into(),
             };
             report.error_help(&kind.span, message, help);
             None

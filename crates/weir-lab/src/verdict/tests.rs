@@ -37,7 +37,7 @@ fn ledger(offered: u64, delivered: u64, place: Place) -> Ledger {
 }
 
 fn kind(result: &TrialResult, ledger: &Ledger, checks: &[Check]) -> VerdictKind {
-    judge(&Evidence { result, ledger, checks, calibrated_pps: Some(CALIBRATED_PPS) }).kind
+    judge(&Evidence { result, ledger, checks, path: Path::Calibrated(CALIBRATED_PPS) }).kind
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_dut_that_loses_packets_far_below_the_path_is_dut_bound() {
         result: &r,
         ledger: &l,
         checks: &[],
-        calibrated_pps: Some(CALIBRATED_PPS),
+        path: Path::Calibrated(CALIBRATED_PPS),
     });
     assert_eq!(v.kind, VerdictKind::DutBound);
     assert_eq!(
@@ -66,7 +66,7 @@ fn between_the_two_bounds_the_reason_says_so() {
         result: &r,
         ledger: &l,
         checks: &[],
-        calibrated_pps: Some(CALIBRATED_PPS),
+        path: Path::Calibrated(CALIBRATED_PPS),
     });
     assert_eq!(v.kind, VerdictKind::DutBound);
     assert!(v.reason.contains("close to being the limit"), "{}", v.reason);
@@ -115,7 +115,7 @@ fn a_rate_that_was_not_kept_is_said() {
     let mut r = result(40e3, Some(50e3));
     r.offered_pps = 40e3;
     let reason = |r: &TrialResult| {
-        judge(&Evidence { result: r, ledger: &l, checks: &[], calibrated_pps: Some(50e3) }).reason
+        judge(&Evidence { result: r, ledger: &l, checks: &[], path: Path::Calibrated(50e3) }).reason
     };
     assert!(reason(&r).contains("did not keep its rate: asked 50"), "{}", reason(&r));
     r.offered_pps = 49.6e3;

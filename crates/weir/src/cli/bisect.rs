@@ -67,6 +67,8 @@ pub(crate) struct BisectArgs {
     #[arg(long, requires = "out")]
     pub(crate) resume: bool,
     #[command(flatten)]
+    pub(crate) yes: super::YesFlag,
+    #[command(flatten)]
     pub(crate) json: JsonFlag,
 }
 

@@ -62,6 +62,9 @@ pub(crate) struct GenArgs {
     /// Send for that long.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
+    /// How often something is shown.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::interval)]
+    pub(crate) interval: Duration,
     /// Let the rate rise linearly from zero for that long.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) ramp: Option<Duration>,

@@ -40,7 +40,8 @@ pub(super) fn command(args: &BisectArgs) -> anyhow::Result<Outcome> {
     };
     let list = List::of(&plan, &args.good, &args.bad, args.metric.as_deref())?;
     let cancel = signals::listen().context("cannot listen to signals")?;
-    let testbed = preflight("weir lab bisect", &plan, &cancel)?;
+    let spec = absolute(&args.spec)?;
+    let testbed = preflight("weir lab bisect", &plan, &spec, args.yes.yes, &cancel)?;
     let store = open(args, &plan, &list, &question)?;
     keep_environment(&store, testbed.as_ref())?;
     let mut watcher = Lines::default();

@@ -83,6 +83,34 @@ fn every_field_is_in_the_document() {
 }
 
 #[test]
+fn every_field_of_hosts_is_in_their_document() {
+    const HOSTS: &str = "[testbed]\nkind = \"hosts\"\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hosts.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let mut found = BTreeSet::new();
+    for before in [
+        HOSTS.to_owned(),
+        format!("{HOSTS}[[testbed.generator]]\n"),
+        format!("{HOSTS}[testbed.receiver]\n"),
+        format!("{HOSTS}[testbed.dut]\n"),
+        format!("{HOSTS}[[testbed.switch]]\n"),
+        "[[image]]\n".to_owned(),
+        "[[dut]]\nkind = \"freebsd\"\n".to_owned(),
+    ] {
+        for name in names("", &before) {
+            let is_there = [format!("`{name}`"), format!("\n{name} = "), format!(".{name}]")]
+                .iter()
+                .any(|shown| document.contains(shown));
+            assert!(is_there, "docs/hosts.md: `{name}` is missing");
+            found.insert(name);
+        }
+    }
+    for name in ["next_hop_mac", "packets", "receives", "ipmi", "to_dut", "sha256", "tree"] {
+        assert!(found.contains(name), "{name} is not in {found:?}");
+    }
+}
+
+#[test]
 fn every_threshold_of_the_warnings_is_in_the_document() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/statistics.md");
     let document = std::fs::read_to_string(path).unwrap();

@@ -13,11 +13,20 @@ use weir_lab::testbed::Testbed;
 use weir_lab::testbed::netns::NetnsTestbed;
 use weir_lab::{derive, environment};
 
-use super::{absolute, outcome, require_root, show, show_result, stored_plan};
+use super::{absolute, hosts, outcome, require_root, show, show_result, stored_plan};
 use crate::cli::Selection;
 use crate::exit::Outcome;
 use crate::progress::Progress;
 use crate::signals;
+
+/// How a campaign is begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// Nobody is asked.
+    pub(super) yes: bool,
+    /// The result is JSON.
+    pub(super) json: bool,
+}
 
 /// `weir lab run`.
 pub(super) fn new(
@@ -25,10 +34,11 @@ pub(super) fn new(
     plan: &Plan,
     out: Option<PathBuf>,
     resume: bool,
-    json: bool,
+    how: How,
 ) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
-    let testbed = preflight("weir lab run", plan, &cancel)?;
+    let spec = absolute(&selection.spec)?;
+    let testbed = preflight("weir lab run", plan, &spec, how.yes, &cancel)?;
     let root = match out {
         Some(out) => out,
         None => default_out(&plan.campaign.name)?,
@@ -51,11 +61,11 @@ pub(super) fn new(
     } else {
         Store::create(&root, &plan.source, &record)?
     };
-    campaign(&store, plan, testbed.as_ref(), &cancel, json)
+    campaign(&store, plan, testbed.as_ref(), &cancel, how.json)
 }
 
 /// `weir lab resume`.
-pub(super) fn resume(dir: &Path, iterations: Option<u32>, json: bool) -> anyhow::Result<Outcome> {
+pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::Result<Outcome> {
     let store = Store::open(dir)?;
     refuse_bisect(&store)?;
     let Some(plan) = stored_plan(&store, iterations)? else {
@@ -63,12 +73,13 @@ pub(super) fn resume(dir: &Path, iterations: Option<u32>, json: bool) -> anyhow:
     };
     refuse_fewer(&plan, &store)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
-    let testbed = preflight("weir lab resume", &plan, &cancel)?;
+    let spec = PathBuf::from(store.plan_record()?.spec_path);
+    let testbed = preflight("weir lab resume", &plan, &spec, how.yes, &cancel)?;
     if iterations.is_some() {
         let record = PlanRecord { iterations, ..store.plan_record()? };
         store.replace_plan_record(&record)?;
     }
-    campaign(&store, &plan, testbed.as_ref(), &cancel, json)
+    campaign(&store, &plan, testbed.as_ref(), &cancel, how.json)
 }
 
 /// Refuses a plan of fewer iterations than are finished: a finished one is never taken back.
@@ -101,19 +112,28 @@ fn refuse_bisect(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What must hold before anything is made.
+/// What must hold before anything is made. `spec` is where the specification stands, `yes` that
+/// nobody is to be asked.
 pub(super) fn preflight(
     command: &str,
     plan: &Plan,
+    spec: &Path,
+    yes: bool,
     cancel: &Cancel,
 ) -> anyhow::Result<Box<dyn Testbed>> {
+    let netns = match &plan.testbed {
+        TestbedSpec::Netns(netns) => netns,
+        TestbedSpec::Hosts(machines) => {
+            let folder = spec.parent().unwrap_or(Path::new(""));
+            return hosts::preflight(plan, machines, folder, yes, cancel);
+        }
+    };
     require_root(command)?;
     probe::live_frames().context(
         "this kernel cannot send XDP live frames, which the generator is made of (Linux 5.18 or \
          later with CONFIG_BPF_SYSCALL): run `weir doctor`",
     )?;
-    let TestbedSpec::Netns(spec) = &plan.testbed;
-    Ok(Box::new(NetnsTestbed::new(spec, cancel.clone())?))
+    Ok(Box::new(NetnsTestbed::new(netns, cancel.clone())?))
 }
 
 /// `results/<campaign>-<time>`, time in UTC.

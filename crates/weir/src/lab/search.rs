@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use weir_gen::units::{Rate, format_count, format_duration};
 use weir_lab::cancel::Cancel;
 use weir_lab::environment;
@@ -37,7 +37,15 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
         .context("what [search] and the options ask for does not go together")?;
     let items = items(&plan, &wanted)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
-    let testbed = run::preflight("weir lab search", &plan, &cancel)?;
+    if !plan.testbed.has_direct_path() {
+        bail!(
+            "a search begins with what the path delivers without the DUT, which cannot be had on \
+             testbed kind \"{}\": search on kind \"netns\", or run the rates as a [[sweep]] with \
+             `weir lab run`",
+            plan.testbed.kind()
+        );
+    }
+    let testbed = run::preflight("weir lab search", &plan, &args.spec, true, &cancel)?;
     let root = match &args.out {
         Some(out) => out.clone(),
         None => run::default_out(&format!("{}-search", plan.campaign.name))?,

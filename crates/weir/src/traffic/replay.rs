@@ -156,6 +156,7 @@ pub(super) fn plan(args: &GenArgs, file: &Path) -> anyhow::Result<Plan> {
         requested: args.rate(),
         options,
         duration,
+        interval: args.interval,
         backend,
         path,
         cpus,

@@ -1,0 +1,68 @@
+//! What a `hosts` testbed cannot do with a specification that is right in itself.
+
+use crate::diagnostic::{Report, quote};
+use crate::model::{HostsSpec, Series, System, TestbedSpec};
+use crate::spec::Spec;
+use crate::spec::device::KindSpec;
+use crate::testbed::hosts;
+
+/// Reports DUTs that cannot run on the testbed's machine.
+pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
+    for dut in &spec.duts {
+        let wanted = match &dut.kind {
+            KindSpec::Linux | KindSpec::WeirFw { .. } => Some(System::Linux),
+            KindSpec::Tree { system, .. } => Some(*system),
+            KindSpec::Command { .. } => None,
+        };
+        let is_tree = matches!(dut.kind, KindSpec::Tree { .. });
+        match &spec.testbed {
+            Some(TestbedSpec::Netns(_)) if is_tree => {
+                let name = wanted.map_or("", System::name);
+                let shown = quote(&dut.name.text);
+                let message =
+                    format!("DUT {shown} of kind \"{name}\" needs a machine of its own");
+                let help = "[testbed] kind = \"hosts\"";
+                report.error_help(&dut.name.span, message, help);
+            }
+            Some(TestbedSpec::Hosts(hosts)) => {
+                let system = hosts.dut.system;
+                if let Some(wanted) = wanted.filter(|wanted| *wanted != system) {
+                    let message = format!(
+                        "DUT {} needs {}, and the testbed's DUT runs {}",
+                        quote(&dut.name.text),
+                        wanted.name(),
+                        system.name()
+                    );
+                    let help = "`system` of [testbed.dut] says what it runs";
+                    report.error_help(&dut.name.span, message, help);
+                }
+            }
+            _ => {}
+        }
+    }
+    if let (Some(TestbedSpec::Hosts(_)), Some(_)) = (&spec.testbed, spec.trial.latency) {
+        let message = "[trial] `latency` cannot be had on hosts";
+        let diagnostic = crate::diagnostic::Diagnostic::error(&report.spec, message);
+        report.push(diagnostic.help("two machines share no clock: leave it out"));
+    }
+}
+
+/// Reports traffics that the generators cannot make.
+pub(super) fn check_traffics(
+    spec: &Spec,
+    hosts: &HostsSpec,
+    series: &[Series],
+    report: &mut Report,
+) {
+    for (index, one) in series.iter().enumerate() {
+        let Some(traffic) = spec.traffics.get(index % spec.traffics.len().max(1)) else {
+            continue;
+        };
+        if let Some(why) = hosts::refusal(hosts, &one.traffic) {
+            let message = format!("traffic {}: {why}", quote(&traffic.name.text));
+            let help = "driver = \"weir\" sends every traffic; or write the whole line in `start`";
+            let diagnostic = crate::diagnostic::Diagnostic::error(&report.spec, message);
+            report.push_once(diagnostic.at(traffic.name.span.clone()).help(help));
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The testbed kind `hosts`: generators, DUT and receiver are machines behind SSH.
+//!
+//! ```text
+//!   manager (this machine)
+//!     │ ssh          │ ssh            │ ssh              │ snmpget, a command
+//!   generator ─────► DUT ───────────► receiver           switch between them
+//! ```
+//!
+//! There is no path without the DUT, so nothing is calibrated: verdicts refer to the stated rate of
+//! the links, or say that it is not known. Each trial begins with a look at every machine but the
+//! DUT: one that cannot be reached ends the campaign, which is resumed when it is back. A DUT that
+//! is gone, or a program that ends by itself, voids its trial, and the campaign goes on.
+//!
+//! This module never repeats a trial, and never compares the clocks of two machines.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Rig, Testbed, TestbedError, Topology};
+use crate::cancel::Cancel;
+use crate::host::{Command, Host, Program};
+use crate::model::{DriverKind, HostsSpec, Image, Plan, Series, Traffic};
+use crate::record::Check;
+
+mod awake;
+mod device;
+mod feed;
+mod image;
+mod line;
+mod lines;
+mod machines;
+mod parts;
+mod program;
+mod reach;
+mod rig;
+mod switch;
+pub(crate) mod variables;
+
+#[cfg(test)]
+mod tests;
+
+pub use reach::Reach;
+
+use awake::{Clocks, ReadClocks};
+use parts::Parts;
+use rig::HostsRig;
+
+/// How long a machine may take to say that it is there.
+const THERE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The testbed: machines that are or will be connected.
+pub struct HostsTestbed {
+    parts: Rc<Parts>,
+    images: Vec<Image>,
+    /// Where the paths of images begin.
+    folder: PathBuf,
+    sample: Duration,
+    cancel: Cancel,
+    /// The image that the next trial needs, and the one that runs.
+    next: RefCell<Option<String>>,
+    installed: RefCell<Option<String>>,
+    /// The next trial has a profile.
+    profile: Cell<bool>,
+    /// Images that could not be installed, and why.
+    failed: RefCell<BTreeMap<String, String>>,
+    clocks: ReadClocks,
+    built: Cell<Option<Clocks>>,
+}
+
+impl std::fmt::Debug for HostsTestbed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostsTestbed").field("spec", &self.parts.spec).finish_non_exhaustive()
+    }
+}
+
+impl HostsTestbed {
+    /// A testbed of the machines that `spec` names; `folder` is that of the specification. Nothing
+    /// is connected yet.
+    ///
+    /// # Errors
+    /// When a secret is not in the environment, or this machine has no place for what it needs.
+    pub fn new(
+        spec: &HostsSpec,
+        plan: &Plan,
+        folder: &Path,
+        cancel: &Cancel,
+    ) -> Result<Self, TestbedError> {
+        let parts = machines::open(spec, cancel)?;
+        Ok(Self::with(parts, plan, folder, cancel))
+    }
+
+    fn with(parts: Parts, plan: &Plan, folder: &Path, cancel: &Cancel) -> Self {
+        Self {
+            parts: Rc::new(parts),
+            images: plan.images.clone(),
+            folder: folder.to_owned(),
+            sample: plan.trial.sample,
+            cancel: cancel.clone(),
+            next: RefCell::new(None),
+            installed: RefCell::new(None),
+            profile: Cell::new(false),
+            failed: RefCell::default(),
+            clocks: Box::new(awake::read),
+            built: Cell::new(None),
+        }
+    }
+
+    /// Looks at everything that a trial needs, one row each.
+    #[must_use]
+    pub fn look(&self) -> Vec<Reach> {
+        reach::look(&self.parts)
+    }
+
+    /// Asks every machine but the DUT whether it is there.
+    fn all_there(&self) -> Result<(), TestbedError> {
+        for (role, host) in self.parts.helpers() {
+            let command = Command {
+                program: Program::Shell("true"),
+                stdin: "",
+                timeout: THERE_TIMEOUT,
+                cancellable: true,
+            };
+            // A connection that died unnoticed, as that of a machine that slept, is opened anew.
+            let answer = host.run(&command).or_else(|_| host.run(&command));
+            answer.map_err(|error| {
+                TestbedError::new(format!(
+                    "{role} {} does not answer: {}; finished iterations are kept: when it is \
+                     back, go on with `weir lab resume`",
+                    host.name(),
+                    error.what
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Gets the image of the next trial onto the DUT.
+    fn image(&self) -> Result<(), TestbedError> {
+        let next = self.next.borrow().clone();
+        let Some(name) = next.filter(|name| self.installed.borrow().as_ref() != Some(name)) else {
+            return Ok(());
+        };
+        let Some(image) = self.images.iter().find(|image| image.name == name) else {
+            return Err(TestbedError::new(format!("there is no image {name}")));
+        };
+        let earlier = self.failed.borrow().get(&name).cloned();
+        let result = match earlier {
+            Some(why) => Err(why),
+            None => image::install(image, &self.folder, &self.parts),
+        };
+        match result {
+            Ok(()) => {
+                *self.installed.borrow_mut() = Some(name);
+                Ok(())
+            }
+            Err(why) => {
+                // What runs now is uncertain; a second try would take as long and fail as well.
+                *self.installed.borrow_mut() = None;
+                self.failed.borrow_mut().insert(name, why.clone());
+                Err(TestbedError::voids_trial(why))
+            }
+        }
+    }
+}
+
+impl Testbed for HostsTestbed {
+    fn environment(&self) -> Value {
+        let about = |host: &Rc<dyn Host>| {
+            let command = Command {
+                program: Program::Shell("uname -a"),
+                stdin: "",
+                timeout: THERE_TIMEOUT,
+                cancellable: true,
+            };
+            match host.run(&command) {
+                Ok(output) => output.said().to_owned(),
+                Err(error) => error.what,
+            }
+        };
+        let helpers = self.parts.helpers();
+        let systems: serde_json::Map<String, Value> = helpers
+            .into_iter()
+            .map(|(role, host)| (format!("{role} {}", host.name()), about(host).into()))
+            .collect();
+        json!({
+            "kind": "hosts",
+            "machines": serde_json::to_value(&self.parts.spec).unwrap_or(Value::Null),
+            "systems": systems,
+            "dut": self.parts.device.environment(),
+        })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let spec = &self.parts.spec;
+        let mut warnings = Vec::new();
+        if spec.link_rate_bps.is_none() {
+            warnings.push(
+                "no `link_rate` is stated: verdicts cannot tell whether the links were the limit"
+                    .to_owned(),
+            );
+        }
+        if spec.dut.reboot == crate::model::Reset::None {
+            warnings.push(
+                "the DUT is not rebooted between runs: iterations may depend on one another"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+
+    fn next(&self, series: &Series) {
+        self.next.borrow_mut().clone_from(&series.image);
+    }
+
+    fn profile_next(&self) {
+        self.profile.set(true);
+    }
+
+    fn outlives_failures(&self) -> bool {
+        true
+    }
+
+    fn awake(&self) -> Option<Check> {
+        let slept = awake::slept(self.built.get()?, (self.clocks)());
+        Some(Check {
+            name: "manager-awake".to_owned(),
+            passed: slept.is_none(),
+            detail: match slept {
+                None => "this machine was not suspended".to_owned(),
+                Some(time) => format!(
+                    "this machine was suspended for {:.1} s during the trial",
+                    time.as_secs_f64()
+                ),
+            },
+        })
+    }
+
+    fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError> {
+        if topology == Topology::Direct {
+            return Err(TestbedError::new("hosts have no path without the DUT"));
+        }
+        self.built.set(Some((self.clocks)()));
+        self.all_there()?;
+        self.image()?;
+        let mut rig = HostsRig::new(Rc::clone(&self.parts), self.sample, self.cancel.clone());
+        if self.profile.take() {
+            rig.profile()?;
+        }
+        Ok(Box::new(rig))
+    }
+}
+
+/// Why generators of this testbed cannot make a traffic; `None` if they can.
+pub(crate) fn refusal(spec: &HostsSpec, traffic: &Traffic) -> Option<String> {
+    let drivers = spec.generators.iter().filter(|end| end.driver.start.is_none());
+    drivers.map(|end| end.driver.kind).find_map(|kind: DriverKind| line::refusal(kind, traffic))
+}

@@ -1,0 +1,141 @@
+//! What the lines of generators and receivers say: how many packets so far.
+//!
+//! Formats: the objects of `weir gen --json` and `weir sink --json`; pkt-gen's reports
+//! (`… main_thread [NNNN] P pps (K pkts B bps in U usec) …`) and totals (`Received N packets …`);
+//! trafgen's last lines (`N packets outgoing`); or a pattern of the user's. Nothing here judges.
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::archive::{Said, said};
+use crate::model::DriverKind;
+
+/// How many packets so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    /// The program's own clock since its start; absent where it shows none.
+    pub(super) t_ns: Option<u64>,
+    /// Packets sent or received.
+    pub(super) packets: u64,
+    /// Their bytes without FCS, where the program counts them.
+    pub(super) bytes: Option<u64>,
+    /// Of what was sent, what the device accepted.
+    pub(super) accepted: Option<u64>,
+    /// Of what was received, packets without weir's signature, which are not among `packets`.
+    pub(super) foreign: u64,
+}
+
+/// What a line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Told {
+    /// A count.
+    Count(Count),
+    /// The last count, which is exact.
+    Total(Count),
+    /// A figure that cannot be used: why.
+    Unusable(String),
+    /// Nothing that counts.
+    Nothing,
+}
+
+/// Reads the lines of one program from its start.
+#[derive(Debug)]
+pub(super) struct Lines {
+    kind: DriverKind,
+    pattern: Option<Regex>,
+    /// Sums of pkt-gen's intervals.
+    sum: Count,
+}
+
+impl Lines {
+    /// A reader for a driver's lines; `pattern` is that of `command`.
+    pub(super) fn new(kind: DriverKind, pattern: Option<&str>) -> Result<Self, regex::Error> {
+        Ok(Self { kind, pattern: pattern.map(Regex::new).transpose()?, sum: Count::default() })
+    }
+
+    /// Reads the next line.
+    pub(super) fn read(&mut self, line: &str) -> Told {
+        match self.kind {
+            DriverKind::Weir => weir(line),
+            DriverKind::PktGen => self.pkt_gen(line),
+            DriverKind::Trafgen => trafgen(line),
+            DriverKind::Command => self.command(line),
+        }
+    }
+
+    fn pkt_gen(&mut self, line: &str) -> Told {
+        match said(line) {
+            Said::Interval { is_plain: false, .. } => Told::Unusable(
+                "pkt-gen prints scaled units, which have lost their digits: start it with -N"
+                    .to_owned(),
+            ),
+            Said::Interval { packets, interval_us, .. } => {
+                self.sum.packets += whole(packets);
+                let t_ns = self.sum.t_ns.unwrap_or(0) + interval_us.saturating_mul(1000);
+                self.sum.t_ns = Some(t_ns);
+                Told::Count(self.sum)
+            }
+            Said::Total(packets) => Told::Total(Count { packets, ..self.sum }),
+            Said::Dies | Said::Nothing => Told::Nothing,
+        }
+    }
+
+    fn command(&self, line: &str) -> Told {
+        let found = self.pattern.as_ref().and_then(|pattern| pattern.captures(line));
+        let Some(number) = found.and_then(|groups| Some(groups.get(1)?.as_str().to_owned())) else {
+            return Told::Nothing;
+        };
+        let digits: String = number.chars().filter(|c| !matches!(c, ',' | '_' | '\'')).collect();
+        match digits.parse() {
+            Ok(packets) => Told::Count(Count { packets, ..Count::default() }),
+            Err(_) => Told::Unusable(format!(
+                "`packets` found `{number}`, which is not a whole number, in `{line}`"
+            )),
+        }
+    }
+}
+
+/// An object of `weir gen --json` or `weir sink --json`.
+fn weir(line: &str) -> Told {
+    let Ok(object) = serde_json::from_str::<Value>(line) else {
+        return Told::Nothing;
+    };
+    let number = |name: &str| object.get(name).and_then(Value::as_u64);
+    let count = |time: &str, packets: &str, bytes: &str| {
+        Some(Count {
+            t_ns: Some(number(time)?),
+            packets: number(packets)?,
+            bytes: number(bytes),
+            accepted: number("accepted_packets"),
+            foreign: number("foreign_packets").unwrap_or(0),
+        })
+    };
+    let told = match object.get("kind").and_then(Value::as_str) {
+        Some("second") => count("t_ns", "offered_packets", "").map(Told::Count),
+        Some("result") => count("duration_ns", "offered_packets", "offered_bytes").map(Told::Total),
+        Some("interval") => count("duration_ns", "packets", "bytes").map(Told::Count),
+        Some("total") => count("duration_ns", "packets", "bytes").map(Told::Total),
+        _ => None,
+    };
+    told.unwrap_or(Told::Nothing)
+}
+
+/// The last lines of trafgen.
+fn trafgen(line: &str) -> Told {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        [number, "packets", "outgoing"] => match number.parse() {
+            Ok(packets) => Told::Total(Count { packets, ..Count::default() }),
+            Err(_) => Told::Unusable(format!("`{number}` in `{line}` is no number of packets")),
+        },
+        _ => Told::Nothing,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, not negative")]
+fn whole(packets: f64) -> u64 {
+    packets.round() as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The machines of a specification, over SSH.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::device::Device;
+use super::parts::Parts;
+use crate::cancel::Cancel;
+use crate::counters::{Counters, DropRule, Selection};
+use crate::host::{Command, Host, HostError, Output, Program};
+use crate::model::{HostsSpec, RemoteSpec};
+use crate::ssh::machine::Machine;
+use crate::ssh::{Secrets, SshHost, system};
+use crate::testbed::TestbedError;
+
+/// How long the listing of interfaces may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Source of the sums over the DUT's interfaces.
+const PORTS: &str = "dut ports";
+
+/// Opens them; none is connected yet. A machine of several roles is opened once.
+pub(super) fn open(spec: &HostsSpec, cancel: &Cancel) -> Result<Parts, TestbedError> {
+    let secrets = Secrets::from_env(&spec.secrets).map_err(TestbedError::new)?;
+    let mut opened: Vec<(RemoteSpec, Rc<dyn Host>)> = Vec::new();
+    let mut open = |remote: &RemoteSpec| -> Rc<dyn Host> {
+        if let Some((_, host)) = opened.iter().find(|(other, _)| other == remote) {
+            return Rc::clone(host);
+        }
+        let host: Rc<dyn Host> = Rc::new(SshHost::new(remote, &secrets, cancel));
+        opened.push((remote.clone(), Rc::clone(&host)));
+        host
+    };
+    let generators: Vec<Rc<dyn Host>> =
+        spec.generators.iter().map(|end| open(&end.remote)).collect();
+    let receiver = open(&spec.receiver.remote);
+    let reference = spec.reference.as_ref().map(&mut open);
+    let manager = RemoteSpec { name: "manager".to_owned(), ssh: None, config: None };
+    let manager = open(&manager);
+    let next_hops = spec.generators.iter().filter_map(|end| end.next_hop_mac.clone()).collect();
+    let machine = Machine::new(&spec.dut, &secrets, cancel);
+    let device = Box::new(Dut { machine, next_hops, receives: OnceCell::new() });
+    Ok(Parts { spec: spec.clone(), generators, receiver, device, reference, manager })
+}
+
+/// The DUT's machine.
+struct Dut {
+    machine: Machine,
+    /// Addresses that the generators send to.
+    next_hops: Vec<String>,
+    /// Interfaces that the traffic comes in on, once they are known.
+    receives: OnceCell<Vec<String>>,
+}
+
+impl Dut {
+    /// The interfaces that receive: those of the specification, or those with the addresses that
+    /// the generators send to.
+    fn receives(&self) -> Result<&[String], HostError> {
+        if let Some(known) = self.receives.get() {
+            return Ok(known);
+        }
+        let spec = self.machine.spec();
+        let found = match spec.receives.is_empty() {
+            false => spec.receives.clone(),
+            true => {
+                let program = Program::Shell("ip -o link show 2>/dev/null || ifconfig -a");
+                let command = Command { program, stdin: "", timeout: TIMEOUT, cancellable: true };
+                let output = Host::run(&self.machine, &command)?;
+                with_addresses(&output.stdout, &self.next_hops)
+            }
+        };
+        Ok(self.receives.get_or_init(|| found))
+    }
+
+    fn known_receives(&self) -> &[String] {
+        self.receives.get().map_or(&self.machine.spec().receives, Vec::as_slice)
+    }
+}
+
+/// Interfaces that have one of these Ethernet addresses, out of `ip -o link` or `ifconfig -a`.
+fn with_addresses(listing: &str, addresses: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut current = "";
+    for line in listing.lines() {
+        if let Some((number, rest)) = line.split_once(": ")
+            && number.bytes().all(|b| b.is_ascii_digit())
+        {
+            // `2: eth0@if3: <…> … link/ether 02:…`
+            current = rest.split([':', '@']).next().unwrap_or_default();
+        } else if !line.starts_with(char::is_whitespace) {
+            // `igb0: flags=…`, with its address on a line of its own.
+            current = line.split(':').next().unwrap_or_default();
+        }
+        let mut words = line.split_whitespace();
+        let is_kind = |word: &str| ["link/ether", "ether", "lladdr"].contains(&word);
+        let address = words.find(|word| is_kind(word)).and_then(|_| words.next());
+        let address = address.map(str::to_lowercase);
+        if address.is_some_and(|address| addresses.contains(&address)) && !current.is_empty() {
+            found.push(current.to_owned());
+        }
+    }
+    found
+}
+
+impl Device for Dut {
+    fn host(&self) -> &dyn Host {
+        &self.machine
+    }
+
+    fn counters(&self) -> Result<Counters, HostError> {
+        let spec = self.machine.spec();
+        let receives = self.receives()?;
+        let mut names = receives.to_vec();
+        names.extend(spec.sends.iter().filter(|name| !receives.contains(name)).cloned());
+        let mut counters = self.machine.interface_counters(&names)?;
+        let sum = |names: &[String], counter: &str| -> Option<u64> {
+            let of = |name: &String| counters.get(name)?.get(counter).copied();
+            names.iter().map(of).collect::<Option<Vec<u64>>>().map(|all| all.iter().sum())
+        };
+        let sums = [
+            ("received_packets", receives, "rx_packets"),
+            ("forwarded_packets", &spec.sends, "tx_packets"),
+        ];
+        let sums: BTreeMap<String, u64> = sums
+            .into_iter()
+            .filter(|(_, names, _)| !names.is_empty())
+            .filter_map(|(name, names, counter)| Some((name.to_owned(), sum(names, counter)?)))
+            .collect();
+        counters.insert(PORTS.to_owned(), sums);
+        Ok(counters)
+    }
+
+    fn received(&self) -> Option<Selection> {
+        let counts = self.machine.spec().system != crate::model::System::Generic;
+        let known = counts && !self.known_receives().is_empty();
+        known.then(|| Selection::new(PORTS, &["received_packets"]))
+    }
+
+    fn forwarded(&self) -> Option<Selection> {
+        let counts = self.machine.spec().system != crate::model::System::Generic;
+        let known = counts && !self.machine.spec().sends.is_empty();
+        known.then(|| Selection::new(PORTS, &["forwarded_packets"]))
+    }
+
+    fn drops(&self) -> Vec<DropRule> {
+        let spec = self.machine.spec();
+        system::interface_drops(spec.system, self.known_receives(), &spec.sends)
+    }
+
+    fn online(&self) -> Result<(), HostError> {
+        self.machine.connect()?;
+        self.machine.online()
+    }
+
+    fn environment(&self) -> serde_json::Value {
+        let spec = self.machine.spec();
+        let names: Vec<String> = self.known_receives().iter().chain(&spec.sends).cloned().collect();
+        match system::environment(&self.machine, spec.system, &names) {
+            Ok(value) => value,
+            Err(error) => error.to_string().into(),
+        }
+    }
+
+    fn feed(&self, line: &str, file: &Path, timeout: Duration) -> Result<Output, HostError> {
+        self.machine.feed(line, file, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_found_by_their_addresses() {
+        let linux = "1: lo: <LOOPBACK,UP> mtu 65536 \\    link/loopback 00:00:00:00:00:00 brd 0\n\
+                     2: eth0@if9: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0A brd f\n";
+        let bsd = "igb0: flags=8863<UP,BROADCAST> metric 0 mtu 1500\n\
+                   \tether 02:00:00:00:00:0a\n\
+                   igb1: flags=8863<UP> mtu 1500\n\tlladdr 02:00:00:00:00:0b\n";
+        let of = |text: &str, mac: &str| with_addresses(text, &[mac.to_owned()]);
+        assert_eq!(of(linux, "02:00:00:00:00:0a"), ["eth0"]);
+        assert_eq!(of(bsd, "02:00:00:00:00:0a"), ["igb0"]);
+        assert_eq!(of(bsd, "02:00:00:00:00:0b"), ["igb1"]);
+        assert!(of(bsd, "02:00:00:00:00:0c").is_empty());
+    }
+}

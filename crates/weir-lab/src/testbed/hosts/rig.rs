@@ -1,0 +1,546 @@
+//! The machines of a campaign while one trial runs on them.
+//!
+//! Programs are started anew for each run of the generators; the receiver runs from the loading of
+//! the traffic to the teardown. Counts come as lines over SSH: their moments are those of their
+//! arrival here, and a receiver's own clock is compared with nothing but itself.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use weir_gen::units::Rate;
+
+use super::feed::{Arrived, Feed};
+use super::line::{self, Ask};
+use super::lines::Count;
+use super::parts::Parts;
+use super::program::{Program, log_name, stop_line};
+use super::switch;
+use crate::cancel::Cancel;
+use crate::counters::{Counters, DropRule, PointRule, Selection};
+use crate::host::Host;
+use crate::model::{DriverKind, Traffic};
+use crate::record::{Check, Ledger, Place};
+use crate::ssh::profile::Profiler;
+use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError};
+use crate::verdict::STRAY_MAX;
+
+/// How long a program may take until it shows its first count: pkt-gen waits for its link.
+const FIRST_COUNT_PATIENCE: Duration = Duration::from_secs(30);
+/// How much later than a question a line must come to answer it: it was written before it came.
+const UNDER_WAY: Duration = Duration::from_millis(150);
+/// How long an answering line may take beside the distance of the lines.
+const LINE_PATIENCE: Duration = Duration::from_secs(5);
+/// Counters that the generators' programs give, and the receiver's.
+const GENERATOR: &str = "generator";
+const RECEIVER: &str = "receiver";
+
+/// One trial's programs.
+pub(super) struct HostsRig {
+    parts: Rc<Parts>,
+    sample: Duration,
+    cancel: Cancel,
+    traffic: Option<Traffic>,
+    receiver: RefCell<Option<Program>>,
+    generators: RefCell<Vec<Program>>,
+    /// The run under way has a limit of packets.
+    is_limited: bool,
+    /// What each generator sent in runs that are over: packets, and those its device accepted.
+    before: Vec<(u64, Option<u64>)>,
+    /// The last run: what was sent before it, and what its programs say.
+    last_base: u64,
+    last_feeds: Vec<(Instant, Feed)>,
+    runs: Cell<u32>,
+    profiler: RefCell<Option<Profiler>>,
+    /// Artefacts of the profile, once it is over.
+    profile: RefCell<Vec<(String, Vec<u8>)>>,
+}
+
+impl HostsRig {
+    /// A rig on machines that answered.
+    pub(super) fn new(parts: Rc<Parts>, sample: Duration, cancel: Cancel) -> Self {
+        let before = vec![(0, Some(0)); parts.generators.len()];
+        Self {
+            parts,
+            sample,
+            cancel,
+            traffic: None,
+            receiver: RefCell::new(None),
+            generators: RefCell::new(Vec::new()),
+            is_limited: false,
+            before,
+            last_base: 0,
+            last_feeds: Vec::new(),
+            runs: Cell::new(0),
+            profiler: RefCell::new(None),
+            profile: RefCell::default(),
+        }
+    }
+
+    /// Makes it take a profile of the DUT while it measures.
+    pub(super) fn profile(&mut self) -> Result<(), TestbedError> {
+        let profiler = Profiler::new(self.parts.spec.dut.system, None);
+        let profiler = profiler.map_err(|why| {
+            TestbedError::voids_trial(format!("no profile of DUT {}: {why}", self.dut_name()))
+        })?;
+        *self.profiler.get_mut() = Some(profiler);
+        Ok(())
+    }
+
+    fn dut_name(&self) -> &str {
+        &self.parts.spec.dut.remote.name
+    }
+
+    /// Whether all that is sent carries weir's signature; else the receiver counts the rest, too.
+    fn is_signed(&self) -> bool {
+        let ours = |kind| kind == DriverKind::Weir;
+        self.parts.spec.generators.iter().all(|end| ours(end.driver.kind))
+    }
+
+    /// Packets of the traffic among what the receiver counted.
+    fn received(&self, count: Count) -> u64 {
+        if self.is_signed() { count.packets } else { count.packets + count.foreign }
+    }
+
+    fn reading_at(&self, arrived: Arrived, start: Instant) -> Reading {
+        let rx_packets = self.received(arrived.count);
+        let own = arrived
+            .count
+            .t_ns
+            .unwrap_or_else(|| crate::trial::nanos(arrived.at.saturating_duration_since(start)));
+        let mean_bytes = self.traffic.as_ref().map_or(0.0, |t| t.streams.mean_bytes());
+        let feeds = self.last_feeds.iter();
+        let running: u64 = feeds.map(|(start, feed)| feed.packets_at(*start, arrived.at)).sum();
+        Reading {
+            t_ns: own,
+            rx_packets,
+            rx_bytes: match arrived.count.bytes {
+                Some(bytes) if self.is_signed() => bytes,
+                _ => product(rx_packets, mean_bytes),
+            },
+            tx_packets: self.last_base + running,
+        }
+    }
+
+    /// Waits for a line of the receiver's that was written after now.
+    fn await_receiver(&self) -> Result<(), TestbedError> {
+        let mut receiver = self.receiver.borrow_mut();
+        let Some(receiver) = receiver.as_mut() else {
+            return Ok(());
+        };
+        if receiver.has_ended()? {
+            return Err(receiver.died());
+        }
+        let asked = Instant::now() + UNDER_WAY;
+        let deadline = asked + 2 * self.sample + LINE_PATIENCE;
+        let came = receiver.feed.wait(deadline, |last| last.is_some_and(|last| last.at >= asked));
+        // A command may print only what is new: its last line stands then.
+        let must = self.parts.spec.receiver.driver.kind != DriverKind::Command;
+        if came || !must {
+            return Ok(());
+        }
+        if receiver.has_ended()? {
+            return Err(receiver.died());
+        }
+        Err(TestbedError::voids_trial(format!(
+            "receiver {}: no line for {:?}: the program stands still, or the connection does; \
+             see the artefacts of this trial",
+            self.parts.receiver.name(),
+            deadline.saturating_duration_since(asked)
+        )))
+    }
+
+    /// The rate and the packets of the generator at `index`.
+    fn share(&self, burst: Burst, index: usize) -> (Rate, Option<u64>) {
+        let count = self.parts.generators.len();
+        #[expect(clippy::cast_precision_loss, reason = "a few generators")]
+        let rate = match burst.rate {
+            Rate::Pps(rate_pps) => Rate::Pps(rate_pps / count as f64),
+            other => other,
+        };
+        let (count, index) = (count as u64, index as u64);
+        let packets = burst.packet_limit.map(|all| all / count + u64::from(index < all % count));
+        (rate, packets)
+    }
+
+    fn start_receiver(&self, traffic: &Traffic) -> Result<(), TestbedError> {
+        let (host, end) = (&self.parts.receiver, &self.parts.spec.receiver);
+        let line = line::receiver(end, &traffic.name, self.sample);
+        let stop = stop_line(end, &traffic.name, self.sample);
+        let log = log_name(RECEIVER, host.name(), self.runs.get());
+        let mut program = Program::start(host, (RECEIVER, end), line, stop, &log)?;
+        if end.driver.kind == DriverKind::Command {
+            // It need not print before packets come; but it has to live.
+            let settled = Instant::now() + Duration::from_secs(1);
+            program.feed.wait(settled, |last| last.is_some());
+            if program.has_ended()? {
+                return Err(program.died());
+            }
+        } else {
+            let what = "showed no count";
+            program.wait(FIRST_COUNT_PATIENCE, &self.cancel, what, |last| last.is_some())?;
+        }
+        *self.receiver.borrow_mut() = Some(program);
+        Ok(())
+    }
+
+    /// Ends all generators; returns the first error, after all were ended.
+    fn stop_generators(&mut self) -> Result<(), TestbedError> {
+        let mut first = Ok(());
+        let is_limited = self.is_limited;
+        let running = std::mem::take(self.generators.get_mut());
+        let indices = self.running_indices(running.len());
+        for (index, mut program) in indices.into_iter().zip(running) {
+            match program.stop(is_limited) {
+                Ok(count) => {
+                    let count = count.unwrap_or_default();
+                    let (sent, accepted) = &mut self.before[index];
+                    *sent += count.packets;
+                    *accepted = accepted.zip(count.accepted).map(|(a, b)| a + b);
+                }
+                Err(error) => {
+                    // What it had sent until then is counted, so that a sum never goes back.
+                    let last = program.feed.last().map_or(0, |last| last.count.packets);
+                    self.before[index].0 += last;
+                    drop(program.end());
+                    first = first.and(Err(error));
+                }
+            }
+        }
+        first
+    }
+
+    /// Limited runs may leave out the last generators; those that run are the first ones.
+    fn running_indices(&self, running: usize) -> Vec<usize> {
+        (0..running.min(self.parts.generators.len())).collect()
+    }
+
+    /// A counting point of a switch, where no machine counts.
+    fn switch_point(&self, place: crate::model::SwitchPlace) -> Option<Selection> {
+        let counts = |switch: &&crate::model::SwitchSpec| {
+            switch.counters.iter().any(|(counted, _)| *counted == place)
+        };
+        let switch = self.parts.spec.switches.iter().find(counts)?;
+        Some(Selection::new(&switch_source(&switch.name), &[place.name()]))
+    }
+
+    /// The last counting point before the DUT.
+    fn last_before_dut(&self) -> &'static str {
+        let has_accepted = self.points().iter().any(|point| point.name == "accepted");
+        if has_accepted { "accepted" } else { "offered" }
+    }
+
+    fn knows_accepted(&self) -> bool {
+        self.before.iter().all(|(_, accepted)| accepted.is_some())
+    }
+}
+
+/// The source of a switch's counters.
+fn switch_source(name: &str) -> String {
+    format!("switch {name}")
+}
+
+impl Rig for HostsRig {
+    fn dut_host(&self) -> Option<&dyn Host> {
+        Some(self.parts.device.host())
+    }
+
+    fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
+        for (host, end) in self.parts.generators.iter().zip(&self.parts.spec.generators) {
+            if let Some((name, text)) = line::description(end, traffic) {
+                host.write_file(name, &text).map_err(|error| {
+                    let who = host.name();
+                    TestbedError::voids_trial(format!("generator {who}: {}", error.what))
+                })?;
+            }
+        }
+        self.traffic = Some(traffic.clone());
+        if self.receiver.borrow().is_none() {
+            self.start_receiver(traffic)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
+        let traffic = self.traffic.clone();
+        let traffic = traffic.ok_or_else(|| TestbedError::new("no traffic is loaded"))?;
+        self.is_limited = burst.packet_limit.is_some();
+        self.runs.set(self.runs.get() + 1);
+        self.last_base = self.before.iter().map(|(sent, _)| sent).sum();
+        self.last_feeds.clear();
+        for index in 0..self.parts.generators.len() {
+            let (host, end) = (&self.parts.generators[index], &self.parts.spec.generators[index]);
+            let (rate, count) = self.share(burst, index);
+            if count == Some(0) {
+                continue;
+            }
+            let ask = Ask { traffic: &traffic, rate, count, sample: self.sample };
+            let file = line::description(end, &traffic).map_or("", |(name, _)| name);
+            let line = line::generator(end, ask, file);
+            let stop = stop_line(end, &traffic.name, self.sample);
+            let log = log_name(GENERATOR, host.name(), self.runs.get());
+            let started = Program::start(host, (GENERATOR, end), line, stop, &log);
+            match started {
+                Ok(program) => {
+                    self.last_feeds.push((program.started, program.feed.clone()));
+                    self.generators.get_mut().push(program);
+                }
+                Err(error) => {
+                    drop(self.stop_generators());
+                    return Err(error);
+                }
+            }
+        }
+        if self.is_limited {
+            return Ok(());
+        }
+        // The run begins when packets do, not when a program is started.
+        let cancel = self.cancel.clone();
+        let live = self.parts.spec.generators.iter().map(Program::is_live);
+        let mut begun = Ok(());
+        for (program, _) in self.generators.get_mut().iter_mut().zip(live).filter(|(_, l)| *l) {
+            let sends = |last: Option<Arrived>| last.is_some_and(|last| last.count.packets > 0);
+            begun = begun
+                .and_then(|()| program.wait(FIRST_COUNT_PATIENCE, &cancel, "sent nothing", sends));
+        }
+        if begun.is_err() {
+            drop(self.stop_generators());
+        }
+        begun
+    }
+
+    fn finished(&self) -> bool {
+        // One that cannot be asked is told when it is stopped.
+        self.generators.borrow_mut().iter_mut().all(|program| program.has_ended().unwrap_or(true))
+    }
+
+    fn stop(&mut self) -> Result<(), TestbedError> {
+        self.stop_generators()
+    }
+
+    fn reading(&self) -> Result<Reading, TestbedError> {
+        if self.generators.borrow().is_empty() {
+            self.await_receiver()?;
+        }
+        let mut receiver = self.receiver.borrow_mut();
+        let Some(receiver) = receiver.as_mut() else {
+            return Err(TestbedError::new("no traffic is loaded"));
+        };
+        if receiver.has_ended()? {
+            return Err(receiver.died());
+        }
+        let first = Arrived { at: receiver.started, count: Count::default() };
+        let last = receiver.feed.last().unwrap_or(first);
+        Ok(self.reading_at(last, receiver.started))
+    }
+
+    fn recorded(&self, from: Instant, to: Instant) -> Option<Vec<Reading>> {
+        let receiver = self.receiver.borrow();
+        let receiver = receiver.as_ref()?;
+        let counts = receiver.feed.between(from, to);
+        Some(counts.into_iter().map(|count| self.reading_at(count, receiver.started)).collect())
+    }
+
+    fn counters(&self) -> Result<Counters, TestbedError> {
+        self.await_receiver()?;
+        let mut counters = Counters::new();
+        let sent = self.before.iter().map(|(sent, _)| sent).sum();
+        let mut all = BTreeMap::from([("offered_packets".to_owned(), sent)]);
+        if self.knows_accepted() {
+            let accepted = self.before.iter().filter_map(|(_, accepted)| *accepted).sum();
+            all.insert("accepted_packets".to_owned(), accepted);
+        }
+        if self.before.len() > 1 {
+            for (host, (sent, _)) in self.parts.generators.iter().zip(&self.before) {
+                all.insert(format!("{} offered_packets", host.name()), *sent);
+            }
+        }
+        counters.insert(GENERATOR.to_owned(), all);
+        let receiver = self.receiver.borrow();
+        let last = receiver.as_ref().and_then(|receiver| receiver.feed.last());
+        let last = last.map(|last| last.count).unwrap_or_default();
+        let seen = [("packets", self.received(last)), ("foreign_packets", last.foreign)];
+        let seen = seen.map(|(name, value)| (name.to_owned(), value)).into();
+        counters.insert(RECEIVER.to_owned(), seen);
+        let device = self.parts.device.counters();
+        counters.extend(device.map_err(|error| match error.is_gone() {
+            true => TestbedError::voids_trial(format!("DUT gone: {error}")),
+            false => TestbedError::new(error),
+        })?);
+        for switch in &self.parts.spec.switches {
+            let read = switch::read(switch, self.parts.manager.as_ref()).map_err(|error| {
+                TestbedError::voids_trial(format!("switch {}: {error}", switch.name))
+            })?;
+            counters.insert(switch_source(&switch.name), read);
+        }
+        Ok(counters)
+    }
+
+    fn points(&self) -> Vec<PointRule> {
+        use crate::model::SwitchPlace;
+        let own = |name: &str| Selection::new(GENERATOR, &[name]);
+        let accepted = self.knows_accepted().then(|| own("accepted_packets"));
+        let (received, forwarded) = (self.parts.device.received(), self.parts.device.forwarded());
+        let points = [
+            ("offered", Some(own("offered_packets"))),
+            ("accepted", accepted.or_else(|| self.switch_point(SwitchPlace::FromGenerator))),
+            ("dut_received", received.or_else(|| self.switch_point(SwitchPlace::ToDut))),
+            ("dut_forwarded", forwarded.or_else(|| self.switch_point(SwitchPlace::FromDut))),
+            ("delivered", Some(Selection::new(RECEIVER, &["packets"]))),
+        ];
+        let known = points.into_iter();
+        known.filter_map(|(name, counters)| Some(PointRule { name, counters: counters? })).collect()
+    }
+
+    fn drops(&self) -> Vec<DropRule> {
+        let mut drops = self.parts.device.drops();
+        for drop in drops.iter_mut().filter(|drop| drop.after == "accepted") {
+            drop.after = self.last_before_dut();
+        }
+        drops
+    }
+
+    fn gaps(&self) -> Vec<(&'static str, &'static str, Place)> {
+        let names: Vec<&str> = self.points().iter().map(|point| point.name).collect();
+        let last_before_dut = self.last_before_dut();
+        let mut gaps = Vec::new();
+        if names.contains(&"accepted") {
+            gaps.push(("offered", "not_accepted", Place::Generator));
+        }
+        if names.contains(&"dut_received") {
+            gaps.push((last_before_dut, "not_received", Place::Dut));
+        }
+        if names.contains(&"dut_forwarded") {
+            gaps.push(("dut_received", "inside_the_dut", Place::Dut));
+            gaps.push(("dut_forwarded", "after_the_dut", Place::Sink));
+        } else {
+            // Nobody counts in the DUT: all that did not arrive is taken to be its loss.
+            gaps.push((last_before_dut, "not_delivered", Place::Dut));
+        }
+        gaps
+    }
+
+    fn stray_ratio_max(&self) -> f64 {
+        STRAY_MAX.value
+    }
+
+    fn opinions(&self) -> Vec<PointRule> {
+        let switches = self.parts.spec.switches.iter();
+        let rules = switches.flat_map(|switch| {
+            switch.counters.iter().map(|(place, _)| PointRule {
+                name: place.point(),
+                counters: Selection::new(&switch_source(&switch.name), &[place.name()]),
+            })
+        });
+        rules.collect()
+    }
+
+    fn take_log(&self) -> String {
+        self.parts.hosts().into_iter().map(Host::take_log).collect()
+    }
+
+    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        let hosts = self.parts.hosts().into_iter();
+        let mut artefacts: Vec<_> = hosts.flat_map(Host::take_artefacts).collect();
+        artefacts.append(&mut self.profile.borrow_mut());
+        artefacts
+    }
+
+    fn measuring(&mut self, duration: Duration) -> Result<(), TestbedError> {
+        let Some(profiler) = self.profiler.get_mut() else {
+            return Ok(());
+        };
+        let started = profiler.start(self.parts.device.host(), duration);
+        started.map_err(|error| TestbedError::voids_trial(format!("no profile: {error}")))
+    }
+
+    fn observe(&mut self) -> Result<(), TestbedError> {
+        Err(TestbedError::new("no latency is measured between hosts: they share no clock"))
+    }
+
+    fn observed(&mut self) -> Result<Observed, TestbedError> {
+        self.observe().map(|()| Observed::default())
+    }
+
+    fn checks(&self) -> Result<Vec<Check>, TestbedError> {
+        let receiver = self.receiver.borrow();
+        let last = receiver.as_ref().and_then(|receiver| receiver.feed.last());
+        let last = last.map(|last| last.count).unwrap_or_default();
+        let signed = self.is_signed();
+        let detail = match (signed, last.foreign) {
+            (true, foreign) => format!("{foreign} foreign packets beside the traffic"),
+            (false, _) => "all packets are counted: they carry no signature".to_owned(),
+        };
+        let mut checks = vec![Check { name: "receiver".to_owned(), passed: true, detail }];
+        if self.received(last) == 0 {
+            let detail = format!(
+                "receiver {} shows zero packets: look at its interface {}, its cable, and what \
+                 the DUT sends there",
+                self.parts.receiver.name(),
+                self.parts.spec.receiver.interface
+            );
+            checks[0] = Check { name: "receiver".to_owned(), passed: false, detail };
+        }
+        if let Some(profiler) = self.profiler.borrow_mut().as_mut() {
+            let title = format!("{} under load", self.dut_name());
+            let collected = profiler.collect(self.parts.device.host(), &title);
+            let (passed, detail) = match collected {
+                Ok(files) => {
+                    let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+                    *self.profile.borrow_mut() = files;
+                    (true, format!("in artefacts: {}", names.join(", ")))
+                }
+                Err(error) => (false, error.to_string()),
+            };
+            checks.push(Check { name: "profile".to_owned(), passed, detail });
+        }
+        Ok(checks)
+    }
+
+    fn advice(&self, ledger: &Ledger) -> Option<String> {
+        let last = ledger.points.iter().rev().find(|point| point.packets > 0)?;
+        let spec = &self.parts.spec;
+        let (receiver, dut) = (&spec.receiver, &spec.dut);
+        Some(match last.name.as_str() {
+            "offered" | "accepted" => format!(
+                "DUT {} counted none of them: look at the cable, and whether `next_hop_mac` is \
+                 the address of its interface there",
+                dut.remote.name
+            ),
+            "dut_received" => format!(
+                "DUT {} forwarded none of them: look at its routes, its neighbours and its rules",
+                dut.remote.name
+            ),
+            _ => format!(
+                "receiver {} shows zero packets: look at its interface {}, its cable, and what \
+                 address the DUT sends to",
+                receiver.remote.name, receiver.interface
+            ),
+        })
+    }
+
+    fn teardown(mut self: Box<Self>) -> Result<(), TestbedError> {
+        let generators = self.stop_all();
+        let receiver = self.receiver.get_mut().take().map_or(Ok(()), Program::end);
+        generators.and(receiver)
+    }
+}
+
+impl HostsRig {
+    /// Ends generators that still run, without asking for their figures.
+    fn stop_all(&mut self) -> Result<(), TestbedError> {
+        let running = std::mem::take(self.generators.get_mut());
+        running.into_iter().map(Program::end).fold(Ok(()), Result::and)
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts stay far below 2^53"
+)]
+fn product(packets: u64, mean_bytes: f64) -> u64 {
+    (packets as f64 * mean_bytes).round() as u64
+}

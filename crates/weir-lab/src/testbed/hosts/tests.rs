@@ -1,0 +1,526 @@
+//! The testbed against machines that are formulas: what was sent is in a world that they share.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::device::Device;
+use super::*;
+use crate::campaign;
+use crate::counters::{Counters, DropRule, Selection};
+use crate::event::Silent;
+use crate::host::{Ended, HostError, LineSink, Output, Process};
+use crate::plan::{self, Overrides};
+use crate::record::VerdictKind;
+use crate::spec::files::MemoryFiles;
+use crate::trial::{self, Outcome, Trial, TrialError};
+use crate::verdict;
+
+const SPEC: &str = r#"
+[campaign]
+name = "c"
+iterations = 2
+order = "sequential"
+
+[trial]
+warmup = "50ms"
+duration = "400ms"
+drain = "50ms"
+sample = "50ms"
+
+[testbed]
+kind = "hosts"
+link_rate = "10G"
+
+[[testbed.generator]]
+name = "gen"
+ssh = "root@gen"
+interface = "eth1"
+next_hop_mac = "02:00:00:00:00:01"
+driver = "weir"
+
+[testbed.receiver]
+name = "sink"
+ssh = "root@sink"
+interface = "eth1"
+driver = "weir"
+
+[testbed.dut]
+name = "box"
+ssh = "root@box"
+system = "linux"
+receives = ["eth1"]
+sends = ["eth2"]
+reboot = "none"
+
+[[dut]]
+name = "linux"
+kind = "linux"
+
+[[traffic]]
+name = "t"
+src = "10.0.0.1:2000-10.0.0.8"
+dst = "10.1.0.1:2000-10.1.0.16"
+rate = "1Mpps"
+"#;
+
+/// What happens, and what has happened.
+#[derive(Debug, Default)]
+struct World {
+    sent: AtomicU64,
+    /// What the DUT forwards of 100 packets.
+    forwards_percent: AtomicU64,
+    /// The receiver sees nothing of it.
+    blind: AtomicBool,
+    /// The generator dies after so many packets; 0: never.
+    dies_after: AtomicU64,
+    /// Machines that do not answer.
+    silent: Mutex<Vec<String>>,
+    /// The DUT is gone once so many packets were sent; 0: never.
+    gone_after: AtomicU64,
+    commands: Mutex<Vec<String>>,
+}
+
+impl World {
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    fn forwarded(&self) -> u64 {
+        self.sent() * self.forwards_percent.load(Ordering::SeqCst) / 100
+    }
+
+    fn ran(&self, part: &str) -> usize {
+        self.commands.lock().unwrap().iter().filter(|c| c.contains(part)).count()
+    }
+}
+
+struct Formula {
+    name: &'static str,
+    world: Arc<World>,
+}
+
+impl Formula {
+    fn answers(&self) -> Result<(), HostError> {
+        let gone = self.world.gone_after.load(Ordering::SeqCst);
+        let silent = self.world.silent.lock().unwrap().iter().any(|name| name == self.name);
+        if silent || self.name == "box" && gone > 0 && self.world.sent() >= gone {
+            return Err(HostError::gone(self.name, "connection timed out"));
+        }
+        Ok(())
+    }
+}
+
+impl Host for Formula {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn run(&self, command: &Command<'_>) -> Result<Output, HostError> {
+        self.answers()?;
+        let line = match command.program {
+            Program::Shell(line) => line.to_owned(),
+            Program::Arguments(argv) => argv.join(" "),
+        };
+        let is_check = line.contains("is-running");
+        let installed = self.world.ran("install-it") > 0;
+        self.world.commands.lock().unwrap().push(format!("{}: {line}", self.name));
+        let exit_code = Some(i32::from(is_check && !installed));
+        Ok(Output { exit_code, stdout: "eth1: <UP>\n".into(), stderr: String::new() })
+    }
+
+    fn spawn(&self, _shell: &str, _log: &str) -> Result<Box<dyn Process>, HostError> {
+        Err(HostError::new(self.name, "nothing is started here"))
+    }
+
+    fn spawn_lines(
+        &self,
+        shell: &str,
+        _log: &str,
+        mut lines: LineSink,
+    ) -> Result<Box<dyn Process>, HostError> {
+        self.answers()?;
+        self.world.commands.lock().unwrap().push(format!("{}: {shell}", self.name));
+        let (world, stop) = (Arc::clone(&self.world), Arc::new(AtomicBool::new(false)));
+        let asked = Arc::clone(&stop);
+        let sends = shell.contains(" gen ");
+        let limit = shell.split_once("--count ").map(|(_, n)| n.parse::<u64>().expect("a count"));
+        let thread = std::thread::spawn(move || match sends {
+            true => generate(&world, limit, &asked, &mut lines),
+            false => receive(&world, &asked, &mut lines),
+        });
+        Ok(Box::new(Running { thread: Some(thread), stop }))
+    }
+
+    fn write_file(&self, name: &str, _content: &str) -> Result<String, HostError> {
+        self.answers().map(|()| name.to_owned())
+    }
+
+    fn set_sysctl(&self, _name: &str, _value: &str) -> Result<String, HostError> {
+        self.answers().map(|()| "1".to_owned())
+    }
+
+    fn sysctl(&self, _name: &str) -> Result<String, HostError> {
+        self.answers().map(|()| "1".to_owned())
+    }
+
+    fn sysctls(&self) -> Result<BTreeMap<String, String>, HostError> {
+        self.answers().map(|()| BTreeMap::new())
+    }
+
+    fn stack_counters(&self) -> Result<Counters, HostError> {
+        let values = BTreeMap::from([("Ip.ForwDatagrams".to_owned(), self.world.forwarded())]);
+        self.answers().map(|()| Counters::from([("ip".to_owned(), values)]))
+    }
+
+    fn take_log(&self) -> String {
+        format!("a command of {}\n", self.name)
+    }
+
+    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
+    }
+}
+
+/// Sends 1000 packets every 2 ms, and says so.
+fn generate(
+    world: &World,
+    limit: Option<u64>,
+    asked: &AtomicBool,
+    lines: &mut LineSink,
+) -> Result<(), String> {
+    let mut own = 0;
+    let mut tick = |kind: &str, own: u64| {
+        let time = if kind == "second" { "t_ns" } else { "duration_ns" };
+        lines(&format!(
+            "{{\"kind\":\"{kind}\",\"{time}\":{},\"offered_packets\":{own},\
+             \"accepted_packets\":{own}}}",
+            own + 1
+        ));
+    };
+    while !asked.load(Ordering::SeqCst) && limit.is_none_or(|limit| own < limit) {
+        let step = limit.map_or(1000, |limit| (limit - own).min(1000));
+        own += step;
+        world.sent.fetch_add(step, Ordering::SeqCst);
+        tick("second", own);
+        let dies = world.dies_after.load(Ordering::SeqCst);
+        if dies > 0 && world.sent() >= dies {
+            lines("ouch, thread 0 exited with error");
+            return Err("exit code 1".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    tick("result", own);
+    Ok(())
+}
+
+fn receive(world: &World, asked: &AtomicBool, lines: &mut LineSink) -> Result<(), String> {
+    let mut time_ns = 0_u64;
+    while !asked.load(Ordering::SeqCst) {
+        let blind = world.blind.load(Ordering::SeqCst);
+        let packets = if blind { 0 } else { world.forwarded() };
+        time_ns += 10_000_000;
+        lines(&format!(
+            "{{\"kind\":\"interval\",\"duration_ns\":{time_ns},\"packets\":{packets},\
+             \"bytes\":{},\"foreign_packets\":3}}",
+            packets * 60
+        ));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+struct Running {
+    thread: Option<std::thread::JoinHandle<Result<(), String>>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Process for Running {
+    fn ended(&mut self) -> Result<Option<Ended>, HostError> {
+        if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(None);
+        }
+        let result = self.thread.take().map_or(Ok(()), |thread| thread.join().expect("no panic"));
+        let how = result.clone().err().unwrap_or_else(|| "exit code 0".to_owned());
+        Ok(Some(Ended { success: result.is_ok(), how }))
+    }
+
+    fn signal(&mut self, _signal: &str) -> Result<(), HostError> {
+        self.stop.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn stop(&mut self, _patience: Duration) -> Result<(), HostError> {
+        self.stop.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+struct Box0(Formula);
+
+impl Device for Box0 {
+    fn host(&self) -> &dyn Host {
+        &self.0
+    }
+
+    fn counters(&self) -> Result<Counters, HostError> {
+        self.0.answers()?;
+        let one = |name: &str, value| BTreeMap::from([(name.to_owned(), value)]);
+        let world = &self.0.world;
+        Ok(Counters::from([
+            ("eth1".to_owned(), one("rx_packets", world.sent())),
+            ("eth2".to_owned(), one("tx_packets", world.forwarded())),
+        ]))
+    }
+
+    fn received(&self) -> Option<Selection> {
+        Some(Selection::new("eth1", &["rx_packets"]))
+    }
+
+    fn forwarded(&self) -> Option<Selection> {
+        Some(Selection::new("eth2", &["tx_packets"]))
+    }
+
+    fn drops(&self) -> Vec<DropRule> {
+        Vec::new()
+    }
+
+    fn online(&self) -> Result<(), HostError> {
+        self.0.answers()
+    }
+
+    fn environment(&self) -> Value {
+        Value::Null
+    }
+
+    fn feed(&self, line: &str, _file: &Path, _timeout: Duration) -> Result<Output, HostError> {
+        self.0.world.commands.lock().unwrap().push(format!("fed: {line}"));
+        Ok(Output { exit_code: Some(0), stdout: String::new(), stderr: String::new() })
+    }
+}
+
+struct Lab {
+    world: Arc<World>,
+    plan: Plan,
+    testbed: HostsTestbed,
+}
+
+fn lab_of(text: &str) -> Lab {
+    let loaded = plan::from_text(
+        Path::new("lab.toml"),
+        text,
+        &MemoryFiles::default(),
+        &Overrides::default(),
+    );
+    let (plan, _) = loaded.expect("a good specification");
+    let world = Arc::new(World::default());
+    world.forwards_percent.store(100, Ordering::SeqCst);
+    let host = |name| -> Rc<dyn Host> { Rc::new(Formula { name, world: Arc::clone(&world) }) };
+    let crate::model::TestbedSpec::Hosts(spec) = &plan.testbed else { panic!("not hosts") };
+    let names = ["gen", "gen2"].into_iter().take(spec.generators.len());
+    let parts = Parts {
+        spec: HostsSpec::clone(spec),
+        generators: names.map(host).collect(),
+        receiver: host("sink"),
+        device: Box::new(Box0(Formula { name: "box", world: Arc::clone(&world) })),
+        reference: None,
+        manager: host("manager"),
+    };
+    let testbed = HostsTestbed::with(parts, &plan, Path::new(""), &Cancel::default());
+    Lab { world, plan, testbed }
+}
+
+fn lab() -> Lab {
+    lab_of(SPEC)
+}
+
+impl Lab {
+    fn run(&self) -> Result<Outcome, TrialError> {
+        let series = &self.plan.series[0];
+        self.testbed.next(series);
+        trial::run(Trial {
+            testbed: &self.testbed,
+            dut: Some(crate::dut::driver(&series.dut)),
+            traffic: &series.traffic,
+            times: self.plan.trial,
+            packet_limit: None,
+            cancel: &Cancel::default(),
+            observer: &mut Silent,
+        })
+    }
+
+    fn judged(&self) -> crate::record::Verdict {
+        let outcome = self.run().expect("the campaign goes on");
+        campaign::judge(&outcome, verdict::Path::LineRate(14.88e6))
+    }
+}
+
+#[test]
+fn a_trial_counts_from_the_generator_to_the_receiver() {
+    let lab = lab();
+    let outcome = lab.run().unwrap();
+    assert_eq!(outcome.not_measured, None);
+    let points: Vec<&str> = outcome.ledger.points.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(points, ["offered", "accepted", "dut_received", "dut_forwarded", "delivered"]);
+    let offered = outcome.ledger.points[0].packets;
+    assert!(outcome.ledger.points.iter().all(|p| p.packets == offered), "{:?}", outcome.ledger);
+    assert!(offered > 10_000 && outcome.result.sample_count >= 10, "{:?}", outcome.result);
+    assert!(outcome.result.offered_pps > 0.0);
+    let verdict = campaign::judge(&outcome, verdict::Path::LineRate(14.88e6));
+    assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
+    for host in ["box", "gen", "sink", "manager"] {
+        assert!(outcome.host_log.contains(&format!("a command of {host}")), "{host}");
+    }
+}
+
+#[test]
+fn what_the_dut_does_not_forward_is_its_loss() {
+    let lab = lab();
+    lab.world.forwards_percent.store(50, Ordering::SeqCst);
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::DutBound, "{}", verdict.reason);
+    assert!(verdict.reason.contains("`inside_the_dut`"), "{}", verdict.reason);
+    assert!(verdict.reason.contains("of the line rate"), "{}", verdict.reason);
+}
+
+#[test]
+fn a_receiver_that_shows_zero_is_named_with_what_to_look_at() {
+    let lab = lab();
+    lab.world.blind.store(true, Ordering::SeqCst);
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    let reason = &verdict.reason;
+    assert!(reason.contains("`dut_forwarded`"), "{reason}");
+    assert!(reason.contains("receiver sink shows zero packets"), "{reason}");
+    assert!(reason.contains("eth1"), "{reason}");
+}
+
+#[test]
+fn a_generator_that_crashes_voids_its_trial_and_tells_its_last_words() {
+    let lab = lab();
+    lab.world.dies_after.store(20_000, Ordering::SeqCst);
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    let reason = &verdict.reason;
+    assert!(reason.contains("generator gen"), "{reason}");
+    assert!(reason.contains("exit code 1") && reason.contains("ouch"), "{reason}");
+    // The next trial runs.
+    lab.world.dies_after.store(0, Ordering::SeqCst);
+    assert_eq!(lab.judged().kind, VerdictKind::GeneratorBound);
+}
+
+#[test]
+fn a_dut_that_is_gone_voids_its_trial() {
+    let lab = lab();
+    lab.world.gone_after.store(20_000, Ordering::SeqCst);
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    assert!(verdict.reason.contains("DUT gone"), "{}", verdict.reason);
+    assert!(verdict.reason.contains("box"), "{}", verdict.reason);
+}
+
+#[test]
+fn a_machine_of_the_path_that_is_gone_ends_the_campaign_unmarked() {
+    let lab = lab();
+    lab.world.silent.lock().unwrap().push("gen".to_owned());
+    let error = lab.run().expect_err("no trial can run").to_string();
+    assert!(error.contains("generator gen does not answer"), "{error}");
+    assert!(error.contains("weir lab resume"), "{error}");
+}
+
+#[test]
+fn a_suspended_manager_voids_the_trial() {
+    let mut lab = lab();
+    let calls = Cell::new(0_u64);
+    lab.testbed.clocks = Box::new(move || {
+        calls.set(calls.get() + 1);
+        let monotonic = Duration::from_secs(calls.get());
+        // Nothing of the second trial's seconds but these was lived through.
+        let asleep = Duration::from_secs(if calls.get() == 4 { 35 } else { 0 });
+        Clocks { boot: monotonic + asleep, monotonic }
+    });
+    assert_eq!(lab.judged().kind, VerdictKind::GeneratorBound);
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    assert!(verdict.reason.contains("suspended for 35.0 s"), "{}", verdict.reason);
+}
+
+#[test]
+fn generators_share_rate_and_packets() {
+    let second = "[[testbed.generator]]\nname = \"gen2\"\nssh = \"root@gen2\"\n\
+                  interface = \"eth1\"\nnext_hop_mac = \"02:00:00:00:00:01\"\ndriver = \"weir\"\n\n\
+                  [testbed.receiver]";
+    let lab = lab_of(&SPEC.replace("[testbed.receiver]", second));
+    let outcome = lab.run().unwrap();
+    assert_eq!(outcome.not_measured, None);
+    // Ten packets of the probe, and half of a million a second each.
+    assert!(lab.world.ran("gen: exec weir gen") >= 3 && lab.world.ran("--count 5") >= 4);
+    assert!(lab.world.ran("gen2: exec weir gen") >= 3 && lab.world.ran("--rate 500kpps") == 2);
+    let offered = outcome.ledger.points[0].packets;
+    assert_eq!(outcome.ledger.point("delivered"), Some(offered));
+}
+
+#[test]
+fn an_image_is_installed_once_and_checked() {
+    let image = "[[image]]\nname = \"v1\"\nfile = \"v1.img\"\ninstall = \"install-it\"\n\
+                 check = \"is-running\"\n\n[[dut]]";
+    let lab = lab_of(&SPEC.replace("[[dut]]", image));
+    assert_eq!(lab.plan.series[0].name, "v1.linux.t");
+    // The image that the file's command was fed with does not run: nothing says so.
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
+    assert_eq!((lab.world.ran("fed: install-it"), lab.world.ran("is-running")), (1, 2));
+    lab.judged();
+    assert_eq!(lab.world.ran("fed: install-it"), 1);
+}
+
+#[test]
+fn an_image_that_cannot_be_installed_voids_its_cells_and_is_not_tried_twice() {
+    let image = "[[image]]\nname = \"v1\"\ncheck = \"is-running\"\n\n[[dut]]";
+    let lab = lab_of(&SPEC.replace("[[dut]]", image));
+    for _ in 0..2 {
+        let verdict = lab.judged();
+        assert_eq!(verdict.kind, VerdictKind::Invalid);
+        assert!(verdict.reason.contains("image v1 does not run"), "{}", verdict.reason);
+    }
+    assert_eq!(lab.world.ran("is-running"), 1);
+}
+
+#[test]
+fn the_table_has_a_row_for_everything_that_a_trial_needs() {
+    let lab = lab();
+    let rows = lab.testbed.look();
+    assert!(rows.iter().all(|row| row.passed), "{rows:?}");
+    let seen: Vec<String> =
+        rows.iter().map(|row| format!("{} {} {}", row.role, row.machine, row.what)).collect();
+    assert_eq!(
+        seen,
+        [
+            "generator gen ssh",
+            "generator gen program",
+            "generator gen interface",
+            "receiver sink ssh",
+            "receiver sink program",
+            "receiver sink interface",
+            "dut box ssh",
+            "dut box online",
+            "dut box interface",
+            "dut box interface",
+            "dut box counters",
+        ]
+    );
+    lab.world.silent.lock().unwrap().push("sink".to_owned());
+    let rows = lab.testbed.look();
+    let failed: Vec<_> = rows.iter().filter(|row| !row.passed).collect();
+    assert_eq!(failed.len(), 1, "what is not reached is not looked at further: {rows:?}");
+    assert_eq!(
+        (failed[0].machine.as_str(), failed[0].detail.as_str()),
+        ("sink", "connection timed out")
+    );
+}
