@@ -29,6 +29,7 @@ mod fixture;
 pub mod gnuplot;
 pub mod host;
 pub mod identity;
+pub mod image;
 pub mod ledger;
 pub mod model;
 pub mod plan;

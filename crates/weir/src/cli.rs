@@ -18,6 +18,7 @@ pub(crate) mod compare;
 pub(crate) mod console;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
+pub(crate) mod image;
 pub(crate) mod plot;
 pub(crate) mod pxe;
 pub(crate) mod queues;
@@ -245,6 +246,9 @@ pub(crate) enum LabCommand {
     /// Search for the rate that each DUT still forwards: no-drop and partial-drop rate, RFC 2544.
     #[command(after_help = search::HELP)]
     Search(search::SearchArgs),
+    /// Build images for virtual DUTs.
+    #[command(subcommand, after_help = image::HELP)]
+    Image(image::ImageCommand),
     /// Remove what an earlier lab that was killed has left on this host.
     #[command(after_help = "Example: sudo weir lab clean")]
     Clean {

@@ -24,6 +24,7 @@ mod compare;
 #[cfg(test)]
 mod document;
 mod hosts;
+mod image;
 mod plot;
 mod run;
 mod search;
@@ -65,6 +66,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
         LabCommand::ImportConfig(arguments) => bench_lab::import(&arguments),
         LabCommand::Export(arguments) => archive::export(&arguments),
         LabCommand::Search(args) => search::command(&args),
+        LabCommand::Image(arguments) => image::command(&arguments),
         LabCommand::Clean { json } => clean(json.json),
     }
 }
