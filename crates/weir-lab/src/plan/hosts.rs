@@ -19,8 +19,7 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
             Some(TestbedSpec::Netns(_)) if is_tree => {
                 let name = wanted.map_or("", System::name);
                 let shown = quote(&dut.name.text);
-                let message =
-                    format!("DUT {shown} of kind \"{name}\" needs a machine of its own");
+                let message = format!("DUT {shown} of kind \"{name}\" needs a machine of its own");
                 let help = "[testbed] kind = \"hosts\"";
                 report.error_help(&dut.name.span, message, help);
             }
