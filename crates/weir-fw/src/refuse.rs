@@ -60,7 +60,7 @@ refusals! {
     ScrubSome: "scrub with an interface, a protocol or addresses",
         "fragments follow their first one everywhere or nowhere; `scrub in all` is accepted";
     Queue: "altq, queue, dnpipe, dnqueue",
-        "traffic is not shaped; tc(8) can do it on the outgoing interface";
+        "traffic is not shaped, and what is forwarded here passes by the queues of tc(8)";
     Limiter: "state limiter, source limiter",
         "only max, max-src-states and their like limit states";
     PacketRate: "max-pkt-rate",

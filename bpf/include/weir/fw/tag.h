@@ -30,7 +30,7 @@ static __always_inline __u32 weir_state_tag(const struct weir_fw_packet *flow,
 	return tag;
 }
 
-/* Gives a packet that its state has let in the state's tag, before rules judge it on its way out. */
+/* Gives a packet that its state has let in the state's tag, before rules judge its way out. */
 __noinline int weir_fw_recall_tag(struct weir_fw_packet *p __arg_nonnull,
 				  const struct weir_fw_hit *hit __arg_nonnull)
 {

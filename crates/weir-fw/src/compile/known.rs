@@ -42,8 +42,8 @@ pub struct Known {
     pub id_count: u32,
     /// Places of the counters, [`SLAB_RULE_COUNT`] rules each, from the arena's start.
     pub slabs: Vec<u32>,
-    /// Timeout tables: what rules have of their own, the rest is that of `set timeout`. So the first
-    /// has nothing.
+    /// Timeout tables: what rules have of their own, the rest is that of `set timeout`. So the
+    /// first has nothing.
     pub profiles: Vec<OwnTimeouts>,
     /// Names of tags by their numbers, which begin at 1. Nobody has those without a name.
     pub tags: Vec<Option<String>>,

@@ -12,10 +12,10 @@ use crate::with_data_path;
 
 /// Packets of one ruleset.
 const PACKET_COUNT: usize = 60;
-/// Pairs of a ruleset and a packet that a test runs at least.
-const PAIR_COUNT_MIN: usize = 100_000;
+/// Pairs of a ruleset and a packet that each of the two tests runs at least.
+const PAIR_COUNT_MIN: usize = 50_000;
 /// How often a case is run again if the clock went on inside a run.
-const TRY_COUNT: usize = 5;
+const TRY_COUNT: usize = 20;
 /// So many cases that differ are told.
 const TOLD_COUNT_MAX: usize = 4;
 

@@ -10,9 +10,9 @@
 //!   (after the rules), IPv4 options that a rule allows, TTL 1, no route, and packets over the MTU
 //!   (before the rules of the interface that they would leave by) are left to the box's stack; so
 //!   are packets from and to addresses that no router forwards (RFC 1812, section 5.3.7).
-//! - A VLAN's tag is stepped over: to the rules the packet is one of the interface itself. What they
-//!   pass is left to the box's stack, which knows its VLANs. A tagged frame that the box sends is
-//!   not judged: that was done at its VLAN interface.
+//! - A VLAN's tag is stepped over: to the rules the packet is one of the interface itself. What
+//!   they pass is left to the box's stack, which knows its VLANs. A tagged frame that the box sends
+//!   is not judged: that was done at its VLAN interface.
 //! - Nobody is answered at such an address, and by ICMP only where a route leads.
 //! - A first fragment is filtered as if it were the whole packet. If it passes, later ones follow
 //!   it until they are complete or `set timeout frag` is over; a later one whose first has not
