@@ -189,12 +189,9 @@ __noinline int weir_fw_tcp_checksum_fits(struct xdp_md *ctx,
 	return weir_checksum(sum) == 0;
 }
 
-/*
- * The box's own address towards the sender, in scratch->fib. False if it has none, or does not
- * forward.
- */
-static __always_inline bool weir_fw_own_address(void *ctx, struct weir_fw_scratch *scratch,
-						const struct weir_fw_packet *p, __u32 ifindex)
+/* The box's own address towards the sender, in scratch->fib; what bpf_fib_lookup() says. */
+static __always_inline long weir_fw_find_own_address(void *ctx, struct weir_fw_scratch *scratch,
+						     const struct weir_fw_packet *p, __u32 ifindex)
 {
 	struct bpf_fib_lookup *f = &scratch->fib;
 
@@ -210,8 +207,14 @@ static __always_inline bool weir_fw_own_address(void *ctx, struct weir_fw_scratc
 		__builtin_memcpy(f->ipv6_dst, p->src, sizeof(f->ipv6_dst));
 	}
 	return bpf_fib_lookup(ctx, f, sizeof(*f),
-			      BPF_FIB_LOOKUP_SRC | BPF_FIB_LOOKUP_SKIP_NEIGH) ==
-	       BPF_FIB_LKUP_RET_SUCCESS;
+			      BPF_FIB_LOOKUP_SRC | BPF_FIB_LOOKUP_SKIP_NEIGH);
+}
+
+/* The same; false if it has none, or does not forward. */
+static __always_inline bool weir_fw_own_address(void *ctx, struct weir_fw_scratch *scratch,
+						const struct weir_fw_packet *p, __u32 ifindex)
+{
+	return weir_fw_find_own_address(ctx, scratch, p, ifindex) == BPF_FIB_LKUP_RET_SUCCESS;
 }
 
 /* Ethernet header and tags of the frame that follows `room_bytes` later, turned round. */
@@ -324,12 +327,14 @@ static __always_inline int weir_fw_reply_error(struct xdp_md *ctx, const struct 
 
 /*
  * Whether a packet may be answered at all: never one to a group or from one, because nobody could
- * tell whom the answer would reach, nor a piece of a packet, nor an error.
+ * tell whom the answer would reach, nor a piece of a packet, nor an error. Nor what was sent to
+ * another MAC address, and has only been flooded to this interface: somebody else is going to
+ * answer that, and would be contradicted.
  */
 static __always_inline bool weir_fw_may_answer(const struct weir_fw_packet *p)
 {
-	return !(p->flags & (WEIR_PACKET_GROUP | WEIR_PACKET_LATER_FRAGMENT |
-			     WEIR_PACKET_ICMP_ERROR)) &&
+	return !(p->flags & (WEIR_PACKET_GROUP | WEIR_PACKET_FOREIGN |
+			     WEIR_PACKET_LATER_FRAGMENT | WEIR_PACKET_ICMP_ERROR)) &&
 	       !weir_fw_is_martian(p);
 }
 

@@ -41,6 +41,22 @@ static __always_inline __u32 weir_fw_asks_routes(const struct weir_fw_packet *p)
 					     WEIR_FW_IMAGE_NO_ROUTE_TO);
 }
 
+/*
+ * Whether the packet is at another interface than its source's route leads to. On a box that does
+ * not forward, the kernel does not say where it leads, and nothing has failed.
+ */
+static __always_inline bool weir_fw_urpf_fails(void *ctx, struct weir_fw_scratch *scratch,
+					       const struct weir_fw_packet *p, __u32 ifindex)
+{
+	long found = weir_fw_find_own_address(ctx, scratch, p, ifindex);
+
+	if (found == BPF_FIB_LKUP_RET_FWD_DISABLED)
+		return false;
+	/* A route by an interface without an address is one. */
+	return (found != BPF_FIB_LKUP_RET_SUCCESS && found != BPF_FIB_LKUP_RET_NO_SRC_ADDR) ||
+	       scratch->fib.ifindex != weir_fw_interface(weir_fw_slot(p))->ifindex;
+}
+
 /* Finds what the ruleset asks for, of the interface at which the packet is judged. */
 static __always_inline void weir_fw_find_routes(void *ctx, struct weir_fw_packet *p, __u32 ifindex)
 {
@@ -50,9 +66,7 @@ static __always_inline void weir_fw_find_routes(void *ctx, struct weir_fw_packet
 	p->flags &= ~WEIR_PACKET_ROUTABLE_MASK;
 	if (!scratch)
 		return;
-	if (asked & WEIR_FW_IMAGE_ROUTES &&
-	    (!weir_fw_own_address(ctx, scratch, p, ifindex) ||
-	     scratch->fib.ifindex != weir_fw_interface(weir_fw_slot(p))->ifindex))
+	if (asked & WEIR_FW_IMAGE_ROUTES && weir_fw_urpf_fails(ctx, scratch, p, ifindex))
 		p->flags |= WEIR_PACKET_URPF_FAILED;
 	if (asked & WEIR_FW_IMAGE_NO_ROUTE_BACK &&
 	    weir_fw_has_no_route(ctx, scratch, p, false, ifindex))

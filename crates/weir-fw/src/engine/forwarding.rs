@@ -9,22 +9,29 @@ use super::interfaces::Wanted;
 
 const SYSCTL: [&str; 2] = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
 
-/// What somebody should know of it.
-pub(super) fn told(facts: &Facts, wanted: &Wanted) -> Vec<String> {
+/// What somebody should know of it. `asks_routes` tells of rules with `urpf-failed`.
+pub(super) fn told(facts: &Facts, wanted: &Wanted, asks_routes: bool) -> Vec<String> {
     // A kernel without a family has no such setting.
-    told_of(SYSCTL.map(|name| sysctl::read(name).unwrap_or_default()), facts, wanted)
+    let values = SYSCTL.map(|name| sysctl::read(name).unwrap_or_default());
+    told_of(values, facts, wanted, asks_routes)
 }
 
-fn told_of(values: [String; 2], facts: &Facts, wanted: &Wanted) -> Vec<String> {
+fn told_of(values: [String; 2], facts: &Facts, wanted: &Wanted, asks_routes: bool) -> Vec<String> {
     let families: [fn(&InterfaceFacts) -> bool; 2] = [is_ipv4, is_ipv6];
     let mut list = Vec::new();
     for ((name, value), is_family) in SYSCTL.into_iter().zip(values).zip(families) {
         let filtered = facts.interfaces().iter().filter(|own| wanted.wants(&own.name));
         let count = filtered.filter(|own| !own.is_loopback && is_family(own)).count();
-        if value.trim() == "0" && count > 1 {
+        if value.trim() != "0" {
+            continue;
+        }
+        if count > 1 {
             list.push(format!(
                 "{name} is 0: packets from one interface to another are not forwarded"
             ));
+        }
+        if count > 0 && asks_routes {
+            list.push(format!("{name} is 0: `urpf-failed` holds for no packet of that family"));
         }
     }
     list
@@ -53,7 +60,7 @@ mod tests {
                      interface lo0 loopback 127.0.0.1/8 ::1/128\n";
         let facts = Facts::parse(facts).unwrap();
         let told = |v4: &str, v6: &str, wanted: &Wanted| {
-            told_of([v4, v6].map(str::to_owned), &facts, wanted)
+            told_of([v4, v6].map(str::to_owned), &facts, wanted, false)
         };
         let all = Wanted::default();
         assert_eq!(told("1\n", "1\n", &all), Vec::<String>::new());
@@ -63,5 +70,8 @@ mod tests {
         assert!(told_of_one[0].starts_with("net.ipv4.ip_forward is 0"), "{told_of_one:?}");
         let host = Wanted { skipped: ["em1".to_owned()].into(), named: None };
         assert_eq!(told("0", "0", &host), Vec::<String>::new());
+        let asked = told_of(["0", "0"].map(str::to_owned), &facts, &host, true);
+        assert_eq!(asked.len(), 1, "IPv4 alone: {asked:?}");
+        assert!(asked[0].contains("urpf-failed"), "{asked:?}");
     }
 }

@@ -19,6 +19,7 @@ use super::source::Source;
 use super::tables::Tables;
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::{self, Compiled, Input, profile_seconds, ticks};
+use crate::image::image_flags;
 use crate::protocol::{Load, LoadParts};
 use crate::show::rules::Loader;
 use crate::states;
@@ -166,6 +167,7 @@ impl Engine {
         let is_generic = self.options.is_generic;
         let mut told: Vec<String> =
             compiled.warnings.iter().map(|own| next.main.told(std::slice::from_ref(own))).collect();
+        let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         // All that may fail comes first, and nothing of what runs changes by it.
         let prepared = self.installer()?.prepare(&compiled, &evaluator, &tables.contents());
         let prepared = prepared.map_err(Refused::because)?;
@@ -195,7 +197,7 @@ impl Engine {
         }
         told.append(&mut self.interfaces.told(&wanted, is_strict));
         if is_strict {
-            told.append(&mut super::forwarding::told(&facts, &wanted));
+            told.append(&mut super::forwarding::told(&facts, &wanted, asks_routes));
         }
         Ok(told)
     }

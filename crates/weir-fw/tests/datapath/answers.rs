@@ -1,5 +1,6 @@
 //! Answers to blocked packets.
 
+use weir_bpf::firewall::layout::table;
 use weir_wire::{icmp, ipv4, ipv6, tcp};
 
 use crate::frames::{ETH_BYTES, Ends, Segment};
@@ -71,6 +72,19 @@ fn what_is_no_right_segment_is_not_answered() {
     wrong[ETH_BYTES + 36] ^= 1;
     assert_eq!(rig.receive(0, &wrong).action, DROP, "a wrong checksum");
     assert_eq!(rig.dropped(0, IN, "proto-cksum"), 1);
+}
+
+#[test]
+fn what_was_sent_to_somebody_else_is_not_answered() {
+    let Some(rig) = Rig::with_rules("flood", "block return all\n") else { return };
+    let ends = Ends::new("10.0.1.2", "10.0.2.2");
+    for mut frame in [ends.tcp(&segment(SYN), b""), ends.udp((1234, 53), b"")] {
+        assert_eq!(rig.receive(0, &frame).action, SEND_BACK);
+        frame[5] ^= 0x40;
+        assert_eq!(rig.receive(0, &frame).action, DROP, "a switch has flooded it");
+    }
+    assert_eq!(rig.dropped(0, IN, "match"), 4);
+    assert_eq!(rig.table_counter(table::REPLIES), 2);
 }
 
 #[test]

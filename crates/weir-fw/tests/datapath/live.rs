@@ -118,3 +118,19 @@ fn programs_are_removed_without_a_look_at_their_memory() {
         })
         .expect("the namespace is entered");
 }
+
+#[test]
+fn a_box_that_does_not_forward_lets_sources_be() {
+    const DROP: i32 = 1;
+    const PASS: i32 = 2;
+    let rules = "pass\nblock in quick from urpf-failed\n";
+    let Some(rig) = Rig::with_rules("urpf", rules) else { return };
+    let action =
+        |src: &str, port| rig.receive(0, &Ends::new(src, "10.0.1.1").udp((port, 53), b"")).action;
+    assert_eq!((action("10.0.1.2", 1), action("10.0.2.2", 1)), (PASS, DROP));
+    // The kernel then says of no route where it leads: all would be blocked.
+    rig.inside
+        .run(|| weir_net::sysctl::write("net.ipv4.ip_forward", "0").expect("a sysctl"))
+        .expect("the namespace is entered");
+    assert_eq!((action("10.0.1.2", 2), action("10.0.2.2", 2)), (PASS, PASS));
+}
