@@ -30,7 +30,7 @@ pub(super) enum Complaint {
 impl Complaint {
     /// Reads what ssh wrote.
     pub(super) fn read(said: &str) -> Self {
-        const PHRASES: [(&str, Complaint); 17] = [
+        const PHRASES: [(&str, Complaint); 18] = [
             ("REMOTE HOST IDENTIFICATION HAS CHANGED", Complaint::WrongHostKey),
             ("key is known for", Complaint::UnknownHostKey),
             ("Host key verification failed", Complaint::WrongHostKey),
@@ -48,6 +48,8 @@ impl Complaint {
             ("Connection closed by", Complaint::HungUp),
             ("Bad configuration option", Complaint::Local),
             ("Can't open user config file", Complaint::Local),
+            // There is no ssh.
+            ("No such file or directory (os error 2)", Complaint::Local),
         ];
         let found = PHRASES.iter().find(|(phrase, _)| said.contains(phrase));
         found.map_or(Self::Other, |&(_, complaint)| complaint)
@@ -90,7 +92,10 @@ impl Complaint {
                 "{destination} answers, but its SSH server hangs up ({last}): it may still be \
                  starting, or be out of memory or connections; try `{ssh} true`"
             ),
-            Self::Local => format!("ssh cannot be used as it is set up here: {last}"),
+            Self::Local => format!(
+                "ssh cannot be used as it is set up here: {last}; see that `{ssh} true` works, and \
+                 that ssh is installed (Debian: openssh-client)"
+            ),
             Self::Other => format!("ssh cannot connect to {destination}: {last}; try `{ssh} -v`"),
         }
     }

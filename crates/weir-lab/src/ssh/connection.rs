@@ -70,7 +70,7 @@ pub(super) struct Channel {
 
 #[derive(Debug)]
 enum Child {
-    Far(openssh::Child<Arc<Session>>),
+    Far(Box<openssh::Child<Arc<Session>>>),
     Near(process::Child),
 }
 
@@ -170,7 +170,7 @@ impl Connection {
                 command.stdin(OwnedFd::from(input)).stdout(stdout).stderr(stderr);
                 let spawn = async { command.spawn().await };
                 let runtime = self.runtime().map_err(|e| cannot(e.to_string()))?;
-                Child::Far(runtime.block_on(spawn).map_err(|e| cannot(chain(&e)))?)
+                Child::Far(Box::new(runtime.block_on(spawn).map_err(|e| cannot(chain(&e)))?))
             }
             None => Child::Near(
                 process::Command::new("sh")
@@ -195,7 +195,7 @@ impl Connection {
         match channel.child.take() {
             Some(Child::Far(child)) => {
                 if let Ok(runtime) = self.runtime() {
-                    drop(runtime.block_on(child.wait()));
+                    drop(runtime.block_on((*child).wait()));
                 }
             }
             Some(Child::Near(mut child)) => drop(child.wait()),
@@ -210,7 +210,7 @@ impl Connection {
         match channel.child.take() {
             Some(Child::Far(child)) => {
                 if let Ok(runtime) = self.runtime() {
-                    drop(runtime.block_on(child.disconnect()));
+                    drop(runtime.block_on((*child).disconnect()));
                 }
             }
             // It leads the group that its watcher ends.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ pub struct SshHost {
     shared: Arc<Shared>,
     cancel: Cancel,
     system: Mutex<Option<System>>,
+    /// Whether anything ran, so that there is a directory.
+    used: AtomicBool,
     logs: Mutex<Vec<(String, CappedLog)>>,
 }
 
@@ -71,6 +74,7 @@ impl SshHost {
             shared: Arc::new(Shared::new(remote, secrets, directory)),
             cancel: cancel.clone(),
             system: Mutex::default(),
+            used: AtomicBool::new(false),
             logs: Mutex::default(),
         }
     }
@@ -196,7 +200,9 @@ impl SshHost {
     /// An error of a step whose command failed; a full disk is told as such.
     pub(super) fn failed(&self, step: &str, output: &Output) -> HostError {
         let said = output.said();
-        let full = ["No space left on device", "file system is full", "filesystem full"];
+        // What tar says of a write that was short is the same thing.
+        let full =
+            ["No space left on device", "file system is full", "filesystem full", "Wrote only"];
         if full.iter().any(|phrase| said.contains(phrase)) {
             let room = self.question("df -k").map(|o| o.stdout).unwrap_or_default();
             return self.shared.error(format!(
@@ -268,6 +274,7 @@ impl SshHost {
     }
 
     fn script<'a>(&'a self, mark: &'a str, input: &'a str, command: &'a str) -> Script<'a> {
+        self.used.store(true, Ordering::Relaxed);
         Script {
             directory: &self.shared.directory,
             environment: self.shared.secrets.variables(),
@@ -540,8 +547,7 @@ impl Host for SshHost {
 
 impl Drop for SshHost {
     fn drop(&mut self) {
-        let known = self.system.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        if known && self.shared.connection().is_alive() {
+        if self.used.load(Ordering::Relaxed) && self.shared.connection().is_alive() {
             // The directory is the current one of the command that removes it.
             let shell = format!("cd / && rm -rf {}", quote(&self.shared.directory));
             drop(self.question(&shell));

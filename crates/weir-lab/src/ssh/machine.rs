@@ -319,7 +319,14 @@ impl Machine {
         let not_yet = |what: String| Ok(Some(Missing::NotYet(what)));
         if let Some(address) = &self.spec.online.ping {
             let line = format!("ping -c 1 -W 2 {}", quote(address));
-            if !self.manager.question(&line)?.success() {
+            let output = self.manager.question(&line)?;
+            if output.exit_code == Some(127) {
+                return Err(self.error(
+                    "waiting until it is online: there is no `ping` here: install it (Debian: \
+                     iputils-ping), or leave `ping` out of `online`",
+                ));
+            }
+            if !output.success() {
                 return not_yet(format!("{address} does not answer to ping"));
             }
         }

@@ -171,8 +171,8 @@ fn fold_perf(text: &str) -> io::Result<String> {
 }
 
 /// Folds the call graphs of `pmcstat -G`. They stand on their heads: a function with the number of
-/// its samples, and below it, a blank further in, the functions that called it. What of a function's
-/// samples its callers do not account for began there.
+/// its samples, and below it, a blank further in, the functions that called it. What of a
+/// function's samples its callers do not account for began there.
 fn fold_pmc(text: &str) -> String {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     // Function, samples, and those that callers have accounted for.

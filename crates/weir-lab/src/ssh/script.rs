@@ -58,7 +58,6 @@ exec 3<&-
 
 /// Once a command has ended that was to end, nobody watches what it has left behind.
 const ENDED: &str = r#"weir_code=$?
-exec 2>/dev/null
 [ -n "$weir_told" ] || kill -KILL $weir_watcher
 weir_end $weir_code
 "#;
@@ -95,15 +94,18 @@ impl Script<'_> {
 
     fn watched(&self, output: &str, epilogue: &str) -> String {
         let watched = WATCHED.replace("@INPUT@", &quote(self.input)).replace("@OUTPUT@", output);
-        // The watcher has descriptor 3, the mark descriptor 4; the command has neither.
-        let command = format!("sh -c {} 4>&-\n", quote(self.command));
-        self.line(&format!("{watched}{command}{epilogue}"))
+        self.line(&format!("{watched}{}{epilogue}", self.run()))
     }
 
     /// The same with the rest of standard input as the command's own, and no watcher.
     pub(super) fn fed(&self) -> String {
-        let command = format!("sh -c {} 4>&-\n", quote(self.command));
-        self.line(&format!("{command}weir_end $?\n"))
+        self.line(&format!("{}{STAYED}", self.run()))
+    }
+
+    /// Runs the command. The watcher has descriptor 3, the mark and the command's standard error
+    /// are descriptor 4; what this shell itself has to say of how the command ended is nobody's.
+    fn run(&self) -> String {
+        format!("exec 2>/dev/null\nsh -c {} 2>&4 4>&-\n", quote(self.command))
     }
 
     fn line(&self, body: &str) -> String {

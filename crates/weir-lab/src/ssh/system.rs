@@ -42,6 +42,9 @@ pub fn interfaces(
     if system == System::Generic || names.is_empty() {
         return Ok(counters);
     }
+    if let Some(name) = names.iter().find(|name| !interface::is_name(name)) {
+        return Err(HostError::new(host.name(), format!("`{name}` cannot be an interface")));
+    }
     let text = ask(host, &interface::question(system, names))?;
     let answers = sections(&text);
     for name in names {
@@ -219,69 +222,52 @@ pub fn environment(
 
 /// Every subject under a line with its name. What a machine has not is silent.
 fn environment_question(system: System, interfaces: &[String]) -> String {
-    let mut lines = vec!["uname\nuname -a".to_owned()];
-    let each: &[&str] = match system {
-        System::Linux => {
-            lines.push("os\ncat /etc/os-release".to_owned());
-            lines.push("command line\ncat /proc/cmdline".to_owned());
-            lines.push("cpu\nlscpu".to_owned());
-            lines.push(
-                "governor\ncat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".to_owned(),
-            );
-            lines.push(
-                "turbo\ngrep -s '' /sys/devices/system/cpu/cpufreq/boost \
-                 /sys/devices/system/cpu/intel_pstate/no_turbo"
-                    .to_owned(),
-            );
-            lines.push(format!("sensors\n{}", sensors::LINUX));
-            &["-i", "-k", "-l", "-g", "-c", "-a", "-x"]
-        }
-        System::Freebsd => {
-            lines.push(
-                "cpu\nsysctl -e hw.model hw.ncpu hw.physmem machdep.hyperthreading_allowed \
-                        dev.cpu.0.freq_levels dev.cpu.0.cx_supported"
-                    .to_owned(),
-            );
-            lines.push("dispatch\nsysctl -e net.isr net.inet.ip.redirect net.fibs".to_owned());
-            lines.push("modules\nkldstat".to_owned());
-            lines.push("loader\ncat /boot/loader.conf /boot/loader.conf.local".to_owned());
-            lines.push(format!("sensors\n{}", sensors::FREEBSD));
-            &[]
-        }
-        System::Openbsd => {
-            lines.push(
-                "cpu\nsysctl hw.model hw.ncpu hw.ncpuonline hw.smt hw.physmem \
-                        hw.perfpolicy hw.setperf kern.version"
-                    .to_owned(),
-            );
-            lines.push(format!("sensors\n{}", sensors::OPENBSD));
-            &[]
-        }
-        System::Generic => &[],
-    };
-    for name in interfaces {
-        let quoted = quote(name);
-        match system {
-            System::Linux => {
-                for option in each {
-                    lines.push(format!("ethtool {option} {name}\nethtool {option} {quoted}"));
-                }
-            }
-            System::Freebsd | System::Openbsd => {
-                lines.push(format!("ifconfig {name}\nifconfig {quoted}"));
-            }
-            System::Generic => {}
-        }
+    let mut subjects = vec![subject("uname", "uname -a")];
+    match system {
+        System::Linux => subjects.extend([
+            subject("os", "cat /etc/os-release"),
+            subject("command line", "cat /proc/cmdline"),
+            // What the clock does just now is no setting.
+            subject("cpu", "lscpu | grep -v MHz"),
+            subject("governor", "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"),
+            subject(
+                "turbo",
+                "grep -s '' /sys/devices/system/cpu/cpufreq/boost \
+                 /sys/devices/system/cpu/intel_pstate/no_turbo",
+            ),
+            subject("sensors", sensors::LINUX),
+        ]),
+        System::Freebsd => subjects.extend([
+            subject(
+                "cpu",
+                "sysctl -e hw.model hw.ncpu hw.physmem machdep.hyperthreading_allowed \
+                 dev.cpu.0.freq_levels dev.cpu.0.cx_supported",
+            ),
+            subject("dispatch", "sysctl -e net.isr net.inet.ip.redirect net.fibs"),
+            subject("modules", "kldstat"),
+            subject("loader", "cat /boot/loader.conf /boot/loader.conf.local"),
+            subject("sensors", sensors::FREEBSD),
+        ]),
+        System::Openbsd => subjects.extend([
+            subject(
+                "cpu",
+                "sysctl hw.model hw.ncpu hw.ncpuonline hw.smt hw.physmem hw.perfpolicy \
+                 hw.setperf kern.version",
+            ),
+            subject("sensors", sensors::OPENBSD),
+        ]),
+        System::Generic => {}
     }
-    let mut question: Vec<String> = lines
-        .iter()
-        .filter_map(|line| line.split_once('\n'))
-        .map(|(name, command)| {
-            format!("echo {}; {command} 2>/dev/null", quote(&format!("== {name}")))
-        })
-        .collect();
-    question.push(":".to_owned());
-    question.join("\n")
+    for name in interfaces.iter().filter(|name| interface::is_name(name)) {
+        subjects.extend(interface::environment(system, name));
+    }
+    subjects.push(":".to_owned());
+    subjects.join("\n")
+}
+
+/// A command under a line with its name.
+fn subject(name: &str, command: &str) -> String {
+    format!("echo {}; {{ {command}; }} 2>/dev/null", quote(&format!("== {name}")))
 }
 
 /// Asks something that does not fail on a machine that is well.

@@ -74,8 +74,6 @@ fn files_are_in_the_working_directory_which_is_removed() {
     );
     assert!(path.ends_with("/rules.nft") && Path::new(&path).exists());
     let directory = host.directory().to_owned();
-    // The first question is what tells that there is something to remove.
-    host.connect().unwrap();
     drop(host);
     assert!(!Path::new(&directory).exists());
 }
@@ -127,7 +125,8 @@ fn the_lines_of_a_process_come_as_they_are_written() {
 #[test]
 fn a_process_is_signalled_and_ended_with_its_group() {
     let host = host();
-    let line = "trap 'echo told >told; exit 5' INT; sleep 1000 & echo $! >pid; while :; do sleep 0.05; done";
+    let line = "trap 'echo told >told; exit 5' INT; sleep 1000 & echo $! >pid; \
+                while :; do sleep 0.05; done";
     let mut process = host.spawn(line, "p.log").unwrap();
     until("its start", || run(&host, "cat pid").success());
     process.signal("INT").unwrap();

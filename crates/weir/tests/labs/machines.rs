@@ -12,9 +12,10 @@ use weir_lab::model::hosts::{
     BoxSpec, Online, RemoteSpec, Reset, System, Tree, TreeFile, Upload, UploadMethod,
 };
 use weir_lab::ssh::machine::Machine;
+use weir_lab::ssh::profile::Profiler;
 use weir_lab::ssh::{Secrets, SshHost, connect, system};
 
-use crate::ssh_hosts::{Next, SshHosts};
+use crate::ssh_hosts::{Next, SshHosts, skipped};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -412,6 +413,8 @@ fn online_means_what_the_specification_says() {
         spec.boot_timeout = Duration::from_secs(1);
     });
     assert_says(&pinging.online().unwrap_err(), &["192.0.2.3 does not answer to ping"]);
+    let netns = weir_net::Netns::open(hosts.namespace()).unwrap();
+    netns.run(|| pinging.online()).unwrap().unwrap();
 }
 
 #[test]
@@ -433,13 +436,39 @@ fn a_password_of_a_power_switch_is_nowhere() {
 }
 
 #[test]
+fn a_profile_shows_what_ran() {
+    let name = "a_profile_shows_what_ran";
+    let Some(hosts) = SshHosts::start(name) else { return };
+    let dut = open(&hosts, "dut");
+    if !run(&dut, "perf record -a -e cpu-clock -o /tmp/try -- true").success() {
+        skipped(name, "perf is not here, or may not sample");
+        return;
+    }
+    let mut busy = dut.spawn("while :; do :; done", "busy.log").unwrap();
+    let mut profiler = Profiler::new(System::Linux, Some("-e cpu-clock")).unwrap();
+    profiler.start(&dut, Duration::from_secs(1)).unwrap();
+    let artefacts = profiler.collect(&dut, "a busy shell").unwrap();
+    busy.stop(Duration::from_secs(1)).unwrap();
+    let names: Vec<&str> = artefacts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["profile.folded", "flamegraph.svg"]);
+    let folded = String::from_utf8(artefacts[0].1.clone()).unwrap();
+    assert!(folded.lines().any(|line| line.starts_with("sh;") || line == "sh"), "{folded}");
+    assert!(String::from_utf8_lossy(&artefacts[1].1).contains("a busy shell"));
+    let mut wrong = Profiler::new(System::Linux, Some("-e no-such-event")).unwrap();
+    wrong.start(&dut, Duration::from_secs(1)).unwrap();
+    let error = wrong.collect(&dut, "nothing").unwrap_err();
+    assert_says(&error, &["dut: profiling: `exec perf record", "profile.log"]);
+}
+
+#[test]
 fn a_machine_shows_its_interfaces_and_itself() {
     let Some(hosts) = SshHosts::start("a_machine_shows_its_interfaces_and_itself") else { return };
     let machine = machine(&hosts, |_| {});
     machine.connect().unwrap();
     let (receives, sends) = (&machine.spec().receives, &machine.spec().sends);
     let before = machine.interface_counters(receives).unwrap();
-    assert!(run(&open(&hosts, "gen"), "ping -c 3 -i 0.2 198.18.0.1").success());
+    let send = "for i in 1 2 3; do bash -c 'echo >/dev/udp/198.18.0.1/9'; done";
+    assert!(run(&open(&hosts, "gen"), send).success());
     let after = machine.interface_counters(receives).unwrap();
     let count = |c: &weir_lab::counters::Counters| system::received(receives)[0].sum(c).unwrap();
     assert!(count(&after) >= count(&before) + 3, "{before:?} {after:?}");

@@ -56,13 +56,16 @@ chmod 755 "$1/root" "$1/root/etc/weir-test/boot" "$1/root/etc/weir-test/reboot"
 chmod 600 "$1/root/etc/weir-test/host_key"
 mkdir -p "$1/root/usr/local/sbin"
 ln -sf /etc/weir-test/reboot "$1/root/usr/local/sbin/reboot"
+# A shell that sshd starts reads what this machine's root has set up for himself.
+rm -f "$1/root/root/.bashrc" "$1/root/root/.profile" "$1/root/root/.bash_profile"
 rm -f "$1/root/etc/nftables.conf" "$1/root/etc/rc.local" "$1/root/etc/sysctl.conf"
 echo ready
 exec sleep infinity
 "#;
 
 /// What a machine does when it starts: `boot NAME INTERFACE=ADDRESS…`.
-const BOOT: &str = r#"#!/bin/sh
+/// Bash, because it takes note of the ends of orphans, as the first process has to.
+const BOOT: &str = r#"#!/bin/bash
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /tmp
@@ -167,8 +170,8 @@ impl SshHosts {
             hosts.machines.push(TestHost::start(name, hosts.dir.path(), &hosts.namespace, size));
         }
         hosts.write_config();
-        for host in &hosts.machines {
-            host.wait_for_boot(1);
+        for (name, ..) in MACHINES {
+            hosts.wait_for_sshd(name);
         }
         Some(hosts)
     }
@@ -217,6 +220,24 @@ impl SshHosts {
         self.write_known_hosts(Some((name, &other)));
     }
 
+    /// Waits until a machine's sshd answers.
+    #[track_caller]
+    pub(crate) fn wait_for_sshd(&self, name: &str) {
+        let (_, address, _) = MACHINES.iter().find(|(n, ..)| *n == name).expect("a machine");
+        let deadline = Instant::now() + PATIENCE;
+        let probe = format!("exec 3<>/dev/tcp/{address}/22 && read -r -t 5 line <&3");
+        let answers = || {
+            let output = Command::new("ip")
+                .args(["netns", "exec", &self.namespace, "bash", "-c", &probe])
+                .output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        while !answers() {
+            assert!(Instant::now() < deadline, "the sshd of {name} does not answer");
+            thread::sleep(TICK);
+        }
+    }
+
     fn make_network(&self) {
         let manager = &self.namespace;
         ip(&format!("netns add {manager}"));
@@ -239,13 +260,22 @@ impl SshHosts {
             let dir = self.dir.path().display();
             let namespace = &self.namespace;
             // Whoever calls ssh may be in another namespace than the manager's.
-            config += &format!(
-                "Host {name}\n  HostName {address}\n  User root\n  IdentityFile {dir}/user_key\n  \
-                 IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile {dir}/known_hosts\n  \
-                 GlobalKnownHostsFile /dev/null\n  ProxyCommand nsenter \
-                 --net=/run/netns/{namespace} bash -c 'exec 3<>/dev/tcp/%h/%p || exit; cat <&3 & \
-                 cat >&3 <&0 & wait -n; kill $(jobs -p) 2>/dev/null'\n"
-            );
+            let lines = [
+                format!("Host {name}"),
+                format!("  HostName {address}"),
+                "  User root".to_owned(),
+                format!("  IdentityFile {dir}/user_key"),
+                "  IdentitiesOnly yes".to_owned(),
+                "  IdentityAgent none".to_owned(),
+                format!("  UserKnownHostsFile {dir}/known_hosts"),
+                "  GlobalKnownHostsFile /dev/null".to_owned(),
+                format!(
+                    "  ProxyCommand nsenter --net=/run/netns/{namespace} bash -c 'exec \
+                     3<>/dev/tcp/%h/%p || exit; cat <&3 & cat >&3 <&0 & wait -n; \
+                     kill $(jobs -p) 2>/dev/null'\n"
+                ),
+            ];
+            config += &lines.join("\n");
         }
         fs::write(self.config(), config).expect("writable");
         self.write_known_hosts(None);
@@ -405,8 +435,12 @@ fn supervise(name: &str, own: &Path, manager: &str, shared: &Shared, mut holder:
         drop(ip_quietly(&format!("netns del {namespace}")));
         while !stopped() {
             let next = shared.next.load(Ordering::SeqCst);
-            if next == Next::Start as u8 || (next == Next::WaitForPower as u8 && power.exists()) {
+            let switched = power.exists();
+            if next == Next::Start as u8 || (next == Next::WaitForPower as u8 && switched) {
                 break;
+            }
+            if switched {
+                drop(fs::remove_file(&power));
             }
             thread::sleep(TICK);
         }
@@ -433,7 +467,7 @@ fn boot(name: &str, own: &Path, manager: &str, namespace: &str, holder: u32) -> 
         .arg(format!("--net=/run/netns/{namespace}"))
         .args(["unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "chroot"])
         .arg(own.join("disk/root"))
-        .args(["sh", "/etc/weir-test/boot", name])
+        .args(["bash", "/etc/weir-test/boot", name])
         .args(pairs)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -458,7 +492,7 @@ fn lack() -> Option<String> {
 }
 
 #[expect(clippy::print_stderr, reason = "the test driver reads a test's captured output")]
-fn skipped(test: &str, why: &str) {
+pub(crate) fn skipped(test: &str, why: &str) {
     eprintln!("skipped: {test}: {why}");
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::quote;
+use super::{quote, subject};
 use crate::model::hosts::System;
 
 /// Column headings of netstat(1), FreeBSD's and OpenBSD's, and the common names.
@@ -38,6 +38,11 @@ const COUNTS: [&str; 17] = [
 /// Parts of the names of what is set, or is a position in a ring.
 const NO_COUNTS: [&str; 11] =
     ["head", "tail", "rate", "limit", "max", "min", "size", "thresh", "cidx", "pidx", "per_"];
+
+/// Names of FreeBSD's settings of an interface that move a packet rate: queues, descriptors,
+/// moderation, flow control; and what it is.
+const SETTINGS: &str = "%desc|%driver|%parent|fw_version|iflib.(override|core|separate|\
+     use_|tx_abdicate|rx_budget|disable)|[.]fc[=]|flow|queues|itr|advertise|link_|aim";
 
 /// Losses of one side of an interface, `rx` or `tx`: counter, and the counting point before it.
 pub(super) fn losses(system: System, side: &str) -> &'static [(&'static str, &'static str)] {
@@ -95,6 +100,46 @@ pub(super) fn question(system: System, names: &[String]) -> String {
 fn device(name: &str) -> String {
     let driver = name.trim_end_matches(|c: char| c.is_ascii_digit());
     format!("dev.{driver}.{}", &name[driver.len()..])
+}
+
+/// Whether this can be an interface: nothing that a shell or awk would read as something else.
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+/// How an interface is set: each subject with the command that shows it.
+pub(super) fn environment(system: System, name: &str) -> Vec<String> {
+    let shown = |what: &str, command: &str| subject(&format!("{what} {name}"), command);
+    match system {
+        System::Linux => {
+            let mut all: Vec<String> = ["-i", "-k", "-l", "-g", "-c", "-a", "-x"]
+                .iter()
+                .map(|option| {
+                    shown(&format!("ethtool {option}"), &format!("ethtool {option} {name}"))
+                })
+                .collect();
+            all.push(shown(
+                "irq affinity",
+                &format!(
+                    "for irq in $(grep {name} /proc/interrupts | cut -d: -f1); do \
+                     echo $irq: $(cat /proc/irq/$irq/smp_affinity_list); done"
+                ),
+            ));
+            all.push(shown(
+                "queues",
+                &format!("grep -s '' /sys/class/net/{name}/queues/*/?ps_cpus"),
+            ));
+            all
+        }
+        System::Freebsd => vec![
+            shown("ifconfig", &format!("ifconfig {name}")),
+            shown("nic", &format!("sysctl -e {} | grep -E {}", device(name), quote(SETTINGS))),
+            // The counts would differ each time.
+            shown("irq", &format!("vmstat -ai | awk '/{name}/ {{ print $1, $2 }}'")),
+        ],
+        System::Openbsd => vec![shown("ifconfig", &format!("ifconfig {name}"))],
+        System::Generic => Vec::new(),
+    }
 }
 
 /// The counters of an interface; `None` if there are none.

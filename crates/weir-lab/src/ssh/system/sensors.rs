@@ -10,8 +10,9 @@ use crate::model::hosts::System;
 pub(super) const LINUX: &str = "grep -s '' /sys/class/hwmon/hwmon*/name \
      /sys/class/hwmon/hwmon*/temp*_input /sys/class/hwmon/hwmon*/fan*_input; \
      command -v ipmitool >/dev/null && ipmitool sdr elist full";
-pub(super) const FREEBSD: &str = "sysctl -a 2>/dev/null | grep -iE '(temperature|fan[0-9._a-z]*speed|\
-     \\.fan[0-9]*)[=:]'; command -v ipmitool >/dev/null && ipmitool sdr elist full";
+pub(super) const FREEBSD: &str = "sysctl -a 2>/dev/null | \
+     grep -iE '(temperature|fan[0-9._a-z]*speed|\\.fan[0-9]*)[=:]'; \
+     command -v ipmitool >/dev/null && ipmitool sdr elist full";
 pub(super) const OPENBSD: &str = "sysctl hw.sensors; command -v ipmitool >/dev/null && \
      ipmitool sdr elist full";
 

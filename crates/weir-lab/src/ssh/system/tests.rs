@@ -7,64 +7,16 @@ use crate::ssh::bsd;
 use crate::ssh::facts::sections;
 
 /// `netstat -I ix0 -bdnW` and `sysctl -e dev.ix.0`.
-const FREEBSD_INTERFACE: &str = "\
-== ix0
-Name    Mtu Network       Address              Ipkts Ierrs Idrop     Ibytes    Opkts Oerrs     Obytes  Coll  Drop
-ix0    1500 <Link#1>      90:e2:ba:12:34:56 123456789     2   345 7407407340 4200000000     1 252000000000     0    17
-ix0       - 198.18.0.0/24 198.18.0.10             12     -     -        1008       10     -          840     -     -
-== nic ix0
-dev.ix.0.%desc=Intel(R) X520 82599ES (SFI/SFP+)
-dev.ix.0.mac_stats.rx_missed_packets=345
-dev.ix.0.mac_stats.xoff_recvd=4
-dev.ix.0.queue0.rx_packets=61728394
-dev.ix.0.queue0.rxd_head=1023
-dev.ix.0.queue0.interrupt_rate=31250
-dev.ix.0.queue1.rx_packets=61728395
-dev.ix.0.iflib.rxq0.rxq_fl0.credits=1023
-dev.ix.0.iflib.override_ntxds=0
-";
+const FREEBSD_INTERFACE: &str = include_str!("fixtures/freebsd-interface.txt");
 
-const FREEBSD_DOWN: &str = "\
-== igb1
-Name    Mtu Network       Address              Ipkts Ierrs Idrop     Ibytes    Opkts Oerrs     Obytes  Coll  Drop
-igb1*  1500 <Link#2>      00:0d:b9:41:ca:3d        7     0     0        420        9     0        540     0     0
-";
+const FREEBSD_DOWN: &str = include_str!("fixtures/freebsd-interface-down.txt");
 
 /// `netstat -I em0 -n` with `-e`, `-d` and `-b`.
-const OPENBSD_INTERFACE: &str = "\
-== em0
-Name    Mtu   Network     Address              Ipkts Ierrs    Opkts Oerrs Colls
-em0     1500  <Link>      00:0d:b9:41:ca:3c 98765432     5 87654321     6     0
-em0     1500  198.18.0/24 198.18.0.1        98765432     5 87654321     6     0
-Name    Mtu   Network     Address              Ipkts Idrop    Opkts Odrop Colls
-em0     1500  <Link>      00:0d:b9:41:ca:3c 98765432   700 87654321     8     0
-em0     1500  198.18.0/24 198.18.0.1        98765432   700 87654321     8     0
-Name    Mtu   Network     Address               Ibytes     Obytes
-em0     1500  <Link>      00:0d:b9:41:ca:3c 5925925920 5259259260
-em0     1500  198.18.0/24 198.18.0.1        5925925920 5259259260
-";
+const OPENBSD_INTERFACE: &str = include_str!("fixtures/openbsd-interface.txt");
 
-const OPENBSD_OLD: &str = "\
-== em0
-Name    Mtu   Network     Address              Ipkts Ifail    Opkts Ofail Colls
-em0     1500  <Link>      00:0d:b9:41:ca:3c     1000    30     2000     4     0
-";
+const OPENBSD_OLD: &str = include_str!("fixtures/openbsd-interface-sums.txt");
 
-const LINUX_INTERFACE: &str = "\
-== enp1s0f0
-/sys/class/net/enp1s0f0/statistics/rx_bytes:7407407340
-/sys/class/net/enp1s0f0/statistics/rx_missed_errors:345
-/sys/class/net/enp1s0f0/statistics/rx_packets:123456789
-/sys/class/net/enp1s0f0/statistics/tx_dropped:17
-/sys/class/net/enp1s0f0/statistics/tx_packets:4200000000
-== nic enp1s0f0
-NIC statistics:
-     rx_queue_0_packets: 61728394
-     rx_no_dma_resources: 345
-     rx_flow_control_xoff: 3
-     tx_pkts_nic: 12
-     fdir_match: 9
-";
+const LINUX_INTERFACE: &str = include_str!("fixtures/linux-interface.txt");
 
 fn read_one(system: System, name: &str, text: &str) -> BTreeMap<String, u64> {
     interface::read(system, name, &sections(text)).expect("an interface")
@@ -135,31 +87,7 @@ fn losses_stand_after_the_point_where_they_are_counted() {
 }
 
 /// `netstat -s -p ip` of FreeBSD.
-const FREEBSD_STACK: &str = "\
-== ip
-ip:
-\t5000100 total packets received
-\t0 bad header checksums
-\t0 with size smaller than minimum
-\t1 with data size < data length
-\t0 with ip length > max ip packet size
-\t0 with header length < data size
-\t0 with data length < header length
-\t0 with bad options
-\t0 with incorrect version number
-\t0 fragments received
-\t90 packets for this host
-\t1 packet for unknown/unsupported protocol
-\t4999000 packets forwarded (4998000 packets fast forwarded)
-\t7 packets not forwardable
-\t1 output packet discarded due to no route
-\t2 output packets dropped due to no bufs, etc.
-\t0 datagrams that can't be fragmented
-== ip6
-ip6:
-\t12 total packets received
-\t1 packet not forwardable
-";
+const FREEBSD_STACK: &str = include_str!("fixtures/freebsd-stack.txt");
 
 #[test]
 fn every_loss_of_the_bsd_stack_is_found_in_the_singular_too() {
@@ -188,60 +116,10 @@ fn every_loss_of_the_bsd_stack_is_found_in_the_singular_too() {
 }
 
 /// `pfctl -si`, FreeBSD's with a logging interface.
-const PF_INFO: &str = "\
-Status: Enabled for 0 days 00:12:34           Debug: Urgent
-
-Interface Stats for ix0               IPv4             IPv6
-  Bytes In                         1234567                0
-  Packets In
-    Passed                           10000                0
-    Blocked                             77                0
-
-State Table                          Total             Rate
-  current entries                     5000               
-  searches                       123456789       163696.0/s
-  inserts                            10000           13.3/s
-  removals                            5000            6.6/s
-Source Tracking Table
-  current entries                        0               
-  searches                             999            1.3/s
-  inserts                                0            0.0/s
-  removals                               0            0.0/s
-Counters
-  match                              10077           13.4/s
-  bad-offset                             0            0.0/s
-  fragment                               0            0.0/s
-  short                                  2            0.0/s
-  normalize                              0            0.0/s
-  memory                                33            0.0/s
-  bad-timestamp                          0            0.0/s
-  congestion                            44            0.1/s
-  ip-option                              0            0.0/s
-  proto-cksum                            0            0.0/s
-  state-mismatch                         1            0.0/s
-  state-insert                           0            0.0/s
-  state-limit                            0            0.0/s
-  src-limit                              0            0.0/s
-  synproxy                               0            0.0/s
-  map-failed                             0            0.0/s
-";
+const PF_INFO: &str = include_str!("fixtures/pf-info.txt");
 
 /// `pfctl -vvsr`, FreeBSD's.
-const PF_RULES: &str = "\
-@0 scrub in all fragment reassemble
-  [ Evaluations: 10100     Packets: 10090     Bytes: 605400      States: 0     ]
-  [ Inserted: uid 0 pid 1234 State Creations: 0     ]
-@0 block drop in all
-  [ Evaluations: 10077     Packets: 70        Bytes: 4200        States: 0     ]
-  [ Inserted: uid 0 pid 1234 State Creations: 0     ]
-  [ Last Active Time: N/A ]
-@1 pass in on ix0 inet proto udp from any to 198.19.0.0/16 keep state
-  [ Evaluations: 10077     Packets: 10000     Bytes: 600000      States: 5000  ]
-  [ Inserted: uid 0 pid 1234 State Creations: 5000  ]
-@2(1100000000) block drop out quick on ix1 inet from any to 203.0.113.0/24
-  [ Evaluations: 5000      Packets: 7         Bytes: 420         States: 0     ]
-  [ Inserted: uid 0 pid 1234 State Creations: 0     ]
-";
+const PF_RULES: &str = include_str!("fixtures/pf-rules.txt");
 
 #[test]
 fn pf_tells_why_and_by_which_rule_it_drops() {
@@ -289,11 +167,15 @@ Total                            2222223       1812
     let values = interrupts::vmstat(vmstat);
     assert_eq!(values.len(), 3, "{values:?}");
     assert_eq!(values["irq256: ix0:rxq0"], 987_654);
-    let openbsd = interrupts::vmstat(
-        "interrupt                       total     rate\nirq114/em0                    1111       10\nTotal                         1111       10\n",
-    );
+    let openbsd = "interrupt        total     rate\nirq114/em0        1111       10\n";
+    let openbsd = interrupts::vmstat(openbsd);
     assert_eq!(openbsd["irq114/em0"], 1111);
-    let proc = "           CPU0       CPU1       \n  24:       1000         23  IR-PCI-MSIX-0000:01:00.0   0-edge      enp1s0f0-TxRx-0\n NMI:          1          2   Non-maskable interrupts\n ERR:          0\n";
+    let proc = concat!(
+        "           CPU0       CPU1\n",
+        "  24:       1000         23  IR-PCI-MSIX-0000:01:00.0   0-edge      enp1s0f0-TxRx-0\n",
+        " NMI:          1          2   Non-maskable interrupts\n",
+        " ERR:          0\n",
+    );
     let values = interrupts::proc(proc);
     assert_eq!(values["24 enp1s0f0-TxRx-0"], 1023);
     assert_eq!(values["NMI interrupts"], 3);
