@@ -161,10 +161,10 @@ impl Relay {
         }
     }
 
-    /// xorshift64: the same in each run, as far as what arrives is.
+    /// Knuth's linear congruential generator (MMIX): the same draws in each run.
     fn one_in(&mut self, count: u64) -> bool {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.random >> 33) % count == 0
+        (self.random >> 33).is_multiple_of(count)
     }
 
     fn take(&mut self, packet: &[u8]) {
