@@ -123,6 +123,12 @@ pub trait Rig {
         0.0
     }
 
+    /// Whether the DUT's network stack carries more than the traffic: the connection that it is
+    /// managed over. What it delivers to itself is no loss of the traffic then.
+    fn shares_stack(&self) -> bool {
+        false
+    }
+
     /// Counts of somebody who stands beside a counting point and has no part in the traffic.
     fn opinions(&self) -> Vec<PointRule> {
         Vec::new()

@@ -37,6 +37,9 @@ const PROBE_RATE_PPS: f64 = 1_000.0;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a probe's packets may be under way.
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
+/// How the drops are called that are packets for the DUT itself, by every driver.
+const LOCAL_DELIVERY: &str = "_delivered_locally";
+
 #[expect(clippy::cast_precision_loss, reason = "flow counts stay far below 2^53")]
 fn packets(count: u64) -> f64 {
     count as f64
@@ -454,6 +457,9 @@ fn drops(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Vec<DropRule> {
     let told = dut.map_or(&[][..], DutDriver::names_drops_of);
     drops.retain(|drop| !told.contains(&drop.name.as_str()));
     drops.extend(dut.into_iter().flat_map(DutDriver::drops));
+    if rig.shares_stack() {
+        drops.retain(|drop| !drop.name.ends_with(LOCAL_DELIVERY));
+    }
     drops
 }
 

@@ -1,6 +1,10 @@
 //! End-to-end tests of labs on machines: real servers, reboots and boots, all on this machine.
 
+#[expect(dead_code, reason = "the other end-to-end tests need the rest of it")]
+#[path = "../e2e/common.rs"]
+mod common;
 mod console;
+mod hosts;
 mod machines;
 mod pxe;
 mod queues;

@@ -425,6 +425,10 @@ impl Rig for HostsRig {
         STRAY_MAX.value
     }
 
+    fn shares_stack(&self) -> bool {
+        true
+    }
+
     fn opinions(&self) -> Vec<PointRule> {
         let switches = self.parts.spec.switches.iter();
         let rules = switches.flat_map(|switch| {

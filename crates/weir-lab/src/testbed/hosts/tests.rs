@@ -78,6 +78,7 @@ struct World {
     silent: Mutex<Vec<String>>,
     /// The DUT is gone once so many packets were sent; 0: never.
     gone_after: AtomicU64,
+    asked: AtomicU64,
     commands: Mutex<Vec<String>>,
 }
 
@@ -169,7 +170,13 @@ impl Host for Formula {
     }
 
     fn stack_counters(&self) -> Result<Counters, HostError> {
-        let values = BTreeMap::from([("Ip.ForwDatagrams".to_owned(), self.world.forwarded())]);
+        // The stack carries the connection that these commands come over, too.
+        let managed = self.world.asked.fetch_add(1000, Ordering::SeqCst);
+        let values = [
+            ("Ip.ForwDatagrams".to_owned(), self.world.forwarded()),
+            ("Ip.InDelivers".to_owned(), managed),
+        ];
+        let values = BTreeMap::from(values);
         self.answers().map(|()| Counters::from([("ip".to_owned(), values)]))
     }
 

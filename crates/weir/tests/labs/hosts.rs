@@ -1,0 +1,328 @@
+//! Campaigns on three machines behind SSH: generator, DUT and receiver, which reboots before every
+//! run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{Lab, assert_exit, json, run, stderr, stdout, tree, trials, turn, weir};
+use crate::ssh_hosts::{Next, SshHosts};
+
+/// How long a test waits for something that happens within seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a line on a machine, and returns what it printed.
+fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let output = Command::new("ssh")
+            .args(["-F", &hosts.config(), machine, line])
+            .stdin(Stdio::null())
+            .output()
+            .expect("ssh");
+        if output.status.success() {
+            return String::from_utf8(output.stdout).expect("text").trim().to_owned();
+        }
+        // It has started, but its server may not listen yet.
+        assert!(Instant::now() < deadline, "{output:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The machines, whose links carry nothing but the traffic and a few questions for addresses.
+fn machines(test: &str) -> Option<SshHosts> {
+    let hosts = SshHosts::start(test)?;
+    let quiet = "net.ipv6.conf.all.disable_ipv6";
+    for machine in ["gen", "dut", "recv"] {
+        on(&hosts, machine, &format!("echo 1 >/proc/sys/{}", quiet.replace('.', "/")));
+    }
+    fs::write(hosts.dut().path("/etc/sysctl.conf"), format!("{quiet} = 1\n")).expect("writable");
+    Some(hosts)
+}
+
+/// A specification of these machines: `campaign` and `dut` are more lines of those tables, `rest`
+/// the DUTs.
+fn spec(hosts: &SshHosts, campaign: &str, dut: &str, rest: &str) -> String {
+    let config = hosts.config();
+    let mac = on(hosts, "dut", "cat /sys/class/net/dut0/address");
+    format!(
+        r#"
+[campaign]
+name = "machines"
+{campaign}
+
+[trial]
+warmup = "200ms"
+duration = "1s"
+drain = "100ms"
+sample = "100ms"
+
+[testbed]
+kind = "hosts"
+link_rate = "10G"
+
+[[testbed.generator]]
+name = "gen"
+ssh = "gen"
+ssh_config = "{config}"
+interface = "gen0"
+next_hop_mac = "{mac}"
+driver = "weir"
+program = "/opt/weir/weir"
+options = "--backend packet"
+
+[testbed.receiver]
+name = "recv"
+ssh = "recv"
+ssh_config = "{config}"
+interface = "recv0"
+driver = "weir"
+program = "/opt/weir/weir"
+
+[testbed.dut]
+name = "dut"
+ssh = "dut"
+ssh_config = "{config}"
+system = "linux"
+receives = ["dut0"]
+sends = ["dut1"]
+boot_timeout = "60s"
+boot_time = "2s"
+{dut}
+
+{rest}
+"#
+    )
+}
+
+const DUTS: &str = r#"
+[[dut]]
+name = "linux"
+kind = "linux"
+
+[[dut]]
+name = "nft"
+kind = "linux"
+files = { nft = "rules.nft" }
+"#;
+
+const TRAFFICS: &str = r#"
+[[traffic]]
+name = "few"
+src = "198.18.0.2:2000-198.18.0.2:2003"
+dst = "198.19.0.2:9"
+rate = "20kpps"
+
+[[traffic]]
+name = "many"
+src = "198.18.0.2:2000-198.18.0.2:2099"
+dst = "198.19.0.2:9"
+rate = "20kpps"
+"#;
+
+const RULES: &str = "\
+table ip filter {
+  chain forward {
+    type filter hook forward priority 0; policy accept;
+    udp dport 9 counter accept
+  }
+}
+";
+
+/// One series, so many times.
+fn short(hosts: &SshHosts, iterations: u32, dut: &str) -> String {
+    let only = TRAFFICS.split("[[traffic]]").nth(1).expect("a traffic");
+    let rest = format!("[[dut]]\nname = \"linux\"\nkind = \"linux\"\n\n[[traffic]]{only}");
+    spec(hosts, &format!("iterations = {iterations}"), dut, &rest)
+}
+
+/// Kind and reason of every verdict, the ledger behind the reason.
+fn verdicts(out: &Path) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let verdict = |trial: &Value| {
+        let reason = text(&trial["verdict"]["reason"]);
+        (text(&trial["verdict"]["kind"]), format!("{reason}; {}", trial["ledger"]))
+    };
+    trials(out).iter().map(|(_, trial)| verdict(trial)).collect()
+}
+
+#[test]
+fn a_campaign_of_2_by_2_by_3_ends_in_a_report_with_valid_verdicts() {
+    let name = "a_campaign_of_2_by_2_by_3_ends_in_a_report_with_valid_verdicts";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    let spec = spec(&hosts, "iterations = 3", "", &format!("{DUTS}{TRAFFICS}"));
+    let lab = Lab::new(&spec, &[("rules.nft", RULES)]);
+    let ran = lab.run(&["--yes"]);
+    let (said, out) = (stderr(&ran), lab.path("out"));
+    let verdicts = verdicts(&out);
+    assert!(verdicts.iter().all(|(kind, _)| kind == "generator-bound"), "{verdicts:#?}");
+    assert_exit(&ran, 0);
+    for row in ["generator  gen", "receiver   recv", "dut        dut", "12 cells"] {
+        assert!(said.contains(row), "{row}: {said}");
+    }
+    assert_eq!(verdicts.len(), 12);
+    // Every run began with a boot, and the first start was the test's.
+    assert_eq!(hosts.dut().boots(), 13);
+    for (path, trial) in trials(&out) {
+        let points = trial["ledger"]["points"].as_array().expect("points");
+        let names: Vec<&str> =
+            points.iter().map(|point| point["name"].as_str().expect("a name")).collect();
+        let all = ["offered", "accepted", "dut_received", "dut_forwarded", "delivered"];
+        assert_eq!(names, all, "{}", path.display());
+        let offered = points[0]["packets"].as_u64().expect("a number");
+        assert!(offered > 10_000, "{}: {offered}", path.display());
+    }
+    let report = fs::read_to_string(out.join("report.html")).expect("a report");
+    assert!(report.contains("nft.many") && report.contains("generator-bound"));
+    let log = fs::read_to_string(out.join("host.log")).expect("a log");
+    for part in ["weir gen", "weir sink", "reboot", "\tgen\t", "\trecv\t", "\tdut\t"] {
+        assert!(log.contains(part), "{part} is not in the log of commands");
+    }
+    // With nothing to do, nothing is done.
+    assert_exit(&run(&["lab", "resume", &lab.arg("out"), "--yes"]), 0);
+    assert_eq!(hosts.dut().boots(), 13);
+}
+
+#[test]
+fn without_a_terminal_nothing_begins_unasked() {
+    let name = "without_a_terminal_nothing_begins_unasked";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    let lab = Lab::new(&short(&hosts, 1, ""), &[]);
+    let ran = lab.run(&[]);
+    assert_exit(&ran, 2);
+    assert!(stderr(&ran).contains("--yes"), "{}", stderr(&ran));
+    assert!(!lab.path("out").exists() && hosts.dut().boots() == 1);
+}
+
+#[test]
+fn what_is_not_reachable_is_in_the_table_and_nothing_runs() {
+    let name = "what_is_not_reachable_is_in_the_table_and_nothing_runs";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    let spec = short(&hosts, 1, "").replace("interface = \"recv0\"", "interface = \"recv7\"");
+    hosts.host("gen").refuse_keys();
+    let ran = Lab::new(&spec, &[]).run(&["--yes"]);
+    assert_exit(&ran, 2);
+    let said = stderr(&ran);
+    let failed: Vec<&str> = said.lines().filter(|line| line.contains("FAILED")).collect();
+    assert_eq!(failed.len(), 2, "{said}");
+    assert!(failed[0].contains("gen") && failed[0].contains("ssh"), "{said}");
+    assert!(failed[1].contains("recv7"), "{said}");
+    assert!(said.contains("2 of "), "{said}");
+    assert_eq!(hosts.dut().boots(), 1);
+}
+
+#[test]
+fn a_dut_that_does_not_return_is_power_cycled_once_and_its_cell_counts() {
+    let name = "a_dut_that_does_not_return_is_power_cycled_once_and_its_cell_counts";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    let power = hosts.power_command("dut");
+    let dut = format!("power = \"command\"\npower_command = \"{power}\"");
+    let spec = short(&hosts, 1, &dut).replace("boot_timeout = \"60s\"", "boot_timeout = \"10s\"");
+    let lab = Lab::new(&spec, &[]);
+    hosts.dut().then(Next::WaitForPower);
+    let ran = lab.run(&["--yes"]);
+    let verdicts = verdicts(&lab.path("out"));
+    assert_eq!(verdicts.len(), 1, "{}", stderr(&ran));
+    assert_eq!(verdicts[0].0, "generator-bound", "{}", verdicts[0].1);
+    assert_exit(&ran, 0);
+    let log = fs::read_to_string(lab.path("out").join("host.log")).expect("a log");
+    assert_eq!(log.lines().filter(|line| line.contains(&power)).count(), 1, "{log}");
+}
+
+#[test]
+fn a_dut_that_is_gone_marks_its_cells_and_the_campaign_ends_with_a_report() {
+    let name = "a_dut_that_is_gone_marks_its_cells_and_the_campaign_ends_with_a_report";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    let spec = short(&hosts, 2, "").replace("boot_timeout = \"60s\"", "boot_timeout = \"4s\"");
+    let lab = Lab::new(&spec, &[]);
+    hosts.dut().then(Next::StayOff);
+    let ran = lab.run(&["--yes"]);
+    assert_exit(&ran, 1);
+    let verdicts = verdicts(&lab.path("out"));
+    assert_eq!(verdicts.len(), 2);
+    for (kind, reason) in &verdicts {
+        assert_eq!(kind, "invalid", "{reason}");
+        assert!(reason.contains("DUT gone") && reason.contains("dut"), "{reason}");
+    }
+    assert!(lab.path("out").join("report.html").is_file(), "{}", stdout(&ran));
+}
+
+fn start(lab: &Lab, first: bool) -> Child {
+    let mut command = weir();
+    match first {
+        true => command.args(["lab", "run", &lab.arg("lab.toml"), "--out", &lab.arg("out")]),
+        false => command.args(["lab", "resume", &lab.arg("out")]),
+    };
+    command.arg("--yes").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+}
+
+/// Files of finished cells.
+fn cells(out: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = tree(&out.join("cells"));
+    files.retain(|(path, _)| !path.to_string_lossy().contains(".unfinished"));
+    files
+}
+
+#[test]
+fn a_manager_that_is_killed_twenty_times_resumes_to_the_same_cells() {
+    let name = "a_manager_that_is_killed_twenty_times_resumes_to_the_same_cells";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    // More than are finished before the last kill. Reboots are the other tests'.
+    const CELLS: u32 = 24;
+    let spec = short(&hosts, CELLS, "reboot = \"none\"");
+    let spec = spec.replace("\"1s\"", "\"500ms\"");
+    let lab = Lab::new(&spec, &[]);
+    let out = lab.path("out");
+    let mut kept: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    // Moments that are spread over start, trials and the gaps between them.
+    let moments_ms = (1..=20_u64).map(|number| 300 + number * 7_919 % 8_000);
+    for (killed, moment_ms) in moments_ms.enumerate() {
+        let begun = out.join("campaign.toml").exists();
+        if !begun && out.exists() {
+            // Killed while the directory was being made: nothing is finished there.
+            fs::remove_dir_all(&out).expect("removable");
+        }
+        let mut child = start(&lab, !begun);
+        let deadline = Instant::now() + Duration::from_millis(moment_ms);
+        while Instant::now() < deadline {
+            let ended = child.try_wait().expect("a child");
+            assert!(ended.is_none(), "it ended before it was killed ({killed}): {ended:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().expect("SIGKILL");
+        child.wait().expect("it ended");
+        let now = cells(&out);
+        for file in &kept {
+            assert!(now.contains(file), "{} was changed", file.0.display());
+        }
+        kept = now;
+    }
+    let last = run(&["lab", "resume", &lab.arg("out"), "--yes"]);
+    assert_exit(&last, 0);
+    let finished: Vec<String> = trials(&out)
+        .iter()
+        .map(|(_, trial)| {
+            format!("{}/{}", trial["series"].as_str().expect("a name"), {
+                trial["iteration"].as_u64().expect("a number")
+            })
+        })
+        .collect();
+    let wanted: Vec<String> =
+        (1..=CELLS).map(|iteration| format!("linux.few/{iteration}")).collect();
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    assert_eq!(sorted(finished), sorted(wanted));
+    assert!(json(&out.join("summary.json"))["complete"].as_bool().expect("complete"));
+}
