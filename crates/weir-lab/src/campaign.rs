@@ -125,11 +125,10 @@ impl Run<'_> {
     /// One run more of each series, with a profile of its DUT, where they are asked for. It is kept
     /// apart, and counts nowhere.
     fn profiles(&mut self, position: usize) -> Result<(), CampaignError> {
-        let TestbedSpec::Hosts(hosts) = &self.plan.testbed else { return Ok(()) };
         let used: BTreeSet<usize> = self.plan.cells.iter().map(|cell| cell.series_index).collect();
         let missing = |index: &usize| {
             let dir = self.store.root().join("profiles").join(&self.plan.series[*index].name);
-            hosts.profile && !dir.join("trial.json").is_file()
+            self.plan.testbed.profile() && !dir.join("trial.json").is_file()
         };
         let wanted: Vec<usize> = used.into_iter().filter(missing).collect();
         let to_run = position + wanted.len();
@@ -355,7 +354,7 @@ fn path_of(plan: &Plan, series: &Series, calibrated: &BTreeMap<String, f64>) -> 
             Some(link_bps) => Path::LineRate(line_rate_pps(link_bps, &series.traffic)),
             None => Path::Unknown,
         },
-        TestbedSpec::Netns(_) => {
+        TestbedSpec::Netns(_) | TestbedSpec::Qemu(_) => {
             calibrated.get(&series.traffic.id).map_or(Path::Unknown, |rate| Path::Calibrated(*rate))
         }
     }

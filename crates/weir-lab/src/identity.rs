@@ -21,6 +21,7 @@ use weir_gen::units::Rate;
 use crate::model::{DutFile, DutKind, Image, NetnsSpec, Streams, TestbedSpec, TrialTimes};
 
 mod hosts;
+mod qemu;
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,7 @@ impl Setting<'_> {
             "testbed": match self.testbed {
                 TestbedSpec::Netns(netns) => netns_json(netns),
                 TestbedSpec::Hosts(hosts) => hosts::json(hosts),
+                TestbedSpec::Qemu(qemu) => qemu::json(qemu),
             },
             "trial": {
                 "warmup_ns": ns(warmup),

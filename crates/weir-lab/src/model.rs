@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_stats::{Level, stopping};
 
 pub mod hosts;
+pub mod qemu;
 mod search;
 mod traffic;
 
@@ -153,6 +154,8 @@ pub enum TestbedSpec {
     Netns(NetnsSpec),
     /// Machines behind SSH.
     Hosts(Box<HostsSpec>),
+    /// A virtual machine between two namespaces of this host.
+    Qemu(Box<qemu::QemuSpec>),
 }
 
 impl TestbedSpec {
@@ -162,13 +165,24 @@ impl TestbedSpec {
         match self {
             Self::Netns(_) => "netns",
             Self::Hosts(_) => "hosts",
+            Self::Qemu(_) => "qemu",
+        }
+    }
+
+    /// Whether each series has one run more that is not counted, with a profile of the DUT.
+    #[must_use]
+    pub fn profile(&self) -> bool {
+        match self {
+            Self::Netns(_) => false,
+            Self::Hosts(hosts) => hosts.profile,
+            Self::Qemu(qemu) => qemu.profile,
         }
     }
 
     /// Whether the DUT can be left out of the path, so that the rest of it can be calibrated.
     #[must_use]
     pub fn has_direct_path(&self) -> bool {
-        matches!(self, Self::Netns(_))
+        matches!(self, Self::Netns(_) | Self::Qemu(_))
     }
 
     /// About what a trial takes beside its own times, beyond what every testbed needs.
@@ -176,6 +190,7 @@ impl TestbedSpec {
     pub fn overhead(&self) -> Duration {
         match self {
             Self::Netns(_) => Duration::ZERO,
+            Self::Qemu(_) => qemu::BOOT_TIME,
             // Programs are started over SSH, several times: probes, traffic, counters.
             Self::Hosts(hosts) => hosts.dut.boot_time + Duration::from_secs(4),
         }

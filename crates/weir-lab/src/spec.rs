@@ -15,6 +15,7 @@ pub(crate) mod hosts;
 pub(crate) mod image;
 pub(crate) mod iterations;
 pub(crate) mod matrix;
+pub(crate) mod qemu;
 pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod suggest;
@@ -106,10 +107,14 @@ fn refuse_sections(document: &DeTable<'_>, report: &mut Report) {
 
 /// Refuses images where there is nothing that could be given one.
 fn refuse_images(document: &DeTable<'_>, testbed: Option<&TestbedSpec>, report: &mut Report) {
-    if let (Some((key, _)), Some(TestbedSpec::Netns(_))) =
-        (document.get_key_value("image"), testbed)
-    {
-        report.error(&key.span(), "a netns testbed has no images");
+    let Some((key, _)) = document.get_key_value("image") else { return };
+    match testbed {
+        Some(TestbedSpec::Netns(_)) => report.error(&key.span(), "a netns testbed has no images"),
+        Some(TestbedSpec::Qemu(_)) => {
+            let message = "a qemu testbed has one image, and starts from it for every iteration";
+            report.error_help(&key.span(), message, "write `image` in [testbed]");
+        }
+        Some(TestbedSpec::Hosts(_)) | None => {}
     }
 }
 

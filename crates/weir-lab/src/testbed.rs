@@ -15,6 +15,7 @@ use crate::record::{Check, Delays, Ledger, MachineUse, Place};
 
 pub mod hosts;
 pub mod netns;
+pub mod qemu;
 
 /// A kind of place where trials run.
 pub trait Testbed {

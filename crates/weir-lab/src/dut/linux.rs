@@ -91,7 +91,11 @@ impl DutDriver for Linux {
     fn start(&mut self, host: &dyn Host) -> Result<(), DutError> {
         // Settings come after the ruleset, as a boot applies them last, and because those of
         // conntrack only exist once a ruleset uses it.
-        apply_sysctls(&self.name, host, &self.sysctls)
+        apply_sysctls(&self.name, host, &self.sysctls)?;
+        match &mut self.nft {
+            Some(nft) => nft.before_traffic(host),
+            None => Ok(()),
+        }
     }
 
     fn ready(&mut self, _host: &dyn Host, _cancel: &Cancel) -> Result<(), DutError> {

@@ -34,6 +34,9 @@ const TOO_LARGE: &str = "if the ruleset is too large to be listed, let a set or 
 /// How many counters a message lists.
 const LISTED_COUNTER_COUNT_MAX: usize = 8;
 
+/// The setting that tells how many connections are tracked.
+const TRACKED: &str = "net.netfilter.nf_conntrack_count";
+
 /// A ruleset and what is known of it once it is loaded.
 #[derive(Debug)]
 pub(super) struct Nftables {
@@ -41,6 +44,8 @@ pub(super) struct Nftables {
     file: DutFile,
     known: Known,
     tracks_connections: bool,
+    /// Connections that are tracked without the traffic: the lab's own to a machine.
+    tracked_before: u64,
 }
 
 /// What a ruleset counts.
@@ -64,7 +69,13 @@ struct Counter {
 
 impl Nftables {
     pub(super) fn new(dut: &str, file: DutFile) -> Self {
-        Self { dut: dut.to_owned(), file, known: Known::default(), tracks_connections: false }
+        Self {
+            dut: dut.to_owned(),
+            file,
+            known: Known::default(),
+            tracks_connections: false,
+            tracked_before: 0,
+        }
     }
 
     /// Loads the ruleset and reads it back.
@@ -89,9 +100,17 @@ impl Nftables {
         self.tracks_connections
     }
 
-    /// Connections that are tracked now.
+    /// Takes what is tracked now for what is not the traffic's.
+    pub(super) fn before_traffic(&mut self, host: &dyn Host) -> Result<(), DutError> {
+        if self.tracks_connections {
+            self.tracked_before = self.number(host, TRACKED)?;
+        }
+        Ok(())
+    }
+
+    /// Connections of the traffic that are tracked now.
     pub(super) fn tracked(&self, host: &dyn Host) -> Result<u64, DutError> {
-        self.number(host, "net.netfilter.nf_conntrack_count")
+        Ok(self.number(host, TRACKED)?.saturating_sub(self.tracked_before))
     }
 
     /// How many connections can be tracked: packets of further ones are dropped.

@@ -145,6 +145,8 @@ fn described(
 ) -> Option<Described> {
     let mut is_good = true;
     let mut texts: Vec<(&'static str, String)> = Vec::new();
+    // Devices of the lab's own have their own addresses, and no VLANs.
+    let own_network = testbed.filter(|testbed| testbed.has_direct_path());
     for (name, value) in &values.fields {
         let refused = REFUSED.iter().find(|(refused, _, _)| refused == name);
         if let (Some(TestbedSpec::Hosts(_)), true) = (testbed, name.ends_with("_mac")) {
@@ -152,7 +154,7 @@ fn described(
             let help = "write `mac` and `next_hop_mac` in [[testbed.generator]]";
             values.error(name, why, Some(help), report);
             is_good = false;
-        } else if let (Some((_, why, help)), Some(TestbedSpec::Netns(_))) = (refused, testbed) {
+        } else if let (Some((_, why, help)), Some(_)) = (refused, own_network) {
             values.error(name, why, Some(help), report);
             is_good = false;
         } else if !["src", "dst"].contains(name) {
@@ -163,7 +165,9 @@ fn described(
         let value = values.get(name)?;
         let range = range(name, value, report)?;
         let is_inside = match testbed {
-            Some(TestbedSpec::Netns(_)) => network::check(name, value, &range, report),
+            Some(TestbedSpec::Netns(_) | TestbedSpec::Qemu(_)) => {
+                network::check(name, value, &range, report)
+            }
             Some(TestbedSpec::Hosts(_)) | None => true,
         };
         is_good &= is_inside;

@@ -121,16 +121,12 @@ pub(crate) fn testbed(value: &Value<'_>, report: &mut Report) -> Option<TestbedS
     match kind.text.as_str() {
         "netns" => Some(TestbedSpec::Netns(netns(&fields, report))),
         "hosts" => Some(TestbedSpec::Hosts(Box::new(crate::spec::hosts::hosts(&fields, report)?))),
-        "qemu" => {
-            let message = format!("testbed kind \"{}\" is not built yet", kind.text);
-            report.error_help(&kind.span, message, "\"netns\" and \"hosts\" are built");
-            None
-        }
+        "qemu" => Some(TestbedSpec::Qemu(Box::new(crate::spec::qemu::qemu(&fields, report)?))),
         other => {
             let message = format!("{} is not a kind of testbed", quote(other));
             let help = match nearest(other, KINDS) {
                 Some(near) => format!("did you mean \"{near}\"?"),
-                None => "\"netns\" and \"hosts\" are built".into(),
+                None => "there are: netns, hosts, qemu".into(),
             };
             report.error_help(&kind.span, message, help);
             None
@@ -170,7 +166,11 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
 }
 
 /// Points at the later of two lists that share a CPU.
-fn refuse_overlaps(fields: &Fields<'_, '_>, sets: &[(&str, CpuSet)], report: &mut Report) {
+pub(crate) fn refuse_overlaps(
+    fields: &Fields<'_, '_>,
+    sets: &[(&str, CpuSet)],
+    report: &mut Report,
+) {
     let mut written = sets.iter().collect::<Vec<_>>();
     written.sort_by_key(|(name, _)| fields.get(name).map(Spanned::span).map(|span| span.start));
     for (index, (second, second_set)) in written.iter().enumerate() {

@@ -24,12 +24,13 @@ use crate::model::NetnsSpec;
 mod exclusive;
 mod host;
 mod host_wide;
-mod layout;
-mod parts;
-mod placement;
-mod rig;
-mod sink;
-mod watch;
+pub(super) mod layout;
+pub(super) mod parts;
+pub(super) mod placement;
+pub(super) mod rig;
+pub(super) mod sink;
+pub(super) mod source;
+pub(super) mod watch;
 
 use exclusive::Exclusive;
 use host_wide::HostWide;
@@ -70,6 +71,11 @@ impl NetnsTestbed {
 }
 
 impl NetnsTestbed {
+    /// Where its parts are placed.
+    pub(super) fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
     fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
         let parts = Parts::create(topology, self.queues)?;
         NetnsRig::new(parts, &self.placement, &self.cancel)

@@ -20,8 +20,8 @@ pub(super) fn command(command: &ImageCommand) -> anyhow::Result<Outcome> {
 fn debian(args: &DebianArgs) -> anyhow::Result<Outcome> {
     if !is_root() {
         bail!(
-            "`weir lab image debian` needs root, because it installs packages into a folder: run it \
-             with sudo"
+            "`weir lab image debian` needs root, because it installs packages into a folder: run \
+             it with sudo"
         );
     }
     let cancel = signals::listen().context("cannot listen to signals")?;

@@ -11,6 +11,7 @@ use weir_lab::model::{Plan, TestbedSpec};
 use weir_lab::store::{PlanRecord, STORE_SCHEMA, Store};
 use weir_lab::testbed::Testbed;
 use weir_lab::testbed::netns::NetnsTestbed;
+use weir_lab::testbed::qemu::QemuTestbed;
 use weir_lab::{derive, environment};
 
 use super::{absolute, hosts, outcome, require_root, show, show_result, stored_plan};
@@ -121,19 +122,20 @@ pub(super) fn preflight(
     yes: bool,
     cancel: &Cancel,
 ) -> anyhow::Result<Box<dyn Testbed>> {
-    let netns = match &plan.testbed {
-        TestbedSpec::Netns(netns) => netns,
-        TestbedSpec::Hosts(machines) => {
-            let folder = spec.parent().unwrap_or(Path::new(""));
-            return hosts::preflight(plan, machines, folder, yes, cancel);
-        }
-    };
-    require_root(command)?;
-    probe::live_frames().context(
-        "this kernel cannot send XDP live frames, which the generator is made of (Linux 5.18 or \
-         later with CONFIG_BPF_SYSCALL): run `weir doctor`",
-    )?;
-    Ok(Box::new(NetnsTestbed::new(netns, cancel.clone())?))
+    // The plan may have been read from a copy in a store: files lie beside the original.
+    let folder = spec.parent().unwrap_or(Path::new(""));
+    if plan.testbed.has_direct_path() {
+        require_root(command)?;
+        probe::live_frames().context(
+            "this kernel cannot send XDP live frames, which the generator is made of (Linux 5.18 \
+             or later with CONFIG_BPF_SYSCALL): run `weir doctor`",
+        )?;
+    }
+    match &plan.testbed {
+        TestbedSpec::Netns(netns) => Ok(Box::new(NetnsTestbed::new(netns, cancel.clone())?)),
+        TestbedSpec::Qemu(qemu) => Ok(Box::new(QemuTestbed::new(qemu, folder, cancel.clone())?)),
+        TestbedSpec::Hosts(machines) => hosts::preflight(plan, machines, folder, yes, cancel),
+    }
 }
 
 /// `results/<campaign>-<time>`, time in UTC.

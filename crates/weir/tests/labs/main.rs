@@ -7,5 +7,6 @@ mod console;
 mod hosts;
 mod machines;
 mod pxe;
+mod qemu;
 mod queues;
 mod ssh_hosts;

@@ -37,10 +37,19 @@ pub(super) struct Parts {
 
 /// The names that are on record, and their removal.
 #[derive(Debug)]
-struct Claim(Option<Record>);
+pub(in crate::testbed) struct Claim(Option<Record>);
 
 impl Claim {
-    fn release(&mut self) -> Result<(), TestbedError> {
+    /// Puts names of namespaces on record before they are made, in the order in which they are
+    /// released, and makes a directory that goes with the record.
+    pub(in crate::testbed) fn take(names: &[String]) -> Result<(Self, PathBuf), TestbedError> {
+        let record = Registry::default().record(names).map_err(TestbedError::new)?;
+        let directory = record.directory().map_err(TestbedError::new)?;
+        Ok((Self(Some(record)), directory))
+    }
+
+    /// Ends what runs in the namespaces, and removes them and the record.
+    pub(in crate::testbed) fn release(&mut self) -> Result<(), TestbedError> {
         let Some(record) = self.0.take() else { return Ok(()) };
         for name in record.namespaces() {
             let netns = match Netns::open(name) {
@@ -81,9 +90,7 @@ impl Parts {
             // First, because names are released in this order, and its processes use the links.
             names.insert(0, name("dut"));
         }
-        let record = Registry::default().record(&names).map_err(TestbedError::new)?;
-        let directory = record.directory().map_err(TestbedError::new)?;
-        let claim = Claim(Some(record));
+        let (claim, directory) = Claim::take(&names)?;
         let generator = namespace(&name("gen"))?;
         let sink = namespace(&name("sink"))?;
         let dut = match topology {
@@ -142,7 +149,7 @@ impl Parts {
 }
 
 /// Runs a closure inside a namespace and flattens its errors.
-pub(super) fn inside<R: Send, E: std::fmt::Display>(
+pub(in crate::testbed) fn inside<R: Send, E: std::fmt::Display>(
     netns: &Netns,
     what: impl FnOnce() -> Result<R, E> + Send,
 ) -> Result<R, TestbedError> {
@@ -150,7 +157,7 @@ pub(super) fn inside<R: Send, E: std::fmt::Display>(
     result.map_err(|e| TestbedError::new(format!("{}: {e}", netns.name())))
 }
 
-fn namespace(name: &str) -> Result<Netns, TestbedError> {
+pub(in crate::testbed) fn namespace(name: &str) -> Result<Netns, TestbedError> {
     let netns = Netns::create(name).map_err(TestbedError::new)?;
     inside(&netns, || {
         for (setting, value) in QUIET_SYSCTLS {
@@ -196,7 +203,7 @@ fn join(a: &End<'_>, b: &End<'_>, queues: u32) -> Result<(), TestbedError> {
 }
 
 /// Routes to networks, by the addresses of their gateways.
-fn routes(
+pub(in crate::testbed) fn routes(
     netns: &Netns,
     device: &str,
     networks: [&str; 2],
@@ -215,16 +222,16 @@ fn routes(
 }
 
 /// The unused pair that the generator's program stays attached to.
-fn park(netns: &Netns) -> Result<(), TestbedError> {
+pub(in crate::testbed) fn park(netns: &Netns) -> Result<(), TestbedError> {
     inside(netns, || {
         let [a, b] = PARK_DEVICES;
         Netlink::open()?.create_veth(&VethEnd::new(a), &VethEnd::new(b), 1)
     })
 }
 
-fn prefix(text: &str) -> Result<Prefix, String> {
+pub(in crate::testbed) fn prefix(text: &str) -> Result<Prefix, String> {
     text.parse().map_err(|e| format!("{e}"))
 }
 
 /// After this pause the kernel has sent what it sends when a link comes up: see `QUIET_SYSCTLS`.
-pub(super) const SETTLE: Duration = Duration::from_millis(50);
+pub(in crate::testbed) const SETTLE: Duration = Duration::from_millis(50);

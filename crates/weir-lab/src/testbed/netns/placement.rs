@@ -17,18 +17,18 @@ type Siblings<'a> = &'a dyn Fn(usize) -> Option<CpuList>;
 
 /// A placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Placement {
-    pub(super) generator: CpuList,
-    pub(super) dut: CpuList,
+pub(in crate::testbed) struct Placement {
+    pub(in crate::testbed) generator: CpuList,
+    pub(in crate::testbed) dut: CpuList,
     /// `None`: the sink's work is done by the CPU that delivers.
-    pub(super) sink: Option<CpuList>,
+    pub(in crate::testbed) sink: Option<CpuList>,
     /// For each CPU that is used: the CPUs of its core, where the kernel says.
     cores: BTreeMap<usize, CpuList>,
 }
 
 impl Placement {
     /// The placement that the specification asks for, or one that fits this host.
-    pub(super) fn choose(spec: &NetnsSpec) -> Result<Self, TestbedError> {
+    pub(in crate::testbed) fn choose(spec: &NetnsSpec) -> Result<Self, TestbedError> {
         let online = cpu::online().map_err(TestbedError::new)?;
         Self::choose_among(spec, &online, &cpu::thread_siblings)
     }
@@ -82,12 +82,12 @@ impl Placement {
 
     /// For each CPU that is used: the CPUs of its physical core, itself among them, as the kernel
     /// lists them. A CPU of which the kernel does not say is left out.
-    pub(super) fn siblings(&self) -> BTreeMap<usize, String> {
+    pub(in crate::testbed) fn siblings(&self) -> BTreeMap<usize, String> {
         self.cores.iter().map(|(c, core)| (*c, core.to_string())).collect()
     }
 
     /// What is wrong with this placement, if generator and DUT share a physical core.
-    pub(super) fn warning(&self) -> Option<String> {
+    pub(in crate::testbed) fn warning(&self) -> Option<String> {
         let core = |c: usize| self.cores.get(&c).cloned();
         let shared: Vec<String> = self
             .generator

@@ -10,21 +10,16 @@ use std::thread;
 use std::time::Duration;
 
 use weir_bpf::ethtool;
-use weir_bpf::generator::GeneratorCounters;
-use weir_gen::backend::{Backend as _, RunOptions};
-use weir_gen::describe::Macs;
-use weir_gen::live::LiveGenerator;
 use weir_net::{CpuList, Netlink, Netns, cpu, napi};
-use weir_wire::mac::MacAddr;
 
 use super::host::NetnsHost;
 use super::layout::{
-    DUT_IN_DEVICE, DUT_IN_MAC, DUT_OUT_DEVICE, GENERATOR_DEVICE, GENERATOR_MAC, PARK_DEVICES,
-    SINK_DEVICE, SINK_MAC,
+    DUT_IN_DEVICE, DUT_IN_MAC, DUT_OUT_DEVICE, GENERATOR_DEVICE, SINK_DEVICE, SINK_MAC,
 };
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
 use super::sink::Sink;
+use super::source::Source;
 use super::watch::Watch;
 use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule, PointRule, Selection};
@@ -48,38 +43,15 @@ struct PlacedNapi {
 /// A running testbed.
 pub(super) struct NetnsRig {
     // Generator and sink go before the namespaces that their programs are attached in.
-    generator: Option<LiveGenerator>,
+    generator: Source,
     sink: Sink,
     host: Option<NetnsHost>,
     parts: Parts,
-    generator_cpu: u32,
     napi: Vec<PlacedNapi>,
     placement: Placement,
     watch: Watch,
     /// Carrier changes of each device when the testbed was ready.
     carrier_changes: BTreeMap<&'static str, u32>,
-    /// What finished runs of the generator offered; it counts each run from zero.
-    offered_before: Offered,
-    /// Whether a run is under way whose packets are not in `offered_before` yet.
-    running: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Offered {
-    packets: u64,
-    bytes: u64,
-    /// Times that the pacer fell behind its catch-up limit, and what it gave up then.
-    stalls: u64,
-    stall_lost_ns: u64,
-}
-
-impl Offered {
-    fn add(&mut self, run: &GeneratorCounters) {
-        self.packets += run.offered_packets;
-        self.bytes += run.offered_bytes;
-        self.stalls += run.stalls;
-        self.stall_lost_ns += run.stall_lost_ns;
-    }
 }
 
 impl NetnsRig {
@@ -113,20 +85,15 @@ impl NetnsRig {
             ));
         }
         thread::sleep(SETTLE);
-        let generator_cpu = u32::try_from(placement.generator.first())
-            .map_err(|_| TestbedError::new("the generator's CPU number is too large"))?;
         let mut rig = Self {
-            generator: None,
+            generator: Source::new(placement.generator.first())?,
             sink,
             host,
             parts,
-            generator_cpu,
             napi,
             placement: placement.clone(),
             watch: Watch::default(),
             carrier_changes: BTreeMap::new(),
-            offered_before: Offered::default(),
-            running: false,
         };
         rig.carrier_changes = rig.read_carrier_changes()?;
         Ok(rig)
@@ -158,20 +125,6 @@ impl NetnsRig {
             .collect()
     }
 
-    /// What all runs of the generator have offered so far.
-    fn offered(&self) -> Result<Offered, TestbedError> {
-        let mut offered = self.offered_before;
-        if let Some(generator) = self.generator.as_ref().filter(|_| self.running) {
-            let now = generator.counters().map_err(TestbedError::new)?;
-            offered.add(&now);
-        }
-        Ok(offered)
-    }
-
-    fn generator(&mut self) -> Result<&mut LiveGenerator, TestbedError> {
-        self.generator.as_mut().ok_or_else(|| TestbedError::new("no traffic is loaded"))
-    }
-
     /// CPUs that are watched during a run, by what they are for.
     fn watched_cpus(&self) -> Vec<(&'static str, &CpuList)> {
         let mut cpus = vec![("generator", &self.placement.generator), ("DUT", &self.placement.dut)];
@@ -201,54 +154,26 @@ impl Rig for NetnsRig {
             Topology::Dut => DUT_IN_MAC,
             Topology::Direct => SINK_MAC,
         };
-        let macs = Macs { src: MacAddr(GENERATOR_MAC), dst: MacAddr(next_hop) };
-        let stream = traffic.streams.with_macs(macs).map_err(TestbedError::new)?;
-        // The one before has the parking device.
-        self.generator = None;
-        let cpus = [self.generator_cpu];
-        let generator = inside(&self.parts.generator, || {
-            let (out, park) = (ifindex(GENERATOR_DEVICE)?, ifindex(PARK_DEVICES[0])?);
-            LiveGenerator::new(&stream, out, park, &cpus).map_err(|e| e.to_string())
-        })?;
-        self.generator = Some(generator);
-        Ok(())
+        self.generator.load(&self.parts.generator, traffic, next_hop)
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
-        let options = RunOptions {
-            rate: burst.rate,
-            ramp: Duration::ZERO,
-            packet_limit: burst.packet_limit,
-            first_sequence: 0,
-            timestamps: true,
-        };
         self.watch.start();
-        self.generator()?.start(options).map_err(TestbedError::new)?;
-        self.running = true;
-        Ok(())
+        self.generator.start(burst)
     }
 
     fn finished(&self) -> bool {
-        !self.generator.as_ref().is_some_and(|generator| generator.is_running())
+        self.generator.finished()
     }
 
     fn stop(&mut self) -> Result<(), TestbedError> {
-        let report = self.generator()?.stop().map_err(TestbedError::new)?;
-        self.running = false;
+        let stopped = self.generator.stop();
         self.watch.stop();
-        self.offered_before.add(&report.counters);
-        Ok(())
+        stopped
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
-        let snapshot = self.sink.snapshot()?;
-        let total = snapshot.total();
-        Ok(Reading {
-            t_ns: snapshot.t_ns,
-            rx_packets: total.packets,
-            rx_bytes: total.bytes,
-            tx_packets: self.offered()?.packets,
-        })
+        self.sink.reading(self.generator.offered()?.packets)
     }
 
     fn counters(&self) -> Result<Counters, TestbedError> {
@@ -264,31 +189,8 @@ impl Rig for NetnsRig {
             })?;
             counters.insert(device.to_owned(), values);
         }
-        let offered = self.offered()?;
-        counters.insert(
-            "generator".to_owned(),
-            [
-                ("offered_packets", offered.packets),
-                ("offered_bytes", offered.bytes),
-                ("stalls", offered.stalls),
-                ("stall_lost_ns", offered.stall_lost_ns),
-            ]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into(),
-        );
-        let snapshot = self.sink.snapshot()?;
-        let total = snapshot.total();
-        let mut sink: BTreeMap<String, u64> = [
-            ("packets", total.packets),
-            ("bytes", total.bytes),
-            ("foreign_packets", total.foreign_packets),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
-        for (index, queue) in snapshot.counters.queues.iter().enumerate() {
-            sink.insert(format!("queue_{index}_packets"), queue.packets);
-        }
-        counters.insert("sink".to_owned(), sink);
+        counters.insert("generator".to_owned(), self.generator.offered()?.named());
+        counters.insert("sink".to_owned(), self.sink.counters()?);
         Ok(counters)
     }
 
@@ -408,7 +310,7 @@ impl Rig for NetnsRig {
     }
 }
 
-pub(super) fn ifindex(device: &str) -> Result<u32, String> {
+pub(in crate::testbed) fn ifindex(device: &str) -> Result<u32, String> {
     Netlink::open().and_then(|n| n.ifindex(device)).map_err(|e| e.to_string())
 }
 

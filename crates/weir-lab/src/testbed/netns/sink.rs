@@ -5,6 +5,8 @@
 //! the DUT's where the sink has none of its own, so the full one is never there while packets per
 //! second are measured.
 
+use std::collections::BTreeMap;
+
 use weir_bpf::attach::Mode;
 use weir_gen::expect::Expectation;
 use weir_gen::observer::Observer;
@@ -15,11 +17,11 @@ use super::layout::SINK_DEVICE;
 use super::parts::inside;
 use super::rig::ifindex;
 use crate::record::Delays;
-use crate::testbed::{Observed, TestbedError};
+use crate::testbed::{Observed, Reading, TestbedError};
 
 /// One of the two programs; none after a failed exchange.
 #[derive(Debug)]
-pub(super) enum Sink {
+pub(in crate::testbed) enum Sink {
     Counting(Receiver),
     Observing(Box<Observer>),
     Detached,
@@ -27,7 +29,7 @@ pub(super) enum Sink {
 
 impl Sink {
     /// Attaches the bare one.
-    pub(super) fn attach(netns: &Netns) -> Result<Self, TestbedError> {
+    pub(in crate::testbed) fn attach(netns: &Netns) -> Result<Self, TestbedError> {
         let receiver = inside(netns, || {
             let ifindex = ifindex(SINK_DEVICE)?;
             Receiver::attach(ifindex).map_err(|e| e.to_string())
@@ -36,7 +38,7 @@ impl Sink {
     }
 
     /// What the bare one has counted.
-    pub(super) fn snapshot(&self) -> Result<Snapshot, TestbedError> {
+    fn snapshot(&self) -> Result<Snapshot, TestbedError> {
         match self {
             Self::Counting(receiver) => receiver.snapshot().map_err(TestbedError::new),
             Self::Observing(_) | Self::Detached => {
@@ -45,8 +47,37 @@ impl Sink {
         }
     }
 
+    /// A reading for samples, beside what the generator has offered.
+    pub(in crate::testbed) fn reading(&self, tx_packets: u64) -> Result<Reading, TestbedError> {
+        let snapshot = self.snapshot()?;
+        let total = snapshot.total();
+        Ok(Reading {
+            t_ns: snapshot.t_ns,
+            rx_packets: total.packets,
+            rx_bytes: total.bytes,
+            tx_packets,
+        })
+    }
+
+    /// Every count by name.
+    pub(in crate::testbed) fn counters(&self) -> Result<BTreeMap<String, u64>, TestbedError> {
+        let snapshot = self.snapshot()?;
+        let total = snapshot.total();
+        let mut counters: BTreeMap<String, u64> = [
+            ("packets", total.packets),
+            ("bytes", total.bytes),
+            ("foreign_packets", total.foreign_packets),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        for (index, queue) in snapshot.counters.queues.iter().enumerate() {
+            counters.insert(format!("queue_{index}_packets"), queue.packets);
+        }
+        Ok(counters)
+    }
+
     /// Puts the full one in the place of the bare one, whose counts end here.
-    pub(super) fn observe(&mut self, netns: &Netns) -> Result<(), TestbedError> {
+    pub(in crate::testbed) fn observe(&mut self, netns: &Netns) -> Result<(), TestbedError> {
         *self = Self::Detached;
         let observer = inside(netns, || {
             let ifindex = ifindex(SINK_DEVICE)?;
@@ -58,7 +89,7 @@ impl Sink {
     }
 
     /// Puts the bare one back, which counts from zero, and returns what the full one has seen.
-    pub(super) fn observed(&mut self, netns: &Netns) -> Result<Observed, TestbedError> {
+    pub(in crate::testbed) fn observed(&mut self, netns: &Netns) -> Result<Observed, TestbedError> {
         let Self::Observing(mut observer) = std::mem::replace(self, Self::Detached) else {
             return Err(TestbedError::new("the sink does not measure latency"));
         };

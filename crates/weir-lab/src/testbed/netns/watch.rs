@@ -12,7 +12,7 @@ use crate::record::{Check, MachineUse};
 
 /// The machine before, during and after the generator's run.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(in crate::testbed) struct Watch {
     before: Counted,
     after: Counted,
     sensors: Vec<Sensors>,
@@ -21,19 +21,19 @@ pub(super) struct Watch {
 
 impl Watch {
     /// The run begins.
-    pub(super) fn start(&mut self) {
+    pub(in crate::testbed) fn start(&mut self) {
         self.watching = SensorWatch::start();
         self.before = Counted::take();
     }
 
     /// The run has ended.
-    pub(super) fn stop(&mut self) {
+    pub(in crate::testbed) fn stop(&mut self) {
         self.after = Counted::take();
         self.sensors = self.watching.take().map(SensorWatch::stop).unwrap_or_default();
     }
 
     /// What the machine did on the CPUs of the testbed.
-    pub(super) fn machine(&self, cpus: &[(&str, &CpuList)]) -> MachineUse {
+    pub(in crate::testbed) fn machine(&self, cpus: &[(&str, &CpuList)]) -> MachineUse {
         let mut list: Vec<usize> = cpus.iter().flat_map(|(_, cpus)| cpus.iter()).collect();
         list.sort_unstable();
         list.dedup();
@@ -42,7 +42,7 @@ impl Watch {
 
     /// What is to be said of it. `cpus` are those of the testbed; on those of the generator and
     /// the kernel's forwarding, time in user mode is other programs'.
-    pub(super) fn checks(&self, cpus: &[(&str, &CpuList)]) -> Vec<Check> {
+    pub(in crate::testbed) fn checks(&self, cpus: &[(&str, &CpuList)]) -> Vec<Check> {
         let percent = |share: Option<f64>| match share {
             Some(share) => format!("{:.1} %", share * 100.0),
             None => "unknown".to_owned(),

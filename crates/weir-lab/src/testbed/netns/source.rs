@@ -1,0 +1,131 @@
+//! The generator of a testbed on this host: one thread that sends from a device of its namespace.
+//!
+//! It reports what all of its runs have offered, never what was accepted: devices count that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_bpf::generator::GeneratorCounters;
+use weir_gen::backend::{Backend as _, RunOptions};
+use weir_gen::describe::Macs;
+use weir_gen::live::LiveGenerator;
+use weir_net::Netns;
+use weir_wire::mac::MacAddr;
+
+use super::layout::{GENERATOR_DEVICE, GENERATOR_MAC, PARK_DEVICES};
+use super::parts::inside;
+use super::rig::ifindex;
+use crate::model::Traffic;
+use crate::testbed::{Burst, TestbedError};
+
+/// A generator on one CPU.
+#[derive(Debug)]
+pub(in crate::testbed) struct Source {
+    generator: Option<LiveGenerator>,
+    cpu: u32,
+    /// What finished runs have offered; the generator counts each run from zero.
+    offered_before: Offered,
+    /// Whether a run is under way whose packets are not in `offered_before` yet.
+    running: bool,
+}
+
+/// What was handed to the device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::testbed) struct Offered {
+    pub(in crate::testbed) packets: u64,
+    bytes: u64,
+    /// Times that the pacer fell behind its catch-up limit, and what it gave up then.
+    stalls: u64,
+    stall_lost_ns: u64,
+}
+
+impl Offered {
+    fn add(&mut self, run: &GeneratorCounters) {
+        self.packets += run.offered_packets;
+        self.bytes += run.offered_bytes;
+        self.stalls += run.stalls;
+        self.stall_lost_ns += run.stall_lost_ns;
+    }
+
+    /// The counts by name.
+    pub(in crate::testbed) fn named(&self) -> BTreeMap<String, u64> {
+        [
+            ("offered_packets", self.packets),
+            ("offered_bytes", self.bytes),
+            ("stalls", self.stalls),
+            ("stall_lost_ns", self.stall_lost_ns),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}
+
+impl Source {
+    /// A generator without traffic.
+    pub(in crate::testbed) fn new(cpu: usize) -> Result<Self, TestbedError> {
+        let cpu = u32::try_from(cpu)
+            .map_err(|_| TestbedError::new("the generator's CPU number is too large"))?;
+        Ok(Self { generator: None, cpu, offered_before: Offered::default(), running: false })
+    }
+
+    /// Gets ready to send a traffic from the namespace's device to `next_hop`.
+    pub(in crate::testbed) fn load(
+        &mut self,
+        netns: &Netns,
+        traffic: &Traffic,
+        next_hop: [u8; 6],
+    ) -> Result<(), TestbedError> {
+        let macs = Macs { src: MacAddr(GENERATOR_MAC), dst: MacAddr(next_hop) };
+        let stream = traffic.streams.with_macs(macs).map_err(TestbedError::new)?;
+        // The one before has the parking device.
+        self.generator = None;
+        let cpus = [self.cpu];
+        let generator = inside(netns, || {
+            let (out, park) = (ifindex(GENERATOR_DEVICE)?, ifindex(PARK_DEVICES[0])?);
+            LiveGenerator::new(&stream, out, park, &cpus).map_err(|e| e.to_string())
+        })?;
+        self.generator = Some(generator);
+        Ok(())
+    }
+
+    /// Starts a run.
+    pub(in crate::testbed) fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
+        let options = RunOptions {
+            rate: burst.rate,
+            ramp: Duration::ZERO,
+            packet_limit: burst.packet_limit,
+            first_sequence: 0,
+            timestamps: true,
+        };
+        self.generator()?.start(options).map_err(TestbedError::new)?;
+        self.running = true;
+        Ok(())
+    }
+
+    /// Whether nothing is being sent any more.
+    pub(in crate::testbed) fn finished(&self) -> bool {
+        !self.generator.as_ref().is_some_and(LiveGenerator::is_running)
+    }
+
+    /// Ends a run.
+    pub(in crate::testbed) fn stop(&mut self) -> Result<(), TestbedError> {
+        let report = self.generator()?.stop().map_err(TestbedError::new)?;
+        self.running = false;
+        self.offered_before.add(&report.counters);
+        Ok(())
+    }
+
+    /// What all runs have offered so far.
+    pub(in crate::testbed) fn offered(&self) -> Result<Offered, TestbedError> {
+        let mut offered = self.offered_before;
+        if let Some(generator) = self.generator.as_ref().filter(|_| self.running) {
+            let now = generator.counters().map_err(TestbedError::new)?;
+            offered.add(&now);
+        }
+        Ok(offered)
+    }
+
+    fn generator(&mut self) -> Result<&mut LiveGenerator, TestbedError> {
+        self.generator.as_mut().ok_or_else(|| TestbedError::new("no traffic is loaded"))
+    }
+}

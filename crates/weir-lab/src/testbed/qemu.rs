@@ -1,0 +1,165 @@
+//! The testbed kind `qemu`: the DUT is a virtual machine between two namespaces of this host.
+//!
+//! ```text
+//!   weir-<id>-gen      weir-<id>-dut                 weir-<id>-sink
+//!   gen0 (tap) ──────► QEMU: dut0  (DUT)  dut1 ────► sink0 (tap)      with a DUT
+//!   gen0 ──────────────────────────────────────────► sink0 (veth)     calibration
+//!                      127.0.0.1:2222 ─► the machine's SSH port, by QEMU's user network
+//! ```
+//!
+//! Generator and sink are those of the kind `netns`, with its addresses; a tap device takes XDP
+//! frames, and runs the sink's program. Every trial starts a new QEMU with an overlay over the
+//! image that nobody keeps, so every iteration is a boot of a clean machine. QEMU runs inside the
+//! DUT's namespace, has no way out of it, and is ended with it: also by the next start, if this
+//! process was killed. This module knows nothing of what kind of DUT it carries.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use weir_net::process::{self, Invocation};
+
+use super::netns::NetnsTestbed;
+use super::{Rig, Testbed, TestbedError, Topology};
+use crate::cancel::Cancel;
+use crate::model::hosts::System;
+use crate::model::qemu::QemuSpec;
+use crate::ssh::profile::Profiler;
+
+mod accel;
+mod command;
+mod files;
+mod guest;
+mod host;
+mod login;
+mod ports;
+mod rig;
+mod vm;
+
+use accel::Chosen;
+use files::Files;
+use host::QemuHost;
+use login::Login;
+use ports::Ports;
+use rig::QemuRig;
+use vm::Vm;
+
+/// The program.
+const PROGRAM: &str = "qemu-system-x86_64";
+/// How long it may take to tell its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The testbed: a machine that can be started.
+#[derive(Debug)]
+pub struct QemuTestbed {
+    spec: QemuSpec,
+    files: Files,
+    version: String,
+    accel: Chosen,
+    cancel: Cancel,
+    /// The next trial has a profile.
+    profile: Cell<bool>,
+    /// What the calibration runs on; it holds the right to measure.
+    direct: NetnsTestbed,
+}
+
+impl QemuTestbed {
+    /// A testbed whose paths are relative to `folder`.
+    ///
+    /// # Errors
+    /// When QEMU or a file is missing, KVM is asked for and does not work, CPUs are not there, or
+    /// another lab measures on this host.
+    pub fn new(spec: &QemuSpec, folder: &Path, cancel: Cancel) -> Result<Self, TestbedError> {
+        let files = Files::find(spec, folder)?;
+        let version = version()?;
+        let accel = Chosen::choose(spec.accel)?;
+        let direct = NetnsTestbed::new(&spec.placement(), cancel.clone())?;
+        Ok(Self {
+            spec: spec.clone(),
+            files,
+            version,
+            accel,
+            cancel,
+            profile: Cell::new(false),
+            direct,
+        })
+    }
+
+    fn rig(&self) -> Result<QemuRig, TestbedError> {
+        let ports = Ports::create()?;
+        let login = Login::prepare(&self.files, &ports)?;
+        let arguments = command::arguments(&self.spec, &self.files, &self.accel, &ports.directory);
+        let placement = self.direct.placement();
+        let deadline = Instant::now() + self.spec.boot_timeout;
+        let mut vm = Vm::start(&ports, &placement.dut, arguments)?;
+        ports.adopt(&mut vm)?;
+        let host =
+            QemuHost::boot(&self.spec, &self.files, login, vm, &ports, &self.cancel, deadline)?;
+        let profiler = match self.profile.take() {
+            true => Some(Profiler::new(System::Linux, None).map_err(TestbedError::new)?),
+            false => None,
+        };
+        QemuRig::new(ports, host, placement, profiler)
+    }
+}
+
+impl Testbed for QemuTestbed {
+    fn environment(&self) -> Value {
+        let placement = self.direct.placement();
+        json!({
+            "kind": "qemu",
+            "qemu": self.version,
+            "accel": self.accel.name(),
+            "accel_reason": self.accel.reason(),
+            "image": self.files.environment(),
+            "memory_bytes": self.spec.memory_bytes,
+            "cpus": self.spec.cpus,
+            "nic": self.spec.nic,
+            "queues": self.spec.queues,
+            "setup": self.spec.setup,
+            "generator_cpus": placement.generator.to_string(),
+            "dut_cpus": placement.dut.to_string(),
+            "cpu_siblings": placement.siblings(),
+            "sink_placement": "in the machine's own thread, which hands frames to the tap device",
+        })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.direct.warnings();
+        warnings.extend(self.accel.warning());
+        if self.spec.queues > 1 {
+            warnings.push(
+                "a tap device gives all frames of one generator thread to one queue: the machine \
+                 receives on one of its queues"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+
+    fn profile_next(&self) {
+        self.profile.set(true);
+    }
+
+    fn outlives_failures(&self) -> bool {
+        true
+    }
+
+    fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError> {
+        match topology {
+            Topology::Direct => self.direct.build(Topology::Direct),
+            Topology::Dut => Ok(Box::new(self.rig()?)),
+        }
+    }
+}
+
+fn version() -> Result<String, TestbedError> {
+    let asked = Invocation::program([PROGRAM, "--version"]);
+    let output = process::run(&asked, VERSION_TIMEOUT).map_err(|error| {
+        TestbedError::new(format!(
+            "{error}; kind = \"qemu\" needs it: apt-get install qemu-system-x86"
+        ))
+    })?;
+    Ok(output.text().lines().next().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,174 @@
+//! The files that a machine is started from, looked up before anything is measured.
+//!
+//! What the specification leaves out is taken from the file beside the image, if there is one.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Value, json};
+
+use crate::image::About;
+use crate::model::qemu::{DiskFormat, QemuSpec};
+use crate::testbed::TestbedError;
+
+/// First bytes of a disk in QEMU's own format.
+const QCOW2_MAGIC: &[u8; 4] = b"QFI\xfb";
+
+/// The files, all of which are there.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub(super) image: PathBuf,
+    pub(super) format: DiskFormat,
+    pub(super) kernel: Option<PathBuf>,
+    pub(super) initrd: Option<PathBuf>,
+    pub(super) append: Option<String>,
+    pub(super) user: String,
+    pub(super) key: Option<PathBuf>,
+    pub(super) host_key: Option<String>,
+    pub(super) console_ready: Option<String>,
+    about: About,
+}
+
+impl Files {
+    pub(super) fn find(spec: &QemuSpec, folder: &Path) -> Result<Self, TestbedError> {
+        let image = existing("image", &folder.join(&spec.image))?;
+        let about = About::of(&image).map_err(TestbedError::new)?;
+        let beside = image.parent().unwrap_or(Path::new(".")).to_owned();
+        // A kernel of the user's own does not go with the image's RAM disk and command line.
+        let boot = if spec.kernel.is_some() { None } else { Some(&about.boot) };
+        let choose = |name: &str, own: &Option<String>, known: Option<&String>| {
+            let path = match (own, known) {
+                (Some(own), _) => folder.join(own),
+                (None, Some(known)) => beside.join(known),
+                (None, None) => return Ok(None),
+            };
+            existing(name, &path).map(Some)
+        };
+        let format = match spec.format {
+            Some(format) => format,
+            None => format_of(&image)?,
+        };
+        Ok(Self {
+            format,
+            kernel: choose("kernel", &spec.kernel, boot.and_then(|b| b.kernel.as_ref()))?,
+            initrd: choose("initrd", &spec.initrd, boot.and_then(|b| b.initrd.as_ref()))?,
+            append: spec.append.clone().or_else(|| boot.and_then(|b| b.append.clone())),
+            user: spec
+                .ssh_user
+                .clone()
+                .or_else(|| about.ssh.user.clone())
+                .unwrap_or_else(|| "root".to_owned()),
+            key: choose("ssh_key", &spec.ssh_key, about.ssh.key.as_ref())?,
+            host_key: spec.ssh_host_key.clone().or_else(|| about.ssh.host_key.clone()),
+            console_ready: spec.console_ready.clone().or_else(|| about.console_ready.clone()),
+            image,
+            about,
+        })
+    }
+
+    /// What is told of the image in `env.json`.
+    pub(super) fn environment(&self) -> Value {
+        let metadata = fs::metadata(&self.image).ok();
+        let modified = metadata.as_ref().and_then(|m| m.modified().ok());
+        let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        json!({
+            "path": self.image,
+            "format": self.format,
+            "file_size_bytes": metadata.map(|m| m.len()),
+            "modified_unix_s": modified.map(|time| time.as_secs()),
+            "kernel": self.kernel,
+            "append": self.append,
+            "built": self.about.built,
+        })
+    }
+}
+
+fn existing(field: &str, path: &Path) -> Result<PathBuf, TestbedError> {
+    let found = fs::canonicalize(path).map_err(|e| e.to_string()).and_then(|path| {
+        if path.is_file() { Ok(path) } else { Err("it is not a file".to_owned()) }
+    });
+    found.map_err(|why| {
+        let advice = match field {
+            "image" => "; `sudo weir lab image debian --out FILE` builds one",
+            _ => "",
+        };
+        TestbedError::new(format!("{field}: {}: {why}{advice}", path.display()))
+    })
+}
+
+fn format_of(image: &Path) -> Result<DiskFormat, TestbedError> {
+    let mut magic = [0; 4];
+    let read = File::open(image).and_then(|mut file| file.read_exact(&mut magic));
+    read.map_err(|e| TestbedError::new(format!("image: cannot read {}: {e}", image.display())))?;
+    Ok(if &magic == QCOW2_MAGIC { DiskFormat::Qcow2 } else { DiskFormat::Raw })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::qemu::{Accel, Setup};
+
+    pub(in crate::testbed::qemu) fn spec(image: &str) -> QemuSpec {
+        QemuSpec {
+            image: image.to_owned(),
+            format: None,
+            kernel: None,
+            initrd: None,
+            append: None,
+            memory_bytes: 512 << 20,
+            cpus: 1,
+            nic: "virtio-net-pci".to_owned(),
+            queues: 1,
+            accel: Accel::Auto,
+            ssh_user: None,
+            ssh_key: None,
+            ssh_host_key: None,
+            ssh_port: 22,
+            console_ready: None,
+            boot_timeout: Duration::from_secs(60),
+            setup: Setup::Linux,
+            profile: false,
+            generator_cpus: None,
+            dut_cpus: None,
+        }
+    }
+
+    #[test]
+    fn what_the_specification_leaves_out_is_taken_from_beside_the_image() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = fs::canonicalize(dir.path()).unwrap();
+        for (name, content) in [
+            ("dut.qcow2", "QFI\u{fb}rest"),
+            ("k", ""),
+            ("own", ""),
+            ("dut.qcow2.toml", "[boot]\nkernel = \"k\"\nappend = \"a\"\n[ssh]\nuser = \"u\"\n"),
+        ] {
+            fs::write(folder.join(name), content).unwrap();
+        }
+        fs::write(folder.join("dut.qcow2"), b"QFI\xfb and so on").unwrap();
+        let files = Files::find(&spec("dut.qcow2"), &folder).unwrap();
+        assert_eq!((files.format, files.user.as_str()), (DiskFormat::Qcow2, "u"));
+        assert_eq!(files.kernel, Some(folder.join("k")));
+        assert_eq!(files.append.as_deref(), Some("a"));
+        let own = QemuSpec { kernel: Some("own".to_owned()), ..spec("dut.qcow2") };
+        let files = Files::find(&own, &folder).unwrap();
+        assert_eq!((files.kernel, files.append), (Some(folder.join("own")), None));
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named_with_the_way_to_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Files::find(&spec("dut.raw"), dir.path()).unwrap_err();
+        assert!(error.what.contains("dut.raw") && error.what.contains("weir lab image debian"));
+        fs::write(dir.path().join("dut.raw"), "disk").unwrap();
+        let files = Files::find(&spec("dut.raw"), dir.path()).unwrap();
+        assert_eq!((files.format, files.key, files.kernel), (DiskFormat::Raw, None, None));
+        let key = QemuSpec { ssh_key: Some("id".to_owned()), ..spec("dut.raw") };
+        let error = Files::find(&key, dir.path()).unwrap_err();
+        assert!(error.what.starts_with("ssh_key: ") && error.what.ends_with("(os error 2)"));
+    }
+}

@@ -1,0 +1,332 @@
+//! The machine as a host: SSH, and what only its owner can do: look at its console, reboot it,
+//! switch it off and on.
+//!
+//! It is fresh when its trial begins, because QEMU has just started it. What is laid over its root
+//! directory is in force after the next start, which [`Host::fresh`] makes: a real reboot, on the
+//! same overlay. This module never repeats a command that may have run.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use weir_net::Netns;
+
+use super::files::Files;
+use super::guest;
+use super::login::Login;
+use super::ports::Ports;
+use super::vm::Vm;
+use crate::cancel::Cancel;
+use crate::counters::Counters;
+use crate::host::{Command, Host, HostError, LineSink, Output, Process, Program};
+use crate::model::hosts::{BoxSpec, Online, Reset, System, Tree, Upload, UploadMethod};
+use crate::model::qemu::{QemuSpec, Setup};
+use crate::ssh::Secrets;
+use crate::ssh::machine::Machine;
+use crate::testbed::TestbedError;
+
+/// How often the console is looked at.
+const POLL: Duration = Duration::from_millis(100);
+/// Least pause between two questions for the machine's key.
+const ASK_PAUSE: Duration = Duration::from_secs(2);
+/// How long a script of the lab may take inside.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(120);
+/// The machine.
+pub(super) struct QemuHost {
+    machine: Machine,
+    vm: RefCell<Vm>,
+    netns: Netns,
+    login: RefCell<Login>,
+    console_ready: Option<String>,
+    setup: Setup,
+    boot_timeout: Duration,
+    cancel: Cancel,
+    /// Whether something is in force only after the next start.
+    needs_boot: Cell<bool>,
+    /// How long its starts took.
+    boots: RefCell<Vec<Duration>>,
+    look: RefCell<String>,
+}
+
+impl QemuHost {
+    /// Waits until the machine that was just started can be logged in to, and sets it up.
+    pub(super) fn boot(
+        spec: &QemuSpec,
+        files: &Files,
+        login: Login,
+        vm: Vm,
+        ports: &Ports,
+        cancel: &Cancel,
+        deadline: Instant,
+    ) -> Result<Self, TestbedError> {
+        let secrets = Secrets::new(Vec::new()).map_err(TestbedError::new)?;
+        let machine = Machine::new(&box_spec(spec, &login), &secrets, cancel);
+        let host = Self {
+            machine,
+            vm: RefCell::new(vm),
+            netns: Netns::open(ports.dut.name()).map_err(TestbedError::new)?,
+            login: RefCell::new(login),
+            console_ready: files.console_ready.clone(),
+            setup: spec.setup,
+            boot_timeout: spec.boot_timeout,
+            cancel: cancel.clone(),
+            needs_boot: Cell::new(false),
+            boots: RefCell::default(),
+            look: RefCell::default(),
+        };
+        host.wait(0, deadline)?;
+        host.set_up()?;
+        Ok(host)
+    }
+
+    /// Fails if QEMU has ended.
+    pub(super) fn alive(&self) -> Result<(), TestbedError> {
+        self.vm.borrow_mut().alive()
+    }
+
+    /// How long its starts took, in seconds.
+    pub(super) fn boot_seconds(&self) -> Vec<f64> {
+        self.boots.borrow().iter().map(Duration::as_secs_f64).collect()
+    }
+
+    /// What the console says, what QEMU says, and what the machine is.
+    pub(super) fn artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        let mut vm = self.vm.borrow_mut();
+        let mut qemu = format!("{}\n", vm.command()).into_bytes();
+        qemu.extend(vm.take_log());
+        vec![
+            ("console.log".to_owned(), vm.console()),
+            ("qemu.log".to_owned(), qemu),
+            ("machine.txt".to_owned(), self.look.borrow().clone().into_bytes()),
+        ]
+    }
+
+    /// Ends the connection and QEMU.
+    pub(super) fn stop(self) -> Result<(), TestbedError> {
+        self.machine.host().disconnect();
+        drop(self.machine);
+        self.vm.into_inner().stop()
+    }
+
+    /// Waits for the console's text behind `console_start`, the machine's key, and SSH.
+    fn wait(&self, console_start: u64, deadline: Instant) -> Result<(), TestbedError> {
+        let began = Instant::now();
+        if let Some(text) = &self.console_ready {
+            self.wait_while("its serial console to say that it is up", deadline, || {
+                let vm = self.vm.borrow();
+                let behind = vm.console_bytes().saturating_sub(console_start);
+                let console = vm.console();
+                let behind = usize::try_from(behind).unwrap_or(usize::MAX).min(console.len());
+                let seen = String::from_utf8_lossy(&console[console.len() - behind..]).into_owned();
+                Ok(seen.contains(text.as_str()))
+            })?;
+        }
+        if !self.login.borrow().is_known() {
+            let mut asked = None::<Instant>;
+            self.wait_while("its SSH server to show its key", deadline, || {
+                if asked.is_none_or(|at| at.elapsed() >= ASK_PAUSE) {
+                    self.login.borrow_mut().ask(&self.netns)?;
+                    asked = Some(Instant::now());
+                }
+                Ok(self.login.borrow().is_known())
+            })?;
+        }
+        self.alive()?;
+        self.machine.host().wait_online(deadline).map_err(|error| match self.cancel.signal() {
+            Some(_) => TestbedError::new(error),
+            None => self.not_up(&error.to_string()),
+        })?;
+        self.boots.borrow_mut().push(began.elapsed());
+        Ok(())
+    }
+
+    fn wait_while(
+        &self,
+        what: &str,
+        deadline: Instant,
+        mut is_done: impl FnMut() -> Result<bool, TestbedError>,
+    ) -> Result<(), TestbedError> {
+        loop {
+            if is_done()? {
+                return Ok(());
+            }
+            self.alive()?;
+            if Instant::now() >= deadline {
+                return Err(self.not_up(&format!("it was waited for {what}")));
+            }
+            if !self.cancel.sleep(POLL) {
+                return Err(TestbedError::new("cancelled while the machine was waited for"));
+            }
+        }
+    }
+
+    fn not_up(&self, why: &str) -> TestbedError {
+        TestbedError::voids_trial(format!(
+            "the machine did not come up in {:?} (boot_timeout): {why}; {}",
+            self.boot_timeout,
+            self.vm.borrow().console_end()
+        ))
+    }
+
+    /// Sets its cards up, and looks at what it is.
+    fn set_up(&self) -> Result<(), TestbedError> {
+        if self.setup == Setup::None {
+            return Ok(());
+        }
+        let script = guest::set_up()?;
+        let output = self.shell(&script).map_err(TestbedError::new)?;
+        if !output.success() {
+            return Err(TestbedError::new(format!(
+                "cannot set up the machine's network cards: {}; setup = \"none\" leaves that to \
+                 the image",
+                output.said()
+            )));
+        }
+        let look = self.shell(guest::LOOK).map_err(TestbedError::new)?;
+        *self.look.borrow_mut() = look.stdout;
+        Ok(())
+    }
+
+    fn shell(&self, script: &str) -> Result<Output, HostError> {
+        self.machine.run(&Command {
+            program: Program::Shell(script),
+            stdin: "",
+            timeout: SCRIPT_TIMEOUT,
+            cancellable: true,
+        })
+    }
+
+    /// Reboots it by its own command; switches it off and on if it does not come back.
+    fn reboot(&self) -> Result<(), HostError> {
+        let began = Instant::now();
+        match self.machine.fresh() {
+            Err(error) if error.is_gone() => {
+                let cycled = self.vm.borrow().power_cycle();
+                cycled.map_err(|why| {
+                    let what = format!("{}; it cannot be switched off: {why}", error.what);
+                    HostError::gone(self.name(), what)
+                })?;
+                self.machine.host().disconnect();
+                self.machine.online()?;
+            }
+            other => other?,
+        }
+        self.boots.borrow_mut().push(began.elapsed());
+        self.set_up().map_err(|error| HostError::new(self.name(), &error.what))
+    }
+}
+
+/// The machine as one that is reached by SSH. Its power is switched by QEMU.
+fn box_spec(spec: &QemuSpec, login: &Login) -> BoxSpec {
+    BoxSpec {
+        remote: login.remote.clone(),
+        system: match spec.setup {
+            Setup::Linux => System::Linux,
+            Setup::None => System::Generic,
+        },
+        receives: Vec::new(),
+        sends: Vec::new(),
+        reboot: Reset::Ssh { command: None },
+        power: Reset::None,
+        boot_timeout: spec.boot_timeout,
+        boot_time: Duration::ZERO,
+        online: Online { ping: None, command: None },
+        upload: Upload { method: UploadMethod::Auto, before: None, after: None },
+    }
+}
+
+/// Takes the lab's own commands out of what the machine's stack counts as delivered to itself: they
+/// come by TCP. Segments that the traffic sends to the machine itself are taken out as well, and
+/// then lack an explanation.
+fn without_own(mut counters: Counters) -> Counters {
+    if let Some(ip) = counters.get_mut("ip") {
+        let own = ip.get("Tcp.InSegs").copied().unwrap_or(0);
+        if let Some(delivered) = ip.get_mut("Ip.InDelivers") {
+            *delivered = delivered.saturating_sub(own);
+        }
+    }
+    counters
+}
+
+impl Host for QemuHost {
+    fn name(&self) -> &str {
+        self.machine.name()
+    }
+
+    fn run(&self, command: &Command<'_>) -> Result<Output, HostError> {
+        self.machine.run(command)
+    }
+
+    fn spawn(&self, shell: &str, log: &str) -> Result<Box<dyn Process>, HostError> {
+        self.machine.spawn(shell, log)
+    }
+
+    fn spawn_lines(
+        &self,
+        shell: &str,
+        log: &str,
+        lines: LineSink,
+    ) -> Result<Box<dyn Process>, HostError> {
+        self.machine.spawn_lines(shell, log, lines)
+    }
+
+    fn write_file(&self, name: &str, content: &str) -> Result<String, HostError> {
+        self.machine.write_file(name, content)
+    }
+
+    fn set_sysctl(&self, name: &str, value: &str) -> Result<String, HostError> {
+        self.machine.set_sysctl(name, value)
+    }
+
+    fn sysctl(&self, name: &str) -> Result<String, HostError> {
+        self.machine.sysctl(name)
+    }
+
+    fn sysctls(&self) -> Result<BTreeMap<String, String>, HostError> {
+        self.machine.sysctls()
+    }
+
+    fn stack_counters(&self) -> Result<Counters, HostError> {
+        self.machine.stack_counters().map(without_own)
+    }
+
+    fn system(&self) -> Result<System, HostError> {
+        self.machine.system()
+    }
+
+    fn upload(&self, tree: &Tree) -> Result<(), HostError> {
+        self.needs_boot.set(true);
+        self.machine.upload(tree)
+    }
+
+    fn fresh(&self) -> Result<(), HostError> {
+        if !self.needs_boot.replace(false) {
+            return Ok(());
+        }
+        self.reboot()
+    }
+
+    fn take_log(&self) -> String {
+        self.machine.take_log()
+    }
+
+    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        let mut artefacts = self.artefacts();
+        artefacts.extend(self.machine.take_artefacts());
+        artefacts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_labs_own_commands_are_no_loss_of_the_machine() {
+        let ip = [("Ip.InDelivers", 30), ("Tcp.InSegs", 19), ("Ip.InDiscards", 2)];
+        let ip = ip.map(|(name, value)| (name.to_owned(), value)).into();
+        let counters = without_own(Counters::from([("ip".to_owned(), ip)]));
+        assert_eq!((counters["ip"]["Ip.InDelivers"], counters["ip"]["Ip.InDiscards"]), (11, 2));
+        assert_eq!(without_own(Counters::new()), Counters::new());
+    }
+}

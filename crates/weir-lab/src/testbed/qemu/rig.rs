@@ -1,0 +1,246 @@
+//! A machine that carries traffic: generator and sink on its tap devices, and their counters.
+//!
+//! A tap device counts what QEMU takes from it (`tx_packets`) and gives to it, from outside the
+//! machine: `rx_dropped` are the frames that the sink's program took, `rx_packets` all others. A
+//! frame that found the device's queue full was refused because the machine did not empty it: that
+//! loss is the DUT's, as `rx_missed` is on a network card. Nothing in the machine is asked, so this
+//! holds for any system.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use weir_net::{CpuList, Netlink, Netns};
+
+use super::host::QemuHost;
+use super::ports::Ports;
+use crate::counters::{Counters, DropRule, PointRule, Selection};
+use crate::host::Host;
+use crate::model::Traffic;
+use crate::record::{Check, MachineUse, Place};
+use crate::ssh::profile::Profiler;
+use crate::testbed::netns::layout::{DUT_IN_MAC, GENERATOR_DEVICE, SINK_DEVICE};
+use crate::testbed::netns::parts::{SETTLE, inside};
+use crate::testbed::netns::placement::Placement;
+use crate::testbed::netns::sink::Sink;
+use crate::testbed::netns::source::Source;
+use crate::testbed::netns::watch::Watch;
+use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError};
+
+/// Frames that the namespaces' own stacks send now and then: answers to ARP.
+const STRAY_RATIO_MAX: f64 = 0.001;
+
+/// A running testbed.
+pub(super) struct QemuRig {
+    // Generator and sink go before the devices that their programs are attached to.
+    generator: Source,
+    sink: Sink,
+    host: QemuHost,
+    ports: Ports,
+    placement: Placement,
+    watch: Watch,
+    profiler: RefCell<Option<Profiler>>,
+    /// Artefacts of the profile, once it is over.
+    profile: RefCell<Vec<(String, Vec<u8>)>>,
+    /// Carrier changes of each device when the testbed was ready.
+    carrier_changes: BTreeMap<&'static str, u32>,
+}
+
+impl QemuRig {
+    pub(super) fn new(
+        ports: Ports,
+        host: QemuHost,
+        placement: &Placement,
+        profiler: Option<Profiler>,
+    ) -> Result<Self, TestbedError> {
+        let sink = Sink::attach(&ports.sink)?;
+        thread::sleep(SETTLE);
+        let mut rig = Self {
+            generator: Source::new(placement.generator.first())?,
+            sink,
+            host,
+            ports,
+            placement: placement.clone(),
+            watch: Watch::default(),
+            profiler: RefCell::new(profiler),
+            profile: RefCell::default(),
+            carrier_changes: BTreeMap::new(),
+        };
+        rig.carrier_changes = rig.read_carrier_changes()?;
+        Ok(rig)
+    }
+
+    /// CPUs that are watched during a run. On the DUT's, time in user mode is QEMU's own.
+    fn watched_cpus(&self) -> [(&'static str, &CpuList); 2] {
+        [("generator", &self.placement.generator), ("DUT", &self.placement.dut)]
+    }
+
+    fn devices(&self) -> [(&'static str, &Netns); 2] {
+        [(GENERATOR_DEVICE, &self.ports.generator), (SINK_DEVICE, &self.ports.sink)]
+    }
+
+    fn read_carrier_changes(&self) -> Result<BTreeMap<&'static str, u32>, TestbedError> {
+        let read = |(device, netns)| {
+            let link = inside(netns, || Netlink::open()?.link(device))?;
+            Ok((device, link.carrier_change_count))
+        };
+        self.devices().into_iter().map(read).collect()
+    }
+}
+
+impl Rig for QemuRig {
+    fn dut_host(&self) -> Option<&dyn Host> {
+        Some(&self.host)
+    }
+
+    fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
+        self.generator.load(&self.ports.generator, traffic, DUT_IN_MAC)
+    }
+
+    fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
+        self.watch.start();
+        self.generator.start(burst)
+    }
+
+    fn finished(&self) -> bool {
+        self.generator.finished()
+    }
+
+    fn stop(&mut self) -> Result<(), TestbedError> {
+        let stopped = self.generator.stop();
+        self.watch.stop();
+        stopped
+    }
+
+    fn reading(&self) -> Result<Reading, TestbedError> {
+        self.sink.reading(self.generator.offered()?.packets)
+    }
+
+    fn counters(&self) -> Result<Counters, TestbedError> {
+        self.host.alive()?;
+        let mut counters = Counters::new();
+        for (device, netns) in self.devices() {
+            let link = inside(netns, || Netlink::open()?.stats64(device))?;
+            let named = link.named().map(|(name, value)| (name.to_owned(), value));
+            counters.insert(device.to_owned(), named.into());
+        }
+        counters.insert("generator".to_owned(), self.generator.offered()?.named());
+        counters.insert("sink".to_owned(), self.sink.counters()?);
+        Ok(counters)
+    }
+
+    fn points(&self) -> Vec<PointRule> {
+        let point = |name, source, counters: &[&str]| PointRule {
+            name,
+            counters: Selection::new(source, counters),
+        };
+        vec![
+            point("offered", "generator", &["offered_packets"]),
+            point("accepted", GENERATOR_DEVICE, &["tx_packets"]),
+            point("dut_received", GENERATOR_DEVICE, &["tx_packets"]),
+            point("dut_forwarded", SINK_DEVICE, &["rx_packets", "rx_dropped"]),
+            point("delivered", "sink", &["packets"]),
+        ]
+    }
+
+    fn drops(&self) -> Vec<DropRule> {
+        vec![
+            DropRule::new(
+                "dut_rx_ring_full",
+                "offered",
+                Place::Dut,
+                Selection::new(GENERATOR_DEVICE, &["tx_dropped"]),
+            ),
+            // Frames that the DUT made itself: its device counts them, the sink tells them apart.
+            DropRule::new(
+                "foreign_packets",
+                "dut_forwarded",
+                Place::Dut,
+                Selection::new("sink", &["foreign_packets"]),
+            ),
+        ]
+    }
+
+    fn gaps(&self) -> Vec<(&'static str, &'static str, Place)> {
+        // From card to card: what goes in and does not come out was lost inside.
+        vec![("dut_received", "inside_the_dut", Place::Dut)]
+    }
+
+    fn stray_ratio_max(&self) -> f64 {
+        STRAY_RATIO_MAX
+    }
+
+    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        let mut artefacts = self.host.take_artefacts();
+        artefacts.append(&mut self.profile.borrow_mut());
+        artefacts
+    }
+
+    fn measuring(&mut self, duration: Duration) -> Result<(), TestbedError> {
+        let Some(profiler) = self.profiler.get_mut() else { return Ok(()) };
+        let started = profiler.start(&self.host, duration);
+        started.map_err(|error| TestbedError::voids_trial(format!("no profile: {error}")))
+    }
+
+    fn observe(&mut self) -> Result<(), TestbedError> {
+        self.sink.observe(&self.ports.sink)
+    }
+
+    fn observed(&mut self) -> Result<Observed, TestbedError> {
+        self.sink.observed(&self.ports.sink)
+    }
+
+    fn checks(&self) -> Result<Vec<Check>, TestbedError> {
+        let check = |name: &str, passed, detail| Check { name: name.to_owned(), passed, detail };
+        let now = self.read_carrier_changes()?;
+        let flapped: Vec<&str> = self
+            .carrier_changes
+            .iter()
+            .filter(|&(device, count)| now.get(device) != Some(count))
+            .map(|(device, _)| *device)
+            .collect();
+        let links = match flapped.is_empty() {
+            true => format!("no carrier change of {} devices", now.len()),
+            false => format!("the carrier of {} changed during the trial", flapped.join(", ")),
+        };
+        let boots: Vec<String> =
+            self.host.boot_seconds().iter().map(|seconds| format!("{seconds:.1} s")).collect();
+        let alive = self.host.alive();
+        let machine = match &alive {
+            Ok(()) => format!("QEMU runs; the machine started in {}", boots.join(", then ")),
+            Err(error) => error.what.clone(),
+        };
+        let mut checks = vec![
+            check("machine-running", alive.is_ok(), machine),
+            check("links-up", flapped.is_empty(), links),
+        ];
+        checks.extend(self.watch.checks(&self.watched_cpus()));
+        if let Some(profiler) = self.profiler.borrow_mut().as_mut() {
+            let collected = profiler.collect(&self.host, "the machine under load");
+            let (passed, detail) = match collected {
+                Ok(files) => {
+                    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+                    let detail = format!("in artefacts: {}", names.join(", "));
+                    *self.profile.borrow_mut() = files;
+                    (true, detail)
+                }
+                Err(error) => (false, error.to_string()),
+            };
+            checks.push(check("profile", passed, detail));
+        }
+        Ok(checks)
+    }
+
+    fn machine(&self) -> Option<MachineUse> {
+        Some(self.watch.machine(&self.watched_cpus()))
+    }
+
+    fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
+        let Self { generator, sink, host, ports, .. } = *self;
+        drop((generator, sink));
+        let stopped = host.stop();
+        ports.remove()?;
+        stopped
+    }
+}

@@ -1,0 +1,146 @@
+//! A QEMU process: its start, its console, its reset, its end.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_net::process::{self, Invocation, Process};
+use weir_net::{CpuList, cpu};
+
+use super::command::{CONSOLE_LOG, MONITOR_SOCKET};
+use super::ports::Ports;
+use crate::capped_log::CappedLog;
+use crate::testbed::netns::parts::inside;
+use crate::testbed::{STOP_PATIENCE, TestbedError};
+
+/// How much of the end of the console's log is kept.
+const CONSOLE_BYTES_MAX: u64 = 1 << 20;
+/// How much of it a message shows.
+const CONSOLE_LINES_SHOWN: usize = 8;
+/// How long QEMU may take to answer.
+const MONITOR_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A machine that runs.
+#[derive(Debug)]
+pub(super) struct Vm {
+    process: Option<Process>,
+    log: Option<CappedLog>,
+    directory: PathBuf,
+    command: String,
+}
+
+impl Vm {
+    /// Starts it in the DUT's namespace, on these CPUs.
+    pub(super) fn start(
+        ports: &Ports,
+        cpus: &CpuList,
+        arguments: Vec<String>,
+    ) -> Result<Self, TestbedError> {
+        let invocation = Invocation::program(arguments).directory(&ports.directory);
+        let (log, out, err) = CappedLog::open()
+            .map_err(|e| TestbedError::new(format!("cannot open a pipe for QEMU: {e}")))?;
+        let process = inside(&ports.dut, || {
+            cpu::pin_current_thread(cpus).map_err(|e| e.to_string())?;
+            process::spawn(&invocation, out, err).map_err(|e| e.to_string())
+        })?;
+        Ok(Self {
+            process: Some(process),
+            log: Some(log),
+            directory: ports.directory.clone(),
+            command: invocation.to_string(),
+        })
+    }
+
+    /// The command line, for the log.
+    pub(super) fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Fails if it has ended, with what it said.
+    pub(super) fn alive(&mut self) -> Result<(), TestbedError> {
+        let Some(process) = &self.process else {
+            return Err(TestbedError::new("QEMU was stopped"));
+        };
+        let Some(status) = process.try_wait().map_err(TestbedError::new)? else {
+            return Ok(());
+        };
+        let said = self.take_log();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Err(TestbedError::new(format!(
+            "QEMU ended ({status}): {}; it was started as `{}`",
+            said.trim().lines().last().unwrap_or("it said nothing"),
+            self.command
+        )))
+    }
+
+    /// What it wrote itself, once.
+    pub(super) fn take_log(&mut self) -> Vec<u8> {
+        self.log.take().map(CappedLog::take).unwrap_or_default()
+    }
+
+    /// What the machine has written on its serial console, or the end of it.
+    pub(super) fn console(&self) -> Vec<u8> {
+        tail(&self.directory.join(CONSOLE_LOG)).unwrap_or_default()
+    }
+
+    /// How much that is.
+    pub(super) fn console_bytes(&self) -> u64 {
+        fs::metadata(self.directory.join(CONSOLE_LOG)).map_or(0, |m| m.len())
+    }
+
+    /// The last lines of that, for a message.
+    pub(super) fn console_end(&self) -> String {
+        let text = String::from_utf8_lossy(&self.console()).into_owned();
+        let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+        if lines.is_empty() {
+            return "nothing was written on its serial console".to_owned();
+        }
+        let last = &lines[lines.len().saturating_sub(CONSOLE_LINES_SHOWN)..];
+        format!("last on its serial console: {}", last.join(" / "))
+    }
+
+    /// As if its power was switched off and on.
+    pub(super) fn power_cycle(&self) -> Result<(), String> {
+        let path = self.directory.join(MONITOR_SOCKET);
+        let reset = || {
+            let mut stream = UnixStream::connect(&path)?;
+            stream.set_read_timeout(Some(MONITOR_TIMEOUT))?;
+            let mut lines = BufReader::new(stream.try_clone()?).lines();
+            // A greeting, and an answer to each command; events may come between.
+            lines.next().transpose()?;
+            for command in ["qmp_capabilities", "system_reset"] {
+                writeln!(stream, "{{\"execute\": \"{command}\"}}")?;
+                let answered = |line: &std::io::Result<String>| {
+                    line.as_ref().map_or(true, |line| line.contains("\"return\""))
+                };
+                match lines.find(answered) {
+                    Some(answer) => drop(answer?),
+                    None => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                }
+            }
+            Ok(())
+        };
+        reset().map_err(|e: std::io::Error| format!("{}: {e}", path.display()))
+    }
+
+    /// Ends it.
+    pub(super) fn stop(&mut self) -> Result<(), TestbedError> {
+        match self.process.take() {
+            Some(process) => process.stop(STOP_PATIENCE).map(drop).map_err(TestbedError::new),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The end of a file that grows.
+fn tail(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(CONSOLE_BYTES_MAX)))?;
+    let mut bytes = Vec::new();
+    file.take(CONSOLE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

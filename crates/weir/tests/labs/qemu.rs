@@ -1,0 +1,330 @@
+//! The testbed kind `qemu`: an image is built, booted, benchmarked over several boots, and nothing
+//! of it stays behind.
+//!
+//! The machine is emulated, on a host that does other things as well: absolute rates are never
+//! asserted, nor how long a boot takes. The image is built once for a definition of it, and kept
+//! in the target directory.
+
+use std::collections::BTreeSet;
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{
+    Lab, STATEFUL, assert_exit, can_run_lab, json, run, skipped, stderr, stdout, surroundings,
+    trials, turn, weir,
+};
+
+/// Programs that these tests need, and their Debian packages.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("qemu-img", "qemu-utils"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("ssh", "openssh-client"),
+];
+
+/// What an image is made of: another definition is another image.
+const DEFINITION: [&str; 2] = [
+    include_str!("../../../weir-lab/src/image/content.rs"),
+    include_str!("../../../weir-lab/src/image/debian.rs"),
+];
+
+/// How long a test waits for something that happens within seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+static IMAGE: Mutex<()> = Mutex::new(());
+
+/// Whether this test can run; notes that it was skipped if not.
+fn can_run(test: &str) -> bool {
+    let missing: Vec<&str> = PROGRAMS
+        .iter()
+        .filter(|(name, _)| {
+            let found = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
+            !found.iter().any(|folder| Path::new(folder).join(name).is_file())
+        })
+        .map(|(_, package)| *package)
+        .collect();
+    if !missing.is_empty() {
+        skipped(test, &format!("not installed: {}", missing.join(" ")));
+        return false;
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        skipped(test, "there is no /dev/net/tun");
+        return false;
+    }
+    can_run_lab(test)
+}
+
+/// The image, built if it is not there yet.
+fn image() -> PathBuf {
+    let _one = IMAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut hasher = DefaultHasher::new();
+    DEFINITION.hash(&mut hasher);
+    let name = format!("debian-{:016x}.qcow2", hasher.finish());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images");
+    let path = folder.join(name);
+    if path.is_file() {
+        return path;
+    }
+    // Those of earlier definitions.
+    drop(fs::remove_dir_all(&folder));
+    let out = path.to_string_lossy().into_owned();
+    let output =
+        run(&["lab", "image", "debian", "--out", &out, "--package", "linux-perf", "--json"]);
+    assert_exit(&output, 0);
+    let told: Value = serde_json::from_str(&stdout(&output)).expect("a JSON object");
+    for file in ["image", "about", "kernel", "initrd", "key"] {
+        let file = told[file].as_str().unwrap_or_else(|| panic!("no {file} in {told}"));
+        assert!(Path::new(file).is_file(), "{file} is not there");
+    }
+    assert!(stderr(&output).contains("installing"), "no progress: {}", stderr(&output));
+    let left = fs::read_dir(&folder).expect("a folder").flatten();
+    let left: Vec<_> =
+        left.filter(|e| e.file_name().to_string_lossy().contains("building")).collect();
+    assert!(left.is_empty(), "{left:?} stayed behind");
+    path
+}
+
+fn spec(image: &Path, more: &str, iterations: u32, duts: &str) -> String {
+    format!(
+        r#"
+[campaign]
+name = "machine"
+iterations = {iterations}
+seed = 3
+
+[trial]
+warmup = "300ms"
+duration = "1s"
+drain = "300ms"
+
+[testbed]
+kind = "qemu"
+image = "{}"
+{more}
+{duts}
+[[traffic]]
+name = "slow"
+src = "198.18.10.1:2000-198.18.10.4"
+dst = "198.19.10.1:2000-198.19.10.4"
+rate = "5kpps"
+"#,
+        image.display()
+    )
+}
+
+const LINUX: &str = "\n[[dut]]\nname = \"linux\"\nkind = \"linux\"\n";
+const NFT: &str =
+    "\n[[dut]]\nname = \"nft\"\nkind = \"linux\"\nfiles = { nft = \"stateful.nft\" }\n";
+
+fn packets(trial: &Value, point: &str) -> u64 {
+    let points = trial["ledger"]["points"].as_array().expect("points");
+    let found = points.iter().find(|p| p["name"] == point);
+    found.and_then(|p| p["packets"].as_u64()).unwrap_or_else(|| panic!("no point {point}"))
+}
+
+fn artefact(trial: &Path, name: &str) -> String {
+    let path = trial.with_file_name("artefacts").join(name);
+    let bytes = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_campaign_on_a_machine_boots_it_for_every_iteration_and_ends_in_a_report() {
+    if !can_run("a_campaign_on_a_machine_boots_it_for_every_iteration_and_ends_in_a_report") {
+        return;
+    }
+    let _turn = turn();
+    let image = image();
+    let before = surroundings();
+    let bytes = fs::metadata(&image).expect("an image").modified().expect("a time");
+    let spec = spec(&image, "profile = true", 3, &format!("{LINUX}{NFT}"));
+    let lab = Lab::new(&spec, &[("stateful.nft", STATEFUL)]);
+    let output = lab.run(&[]);
+    assert_exit(&output, 0);
+    assert_eq!(surroundings(), before, "something stayed behind");
+    let after = fs::metadata(&image).expect("an image").modified().expect("a time");
+    assert_eq!(bytes, after, "the image was written to");
+
+    let trials = trials(&lab.path("out"));
+    assert_eq!(trials.len(), 6);
+    let mut boots = BTreeSet::new();
+    for (path, trial) in &trials {
+        let name = path.display();
+        assert_ne!(trial["verdict"]["kind"], "invalid", "{name}: {}", trial["verdict"]);
+        assert!(packets(trial, "delivered") > 0, "{name}: nothing was delivered");
+        assert!(packets(trial, "dut_forwarded") >= packets(trial, "delivered"), "{name}");
+        assert!(artefact(path, "console.log").contains("login:"), "{name}: no console");
+        assert!(artefact(path, "qemu.log").contains("-netdev tap"), "{name}: no command line");
+        let machine = artefact(path, "machine.txt");
+        let boot = machine.lines().find_map(|line| line.strip_prefix("boot_id "));
+        boots.insert(boot.unwrap_or_else(|| panic!("no boot_id in {machine}")).to_owned());
+    }
+    assert_eq!(boots.len(), 6, "iterations shared a boot: {boots:?}");
+    for dut in ["linux", "nft"] {
+        let profile = lab.path(&format!("out/profiles/{dut}.slow/artefacts"));
+        let folded = fs::read_to_string(profile.join("profile.folded")).expect("a profile");
+        assert!(folded.contains(';'), "no stacks of {dut}:\n{folded}");
+        assert!(profile.join("flamegraph.svg").is_file());
+    }
+    let env = json(&lab.path("out/env.json"));
+    let testbed = &env["testbed"];
+    assert_eq!(testbed["kind"], "qemu", "{env}");
+    assert!(["kvm", "tcg"].iter().any(|accel| testbed["accel"] == *accel), "{testbed}");
+    if testbed["accel"] == "tcg" {
+        assert!(stderr(&output).contains("emulated (TCG)"), "{}", stderr(&output));
+    }
+    assert!(testbed["image"]["built"]["kernel"].is_string(), "{testbed}");
+    assert!(lab.path("out/report.html").is_file());
+    let log = fs::read_to_string(lab.path("out/host.log")).expect("host.log");
+    assert!(log.contains("nft"), "no command of the machine is in host.log:\n{log}");
+}
+
+/// Processes that have this text in their command line.
+fn processes_with(text: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(text)
+        })
+        .collect()
+}
+
+/// Kills a child, whatever becomes of the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Says when the file that it brings was there before the start, and only then.
+const TREE: &str = r#"
+[[dut]]
+name = "configured"
+kind = "generic"
+tree = "tree"
+check = "test \"$(cat /proc/sys/net/ipv4/ip_forward)\" = 1"
+"#;
+
+#[test]
+fn a_configuration_tree_is_in_force_after_a_real_reboot() {
+    if !can_run("a_configuration_tree_is_in_force_after_a_real_reboot") {
+        return;
+    }
+    let _turn = turn();
+    let image = image();
+    let before = surroundings();
+    let lab = Lab::new(&spec(&image, "", 1, TREE), &[]);
+    fs::create_dir_all(lab.path("tree/etc/sysctl.d")).expect("a folder");
+    fs::write(lab.path("tree/etc/sysctl.d/router.conf"), "net.ipv4.ip_forward = 1\n").expect("ok");
+    let output = lab.run(&[]);
+    assert_exit(&output, 0);
+    let trials = trials(&lab.path("out"));
+    assert_eq!(trials.len(), 1);
+    let (path, trial) = &trials[0];
+    assert!(packets(trial, "delivered") > 0, "{}", trial["verdict"]);
+    // Two starts of one machine, on one console.
+    let starts = artefact(path, "console.log").matches("Linux version").count();
+    assert_eq!(starts, 2, "{}", artefact(path, "console.log"));
+    assert_eq!(surroundings(), before, "something stayed behind");
+}
+
+#[test]
+fn a_machine_ends_with_a_lab_that_was_killed_or_told_to_stop() {
+    if !can_run("a_machine_ends_with_a_lab_that_was_killed_or_told_to_stop") {
+        return;
+    }
+    let _turn = turn();
+    let image = image();
+    let before = surroundings();
+    for signal in ["KILL", "INT"] {
+        let lab = Lab::new(&spec(&image, "", 1, LINUX), &[]);
+        let mut command = weir();
+        command.args(["lab", "run", &lab.arg("lab.toml"), "--out", &lab.arg("out")]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = Killed(command.spawn().expect("the binary starts"));
+        // The directory of its record is on QEMU's command line.
+        let mark = format!("/run/weir/lab/{}-", child.0.id());
+        let deadline = Instant::now() + PATIENCE;
+        while processes_with(&mark).is_empty() {
+            assert!(Instant::now() < deadline, "no machine after {PATIENCE:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let pid = child.0.id().to_string();
+        let killed = std::process::Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        let status = child.0.wait().expect("it ends");
+        if signal == "INT" {
+            assert_eq!(status.code(), Some(130));
+        } else {
+            assert!(!processes_with(&mark).is_empty(), "there is nothing to clean up");
+            assert_exit(&run(&["lab", "clean"]), 0);
+        }
+        while !processes_with(&mark).is_empty() {
+            assert!(Instant::now() < deadline, "a machine lives on after SIG{signal}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(surroundings(), before, "something stayed behind after SIG{signal}");
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_be_started_says_why() {
+    if !can_run("a_machine_that_cannot_be_started_says_why") {
+        return;
+    }
+    let _turn = turn();
+    let before = surroundings();
+    let refused = |code: i32, more: &str, image: &str, expected: &[&str]| {
+        let lab = Lab::new(&spec(Path::new(image), more, 1, LINUX), &[]);
+        // A disk with nothing on it.
+        fs::write(lab.path("empty.raw"), vec![0; 1 << 20]).expect("writable");
+        let output = lab.run(&[]);
+        assert_exit(&output, code);
+        for text in expected {
+            assert!(stderr(&output).contains(text), "{text:?} is not in:\n{}", stderr(&output));
+        }
+        assert_eq!(surroundings(), before, "something stayed behind");
+    };
+    refused(2, "", "absent.qcow2", &["absent.qcow2", "weir lab image debian"]);
+    let empty = "accel = \"tcg\"\nboot_timeout = \"4s\"\nconsole_ready = \"login:\"";
+    // The campaign would go on with other cells.
+    refused(1, empty, "empty.raw", &["did not come up in 4s", "serial console"]);
+    refused(2, "nic = \"no-such-card\"", "empty.raw", &["QEMU ended", "no-such-card"]);
+    refused(2, "memory = \"12\"", "empty.raw", &["`memory`", "64Mi at least"]);
+    refused(2, "ssh_key = \"id\"", "empty.raw", &["ssh_key:", "No such file"]);
+}
+
+#[test]
+fn an_image_is_refused_or_given_up_without_a_trace() {
+    if !can_run("an_image_is_refused_or_given_up_without_a_trace") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let out = dir.path().join("dut.qcow2").to_string_lossy().into_owned();
+    let build = |more: &[&str]| {
+        let mut arguments = vec!["lab", "image", "debian", "--out", &out];
+        arguments.extend(more);
+        run(&arguments)
+    };
+    let output = build(&["--package", "no-such-package-anywhere"]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("no-such-package-anywhere"), "{}", stderr(&output));
+    assert_exit(&build(&["--size", "1Mi"]), 2);
+    assert_exit(&build(&["--package", "a b"]), 2);
+    assert_exit(&build(&["--suite", "no-such-suite"]), 2);
+    let left: Vec<_> = fs::read_dir(dir.path()).expect("a folder").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
