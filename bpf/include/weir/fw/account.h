@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a record says of its halves beside its line: the rule that made each, the tag that rules gave
- * the packet then, whether they allow IP options; when it was made; and what the line's counts could
- * not hold. Never read for a packet whose state covers it, but for one with options.
+ * What a record says of its halves beside its line: the rule that made each, the tag that rules
+ * gave the packet then, whether they allow IP options; when it was made; and what the line's counts
+ * could not hold. Never read for a packet whose state covers it, but for one with options.
  *
  * TCP fills its line, and has all this in its account. A record of another protocol has it in the
  * line (struct weir_own), and uses its account only from the first time on that a count outgrows

@@ -20,7 +20,7 @@
 #include <weir/vmlinux.h>
 
 #define WEIR_FW_MAGIC 0x77656972u /* "weir" */
-#define WEIR_FW_LAYOUT_VERSION 2
+#define WEIR_FW_LAYOUT_VERSION 3
 
 /* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 #define WEIR_FW_INTERFACE_COUNT_MAX 64

@@ -185,7 +185,7 @@ constants! {
     /// What the control page begins with.
     MAGIC = "WEIR_FW_MAGIC", 0x7765_6972;
     /// Version of this layout.
-    VERSION = "WEIR_FW_LAYOUT_VERSION", 2;
+    VERSION = "WEIR_FW_LAYOUT_VERSION", 3;
     /// Number of slots for interfaces, slot 0 ("unknown") included.
     INTERFACE_COUNT_MAX = "WEIR_FW_INTERFACE_COUNT_MAX", 64;
     /// Interface indices must be below this.
