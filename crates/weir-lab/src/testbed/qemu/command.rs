@@ -109,7 +109,8 @@ mod tests {
             "q35,accel=tcg",
             "a,,b.raw,format=raw,if=none,id=disk,snapshot=on",
             "user,id=management,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:2222-:22",
-            "ifname=gen0,script=no,downscript=no -device virtio-net-pci,netdev=gen0,mac=02:77:65:69:72:02",
+            "ifname=gen0,script=no,downscript=no -device virtio-net-pci,netdev=gen0",
+            "netdev=gen0,mac=02:77:65:69:72:02",
             "virtio-net-pci,netdev=sink0,mac=02:77:65:69:72:03,romfile=,rx_queue_size=1024",
             "path=/run/x/console.sock,server=on,wait=off,logfile=/run/x/console.log",
         ] {

@@ -52,7 +52,7 @@ card() {
 \tfor entry in /sys/class/net/*; do
 \t\t[ \"$(cat \"$entry/address\")\" = \"$1\" ] && found=${entry##*/}
 \tdone
-\t[ -n \"$found\" ] || { echo \"no network card has the address $1: is its driver there?\" >&2; exit 1; }
+\t[ -n \"$found\" ] || { echo \"no network card has the address $1\" >&2; exit 1; }
 \tip link set dev \"$found\" down
 \tip addr flush dev \"$found\"
 \t[ \"$found\" = \"$2\" ] || ip link set dev \"$found\" name \"$2\"

@@ -235,19 +235,6 @@ fn box_spec(spec: &QemuSpec, login: &Login) -> BoxSpec {
     }
 }
 
-/// Takes the lab's own commands out of what the machine's stack counts as delivered to itself: they
-/// come by TCP. Segments that the traffic sends to the machine itself are taken out as well, and
-/// then lack an explanation.
-fn without_own(mut counters: Counters) -> Counters {
-    if let Some(ip) = counters.get_mut("ip") {
-        let own = ip.get("Tcp.InSegs").copied().unwrap_or(0);
-        if let Some(delivered) = ip.get_mut("Ip.InDelivers") {
-            *delivered = delivered.saturating_sub(own);
-        }
-    }
-    counters
-}
-
 impl Host for QemuHost {
     fn name(&self) -> &str {
         self.machine.name()
@@ -287,7 +274,7 @@ impl Host for QemuHost {
     }
 
     fn stack_counters(&self) -> Result<Counters, HostError> {
-        self.machine.stack_counters().map(without_own)
+        self.machine.stack_counters()
     }
 
     fn system(&self) -> Result<System, HostError> {
@@ -314,19 +301,5 @@ impl Host for QemuHost {
         let mut artefacts = self.artefacts();
         artefacts.extend(self.machine.take_artefacts());
         artefacts
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_labs_own_commands_are_no_loss_of_the_machine() {
-        let ip = [("Ip.InDelivers", 30), ("Tcp.InSegs", 19), ("Ip.InDiscards", 2)];
-        let ip = ip.map(|(name, value)| (name.to_owned(), value)).into();
-        let counters = without_own(Counters::from([("ip".to_owned(), ip)]));
-        assert_eq!((counters["ip"]["Ip.InDelivers"], counters["ip"]["Ip.InDiscards"]), (11, 2));
-        assert_eq!(without_own(Counters::new()), Counters::new());
     }
 }

@@ -171,6 +171,10 @@ impl Rig for QemuRig {
         STRAY_RATIO_MAX
     }
 
+    fn shares_stack(&self) -> bool {
+        true
+    }
+
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
         let mut artefacts = self.host.take_artefacts();
         artefacts.append(&mut self.profile.borrow_mut());
