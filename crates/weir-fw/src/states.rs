@@ -450,7 +450,6 @@ fn addresses_of(raw: &Raw) -> [IpAddr; 2] {
     })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "pieces of words are cut out of them")]
 fn take_apart(raw: &Raw) -> Record {
     let line = &raw.line;
     let flags = low(line[0]);

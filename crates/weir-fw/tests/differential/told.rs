@@ -99,7 +99,7 @@ pub(crate) fn states(firewall: &Firewall, now_tick: u32) -> Vec<StateInfo> {
 
 fn info(firewall: &Firewall, record: &Record, now_tick: u32) -> StateInfo {
     let name = |end: usize| -> &str {
-        let names: &[&str] = if record.protocol == TCP { &TCP_PHASES } else { &OTHER_PHASES };
+        let names: &[&str] = if record.protocol == TCP { TCP_PHASES } else { OTHER_PHASES };
         names.get(usize::from(record.phase[end])).copied().unwrap_or("?")
     };
     let state = match record.protocol {

@@ -24,7 +24,7 @@ pub(crate) fn cells(campaign: &Campaign, series: &[Series]) -> Vec<Cell> {
             Order::Sequential => {
                 cells.extend((0..same_image.len()).flat_map(|index| {
                     iterations.clone().map(move |iteration| one(index, iteration))
-                }))
+                }));
             }
             Order::Interleaved => cells.extend(iterations.clone().flat_map(|iteration| {
                 let block = block(campaign.seed, iteration, same_image.len());

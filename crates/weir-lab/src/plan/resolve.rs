@@ -45,8 +45,11 @@ pub(crate) struct TreeTemplates {
     pub(crate) system: System,
     pub(crate) check: Option<Template>,
     /// The folder as written, and its files: path, permission bits, content.
-    pub(crate) files: Option<(String, Vec<(String, u32, Template)>)>,
+    pub(crate) files: Option<(String, Vec<TreeFileTemplate>)>,
 }
+
+/// A file of a tree: path, permission bits, content.
+pub(crate) type TreeFileTemplate = (String, u32, Template);
 
 /// What only a `weir-fw` DUT has.
 #[derive(Debug)]

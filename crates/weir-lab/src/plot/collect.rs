@@ -342,7 +342,8 @@ fn repeats_axis(
     x: &str,
     panels: Option<&str>,
 ) -> bool {
-    let mut curves: HashMap<(usize, Vec<&str>), Vec<(f64, f64)>> = HashMap::new();
+    type CurveKey<'k> = (usize, Vec<&'k str>);
+    let mut curves: HashMap<CurveKey<'_>, Vec<(f64, f64)>> = HashMap::new();
     for item in items {
         let (Some(at), Some(number)) = (item.number(x), label::at_the_end(item.label(name))) else {
             return false;

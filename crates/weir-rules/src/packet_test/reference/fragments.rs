@@ -15,8 +15,9 @@ type FragmentKey = (IpAddr, IpAddr, u32, u8);
 #[derive(Debug, Clone)]
 struct Flow {
     outcome: Outcome,
-    /// Its state, which counts the later fragments.
-    state: Option<(Key, bool)>,
+    /// What its state is found by, which counts the later fragments: that may be a state that came
+    /// to be after the first one had passed without.
+    state: Key,
     pieces: Vec<(u32, u32)>,
     /// Size of the whole, once the last piece has been seen.
     total_bytes: Option<u32>,
@@ -55,7 +56,7 @@ pub(super) struct Fragments {
 /// What becomes of a fragment.
 pub(super) enum Fate {
     /// As its first one.
-    Follows(Outcome, Option<(Key, bool)>),
+    Follows(Outcome, Key),
     /// It overlaps.
     Refused(DropReason),
     /// Its first one has not been seen.
@@ -99,7 +100,7 @@ impl Fragments {
         own: &Dissected,
         piece: Piece,
         outcome: Outcome,
-        state: Option<(Key, bool)>,
+        state: Key,
         expires_ns: u64,
     ) {
         let mut flow = Flow { outcome, state, pieces: Vec::new(), total_bytes: None, expires_ns };

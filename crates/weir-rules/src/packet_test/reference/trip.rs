@@ -78,7 +78,9 @@ impl<'a> Trip<'a> {
         if let Some(piece) = piece.filter(|_| !self.evaluator.skips(interface)) {
             match self.world.fragments.follow(self.own, piece) {
                 Fate::Follows(outcome, state) => {
-                    if let (Some((key, forward)), false) = (state, outcome == Outcome::Box) {
+                    if let (Some((key, forward)), false) =
+                        (self.world.states.find(state), outcome == Outcome::Box)
+                    {
                         self.count_piece(key, forward);
                     }
                     let packet = &self.own.packet;
@@ -104,7 +106,12 @@ impl<'a> Trip<'a> {
         if let (Some(piece), false) = (is_first, matches!(outcome, Outcome::Blocked(..))) {
             let seconds = u64::from(self.world.states.setting(timeout::FRAGMENT));
             let expires_ns = self.now_ns + seconds * 1_000_000_000;
-            self.world.fragments.open(self.own, piece, outcome.clone(), self.state, expires_ns);
+            let state = match self.state {
+                Some((key, true)) => key,
+                Some((key, false)) => key.reversed(),
+                None => Key::of(&self.own.packet),
+            };
+            self.world.fragments.open(self.own, piece, outcome.clone(), state, expires_ns);
         }
         outcome
     }

@@ -189,6 +189,8 @@ fn a_source_that_comes_too_often_is_overloaded_and_forgiven() {
 
     // Sources are shown, and their entries ended: what they counted is forgotten.
     net.reload(&rules("source-track rule, max-src-states 2"));
+    // The rule before remembers for a minute how often it came.
+    assert_eq!(net.pfctl("-F Sources"), "source tracking entries cleared\n");
     assert_eq!(net.pfctl("-t rude -T delete 10.1.0.2"), "1/1 addresses deleted.\n");
     let mut one = net.connect(SERVER, 7001, PATIENCE).expect("the first");
     let mut two = net.connect(SERVER, 7001, PATIENCE).expect("the second");
