@@ -44,7 +44,7 @@ fn tags_beyond_those_of_states_are_refused_with_figures() {
     // States may still have the others.
     let refused = compiled(&rules(14..17), &most.known).unwrap_err().0;
     assert!(refused[0].message.contains("rules give 3, beside 14"), "{refused:?}");
-    let mut known = most.known.clone();
+    let mut known = most.known;
     assert!(!known.is_short_of_tags(), "all of them are given");
     known.given_tags.truncate(1);
     known.release_tags(|_| true);

@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn each_family_of_names_is_known() {
-        let cases: [(&[(&str, u64)], &[(u32, u64)]); 6] = [
+        type Case = (&'static [(&'static str, u64)], &'static [(u32, u64)]);
+        let cases: [Case; 6] = [
             (&[("rx-0.packets", 5), ("tx-0.packets", 9)], &[(0, 5)]),
             (&[("rx0_packets", 5), ("rx11_packets", 6), ("rx_packets", 11)], &[(0, 5), (11, 6)]),
             (&[("queue_2_rx_cnt", 5), ("queue_2_tx_cnt", 7)], &[(2, 5)]),

@@ -25,8 +25,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// A machine: its name, its address for management, its interfaces with their addresses.
+type MachineSpec = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
 /// Name, address, and data interfaces with their addresses.
-const MACHINES: [(&str, &str, &[(&str, &str)]); 3] = [
+const MACHINES: [MachineSpec; 3] = [
     ("gen", "192.0.2.2", &[("gen0", "198.18.0.2/24")]),
     ("dut", "192.0.2.3", &[("dut0", "198.18.0.1/24"), ("dut1", "198.19.0.1/24")]),
     ("recv", "192.0.2.4", &[("recv0", "198.19.0.2/24")]),

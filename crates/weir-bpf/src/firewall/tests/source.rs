@@ -134,13 +134,13 @@ fn what_is_counted_of_a_source_is_read_and_forgotten() {
     for (last, port) in [(1, 1), (1, 2), (2, 1)] {
         assert_eq!(table.call(&flow(&table, rule, last, port)).get("inserts"), 1);
     }
-    let counted = || -> Vec<(std::net::IpAddr, u32)> {
+    let counted = || -> Vec<(IpAddr, u32)> {
         let list = table.firewall.sources().unwrap();
         list.iter().map(|own| (own.address, own.state_count)).collect()
     };
     let all = counted();
     assert_eq!(all.iter().map(|own| own.1).collect::<Vec<_>>(), [2, 1]);
-    let std::net::IpAddr::V4(first) = all[0].0 else { panic!("{all:?}") };
+    let IpAddr::V4(first) = all[0].0 else { panic!("{all:?}") };
     let mut filter = Filter { ip_version: 4, ..Filter::default() };
     filter.source.address[..4].copy_from_slice(&first.octets());
     filter.source.mask[..4].fill(255);

@@ -83,13 +83,8 @@ impl BadLine {
         assert!(ip(&net.router, "route add 10.9.0.0/24 via 10.1.0.2"));
         let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
         net.client.run(forward).expect("entered").expect("written");
-        let mut line = Self {
-            far,
-            done: Arc::default(),
-            ends: Arc::default(),
-            relays: Vec::new(),
-            between: between,
-        };
+        let mut line =
+            Self { far, done: Arc::default(), ends: Arc::default(), relays: Vec::new(), between };
         line.relay();
         Some(line)
     }
