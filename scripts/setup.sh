@@ -129,12 +129,12 @@ setup_rust() {
 main() {
     local phase
     local -a components=()
-    (($# > 0)) || fail "say what for: scripts/setup.sh build|run|test|bench ..."
+    (($# > 0)) || fail "say what for: scripts/setup.sh build|run|test|bench|labs ..."
     for phase in "$@"; do
         case $phase in
-        build | run | bench) ;;
+        build | run | bench | labs) ;;
         test) components=(rustfmt clippy) ;;
-        *) fail "unknown phase '$phase': it is one of build, run, test, bench" ;;
+        *) fail "unknown phase '$phase': it is one of build, run, test, bench, labs" ;;
         esac
     done
     declare -ga missing=()
