@@ -126,8 +126,8 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> DaemonError {
 }
 
 impl Daemon {
-    /// Runs until it is asked to stop. `ready` is called once packets are filtered; from then on the
-    /// programs stay when it ends.
+    /// Runs until it is asked to stop. `ready` is called once packets are filtered; from then on
+    /// the programs stay when it ends.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Machines that are reached by SSH: commands, files, settings, counters, reboots.
 //!
-//! [`SshHost`] is a [`crate::host::Host`] over the system's OpenSSH, with the user's own configuration, keys,
-//! agent and jump hosts; host keys are checked and nothing prompts. What ran where, when, and what it said is in the log; secrets are not.
+//! [`SshHost`] is a [`crate::host::Host`] over the system's OpenSSH, with the user's own
+//! configuration, keys, agent and jump hosts; host keys are checked and nothing prompts. What ran
+//! where, when, and what it said is in the log; secrets are not.
 //!
 //! This module never decides what a trial does, and never repeats a command that may have run.
 

@@ -172,7 +172,7 @@ pub(crate) struct JsonFlag {
 /// `--yes`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct YesFlag {
-    /// Begin without asking, where machines of yours are used ([testbed] kind = "hosts").
+    /// Begin without asking, where machines of yours are used (testbeds of kind hosts).
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
 }

@@ -242,17 +242,17 @@ mod tests {
 
     /// As `perf script` writes it.
     const PERF: &str = "\
-ksoftirqd/1    21 [001]  1234.567890:     250000 cpu-clock:pppH: 
+ksoftirqd/1    21 [001]  1234.567890:     250000 cpu-clock:pppH:\x20
 \tffffffff81a00010 nft_do_chain+0x10 ([kernel.kallsyms])
 \tffffffff81a00020 nf_hook_slow+0x20 ([kernel.kallsyms])
 \tffffffff81a00030 ip_forward+0x30 ([kernel.kallsyms])
 
-ksoftirqd/1    21 [001]  1234.577890:     250000 cpu-clock:pppH: 
+ksoftirqd/1    21 [001]  1234.577890:     250000 cpu-clock:pppH:\x20
 \tffffffff81a00010 nft_do_chain+0x10 ([kernel.kallsyms])
 \tffffffff81a00020 nf_hook_slow+0x20 ([kernel.kallsyms])
 \tffffffff81a00030 ip_forward+0x30 ([kernel.kallsyms])
 
-swapper     0 [000]  1234.577890:     250000 cpu-clock:pppH: 
+swapper     0 [000]  1234.577890:     250000 cpu-clock:pppH:\x20
 \tffffffff81b00010 default_idle+0x10 ([kernel.kallsyms])
 
 ";

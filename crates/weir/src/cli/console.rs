@@ -32,7 +32,7 @@ Examples:
 /// `weir console`.
 #[derive(Debug, Args)]
 pub(crate) struct ConsoleArgs {
-    /// The console: a device, a socket, tcp:HOST:PORT or ipmi:[USER@]HOST.
+    /// The console: a device, a socket, tcp:HOST:PORT, ipmi:HOST or ipmi:USER@HOST.
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
     /// Append everything that the machine says to this file.

@@ -260,8 +260,21 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     assert_eq!(net.pfctl("-sn"), "");
     let info = net.pfctl("-vsi");
     assert!(info.contains("Source Tracking Table") && info.contains("Limit Counters"), "{info}");
+    anchors_come_and_go(&net);
+    settings_are_merged(&net);
 
-    // Anchors: rules of their own, and gone with them.
+    let told = net.pfctl("-Fa");
+    for part in ["rules cleared", "tables deleted", "states cleared", "pf: statistics cleared"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(net.pfctl("-sr"), "");
+    let output = net.run(&["pfctl", "-d"]);
+    assert_exit(&output, 0);
+    assert_eq!(refused(&net, "-s Running", 1), "Disabled\n");
+}
+
+/// Anchors: rules of their own, and gone with them.
+fn anchors_come_and_go(net: &Network) {
     let path = net.file("anchor.conf", "block in quick proto tcp to any port 7001\n");
     net.reload(&format!("anchor \"own/*\"\n{RULES}"));
     net.pfctl(&format!("-a own/one -f {path}"));
@@ -274,8 +287,10 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     assert_eq!(net.pfctl("-a own -s Anchors"), "  own/one\n");
     assert_eq!(net.pfctl("-a own/one -Fr"), "rules cleared\n");
     net.connect(SERVER, 7001, PATIENCE).expect("the anchor is empty").echo("hello");
+}
 
-    // Settings alone, merged into what runs; a level of messages that is kept.
+/// Settings alone are merged into what runs; rules are optimised, or as they are written.
+fn settings_are_merged(net: &Network) {
     let path = net.file("set.conf", "set timeout tcp.first 77\n");
     net.pfctl(&format!("-mO -f {path}"));
     assert_eq!(net.pfctl("-st").lines().next(), Some("tcp.first                    77s"));
@@ -293,15 +308,6 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     net.pfctl(&format!("-o profile -f {path}"));
     assert_eq!(net.pfctl("-sr").lines().count(), 2);
     net.pfctl(&format!("-n -f {path}"));
-
-    let told = net.pfctl("-Fa");
-    for part in ["rules cleared", "tables deleted", "states cleared", "pf: statistics cleared"] {
-        assert!(told.contains(part), "{part}: {told}");
-    }
-    assert_eq!(net.pfctl("-sr"), "");
-    let output = net.run(&["pfctl", "-d"]);
-    assert_exit(&output, 0);
-    assert_eq!(refused(&net, "-s Running", 1), "Disabled\n");
 }
 
 /// A GET request in the firewall's namespace.
