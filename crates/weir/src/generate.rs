@@ -86,7 +86,7 @@ mod tests {
         let page = fs::read_to_string(dir.path().join("weir-lab-run.1")).unwrap();
         let line = page.lines().skip_while(|line| *line != ".SH SYNOPSIS").nth(1).unwrap();
         let line = line.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "");
-        let options = "[-n N] [--only GLOB] [--out DIR] [--resume] [--json]";
+        let options = "[-n N] [--only GLOB] [--out DIR] [--resume] [-y] [--json]";
         assert_eq!(line, format!("weir lab run SPEC {options}"));
     }
 
