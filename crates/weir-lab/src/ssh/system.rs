@@ -153,7 +153,7 @@ pub fn stack_drops(system: System) -> Vec<DropRule> {
 
 /// Phrases of `netstat -s` for packets that end here (`super::bsd` names them).
 const BSD_STACK_DROPS: [(&str, &str, &str); 24] = [
-    ("ip_bad_header_checksums", "ip", "ip.bad header checksums"),
+    ("ip_bad_header_checksums", "ip", "ip.bad headers checksums"),
     ("ip_too_small", "ip", "ip.with size smaller than minimum"),
     ("ip_data_shorter_than_length", "ip", "ip.with data size < data length"),
     ("ip_too_long", "ip", "ip.with ip length > max ip packets size"),

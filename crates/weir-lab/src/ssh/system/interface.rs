@@ -183,7 +183,8 @@ pub(super) fn read(
 
 fn is_counter(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
-    COUNTS.iter().any(|part| last.contains(part))
+    !last.contains("override")
+        && COUNTS.iter().any(|part| last.contains(part))
         && !NO_COUNTS.iter().any(|part| last.contains(part))
 }
 
