@@ -280,11 +280,11 @@ fn state(draw: &mut Draw, features: &Features, words: &mut Words) {
     if features.limits && draw.happens(20) {
         options.push("reserve");
     }
-    if features.sources && draw.happens(14) {
+    if features.sources && draw.happens(30) {
         options.push(draw.pick(&[
-            "max-src-states 2",
+            "max-src-states 1",
             "source-track rule, max-src-nodes 1",
-            "source-track global, max-src-states 3",
+            "source-track global, max-src-states 2",
             "max-src-conn 1",
             "max-src-conn 1, overload <three> flush",
             "max-src-conn-rate 2/10, overload <three> flush global",
