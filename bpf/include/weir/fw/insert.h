@@ -211,7 +211,7 @@ static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
 	__u32 slot = (__u32)found, reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	weir_line *s = weir_state_line(slot);
 	__u32 half = weir_half_of(p, reverse);
-	bool is_tracked;
+	bool is_tracked, is_new;
 	int drop;
 
 	if (!(hit->flags & WEIR_HIT_TRACKED) && weir_bucket_is_reused(p, s)) {
@@ -225,13 +225,13 @@ static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
 			weir_bucket_drop_half(s, slot, half, p->cpu);
 		is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK &&
 			     !weir_bucket_shares_source(s, slot, d, half, reverse);
+		is_new = weir_limit_is_new(d, slot, half);
+		if (is_new && !weir_limit_take_rule(p, d))
+			return WEIR_FW_REASON_STATE_LIMIT + 1;
 		drop = is_tracked ? weir_source_join(p, d) : 0;
-		if (drop)
-			return drop;
-		drop = weir_limit_join(p, d, slot, half);
 		if (drop) {
-			if (is_tracked)
-				weir_source_return(p, d);
+			if (is_new)
+				weir_limit_return_rule(p, d);
 			return drop;
 		}
 		s->control =
@@ -241,27 +241,35 @@ static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
 	return 0;
 }
 
-/* A new record, if limits allow it. Returns 0, or the drop's reason + 1. */
+/*
+ * A new record, if limits allow it: those of the rule, of the source and of the table, in the order
+ * of `pf_create_state`. Returns 0, or the drop's reason + 1; then nothing is counted.
+ */
 static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 					     const struct weir_fw_decision *d, __u32 home,
 					     struct weir_fw_hit *hit)
 {
 	bool is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK;
-	int drop = is_tracked ? weir_source_join(p, d) : 0;
+	int drop;
 
+	if (!weir_limit_take_rule(p, d))
+		return WEIR_FW_REASON_STATE_LIMIT + 1;
+	drop = is_tracked ? weir_source_join(p, d) : 0;
 	if (drop)
-		return drop;
-	drop = weir_limit_admit(p, d);
-	if (!drop) {
+		goto return_rule;
+	drop = WEIR_FW_REASON_STATE_LIMIT + 1;
+	if (weir_limit_take_table(d)) {
 		drop = weir_bucket_insert(p, d, home, hit);
 		if (!drop) {
 			weir_fw_table_counters(p->cpu)->inserts++;
 			return 0;
 		}
-		weir_limit_return(p, d);
+		weir_limit_return_table();
 	}
 	if (is_tracked)
 		weir_source_return(p, d);
+return_rule:
+	weir_limit_return_rule(p, d);
 	return drop;
 }
 

@@ -35,44 +35,41 @@ static __always_inline bool weir_limit_take_rule(const struct weir_fw_packet *p,
 	return true;
 }
 
-/* A further half of a record: its rule has one state more, unless it has this one already. */
-static __always_inline int weir_limit_join(const struct weir_fw_packet *p,
-					   const struct weir_fw_decision *d, __u32 slot,
-					   __u32 half)
+/* Takes back what weir_limit_take_rule() counted. */
+static __always_inline void weir_limit_return_rule(const struct weir_fw_packet *p,
+						   const struct weir_fw_decision *d)
 {
-	__u32 other = weir_half_rule(weir_state_line(slot), slot, !half);
-
-	if (other == d->rule || weir_limit_take_rule(p, d))
-		return 0;
-	return WEIR_FW_REASON_STATE_LIMIT + 1;
+	if (!weir_fw_counters_of(p->ruleset, d->rule, 0))
+		return;
+	__sync_fetch_and_sub(&weir_limit_rule(p, d, 0)->states_live, 1);
+	weir_limit_rule(p, d, p->cpu)->states_created--;
 }
 
-/* Counts a new record. Returns 0, or the reason of the drop + 1; then nothing is counted. */
-static __always_inline int weir_limit_admit(const struct weir_fw_packet *p,
-					    const struct weir_fw_decision *d)
+/* Whether a further half of a record is one state more of its rule: it has not got this one yet. */
+static __always_inline bool weir_limit_is_new(const struct weir_fw_decision *d, __u32 slot,
+					      __u32 half)
+{
+	return weir_half_rule(weir_state_line(slot), slot, !half) != d->rule;
+}
+
+/* One more state of the table, if `set limit states` and what is reserved of it allow it. */
+static __always_inline bool weir_limit_take_table(const struct weir_fw_decision *d)
 {
 	struct weir_fw_control __weir_arena *control = weir_fw_control();
 	__u64 limit = control->state_limit;
 
 	if (!(d->flags & WEIR_DECISION_RESERVED))
 		limit = limit > control->reserved_count ? limit - control->reserved_count : 0;
-	if (__sync_fetch_and_add(&control->state_count, 1) < limit) {
-		if (weir_limit_take_rule(p, d))
-			return 0;
-	}
+	if (__sync_fetch_and_add(&control->state_count, 1) < limit)
+		return true;
 	__sync_fetch_and_sub(&control->state_count, 1);
-	return WEIR_FW_REASON_STATE_LIMIT + 1;
+	return false;
 }
 
-/* Takes back what weir_limit_admit() counted: there was no slot. */
-static __always_inline void weir_limit_return(const struct weir_fw_packet *p,
-					      const struct weir_fw_decision *d)
+/* Takes back what weir_limit_take_table() counted: there was no slot. */
+static __always_inline void weir_limit_return_table(void)
 {
 	__sync_fetch_and_sub(&weir_fw_control()->state_count, 1);
-	if (!weir_fw_counters_of(p->ruleset, d->rule, 0))
-		return;
-	__sync_fetch_and_sub(&weir_limit_rule(p, d, 0)->states_live, 1);
-	weir_limit_rule(p, d, p->cpu)->states_created--;
 }
 
 #endif /* WEIR_FW_LIMIT_H */

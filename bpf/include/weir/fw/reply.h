@@ -189,6 +189,15 @@ __noinline int weir_fw_tcp_checksum_fits(struct xdp_md *ctx,
 	return weir_checksum(sum) == 0;
 }
 
+/* What the kernel never looks a route up for, as a source or destination (`rt6_need_strict`). */
+static __always_inline bool weir_fw_is_strict(const __be32 *address)
+{
+	__u32 high = bpf_ntohl(address[0]);
+
+	return high >> 24 == 0xff || high >> 22 == 0xfe80 >> 6 ||
+	       !(address[0] | address[1] | address[2] | (address[3] ^ bpf_htonl(1)));
+}
+
 /* The box's own address towards the sender, in scratch->fib; what bpf_fib_lookup() says. */
 static __always_inline long weir_fw_find_own_address(void *ctx, struct weir_fw_scratch *scratch,
 						     const struct weir_fw_packet *p, __u32 ifindex)
@@ -203,7 +212,8 @@ static __always_inline long weir_fw_find_own_address(void *ctx, struct weir_fw_s
 		f->ipv4_dst = p->src[0];
 	} else {
 		f->family = WEIR_AF_INET6;
-		__builtin_memcpy(f->ipv6_src, p->dst, sizeof(f->ipv6_src));
+		if (!weir_fw_is_strict(p->dst))
+			__builtin_memcpy(f->ipv6_src, p->dst, sizeof(f->ipv6_src));
 		__builtin_memcpy(f->ipv6_dst, p->src, sizeof(f->ipv6_dst));
 	}
 	return bpf_fib_lookup(ctx, f, sizeof(*f),
