@@ -25,7 +25,7 @@ mod tests;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use libbpf_rs::MapHandle;
+use libbpf_rs::{MapCore as _, MapHandle};
 
 pub use self::adopt::AdoptError;
 pub use self::arena::{Arena, ArenaError};
@@ -98,6 +98,12 @@ impl Firewall {
     #[must_use]
     pub const fn fragment_count_max(&self) -> u32 {
         self.fragment_count_max
+    }
+
+    /// Sources, and rules that limit their number, that the table of sources has room for.
+    #[must_use]
+    pub fn source_count_max(&self) -> u32 {
+        self.sources.max_entries()
     }
 
     /// Runs the ingress program once on a copy of a frame that comes in by an interface of the

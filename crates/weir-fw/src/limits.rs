@@ -27,6 +27,14 @@ const LOAD_MAX: u32 = 512;
 const IPV6_COUNT_MIN: u32 = 250_000;
 /// Of larger limits, one in so many records may be of IPv6.
 const IPV6_SHARE: u32 = 20;
+/// Rules that limit the number of their sources (`max-src-nodes`), and have a place for it.
+const SOURCE_RULE_COUNT: u32 = 1 << 12;
+/// The fewest places for sources: 1 MiB of buckets, whether sources are tracked or not.
+const SOURCE_PLACES_MIN: u32 = 1 << 16;
+/// The most.
+const SOURCE_PLACES_MAX: u32 = 1 << 22;
+/// The largest `set limit src-nodes`.
+pub const SOURCE_LIMIT_MAX: u32 = SOURCE_PLACES_MAX - SOURCE_RULE_COUNT;
 /// Standard deviations that are added to what is expected.
 const DEVIATIONS: f64 = 8.0;
 /// Bytes of a slot: a line and an account.
@@ -170,6 +178,14 @@ pub fn default_bucket_count(state_limit: u32) -> u32 {
     let wanted = u64::from(state_limit) * 4 / 5;
     let count = u32::try_from(wanted.next_power_of_two()).unwrap_or(BUCKET_COUNT_MAX);
     count.clamp(BUCKET_COUNT_MIN, BUCKET_COUNT_MAX)
+}
+
+/// Places of the table of sources for `set limit src-nodes`: those nodes, and one for each rule
+/// that limits their number, with room for a reload that asks for some more.
+#[must_use]
+pub fn source_places(source_limit: u32) -> u32 {
+    let wanted = source_limit.saturating_add(SOURCE_RULE_COUNT).checked_next_power_of_two();
+    wanted.unwrap_or(SOURCE_PLACES_MAX).clamp(SOURCE_PLACES_MIN, SOURCE_PLACES_MAX)
 }
 
 /// Slots that a full table needs beside its buckets, without those for IPv6 addresses.

@@ -16,8 +16,7 @@
 #include <weir/fw/log.h>
 #include <weir/fw/state.h>
 
-/* `set limit src-nodes` is held by count; this is what the map could have. */
-#define WEIR_SOURCE_COUNT_MAX (1u << 20)
+/* `set limit src-nodes` is held by count; the map is made with room for it. */
 #define WEIR_SOURCE_COUNT_DEFAULT 10000
 /* Ticks of about a second: rates count by it, and a source over its limits makes no states for it,
  * until its table is asked. */
@@ -62,7 +61,7 @@ struct weir_source {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
-	__uint(max_entries, WEIR_SOURCE_COUNT_MAX);
+	__uint(max_entries, 1); /* set when it is loaded */
 	__type(key, struct weir_source_key);
 	__type(value, struct weir_source);
 } weir_sources SEC(".maps");

@@ -23,6 +23,8 @@ pub struct Options {
     pub hash_seed: [u64; 8],
     /// How many fragmented packets are followed at a time.
     pub fragment_count_max: u32,
+    /// Sources that are tracked at a time, and one for each rule that limits their number.
+    pub source_count_max: u32,
     /// Room for log records that were not read yet, bytes: a power of two, at least a page.
     pub log_bytes: u32,
 }
@@ -182,6 +184,7 @@ fn prepare(opened: &mut OpenObject, options: &Options, address: u64) -> libbpf_r
         match map.name().to_str() {
             Some(ARENA_MAP) => map.set_map_extra(address)?,
             Some(FRAGMENTS_MAP) => map.set_max_entries(options.fragment_count_max)?,
+            Some(SOURCES_MAP) => map.set_max_entries(options.source_count_max)?,
             Some(LOG_MAP) => map.set_max_entries(options.log_bytes)?,
             Some(SEED_MAP) => {
                 let key = hash_key(options.hash_seed);

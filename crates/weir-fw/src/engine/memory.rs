@@ -21,6 +21,12 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
     let cpu_count = possible_cpu_count(&read("/sys/devices/system/cpu/possible"))
         .ok_or_else(|| Refused("/sys/devices/system/cpu/possible cannot be read".to_owned()))?;
+    let (sources, most) = (main.limit("src-nodes"), limits::SOURCE_LIMIT_MAX);
+    if sources > most {
+        return Err(Refused(format!(
+            "set limit src-nodes {sources}: the table of sources has at most {most} places"
+        )));
+    }
     let hash_size = main.ruleset.settings.hash_size;
     let plan = limits::plan(main.limit("states"), hash_size, cpu_count);
     let plan = plan.map_err(Refused::because)?;
@@ -88,6 +94,13 @@ impl Engine {
         if fragments.max(1) != places {
             return Err(Refused(format!(
                 "set limit frags {fragments}: the table of fragments has {places} places, which a \
+                 reload cannot change: `weir fw stop` and `weir fw run` make it anew"
+            )));
+        }
+        let (sources, places) = (main.limit("src-nodes"), self.firewall.source_count_max());
+        if limits::source_places(sources) > places {
+            return Err(Refused(format!(
+                "set limit src-nodes {sources}: the table of sources has {places} places, which a \
                  reload cannot change: `weir fw stop` and `weir fw run` make it anew"
             )));
         }

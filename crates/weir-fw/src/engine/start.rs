@@ -19,6 +19,7 @@ use crate::compile::TableName;
 use crate::compile::known::Known;
 use crate::heap::Heap;
 use crate::install::Installer;
+use crate::limits;
 use crate::protocol::Load;
 use crate::show::rules::Loader;
 
@@ -87,6 +88,7 @@ impl Engine {
         let wanted = LoadOptions {
             hash_seed,
             fragment_count_max: main.limit("frags").max(1),
+            source_count_max: limits::source_places(main.limit("src-nodes")),
             log_bytes: LOG_BYTES,
         };
         let firewall = Firewall::load(&wanted, sizes).map_err(Refused::because)?;

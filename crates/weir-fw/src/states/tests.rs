@@ -12,7 +12,8 @@ const BUCKETS: u32 = 64;
 /// A firewall; `None`, and the reason is printed, without privileges.
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 fn firewall() -> Option<Firewall> {
-    let options = Options { hash_seed: [1; 8], fragment_count_max: 1, log_bytes: 4096 };
+    let options =
+        Options { hash_seed: [1; 8], fragment_count_max: 1, source_count_max: 64, log_bytes: 4096 };
     let sizes =
         Sizes { bucket_count: BUCKETS, overflow_count: 64, heap_bytes: 4096, cpu_count: 64 };
     match Firewall::load(&options, sizes) {

@@ -45,7 +45,12 @@ fn address(text: &str) -> IpAddr {
 }
 
 fn load() -> Option<Firewall> {
-    let options = Options { hash_seed: SEED, fragment_count_max: 64, log_bytes: 1 << 16 };
+    let options = Options {
+        hash_seed: SEED,
+        fragment_count_max: 64,
+        source_count_max: 1024,
+        log_bytes: 1 << 16,
+    };
     let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible").expect("it is there");
     let last = cpus.trim().rsplit(['-', ',']).next().expect("a number");
     let cpu_count = last.parse::<u32>().expect("a number") + 1;

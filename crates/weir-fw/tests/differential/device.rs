@@ -90,8 +90,12 @@ pub(crate) struct DataPath {
 
 fn load(fragment_count_max: u32) -> Result<Firewall, FirewallError> {
     let cpu_count = possible_cpu_count();
-    let options =
-        Options { hash_seed: [3, 1, 4, 1, 5, 9, 2, 6], fragment_count_max, log_bytes: 1 << 16 };
+    let options = Options {
+        hash_seed: [3, 1, 4, 1, 5, 9, 2, 6],
+        fragment_count_max,
+        source_count_max: 1 << 16,
+        log_bytes: 1 << 16,
+    };
     let sizes = Sizes {
         bucket_count: BUCKET_COUNT,
         overflow_count: OVERFLOW_COUNT,

@@ -22,7 +22,8 @@ pub(super) fn key() -> [u64; 8] {
 /// A firewall of an object file; `None`, and the reason is printed, without privileges.
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 pub(super) fn load(object: &[u8], bucket_count: u32, overflow_count: u32) -> Option<Firewall> {
-    let options = Options { hash_seed: SEED, fragment_count_max: 100, log_bytes: 4096 };
+    let options =
+        Options { hash_seed: SEED, fragment_count_max: 100, source_count_max: 64, log_bytes: 4096 };
     let cpu_count = u32::try_from(libbpf_rs::num_possible_cpus().unwrap()).unwrap();
     let sizes = Sizes { bucket_count, overflow_count, heap_bytes: 1 << 20, cpu_count };
     match Firewall::load_object(object, &options, sizes) {

@@ -3,6 +3,8 @@
 //! A firewall's memory is its process's, and that of its programs and maps, which belongs to no
 //! process. The kernel charges both to the group of the process that made them
 //! (cgroup-v1/memory.rst and cgroup-v2.rst in its tree).
+//! What it also charges, pages of files that it can read again (the program's own), is not counted:
+//! whoever read the file first is charged for them, and they go when memory is wanted.
 
 use std::fs;
 use std::io::Write as _;
@@ -68,10 +70,18 @@ impl Group {
         &self.wrapper
     }
 
-    /// What the group is charged for, bytes.
+    /// What the group is charged for, without pages of files, bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let text = fs::read_to_string(self.directory.join(self.usage))?;
-        Ok(text.trim().parse()?)
+        let charged: u64 = text.trim().parse()?;
+        let statistics = fs::read_to_string(self.directory.join("memory.stat"))?;
+        let mut file_bytes = 0;
+        for kind in ["inactive_file ", "active_file "] {
+            let found = statistics.lines().find_map(|line| line.strip_prefix(kind));
+            let bytes = found.ok_or_else(|| format!("memory.stat has no {kind}"))?;
+            file_bytes += bytes.trim().parse::<u64>()?;
+        }
+        Ok(charged.saturating_sub(file_bytes))
     }
 }
 

@@ -211,6 +211,7 @@ fn sizes_change_by_a_new_start_alone() {
     refused("set hashsize 2048\n", &["set hashsize 2048", "1024 buckets", stop]);
     refused("set limit states 900000\n", &["set limit states 900000", "set hashsize 1024"]);
     refused("set limit frags 100\nset limit states 2000\n", &["frags 100", "5000 places", stop]);
+    refused("set limit src-nodes 900000\n", &["src-nodes 900000", "65536 places", stop]);
     refused("set limit states 20000\n", &["set limit states 20000", "slots", stop]);
     line.echo("what ran before still does");
     assert_eq!(net.pfctl("-sm").lines().next(), Some("states        hard limit     2000"));
