@@ -35,7 +35,7 @@ mod write;
 pub(crate) use log::{Said, said};
 
 pub use error::ArchiveError;
-pub use export::{ExportError, Exported, export};
+pub use export::{ExportError, Exported, export, refresh};
 pub use import::Import;
 pub use record::{
     ARCHIVE_SCHEMA, ArchiveRecord, Basis, Figure, Flag, Format, GnuplotRow, ImportedSeries,

@@ -7,6 +7,9 @@
 //! machine, and nothing is written.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::collection::{DUT, TRAFFIC};
 
 mod evaluate;
 mod sets;
@@ -15,6 +18,18 @@ mod tests;
 mod write;
 
 pub use evaluate::Variables;
+
+/// Traffic runs so long before it counts: there, the first 15 lines are dropped, one a second.
+pub const WARMUP_DEFAULT: Duration = Duration::from_secs(15);
+
+/// A trial measures so long.
+pub const DURATION_DEFAULT: Duration = Duration::from_secs(30);
+
+/// The traffic of a campaign without a folder of pkt-gen sets.
+const ONLY_TRAFFIC: &str = "pkt-gen";
+
+/// The DUT of a campaign without a folder of configuration sets.
+const ONLY_DUT: &str = "dut";
 
 /// What bench-lab.sh is given on its command line, as far as it says what to run.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +44,10 @@ pub struct Request {
     pub images_dir: Option<PathBuf>,
     /// Iterations of every series (`-n`).
     pub iterations: u32,
+    /// How long traffic runs before it counts; absent: [`WARMUP_DEFAULT`].
+    pub warmup: Option<Duration>,
+    /// How long a trial measures; absent: [`DURATION_DEFAULT`].
+    pub duration: Option<Duration>,
     /// Profile every series (`-P`).
     pub profile: bool,
     /// Configuration file for ssh(1); absent: the user's own.
@@ -44,6 +63,8 @@ pub struct Specification {
     pub text: String,
     /// What is different there, or was left out, in words.
     pub notes: Vec<String>,
+    /// Who is told that it is over, if the configuration says so (`MAIL`).
+    pub mail: Option<String>,
 }
 
 /// Why there is none.
@@ -118,8 +139,18 @@ pub fn specification(request: &Request) -> Result<Specification, BenchLabError> 
 /// # Errors
 /// As [`specification`].
 pub fn dut_address(request: &Request) -> Result<String, BenchLabError> {
-    let variables = evaluate::evaluate(None, &request.config, &[])?;
-    variables.required("DUT_ADMIN", "the DUT's address").map(destination)
+    let traffics = sets::traffics(request)?;
+    let values = traffics.first().map(|set| &set.values);
+    let address = values.map(|values| values.required("DUT_ADMIN", write::DUT_ADMIN_IS));
+    address.transpose().map(|address| destination(address.unwrap_or_default()))
+}
+
+/// The dimensions that a request has no folder of: they have no place in bench-lab.sh's names of
+/// files.
+#[must_use]
+pub fn unnamed(request: &Request) -> Vec<&'static str> {
+    let folders = [(DUT, &request.config_dir), (TRAFFIC, &request.pktgen_dir)];
+    folders.into_iter().filter(|(_, dir)| dir.is_none()).map(|(dimension, _)| dimension).collect()
 }
 
 /// bench-lab.sh logs in as root.

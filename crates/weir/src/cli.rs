@@ -72,6 +72,9 @@ const ITERATIONS: std::ops::RangeInclusive<i64> = 1..=1000;
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the campaign of a bench-lab.config, with bench-lab.sh's options.
+    #[command(after_help = bench_lab::BENCH_LAB_HELP)]
+    BenchLab(Box<bench_lab::BenchLabArgs>),
     /// Attach to a machine's console: serial device, socket, TCP or IPMI; drive it by a script.
     #[command(after_help = console::HELP)]
     Console(console::ConsoleArgs),

@@ -18,7 +18,7 @@ use crate::exit::{self, Outcome};
 use crate::{draw, progress};
 
 mod archive;
-mod bench_lab;
+pub(crate) mod bench_lab;
 mod bisect;
 mod compare;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -57,7 +58,14 @@ fn main() -> ExitCode {
     if words.next_if(|word| pfctl::is_own_name(word)).is_some() {
         return exit::code(pfctl::command(words));
     }
-    let cli = match Cli::try_parse() {
+    let parsed = match std::env::args_os().next() {
+        Some(program) if lab::bench_lab::is_own_name(&program) => {
+            let first = ["weir", "bench-lab"].map(OsString::from);
+            Cli::try_parse_from(first.into_iter().chain(words))
+        }
+        _ => Cli::try_parse(),
+    };
+    let cli = match parsed {
         Ok(cli) => cli,
         // Help and version go to standard output and are no failure; the rest is usage.
         Err(error) => {
@@ -66,6 +74,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match cli.command {
+        Command::BenchLab(args) => lab::bench_lab::command(&args),
         Command::Console(args) => console::command(&args),
         Command::Doctor(flag) => diagnose::command(flag.json),
         Command::Fw(command) => fw::command(command),

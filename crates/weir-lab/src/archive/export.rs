@@ -13,10 +13,13 @@ use std::path::Path;
 use super::publish::in_files;
 use super::published::{POINTS_MIN, row_figures};
 use super::store::{Archive, is_archive};
-use super::write::Staged;
+use super::write::{Staged, replace};
 use super::{ArchiveError, Basis, Figure, Flag, GnuplotRow, ProblemKind, ResultsFolder};
-use crate::collection::{self, OpenError, Unit};
+use crate::collection::{self, CollectedSeries, DUT, IMAGE, OpenError, TRAFFIC, Unit};
 use weir_stats::number::g8;
+
+/// The name of a series without any part: what all of bench-lab.sh's files begin with.
+const NAMELESS: &str = "bench";
 
 /// The first line of a `gnuplot.data`.
 const HEADER: &str = "#index median minimum maximum\n";
@@ -76,21 +79,44 @@ pub fn export(root: &Path, out: &Path) -> Result<Exported, ExportError> {
     let mut left_out = Vec::new();
     let folders = match is_archive(root) {
         true => of_archive(&Archive::open(root)?, &mut left_out),
-        false => vec![of_campaign(root, &mut left_out)?],
+        false => vec![of_campaign(root, &[], &mut left_out)?],
     };
-    let mut files = Vec::new();
-    for folder in &folders {
-        files.extend(texts(folder, &mut left_out));
-    }
-    if files.is_empty() {
-        return Err(ExportError::Nothing { path: root.to_owned() });
-    }
+    let files = all(root, &folders, &mut left_out)?;
     let staged = Staged::begin(out)?;
     for (path, text) in &files {
         staged.file(path, text.as_bytes())?;
     }
     staged.publish()?;
     Ok(Exported { files: files.into_iter().map(|(path, _)| path).collect(), left_out })
+}
+
+/// Writes the files of a campaign's store into `out`, each in the place of the one that is there
+/// from an earlier time. Names of files have no part for the dimensions in `unnamed`.
+///
+/// # Errors
+/// As [`export`].
+pub fn refresh(root: &Path, unnamed: &[&str], out: &Path) -> Result<Exported, ExportError> {
+    let mut left_out = Vec::new();
+    let folder = of_campaign(root, unnamed, &mut left_out)?;
+    let files = all(root, &[folder], &mut left_out)?;
+    std::fs::create_dir_all(out).map_err(ArchiveError::io("create", out))?;
+    for (path, text) in &files {
+        replace(&out.join(path), text.as_bytes())?;
+    }
+    Ok(Exported { files: files.into_iter().map(|(path, _)| path).collect(), left_out })
+}
+
+/// Path and text of every file of all folders; there is one at least.
+fn all(
+    root: &Path,
+    folders: &[Folder],
+    left_out: &mut Vec<String>,
+) -> Result<Vec<(String, String)>, ExportError> {
+    let files: Vec<_> = folders.iter().flat_map(|folder| texts(folder, left_out)).collect();
+    match files.is_empty() {
+        true => Err(ExportError::Nothing { path: root.to_owned() }),
+        false => Ok(files),
+    }
 }
 
 fn of_archive(archive: &Archive, left_out: &mut Vec<String>) -> Vec<Folder> {
@@ -132,7 +158,11 @@ fn of_archive(archive: &Archive, left_out: &mut Vec<String>) -> Vec<Folder> {
     folders.into_values().collect()
 }
 
-fn of_campaign(root: &Path, left_out: &mut Vec<String>) -> Result<Folder, OpenError> {
+fn of_campaign(
+    root: &Path,
+    unnamed: &[&str],
+    left_out: &mut Vec<String>,
+) -> Result<Folder, OpenError> {
     let collection::Opened { collection, damaged } = collection::open(root)?;
     left_out.extend(damaged);
     let mut series = Vec::new();
@@ -147,13 +177,25 @@ fn of_campaign(root: &Path, left_out: &mut Vec<String>) -> Result<Folder, OpenEr
             let figure = Figure { median, minimum, maximum, sample_count: 0 };
             figures.push((point.iteration, figure));
         }
+        let file_name = file_name(&collected, unnamed);
         let (name, unit) = (collected.name, collected.unit);
-        let written =
-            Series { file_name: name.clone(), unit, is_search: false, has_maxima: false, figures };
+        let written = Series { file_name, unit, is_search: false, has_maxima: false, figures };
         series.push((name, written));
     }
     let published = ResultsFolder { path: String::new(), gnuplot: None, gnuplot_max: None };
     Ok(Folder { published, is_damaged: false, series })
+}
+
+/// The name of a series' files: its own, without the parts of dimensions that have no name.
+fn file_name(series: &CollectedSeries, unnamed: &[&str]) -> String {
+    if unnamed.is_empty() {
+        return series.name.clone();
+    }
+    let named = |dimension: &&str| !unnamed.contains(dimension);
+    let parts = [IMAGE, DUT, TRAFFIC].into_iter().filter(named);
+    let labels: Vec<&str> =
+        parts.filter_map(|part| series.level(part)).map(|level| level.label.as_str()).collect();
+    if labels.is_empty() { NAMELESS.to_owned() } else { labels.join(".") }
 }
 
 /// Path and text of every file of a folder.

@@ -14,7 +14,7 @@ use weir_net::process::{self, Invocation};
 use super::{BenchLabError, absolute};
 
 /// Every variable that means something.
-const NAMES: [&str; 34] = [
+const NAMES: [&str; 36] = [
     "SENDER_ADMIN",
     "SENDER_ADMIN_2",
     "RECEIVER_ADMIN",
@@ -49,6 +49,8 @@ const NAMES: [&str; 34] = [
     "BEFORE_CMD",
     "DURING_CMD",
     "AFTER_CMD",
+    "CUSTOM_CMD",
+    "MAIL",
 ];
 
 /// No fragment takes longer; one that waits for something would wait for ever.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::evaluate::{Variables, evaluate};
-use super::{BenchLabError, Request, absolute};
+use super::{BenchLabError, ONLY_TRAFFIC, Request, absolute};
 
 /// What stands for a value in a line while it is evaluated: variable, sign, what a lab.toml has.
 pub(super) const SIGNS: [(&str, &str, &str); 4] = [
@@ -29,8 +29,6 @@ pub(super) struct TrafficSet {
 pub(super) struct ConfigurationSet {
     pub(super) name: String,
     pub(super) tree: PathBuf,
-    /// The one that is laid over the reference endpoint's.
-    pub(super) reference_tree: Option<PathBuf>,
 }
 
 /// An upgrade image.
@@ -52,7 +50,7 @@ pub(super) fn traffics(request: &Request) -> Result<Vec<TrafficSet>, BenchLabErr
         })
     };
     let Some(dir) = &request.pktgen_dir else {
-        return Ok(vec![read("pkt-gen".to_owned(), None)?]);
+        return Ok(vec![read(ONLY_TRAFFIC.to_owned(), None)?]);
     };
     let files: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| path.is_file()).collect();
     if files.is_empty() {
@@ -74,10 +72,12 @@ pub(super) fn configurations(dir: Option<&Path>) -> Result<Vec<ConfigurationSet>
         if ["dut", "refendpoint"].contains(&name.as_str()) {
             return Err(nothing(dir, "that is one set; name the folder above it"));
         }
-        Ok(match dut.is_dir() && reference.is_dir() {
-            true => ConfigurationSet { name, tree: dut, reference_tree: Some(reference) },
-            false => ConfigurationSet { name, tree: folder.clone(), reference_tree: None },
-        })
+        if dut.is_dir() && reference.is_dir() {
+            let what = "the machine beside the path is not configured by weir: configure it by \
+                        hand for one set, and give a folder with what is in that set's `dut`";
+            return Err(nothing(&reference, what));
+        }
+        Ok(ConfigurationSet { name, tree: folder.clone() })
     };
     folders.iter().map(set).collect()
 }

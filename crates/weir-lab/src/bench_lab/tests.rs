@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::plan::{self, Overrides};
+use crate::spec::files::DiskFiles;
 
 const CONFIG: &str = r#"
 SENDER_ADMIN="192.0.2.3"
@@ -58,8 +60,13 @@ impl Folder {
         }
     }
 
+    /// The specification, which the reader of specifications has accepted.
     fn tables(&self) -> toml::Table {
         let made = specification(&self.request()).unwrap();
+        let (path, overrides) = (self.path("lab.toml"), Overrides::default());
+        if let Err(refused) = plan::from_text(&path, &made.text, &DiskFiles, &overrides) {
+            panic!("{refused:#?}\n{}", made.text);
+        }
         made.text.parse().unwrap_or_else(|error| panic!("{error}: {}", made.text))
     }
 
@@ -80,12 +87,12 @@ fn a_configuration_alone_is_one_series() {
     assert_eq!(
         sender["start"].as_str(),
         Some(
-            "pkt-gen -U -f tx -4 -i igb2 -n ${count} -l ${size} -d \"${dst}\" \
+            "pkt-gen -N -U -f tx -4 -i igb2 -n ${count} -l ${size} -d \"${dst}\" \
              -D 00:08:a2:09:33:da -s \"${src}\" -w 4"
         )
     );
     assert_eq!(testbed["receiver"]["name"], sender["name"], "one machine has one name");
-    assert_eq!(testbed["receiver"]["start"].as_str(), Some("pkt-gen -f rx -i igb3 -w 4"));
+    assert_eq!(testbed["receiver"]["start"].as_str(), Some("pkt-gen -N -f rx -i igb3 -w 4"));
     assert_eq!(testbed["dut"]["boot_timeout"].as_str(), Some("600s"));
     assert_eq!(testbed["dut"]["online"].as_str(), Some("ping -c 2 198.18.0.203"));
     assert_eq!(table["traffic"][0]["src"].as_str(), Some("198.18.10.1:2001-198.18.10.20"));
@@ -111,9 +118,15 @@ fn sets_come_before_the_configuration_and_do_not_leak() {
     assert_eq!(traffic(1)["size"].as_integer(), Some(60), "nothing is left of another set");
     assert_eq!(traffic(1)["src"].as_str(), Some("198.18.10.1:2001-198.18.10.20"));
     assert_eq!(traffic(2)["src"].as_str(), Some("[2001:2::1]-[2001:2::14]"));
+    assert_eq!(traffic(2)["size"].as_integer(), Some(80), "what IPv6 needs, as is noted");
+    let notes = specification(&folder.request()).unwrap().notes;
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("v6: PKT_SIZE=\"60\" becomes 80"),
+        "{notes:?}"
+    );
     let start = table["testbed"]["generator"][0]["start"].as_str().unwrap();
-    assert!(start.starts_with("case ${traffic} in 1K) pkt-gen -U -f tx -4 "), "{start}");
-    assert!(start.contains(";; v6) pkt-gen -U -f tx -6 "), "{start}");
+    assert!(start.starts_with("case ${traffic} in 1K) pkt-gen -N -U -f tx -4 "), "{start}");
+    assert!(start.contains(";; v6) pkt-gen -N -U -f tx -6 "), "{start}");
 }
 
 #[test]
@@ -121,21 +134,70 @@ fn folders_and_images_are_sets() {
     let folder = Folder::new(&[
         ("bench-lab.config", CONFIG),
         ("configs/forwarding/etc/rc.conf", "gateway_enable=YES\n"),
-        ("configs/ipsec/dut/etc/rc.conf", "\n"),
-        ("configs/ipsec/refendpoint/etc/rc.conf", "\n"),
+        ("configs/pf/etc/rc.conf", "pf_enable=YES\n"),
         ("images/BSDRP-293643-upgrade-amd64-serial.img.xz", ""),
         ("images/BSDRP-294235-upgrade-amd64-serial.img", ""),
         ("images/BSDRP-294235-full-amd64-serial.img", ""),
     ]);
     let table = folder.tables();
     assert_eq!(table["dut"][0]["name"].as_str(), Some("forwarding"));
-    assert!(table["dut"][1]["tree"].as_str().unwrap().ends_with("configs/ipsec/dut"));
-    let reference = table["dut"][1]["reference_tree"].as_str().unwrap();
-    assert!(reference.ends_with("configs/ipsec/refendpoint"), "{reference}");
+    assert!(table["dut"][1]["tree"].as_str().unwrap().ends_with("configs/pf"));
     assert_eq!(table["image"].as_array().unwrap().len(), 2);
     assert_eq!(table["image"][0]["name"].as_str(), Some("293643"));
     assert_eq!(table["image"][0]["install"].as_str(), Some("xzcat | upgrade"));
     assert_eq!(table["image"][1]["install"].as_str(), Some("upgrade"));
+}
+
+#[test]
+fn a_reference_endpoint_that_would_be_configured_is_refused() {
+    let folder = Folder::new(&[
+        ("bench-lab.config", CONFIG),
+        ("configs/ipsec/dut/etc/rc.conf", "\n"),
+        ("configs/ipsec/refendpoint/etc/rc.conf", "\n"),
+    ]);
+    let told = folder.refusal();
+    assert!(told.starts_with("/configs/ipsec/refendpoint: the machine beside the path"), "{told}");
+}
+
+#[test]
+fn lines_print_plain_numbers_until_they_are_stopped() {
+    let more = "SENDER_START_CMD='/opt/pkt-gen -f tx -N -i igb2'\n\
+                RECEIVER_START_CMD='pkt-gen -f rx -i igb3 -W -w 2'\nMAIL=ops@example.org\n";
+    let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]);
+    let testbed = &folder.tables()["testbed"];
+    let sender = testbed["generator"][0]["start"].as_str();
+    assert_eq!(sender, Some("/opt/pkt-gen -f tx -N -i igb2"));
+    assert_eq!(testbed["receiver"]["start"].as_str(), Some("pkt-gen -N -f rx -i igb3 -w 2"));
+    let made = specification(&folder.request()).unwrap();
+    assert_eq!(made.notes.len(), 1, "{:?}", made.notes);
+    assert!(made.notes[0].starts_with("-W is left out"), "{:?}", made.notes);
+    assert_eq!(made.mail.as_deref(), Some("ops@example.org"));
+}
+
+#[test]
+fn a_dut_of_any_system_takes_the_sets() {
+    let folder =
+        Folder::new(&[("bench-lab.config", CONFIG), ("configs/forwarding/etc/rc.conf", "\n")]);
+    for system in ["freebsd", "openbsd", "linux", "generic"] {
+        let request = Request { system: system.to_owned(), ..folder.request() };
+        let text = specification(&request).unwrap().text;
+        let (path, overrides) = (folder.path("lab.toml"), Overrides::default());
+        let (plan, _) = plan::from_text(&path, &text, &DiskFiles, &overrides)
+            .unwrap_or_else(|refused| panic!("{system}: {refused:#?}"));
+        assert_eq!(plan.series.len(), 1);
+    }
+}
+
+#[test]
+fn times_and_addresses_are_those_that_are_asked_for() {
+    let folder = Folder::new(&[("bench-lab.config", CONFIG), ("pktgen/1K", "")]);
+    let mut request = folder.request();
+    request.warmup = Some(Duration::from_secs(2));
+    request.duration = Some(Duration::from_millis(7_500));
+    let text = specification(&request).unwrap().text;
+    assert!(text.contains("warmup = \"2s\"\nduration = \"7500ms\"\n"), "{text}");
+    assert_eq!(dut_address(&request).unwrap(), "root@192.0.2.9");
+    assert_eq!(unnamed(&request), [DUT], "the configurations have no folder");
 }
 
 #[test]
@@ -171,6 +233,8 @@ fn what_cannot_be_used_is_refused_with_its_place() {
         ("IS_DUT_ONLINE_TARGET=192.0.2.77", "asks the DUT itself"),
         ("PKT_SIZE=big", "PKT_SIZE=\"big\""),
         ("if [ 1 = 1; then", "the shell says: "),
+        ("CUSTOM_CMD='tcpdump -ni igb2'", "weir runs nothing of the kind"),
+        ("DURING_CMD=top", "weir reads the counters"),
         ("exit 3", "the shell says: nothing, and ends with a failure"),
     ] {
         let told = with(line).refusal();
@@ -226,6 +290,10 @@ fn published_configurations_are_read() {
             ..Request::default()
         };
         let made = specification(&request).unwrap_or_else(|e| panic!("{}: {e}", pktgen.display()));
+        let overrides = Overrides::default();
+        if let Err(refused) = plan::from_text(&pktgen, &made.text, &DiskFiles, &overrides) {
+            panic!("{}: {refused:#?}", pktgen.display());
+        }
         let table: toml::Table = made.text.parse().unwrap();
         assert!(!table["traffic"].as_array().unwrap().is_empty());
         assert!(table["dut"].as_array().unwrap().len() > 5);

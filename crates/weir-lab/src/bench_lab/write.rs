@@ -2,9 +2,17 @@
 
 use std::fmt::Write as _;
 
+use weir_gen::units::format_duration;
+use weir_wire::frame::Protocol;
+use weir_wire::range::AddrRange;
+use weir_wire::stream::size_bytes_min;
+
 use super::evaluate::Variables;
 use super::sets::{ConfigurationSet, ImageSet, SIGNS, TrafficSet};
-use super::{BenchLabError, Request, Specification, absolute, destination};
+use super::{
+    BenchLabError, DURATION_DEFAULT, ONLY_DUT, Request, Specification, WARMUP_DEFAULT, absolute,
+    destination,
+};
 
 /// What a DUT of nanobsd needs so that an upload outlives its reboot; other systems keep their
 /// files anyway.
@@ -42,6 +50,9 @@ const OF_THE_TESTBED: [&str; 11] = [
     "IS_DUT_ONLINE_CMD",
 ];
 
+/// What the variable is for.
+pub(super) const DUT_ADMIN_IS: &str = "the device under test";
+
 /// Writes the specification.
 pub(super) fn specification(
     request: &Request,
@@ -50,7 +61,7 @@ pub(super) fn specification(
     images: &[ImageSet],
 ) -> Result<Specification, BenchLabError> {
     let Some(first) = traffics.first() else {
-        return Ok(Specification { text: String::new(), notes: Vec::new() });
+        return Ok(Specification { text: String::new(), notes: Vec::new(), mail: None });
     };
     same_testbed(traffics)?;
     let mut writer = Writer { request, text: String::new(), notes: Vec::new() };
@@ -64,7 +75,8 @@ pub(super) fn specification(
     for traffic in traffics {
         writer.traffic(traffic)?;
     }
-    Ok(Specification { text: writer.text, notes: writer.notes })
+    let mail = first.values.get("MAIL").map(str::to_owned);
+    Ok(Specification { text: writer.text, notes: writer.notes, mail })
 }
 
 fn same_testbed(traffics: &[TrafficSet]) -> Result<(), BenchLabError> {
@@ -115,20 +127,13 @@ impl Writer<'_> {
         self.line(&format!("iterations = {}", self.request.iterations));
         self.line("");
         self.line("[trial]");
-        for (key, value) in
-            [("warmup", "15s"), ("duration", "30s"), ("drain", "5s"), ("sample", "1s")]
-        {
-            self.pair(key, value);
-        }
-        if values.get("PMC_EVENT").is_some() && !self.request.profile {
-            self.note("PMC_EVENT is for profiles, which -P asks for");
-        }
-        for hook in ["BEFORE_CMD", "DURING_CMD", "AFTER_CMD"] {
-            if values.get(hook).is_some() {
-                let why = "weir reads the counters before and after each run itself; remove it";
-                return Err(values.refuse(hook, why));
-            }
-        }
+        let warmup = self.request.warmup.unwrap_or(WARMUP_DEFAULT);
+        let duration = self.request.duration.unwrap_or(DURATION_DEFAULT);
+        self.pair("warmup", &format_duration(warmup));
+        self.pair("duration", &format_duration(duration));
+        self.pair("drain", "5s");
+        self.pair("sample", "1s");
+        self.commands(values)?;
         self.line("");
         self.line("[testbed]");
         self.pair("kind", "hosts");
@@ -138,8 +143,34 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// What bench-lab.sh runs on the DUT meanwhile.
+    fn commands(&mut self, values: &Variables) -> Result<(), BenchLabError> {
+        if let Some(event) = values.get("PMC_EVENT") {
+            self.note(match self.request.profile {
+                true => format!("PMC_EVENT=\"{event}\" is not used: a profile samples cycles"),
+                false => "PMC_EVENT is for profiles, which -P asks for".to_owned(),
+            });
+        }
+        for hook in ["BEFORE_CMD", "DURING_CMD", "AFTER_CMD"] {
+            if values.get(hook).is_some() {
+                let why = "weir reads the counters before and after each run itself; remove it";
+                return Err(values.refuse(hook, why));
+            }
+        }
+        if values.get("CUSTOM_CMD").is_some() {
+            let why = "weir runs nothing of the kind on the DUT while it measures; remove it, or \
+                       start it from a file of a configuration set";
+            return Err(values.refuse("CUSTOM_CMD", why));
+        }
+        Ok(())
+    }
+
+    /// Notes something, once.
     fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     fn machine(&mut self, address: &str) -> Result<(), BenchLabError> {
@@ -201,7 +232,11 @@ impl Writer<'_> {
     }
 
     /// The line of all traffics; one that asks which traffic it is, if theirs differ.
-    fn lines(&self, traffics: &[TrafficSet], name: &str) -> Result<Option<String>, BenchLabError> {
+    fn lines(
+        &mut self,
+        traffics: &[TrafficSet],
+        name: &str,
+    ) -> Result<Option<String>, BenchLabError> {
         let mut lines: Vec<(String, &str)> = Vec::new();
         for set in traffics {
             let Some(line) = set.signs.get(name) else { continue };
@@ -211,7 +246,7 @@ impl Writer<'_> {
                            with driver = \"command\" and a pattern of its figures";
                 return Err(set.values.refuse(name, why));
             }
-            lines.push((template(line), &set.name));
+            lines.push((self.plain(name, template(line)), &set.name));
         }
         let Some((first, _)) = lines.first() else { return Ok(None) };
         if lines.len() != traffics.len() {
@@ -236,8 +271,24 @@ impl Writer<'_> {
         Ok(Some(text))
     }
 
+    /// A line of pkt-gen's that prints plain numbers, and does not end by itself.
+    fn plain(&mut self, name: &str, line: String) -> String {
+        let mut line = line;
+        if !line.split_whitespace().any(|word| word == "-N") {
+            // The first word is the program.
+            let program = line.split_whitespace().next().unwrap_or_default().to_owned();
+            line = line.replacen(&program, &format!("{program} -N"), 1);
+        }
+        if name.starts_with("RECEIVER") && line.split_whitespace().any(|word| word == "-W") {
+            let words = line.split_whitespace().filter(|word| *word != "-W");
+            line = words.collect::<Vec<_>>().join(" ");
+            self.note("-W is left out of RECEIVER_START_CMD: weir stops the receiver itself");
+        }
+        line
+    }
+
     fn device(&mut self, values: &Variables) -> Result<(), BenchLabError> {
-        let address = values.required("DUT_ADMIN", "the device under test")?.to_owned();
+        let address = values.required("DUT_ADMIN", DUT_ADMIN_IS)?.to_owned();
         self.line("");
         self.line("[testbed.dut]");
         self.machine(&address)?;
@@ -287,7 +338,7 @@ impl Writer<'_> {
         if configurations.is_empty() {
             self.line("");
             self.line("[[dut]]");
-            self.pair("name", "dut");
+            self.pair("name", ONLY_DUT);
             self.pair("kind", kind);
         }
         for set in configurations {
@@ -296,9 +347,6 @@ impl Writer<'_> {
             self.pair("name", &set.name);
             self.pair("kind", kind);
             self.pair("tree", &absolute(&set.tree)?.to_string_lossy());
-            if let Some(reference) = &set.reference_tree {
-                self.pair("reference_tree", &absolute(reference)?.to_string_lossy());
-            }
         }
         Ok(())
     }
@@ -313,6 +361,15 @@ impl Writer<'_> {
         let size: u32 = size
             .parse()
             .map_err(|_| values.refuse("PKT_SIZE", "it is a number of bytes, without the FCS"))?;
+        let smallest = smallest_bytes(&src);
+        if size < smallest {
+            self.note(format!(
+                "{}: PKT_SIZE=\"{size}\" becomes {smallest}, the smallest frame that weir has for \
+                 such ranges, because its own generator could send no smaller one",
+                set.name
+            ));
+        }
+        let size = size.max(smallest);
         self.line("");
         self.line("[[traffic]]");
         self.pair("name", &set.name);
@@ -321,6 +378,13 @@ impl Writer<'_> {
         self.line(&format!("size = {size}"));
         Ok(())
     }
+}
+
+/// The smallest frame of a range of addresses, bytes without FCS.
+fn smallest_bytes(range: &str) -> u32 {
+    // One that is none is refused with the specification.
+    let over_ipv6 = AddrRange::parse(range, 1).is_ok_and(|(range, _)| range.is_ipv6());
+    u32::from(size_bytes_min(0, over_ipv6, Protocol::Udp))
 }
 
 /// A line with its signs replaced by references.

@@ -11,13 +11,14 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
     for dut in &spec.duts {
         let wanted = match &dut.kind {
             KindSpec::Linux | KindSpec::WeirFw { .. } => Some(System::Linux),
+            // What it runs is the testbed's to know; its files configure it.
+            KindSpec::Tree { system: System::Generic, .. } | KindSpec::Command { .. } => None,
             KindSpec::Tree { system, .. } => Some(*system),
-            KindSpec::Command { .. } => None,
         };
         let is_tree = matches!(dut.kind, KindSpec::Tree { .. });
         match &spec.testbed {
             Some(TestbedSpec::Netns(_)) if is_tree => {
-                let name = wanted.map_or("", System::name);
+                let name = wanted.unwrap_or(System::Generic).name();
                 let shown = quote(&dut.name.text);
                 let message = format!("DUT {shown} of kind \"{name}\" needs a machine of its own");
                 let help = "[testbed] kind = \"hosts\"";

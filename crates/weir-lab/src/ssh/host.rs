@@ -258,7 +258,10 @@ impl SshHost {
     }
 
     /// What the machine runs; asked once, together with what an earlier weir has left.
-    pub(super) fn system_now(&self) -> Result<System, HostError> {
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn system_now(&self) -> Result<System, HostError> {
         let known = *self.system.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(system) = known {
             return Ok(system);

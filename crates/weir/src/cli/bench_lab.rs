@@ -1,8 +1,11 @@
-//! Arguments of `weir lab import-config`: those of bench-lab.sh, and three more.
+//! Arguments of `weir lab import-config` and `weir bench-lab`: those of bench-lab.sh, and a few
+//! more.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
+use weir_gen::units::parse_duration;
 
 use super::{ITERATIONS, JsonFlag};
 
@@ -61,8 +64,14 @@ pub(crate) struct BenchLabSets {
     #[arg(short = 'S')]
     pub(crate) statistics: bool,
     /// Do not ask before the campaign begins.
-    #[arg(short = 'y')]
+    #[arg(short = 'y', long)]
     pub(crate) yes: bool,
+    /// How long traffic runs before it counts [default: 15s].
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) warmup: Option<Duration>,
+    /// How long a trial measures [default: 30s]; five seconds at least.
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) duration: Option<Duration>,
     /// Configuration file for ssh(1), instead of the user's own.
     #[arg(long, value_name = "FILE")]
     pub(crate) ssh_config: Option<PathBuf>,
@@ -88,6 +97,48 @@ pub(crate) struct ImportConfigArgs {
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }
+
+/// What to run, and where the results go.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchLabArgs {
+    /// The bench-lab.config.
+    #[arg(short = 'f', value_name = "CONFIG")]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) sets: BenchLabSets,
+    /// Folder for the results: new, empty, or with a campaign to go on with.
+    #[arg(short = 'd', value_name = "RESULTS", default_value = "/tmp/benchs")]
+    pub(crate) results: PathBuf,
+    /// What the DUT runs, instead of asking it.
+    #[arg(long, value_enum)]
+    pub(crate) system: Option<System>,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+/// Help of `weir bench-lab`.
+pub(crate) const BENCH_LAB_HELP: &str = "\
+Runs what bench-lab.sh would run with the same options, files and folders; a link of the name
+bench-lab or bench-lab.sh to weir does the same. It makes a specification of them (RESULTS/lab.toml,
+as weir lab import-config), shows what is reachable and how long it will take, asks unless -y, and
+runs it as weir lab run: RESULTS is a store with a report. Figures stand in RESULTS/netbenches under
+bench-lab-ministat.sh's file names as well.
+
+RESULTS that hold a campaign of these sets are gone on with: what is there is not run again, a
+larger -n adds iterations, more sets add series.
+
+  -P : one run more of each series that is not counted, with a profile of the DUT. -n stays, which
+       bench-lab.sh sets to 1
+  -S : says which counters of the DUT stand where; they are kept without it. -n stays
+  -r : mail at the end, by the system's mail; or as MAIL says in the configuration. bench-lab.sh
+       mails root@localhost where neither does, and weir nobody
+
+docs/bench-lab.md says what else is different.
+
+Examples:
+  weir bench-lab -f bench-lab.config -c configs -p pktgen.configs/flows-64-5M -d results/night
+  weir bench-lab -f bench-lab.config -i images -c configs -n 3 -d results/night -y -r ops@example.org
+  ln -s /usr/local/bin/weir bench-lab.sh && ./bench-lab.sh -f bench-lab.config";
 
 /// Help of `weir lab import-config`.
 pub(crate) const IMPORT_CONFIG_HELP: &str = "\

@@ -1,4 +1,4 @@
-//! `weir lab import-config`: a bench-lab.config as a specification.
+//! `weir lab import-config` and `weir bench-lab`: a bench-lab.config as a specification, and run.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,6 +11,11 @@ use weir_lab::bench_lab::{self, Request};
 use crate::cli::bench_lab::{BenchLabSets, ImportConfigArgs};
 use crate::exit::Outcome;
 use crate::progress;
+
+mod direct;
+mod mail;
+
+pub(crate) use direct::{command, is_own_name};
 
 /// `weir lab import-config`.
 pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
@@ -37,13 +42,15 @@ pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
 }
 
 /// The request that bench-lab.sh's options make.
-pub(super) fn request(config: &Path, sets: &BenchLabSets, system: &str) -> Request {
+fn request(config: &Path, sets: &BenchLabSets, system: &str) -> Request {
     Request {
         config: config.to_owned(),
         pktgen_dir: sets.pktgen_dir.clone(),
         config_dir: sets.config_dir.clone(),
         images_dir: sets.images_dir.clone(),
         iterations: sets.iterations,
+        warmup: sets.warmup,
+        duration: sets.duration,
         profile: sets.profile,
         ssh_config: sets.ssh_config.clone(),
         system: system.to_owned(),

@@ -29,6 +29,25 @@ pub(super) struct How {
     pub(super) json: bool,
 }
 
+/// A campaign that may begin: its store is open, and what it needs is there.
+pub(super) struct Begun {
+    store: Store,
+    testbed: Box<dyn Testbed>,
+    cancel: Cancel,
+}
+
+impl Begun {
+    /// The directory of its store.
+    pub(super) fn root(&self) -> &Path {
+        self.store.root()
+    }
+
+    /// Runs it to its end.
+    pub(super) fn run(&self, plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
+        campaign(&self.store, plan, self.testbed.as_ref(), &self.cancel, json)
+    }
+}
+
 /// `weir lab run`.
 pub(super) fn new(
     selection: &Selection,
@@ -38,8 +57,20 @@ pub(super) fn new(
     how: How,
 ) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
+    begin(selection, plan, out, resume, (how.yes, cancel))?.run(plan, how.json)
+}
+
+/// Looks at everything that a campaign needs, asks whether to begin unless `yes`, and makes its
+/// store, or opens the one that is there.
+pub(super) fn begin(
+    selection: &Selection,
+    plan: &Plan,
+    out: Option<PathBuf>,
+    resume: bool,
+    (yes, cancel): (bool, Cancel),
+) -> anyhow::Result<Begun> {
     let spec = absolute(&selection.spec)?;
-    let testbed = preflight("weir lab run", plan, &spec, how.yes, &cancel)?;
+    let testbed = preflight("weir lab run", plan, &spec, yes, &cancel)?;
     let root = match out {
         Some(out) => out,
         None => default_out(&plan.campaign.name)?,
@@ -62,7 +93,7 @@ pub(super) fn new(
     } else {
         Store::create(&root, &plan.source, &record)?
     };
-    campaign(&store, plan, testbed.as_ref(), &cancel, how.json)
+    Ok(Begun { store, testbed, cancel })
 }
 
 /// `weir lab resume`.

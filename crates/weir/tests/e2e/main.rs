@@ -3,6 +3,7 @@
 mod adaptive;
 mod archive;
 mod bad_input;
+mod bench_lab;
 mod bisect;
 mod campaign;
 mod common;

@@ -16,7 +16,7 @@ use crate::ssh_hosts::{Next, SshHosts};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a line on a machine, and returns what it printed.
-fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
+pub(crate) fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let output = Command::new("ssh")
@@ -34,7 +34,7 @@ fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
 }
 
 /// The machines, whose links carry nothing but the traffic and a few questions for addresses.
-fn machines(test: &str) -> Option<SshHosts> {
+pub(crate) fn machines(test: &str) -> Option<SshHosts> {
     let hosts = SshHosts::start(test)?;
     let quiet = "net.ipv6.conf.all.disable_ipv6";
     for machine in ["gen", "dut", "recv"] {

@@ -1,0 +1,166 @@
+//! Campaigns written as a bench-lab.config, run unchanged on three machines behind SSH.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{assert_exit, run, stderr, stdout, trials, turn, weir};
+use crate::hosts::{machines, on};
+use crate::ssh_hosts::SshHosts;
+
+/// The address that the configuration has for the DUT's interface.
+const DUT_MAC: &str = "02:00:00:00:02:01";
+
+/// The example.
+fn example(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/bench-lab");
+    root.join(name).canonicalize().expect("an example").to_string_lossy().into_owned()
+}
+
+/// The machines as the configuration describes them, with a pkt-gen on two of them.
+fn lab(test: &str) -> Option<SshHosts> {
+    let hosts = machines(test)?;
+    on(&hosts, "dut", &format!("ip link set dut0 address {DUT_MAC} && ethtool -K dut0 gro on"));
+    for machine in ["gen", "recv"] {
+        let link = hosts.host(machine).path("/usr/local/bin/pkt-gen");
+        symlink("/opt/weir/weir", link).expect("writable");
+    }
+    Some(hosts)
+}
+
+/// The command line of the example, in short trials.
+fn words(hosts: &SshHosts, results: &Path) -> Vec<String> {
+    let (config, results) = (example("bench-lab.config"), results.to_string_lossy().into_owned());
+    let (configs, ssh) = (example("configs"), hosts.config());
+    let words = ["-f", &config, "-c", &configs, "-d", &results, "--ssh-config", &ssh];
+    let times = ["-n", "2", "-y", "--warmup", "1s", "--duration", "5s"];
+    words.into_iter().chain(times).map(str::to_owned).collect()
+}
+
+/// Runs `weir bench-lab`.
+fn bench_lab(dir: &Path, words: &[String]) -> Output {
+    run_with_mail(dir, weir().arg("bench-lab").args(words))
+}
+
+/// Runs a command with a `mail` that keeps what it is given in `DIR/mail`.
+fn run_with_mail(dir: &Path, command: &mut Command) -> Output {
+    let bin = dir.join("bin");
+    fs::create_dir_all(&bin).expect("writable");
+    let script = format!("#!/bin/sh\n{{ echo \"$@\"; cat; }} >>{}/mail\n", dir.display());
+    let mail = bin.join("mail");
+    fs::write(&mail, script).expect("writable");
+    fs::set_permissions(&mail, fs::Permissions::from_mode(0o755)).expect("own file");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    command.env("PATH", path).output().expect("it starts")
+}
+
+/// The names of the files that bench-lab-ministat.sh would have written.
+fn netbenches(results: &Path) -> Vec<String> {
+    let entries = fs::read_dir(results.join("netbenches")).expect("a folder").flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report() {
+    let name = "a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report";
+    let Some(hosts) = lab(name) else { return };
+    let _turn = turn();
+    let dir = tempfile::tempdir().expect("a directory");
+    let results = dir.path().join("results");
+    let mut words = words(&hosts, &results);
+    words.extend(["-p", &example("pktgen"), "-r", "ops@example.org"].map(str::to_owned));
+    let ran = bench_lab(dir.path(), &words);
+    let said = stderr(&ran);
+    let cells: Vec<String> = trials(&results)
+        .iter()
+        .map(|(_, trial)| {
+            format!(
+                "{}/{} {} {} {}",
+                trial["series"].as_str().expect("a name"),
+                trial["iteration"],
+                trial["verdict"]["kind"].as_str().expect("a kind"),
+                trial["verdict"]["reason"],
+                trial["ledger"]
+            )
+        })
+        .collect();
+    assert_eq!(cells.len(), 8, "{said}\n{cells:#?}");
+    assert!(cells.iter().all(|cell| cell.contains(" generator-bound ")), "{cells:#?}");
+    assert_exit(&ran, 0);
+    for row in ["generator  sender", "receiver   receiver", "dut        dut", "8 cells"] {
+        assert!(said.contains(row), "{row}: {said}");
+    }
+    // Every run began with a boot, and the first start was the test's.
+    assert_eq!(hosts.dut().boots(), 9);
+    assert_eq!(
+        netbenches(&results),
+        [
+            "forwarding.100flows.pps",
+            "forwarding.4flows.pps",
+            "gnuplot.data",
+            "nft.100flows.pps",
+            "nft.4flows.pps"
+        ]
+    );
+    let medians = fs::read_to_string(results.join("netbenches/nft.4flows.pps")).expect("medians");
+    let medians: Vec<f64> = medians.lines().map(|line| line.parse().expect("a number")).collect();
+    assert!(medians.len() == 2 && medians.iter().all(|pps| *pps > 1_000.0), "{medians:?}");
+    let specification = fs::read_to_string(results.join("lab.toml")).expect("a specification");
+    assert!(specification.contains("system = \"linux\""), "{specification}");
+    let report = fs::read_to_string(results.join("report.html")).expect("a report");
+    assert!(report.contains("nft.4flows") && report.contains("generator-bound"));
+    let mail = fs::read_to_string(dir.path().join("mail")).expect("a mail");
+    let head = format!("-s Benchs {} done ops@example.org\n", results.display());
+    assert!(mail.starts_with(&head) && mail.contains("nft.4flows"), "{mail}");
+
+    // Another call, under the script's own name, has nothing left to do.
+    let link = dir.path().join("bench-lab.sh");
+    symlink(env!("CARGO_BIN_EXE_weir"), &link).expect("writable");
+    let again = run_with_mail(dir.path(), Command::new(&link).args(&words).stdin(Stdio::null()));
+    assert_exit(&again, 0);
+    assert!(stderr(&again).contains("what is there is not run again"), "{}", stderr(&again));
+    assert!(stdout(&again).contains("nft.4flows"), "{}", stdout(&again));
+    assert_eq!((hosts.dut().boots(), trials(&results).len()), (9, 8));
+    assert_exit(&run(&["lab", "report", &results.to_string_lossy()]), 0);
+
+    // Fewer iterations than there are, and sets of another campaign.
+    let fewer: Vec<String> = words.iter().map(|w| if w == "2" { "1" } else { w }.into()).collect();
+    let refused = bench_lab(dir.path(), &fewer);
+    assert_exit(&refused, 2);
+    assert!(stderr(&refused).contains("never taken back"), "{}", stderr(&refused));
+    let without: Vec<String> = words.iter().take(words.len() - 4).cloned().collect();
+    let refused = bench_lab(dir.path(), &without);
+    assert_exit(&refused, 2);
+    assert!(stderr(&refused).contains("figures of other sets"), "{}", stderr(&refused));
+    assert_eq!((hosts.dut().boots(), trials(&results).len()), (9, 8));
+}
+
+#[test]
+fn a_dut_that_refuses_is_told_before_anything_runs() {
+    let name = "a_dut_that_refuses_is_told_before_anything_runs";
+    let Some(hosts) = lab(name) else { return };
+    let _turn = turn();
+    hosts.dut().refuse_keys();
+    let dir = tempfile::tempdir().expect("a directory");
+    let results: PathBuf = dir.path().join("results");
+    let mut words = words(&hosts, &results);
+    let ran = bench_lab(dir.path(), &words);
+    assert_exit(&ran, 2);
+    let said = stderr(&ran);
+    for part in ["the DUT cannot be asked", "dut", "refuses the login", "--system"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // The table names it among the others.
+    words.extend(["--system", "linux"].map(str::to_owned));
+    let ran = bench_lab(dir.path(), &words);
+    assert_exit(&ran, 2);
+    let said = stderr(&ran);
+    let failed: Vec<&str> = said.lines().filter(|line| line.contains("FAILED")).collect();
+    assert!(!failed.is_empty() && failed.iter().all(|row| row.starts_with("dut ")), "{said}");
+    assert!(said.contains("sender") && said.contains("nothing was run"), "{said}");
+    assert!(!results.exists() && hosts.dut().boots() == 1);
+}
