@@ -9,10 +9,12 @@ use crate::campaign::History;
 use crate::diagnostic::Diagnostic;
 use crate::model::Plan;
 use crate::plan::{self, Overrides};
+use crate::record::TrialRecord;
 use crate::report;
 use crate::spec::files::{DiskFiles, FileSource};
+use crate::ssh::profile::FOLDED;
 use crate::store::{Store, StoreError, StoredFiles};
-use crate::summary::{CampaignData, CampaignSummary, Threshold};
+use crate::summary::{CampaignData, CampaignSummary, Profile, Threshold};
 use crate::verdict;
 
 impl FileSource for StoredFiles {
@@ -68,6 +70,7 @@ pub fn campaign_data(
         meaning: t.meaning.to_owned(),
     };
     let (calibrations, cells) = (store.read_calibrations()?, store.read_cells()?);
+    let runs = store.read_profiles()?;
     let planned = History::of(plan, cells.trials.iter().map(|(record, _)| record));
     let data = CampaignData {
         campaign: plan.campaign.clone(),
@@ -77,10 +80,21 @@ pub fn campaign_data(
         cells: cells.trials,
         planned_cells: planned.planned_cells(),
         thresholds: verdict::THRESHOLDS.iter().map(threshold).collect(),
+        profiles: runs.trials.iter().map(|(record, _)| profile(store, record)).collect(),
     };
     let mut damaged = calibrations.damaged;
     damaged.extend(cells.damaged);
+    damaged.extend(runs.damaged);
     Ok((data, damaged))
+}
+
+/// What stands in the store of a profile.
+fn profile(store: &Store, record: &TrialRecord) -> Profile {
+    let files = store.profile_files(&record.series);
+    let folded = files.iter().find(|path| path.ends_with(&format!("/{FOLDED}")));
+    let folded = folded.and_then(|path| DiskFiles.read(&store.root().join(path)).ok());
+    let why_not = folded.is_none().then(|| record.verdict.reason.clone());
+    Profile { series: record.series.clone(), folded, files, why_not }
 }
 
 /// What a terminal shows of a campaign.

@@ -14,6 +14,7 @@ mod html;
 mod levels;
 mod markdown;
 pub(crate) mod page;
+mod profile;
 mod sections;
 mod statistics;
 mod text;

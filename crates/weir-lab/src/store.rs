@@ -4,6 +4,7 @@
 //! campaign.toml  plan.json  env.json  host.log  files/<digest>-<name>
 //! calibration/<traffic>/{trial.json,samples.csv}
 //! cells/<series>/<iteration>/{trial.json,samples.csv,artefacts/}
+//! profiles/<series>/{trial.json,samples.csv,artefacts/}                 runs that count nowhere
 //! rejected/<traffic>/<attempt>/{trial.json,samples.csv}                 invalid calibrations
 //! summary.json  summary.md  gnuplot.data  plots/*.svg  report.html      derived
 //! ```
@@ -316,6 +317,25 @@ impl Store {
     /// When the directory cannot be listed. Damaged calibrations are no error.
     pub fn read_calibrations(&self) -> Result<Cells, StoreError> {
         Ok(self.read_all(&subdirectories(&self.root.join("calibration"))?))
+    }
+
+    /// Every run that was made for a profile, by the name of its series.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed. Damaged runs are no error.
+    pub fn read_profiles(&self) -> Result<Cells, StoreError> {
+        Ok(self.read_all(&subdirectories(&self.root.join("profiles"))?))
+    }
+
+    /// The artefacts of a profile, as paths inside the store, in the order of their names.
+    #[must_use]
+    pub fn profile_files(&self, series: &str) -> Vec<String> {
+        let folder = format!("profiles/{series}/artefacts");
+        let entries = fs::read_dir(self.root.join(&folder)).into_iter().flatten().flatten();
+        let path = |entry: fs::DirEntry| format!("{folder}/{}", entry.file_name().display());
+        let mut paths: Vec<String> = entries.map(path).collect();
+        paths.sort();
+        paths
     }
 
     fn read_all(&self, dirs: &[PathBuf]) -> Cells {

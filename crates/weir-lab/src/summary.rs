@@ -51,6 +51,21 @@ pub struct CampaignData {
     pub planned_cells: usize,
     /// Every threshold that the verdicts were reached with.
     pub thresholds: Vec<Threshold>,
+    /// Profiles of DUTs under load, by the name of their series.
+    pub profiles: Vec<Profile>,
+}
+
+/// A profile of a DUT under load, taken in a run that counts nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// The series.
+    pub series: String,
+    /// Its stacks, one a line, outermost first, with the number of samples; absent: there are none.
+    pub folded: Option<String>,
+    /// The artefacts, as paths inside the store.
+    pub files: Vec<String>,
+    /// Why there is no profile.
+    pub why_not: Option<String>,
 }
 
 /// One threshold of the verdicts.

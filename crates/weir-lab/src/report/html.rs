@@ -9,7 +9,8 @@ use maud::{Markup, PreEscaped, html};
 
 use super::levels::{self, Levels};
 use super::{
-    Report, answer, environment, figures, markdown, page as pages, sections, statistics, text,
+    Report, answer, environment, figures, markdown, page as pages, profile, sections, statistics,
+    text,
 };
 use crate::plot::{Figure, Format};
 
@@ -35,6 +36,9 @@ pub(super) fn page(report: &Report<'_>) -> String {
             }))
         }
         (ledgers(report))
+        @if let Some(body) = profile::html(&report.data.profiles) {
+            (section("profiles", profile::TITLE, &body))
+        }
         (samples(report))
         (details(report))
     };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::levels::{self, Levels};
-use super::{Report, answer, dut_label, environment, group_label, statistics, text};
+use super::{Report, answer, dut_label, environment, group_label, profile, statistics, text};
 use crate::summary::SeriesSummary;
 
 /// Writes the page.
@@ -36,6 +36,10 @@ pub(super) fn page(report: &Report<'_>) -> String {
     );
     for group in summary.groups() {
         ledgers(&group, &mut page);
+    }
+    if !report.data.profiles.is_empty() {
+        line(&mut page, "## Profiles");
+        line(&mut page, &profile::markdown(&report.data.profiles));
     }
     line(&mut page, "## Thresholds of the verdicts");
     line(&mut page, &thresholds(report));

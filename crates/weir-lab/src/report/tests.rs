@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::summary::fixture::{awkward, swept, usual, with_latency};
+use crate::summary::fixture::{awkward, profiled, swept, usual, with_latency};
 
 fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name);
@@ -35,6 +35,7 @@ fn campaigns() -> Vec<(&'static str, CampaignData)> {
         ("awkward", awkward()),
         ("usual", usual()),
         ("latency", with_latency(usual())),
+        ("profiled", profiled(usual())),
         ("swept", swept()),
         ("void", void),
         ("empty", empty),
@@ -99,13 +100,35 @@ fn nothing_is_fetched_and_nothing_runs() {
         }
         for link in page.split("href=\"").skip(1) {
             let link = link.split('"').next().expect("an end");
-            let is_raw = link.starts_with("cells/") || link.starts_with("calibration/");
+            let is_raw =
+                ["cells/", "calibration/", "profiles/"].iter().any(|f| link.starts_with(f));
             assert!(is_raw && !link.contains(':'), "{name}: {link} leads elsewhere");
         }
         for plot in Report::new(&data).plots() {
             let rest = plot.text.replacen("http://www.w3.org/2000/svg", "", 1);
             assert!(!rest.contains("http") && !rest.contains("<script"), "{name}: {}", plot.path);
         }
+    }
+}
+
+#[test]
+fn profiles_are_shown_and_lead_to_their_artefacts() {
+    let data = profiled(usual());
+    let page = file(&data, "report.html");
+    for part in [
+        "<h2>Where the time went</h2>",
+        "href=\"profiles/linux.flows-128/artefacts/flamegraph.svg\"",
+        "<title>nft_do_chain, 26 %</title>",
+        "check `profile` failed: perf may not sample",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let summary = file(&data, "summary.md");
+    let link = "[flamegraph.svg](profiles/linux.flows-128/artefacts/flamegraph.svg)";
+    assert!(summary.contains("## Profiles") && summary.contains(link), "{summary}");
+    for path in ["report.html", "summary.md"] {
+        let text = file(&usual(), path);
+        assert!(!text.contains("flamegraph") && !text.contains("Profiles"), "{path}");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::record::{
     Check, Delays, Drop, Latency, Ledger, Phase, Place, Point, Sample, TRIAL_SCHEMA, Times,
     TrialRecord, TrialResult, Verdict, VerdictKind,
 };
-use crate::summary::{CampaignData, Threshold, Trial};
+use crate::summary::{CampaignData, Profile, Threshold, Trial};
 
 const OFFERED_PPS: f64 = 4.4e6;
 
@@ -328,6 +328,7 @@ pub(crate) fn awkward() -> CampaignData {
         cells,
         planned_cells: 24,
         thresholds: thresholds(),
+        profiles: Vec::new(),
     }
 }
 
@@ -368,7 +369,37 @@ pub(crate) fn usual() -> CampaignData {
         cells,
         planned_cells: 30,
         thresholds: thresholds(),
+        profiles: Vec::new(),
     }
+}
+
+/// The same with a profile of one series, and one that failed.
+pub(crate) fn profiled(mut data: CampaignData) -> CampaignData {
+    let stacks = [
+        ("swapper;cpu_startup_entry;do_idle;default_idle", 700),
+        ("ksoftirqd;net_rx_action;veth_poll;ip_rcv;ip_forward;nf_hook_slow;nft_do_chain", 420),
+        ("ksoftirqd;net_rx_action;veth_poll;ip_rcv;ip_forward;ip_output;veth_xmit", 260),
+        ("ksoftirqd;net_rx_action;veth_poll;ip_rcv;fib_table_lookup", 180),
+        ("ksoftirqd;net_rx_action;veth_poll;<[unknown & \"odd\"]>", 40),
+    ];
+    let folded = stacks.map(|(stack, count)| format!("{stack} {count}\n")).concat();
+    let file = |series: &str, name: &str| format!("profiles/{series}/artefacts/{name}");
+    let [good, bad] = ["linux.flows-128", "nft.flows-128"];
+    data.profiles = vec![
+        Profile {
+            series: good.to_owned(),
+            folded: Some(folded),
+            files: vec![file(good, "flamegraph.svg"), file(good, "profile.folded")],
+            why_not: None,
+        },
+        Profile {
+            series: bad.to_owned(),
+            folded: None,
+            files: vec![file(bad, "profile.log")],
+            why_not: Some("check `profile` failed: perf may not sample".to_owned()),
+        },
+    ];
+    data
 }
 
 /// A sweep over flow counts, written out of order, as a store lists it.
@@ -399,5 +430,6 @@ pub(crate) fn swept() -> CampaignData {
         cells,
         planned_cells: 18,
         thresholds: thresholds(),
+        profiles: Vec::new(),
     }
 }
