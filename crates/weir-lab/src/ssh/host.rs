@@ -16,13 +16,12 @@ use std::time::{Duration, Instant};
 use super::capture::{Capture, OUTPUT_BYTES_MAX, Printed};
 use super::connection::Channel;
 use super::facts;
-use super::lines::Lines;
 use super::process::{SshProcess, Watched, describe};
 use super::script::{CANNOT_TRY, Script, quote, split_mark};
 use super::secrets::Secrets;
 use super::shared::{Shared, said_before};
 use crate::cancel::Cancel;
-use crate::capped_log::CappedLog;
+use crate::capped_log::{CappedLog, Heard, Kept};
 use crate::counters::Counters;
 use crate::host::{Command, Host, HostError, LineSink, Output, Process, Program};
 use crate::model::hosts::{RemoteSpec, System};
@@ -406,43 +405,20 @@ impl SshHost {
         &self,
         shell: &str,
         log: &str,
-        mut lines: Option<LineSink>,
+        lines: Option<LineSink>,
     ) -> Result<Box<dyn Process>, HostError> {
         let started = Instant::now();
         let mark = self.shared.mark();
         let watched = Watched::new();
-        let follow = {
-            let (watched, secrets) = (Arc::clone(&watched), self.shared.secrets.clone());
-            let lead = format!("{mark} ");
-            let (mut cut, mut held_empty) = (Lines::default(), false);
-            move |piece: &[u8]| {
-                cut.take(piece, |line| {
-                    if let Some(code) = line.strip_prefix(&lead) {
-                        watched.ended(code.trim().parse().unwrap_or(-1));
-                        held_empty = false;
-                        return;
-                    }
-                    // The mark begins with an empty line of its own.
-                    let mut hand = |line: &str| {
-                        let line = secrets.redact(line);
-                        watched.line(&line);
-                        if let Some(sink) = &mut lines {
-                            sink(&line);
-                        }
-                    };
-                    if std::mem::replace(&mut held_empty, line.is_empty()) {
-                        hand("");
-                    }
-                    if !line.is_empty() {
-                        hand(line);
-                    }
-                });
-                if piece.is_empty() {
-                    watched.finished();
-                }
-            }
+        let mut follower = Follower {
+            watched: Arc::clone(&watched),
+            secrets: self.shared.secrets.clone(),
+            lead: format!("{mark} "),
+            held_empty: false,
+            lines,
         };
-        let (output, stdout, stderr) = CappedLog::open_watched(follow)
+        let follow = move |heard: Heard<'_>, kept: &mut Kept| follower.take(heard, kept);
+        let (output, stdout, stderr) = CappedLog::open_lines(follow)
             .map_err(|e| self.shared.error(format!("cannot open the log {log}: {e}")))?;
         let script = self.script(&mark, "/dev/null", shell).stays();
         let channel = self.shared.connection().start(&script, stdout, stderr);
@@ -456,6 +432,48 @@ impl SshHost {
         logs.push((log.to_owned(), output));
         let process = SshProcess::new(Arc::clone(&self.shared), shell, started, watched, channel);
         Ok(Box::new(process))
+    }
+}
+
+/// Hands on what a command says that stays, and finds its mark in it.
+struct Follower {
+    watched: Arc<Watched>,
+    secrets: Secrets,
+    /// How the mark's line begins.
+    lead: String,
+    /// The last line of standard error was empty: the mark begins with one of its own.
+    held_empty: bool,
+    lines: Option<LineSink>,
+}
+
+impl Follower {
+    fn take(&mut self, heard: Heard<'_>, kept: &mut Kept) {
+        match heard {
+            Heard::Output(line) => self.hand(line, kept),
+            Heard::Error(line) => {
+                if let Some(code) = line.strip_prefix(&self.lead) {
+                    self.held_empty = false;
+                    self.watched.ended(code.trim().parse().unwrap_or(-1));
+                    return;
+                }
+                if std::mem::replace(&mut self.held_empty, line.is_empty()) {
+                    self.hand("", kept);
+                }
+                if !line.is_empty() {
+                    self.hand(line, kept);
+                }
+            }
+            Heard::End => self.watched.finished(),
+        }
+    }
+
+    fn hand(&mut self, line: &str, kept: &mut Kept) {
+        let line = self.secrets.redact(line);
+        kept.line(&line);
+        self.watched.line(&line);
+        if let Some(sink) = &mut self.lines {
+            sink(&line);
+        }
     }
 }
 
@@ -543,7 +561,7 @@ impl Host for SshHost {
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
         let logs = std::mem::take(&mut *self.logs.lock().unwrap_or_else(PoisonError::into_inner));
         logs.into_iter()
-            .map(|(name, log)| (name, self.shared.secrets.redact_bytes(without_mark(log.take()))))
+            .map(|(name, log)| (name, self.shared.secrets.redact_bytes(log.take())))
             .collect()
     }
 }
@@ -564,18 +582,6 @@ fn split(printed: &Printed, mark: &str) -> (Output, bool) {
     let (stderr, code) = split_mark(&String::from_utf8_lossy(&printed.stderr), mark);
     let stdout = String::from_utf8_lossy(&printed.stdout).into_owned();
     (Output { exit_code: code, stdout, stderr }, code.is_some())
-}
-
-/// An artefact without the mark at its end.
-fn without_mark(bytes: Vec<u8>) -> Vec<u8> {
-    const LEAD: &[u8] = b"\nweir-end-";
-    let Some(at) = bytes.windows(LEAD.len()).rposition(|window| window == LEAD) else {
-        return bytes;
-    };
-    let end = bytes[at + 1..].iter().position(|&b| b == b'\n').map_or(bytes.len(), |i| at + 2 + i);
-    let mut rest = bytes[..at].to_vec();
-    rest.extend(&bytes[end..]);
-    rest
 }
 
 /// What a command said, after what is wrong with it.
