@@ -419,6 +419,7 @@ pub(crate) fn record(
         counters: outcome.counters.clone(),
         levels: outcome.levels.clone(),
         machine: outcome.machine.clone(),
+        machines: outcome.machines.clone(),
         sysctls_changed: outcome.sysctls_changed.clone(),
     }
 }

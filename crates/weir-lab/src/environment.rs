@@ -16,12 +16,14 @@ use serde_json::{Value, json};
 
 mod cpu;
 mod devices;
+mod files;
 pub mod machine;
 #[cfg(test)]
 mod tests;
 
 pub use cpu::{CpuTimes, stolen_share, user_share};
 pub use devices::devices;
+pub(crate) use files::Files;
 
 /// Version of the format of `env.json`.
 pub const ENVIRONMENT_SCHEMA: u32 = 1;
@@ -134,8 +136,8 @@ pub fn read(weir: &str, spec_dir: &Path, testbed: &Value) -> Value {
         },
         "cpu": cpu::cpu(root),
         "mitigations": texts(&root.join("sys/devices/system/cpu/vulnerabilities")),
-        "temperatures_celsius": cpu::temperatures(root),
-        "fans_rpm": machine::fans(root),
+        "temperatures_celsius": cpu::temperatures(&root.into()),
+        "fans_rpm": machine::fans(&root.into()),
         "sysctls": sysctls(root),
         "sysctls_not_default": sysctls_not_default(root),
         "tools": tools(),

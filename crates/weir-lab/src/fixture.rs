@@ -32,6 +32,7 @@ pub(crate) fn trial(dut: &str, traffic: &str, iteration: u32) -> TrialRecord {
         counters: BTreeMap::new(),
         levels: BTreeMap::new(),
         machine: None,
+        machines: BTreeMap::new(),
         sysctls_changed: BTreeMap::new(),
     }
 }

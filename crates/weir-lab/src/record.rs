@@ -53,9 +53,13 @@ pub struct TrialRecord {
     /// Sizes and numbers that the DUT told after the measurement: states, bytes of a table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub levels: BTreeMap<String, u64>,
-    /// What the machine of generator and DUT did meanwhile; absent where nobody looked.
+    /// What the DUT's machine did meanwhile, or the one that carries generator and DUT; absent
+    /// where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineUse>,
+    /// The same of the other machines, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub machines: BTreeMap<String, MachineUse>,
     /// Namespaced kernel settings of the DUT that differ from a fresh one: name → (fresh, used).
     pub sysctls_changed: BTreeMap<String, (String, String)>,
 }
@@ -64,7 +68,7 @@ pub struct TrialRecord {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineUse {
-    /// The testbed's CPUs by number.
+    /// The testbed's CPUs by number; all of a machine behind SSH.
     pub cpus: BTreeMap<usize, CpuUse>,
     /// Temperatures by sensor, degrees Celsius.
     pub temperatures_celsius: BTreeMap<String, Span>,

@@ -4,6 +4,7 @@
 //! rig offers traffic, reads counters and says which of them are the counting points of a
 //! packet's way; it never knows what kind of DUT it carries, and never judges.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weir_gen::units::Rate;
@@ -175,9 +176,15 @@ pub trait Rig {
     /// When it cannot be looked at.
     fn checks(&self) -> Result<Vec<Check>, TestbedError>;
 
-    /// What the machine did during the last run of the generator; `None` where nobody looks.
+    /// What the DUT's machine, or the one that carries all, did during the last run of the
+    /// generator; `None` where nobody looks.
     fn machine(&self) -> Option<MachineUse> {
         None
+    }
+
+    /// The same of the others, by their names.
+    fn machines(&self) -> BTreeMap<String, MachineUse> {
+        BTreeMap::new()
     }
 
     /// Takes everything down and puts back what was changed.

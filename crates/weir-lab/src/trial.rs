@@ -64,6 +64,8 @@ pub struct Outcome {
     pub levels: BTreeMap<String, u64>,
     /// What the machine did meanwhile, where the testbed looks at it.
     pub machine: Option<MachineUse>,
+    /// The same of other machines, by their names.
+    pub machines: BTreeMap<String, MachineUse>,
     /// Settings that differ from a fresh DUT: name → (fresh, used).
     pub sysctls_changed: BTreeMap<String, (String, String)>,
     /// Duration of each phase.
@@ -371,7 +373,7 @@ impl<'a> Runner<'a> {
         }
         self.checks.extend(rig.checks()?);
         self.checks.extend(opinions(rig, &ledger, &counters));
-        let machine = rig.machine();
+        let (machine, machines) = (rig.machine(), rig.machines());
         let samples = figure::samples(&readings);
         let result = figure::result(&samples, self.trial.traffic.rate);
         let latency = self.latency(rig, result.rate_pps)?;
@@ -385,6 +387,7 @@ impl<'a> Runner<'a> {
             counters,
             levels,
             machine,
+            machines,
             sysctls_changed: BTreeMap::new(),
             phases: Vec::new(),
             artefacts: Vec::new(),

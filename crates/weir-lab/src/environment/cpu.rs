@@ -14,9 +14,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{entries, number, text};
+use super::files::Files;
+use super::{entries, text};
 
 pub(super) const CPU_DIR: &str = "sys/devices/system/cpu";
+pub(super) const HWMON_DIR: &str = "sys/class/hwmon";
+pub(super) const THERMAL_DIR: &str = "sys/class/thermal";
 
 /// What one CPU has done since the machine started, in ticks of `USER_HZ` (10 ms on nearly all
 /// systems: too coarse for trials of less than a second). As the kernel counts, a guest's time is
@@ -135,11 +138,11 @@ pub(super) fn parse_times(stat: &str) -> BTreeMap<usize, CpuTimes> {
 /// How often each CPU was slowed down for heat since the machine started, by
 /// `cpu<number>/<counter>`. A package's counter stands at each of its CPUs. Empty where the machine
 /// does not count (not x86, or a virtual machine): that is "not known", not "never".
-pub(super) fn throttle_counts_in(root: &Path) -> BTreeMap<String, u64> {
+pub(super) fn throttle_counts(files: &Files) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    for (cpu, dir) in cpu_dirs(root) {
+    for (cpu, dir) in files.numbered(CPU_DIR, "cpu") {
         for name in ["core_throttle_count", "package_throttle_count"] {
-            if let Some(count) = number(&dir.join("thermal_throttle").join(name)) {
+            if let Some(count) = files.number(&format!("{dir}/thermal_throttle/{name}")) {
                 counts.insert(format!("cpu{cpu}/{name}"), count);
             }
         }
@@ -184,7 +187,7 @@ fn cpu_dirs(root: &Path) -> BTreeMap<usize, PathBuf> {
 }
 
 /// The entries `<prefix><number>` of a directory.
-pub(super) fn numbered(dir: &Path, prefix: &str) -> BTreeMap<usize, PathBuf> {
+fn numbered(dir: &Path, prefix: &str) -> BTreeMap<usize, PathBuf> {
     entries(dir)
         .into_iter()
         .filter_map(|(name, path)| Some((name.strip_prefix(prefix)?.parse().ok()?, path)))
@@ -280,27 +283,27 @@ fn cache_size_bytes(size: &str) -> Option<u64> {
 
 /// Every temperature that the machine shows: hardware monitors by `<chip>/<label>`, thermal zones
 /// by `<zone>/<type>`. Two chips of one name are told apart by the monitor's number.
-pub(super) fn temperatures(root: &Path) -> BTreeMap<String, f64> {
+pub(super) fn temperatures(files: &Files) -> BTreeMap<String, f64> {
     let mut result = BTreeMap::new();
-    for (number, chip) in numbered(&root.join("sys/class/hwmon"), "hwmon") {
-        let chip_name = text(&chip.join("name")).unwrap_or_default();
-        for (name, path) in entries(&chip) {
+    for (number, chip) in files.numbered(HWMON_DIR, "hwmon") {
+        let chip_name = files.text(&format!("{chip}/name")).unwrap_or_default();
+        for name in files.names(&chip) {
             let Some(sensor) = name.strip_suffix("_input").filter(|s| s.starts_with("temp")) else {
                 continue;
             };
-            let Some(celsius) = celsius(&path) else {
+            let Some(celsius) = celsius(files, &format!("{chip}/{name}")) else {
                 continue;
             };
-            let label = text(&chip.join(format!("{sensor}_label")));
+            let label = files.text(&format!("{chip}/{sensor}_label"));
             let key = format!("{chip_name}/{}", label.unwrap_or_else(|| sensor.to_owned()));
             let key =
                 if result.contains_key(&key) { format!("{key} (hwmon{number})") } else { key };
             result.insert(key, celsius);
         }
     }
-    for (number, zone) in numbered(&root.join("sys/class/thermal"), "thermal_zone") {
-        if let Some(celsius) = celsius(&zone.join("temp")) {
-            let kind = text(&zone.join("type")).unwrap_or_default();
+    for (number, zone) in files.numbered(THERMAL_DIR, "thermal_zone") {
+        if let Some(celsius) = celsius(files, &format!("{zone}/temp")) {
+            let kind = files.text(&format!("{zone}/type")).unwrap_or_default();
             result.insert(format!("thermal_zone{number}/{kind}"), celsius);
         }
     }
@@ -308,6 +311,6 @@ pub(super) fn temperatures(root: &Path) -> BTreeMap<String, f64> {
 }
 
 /// sysfs has thousandths; a sensor that is asleep gives an error.
-fn celsius(path: &Path) -> Option<f64> {
-    text(path)?.parse::<f64>().ok().map(|milli| milli / 1000.0)
+fn celsius(files: &Files, path: &str) -> Option<f64> {
+    files.text(path)?.parse::<f64>().ok().map(|milli| milli / 1000.0)
 }

@@ -13,8 +13,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::cpu::{self, CPU_DIR, CpuTimes, numbered, parse_times, throttle_counts_in};
-use super::{MACHINE, entries, number, text};
+use super::MACHINE;
+use super::cpu::{self, CPU_DIR, CpuTimes, HWMON_DIR, THERMAL_DIR, parse_times, throttle_counts};
+use super::files::Files;
 use crate::record::{CpuUse, MachineUse, Span};
 
 /// How far apart readings of sensors are.
@@ -51,47 +52,50 @@ impl Counted {
     /// Reads this machine.
     #[must_use]
     pub fn take() -> Self {
-        Self::take_in(Path::new(MACHINE))
+        Self::read(&Path::new(MACHINE).into())
     }
 
-    pub(super) fn take_in(root: &Path) -> Self {
+    pub(crate) fn read(files: &Files) -> Self {
         Self {
-            times: parse_times(&text(&root.join("proc/stat")).unwrap_or_default()),
-            softirqs: softirqs(&text(&root.join("proc/softirqs")).unwrap_or_default()),
-            throttled: throttle_counts_in(root),
+            times: parse_times(&files.text("proc/stat").unwrap_or_default()),
+            softirqs: softirqs(&files.text("proc/softirqs").unwrap_or_default()),
+            throttled: throttle_counts(files),
         }
     }
 }
 
 impl Sensors {
-    pub(super) fn take_in(root: &Path) -> Self {
-        let frequencies_khz = numbered(&root.join(CPU_DIR), "cpu")
-            .into_iter()
-            .filter_map(|(cpu, dir)| Some((cpu, number(&dir.join("cpufreq/scaling_cur_freq"))?)))
-            .collect();
+    pub(crate) fn read(files: &Files) -> Self {
+        let frequency =
+            |(cpu, dir)| Some((cpu, files.number(&format!("{dir}/cpufreq/scaling_cur_freq"))?));
         Self {
-            frequencies_khz,
-            temperatures_celsius: cpu::temperatures(root),
-            fans_rpm: fans(root),
-            cooling: cooling(root),
+            frequencies_khz: files
+                .numbered(CPU_DIR, "cpu")
+                .into_iter()
+                .filter_map(frequency)
+                .collect(),
+            temperatures_celsius: cpu::temperatures(files),
+            fans_rpm: fans(files),
+            cooling: cooling(files),
         }
     }
 }
 
 /// Fan speeds: hardware monitors by `<chip>/<label>`. A fan that is not connected shows 0 as one
 /// that stands still does.
-pub(super) fn fans(root: &Path) -> BTreeMap<String, f64> {
+pub(super) fn fans(files: &Files) -> BTreeMap<String, f64> {
     let mut fans = BTreeMap::new();
-    for (number_of_chip, chip) in numbered(&root.join("sys/class/hwmon"), "hwmon") {
-        let name_of_chip = text(&chip.join("name")).unwrap_or_default();
-        for (name, path) in entries(&chip) {
+    for (number_of_chip, chip) in files.numbered(HWMON_DIR, "hwmon") {
+        let name_of_chip = files.text(&format!("{chip}/name")).unwrap_or_default();
+        for name in files.names(&chip) {
             let Some(fan) = name.strip_suffix("_input").filter(|s| s.starts_with("fan")) else {
                 continue;
             };
-            let Some(rpm) = text(&path).and_then(|rpm| rpm.parse().ok()) else {
+            let rpm = files.text(&format!("{chip}/{name}"));
+            let Some(rpm) = rpm.and_then(|rpm| rpm.parse().ok()) else {
                 continue;
             };
-            let label = text(&chip.join(format!("{fan}_label")));
+            let label = files.text(&format!("{chip}/{fan}_label"));
             let mut key = format!("{name_of_chip}/{}", label.unwrap_or_else(|| fan.to_owned()));
             if fans.contains_key(&key) {
                 key = format!("{key} (hwmon{number_of_chip})");
@@ -102,14 +106,15 @@ pub(super) fn fans(root: &Path) -> BTreeMap<String, f64> {
     fans
 }
 
-fn cooling(root: &Path) -> BTreeMap<String, u64> {
-    numbered(&root.join("sys/class/thermal"), "cooling_device")
+fn cooling(files: &Files) -> BTreeMap<String, u64> {
+    files
+        .numbered(THERMAL_DIR, "cooling_device")
         .into_iter()
         .filter_map(|(device, dir)| {
-            let kind = text(&dir.join("type"))?;
+            let kind = files.text(&format!("{dir}/type"))?;
             let slows = SLOWING.iter().any(|slowing| kind.starts_with(slowing));
             // intel_powerclamp has -1 while it is idle: no number, and no slowing.
-            let state = number(&dir.join("cur_state"))?;
+            let state = files.number(&format!("{dir}/cur_state"))?;
             slows.then(|| (format!("cooling_device{device}/{kind}"), state))
         })
         .collect()
@@ -245,11 +250,12 @@ impl SensorWatch {
     pub(super) fn start_in(root: PathBuf, interval: Duration) -> Option<Self> {
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new().name("sensors".into()).spawn(move || {
-            let mut readings = vec![Sensors::take_in(&root)];
+            let files = Files::Below(root);
+            let mut readings = vec![Sensors::read(&files)];
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                readings.push(Sensors::take_in(&root));
+                readings.push(Sensors::read(&files));
             }
-            readings.push(Sensors::take_in(&root));
+            readings.push(Sensors::read(&files));
             readings
         });
         Some(Self { stop, thread: thread.ok()? })

@@ -139,7 +139,7 @@ fn temperatures_come_from_monitors_and_thermal_zones() {
         ("nvme/temp1".to_owned(), -5.0),
         ("thermal_zone0/x86_pkg_temp".to_owned(), 44.0),
     ];
-    assert_eq!(cpu::temperatures(root.path()), BTreeMap::from(expected));
+    assert_eq!(cpu::temperatures(&root.path().into()), BTreeMap::from(expected));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn throttling_is_counted_where_the_machine_counts_it() {
         ("cpu0/package_throttle_count".to_owned(), 7),
         ("cpu10/core_throttle_count".to_owned(), 0),
     ];
-    assert_eq!(cpu::throttle_counts_in(root.path()), BTreeMap::from(expected));
+    assert_eq!(cpu::throttle_counts(&root.path().into()), BTreeMap::from(expected));
 }
 
 #[test]
@@ -362,8 +362,8 @@ fn two_readings() -> (TempDir, TempDir) {
 #[test]
 fn a_trial_tells_load_softirqs_and_how_warm_the_machine_became() {
     let (before, after) = two_readings();
-    let sensors = [before.path(), after.path()].map(machine::Sensors::take_in);
-    let counted = [before.path(), after.path()].map(machine::Counted::take_in);
+    let sensors = [before.path(), after.path()].map(|root| machine::Sensors::read(&root.into()));
+    let counted = [before.path(), after.path()].map(|root| machine::Counted::read(&root.into()));
     let used = machine::machine_use(&counted[0], &counted[1], &sensors, &[0, 1, 7]);
     // CPU 1 did nothing that is a tick, and there is no CPU 7.
     assert_eq!(used.cpus.keys().collect::<Vec<_>>(), [&0]);
@@ -384,18 +384,47 @@ fn a_trial_tells_load_softirqs_and_how_warm_the_machine_became() {
     assert_eq!(cool.slowed_for_heat, Vec::<String>::new());
 }
 
+/// Prints a tree as `grep -sH ''` prints its files.
+fn printed(root: &Path) -> String {
+    let mut text = String::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder).into_values() {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(root).expect("it is below").display().to_string();
+            let lines = fs::read_to_string(&path).expect("readable");
+            text.extend(lines.lines().map(|line| format!("/{name}:{line}\n")));
+        }
+    }
+    text
+}
+
+#[test]
+fn copies_that_another_machine_printed_say_the_same() {
+    let (root, _) = two_readings();
+    let (here, there) = (Files::from(root.path()), Files::printed(&printed(root.path())));
+    assert_eq!(machine::Counted::read(&there), machine::Counted::read(&here));
+    assert_eq!(machine::Sensors::read(&there), machine::Sensors::read(&here));
+    assert_eq!(machine::Sensors::read(&there).fans_rpm["nct6775/front"], 0.0);
+    let nothing = Files::printed("grep: no such file\n");
+    assert_eq!(machine::Sensors::read(&nothing), machine::Sensors::default());
+}
+
 #[test]
 fn sensors_are_read_until_they_are_no_longer_watched() {
     let (root, _) = two_readings();
     let watch = machine::SensorWatch::start_in(root.path().into(), Duration::from_millis(1));
     let readings = watch.expect("a thread starts").stop();
     assert!(readings.len() >= 2, "the first and the last one");
-    assert!(readings.iter().all(|r| *r == machine::Sensors::take_in(root.path())));
+    assert!(readings.iter().all(|r| *r == machine::Sensors::read(&root.path().into())));
     // What a virtual machine shows.
     let bare = tree(&[("proc/stat", "cpu0 1 0 0 1 0 0 0 0 0 0\n")]);
-    let sensors = machine::Sensors::take_in(bare.path());
+    let sensors = machine::Sensors::read(&bare.path().into());
     assert_eq!(sensors, machine::Sensors::default());
-    let counted = machine::Counted::take_in(bare.path());
+    let counted = machine::Counted::read(&bare.path().into());
     let used = machine::machine_use(&counted, &counted, &[sensors], &[0]);
     assert!(!used.counts_throttling);
     assert!(used.cpus.is_empty() && used.temperatures_celsius.is_empty());

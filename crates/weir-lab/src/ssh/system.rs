@@ -18,6 +18,7 @@ use crate::host::{Command, Host, HostError, Program};
 use crate::model::hosts::System;
 use crate::record::Place;
 
+pub mod activity;
 mod interface;
 mod interrupts;
 mod ipfw;

@@ -76,6 +76,7 @@ impl Made<'_> {
             counters: BTreeMap::new(),
             levels: BTreeMap::new(),
             machine: None,
+            machines: BTreeMap::new(),
             sysctls_changed: BTreeMap::new(),
         }
     }

@@ -27,6 +27,7 @@ use crate::host::{Command, Host, Program};
 use crate::model::{DriverKind, HostsSpec, Image, Plan, Series, Traffic};
 use crate::record::Check;
 
+mod activity;
 mod awake;
 mod device;
 mod feed;
@@ -233,7 +234,8 @@ impl Testbed for HostsTestbed {
             detail: match slept {
                 None => "this machine was not suspended".to_owned(),
                 Some(time) => format!(
-                    "this machine was suspended for {:.1} s during the trial",
+                    "this machine was suspended for {:.1} s during the trial: keep it awake \
+                     (`systemd-inhibit`); `weir lab resume DIR -n N` adds iterations",
                     time.as_secs_f64()
                 ),
             },

@@ -69,6 +69,7 @@ pub(super) fn not_measured(why: String) -> Outcome {
         counters: Counters::new(),
         levels: BTreeMap::new(),
         machine: None,
+        machines: BTreeMap::new(),
         sysctls_changed: BTreeMap::new(),
         phases: Vec::new(),
         artefacts: Vec::new(),

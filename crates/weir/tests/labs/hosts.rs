@@ -16,7 +16,7 @@ use crate::ssh_hosts::{Next, SshHosts};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a line on a machine, and returns what it printed.
-pub(crate) fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
+pub(super) fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let output = Command::new("ssh")
@@ -33,20 +33,28 @@ pub(crate) fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
     }
 }
 
+/// Without it, machines that start ask for routers and addresses.
+pub(super) const QUIET: &str = "net.ipv6.conf.all.disable_ipv6";
+
 /// The machines, whose links carry nothing but the traffic and a few questions for addresses.
-pub(crate) fn machines(test: &str) -> Option<SshHosts> {
-    let hosts = SshHosts::start(test)?;
-    let quiet = "net.ipv6.conf.all.disable_ipv6";
+pub(super) fn machines(test: &str) -> Option<SshHosts> {
+    machines_with_disks_of(test, "64m")
+}
+
+/// The same with disks of this size.
+pub(super) fn machines_with_disks_of(test: &str, size: &str) -> Option<SshHosts> {
+    let hosts = SshHosts::start_with_disks_of(test, size)?;
     for machine in ["gen", "dut", "recv"] {
-        on(&hosts, machine, &format!("echo 1 >/proc/sys/{}", quiet.replace('.', "/")));
+        on(&hosts, machine, &format!("echo 1 >/proc/sys/{}", QUIET.replace('.', "/")));
+        let settings = hosts.host(machine).path("/etc/sysctl.conf");
+        fs::write(settings, format!("{QUIET} = 1\n")).expect("writable");
     }
-    fs::write(hosts.dut().path("/etc/sysctl.conf"), format!("{quiet} = 1\n")).expect("writable");
     Some(hosts)
 }
 
 /// A specification of these machines: `campaign` and `dut` are more lines of those tables, `rest`
 /// the DUTs.
-fn spec(hosts: &SshHosts, campaign: &str, dut: &str, rest: &str) -> String {
+pub(super) fn spec(hosts: &SshHosts, campaign: &str, dut: &str, rest: &str) -> String {
     let config = hosts.config();
     let mac = on(hosts, "dut", "cat /sys/class/net/dut0/address");
     format!(
@@ -110,7 +118,7 @@ kind = "linux"
 files = { nft = "rules.nft" }
 "#;
 
-const TRAFFICS: &str = r#"
+pub(super) const TRAFFICS: &str = r#"
 [[traffic]]
 name = "few"
 src = "198.18.0.2:2000-198.18.0.2:2003"
@@ -134,7 +142,7 @@ table ip filter {
 ";
 
 /// One series, so many times.
-fn short(hosts: &SshHosts, iterations: u32, dut: &str) -> String {
+pub(super) fn short(hosts: &SshHosts, iterations: u32, dut: &str) -> String {
     let only = TRAFFICS.split("[[traffic]]").nth(1).expect("a traffic");
     let rest = format!("[[dut]]\nname = \"linux\"\nkind = \"linux\"\n\n[[traffic]]{only}");
     spec(hosts, &format!("iterations = {iterations}"), dut, &rest)
@@ -207,14 +215,16 @@ fn what_is_not_reachable_is_in_the_table_and_nothing_runs() {
     let _turn = turn();
     let spec = short(&hosts, 1, "").replace("interface = \"recv0\"", "interface = \"recv7\"");
     hosts.host("gen").refuse_keys();
+    hosts.forget_host_key("dut");
     let ran = Lab::new(&spec, &[]).run(&["--yes"]);
     assert_exit(&ran, 2);
     let said = stderr(&ran);
     let failed: Vec<&str> = said.lines().filter(|line| line.contains("FAILED")).collect();
-    assert_eq!(failed.len(), 2, "{said}");
-    assert!(failed[0].contains("gen") && failed[0].contains("ssh"), "{said}");
+    assert_eq!(failed.len(), 3, "{said}");
+    assert!(failed[0].contains("gen") && failed[0].contains("ssh-copy-id gen"), "{said}");
     assert!(failed[1].contains("recv7"), "{said}");
-    assert!(said.contains("2 of "), "{said}");
+    assert!(failed[2].contains("dut") && failed[2].contains("ssh-keygen -R"), "{said}");
+    assert!(said.contains("3 of "), "{said}");
     assert_eq!(hosts.dut().boots(), 1);
 }
 
@@ -278,14 +288,14 @@ fn a_manager_that_is_killed_twenty_times_resumes_to_the_same_cells() {
     let Some(hosts) = machines(name) else { return };
     let _turn = turn();
     // More than are finished before the last kill. Reboots are the other tests'.
-    const CELLS: u32 = 24;
+    const CELLS: u32 = 10;
     let spec = short(&hosts, CELLS, "reboot = \"none\"");
     let spec = spec.replace("\"1s\"", "\"500ms\"");
     let lab = Lab::new(&spec, &[]);
     let out = lab.path("out");
     let mut kept: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     // Moments that are spread over start, trials and the gaps between them.
-    let moments_ms = (1..=20_u64).map(|number| 300 + number * 7_919 % 8_000);
+    let moments_ms = (1..=20_u64).map(|number| 300 + number * 7_919 % 5_000);
     for (killed, moment_ms) in moments_ms.enumerate() {
         let begun = out.join("campaign.toml").exists();
         if !begun && out.exists() {

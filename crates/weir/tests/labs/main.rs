@@ -5,6 +5,7 @@ mod bench_lab;
 #[path = "../e2e/common.rs"]
 mod common;
 mod console;
+mod faults;
 mod hosts;
 mod machines;
 mod pxe;

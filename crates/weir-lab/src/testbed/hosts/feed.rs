@@ -49,10 +49,15 @@ impl Feed {
         match told {
             Told::Count(count) => {
                 // Packets do not become fewer: what goes back is another program's line.
-                if said.counts.last().is_none_or(|last| last.count.packets <= count.packets) {
-                    said.counts.push(Arrived { at, count });
-                } else {
+                let last = said.counts.last().map(|last| last.count).unwrap_or_default();
+                if count.packets < last.packets {
                     said.unusable.get_or_insert_with(|| format!("its count went back: `{line}`"));
+                } else if count.t_ns < last.t_ns {
+                    said.unusable.get_or_insert_with(|| {
+                        format!("its clock went back: `{line}`; look at what sets it (`ntpd`)")
+                    });
+                } else {
+                    said.counts.push(Arrived { at, count });
                 }
             }
             Told::Total(count) => {

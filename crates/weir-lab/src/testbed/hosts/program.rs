@@ -29,6 +29,8 @@ pub(super) struct Program {
     who: String,
     line: String,
     stop_line: Option<String>,
+    /// The artefact with its output.
+    log: String,
     process: Box<dyn Process>,
     pub(super) feed: Feed,
     pub(super) started: Instant,
@@ -59,6 +61,7 @@ impl Program {
             who,
             line,
             stop_line,
+            log: log.to_owned(),
             process,
             feed,
             started,
@@ -163,8 +166,9 @@ impl Program {
         let how = self.ended.as_ref().map_or("nobody knows how", |(_, how)| how.as_str());
         let said = self.said();
         TestbedError::voids_trial(format!(
-            "{}: `{}` ended before it was to ({how}){said}",
-            self.who, self.line
+            "{}: `{}` ended before it was to ({how}){said}; {} among the artefacts of this trial \
+             has all of it",
+            self.who, self.line, self.log
         ))
     }
 

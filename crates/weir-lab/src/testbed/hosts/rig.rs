@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use weir_gen::units::Rate;
 
+use super::activity::Activities;
 use super::feed::{Arrived, Feed};
 use super::line::{self, Ask};
 use super::lines::Count;
@@ -21,8 +22,9 @@ use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule, PointRule, Selection};
 use crate::host::Host;
 use crate::model::{DriverKind, Traffic};
-use crate::record::{Check, Ledger, Place};
+use crate::record::{Check, Ledger, MachineUse, Place};
 use crate::ssh::profile::Profiler;
+use crate::ssh::system::activity;
 use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError};
 use crate::verdict::STRAY_MAX;
 
@@ -32,6 +34,9 @@ const FIRST_COUNT_PATIENCE: Duration = Duration::from_secs(30);
 const UNDER_WAY: Duration = Duration::from_millis(150);
 /// How long an answering line may take beside the distance of the lines.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
+/// How much later than another a line may come, and how much faster than another a clock may go.
+const CLOCK_SLACK: Duration = Duration::from_secs(1);
+const CLOCK_RATIO_MAX: f64 = 0.1;
 /// Counters that the generators' programs give, and the receiver's.
 const GENERATOR: &str = "generator";
 const RECEIVER: &str = "receiver";
@@ -52,6 +57,10 @@ pub(super) struct HostsRig {
     last_base: u64,
     last_feeds: Vec<(Instant, Feed)>,
     runs: Cell<u32>,
+    /// How long the last measurement was by the receiver's clock, and by this machine's.
+    measured: Cell<Option<(Duration, Duration)>>,
+    /// The machines during the last run that had no limit; absent before it.
+    activities: Option<Activities>,
     profiler: RefCell<Option<Profiler>>,
     /// Artefacts of the profile, once it is over.
     profile: RefCell<Vec<(String, Vec<u8>)>>,
@@ -73,6 +82,8 @@ impl HostsRig {
             last_base: 0,
             last_feeds: Vec::new(),
             runs: Cell::new(0),
+            measured: Cell::new(None),
+            activities: None,
             profiler: RefCell::new(None),
             profile: RefCell::default(),
         }
@@ -131,6 +142,10 @@ impl HostsRig {
         };
         if receiver.has_ended()? {
             return Err(receiver.died());
+        }
+        if let Some(why) = receiver.feed.unusable() {
+            let who = self.parts.receiver.name();
+            return Err(TestbedError::voids_trial(format!("receiver {who}: {why}")));
         }
         let asked = Instant::now() + UNDER_WAY;
         let deadline = asked + 2 * self.sample + LINE_PATIENCE;
@@ -269,6 +284,9 @@ impl Rig for HostsRig {
         self.runs.set(self.runs.get() + 1);
         self.last_base = self.before.iter().map(|(sent, _)| sent).sum();
         self.last_feeds.clear();
+        if !self.is_limited {
+            self.activities = Some(Activities::begin(&self.parts));
+        }
         for index in 0..self.parts.generators.len() {
             let (host, end) = (&self.parts.generators[index], &self.parts.spec.generators[index]);
             let (rate, count) = self.share(burst, index);
@@ -316,7 +334,11 @@ impl Rig for HostsRig {
     }
 
     fn stop(&mut self) -> Result<(), TestbedError> {
-        self.stop_generators()
+        let stopped = self.stop_generators();
+        if let Some(activities) = self.activities.as_mut().filter(|_| !self.is_limited) {
+            activities.end(&self.parts);
+        }
+        stopped
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
@@ -339,6 +361,12 @@ impl Rig for HostsRig {
         let receiver = self.receiver.borrow();
         let receiver = receiver.as_ref()?;
         let counts = receiver.feed.between(from, to);
+        if let [first, .., last] = counts.as_slice()
+            && let (Some(begun_ns), Some(ended_ns)) = (first.count.t_ns, last.count.t_ns)
+        {
+            let own = Duration::from_nanos(ended_ns.saturating_sub(begun_ns));
+            self.measured.set(Some((own, last.at.saturating_duration_since(first.at))));
+        }
         Some(counts.into_iter().map(|count| self.reading_at(count, receiver.started)).collect())
     }
 
@@ -447,6 +475,7 @@ impl Rig for HostsRig {
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
         let hosts = self.parts.hosts().into_iter();
         let mut artefacts: Vec<_> = hosts.flat_map(Host::take_artefacts).collect();
+        artefacts.retain(|(name, _)| name != activity::LOG);
         artefacts.append(&mut self.profile.borrow_mut());
         artefacts
     }
@@ -486,6 +515,8 @@ impl Rig for HostsRig {
             );
             checks[0] = Check { name: "receiver".to_owned(), passed: false, detail };
         }
+        checks.extend(self.clock_check());
+        checks.extend(self.activities.as_ref().and_then(|all| all.check(self.dut_name())));
         if let Some(profiler) = self.profiler.borrow_mut().as_mut() {
             let title = format!("{} under load", self.dut_name());
             let collected = profiler.collect(self.parts.device.host(), &title);
@@ -500,6 +531,14 @@ impl Rig for HostsRig {
             checks.push(Check { name: "profile".to_owned(), passed, detail });
         }
         Ok(checks)
+    }
+
+    fn machine(&self) -> Option<MachineUse> {
+        self.activities.as_ref().and_then(Activities::dut)
+    }
+
+    fn machines(&self) -> BTreeMap<String, MachineUse> {
+        self.activities.as_ref().map(Activities::helpers).unwrap_or_default()
     }
 
     fn advice(&self, ledger: &Ledger) -> Option<String> {
@@ -532,6 +571,23 @@ impl Rig for HostsRig {
 }
 
 impl HostsRig {
+    /// Whether the receiver's clock went as fast as this machine's, by which its lines came.
+    fn clock_check(&self) -> Option<Check> {
+        let (own, here) = self.measured.get()?;
+        let passed = own.abs_diff(here) <= CLOCK_SLACK + here.mul_f64(CLOCK_RATIO_MAX);
+        let name = self.parts.receiver.name();
+        let detail = match passed {
+            true => format!("the clock of {name} went as fast as this machine's"),
+            false => format!(
+                "the clock of receiver {name} jumped: {:.1} s went by there while {:.1} s did \
+                 here; look at what sets it (`ntpd`, a virtual machine that was suspended)",
+                own.as_secs_f64(),
+                here.as_secs_f64()
+            ),
+        };
+        Some(Check { name: "receiver-clock".to_owned(), passed, detail })
+    }
+
     /// Ends generators that still run, without asking for their figures.
     fn stop_all(&mut self) -> Result<(), TestbedError> {
         let running = std::mem::take(self.generators.get_mut());

@@ -1,7 +1,7 @@
 //! The testbed against machines that are formulas: what was sent is in a world that they share.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::device::Device;
@@ -76,6 +76,8 @@ struct World {
     dies_after: AtomicU64,
     /// Machines that do not answer.
     silent: Mutex<Vec<String>>,
+    /// How far the receiver's clock jumps once 40,000 packets were sent; negative: back.
+    clock_jump_s: AtomicI64,
     /// The DUT is gone once so many packets were sent; 0: never.
     gone_after: AtomicU64,
     asked: AtomicU64,
@@ -222,11 +224,14 @@ fn generate(
 }
 
 fn receive(world: &World, asked: &AtomicBool, lines: &mut LineSink) -> Result<(), String> {
-    let mut time_ns = 0_u64;
+    let mut time_ns = 10_000_000_000_i64;
     while !asked.load(Ordering::SeqCst) {
         let blind = world.blind.load(Ordering::SeqCst);
         let packets = if blind { 0 } else { world.forwarded() };
         time_ns += 10_000_000;
+        if world.sent() >= 40_000 {
+            time_ns += world.clock_jump_s.swap(0, Ordering::SeqCst) * 1_000_000_000;
+        }
         lines(&format!(
             "{{\"kind\":\"interval\",\"duration_ns\":{time_ns},\"packets\":{packets},\
              \"bytes\":{},\"foreign_packets\":3}}",
@@ -417,6 +422,7 @@ fn a_generator_that_crashes_voids_its_trial_and_tells_its_last_words() {
     let reason = &verdict.reason;
     assert!(reason.contains("generator gen"), "{reason}");
     assert!(reason.contains("exit code 1") && reason.contains("ouch"), "{reason}");
+    assert!(reason.contains("generator-gen-2.log among the artefacts"), "{reason}");
     // The next trial runs.
     lab.world.dies_after.store(0, Ordering::SeqCst);
     assert_eq!(lab.judged().kind, VerdictKind::GeneratorBound);
@@ -456,6 +462,21 @@ fn a_suspended_manager_voids_the_trial() {
     let verdict = lab.judged();
     assert_eq!(verdict.kind, VerdictKind::Invalid);
     assert!(verdict.reason.contains("suspended for 35.0 s"), "{}", verdict.reason);
+    assert!(verdict.reason.contains("systemd-inhibit"), "{}", verdict.reason);
+}
+
+#[test]
+fn a_clock_that_jumps_on_the_receiver_voids_the_trial_and_is_named() {
+    for (seconds, told) in [(3_600, "jumped: 3600."), (-5, "its clock went back")] {
+        let lab = lab();
+        lab.world.clock_jump_s.store(seconds, Ordering::SeqCst);
+        let verdict = lab.judged();
+        assert_eq!(verdict.kind, VerdictKind::Invalid);
+        let reason = &verdict.reason;
+        assert!(reason.contains("receiver sink") && reason.contains(told), "{reason}");
+        // The next trial runs.
+        assert_eq!(lab.judged().kind, VerdictKind::GeneratorBound);
+    }
 }
 
 #[test]

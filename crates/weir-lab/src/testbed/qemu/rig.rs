@@ -18,8 +18,10 @@ use super::ports::Ports;
 use crate::counters::{Counters, DropRule, PointRule, Selection};
 use crate::host::Host;
 use crate::model::Traffic;
+use crate::model::hosts::System;
 use crate::record::{Check, MachineUse, Place};
 use crate::ssh::profile::Profiler;
+use crate::ssh::system::activity::Activity;
 use crate::testbed::netns::layout::{DUT_IN_MAC, GENERATOR_DEVICE, SINK_DEVICE};
 use crate::testbed::netns::parts::{SETTLE, inside};
 use crate::testbed::netns::placement::Placement;
@@ -40,6 +42,10 @@ pub(super) struct QemuRig {
     ports: Ports,
     placement: Placement,
     watch: Watch,
+    /// The run under way has a limit of packets.
+    is_limited: bool,
+    /// The machine as it sees itself, in the last run that had no limit.
+    guest: Option<Activity>,
     profiler: RefCell<Option<Profiler>>,
     /// Artefacts of the profile, once it is over.
     profile: RefCell<Vec<(String, Vec<u8>)>>,
@@ -63,6 +69,8 @@ impl QemuRig {
             ports,
             placement: placement.clone(),
             watch: Watch::default(),
+            is_limited: false,
+            guest: None,
             profiler: RefCell::new(profiler),
             profile: RefCell::default(),
             carrier_changes: BTreeMap::new(),
@@ -99,6 +107,12 @@ impl Rig for QemuRig {
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
+        if burst.packet_limit.is_none() {
+            // It has no sensors, and a loop would cost an emulated machine too much.
+            let system = self.host.system().unwrap_or(System::Generic);
+            self.guest = Activity::begin(&self.host, system, false);
+        }
+        self.is_limited = burst.packet_limit.is_some();
         self.watch.start();
         self.generator.start(burst)
     }
@@ -110,6 +124,9 @@ impl Rig for QemuRig {
     fn stop(&mut self) -> Result<(), TestbedError> {
         let stopped = self.generator.stop();
         self.watch.stop();
+        if let Some(guest) = self.guest.as_mut().filter(|_| !self.is_limited) {
+            guest.end(&self.host);
+        }
         stopped
     }
 
@@ -238,6 +255,11 @@ impl Rig for QemuRig {
 
     fn machine(&self) -> Option<MachineUse> {
         Some(self.watch.machine(&self.watched_cpus()))
+    }
+
+    fn machines(&self) -> BTreeMap<String, MachineUse> {
+        let guest = self.guest.as_ref().map(Activity::machine);
+        guest.map(|used| (self.host.name().to_owned(), used)).into_iter().collect()
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {

@@ -193,6 +193,7 @@ fn trial(series: &Series, cell_id: &str, iteration: u32, rate_pps: f64) -> Trial
         counters: BTreeMap::new(),
         levels: BTreeMap::new(),
         machine: None,
+        machines: BTreeMap::new(),
         sysctls_changed: BTreeMap::new(),
     }
 }

@@ -1,0 +1,279 @@
+//! What goes wrong in a night: each fault voids its cell or ends the campaign with a message that
+//! names the machine, the step and what to do; the store stays valid, and the campaign is resumed.
+//!
+//! Faults before the first run (a machine that is down, keys that do not fit) are with the table of
+//! what is reachable, in `hosts`; those of a connection alone are in `machines`. A clock that jumps
+//! and a manager that sleeps cannot be had for one process: `weir-lab` tests them on formulas.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{Lab, assert_exit, json, run, stderr, tree, trials, turn, weir};
+use crate::hosts::{QUIET, TRAFFICS, machines, machines_with_disks_of, on, short, spec};
+use crate::ssh_hosts::{Next, SshHosts};
+
+/// How long a test waits for something that happens within seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A campaign that runs beside the test, its words being kept.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn start(lab: &Lab, arguments: &[&str]) -> Self {
+        let mut command = weir();
+        command.args(arguments).arg("--yes").stdout(Stdio::null());
+        let log = fs::File::create(lab.path("said")).expect("writable");
+        Self { child: command.stderr(log).spawn().expect("it starts") }
+    }
+
+    /// Waits for its end, and returns its exit code and what it said.
+    fn end(mut self, lab: &Lab) -> (Option<i32>, String) {
+        let code = self.child.wait().expect("it ends").code();
+        let mut said = String::new();
+        let mut log = fs::File::open(lab.path("said")).expect("it was made");
+        log.read_to_string(&mut said).expect("text");
+        (code, said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What the DUT's first interface has received, if it is there just now.
+fn received(hosts: &SshHosts) -> Option<u64> {
+    let output = Command::new("ip")
+        .args(["netns", "exec", &format!("{}-dut", hosts.namespace())])
+        .args(["cat", "/sys/class/net/dut0/statistics/rx_packets"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("ip");
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+/// Waits until the DUT has started so often and traffic flows through it, more than that of probes.
+#[track_caller]
+fn await_traffic(hosts: &SshHosts, boots: u32, running: &mut Running) {
+    hosts.dut().wait_for_boot(boots);
+    let deadline = Instant::now() + PATIENCE;
+    let mut first = None;
+    loop {
+        if let Some(now) = received(hosts) {
+            if now > *first.get_or_insert(now) + 5_000 {
+                return;
+            }
+        }
+        let ended = running.child.try_wait().expect("a child");
+        assert!(ended.is_none() && Instant::now() < deadline, "no traffic: {ended:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A store that its readers take.
+#[track_caller]
+fn assert_store_is_valid(lab: &Lab, cells: usize, is_complete: bool) {
+    let out = lab.path("out");
+    assert_exit(&run(&["lab", "report", &lab.arg("out")]), 0);
+    assert_eq!(trials(&out).len(), cells);
+    assert_eq!(json(&out.join("summary.json"))["complete"], is_complete);
+}
+
+/// The verdict of the newest cell.
+fn newest(out: &Path) -> (String, String) {
+    let mut all = trials(out);
+    all.sort_by_key(|(_, trial)| trial["times"]["finished_utc"].as_str().map(str::to_owned));
+    let verdict = &all.last().expect("a cell").1["verdict"];
+    let text = |name: &str| verdict[name].as_str().expect("a text").to_owned();
+    (text("kind"), text("reason"))
+}
+
+#[test]
+fn what_breaks_in_the_middle_voids_its_cell_and_the_campaign_goes_on() {
+    let name = "what_breaks_in_the_middle_voids_its_cell_and_the_campaign_goes_on";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    // Long enough to be hit while the traffic runs.
+    let power = hosts.power_command("dut");
+    let dut = format!("power = \"command\"\npower_command = \"{power}\"");
+    let spec = short(&hosts, 4, &dut).replace("duration = \"1s\"", "duration = \"6s\"");
+    let lab = Lab::new(&spec, &[]);
+    let (file, out) = (lab.arg("lab.toml"), lab.arg("out"));
+    let mut running = Running::start(&lab, &["lab", "run", &file, "--out", &out]);
+
+    // The DUT goes off. The next cell switches its power.
+    await_traffic(&hosts, 2, &mut running);
+    hosts.dut().then(Next::WaitForPower);
+    hosts.dut().crash();
+    // The generator's program is killed.
+    await_traffic(&hosts, 3, &mut running);
+    hosts.dut().then(Next::Start);
+    let voided = newest(&lab.path("out"));
+    assert_eq!(voided.0, "invalid");
+    for part in ["DUT gone", "dut: ", "the connection broke", "console"] {
+        assert!(voided.1.contains(part), "{part:?} is not in: {}", voided.1);
+    }
+    let kill = "for p in /proc/[0-9]*; do case $(cat $p/comm 2>/dev/null) in \
+                weir) kill -KILL ${p#/proc/};; esac; done; :";
+    on(&hosts, "gen", kill);
+    // The generator itself is gone, and stays so.
+    await_traffic(&hosts, 4, &mut running);
+    let voided = newest(&lab.path("out"));
+    assert_eq!(voided.0, "invalid");
+    for part in ["generator gen: `", "weir gen", "ended before it was to", "artefacts"] {
+        assert!(voided.1.contains(part), "{part:?} is not in: {}", voided.1);
+    }
+    hosts.host("gen").then(Next::StayOff);
+    hosts.host("gen").crash();
+    let (code, said) = running.end(&lab);
+    assert_eq!(code, Some(2), "{said}");
+    for part in ["generator gen does not answer", "weir lab resume"] {
+        assert!(said.contains(part), "{part:?} is not in: {said}");
+    }
+    let voided = newest(&lab.path("out"));
+    assert_eq!(voided.0, "invalid");
+    assert!(voided.1.contains("generator gen: cannot "), "{}", voided.1);
+    assert_store_is_valid(&lab, 3, false);
+
+    // It is back: the last cell is run, and the others stay as they are.
+    hosts.host("gen").then(Next::Start);
+    hosts.host("gen").wait_for_boot(2);
+    hosts.wait_for_sshd("gen");
+    let resumed = run(&["lab", "resume", &out, "--yes"]);
+    // Cells that are invalid make it 1.
+    assert_exit(&resumed, 1);
+    assert_store_is_valid(&lab, 4, true);
+    let last = newest(&lab.path("out"));
+    assert_eq!(last.0, "generator-bound", "{}", last.1);
+}
+
+#[test]
+fn an_upload_that_fails_ends_the_campaign_which_is_resumed_when_that_is_mended() {
+    let name = "an_upload_that_fails_ends_the_campaign_which_is_resumed_when_that_is_mended";
+    let Some(hosts) = machines_with_disks_of(name, "16m") else { return };
+    let _turn = turn();
+    let only = TRAFFICS.split("[[traffic]]").nth(1).expect("a traffic");
+    let rest = format!(
+        "[[dut]]\nname = \"tree\"\nkind = \"generic\"\ntree = \"tree\"\n\n[[traffic]]{only}"
+    );
+    let lab = Lab::new(&spec(&hosts, "iterations = 1", "upload = \"tar\"", &rest), &[]);
+    fs::create_dir_all(lab.path("tree/etc")).expect("a folder");
+    let settings = format!("net.ipv4.ip_forward = 1\n{QUIET} = 1\n");
+    fs::write(lab.path("tree/etc/sysctl.conf"), settings).expect("writable");
+    fs::write(lab.path("tree/etc/large"), vec![b'x'; 4 << 20]).expect("writable");
+    let says = |output: &std::process::Output, parts: &[&str]| {
+        assert_exit(output, 2);
+        for part in parts {
+            assert!(stderr(output).contains(part), "{part:?} is not in: {}", stderr(output));
+        }
+        assert_store_is_valid(&lab, 0, false);
+    };
+
+    // A tar that takes a part of what comes and is content with it.
+    let tar = hosts.dut().path("/usr/local/bin/tar");
+    let script = "#!/bin/sh\nhead -c 70000 | /usr/bin/tar \"$@\" 2>/dev/null\ncat >/dev/null\n:\n";
+    fs::write(&tar, script).expect("writable");
+    on(&hosts, "dut", "chmod 755 /usr/local/bin/tar");
+    let ran = lab.run(&["--yes"]);
+    says(&ran, &["dut", "is not there as it was sent", "cut off", "df", "resume"]);
+    fs::remove_file(&tar).expect("removable");
+
+    let filler = hosts.dut().path("/etc/filler");
+    fs::write(&filler, vec![b'x'; 14 << 20]).expect("there is room");
+    let resume = || run(&["lab", "resume", &lab.arg("out"), "--yes"]);
+    says(&resume(), &["dut", "uploading the 2 files", "disk is full", "make room", "resume"]);
+
+    fs::remove_file(&filler).expect("removable");
+    assert_exit(&resume(), 0);
+    assert_store_is_valid(&lab, 1, true);
+    let verdict = newest(&lab.path("out"));
+    assert_eq!(verdict.0, "generator-bound", "{}", verdict.1);
+}
+
+#[test]
+fn a_receiver_that_shows_zero_is_told_with_the_last_point_that_packets_reached() {
+    let name = "a_receiver_that_shows_zero_is_told_with_the_last_point_that_packets_reached";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    let blind = "driver = \"command\"\npackets = 'rx=([0-9]+)'\n\
+                 start = \"while :; do echo rx=0; sleep 0.1; done\"\n\n[testbed.dut]";
+    let spec = short(&hosts, 1, "reboot = \"none\"");
+    let (before, after) = spec.split_once("[testbed.receiver]").expect("a receiver");
+    let after = after.replacen(
+        "driver = \"weir\"\nprogram = \"/opt/weir/weir\"\n\n[testbed.dut]",
+        blind,
+        1,
+    );
+    let lab = Lab::new(&format!("{before}[testbed.receiver]{after}"), &[]);
+    let ran = lab.run(&["--yes"]);
+    assert_exit(&ran, 1);
+    let (kind, reason) = newest(&lab.path("out"));
+    assert_eq!(kind, "invalid");
+    for part in ["`dut_forwarded`", "receiver recv shows zero packets", "recv0", "cable"] {
+        assert!(reason.contains(part), "{part:?} is not in: {reason}");
+    }
+    assert_store_is_valid(&lab, 1, true);
+}
+
+#[test]
+fn a_secret_is_in_no_file_of_the_store_and_in_no_message() {
+    let name = "a_secret_is_in_no_file_of_the_store_and_in_no_message";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    const SECRET: &str = "WEIR_TEST_PDU_PASSWORD";
+    const VALUE: &str = "correct horse battery";
+    // All that get the secret say it: what switches the power, the DUT, the receiver.
+    let reboot = format!("echo by ${SECRET}; {}", hosts.power_command("dut"));
+    let dut =
+        format!("reboot = \"command\"\nreboot_command = '{reboot}'\nonline = 'echo up ${SECRET}'");
+    let spec = short(&hosts, 1, &dut);
+    let listed = format!("kind = \"hosts\"\nsecrets = [\"{SECRET}\"]");
+    let spec = spec.replacen("kind = \"hosts\"", &listed, 1);
+    let receiver = format!(
+        "interface = \"recv0\"\nstart = 'echo with ${SECRET}; exec /opt/weir/weir sink -i \
+         ${{interface}} --json --interval ${{sample_ms}}ms'"
+    );
+    let spec = spec.replacen("interface = \"recv0\"", &receiver, 1);
+    let spec = spec.replacen(
+        "driver = \"weir\"\nprogram = \"/opt/weir/weir\"\n\n[testbed.dut]",
+        "driver = \"weir\"\n\n[testbed.dut]",
+        1,
+    );
+    let run_in = |lab: &Lab| {
+        let (file, out) = (lab.arg("lab.toml"), lab.arg("out"));
+        let mut command = weir();
+        command.args(["lab", "run", &file, "--out", &out, "--yes"]).env(SECRET, VALUE);
+        let output = command.output().expect("the binary starts");
+        let text = [output.stdout.clone(), output.stderr.clone()].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(!text.contains(VALUE), "a message has the secret");
+        let mut told = text.matches(&format!("***{SECRET}***")).count();
+        for (path, content) in tree(&lab.path("out")) {
+            let text = String::from_utf8_lossy(&content);
+            assert!(!text.contains(VALUE), "{} has the secret", path.display());
+            told += text.matches(&format!("***{SECRET}***")).count();
+        }
+        (output, told)
+    };
+    let (ran, told) = run_in(&Lab::new(&spec, &[]));
+    assert_exit(&ran, 0);
+    assert!(told >= 3, "all have said it: {told}");
+    // What fails tells why without it.
+    let failing = spec.replacen("; touch", " is refused >&2; exit 3; touch", 1);
+    assert_ne!(failing, spec);
+    let (ran, told) = run_in(&Lab::new(&failing, &[]));
+    assert_exit(&ran, 2);
+    assert!(stderr(&ran).contains("is refused") && told >= 1, "{}", stderr(&ran));
+    // Without its value nothing begins.
+    let ran = Lab::new(&spec, &[]).run(&["--yes"]);
+    assert_exit(&ran, 2);
+    assert!(stderr(&ran).contains(SECRET) && stderr(&ran).contains("export"), "{}", stderr(&ran));
+}
