@@ -22,7 +22,7 @@ demo: ## run the example campaign labs/quick (about four minutes) and say where 
 	@scripts/demo.sh
 
 test: ## run the checks of `make lint` and all tests (test binaries run as root)
-	@scripts/setup.sh build run test bench
+	@scripts/setup.sh build run test bench labs
 	@scripts/test.sh
 
 test-labs: ## run the tests of real machines alone: network boot, virtual machines, consoles

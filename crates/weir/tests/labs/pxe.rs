@@ -7,12 +7,13 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_net::{Netns, NetnsGuard};
+
+use crate::common::turn;
 
 /// How long a virtual machine may take to a login, emulated, on a busy machine.
 const BOOT_PATIENCE: Duration = Duration::from_secs(480);
@@ -21,9 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MAC: &str = "52:54:00:77:00:01";
 const KERNEL: &str = "/usr/lib/debian-installer/images/12/amd64/text/debian-installer/amd64/linux";
 const BUSYBOX: &str = "/bin/busybox";
-
-/// One emulated machine at a time.
-static TURN: Mutex<()> = Mutex::new(());
 
 /// What the test needs, and the Debian package that has it.
 const TOOLS: [(&str, &str); 6] = [
@@ -299,7 +297,7 @@ fn a_machine_boots_from_its_card_through_the_serial_menu_to_a_login() {
     if !can_run("a_machine_boots_from_its_card_through_the_serial_menu_to_a_login") {
         return;
     }
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let rack = Rack::new("menu", CONFIG);
     let (mut service, events) = rack.serve();
     let _machine = rack.machine();
@@ -354,7 +352,7 @@ fn a_machine_of_its_own_entry_boots_by_http_without_being_asked() {
     }
     let config = CONFIG.replace("[menu]", "loader = \"ipxe\"\nonly_hosts = true\n[menu]");
     let host = format!("\n[[host]]\nmac = \"{MAC}\"\nentry = \"tiny\"\n");
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let rack = Rack::new("http", &(config + &host));
     let (_service, events) = rack.serve();
     let _machine = rack.machine();
