@@ -288,14 +288,14 @@ fn a_manager_that_is_killed_twenty_times_resumes_to_the_same_cells() {
     let Some(hosts) = machines(name) else { return };
     let _turn = turn();
     // More than are finished before the last kill. Reboots are the other tests'.
-    const CELLS: u32 = 10;
+    const CELLS: u32 = 8;
     let spec = short(&hosts, CELLS, "reboot = \"none\"");
     let spec = spec.replace("\"1s\"", "\"500ms\"");
     let lab = Lab::new(&spec, &[]);
     let out = lab.path("out");
     let mut kept: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     // Moments that are spread over start, trials and the gaps between them.
-    let moments_ms = (1..=20_u64).map(|number| 300 + number * 7_919 % 5_000);
+    let moments_ms = (1..=20_u64).map(|number| 300 + number * 7_919 % 4_000);
     for (killed, moment_ms) in moments_ms.enumerate() {
         let begun = out.join("campaign.toml").exists();
         if !begun && out.exists() {
