@@ -92,8 +92,11 @@ impl Activity {
     /// The run has ended.
     pub fn end(&mut self, host: &dyn Host) {
         if let Some(mut watching) = self.watching.take() {
-            // One that cannot be ended ends with its connection.
-            drop(watching.stop(STOP_PATIENCE));
+            // One that cannot be ended ends with its connection; a machine that is gone is not
+            // waited for a second time.
+            if watching.stop(STOP_PATIENCE).is_err_and(|error| error.is_gone()) {
+                return;
+            }
         }
         let Some((counted, shown)) = questions(self.system) else { return };
         if let Ok(text) = ask(host, &both(counted, shown)) {

@@ -120,9 +120,9 @@ impl Feed {
         self.read(|said| said.words.iter().map(String::as_str).collect::<Vec<_>>().join(" | "))
     }
 
-    /// Waits until the program has summed up, at most until `deadline`.
-    pub(super) fn wait_total(&self, deadline: Instant) {
-        self.wait_for(deadline, |said| said.is_total);
+    /// Waits until the program has summed up, at most until `deadline`. Returns whether it has.
+    pub(super) fn wait_total(&self, deadline: Instant) -> bool {
+        self.wait_for(deadline, |said| said.is_total)
     }
 
     /// Waits until `is_enough` of the last count, at most until `deadline`. Returns whether it is.

@@ -16,7 +16,7 @@ const SUM_UP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long it is given between SIGTERM and SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 /// How long its total may be under way.
-const TOTAL_PATIENCE: Duration = Duration::from_secs(2);
+const TOTAL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked at.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a line that stops a program may take.
@@ -122,8 +122,13 @@ impl Program {
             self.ask_to_end()?;
         }
         // The last lines may still be under way when the end is known.
-        if self.sums_up {
-            self.feed.wait_total(Instant::now() + TOTAL_PATIENCE);
+        if self.sums_up && !self.feed.wait_total(Instant::now() + TOTAL_PATIENCE) {
+            let said = self.said();
+            return Err(TestbedError::voids_trial(format!(
+                "{}: `{}` has ended without its total, so nobody knows how many packets it sent\
+                 {said}; {} among the artefacts of this trial has all of it",
+                self.who, self.line, self.log
+            )));
         }
         if let Some(why) = self.feed.unusable() {
             return Err(TestbedError::voids_trial(format!("{}: {why}", self.who)));

@@ -76,6 +76,8 @@ struct World {
     dies_after: AtomicU64,
     /// Machines that do not answer.
     silent: Mutex<Vec<String>>,
+    /// The generator ends without a word.
+    mute: AtomicBool,
     /// How far the receiver's clock jumps once 40,000 packets were sent; negative: back.
     clock_jump_s: AtomicI64,
     /// The DUT is gone once so many packets were sent; 0: never.
@@ -219,7 +221,9 @@ fn generate(
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    tick("result", own);
+    if !world.mute.load(Ordering::SeqCst) {
+        tick("result", own);
+    }
     Ok(())
 }
 
@@ -426,6 +430,24 @@ fn a_generator_that_crashes_voids_its_trial_and_tells_its_last_words() {
     // The next trial runs.
     lab.world.dies_after.store(0, Ordering::SeqCst);
     assert_eq!(lab.judged().kind, VerdictKind::GeneratorBound);
+}
+
+#[test]
+fn a_generator_without_a_total_voids_its_trial() {
+    let lab = lab();
+    let mute = Arc::clone(&lab.world);
+    // Its probe sums up, its measurement does not.
+    let watch = std::thread::spawn(move || {
+        while mute.sent() < 10_000 {
+            std::thread::yield_now();
+        }
+        mute.mute.store(true, Ordering::SeqCst);
+    });
+    let verdict = lab.judged();
+    watch.join().expect("no panic");
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    let reason = &verdict.reason;
+    assert!(reason.contains("generator gen") && reason.contains("without its total"), "{reason}");
 }
 
 #[test]
