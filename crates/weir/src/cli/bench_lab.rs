@@ -137,7 +137,7 @@ docs/bench-lab.md says what else is different.
 
 Examples:
   weir bench-lab -f bench-lab.config -c configs -p pktgen.configs/flows-64-5M -d results/night
-  weir bench-lab -f bench-lab.config -i images -c configs -n 3 -d results/night -y -r ops@example.org
+  weir bench-lab -f bench-lab.config -i images -c configs -n 3 -d results/night -y -r me@example.org
   ln -s /usr/local/bin/weir bench-lab.sh && ./bench-lab.sh -f bench-lab.config";
 
 /// Help of `weir lab import-config`.

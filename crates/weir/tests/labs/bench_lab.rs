@@ -127,16 +127,20 @@ fn a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report() {
     assert_eq!((hosts.dut().boots(), trials(&results).len()), (9, 8));
     assert_exit(&run(&["lab", "report", &results.to_string_lossy()]), 0);
 
-    // Fewer iterations than there are, and sets of another campaign.
+    refuses_what_it_would_take_back(dir.path(), &words);
+    assert_eq!((hosts.dut().boots(), trials(&results).len()), (9, 8));
+}
+
+/// Fewer iterations than there are, and sets of another campaign.
+fn refuses_what_it_would_take_back(dir: &Path, words: &[String]) {
     let fewer: Vec<String> = words.iter().map(|w| if w == "2" { "1" } else { w }.into()).collect();
-    let refused = bench_lab(dir.path(), &fewer);
+    let refused = bench_lab(dir, &fewer);
     assert_exit(&refused, 2);
     assert!(stderr(&refused).contains("never taken back"), "{}", stderr(&refused));
     let without: Vec<String> = words.iter().take(words.len() - 4).cloned().collect();
-    let refused = bench_lab(dir.path(), &without);
+    let refused = bench_lab(dir, &without);
     assert_exit(&refused, 2);
     assert!(stderr(&refused).contains("figures of other sets"), "{}", stderr(&refused));
-    assert_eq!((hosts.dut().boots(), trials(&results).len()), (9, 8));
 }
 
 #[test]

@@ -38,8 +38,8 @@ const LINUX_SENSORS: &str = "grep -sH '' /sys/devices/system/cpu/cpu*/cpufreq/sc
      /sys/class/thermal/cooling_device*/cur_state";
 const FREEBSD_COUNTED: &str = "sysctl -e kern.cp_times; \
      sysctl -e dev.cpu 2>/dev/null | grep '\\.throttle_log='";
-const FREEBSD_SENSORS: &str = "sysctl -e dev.cpu hw.acpi.thermal dev.amdtemp dev.asmc 2>/dev/null | \
-     grep -iE '^dev\\.cpu\\.[0-9]+\\.freq=|temperature=|fan[0-9._a-z]*speed='";
+const FREEBSD_SENSORS: &str = "sysctl -e dev.cpu hw.acpi.thermal dev.amdtemp dev.asmc \
+     2>/dev/null | grep -iE '^dev\\.cpu\\.[0-9]+\\.freq=|temperature=|fan[0-9._a-z]*speed='";
 const OPENBSD_SENSORS: &str = "sysctl hw.sensors 2>/dev/null";
 
 /// What is asked at the ends, and by the loop; `None` where nothing is known.
