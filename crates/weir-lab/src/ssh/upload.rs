@@ -199,8 +199,8 @@ impl Job<'_> {
             let room = self.host.question("df -k /").map(|o| o.stdout).unwrap_or_default();
             return Err(self.error(format!(
                 "/{} is not there as it was sent: {size} of {} bytes, checksum `{seen}`; the \
-                 transfer was cut off, the disk is full, or something else writes this file. \
-                 `df -k /` says: {}",
+                 transfer was cut off, the disk is full, or something else writes this file; mend \
+                 that and resume the campaign. `df -k /` says: {}",
                 file.path,
                 file.text.len(),
                 room.trim().replace('\n', "; ")

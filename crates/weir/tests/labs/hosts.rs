@@ -184,6 +184,15 @@ fn a_campaign_of_2_by_2_by_3_ends_in_a_report_with_valid_verdicts() {
         assert_eq!(names, all, "{}", path.display());
         let offered = points[0]["packets"].as_u64().expect("a number");
         assert!(offered > 10_000, "{}: {offered}", path.display());
+        // What each machine did meanwhile.
+        let is_told = |used: &Value| used["cpus"].as_object().is_some_and(|cpus| !cpus.is_empty());
+        let (dut, others) = (&trial["machine"], &trial["machines"]);
+        assert!(is_told(dut) && is_told(&others["gen"]) && is_told(&others["recv"]), "{trial}");
+        assert!(dut["sensor_reading_count"].as_u64() >= Some(2), "{dut}");
+        let checks = trial["checks"].as_array().expect("checks");
+        for name in ["cpu-throttling", "receiver-clock"] {
+            assert!(checks.iter().any(|check| check["name"] == name), "{name}: {checks:?}");
+        }
     }
     let report = fs::read_to_string(out.join("report.html")).expect("a report");
     assert!(report.contains("nft.many") && report.contains("generator-bound"));

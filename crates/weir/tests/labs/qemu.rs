@@ -163,6 +163,10 @@ fn a_campaign_on_a_machine_boots_it_for_every_iteration_and_ends_in_a_report() {
         assert!(packets(trial, "dut_forwarded") >= packets(trial, "delivered"), "{name}");
         assert!(artefact(path, "console.log").contains("login:"), "{name}: no console");
         assert!(artefact(path, "qemu.log").contains("-netdev tap"), "{name}: no command line");
+        let seen = trial["machines"].as_object().expect("the machine as it sees itself");
+        let is_told = |used: &Value| used["cpus"].as_object().is_some_and(|cpus| !cpus.is_empty());
+        assert!(is_told(&trial["machine"]) && seen.len() == 1, "{name}: {seen:?}");
+        assert!(seen.values().all(is_told), "{name}: {seen:?}");
         let machine = artefact(path, "machine.txt");
         let boot = machine.lines().find_map(|line| line.strip_prefix("boot_id "));
         boots.insert(boot.unwrap_or_else(|| panic!("no boot_id in {machine}")).to_owned());

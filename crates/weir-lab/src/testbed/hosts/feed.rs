@@ -88,6 +88,16 @@ impl Feed {
         self.read(|said| said.counts.last().copied())
     }
 
+    /// How long it has been between the first count and the last, by the program's own clock and by
+    /// this machine's.
+    pub(super) fn span(&self) -> Option<(Duration, Duration)> {
+        self.read(|said| {
+            let (first, last) = (said.counts.first()?, said.counts.last()?);
+            let own_ns = last.count.t_ns?.saturating_sub(first.count.t_ns?);
+            Some((Duration::from_nanos(own_ns), last.at.saturating_duration_since(first.at)))
+        })
+    }
+
     /// Every count that came between two moments.
     pub(super) fn between(&self, from: Instant, to: Instant) -> Vec<Arrived> {
         self.read(|said| {

@@ -57,8 +57,6 @@ pub(super) struct HostsRig {
     last_base: u64,
     last_feeds: Vec<(Instant, Feed)>,
     runs: Cell<u32>,
-    /// How long the last measurement was by the receiver's clock, and by this machine's.
-    measured: Cell<Option<(Duration, Duration)>>,
     /// The machines during the last run that had no limit; absent before it.
     activities: Option<Activities>,
     profiler: RefCell<Option<Profiler>>,
@@ -82,7 +80,6 @@ impl HostsRig {
             last_base: 0,
             last_feeds: Vec::new(),
             runs: Cell::new(0),
-            measured: Cell::new(None),
             activities: None,
             profiler: RefCell::new(None),
             profile: RefCell::default(),
@@ -361,12 +358,6 @@ impl Rig for HostsRig {
         let receiver = self.receiver.borrow();
         let receiver = receiver.as_ref()?;
         let counts = receiver.feed.between(from, to);
-        if let [first, .., last] = counts.as_slice()
-            && let (Some(begun_ns), Some(ended_ns)) = (first.count.t_ns, last.count.t_ns)
-        {
-            let own = Duration::from_nanos(ended_ns.saturating_sub(begun_ns));
-            self.measured.set(Some((own, last.at.saturating_duration_since(first.at))));
-        }
         Some(counts.into_iter().map(|count| self.reading_at(count, receiver.started)).collect())
     }
 
@@ -573,7 +564,7 @@ impl Rig for HostsRig {
 impl HostsRig {
     /// Whether the receiver's clock went as fast as this machine's, by which its lines came.
     fn clock_check(&self) -> Option<Check> {
-        let (own, here) = self.measured.get()?;
+        let (own, here) = self.receiver.borrow().as_ref()?.feed.span()?;
         let passed = own.abs_diff(here) <= CLOCK_SLACK + here.mul_f64(CLOCK_RATIO_MAX);
         let name = self.parts.receiver.name();
         let detail = match passed {

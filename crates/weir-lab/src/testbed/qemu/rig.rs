@@ -259,7 +259,7 @@ impl Rig for QemuRig {
 
     fn machines(&self) -> BTreeMap<String, MachineUse> {
         let guest = self.guest.as_ref().map(Activity::machine);
-        guest.map(|used| (self.host.name().to_owned(), used)).into_iter().collect()
+        guest.map(|used| ("dut".to_owned(), used)).into_iter().collect()
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
