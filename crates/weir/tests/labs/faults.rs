@@ -67,10 +67,10 @@ fn await_traffic(hosts: &SshHosts, boots: u32, running: &mut Running) {
     let deadline = Instant::now() + PATIENCE;
     let mut first = None;
     loop {
-        if let Some(now) = received(hosts) {
-            if now > *first.get_or_insert(now) + 5_000 {
-                return;
-            }
+        if let Some(now) = received(hosts)
+            && now > *first.get_or_insert(now) + 5_000
+        {
+            return;
         }
         let ended = running.child.try_wait().expect("a child");
         assert!(ended.is_none() && Instant::now() < deadline, "no traffic: {ended:?}");
