@@ -12,7 +12,7 @@ use crate::plan::{self, Overrides};
 use crate::record::TrialRecord;
 use crate::report;
 use crate::spec::files::{DiskFiles, FileSource};
-use crate::ssh::profile::FOLDED;
+use crate::ssh::profile::{FLAME_GRAPH, FOLDED, LOG};
 use crate::store::{Store, StoreError, StoredFiles};
 use crate::summary::{CampaignData, CampaignSummary, Profile, Threshold};
 use crate::verdict;
@@ -90,7 +90,9 @@ pub fn campaign_data(
 
 /// What stands in the store of a profile.
 fn profile(store: &Store, record: &TrialRecord) -> Profile {
-    let files = store.profile_files(&record.series);
+    let mut files = store.profile_files(&record.series);
+    // What the generators and the receiver said is there as well.
+    files.retain(|path| [FLAME_GRAPH, FOLDED, LOG].iter().any(|name| path.ends_with(name)));
     let folded = files.iter().find(|path| path.ends_with(&format!("/{FOLDED}")));
     let folded = folded.and_then(|path| DiskFiles.read(&store.root().join(path)).ok());
     let why_not = folded.is_none().then(|| record.verdict.reason.clone());

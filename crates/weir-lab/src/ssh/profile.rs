@@ -24,7 +24,7 @@ pub const FOLDED: &str = "profile.folded";
 /// As [`FOLDED`].
 pub const FLAME_GRAPH: &str = "flamegraph.svg";
 /// What the profiler itself said.
-const LOG: &str = "profile.log";
+pub const LOG: &str = "profile.log";
 
 /// Samples a second and CPU: enough for a graph, few enough for the output to stay small, and no
 /// multiple of the timer's frequency.

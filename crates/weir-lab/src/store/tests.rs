@@ -56,6 +56,22 @@ fn iterations(cells: &Cells) -> Vec<u32> {
 }
 
 #[test]
+fn profiles_are_read_back_and_are_no_cells() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = with_cells(&dir.path().join("store"), 1);
+    let record = record(0);
+    let place = store.root().join("profiles").join(&record.series);
+    let artefacts = ["profile.folded", "flamegraph.svg"].map(|name| (name.into(), b"x 1".to_vec()));
+    store.write_trial(&place, &record, &samples(), &artefacts).unwrap();
+    let folder = format!("profiles/{}/artefacts", record.series);
+    let files = store.profile_files(&record.series);
+    assert_eq!(files, [format!("{folder}/flamegraph.svg"), format!("{folder}/profile.folded")]);
+    assert_eq!(store.read_profiles().unwrap().trials, [(record, samples())]);
+    assert_eq!(iterations(&store.read_cells().unwrap()), [1]);
+    assert!(store.profile_files("another").is_empty());
+}
+
+#[test]
 fn what_is_written_is_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("store");

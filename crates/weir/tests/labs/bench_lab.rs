@@ -5,9 +5,11 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
+
 use crate::common::{assert_exit, run, stderr, stdout, trials, turn, weir};
 use crate::hosts::{machines, on};
-use crate::ssh_hosts::SshHosts;
+use crate::ssh_hosts::{SshHosts, skipped};
 
 /// The address that the configuration has for the DUT's interface.
 const DUT_MAC: &str = "02:00:00:00:02:01";
@@ -64,6 +66,17 @@ fn netbenches(results: &Path) -> Vec<String> {
     names
 }
 
+/// Every finished cell: its name, its verdict, and what that rests on.
+fn cells(results: &Path) -> Vec<String> {
+    let told = |trial: &Value| {
+        let (verdict, ledger) = (&trial["verdict"], &trial["ledger"]);
+        let (series, kind) = (trial["series"].as_str(), verdict["kind"].as_str());
+        let (series, kind) = (series.expect("a name"), kind.expect("a kind"));
+        format!("{series}/{} {kind} {} {ledger}", trial["iteration"], verdict["reason"])
+    };
+    trials(results).iter().map(|(_, trial)| told(trial)).collect()
+}
+
 #[test]
 fn a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report() {
     let name = "a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report";
@@ -75,19 +88,7 @@ fn a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report() {
     words.extend(["-p", &example("pktgen"), "-r", "ops@example.org"].map(str::to_owned));
     let ran = bench_lab(dir.path(), &words);
     let said = stderr(&ran);
-    let cells: Vec<String> = trials(&results)
-        .iter()
-        .map(|(_, trial)| {
-            format!(
-                "{}/{} {} {} {}",
-                trial["series"].as_str().expect("a name"),
-                trial["iteration"],
-                trial["verdict"]["kind"].as_str().expect("a kind"),
-                trial["verdict"]["reason"],
-                trial["ledger"]
-            )
-        })
-        .collect();
+    let cells = cells(&results);
     assert_eq!(cells.len(), 8, "{said}\n{cells:#?}");
     assert!(cells.iter().all(|cell| cell.contains(" generator-bound ")), "{cells:#?}");
     assert_exit(&ran, 0);
@@ -141,6 +142,40 @@ fn refuses_what_it_would_take_back(dir: &Path, words: &[String]) {
     let refused = bench_lab(dir, &without);
     assert_exit(&refused, 2);
     assert!(stderr(&refused).contains("figures of other sets"), "{}", stderr(&refused));
+}
+
+#[test]
+fn without_sets_files_have_the_bare_name_and_a_profile_is_in_the_report() {
+    let name = "without_sets_files_have_the_bare_name_and_a_profile_is_in_the_report";
+    let Some(hosts) = lab(name) else { return };
+    let _turn = turn();
+    let sample = "perf record -a -g -o /tmp/try -- true >/dev/null 2>&1 && echo yes || echo no";
+    if on(&hosts, "dut", sample) != "yes" {
+        skipped(name, "perf is not here, or may not sample");
+        return;
+    }
+    let settings = fs::read(example("configs/forwarding/etc/sysctl.conf")).expect("readable");
+    fs::write(hosts.dut().path("/etc/sysctl.conf"), settings).expect("writable");
+    let dir = tempfile::tempdir().expect("a directory");
+    let results = dir.path().join("results");
+    let (config, ssh) = (example("bench-lab.config"), hosts.config());
+    let out = results.to_string_lossy().into_owned();
+    let line = ["-f", &config, "-d", &out, "--ssh-config", &ssh, "-n1", "-Py", "--warmup", "1s"];
+    let words: Vec<String> =
+        line.iter().chain(&["--duration", "5s"]).map(|w| (*w).into()).collect();
+    let ran = bench_lab(dir.path(), &words);
+    assert_exit(&ran, 0);
+    // A run, and one more with a profile.
+    assert_eq!((trials(&results).len(), hosts.dut().boots()), (1, 3));
+    assert_eq!(netbenches(&results), ["bench.pps", "gnuplot.data"]);
+    let report = fs::read_to_string(results.join("report.html")).expect("a report");
+    for part in ["flamegraph.svg", "profile.folded"] {
+        let path = format!("profiles/dut.pkt-gen/artefacts/{part}");
+        assert!(results.join(&path).is_file(), "{path}");
+        assert!(report.contains(&format!("href=\"{path}\"")), "{path} is not linked");
+    }
+    assert!(report.contains("<svg class=\"flames\""), "the report draws no graph");
+    assert!(!dir.path().join("mail").exists(), "nobody asked for a mail");
 }
 
 #[test]
