@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::hash::Hash;
 
 use serde::Serialize;
 use weir_stats::interval::Level;
@@ -10,7 +11,7 @@ use weir_stats::{Summary, median};
 use super::axis::{self, AxisScale, Quantity};
 use super::{Body, Curve, CurvePoint, Figure, LinePanel, Mark, Strip, StripRow, XAxis};
 use crate::archive::label;
-use crate::collection::{CollectedSeries, Collection, Unit};
+use crate::collection::{CollectedSeries, Collection, DUT, IMAGE, Unit};
 
 /// Series that a page's figures are drawn of at most; a figure that is asked for has no such limit.
 pub const SERIES_MAX: usize = 400;
@@ -198,11 +199,12 @@ fn suited_axis<'a>(items: &[Item<'_>], known: &[&'a str], panels: Option<&str>) 
 /// single points alone.
 #[expect(clippy::cast_precision_loss, reason = "counts of series are small")]
 fn curve_length(items: &[Item<'_>], known: &[&str], x: &str, panels: Option<&str>) -> Option<f64> {
-    let keys = curve_dimensions(items, known, x, panels);
+    let keys = Keys::of(items, known, x, panels);
     let mut curves: HashMap<(usize, Vec<&str>), HashSet<u64>> = HashMap::new();
     for item in items {
         let at = item.number(x)?;
-        let labels = keys.iter().copied().chain(panels).map(|key| item.label(key)).collect();
+        let labels = keys.of_curve(item).iter().copied().chain(panels);
+        let labels = labels.map(|key| item.label(key)).collect();
         curves.entry((item.owner, labels)).or_default().insert(at.to_bits());
     }
     let points: usize = curves.values().map(HashSet::len).sum();
@@ -236,7 +238,7 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
             label: item.label(x).to_owned(),
         });
     }
-    let keys = curve_dimensions(&items, &known, x, request.panels.as_deref());
+    let keys = Keys::of(&items, &known, x, panels_by);
     let mut panels = panels(&items, collections, x, request, &keys)?;
     let highest = axis::top(items.iter().map(|i| i.summary.max));
     let quantity = Quantity::suited(highest, unit);
@@ -308,49 +310,93 @@ fn scale_of(items: &[Item<'_>], x: &str, scale: Scale) -> Result<AxisScale, Figu
     }
 }
 
-/// The dimensions that set curves apart: those that vary, but do not follow from the axis.
+/// The dimensions that name the curves of each collection. Collections are looked at one by one: a
+/// name that only says again where a series stands on the axis in an archive does so beside a
+/// campaign as well, whose names do not.
+struct Keys<'a>(Vec<Vec<&'a str>>);
+
+impl<'a> Keys<'a> {
+    fn of(items: &[Item<'_>], known: &[&'a str], x: &str, panels: Option<&str>) -> Self {
+        let owners = items.iter().map(|i| i.owner + 1).max().unwrap_or(0);
+        let known: Vec<&'a str> =
+            known.iter().copied().filter(|name| *name != x && Some(*name) != panels).collect();
+        let keys = (0..owners).map(|owner| {
+            let own: Vec<&Item<'_>> = items.iter().filter(|i| i.owner == owner).collect();
+            let apart = curve_dimensions(&own, &known, x, panels);
+            let tells = |name: &&'a str| apart.contains(name) || is_subject(items, &own, name);
+            known.iter().copied().filter(tells).collect()
+        });
+        Self(keys.collect())
+    }
+
+    fn of_curve(&self, item: &Item<'_>) -> &[&'a str] {
+        self.0.get(item.owner).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Whether a dimension says what was measured in one collection, and something else in another.
+fn is_subject(items: &[Item<'_>], own: &[&Item<'_>], name: &str) -> bool {
+    let Some(label) = own.first().map(|i| i.label(name)) else { return false };
+    [IMAGE, DUT].contains(&name)
+        && own.iter().all(|i| i.label(name) == label)
+        && items.iter().any(|i| i.label(name) != label)
+}
+
+/// The dimensions that set the curves of one collection apart: those that vary, but follow neither
+/// from the axis nor from each other.
 fn curve_dimensions<'a>(
-    items: &[Item<'_>],
+    own: &[&Item<'_>],
     known: &[&'a str],
     x: &str,
     panels: Option<&str>,
 ) -> Vec<&'a str> {
-    let follows = |name: &str| {
-        let mut labels: HashMap<Option<u64>, &str> = HashMap::new();
-        items.iter().all(|item| {
-            let at = item.number(x).map(f64::to_bits);
-            *labels.entry(at).or_insert_with(|| item.label(name)) == item.label(name)
-        })
-    };
-    let is_key = |name: &&str| *name != x && Some(*name) != panels && !follows(name);
-    let mut keys: Vec<&'a str> = known.iter().copied().filter(is_key).collect();
+    let mut keys = known.to_vec();
+    keys.retain(|name| !follows(own, name, |item| item.number(x).map(f64::to_bits)));
     for name in keys.clone() {
-        if repeats_axis(items, &keys, name, x, panels) {
+        if repeats_axis(own, &keys, name, x, panels) {
+            keys.retain(|key| *key != name);
+        }
+    }
+    for name in keys.clone().into_iter().rev() {
+        let others: Vec<&str> =
+            keys.iter().copied().filter(|key| *key != name).chain(panels).collect();
+        let place = |item: &Item<'_>| -> Vec<String> {
+            others.iter().map(|key| item.label(key).to_owned()).collect()
+        };
+        if follows(own, name, place) {
             keys.retain(|key| *key != name);
         }
     }
     keys
 }
 
+/// Whether the label of a dimension is known once `place` is.
+fn follows<P: Eq + Hash>(own: &[&Item<'_>], name: &str, place: impl Fn(&Item<'_>) -> P) -> bool {
+    let mut labels: HashMap<P, &str> = HashMap::new();
+    own.iter().all(|item| {
+        let label = item.label(name);
+        *labels.entry(place(item)).or_insert(label) == label
+    })
+}
+
 /// Whether the labels of a dimension say again where a series stands on the axis, in numbers of
 /// their own: states for flows, or names such as `flows-4900`, which differ between stores. They
 /// do if they grow with it in all that would be one curve without them.
 fn repeats_axis(
-    items: &[Item<'_>],
+    own: &[&Item<'_>],
     keys: &[&str],
     name: &str,
     x: &str,
     panels: Option<&str>,
 ) -> bool {
-    type CurveKey<'k> = (usize, Vec<&'k str>);
-    let mut curves: HashMap<CurveKey<'_>, Vec<(f64, f64)>> = HashMap::new();
-    for item in items {
+    let mut curves: HashMap<Vec<&str>, Vec<(f64, f64)>> = HashMap::new();
+    for item in own {
         let (Some(at), Some(number)) = (item.number(x), label::at_the_end(item.label(name))) else {
             return false;
         };
         let others = keys.iter().copied().filter(|key| *key != name).chain(panels);
         let labels = others.map(|key| item.label(key)).collect();
-        curves.entry((item.owner, labels)).or_default().push((at, number));
+        curves.entry(labels).or_default().push((at, number));
     }
     curves.values_mut().all(|places| {
         places.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -376,7 +422,7 @@ fn panels(
     collections: &[Collection],
     x: &str,
     request: &Request,
-    keys: &[&str],
+    keys: &Keys<'_>,
 ) -> Result<Vec<LinePanel>, FigureError> {
     let mut panels: Vec<LinePanel> = Vec::new();
     let mut names: Vec<String> = Vec::new();
@@ -428,10 +474,11 @@ fn empty_curve(name: &str, number: usize) -> Curve {
     Curve { name: name.to_owned(), colour: number, dash, marks: true, points: Vec::new() }
 }
 
-fn curve_name(item: &Item<'_>, collections: &[Collection], keys: &[&str]) -> String {
+fn curve_name(item: &Item<'_>, collections: &[Collection], keys: &Keys<'_>) -> String {
     let owner = collections.get(item.owner).map(|c| c.name.as_str());
     let owner = owner.filter(|_| collections.len() > 1);
-    let labels = keys.iter().map(|key| item.label(key)).filter(|label| !label.is_empty());
+    let labels =
+        keys.of_curve(item).iter().map(|key| item.label(key)).filter(|label| !label.is_empty());
     owner.into_iter().chain(labels).collect::<Vec<_>>().join(" · ")
 }
 

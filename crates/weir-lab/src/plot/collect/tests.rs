@@ -89,10 +89,67 @@ fn a_dimension_that_repeats_the_axis_in_its_own_numbers_makes_no_curves() {
     let states = store("states", ["128", "10K", "10M"], [64.0, 4900.0, 5e6]);
     let flows = store("flows", ["flows-64", "flows-5k", "flows-5M"], [64.0, 4900.0, 5e6]);
     assert_eq!(names(&[states, flows]), ["states", "flows"]);
-    // Numbers of something else do not grow with the axis.
+    // Numbers of something else are curves where they stand at the same place, and follow from the
+    // axis where they do not, as in each store alone.
     let rules = store("rules", ["rules-10", "rules-5", "rules-20"], [64.0, 4900.0, 5e6]);
     let two = store("two", ["rules-10", "rules-20", "rules-30"], [64.0, 64.0, 5e6]);
-    assert_eq!(names(&[rules, two]).len(), 6);
+    let of_two = ["two · rules-10", "two · rules-20", "two · rules-30"];
+    assert_eq!(names(&[rules, two]), [&["rules"][..], &of_two].concat());
+}
+
+/// An archive names its configuration after the axis and says the flows twice; a campaign does
+/// neither. Beside each other, each has the curves that it has alone.
+#[test]
+fn each_collection_has_the_curves_that_it_has_alone() {
+    let archive = |dut: &str, states: &str| {
+        let at = |(hash, at): (&str, f64)| {
+            let dut = format!("{dut}-{hash}Bhash");
+            let levels = [
+                ("dut", dut.as_str(), None),
+                ("traffic", states, None),
+                ("flows", states, Some(2e6)),
+                ("hash", hash, Some(at)),
+            ];
+            series(&levels, &[1e5])
+        };
+        [("128K", 131_072.0), ("32K", 32_768.0), ("1M", 1_048_576.0)].map(at)
+    };
+    let campaign = |traffic: &str| {
+        let at = |(hash, at): (&str, f64)| {
+            let levels = [
+                ("dut", "weir-fw", None),
+                ("traffic", traffic, None),
+                ("flows", traffic, Some(2e6)),
+                ("hash", hash, Some(at)),
+            ];
+            series(&levels, &[1e6])
+        };
+        [("32Ki", 32_768.0), ("128Ki", 131_072.0)].map(at)
+    };
+    let store = |name: &str, series: Vec<CollectedSeries>| Collection {
+        name: name.into(),
+        origin: Origin::Archive,
+        environment: json!({}),
+        series,
+    };
+    let old = store("old", [archive("pf", "4M"), archive("pf", "9800")].concat());
+    let new = store("new", [campaign("flows-2M"), campaign("flows-4900")].concat());
+    let request = Request { x: Some("hash".into()), ..Request::default() };
+    let names = |all: &[Collection]| -> Vec<(String, usize)> {
+        let figure = curves(all, &request).unwrap();
+        let [panel] = drawn(&figure) else { panic!("one panel") };
+        panel.curves.iter().map(|c| (c.name.clone(), c.points.len())).collect()
+    };
+    let told = |name: &str, points: usize| (name.to_owned(), points);
+    assert_eq!(names(std::slice::from_ref(&old)), [told("4M", 3), told("9800", 3)]);
+    let both = names(&[new, old]);
+    let expected = [
+        told("new · weir-fw · flows-2M", 2),
+        told("new · weir-fw · flows-4900", 2),
+        told("old · 4M", 3),
+        told("old · 9800", 3),
+    ];
+    assert_eq!(both, expected, "the DUT of one store is told beside another's");
 }
 
 #[test]
