@@ -15,8 +15,8 @@ use weir_rules::{Dialect, names};
 
 use super::answers::live_counts;
 use super::interfaces::{self, Wanted};
-use super::source::Source;
-use super::tables::Tables;
+use super::source::{Size, Source};
+use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::{self, Compiled, Input, profile_seconds, ticks};
 use crate::image::image_flags;
@@ -158,10 +158,10 @@ impl Engine {
         tables.drop_unused(&compiled.tables);
         let limit = usize::try_from(next.main.limit("table-entries")).unwrap_or(usize::MAX);
         if tables.entry_count() > limit {
-            return Err(Refused(format!(
-                "{} entries of tables are more than `set limit table-entries {limit}` allows",
-                tables.entry_count()
-            )));
+            return Err(next.main.refused(
+                &[Size::Limit("table-entries")],
+                tables::too_many_entries(tables.entry_count(), limit),
+            ));
         }
         let wanted = wanted(&evaluator, &facts);
         let is_generic = self.options.is_generic;
@@ -283,6 +283,7 @@ fn merge(main: &mut Source, source: Source) {
     if parts.rules {
         main.ruleset.main = rules;
         main.anchors = source.anchors;
+        main.sources = source.sources;
     }
     if parts.tables {
         main.ruleset.tables = tables;
@@ -290,8 +291,10 @@ fn merge(main: &mut Source, source: Source) {
     if parts.options && !is_merged {
         main.ruleset.settings = settings;
         main.ruleset.prelude = prelude;
+        main.settings = source.settings;
     } else if parts.options {
         super::source::merge_settings(&mut main.ruleset.settings, &prelude, settings);
         main.ruleset.prelude.extend(prelude);
+        main.settings.extend(source.settings);
     }
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use weir_bpf::firewall::layout::Sizes;
 
-use super::source::Source;
+use super::source::{Size, Source};
 use super::{Engine, Refused};
-use crate::limits;
+use crate::limits::{self, LimitError};
 
 /// Where control groups are (cgroups(7), version 2).
 const GROUPS: &str = "/sys/fs/cgroup";
@@ -23,18 +23,31 @@ pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
         .ok_or_else(|| Refused("/sys/devices/system/cpu/possible cannot be read".to_owned()))?;
     let (sources, most) = (main.limit("src-nodes"), limits::SOURCE_LIMIT_MAX);
     if sources > most {
-        return Err(Refused(format!(
+        let told = format!(
             "set limit src-nodes {sources}: the table of sources has at most {most} places"
-        )));
+        );
+        return Err(main.refused(&[Size::Limit("src-nodes")], told));
     }
     let hash_size = main.ruleset.settings.hash_size;
     let plan = limits::plan(main.limit("states"), hash_size, cpu_count);
-    let plan = plan.map_err(Refused::because)?;
+    let plan = plan.map_err(|error| refused(main, error))?;
     let own = [available_bytes(&read("/proc/meminfo")), available_to_group()];
     if let Some(available_bytes) = own.into_iter().flatten().min() {
-        plan.check(available_bytes).map_err(Refused::because)?;
+        plan.check(available_bytes).map_err(|error| refused(main, error))?;
     }
     Ok(plan.sizes)
+}
+
+/// A refusal with the place of the setting that is to blame.
+fn refused(main: &Source, error: LimitError) -> Refused {
+    let (states, hash) = (Size::Limit("states"), Size::Hash);
+    let sizes = match error {
+        LimitError::HashSize(_) | LimitError::Chains { .. } => [hash, states],
+        LimitError::NoStates | LimitError::Arena { .. } | LimitError::Memory { .. } => {
+            [states, hash]
+        }
+    };
+    main.refused(&sizes, error)
 }
 
 /// What this process's control group and those above it still allow (cgroup v2, `memory.max`).
@@ -76,6 +89,18 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
+/// What no reload changes, and what does.
+const MADE_ONCE: &str =
+    "which a reload cannot change: `weir fw stop` and `weir fw run` make it anew";
+
+/// A limit that asks for another table than there is.
+fn has_places(main: &Source, limit: &'static str, what: &str, places: u32) -> Refused {
+    let wanted = main.limit(limit);
+    let told =
+        format!("set limit {limit} {wanted}: the table of {what} has {places} places, {MADE_ONCE}");
+    main.refused(&[Size::Limit(limit)], told)
+}
+
 impl Engine {
     /// Refuses a ruleset whose limits the memory that is there cannot hold.
     pub(super) fn check_limits(&self, main: &Source) -> Result<(), Refused> {
@@ -84,42 +109,38 @@ impl Engine {
         if let Some(wanted) = main.ruleset.settings.hash_size
             && wanted != have.bucket_count
         {
-            return Err(Refused(format!(
-                "set hashsize {wanted}: the state table has {} buckets, which a reload cannot \
-                 change: `weir fw stop` and `weir fw run` make it anew, without its states",
+            let told = format!(
+                "set hashsize {wanted}: the state table has {} buckets, {MADE_ONCE}, without its \
+                 states",
                 have.bucket_count
-            )));
+            );
+            return Err(main.refused(&[Size::Hash], told));
         }
         let (fragments, places) = (main.limit("frags"), self.firewall.fragment_count_max());
         if fragments.max(1) != places {
-            return Err(Refused(format!(
-                "set limit frags {fragments}: the table of fragments has {places} places, which a \
-                 reload cannot change: `weir fw stop` and `weir fw run` make it anew"
-            )));
+            return Err(has_places(main, "frags", "fragments", places));
         }
-        let (sources, places) = (main.limit("src-nodes"), self.firewall.source_count_max());
-        if limits::source_places(sources) > places {
-            return Err(Refused(format!(
-                "set limit src-nodes {sources}: the table of sources has {places} places, which a \
-                 reload cannot change: `weir fw stop` and `weir fw run` make it anew"
-            )));
+        let places = self.firewall.source_count_max();
+        if limits::source_places(main.limit("src-nodes")) > places {
+            return Err(has_places(main, "src-nodes", "sources", places));
         }
         let reserved = main.ruleset.settings.state_reserve;
         if reserved >= states {
-            return Err(Refused(format!(
+            let told = format!(
                 "set state-reserve {reserved} with set limit states {states} leaves nothing to \
                  rules without `reserve`"
-            )));
+            );
+            return Err(main.refused(&[Size::Reserve, Size::Limit("states")], told));
         }
         let plan = limits::plan(states, Some(have.bucket_count), have.cpu_count);
-        let plan = plan.map_err(Refused::because)?;
+        let plan = plan.map_err(|error| refused(main, error))?;
         if plan.sizes.overflow_count > have.overflow_count {
-            return Err(Refused(format!(
+            let told = format!(
                 "set limit states {states} wants {} slots besides {} buckets, and the state table \
-                 was made with {}: `weir fw stop` and `weir fw run` make it anew, without its \
-                 states",
+                 was made with {}, {MADE_ONCE}, without its states",
                 plan.sizes.overflow_count, have.bucket_count, have.overflow_count
-            )));
+            );
+            return Err(main.refused(&[Size::Limit("states"), Size::Hash], told));
         }
         Ok(())
     }

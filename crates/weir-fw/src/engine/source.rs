@@ -1,5 +1,7 @@
 //! From the text of a ruleset, as a client has sent it, to its rules.
 
+use std::fmt::Display;
+
 use weir_rules::diagnostic::{Diagnostic, Severity};
 use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::facts::Facts;
@@ -12,6 +14,7 @@ use weir_rules::source::{SourceMap, SourceProvider};
 use weir_rules::value::Setting;
 use weir_rules::{Compiled, Dialect};
 
+use super::Refused;
 use crate::protocol::{Level, Load, NamedFile};
 use crate::refuse;
 
@@ -23,6 +26,32 @@ pub(super) struct Source {
     /// `load anchor` files.
     pub(super) anchors: Vec<LoadedAnchor>,
     pub(super) sources: SourceMap,
+    /// `FILE:LINE` of each setting, in their order: files that were merged have sources of their
+    /// own.
+    pub(super) settings: Vec<(Setting, String)>,
+}
+
+/// A setting that limits what fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// `set limit`, by its name.
+    Limit(&'static str),
+    /// `set hashsize`
+    Hash,
+    /// `set state-reserve`
+    Reserve,
+}
+
+impl Size {
+    fn is(self, setting: &Setting) -> bool {
+        match (self, setting) {
+            (Self::Limit(name), Setting::Limit(at, _)) => {
+                names::LIMITS.get(usize::from(*at)).is_some_and(|(own, _)| *own == name)
+            }
+            (Self::Hash, Setting::HashSize(_)) | (Self::Reserve, Setting::StateReserve(_)) => true,
+            _ => false,
+        }
+    }
 }
 
 /// The files of a load.
@@ -52,7 +81,7 @@ impl Source {
             pid: 0,
         };
         let (ruleset, sources) = (Ruleset::default(), SourceMap::default());
-        Self { load, ruleset, anchors: Vec::new(), sources }
+        Self { load, ruleset, anchors: Vec::new(), sources, settings: Vec::new() }
     }
 
     /// Compiles a load. Rules about interfaces of `not_ethernet` are refused; `profile` has the
@@ -95,15 +124,26 @@ impl Source {
         if !load.parts.rules {
             ruleset.main = weir_rules::ir::Rules::default();
         }
-        Ok(Self { load, ruleset, anchors, sources })
+        let settings = ruleset.prelude.iter().filter_map(|own| match own {
+            Prelude::Set(setting, span) => Some((setting.clone(), sources.place(*span))),
+            _ => None,
+        });
+        let settings = settings.collect();
+        Ok(Self { load, ruleset, anchors, sources, settings })
     }
 
     /// Whether a setting is in the file.
     fn sets(&self, matches: impl Fn(&Setting) -> bool) -> bool {
-        self.ruleset.prelude.iter().any(|own| match own {
-            Prelude::Set(setting, _) => matches(setting),
-            _ => false,
-        })
+        self.settings.iter().any(|(own, _)| matches(own))
+    }
+
+    /// A refusal of sizes, with the place of the first of them that a file sets.
+    pub(super) fn refused(&self, sizes: &[Size], cause: impl Display) -> Refused {
+        let place = sizes.iter().find_map(|size| {
+            let own = self.settings.iter().rev().find(|(own, _)| size.is(own));
+            own.map(|(_, place)| format!("{place}: "))
+        });
+        Refused(format!("{}{cause}", place.unwrap_or_default()))
     }
 
     /// The timeouts in force: the adaptive ones follow the limit of states, as pfctl has it, unless

@@ -25,6 +25,11 @@ type Network = (IpAddr, u8);
 /// A table: anchor (empty for the main ruleset) and name.
 pub(crate) type Key = (String, String);
 
+/// What is said of tables that have grown beyond their limit.
+pub(super) fn too_many_entries(count: usize, limit: usize) -> String {
+    format!("{count} entries of tables are more than `set limit table-entries {limit}` allows")
+}
+
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Table {
@@ -288,9 +293,7 @@ impl Engine {
         let before = self.tables.all.get(key).map_or(0, |own| own.entries.len());
         let count = self.tables.entry_count() - before + table.entries.len();
         if count > limit && table.entries.len() > before {
-            return Err(Refused(format!(
-                "{count} entries of tables are more than `set limit table-entries {limit}` allows"
-            )));
+            return Err(Refused(too_many_entries(count, limit)));
         }
         Ok(())
     }

@@ -208,11 +208,14 @@ fn sizes_change_by_a_new_start_alone() {
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     };
     let stop = "`weir fw stop` and `weir fw run`";
-    refused("set hashsize 2048\n", &["set hashsize 2048", "1024 buckets", stop]);
-    refused("set limit states 900000\n", &["set limit states 900000", "set hashsize 1024"]);
-    refused("set limit frags 100\nset limit states 2000\n", &["frags 100", "5000 places", stop]);
+    refused("set hashsize 2048\n", &["next.conf:1: set hashsize 2048", "1024 buckets", stop]);
+    refused("set limit states 900000\n", &["next.conf:1: ", "states 900000", "set hashsize 1024"]);
+    let two = "set limit states 2000\nset limit frags 100\n";
+    refused(two, &["next.conf:2: set limit frags 100", "5000 places", stop]);
     refused("set limit src-nodes 900000\n", &["src-nodes 900000", "65536 places", stop]);
-    refused("set limit states 20000\n", &["set limit states 20000", "slots", stop]);
+    refused("set limit states 20000\n", &["next.conf:1: set limit states 20000", "slots", stop]);
+    let reserve = "set state-reserve 2000\nset limit states 2000\n";
+    refused(reserve, &["next.conf:1: state-reserve 2000"]);
     line.echo("what ran before still does");
     assert_eq!(net.pfctl("-sm").lines().next(), Some("states        hard limit     2000"));
 
