@@ -236,6 +236,14 @@ static __always_inline int weir_fw_judge_new(struct xdp_md *ctx, struct weir_fw_
 	return action;
 }
 
+/* An ICMP error that came by an interface with `set skip`. */
+static __always_inline bool weir_fw_is_skipped_error(const struct weir_fw_packet *p)
+{
+	const __u32 both = WEIR_PACKET_ICMP_ERROR | WEIR_PACKET_SKIPPED;
+
+	return (p->flags & both) == both;
+}
+
 /* The state of the packet, and the rules if it does not cover the way in. */
 static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_packet *p,
 					 struct weir_fw_hit *hit, bool is_skipped)
@@ -248,7 +256,8 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 		found = weir_fw_error_ingress(ctx, p, hit);
 	else if (!(p->flags & WEIR_PACKET_UNTRACKED))
 		found = weir_state_lookup(p, hit);
-	if (found == WEIR_STATE_DROP)
+	/* Where nothing is filtered, the way out looks at an error again. */
+	if (found == WEIR_STATE_DROP && !weir_fw_is_skipped_error(p))
 		return weir_fw_refuse_ingress(ctx, p, hit);
 	if (hit->covered[WEIR_FW_IN] && !is_skipped && weir_fw_has_wrong_options(p, hit))
 		return weir_fw_drop(p, WEIR_DROP(IP_OPTION));
@@ -321,7 +330,8 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 	if (!(hit->flags & WEIR_HIT_TRACKED)) {
 		if (p->flags & WEIR_PACKET_INSANE)
 			return weir_fw_drop(p, WEIR_DROP(NORMALIZE));
-		if (weir_state_covers_out(p, hit) && hit->slot != WEIR_FW_SLOT_NONE) {
+		if ((weir_state_covers_out(p, hit) && hit->slot != WEIR_FW_SLOT_NONE) ||
+		    weir_fw_is_skipped_error(p)) {
 			action = weir_fw_track_out(ctx, p, hit);
 			if (action != WEIR_FW_CONTINUE)
 				return action;
