@@ -16,7 +16,7 @@ use crate::dut;
 use crate::event::{Event, Observer};
 use crate::model::{Cell, Plan, Series, TestbedSpec, Traffic};
 use crate::plan::view::plan_trial_duration;
-use crate::record::{TRIAL_SCHEMA, Times, TrialRecord, Verdict, VerdictKind};
+use crate::record::{Check, TRIAL_SCHEMA, Times, TrialRecord, Verdict, VerdictKind};
 use crate::store::{Store, StoreError};
 use crate::testbed::Testbed;
 use crate::trial::{self, Outcome, Trial, TrialError};
@@ -126,11 +126,14 @@ impl Run<'_> {
     /// apart, and counts nowhere.
     fn profiles(&mut self, position: usize) -> Result<(), CampaignError> {
         let used: BTreeSet<usize> = self.plan.cells.iter().map(|cell| cell.series_index).collect();
-        let missing = |index: &usize| {
-            let dir = self.store.root().join("profiles").join(&self.plan.series[*index].name);
-            self.plan.testbed.profile() && !dir.join("trial.json").is_file()
-        };
-        let wanted: Vec<usize> = used.into_iter().filter(missing).collect();
+        let mut wanted = Vec::new();
+        for index in used.into_iter().filter(|_| self.plan.testbed.profile()) {
+            let series = &self.plan.series[index];
+            let dir = self.store.root().join("profiles").join(&series.name);
+            if !self.store.holds(&dir, &profile_id(series))? {
+                wanted.push(index);
+            }
+        }
         let to_run = position + wanted.len();
         for (done, index) in wanted.into_iter().enumerate() {
             self.go_on()?;
@@ -142,9 +145,16 @@ impl Run<'_> {
             self.testbed.profile_next();
             let outcome = self.trial(&name, &series.traffic, Some(&series))?;
             let verdict = judge(&outcome, path_of(self.plan, &series, &BTreeMap::new()));
-            let dir = self.store.root().join("profiles").join(&series.name);
+            let has_failed = |check: &Check| check.name == "profile" && !check.passed;
+            let is_void =
+                verdict.kind == VerdictKind::Invalid || outcome.checks.iter().any(has_failed);
+            // One without a profile is tried again when the campaign goes on.
+            let dir = match is_void {
+                false => self.store.root().join("profiles").join(&series.name),
+                true => rejected_dir(self.store, &format!("profile.{}", series.name)),
+            };
             let about = About {
-                cell_id: format!("profile of {}", series.id),
+                cell_id: profile_id(&series),
                 series_id: series.id.clone(),
                 series: series.name.clone(),
                 iteration: 0,
@@ -284,6 +294,9 @@ impl Run<'_> {
             cancel: self.cancel,
             observer: self.observer,
         });
+        if let Err(failed) = &result {
+            self.store.append_host_log(&with_name(name, &failed.traces.host_log))?;
+        }
         match (result, self.cancel.signal()) {
             // A trial that went on to its end is finished, whatever was asked meanwhile.
             (Ok(outcome), signal) if signal.is_none() || outcome.not_measured.is_none() => {
@@ -291,7 +304,9 @@ impl Run<'_> {
             }
             (_, Some(signal)) => Err(CampaignError::Cancelled { signal }),
             (Ok(outcome), None) => Ok(outcome),
-            (Err(source), None) => Err(CampaignError::Trial { name: name.to_owned(), source }),
+            (Err(failed), None) => {
+                Err(CampaignError::Trial { name: name.to_owned(), source: failed.error })
+            }
         }
     }
 
@@ -328,7 +343,12 @@ pub fn pending_cells(plan: &Plan, store: &Store) -> Result<Vec<Cell>, StoreError
     Ok(pending)
 }
 
-/// Where the next rejected calibration of a traffic goes.
+/// What the run with a profile of a series is told apart by.
+fn profile_id(series: &Series) -> String {
+    format!("profile of {}", series.id)
+}
+
+/// Where the next rejected calibration of a traffic goes, or the next profile that failed.
 pub(crate) fn rejected_dir(store: &Store, traffic: &str) -> PathBuf {
     let folder = store.root().join("rejected").join(traffic);
     (1_u32..)

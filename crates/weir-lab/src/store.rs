@@ -117,14 +117,20 @@ impl Store {
         Ok(store)
     }
 
-    /// Locks an empty directory, which is made if it is not there.
+    /// Locks an empty directory, which is made if it is not there. What was left of a store whose
+    /// making was interrupted counts as nothing: it holds no result.
     fn start(root: &Path) -> Result<Self, StoreError> {
         make_dirs(root)?;
         let mut entries = fs::read_dir(root).map_err(StoreError::io("list", root))?;
-        if entries.any(|e| e.is_ok_and(|e| e.file_name() != ".lock")) {
+        let is_begun = |name: &str| {
+            [".lock", "plan.json", "files"].contains(&name) || name.starts_with(UNFINISHED)
+        };
+        if entries.any(|e| e.is_ok_and(|e| !is_begun(&e.file_name().to_string_lossy()))) {
             return Err(StoreError::NotEmpty { path: root.to_owned() });
         }
-        Ok(Self { root: root.to_owned(), _lock: Some(lock(root)?) })
+        let store = Self { root: root.to_owned(), _lock: Some(lock(root)?) };
+        store.remove_unfinished()?;
+        Ok(store)
     }
 
     /// Puts a newer edition of the specification in place of the one in the store. Finished

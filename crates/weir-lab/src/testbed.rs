@@ -50,6 +50,20 @@ pub trait Testbed {
     /// # Errors
     /// When a part of it cannot be made; what was made is removed again.
     fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError>;
+
+    /// What a build that failed has left to be read. To be called after every failure.
+    fn take_traces(&self) -> Traces {
+        Traces::default()
+    }
+}
+
+/// What a trial leaves to be read, whether it succeeded or not.
+#[derive(Debug, Default)]
+pub struct Traces {
+    /// Commands that ran on hosts.
+    pub host_log: String,
+    /// Files to keep.
+    pub artefacts: Vec<(String, Vec<u8>)>,
 }
 
 /// What lies between generator and sink.

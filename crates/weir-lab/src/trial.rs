@@ -21,7 +21,7 @@ use crate::host::{Host, HostError};
 use crate::ledger;
 use crate::model::{Traffic, TrialTimes};
 use crate::record::{Check, Latency, Ledger, MachineUse, Phase, Place, Sample, TrialResult};
-use crate::testbed::{Burst, Reading, Rig, Scope, Testbed, TestbedError, Topology};
+use crate::testbed::{Burst, Reading, Rig, Scope, Testbed, TestbedError, Topology, Traces};
 use crate::verdict::OPINION_MAX;
 
 mod figure;
@@ -104,6 +104,17 @@ impl From<DutError> for TrialError {
     }
 }
 
+/// A trial that could not be run to its end, and what it left.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Failed {
+    /// Why.
+    #[source]
+    pub error: TrialError,
+    /// The commands that ran until then, with what they said.
+    pub traces: Traces,
+}
+
 /// Everything a trial needs.
 pub struct Trial<'a> {
     /// Where it runs.
@@ -127,13 +138,24 @@ pub struct Trial<'a> {
 /// # Errors
 /// When it was cancelled, or when its testbed or the DUT's configuration does not work. A DUT
 /// that does not get ready or does not forward is an outcome, not an error.
-pub fn run(trial: Trial<'_>) -> Result<Outcome, TrialError> {
+pub fn run(trial: Trial<'_>) -> Result<Outcome, Failed> {
+    let mut traces = Traces::default();
+    match run_with(trial, &mut traces) {
+        Ok(outcome) => {
+            Ok(Outcome { artefacts: traces.artefacts, host_log: traces.host_log, ..outcome })
+        }
+        Err(error) => Err(Failed { error, traces }),
+    }
+}
+
+fn run_with(trial: Trial<'_>, traces: &mut Traces) -> Result<Outcome, TrialError> {
     let mut runner = Runner::new(trial);
     let topology = if runner.trial.dut.is_some() { Topology::Dut } else { Topology::Direct };
     runner.phase("build");
     let mut rig = match runner.trial.testbed.build(topology) {
         Ok(rig) => rig,
         Err(error) => {
+            *traces = runner.trial.testbed.take_traces();
             let mut outcome = runner.survive(error.into())?;
             outcome.phases = runner.end_phases();
             return Ok(outcome);
@@ -141,7 +163,7 @@ pub fn run(trial: Trial<'_>) -> Result<Outcome, TrialError> {
     };
     let ran = runner.run_on(rig.as_mut());
     runner.phase("teardown");
-    let (artefacts, log) = (rig.take_artefacts(), rig.take_log());
+    *traces = Traces { artefacts: rig.take_artefacts(), host_log: rig.take_log() };
     let down = rig.teardown();
     let awake = runner.trial.testbed.awake();
     let mut outcome = match ran {
@@ -162,8 +184,6 @@ pub fn run(trial: Trial<'_>) -> Result<Outcome, TrialError> {
         *why = format!("{}; {why}", check.detail);
     }
     outcome.checks.extend(awake);
-    outcome.artefacts = artefacts;
-    outcome.host_log = log;
     outcome.phases = runner.end_phases();
     Ok(outcome)
 }

@@ -336,13 +336,19 @@ impl Run<'_> {
             cancel: self.cancel,
             observer: &mut Inside(self.observer),
         });
+        if let Err(failed) = &result {
+            let log = campaign::with_name(name, &failed.traces.host_log);
+            self.store.files().append_host_log(&log)?;
+        }
         match (result, self.cancel.signal()) {
             (Ok(outcome), signal) if signal.is_none() || outcome.not_measured.is_none() => {
                 Ok(outcome)
             }
             (_, Some(signal)) => Err(SearchError::Cancelled { signal }),
             (Ok(outcome), None) => Ok(outcome),
-            (Err(source), None) => Err(SearchError::Trial { name: name.to_owned(), source }),
+            (Err(failed), None) => {
+                Err(SearchError::Trial { name: name.to_owned(), source: failed.error })
+            }
         }
     }
 }

@@ -109,6 +109,20 @@ fn a_second_campaign_does_not_get_into_the_first() {
 }
 
 #[test]
+fn a_store_whose_making_was_interrupted_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("store");
+    drop(Store::create(&root, &spec(), &plan()).unwrap());
+    // As after a kill before the last file, and in the middle of another one.
+    fs::remove_file(root.join("campaign.toml")).unwrap();
+    fs::write(root.join(format!("{UNFINISHED}campaign.toml")), "[camp").unwrap();
+    assert!(matches!(Store::open(&root), Err(StoreError::NoCampaign { .. })));
+    let store = Store::create(&root, &spec(), &plan()).unwrap();
+    assert_eq!(store.plan_record().unwrap(), plan());
+    assert!(!root.join(format!("{UNFINISHED}campaign.toml")).exists());
+}
+
+#[test]
 fn a_cell_of_another_configuration_is_a_conflict() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::create(&dir.path().join("s"), &spec(), &plan()).unwrap();

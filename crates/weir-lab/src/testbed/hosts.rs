@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Rig, Testbed, TestbedError, Topology};
+use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::cancel::Cancel;
 use crate::host::{Command, Host, Program};
 use crate::model::{DriverKind, HostsSpec, Image, Plan, Series, Traffic};
@@ -254,6 +254,11 @@ impl Testbed for HostsTestbed {
             rig.profile()?;
         }
         Ok(Box::new(rig))
+    }
+
+    fn take_traces(&self) -> Traces {
+        let (host_log, artefacts) = (self.parts.take_log(), self.parts.take_artefacts());
+        Traces { host_log, artefacts }
     }
 }
 

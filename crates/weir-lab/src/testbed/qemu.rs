@@ -13,7 +13,7 @@
 //! DUT's namespace, has no way out of it, and is ended with it: also by the next start, if this
 //! process was killed. This module knows nothing of what kind of DUT it carries.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,9 @@ use serde_json::{Value, json};
 use weir_net::process::{self, Invocation};
 
 use super::netns::NetnsTestbed;
-use super::{Rig, Testbed, TestbedError, Topology};
+use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::cancel::Cancel;
+use crate::host::Host as _;
 use crate::model::hosts::System;
 use crate::model::qemu::QemuSpec;
 use crate::ssh::profile::Profiler;
@@ -60,6 +61,8 @@ pub struct QemuTestbed {
     cancel: Cancel,
     /// The next trial has a profile.
     profile: Cell<bool>,
+    /// What the last machine that did not get ready has left.
+    traces: RefCell<Traces>,
     /// What the calibration runs on; it holds the right to measure.
     direct: NetnsTestbed,
 }
@@ -82,6 +85,7 @@ impl QemuTestbed {
             accel,
             cancel,
             profile: Cell::new(false),
+            traces: RefCell::default(),
             direct,
         })
     }
@@ -94,8 +98,12 @@ impl QemuTestbed {
         let deadline = Instant::now() + self.spec.boot_timeout;
         let mut vm = Vm::start(&ports, &placement.dut, arguments)?;
         ports.adopt(&mut vm)?;
-        let host =
-            QemuHost::boot(&self.spec, &self.files, login, vm, &ports, &self.cancel, deadline)?;
+        let host = QemuHost::new(&self.spec, &self.files, login, vm, &ports, &self.cancel)?;
+        if let Err(error) = host.boot(deadline) {
+            let (host_log, artefacts) = (host.take_log(), host.take_artefacts());
+            *self.traces.borrow_mut() = Traces { host_log, artefacts };
+            return Err(error);
+        }
         let profiler = match self.profile.take() {
             true => Some(Profiler::new(System::Linux, None).map_err(TestbedError::new)?),
             false => None,
@@ -151,6 +159,10 @@ impl Testbed for QemuTestbed {
             Topology::Direct => self.direct.build(Topology::Direct),
             Topology::Dut => Ok(Box::new(self.rig()?)),
         }
+    }
+
+    fn take_traces(&self) -> Traces {
+        self.traces.take()
     }
 }
 

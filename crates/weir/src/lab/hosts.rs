@@ -3,6 +3,9 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use weir_gen::units::format_duration;
@@ -43,7 +46,7 @@ pub(super) fn preflight(
     }
     progress::note(&intent(plan, spec));
     if !yes {
-        ask()?;
+        ask(cancel)?;
     }
     Ok(Box::new(testbed))
 }
@@ -89,25 +92,67 @@ fn intent(plan: &Plan, spec: &HostsSpec) -> String {
     format!("{} cells, about {}: {boots}{images}", plan.cells.len(), format_duration(time))
 }
 
+/// How often the question looks whether a signal has come.
+const POLL: Duration = Duration::from_millis(50);
+
 /// Asks on the terminal. Without one, nobody can be asked.
-fn ask() -> anyhow::Result<()> {
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
+fn ask(cancel: &Cancel) -> anyhow::Result<()> {
+    if !io::stdin().is_terminal() {
         bail!("nobody can be asked whether to begin: there is no terminal; begin with --yes");
     }
     let mut out = io::stderr();
     write!(out, "Begin? [y/N] ").and_then(|()| out.flush()).context("cannot ask")?;
-    let mut answer = String::new();
-    stdin.lock().read_line(&mut answer).context("cannot read the answer")?;
+    let answer = answer(cancel, || {
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).map(|_| answer)
+    })?;
     match answer.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => bail!("not begun: nothing was run"),
     }
 }
 
+/// What `read` gives, unless a signal comes first: a read of the terminal goes on after one. The
+/// thread that still reads then ends with the process.
+fn answer(
+    cancel: &Cancel,
+    read: impl FnOnce() -> io::Result<String> + Send + 'static,
+) -> anyhow::Result<String> {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        // Nobody listens any more where a signal came first.
+        let _ = tell.send(read());
+    });
+    loop {
+        match told.recv_timeout(POLL) {
+            _ if cancel.signal().is_some() => bail!("not begun: a signal came; nothing was run"),
+            Ok(answer) => return answer.context("cannot read the answer"),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("cannot read the answer"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_ends_the_question() {
+        let cancel = Cancel::default();
+        assert_eq!(answer(&cancel, || Ok("y\n".to_owned())).unwrap(), "y\n");
+        let (_keep, never) = mpsc::channel::<()>();
+        let other = cancel.clone();
+        let asked = move || {
+            other.request(2);
+            // Nobody types anything.
+            let _ = never.recv();
+            Ok(String::new())
+        };
+        let told = answer(&cancel, asked).unwrap_err().to_string();
+        assert!(told.contains("nothing was run"), "{told}");
+        assert!(answer(&cancel, || Ok("y".to_owned())).is_err(), "a yes does not take it back");
+    }
 
     #[test]
     fn the_table_lines_up_and_names_what_failed() {

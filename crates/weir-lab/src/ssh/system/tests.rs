@@ -103,7 +103,6 @@ fn every_loss_of_the_bsd_stack_is_found_in_the_singular_too() {
         ("ip_delivered_locally", 90),
         ("ip_unknown_protocol", 1),
         ("ip_not_forwardable", 7),
-        ("ip_no_route_out", 1),
         ("ip_no_buffers_out", 2),
         ("ip6_not_forwardable", 1),
     ];

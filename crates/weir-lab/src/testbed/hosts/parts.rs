@@ -33,6 +33,16 @@ impl Parts {
         hosts
     }
 
+    /// The commands that ran on all of them since they were asked last.
+    pub(super) fn take_log(&self) -> String {
+        self.hosts().into_iter().map(Host::take_log).collect()
+    }
+
+    /// Files of all of them to keep.
+    pub(super) fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
+        self.hosts().into_iter().flat_map(Host::take_artefacts).collect()
+    }
+
     /// Every machine but the DUT that the path needs, with its role.
     pub(super) fn helpers(&self) -> Vec<(&'static str, &Rc<dyn Host>)> {
         let generators = self.generators.iter().map(|host| ("generator", host));

@@ -460,12 +460,11 @@ impl Rig for HostsRig {
     }
 
     fn take_log(&self) -> String {
-        self.parts.hosts().into_iter().map(Host::take_log).collect()
+        self.parts.take_log()
     }
 
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
-        let hosts = self.parts.hosts().into_iter();
-        let mut artefacts: Vec<_> = hosts.flat_map(Host::take_artefacts).collect();
+        let mut artefacts = self.parts.take_artefacts();
         artefacts.retain(|(name, _)| name != activity::LOG);
         artefacts.append(&mut self.profile.borrow_mut());
         artefacts

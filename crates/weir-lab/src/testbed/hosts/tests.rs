@@ -13,7 +13,7 @@ use crate::host::{Ended, HostError, LineSink, Output, Process};
 use crate::plan::{self, Overrides};
 use crate::record::VerdictKind;
 use crate::spec::files::MemoryFiles;
-use crate::trial::{self, Outcome, Trial, TrialError};
+use crate::trial::{self, Failed, Outcome, Trial};
 use crate::verdict;
 
 const SPEC: &str = r#"
@@ -357,7 +357,7 @@ fn lab() -> Lab {
 }
 
 impl Lab {
-    fn run(&self) -> Result<Outcome, TrialError> {
+    fn run(&self) -> Result<Outcome, Failed> {
         let series = &self.plan.series[0];
         self.testbed.next(series);
         trial::run(Trial {
@@ -464,9 +464,11 @@ fn a_dut_that_is_gone_voids_its_trial() {
 fn a_machine_of_the_path_that_is_gone_ends_the_campaign_unmarked() {
     let lab = lab();
     lab.world.silent.lock().unwrap().push("gen".to_owned());
-    let error = lab.run().expect_err("no trial can run").to_string();
+    let failed = lab.run().expect_err("no trial can run");
+    let error = failed.to_string();
     assert!(error.contains("generator gen does not answer"), "{error}");
     assert!(error.contains("weir lab resume"), "{error}");
+    assert!(failed.traces.host_log.contains("a command of box"), "{:?}", failed.traces);
 }
 
 #[test]
@@ -534,6 +536,8 @@ fn an_image_is_installed_once_and_checked() {
 fn an_image_that_cannot_be_installed_voids_its_cells_and_is_not_tried_twice() {
     let image = "[[image]]\nname = \"v1\"\ncheck = \"is-running\"\n\n[[dut]]";
     let lab = lab_of(&SPEC.replace("[[dut]]", image));
+    let outcome = lab.run().expect("the campaign goes on");
+    assert!(outcome.host_log.contains("a command of box"), "{:?}", outcome.host_log);
     for _ in 0..2 {
         let verdict = lab.judged();
         assert_eq!(verdict.kind, VerdictKind::Invalid);

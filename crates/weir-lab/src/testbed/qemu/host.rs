@@ -49,19 +49,18 @@ pub(super) struct QemuHost {
 }
 
 impl QemuHost {
-    /// Waits until the machine that was just started can be logged in to, and sets it up.
-    pub(super) fn boot(
+    /// A machine that was just started.
+    pub(super) fn new(
         spec: &QemuSpec,
         files: &Files,
         login: Login,
         vm: Vm,
         ports: &Ports,
         cancel: &Cancel,
-        deadline: Instant,
     ) -> Result<Self, TestbedError> {
         let secrets = Secrets::new(Vec::new()).map_err(TestbedError::new)?;
         let machine = Machine::new(&box_spec(spec, &login), &secrets, cancel);
-        let host = Self {
+        Ok(Self {
             machine,
             vm: RefCell::new(vm),
             netns: Netns::open(ports.dut.name()).map_err(TestbedError::new)?,
@@ -73,10 +72,13 @@ impl QemuHost {
             needs_boot: Cell::new(false),
             boots: RefCell::default(),
             look: RefCell::default(),
-        };
-        host.wait(0, deadline)?;
-        host.set_up()?;
-        Ok(host)
+        })
+    }
+
+    /// Waits until it can be logged in to, and sets it up.
+    pub(super) fn boot(&self, deadline: Instant) -> Result<(), TestbedError> {
+        self.wait(0, deadline)?;
+        self.set_up()
     }
 
     /// Fails if QEMU has ended.
