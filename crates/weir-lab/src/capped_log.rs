@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::ssh::lines::Lines;
+use crate::lines::Lines;
 
 /// How much of the end is kept.
 const KEPT_BYTES_MAX: usize = 1 << 20;

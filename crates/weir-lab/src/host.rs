@@ -213,8 +213,11 @@ pub enum Fault {
     /// It can be asked something else.
     #[default]
     Other,
-    /// It cannot be reached, or not any more: nothing that needs it works.
+    /// It cannot be reached any more: nothing that needs it works, and what was asked last may
+    /// have been done.
     Gone,
+    /// The same, and what was asked did not begin.
+    Unreached,
 }
 
 impl HostError {
@@ -228,9 +231,14 @@ impl HostError {
         Self { fault: Fault::Gone, ..Self::new(host, what) }
     }
 
+    /// An error of `host` that could not be reached with what was asked.
+    pub fn unreached(host: &str, what: impl std::fmt::Display) -> Self {
+        Self { fault: Fault::Unreached, ..Self::new(host, what) }
+    }
+
     /// Whether the host is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.fault == Fault::Gone
+        matches!(self.fault, Fault::Gone | Fault::Unreached)
     }
 }

@@ -31,6 +31,7 @@ pub mod host;
 pub mod identity;
 pub mod image;
 pub mod ledger;
+mod lines;
 pub mod model;
 pub mod plan;
 pub mod plot;

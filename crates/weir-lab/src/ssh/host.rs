@@ -5,8 +5,7 @@
 //! connection is gone, but a command that may have begun is never repeated.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +15,9 @@ use std::time::{Duration, Instant};
 use super::capture::{Capture, OUTPUT_BYTES_MAX, Printed};
 use super::connection::Channel;
 use super::facts;
+use super::feeder::{self, Source};
 use super::process::{SshProcess, Watched, describe};
-use super::script::{CANNOT_TRY, Script, quote, split_mark};
+use super::script::{self, CANNOT_TRY, Script, quote, split_mark};
 use super::secrets::Secrets;
 use super::shared::{Shared, said_before};
 use crate::cancel::Cancel;
@@ -53,7 +53,7 @@ enum Input<'a> {
     /// A file on the machine.
     Far(&'a str),
     /// Bytes of this side.
-    Near(Box<dyn io::Read + Send + 'a>),
+    Near(Source<'a>),
 }
 
 /// A command that is to run to its end.
@@ -70,12 +70,19 @@ impl SshHost {
     pub fn new(remote: &RemoteSpec, secrets: &Secrets, cancel: &Cancel) -> Self {
         let directory = facts::directory();
         Self {
-            shared: Arc::new(Shared::new(remote, secrets, directory)),
+            shared: Arc::new(Shared::new(remote, secrets, directory, cancel)),
             cancel: cancel.clone(),
             system: Mutex::default(),
             used: AtomicBool::new(false),
             logs: Mutex::default(),
         }
+    }
+
+    /// The machine that weir runs on: its commands have the secrets in their environment.
+    #[must_use]
+    pub fn manager(secrets: &Secrets, cancel: &Cancel) -> Self {
+        let remote = RemoteSpec { name: "manager".to_owned(), ssh: None, config: None };
+        Self::new(&remote, secrets, cancel)
     }
 
     /// Other times than the usual ones: until a machine answers (10 s), and between two questions
@@ -129,7 +136,7 @@ impl SshHost {
                 Err(what) => last = what,
             }
             if !self.cancel.sleep(Duration::from_millis(500)) {
-                return Err(self.shared.error("cancelled while it was waited for"));
+                return Err(self.shared.cancelled("waiting for SSH"));
             }
         }
         Err(self.shared.gone(format!("waiting for SSH: {last}")))
@@ -147,32 +154,36 @@ impl SshHost {
         &self.shared.remote
     }
 
-    /// Runs a shell line with a file of this machine as its standard input: an image to install.
+    /// Runs a shell line with a file of the manager as its standard input: an image to install. It
+    /// may take no longer than `timeout`, whatever the size of the file. Unless all of the file
+    /// arrives, the line is killed before it sees the end of its input.
     ///
     /// # Errors
     /// When the file cannot be read, or was cut off on its way; and as [`Host::run`].
     pub fn feed(&self, shell: &str, file: &Path, timeout: Duration) -> Result<Output, HostError> {
-        let open = || Ok::<_, io::Error>((File::open(file)?, std::fs::metadata(file)?.len()));
-        let (content, size_bytes) = open()
-            .map_err(|e| self.shared.error(format!("cannot read {}: {e}", file.display())))?;
-        self.feed_from(shell, Box::new(content), size_bytes, timeout)
+        let source = Source::file(file).map_err(|what| self.shared.error(what))?;
+        self.feed_from(shell, source, timeout)
     }
 
-    /// The same with any content.
+    /// The same with any source.
     pub(super) fn feed_from(
         &self,
         shell: &str,
-        content: Box<dyn io::Read + Send + '_>,
-        size_bytes: u64,
+        source: Source<'_>,
         timeout: Duration,
     ) -> Result<Output, HostError> {
-        let allowed = timeout + Duration::from_secs(size_bytes / SLOWEST_BYTES_PER_S);
-        self.execute(Job {
-            shell,
-            input: Input::Near(content),
-            timeout: allowed,
-            cancellable: true,
-        })
+        self.execute(Job { shell, input: Input::Near(source), timeout, cancellable: true })
+    }
+
+    /// The same with what is in memory, which has more time the larger it is.
+    pub(super) fn feed_bytes(
+        &self,
+        shell: &str,
+        bytes: &[u8],
+        timeout: Duration,
+    ) -> Result<Output, HostError> {
+        let more = Duration::from_secs(bytes.len() as u64 / SLOWEST_BYTES_PER_S);
+        self.feed_from(shell, Source::bytes(bytes), timeout + more)
     }
 
     /// Puts bytes into a file of the working directory, and sees that all of them are there.
@@ -180,8 +191,8 @@ impl SshHost {
         let path = format!("{}/{name}", self.shared.directory);
         let quoted = quote(&path);
         let shell = format!("cat >{quoted} && wc -c <{quoted}");
-        let size = content.len() as u64;
-        let output = self.feed_from(&shell, Box::new(content), size, FILE_TIMEOUT)?;
+        let size = content.len();
+        let output = self.feed_bytes(&shell, content, FILE_TIMEOUT)?;
         let step = || format!("writing {path} ({size} bytes)");
         if !output.success() {
             return Err(self.failed(&step(), &output));
@@ -275,11 +286,20 @@ impl SshHost {
         Ok(system)
     }
 
-    fn script<'a>(&'a self, mark: &'a str, input: &'a str, command: &'a str) -> Script<'a> {
+    pub(super) fn script<'a>(
+        &'a self,
+        mark: &'a str,
+        input: &'a str,
+        command: &'a str,
+    ) -> Script<'a> {
         self.used.store(true, Ordering::Relaxed);
         Script {
             directory: &self.shared.directory,
-            environment: self.shared.secrets.variables(),
+            // An environment can be read by whoever is root on the machine.
+            environment: match self.shared.remote.ssh {
+                None => self.shared.secrets.variables(),
+                Some(_) => &[],
+            },
             mark,
             input,
             command,
@@ -290,6 +310,7 @@ impl SshHost {
     fn execute(&self, job: Job<'_>) -> Result<Output, HostError> {
         let (started, shell) = (Instant::now(), job.shell);
         let result = self.execute_unnoted(job);
+        let result = result.map(|output| self.shared.secrets.redact_output(output));
         let (end, said) = match &result {
             Ok(output) => (
                 output.exit_code.map_or_else(|| "killed".to_owned(), describe),
@@ -317,35 +338,40 @@ impl SshHost {
         let mark = self.shared.mark();
         let script = match &job.input {
             Input::Far(input) => self.script(&mark, input, job.shell).ends(),
-            Input::Near(_) => self.script(&mark, "", job.shell).fed(),
+            Input::Near(source) => self.script(&mark, "", job.shell).fed(source.size_bytes),
         };
         let (capture, stdout, stderr) = Capture::open()
-            .map_err(|e| self.shared.error(format!("cannot follow `{}`: {e}", job.shell)))?;
+            .map_err(|e| self.shared.error(cannot_follow("the output", job.shell, &e)))?;
         let channel = self.shared.connection().start(&script, stdout, stderr);
         let mut channel = channel.map_err(|e| self.shared.not_connected("connecting", &e))?;
-        let waited = match &mut job.input {
-            Input::Far(_) => self.wait(&capture, &mut channel, job.timeout, job.cancellable),
-            Input::Near(content) => thread::scope(|scope| {
-                let mut stdin = channel.stdin.take();
-                scope.spawn(move || {
-                    if let Some(stdin) = &mut stdin {
-                        // What did not arrive shows in what the far side counts.
-                        drop(io::copy(content, stdin).and_then(|_| stdin.flush()));
-                    }
-                });
-                let waited = self.wait(&capture, &mut channel, job.timeout, job.cancellable);
-                if waited.is_err() {
-                    // The copy ends when nobody reads.
-                    self.shared.connection().abandon(&mut channel);
-                }
-                waited
-            }),
+        let wait =
+            |channel: &mut Channel| self.wait(&capture, channel, job.timeout, job.cancellable);
+        let (waited, fed) = match &mut job.input {
+            Input::Far(_) => (wait(&mut channel), Ok(())),
+            Input::Near(source) => {
+                let stdin = channel.stdin.take();
+                feeder::feed(source, stdin, || wait(&mut channel))
+            }
         };
         if let Err(why) = waited {
+            if let Input::Near(_) = job.input {
+                let killed = self.question(&script::end_of_fed(&mark));
+                // Its machine may be gone; then it is killed when it reads.
+                drop(killed);
+                await_end(&capture);
+            }
             self.shared.connection().abandon(&mut channel);
             let printed = if capture.is_finished() { Some(capture.take()) } else { None };
             let said = printed.map_or_else(String::new, |p| split(&p, &mark).0.said().to_owned());
             return Err(self.shared.error(format!("`{}` {why}{}", job.shell, said_before(&said))));
+        }
+        if let Err(why) = fed {
+            self.shared.connection().abandon(&mut channel);
+            return Err(self.shared.error(format!(
+                "feeding `{}`: {why}; what ran there was killed before the end of its input; mend \
+                 that and resume the campaign",
+                job.shell
+            )));
         }
         let printed = capture.take();
         self.shared.connection().end(channel);
@@ -359,11 +385,15 @@ impl SshHost {
         }
         if printed.is_cut {
             let limit = OUTPUT_BYTES_MAX >> 20;
-            let what = format!("`{}` printed more than {limit} MiB", job.shell);
-            return Err(self.shared.error(what));
+            return Err(self.shared.error(format!(
+                "`{}` printed more than {limit} MiB, which weir does not keep: send what is not \
+                 needed to /dev/null, or to a file there",
+                job.shell
+            )));
         }
-        if output.exit_code == Some(CANNOT_TRY) && output.stderr.contains("mkdir:") {
-            return Err(self.failed(&format!("making {}", self.shared.directory), &output));
+        let is_unmade = ["mkdir:", "mkfifo:"].iter().any(|tool| output.stderr.contains(tool));
+        if output.exit_code == Some(CANNOT_TRY) && is_unmade {
+            return Err(self.failed(&format!("working in {}", self.shared.directory), &output));
         }
         Ok(Some(output))
     }
@@ -382,20 +412,22 @@ impl SshHost {
                 return Ok(());
             }
             let why = if cancellable && self.cancel.signal().is_some() {
-                "was cancelled".to_owned()
+                "was cancelled, because weir was told to stop, and was ended; finished iterations \
+                 are kept, and `weir lab resume` goes on"
+                    .to_owned()
             } else if Instant::now() >= deadline {
                 let timeout = weir_gen::units::format_duration(timeout);
-                format!("did not end within {timeout} and was ended")
+                format!(
+                    "did not end within {timeout} and was ended; see what it waits for by running \
+                     it there by hand"
+                )
             } else {
                 thread::sleep(TICK);
                 continue;
             };
             if let Some(mut stdin) = channel.stdin.take() {
                 drop(stdin.write_all(b"stop 10\n"));
-                let end = Instant::now() + DEATH_PATIENCE;
-                while !capture.is_finished() && Instant::now() < end {
-                    thread::sleep(TICK);
-                }
+                await_end(capture);
             }
             return Err(why);
         }
@@ -419,7 +451,7 @@ impl SshHost {
         };
         let follow = move |heard: Heard<'_>, kept: &mut Kept| follower.take(heard, kept);
         let (output, stdout, stderr) = CappedLog::open_lines(follow)
-            .map_err(|e| self.shared.error(format!("cannot open the log {log}: {e}")))?;
+            .map_err(|e| self.shared.error(cannot_follow(log, shell, &e)))?;
         let script = self.script(&mark, "/dev/null", shell).stays();
         let channel = self.shared.connection().start(&script, stdout, stderr);
         let channel = channel.map_err(|error| {
@@ -560,9 +592,8 @@ impl Host for SshHost {
 
     fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
         let logs = std::mem::take(&mut *self.logs.lock().unwrap_or_else(PoisonError::into_inner));
-        logs.into_iter()
-            .map(|(name, log)| (name, self.shared.secrets.redact_bytes(log.take())))
-            .collect()
+        // Secrets were taken out of each line when it came.
+        logs.into_iter().map(|(name, log)| (name, log.take())).collect()
     }
 }
 
@@ -575,6 +606,21 @@ impl Drop for SshHost {
         }
         self.disconnect();
     }
+}
+
+/// Waits for what was told to die.
+fn await_end(capture: &Capture) {
+    let end = Instant::now() + DEATH_PATIENCE;
+    while !capture.is_finished() && Instant::now() < end {
+        thread::sleep(TICK);
+    }
+}
+
+fn cannot_follow(what: &str, shell: &str, error: &std::io::Error) -> String {
+    format!(
+        "cannot follow {what} of `{shell}`, which was not started: {error}; see that this machine \
+         has processes and open files left (`ulimit -a`), and resume the campaign"
+    )
 }
 
 /// The output of a command without the mark, and whether there was one.

@@ -56,6 +56,37 @@ weir_watcher=$!
 exec 3<&-
 "#;
 
+/// What this shell itself has to say of how a command ended is nobody's.
+const QUIET: &str = "exec 2>/dev/null\n";
+
+/// Hands standard input to the command behind it. The command sees the end of its input only if all
+/// of it came: else it is killed before, with this shell. Input that it leaves unread is its own
+/// affair. Where its group is found stands in a file until it has ended ([`end_of_fed`]).
+const FED: &str = r#"mkfifo @MARK@ 2>&4 && echo $$ >@MARK@.pid || weir_end 125
+{
+    wc -c <@MARK@ >@MARK@.size &
+    tee @MARK@
+    weir_code=$?
+    wait
+    read -r weir_size <@MARK@.size
+    rm -f @MARK@ @MARK@.size
+    case $weir_code in
+    0) [ "$weir_size" = @SIZE@ ] ;;
+    126 | 127) false ;;
+    esac || {
+        rm -f @MARK@.pid
+        kill -KILL -$$
+    }
+} | "#;
+
+const FED_ENDED: &str = "weir_code=$?\nrm -f @MARK@.pid\nweir_end $weir_code\n";
+
+/// The command that ends one that is fed and is not waited for any longer: it does not read, so
+/// the end of its input does not reach its shell.
+pub(super) fn end_of_fed(mark: &str) -> String {
+    format!("kill -KILL -$(cat {mark}.pid); rm -f {mark}*")
+}
+
 /// Once a command has ended that was to end, nobody watches what it has left behind.
 const ENDED: &str = r#"weir_code=$?
 [ -n "$weir_told" ] || kill -KILL $weir_watcher
@@ -97,15 +128,21 @@ impl Script<'_> {
         self.line(&format!("{watched}{}{epilogue}", self.run()))
     }
 
-    /// The same with the rest of standard input as the command's own, and no watcher.
-    pub(super) fn fed(&self) -> String {
-        self.line(&format!("{}{STAYED}", self.run()))
+    /// The same with the rest of standard input as the command's own, which is `size_bytes` long.
+    pub(super) fn fed(&self, size_bytes: u64) -> String {
+        let of_mark = |text: &str| text.replace("@MARK@", self.mark);
+        let fed = of_mark(FED).replace("@SIZE@", &size_bytes.to_string());
+        self.line(&format!("{QUIET}{fed}{}{}", self.command(), of_mark(FED_ENDED)))
     }
 
     /// Runs the command. The watcher has descriptor 3, the mark and the command's standard error
-    /// are descriptor 4; what this shell itself has to say of how the command ended is nobody's.
+    /// are descriptor 4.
     fn run(&self) -> String {
-        format!("exec 2>/dev/null\nsh -c {} 2>&4 4>&-\n", quote(self.command))
+        format!("{QUIET}{}", self.command())
+    }
+
+    fn command(&self) -> String {
+        format!("sh -c {} 2>&4 4>&-\n", quote(self.command))
     }
 
     fn line(&self, body: &str) -> String {
@@ -155,6 +192,10 @@ pub(super) fn split_mark(stderr: &str, mark: &str) -> (String, Option<i32>) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -171,6 +212,38 @@ mod tests {
         let special = line.trim_end().bytes().find(|b| b" \"'!$`*?~#;&|<>()%{}[]\t".contains(b));
         assert_eq!(special, None, "{line}");
         assert!(BOOTSTRAP.len() < 100 && !BOOTSTRAP.contains(['!', '\n', '\\']), "{BOOTSTRAP}");
+    }
+
+    #[test]
+    fn a_command_that_is_fed_sees_the_end_of_its_input_only_if_all_of_it_came() {
+        let dir = tempfile::tempdir().unwrap();
+        let feed = |size_bytes, content: &str| {
+            let script = Script {
+                directory: &dir.path().to_string_lossy(),
+                environment: &[],
+                mark: "weir-end",
+                input: "",
+                command: "cat >got && echo whole >whole",
+            };
+            let mut child = Command::new("sh")
+                .args(["-c", BOOTSTRAP])
+                .process_group(0)
+                .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            stdin.write_all(script.fed(size_bytes).as_bytes()).unwrap();
+            stdin.write_all(content.as_bytes()).unwrap();
+            drop(stdin);
+            let said = child.wait_with_output().unwrap().stderr;
+            let code = split_mark(&String::from_utf8(said).unwrap(), "weir-end").1;
+            (code, dir.path().join("whole").exists())
+        };
+        assert_eq!(feed(9, "too shor"), (None, false));
+        assert_eq!(feed(9, "too long !"), (None, false));
+        assert_eq!(feed(9, "all of it"), (Some(0), true));
+        assert_eq!(std::fs::read(dir.path().join("got")).unwrap(), b"all of it");
     }
 
     #[test]

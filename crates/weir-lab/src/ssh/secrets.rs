@@ -2,11 +2,13 @@
 //! controllers.
 //!
 //! A specification names environment variables of the manager; their values are put into the
-//! environment of commands, and taken out of every text that goes to a log, an artefact or a
-//! message. This module never writes a value anywhere.
+//! environment of the manager's own commands alone, and taken out of every text that a machine has
+//! said, or that goes to a log, an artefact or a message. This module never writes a value anywhere.
 
 use std::fmt;
 use std::sync::Arc;
+
+use crate::host::Output;
 
 /// A value so short would make holes into ordinary text.
 const LENGTH_MIN: usize = 4;
@@ -51,6 +53,14 @@ impl Secrets {
                      out of logs, because it would be found in other words; use a longer one"
                 ));
             }
+            // Outputs are looked through line by line.
+            if value.contains(['\n', '\r']) {
+                return Err(format!(
+                    "the value of {name} has more than one line: it cannot be kept out of logs, \
+                     which are read line by line; put it into a file of the manager that only you \
+                     can read, and name that file in the command"
+                ));
+            }
         }
         // Of two values one of which holds the other, the longer is looked for first.
         secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
@@ -69,15 +79,13 @@ impl Secrets {
         text
     }
 
-    /// The same for bytes, which stay as they are if there is no value in them.
-    #[must_use]
-    pub fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
-        let holds = |value: &str| bytes.windows(value.len()).any(|w| w == value.as_bytes());
-        if self.0.iter().any(|(_, value)| holds(value)) {
-            self.redact(&String::from_utf8_lossy(&bytes)).into_bytes()
-        } else {
-            bytes
+    /// What a command printed, redacted.
+    pub(crate) fn redact_output(&self, output: Output) -> Output {
+        if self.0.is_empty() {
+            return output;
         }
+        let (stdout, stderr) = (self.redact(&output.stdout), self.redact(&output.stderr));
+        Output { stdout, stderr, ..output }
     }
 
     /// With one more secret, which was read from a file.
@@ -114,14 +122,14 @@ mod tests {
     fn values_are_taken_out_and_names_put_in() {
         let secrets = secret(&[("PDU", "hunter2"), ("IPMI", "hunter2000")]).unwrap();
         assert_eq!(secrets.redact("-P hunter2000 -p hunter2"), "-P ***IPMI*** -p ***PDU***");
-        assert_eq!(secrets.redact_bytes(b"\xffx".to_vec()), b"\xffx");
-        assert_eq!(secrets.redact_bytes(b"a hunter2 b".to_vec()), b"a ***PDU*** b");
         assert!(!format!("{secrets:?}").contains("hunter"), "{secrets:?}");
     }
 
     #[test]
     fn what_cannot_be_kept_out_is_refused() {
         assert!(secret(&[("PDU", "abc")]).unwrap_err().contains("less than 4"));
+        let error = secret(&[("KEY", "-----BEGIN\nMIIE")]).unwrap_err();
+        assert!(error.contains("KEY has more than one line") && !error.contains("MIIE"), "{error}");
         assert!(secret(&[("1X", "abcdef")]).unwrap_err().contains("`1X`"));
         let names = ["WEIR_NO_SUCH_VARIABLE".to_owned()];
         let error = Secrets::from_env(&names).unwrap_err();

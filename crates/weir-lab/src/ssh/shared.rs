@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::connection::{ConnectError, Connection};
 use super::secrets::Secrets;
+use crate::cancel::Cancel;
 use crate::host::HostError;
 use crate::model::hosts::RemoteSpec;
 
@@ -29,12 +30,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(remote: &RemoteSpec, secrets: &Secrets, directory: String) -> Self {
+    pub(super) fn new(
+        remote: &RemoteSpec,
+        secrets: &Secrets,
+        directory: String,
+        cancel: &Cancel,
+    ) -> Self {
         Self {
             remote: remote.clone(),
             secrets: secrets.clone(),
             directory,
-            connection: Mutex::new(Connection::new(remote)),
+            connection: Mutex::new(Connection::new(remote, cancel)),
             log: Mutex::default(),
             count: std::sync::atomic::AtomicU64::new(0),
         }
@@ -53,15 +59,17 @@ impl Shared {
 
     /// Writes a line about a command into the log.
     pub(super) fn note(&self, started: Instant, command: &str, end: &str, said: &str) {
+        // Before anything is cut or escaped: a part of a secret, or another form of it, is not found.
+        let [command, end, said] = [command, end, said].map(|text| self.secrets.redact(text));
         let line = format!(
-            "{}\t{}\t{:.3}s\t{end}\t{}\t{}\n",
+            "{}\t{}\t{:.3}s\t{}\t{}\t{}\n",
             jiff::Timestamp::now(),
             self.remote.name,
             started.elapsed().as_secs_f64(),
-            one_line(command),
-            one_line(&beginning(said)),
+            one_line(&end),
+            one_line(&command),
+            one_line(&beginning(&said)),
         );
-        let line = self.secrets.redact(&line);
         self.log.lock().unwrap_or_else(PoisonError::into_inner).push_str(&line);
     }
 
@@ -81,7 +89,16 @@ impl Shared {
 
     /// An error of the step `step`.
     pub(super) fn not_connected(&self, step: &str, error: &ConnectError) -> HostError {
-        self.gone(format!("{step}: {}", error.what))
+        let what = format!("{step}: {}", error.what);
+        HostError::unreached(&self.remote.name, self.secrets.redact(&what))
+    }
+
+    /// Why what was asked was not waited for, once somebody has asked to stop.
+    pub(super) fn cancelled(&self, step: &str) -> HostError {
+        self.error(format!(
+            "{step}: cancelled, because weir was told to stop; finished iterations are kept, and \
+             `weir lab resume` goes on"
+        ))
     }
 
     /// Why a command has no end: the connection broke, or somebody ended it from outside.
@@ -134,9 +151,13 @@ mod tests {
     use super::*;
 
     fn shared() -> Shared {
+        shared_with("hunter2")
+    }
+
+    fn shared_with(secret: &str) -> Shared {
         let remote = RemoteSpec { name: "dut".to_owned(), ssh: None, config: None };
-        let secrets = Secrets::new(vec![("PDU".to_owned(), "hunter2".to_owned())]).unwrap();
-        Shared::new(&remote, &secrets, "/tmp/weir-lab-x-1-ab".to_owned())
+        let secrets = Secrets::new(vec![("PDU".to_owned(), secret.to_owned())]).unwrap();
+        Shared::new(&remote, &secrets, "/tmp/weir-lab-x-1-ab".to_owned(), &Cancel::default())
     }
 
     #[test]
@@ -150,6 +171,17 @@ mod tests {
         assert_eq!(fields[3..], ["exit code 0", r"pdu -p ***PDU***\ntwo", r"on\toff ***PDU***"]);
         assert_eq!(shared.take_log(), "");
         assert!(!shared.error("no hunter2 here").to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn no_form_and_no_part_of_a_secret_is_in_the_log() {
+        let secret = "back\\slash and\ttab";
+        let shared = shared_with(secret);
+        let said = format!("{}{secret}", "x".repeat(NOTED_BYTES_MAX - 4));
+        shared.note(Instant::now(), &format!("pdu {secret}"), "exit code 0", &said);
+        let log = shared.take_log();
+        assert!(log.contains("pdu ***PDU***\t"), "{log}");
+        assert!(!log.contains("back") && !log.contains("slash"), "{log}");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! servers (`crates/weir/tests/labs`).
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::feeder::Source;
 use super::{Secrets, SshHost};
 use crate::cancel::Cancel;
 use crate::host::{Command, Host, Output, Program};
@@ -15,12 +17,8 @@ use crate::model::hosts::RemoteSpec;
 const LONG: Duration = Duration::from_secs(60);
 
 fn host() -> SshHost {
-    host_with(&Secrets::default())
-}
-
-fn host_with(secrets: &Secrets) -> SshHost {
     let remote = RemoteSpec { name: "here".to_owned(), ssh: None, config: None };
-    SshHost::new(&remote, secrets, &Cancel::default())
+    SshHost::new(&remote, &Secrets::default(), &Cancel::default())
 }
 
 fn shell(line: &str) -> Command<'_> {
@@ -96,7 +94,9 @@ fn a_cancelled_command_ends() {
     let host = SshHost::new(&remote, &Secrets::default(), &cancel);
     cancel.request(2);
     let error = host.run(&shell("sleep 1000")).unwrap_err();
-    assert!(error.what.contains("cancelled"), "{error}");
+    for part in ["`sleep 1000` was cancelled", "weir lab resume"] {
+        assert!(error.what.contains(part), "{part:?} is not in: {error}");
+    }
     let kept = Command { cancellable: false, ..shell("echo done") };
     assert_eq!(host.run(&kept).unwrap().stdout, "done\n");
 }
@@ -166,11 +166,12 @@ fn a_process_that_nobody_holds_ends() {
 }
 
 #[test]
-fn secrets_are_in_the_environment_and_nowhere_else() {
+fn secrets_are_in_the_managers_environment_and_nowhere_else() {
     let secrets = Secrets::new(vec![("PDU".to_owned(), "hunter'2".to_owned())]).unwrap();
-    let host = host_with(&secrets);
-    let output = run(&host, "printf %s \"$PDU\" | wc -c; echo \"$PDU\"");
+    let host = SshHost::manager(&secrets, &Cancel::default());
+    let output = run(&host, "printf %s \"$PDU\" | wc -c; echo \"$PDU\"; echo \"$PDU\" >&2");
     assert!(output.stdout.starts_with('8'), "{output:?}");
+    assert!(output.stdout.ends_with("***PDU***\n") && output.stderr == "***PDU***\n", "{output:?}");
     let mut process = host.spawn("echo \"it is $PDU\"; echo \"$PDU\" >&2", "p.log").unwrap();
     until("the end", || process.ended().unwrap().is_some());
     process.stop(LONG).unwrap();
@@ -182,6 +183,15 @@ fn secrets_are_in_the_environment_and_nowhere_else() {
     let mut lines: Vec<&str> = artefact.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["***PDU***", "it is ***PDU***"]);
+}
+
+#[test]
+fn another_machine_gets_no_secret() {
+    let secrets = Secrets::new(vec![("PDU".to_owned(), "hunter'2".to_owned())]).unwrap();
+    let ssh = Some("dut.invalid".to_owned());
+    let remote = RemoteSpec { name: "dut".to_owned(), ssh, config: None };
+    let host = SshHost::new(&remote, &secrets, &Cancel::default());
+    assert!(host.script("mark", "/dev/null", "true").environment.is_empty());
 }
 
 #[test]
@@ -206,12 +216,77 @@ fn a_file_is_fed_to_a_command_and_a_full_disk_is_told() {
     assert_eq!(host.feed("wc -c", &file, LONG).unwrap().stdout.trim(), "300000");
     let error = host.feed("wc -c", &dir.path().join("none"), LONG).unwrap_err();
     assert!(error.what.contains("cannot read") && error.what.contains("none"), "{error}");
+    let error = host.feed("wc -c", dir.path(), LONG).unwrap_err();
+    assert!(error.what.contains("no regular file"), "{error}");
     let output = host.feed("head -c 1 >/dev/null", &file, LONG).unwrap();
     assert!(output.success(), "a command may leave input unread: {output:?}");
     let output = host.feed("cat >/dev/full", &file, LONG).unwrap();
     let error = host.failed("installing the image", &output);
     assert!(error.what.contains("installing the image: the disk is full"), "{error}");
     assert!(error.what.contains("resume") && error.what.contains("/dev"), "{error}");
+}
+
+#[test]
+fn a_large_file_has_no_more_time_than_was_given() {
+    let host = host();
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    fs::File::create(&image).unwrap().set_len(1 << 30).unwrap();
+    let error = host.feed("sleep 1000", &image, Duration::from_millis(300)).unwrap_err();
+    assert!(error.what.contains("`sleep 1000` did not end within 300ms"), "{error}");
+}
+
+/// Content that ends with an error.
+struct Broken(usize);
+
+impl Read for Broken {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::Error::other("the disk has a hole"));
+        }
+        let count = self.0.min(buffer.len());
+        self.0 -= count;
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_is_never_taken_for_a_whole_one() {
+    let host = host();
+    let line = "cat >got; echo whole >whole";
+    let source = Source::new("v1.img", Box::new(Broken(100_000)), 300_000);
+    let error = host.feed_from(line, source, LONG).unwrap_err();
+    let parts = ["feeding `cat >got", "cannot read v1.img here after 100000 of 300000 bytes"];
+    for part in parts.into_iter().chain(["the disk has a hole", "was killed", "resume"]) {
+        assert!(error.what.contains(part), "{part:?} is not in: {error}");
+    }
+    // One that is cut off, or that is still being written.
+    for size_bytes in [200_000, 50_000] {
+        let source = Source::new("v1.img", Box::new(io::repeat(1).take(100_000)), size_bytes);
+        let error = host.feed_from(line, source, LONG).unwrap_err();
+        assert!(error.what.contains("100000 when it was read"), "{error}");
+    }
+    assert!(!run(&host, "cat whole").success(), "it was not to see the end of its input");
+    let source = Source::new("v1.img", Box::new(io::repeat(1).take(100_000)), 100_000);
+    assert!(host.feed_from(line, source, LONG).unwrap().success());
+    assert!(run(&host, "cat whole").success());
+    assert_eq!(run(&host, "ls").stdout, "got\nwhole\n");
+    // A file of the kernel's that can be opened, and not read.
+    let error = host.feed("cat", Path::new("/proc/self/mem"), LONG).unwrap_err();
+    assert!(error.what.contains("cannot read /proc/self/mem here after 0"), "{error}");
+}
+
+#[test]
+fn a_command_that_is_given_up_does_not_see_the_end_of_its_input() {
+    let host = host();
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    fs::write(&image, vec![b'x'; 4 << 20]).unwrap();
+    let line = "echo $$ >pid; sleep 1000; cat >/dev/null; echo whole >whole";
+    host.feed(line, &image, Duration::from_millis(300)).unwrap_err();
+    let pid = run(&host, "cat pid").stdout;
+    until("its end", || is_gone(&pid));
+    assert!(!run(&host, "cat whole").success());
 }
 
 #[test]

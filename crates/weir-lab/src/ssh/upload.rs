@@ -3,9 +3,9 @@
 //! rsync carries it where both ends have it, tar through SSH otherwise. Afterwards the machine
 //! computes each file's checksum, because a transfer that was cut off, or that met a full disk, may
 //! end with success. A root file system that is read-only (nanobsd) is made writable before and
-//! read-only after, and what was written is saved: as the specification says, or, on a FreeBSD that
-//! says nothing and has such a root, as nanobsd does it. This module never removes a file of the
-//! machine.
+//! read-only after, also when the upload fails, and what was written is saved: as the specification
+//! says, or, on a FreeBSD that says nothing and has such a root, as nanobsd does it. This module
+//! never removes a file of the machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -42,23 +42,27 @@ pub(super) fn upload(
 ) -> Result<(), HostError> {
     let job = Job { host, manager, tree, step: format!("uploading {}", describe(tree)) };
     job.check()?;
-    let nanobsd = job.before(system, how)?;
-    let carried = job.carry(how.method).and_then(|()| job.verify());
-    if let Err(error) = carried {
-        if nanobsd {
-            // The machine goes back to what it was; what is wrong is told below.
-            drop(host.question(NANOBSD_AFTER));
+    let around = job.before(system, how);
+    let carried = match &around {
+        Ok(_) => job.carry(how.method).and_then(|()| job.verify()),
+        Err(_) => Ok(()),
+    };
+    let (nanobsd, done) = match around {
+        Ok(nanobsd) => (nanobsd, carried),
+        Err(error) => (false, Err(error)),
+    };
+    let ended = match &done {
+        // Its next start makes its root what it was.
+        Err(error) if error.is_gone() => Ok(()),
+        _ => job.after(how, nanobsd, done.is_ok()),
+    };
+    match (done, ended) {
+        (Err(first), Err(then)) => {
+            let what = format!("{}. And after that: {}", first.what, then.what);
+            Err(HostError { what, ..first })
         }
-        return Err(error);
+        (done, ended) => done.and(ended),
     }
-    if nanobsd {
-        host.answer("saving the configuration (nanobsd: `config save`)", NANOBSD_SAVE)?;
-        host.answer("making the root read-only again", NANOBSD_AFTER)?;
-    }
-    if let Some(after) = &how.after {
-        host.answer("the command after the upload", after)?;
-    }
-    Ok(())
 }
 
 /// For messages: how many files of which folder.
@@ -106,7 +110,7 @@ impl Job<'_> {
     /// Makes the root writable; whether it is nanobsd's, and has to be put back.
     fn before(&self, system: System, how: &Upload) -> Result<bool, HostError> {
         if let Some(before) = &how.before {
-            self.host.answer("the command before the upload", before)?;
+            self.host.answer("the command before the upload (`before_upload`)", before)?;
             return Ok(false);
         }
         if system != System::Freebsd || how.after.is_some() {
@@ -114,6 +118,26 @@ impl Job<'_> {
         }
         let said = self.host.answer("making the root writable (`mount -uw /`)", NANOBSD_BEFORE)?;
         Ok(said.contains("nanobsd"))
+    }
+
+    /// Puts the root back to what it was, also when nothing was carried; what was is kept over a
+    /// reboot.
+    fn after(&self, how: &Upload, nanobsd: bool, is_carried: bool) -> Result<(), HostError> {
+        if nanobsd {
+            let saved = match is_carried {
+                true => self
+                    .host
+                    .answer("saving the configuration (nanobsd: `config save`)", NANOBSD_SAVE)
+                    .map(drop),
+                false => Ok(()),
+            };
+            let back = self.host.answer("making the root read-only again", NANOBSD_AFTER);
+            saved.and(back.map(drop))?;
+        }
+        if let Some(after) = &how.after {
+            self.host.answer("the command after the upload (`after_upload`)", after)?;
+        }
+        Ok(())
     }
 
     fn carry(&self, method: UploadMethod) -> Result<(), HostError> {
@@ -131,10 +155,9 @@ impl Job<'_> {
 
     fn tar(&self) -> Result<(), HostError> {
         let archive = archive(self.tree).map_err(|e| self.error(e))?;
-        let size = archive.len() as u64;
         let output = self
             .host
-            .feed_from("tar -xpf - -C /", Box::new(archive.as_slice()), size, TIMEOUT)
+            .feed_bytes("tar -xpf - -C /", &archive, TIMEOUT)
             .map_err(|error| self.named(error))?;
         if output.success() { Ok(()) } else { Err(self.host.failed(&self.step, &output)) }
     }
@@ -183,10 +206,9 @@ impl Job<'_> {
             self.tree.files.iter().map(|file| format!("/{}\n", file.path)).collect();
         let question =
             "while IFS= read -r file; do cksum <\"$file\" 2>/dev/null || echo missing; done";
-        let size = paths.len() as u64;
         let output = self
             .host
-            .feed_from(question, Box::new(paths.as_bytes()), size, TIMEOUT)
+            .feed_bytes(question, paths.as_bytes(), TIMEOUT)
             .map_err(|error| self.named(error))?;
         let mut answers = output.stdout.lines();
         for file in &self.tree.files {

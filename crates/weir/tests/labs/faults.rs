@@ -229,22 +229,24 @@ fn a_receiver_that_shows_zero_is_told_with_the_last_point_that_packets_reached()
 }
 
 #[test]
-fn a_secret_is_in_no_file_of_the_store_and_in_no_message() {
-    let name = "a_secret_is_in_no_file_of_the_store_and_in_no_message";
+fn a_secret_is_the_managers_and_in_no_file_of_the_store_and_in_no_message() {
+    let name = "a_secret_is_the_managers_and_in_no_file_of_the_store_and_in_no_message";
     let Some(hosts) = machines(name) else { return };
     let _turn = turn();
     const SECRET: &str = "WEIR_TEST_PDU_PASSWORD";
     const VALUE: &str = "correct horse battery";
-    // All that get the secret say it: what switches the power, the DUT, the receiver.
+    // What switches the power has the secret, and says it. DUT and receiver have not: they say all
+    // of their environment, and of their parents'.
     let reboot = format!("echo by ${SECRET}; {}", hosts.power_command("dut"));
-    let dut =
-        format!("reboot = \"command\"\nreboot_command = '{reboot}'\nonline = 'echo up ${SECRET}'");
+    let all = r#"cat /proc/self/environ /proc/$PPID/environ | tr "\0" "\n" >/etc/said"#;
+    let online = format!("{all}; test -z \"${SECRET}\"");
+    let dut = format!("reboot = \"command\"\nreboot_command = '{reboot}'\nonline = '{online}'");
     let spec = short(&hosts, 1, &dut);
     let listed = format!("kind = \"hosts\"\nsecrets = [\"{SECRET}\"]");
     let spec = spec.replacen("kind = \"hosts\"", &listed, 1);
     let receiver = format!(
-        "interface = \"recv0\"\nstart = 'echo with ${SECRET}; exec /opt/weir/weir sink -i \
-         ${{interface}} --json --interval ${{sample_ms}}ms'"
+        "interface = \"recv0\"\nstart = '{all}; exec /opt/weir/weir sink -i ${{interface}} --json \
+         --interval ${{sample_ms}}ms'"
     );
     let spec = spec.replacen("interface = \"recv0\"", &receiver, 1);
     let spec = spec.replacen(
@@ -270,7 +272,12 @@ fn a_secret_is_in_no_file_of_the_store_and_in_no_message() {
     };
     let (ran, told) = run_in(&Lab::new(&spec, &[]));
     assert_exit(&ran, 0);
-    assert!(told >= 3, "all have said it: {told}");
+    assert!(told >= 1, "the power switch has said it: {told}");
+    for machine in ["dut", "recv"] {
+        let said = fs::read_to_string(hosts.host(machine).path("/etc/said")).expect("it ran");
+        assert!(said.contains("PATH=") && !said.contains(SECRET), "{machine}: {said}");
+        assert!(!said.contains(VALUE), "{machine} has the secret");
+    }
     // What fails tells why without it.
     let failing = spec.replacen("; touch", " is refused >&2; exit 3; touch", 1);
     assert_ne!(failing, spec);

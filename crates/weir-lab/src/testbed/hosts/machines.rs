@@ -22,7 +22,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Source of the sums over the DUT's interfaces.
 const PORTS: &str = "dut ports";
 
-/// Opens them; none is connected yet. A machine of several roles is opened once.
+/// Opens them; none is connected yet. A machine of several roles is opened once. Secrets are in the
+/// environment of the manager's commands alone, and are taken out of what every machine says.
 pub(super) fn open(spec: &HostsSpec, cancel: &Cancel) -> Result<Parts, TestbedError> {
     let secrets = Secrets::from_env(&spec.secrets).map_err(TestbedError::new)?;
     let mut opened: Vec<(RemoteSpec, Rc<dyn Host>)> = Vec::new();
@@ -38,8 +39,7 @@ pub(super) fn open(spec: &HostsSpec, cancel: &Cancel) -> Result<Parts, TestbedEr
         spec.generators.iter().map(|end| open(&end.remote)).collect();
     let receiver = open(&spec.receiver.remote);
     let reference = spec.reference.as_ref().map(&mut open);
-    let manager = RemoteSpec { name: "manager".to_owned(), ssh: None, config: None };
-    let manager = open(&manager);
+    let manager: Rc<dyn Host> = Rc::new(SshHost::manager(&secrets, cancel));
     let next_hops = spec.generators.iter().filter_map(|end| end.next_hop_mac.clone()).collect();
     let machine = Machine::new(&spec.dut, &secrets, cancel);
     let device = Box::new(Dut { machine, next_hops, receives: OnceCell::new() });
