@@ -1,16 +1,19 @@
 //! A machine under test: it takes configurations, is started afresh before each run and waited for,
 //! and shows what its system counts.
 //!
-//! A reboot counts when the machine is up again *and* says that this is another start than before.
-//! One that does not come back in its time has its power switched off and on, once, if that can be
-//! done. This module never decides when any of this happens.
+//! A reboot counts when the machine is up again *and* says that this is another start than the last
+//! one that was seen, whenever that was; a machine that has no words for it must have been out of
+//! reach in between. One that does not come back in its time has its power switched off and on,
+//! once, if that can be done. This module never decides when any of this happens.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_gen::units::format_duration;
 
-use super::boot::{self, Boot};
+use super::boot::{self, Boot, Proof};
 use super::host::SshHost;
 use super::script::quote;
 use super::secrets::Secrets;
@@ -18,7 +21,7 @@ use super::{system, upload};
 use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule};
 use crate::host::{Command, Fault, Host, HostError, LineSink, Output, Process, Program};
-use crate::model::hosts::{BoxSpec, RemoteSpec, Reset, System, Tree};
+use crate::model::hosts::{BoxSpec, Reset, System, Tree};
 
 /// How long a command that reboots may take to return, if it does.
 const REBOOT_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,6 +40,20 @@ pub struct Machine {
     /// Where weir runs: power switches are reached from there.
     manager: SshHost,
     cancel: Cancel,
+    /// The last start that was seen.
+    last: Mutex<Option<Boot>>,
+}
+
+/// A start that is waited for.
+struct Awaited {
+    /// The last one that was seen before; absent: none was.
+    before: Option<Boot>,
+    /// When it was asked for.
+    asked: Instant,
+    /// The machine was out of reach since.
+    was_down: Cell<bool>,
+    /// It is this start.
+    is_proved: Cell<bool>,
 }
 
 /// What is missing until a machine is back.
@@ -51,12 +68,12 @@ impl Machine {
     /// A machine, not connected yet.
     #[must_use]
     pub fn new(spec: &BoxSpec, secrets: &Secrets, cancel: &Cancel) -> Self {
-        let manager = RemoteSpec { name: "manager".to_owned(), ssh: None, config: None };
         Self {
             spec: spec.clone(),
             host: SshHost::new(&spec.remote, secrets, cancel),
-            manager: SshHost::new(&manager, secrets, cancel),
+            manager: SshHost::manager(secrets, cancel),
             cancel: cancel.clone(),
+            last: Mutex::default(),
         }
     }
 
@@ -67,14 +84,15 @@ impl Machine {
     pub fn connect(&self) -> Result<(), HostError> {
         self.host.connect()?;
         let seen = self.host.system_now()?;
-        if self.spec.system == System::Generic || self.spec.system == seen {
-            return Ok(());
+        if self.spec.system != System::Generic && self.spec.system != seen {
+            return Err(self.error(format!(
+                "it runs {}, not {}: correct `system` of the DUT in the specification",
+                seen.name(),
+                self.spec.system.name()
+            )));
         }
-        Err(self.error(format!(
-            "it runs {}, not {}: correct `system` of the DUT in the specification",
-            seen.name(),
-            self.spec.system.name()
-        )))
+        // So that a reboot can be told from none although nobody answers when it is asked for.
+        self.boot().map(drop)
     }
 
     /// The machine as a host without its reboots and uploads.
@@ -122,43 +140,73 @@ impl Machine {
         if self.spec.reboot == Reset::None {
             return self.online();
         }
-        let before = match self.boot() {
-            Ok(before) => Some((before, Instant::now())),
-            // It may have died in the last run: then there is nothing to ask.
-            Err(error) if error.is_gone() => None,
+        let answers = match self.boot() {
+            Ok(_) => true,
+            // It may have died in the last run.
+            Err(error) if error.is_gone() => false,
             Err(error) => return Err(error),
         };
-        let asked = self.ask("rebooting", &self.spec.reboot);
-        let first = match asked {
-            Ok(()) => self.wait_for_start(before.as_ref())?,
-            Err(error) if before.is_some() => return Err(error),
+        let before = self.last_start();
+        let first = match self.deliver("rebooting", &self.spec.reboot) {
+            Ok(Ok(asked)) => self.wait_for_start(before.clone(), asked)?,
+            Ok(Err(why)) => Some(Missing::NotYet(why)),
+            Err(error) if answers || error.is_gone() => return Err(error),
             Err(error) => Some(Missing::NotYet(error.what)),
         };
         let Some(missing) = first else {
             return Ok(());
         };
-        let timeout = format_duration(self.spec.boot_timeout);
         if self.spec.power == Reset::None {
-            return Err(match missing {
-                Missing::NotYet(what) => self.not_back("rebooting", &what),
-                Missing::SameStart => self.error(format!(
-                    "rebooting: {timeout} after `{}` it is still up and has not been down; see \
-                     whether that command reboots it, and correct `reboot` in the specification",
-                    self.shown(&self.spec.reboot)
-                )),
-            });
+            return Err(self.not_rebooted("rebooting", &self.spec.reboot, missing));
         }
+        let asked = Instant::now();
         self.power_cycle()?;
-        match self.wait_for_start(before.as_ref())? {
+        match self.wait_for_start(before, asked)? {
             None => Ok(()),
-            Some(Missing::NotYet(what)) => {
-                Err(self.not_back("rebooting, and switching its power", &what))
+            Some(missing @ Missing::NotYet(_)) => {
+                let step = "rebooting, and switching its power";
+                Err(self.not_rebooted(step, &self.spec.power, missing))
             }
-            Some(Missing::SameStart) => Err(self.error(format!(
-                "switching its power: {timeout} after `{}` it is still up and has not been down; \
-                 correct `power` in the specification",
-                self.shown(&self.spec.power)
-            ))),
+            Some(Missing::SameStart) => {
+                let step = "switching its power";
+                Err(self.not_rebooted(step, &self.spec.power, Missing::SameStart))
+            }
+        }
+    }
+
+    /// Waits until it is online after somebody else has started it afresh, at `asked`.
+    ///
+    /// # Errors
+    /// As [`Machine::reboot`].
+    pub fn started(&self, step: &str, asked: Instant) -> Result<(), HostError> {
+        match self.wait_for_start(self.last_start(), asked)? {
+            None => Ok(()),
+            Some(missing) => Err(self.not_rebooted(step, &Reset::None, missing)),
+        }
+    }
+
+    fn last_start(&self) -> Option<Boot> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn not_rebooted(&self, step: &str, reset: &Reset, missing: Missing) -> HostError {
+        let field = match (step, reset) {
+            (_, Reset::None) => "see on its console what it does",
+            ("rebooting", _) => {
+                "see whether that command reboots it, and correct `reboot` in the specification"
+            }
+            _ => "correct `power` in the specification",
+        };
+        match missing {
+            Missing::NotYet(what) => self.not_back(step, &what),
+            Missing::SameStart => {
+                let timeout = format_duration(self.spec.boot_timeout);
+                let when = match reset {
+                    Reset::None => format!("after {timeout}"),
+                    _ => format!("{timeout} after `{}`", self.shown(reset)),
+                };
+                self.error(format!("{step}: {when} it is still up and has not been down; {field}"))
+            }
         }
     }
 
@@ -216,14 +264,34 @@ impl Machine {
 
     /// Which start this is.
     fn boot(&self) -> Result<Boot, HostError> {
-        let text = self.host.answer("looking when it was started", boot::QUESTION)?;
-        Boot::read(&text).ok_or_else(|| {
-            self.error(format!(
-                "looking when it was started: `{}` is no answer; a reboot could not be told from \
-                 none",
-                text.trim()
-            ))
-        })
+        let boot = Boot::read(&self.host.answer("looking when it was started", boot::QUESTION)?);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(boot.clone());
+        Ok(boot)
+    }
+
+    /// Asks for a reset until the machine was reached with it, as long as a start may take. When
+    /// that was, or why it was not.
+    fn deliver(&self, step: &str, reset: &Reset) -> Result<Result<Instant, String>, HostError> {
+        let by_ssh = matches!(reset, Reset::Ssh { .. });
+        let deadline = Instant::now() + self.spec.boot_timeout;
+        loop {
+            let reached = if by_ssh { self.host.try_connect()? } else { Ok(()) };
+            let asked = Instant::now();
+            let why = match reached.map(|()| self.ask(step, reset)) {
+                Ok(Ok(())) => return Ok(Ok(asked)),
+                Ok(Err(error)) if error.fault == Fault::Unreached => error.what,
+                Ok(Err(error)) => return Err(error),
+                Err(why) => why,
+            };
+            if Instant::now() >= deadline {
+                let line = self.shown(reset);
+                return Ok(Err(format!("`{line}` could not be delivered: {}", why.trim())));
+            }
+            if !self.cancel.sleep(POLL) {
+                return Err(self.host.shared().cancelled(step));
+            }
+        }
     }
 
     /// Asks for a reset.
@@ -240,7 +308,7 @@ impl Machine {
         let output = match host.run(&command) {
             Ok(output) => output,
             // The connection went down with the machine.
-            Err(error) if by_ssh && error.is_gone() => return Ok(()),
+            Err(error) if by_ssh && error.fault == Fault::Gone => return Ok(()),
             Err(error) => {
                 return Err(HostError { what: format!("{step}: {}", error.what), ..error });
             }
@@ -287,10 +355,13 @@ impl Machine {
     /// end of that time.
     fn wait_for_start(
         &self,
-        before: Option<&(Boot, Instant)>,
+        before: Option<Boot>,
+        asked: Instant,
     ) -> Result<Option<Missing>, HostError> {
         self.host.disconnect();
-        let waited = self.wait(Instant::now() + self.spec.boot_timeout, before);
+        let (was_down, is_proved) = (Cell::new(false), Cell::new(false));
+        let start = Awaited { before, asked, was_down, is_proved };
+        let waited = self.wait(Instant::now() + self.spec.boot_timeout, Some(&start));
         Ok(waited?.err())
     }
 
@@ -298,10 +369,10 @@ impl Machine {
     fn wait(
         &self,
         deadline: Instant,
-        before: Option<&(Boot, Instant)>,
+        start: Option<&Awaited>,
     ) -> Result<Result<(), Missing>, HostError> {
         loop {
-            let missing = match self.look(before)? {
+            let missing = match self.look(start)? {
                 None => return Ok(Ok(())),
                 Some(missing) => missing,
             };
@@ -309,13 +380,42 @@ impl Machine {
                 return Ok(Err(missing));
             }
             if !self.cancel.sleep(POLL) {
-                return Err(self.error("cancelled while it was waited for"));
+                return Err(self.host.shared().cancelled("waiting until it is online"));
             }
         }
     }
 
+    /// What is missing until it has proved that this is the start that is waited for.
+    fn prove(&self, start: &Awaited) -> Option<Missing> {
+        if start.is_proved.get() {
+            return None;
+        }
+        let now = match self.boot() {
+            Ok(now) => now,
+            // It is going down, or has just come up.
+            Err(error) => {
+                start.was_down.set(start.was_down.get() || error.is_gone());
+                return Some(Missing::NotYet(error.what));
+            }
+        };
+        let how = match now.proof(start.before.as_ref(), start.asked.elapsed()) {
+            Proof::Another(how) => how,
+            Proof::Unknown if start.was_down.get() => "this system tells neither a boot id nor \
+                how long it is up: taken for another start, because it was out of reach in between"
+                .to_owned(),
+            Proof::Same | Proof::Unknown => {
+                // The next look shall see whether it still answers.
+                self.host.disconnect();
+                return Some(Missing::SameStart);
+            }
+        };
+        self.host.shared().note(start.asked, "(rebooted)", "online", &how);
+        start.is_proved.set(true);
+        None
+    }
+
     /// Looks once what is missing.
-    fn look(&self, before: Option<&(Boot, Instant)>) -> Result<Option<Missing>, HostError> {
+    fn look(&self, start: Option<&Awaited>) -> Result<Option<Missing>, HostError> {
         let not_yet = |what: String| Ok(Some(Missing::NotYet(what)));
         if let Some(address) = &self.spec.online.ping {
             let line = format!("ping -c 1 -W 2 {}", quote(address));
@@ -331,22 +431,13 @@ impl Machine {
             }
         }
         if let Err(what) = self.host.try_connect()? {
+            if let Some(start) = start {
+                start.was_down.set(true);
+            }
             return not_yet(what);
         }
-        if let Some((before, seen)) = before {
-            match self.boot() {
-                Ok(now) if now.is_after(before, seen.elapsed()) => {
-                    let up = format_duration(Duration::from_secs(now.up().as_secs()));
-                    self.host.shared().note(*seen, "(rebooted)", "online", &format!("up for {up}"));
-                }
-                Ok(_) => {
-                    // The next look shall see whether it still answers.
-                    self.host.disconnect();
-                    return Ok(Some(Missing::SameStart));
-                }
-                // It is going down, or has just come up.
-                Err(error) => return not_yet(error.what),
-            }
+        if let Some(missing) = start.and_then(|start| self.prove(start)) {
+            return Ok(Some(missing));
         }
         let Some(line) = &self.spec.online.command else {
             return match self.host.question("true") {

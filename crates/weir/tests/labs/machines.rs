@@ -1,8 +1,6 @@
 //! Machines behind real sshds: reached, run on, written to, rebooted, and lost in every way.
 
 use std::fs;
-use std::io::Write as _;
-use std::process::Command as Program_;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -287,10 +285,35 @@ fn the_commands_around_an_upload_run_there() {
     machine.connect().unwrap();
     machine.upload(&tree(&[("etc/weir.conf", 0o644, "after\n")])).unwrap();
     assert_eq!(run(&machine, "cat /etc/order").stdout, "before\nafter\n");
-    // Without the command, a read-only root is told.
+    // A read-only root is told, and the machine is left as the command after the upload leaves it.
     run(&machine, "mkdir -p /etc/ro && mount -t tmpfs -o ro none /etc/ro");
     let error = machine.upload(&tree(&[("etc/ro/weir.conf", 0o644, "x")])).unwrap_err();
     assert_says(&error, &["uploading the 1 files of configs/test", "read-only", "mount -uw /"]);
+    assert_eq!(run(&machine, "cat /etc/order").stdout, "before\nafter\n".repeat(2));
+    // If that fails as well, both are told.
+    run(&machine, "rm /etc/weir.conf");
+    let error = machine.upload(&tree(&[("etc/ro/weir.conf", 0o644, "x")])).unwrap_err();
+    assert_says(
+        &error,
+        &["uploading the 1 files", "read-only", "And after that: the command after"],
+    );
+    assert_says(&error, &["`after_upload`", "No such file"]);
+}
+
+#[test]
+fn what_runs_before_an_upload_is_undone_when_it_fails() {
+    let name = "what_runs_before_an_upload_is_undone_when_it_fails";
+    let Some(hosts) = SshHosts::start(name) else { return };
+    let machine = machine(&hosts, |spec| {
+        spec.upload.before =
+            Some("echo before >>/etc/order; echo no such mount >&2; exit 1".into());
+        spec.upload.after = Some("echo after >>/etc/order".to_owned());
+    });
+    machine.connect().unwrap();
+    let error = machine.upload(&tree(&[("etc/weir.conf", 0o644, "x")])).unwrap_err();
+    assert_says(&error, &["the command before the upload", "`before_upload`", "no such mount"]);
+    assert_eq!(run(&machine, "cat /etc/order").stdout, "before\nafter\n");
+    assert!(!run(&machine, "cat /etc/weir.conf").success(), "nothing was carried");
 }
 
 #[test]
@@ -322,21 +345,44 @@ fn an_upload_that_is_cut_off_is_told() {
     run(&machine, "rm /usr/local/bin/tar");
 
     // The machine dies while it takes an image.
-    let fifo = hosts.dir().join("image");
-    assert!(Program_::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let image = hosts.dir().join("image");
+    fs::write(&image, vec![1; 8 << 20]).unwrap();
+    let line = "touch /etc/begun; sleep 1000; cat >/etc/image";
     let error = thread::scope(|scope| {
-        let feeding =
-            scope.spawn(|| machine.feed("touch /etc/begun; cat >/etc/image", &fifo, LONG));
-        let mut image = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
-        image.write_all(&[1; 4_000]).unwrap();
+        let feeding = scope.spawn(|| machine.feed(line, &image, LONG));
         until("its begin", || hosts.dut().path("/etc/begun").exists());
         hosts.dut().crash();
         hosts.dut().wait_for_boot(2);
-        drop(image);
         feeding.join().unwrap().unwrap_err()
     });
     assert!(error.is_gone(), "{error}");
     assert_says(&error, &["the connection broke while `touch /etc/begun"]);
+}
+
+#[test]
+fn an_image_whose_way_is_cut_is_not_installed() {
+    let name = "an_image_whose_way_is_cut_is_not_installed";
+    let Some(hosts) = SshHosts::start(name) else { return };
+    let dut = SshHost::new(&remote(&hosts, "dut"), &Secrets::default(), &Cancel::default());
+    let dut = dut.patience(Duration::from_secs(2), Duration::from_secs(1));
+    dut.connect().unwrap();
+    let image = hosts.dir().join("image");
+    fs::write(&image, vec![1; 8 << 20]).unwrap();
+    let line = "touch /etc/begun; while ! test -e /etc/go; do sleep 0.1; done; cat >/etc/image; \
+                touch /etc/whole";
+    let error = thread::scope(|scope| {
+        let feeding = scope.spawn(|| dut.feed(line, &image, LONG));
+        until("its begin", || hosts.dut().path("/etc/begun").exists());
+        hosts.pull_cable("dut", true);
+        feeding.join().unwrap().unwrap_err()
+    });
+    assert!(error.is_gone(), "{error}");
+    // What was under way is read, and then there is neither more nor an end.
+    fs::write(hosts.dut().path("/etc/go"), "").unwrap();
+    hosts.pull_cable("dut", false);
+    dut.wait_online(Instant::now() + LONG).unwrap();
+    until("the end of what ran", || !run(&dut, "pgrep -f 'touch /etc/whol[e]'").success());
+    assert!(!run(&dut, "test -e /etc/whole").success(), "it saw an end of its input");
 }
 
 #[test]
@@ -365,14 +411,76 @@ fn a_machine_that_never_comes_back_is_gone_unless_its_power_can_be_switched() {
     assert_eq!(hosts.dut().boots(), 1);
 
     // And this time it is.
-    hosts.dut().then(Next::WaitForPower);
+    hosts.dut().then(Next::Start);
+    hosts.dut().wait_for_boot(2);
     let patient = machine(&hosts, |spec| {
         spec.boot_timeout = Duration::from_secs(10);
         spec.power = power;
     });
+    patient.host().wait_online(Instant::now() + LONG).unwrap();
+    patient.connect().unwrap();
+    hosts.dut().then(Next::WaitForPower);
     patient.fresh().unwrap();
-    assert_eq!(hosts.dut().boots(), 2);
+    assert_eq!(hosts.dut().boots(), 3);
     assert_eq!(run(&patient, "hostname").stdout, "dut\n");
+}
+
+#[test]
+fn what_answers_is_no_proof_of_a_reboot() {
+    let Some(hosts) = SshHosts::start("what_answers_is_no_proof_of_a_reboot") else { return };
+    // Nobody answers when it is asked for, and later the same start as before does.
+    let asked = hosts.dir().join("asked");
+    let answered_later = |machine: &Machine| {
+        machine.host().disconnect();
+        hosts.refuse_connections("dut", true);
+        let result = thread::scope(|scope| {
+            let rebooting = scope.spawn(|| machine.fresh());
+            until("its reboot", || asked.exists());
+            hosts.refuse_connections("dut", false);
+            rebooting.join().unwrap()
+        });
+        fs::remove_file(&asked).unwrap();
+        result
+    };
+    let idle = |spec: &mut BoxSpec| {
+        spec.reboot = Reset::Command { command: format!("touch {}", asked.display()) };
+        spec.boot_timeout = Duration::from_secs(5);
+    };
+    let known = machine(&hosts, idle);
+    known.connect().unwrap();
+    let error = answered_later(&known).unwrap_err();
+    assert_says(&error, &["it is still up and has not been down", "correct `reboot`"]);
+    // A machine that was never seen before: it is up for longer than it was waited for.
+    let error = answered_later(&machine(&hosts, idle)).unwrap_err();
+    assert_says(&error, &["it is still up and has not been down", "correct `reboot`"]);
+    assert_eq!(hosts.dut().boots(), 1);
+}
+
+#[test]
+fn a_reboot_that_could_not_be_asked_for_is_asked_for_again() {
+    let name = "a_reboot_that_could_not_be_asked_for_is_asked_for_again";
+    let Some(hosts) = SshHosts::start(name) else { return };
+    let machine = machine(&hosts, |_| {});
+    machine.connect().unwrap();
+    machine.host().disconnect();
+    hosts.refuse_connections("dut", true);
+    thread::scope(|scope| {
+        let rebooting = scope.spawn(|| machine.fresh());
+        // The question for its start, and one at least for its reboot.
+        until("refusals", || hosts.refused("dut") >= 2);
+        hosts.refuse_connections("dut", false);
+        rebooting.join().unwrap().unwrap();
+    });
+    assert_eq!(hosts.dut().boots(), 2, "it was rebooted");
+    // And if that does not help, it says so.
+    let short = self::machine(&hosts, |spec| spec.boot_timeout = Duration::from_secs(3));
+    short.connect().unwrap();
+    short.host().disconnect();
+    hosts.refuse_connections("dut", true);
+    let error = short.fresh().unwrap_err();
+    assert!(error.is_gone(), "{error}");
+    assert_says(&error, &["`reboot` could not be delivered", "boot_timeout"]);
+    assert_eq!(hosts.dut().boots(), 2);
 }
 
 #[test]

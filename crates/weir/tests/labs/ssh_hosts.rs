@@ -96,6 +96,13 @@ read -r word </run/power
 
 const REBOOT: &str = "#!/bin/sh\necho now >/run/power\n";
 
+/// The way to a machine: `way DIRECTORY NAME ADDRESS PORT`.
+const WAY: &str = r#"
+[ ! -e "$1/refuse-$2" ] || { echo >>"$1/refused-$2"; exit 1; }
+exec nsenter --net=@NETNS@ bash -c 'exec 3<>"/dev/tcp/$0/$1" || exit
+cat <&3 & cat >&3 <&0 & wait -n; kill $(jobs -p) 2>/dev/null' "$3" "$4"
+"#;
+
 const SSHD_CONFIG: &str = "\
 ListenAddress 0.0.0.0
 HostKey /etc/weir-test/host_key
@@ -216,6 +223,22 @@ impl SshHosts {
         ip(&format!("-n {} link set p-{name} {state}", self.namespace));
     }
 
+    /// Makes the way to a machine refuse connections from now on, or take them again.
+    pub(crate) fn refuse_connections(&self, name: &str, refuse: bool) {
+        let file = self.dir.path().join(format!("refuse-{name}"));
+        if refuse {
+            fs::write(file, "").expect("writable");
+        } else {
+            drop(fs::remove_file(file));
+        }
+    }
+
+    /// How many connections it has refused.
+    pub(crate) fn refused(&self, name: &str) -> usize {
+        let file = self.dir.path().join(format!("refused-{name}"));
+        fs::read_to_string(file).map_or(0, |text| text.lines().count())
+    }
+
     /// Makes the known hosts file say another key for a machine than it has.
     pub(crate) fn forget_host_key(&self, name: &str) {
         let other = self.dir.path().join("other_key");
@@ -259,10 +282,11 @@ impl SshHosts {
 
     fn write_config(&self) {
         let mut config = String::new();
+        let dir = self.dir.path().display();
+        // Whoever calls ssh may be in another namespace than the manager's.
+        let way = WAY.replace("@NETNS@", &format!("/run/netns/{}", self.namespace));
+        fs::write(self.dir.path().join("way"), way).expect("writable");
         for (name, address, _) in MACHINES {
-            let dir = self.dir.path().display();
-            let namespace = &self.namespace;
-            // Whoever calls ssh may be in another namespace than the manager's.
             let lines = [
                 format!("Host {name}"),
                 format!("  HostName {address}"),
@@ -272,11 +296,7 @@ impl SshHosts {
                 "  IdentityAgent none".to_owned(),
                 format!("  UserKnownHostsFile {dir}/known_hosts"),
                 "  GlobalKnownHostsFile /dev/null".to_owned(),
-                format!(
-                    "  ProxyCommand nsenter --net=/run/netns/{namespace} bash -c 'exec \
-                     3<>/dev/tcp/%h/%p || exit; cat <&3 & cat >&3 <&0 & wait -n; \
-                     kill $(jobs -p) 2>/dev/null'\n"
-                ),
+                format!("  ProxyCommand bash {dir}/way {dir} {name} %h %p\n"),
             ];
             config += &lines.join("\n");
         }

@@ -203,13 +203,13 @@ impl QemuHost {
         let began = Instant::now();
         match self.machine.fresh() {
             Err(error) if error.is_gone() => {
+                let asked = Instant::now();
                 let cycled = self.vm.borrow().power_cycle();
                 cycled.map_err(|why| {
                     let what = format!("{}; it cannot be switched off: {why}", error.what);
                     HostError::gone(self.name(), what)
                 })?;
-                self.machine.host().disconnect();
-                self.machine.online()?;
+                self.machine.started("switching it off and on", asked)?;
             }
             other => other?,
         }
