@@ -14,7 +14,6 @@
 //! This module never repeats a trial, and never compares the clocks of two machines.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -51,6 +50,8 @@ use awake::{Clocks, ReadClocks};
 use parts::Parts;
 use rig::HostsRig;
 
+/// How often an image is installed in one block of a campaign, which may take an hour each time.
+const INSTALL_ATTEMPTS_MAX: u32 = 2;
 /// How long a machine may take to say that it is there.
 const THERE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -67,10 +68,17 @@ pub struct HostsTestbed {
     installed: RefCell<Option<String>>,
     /// The next trial has a profile.
     profile: Cell<bool>,
-    /// Images that could not be installed, and why.
-    failed: RefCell<BTreeMap<String, String>>,
+    /// The image of this block could not be installed.
+    failed: RefCell<Option<Failed>>,
     clocks: ReadClocks,
     built: Cell<Option<Clocks>>,
+}
+
+/// An image that could not be installed.
+struct Failed {
+    image: String,
+    attempt_count: u32,
+    why: String,
 }
 
 impl std::fmt::Debug for HostsTestbed {
@@ -92,12 +100,12 @@ impl HostsTestbed {
         cancel: &Cancel,
     ) -> Result<Self, TestbedError> {
         let parts = machines::open(spec, cancel)?;
-        Ok(Self::with(parts, plan, folder, cancel))
+        Ok(Self::with(Rc::new(parts), plan, folder, cancel))
     }
 
-    fn with(parts: Parts, plan: &Plan, folder: &Path, cancel: &Cancel) -> Self {
+    fn with(parts: Rc<Parts>, plan: &Plan, folder: &Path, cancel: &Cancel) -> Self {
         Self {
-            parts: Rc::new(parts),
+            parts,
             images: plan.images.clone(),
             folder: folder.to_owned(),
             sample: plan.trial.sample,
@@ -149,23 +157,33 @@ impl HostsTestbed {
         let Some(image) = self.images.iter().find(|image| image.name == name) else {
             return Err(TestbedError::new(format!("there is no image {name}")));
         };
-        let earlier = self.failed.borrow().get(&name).cloned();
-        let result = match earlier {
-            Some(why) => Err(why),
-            None => image::install(image, &self.folder, &self.parts),
+        // Another image was asked for meanwhile: this is another block, and tries anew.
+        let earlier = self.failed.take().filter(|failed| failed.image == name);
+        let attempt_count = earlier.as_ref().map_or(0, |failed| failed.attempt_count);
+        let why = match earlier {
+            Some(failed) if attempt_count >= INSTALL_ATTEMPTS_MAX => failed.why,
+            _ => match image::install(image, &self.folder, &self.parts) {
+                Ok(()) => {
+                    *self.installed.borrow_mut() = Some(name);
+                    return Ok(());
+                }
+                Err(why) => why,
+            },
         };
-        match result {
-            Ok(()) => {
-                *self.installed.borrow_mut() = Some(name);
-                Ok(())
-            }
-            Err(why) => {
-                // What runs now is uncertain; a second try would take as long and fail as well.
-                *self.installed.borrow_mut() = None;
-                self.failed.borrow_mut().insert(name, why.clone());
-                Err(TestbedError::voids_trial(why))
-            }
-        }
+        let attempt_count = (attempt_count + 1).min(INSTALL_ATTEMPTS_MAX);
+        let next = match attempt_count < INSTALL_ATTEMPTS_MAX {
+            true => "the next cell tries it once more".to_owned(),
+            false => format!(
+                "it was tried {attempt_count} times, and is not tried again for the rest of this \
+                 block; `weir lab resume` tries it anew for cells that are not finished, and with \
+                 `-n` for more iterations"
+            ),
+        };
+        let error = TestbedError::voids_trial(format!("{why}; {next}"));
+        // What runs now is uncertain.
+        *self.installed.borrow_mut() = None;
+        *self.failed.borrow_mut() = Some(Failed { image: name, attempt_count, why });
+        Err(error)
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use weir_gen::units::format_duration;
 
 use super::parts::Parts;
 use super::variables::quoted;
@@ -20,15 +21,15 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Installs an image and boots it; `folder` is where its file's path begins.
 pub(super) fn install(image: &Image, folder: &Path, parts: &Parts) -> Result<(), String> {
-    let name = &image.name;
+    let (name, dut) = (&image.name, &parts.spec.dut.remote.name);
     if runs(image, parts)? == Some(true) {
         return Ok(());
     }
     let Some(line) = &image.install else {
-        return match image.check {
-            Some(_) => Err(format!(
-                "image {name} does not run, and there is no `install`: `{}` fails",
-                image.check.as_deref().unwrap_or_default()
+        return match &image.check {
+            Some(check) => Err(format!(
+                "image {name} does not run on DUT {dut}: `{check}` fails, and there is no \
+                 `install`: put it there by hand, or say in `install` how weir does"
             )),
             None => Ok(()),
         };
@@ -42,25 +43,49 @@ pub(super) fn install(image: &Image, folder: &Path, parts: &Parts) -> Result<(),
         (InstallOn::Dut, None) => run(parts.device.host(), line, image.timeout),
         (InstallOn::Manager, _) => {
             let shown = file.as_deref().map_or_else(String::new, |f| f.display().to_string());
-            let dut = parts.spec.dut.remote.ssh.as_deref().unwrap_or_default();
+            let destination = parts.spec.dut.remote.ssh.as_deref().unwrap_or_default();
             let line = format!(
                 "WEIR_IMAGE={}; WEIR_DUT={}; export WEIR_IMAGE WEIR_DUT; {line}",
                 quoted(&shown),
-                quoted(dut)
+                quoted(destination)
             );
             run(parts.manager.as_ref(), &line, image.timeout)
         }
     };
-    let output = output.map_err(|error| format!("image {name}: `{line}`: {error}"))?;
+    let place = match image.on {
+        InstallOn::Dut => format!("on DUT {dut}"),
+        InstallOn::Manager => "on the manager".to_owned(),
+    };
+    let output = output.map_err(|error| {
+        let limit = format_duration(image.timeout);
+        format!(
+            "installing image {name} {place}: {error}; raise its `timeout` ({limit}) if it only \
+             needs longer"
+        )
+    })?;
     if !output.success() {
-        let code = output.exit_code.map_or("a signal".to_owned(), |code| code.to_string());
-        return Err(format!("image {name}: `{line}` ended with {code}: {}", output.said()));
+        let how =
+            output.exit_code.map_or_else(|| "killed".to_owned(), |c| format!("exit code {c}"));
+        let said = match output.said() {
+            "" => "it says nothing".to_owned(),
+            said => format!("it says: {said}"),
+        };
+        return Err(format!(
+            "installing image {name} {place}: `{line}`: {how}; {said}; run it there by hand to see \
+             what it lacks, and correct `install`"
+        ));
     }
     let booted = parts.device.host().fresh();
-    booted.map_err(|error| format!("image {name} is installed, but does not boot: {error}"))?;
+    booted.map_err(|error| {
+        format!(
+            "booting image {name}, which is installed: {error}; see whether it is one for {dut}"
+        )
+    })?;
     match runs(image, parts)? {
         Some(false) => Err(format!(
-            "image {name} was installed and the DUT booted, but `{}` says that it does not run",
+            "image {name} was installed on DUT {dut}, which has booted, but `{}` says that it does \
+             not run: another image is booted, or `check` asks for something else; see what runs \
+             there",
             image.check.as_deref().unwrap_or_default()
         )),
         _ => Ok(()),
@@ -78,21 +103,28 @@ fn runs(image: &Image, parts: &Parts) -> Result<Option<bool>, String> {
         return Ok(None);
     };
     let output = run(parts.device.host(), check, CHECK_TIMEOUT);
-    let output = output.map_err(|error| format!("image {}: `{check}`: {error}", image.name))?;
+    let output = output.map_err(|error| {
+        format!("asking whether image {} runs, by its `check` `{check}`: {error}", image.name)
+    })?;
     Ok(Some(output.success()))
 }
 
 /// Holds a file against the digest that it must have.
 fn verify(path: &Path, wanted: &str) -> Result<(), String> {
     let shown = path.display();
-    let mut file = File::open(path).map_err(|e| format!("cannot open {shown}: {e}"))?;
+    let cannot = |error: std::io::Error| {
+        format!(
+            "comparing {shown} here with `sha256`: {error}; put the file there, or correct `file`"
+        )
+    };
+    let mut file = File::open(path).map_err(cannot)?;
     let mut digest = Sha256::new();
     let mut chunk = vec![0; 1 << 20];
     loop {
         match file.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => digest.update(&chunk[..count]),
-            Err(error) => return Err(format!("cannot read {shown}: {error}")),
+            Err(error) => return Err(cannot(error)),
         }
     }
     let found: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();

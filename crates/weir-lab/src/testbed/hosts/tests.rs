@@ -1,5 +1,6 @@
 //! The testbed against machines that are formulas: what was sent is in a world that they share.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -82,6 +83,8 @@ struct World {
     clock_jump_s: AtomicI64,
     /// The DUT is gone once so many packets were sent; 0: never.
     gone_after: AtomicU64,
+    /// How many installations fail.
+    bad_installations: AtomicU64,
     asked: AtomicU64,
     commands: Mutex<Vec<String>>,
 }
@@ -316,7 +319,15 @@ impl Device for Box0 {
     }
 
     fn feed(&self, line: &str, _file: &Path, _timeout: Duration) -> Result<Output, HostError> {
-        self.0.world.commands.lock().unwrap().push(format!("fed: {line}"));
+        let world = &self.0.world;
+        let bad = world.bad_installations.load(Ordering::SeqCst);
+        if bad > 0 {
+            world.bad_installations.store(bad - 1, Ordering::SeqCst);
+            world.commands.lock().unwrap().push("fed in vain".to_owned());
+            let stderr = "upgrade: slice is busy".to_owned();
+            return Ok(Output { exit_code: Some(1), stdout: String::new(), stderr });
+        }
+        world.commands.lock().unwrap().push(format!("fed: {line}"));
         Ok(Output { exit_code: Some(0), stdout: String::new(), stderr: String::new() })
     }
 }
@@ -348,9 +359,13 @@ fn lab_of(text: &str) -> Lab {
         reference: None,
         manager: host("manager"),
     };
-    let testbed = HostsTestbed::with(parts, &plan, Path::new(""), &Cancel::default());
+    let (parts, cancel) = (Rc::new(parts), Cancel::default());
+    let testbed = HostsTestbed::with(parts, &plan, Path::new(""), &cancel);
     Lab { world, plan, testbed }
 }
+
+const IMAGE: &str = "[[image]]\nname = \"v1\"\nfile = \"v1.img\"\ninstall = \"install-it\"\n\
+                     check = \"is-running\"\n\n[[dut]]";
 
 fn lab() -> Lab {
     lab_of(SPEC)
@@ -520,9 +535,7 @@ fn generators_share_rate_and_packets() {
 
 #[test]
 fn an_image_is_installed_once_and_checked() {
-    let image = "[[image]]\nname = \"v1\"\nfile = \"v1.img\"\ninstall = \"install-it\"\n\
-                 check = \"is-running\"\n\n[[dut]]";
-    let lab = lab_of(&SPEC.replace("[[dut]]", image));
+    let lab = lab_of(&SPEC.replace("[[dut]]", IMAGE));
     assert_eq!(lab.plan.series[0].name, "v1.linux.t");
     // The image that the file's command was fed with does not run: nothing says so.
     let verdict = lab.judged();
@@ -533,17 +546,58 @@ fn an_image_is_installed_once_and_checked() {
 }
 
 #[test]
-fn an_image_that_cannot_be_installed_voids_its_cells_and_is_not_tried_twice() {
-    let image = "[[image]]\nname = \"v1\"\ncheck = \"is-running\"\n\n[[dut]]";
-    let lab = lab_of(&SPEC.replace("[[dut]]", image));
-    let outcome = lab.run().expect("the campaign goes on");
-    assert!(outcome.host_log.contains("a command of box"), "{:?}", outcome.host_log);
-    for _ in 0..2 {
+fn an_image_that_cannot_be_installed_voids_its_cells_and_is_tried_twice_a_block() {
+    let mut lab = lab_of(&SPEC.replace("[[dut]]", IMAGE));
+    lab.world.bad_installations.store(5, Ordering::SeqCst);
+    let judged = |lab: &Lab, parts: &[&str]| {
         let verdict = lab.judged();
         assert_eq!(verdict.kind, VerdictKind::Invalid);
-        assert!(verdict.reason.contains("image v1 does not run"), "{}", verdict.reason);
+        for part in parts {
+            assert!(verdict.reason.contains(part), "{part:?} is not in: {}", verdict.reason);
+        }
+    };
+    let why = "installing image v1 on DUT box: `install-it`: exit code 1; it says: upgrade: slice";
+    judged(&lab, &[why, "correct `install`", "the next cell tries it once more"]);
+    for _ in 0..2 {
+        judged(&lab, &[why, "tried 2 times", "weir lab resume"]);
     }
-    assert_eq!(lab.world.ran("is-running"), 1);
+    assert_eq!(lab.world.ran("fed in vain"), 2);
+    // A resumed campaign tries it anew.
+    let parts = Rc::clone(&lab.testbed.parts);
+    lab.testbed = HostsTestbed::with(parts, &lab.plan, Path::new(""), &Cancel::default());
+    judged(&lab, &[why, "the next cell tries it once more"]);
+    assert_eq!(lab.world.ran("fed in vain"), 3);
+    // And so does another block of the same one.
+    judged(&lab, &[why]);
+    let other = Series { image: Some("v2".to_owned()), ..lab.plan.series[0].clone() };
+    lab.testbed.images.push(Image { name: "v2".to_owned(), ..lab.testbed.images[0].clone() });
+    lab.testbed.next(&other);
+    assert!(lab.testbed.image().is_err());
+    assert_eq!(lab.world.ran("fed in vain"), 5);
+    assert_eq!(lab.judged().kind, VerdictKind::GeneratorBound);
+}
+
+#[test]
+fn an_installation_that_failed_once_is_mended_by_the_next_cell() {
+    let lab = lab_of(&SPEC.replace("[[dut]]", IMAGE));
+    lab.world.bad_installations.store(1, Ordering::SeqCst);
+    let outcome = lab.run().expect("the campaign goes on");
+    assert!(outcome.not_measured.is_some());
+    assert!(outcome.host_log.contains("a command of box"), "{:?}", outcome.host_log);
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
+    assert_eq!((lab.world.ran("fed in vain"), lab.world.ran("fed: install-it")), (1, 1));
+}
+
+#[test]
+fn an_image_that_does_not_run_and_cannot_be_installed_is_told() {
+    let image = "[[image]]\nname = \"v1\"\ncheck = \"is-running\"\n\n[[dut]]";
+    let lab = lab_of(&SPEC.replace("[[dut]]", image));
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    for part in ["image v1 does not run on DUT box", "`is-running` fails", "`install`"] {
+        assert!(verdict.reason.contains(part), "{part:?} is not in: {}", verdict.reason);
+    }
 }
 
 #[test]
