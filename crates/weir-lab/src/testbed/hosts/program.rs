@@ -50,8 +50,11 @@ impl Program {
         log: &str,
     ) -> Result<Self, TestbedError> {
         let who = format!("{role} {}", host.name());
-        let lines = Lines::new(end.driver.kind, end.driver.packets.as_deref())
-            .map_err(|e| TestbedError::new(format!("{who}: `packets` is not a pattern: {e}")))?;
+        let lines = Lines::new(end.driver.kind, end.driver.packets.as_deref()).map_err(|e| {
+            TestbedError::new(format!(
+                "{who}: `packets` is not a regular expression: {e}; correct it in the specification"
+            ))
+        })?;
         let (feed, sink) = Feed::open(lines);
         let started = Instant::now();
         let process = host.spawn_lines(&line, log, sink);
@@ -96,7 +99,11 @@ impl Program {
                 return Ok(());
             }
             if cancel.signal().is_some() {
-                return Err(TestbedError::voids_trial("cancelled"));
+                return Err(TestbedError::voids_trial(format!(
+                    "{}: cancelled while `{}` was waited for, because weir was told to stop; \
+                     finished iterations are kept, and `weir lab resume` goes on",
+                    self.who, self.line
+                )));
             }
             if self.has_ended()? {
                 return Err(self.died());
@@ -104,8 +111,9 @@ impl Program {
             if Instant::now() >= deadline {
                 let said = self.said();
                 return Err(TestbedError::voids_trial(format!(
-                    "{}: `{}` {what} within {patience:?}{said}",
-                    self.who, self.line
+                    "{}: `{}` {what} within {patience:?}{said}; run the line there by hand, and see \
+                     {} among the artefacts of this trial",
+                    self.who, self.line, self.log
                 )));
             }
         }
@@ -194,7 +202,14 @@ impl Program {
 /// A command on a far machine failed. What it means for the campaign is the next trial's to see: it
 /// begins by asking every machine.
 fn cannot(who: &str, what: &str, line: &str, error: &HostError) -> TestbedError {
-    TestbedError::voids_trial(format!("{who}: cannot {what} `{line}`: {}", error.what))
+    let next = match error.is_gone() {
+        true => {
+            "if it is still gone when the next trial begins, the campaign ends: bring it back then, \
+             and go on with `weir lab resume`"
+        }
+        false => "run the line there by hand to see what it lacks",
+    };
+    TestbedError::voids_trial(format!("{who}: cannot {what} `{line}`: {}; {next}", error.what))
 }
 
 /// The receiver's and generators' artefacts are named by these.

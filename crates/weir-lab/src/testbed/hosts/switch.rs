@@ -23,26 +23,43 @@ pub(super) fn read(
         let command = Command { program, stdin: "", timeout: TIMEOUT, cancellable: true };
         manager.run(&command).map_err(|error| error.what)
     };
-    match &switch.read {
+    let counted = match &switch.read {
         SwitchRead::Snmp { host } => {
             // -Oqv prints values alone, one a line, in the order in which they were asked for.
             let mut argv = vec!["snmpget", "-Oqv", host.as_str()];
             argv.extend(switch.counters.iter().map(|(_, object)| object.as_str()));
-            let output = run(Program::Arguments(&argv))?;
-            values(switch, &succeeded("snmpget", output)?)
+            let output = run(Program::Arguments(&argv));
+            output.and_then(|output| values(switch, &succeeded("snmpget", output)?))
         }
         SwitchRead::Command { command } => {
-            let output = run(Program::Shell(command))?;
-            found(switch, &succeeded(command, output)?)
+            let output = run(Program::Shell(command));
+            output.and_then(|output| found(switch, &succeeded(command, output)?))
         }
-    }
+    };
+    counted.map_err(|why| {
+        let next = match &switch.read {
+            SwitchRead::Snmp { host } => format!(
+                "try `snmpget {host} OBJECT` on the manager: version and community come out of \
+                 ~/.snmp/snmp.conf"
+            ),
+            SwitchRead::Command { command } => {
+                format!("run `{command}` on the manager, and hold the patterns against its output")
+            }
+        };
+        format!("reading its counters: {why}; {next}")
+    })
 }
 
 fn succeeded(what: &str, output: Output) -> Result<String, String> {
+    let said = match output.said() {
+        "" => "it says nothing".to_owned(),
+        said => format!("it says: {said}"),
+    };
     match output.exit_code {
         Some(0) => Ok(output.stdout),
-        Some(code) => Err(format!("`{what}` ended with exit code {code}: {}", output.said())),
-        None => Err(format!("`{what}` was killed: {}", output.said())),
+        Some(127) => Err(format!("`{what}` is not on the manager: install it; {said}")),
+        Some(code) => Err(format!("`{what}` ended with exit code {code}; {said}")),
+        None => Err(format!("`{what}` was killed; {said}")),
     }
 }
 
@@ -81,6 +98,8 @@ fn found(switch: &SwitchSpec, text: &str) -> Result<BTreeMap<String, u64>, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cancel::Cancel;
+    use crate::ssh::{Secrets, SshHost};
 
     fn switch(read: SwitchRead, counters: &[(SwitchPlace, &str)]) -> SwitchSpec {
         let counters = counters.iter().map(|(place, at)| (*place, (*at).to_owned())).collect();
@@ -108,5 +127,24 @@ mod tests {
         let read = found(&switch, "port1 tx 5\nport2   tx 1,234\n").unwrap();
         assert_eq!(read["to_dut"], 1234);
         assert!(found(&switch, "port1 tx 5\n").unwrap_err().contains("matches nothing"));
+    }
+
+    #[test]
+    fn what_fails_says_what_to_try() {
+        let manager = SshHost::manager(&Secrets::default(), &Cancel::default());
+        let patterns = [(SwitchPlace::ToDut, "tx ([0-9]+)")];
+        let cases = [
+            ("exit 3", "ended with exit code 3; it says nothing"),
+            ("echo refused >&2; exit 3", "it says: refused"),
+            ("no-such-tool", "is not on the manager: install it"),
+            ("echo rx 5", "matches nothing"),
+        ];
+        for (line, why) in cases {
+            let switch = switch(SwitchRead::Command { command: line.to_owned() }, &patterns);
+            let error = read(&switch, &manager).unwrap_err();
+            for part in ["reading its counters", why, &format!("run `{line}` on the manager")] {
+                assert!(error.contains(part), "{part:?} is not in: {error}");
+            }
+        }
     }
 }
