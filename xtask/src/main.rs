@@ -25,6 +25,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test     lint, then all tests; the last line is `N passed, N failed[, N skipped]`
+  test-labs
+           the tests of real machines alone, counted in the same way
   lint     fmt, clippy, documentation, purity, layers, tidy
   purity   the pure crates use no files, clock, threads, environment, network; nor do their
            dependencies
@@ -51,6 +53,7 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["test"] => testrun::run(),
+        ["test-labs"] => testrun::run_labs(),
         ["lint"] => lint::run(),
         ["purity"] => steps::report("purity", &purity::check()?),
         ["layers"] => steps::report("layers", &layers::check()?),

@@ -1,4 +1,5 @@
-//! `xtask test`: lint, then every test, with one line at the end that counts them.
+//! `xtask test`: lint, then every test, with one line at the end that counts them; `xtask test-labs`
+//! runs the tests of real machines alone, counted alike.
 //!
 //! A test that cannot run here prints a line that begins with `skipped: ` and returns; cargo would
 //! count it as passed, this module counts it as skipped and says why. Ignored tests are skipped
@@ -8,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Write};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
@@ -112,32 +113,50 @@ fn shown_test(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
+/// What is run for `xtask test`, and for `xtask test-labs`.
+const ALL: [&str; 6] = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"];
+const LABS: [&str; 8] =
+    ["test", "--locked", "--package", "weir", "--test", "labs", "--", "--show-output"];
+
 /// Runs lint and all tests; true if everything passed.
 pub(crate) fn run() -> Result<bool> {
     let lint_failures = lint::run_steps()?;
-    let (mut tally, cargo_passed) = run_tests()?;
+    let (tally, cargo_passed) = run_tests(&ALL)?;
+    conclude(&mut std::io::stdout(), tally, cargo_passed, &lint_failures)
+}
 
-    let mut stdout = std::io::stdout();
+/// Runs the tests of real machines; true if everything passed.
+pub(crate) fn run_labs() -> Result<bool> {
+    let (tally, cargo_passed) = run_tests(&LABS)?;
+    conclude(&mut std::io::stdout(), tally, cargo_passed, &[])
+}
+
+/// Says what was skipped, and counts; true if everything passed.
+fn conclude(
+    out: &mut impl Write,
+    mut tally: Tally,
+    cargo_passed: bool,
+    lint_failures: &[&str],
+) -> Result<bool> {
     for skip in &tally.skips {
-        writeln!(stdout, "{SKIPPED}{skip}")?;
+        writeln!(out, "{SKIPPED}{skip}")?;
     }
     if !cargo_passed && tally.failed == 0 {
         // Did not build, or a test binary died before its verdict: no line counted it.
-        writeln!(stdout, "cargo test failed without a failed test: see above; counted as one")?;
+        writeln!(out, "cargo test failed without a failed test: see above; counted as one")?;
         tally.failed += 1;
     }
     if !lint_failures.is_empty() {
         let names = lint_failures.join(", ");
-        writeln!(stdout, "lint failed: {names}; each is counted as one")?;
+        writeln!(out, "lint failed: {names}; each is counted as one")?;
         tally.failed += lint_failures.len();
     }
-    writeln!(stdout, "{}", tally.last_line())?;
+    writeln!(out, "{}", tally.last_line())?;
     Ok(tally.failed == 0)
 }
 
-/// Runs `cargo test` over the workspace and shows its output as it comes.
-fn run_tests() -> Result<(Tally, bool)> {
-    let arguments = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"];
+/// Runs `cargo test` and shows its output as it comes.
+fn run_tests(arguments: &[&str]) -> Result<(Tally, bool)> {
     steps::say(&format!("==> test: cargo {}", arguments.join(" ")))?;
     let mut child = steps::cargo()
         .args(arguments)

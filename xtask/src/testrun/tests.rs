@@ -74,3 +74,27 @@ fn nothing_skipped_is_not_mentioned() {
     assert_eq!(tally.last_line(), "7 passed, 0 failed");
     assert_eq!(Tally::default().last_line(), "0 passed, 0 failed");
 }
+
+#[test]
+fn a_run_ends_with_what_was_skipped_and_the_count() {
+    let said = |cargo_passed: bool, lint: &[&str]| {
+        let mut out = Vec::new();
+        let passed = conclude(&mut out, follow(OUTPUT).0, cargo_passed, lint).unwrap();
+        assert!(!passed);
+        String::from_utf8(out).unwrap()
+    };
+    let skip = "skipped: a::needs_more: this machine has no moon\n";
+    assert_eq!(said(false, &[]), format!("{skip}2 passed, 1 failed, 2 skipped\n"));
+    let lint = said(false, &["fmt"]);
+    assert!(lint.contains("lint failed: fmt") && lint.ends_with("2 failed, 2 skipped\n"), "{lint}");
+    let mut out = Vec::new();
+    assert!(!conclude(&mut out, Tally::default(), false, &[]).unwrap(), "it did not build");
+    assert!(String::from_utf8(out).unwrap().ends_with("0 passed, 1 failed\n"));
+    let good = Tally { passed: 40, skips: vec!["c: no KVM".to_owned()], ..Tally::default() };
+    let mut out = Vec::new();
+    assert!(conclude(&mut out, good, true, &[]).unwrap());
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "skipped: c: no KVM\n39 passed, 0 failed, 1 skipped\n"
+    );
+}
