@@ -2,14 +2,14 @@
 //! run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Lab, assert_exit, json, run, stderr, stdout, tree, trials, turn, weir};
+use crate::common::{Lab, assert_exit, run, stderr, stdout, trials, turn};
 use crate::ssh_hosts::{Next, SshHosts};
 
 /// How long a test waits for something that happens within seconds.
@@ -273,75 +273,4 @@ fn a_dut_that_is_gone_marks_its_cells_and_the_campaign_ends_with_a_report() {
         assert!(reason.contains("DUT gone") && reason.contains("dut"), "{reason}");
     }
     assert!(lab.path("out").join("report.html").is_file(), "{}", stdout(&ran));
-}
-
-fn start(lab: &Lab, first: bool) -> Child {
-    let mut command = weir();
-    match first {
-        true => command.args(["lab", "run", &lab.arg("lab.toml"), "--out", &lab.arg("out")]),
-        false => command.args(["lab", "resume", &lab.arg("out")]),
-    };
-    command.arg("--yes").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
-}
-
-/// Files of finished cells.
-fn cells(out: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut files = tree(&out.join("cells"));
-    files.retain(|(path, _)| !path.to_string_lossy().contains(".unfinished"));
-    files
-}
-
-#[test]
-fn a_manager_that_is_killed_twenty_times_resumes_to_the_same_cells() {
-    let name = "a_manager_that_is_killed_twenty_times_resumes_to_the_same_cells";
-    let Some(hosts) = machines(name) else { return };
-    let _turn = turn();
-    // More than are finished before the last kill. Reboots are the other tests'.
-    const CELLS: u32 = 8;
-    let spec = short(&hosts, CELLS, "reboot = \"none\"");
-    let spec = spec.replace("\"1s\"", "\"500ms\"");
-    let lab = Lab::new(&spec, &[]);
-    let out = lab.path("out");
-    let mut kept: Vec<(PathBuf, Vec<u8>)> = Vec::new();
-    // Moments that are spread over start, trials and the gaps between them.
-    let moments_ms = (1..=20_u64).map(|number| 300 + number * 7_919 % 4_000);
-    for (killed, moment_ms) in moments_ms.enumerate() {
-        let begun = out.join("campaign.toml").exists();
-        if !begun && out.exists() {
-            // Killed while the directory was being made: nothing is finished there.
-            fs::remove_dir_all(&out).expect("removable");
-        }
-        let mut child = start(&lab, !begun);
-        let deadline = Instant::now() + Duration::from_millis(moment_ms);
-        while Instant::now() < deadline {
-            let ended = child.try_wait().expect("a child");
-            assert!(ended.is_none(), "it ended before it was killed ({killed}): {ended:?}");
-            thread::sleep(Duration::from_millis(5));
-        }
-        child.kill().expect("SIGKILL");
-        child.wait().expect("it ended");
-        let now = cells(&out);
-        for file in &kept {
-            assert!(now.contains(file), "{} was changed", file.0.display());
-        }
-        kept = now;
-    }
-    let last = run(&["lab", "resume", &lab.arg("out"), "--yes"]);
-    assert_exit(&last, 0);
-    let finished: Vec<String> = trials(&out)
-        .iter()
-        .map(|(_, trial)| {
-            format!("{}/{}", trial["series"].as_str().expect("a name"), {
-                trial["iteration"].as_u64().expect("a number")
-            })
-        })
-        .collect();
-    let wanted: Vec<String> =
-        (1..=CELLS).map(|iteration| format!("linux.few/{iteration}")).collect();
-    let sorted = |mut names: Vec<String>| {
-        names.sort();
-        names
-    };
-    assert_eq!(sorted(finished), sorted(wanted));
-    assert!(json(&out.join("summary.json"))["complete"].as_bool().expect("complete"));
 }

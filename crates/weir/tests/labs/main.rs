@@ -7,6 +7,7 @@ mod common;
 mod console;
 mod faults;
 mod hosts;
+mod kills;
 mod machines;
 mod pxe;
 mod qemu;
