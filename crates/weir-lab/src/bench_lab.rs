@@ -123,26 +123,53 @@ pub enum BenchLabError {
     },
 }
 
+/// What the files of a request say, once they were evaluated.
+#[derive(Debug)]
+pub struct Sets {
+    traffics: Vec<sets::TrafficSet>,
+    configurations: Vec<sets::ConfigurationSet>,
+    images: Vec<sets::ImageSet>,
+}
+
+impl Sets {
+    /// Evaluates the files of a request. A fragment is a program: each is run here, and never
+    /// again.
+    ///
+    /// # Errors
+    /// [`BenchLabError`], which names the file and the variable.
+    pub fn read(request: &Request) -> Result<Self, BenchLabError> {
+        Ok(Self {
+            traffics: sets::traffics(request)?,
+            configurations: sets::configurations(request.config_dir.as_deref())?,
+            images: sets::images(request.images_dir.as_deref())?,
+        })
+    }
+
+    /// The specification that stands for a request with these files.
+    ///
+    /// # Errors
+    /// [`BenchLabError`], which names the file and the variable.
+    pub fn specification(&self, request: &Request) -> Result<Specification, BenchLabError> {
+        write::specification(request, &self.traffics, &self.configurations, &self.images)
+    }
+
+    /// Where the DUT is reached: for those who want to ask it what it runs.
+    ///
+    /// # Errors
+    /// When the configuration does not say it.
+    pub fn dut_address(&self) -> Result<String, BenchLabError> {
+        let values = self.traffics.first().map(|set| &set.values);
+        let address = values.map(|values| values.required("DUT_ADMIN", write::DUT_ADMIN_IS));
+        address.transpose().map(|address| destination(address.unwrap_or_default()))
+    }
+}
+
 /// The specification that stands for a request.
 ///
 /// # Errors
 /// [`BenchLabError`], which names the file and the variable.
 pub fn specification(request: &Request) -> Result<Specification, BenchLabError> {
-    let traffics = sets::traffics(request)?;
-    let configurations = sets::configurations(request.config_dir.as_deref())?;
-    let images = sets::images(request.images_dir.as_deref())?;
-    write::specification(request, &traffics, &configurations, &images)
-}
-
-/// Where the DUT is reached, as its configuration says: for those who want to ask it what it runs.
-///
-/// # Errors
-/// As [`specification`].
-pub fn dut_address(request: &Request) -> Result<String, BenchLabError> {
-    let traffics = sets::traffics(request)?;
-    let values = traffics.first().map(|set| &set.values);
-    let address = values.map(|values| values.required("DUT_ADMIN", write::DUT_ADMIN_IS));
-    address.transpose().map(|address| destination(address.unwrap_or_default()))
+    Sets::read(request)?.specification(request)
 }
 
 /// The dimensions that a request has no folder of: they have no place in bench-lab.sh's names of

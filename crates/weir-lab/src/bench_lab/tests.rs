@@ -15,6 +15,7 @@ SENDER_LAB_IP="198.18.0.203"
 SENDER_LAB_IF="igb2"
 RECEIVER_LAB_IF="igb3"
 DUT_LAB_IF_MAC_SENDER_SIDE="00:08:a2:09:33:da"
+DUT_LAB_IF_MAC_RECEIVER_SIDE="00:08:A2:09:33:DB"
 : ${AF:="4"}
 : ${SENDER_LAB_NET:="198.18.10.1:2001-198.18.10.20"}
 : ${RECEIVER_LAB_NET:="198.19.10.1:2001-198.19.10.100"}
@@ -94,6 +95,7 @@ fn a_configuration_alone_is_one_series() {
     assert_eq!(testbed["receiver"]["name"], sender["name"], "one machine has one name");
     assert_eq!(testbed["receiver"]["start"].as_str(), Some("pkt-gen -N -f rx -i igb3 -w 4"));
     assert_eq!(testbed["dut"]["boot_timeout"].as_str(), Some("600s"));
+    assert_eq!(testbed["dut"]["sends"][0].as_str(), Some("00:08:a2:09:33:db"));
     assert_eq!(testbed["dut"]["online"].as_str(), Some("ping -c 2 198.18.0.203"));
     assert_eq!(table["traffic"][0]["src"].as_str(), Some("198.18.10.1:2001-198.18.10.20"));
     assert_eq!(table["campaign"]["iterations"].as_integer(), Some(5));
@@ -196,8 +198,28 @@ fn times_and_addresses_are_those_that_are_asked_for() {
     request.duration = Some(Duration::from_millis(7_500));
     let text = specification(&request).unwrap().text;
     assert!(text.contains("warmup = \"2s\"\nduration = \"7500ms\"\n"), "{text}");
-    assert_eq!(dut_address(&request).unwrap(), "root@192.0.2.9");
+    let sets = Sets::read(&request).unwrap();
+    assert_eq!(sets.dut_address().unwrap(), "root@192.0.2.9");
     assert_eq!(unnamed(&request), [DUT], "the configurations have no folder");
+}
+
+#[test]
+fn fragments_are_run_once_for_all_that_is_made_of_them() {
+    let folder = Folder::new(&[]);
+    let runs = folder.path("runs");
+    let talks = format!("{CONFIG}echo run >>'{}'\n", runs.display());
+    fs::write(folder.path("bench-lab.config"), talks).unwrap();
+    let count = || fs::read_to_string(&runs).unwrap().lines().count();
+    let request = folder.request();
+    let sets = Sets::read(&request).unwrap();
+    let once = count();
+    sets.dut_address().unwrap();
+    for system in ["generic", "openbsd"] {
+        let request = Request { system: system.to_owned(), ..folder.request() };
+        let text = sets.specification(&request).unwrap().text;
+        assert!(text.contains(&format!("system = \"{system}\"")), "{text}");
+    }
+    assert_eq!(count(), once);
 }
 
 #[test]
@@ -213,6 +235,21 @@ fn several_senders_are_several_generators() {
         .map(|generator| generator["ssh"].as_str().unwrap())
         .collect();
     assert_eq!(machines, ["root@192.0.2.3", "root@192.0.2.3", "root@192.0.2.4"]);
+}
+
+#[test]
+fn without_the_duts_other_address_nobody_counts_what_leaves_it_and_that_is_told() {
+    let unset = format!("{CONFIG}DUT_LAB_IF_MAC_RECEIVER_SIDE=\n");
+    let folder = Folder::new(&[("bench-lab.config", &unset)]);
+    assert!(folder.tables()["testbed"]["dut"].get("sends").is_none());
+    let notes = specification(&folder.request()).unwrap().notes;
+    assert!(notes.len() == 1 && notes[0].contains("MAC_RECEIVER_SIDE is not set"), "{notes:?}");
+    // No counter of a generic system is read.
+    let folder = Folder::new(&[("bench-lab.config", CONFIG)]);
+    let request = Request { system: "generic".to_owned(), ..folder.request() };
+    let made = specification(&request).unwrap();
+    assert!(!made.text.contains("sends"), "{}", made.text);
+    assert!(made.notes.len() == 1 && made.notes[0].contains("is not used"), "{:?}", made.notes);
 }
 
 #[test]
@@ -232,6 +269,11 @@ fn what_cannot_be_used_is_refused_with_its_place() {
         ("SENDER_START_CMD='iperf3 -c 10.0.0.1'", "weir reads the lines of pkt-gen"),
         ("IS_DUT_ONLINE_TARGET=192.0.2.77", "asks the DUT itself"),
         ("PKT_SIZE=big", "PKT_SIZE=\"big\""),
+        ("DUT_LAB_IF_MAC_RECEIVER_SIDE=igb3", "DUT_LAB_IF_MAC_RECEIVER_SIDE=\"igb3\""),
+        (
+            "SENDER_START_CMD_2='pkt-gen -f tx -i igb3 -D 00:08:a2:09:33:db'",
+            "a campaign for each direction",
+        ),
         ("if [ 1 = 1; then", "the shell says: "),
         ("CUSTOM_CMD='tcpdump -ni igb2'", "weir runs nothing of the kind"),
         ("DURING_CMD=top", "weir reads the counters"),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use weir_gen::units::format_duration;
 use weir_wire::frame::Protocol;
+use weir_wire::mac::MacAddr;
 use weir_wire::range::AddrRange;
 use weir_wire::stream::size_bytes_min;
 
@@ -27,6 +28,9 @@ const REBOOT_ROUND_S: u64 = 5;
 /// Its rounds, where it is not set.
 const REBOOT_ROUNDS_DEFAULT: u64 = 60;
 
+/// How long what is under way may take to arrive, when the senders have ended.
+const DRAIN: &str = "2s";
+
 /// Senders: the number behind their machine's variable, and the variables of their lines.
 const SENDERS: [(&str, &str, &str, &str); 4] = [
     ("sender", "SENDER_ADMIN", "SENDER_START_CMD", "SENDER_STOP_CMD"),
@@ -36,7 +40,7 @@ const SENDERS: [(&str, &str, &str, &str); 4] = [
 ];
 
 /// What a testbed has once, and no set may change.
-const OF_THE_TESTBED: [&str; 11] = [
+const OF_THE_TESTBED: [&str; 12] = [
     "SENDER_ADMIN",
     "SENDER_ADMIN_2",
     "RECEIVER_ADMIN",
@@ -45,10 +49,14 @@ const OF_THE_TESTBED: [&str; 11] = [
     "SENDER_LAB_IF",
     "RECEIVER_LAB_IF",
     "DUT_LAB_IF_MAC_SENDER_SIDE",
+    RECEIVER_SIDE,
     "REBOOT_TIMEOUT",
     "IS_DUT_ONLINE_TARGET",
     "IS_DUT_ONLINE_CMD",
 ];
+
+/// The address of the DUT's interface that the traffic leaves on.
+const RECEIVER_SIDE: &str = "DUT_LAB_IF_MAC_RECEIVER_SIDE";
 
 /// What the variable is for.
 pub(super) const DUT_ADMIN_IS: &str = "the device under test";
@@ -131,7 +139,7 @@ impl Writer<'_> {
         let duration = self.request.duration.unwrap_or(DURATION_DEFAULT);
         self.pair("warmup", &format_duration(warmup));
         self.pair("duration", &format_duration(duration));
-        self.pair("drain", "5s");
+        self.pair("drain", DRAIN);
         self.pair("sample", "1s");
         self.commands(values)?;
         self.line("");
@@ -192,6 +200,7 @@ impl Writer<'_> {
         values.required("SENDER_START_CMD", "the line that starts the sender")?;
         for (name, admin, start, stop) in SENDERS {
             let Some(line) = self.lines(traffics, start)? else { continue };
+            refuse_other_direction(values, start, &line)?;
             let address = values.required(admin, "the machine of a line that starts a sender")?;
             self.line("");
             self.line("[[testbed.generator]]");
@@ -293,6 +302,7 @@ impl Writer<'_> {
         self.line("[testbed.dut]");
         self.machine(&address)?;
         self.pair("system", &self.request.system);
+        self.sends(values)?;
         let rounds = match values.get("REBOOT_TIMEOUT") {
             None => REBOOT_ROUNDS_DEFAULT,
             Some(rounds) => rounds.parse().map_err(|_| {
@@ -316,6 +326,25 @@ impl Writer<'_> {
             self.line("");
             self.line("[testbed.reference]");
             self.machine(&reference)?;
+        }
+        Ok(())
+    }
+
+    /// Where the traffic leaves the DUT, which tells a loss in it from one behind it.
+    fn sends(&mut self, values: &Variables) -> Result<(), BenchLabError> {
+        let Some(address) = values.get(RECEIVER_SIDE) else {
+            self.note(format!(
+                "{RECEIVER_SIDE} is not set: nobody counts what leaves the DUT, and a loss behind \
+                 it that the receiver's interface does not count either is taken for the DUT's"
+            ));
+            return Ok(());
+        };
+        let address: MacAddr =
+            address.parse().map_err(|error| values.refuse(RECEIVER_SIDE, format!("{error}")))?;
+        if self.request.system == "generic" {
+            self.note(format!("{RECEIVER_SIDE} is not used: no counter of the DUT is read"));
+        } else {
+            self.line(&format!("sends = [\"{address}\"]"));
         }
         Ok(())
     }
@@ -378,6 +407,22 @@ impl Writer<'_> {
         self.line(&format!("size = {size}"));
         Ok(())
     }
+}
+
+/// Refuses a sender whose packets go the other way through the DUT: the receiver would see nothing
+/// of them, and all would seem lost.
+fn refuse_other_direction(values: &Variables, name: &str, line: &str) -> Result<(), BenchLabError> {
+    let line = line.to_lowercase();
+    let is_in_line =
+        |name: &str| values.get(name).is_some_and(|value| line.contains(&value.to_lowercase()));
+    if is_in_line(RECEIVER_SIDE) && !is_in_line("DUT_LAB_IF_MAC_SENDER_SIDE") {
+        let why = format!(
+            "it sends to {RECEIVER_SIDE}, which is the other direction: weir reads one receiver, \
+             and that would see none of these packets; run a campaign for each direction"
+        );
+        return Err(values.refuse(name, why));
+    }
+    Ok(())
 }
 
 /// The smallest frame of a range of addresses, bytes without FCS.

@@ -65,7 +65,8 @@ pub struct DriverSpec {
     pub options: Option<String>,
     /// A shell line instead of the one that the kind makes.
     pub start: Option<String>,
-    /// A shell line that stops it; absent: SIGINT, then SIGTERM, then SIGKILL.
+    /// A shell line that stops it. Of `command`: instead of SIGINT; of others: what SIGINT does not
+    /// end, and else when all programs of the trial have ended. SIGTERM and SIGKILL follow.
     pub stop: Option<String>,
     /// Of `command`: pattern whose first group is the number of packets so far.
     pub packets: Option<String>,
@@ -135,10 +136,10 @@ pub struct BoxSpec {
     pub remote: RemoteSpec,
     /// What it runs.
     pub system: System,
-    /// Interfaces on which the traffic comes in; empty: those that have a generator's
-    /// [`EndSpec::next_hop_mac`].
+    /// Interfaces on which the traffic comes in, or their Ethernet addresses; empty: those that
+    /// have a generator's [`EndSpec::next_hop_mac`].
     pub receives: Vec<String>,
-    /// Interfaces on which it leaves; empty: not known.
+    /// Interfaces on which it leaves, or their Ethernet addresses; empty: not known.
     pub sends: Vec<String>,
     /// How it is started afresh before each run.
     pub reboot: Reset,

@@ -98,6 +98,30 @@ pub fn interface_drops(system: System, receives: &[String], sends: &[String]) ->
     rules
 }
 
+/// Counters of frames that an interface received and its machine never saw, by this system's
+/// names: no program can have counted them.
+#[must_use]
+pub fn missed_counters(system: System) -> Vec<&'static str> {
+    let losses = interface::losses(system, "rx").iter();
+    losses.filter(|(_, after)| *after == "accepted").map(|(counter, _)| *counter).collect()
+}
+
+/// The [`missed_counters`] of an interface.
+///
+/// # Errors
+/// When the machine cannot be asked, or has no such interface.
+pub fn missed(
+    host: &dyn Host,
+    system: System,
+    name: &str,
+) -> Result<BTreeMap<String, u64>, HostError> {
+    let mut counters = interfaces(host, system, &[name.to_owned()])?;
+    let mut counted = counters.remove(name).unwrap_or_default();
+    let wanted = missed_counters(system);
+    counted.retain(|counter, _| wanted.contains(&counter.as_str()));
+    Ok(counted)
+}
+
 /// What the machine's firewalls count, each a source of its own: `pf`, `ipfw`. None that does not
 /// run is asked.
 ///

@@ -23,7 +23,9 @@ use serde_json::{Value, json};
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::cancel::Cancel;
 use crate::host::{Command, Host, Program};
-use crate::model::{DriverKind, HostsSpec, Image, Plan, Series, Traffic};
+use crate::model::{
+    DriverKind, HostsSpec, Image, Plan, Series, SwitchPlace, SwitchSpec, System, Traffic,
+};
 use crate::record::Check;
 
 mod activity;
@@ -220,6 +222,18 @@ impl Testbed for HostsTestbed {
         if spec.link_rate_bps.is_none() {
             warnings.push(
                 "no `link_rate` is stated: verdicts cannot tell whether the links were the limit"
+                    .to_owned(),
+            );
+        }
+        let leaves = |switch: &SwitchSpec| {
+            switch.counters.iter().any(|(place, _)| *place == SwitchPlace::FromDut)
+        };
+        let counts = !spec.dut.sends.is_empty() && spec.dut.system != System::Generic;
+        if !counts && !spec.switches.iter().any(leaves) {
+            warnings.push(
+                "nobody counts what leaves the DUT: a loss behind it that the receiver's \
+                 interface does not count either is taken for the DUT's; name its interfaces in \
+                 `sends`, or a switch's `from_dut`"
                     .to_owned(),
             );
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_wire::mac::MacAddr;
+
 use crate::diagnostic::{Report, quote};
 use crate::model::{BoxSpec, Online, Reset, System, Upload, UploadMethod};
 use crate::spec::fields::Fields;
@@ -92,7 +94,9 @@ fn interfaces(name: &str, fields: &Fields<'_, '_>, report: &mut Report) -> Optio
     }
     let texts = texts(name, fields, report);
     let good = texts.iter().all(|text| check_interface(text, report));
-    (good && !texts.is_empty()).then(|| texts.into_iter().map(|text| text.text).collect())
+    // An address has one spelling.
+    let name = |text: String| text.parse::<MacAddr>().map_or(text, |address| address.to_string());
+    (good && !texts.is_empty()).then(|| texts.into_iter().map(|text| name(text.text)).collect())
 }
 
 /// `reboot` or `power`: how, with the command that this way needs.

@@ -11,6 +11,9 @@ pub(super) trait Device {
     /// The machine as DUT drivers see it.
     fn host(&self) -> &dyn Host;
 
+    /// Its interfaces on the path, by name.
+    fn interfaces(&self) -> Result<Vec<String>, HostError>;
+
     /// Every counter of its traffic interfaces: source is the interface.
     fn counters(&self) -> Result<Counters, HostError>;
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use weir_wire::mac::MacAddr;
+
 use super::device::Device;
 use super::parts::Parts;
 use crate::cancel::Cancel;
@@ -42,7 +44,7 @@ pub(super) fn open(spec: &HostsSpec, cancel: &Cancel) -> Result<Parts, TestbedEr
     let manager: Rc<dyn Host> = Rc::new(SshHost::manager(&secrets, cancel));
     let next_hops = spec.generators.iter().filter_map(|end| end.next_hop_mac.clone()).collect();
     let machine = Machine::new(&spec.dut, &secrets, cancel);
-    let device = Box::new(Dut { machine, next_hops, receives: OnceCell::new() });
+    let device = Box::new(Dut { machine, next_hops, ports: OnceCell::new() });
     Ok(Parts { spec: spec.clone(), generators, receiver, device, reference, manager })
 }
 
@@ -51,33 +53,82 @@ struct Dut {
     machine: Machine,
     /// Addresses that the generators send to.
     next_hops: Vec<String>,
-    /// Interfaces that the traffic comes in on, once they are known.
-    receives: OnceCell<Vec<String>>,
+    /// Its interfaces, once they are known.
+    ports: OnceCell<Ports>,
+}
+
+/// The DUT's interfaces on the path, by name.
+#[derive(Debug, PartialEq, Eq)]
+struct Ports {
+    /// Those that the traffic comes in on.
+    receives: Vec<String>,
+    /// Those that it leaves on.
+    sends: Vec<String>,
 }
 
 impl Dut {
-    /// The interfaces that receive: those of the specification, or those with the addresses that
-    /// the generators send to.
-    fn receives(&self) -> Result<&[String], HostError> {
-        if let Some(known) = self.receives.get() {
+    /// Its interfaces: those of the specification, which may say an address for a name; for what
+    /// it does not say, those with the addresses that the generators send to.
+    fn ports(&self) -> Result<&Ports, HostError> {
+        if let Some(known) = self.ports.get() {
             return Ok(known);
         }
         let spec = self.machine.spec();
-        let found = match spec.receives.is_empty() {
-            false => spec.receives.clone(),
-            true => {
-                let program = Program::Shell("ip -o link show 2>/dev/null || ifconfig -a");
-                let command = Command { program, stdin: "", timeout: TIMEOUT, cancellable: true };
-                let output = Host::run(&self.machine, &command)?;
-                with_addresses(&output.stdout, &self.next_hops)
-            }
+        let mut said = spec.receives.iter().chain(&spec.sends);
+        let listing = if spec.receives.is_empty() || said.any(|name| is_address(name)) {
+            let program = Program::Shell("ip -o link show 2>/dev/null || ifconfig -a");
+            let command = Command { program, stdin: "", timeout: TIMEOUT, cancellable: true };
+            Host::run(&self.machine, &command)?.stdout
+        } else {
+            String::new()
         };
-        Ok(self.receives.get_or_init(|| found))
+        let found = find(&listing, (&spec.receives, &spec.sends), &self.next_hops);
+        let found = found.map_err(|what| HostError::new(&spec.remote.name, what))?;
+        Ok(self.ports.get_or_init(|| found))
     }
 
-    fn known_receives(&self) -> &[String] {
-        self.receives.get().map_or(&self.machine.spec().receives, Vec::as_slice)
+    fn receives(&self) -> &[String] {
+        self.ports.get().map_or(&self.machine.spec().receives, |ports| &ports.receives)
     }
+
+    fn sends(&self) -> &[String] {
+        self.ports.get().map_or(&self.machine.spec().sends, |ports| &ports.sends)
+    }
+}
+
+/// Whether an interface is told by its Ethernet address.
+fn is_address(name: &str) -> bool {
+    name.parse::<MacAddr>().is_ok()
+}
+
+/// The interfaces of a specification by name, out of `ip -o link` or `ifconfig -a`.
+fn find(
+    listing: &str,
+    (receives, sends): (&[String], &[String]),
+    next_hops: &[String],
+) -> Result<Ports, String> {
+    let named = |names: &[String], field: &str| -> Result<Vec<String>, String> {
+        let name = |name: &String| match is_address(name) {
+            false => Ok(name.clone()),
+            true => match with_addresses(listing, std::slice::from_ref(name)).as_slice() {
+                [one] => Ok(one.clone()),
+                [] => Err(format!(
+                    "no interface of it has the address {name}: correct `{field}`; `ip link` or \
+                     `ifconfig` lists them"
+                )),
+                several => Err(format!(
+                    "{} have the address {name}: write in `{field}` which of them is meant",
+                    several.join(" and ")
+                )),
+            },
+        };
+        names.iter().map(name).collect()
+    };
+    let receives = match receives {
+        [] => with_addresses(listing, next_hops),
+        said => named(said, "receives")?,
+    };
+    Ok(Ports { receives, sends: named(sends, "sends")? })
 }
 
 /// Interfaces that have one of these Ethernet addresses, out of `ip -o link` or `ifconfig -a`.
@@ -111,18 +162,15 @@ impl Device for Dut {
     }
 
     fn counters(&self) -> Result<Counters, HostError> {
-        let spec = self.machine.spec();
-        let receives = self.receives()?;
-        let mut names = receives.to_vec();
-        names.extend(spec.sends.iter().filter(|name| !receives.contains(name)).cloned());
-        let mut counters = self.machine.interface_counters(&names)?;
+        let Ports { receives, sends } = self.ports()?;
+        let mut counters = self.machine.interface_counters(&self.interfaces()?)?;
         let sum = |names: &[String], counter: &str| -> Option<u64> {
             let of = |name: &String| counters.get(name)?.get(counter).copied();
             names.iter().map(of).collect::<Option<Vec<u64>>>().map(|all| all.iter().sum())
         };
         let sums = [
             ("received_packets", receives, "rx_packets"),
-            ("forwarded_packets", &spec.sends, "tx_packets"),
+            ("forwarded_packets", sends, "tx_packets"),
         ];
         let sums: BTreeMap<String, u64> = sums
             .into_iter()
@@ -133,9 +181,15 @@ impl Device for Dut {
         Ok(counters)
     }
 
+    fn interfaces(&self) -> Result<Vec<String>, HostError> {
+        let Ports { receives, sends } = self.ports()?;
+        let others = sends.iter().filter(|name| !receives.contains(name));
+        Ok(receives.iter().chain(others).cloned().collect())
+    }
+
     fn received(&self) -> Option<Selection> {
         let counts = self.machine.spec().system != crate::model::System::Generic;
-        let known = counts && !self.known_receives().is_empty();
+        let known = counts && !self.receives().is_empty();
         known.then(|| Selection::new(PORTS, &["received_packets"]))
     }
 
@@ -147,7 +201,7 @@ impl Device for Dut {
 
     fn drops(&self) -> Vec<DropRule> {
         let spec = self.machine.spec();
-        system::interface_drops(spec.system, self.known_receives(), &spec.sends)
+        system::interface_drops(spec.system, self.receives(), self.sends())
     }
 
     fn online(&self) -> Result<(), HostError> {
@@ -157,7 +211,10 @@ impl Device for Dut {
 
     fn environment(&self) -> serde_json::Value {
         let spec = self.machine.spec();
-        let names: Vec<String> = self.known_receives().iter().chain(&spec.sends).cloned().collect();
+        let names = match self.interfaces() {
+            Ok(names) => names,
+            Err(error) => return error.to_string().into(),
+        };
         match system::environment(&self.machine, spec.system, &names) {
             Ok(value) => value,
             Err(error) => error.to_string().into(),
@@ -185,5 +242,29 @@ mod tests {
         assert_eq!(of(bsd, "02:00:00:00:00:0a"), ["igb0"]);
         assert_eq!(of(bsd, "02:00:00:00:00:0b"), ["igb1"]);
         assert!(of(bsd, "02:00:00:00:00:0c").is_empty());
+    }
+
+    #[test]
+    fn an_address_stands_for_its_interface_or_is_told() {
+        let listing = "2: eth0: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0a brd f\n\
+                       3: eth1: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0b brd f\n\
+                       4: eth1.7@eth1: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0b brd f\n";
+        let spec = |receives: &[&str], sends: &[&str]| {
+            let own = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+            (own(receives), own(sends))
+        };
+        let next_hops = ["02:00:00:00:00:0a".to_owned()];
+        let found = |(receives, sends): (Vec<String>, Vec<String>)| {
+            find(listing, (&receives, &sends), &next_hops)
+        };
+        let ports = found(spec(&[], &["02:00:00:00:00:0a", "eth1.7"])).unwrap();
+        assert_eq!(
+            (ports.receives.join(" "), ports.sends.join(" ")),
+            ("eth0".into(), "eth0 eth1.7".into())
+        );
+        let told = found(spec(&["02:00:00:00:00:0c"], &[])).unwrap_err();
+        assert!(told.contains("00:0c") && told.contains("`receives`"), "{told}");
+        let told = found(spec(&["eth0"], &["02:00:00:00:00:0b"])).unwrap_err();
+        assert!(told.contains("eth1 and eth1.7") && told.contains("`sends`"), "{told}");
     }
 }

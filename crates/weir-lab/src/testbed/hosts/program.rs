@@ -1,4 +1,9 @@
-//! A generator or receiver that runs on its machine.
+//! A generator or receiver that runs on its machine, and how it is ended.
+//!
+//! A program that sums up is told by SIGINT, which it takes for the question for its total. A
+//! stop line of the user's may say anything (`pkill pkt-gen`), to this program and to others of the
+//! machine: it ends what SIGINT did not, and otherwise runs when nothing of the trial needs what it
+//! may name ([`StopLine`]). A `command` has no total, and is ended by its line at once.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -22,13 +27,36 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a line that stops a program may take.
 const LINE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A user's line that stops a program.
+#[derive(Clone)]
+pub(super) struct StopLine {
+    host: Rc<dyn Host>,
+    /// Whose it is, for messages.
+    who: String,
+    line: String,
+}
+
+impl StopLine {
+    /// Whether it says the same to the same machine.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.host, &other.host) && self.line == other.line
+    }
+
+    /// Runs it. A line that finds nothing to stop has failed by its own exit code only.
+    pub(super) fn run(&self) -> Result<(), TestbedError> {
+        let program = Run::Shell(&self.line);
+        let command = Command { program, stdin: "", timeout: LINE_TIMEOUT, cancellable: false };
+        let ran = self.host.run(&command);
+        ran.map(drop).map_err(|error| cannot(&self.who, "run", &self.line, &error))
+    }
+}
+
 /// A running program.
 pub(super) struct Program {
-    host: Rc<dyn Host>,
     /// `generator gen1`, for messages.
     who: String,
     line: String,
-    stop_line: Option<String>,
+    stop_line: Option<StopLine>,
     /// The artefact with its output.
     log: String,
     process: Box<dyn Process>,
@@ -41,15 +69,16 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts `line` for a driver, with its output in the artefact `log`.
+    /// Starts `line` for a driver. It is called `label` among the programs of its role, and so is
+    /// the artefact with the output of its run `run`.
     pub(super) fn start(
         host: &Rc<dyn Host>,
         (role, end): (&str, &EndSpec),
+        (label, run): (&str, u32),
         line: String,
         stop_line: Option<String>,
-        log: &str,
     ) -> Result<Self, TestbedError> {
-        let who = format!("{role} {}", host.name());
+        let (who, log) = (format!("{role} {label}"), log_name(role, label, run));
         let lines = Lines::new(end.driver.kind, end.driver.packets.as_deref()).map_err(|e| {
             TestbedError::new(format!(
                 "{who}: `packets` is not a regular expression: {e}; correct it in the specification"
@@ -57,14 +86,15 @@ impl Program {
         })?;
         let (feed, sink) = Feed::open(lines);
         let started = Instant::now();
-        let process = host.spawn_lines(&line, log, sink);
+        let process = host.spawn_lines(&line, &log, sink);
         let process = process.map_err(|error| cannot(&who, "start", &line, &error))?;
+        let stop_line =
+            stop_line.map(|line| StopLine { host: Rc::clone(host), who: who.clone(), line });
         Ok(Self {
-            host: Rc::clone(host),
             who,
             line,
             stop_line,
-            log: log.to_owned(),
+            log,
             process,
             feed,
             started,
@@ -119,16 +149,55 @@ impl Program {
         }
     }
 
-    /// Ends it and returns its last count. It is an error if it had ended before that by itself,
-    /// unless it was to (`is_limited`).
-    pub(super) fn stop(&mut self, is_limited: bool) -> Result<Option<Count>, TestbedError> {
+    /// Whether it has ended. It is an error if it did so by itself, unless it was to
+    /// (`is_limited`).
+    pub(super) fn is_over(&mut self, is_limited: bool) -> Result<bool, TestbedError> {
         let early = self.has_ended()?;
         if early && (!is_limited || self.ended.as_ref().is_some_and(|(success, _)| !success)) {
             return Err(self.died());
         }
-        if !early {
-            self.ask_to_end()?;
+        Ok(early)
+    }
+
+    /// Whether it is told to end by a signal, and not by a line that others may hear.
+    pub(super) fn takes_signal(&self) -> bool {
+        self.sums_up || self.stop_line.is_none()
+    }
+
+    /// Tells it to end. A line that does so is not run again.
+    pub(super) fn ask_to_end(&mut self) -> Result<(), TestbedError> {
+        if self.takes_signal() {
+            let asked = self.process.signal("INT");
+            return asked.map_err(|error| cannot(&self.who, "stop", &self.line, &error));
         }
+        self.stop_line.take().map_or(Ok(()), |line| line.run())
+    }
+
+    /// Waits until it has ended after it was told to; what takes no signal is stopped by its line.
+    pub(super) fn await_end(&mut self) -> Result<(), TestbedError> {
+        if !self.ends_within(SUM_UP_PATIENCE)?
+            && let Some(line) = self.stop_line.take()
+        {
+            line.run()?;
+            self.ends_within(SUM_UP_PATIENCE)?;
+        }
+        let stopped = self.process.stop(STOP_PATIENCE);
+        stopped.map_err(|error| cannot(&self.who, "stop", &self.line, &error))
+    }
+
+    fn ends_within(&mut self, patience: Duration) -> Result<bool, TestbedError> {
+        let deadline = Instant::now() + patience;
+        while !self.has_ended()? {
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(true)
+    }
+
+    /// The last count of one that has ended.
+    pub(super) fn total(&self) -> Result<Option<Count>, TestbedError> {
         // The last lines may still be under way when the end is known.
         if self.sums_up && !self.feed.wait_total(Instant::now() + TOTAL_PATIENCE) {
             let said = self.said();
@@ -144,34 +213,18 @@ impl Program {
         Ok(self.feed.last().map(|last| last.count))
     }
 
-    fn ask_to_end(&mut self) -> Result<(), TestbedError> {
-        let asked = match &self.stop_line {
-            Some(line) => {
-                let command = Command {
-                    program: Run::Shell(line),
-                    stdin: "",
-                    timeout: LINE_TIMEOUT,
-                    cancellable: false,
-                };
-                self.host.run(&command).map(drop)
-            }
-            None => self.process.signal("INT"),
-        };
-        asked.map_err(|error| cannot(&self.who, "stop", &self.line, &error))?;
-        let deadline = Instant::now() + SUM_UP_PATIENCE;
-        while !self.has_ended()? && Instant::now() < deadline {
-            std::thread::sleep(POLL);
-        }
-        let stopped = self.process.stop(STOP_PATIENCE);
-        stopped.map_err(|error| cannot(&self.who, "stop", &self.line, &error))
-    }
-
     /// Ends it, whatever it says.
-    pub(super) fn end(mut self) -> Result<(), TestbedError> {
+    pub(super) fn end(&mut self) -> Result<(), TestbedError> {
         if self.has_ended()? {
             return Ok(());
         }
-        self.ask_to_end()
+        self.ask_to_end()?;
+        self.await_end()
+    }
+
+    /// The user's line that is still to be run, when all programs of the trial have ended.
+    pub(super) fn stop_line(&self) -> Option<&StopLine> {
+        self.stop_line.as_ref()
     }
 
     /// The error that it has ended.
@@ -213,8 +266,21 @@ fn cannot(who: &str, what: &str, line: &str, error: &HostError) -> TestbedError 
 }
 
 /// The receiver's and generators' artefacts are named by these.
-pub(super) fn log_name(role: &str, name: &str, run: u32) -> String {
-    format!("{role}-{name}-{run}.log")
+fn log_name(role: &str, label: &str, run: u32) -> String {
+    format!("{role}-{label}-{run}.log")
+}
+
+/// What the programs of one role are called: as their machines, with a number for each but the
+/// first on its machine. No name of a machine has this sign in it.
+pub(super) fn labels(hosts: &[Rc<dyn Host>]) -> Vec<String> {
+    let label = |index: usize| {
+        let name = hosts[index].name();
+        match hosts[..index].iter().filter(|other| other.name() == name).count() {
+            0 => name.to_owned(),
+            before => format!("{name}+{}", before + 1),
+        }
+    };
+    (0..hosts.len()).map(label).collect()
 }
 
 /// The line that stops a driver's program, if it has one.

@@ -105,9 +105,17 @@ impl Table {
         let of = || (spec.remote.name.as_str(), destination(&spec.remote));
         let online = device.online().map(|()| "it is".to_owned());
         self.row("dut", of(), "online", online.map_err(|error| error.what));
-        for name in spec.receives.iter().chain(&spec.sends) {
-            let seen = interface(device.host(), name);
-            self.row("dut", of(), "interface", seen);
+        match device.interfaces() {
+            Ok(names) => {
+                for name in &names {
+                    let seen = interface(device.host(), name);
+                    self.row("dut", of(), "interface", seen);
+                }
+            }
+            Err(error) => {
+                self.row("dut", of(), "interface", Err(error.what));
+                return;
+            }
         }
         let counted = device.counters().map_err(|error| error.what).and_then(|counters| {
             let points = [device.received(), device.forwarded()];

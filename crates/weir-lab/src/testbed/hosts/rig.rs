@@ -16,15 +16,15 @@ use super::feed::{Arrived, Feed};
 use super::line::{self, Ask};
 use super::lines::Count;
 use super::parts::Parts;
-use super::program::{Program, log_name, stop_line};
+use super::program::{Program, StopLine, labels, stop_line};
 use super::switch;
 use crate::cancel::Cancel;
 use crate::counters::{Counters, DropRule, PointRule, Selection};
 use crate::host::Host;
-use crate::model::{DriverKind, Traffic};
+use crate::model::{DriverKind, System, Traffic};
 use crate::record::{Check, Ledger, MachineUse, Place};
 use crate::ssh::profile::Profiler;
-use crate::ssh::system::activity;
+use crate::ssh::system::{activity, missed, missed_counters};
 use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError};
 use crate::verdict::STRAY_MAX;
 
@@ -44,11 +44,15 @@ const RECEIVER: &str = "receiver";
 /// One trial's programs.
 pub(super) struct HostsRig {
     parts: Rc<Parts>,
+    /// What the generators are called.
+    labels: Vec<String>,
     sample: Duration,
     cancel: Cancel,
     traffic: Option<Traffic>,
     receiver: RefCell<Option<Program>>,
     generators: RefCell<Vec<Program>>,
+    /// Lines of the user's that stop generators, for the end of the trial.
+    stop_lines: Vec<StopLine>,
     /// The run under way has a limit of packets.
     is_limited: bool,
     /// What each generator sent in runs that are over: packets, and those its device accepted.
@@ -68,13 +72,16 @@ impl HostsRig {
     /// A rig on machines that answered.
     pub(super) fn new(parts: Rc<Parts>, sample: Duration, cancel: Cancel) -> Self {
         let before = vec![(0, Some(0)); parts.generators.len()];
+        let labels = labels(&parts.generators);
         Self {
             parts,
+            labels,
             sample,
             cancel,
             traffic: None,
             receiver: RefCell::new(None),
             generators: RefCell::new(Vec::new()),
+            stop_lines: Vec::new(),
             is_limited: false,
             before,
             last_base: 0,
@@ -180,8 +187,8 @@ impl HostsRig {
         let (host, end) = (&self.parts.receiver, &self.parts.spec.receiver);
         let line = line::receiver(end, &traffic.name, self.sample);
         let stop = stop_line(end, &traffic.name, self.sample);
-        let log = log_name(RECEIVER, host.name(), self.runs.get());
-        let mut program = Program::start(host, (RECEIVER, end), line, stop, &log)?;
+        let name = (host.name(), self.runs.get());
+        let mut program = Program::start(host, (RECEIVER, end), name, line, stop)?;
         if end.driver.kind == DriverKind::Command {
             // It need not print before packets come; but it has to live.
             let settled = Instant::now() + Duration::from_secs(1);
@@ -200,11 +207,11 @@ impl HostsRig {
     /// Ends all generators; returns the first error, after all were ended.
     fn stop_generators(&mut self) -> Result<(), TestbedError> {
         let mut first = Ok(());
-        let is_limited = self.is_limited;
-        let running = std::mem::take(self.generators.get_mut());
+        let mut running = std::mem::take(self.generators.get_mut());
+        let ended = end_all(&mut running, self.is_limited);
         let indices = self.running_indices(running.len());
-        for (index, mut program) in indices.into_iter().zip(running) {
-            match program.stop(is_limited) {
+        for (index, (program, ended)) in indices.into_iter().zip(running.iter_mut().zip(ended)) {
+            match ended.and_then(|()| program.total()) {
                 Ok(count) => {
                     let count = count.unwrap_or_default();
                     let (sent, accepted) = &mut self.before[index];
@@ -220,7 +227,17 @@ impl HostsRig {
                 }
             }
         }
+        self.keep_stop_lines(&running);
         first
+    }
+
+    /// Keeps the lines that are still to be run, each once.
+    fn keep_stop_lines(&mut self, programs: &[Program]) {
+        for line in programs.iter().filter_map(Program::stop_line) {
+            if !self.stop_lines.iter().any(|kept| kept.is_same(line)) {
+                self.stop_lines.push(line.clone());
+            }
+        }
     }
 
     /// Limited runs may leave out the last generators; those that run are the first ones.
@@ -241,6 +258,29 @@ impl HostsRig {
     fn last_before_dut(&self) -> &'static str {
         let has_accepted = self.points().iter().any(|point| point.name == "accepted");
         if has_accepted { "accepted" } else { "offered" }
+    }
+
+    /// The last counting point before the receiver.
+    fn last_before_receiver(&self) -> &'static str {
+        self.points().iter().rev().nth(1).map_or("offered", |point| point.name)
+    }
+
+    /// The receiver's interface, if its machine counts what it missed: a source of counters, the
+    /// system, and the interface.
+    fn receiving(&self) -> Option<(String, System, String)> {
+        let system = self.parts.receiver.system().ok()?;
+        let interface = &self.parts.spec.receiver.interface;
+        let name = interface.strip_prefix("netmap:").unwrap_or(interface);
+        let source = format!("receiver {} {name}", self.parts.receiver.name());
+        Some((source, system, name.to_owned()))
+    }
+
+    /// What the receiver's interface missed. A machine that does not tell is no reason to stop:
+    /// its interface may be one that only its program knows.
+    fn missed(&self) -> Option<(String, BTreeMap<String, u64>)> {
+        let (source, system, name) = self.receiving()?;
+        let counted = missed(self.parts.receiver.as_ref(), system, &name).ok()?;
+        Some((source, counted))
     }
 
     fn knows_accepted(&self) -> bool {
@@ -294,8 +334,8 @@ impl Rig for HostsRig {
             let file = line::description(end, &traffic).map_or("", |(name, _)| name);
             let line = line::generator(end, ask, file);
             let stop = stop_line(end, &traffic.name, self.sample);
-            let log = log_name(GENERATOR, host.name(), self.runs.get());
-            let started = Program::start(host, (GENERATOR, end), line, stop, &log);
+            let name = (self.labels[index].as_str(), self.runs.get());
+            let started = Program::start(host, (GENERATOR, end), name, line, stop);
             match started {
                 Ok(program) => {
                     self.last_feeds.push((program.started, program.feed.clone()));
@@ -371,8 +411,8 @@ impl Rig for HostsRig {
             all.insert("accepted_packets".to_owned(), accepted);
         }
         if self.before.len() > 1 {
-            for (host, (sent, _)) in self.parts.generators.iter().zip(&self.before) {
-                all.insert(format!("{} offered_packets", host.name()), *sent);
+            for (label, (sent, _)) in self.labels.iter().zip(&self.before) {
+                all.insert(format!("{label} offered_packets"), *sent);
             }
         }
         counters.insert(GENERATOR.to_owned(), all);
@@ -382,6 +422,7 @@ impl Rig for HostsRig {
         let seen = [("packets", self.received(last)), ("foreign_packets", last.foreign)];
         let seen = seen.map(|(name, value)| (name.to_owned(), value)).into();
         counters.insert(RECEIVER.to_owned(), seen);
+        counters.extend(self.missed());
         let device = self.parts.device.counters();
         counters.extend(device.map_err(|error| match error.is_gone() {
             true => TestbedError::voids_trial(format!("DUT gone: {error}")),
@@ -417,6 +458,13 @@ impl Rig for HostsRig {
         for drop in drops.iter_mut().filter(|drop| drop.after == "accepted") {
             drop.after = self.last_before_dut();
         }
+        if let Some((source, system, _)) = self.receiving() {
+            let after = self.last_before_receiver();
+            drops.extend(missed_counters(system).into_iter().map(|counter| {
+                let counters = Selection::new(&source, &[counter]);
+                DropRule::new(&format!("receiver_{counter}"), after, Place::Sink, counters)
+            }));
+        }
         drops
     }
 
@@ -431,11 +479,14 @@ impl Rig for HostsRig {
             gaps.push((last_before_dut, "not_received", Place::Dut));
         }
         if names.contains(&"dut_forwarded") {
-            gaps.push(("dut_received", "inside_the_dut", Place::Dut));
+            let received = names.contains(&"dut_received");
+            let before = if received { "dut_received" } else { last_before_dut };
+            gaps.push((before, "inside_the_dut", Place::Dut));
             gaps.push(("dut_forwarded", "after_the_dut", Place::Sink));
         } else {
-            // Nobody counts in the DUT: all that did not arrive is taken to be its loss.
-            gaps.push((last_before_dut, "not_delivered", Place::Dut));
+            // Nobody counts what leaves the DUT: what did not arrive, and what the receiver's
+            // interface did not miss, is taken to be its loss.
+            gaps.push((self.last_before_receiver(), "not_delivered", Place::Dut));
         }
         gaps
     }
@@ -554,10 +605,39 @@ impl Rig for HostsRig {
     }
 
     fn teardown(mut self: Box<Self>) -> Result<(), TestbedError> {
-        let generators = self.stop_all();
-        let receiver = self.receiver.get_mut().take().map_or(Ok(()), Program::end);
-        generators.and(receiver)
+        let mut generators = std::mem::take(self.generators.get_mut());
+        let mut result = generators.iter_mut().map(Program::end).fold(Ok(()), Result::and);
+        self.keep_stop_lines(&generators);
+        let receiver: Vec<Program> = self.receiver.get_mut().take().into_iter().collect();
+        for mut program in receiver {
+            result = result.and(program.end());
+            self.keep_stop_lines(&[program]);
+        }
+        // Nothing of this trial runs any more that they could name.
+        self.stop_lines.iter().map(StopLine::run).fold(result, Result::and)
     }
+}
+
+/// Ends programs: all are looked at before any is told, and those that take a signal have ended
+/// before the line of another may name them.
+fn end_all(programs: &mut [Program], is_limited: bool) -> Vec<Result<(), TestbedError>> {
+    let over: Vec<_> = programs.iter_mut().map(|program| program.is_over(is_limited)).collect();
+    let mut ended: Vec<Result<(), TestbedError>> = Vec::new();
+    let mut waiting = Vec::new();
+    for (program, over) in programs.iter().zip(over) {
+        waiting.push(matches!(over, Ok(false)).then(|| program.takes_signal()));
+        ended.push(over.map(drop));
+    }
+    for takes_signal in [true, false] {
+        for tell in [true, false] {
+            for (index, program) in programs.iter_mut().enumerate() {
+                if waiting[index] == Some(takes_signal) && ended[index].is_ok() {
+                    ended[index] = if tell { program.ask_to_end() } else { program.await_end() };
+                }
+            }
+        }
+    }
+    ended
 }
 
 impl HostsRig {
@@ -576,12 +656,6 @@ impl HostsRig {
             ),
         };
         Some(Check { name: "receiver-clock".to_owned(), passed, detail })
-    }
-
-    /// Ends generators that still run, without asking for their figures.
-    fn stop_all(&mut self) -> Result<(), TestbedError> {
-        let running = std::mem::take(self.generators.get_mut());
-        running.into_iter().map(Program::end).fold(Ok(()), Result::and)
     }
 }
 

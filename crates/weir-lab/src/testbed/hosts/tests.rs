@@ -85,8 +85,14 @@ struct World {
     gone_after: AtomicU64,
     /// How many installations fail.
     bad_installations: AtomicU64,
+    /// What the receiver's interface misses of 100 packets.
+    misses_percent: AtomicU64,
+    /// The machine that slows down for heat.
+    hot: Mutex<&'static str>,
     asked: AtomicU64,
     commands: Mutex<Vec<String>>,
+    /// What runs, by machine, and how it is killed.
+    running: Mutex<Vec<(&'static str, Arc<AtomicBool>)>>,
 }
 
 impl World {
@@ -96,6 +102,28 @@ impl World {
 
     fn forwarded(&self) -> u64 {
         self.sent() * self.forwards_percent.load(Ordering::SeqCst) / 100
+    }
+
+    fn missed(&self) -> u64 {
+        self.forwarded() * self.misses_percent.load(Ordering::SeqCst) / 100
+    }
+
+    /// What a line prints: the counters of the receiver, how often a CPU slowed down, a link.
+    fn printed(&self, machine: &str, line: &str) -> String {
+        if machine == "sink" && line.contains("/statistics/") {
+            let dir = "/sys/class/net/eth1/statistics";
+            let (packets, missed) = (self.forwarded() - self.missed(), self.missed());
+            return format!(
+                "== eth1\n{dir}/rx_packets:{packets}\n{dir}/rx_missed_errors:{missed}\n"
+            );
+        }
+        if line.contains("thermal_throttle") {
+            let hot = *self.hot.lock().unwrap() == machine;
+            let count = if hot { self.asked.fetch_add(1, Ordering::SeqCst) } else { 7 };
+            let dir = "/sys/devices/system/cpu/cpu0/thermal_throttle";
+            return format!("{dir}/core_throttle_count:{count}\n");
+        }
+        "eth1: <UP>\n".to_owned()
     }
 
     fn ran(&self, part: &str) -> usize {
@@ -133,8 +161,14 @@ impl Host for Formula {
         let is_check = line.contains("is-running");
         let installed = self.world.ran("install-it") > 0;
         self.world.commands.lock().unwrap().push(format!("{}: {line}", self.name));
+        if line.contains("pkill") {
+            let running = self.world.running.lock().unwrap();
+            let own = running.iter().filter(|(machine, _)| *machine == self.name);
+            own.for_each(|(_, killed)| killed.store(true, Ordering::SeqCst));
+        }
         let exit_code = Some(i32::from(is_check && !installed));
-        Ok(Output { exit_code, stdout: "eth1: <UP>\n".into(), stderr: String::new() })
+        let stdout = self.world.printed(self.name, &line);
+        Ok(Output { exit_code, stdout, stderr: String::new() })
     }
 
     fn spawn(&self, _shell: &str, _log: &str) -> Result<Box<dyn Process>, HostError> {
@@ -144,18 +178,20 @@ impl Host for Formula {
     fn spawn_lines(
         &self,
         shell: &str,
-        _log: &str,
+        log: &str,
         mut lines: LineSink,
     ) -> Result<Box<dyn Process>, HostError> {
         self.answers()?;
-        self.world.commands.lock().unwrap().push(format!("{}: {shell}", self.name));
+        self.world.commands.lock().unwrap().push(format!("{} ({log}): {shell}", self.name));
         let (world, stop) = (Arc::clone(&self.world), Arc::new(AtomicBool::new(false)));
-        let asked = Arc::clone(&stop);
+        let (asked, killed) = (Arc::clone(&stop), Arc::new(AtomicBool::new(false)));
+        self.world.running.lock().unwrap().push((self.name, Arc::clone(&killed)));
         let sends = shell.contains(" gen ");
         let limit = shell.split_once("--count ").map(|(_, n)| n.parse::<u64>().expect("a count"));
+        let limit = limit.filter(|limit| *limit > 0);
         let thread = std::thread::spawn(move || match sends {
-            true => generate(&world, limit, &asked, &mut lines),
-            false => receive(&world, &asked, &mut lines),
+            true => generate(&world, limit, [&asked, &killed], &mut lines),
+            false => receive(&world, [&asked, &killed], &mut lines),
         });
         Ok(Box::new(Running { thread: Some(thread), stop }))
     }
@@ -196,11 +232,11 @@ impl Host for Formula {
     }
 }
 
-/// Sends 1000 packets every 2 ms, and says so.
+/// Sends 1000 packets every 2 ms, and says so. Who asks is told the total, who kills is not.
 fn generate(
     world: &World,
     limit: Option<u64>,
-    asked: &AtomicBool,
+    [asked, killed]: [&AtomicBool; 2],
     lines: &mut LineSink,
 ) -> Result<(), String> {
     let mut own = 0;
@@ -222,6 +258,9 @@ fn generate(
             lines("ouch, thread 0 exited with error");
             return Err("exit code 1".to_owned());
         }
+        if killed.load(Ordering::SeqCst) {
+            return Err("killed by signal 15".to_owned());
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
     if !world.mute.load(Ordering::SeqCst) {
@@ -230,11 +269,18 @@ fn generate(
     Ok(())
 }
 
-fn receive(world: &World, asked: &AtomicBool, lines: &mut LineSink) -> Result<(), String> {
+fn receive(
+    world: &World,
+    [asked, killed]: [&AtomicBool; 2],
+    lines: &mut LineSink,
+) -> Result<(), String> {
     let (started, mut set_ns) = (std::time::Instant::now(), 10_000_000_000_i64);
     while !asked.load(Ordering::SeqCst) {
+        if killed.load(Ordering::SeqCst) {
+            return Err("killed by signal 15".to_owned());
+        }
         let blind = world.blind.load(Ordering::SeqCst);
-        let packets = if blind { 0 } else { world.forwarded() };
+        let packets = if blind { 0 } else { world.forwarded() - world.missed() };
         if world.sent() >= 10_000 {
             set_ns += world.clock_jump_s.swap(0, Ordering::SeqCst) * 1_000_000_000;
         }
@@ -281,7 +327,8 @@ impl Drop for Running {
     }
 }
 
-struct Box0(Formula);
+/// The DUT, and whether what leaves it is counted.
+struct Box0(Formula, bool);
 
 impl Device for Box0 {
     fn host(&self) -> &dyn Host {
@@ -298,12 +345,16 @@ impl Device for Box0 {
         ]))
     }
 
+    fn interfaces(&self) -> Result<Vec<String>, HostError> {
+        Ok(["eth1", "eth2"].map(str::to_owned).to_vec())
+    }
+
     fn received(&self) -> Option<Selection> {
         Some(Selection::new("eth1", &["rx_packets"]))
     }
 
     fn forwarded(&self) -> Option<Selection> {
-        Some(Selection::new("eth2", &["tx_packets"]))
+        self.1.then(|| Selection::new("eth2", &["tx_packets"]))
     }
 
     fn drops(&self) -> Vec<DropRule> {
@@ -348,14 +399,18 @@ fn lab_of(text: &str) -> Lab {
     let (plan, _) = loaded.expect("a good specification");
     let world = Arc::new(World::default());
     world.forwards_percent.store(100, Ordering::SeqCst);
-    let host = |name| -> Rc<dyn Host> { Rc::new(Formula { name, world: Arc::clone(&world) }) };
+    let names = ["gen", "gen2", "sink", "manager"];
+    let hosts =
+        names.map(|name| -> Rc<dyn Host> { Rc::new(Formula { name, world: Arc::clone(&world) }) });
+    let host =
+        |name: &str| Rc::clone(hosts.iter().find(|host| host.name() == name).expect("a machine"));
     let crate::model::TestbedSpec::Hosts(spec) = &plan.testbed else { panic!("not hosts") };
-    let names = ["gen", "gen2"].into_iter().take(spec.generators.len());
+    let dut = Formula { name: "box", world: Arc::clone(&world) };
     let parts = Parts {
         spec: HostsSpec::clone(spec),
-        generators: names.map(host).collect(),
-        receiver: host("sink"),
-        device: Box::new(Box0(Formula { name: "box", world: Arc::clone(&world) })),
+        generators: spec.generators.iter().map(|end| host(&end.remote.name)).collect(),
+        receiver: host(&spec.receiver.remote.name),
+        device: Box::new(Box0(dut, !spec.dut.sends.is_empty())),
         reference: None,
         manager: host("manager"),
     };
@@ -518,19 +573,106 @@ fn a_clock_that_jumps_on_the_receiver_voids_the_trial_and_is_named() {
     }
 }
 
+/// The specification with a second generator on this machine.
+fn with_second(machine: &str) -> String {
+    let second = format!(
+        "[[testbed.generator]]\nname = \"{machine}\"\nssh = \"root@{machine}\"\n\
+         interface = \"eth1\"\nnext_hop_mac = \"02:00:00:00:00:01\"\ndriver = \"weir\"\n\n\
+         [testbed.receiver]"
+    );
+    SPEC.replace("[testbed.receiver]", &second)
+}
+
 #[test]
 fn generators_share_rate_and_packets() {
-    let second = "[[testbed.generator]]\nname = \"gen2\"\nssh = \"root@gen2\"\n\
-                  interface = \"eth1\"\nnext_hop_mac = \"02:00:00:00:00:01\"\ndriver = \"weir\"\n\n\
-                  [testbed.receiver]";
-    let lab = lab_of(&SPEC.replace("[testbed.receiver]", second));
+    let lab = lab_of(&with_second("gen2"));
     let outcome = lab.run().unwrap();
     assert_eq!(outcome.not_measured, None);
     // Ten packets of the probe, and half of a million a second each.
-    assert!(lab.world.ran("gen: exec weir gen") >= 3 && lab.world.ran("--count 5") >= 4);
-    assert!(lab.world.ran("gen2: exec weir gen") >= 3 && lab.world.ran("--rate 500kpps") == 2);
+    assert!(lab.world.ran("-gen-2.log): exec weir gen") == 1 && lab.world.ran("--count 5") >= 4);
+    assert!(lab.world.ran("-gen2-2.log): exec weir gen") == 1);
+    assert_eq!(lab.world.ran("--rate 500kpps"), 2);
     let offered = outcome.ledger.points[0].packets;
     assert_eq!(outcome.ledger.point("delivered"), Some(offered));
+}
+
+#[test]
+fn generators_of_one_machine_have_counters_and_artefacts_of_their_own() {
+    let lab = lab_of(&with_second("gen"));
+    let outcome = lab.run().unwrap();
+    assert_eq!(outcome.not_measured, None);
+    let counted = &outcome.counters["generator"];
+    let of = |name: &str| counted[&format!("{name} offered_packets")];
+    assert!(of("gen") > 0 && of("gen+2") > 0, "{counted:?}");
+    assert_eq!(of("gen") + of("gen+2"), counted["offered_packets"]);
+    for log in ["gen (generator-gen-2.log): ", "gen (generator-gen+2-2.log): "] {
+        assert_eq!(lab.world.ran(log), 1, "{log}");
+    }
+}
+
+#[test]
+fn a_line_that_kills_every_program_of_its_machine_costs_no_total() {
+    // Two senders and the receiver on one machine, as a bench-lab.config has them.
+    let stops =
+        |text: &str| text.replace("driver = \"weir\"", "driver = \"weir\"\nstop = \"pkill weir\"");
+    let one = stops(&with_second("gen")).replace("sink\"", "gen\"");
+    let lab = lab_of(&one);
+    for trials in 1..=2 {
+        let verdict = lab.judged();
+        assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
+        // Once for all, when nothing runs that it could hit.
+        assert_eq!(lab.world.ran("gen: pkill weir"), trials);
+    }
+}
+
+#[test]
+fn commands_that_are_stopped_by_one_line_do_not_count_as_dead() {
+    let command = "driver = \"command\"\nstart = \"my gen --count ${count}\"\n\
+                   stop = \"pkill my\"\npackets = '\"offered_packets\":([0-9]+)'";
+    let (generators, rest) = with_second("gen").split_once("[testbed.receiver]").map(own).unwrap();
+    let generators = generators.replace("driver = \"weir\"", command);
+    let lab = lab_of(&format!("{generators}[testbed.receiver]{rest}"));
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
+    assert!(lab.world.ran("gen: pkill my") >= 2);
+}
+
+fn own((one, other): (&str, &str)) -> (String, String) {
+    (one.to_owned(), other.to_owned())
+}
+
+#[test]
+fn what_the_receivers_interface_missed_is_not_the_duts_loss() {
+    let uncounted = SPEC.replace("sends = [\"eth2\"]\n", "");
+    let opaque = uncounted.replace("kind = \"linux\"\n\n", "kind = \"generic\"\n\n");
+    assert_ne!(opaque, uncounted);
+    for text in [SPEC, &uncounted, &opaque] {
+        let lab = lab_of(text);
+        lab.world.misses_percent.store(40, Ordering::SeqCst);
+        let verdict = lab.judged();
+        assert_eq!(verdict.kind, VerdictKind::SinkBound, "{}", verdict.reason);
+    }
+    for text in [&uncounted, &opaque] {
+        let lab = lab_of(text);
+        assert!(lab.testbed.warnings().iter().any(|warning| warning.contains("`sends`")));
+        lab.world.forwards_percent.store(50, Ordering::SeqCst);
+        let verdict = lab.judged();
+        assert_eq!(verdict.kind, VerdictKind::DutBound, "{}", verdict.reason);
+        assert!(verdict.reason.contains("`not_delivered`"), "{}", verdict.reason);
+    }
+    assert!(!lab().testbed.warnings().iter().any(|warning| warning.contains("`sends`")));
+}
+
+#[test]
+fn a_machine_that_slows_down_is_found_beside_a_dut_that_shows_nothing() {
+    let text = SPEC.replace("system = \"linux\"", "system = \"generic\"");
+    let lab = lab_of(&text.replace("kind = \"linux\"\n\n", "kind = \"generic\"\n\n"));
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
+    *lab.world.hot.lock().unwrap() = "gen";
+    let verdict = lab.judged();
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    assert!(verdict.reason.contains("gen slowed down: cpu0/"), "{}", verdict.reason);
 }
 
 #[test]

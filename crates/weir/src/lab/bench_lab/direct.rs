@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use weir_lab::archive;
-use weir_lab::bench_lab::{self, Request, Specification};
+use weir_lab::bench_lab::{self, Request, Sets, Specification};
 use weir_lab::cancel::Cancel;
 use weir_lab::model::Plan;
 use weir_lab::model::hosts::RemoteSpec;
@@ -52,11 +52,12 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
     let named = arguments.system.unwrap_or(System::Generic);
     let mut asked = request(&arguments.config, &arguments.sets, named.name());
     // What is wrong with the files is told before a machine is asked.
-    let mut made = bench_lab::specification(&asked)?;
+    let sets = Sets::read(&asked)?;
+    let mut made = sets.specification(&asked)?;
     let mail = mail(arguments, &made)?;
     if arguments.system.is_none() {
-        asked.system = ask_system(&asked, &cancel)?;
-        made = bench_lab::specification(&asked)?;
+        asked.system = ask_system(&asked, sets.dut_address()?, &cancel)?;
+        made = sets.specification(&asked)?;
     }
     for note in &made.notes {
         progress::warn(note);
@@ -134,11 +135,11 @@ fn refuse_custom_command() -> anyhow::Result<()> {
 }
 
 /// Asks the DUT what it runs.
-fn ask_system(asked: &Request, cancel: &Cancel) -> anyhow::Result<String> {
+fn ask_system(asked: &Request, address: String, cancel: &Cancel) -> anyhow::Result<String> {
     let config = asked.ssh_config.as_deref().map(std::path::absolute).transpose()?;
     let remote = RemoteSpec {
         name: "dut".to_owned(),
-        ssh: Some(bench_lab::dut_address(asked)?),
+        ssh: Some(address),
         config: config.map(|path| path.to_string_lossy().into_owned()),
     };
     let system = connect(&remote, &Secrets::default(), cancel).and_then(|host| host.system_now());
