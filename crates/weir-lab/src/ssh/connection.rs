@@ -527,10 +527,9 @@ mod tests {
         let remote = RemoteSpec { name: "x".to_owned(), ssh: Some("x".to_owned()), config: None };
         let mut connection = Connection::new(&remote, &cancel);
         assert_eq!(connection.bounded(async { 3 }), Some(3));
-        let asks = cancel.clone();
         let asking = thread::spawn(move || {
             thread::sleep(20 * POLL);
-            asks.request(2);
+            cancel.request(2);
         });
         assert_eq!(connection.bounded(std::future::pending::<()>()), None);
         asking.join().unwrap();

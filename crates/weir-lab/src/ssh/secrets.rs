@@ -3,7 +3,8 @@
 //!
 //! A specification names environment variables of the manager; their values are put into the
 //! environment of the manager's own commands alone, and taken out of every text that a machine has
-//! said, or that goes to a log, an artefact or a message. This module never writes a value anywhere.
+//! said, or that goes to a log, an artefact or a message. This module never writes a value
+//! anywhere.
 
 use std::fmt;
 use std::sync::Arc;

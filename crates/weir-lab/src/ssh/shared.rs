@@ -59,7 +59,7 @@ impl Shared {
 
     /// Writes a line about a command into the log.
     pub(super) fn note(&self, started: Instant, command: &str, end: &str, said: &str) {
-        // Before anything is cut or escaped: a part of a secret, or another form of it, is not found.
+        // Before anything is cut or escaped: a part of a secret, or another form, is not found.
         let [command, end, said] = [command, end, said].map(|text| self.secrets.redact(text));
         let line = format!(
             "{}\t{}\t{:.3}s\t{}\t{}\t{}\n",

@@ -13,7 +13,7 @@ use weir_gen::units::format_duration;
 
 use super::parts::Parts;
 use super::variables::quoted;
-use crate::host::{Command, Host, Output, Program};
+use crate::host::{Command, Host, HostError, Output, Program};
 use crate::model::{Image, InstallOn};
 
 /// How long a check may take.
@@ -52,29 +52,7 @@ pub(super) fn install(image: &Image, folder: &Path, parts: &Parts) -> Result<(),
             run(parts.manager.as_ref(), &line, image.timeout)
         }
     };
-    let place = match image.on {
-        InstallOn::Dut => format!("on DUT {dut}"),
-        InstallOn::Manager => "on the manager".to_owned(),
-    };
-    let output = output.map_err(|error| {
-        let limit = format_duration(image.timeout);
-        format!(
-            "installing image {name} {place}: {error}; raise its `timeout` ({limit}) if it only \
-             needs longer"
-        )
-    })?;
-    if !output.success() {
-        let how =
-            output.exit_code.map_or_else(|| "killed".to_owned(), |c| format!("exit code {c}"));
-        let said = match output.said() {
-            "" => "it says nothing".to_owned(),
-            said => format!("it says: {said}"),
-        };
-        return Err(format!(
-            "installing image {name} {place}: `{line}`: {how}; {said}; run it there by hand to see \
-             what it lacks, and correct `install`"
-        ));
-    }
+    succeeded(image, line, dut, output)?;
     let booted = parts.device.host().fresh();
     booted.map_err(|error| {
         format!(
@@ -92,7 +70,40 @@ pub(super) fn install(image: &Image, folder: &Path, parts: &Parts) -> Result<(),
     }
 }
 
-fn run(host: &dyn Host, line: &str, timeout: Duration) -> Result<Output, crate::host::HostError> {
+/// Whether an installation has succeeded; what went wrong and what to do, if not.
+fn succeeded(
+    image: &Image,
+    line: &str,
+    dut: &str,
+    output: Result<Output, HostError>,
+) -> Result<(), String> {
+    let name = &image.name;
+    let place = match image.on {
+        InstallOn::Dut => format!("on DUT {dut}"),
+        InstallOn::Manager => "on the manager".to_owned(),
+    };
+    let output = output.map_err(|error| {
+        let limit = format_duration(image.timeout);
+        format!(
+            "installing image {name} {place}: {error}; raise its `timeout` ({limit}) if it only \
+             needs longer"
+        )
+    })?;
+    if output.success() {
+        return Ok(());
+    }
+    let how = output.exit_code.map_or_else(|| "killed".to_owned(), |c| format!("exit code {c}"));
+    let said = match output.said() {
+        "" => "it says nothing".to_owned(),
+        said => format!("it says: {said}"),
+    };
+    Err(format!(
+        "installing image {name} {place}: `{line}`: {how}; {said}; run it there by hand to see \
+         what it lacks, and correct `install`"
+    ))
+}
+
+fn run(host: &dyn Host, line: &str, timeout: Duration) -> Result<Output, HostError> {
     let program = Program::Shell(line);
     host.run(&Command { program, stdin: "", timeout, cancellable: true })
 }

@@ -141,8 +141,8 @@ impl Program {
             if Instant::now() >= deadline {
                 let said = self.said();
                 return Err(TestbedError::voids_trial(format!(
-                    "{}: `{}` {what} within {patience:?}{said}; run the line there by hand, and see \
-                     {} among the artefacts of this trial",
+                    "{}: `{}` {what} within {patience:?}{said}; run the line there by hand, and \
+                     see {} among the artefacts of this trial",
                     self.who, self.line, self.log
                 )));
             }
@@ -257,8 +257,8 @@ impl Program {
 fn cannot(who: &str, what: &str, line: &str, error: &HostError) -> TestbedError {
     let next = match error.is_gone() {
         true => {
-            "if it is still gone when the next trial begins, the campaign ends: bring it back then, \
-             and go on with `weir lab resume`"
+            "if it is still gone when the next trial begins, the campaign ends: bring it back \
+             then, and go on with `weir lab resume`"
         }
         false => "run the line there by hand to see what it lacks",
     };
