@@ -20,7 +20,7 @@
 #include <weir/vmlinux.h>
 
 #define WEIR_FW_MAGIC 0x77656972u /* "weir" */
-#define WEIR_FW_LAYOUT_VERSION 3
+#define WEIR_FW_LAYOUT_VERSION 4
 
 /* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 #define WEIR_FW_INTERFACE_COUNT_MAX 64
@@ -271,6 +271,11 @@ enum {
 	WEIR_FW_INTERFACE_GENERIC = 1 << 3,  /* in generic mode */
 	/* Frames can be redirected to it; if not, the kernel forwards what leaves by it. */
 	WEIR_FW_INTERFACE_XMIT = 1 << 4,
+	/*
+	 * What comes by it is judged as it comes: no `set skip`, and our ingress program runs
+	 * there, or below a VLAN interface.
+	 */
+	WEIR_FW_INTERFACE_JUDGED = 1 << 5,
 };
 
 struct weir_fw_interface {

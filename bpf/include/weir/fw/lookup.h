@@ -127,22 +127,29 @@ static __always_inline int weir_state_drop(struct weir_fw_hit *hit, __u32 reason
 	return WEIR_STATE_DROP;
 }
 
+/* Whether a packet at the egress hook was judged by weir_fw_ingress as it came in. */
+static __always_inline bool weir_state_was_judged(const struct weir_fw_packet *p)
+{
+	struct weir_fw_interface __weir_arena *interface;
+
+	if (!p->interface)
+		return false;
+	interface = weir_at(struct weir_fw_interface,
+			    weir_fw_control()->interfaces_at + p->interface * sizeof(*interface));
+	return interface->flags & WEIR_FW_INTERFACE_JUDGED;
+}
+
 /* Whether a packet is tracked at this hook: where its record covers it first. */
 static __always_inline bool weir_state_is_tracked_here(const struct weir_fw_packet *p,
 						       const struct weir_fw_hit *hit)
 {
-	struct weir_fw_interface __weir_arena *interface;
-
 	if (p->direction == WEIR_FW_IN)
 		return hit->covered[WEIR_FW_IN] && !(p->flags & WEIR_PACKET_SKIPPED);
 	if (!weir_state_covers_out(p, hit))
 		return false;
-	if (!(p->flags & WEIR_PACKET_SKB) || !p->interface || !hit->covered[WEIR_FW_IN])
-		return true;
-	/* What the kernel forwards was tracked when it came in. */
-	interface = weir_at(struct weir_fw_interface,
-			    weir_fw_control()->interfaces_at + p->interface * sizeof(*interface));
-	return interface->flags & WEIR_FW_INTERFACE_SKIP;
+	/* What the kernel forwards was tracked when it came in, if it was judged there. */
+	return !(p->flags & WEIR_PACKET_SKB) || !hit->covered[WEIR_FW_IN] ||
+	       !weir_state_was_judged(p);
 }
 
 /* Tracks a packet of a record that was found; returns what weir_tcp_track() does. */

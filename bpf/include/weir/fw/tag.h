@@ -39,8 +39,7 @@ __noinline int weir_fw_recall_tag(struct weir_fw_packet *p __arg_nonnull,
 
 	if (p->tag || !hit->covered[WEIR_FW_IN] || p->flags & WEIR_PACKET_SKIPPED)
 		return 0;
-	if (p->flags & WEIR_PACKET_SKB &&
-	    (!p->interface || weir_fw_interface(p->interface)->flags & WEIR_FW_INTERFACE_SKIP))
+	if (p->flags & WEIR_PACKET_SKB && !weir_state_was_judged(p))
 		return 0;
 	/* The record of an error is that of the packet which it quotes. */
 	if (p->flags & WEIR_PACKET_ICMP_ERROR) {

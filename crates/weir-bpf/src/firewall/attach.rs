@@ -149,13 +149,27 @@ impl Firewall {
     /// # Errors
     /// What the kernel returned: there is no such interface.
     pub fn detach(&self, ifindex: u32) -> io::Result<()> {
-        let attachment = self.attachment(ifindex)?;
-        if let Some(mode) = attachment.ingress {
-            Xdp::new(self.ingress.as_fd())
-                .detach(index(ifindex)?, flags(mode))
-                .map_err(|error| system_error(&error))?;
-        }
-        if attachment.egress {
+        self.detach_ingress(ifindex)?;
+        self.detach_egress(ifindex)
+    }
+
+    /// Takes the ingress program alone off such an interface, if it is there: the other one stays,
+    /// and is never away meanwhile.
+    ///
+    /// # Errors
+    /// What the kernel returned: there is no such interface.
+    pub fn detach_ingress(&self, ifindex: u32) -> io::Result<()> {
+        let Some(mode) = self.attachment(ifindex)?.ingress else { return Ok(()) };
+        let detached = Xdp::new(self.ingress.as_fd()).detach(index(ifindex)?, flags(mode));
+        detached.map_err(|error| system_error(&error))
+    }
+
+    /// The same of the egress program.
+    ///
+    /// # Errors
+    /// What the kernel returned: there is no such interface.
+    pub fn detach_egress(&self, ifindex: u32) -> io::Result<()> {
+        if self.attachment(ifindex)?.egress {
             sys::tcx_egress_detach(self.egress.as_fd(), ifindex)?;
         }
         Ok(())

@@ -185,7 +185,7 @@ constants! {
     /// What the control page begins with.
     MAGIC = "WEIR_FW_MAGIC", 0x7765_6972;
     /// Version of this layout.
-    VERSION = "WEIR_FW_LAYOUT_VERSION", 3;
+    VERSION = "WEIR_FW_LAYOUT_VERSION", 4;
     /// Number of slots for interfaces, slot 0 ("unknown") included.
     INTERFACE_COUNT_MAX = "WEIR_FW_INTERFACE_COUNT_MAX", 64;
     /// Interface indices must be below this.
@@ -280,6 +280,8 @@ constants! {
     INTERFACE_GENERIC = "WEIR_FW_INTERFACE_GENERIC", 1 << 3;
     /// Interface flag: frames can be redirected to it.
     INTERFACE_XMIT = "WEIR_FW_INTERFACE_XMIT", 1 << 4;
+    /// Interface flag: what comes by it is judged as it comes.
+    INTERFACE_JUDGED = "WEIR_FW_INTERFACE_JUDGED", 1 << 5;
 }
 
 /// Number of timeouts in a [`profile`], in the order of `enum weir_fw_timeout`: TCP first, opening,

@@ -10,7 +10,7 @@ use weir_bpf::attach::Mode;
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
-    INTERFACE_PRESENT, INTERFACE_SKIP, INTERFACE_XMIT, interface,
+    INTERFACE_JUDGED, INTERFACE_PRESENT, INTERFACE_SKIP, INTERFACE_XMIT, interface,
 };
 use weir_bpf::firewall::{Attachment, Firewall};
 use weir_net::{LinkInfo, xdp};
@@ -20,6 +20,8 @@ use crate::compile::Slot;
 /// Slots that interfaces can have; slot 0 is none.
 const SLOT_COUNT: usize = INTERFACE_COUNT_MAX as usize;
 const NAME_SIZE_BYTES: usize = 16;
+/// VLAN interfaces that stand on one another, at most: their indices may be another namespace's.
+const VLAN_DEPTH_MAX: usize = 8;
 /// ethtool's name of what takes VLAN tags out of received frames (`ethtool -K IF rxvlan`).
 const VLAN_FEATURE: &str = "rx-vlan-hw-parse";
 
@@ -217,28 +219,48 @@ impl Interfaces {
         }
     }
 
-    /// Takes the programs off where they do not belong any more. Gives what could not be done.
-    pub(super) fn detach_surplus(
-        &mut self,
-        firewall: &Firewall,
-        wanted: &Wanted,
-        is_generic: bool,
-    ) -> Vec<String> {
+    /// Takes the programs off where they do not belong any more, each by itself: where one of them
+    /// stays, nothing passes it meanwhile. Gives what could not be done.
+    ///
+    /// The data path knows before that what comes by these interfaces is no longer judged there, so
+    /// that its states are tracked where it leaves: a packet that is tracked twice meanwhile does no
+    /// harm, one that is not tracked at all may end its connection.
+    pub(super) fn detach_surplus(&mut self, firewall: &Firewall, wanted: &Wanted) -> Vec<String> {
         let parents = self.parents(wanted);
-        let mut told = Vec::new();
-        for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
+        let mut surplus = Vec::new();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            let Some(known) = slot.as_mut().filter(|known| known.ifindex != 0) else { continue };
             let place = known.place(wanted, &parents);
-            let is_surplus = (known.mode.is_some() && !place.has_ingress)
-                || (known.has_egress && !place.has_egress);
-            if !is_surplus {
-                continue;
+            let mode = known.mode.take_if(|_| !place.has_ingress);
+            let has_egress = known.has_egress && !place.has_egress;
+            known.has_egress &= place.has_egress;
+            if mode.is_some() || has_egress {
+                surplus.push((number, mode, has_egress));
             }
-            if let Err(error) = firewall.detach(known.ifindex) {
+        }
+        if surplus.is_empty() {
+            return Vec::new();
+        }
+        self.publish(firewall);
+        let mut told = Vec::new();
+        for (number, mode, has_egress) in surplus {
+            let Some(known) = self.slots[number].as_mut() else { continue };
+            let mut failed = |error: &dyn std::fmt::Display| {
                 told.push(format!("interface {}: {error}: it is still filtered", known.name));
-                continue;
+            };
+            if mode.is_some()
+                && let Err(error) = firewall.detach_ingress(known.ifindex)
+            {
+                known.mode = mode;
+                failed(&error);
             }
-            (known.mode, known.has_egress) = (None, false);
-            told.extend(put(firewall, known, place, is_generic).err());
+            if has_egress && let Err(error) = firewall.detach_egress(known.ifindex) {
+                known.has_egress = true;
+                failed(&error);
+            }
+        }
+        if !told.is_empty() {
+            self.publish(firewall);
         }
         told
     }
@@ -325,6 +347,7 @@ impl Interfaces {
             | bit(known.is_skipped, INTERFACE_SKIP)
             | bit(known.mode.is_some(), INTERFACE_ATTACHED)
             | bit(known.mode == Some(Mode::Generic), INTERFACE_GENERIC)
+            | bit(self.is_judged(known), INTERFACE_JUDGED)
             | bit(known.takes_redirected, INTERFACE_XMIT);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
         put(interface::FLAGS, &flags.to_ne_bytes());
@@ -341,6 +364,23 @@ impl Interfaces {
         let name = known.name.as_bytes();
         put(interface::NAME, &name[..name.len().min(NAME_SIZE_BYTES)]);
         out
+    }
+
+    /// Whether what comes by an interface is judged as it comes: frames of a VLAN by the program of
+    /// the interface below, and those of a VLAN inside a VLAN as the outer one's.
+    fn is_judged(&self, known: &Known) -> bool {
+        let below = |own: &Known| {
+            let (parent, _) = own.vlan?;
+            self.all().map(|(_, other)| other).find(|other| other.ifindex == parent)
+        };
+        let mut own = known;
+        for _ in 0..VLAN_DEPTH_MAX {
+            match below(own) {
+                Some(parent) if parent.vlan.is_some() => own = parent,
+                reader => return reader.unwrap_or(own).mode.is_some() && !own.is_skipped,
+            }
+        }
+        false
     }
 
     /// Slots of the VLANs on an interface, in their order.
@@ -416,9 +456,6 @@ fn put(
             drop(firewall.detach(ifindex));
         } else if let Some(mode) = before.ingress.filter(|_| known.mode.is_none()) {
             drop(firewall.attach(ifindex, mode));
-            if before.egress {
-                drop(firewall.attach_egress(ifindex));
-            }
         }
         (known.mode, known.has_egress) = (before.ingress, before.egress);
         return Err(failed(&cause));
@@ -435,8 +472,8 @@ fn put_missing(
 ) -> Result<(), String> {
     let ifindex = known.ifindex;
     if known.mode == Some(Mode::Generic) && !is_generic {
-        firewall.detach(ifindex).map_err(|error| error.to_string())?;
-        (known.mode, known.has_egress) = (None, false);
+        firewall.detach_ingress(ifindex).map_err(|error| error.to_string())?;
+        known.mode = None;
     }
     if place.has_ingress && known.mode.is_none() {
         match firewall.attach(ifindex, Mode::Native) {
@@ -531,6 +568,41 @@ mod tests {
         assert_eq!((record(2)[first], record(2)[next]), (0, 3));
         assert_eq!((record(3)[first], record(3)[next]), (0, 0));
         assert_eq!(record(3)[interface::VLAN_ID as usize], 6);
+    }
+
+    #[test]
+    fn what_comes_in_is_judged_where_the_program_of_the_frame_runs() {
+        let vlan = |name, ifindex, parent_ifindex| LinkInfo {
+            vlan: Some(Vlan { parent_ifindex, id: 5 }),
+            ..link(name, ifindex)
+        };
+        let mut own = Interfaces::default();
+        own.update(&[
+            link("em0", 60_001),
+            vlan("em0.5", 60_002, 60_001),
+            vlan("em0.5.5", 60_003, 60_002),
+            link("em1", 60_004),
+            // Of another namespace, where these are others' indices.
+            vlan("far", 60_005, 60_005),
+            vlan("alone", 60_006, 60_099),
+        ]);
+        let judged = |own: &Interfaces| -> Vec<usize> {
+            let flags = |number: &usize| {
+                let record = own.record(*number, own.slots[*number].as_ref().unwrap());
+                let at = interface::FLAGS as usize;
+                u32::from_ne_bytes(*record[at..].first_chunk().unwrap())
+            };
+            (1..7).filter(|number| flags(number) & INTERFACE_JUDGED != 0).collect()
+        };
+        assert_eq!(judged(&own), [] as [usize; 0], "no program runs");
+        own.slots[1].as_mut().unwrap().mode = Some(Mode::Native);
+        assert_eq!(judged(&own), [1, 2, 3], "frames of VLANs are read below them");
+        own.slots[1].as_mut().unwrap().is_skipped = true;
+        assert_eq!(judged(&own), [2, 3], "a parent that is skipped is read for its VLANs");
+        own.slots[2].as_mut().unwrap().is_skipped = true;
+        assert_eq!(judged(&own), [] as [usize; 0], "the inner one is judged as the outer one");
+        own.slots[6].as_mut().unwrap().mode = Some(Mode::Native);
+        assert_eq!(judged(&own), [6], "nothing is below it here");
     }
 
     #[test]

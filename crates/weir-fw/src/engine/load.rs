@@ -191,7 +191,7 @@ impl Engine {
         let Next { main, anchors: sources, .. } = next;
         (self.main, self.anchors, self.tables) = (main, sources, tables);
         super::renew_next_hops(&self.firewall);
-        told.append(&mut self.interfaces.detach_surplus(&self.firewall, &wanted, is_generic));
+        told.append(&mut self.interfaces.detach_surplus(&self.firewall, &wanted));
         if let Err(error) = self.write_document() {
             told.push(format!("the ruleset runs, but a daemon after this one could not: {error}"));
         }

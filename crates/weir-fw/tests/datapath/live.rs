@@ -120,6 +120,29 @@ fn programs_are_removed_without_a_look_at_their_memory() {
 }
 
 #[test]
+fn one_program_goes_and_the_other_one_stays() {
+    let Some(rig) = Rig::with_rules("apart", "pass\n") else { return };
+    rig.inside
+        .run(|| {
+            let at = |ifindex| rig.firewall.attachment(ifindex).expect("it is there");
+            let (ingress, egress) = (Some(Mode::Native), true);
+            for ifindex in rig.ifindex {
+                rig.firewall.attach_egress(ifindex).expect("it attaches");
+            }
+            rig.firewall.detach_egress(rig.ifindex[0]).expect("detached");
+            rig.firewall.detach_ingress(rig.ifindex[1]).expect("detached");
+            let left =
+                [Attachment { ingress, egress: false }, Attachment { ingress: None, egress }];
+            assert_eq!(rig.ifindex.map(at), left);
+            // What is not there need not go.
+            rig.firewall.detach_egress(rig.ifindex[0]).expect("nothing to do");
+            rig.firewall.detach_ingress(rig.ifindex[1]).expect("nothing to do");
+            assert_eq!(rig.ifindex.map(at), left);
+        })
+        .expect("the namespace is entered");
+}
+
+#[test]
 fn a_box_that_does_not_forward_lets_sources_be() {
     const DROP: i32 = 1;
     const PASS: i32 = 2;

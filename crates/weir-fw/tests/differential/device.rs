@@ -255,8 +255,9 @@ impl DataPath {
             layout::INTERFACE_PRESENT | layout::INTERFACE_ATTACHED | layout::INTERFACE_XMIT;
         for wire in &self.wires {
             let at = regions.interfaces.at + u32::from(wire.slot) * interface::SIZE_BYTES;
-            let skip = if skips(&wire.name) { layout::INTERFACE_SKIP } else { 0 };
-            arena.write32(at + interface::FLAGS, always | skip);
+            let is_skipped = skips(&wire.name);
+            let own = if is_skipped { layout::INTERFACE_SKIP } else { layout::INTERFACE_JUDGED };
+            arena.write32(at + interface::FLAGS, always | own);
         }
         let generation = arena.read32(control::GENERATION) % 0xffff + 1;
         arena.write32(control::GENERATION, generation);

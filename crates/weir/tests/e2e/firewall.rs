@@ -4,6 +4,7 @@ mod badline;
 mod control;
 mod limits;
 mod network;
+mod places;
 mod tcp;
 
 use std::fs;
