@@ -6,6 +6,7 @@
 #include <weir/vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <weir/fw/error.h>
+#include <weir/fw/fragment.h>
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/sweep.h>
@@ -17,6 +18,8 @@ enum {
 	WEIR_TEST_LOOK,		/* only look up */
 	WEIR_TEST_ERROR,	/* an ICMP error that quotes the packet */
 	WEIR_TEST_NEXT_HOP,	/* look up, and remember `index` as next hop */
+	WEIR_TEST_REUSE_FRAGMENT, /* weir_test_reuse_fragment() */
+	WEIR_TEST_REUSE_SOURCE,	/* weir_test_reuse_source() */
 };
 
 struct weir_test_request {
@@ -107,6 +110,66 @@ __noinline int weir_test_error(struct weir_test_request *r __arg_nonnull)
 	return 0;
 }
 
+/*
+ * A later fragment that has looked its packet up, while others end that packet, and begin one that
+ * gets its memory (`hits`). Says what is joined, and in `index` the pieces of the new packet.
+ */
+__noinline int weir_test_reuse_fragment(struct weir_test_request *r __arg_nonnull)
+{
+	struct weir_fw_packet *p = &r->packet;
+	struct weir_fw_fragments *held, *fresh;
+	struct weir_fw_fragment_key key;
+
+	weir_fw_fragment_open(p, false);
+	weir_fw_fragment_key(&key, p);
+	held = bpf_map_lookup_elem(&weir_fragments, &key);
+	if (!held)
+		return 0;
+	bpf_map_delete_elem(&weir_fragments, &key);
+	p->fragment_id++;
+	weir_fw_fragment_open(p, false);
+	p->fragment_id--;
+	p->fragment_at = 4000;
+	p->flags |= WEIR_PACKET_LATER_FRAGMENT;
+	r->result = weir_fw_fragment_join(held, &key, p);
+	key.id++;
+	fresh = bpf_map_lookup_elem(&weir_fragments, &key);
+	if (!fresh)
+		return 0;
+	r->hits = held == fresh;
+	r->index = fresh->piece_count;
+	return 0;
+}
+
+/*
+ * The same of a source whose last state ends, with another source's node. Says whether that was the
+ * last state of the node that is held, and in `index` how many the new one has.
+ */
+__noinline int weir_test_reuse_source(struct weir_test_request *r __arg_nonnull)
+{
+	struct weir_fw_packet *p = &r->packet;
+	struct weir_source *held, *fresh;
+	struct weir_source_key key;
+	__u32 owner = 0;
+
+	weir_source_join(p, &r->decision);
+	weir_source_key_of_packet(p, &r->decision, &key);
+	held = bpf_map_lookup_elem(&weir_sources, &key);
+	if (!held)
+		return 0;
+	bpf_map_delete_elem(&weir_sources, &key);
+	p->src[0] ^= 1;
+	weir_source_join(p, &r->decision);
+	r->result = weir_source_subtract(held, &key, false, p->tick, &owner);
+	key.addr[0] ^= 1;
+	fresh = bpf_map_lookup_elem(&weir_sources, &key);
+	if (!fresh)
+		return 0;
+	r->hits = held == fresh;
+	r->index = fresh->states;
+	return 0;
+}
+
 SEC("xdp")
 int weir_fw_ingress(struct xdp_md *ctx)
 {
@@ -121,6 +184,10 @@ int weir_fw_ingress(struct xdp_md *ctx)
 	r->packet.cpu = bpf_get_smp_processor_id();
 	if (r->operation == WEIR_TEST_ERROR)
 		weir_test_error(r);
+	else if (r->operation == WEIR_TEST_REUSE_FRAGMENT)
+		weir_test_reuse_fragment(r);
+	else if (r->operation == WEIR_TEST_REUSE_SOURCE)
+		weir_test_reuse_source(r);
 	else
 		weir_test_run(r);
 	if (bpf_xdp_store_bytes(ctx, WEIR_TEST_AT, r, sizeof(*r)))

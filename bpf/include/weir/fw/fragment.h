@@ -42,6 +42,12 @@ struct weir_fw_fragments {
 	__u16 piece_count;
 	__u8 to_kernel;		/* the first one was left to it */
 	__u8 protocol;		/* behind all headers of the first one */
+	/*
+	 * Whose it is. An entry that goes may be another packet's at once, while another CPU still
+	 * holds it: who has the lock asks whether it is the one that was looked up.
+	 */
+	struct weir_fw_fragment_key key;
+	__u32 is_over;		/* it is about to be deleted */
 	struct weir_fw_piece pieces[WEIR_FW_PIECE_COUNT_MAX];
 };
 
@@ -121,6 +127,56 @@ static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *own
 	return true;
 }
 
+/* What weir_fw_fragment_join() returns; 0: the entry is another packet's, or about to go. */
+enum {
+	WEIR_JOIN_KNOWN = 1 << 0,	/* the entry is the packet's */
+	WEIR_JOIN_FITS = 1 << 1,	/* and so is the piece */
+	WEIR_JOIN_KERNEL = 1 << 2,	/* the first one was left to the kernel */
+	WEIR_JOIN_OVER = 1 << 3,	/* the entry has to go: it is complete, or too old */
+};
+
+static __always_inline bool weir_fw_fragment_is_of(const struct weir_fw_fragments *own,
+						   const struct weir_fw_fragment_key *key)
+{
+	const __u32 *a = (const __u32 *)&own->key, *b = (const __u32 *)key;
+	__u32 differ = own->is_over, i;
+
+#pragma unroll
+	for (i = 0; i < sizeof(*key) / sizeof(__u32); i++)
+		differ |= a[i] ^ b[i];
+	return !differ;
+}
+
+/* Enters a fragment into the entry that was found for it, and gives it what its first one has. */
+static __always_inline __u32 weir_fw_fragment_join(struct weir_fw_fragments *own,
+						   const struct weir_fw_fragment_key *key,
+						   struct weir_fw_packet *p)
+{
+	__u32 joined = 0;
+
+	bpf_spin_lock(&own->lock);
+	if (!weir_fw_fragment_is_of(own, key)) {
+		joined = 0;
+	} else if ((__s32)(own->expires_tick - p->tick) <= 0) {
+		joined = WEIR_JOIN_OVER;
+	} else {
+		joined = WEIR_JOIN_KNOWN;
+		if (weir_fw_fragment_enter(own, p))
+			joined |= WEIR_JOIN_FITS;
+		if (own->total_bytes && own->seen_bytes == own->total_bytes)
+			joined |= WEIR_JOIN_OVER;
+		if (own->to_kernel)
+			joined |= WEIR_JOIN_KERNEL;
+		p->src_port = own->src_port;
+		p->dst_port = own->dst_port;
+		p->protocol = own->protocol;
+	}
+	if (joined & WEIR_JOIN_OVER)
+		own->is_over = 1;
+	bpf_spin_unlock(&own->lock);
+	return joined;
+}
+
 /*
  * Looks a fragment up, also a first one, of which a second copy overlaps. One that follows has the
  * protocol and the ports of its first.
@@ -129,39 +185,36 @@ __noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
 {
 	struct weir_fw_fragment_key key;
 	struct weir_fw_fragments *own;
-	bool fits, is_complete, is_kernel;
+	__u32 joined = 0;
 
 	weir_fw_fragment_key(&key, p);
 	own = bpf_map_lookup_elem(&weir_fragments, &key);
-	if (own && (__s32)(own->expires_tick - p->tick) <= 0) {
+	if (own)
+		joined = weir_fw_fragment_join(own, &key, p);
+	if (joined & WEIR_JOIN_OVER)
 		bpf_map_delete_elem(&weir_fragments, &key);
-		own = 0;
-	}
-	if (!own) {
+	if (!(joined & WEIR_JOIN_KNOWN)) {
 		if (p->flags & WEIR_PACKET_LATER_FRAGMENT)
 			p->flags |= WEIR_PACKET_UNTRACKED;
 		return WEIR_FRAGMENT_UNKNOWN;
 	}
-	bpf_spin_lock(&own->lock);
-	fits = weir_fw_fragment_enter(own, p);
-	is_complete = own->total_bytes && own->seen_bytes == own->total_bytes;
-	is_kernel = own->to_kernel;
-	p->src_port = own->src_port;
-	p->dst_port = own->dst_port;
-	p->protocol = own->protocol;
-	bpf_spin_unlock(&own->lock);
-	if (!fits)
+	if (!(joined & WEIR_JOIN_FITS))
 		return WEIR_DROP(FRAGMENT);
 	p->flags |= WEIR_PACKET_FOLLOWS;
-	if (is_complete)
-		bpf_map_delete_elem(&weir_fragments, &key);
-	return is_kernel ? WEIR_FRAGMENT_KERNEL : WEIR_FRAGMENT_FOLLOWS;
+	return joined & WEIR_JOIN_KERNEL ? WEIR_FRAGMENT_KERNEL : WEIR_FRAGMENT_FOLLOWS;
 }
 
 static long weir_fw_fragment_purge_one(void *map, struct weir_fw_fragment_key *key,
 				       struct weir_fw_fragments *own, __u32 *tick)
 {
-	if ((__s32)(own->expires_tick - *tick) <= 0)
+	bool is_over;
+
+	bpf_spin_lock(&own->lock);
+	is_over = (__s32)(own->expires_tick - *tick) <= 0;
+	if (is_over)
+		own->is_over = 1;
+	bpf_spin_unlock(&own->lock);
+	if (is_over)
 		bpf_map_delete_elem(map, key);
 	return 0;
 }
@@ -181,6 +234,7 @@ __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnul
 	own = (struct weir_fw_fragments *)scratch->fragments;
 	__builtin_memset(own, 0, sizeof(*own));
 	weir_fw_fragment_key(&key, p);
+	own->key = key;
 	own->expires_tick = tick + profile->ticks[WEIR_FW_TIMEOUT_FRAG];
 	own->src_port = p->src_port;
 	own->dst_port = p->dst_port;

@@ -13,7 +13,7 @@
 /* Sums are taken over pieces of this size. */
 #define WEIR_FW_CHUNK_BYTES 64
 
-#define WEIR_FW_SCRATCH_FRAGMENTS_BYTES 96
+#define WEIR_FW_SCRATCH_FRAGMENTS_BYTES 136
 #define WEIR_FW_SCRATCH_HEADERS_BYTES 80
 
 struct weir_fw_scratch {

@@ -56,6 +56,11 @@ struct weir_source {
 	__u32 keep_ticks;	/* `src.track` */
 	__u32 expires_tick;	/* of a node without states */
 	__u32 created_tick;
+	/*
+	 * Whose it is, of a node of a source. One that goes may be another's at once, while another
+	 * CPU still holds it: who has the lock asks whether it is the one that was looked up.
+	 */
+	struct weir_source_key key;
 };
 
 struct {
@@ -77,6 +82,7 @@ struct weir_source_room {
 #define WEIR_SOURCE_OWNER_AT (__builtin_offsetof(struct weir_source, owner) / sizeof(__u32))
 #define WEIR_SOURCE_CREATED_AT                                                                    \
 	(__builtin_offsetof(struct weir_source, created_tick) / sizeof(__u32))
+#define WEIR_SOURCE_KEY_AT (__builtin_offsetof(struct weir_source, key) / sizeof(__u32))
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -123,6 +129,19 @@ static __always_inline void weir_source_key_of_packet(const struct weir_fw_packe
 	key->family = p->family;
 }
 
+/* Whether a node, which is locked, is still the one that a key has led to. */
+static __always_inline bool weir_source_is_of(const struct weir_source *node,
+					      const struct weir_source_key *key)
+{
+	const __u32 *a = (const __u32 *)&node->key, *b = (const __u32 *)key;
+	__u32 differ = node->is_dead, i;
+
+#pragma unroll
+	for (i = 0; i < sizeof(*key) / sizeof(__u32); i++)
+		differ |= a[i] ^ b[i];
+	return !differ;
+}
+
 /* Counts a node of a rule up or down; false if the rule may have no more. */
 static __noinline bool weir_source_count_nodes(__u32 owner, __u32 nodes_max, int step)
 {
@@ -167,6 +186,7 @@ static __noinline bool weir_source_make(struct weir_source_room *room, __u32 own
 	}
 	room->fresh[WEIR_SOURCE_OWNER_AT] = owner;
 	room->fresh[WEIR_SOURCE_CREATED_AT] = weir_fw_tick(control->clock_offset);
+	__builtin_memcpy(&room->fresh[WEIR_SOURCE_KEY_AT], &room->key, sizeof(room->key));
 	if (bpf_map_update_elem(&weir_sources, &room->key, room->fresh, 1)) { /* BPF_NOEXIST */
 		/* Somebody else was faster, or there is no memory; the next look tells. */
 		__sync_fetch_and_sub(&control->source_count, 1);
@@ -187,7 +207,7 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 	struct weir_fw_profile __weir_arena *profile;
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
-	bool fits = false, is_dead;
+	bool fits = false, is_own;
 	int i;
 
 	if (!room)
@@ -204,8 +224,8 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 			continue;
 		}
 		bpf_spin_lock(&node->lock);
-		is_dead = node->is_dead;
-		if (!is_dead && (!states_max || node->states < states_max) &&
+		is_own = weir_source_is_of(node, &room->key);
+		if (is_own && (!states_max || node->states < states_max) &&
 		    (!node->blocked_tick ||
 		     tick - node->blocked_tick >= second)) {
 			node->states++;
@@ -218,10 +238,35 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 			fits = true;
 		}
 		bpf_spin_unlock(&node->lock);
-		if (!is_dead)
+		if (is_own)
 			break;
 	}
 	return fits ? 0 : WEIR_FW_REASON_SRC_LIMIT + 1;
+}
+
+/* One state less in the node that a key has led to. Returns whether that was the last one. */
+static __always_inline bool weir_source_subtract(struct weir_source *node,
+						 const struct weir_source_key *key,
+						 bool is_connection, __u32 now, __u32 *owner)
+{
+	bool is_last = false;
+
+	bpf_spin_lock(&node->lock);
+	if (weir_source_is_of(node, key)) {
+		if (node->states)
+			node->states--;
+		if (is_connection && node->connections)
+			node->connections--;
+		if (!node->states && node->keep_ticks) {
+			node->expires_tick = now + node->keep_ticks;
+		} else if (!node->states) {
+			node->is_dead = 1;
+			is_last = true;
+		}
+	}
+	*owner = node->owner;
+	bpf_spin_unlock(&node->lock);
+	return is_last;
 }
 
 /* One state less; the node goes with its last one. */
@@ -229,25 +274,9 @@ static __noinline int weir_source_part(const struct weir_source_key *key, bool i
 {
 	struct weir_source *node = bpf_map_lookup_elem(&weir_sources, key);
 	__u32 now = weir_fw_tick(weir_at(struct weir_fw_control, 0)->clock_offset);
-	bool is_last = false;
 	__u32 owner = 0;
 
-	if (!node)
-		return 0;
-	bpf_spin_lock(&node->lock);
-	if (node->states)
-		node->states--;
-	if (is_connection && node->connections)
-		node->connections--;
-	if (!node->states && node->keep_ticks) {
-		node->expires_tick = now + node->keep_ticks;
-	} else if (!node->states && !node->is_dead) {
-		node->is_dead = 1;
-		is_last = true;
-	}
-	owner = node->owner;
-	bpf_spin_unlock(&node->lock);
-	if (!is_last)
+	if (!node || !weir_source_subtract(node, key, is_connection, now, &owner))
 		return 0;
 	bpf_map_delete_elem(&weir_sources, key);
 	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
@@ -370,7 +399,7 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 {
 	struct weir_state __weir_arena *s = weir_source_line(slot);
 	__u32 now_s = tick / weir_source_second_ticks();
-	bool is_over = false, overloads = false;
+	bool is_over = false, overloads = false, is_own;
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
 	__u32 passed_s;
@@ -383,10 +412,12 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 	if (!node)
 		return 0;
 	bpf_spin_lock(&node->lock);
-	node->connections++;
-	if (node->connections_max && node->connections > node->connections_max)
+	is_own = weir_source_is_of(node, &room->key);
+	if (is_own)
+		node->connections++;
+	if (is_own && node->connections_max && node->connections > node->connections_max)
 		is_over = true;
-	if (node->rate_count && node->rate_seconds) {
+	if (is_own && node->rate_count && node->rate_seconds) {
 		passed_s = now_s - node->rate_s;
 		if (passed_s >= node->rate_seconds)
 			node->rate = 0;

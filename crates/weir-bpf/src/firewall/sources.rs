@@ -11,7 +11,7 @@ use super::{Firewall, layout};
 /// `struct weir_source_key`.
 const KEY_BYTES: usize = 24;
 /// `struct weir_source`.
-pub(super) const VALUE_BYTES: usize = 60;
+pub(super) const VALUE_BYTES: usize = 84;
 
 /// What is counted of one source, for one rule or for all that track globally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

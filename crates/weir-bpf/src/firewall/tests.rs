@@ -5,6 +5,7 @@ use super::*;
 
 mod audit;
 mod harness;
+mod reuse;
 mod source;
 mod stress;
 mod table;

@@ -119,6 +119,8 @@ pub(super) struct Request<'a> {
 pub(super) const LOOK: u32 = 1;
 pub(super) const ERROR: u32 = 2;
 pub(super) const NEXT_HOP: u32 = 3;
+pub(super) const REUSE_FRAGMENT: u32 = 4;
+pub(super) const REUSE_SOURCE: u32 = 5;
 
 /// What `result` is.
 pub(super) const MISS: u32 = 0;
