@@ -74,6 +74,7 @@ static __always_inline bool weir_fw_next_hop_is(struct weir_fw_next_hop __weir_a
 	__u32 __weir_arena *mac = weir_fw_next_hop_mac(hop);
 
 	return hop->generation == generation && hop->ifindex == route->ifindex &&
+	       hop->interface == route->interface && hop->flags == route->flags &&
 	       hop->mtu_bytes == route->mtu_bytes && mac[0] == route->mac[0] &&
 	       mac[1] == route->mac[1] && mac[2] == route->mac[2];
 }
