@@ -188,6 +188,8 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 
 	if (s->interface[half] & WEIR_STATE_SOURCE_TRACKED)
 		weir_source_leave(slot, half);
+	if (s->control & WEIR_STATE_TRACKED)
+		s->wscale[0] &= ~WEIR_WSCALE_COUNTED(half);
 	s->interface[half] = 0;
 	s->control &= ~(half ? WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_B :
 			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);

@@ -155,7 +155,10 @@ enum {
 /* weir_state.wscale[]: pf's PF_WSCALE_* */
 #define WEIR_WSCALE_MASK 0x0f
 #define WEIR_WSCALE_FLAG 0x80	 /* the option was in the SYN */
-#define WEIR_WSCALE_CONNECTED 0x20 /* in wscale[0]: counted among its source's connections */
+#define WEIR_WSCALE_CONNECTED 0x20 /* in wscale[0]: the handshake is complete */
+/* In wscale[0]: a half that is counted among its source's connections. */
+#define WEIR_WSCALE_COUNTED(half) ((half) ? 0x40 : 0x10)
+#define WEIR_WSCALE_NOTES 0x70 /* what is noted beside the end's own */
 
 /* weir_state.interface[] */
 #define WEIR_STATE_INTERFACE_MASK 0x3f /* the slot */

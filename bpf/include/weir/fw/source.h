@@ -369,7 +369,7 @@ __noinline int weir_source_leave(__u32 slot, __u32 half)
 	if (!room || !(s->interface[half] & WEIR_STATE_SOURCE_TRACKED))
 		return 0;
 	weir_source_key_of_half(s, slot, half, &room->key);
-	return weir_source_part(&room->key, s->wscale[0] & WEIR_WSCALE_CONNECTED);
+	return weir_source_part(&room->key, s->wscale[0] & WEIR_WSCALE_COUNTED(half));
 }
 
 static __always_inline void weir_source_tell(const struct weir_source_key *key, __u32 rule,
@@ -432,6 +432,8 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 	if (overloads)
 		node->blocked_tick = tick ?: 1;
 	bpf_spin_unlock(&node->lock);
+	if (is_own)
+		s->wscale[0] |= WEIR_WSCALE_COUNTED(half);
 	if (overloads)
 		weir_source_tell(&room->key, weir_half_rule(s, slot, half), cpu);
 	return is_over;

@@ -86,7 +86,8 @@ static __always_inline void weir_tcp_begin(struct weir_tcp_peer *source,
 	__u32 reach;
 
 	if (t->flags & WEIR_TCP_SYN && WEIR_TCP_WSCALE(other) & WEIR_WSCALE_FLAG) {
-		WEIR_TCP_WSCALE(source) = offered_wscale;
+		WEIR_TCP_WSCALE(source) &= WEIR_WSCALE_NOTES;
+		WEIR_TCP_WSCALE(source) |= offered_wscale;
 		if (offered_wscale & WEIR_WSCALE_FLAG) {
 			/* The window of a SYN is not scaled; what is kept is. */
 			t->source_scale = offered_wscale & WEIR_WSCALE_MASK;
@@ -96,7 +97,7 @@ static __always_inline void weir_tcp_begin(struct weir_tcp_peer *source,
 			/* No scaling in either direction, then. */
 			reach = WEIR_TCP_WIN(other) << (WEIR_TCP_WSCALE(other) & WEIR_WSCALE_MASK);
 			WEIR_TCP_WIN(other) = reach < 0xffff ? reach : 0xffff;
-			WEIR_TCP_WSCALE(other) = 0;
+			WEIR_TCP_WSCALE(other) &= WEIR_WSCALE_NOTES;
 		}
 	}
 	WEIR_TCP_LO(source) = t->seq;
@@ -227,7 +228,10 @@ static __always_inline void weir_tcp_sloppy(__u32 flags, struct weir_tcp_peer *s
 		WEIR_TCP_PHASE(source) = WEIR_TCP_PHASE(other) = WEIR_TCPS_TIME_WAIT;
 }
 
-/* Whether a handshake has just been completed; says so once. */
+/*
+ * Whether a handshake has just been completed; says so once, also of a record of which no half is
+ * tracked: one that is added later has not seen the handshake, and does not count it.
+ */
 static __always_inline bool weir_tcp_connects(weir_line *s, const struct weir_tcp_peer *source,
 					      const struct weir_tcp_peer *other)
 {
@@ -260,7 +264,7 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	} else {
 		result = weir_tcp_full(p, &source, &other, &is_in_window);
 	}
-	if (control & WEIR_STATE_TRACKED && weir_tcp_connects(s, &source, &other)) {
+	if (weir_tcp_connects(s, &source, &other) && control & WEIR_STATE_TRACKED) {
 		int is_over = weir_source_connect(slot, 0, p->tick, p->cpu);
 
 		is_over |= weir_source_connect(slot, 1, p->tick, p->cpu);

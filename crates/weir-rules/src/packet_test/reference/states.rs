@@ -65,6 +65,8 @@ pub(super) struct Half {
     pub(super) actions: Actions,
     pub(super) route: Option<RouteChoice>,
     pub(super) node: Option<(NodeKey, SourceLimits)>,
+    /// The connection counts as established with its source.
+    pub(super) is_counted: bool,
 }
 
 /// How a record is followed.
@@ -91,8 +93,6 @@ pub(super) struct Record {
     pub(super) phase: u8,
     pub(super) touched_ns: u64,
     pub(super) packets: [u64; 2],
-    /// The connection counts as established with its sources.
-    pub(super) is_counted: bool,
 }
 
 /// Which half a packet meets.
@@ -238,9 +238,8 @@ impl States {
             return;
         };
         self.removal_count += 1;
-        let is_counted = record.is_counted;
         for half in record.halves.into_iter().flatten() {
-            self.leave(&half, is_counted);
+            self.leave(&half);
         }
     }
 
@@ -249,7 +248,6 @@ impl States {
         let Some(record) = self.records.get_mut(&key) else {
             return;
         };
-        let is_counted = record.is_counted;
         let other = record.halves[1 - index].as_ref().and_then(|half| half.node.as_ref());
         let shares_node =
             other.is_some_and(|other| half.node.as_ref().is_some_and(|own| own.0 == other.0));
@@ -265,17 +263,17 @@ impl States {
             self.nodes.entry(node).or_insert(fresh).state_count += 1;
         }
         if let Some(before) = before {
-            self.leave(&before, is_counted);
+            self.leave(&before);
         }
     }
 
-    fn leave(&mut self, half: &Half, is_counted: bool) {
+    fn leave(&mut self, half: &Half) {
         let Some((key, _)) = &half.node else {
             return;
         };
         if let Some(node) = self.nodes.get_mut(key) {
             node.state_count = node.state_count.saturating_sub(1);
-            if is_counted {
+            if half.is_counted {
                 node.conn_count = node.conn_count.saturating_sub(1);
             }
             // `src.track` is how long a source without states stays; it is 0 unless it is set.
@@ -295,7 +293,8 @@ impl States {
         let Some(record) = self.records.get_mut(&key) else {
             return Vec::new();
         };
-        record.is_counted = true;
+        // One that is added later has not seen the handshake.
+        record.halves.iter_mut().flatten().for_each(|half| half.is_counted = true);
         let halves: Vec<_> = record.halves.iter().flatten().cloned().collect();
         let mut over = Vec::new();
         for half in halves {

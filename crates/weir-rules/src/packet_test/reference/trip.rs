@@ -376,7 +376,6 @@ impl<'a> Trip<'a> {
                 phase,
                 touched_ns: self.now_ns,
                 packets: [0, 0],
-                is_counted: false,
             },
         );
         self.progress.followed = Some(key);
@@ -412,7 +411,7 @@ impl<'a> Trip<'a> {
         let actions = verdict.actions.clone();
         let route = verdict.route.clone();
         let interface = state.if_bound.then(|| interface.into());
-        Half { rule, interface, direction, actions, route, node }
+        Half { rule, interface, direction, actions, route, node, is_counted: false }
     }
 
     /// `set limit src-nodes`.
