@@ -20,6 +20,8 @@
 
 /* "Go on": none of enum xdp_action that the functions below return. */
 #define WEIR_FW_CONTINUE 0
+/* "Go on, nothing is left to judge": neither of these. */
+#define WEIR_FW_FOLLOWS (-1)
 
 static __always_inline int weir_fw_drop(const struct weir_fw_packet *p, __u32 drop)
 {
@@ -321,12 +323,52 @@ static __always_inline int weir_fw_track_out(struct xdp_md *ctx, struct weir_fw_
 	return found == WEIR_STATE_DROP ? weir_fw_refuse_ingress(ctx, p, hit) : WEIR_FW_CONTINUE;
 }
 
+/* A fragment that came by an interface with `set skip`. */
+static __always_inline bool weir_fw_is_skipped_fragment(const struct weir_fw_packet *p)
+{
+	const __u32 both = WEIR_PACKET_FRAGMENT | WEIR_PACKET_SKIPPED;
+
+	return (p->flags & both) == both;
+}
+
+/*
+ * weir_fw_gather() for such a fragment, where it is judged first: on its way out. WEIR_FW_FOLLOWS:
+ * its first one has left there.
+ */
+static __always_inline int weir_fw_gather_out(struct weir_fw_packet *p, struct weir_fw_hit *hit)
+{
+	int fate = weir_fw_fragment_follow(p);
+
+	if (fate == WEIR_FRAGMENT_KERNEL) {
+		weir_fw_table_counters(p->cpu)->passed_packets++;
+		return XDP_PASS;
+	}
+	if (fate == WEIR_FRAGMENT_UNKNOWN) {
+		/* What was found without ports is not its state. */
+		if (p->flags & WEIR_PACKET_UNTRACKED)
+			weir_fw_hit_none(hit);
+		return WEIR_FW_CONTINUE;
+	}
+	if (fate != WEIR_FRAGMENT_FOLLOWS)
+		return weir_fw_drop(p, fate);
+	if (p->protocol != WEIR_PROTOCOL_TCP) {
+		weir_state_touch(p);
+		weir_state_track_out(p, hit);
+	}
+	return WEIR_FW_FOLLOWS;
+}
+
 /* State and rules of the interface by which a packet leaves. */
 static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_packet *p,
 					   struct weir_fw_hit *hit)
 {
 	int action;
 
+	if (weir_fw_is_skipped_fragment(p)) {
+		action = weir_fw_gather_out(p, hit);
+		if (action != WEIR_FW_CONTINUE)
+			return action == WEIR_FW_FOLLOWS ? WEIR_FW_CONTINUE : action;
+	}
 	if (!(hit->flags & WEIR_HIT_TRACKED)) {
 		if (p->flags & WEIR_PACKET_INSANE)
 			return weir_fw_drop(p, WEIR_DROP(NORMALIZE));

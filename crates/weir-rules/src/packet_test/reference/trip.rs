@@ -3,7 +3,7 @@
 use weir_wire::{checksum, random};
 
 use super::super::outcome::{Answer, DropReason, Outcome};
-use super::dissect::Dissected;
+use super::dissect::{Dissected, Piece};
 use super::fragments::Fate;
 use super::key::Key;
 use super::states::{self, Half, Record, SourceLimits, Tracking, half_index, timeout};
@@ -75,27 +75,14 @@ impl<'a> Trip<'a> {
     /// What becomes of the packet.
     pub(super) fn run(&mut self, direction: Direction, interface: &str) -> Outcome {
         let piece = self.own.piece;
-        if let Some(piece) = piece.filter(|_| !self.evaluator.skips(interface)) {
-            match self.world.fragments.follow(self.own, piece) {
-                Fate::Follows(outcome, state) => {
-                    if let (Some((key, forward)), false) =
-                        (self.world.states.find(state), outcome == Outcome::Box)
-                    {
-                        self.count_piece(key, forward);
-                    }
-                    let packet = &self.own.packet;
-                    let is_odd = packet.extensions.ipv4_options || packet.prio.is_some();
-                    let is_over =
-                        self.is_last_hop(direction) || (direction == Direction::In && is_odd);
-                    return if is_over { Outcome::Box } else { outcome };
-                }
-                Fate::Refused(reason) => return Outcome::Blocked(reason, Answer::None),
-                Fate::Unknown => {}
-            }
-            let limit = self.world.limits.get(2).copied().unwrap_or(u32::MAX);
-            if piece.offset_bytes == 0 && self.world.fragments.is_full(limit) {
-                return Outcome::Blocked(DropReason::Memory, Answer::None);
-            }
+        if let Some(piece) = piece.filter(|_| !self.evaluator.skips(interface))
+            && let Some(outcome) = self.gather(piece)
+        {
+            let packet = &self.own.packet;
+            let is_odd = packet.extensions.ipv4_options || packet.prio.is_some();
+            let is_over = self.is_last_hop(direction) || (direction == Direction::In && is_odd);
+            let is_box = is_over && !matches!(outcome, Outcome::Blocked(..));
+            return if is_box { Outcome::Box } else { outcome };
         }
         let walked = match direction {
             Direction::In => self.through(interface),
@@ -114,6 +101,25 @@ impl<'a> Trip<'a> {
             self.world.fragments.open(self.own, piece, outcome.clone(), state, expires_ns);
         }
         outcome
+    }
+
+    /// What becomes of a fragment by what came of its packet before; `None`: it is judged.
+    fn gather(&mut self, piece: Piece) -> Option<Outcome> {
+        match self.world.fragments.follow(self.own, piece) {
+            Fate::Follows(outcome, state) => {
+                if let (Some((key, forward)), false) =
+                    (self.world.states.find(state), outcome == Outcome::Box)
+                {
+                    self.count_piece(key, forward);
+                }
+                return Some(outcome);
+            }
+            Fate::Refused(reason) => return Some(Outcome::Blocked(reason, Answer::None)),
+            Fate::Unknown => {}
+        }
+        let limit = self.world.limits.get(2).copied().unwrap_or(u32::MAX);
+        let is_too_many = piece.offset_bytes == 0 && self.world.fragments.is_full(limit);
+        is_too_many.then_some(Outcome::Blocked(DropReason::Memory, Answer::None))
     }
 
     /// A later fragment of a packet that was sent on, but for TCP, which would look for a header.
@@ -163,6 +169,13 @@ impl<'a> Trip<'a> {
             return Ok(Outcome::Box);
         }
         self.received_on = Some(interface.into());
+        // Where it came in nothing is filtered: its packet is looked for where it is judged first.
+        let is_unjudged = self.evaluator.skips(interface) && !self.evaluator.skips(&out);
+        if let Some(piece) = self.own.piece.filter(|_| is_unjudged)
+            && let Some(outcome) = self.gather(piece)
+        {
+            return Ok(outcome);
+        }
         let route = self.stage(Direction::Out, &out)?;
         let other = route.filter(|own| own.applies_now).and_then(|own| own.interface);
         Ok(Outcome::Out(other.unwrap_or(out)))
