@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Holds the firewall's data path against the reference for WEIR_SOAK_SECONDS (600): random rulesets
-# with random packets, and frames that nobody sends. Built as the caller, run as root.
+# with random packets, and frames that nobody sends. Which ones is drawn and printed each time;
+# WEIR_SOAK_SEED=N runs the same again. Built as the caller, run as root.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,4 +10,6 @@ host="$(rustc -vV | sed -n 's/^host: //p')"
 runner="CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$host")_RUNNER"
 export "$runner=$PWD/scripts/as-root.sh"
 export WEIR_SOAK_SECONDS="${WEIR_SOAK_SECONDS:-600}"
+export WEIR_SOAK_SEED="${WEIR_SOAK_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}"
+printf 'soak: WEIR_SOAK_SEED=%s\n' "$WEIR_SOAK_SEED"
 exec cargo test --locked --package weir-fw --test differential -- --include-ignored --nocapture

@@ -16,7 +16,7 @@ use weir_wire::{checksum, random};
 
 use crate::device::DataPath;
 use crate::oracle::Oracle;
-use crate::random::soak_end;
+use crate::random::{soak_end, soak_seed};
 use crate::with_data_path;
 
 const FRAME_COUNT_MIN: u64 = 200_000;
@@ -67,13 +67,14 @@ const RULESETS: &[&str] = &[
 ];
 
 struct Draw {
+    seed: u64,
     count: u64,
 }
 
 impl Draw {
     fn next(&mut self) -> u64 {
         self.count += 1;
-        random::splitmix64(SEED, self.count)
+        random::splitmix64(self.seed, self.count)
     }
 
     fn below(&mut self, end: usize) -> usize {
@@ -256,7 +257,8 @@ fn round(pair: &mut Pair<'_>, bases: &[Vec<u8>], draw: &mut Draw, told: &mut Vec
 #[expect(clippy::print_stderr, reason = "how much was run has to be known")]
 fn frames_that_nobody_sends_are_read_alike() {
     with_data_path("fuzz", |device| {
-        let (bases, mut draw, end) = (frames(), Draw { count: 0 }, soak_end());
+        let (bases, end) = (frames(), soak_end());
+        let mut draw = Draw { seed: SEED ^ soak_seed(), count: 0 };
         let (mut told, mut frame_count, mut unread_count) = (Vec::new(), 0, 0);
         let is_over = |end: Option<Instant>| end.is_none_or(|end| Instant::now() >= end);
         while told.len() < TOLD_COUNT_MAX && (frame_count < FRAME_COUNT_MIN || !is_over(end)) {

@@ -32,6 +32,14 @@ pub(crate) fn soak_end() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(seconds))
 }
 
+/// Which cases are run: the same ones each time, and others with `WEIR_SOAK_SEED`, which `make soak`
+/// draws and prints.
+pub(crate) fn soak_seed() -> u64 {
+    let Ok(asked) = std::env::var("WEIR_SOAK_SEED") else { return 0 };
+    let seed: u32 = asked.parse().expect("WEIR_SOAK_SEED is a number of 32 bits");
+    seed.into()
+}
+
 /// What was run.
 #[derive(Default)]
 struct Tally {
@@ -87,7 +95,7 @@ impl Tally {
 fn compare(what: &str, features: &Features, first_seed: u64) {
     with_data_path(what, |device| {
         let (mut tally, end) = (Tally::default(), soak_end());
-        let mut seed = first_seed;
+        let mut seed = first_seed + soak_seed();
         while !tally.is_enough(end) {
             let case = Case::new(seed, features, PACKET_COUNT);
             if let Err(error) = tally.run(&case, seed, device) {
