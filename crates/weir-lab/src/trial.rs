@@ -112,7 +112,7 @@ pub struct Failed {
     #[source]
     pub error: TrialError,
     /// The commands that ran until then, with what they said.
-    pub traces: Traces,
+    pub traces: Box<Traces>,
 }
 
 /// Everything a trial needs.
@@ -144,7 +144,7 @@ pub fn run(trial: Trial<'_>) -> Result<Outcome, Failed> {
         Ok(outcome) => {
             Ok(Outcome { artefacts: traces.artefacts, host_log: traces.host_log, ..outcome })
         }
-        Err(error) => Err(Failed { error, traces }),
+        Err(error) => Err(Failed { error, traces: Box::new(traces) }),
     }
 }
 
