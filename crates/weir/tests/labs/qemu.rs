@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -282,6 +283,63 @@ fn a_machine_ends_with_a_lab_that_was_killed_or_told_to_stop() {
         }
         assert_eq!(surroundings(), before, "something stayed behind after SIG{signal}");
     }
+}
+
+/// Says on the machine's console that the trial has come as far as its DUT.
+const MARKED: &str = r#"
+[[dut]]
+name = "marked"
+kind = "generic"
+check = "sysctl -qw net.ipv4.ip_forward=1 && echo weir-is-measuring >/dev/console"
+"#;
+
+#[test]
+fn a_machine_that_ends_in_a_trial_voids_its_cell_alone() {
+    if !can_run("a_machine_that_ends_in_a_trial_voids_its_cell_alone") {
+        return;
+    }
+    let _turn = turn();
+    let image = image();
+    let before = surroundings();
+    let lab = Lab::new(&spec(&image, "", 2, MARKED), &[]);
+    let mut command = weir();
+    command.args(["lab", "run", &lab.arg("lab.toml"), "--out", &lab.arg("out")]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = Killed(command.spawn().expect("the binary starts"));
+    let mark = format!("/run/weir/lab/{}-", child.0.id());
+    let deadline = Instant::now() + PATIENCE;
+    let is_measuring = || {
+        let records = fs::read_dir("/run/weir/lab").into_iter().flatten().flatten();
+        let mut consoles = records.map(|entry| entry.path().join("console.log"));
+        consoles.any(|path| {
+            let console = fs::read(&path).unwrap_or_default();
+            path.to_string_lossy().starts_with(&mark)
+                && String::from_utf8_lossy(&console).contains("weir-is-measuring")
+        })
+    };
+    while !is_measuring() {
+        assert!(Instant::now() < deadline, "nothing is measured after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let emulators = processes_with("qemu-system-x86_64");
+    let machine = processes_with(&mark).into_iter().find(|pid| emulators.contains(pid));
+    let machine = machine.expect("it runs").to_string();
+    // It ends as if all were well with it.
+    let ended = std::process::Command::new("kill").args(["-s", "TERM", &machine]).status();
+    assert!(ended.is_ok_and(|status| status.success()));
+    let status = child.0.wait().expect("it ends");
+    let mut said = String::new();
+    child.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert_eq!(surroundings(), before, "something stayed behind");
+    let trials = trials(&lab.path("out"));
+    let kinds: Vec<&str> =
+        trials.iter().filter_map(|(_, trial)| trial["verdict"]["kind"].as_str()).collect();
+    assert_eq!(kinds.len(), 2, "{said}");
+    assert_eq!(kinds[0], "invalid");
+    assert_ne!(kinds[1], "invalid", "{}", trials[1].1["verdict"]);
+    let why = trials[0].1["verdict"].to_string();
+    assert!(why.contains("QEMU ended"), "{why}");
 }
 
 #[test]

@@ -29,8 +29,11 @@ use crate::testbed::TestbedError;
 const POLL: Duration = Duration::from_millis(100);
 /// Least pause between two questions for the machine's key.
 const ASK_PAUSE: Duration = Duration::from_secs(2);
+/// How long SSH is waited for before QEMU is looked at again.
+const SSH_SLICE: Duration = Duration::from_secs(10);
 /// How long a script of the lab may take inside.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// The machine.
 pub(super) struct QemuHost {
     machine: Machine,
@@ -95,7 +98,7 @@ impl QemuHost {
     pub(super) fn artefacts(&self) -> Vec<(String, Vec<u8>)> {
         let mut vm = self.vm.borrow_mut();
         let mut qemu = format!("{}\n", vm.command()).into_bytes();
-        qemu.extend(vm.take_log());
+        qemu.extend(vm.said());
         vec![
             ("console.log".to_owned(), vm.console()),
             ("qemu.log".to_owned(), qemu),
@@ -133,11 +136,8 @@ impl QemuHost {
                 Ok(self.login.borrow().is_known())
             })?;
         }
-        self.alive()?;
-        self.machine.host().wait_online(deadline).map_err(|error| match self.cancel.signal() {
-            Some(_) => TestbedError::new(error),
-            None => self.not_up(&error.to_string()),
-        })?;
+        self.wait_for_ssh(deadline)?;
+        self.vm.borrow_mut().is_up();
         self.boots.borrow_mut().push(began.elapsed());
         Ok(())
     }
@@ -146,6 +146,23 @@ impl QemuHost {
         &self,
         what: &str,
         deadline: Instant,
+    fn wait_for_ssh(&self, deadline: Instant) -> Result<(), TestbedError> {
+        loop {
+            self.alive()?;
+            let slice = deadline.min(Instant::now() + SSH_SLICE);
+            let Err(error) = self.machine.host().wait_online(slice) else { return Ok(()) };
+            if self.cancel.signal().is_some() {
+                return Err(TestbedError::new(error));
+            }
+            // Before its time is over, waiting longer would be no use: a wrong key.
+            let now = Instant::now();
+            if now < slice || now >= deadline {
+                self.alive()?;
+                return Err(self.not_up(&error.to_string()));
+            }
+        }
+    }
+
         mut is_done: impl FnMut() -> Result<bool, TestbedError>,
     ) -> Result<(), TestbedError> {
         loop {
@@ -202,6 +219,16 @@ impl QemuHost {
     fn reboot(&self) -> Result<(), HostError> {
         let began = Instant::now();
         match self.machine.fresh() {
+    /// A machine whose QEMU has ended is gone for that reason.
+    fn explained<T>(&self, result: Result<T, HostError>) -> Result<T, HostError> {
+        result.map_err(|error| match self.alive() {
+            Err(ended) if error.is_gone() => {
+                HostError::gone(self.name(), format!("{}; {}", ended.what, error.what))
+            }
+            _ => error,
+        })
+    }
+
             Err(error) if error.is_gone() => {
                 let asked = Instant::now();
                 let cycled = self.vm.borrow().power_cycle();
@@ -243,7 +270,7 @@ impl Host for QemuHost {
     }
 
     fn run(&self, command: &Command<'_>) -> Result<Output, HostError> {
-        self.machine.run(command)
+        self.explained(self.machine.run(command))
     }
 
     fn spawn(&self, shell: &str, log: &str) -> Result<Box<dyn Process>, HostError> {
@@ -272,11 +299,11 @@ impl Host for QemuHost {
     }
 
     fn sysctls(&self) -> Result<BTreeMap<String, String>, HostError> {
-        self.machine.sysctls()
+        self.explained(self.machine.sysctls())
     }
 
     fn stack_counters(&self) -> Result<Counters, HostError> {
-        self.machine.stack_counters()
+        self.explained(self.machine.stack_counters())
     }
 
     fn system(&self) -> Result<System, HostError> {
@@ -285,7 +312,7 @@ impl Host for QemuHost {
 
     fn upload(&self, tree: &Tree) -> Result<(), HostError> {
         self.needs_boot.set(true);
-        self.machine.upload(tree)
+        self.explained(self.machine.upload(tree))
     }
 
     fn fresh(&self) -> Result<(), HostError> {

@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_net::{CpuList, Netlink, Netns};
 
@@ -28,10 +28,13 @@ use crate::testbed::netns::placement::Placement;
 use crate::testbed::netns::sink::Sink;
 use crate::testbed::netns::source::Source;
 use crate::testbed::netns::watch::Watch;
-use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError};
+use crate::testbed::{Burst, Observed, Reading, Rig, Scope, TestbedError};
 
 /// Frames that the namespaces' own stacks send now and then: answers to ARP.
 const STRAY_RATIO_MAX: f64 = 0.001;
+/// How long a QEMU that fails may take to end after its devices are gone.
+const DEATH_PATIENCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A running testbed.
 pub(super) struct QemuRig {
@@ -95,6 +98,34 @@ impl QemuRig {
         };
         self.devices().into_iter().map(read).collect()
     }
+
+    /// What failed because QEMU has ended, and its devices with it, is told as that.
+    fn explained<T>(&self, result: Result<T, TestbedError>) -> Result<T, TestbedError> {
+        let error = match result {
+            Err(error) if error.scope == Scope::Campaign => error,
+            other => return other,
+        };
+        let deadline = Instant::now() + DEATH_PATIENCE;
+        loop {
+            self.host.alive()?;
+            if Instant::now() >= deadline {
+                return Err(error);
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn read_counters(&self) -> Result<Counters, TestbedError> {
+        let mut counters = Counters::new();
+        for (device, netns) in self.devices() {
+            let link = inside(netns, || Netlink::open()?.stats64(device))?;
+            let named = link.named().map(|(name, value)| (name.to_owned(), value));
+            counters.insert(device.to_owned(), named.into());
+        }
+        counters.insert("generator".to_owned(), self.generator.offered()?.named());
+        counters.insert("sink".to_owned(), self.sink.counters()?);
+        Ok(counters)
+    }
 }
 
 impl Rig for QemuRig {
@@ -103,7 +134,8 @@ impl Rig for QemuRig {
     }
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
-        self.generator.load(&self.ports.generator, traffic, DUT_IN_MAC)
+        let loaded = self.generator.load(&self.ports.generator, traffic, DUT_IN_MAC);
+        self.explained(loaded)
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
@@ -114,7 +146,8 @@ impl Rig for QemuRig {
         }
         self.is_limited = burst.packet_limit.is_some();
         self.watch.start();
-        self.generator.start(burst)
+        let started = self.generator.start(burst);
+        self.explained(started)
     }
 
     fn finished(&self) -> bool {
@@ -127,7 +160,7 @@ impl Rig for QemuRig {
         if let Some(guest) = self.guest.as_mut().filter(|_| !self.is_limited) {
             guest.end(&self.host);
         }
-        stopped
+        self.explained(stopped)
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
@@ -136,15 +169,7 @@ impl Rig for QemuRig {
 
     fn counters(&self) -> Result<Counters, TestbedError> {
         self.host.alive()?;
-        let mut counters = Counters::new();
-        for (device, netns) in self.devices() {
-            let link = inside(netns, || Netlink::open()?.stats64(device))?;
-            let named = link.named().map(|(name, value)| (name.to_owned(), value));
-            counters.insert(device.to_owned(), named.into());
-        }
-        counters.insert("generator".to_owned(), self.generator.offered()?.named());
-        counters.insert("sink".to_owned(), self.sink.counters()?);
-        Ok(counters)
+        self.explained(self.read_counters())
     }
 
     fn points(&self) -> Vec<PointRule> {
@@ -205,16 +230,18 @@ impl Rig for QemuRig {
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {
-        self.sink.observe(&self.ports.sink)
+        let observed = self.sink.observe(&self.ports.sink);
+        self.explained(observed)
     }
 
     fn observed(&mut self) -> Result<Observed, TestbedError> {
-        self.sink.observed(&self.ports.sink)
+        let observed = self.sink.observed(&self.ports.sink);
+        self.explained(observed)
     }
 
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {
         let check = |name: &str, passed, detail| Check { name: name.to_owned(), passed, detail };
-        let now = self.read_carrier_changes()?;
+        let now = self.explained(self.read_carrier_changes())?;
         let flapped: Vec<&str> = self
             .carrier_changes
             .iter()
@@ -266,7 +293,8 @@ impl Rig for QemuRig {
         let Self { generator, sink, host, ports, .. } = *self;
         drop((generator, sink));
         let stopped = host.stop();
-        ports.remove()?;
-        stopped
+        // Whatever became of QEMU, nothing stays behind.
+        let removed = ports.remove();
+        stopped.and(removed)
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ const MONITOR_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Vm {
     process: Option<Process>,
     log: Option<CappedLog>,
+    /// What it wrote itself, once that was taken out of the log.
+    said: Vec<u8>,
+    /// The machine has answered: QEMU understood what it was asked for.
+    was_up: bool,
     directory: PathBuf,
     command: String,
 }
@@ -48,6 +53,8 @@ impl Vm {
         Ok(Self {
             process: Some(process),
             log: Some(log),
+            said: Vec::new(),
+            was_up: false,
             directory: ports.directory.clone(),
             command: invocation.to_string(),
         })
@@ -58,7 +65,13 @@ impl Vm {
         &self.command
     }
 
-    /// Fails if it has ended, with what it said.
+    /// The machine has answered.
+    pub(super) fn is_up(&mut self) {
+        self.was_up = true;
+    }
+
+    /// Fails if it has ended, with what it said. One that never ran a machine would not run the
+    /// next one either; one that did, or that was killed, takes its trial with it alone.
     pub(super) fn alive(&mut self) -> Result<(), TestbedError> {
         let Some(process) = &self.process else {
             return Err(TestbedError::new("QEMU was stopped"));
@@ -66,18 +79,24 @@ impl Vm {
         let Some(status) = process.try_wait().map_err(TestbedError::new)? else {
             return Ok(());
         };
-        let said = self.take_log();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        Err(TestbedError::new(format!(
+        let said = String::from_utf8_lossy(self.said()).into_owned();
+        let what = format!(
             "QEMU ended ({status}): {}; it was started as `{}`",
             said.trim().lines().last().unwrap_or("it said nothing"),
             self.command
-        )))
+        );
+        Err(match self.was_up || status.signal().is_some() {
+            true => TestbedError::voids_trial(what),
+            false => TestbedError::new(what),
+        })
     }
 
-    /// What it wrote itself, once.
-    pub(super) fn take_log(&mut self) -> Vec<u8> {
-        self.log.take().map(CappedLog::take).unwrap_or_default()
+    /// What it wrote itself until this was first asked.
+    pub(super) fn said(&mut self) -> &[u8] {
+        if let Some(log) = self.log.take() {
+            self.said = log.take();
+        }
+        &self.said
     }
 
     /// What the machine has written on its serial console, or the end of it.
