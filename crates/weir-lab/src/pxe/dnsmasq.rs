@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::config::{Config, Loader};
+use super::config::{Config, Kind, Loader};
 use super::{Place, ipxe};
 
 /// How long it may take to end.
@@ -86,6 +86,11 @@ pub enum Event {
         /// Vendor class, such as `PXEClient:Arch:00000:UNDI:002001`.
         firmware: Option<String>,
     },
+    // NetBSD's pxeboot asks a second time, as itself: it takes its kernel from an NFS server unless
+    // the name of the file says otherwise (pxeboot(8) of NetBSD).
+    if config.entries.iter().any(|entry| matches!(entry.kind, Kind::Netbsd { .. })) {
+        text += "dhcp-vendorclass=set:netbsd,NetBSD:\ndhcp-boot=tag:netbsd,tftp:netbsd\n";
+    }
     /// It got one.
     Address {
         /// Its MAC address.

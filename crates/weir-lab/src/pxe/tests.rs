@@ -256,6 +256,9 @@ fn the_configuration_of_dnsmasq_is_for_one_interface_and_without_dns() {
         "dhcp-host=02:00:00:00:00:aa,set:host",
         "dhcp-boot=tag:bios,pxelinux.0",
         "dhcp-boot=tag:efi,tag:!ipxe,ipxe.efi",
+        // What NetBSD's loader asks for itself, it gets by TFTP.
+        "dhcp-vendorclass=set:netbsd,NetBSD:",
+        "dhcp-boot=tag:netbsd,tftp:netbsd",
         "dhcp-boot=tag:efi,tag:ipxe,http://192.0.2.1:8080/boot.ipxe",
     ] {
         assert!(text.lines().any(|l| l == line), "{line}\nis not in\n{text}");
