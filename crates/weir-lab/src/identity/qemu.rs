@@ -25,6 +25,8 @@ pub(super) fn json(qemu: &QemuSpec) -> Value {
         console_ready: _,
         boot_timeout: _,
         setup,
+        // The image has one system, and DUTs of another are refused.
+        system: _,
         profile: _,
         generator_cpus,
         dut_cpus,

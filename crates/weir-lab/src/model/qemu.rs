@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::NetnsSpec;
+use super::hosts::System;
 
 /// About what a trial takes beside its own times: an emulated machine boots.
 pub const BOOT_TIME: Duration = Duration::from_secs(25);
@@ -47,6 +48,8 @@ pub struct QemuSpec {
     pub boot_timeout: Duration,
     /// Who gives its cards addresses, neighbours and routes.
     pub setup: Setup,
+    /// What the machine runs.
+    pub system: System,
     /// Whether each series has one run more that is not counted, with a profile of the DUT.
     pub profile: bool,
     /// CPU of this host that the generator runs on.

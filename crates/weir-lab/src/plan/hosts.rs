@@ -1,9 +1,10 @@
-//! What a `hosts` testbed cannot do with a specification that is right in itself.
+//! What a testbed of real or virtual machines cannot do with a specification that is right in itself.
 
 use crate::diagnostic::{Report, quote};
 use crate::model::{HostsSpec, Series, System, TestbedSpec};
 use crate::spec::Spec;
 use crate::spec::device::KindSpec;
+use crate::spec::fields::Text;
 use crate::testbed::hosts;
 
 /// Reports DUTs that cannot run on the testbed's machine.
@@ -26,16 +27,12 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
             }
             Some(TestbedSpec::Hosts(hosts)) => {
                 let system = hosts.dut.system;
-                if let Some(wanted) = wanted.filter(|wanted| *wanted != system) {
-                    let message = format!(
-                        "DUT {} needs {}, and the testbed's DUT runs {}",
-                        quote(&dut.name.text),
-                        wanted.name(),
-                        system.name()
-                    );
-                    let help = "`system` of [testbed.dut] says what it runs";
-                    report.error_help(&dut.name.span, message, help);
-                }
+                let help = "`system` of [testbed.dut] says what it runs";
+                refuse_other(&dut.name, wanted, system, help, report);
+            }
+            Some(TestbedSpec::Qemu(qemu)) => {
+                let help = "`system` of [testbed] says what the image runs";
+                refuse_other(&dut.name, wanted, qemu.system, help, report);
             }
             _ => {}
         }
@@ -45,6 +42,24 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
         let diagnostic = crate::diagnostic::Diagnostic::error(&report.spec, message);
         report.push(diagnostic.help("two machines share no clock: leave it out"));
     }
+}
+
+/// Reports a DUT that wants another system than the machine's.
+fn refuse_other(
+    dut: &Text,
+    wanted: Option<System>,
+    system: System,
+    help: &str,
+    report: &mut Report,
+) {
+    let Some(wanted) = wanted.filter(|wanted| *wanted != system) else { return };
+    let message = format!(
+        "DUT {} needs {}, and the testbed's DUT runs {}",
+        quote(&dut.text),
+        wanted.name(),
+        system.name()
+    );
+    report.error_help(&dut.span, message, help);
 }
 
 /// Reports traffics that the generators cannot make.

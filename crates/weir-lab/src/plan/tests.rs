@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use weir_wire::sizes::Sizes;
 
 use super::*;
-use crate::model::{DutKind, Order, TestbedSpec};
+use crate::model::qemu::Setup;
+use crate::model::{DutKind, Order, System, TestbedSpec};
 use crate::spec::files::MemoryFiles;
 
 mod bad_input;
@@ -410,6 +411,58 @@ fn a_tree_is_laid_as_it_is_but_for_what_refers_to_something() {
     assert_eq!((script.mode, script.text.as_str()), (0o755, "#!/bin/sh\necho ${HOME:-x}\n"));
     let stored: Vec<&String> = plan.source.files.keys().collect();
     assert_eq!(stored, ["conf/", "conf/etc/rc.conf", "conf/etc/rc.local"]);
+}
+
+const VIRTUAL: &str = r#"
+[campaign]
+name = "c"
+iterations = 1
+
+[testbed]
+kind = "qemu"
+image = "dut.img"
+SETUP
+
+[[dut]]
+name = "d"
+KIND
+
+[[traffic]]
+name = "t"
+src = "198.18.10.1"
+dst = "198.19.10.1"
+"#;
+
+#[test]
+fn a_virtual_machine_carries_duts_of_its_own_system_alone() {
+    let text = |setup: &str, kind: &str| {
+        VIRTUAL.replace("SETUP", setup).replace("KIND", &format!("kind = \"{kind}\""))
+    };
+    let system = |setup: &str, kind: &str| {
+        let plan = plan(&text(setup, kind), &[]);
+        let TestbedSpec::Qemu(qemu) = &plan.testbed else { panic!("another kind") };
+        (qemu.system, qemu.setup)
+    };
+    assert_eq!(system("", "linux"), (System::Linux, Setup::Linux));
+    assert_eq!(system("", "generic"), (System::Linux, Setup::Linux));
+    assert_eq!(system("setup = \"none\"", "generic"), (System::Generic, Setup::None));
+    assert_eq!(system("system = \"freebsd\"", "freebsd"), (System::Freebsd, Setup::None));
+    let both = "system = \"linux\"\nsetup = \"none\"";
+    assert_eq!(system(both, "linux"), (System::Linux, Setup::None));
+    assert_eq!(
+        system("system = \"freebsd\"\nprofile = true", "freebsd"),
+        (System::Freebsd, Setup::None)
+    );
+    let refused = |setup: &str, kind: &str, part: &str| {
+        let errors = try_plan(&text(setup, kind), &[]).expect_err("refused");
+        assert!(errors[0].to_string().contains(part), "{}", errors[0]);
+    };
+    refused("", "freebsd", "needs freebsd, and the testbed's DUT runs linux");
+    refused("setup = \"none\"", "openbsd", "`system` of [testbed] says what the image runs");
+    refused("system = \"openbsd\"", "freebsd", "needs freebsd, and the testbed's DUT runs openbsd");
+    refused("system = \"freebsd\"\nsetup = \"linux\"", "freebsd", "is not for system = ");
+    refused("system = \"openbsd\"\nprofile = true", "openbsd", "pmcstat");
+    refused("system = \"freebds\"", "freebsd", "did you mean \"freebsd\"?");
 }
 
 proptest! {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use weir_gen::units::{format_duration, parse_count};
 
 use crate::diagnostic::{Report, quote};
+use crate::model::hosts::System;
 use crate::model::qemu::{Accel, DiskFormat, QemuSpec, Setup};
 use crate::spec::cpus;
 use crate::spec::fields::Fields;
 use crate::spec::settings::refuse_overlaps;
 use crate::spec::suggest::nearest;
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "kind",
     "image",
     "format",
@@ -30,6 +31,7 @@ const FIELDS: [&str; 21] = [
     "console_ready",
     "boot_timeout",
     "setup",
+    "system",
     "profile",
     "generator_cpus",
     "dut_cpus",
@@ -64,8 +66,7 @@ pub(crate) fn qemu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<QemuS
         one_of(fields, "format", &[("qcow2", DiskFormat::Qcow2), ("raw", DiskFormat::Raw)], report);
     let accels = [("auto", Accel::Auto), ("kvm", Accel::Kvm), ("tcg", Accel::Tcg)];
     let accel = one_of(fields, "accel", &accels, report).unwrap_or(Accel::Auto);
-    let setups = [("linux", Setup::Linux), ("none", Setup::None)];
-    let setup = one_of(fields, "setup", &setups, report).unwrap_or(Setup::Linux);
+    let (setup, system) = setup(fields, report);
     let number = |name: &str, range, report: &mut Report| {
         fields.integer(name, range, report).and_then(|value| u32::try_from(value).ok())
     };
@@ -88,7 +89,7 @@ pub(crate) fn qemu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<QemuS
     let cpus = number("cpus", CPUS, report).unwrap_or(1);
     let ssh_port = number("ssh_port", PORTS, report).and_then(|port| port.try_into().ok());
     let boot_timeout = boot_timeout(fields, report);
-    let profile = profile(fields, setup, report);
+    let profile = profile(fields, system, report);
     Some(QemuSpec {
         image: image?.text,
         format,
@@ -107,10 +108,31 @@ pub(crate) fn qemu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<QemuS
         console_ready,
         boot_timeout,
         setup,
+        system,
         profile,
         generator_cpus,
         dut_cpus,
     })
+}
+
+/// Who sets the machine's cards up, and what it runs. The lab sets up Linux alone.
+fn setup(fields: &Fields<'_, '_>, report: &mut Report) -> (Setup, System) {
+    let systems = System::ALL.map(|system| (system.name(), system));
+    let system = one_of(fields, "system", &systems, report);
+    let setups = [("linux", Setup::Linux), ("none", Setup::None)];
+    let setup = one_of(fields, "setup", &setups, report);
+    if let (Some(Setup::Linux), Some(system)) = (setup, system)
+        && system != System::Linux
+    {
+        let message = format!("setup = \"linux\" is not for system = \"{}\"", system.name());
+        let help = "setup = \"none\": the image, or the DUT's tree, gives its cards addresses";
+        report.error_help(&fields.span_of("setup"), message, help);
+    }
+    match (setup, system) {
+        (None | Some(Setup::Linux), None | Some(System::Linux)) => (Setup::Linux, System::Linux),
+        (_, Some(system)) => (Setup::None, system),
+        (Some(Setup::None), None) => (Setup::None, System::Generic),
+    }
 }
 
 /// One of a few words.
@@ -174,11 +196,11 @@ fn boot_timeout(fields: &Fields<'_, '_>, report: &mut Report) -> Duration {
     timeout
 }
 
-fn profile(fields: &Fields<'_, '_>, setup: Setup, report: &mut Report) -> bool {
+fn profile(fields: &Fields<'_, '_>, system: System, report: &mut Report) -> bool {
     let Some(text) = fields.text_or_boolean("profile", report) else { return false };
     match text.text.as_str() {
-        "true" if setup == Setup::None => {
-            let message = "`profile` needs setup = \"linux\": perf takes it";
+        "true" if !matches!(system, System::Linux | System::Freebsd) => {
+            let message = "`profile` needs system = \"linux\" (perf) or \"freebsd\" (pmcstat)";
             report.error(&text.span, message);
         }
         "true" => return true,

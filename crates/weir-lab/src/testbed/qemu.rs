@@ -24,7 +24,6 @@ use super::netns::NetnsTestbed;
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::cancel::Cancel;
 use crate::host::Host as _;
-use crate::model::hosts::System;
 use crate::model::qemu::QemuSpec;
 use crate::ssh::profile::Profiler;
 
@@ -105,7 +104,7 @@ impl QemuTestbed {
             return Err(error);
         }
         let profiler = match self.profile.take() {
-            true => Some(Profiler::new(System::Linux, None).map_err(TestbedError::new)?),
+            true => Some(Profiler::new(self.spec.system, None).map_err(TestbedError::new)?),
             false => None,
         };
         QemuRig::new(ports, host, placement, profiler)
@@ -126,6 +125,7 @@ impl Testbed for QemuTestbed {
             "nic": self.spec.nic,
             "queues": self.spec.queues,
             "setup": self.spec.setup,
+            "system": self.spec.system,
             "generator_cpus": placement.generator.to_string(),
             "dut_cpus": placement.dut.to_string(),
             "cpu_siblings": placement.siblings(),

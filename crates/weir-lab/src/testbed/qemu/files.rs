@@ -110,6 +110,7 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::model::hosts::System;
     use crate::model::qemu::{Accel, Setup};
 
     pub(in crate::testbed::qemu) fn spec(image: &str) -> QemuSpec {
@@ -131,6 +132,7 @@ pub(super) mod tests {
             console_ready: None,
             boot_timeout: Duration::from_secs(60),
             setup: Setup::Linux,
+            system: System::Linux,
             profile: false,
             generator_cpus: None,
             dut_cpus: None,

@@ -81,6 +81,10 @@ impl QemuHost {
     /// Waits until it can be logged in to, and sets it up.
     pub(super) fn boot(&self, deadline: Instant) -> Result<(), TestbedError> {
         self.wait(0, deadline)?;
+        self.machine.connect().map_err(|error| match error.is_gone() {
+            true => TestbedError::voids_trial(error),
+            false => TestbedError::new(error),
+        })?;
         self.set_up()
     }
 
@@ -142,10 +146,6 @@ impl QemuHost {
         Ok(())
     }
 
-    fn wait_while(
-        &self,
-        what: &str,
-        deadline: Instant,
     fn wait_for_ssh(&self, deadline: Instant) -> Result<(), TestbedError> {
         loop {
             self.alive()?;
@@ -163,6 +163,10 @@ impl QemuHost {
         }
     }
 
+    fn wait_while(
+        &self,
+        what: &str,
+        deadline: Instant,
         mut is_done: impl FnMut() -> Result<bool, TestbedError>,
     ) -> Result<(), TestbedError> {
         loop {
@@ -215,10 +219,6 @@ impl QemuHost {
         })
     }
 
-    /// Reboots it by its own command; switches it off and on if it does not come back.
-    fn reboot(&self) -> Result<(), HostError> {
-        let began = Instant::now();
-        match self.machine.fresh() {
     /// A machine whose QEMU has ended is gone for that reason.
     fn explained<T>(&self, result: Result<T, HostError>) -> Result<T, HostError> {
         result.map_err(|error| match self.alive() {
@@ -229,6 +229,10 @@ impl QemuHost {
         })
     }
 
+    /// Reboots it by its own command; switches it off and on if it does not come back.
+    fn reboot(&self) -> Result<(), HostError> {
+        let began = Instant::now();
+        match self.machine.fresh() {
             Err(error) if error.is_gone() => {
                 let asked = Instant::now();
                 let cycled = self.vm.borrow().power_cycle();
@@ -249,10 +253,7 @@ impl QemuHost {
 fn box_spec(spec: &QemuSpec, login: &Login) -> BoxSpec {
     BoxSpec {
         remote: login.remote.clone(),
-        system: match spec.setup {
-            Setup::Linux => System::Linux,
-            Setup::None => System::Generic,
-        },
+        system: spec.system,
         receives: Vec::new(),
         sends: Vec::new(),
         reboot: Reset::Ssh { command: None },
