@@ -5,6 +5,7 @@
 //! killed build has left is removed by the next one.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -198,9 +199,47 @@ impl WorkDir {
         write().map_err(|error| ImageError::file("write", &path, &error))
     }
 
-    /// Gives a file its name.
-    pub(super) fn place(&self, name: &str, path: &Path) -> Result<(), ImageError> {
-        fs::rename(self.join(name), path).map_err(|error| ImageError::file("make", path, &error))
+    /// Gives files their names, the last one last; with `replace`, those that have them go away
+    /// before, the last one first. All of that or nothing: what fails is undone.
+    pub(super) fn place_all(
+        &self,
+        files: &[(&str, PathBuf)],
+        replace: bool,
+    ) -> Result<(), ImageError> {
+        let failed = |path: &Path, error| ImageError::file("make", path, &error);
+        let old = self.join("old");
+        fs::create_dir(&old).map_err(|error| failed(&old, error))?;
+        // What is to be renamed back, in this order: from where, to where.
+        let mut undo: Vec<(PathBuf, PathBuf)> = Vec::new();
+        let mut place = || {
+            for (name, path) in files.iter().rev() {
+                match (path.symlink_metadata(), replace) {
+                    (Err(error), _) if error.kind() == io::ErrorKind::NotFound => continue,
+                    (Err(error), _) => return Err(failed(path, error)),
+                    (Ok(_), false) => {
+                        return Err(failed(path, io::ErrorKind::AlreadyExists.into()));
+                    }
+                    (Ok(_), true) => {}
+                }
+                let away = old.join(name);
+                fs::rename(path, &away).map_err(|error| failed(path, error))?;
+                undo.push((away, path.clone()));
+            }
+            for (name, path) in files {
+                let made = self.join(name);
+                fs::rename(&made, path).map_err(|error| failed(path, error))?;
+                undo.push((path.clone(), made));
+            }
+            Ok(())
+        };
+        let placed = place();
+        if placed.is_err() {
+            for (from, to) in undo.iter().rev() {
+                // What cannot be put back is where it is; the first error is told.
+                drop(fs::rename(from, to));
+            }
+        }
+        placed
     }
 }
 
@@ -227,10 +266,42 @@ mod tests {
         let work = WorkDir::beside(&out).unwrap();
         assert!(!dead.exists() && alive.exists() && other.exists());
         work.write("a/b", 0o600, "text").unwrap();
-        work.place("a/b", &out).unwrap();
+        work.place_all(&[("a/b", out.clone())], false).unwrap();
         let own = work.join("");
         drop(work);
         assert_eq!((own.exists(), fs::read_to_string(&out).unwrap().as_str()), (false, "text"));
+    }
+
+    #[test]
+    fn files_get_their_names_together_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let (out, key) = (dir.path().join("dut"), dir.path().join("dut.key"));
+        let read = |path: &Path| fs::read_to_string(path).ok();
+        let names = [("key", key.clone()), ("disk", out.clone())];
+        let both = || (read(&key), read(&out));
+        let old = (Some("old key".to_owned()), Some("old disk".to_owned()));
+        fs::write(&key, "old key").unwrap();
+        fs::write(&out, "old disk").unwrap();
+        // The disk was never made: the key has had its name by then.
+        let work = WorkDir::beside(&out).unwrap();
+        work.write("key", 0o600, "new key").unwrap();
+        let error = work.place_all(&names, true).unwrap_err().to_string();
+        assert!(error.contains("dut") && error.contains("No such file"), "{error}");
+        assert_eq!(both(), old);
+        drop(work);
+        // Somebody took a name while the image was built.
+        let work = WorkDir::beside(&out).unwrap();
+        work.write("key", 0o600, "new key").unwrap();
+        work.write("disk", 0o600, "new disk").unwrap();
+        assert!(work.place_all(&names, false).unwrap_err().to_string().contains("exists"));
+        assert_eq!(both(), old);
+        drop(work);
+        let work = WorkDir::beside(&out).unwrap();
+        work.write("key", 0o600, "new key").unwrap();
+        work.write("disk", 0o600, "new disk").unwrap();
+        work.place_all(&names, true).unwrap();
+        drop(work);
+        assert_eq!(both(), (Some("new key".to_owned()), Some("new disk".to_owned())));
     }
 
     #[test]

@@ -114,14 +114,7 @@ pub fn build(
     };
     let text = toml::to_string(&about).map_err(ImageError::new)?;
     dir.write("about", 0o644, &format!("# How {} is booted.\n{text}", name_of(&request.out)))?;
-    for (file, ending) in
-        [("kernel", "kernel"), ("initrd", "initrd"), ("key", "key"), ("key.pub", "key.pub")]
-    {
-        dir.place(file, &beside(&request.out, ending))?;
-    }
-    dir.place("about", &beside(&request.out, "toml"))?;
-    // Last: where the disk is, everything is.
-    dir.place("disk", &request.out)?;
+    dir.place_all(&results(&request.out), request.replace)?;
     let disk = fs::metadata(&request.out)
         .map_err(|error| ImageError::file("look at", &request.out, &error))?;
     Ok(Image {
@@ -143,11 +136,7 @@ fn check(request: &Request) -> Result<(), ImageError> {
     if request.out.file_name().is_none() || request.out.is_dir() {
         return Err(ImageError::new(format!("{out} does not name a file: write --out FILE.qcow2")));
     }
-    if !request.replace && request.out.exists() {
-        return Err(ImageError::new(format!(
-            "{out} exists already: choose another name, or replace it with --force"
-        )));
-    }
+    check_names(request)?;
     if request.size_bytes < SIZE_BYTES_MIN {
         return Err(ImageError::new(format!(
             "a disk of {} bytes is too small for the packages: {} MiB at least",
@@ -165,6 +154,45 @@ fn check(request: &Request) -> Result<(), ImageError> {
         return Err(ImageError::new(format!("`{bad}` is not the name of a Debian package")));
     }
     Ok(())
+}
+
+/// What a build gives a name to: its name in the work folder, and the name. The disk is the last
+/// one: where it is, everything is.
+fn results(out: &Path) -> [(&'static str, PathBuf); 6] {
+    [
+        ("kernel", beside(out, "kernel")),
+        ("initrd", beside(out, "initrd")),
+        ("key", beside(out, "key")),
+        ("key.pub", beside(out, "key.pub")),
+        ("about", beside(out, "toml")),
+        ("disk", out.to_owned()),
+    ]
+}
+
+/// Refuses to take a name that something else has: without `replace` any of the names, with it
+/// those beside the disk that no earlier build has made.
+fn check_names(request: &Request) -> Result<(), ImageError> {
+    let out = &request.out;
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let taken: Vec<PathBuf> =
+        results(out).into_iter().map(|(_, path)| path).filter(is_there).collect();
+    let Some(first) = taken.first() else { return Ok(()) };
+    if !request.replace {
+        let shown = if taken.contains(out) { out } else { first };
+        return Err(ImageError::new(format!(
+            "{} exists already: choose another name, or replace an image with --force",
+            shown.display()
+        )));
+    }
+    // A disk alone is what --force names.
+    if taken == [out.clone()] || About::of(out).is_ok_and(|about| about.built.is_some()) {
+        return Ok(());
+    }
+    Err(ImageError::new(format!(
+        "{} is not of an image that weir lab image has built, so --force leaves it: choose another \
+         name, or remove it",
+        first.display()
+    )))
 }
 
 fn packages(request: &Request) -> Vec<String> {
@@ -257,6 +285,21 @@ fn install(
         dir.write(&format!("overlay/{path}"), mode, content)?;
     }
     dir.write("sources.list", 0o644, &format!("{}\n", sources.lines.join("\n")))?;
+    building.step(&format!("installing Debian {} (about a minute)", sources.suite));
+    let advice = "are the packages' names right, and does `apt-get update` work on this host?";
+    let command = install_command(request, &sources.suite, dir, root, &proxies());
+    building.run_told(&command, INSTALL_TIMEOUT, advice)
+}
+
+/// The command that installs the packages. Proxies go by the environment: with their credentials
+/// they would stay in the image if they were options, and be seen in the list of processes.
+fn install_command(
+    request: &Request,
+    suite: &str,
+    dir: &WorkDir,
+    root: &Path,
+    proxies: &[(&str, String)],
+) -> Invocation {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     // Single quotes end and begin again around a quote of the path's own.
     let overlay = text(&dir.join("overlay")).replace('\'', "'\\''");
@@ -274,21 +317,27 @@ fn install(
     .into();
     argv.push(format!("--include={}", packages(request).join(",")));
     argv.extend(EXCLUDED.map(|path| format!("--dpkgopt=path-exclude={path}")));
-    argv.extend(proxy().map(|proxy| format!("--aptopt=Acquire::http::Proxy \"{proxy}\"")));
     argv.push(format!("--essential-hook=cp -a '{overlay}/.' \"$1/\""));
-    argv.extend([sources.suite.clone(), text(root), text(&dir.join("sources.list"))]);
+    argv.extend([suite.to_owned(), text(root), text(&dir.join("sources.list"))]);
     let command = Invocation::program(argv);
-    building.step(&format!("installing Debian {} (about a minute)", sources.suite));
-    let advice = "are the packages' names right, and does `apt-get update` work on this host?";
-    building.run_told(&command, INSTALL_TIMEOUT, advice)
+    proxies.iter().fold(command, |command, (variable, proxy)| command.env(variable, proxy))
 }
 
-/// The proxy that this host's apt uses.
-fn proxy() -> Option<String> {
-    let asked = Invocation::program(["apt-config", "dump", "Acquire::http::Proxy"]);
-    let text = super::build::output(&asked, STEP_TIMEOUT).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix("Acquire::http::Proxy \""))?;
-    let value = value.strip_suffix("\";")?;
+/// The proxies that this host's apt uses, by the variables that apt takes them from as well.
+fn proxies() -> Vec<(&'static str, String)> {
+    let asked = |(scheme, variable): (&str, &'static str)| {
+        let key = format!("Acquire::{scheme}::Proxy");
+        let asked = Invocation::program(["apt-config", "dump", &key]);
+        let text = super::build::output(&asked, STEP_TIMEOUT).ok()?;
+        Some((variable, proxy_in(&text, &key)?))
+    };
+    [("http", "http_proxy"), ("https", "https_proxy")].into_iter().filter_map(asked).collect()
+}
+
+/// The value of a key in the output of apt-config(8).
+fn proxy_in(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" \""))?;
+    let value = line.strip_suffix("\";")?;
     (!value.is_empty()).then(|| value.to_owned())
 }
 
@@ -435,5 +484,53 @@ Node Source|https://deb.nodesource.com/node_20.x/|nodistro|main
         assert!(check(&request(&out)).unwrap_err().to_string().contains("exists already"));
         assert!(check(&Request { replace: true, ..request(&out) }).is_ok());
         assert!(check(&request(dir.path())).is_err());
+    }
+
+    #[test]
+    fn files_that_no_build_has_made_are_never_overwritten() {
+        for taken in ["lab.toml", "lab.key", "lab.key.pub", "lab.kernel", "lab.initrd"] {
+            let dir = tempfile::tempdir().unwrap();
+            let out = dir.path().join("lab");
+            fs::write(dir.path().join(taken), "[campaign]\nname = \"precious\"\n").unwrap();
+            for replace in [false, true] {
+                for has_disk in [false, true] {
+                    if has_disk {
+                        fs::write(&out, "disk").unwrap();
+                    }
+                    let error = check(&Request { replace, ..request(&out) }).unwrap_err();
+                    let error = error.to_string();
+                    assert!(error.contains("choose another name"), "{taken}: {error}");
+                    assert!(!replace || error.contains(taken), "{taken}: {error}");
+                    drop(fs::remove_file(&out));
+                }
+            }
+        }
+        // An image of an earlier build is replaced when that is asked for.
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("lab");
+        let about = About { built: Some(Built::default()), ..About::default() };
+        fs::write(dir.path().join("lab.toml"), toml::to_string(&about).unwrap()).unwrap();
+        fs::write(dir.path().join("lab.key"), "key").unwrap();
+        assert!(check(&request(&out)).is_err());
+        check(&Request { replace: true, ..request(&out) }).unwrap();
+    }
+
+    #[test]
+    fn a_proxy_with_its_password_is_neither_an_argument_nor_an_option_of_the_image() {
+        let text = "Acquire::http::Proxy \"http://user:hunter22@proxy:3128\";\n";
+        let proxy = proxy_in(text, "Acquire::http::Proxy").unwrap();
+        assert_eq!(proxy, "http://user:hunter22@proxy:3128");
+        assert_eq!(proxy_in("Acquire::http::Proxy \"\";\n", "Acquire::http::Proxy"), None);
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("dut");
+        let work = WorkDir::beside(&out).unwrap();
+        let proxies = [("http_proxy", proxy)];
+        let root = work.join("root");
+        let command = install_command(&request(&out), "bookworm", &work, &root, &proxies);
+        let shown = command.to_string();
+        assert!(shown.contains("mmdebstrap") && !shown.contains("hunter22"), "{shown}");
+        assert!(!shown.contains("Proxy"), "{shown}");
+        // It reaches the program all the same.
+        assert!(format!("{command:?}").contains("(\"http_proxy\", \"http://user:hunter22@"));
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct DebianArgs {
     /// A package beside the usual ones; may be given several times.
     #[arg(long = "package", value_name = "NAME")]
     pub(crate) packages: Vec<String>,
-    /// Replace an image that is there.
+    /// Replace an image that is there; what no build has made is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
