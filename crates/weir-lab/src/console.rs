@@ -2,6 +2,7 @@
 //!
 //! A [`Console`] has a thread that takes what the machine says, so that the machine never waits for
 //! a reader, writes it to a log, and keeps it for whoever waits for words ([`Console::expect`]).
+//! The screen has another one: where it stands still, the log does not.
 //! A [`Script`] is a list of such waits and answers, which drives boot menus and installers.
 //! Values that were sent as secrets are masked in the log, in what is mirrored, and in messages.
 //!
@@ -24,6 +25,7 @@ use regex::bytes::Regex;
 use crate::cancel::Cancel;
 
 mod line;
+mod mirror;
 mod redact;
 pub mod script;
 mod target;
@@ -35,6 +37,7 @@ pub use script::{Script, Told};
 pub use target::{SPEED_BPS_DEFAULT, Target};
 
 use line::Line;
+use mirror::Mirror;
 use redact::Redactor;
 
 /// How often the reading thread looks whether it is still wanted.
@@ -150,8 +153,10 @@ fn showed(recent: &str) -> String {
 pub struct Options {
     /// Everything that the machine says is appended to this file.
     pub log: Option<PathBuf>,
-    /// And written here.
+    /// And written here; what is not taken in time is left out.
     pub mirror: Option<Box<dyn Write + Send>>,
+    /// What is masked from the first byte on; scripts add theirs.
+    pub secrets: Vec<String>,
     /// How long the console may take to be there: the socket of a virtual machine that is just
     /// being started.
     pub patience: Duration,
@@ -206,18 +211,24 @@ impl Console {
         let input = line.input.try_clone().map_err(failed)?;
         let output = line.output.try_clone().map_err(failed)?;
         let shared = Arc::new(Shared::default());
+        hide(&shared, &options.secrets);
         let line = Arc::new(Mutex::new(line));
-        let sinks = [log.map(|file| Box::new(file) as Box<dyn Write + Send>), options.mirror];
+        let mirror = options.mirror.map(Mirror::start).transpose().map_err(failed)?;
+        let mut sinks = Sinks { log, mirror };
         let (for_reader, ended) = (Arc::clone(&shared), Arc::clone(&line));
         let reader = thread::Builder::new()
             .name("console".into())
             .spawn(move || {
-                let mut what = read(&input, &for_reader, sinks.into_iter().flatten().collect());
+                let mut what = read(&input, &for_reader, &mut sinks);
                 if let Some(ended) = lock(&ended).ended() {
                     what = ended;
                 }
                 lock(&for_reader.state).ended = Some(what);
                 for_reader.news.notify_all();
+                // What is under way to the screen may arrive; nobody waits for a screen that stands.
+                if let Some(trouble) = sinks.mirror.and_then(Mirror::finish) {
+                    lock(&for_reader.state).trouble.get_or_insert(trouble);
+                }
             })
             .map_err(failed)?;
         Ok(Self { target: target.to_string(), shared, line, output, reader: Some(reader) })
@@ -229,7 +240,8 @@ impl Console {
     /// When the machine does not take them.
     pub fn send(&self, bytes: &[u8]) -> Result<(), ConsoleError> {
         let deadline = Instant::now() + WRITE_PATIENCE;
-        let mut rest = bytes;
+        let encoded = lock(&self.line).encode(bytes);
+        let mut rest = &*encoded;
         while !rest.is_empty() {
             match (&self.output).write(rest) {
                 Ok(count) => rest = &rest[count..],
@@ -253,8 +265,19 @@ impl Console {
     /// # Errors
     /// As for [`Console::send`].
     pub fn send_secret(&self, secret: &str) -> Result<(), ConsoleError> {
-        lock(&self.shared.state).redactor.add(secret.as_bytes());
+        self.hide(&[secret.to_owned()]);
         self.send(secret.as_bytes())
+    }
+
+    /// Masks these from now on.
+    fn hide(&self, secrets: &[String]) {
+        hide(&self.shared, secrets);
+    }
+
+    /// What gives the line back, also when this is not dropped: for whoever ends the process.
+    #[must_use]
+    pub fn closer(&self) -> Closer {
+        Closer(Arc::clone(&self.line))
     }
 
     /// Sends a break.
@@ -348,10 +371,12 @@ impl Console {
         self.ended().map_or(Ok(()), |what| Err(self.end(what)))
     }
 
-    /// Why the log, or the mirror, is no longer written, if that is so: the machine goes on.
+    /// Ends it. Returns why the log, or the mirror, does not have everything, if that is so.
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
-        lock(&self.shared.state).trouble.clone()
+    pub fn close(self) -> Option<String> {
+        let shared = Arc::clone(&self.shared);
+        drop(self);
+        lock(&shared.state).trouble.take()
     }
 
     /// A text without the secrets that were sent so far.
@@ -366,6 +391,17 @@ impl Console {
     }
 }
 
+/// Gives a console's line back as it was, and ends a session of serial over LAN.
+#[derive(Clone)]
+pub struct Closer(Arc<Mutex<Line>>);
+
+impl Closer {
+    /// Does it, unless it is done; waits for whoever is doing it.
+    pub fn close(&self) {
+        lock(&self.0).close();
+    }
+}
+
 impl Drop for Console {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
@@ -373,6 +409,7 @@ impl Drop for Console {
             // It only fails if it panicked, and then there is nothing left to do for it.
             let _ = reader.join();
         }
+        lock(&self.line).close();
     }
 }
 
@@ -380,13 +417,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn hide(shared: &Shared, secrets: &[String]) {
+    let mut state = lock(&shared.state);
+    for secret in secrets {
+        state.redactor.add(secret.as_bytes());
+    }
+}
+
 fn open_log(path: PathBuf) -> Result<File, ConsoleError> {
     let opened = OpenOptions::new().create(true).append(true).open(&path);
     opened.map_err(|source| ConsoleError::Log { path, source })
 }
 
+/// Where everything that may be shown goes.
+struct Sinks {
+    log: Option<File>,
+    mirror: Option<Mirror>,
+}
+
 /// Reads until the line ends, or nobody wants it any more. Returns how it ended.
-fn read(mut input: &File, shared: &Shared, mut sinks: Vec<Box<dyn Write + Send>>) -> String {
+fn read(mut input: &File, shared: &Shared, sinks: &mut Sinks) -> String {
     let mut buffer = vec![0; 64 * 1024];
     let how = loop {
         if shared.stop.load(Ordering::Relaxed) {
@@ -400,13 +450,13 @@ fn read(mut input: &File, shared: &Shared, mut sinks: Vec<Box<dyn Write + Send>>
         }
         match input.read(&mut buffer) {
             Ok(0) => break "the other end closed it".to_owned(),
-            Ok(count) => take(shared, &buffer[..count], &mut sinks),
+            Ok(count) => take(shared, &buffer[..count], sinks),
             Err(error) if is_passing(error.kind()) => {}
             Err(error) => break error.to_string(),
         }
     };
     let rest = lock(&shared.state).redactor.finish();
-    put(shared, &rest, &mut sinks);
+    put(shared, &rest, sinks);
     how
 }
 
@@ -414,7 +464,7 @@ fn is_passing(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-fn take(shared: &Shared, bytes: &[u8], sinks: &mut Vec<Box<dyn Write + Send>>) {
+fn take(shared: &Shared, bytes: &[u8], sinks: &mut Sinks) {
     let mut state = lock(&shared.state);
     let shown = state.redactor.feed(bytes);
     let plain: Vec<u8> = state.strip.strip_next(bytes).flatten().copied().collect();
@@ -430,14 +480,15 @@ fn take(shared: &Shared, bytes: &[u8], sinks: &mut Vec<Box<dyn Write + Send>>) {
     put(shared, &shown, sinks);
 }
 
-/// Writes to every sink; one that fails (a full disk, a closed pipe) is given up and noted, because
-/// the machine has to go on.
-fn put(shared: &Shared, bytes: &[u8], sinks: &mut Vec<Box<dyn Write + Send>>) {
-    sinks.retain_mut(|sink| {
-        let written = sink.write_all(bytes).and_then(|()| sink.flush());
-        if let Err(error) = &written {
-            lock(&shared.state).trouble.get_or_insert_with(|| error.to_string());
-        }
-        written.is_ok()
-    });
+/// Writes to the log and hands to the screen; a log that fails (a full disk) is given up and noted,
+/// because the machine has to go on.
+fn put(shared: &Shared, bytes: &[u8], sinks: &mut Sinks) {
+    if let Some(mirror) = &mut sinks.mirror {
+        mirror.show(bytes);
+    }
+    let Some(log) = &mut sinks.log else { return };
+    if let Err(error) = log.write_all(bytes) {
+        lock(&shared.state).trouble.get_or_insert_with(|| error.to_string());
+        sinks.log = None;
+    }
 }

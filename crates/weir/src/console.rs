@@ -15,6 +15,7 @@ use weir_lab::console::{Console, ConsoleError, Options, Script, Target};
 
 use crate::cli::console::ConsoleArgs;
 use crate::exit::Outcome;
+use crate::signals::Registered;
 use crate::{progress, signals};
 
 mod keys;
@@ -37,29 +38,45 @@ pub(crate) fn command(args: &ConsoleArgs) -> anyhow::Result<Outcome> {
     }
     let scripts: Vec<Script> =
         args.script.iter().map(|path| script(path)).collect::<anyhow::Result<_>>()?;
+    // Of all scripts, from the first byte on: a machine may show a password too early.
+    let mut secrets = Vec::new();
     for script in &scripts {
-        script.check_secrets(&environment)?;
+        secrets.extend(script.secret_values(&environment)?);
     }
-    let cancel = signals::listen()?;
+    let cancel = signals::listen_alone()?;
     // With --json, standard output is for the steps.
     let mirror: Box<dyn Write + Send> =
         if args.json.json { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    let options = Options { log: args.log.clone(), mirror: Some(mirror), patience: Duration::ZERO };
+    let options =
+        Options { log: args.log.clone(), mirror: Some(mirror), secrets, patience: Duration::ZERO };
+    // Goes after the console, whose line it gives back when there is no time for the rest.
+    let _line;
     let console = Console::open(&target, options)?;
-    for script in &scripts {
-        if let Some(outcome) = drive(&console, script, args.json.json, &cancel)? {
+    let closer = console.closer();
+    _line = signals::before_the_end(move || closer.close());
+    let outcome = use_it(&console, &target, &scripts, args, &cancel);
+    if let Some(trouble) = console.close() {
+        progress::warn(&format!("the log, or the output, is not complete: {trouble}"));
+    }
+    outcome
+}
+
+fn use_it(
+    console: &Console,
+    target: &Target,
+    scripts: &[Script],
+    args: &ConsoleArgs,
+    cancel: &Cancel,
+) -> anyhow::Result<Outcome> {
+    for script in scripts {
+        if let Some(outcome) = drive(console, script, args.json.json, cancel)? {
             return Ok(outcome);
         }
     }
-    let outcome = if scripts.is_empty() || args.stay {
-        attend(&console, &target, args, &cancel)?
-    } else {
-        Outcome::Done
-    };
-    if let Some(trouble) = console.trouble() {
-        progress::warn(&format!("the log, or the output, is not complete: {trouble}"));
+    match scripts.is_empty() || args.stay {
+        true => attend(console, target, args, cancel),
+        false => Ok(Outcome::Done),
     }
-    Ok(outcome)
 }
 
 fn environment(name: &str) -> Option<String> {
@@ -183,9 +200,10 @@ fn carry(
     }
 }
 
-/// The terminal in raw mode, until this is dropped.
+/// The terminal in raw mode, until this is dropped, or a second signal ends the process.
 struct Raw {
     before: Termios,
+    _last: Registered,
 }
 
 impl Raw {
@@ -193,17 +211,23 @@ impl Raw {
         let stdin = io::stdin();
         let before =
             termios::tcgetattr(stdin.as_fd()).context("cannot read the terminal's mode")?;
+        let cooked = before.clone();
+        let last = signals::before_the_end(move || set_terminal(&cooked));
         let mut raw = before.clone();
         termios::cfmakeraw(&mut raw);
         termios::tcsetattr(stdin.as_fd(), SetArg::TCSANOW, &raw)
             .context("cannot set the terminal to raw mode")?;
-        Ok(Self { before })
+        Ok(Self { before, _last: last })
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // A terminal that is gone cannot be set, and needs not.
-        let _ = termios::tcsetattr(io::stdin().as_fd(), SetArg::TCSANOW, &self.before);
+        set_terminal(&self.before);
     }
+}
+
+fn set_terminal(mode: &Termios) {
+    // A terminal that is gone cannot be set, and needs not.
+    let _ = termios::tcsetattr(io::stdin().as_fd(), SetArg::TCSANOW, mode);
 }

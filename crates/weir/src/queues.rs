@@ -52,7 +52,7 @@ impl Source<'_> {
 
 /// Runs the command.
 pub(crate) fn command(args: &QueuesArgs) -> anyhow::Result<Outcome> {
-    let cancel = signals::listen()?;
+    let cancel = signals::listen_alone()?;
     let Some(destination) = &args.ssh else {
         let netlink = Netlink::open()?;
         let links = netlink.links()?;

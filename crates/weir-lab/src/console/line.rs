@@ -3,8 +3,9 @@
 //! Opened lines do not block: whoever reads or writes waits with poll(2). A serial device is set to
 //! raw mode and given back as it was.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{self, PipeWriter};
+use std::io::{self, PipeWriter, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -23,8 +24,9 @@ use super::target::Target;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// How long ipmitool may take to end a session.
 const IPMI_PATIENCE: Duration = Duration::from_secs(10);
-/// ipmitool's own escape character: one that no keyboard sends, so that `~` goes through.
-const IPMI_ESCAPE: char = '\u{1}';
+/// ipmitool's own escape character, Ctrl-]; `~` goes through. Whoever types it sends it: it is
+/// doubled where ipmitool would take it for the beginning of an escape sequence.
+const IPMI_ESCAPE: u8 = 0x1d;
 /// The variable from which ipmitool takes the password (its `-E`).
 pub const IPMI_PASSWORD: &str = "IPMI_PASSWORD";
 
@@ -32,7 +34,44 @@ pub const IPMI_PASSWORD: &str = "IPMI_PASSWORD";
 enum Behind {
     Nothing,
     Serial { device: Flock<File>, before: Box<Termios> },
-    Ipmi { child: Child, arguments: Vec<String> },
+    Ipmi { child: Child, arguments: Vec<String>, keys: IpmiKeys },
+}
+
+/// What ipmitool makes of the keys that it gets: it looks for its escape character at the beginning
+/// of a line only (ipmi_sol.c).
+#[derive(Debug)]
+struct IpmiKeys {
+    at_begin: bool,
+}
+
+impl IpmiKeys {
+    fn new() -> Self {
+        Self { at_begin: true }
+    }
+
+    /// Keys as ipmitool has to get them, so that the machine gets these.
+    fn encode(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut encoded = Vec::with_capacity(bytes.len());
+        for &byte in bytes {
+            if self.at_begin && byte == IPMI_ESCAPE {
+                encoded.push(IPMI_ESCAPE);
+            }
+            encoded.push(byte);
+            self.at_begin = matches!(byte, b'\r' | b'\n');
+        }
+        encoded
+    }
+
+    /// The sequence that sends a break, where ipmitool takes one.
+    fn send_break(&mut self) -> Result<[u8; 2], String> {
+        if !self.at_begin {
+            return Err("ipmitool sends a break at the beginning of a line only: send a return \
+                        before, if the machine may get one"
+                .to_owned());
+        }
+        self.at_begin = false;
+        Ok([IPMI_ESCAPE, b'B'])
+    }
 }
 
 /// An open line.
@@ -68,15 +107,22 @@ impl Line {
         Self { input: input.into(), output: output.into(), behind: Behind::Nothing }
     }
 
+    /// Bytes as the line has to get them, so that the machine gets these.
+    pub(super) fn encode<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        match &mut self.behind {
+            Behind::Ipmi { keys, .. } => keys.encode(bytes).into(),
+            Behind::Nothing | Behind::Serial { .. } => bytes.into(),
+        }
+    }
+
     /// Sends a break: the condition on which serial consoles call their debugger or boot loader.
-    pub(super) fn send_break(&self) -> Result<(), String> {
-        match &self.behind {
+    pub(super) fn send_break(&mut self) -> Result<(), String> {
+        match &mut self.behind {
             Behind::Serial { .. } => termios::tcsendbreak(self.output.as_fd(), 0)
                 .map_err(|error| format!("cannot send a break: {error}")),
-            Behind::Ipmi { .. } => {
-                use std::io::Write as _;
-                let keys = format!("\r{IPMI_ESCAPE}B");
-                (&self.output).write_all(keys.as_bytes()).map_err(|error| error.to_string())
+            Behind::Ipmi { keys, .. } => {
+                let sequence = keys.send_break()?;
+                self.output.write_all(&sequence).map_err(|error| error.to_string())
             }
             Behind::Nothing => {
                 Err("a socket carries no break; only serial devices and IPMI do".into())
@@ -93,23 +139,28 @@ impl Line {
             _ => None,
         }
     }
-}
 
-impl Drop for Line {
-    fn drop(&mut self) {
-        match &mut self.behind {
+    /// Gives the line back as it was, and ends what stands behind it; once.
+    pub(super) fn close(&mut self) {
+        match &mut std::mem::replace(&mut self.behind, Behind::Nothing) {
             Behind::Nothing => {}
             Behind::Serial { device, before } => {
                 // A line that is gone cannot be set, and needs not.
                 let _ = termios::tcsetattr(device.as_fd(), SetArg::TCSANOW, before);
             }
-            Behind::Ipmi { child, arguments } => {
+            Behind::Ipmi { child, arguments, .. } => {
                 let _ = child.kill();
                 let _ = child.wait();
                 // Otherwise the controller keeps the session, and refuses the next one.
                 end_session(arguments);
             }
         }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -185,7 +236,8 @@ fn ipmi(host: &str, user: Option<&str>) -> Result<Line, ConsoleError> {
     if let Some(user) = user {
         arguments.extend(["-U".to_owned(), user.to_owned()]);
     }
-    arguments.extend(["-e".to_owned(), IPMI_ESCAPE.to_string(), "sol".to_owned()]);
+    let escape = char::from(IPMI_ESCAPE).to_string();
+    arguments.extend(["-e".to_owned(), escape, "sol".to_owned()]);
     let failed = |source: io::Error| ConsoleError::Open { target: format!("ipmi:{host}"), source };
     let (input, writer) = io::pipe().map_err(failed)?;
     let errors: PipeWriter = writer.try_clone().map_err(failed)?;
@@ -212,7 +264,7 @@ fn ipmi(host: &str, user: Option<&str>) -> Result<Line, ConsoleError> {
         let flags = OFlag::from_bits_truncate(flags) | OFlag::O_NONBLOCK;
         fcntl(fd, FcntlArg::F_SETFL(flags)).map_err(|error| failed(error.into()))?;
     }
-    let behind = Behind::Ipmi { child, arguments };
+    let behind = Behind::Ipmi { child, arguments, keys: IpmiKeys::new() };
     Ok(Line { input: input.into(), output: output.into(), behind })
 }
 
@@ -235,4 +287,27 @@ fn end_session(arguments: &[String]) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_gets_the_keys_that_ipmitool_would_take_for_its_own() {
+        let mut keys = IpmiKeys::new();
+        assert_eq!(keys.encode(b"\x1d.ls\x1d.\r\x1d"), b"\x1d\x1d.ls\x1d.\r\x1d\x1d");
+        assert_eq!(keys.encode(b".~.\x01"), b".~.\x01");
+    }
+
+    #[test]
+    fn a_break_brings_no_return_with_it() {
+        let mut keys = IpmiKeys::new();
+        assert_eq!(keys.send_break(), Ok([IPMI_ESCAPE, b'B']));
+        assert!(keys.send_break().unwrap_err().contains("beginning of a line"));
+        assert_eq!(keys.encode(b"go"), b"go");
+        assert!(keys.send_break().is_err());
+        assert_eq!(keys.encode(b"\r"), b"\r");
+        assert!(keys.send_break().is_ok());
+    }
 }

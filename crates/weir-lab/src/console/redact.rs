@@ -2,6 +2,8 @@
 
 /// What stands in a secret's place.
 const MASK: &[u8] = b"********";
+/// The shortest secret.
+pub(super) const SECRET_BYTES_MIN: usize = 4;
 
 /// The filter; it keeps back what may be the beginning of a secret.
 #[derive(Debug, Default)]
@@ -11,10 +13,10 @@ pub(super) struct Redactor {
 }
 
 impl Redactor {
-    /// From now on, this is not to be seen. A secret of fewer than four bytes would hide half of
-    /// all text and is none.
+    /// From now on, this is not to be seen. One of fewer than [`SECRET_BYTES_MIN`] bytes would hide
+    /// half of all text, and is none: scripts refuse such values.
     pub(super) fn add(&mut self, secret: &[u8]) {
-        if secret.len() >= 4 && !self.secrets.iter().any(|known| known == secret) {
+        if secret.len() >= SECRET_BYTES_MIN && !self.secrets.iter().any(|known| known == secret) {
             self.secrets.push(secret.to_vec());
             // A longer secret may begin with a shorter one.
             self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));

@@ -22,6 +22,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Deserializer};
 use weir_gen::units::parse_duration;
 
+use super::redact::SECRET_BYTES_MIN;
 use super::{Console, ConsoleError};
 use crate::cancel::Cancel;
 
@@ -152,23 +153,34 @@ impl Script {
         self.steps.len()
     }
 
-    /// Checks that the values of all its secrets are known.
+    /// The values of all its secrets, which are known and can be masked.
     ///
     /// # Errors
-    /// The variable that is not set, or empty.
-    pub fn check_secrets(
+    /// The variable that is not set, or whose value is too short.
+    pub fn secret_values(
         &self,
         environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(), ConsoleError> {
-        let missing =
-            self.secrets().find(|name| environment(name).is_none_or(|value| value.is_empty()));
-        missing.map_or(Ok(()), |variable| {
-            Err(ConsoleError::Refused(format!(
-                "{}: the secret `{variable}` is not in the environment: export it before (its \
-                 value is masked in logs and messages)",
+    ) -> Result<Vec<String>, ConsoleError> {
+        let mut values = Vec::new();
+        for variable in self.secrets() {
+            let value = environment(variable).unwrap_or_default();
+            let why = match value.len() {
+                0 => "is not in the environment: export it before".to_owned(),
+                length if length < SECRET_BYTES_MIN => format!(
+                    "has a value of fewer than {SECRET_BYTES_MIN} bytes: take a longer one, or \
+                     write it into the script with send_line, if everybody may read it"
+                ),
+                _ => {
+                    values.push(value);
+                    continue;
+                }
+            };
+            return Err(ConsoleError::Refused(format!(
+                "{}: the secret `{variable}` {why} (its value is masked in logs and messages)",
                 self.name
-            )))
-        })
+            )));
+        }
+        Ok(values)
     }
 
     /// The environment variables that hold its secrets.
@@ -247,7 +259,7 @@ impl Console {
         cancel: &Cancel,
         watch: &mut dyn FnMut(&Told<'_>),
     ) -> Result<(), ConsoleError> {
-        script.check_secrets(environment)?;
+        self.hide(&script.secret_values(environment)?);
         for (number, step) in (1..).zip(&script.steps) {
             let run = Run { console: self, script, step, cancel };
             let done = run.run(environment).map_err(|source| ConsoleError::Step {

@@ -36,7 +36,7 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     }
     let address = address(&args.interface, &config)?;
     let place = Place { address, http_port: config.http_port };
-    let cancel = signals::listen()?;
+    let cancel = signals::listen_alone()?;
     let served =
         layout::make(&config, &args.dir, &needs, place).map_err(|error| anyhow!("{error}"))?;
     let (sender, asked) = mpsc::channel();
