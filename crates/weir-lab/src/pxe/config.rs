@@ -2,8 +2,9 @@
 //!
 //! Everything is checked here that can be without looking at files; what is not known is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -303,9 +304,8 @@ impl File {
             loader: self.serve.loader,
             only_hosts: self.serve.only_hosts,
             serial: self.serial,
-            title: one_line(
-                self.menu.title.unwrap_or_else(|| "weir: boot from the network".into()),
-            )?,
+            title: title(self.menu.title.unwrap_or_else(|| "weir: boot from the network".into()))
+                .map_err(|error| format!("[menu] title: {error}"))?,
             default: self.menu.default,
             timeout: self.menu.timeout.filter(|timeout| !timeout.is_zero()),
             entries,
@@ -333,6 +333,40 @@ fn one_line(text: String) -> Result<String, String> {
         return Err(format!("`{}` has control characters", text.escape_debug()));
     }
     Ok(text)
+}
+
+/// What iPXE would take for a command of its own: its scripts have no way to quote.
+fn not_a_command(text: String) -> Result<String, String> {
+    let is_command = |word: &str| matches!(word, "&&" | "||") || word.starts_with('#');
+    let bad = match text.split_whitespace().find(|word| is_command(word)) {
+        Some(word) => word,
+        None if text.contains("${") => "${",
+        None => return Ok(text),
+    };
+    Err(format!("`{text}`: iPXE would take `{bad}` for a command of its own: write it without"))
+}
+
+/// A line of a menu: PXELINUX makes the character behind a `^` the line's key, and iPXE takes what
+/// begins with `-` for an option.
+fn title(text: String) -> Result<String, String> {
+    let text = not_a_command(one_line(text)?)?;
+    match text.contains('^') || text.starts_with('-') {
+        true => Err(format!("`{text}`: a title has no `^` and does not begin with `-`")),
+        false => Ok(text),
+    }
+}
+
+/// A file, whose name becomes a part of URLs, of lists and of lines of menus.
+fn file_name(text: String) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-~".contains(c);
+    let name = Path::new(&text).file_name().map(|name| name.to_string_lossy().into_owned());
+    match name {
+        Some(name) if name.chars().all(is_plain) => Ok(text),
+        _ => Err(format!(
+            "`{text}`: boot loaders take names of files with letters, digits and ._+-~ alone: \
+             rename it, or link it under such a name"
+        )),
+    }
 }
 
 fn entries(texts: Vec<EntryText>) -> Result<Vec<Entry>, String> {
@@ -381,6 +415,15 @@ impl Fields {
         self.text(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
+    fn file(&mut self, name: &str) -> Result<String, String> {
+        file_name(self.needed(name)?)
+    }
+
+    /// A file or a list of files.
+    fn files(&mut self, name: &str) -> Result<Vec<String>, String> {
+        self.texts(name)?.into_iter().map(file_name).collect()
+    }
+
     /// A text or a list of texts.
     fn texts(&mut self, name: &str) -> Result<Vec<String>, String> {
         match self.0.get(name) {
@@ -398,7 +441,8 @@ impl EntryText {
         if self.name.is_empty() || self.name.len() > 32 || !self.name.chars().all(is_plain) {
             return Err("a name has 1 to 32 characters of a-z, 0-9 and -".to_owned());
         }
-        let reserved = ["menu", "failed", "etc", "netbsd", "bsd", "scripts"];
+        let reserved =
+            ["menu", "failed", "needs-bios", "etc", "netbsd", "bsd", "memdisk", "scripts"];
         if reserved.contains(&self.name.as_str()) {
             return Err("this name is taken by the menus themselves".to_owned());
         }
@@ -407,7 +451,7 @@ impl EntryText {
         if let Some(field) = fields.0.keys().next() {
             return Err(format!("kind `{}` has no field `{field}`", self.kind));
         }
-        let title = self.title.map_or_else(|| Ok(self.name.clone()), one_line)?;
+        let title = self.title.map_or_else(|| Ok(self.name.clone()), title)?;
         Ok(Entry { name: self.name, title, kind })
     }
 }
@@ -415,11 +459,21 @@ impl EntryText {
 fn kind(kind: &str, fields: &mut Fields) -> Result<Kind, String> {
     let linux = |fields: &mut Fields, answers: &str, form: &'static str, source| {
         let file = if answers.is_empty() { None } else { fields.text(answers)? };
+        let file = file.map(file_name).transpose()?;
+        let kernel = fields.file("kernel")?;
+        let initrd = fields.files("initrd")?;
+        // Each is served under its name, below the entry's.
+        let mut names = BTreeSet::new();
+        for path in [&kernel].into_iter().chain(&initrd).chain(&file) {
+            if !names.insert(Path::new(path).file_name()) {
+                return Err(format!("`{path}`: another file of the entry has the same name"));
+            }
+        }
         Ok::<_, String>(Kind::Linux {
-            kernel: fields.needed("kernel")?,
-            initrd: fields.texts("initrd")?,
-            append: fields.text("append")?.unwrap_or_default(),
+            append: not_a_command(fields.text("append")?.unwrap_or_default())?,
             answers: file.map(|file| (file, form)),
+            kernel,
+            initrd,
             source,
         })
     };
@@ -428,7 +482,7 @@ fn kind(kind: &str, fields: &mut Fields) -> Result<Kind, String> {
         "debian" => linux(fields, "preseed", "auto=true priority=critical url={}", DEBIAN)?,
         "centos" => linux(fields, "kickstart", "inst.text inst.ks={}", CENTOS)?,
         "mfsbsd" => {
-            let image = fields.needed("image")?;
+            let image = fields.file("image")?;
             if [".gz", ".xz", ".zst"].iter().any(|end| image.ends_with(end)) {
                 return Err(format!(
                     "`{image}` is compressed: unpack it, because the serial console is written \
@@ -438,19 +492,19 @@ fn kind(kind: &str, fields: &mut Fields) -> Result<Kind, String> {
             Kind::Mfsbsd { image }
         }
         "openbsd" => {
-            Kind::Openbsd { pxeboot: fields.needed("pxeboot")?, kernel: fields.needed("kernel")? }
+            Kind::Openbsd { pxeboot: fields.file("pxeboot")?, kernel: fields.file("kernel")? }
         }
         "netbsd" => {
-            Kind::Netbsd { pxeboot: fields.needed("pxeboot")?, kernel: fields.needed("kernel")? }
+            Kind::Netbsd { pxeboot: fields.file("pxeboot")?, kernel: fields.file("kernel")? }
         }
         "image" => {
             let disk = fields.needed("disk")?;
             if !disk.bytes().all(|b| b.is_ascii_alphanumeric()) {
                 return Err(format!("`{disk}` is no disk of FreeBSD, such as ada0"));
             }
-            Kind::Image { image: fields.needed("image")?, helper: fields.needed("helper")?, disk }
+            Kind::Image { image: fields.file("image")?, helper: fields.needed("helper")?, disk }
         }
-        "memdisk" => Kind::Memdisk { image: fields.needed("image")? },
+        "memdisk" => Kind::Memdisk { image: fields.file("image")? },
         "local" => Kind::Local,
         "reboot" => Kind::Reboot,
         other => {

@@ -408,3 +408,26 @@ fn what_cannot_be_served_is_refused_by_name() {
     }
     assert!(matches!(full().entry("memtest").unwrap().kind, Kind::Memdisk { .. }));
 }
+        (entry("name = \"memdisk\"\nkind = \"local\"\n"), "taken"),
+        (entry("name = \"needs-bios\"\nkind = \"local\"\n"), "taken"),
+        (entry("name = \"a\"\nkind = \"local\"\ntitle = \"Debian && more\"\n"), "take `&&`"),
+        (entry("name = \"a\"\nkind = \"local\"\ntitle = \"a || b\"\n"), "take `||`"),
+        (entry("name = \"a\"\nkind = \"local\"\ntitle = \"for ${user}\"\n"), "take `${`"),
+        (entry("name = \"a\"\nkind = \"local\"\ntitle = \"rack #7\"\n"), "take `#7`"),
+        (entry("name = \"a\"\nkind = \"local\"\ntitle = \"a ^b\"\n"), "no `^`"),
+        (format!("{serve}[menu]\ntitle = \"a && b\"\n{local}"), "[menu] title: `a && b`"),
+        (
+            entry("name = \"a\"\nkind = \"linux\"\nkernel = \"k\"\nappend = \"x || reboot\"\n"),
+            "take `||`",
+        ),
+        (entry("name = \"a\"\nkind = \"linux\"\nkernel = \"my kernel\"\n"), "rename it"),
+        (entry("name = \"a\"\nkind = \"linux\"\nkernel = \"d/..\"\n"), "rename it"),
+        (
+            entry("name = \"a\"\nkind = \"linux\"\nkernel = \"k\"\ninitrd = [\"i\", \"a,b\"]\n"),
+            "`a,b`",
+        ),
+        (
+            entry("name = \"a\"\nkind = \"linux\"\nkernel = \"k\"\ninitrd = [\"1/i\", \"2/i\"]\n"),
+            "the same name",
+        ),
+        (entry("name = \"a\"\nkind = \"memdisk\"\nimage = \"100%.img\"\n"), "`100%.img`"),
