@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::config::{Config, Kind, Loader};
+use super::layout::LEASES_NAME;
 use super::{Place, ipxe};
 
 /// How long it may take to end.
@@ -31,6 +32,30 @@ wait "$p"; r=$?
 kill "$c" 2>/dev/null
 exit "$r""#;
 
+/// Refuses an interface or a directory whose name would say something else to dnsmasq: its
+/// configuration has no way to write them (dnsmasq(8): a trailing `*` is a wildcard, a comma ends
+/// a value, a quote begins a string, `#` a comment).
+///
+/// # Errors
+/// In words: the name, and the character.
+pub fn check_names(interface: &str, dir: &Path) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:@+".contains(c);
+    if interface.is_empty() || !interface.chars().all(is_plain) {
+        return Err(format!(
+            "`{interface}`: dnsmasq takes no interface of this name: letters, digits and ._-:@+ \
+             are what it may have (`ip link set dev OLD name NEW`)"
+        ));
+    }
+    let shown = dir.display();
+    let text = dir.to_str().ok_or_else(|| format!("{shown}: the name is not text in UTF-8"))?;
+    match text.chars().find(|c| c.is_control() || "\"\\,#".contains(*c)) {
+        None => Ok(()),
+        Some(bad) => Err(format!(
+            "{shown}: dnsmasq cannot be told a directory with {bad:?} in its name: use another one"
+        )),
+    }
+}
+
 /// The configuration.
 #[must_use]
 pub fn configuration(config: &Config, interface: &str, place: Place, root: &Path) -> String {
@@ -42,7 +67,7 @@ pub fn configuration(config: &Config, interface: &str, place: Place, root: &Path
          dhcp-range={first},{last},{}s\ndhcp-leasefile={}\n\
          enable-tftp\ntftp-root={}\nlog-dhcp\n",
         config.lease.as_secs(),
-        run_dir.join("leases").display(),
+        run_dir.join(LEASES_NAME).display(),
         root.display(),
     );
     // Without an option of its own dnsmasq tells machines that it is their router.
@@ -62,6 +87,11 @@ pub fn configuration(config: &Config, interface: &str, place: Place, root: &Path
     // Client architectures of RFC 4578 and IANA: 7 and 9 are UEFI on x86-64. Option 175 is iPXE's.
     text += "dhcp-match=set:ipxe,175\ndhcp-match=set:bios,option:client-arch,0\n\
              dhcp-match=set:efi,option:client-arch,7\ndhcp-match=set:efi,option:client-arch,9\n";
+    // NetBSD's pxeboot asks a second time, as itself: it takes its kernel from an NFS server unless
+    // the name of the file says otherwise (pxeboot(8) of NetBSD).
+    if config.entries.iter().any(|entry| matches!(entry.kind, Kind::Netbsd { .. })) {
+        text += "dhcp-vendorclass=set:netbsd,NetBSD:\ndhcp-boot=tag:netbsd,tftp:netbsd\n";
+    }
     let script = place.url(ipxe::SCRIPT_NAME);
     let _ = writeln!(text, "dhcp-boot=tag:efi,tag:ipxe,{script}");
     text += "dhcp-boot=tag:efi,tag:!ipxe,ipxe.efi\n";
@@ -86,11 +116,6 @@ pub enum Event {
         /// Vendor class, such as `PXEClient:Arch:00000:UNDI:002001`.
         firmware: Option<String>,
     },
-    // NetBSD's pxeboot asks a second time, as itself: it takes its kernel from an NFS server unless
-    // the name of the file says otherwise (pxeboot(8) of NetBSD).
-    if config.entries.iter().any(|entry| matches!(entry.kind, Kind::Netbsd { .. })) {
-        text += "dhcp-vendorclass=set:netbsd,NetBSD:\ndhcp-boot=tag:netbsd,tftp:netbsd\n";
-    }
     /// It got one.
     Address {
         /// Its MAC address.

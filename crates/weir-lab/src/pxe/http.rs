@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +25,7 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, sockopt};
 use serde::Serialize;
 
 /// Connections at a time; more are closed at once, and told.
@@ -33,7 +35,10 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// What is read from a file at once.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// A request that was answered, or could not be.
+/// A file of this size takes a while: that it is being sent is told too.
+const LONG_BYTES: u64 = 1 << 20;
+
+/// A request, and how far its answer is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Asked {
     /// Who asked.
@@ -44,18 +49,40 @@ pub struct Asked {
     pub status: u16,
     /// Bytes of the file.
     pub size_bytes: u64,
+    /// What became of them.
+    pub state: State,
+    /// How many were handed to the network.
+    pub sent_bytes: u64,
 }
 
-/// Serves these files until the process ends. Requests are told to `asked`.
+/// What becomes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// A long one is on its way.
+    Begun,
+    /// All of it was sent.
+    Sent,
+    /// The connection, or the file, ended before.
+    Broken,
+    /// Nothing but its size was asked for (HEAD).
+    Told,
+    /// It is not to be had.
+    Refused,
+}
+
+/// Serves these files until the process ends, on this interface alone if there is one. Requests
+/// are told to `asked`.
 ///
 /// # Errors
 /// When the address cannot be listened on.
 pub fn serve(
-    address: SocketAddr,
+    address: SocketAddrV4,
+    interface: Option<&str>,
     files: BTreeMap<String, PathBuf>,
     asked: Sender<Asked>,
 ) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address)?;
+    let listener = listen(address, interface)?;
     let local = listener.local_addr()?;
     let files = Arc::new(files);
     let count = Arc::new(AtomicUsize::new(0));
@@ -71,8 +98,8 @@ pub fn serve(
                 count.fetch_sub(1, Ordering::Relaxed);
                 if let Ok(peer) = stream.peer_addr() {
                     let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
-                    let file = String::new();
-                    let _ = asked.send(Asked { address: peer.ip(), file, status, size_bytes: 0 });
+                    let told = Asked::refused(peer.ip(), String::new(), status);
+                    let _ = asked.send(told);
                 }
                 continue;
             }
@@ -88,6 +115,19 @@ pub fn serve(
         }
     })?;
     Ok(local)
+}
+
+/// A host answers to each of its addresses on every interface, unless a socket is bound to one.
+fn listen(address: SocketAddrV4, interface: Option<&str>) -> io::Result<TcpListener> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket::socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
+    socket::setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    if let Some(interface) = interface {
+        socket::setsockopt(&socket, sockopt::BindToDevice, &interface.into())?;
+    }
+    socket::bind(socket.as_raw_fd(), &SockaddrIn::from(address))?;
+    socket::listen(&socket, Backlog::MAXALLOWABLE)?;
+    Ok(socket.into())
 }
 
 fn connection(
@@ -117,19 +157,36 @@ fn answer(
     asked: &Sender<Asked>,
 ) -> Response<Content> {
     let path = request.uri().path().trim_start_matches('/').to_owned();
-    let (status, content) = match (request.method(), files.get(&path)) {
-        (&Method::GET | &Method::HEAD, Some(file)) => match Content::open(file) {
-            Ok(content) => (StatusCode::OK, content),
-            Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, Content::none()),
-        },
-        (&Method::GET | &Method::HEAD, None) => (StatusCode::NOT_FOUND, Content::none()),
-        _ => (StatusCode::METHOD_NOT_ALLOWED, Content::none()),
+    let refused = |status: StatusCode| {
+        let told = Asked::refused(address, path.clone(), status.as_u16());
+        // Nobody listens any more when the service ends.
+        let _ = asked.send(told);
+        (status, 0, Content::none())
     };
-    let size_bytes = content.left_bytes;
-    let told = Asked { address, file: path, status: status.as_u16(), size_bytes };
-    // Nobody listens any more when the service ends.
-    let _ = asked.send(told);
-    let body = if request.method() == Method::HEAD { Content::none() } else { content };
+    let (status, size_bytes, body) = match (request.method(), files.get(&path)) {
+        (&Method::GET | &Method::HEAD, Some(path_of_file)) => match open(path_of_file) {
+            Ok((file, size_bytes)) => {
+                let told = Asked {
+                    address,
+                    file: path.clone(),
+                    status: StatusCode::OK.as_u16(),
+                    size_bytes,
+                    state: State::Told,
+                    sent_bytes: 0,
+                };
+                let body = if request.method() == Method::HEAD {
+                    let _ = asked.send(told);
+                    Content::none()
+                } else {
+                    Content::begin(file, told, asked.clone())
+                };
+                (StatusCode::OK, size_bytes, body)
+            }
+            Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR),
+        },
+        (&Method::GET | &Method::HEAD, None) => refused(StatusCode::NOT_FOUND),
+        _ => refused(StatusCode::METHOD_NOT_ALLOWED),
+    };
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -139,21 +196,45 @@ fn answer(
     response
 }
 
-/// What is left to send of a file.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = File::open(path)?;
+    let size_bytes = file.metadata()?.len();
+    Ok((file, size_bytes))
+}
+
+impl Asked {
+    fn refused(address: IpAddr, file: String, status: u16) -> Self {
+        Self { address, file, status, size_bytes: 0, state: State::Refused, sent_bytes: 0 }
+    }
+}
+
+/// What is left to send of a file. What became of it is told when it is dropped: sent, or not.
 struct Content {
     file: Option<File>,
     left_bytes: u64,
+    told: Option<(Asked, Sender<Asked>)>,
 }
 
 impl Content {
     fn none() -> Self {
-        Self { file: None, left_bytes: 0 }
+        Self { file: None, left_bytes: 0, told: None }
     }
 
-    fn open(path: &PathBuf) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let left_bytes = file.metadata()?.len();
-        Ok(Self { file: Some(file), left_bytes })
+    fn begin(file: File, mut told: Asked, to: Sender<Asked>) -> Self {
+        told.state = State::Begun;
+        if told.size_bytes >= LONG_BYTES {
+            let _ = to.send(told.clone());
+        }
+        Self { file: Some(file), left_bytes: told.size_bytes, told: Some((told, to)) }
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        let Some((mut told, to)) = self.told.take() else { return };
+        told.sent_bytes = told.size_bytes - self.left_bytes;
+        told.state = if self.left_bytes == 0 { State::Sent } else { State::Broken };
+        let _ = to.send(told);
     }
 }
 

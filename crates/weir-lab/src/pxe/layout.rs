@@ -1,7 +1,8 @@
 //! The directory that is served: links to the files of the entries, and menus.
 //!
 //! It holds nothing but what the configuration names, and is made anew each time, because menus
-//! name the address of the serving interface.
+//! name the address of the serving interface. Leases stay: a machine in the middle of its
+//! installation keeps its address over a restart of the service.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -17,6 +18,9 @@ use super::{Place, ipxe, mfsbsd, pxelinux, script};
 
 /// Below the directory of `pxe.toml`.
 pub const DIR_NAME: &str = ".weir-pxe";
+
+/// dnsmasq's leases, beside the directory that is served.
+pub(super) const LEASES_NAME: &str = "leases";
 
 /// Held while a directory is served.
 const LOCK_NAME: &str = ".weir-pxe.lock";
@@ -46,12 +50,7 @@ pub fn make(config: &Config, dir: &Path, needs: &[Need], place: Place) -> Result
     let lock = lock(&dir.join(LOCK_NAME))?;
     let run_dir = dir.join(DIR_NAME);
     let root = run_dir.join("root");
-    match fs::remove_dir_all(&run_dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed(&run_dir, &error));
-        }
-        _ => {}
-    }
+    clear(&run_dir).map_err(|error| failed(&run_dir, &error))?;
     let mut layout = Layout { root, files: BTreeMap::new() };
     layout.directory(&run_dir)?;
     layout.directory(&layout.root)?;
@@ -93,6 +92,23 @@ pub fn make(config: &Config, dir: &Path, needs: &[Need], place: Place) -> Result
     }
     let Layout { root, files } = layout;
     Ok(Served { run_dir, root, files, scripts, _lock: lock })
+}
+
+/// Removes what an earlier service has left, but for the leases.
+fn clear(run_dir: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(run_dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != LEASES_NAME {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn lock(path: &Path) -> Result<Flock<File>, String> {

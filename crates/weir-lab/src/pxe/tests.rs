@@ -10,7 +10,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::config::{Kind, Loader};
-use super::dnsmasq::{Event, Follower, configuration};
+use super::dnsmasq::{Event, Follower, check_names, configuration};
+use super::http::State;
 use super::*;
 
 const PLACE: Place = Place { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080 };
@@ -255,10 +256,10 @@ fn the_configuration_of_dnsmasq_is_for_one_interface_and_without_dns() {
         "dhcp-option=option:dns-server,192.0.2.53",
         "dhcp-host=02:00:00:00:00:aa,set:host",
         "dhcp-boot=tag:bios,pxelinux.0",
-        "dhcp-boot=tag:efi,tag:!ipxe,ipxe.efi",
         // What NetBSD's loader asks for itself, it gets by TFTP.
         "dhcp-vendorclass=set:netbsd,NetBSD:",
         "dhcp-boot=tag:netbsd,tftp:netbsd",
+        "dhcp-boot=tag:efi,tag:!ipxe,ipxe.efi",
         "dhcp-boot=tag:efi,tag:ipxe,http://192.0.2.1:8080/boot.ipxe",
     ] {
         assert!(text.lines().any(|l| l == line), "{line}\nis not in\n{text}");
@@ -268,6 +269,85 @@ fn the_configuration_of_dnsmasq_is_for_one_interface_and_without_dns() {
     let text = configuration(&only, "eth7", PLACE, root);
     assert!(text.contains("dhcp-ignore=tag:!host\n"));
     assert!(text.contains("dhcp-boot=tag:bios,tag:!ipxe,undionly.kpxe\n"));
+    let mut others = full();
+    others.entries.retain(|entry| entry.name != "net");
+    assert!(!configuration(&others, "eth7", PLACE, root).contains("netbsd"));
+}
+
+#[test]
+fn names_that_dnsmasq_would_read_as_something_else_are_refused() {
+    let dir = Path::new("/srv/rack 7/pxe");
+    for name in ["eth7", "br-lan", "enp1s0f0.7", "veth0@x"] {
+        assert_eq!(check_names(name, dir), Ok(()));
+    }
+    for name in ["", "eth*", "eth0,lo", "eth 0", "eth\"0", "eth#"] {
+        let error = check_names(name, dir).unwrap_err();
+        assert!(error.starts_with(&format!("`{name}`")), "{error}");
+    }
+    for dir in ["/srv/a #b", "/srv/a,b", "/srv/\"a\"", "/srv/a\\b", "/srv/a\nport=53"] {
+        let error = check_names("eth7", Path::new(dir)).unwrap_err();
+        assert!(error.contains("dnsmasq cannot be told"), "{error}");
+    }
+}
+
+/// Runs the line that writes an image, with stand-ins for what only a machine in a rack has, and
+/// returns what it shows at the end.
+fn written(image: &str, fetch: &str, dd: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let text = FULL.replace("BSDRP.img.xz", image);
+    let config = Config::parse("pxe.toml", &text).unwrap();
+    let script = script::install(&config, PLACE, config.entry("bsdrp").unwrap()).unwrap();
+    crate::console::Script::parse("install", &script).unwrap();
+    let steps: toml::Table = toml::from_str(&script).unwrap();
+    let steps = steps["step"].as_array().unwrap();
+    let [.., write, end] = &steps[..] else { panic!("{script}") };
+    let line = write["send_line"].as_str().unwrap();
+    assert!(line.len() < 255, "longer than a terminal takes: {line}");
+    let status = dir.path().join("status").display().to_string();
+    let line = line.replace(script::STATUS, &status);
+    let shell = format!("fetch() {{ {fetch}; }}; dd() {{ {dd}; }}; {line}");
+    let output = std::process::Command::new("sh").args(["-c", &shell]).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    let matches = |pattern: &toml::Value| {
+        regex::Regex::new(pattern.as_str().unwrap()).unwrap().is_match(&shown)
+    };
+    assert!(matches(&end["fail"][0]), "{shown}");
+    let is_written = matches(&end["expect"]);
+    assert_eq!(is_written, shown.starts_with("WEIR-ENDED 0 0 0\n") || shown == "WEIR-ENDED 0 0\n");
+    // The terminal's echo of the line is neither.
+    assert!(!regex::Regex::new(end["fail"][0].as_str().unwrap()).unwrap().is_match(&line));
+    shown
+}
+
+#[test]
+fn whatever_fails_while_an_image_is_written_is_told_by_its_exit_status() {
+    let copy = "cat >/dev/null";
+    assert_eq!(written("a.img", "echo image", copy), "WEIR-ENDED 0 0\n");
+    assert_eq!(written("a.img.gz", "echo image | gzip", copy), "WEIR-ENDED 0 0 0\n");
+    assert_eq!(written("a.img", "return 3", copy), "WEIR-ENDED 0 3\n");
+    // What is fetched is not compressed.
+    let shown = written("a.img.gz", "echo image", copy);
+    assert!(shown.starts_with("WEIR-ENDED 0 ") && shown != "WEIR-ENDED 0 0 0\n", "{shown}");
+    let shown = written("a.img", "echo image", "cat >/dev/null; return 7");
+    assert!(shown.starts_with("WEIR-ENDED 7 "), "{shown}");
+}
+
+#[test]
+fn leases_outlive_the_service_and_nothing_else_does() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let config = full();
+    let needs = own_needs(&config, dir.path());
+    let served = layout::make(&config, dir.path(), &needs, PLACE).unwrap();
+    let run_dir = served.run_dir.clone();
+    let lease = "1700000000 52:54:00:12:34:56 192.0.2.119 * *\n";
+    fs::write(run_dir.join("leases"), lease).unwrap();
+    fs::write(run_dir.join("dnsmasq.conf"), "old").unwrap();
+    fs::write(served.root.join("old"), "old").unwrap();
+    drop(served);
+    let again = layout::make(&config, dir.path(), &needs, PLACE).unwrap();
+    assert_eq!(fs::read_to_string(run_dir.join("leases")).unwrap(), lease);
+    assert!(!again.root.join("old").exists() && !run_dir.join("dnsmasq.conf").exists());
 }
 
 #[test]
@@ -326,7 +406,8 @@ fn http_serves_the_list_and_tells_every_request() {
     fs::write(&file, &content).unwrap();
     let (sender, asked) = mpsc::channel();
     let files = BTreeMap::from([("debian/linux".to_owned(), file)]);
-    let address = http::serve("127.0.0.1:0".parse().unwrap(), files, sender).unwrap();
+    let any = "127.0.0.1:0".parse().unwrap();
+    let address = http::serve(any, Some("lo"), files, sender).unwrap();
     let ask = |request: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -341,13 +422,15 @@ fn http_serves_the_list_and_tells_every_request() {
     let answer = get("GET", "/debian/linux");
     assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
     assert!(answer.ends_with(&content));
-    assert_eq!((told().status, content.len()), (200, 600_000));
+    let sent = told();
+    assert_eq!((sent.status, sent.state, sent.sent_bytes), (200, State::Sent, 600_000));
     let answer = String::from_utf8(get("HEAD", "/debian/linux")).unwrap();
     assert!(
         answer.contains("content-length: 600000\r\n") && answer.ends_with("\r\n\r\n"),
         "{answer}"
     );
-    assert_eq!(told().size_bytes, 600_000);
+    let size = told();
+    assert_eq!((size.state, size.size_bytes, size.sent_bytes), (State::Told, 600_000, 0));
     for path in ["/", "/debian", "/../etc/passwd", "/debian/../debian/linux"] {
         let answer = get("GET", path);
         assert!(answer.starts_with(b"HTTP/1.1 404 "), "{}", String::from_utf8_lossy(&answer));
@@ -356,6 +439,32 @@ fn http_serves_the_list_and_tells_every_request() {
     }
     assert!(get("POST", "/debian/linux").starts_with(b"HTTP/1.1 405 "));
     assert!(ask("rubbish\r\n\r\n").starts_with(b"HTTP/1.1 400 "));
+}
+
+#[test]
+fn a_transfer_that_breaks_off_is_told_as_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("image");
+    let size_bytes = 512 << 20;
+    // A hole: more than all buffers on the way hold.
+    fs::File::create(&file).unwrap().set_len(size_bytes).unwrap();
+    let (sender, asked) = mpsc::channel();
+    let files = BTreeMap::from([("bsdrp/image".to_owned(), file)]);
+    let address = http::serve("127.0.0.1:0".parse().unwrap(), None, files, sender).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /bsdrp/image HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let told = || asked.recv_timeout(Duration::from_secs(60)).unwrap();
+    stream.read_exact(&mut [0; 4096]).unwrap();
+    // It takes a while, so that it began is told as well.
+    assert_eq!((told().state, told_nothing(&asked)), (State::Begun, true));
+    drop(stream);
+    let broken = told();
+    assert_eq!((broken.state, broken.size_bytes), (State::Broken, size_bytes));
+    assert!((1..size_bytes).contains(&broken.sent_bytes), "{broken:?}");
+}
+
+fn told_nothing(asked: &mpsc::Receiver<http::Asked>) -> bool {
+    asked.try_recv().is_err()
 }
 
 #[test]
@@ -385,29 +494,6 @@ fn what_cannot_be_served_is_refused_by_name() {
         (entry("name = \"a\"\nkind = \"plan9\"\n"), "`plan9` is no kind"),
         (entry("name = \"a b\"\nkind = \"local\"\n"), "a-z"),
         (entry("name = \"menu\"\nkind = \"local\"\n"), "taken"),
-        (entry("name = \"a\"\nkind = \"local\"\nkernel = \"x\"\n"), "no field `kernel`"),
-        (entry("name = \"a\"\nkind = \"linux\"\n"), "`kernel` is missing"),
-        (entry("name = \"a\"\nkind = \"linux\"\nkernel = \"a\\nb\"\n"), "control"),
-        (entry("name = \"a\"\nkind = \"mfsbsd\"\nimage = \"m.img.gz\"\n"), "unpack"),
-        (
-            entry(
-                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"x\"\ndisk = \"ada0\"\n",
-            ),
-            "no entry `x`",
-        ),
-        (
-            entry(
-                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"a\"\ndisk = \"a;b\"\n",
-            ),
-            "no disk",
-        ),
-    ];
-    for (text, part) in cases {
-        let error = Config::parse("pxe.toml", &text).unwrap_err();
-        assert!(error.starts_with("pxe.toml: ") && error.contains(part), "{text}\n{error}");
-    }
-    assert!(matches!(full().entry("memtest").unwrap().kind, Kind::Memdisk { .. }));
-}
         (entry("name = \"memdisk\"\nkind = \"local\"\n"), "taken"),
         (entry("name = \"needs-bios\"\nkind = \"local\"\n"), "taken"),
         (entry("name = \"a\"\nkind = \"local\"\ntitle = \"Debian && more\"\n"), "take `&&`"),
@@ -431,3 +517,26 @@ fn what_cannot_be_served_is_refused_by_name() {
             "the same name",
         ),
         (entry("name = \"a\"\nkind = \"memdisk\"\nimage = \"100%.img\"\n"), "`100%.img`"),
+        (entry("name = \"a\"\nkind = \"local\"\nkernel = \"x\"\n"), "no field `kernel`"),
+        (entry("name = \"a\"\nkind = \"linux\"\n"), "`kernel` is missing"),
+        (entry("name = \"a\"\nkind = \"linux\"\nkernel = \"a\\nb\"\n"), "control"),
+        (entry("name = \"a\"\nkind = \"mfsbsd\"\nimage = \"m.img.gz\"\n"), "unpack"),
+        (
+            entry(
+                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"x\"\ndisk = \"ada0\"\n",
+            ),
+            "no entry `x`",
+        ),
+        (
+            entry(
+                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"a\"\ndisk = \"a;b\"\n",
+            ),
+            "no disk",
+        ),
+    ];
+    for (text, part) in cases {
+        let error = Config::parse("pxe.toml", &text).unwrap_err();
+        assert!(error.starts_with("pxe.toml: ") && error.contains(part), "{text}\n{error}");
+    }
+    assert!(matches!(full().entry("memtest").unwrap().kind, Kind::Memdisk { .. }));
+}

@@ -1,9 +1,9 @@
 //! `weir pxe serve`: dnsmasq, the HTTP server, and a line for everything that a machine did.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -11,8 +11,10 @@ use anyhow::{Context as _, anyhow, bail};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use weir_lab::pxe::config::Config;
-use weir_lab::pxe::dnsmasq::{Dnsmasq, Event, Follower, Heard, configuration, is_started};
-use weir_lab::pxe::http::{self, Asked};
+use weir_lab::pxe::dnsmasq::{
+    Dnsmasq, Event, Follower, Heard, check_names, configuration, is_started,
+};
+use weir_lab::pxe::http::{self, Asked, State};
 use weir_lab::pxe::need::needs;
 use weir_lab::pxe::{Place, layout};
 use weir_net::{Netlink, Prefix};
@@ -34,14 +36,18 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     if !lacking.is_empty() {
         bail!("these files are not as they have to be (weir pxe check):\n{}", lacking.concat());
     }
+    let dir = fs::canonicalize(&args.dir)
+        .with_context(|| format!("cannot enter {}", args.dir.display()))?;
+    check_names(&args.interface, &dir).map_err(|error| anyhow!("{error}"))?;
     let address = address(&args.interface, &config)?;
     let place = Place { address, http_port: config.http_port };
     let cancel = signals::listen_alone()?;
     let served =
         layout::make(&config, &args.dir, &needs, place).map_err(|error| anyhow!("{error}"))?;
     let (sender, asked) = mpsc::channel();
-    let listen = SocketAddr::new(place.address.into(), place.http_port);
-    http::serve(listen, served.files.clone(), sender).with_context(|| {
+    let listen = SocketAddrV4::new(place.address, place.http_port);
+    let interface = Some(args.interface.as_str());
+    http::serve(listen, interface, served.files.clone(), sender).with_context(|| {
         format!("cannot serve HTTP on {listen}: set another http_port in pxe.toml")
     })?;
     let text = configuration(&config, &args.interface, place, &served.root);
@@ -57,7 +63,7 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
         }
         match dnsmasq.hear(TICK) {
             Heard::Line(line) => {
-                screen.raw(&line)?;
+                screen.log(&line);
                 if is_started(&line) {
                     progress::note(&format!(
                         "serving {} entries on {} from {}; Ctrl-C ends",
@@ -127,25 +133,24 @@ impl Screen {
         Ok(Self { json: args.json.json, log: log.transpose()?, macs: BTreeMap::new() })
     }
 
-    /// A line of dnsmasq's, for the log alone.
-    fn raw(&mut self, line: &str) -> anyhow::Result<()> {
-        self.log(line)
-    }
-
-    fn log(&mut self, line: &str) -> anyhow::Result<()> {
-        let Some(log) = &mut self.log else { return Ok(()) };
-        writeln!(log, "{} {line}", Timestamp::now()).context("cannot write the log (--log)")
+    /// A line for the log. One that cannot be written ends the log, not the service: machines are
+    /// in the middle of their installation.
+    fn log(&mut self, line: &str) {
+        let Some(log) = &mut self.log else { return };
+        if let Err(error) = writeln!(log, "{} {line}", Timestamp::now()) {
+            self.log = None;
+            progress::warn(&format!(
+                "cannot write the log (--log), which ends here: {error}; the service goes on"
+            ));
+        }
     }
 
     fn asked(&mut self, asked: &Receiver<Asked>) -> anyhow::Result<()> {
         while let Ok(asked) = asked.try_recv() {
-            let what = match asked.status {
-                200 => format!("{} ({} bytes) sent by HTTP", asked.file, asked.size_bytes),
-                404 => format!("{}: MISSING, asked for by HTTP", asked.file),
-                status => format!("{}: refused by HTTP, status {status}", asked.file),
-            };
+            let what = by_http(&asked);
             let value = json!({ "kind": "http", "address": asked.address, "file": asked.file,
-                "status": asked.status, "size_bytes": asked.size_bytes });
+                "status": asked.status, "size_bytes": asked.size_bytes, "state": asked.state,
+                "sent_bytes": asked.sent_bytes });
             self.show(&asked.address.into(), value, &what)?;
         }
         Ok(())
@@ -189,7 +194,7 @@ impl Screen {
             (Who::Mac(mac), _) => mac.clone(),
         };
         let text = format!("{shown}: {what}");
-        self.log(&text)?;
+        self.log(&text);
         let line = if self.json {
             value["mac"] = mac.into();
             value["t_utc"] = Timestamp::now().to_string().into();
@@ -202,6 +207,21 @@ impl Screen {
         writeln!(out, "{line}")
             .and_then(|()| out.flush())
             .context("cannot write to standard output")
+    }
+}
+
+/// What a request by HTTP, or its answer, has come to.
+fn by_http(asked: &Asked) -> String {
+    let Asked { file, size_bytes, sent_bytes, status, .. } = asked;
+    match asked.state {
+        State::Begun => format!("{file} ({size_bytes} bytes) is being sent by HTTP"),
+        State::Sent => format!("{file} ({size_bytes} bytes) sent by HTTP"),
+        State::Broken => {
+            format!("{file}: transfer by HTTP BROKE OFF after {sent_bytes} of {size_bytes} bytes")
+        }
+        State::Told => format!("{file}: asked for its size by HTTP ({size_bytes} bytes)"),
+        State::Refused if *status == 404 => format!("{file}: MISSING, asked for by HTTP"),
+        State::Refused => format!("{file}: refused by HTTP, status {status}"),
     }
 }
 

@@ -366,6 +366,22 @@ fn a_machine_of_its_own_entry_boots_by_http_without_being_asked() {
     assert_eq!(kernel["size_bytes"], fs::metadata(KERNEL).expect("it is there").len());
     assert_eq!((&kernel["status"], &kernel["mac"]), (&200.into(), &MAC.into()));
     assert!(seen.iter().any(of("boot.ipxe")), "{seen:#?}");
+    let is_sent = |event: &&Value| of("tiny/linux")(event) && event["state"] == "sent";
+    let sent = seen.iter().find(is_sent).expect("all of the kernel went out");
+    assert_eq!(sent["sent_bytes"], kernel["size_bytes"]);
+}
+
+#[test]
+fn a_log_on_a_full_disk_does_not_end_the_service() {
+    if !can_run("a_log_on_a_full_disk_does_not_end_the_service") {
+        return;
+    }
+    let rack = Rack::new("full", CONFIG);
+    symlink("/dev/full", rack.path("pxe.log")).expect("linked");
+    // It has written lines of dnsmasq's before it says that it serves.
+    let (mut service, _events) = rack.serve();
+    assert!(service.0.try_wait().expect("a child").is_none());
+    assert_eq!(dnsmasq_of(&rack).len(), 1);
 }
 
 #[test]
@@ -382,6 +398,9 @@ fn what_cannot_be_served_is_told_before_anything_is_started() {
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     let serve = |interface| run(&["serve", "--interface", interface, "--dir", &dir]);
+    let (code, _, said) = serve("br*");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("dnsmasq takes no interface of this name"), "{said}");
     let (code, _, said) = serve("tap0");
     assert_eq!(code, Some(2));
     assert!(said.contains("`tap0` has no address in the network of the range"), "{said}");
