@@ -181,7 +181,10 @@ impl Daemon {
             Ok::<(), DaemonError>(())
         };
         start("sweeper", Box::new(sweeper::run))?;
-        start("monitor", Box::new(|shared| monitor::run(shared, events)))?;
+        let (pending, noted) = monitor::Pending::both_ends();
+        let firewall = Arc::clone(shared.engine().firewall());
+        start("events", Box::new(move |own| monitor::follow(&firewall, own, events, &noted)))?;
+        start("monitor", Box::new(move |shared| monitor::run(shared, &pending)))?;
         start("log", Box::new(|shared| log::run(shared, log_file)))?;
         start("control", Box::new(move |shared| serve::run(shared, &listener)))?;
         if let Some(socket) = metrics {

@@ -1,57 +1,125 @@
 //! Follows the kernel: what it says of routes, neighbours, interfaces and addresses makes the next
 //! hops of all flows stale at once, and a change of interfaces or addresses compiles the rules
 //! anew.
+//!
+//! Two threads: [`follow`] reads what the kernel tells and makes next hops stale. It never waits
+//! for the engine, which a large ruleset keeps busy for seconds. [`run`] does what needs the
+//! engine.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use weir_bpf::firewall::Firewall;
 use weir_net::events::{Change, Events};
 
 use crate::daemon::Shared;
 use crate::engine;
 
-/// How often it looks whether it should stop.
+/// How often they look whether they should stop.
 const POLL: Duration = Duration::from_millis(200);
 /// Between two generations of next hops, at least: what a routing daemon changes by the thousands
 /// counts together. See `sweeper.rs`, which looks at all states before a number comes again.
 const RENEW_INTERVAL: Duration = Duration::from_millis(1);
 /// Between two looks at which interfaces take redirected frames: the kernel does not tell.
 const REDIRECT_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two looks at default routes, of which a routing daemon may change thousands a second.
+/// Between two looks at default routes, of which a routing daemon may change thousands a second;
+/// and before another attempt at what failed.
 const ROUTE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs until the daemon stops.
-pub(crate) fn run(shared: &Arc<Shared>, mut events: Events) {
-    let firewall = Arc::clone(shared.engine().firewall());
-    let (mut redirects_at, mut routes_at) = (Instant::now(), Instant::now());
+/// Changes that nobody has looked at yet, each kind once.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    changes: Mutex<BTreeSet<Change>>,
+    wake: Condvar,
+}
+
+impl Pending {
+    /// For who adds, and for who takes.
+    pub(crate) fn both_ends() -> (Arc<Self>, Arc<Self>) {
+        let own = Arc::new(Self::default());
+        (Arc::clone(&own), own)
+    }
+
+    /// Adds some, and wakes whoever waits for them.
+    fn add(&self, changes: Vec<Change>) {
+        let mut pending = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.extend(changes);
+        self.wake.notify_all();
+    }
+
+    /// Takes all that are there, and waits for the first one for at most this long.
+    fn take(&self, timeout: Duration) -> BTreeSet<Change> {
+        let pending = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_empty = |pending: &mut BTreeSet<Change>| pending.is_empty();
+        let waited = self.wake.wait_timeout_while(pending, timeout, is_empty);
+        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+/// Makes next hops stale as the kernel tells of changes, and notes these for [`run`]. Runs until
+/// the daemon stops.
+pub(crate) fn follow(
+    firewall: &Firewall,
+    shared: &Arc<Shared>,
+    mut events: Events,
+    pending: &Pending,
+) {
+    // All but the engine.
+    let (stop, messages) = (&shared.stop, &shared.messages);
     let mut renewed_at = Instant::now();
-    let mut have_routes_changed = false;
-    while !shared.stop.is_requested() {
+    while !stop.is_requested() {
         let changes = match events.wait(POLL) {
             Ok(changes) => changes,
             Err(error) => {
-                shared.messages.tell(&format!("netlink does not tell of changes: {error}"));
-                shared.stop.wait(ROUTE_INTERVAL);
+                messages.tell(&format!("netlink does not tell of changes: {error}"));
+                stop.wait(ROUTE_INTERVAL);
                 vec![Change::Lost]
             }
         };
-        if !changes.is_empty() {
-            // What has come meanwhile is told the next time, and counts again.
-            std::thread::sleep(RENEW_INTERVAL.saturating_sub(renewed_at.elapsed()));
-            // Without the engine's lock: the very next packets are to see it.
-            engine::renew_next_hops(&firewall);
-            renewed_at = Instant::now();
+        if changes.is_empty() {
+            continue;
         }
+        // What has come meanwhile is told the next time, and counts again.
+        std::thread::sleep(RENEW_INTERVAL.saturating_sub(renewed_at.elapsed()));
+        engine::renew_next_hops(firewall);
+        renewed_at = Instant::now();
+        pending.add(changes);
+    }
+}
+
+/// Has the rules follow interfaces, addresses and default routes. Runs until the daemon stops.
+pub(crate) fn run(shared: &Arc<Shared>, pending: &Pending) {
+    let (mut redirects_at, mut routes_at) = (Instant::now(), Instant::now());
+    let mut have_routes_changed = false;
+    // When what could not be followed is tried again, and what was told of it.
+    let mut again_at: Option<Instant> = None;
+    let mut told = String::new();
+    while !shared.stop.is_requested() {
+        let changes = pending.take(POLL);
         let is_lost = changes.contains(&Change::Lost);
         have_routes_changed |= is_lost || changes.contains(&Change::Route);
         let mut is_due =
             is_lost || changes.contains(&Change::Link) || changes.contains(&Change::Address);
+        is_due |= again_at.is_some_and(|at| Instant::now() >= at);
         if have_routes_changed && routes_at.elapsed() >= ROUTE_INTERVAL {
             (routes_at, have_routes_changed) = (Instant::now(), false);
             is_due |= shared.engine().depends_on_routes();
         }
         if is_due {
-            refresh(shared);
+            again_at = match refresh(shared) {
+                Ok(()) => None,
+                Err(refused) => {
+                    if told != refused {
+                        shared.messages.tell(&refused);
+                    }
+                    told = refused;
+                    Some(Instant::now() + ROUTE_INTERVAL)
+                }
+            };
+            if again_at.is_none() {
+                told.clear();
+            }
         } else if redirects_at.elapsed() >= REDIRECT_INTERVAL {
             redirects_at = Instant::now();
             shared.engine().refresh_redirects();
@@ -59,12 +127,27 @@ pub(crate) fn run(shared: &Arc<Shared>, mut events: Events) {
     }
 }
 
-fn refresh(shared: &Arc<Shared>) {
-    let told = shared.engine().refresh();
-    match told {
-        Ok(lines) => lines.iter().for_each(|line| shared.messages.tell(line)),
-        Err(refused) => shared
-            .messages
-            .tell(&format!("interfaces have changed, and the rules cannot follow: {refused}")),
+/// One look at interfaces and addresses.
+fn refresh(shared: &Arc<Shared>) -> Result<(), String> {
+    let lines = shared.engine().refresh();
+    let lines = lines.map_err(|refused| {
+        format!("interfaces have changed, and the rules cannot follow: {refused}")
+    })?;
+    lines.iter().for_each(|line| shared.messages.tell(line));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_wait_each_kind_once() {
+        let pending = Pending::default();
+        pending.add(vec![Change::Route, Change::Link]);
+        pending.add(vec![Change::Route]);
+        let all = pending.take(Duration::ZERO);
+        assert_eq!(all, BTreeSet::from([Change::Link, Change::Route]));
+        assert!(pending.take(Duration::ZERO).is_empty(), "they are taken once");
     }
 }

@@ -46,7 +46,7 @@ const BACKLOG_SIZE_BYTES: usize = 8 << 20;
 const NEIGHBOUR_COUNT_MAX: usize = 65_536;
 
 /// What changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// An interface came, went or changed.
     Link,
