@@ -19,6 +19,8 @@ mod sources;
 mod start;
 mod status;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,6 +103,8 @@ pub struct Engine {
     started_unix_s: i64,
     seed: u64,
     is_adopted: bool,
+    /// The programs were taken off, and stay off.
+    is_stopped: bool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -221,8 +225,10 @@ impl Engine {
         self.write_document()
     }
 
-    /// Takes all programs off. Memory and states go when the last process that has them open ends.
+    /// Takes all programs off, for good: nothing is loaded or attached any more. Memory and states
+    /// go when the last process that has them open ends.
     pub fn stop(&mut self) {
+        self.is_stopped = true;
         self.interfaces.detach(&self.firewall);
     }
 

@@ -103,6 +103,20 @@ pub struct Prepared {
     placed: Vec<u32>,
 }
 
+impl Prepared {
+    /// Where its image stands.
+    #[must_use]
+    pub const fn image_at(&self) -> u32 {
+        self.image_at
+    }
+
+    /// What is known once it is the active one.
+    #[must_use]
+    pub const fn known(&self) -> &Known {
+        &self.known
+    }
+}
+
 /// The rulesets, tables and counters of one shared memory.
 #[derive(Debug)]
 pub struct Installer<'m, M: ?Sized> {
@@ -255,7 +269,11 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         self.retire_image(old, now_ns)
     }
 
-    fn retire_image(&self, at: u32, now_ns: u64) -> Result<(), HeapError> {
+    /// Lets an image go with its tables, once no packet can be reading them any more.
+    ///
+    /// # Errors
+    /// [`HeapError::Damaged`].
+    pub fn retire_image(&self, at: u32, now_ns: u64) -> Result<(), HeapError> {
         if at == 0 {
             return Ok(());
         }

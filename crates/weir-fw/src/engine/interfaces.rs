@@ -191,6 +191,7 @@ impl Interfaces {
         let parents = self.parents(wanted);
         let mut told = Vec::new();
         let mut fresh: Vec<u32> = Vec::new();
+        let mut refused = None;
         for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
             known.problem = None;
             let place = known.place(wanted, &parents);
@@ -198,10 +199,8 @@ impl Interfaces {
                 Ok(true) => fresh.push(known.ifindex),
                 Ok(false) => {}
                 Err(problem) if is_strict => {
-                    for ifindex in fresh {
-                        drop(firewall.detach(ifindex));
-                    }
-                    return Err(problem);
+                    refused = Some(problem);
+                    break;
                 }
                 Err(problem) => {
                     told.push(problem.clone());
@@ -209,7 +208,14 @@ impl Interfaces {
                 }
             }
         }
-        Ok(told)
+        let Some(problem) = refused else { return Ok(told) };
+        let own = |known: &&mut Known| fresh.contains(&known.ifindex);
+        for known in self.slots.iter_mut().flatten().filter(own) {
+            // An interface that has just gone has taken them with it.
+            drop(firewall.detach(known.ifindex));
+            (known.mode, known.has_egress) = (None, false);
+        }
+        Err(problem)
     }
 
     /// `set skip`, as it is published next.

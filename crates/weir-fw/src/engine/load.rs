@@ -14,21 +14,51 @@ use weir_rules::resolve::{Resolver as _, interfaces_named};
 use weir_rules::{Dialect, names};
 
 use super::answers::live_counts;
+use super::document::{self, About};
 use super::interfaces::{self, Wanted};
+use super::overload::Overloads;
 use super::source::{Size, Source};
 use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::{self, Compiled, Input, profile_seconds, ticks};
 use crate::image::image_flags;
+use crate::install::Prepared;
 use crate::protocol::{Load, LoadParts};
 use crate::show::rules::Loader;
 use crate::states;
 
 /// What is to run.
 pub(super) struct Next {
+    /// What was known of the machine when it was compiled.
+    pub(super) facts: Facts,
     pub(super) main: Source,
     pub(super) anchors: Vec<Source>,
     pub(super) tables: Tables,
+}
+
+/// Who wants it to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Somebody: an interface that cannot be attached refuses it.
+    Asked,
+    /// A daemon that goes on where another one ended: what ran is not left alone because of an
+    /// interface that has come meanwhile.
+    Adopted,
+    /// Interfaces or addresses have changed; what was told before is not told again.
+    Followed,
+}
+
+/// A ruleset that may not fail any more: all of it stands in the memory, and the programs are where
+/// it wants them. Nobody reads it yet.
+pub(super) struct Staged {
+    next: Next,
+    tables: Tables,
+    compiled: Compiled,
+    pub(super) prepared: Prepared,
+    document_at: u32,
+    wanted: Wanted,
+    overloads: Overloads,
+    told: Vec<String>,
 }
 
 /// The rules of anchors: those that files load, and above them what was loaded into them since.
@@ -73,18 +103,19 @@ impl Engine {
     ///
     /// Lines `FILE:LINE: MESSAGE`, or what else stands in its way.
     pub fn load(&mut self, load: Load, uid: u32) -> Result<Vec<String>, Refused> {
-        self.facts = self.machine.facts().map_err(Refused)?;
+        let facts = self.machine.facts().map_err(Refused)?;
         let loader = Loader { uid, pid: load.pid };
         let path = load.anchor.trim_matches('/').to_owned();
         let not_ethernet = interfaces::not_ethernet(&links()?);
-        let source = Source::compile(load, &self.facts, &not_ethernet, || self.profile());
+        let source = Source::compile(load, &facts, &not_ethernet, || self.profile());
         let source = source.map_err(Refused)?;
         let tables = if source.load.parts.tables {
             self.tables.with(&path, &source.ruleset)
         } else {
             self.tables.clone()
         };
-        let mut next = Next { main: self.main.clone(), anchors: self.anchors.clone(), tables };
+        let (main, anchors) = (self.main.clone(), self.anchors.clone());
+        let mut next = Next { facts, main, anchors, tables };
         let parts = source.load.parts;
         if !path.is_empty() {
             next.anchors.retain(|own| own.load.anchor != path);
@@ -95,7 +126,7 @@ impl Engine {
         } else {
             merge(&mut next.main, source);
         }
-        let warnings = self.install(next, true)?;
+        let warnings = self.install(next, Manner::Asked)?;
         self.loader = loader;
         self.loaded_unix_s = clock::unix_s();
         Ok(warnings)
@@ -107,18 +138,20 @@ impl Engine {
     ///
     /// If the shared memory is damaged.
     pub fn flush_rules(&mut self, anchor: &str) -> Result<(), Refused> {
-        let mut next = Next {
-            main: self.main.clone(),
-            anchors: self.anchors.clone(),
-            tables: self.tables.clone(),
-        };
+        let mut next = self.next(self.facts.clone());
         if anchor.is_empty() {
             next.main.ruleset.main = weir_rules::ir::Rules::default();
             next.main.anchors.clear();
         } else {
             next.anchors.retain(|own| own.load.anchor != anchor);
         }
-        self.install(next, true).map(drop)
+        self.install(next, Manner::Asked).map(drop)
+    }
+
+    /// What runs, as it would be by other facts.
+    fn next(&self, facts: Facts) -> Next {
+        let (main, anchors) = (self.main.clone(), self.anchors.clone());
+        Next { facts, main, anchors, tables: self.tables.clone() }
     }
 
     /// Looks at interfaces, addresses and groups, and compiles the ruleset again if they have
@@ -128,32 +161,42 @@ impl Engine {
     ///
     /// If the machine cannot be asked, or the ruleset means something that cannot run now.
     pub fn refresh(&mut self) -> Result<Vec<String>, Refused> {
+        if self.is_stopped {
+            return Ok(Vec::new());
+        }
         let facts = self.machine.facts().map_err(Refused)?;
         let is_same = facts.interfaces() == self.facts.interfaces();
         let have_slots_changed = self.interfaces.update(&links()?);
-        self.facts = facts;
         if is_same && !have_slots_changed {
+            self.facts = facts;
             self.interfaces.publish(&self.firewall);
             super::renew_next_hops(&self.firewall);
             return Ok(Vec::new());
         }
-        let next = Next {
-            main: self.main.clone(),
-            anchors: self.anchors.clone(),
-            tables: self.tables.clone(),
-        };
-        self.install(next, false)
+        self.install(self.next(facts), Manner::Followed)
     }
 
-    /// Compiles and activates. `is_strict` refuses interfaces that cannot be attached.
-    pub(super) fn install(&mut self, next: Next, is_strict: bool) -> Result<Vec<String>, Refused> {
+    /// Compiles and activates.
+    pub(super) fn install(&mut self, next: Next, manner: Manner) -> Result<Vec<String>, Refused> {
+        let staged = self.stage(next, manner)?;
+        let old_document_at = self.announce(&staged);
+        let told = self.commit(staged, manner)?;
+        // The notes of what ran before are kept until something else runs.
+        self.retire_document(old_document_at)?;
+        Ok(told)
+    }
+
+    /// All that may fail, and nothing of what runs changes by it.
+    pub(super) fn stage(&mut self, next: Next, manner: Manner) -> Result<Staged, Refused> {
+        if self.is_stopped {
+            return Err(Refused::because("weir fw was stopped"));
+        }
         self.interfaces.update(&links()?);
         self.check_limits(&next.main)?;
         let anchors = loaded_anchors(&next.main, &next.anchors);
-        let facts = self.facts.clone();
-        let evaluator = Evaluator::new(&next.main.ruleset, &anchors, &facts);
+        let evaluator = Evaluator::new(&next.main.ruleset, &anchors, &next.facts);
         let evaluator = evaluator.map_err(Refused::because)?;
-        let compiled = self.compile(&next, &evaluator, &facts)?;
+        let compiled = self.compile(&next, &evaluator)?;
         let mut tables = next.tables.clone();
         tables.drop_unused(&compiled.tables);
         let limit = usize::try_from(next.main.limit("table-entries")).unwrap_or(usize::MAX);
@@ -163,51 +206,74 @@ impl Engine {
                 tables::too_many_entries(tables.entry_count(), limit),
             ));
         }
-        let wanted = wanted(&evaluator, &facts);
-        let is_generic = self.options.is_generic;
+        let wanted = wanted(&evaluator, &next.facts);
+        let overloads = super::overload::of_rules(&evaluator, &compiled.rules);
         let mut told: Vec<String> =
             compiled.warnings.iter().map(|own| next.main.told(std::slice::from_ref(own))).collect();
-        let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
-        // All that may fail comes first, and nothing of what runs changes by it.
-        let prepared = self.installer()?.prepare(&compiled, &evaluator, &tables.contents());
+        let installer = self.installer()?;
+        let prepared = installer.prepare(&compiled, &evaluator, &tables.contents());
         let prepared = prepared.map_err(Refused::because)?;
+        let about = About {
+            known: prepared.known(),
+            anchors: &next.anchors,
+            tables: &tables,
+            directory: &compiled.tables,
+            image_at: prepared.image_at(),
+        };
+        let document_at = match self.put_document(&about) {
+            Ok(at) => at,
+            Err(error) => {
+                installer.abandon(prepared).map_err(Refused::because)?;
+                return Err(error);
+            }
+        };
+        let (is_generic, is_strict) = (self.options.is_generic, manner == Manner::Asked);
         match self.interfaces.attach(&self.firewall, &wanted, is_generic, is_strict) {
             Ok(mut attached) => told.append(&mut attached),
             Err(problem) => {
-                self.installer()?.abandon(prepared).map_err(Refused::because)?;
+                let installer = self.installer()?;
+                installer.heap().free(document_at).map_err(Refused::because)?;
+                installer.abandon(prepared).map_err(Refused::because)?;
                 return Err(Refused(problem));
             }
         }
+        Ok(Staged { next, tables, compiled, prepared, document_at, wanted, overloads, told })
+    }
+
+    /// Publishes what may stand there before a ruleset is active: a daemon that is killed between
+    /// this and [`Self::commit`] leaves notes of both. Gives where those of what runs are.
+    pub(super) fn announce(&self, staged: &Staged) -> u32 {
         self.interfaces.publish(&self.firewall);
-        self.publish_profiles(&next.main, &compiled);
+        self.publish_profiles(&staged.next.main, &staged.compiled);
+        document::announce(self.firewall.arena(), staged.document_at)
+    }
+
+    /// Makes it the one that runs.
+    fn commit(&mut self, staged: Staged, manner: Manner) -> Result<Vec<String>, Refused> {
+        let Staged { next, tables, compiled, prepared, wanted, overloads, mut told, .. } = staged;
+        let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         self.known = known.map_err(Refused::because)?;
         self.publish_settings(&next.main, compiled.rules.is_empty());
         self.interfaces.skip(&wanted);
         self.interfaces.publish(&self.firewall);
-        self.overloads = super::overload::of_rules(&evaluator, &compiled.rules);
+        self.overloads = overloads;
         self.rules = compiled.rules;
         self.directory = compiled.tables;
-        let Next { main, anchors: sources, .. } = next;
-        (self.main, self.anchors, self.tables) = (main, sources, tables);
+        let Next { facts, main, anchors, .. } = next;
+        (self.main, self.anchors, self.tables) = (main, anchors, tables);
+        self.facts = facts;
         super::renew_next_hops(&self.firewall);
         told.append(&mut self.interfaces.detach_surplus(&self.firewall, &wanted));
-        if let Err(error) = self.write_document() {
-            told.push(format!("the ruleset runs, but a daemon after this one could not: {error}"));
-        }
-        told.append(&mut self.interfaces.told(&wanted, is_strict));
-        if is_strict {
-            told.append(&mut super::forwarding::told(&facts, &wanted, asks_routes));
+        let is_all = manner != Manner::Followed;
+        told.append(&mut self.interfaces.told(&wanted, is_all));
+        if is_all {
+            told.append(&mut super::forwarding::told(&self.facts, &wanted, asks_routes));
         }
         Ok(told)
     }
 
-    fn compile(
-        &self,
-        next: &Next,
-        evaluator: &Evaluator<'_>,
-        facts: &Facts,
-    ) -> Result<Compiled, Refused> {
+    fn compile(&self, next: &Next, evaluator: &Evaluator<'_>) -> Result<Compiled, Refused> {
         let mut known = self.known.clone();
         known.release(|id| counters::of_rule(&self.firewall, &self.known, id).state_count == 0);
         if known.is_short_of_tags() {
@@ -215,7 +281,7 @@ impl Engine {
             known.release_tags(|number| kept >> number & 1 == 0);
         }
         let slots = self.interfaces.slots();
-        let input = Input { evaluator, resolver: facts, slots: &slots, known: &known };
+        let input = Input { evaluator, resolver: &next.facts, slots: &slots, known: &known };
         compile::compile(&input).map_err(|refused| Refused(next.main.told(&refused.0)))
     }
 

@@ -10,7 +10,7 @@ use weir_rules::facts::Facts;
 use super::counters::Totals;
 use super::document::Document;
 use super::interfaces::{self, Interfaces};
-use super::load::Next;
+use super::load::{Manner, Next};
 use super::overload::Overloads;
 use super::source::Source;
 use super::tables::Tables;
@@ -52,13 +52,14 @@ impl Engine {
         let refused: &[String] = if adopted.is_some() { &[] } else { &not_ethernet };
         let main = Source::compile(load, &facts, refused, String::new).map_err(Refused)?;
         let mut engine = match adopted {
-            Some(firewall) => Self::adopt(firewall, options, machine, facts, loader)?,
-            None => Self::fresh(&main, options, machine, facts, loader)?,
+            Some(firewall) => Self::adopt(firewall, options, machine, facts.clone(), loader)?,
+            None => Self::fresh(&main, options, machine, facts.clone(), loader)?,
         };
         let tables = engine.tables.with("", &main.ruleset);
         let anchors = std::mem::take(&mut engine.anchors);
-        let next = Next { main, anchors, tables };
-        match engine.install(next, true) {
+        let next = Next { facts, main, anchors, tables };
+        let manner = if engine.is_adopted { Manner::Adopted } else { Manner::Asked };
+        match engine.install(next, manner) {
             Ok(warnings) => {
                 engine.loaded_unix_s = clock::unix_s();
                 if !engine.is_adopted {
@@ -115,6 +116,7 @@ impl Engine {
             started_unix_s: clock::unix_s(),
             seed,
             is_adopted: false,
+            is_stopped: false,
         })
     }
 
@@ -125,13 +127,17 @@ impl Engine {
         facts: Facts,
         loader: Loader,
     ) -> Result<Self, Refused> {
-        let document = Document::read(&firewall)?.unwrap_or_default();
-        let tables = {
+        let (document, tables) = {
             let (arena, regions) = (firewall.arena(), firewall.regions());
             let heap = Heap::adopt(arena, regions.heap.at, regions.sizes.heap_bytes);
             let heap = heap.map_err(Refused::because)?;
-            let installer = Installer::new(arena, heap, regions.sizes.cpu_count, document.seed);
-            Tables::adopt(document.tables, |index| installer.table_entries(index))
+            // What is only read needs no seed.
+            let installer = Installer::new(arena, heap, regions.sizes.cpu_count, 0);
+            let document = Document::adopt(&installer, arena, clock::boot_ns())?;
+            let mut document = document.unwrap_or_default();
+            let kept = std::mem::take(&mut document.tables);
+            let tables = Tables::adopt(kept, |index| installer.table_entries(index));
+            (document, tables)
         };
         let mut anchors = Vec::new();
         for load in document.anchors {
@@ -157,6 +163,7 @@ impl Engine {
             started_unix_s: document.started_unix_s,
             seed: document.seed,
             is_adopted: true,
+            is_stopped: false,
         })
     }
 

@@ -1,0 +1,200 @@
+//! An engine on a data path of its own, in a namespace: what is left behind by one that ends in the
+//! middle, and what a refusal changes.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_bpf::firewall::Attachment;
+use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
+use weir_rules::facts::Facts;
+
+use super::load::{Manner, Next};
+use super::source::Source;
+use super::{Engine, Machine, Options, Refused};
+use crate::protocol::{Bytes, Load, LoadParts, TableAction};
+
+/// A machine with two interfaces; the address of the first one changes.
+struct Fake(Mutex<&'static str>);
+
+impl Machine for Fake {
+    fn facts(&self) -> Result<Facts, String> {
+        let address = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = format!("interface b0 {address}/24\ninterface b1 10.2.0.1/24\n");
+        Facts::parse(&text).map_err(|error| error.to_string())
+    }
+}
+
+struct Rig {
+    netns: NetnsGuard,
+    machine: Arc<Fake>,
+}
+
+impl Rig {
+    /// `None`, and the reason is printed, without privileges.
+    #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+    fn new(tag: &str) -> Option<Self> {
+        let Ok(netns) = Netns::create(&format!("weirfwe{}{tag}", std::process::id())) else {
+            eprintln!("skipped: network namespaces need root");
+            return None;
+        };
+        let netns = netns.guard();
+        netns
+            .run(|| {
+                let netlink = Netlink::open().unwrap();
+                for (own, peer) in [("b0", "p0"), ("b1", "p1")] {
+                    netlink.create_veth(&VethEnd::new(own), &VethEnd::new(peer), 1).unwrap();
+                    netlink.set_up(own).unwrap();
+                    netlink.set_up(peer).unwrap();
+                }
+            })
+            .unwrap();
+        Some(Self { netns, machine: Arc::new(Fake(Mutex::new("10.1.0.1"))) })
+    }
+
+    fn start(&self, text: &str) -> Engine {
+        let machine: Arc<dyn Machine> = Arc::<Fake>::clone(&self.machine);
+        Engine::start(Options::default(), machine, load(text), 0).unwrap().0
+    }
+
+    fn move_to(&self, address: &'static str) {
+        *self.machine.0.lock().unwrap() = address;
+    }
+}
+
+fn load(text: &str) -> Load {
+    Load {
+        name: "pf.conf".to_owned(),
+        text: Bytes::new(text.as_bytes()),
+        files: Vec::new(),
+        macros: Vec::new(),
+        dialect: None,
+        level: None,
+        anchor: String::new(),
+        parts: LoadParts::ALL,
+        is_merged: false,
+        pid: 1,
+    }
+}
+
+/// Another ruleset, compiled as a load would.
+fn next(engine: &Engine, text: &str) -> Next {
+    let facts = engine.machine.facts().unwrap();
+    let main = Source::compile(load(text), &facts, &[], String::new).unwrap();
+    let tables = engine.tables.with("", &main.ruleset);
+    Next { facts, main, anchors: Vec::new(), tables }
+}
+
+fn table(engine: &mut Engine, name: &str, action: TableAction, entries: &[&str]) -> String {
+    let entries: Vec<String> = entries.iter().map(|own| (*own).to_owned()).collect();
+    let told = engine.table(&(String::new(), name.to_owned()), action, &entries, 0);
+    told.unwrap().text
+}
+
+const FIRST: &str = "table <allowed> persist\ntable <bad> persist\nblock on { b0 b1 }\n\
+                     pass in on b0 from <allowed>\nblock in on b1 from <bad>\n";
+/// The tables stand the other way round in its image.
+const SECOND: &str = "table <bad> persist\ntable <allowed> persist\nblock on { b0 b1 }\n\
+                      block in on b1 from <bad>\npass in on b0 from <allowed>\n";
+
+/// Where a daemon ends while it loads the second ruleset.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    BeforeAnything,
+    BeforeCommit,
+    AfterCommit,
+}
+
+#[test]
+fn a_daemon_that_is_killed_around_the_commit_leaves_the_tables_right() {
+    let Some(rig) = Rig::new("doc") else { return };
+    let (allowed, bad) = ("   192.0.2.1\n", "   198.51.100.1\n");
+    rig.netns
+        .run(|| {
+            let mut engine = rig.start(FIRST);
+            table(&mut engine, "allowed", TableAction::Add, &["192.0.2.1"]);
+            table(&mut engine, "bad", TableAction::Add, &["198.51.100.1"]);
+            for end in [End::BeforeAnything, End::BeforeCommit, End::AfterCommit] {
+                let staged = engine.stage(next(&engine, SECOND), Manner::Asked).unwrap();
+                match end {
+                    End::BeforeAnything => {}
+                    End::BeforeCommit => {
+                        engine.announce(&staged);
+                    }
+                    End::AfterCommit => {
+                        engine.announce(&staged);
+                        let installer = engine.installer().unwrap();
+                        installer.commit(staged.prepared, super::boot_ns()).unwrap();
+                    }
+                }
+                drop(engine);
+                engine = rig.start(FIRST);
+                assert!(engine.is_adopted());
+                for (name, entries) in [("allowed", allowed), ("bad", bad)] {
+                    let shown = table(&mut engine, name, TableAction::Show, &[]);
+                    assert_eq!(shown, entries, "{name}, {end:?}");
+                }
+            }
+            // What is written without a new ruleset is about the one that is active.
+            engine.set_debug("loud").unwrap();
+            drop(engine);
+            let mut engine = rig.start(SECOND);
+            assert_eq!(engine.debug, "loud");
+            assert_eq!(table(&mut engine, "allowed", TableAction::Show, &[]), allowed);
+            engine.stop();
+        })
+        .unwrap();
+}
+
+/// The addresses of interfaces that the data path's rules have.
+fn addresses(engine: &Engine) -> Vec<IpAddr> {
+    let installer = engine.installer().unwrap();
+    let all = (0..engine.directory.len()).flat_map(|index| installer.table_entries(index));
+    all.map(|own| own.address).collect()
+}
+
+#[test]
+fn an_address_that_changes_while_a_load_is_refused_is_followed() {
+    let Some(rig) = Rig::new("facts") else { return };
+    rig.netns
+        .run(|| {
+            let mut engine = rig.start("pass on { b0 b1 }\nblock in on b0 to (b0)\n");
+            assert_eq!(addresses(&engine), ["10.1.0.1".parse::<IpAddr>().unwrap()]);
+            rig.move_to("10.1.0.9");
+            let refused = engine.load(load("blok\n"), 0).unwrap_err().to_string();
+            assert!(refused.contains("pf.conf:1"), "{refused}");
+            engine.refresh().unwrap();
+            assert_eq!(addresses(&engine), ["10.1.0.9".parse::<IpAddr>().unwrap()]);
+            // So is one that changes while the ruleset compiles, and cannot be activated.
+            rig.move_to("10.1.0.7");
+            let big = load("set hashsize 16\nset limit states 10\npass on { b0 b1 }\n");
+            let refused = engine.load(big, 0).unwrap_err().to_string();
+            assert!(refused.contains("set hashsize 16"), "{refused}");
+            engine.refresh().unwrap();
+            assert_eq!(addresses(&engine), ["10.1.0.7".parse::<IpAddr>().unwrap()]);
+            engine.stop();
+        })
+        .unwrap();
+}
+
+#[test]
+fn what_was_stopped_stays_off() {
+    let Some(rig) = Rig::new("stop") else { return };
+    rig.netns
+        .run(|| {
+            let mut engine = rig.start("pass on { b0 b1 }\nblock in on b0 to (b0)\n");
+            let netlink = Netlink::open().unwrap();
+            let both = ["b0", "b1"].map(|name| netlink.ifindex(name).unwrap());
+            let at = |engine: &Engine| both.map(|own| engine.firewall().attachment(own).unwrap());
+            assert!(at(&engine).iter().all(|own| own.ingress.is_some() && own.egress));
+            engine.stop();
+            assert_eq!(at(&engine), [Attachment::default(); 2]);
+            // An interface's event, and a client that has waited for its turn.
+            rig.move_to("10.1.0.9");
+            assert_eq!(engine.refresh(), Ok(Vec::new()));
+            let refused = engine.load(load("pass\n"), 0);
+            assert_eq!(refused, Err(Refused("weir fw was stopped".to_owned())));
+            assert!(engine.flush_rules("").is_err());
+            assert_eq!(at(&engine), [Attachment::default(); 2]);
+        })
+        .unwrap();
+}
