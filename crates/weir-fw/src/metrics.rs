@@ -2,11 +2,11 @@
 //! request.
 //!
 //! The server answers `GET /metrics` and nothing else, one connection at a time, and listens where
-//! it is told: on the loopback address unless another one is named.
+//! it is told: on the loopback address if that is a port alone ([`address`]).
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,18 @@ const HEAD_SIZE_BYTES_MAX: usize = 8192;
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(100);
+
+/// Reads where to listen: `ADDRESS:PORT`, or a port alone, which is one of the loopback address.
+///
+/// # Errors
+///
+/// What it should look like.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse::<u16>().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    port.or_else(|_| text.parse()).map_err(|_| {
+        "it is neither ADDRESS:PORT (`127.0.0.1:9100`, `[::1]:9100`) nor a port alone".to_owned()
+    })
+}
 
 /// Listens for readers.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -60,7 +72,7 @@ fn answer(shared: &Arc<Shared>, stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Whether a call only waited for as long as it may.
-fn is_wait(error: &io::Error) -> bool {
+pub(crate) fn is_wait(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
@@ -191,6 +203,17 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let reader = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (reader, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_port_alone_is_one_of_the_loopback_address() {
+        let text = |text| address(text).map(|own| own.to_string());
+        assert_eq!(text("9100").as_deref(), Ok("127.0.0.1:9100"));
+        assert_eq!(text("192.0.2.1:9100").as_deref(), Ok("192.0.2.1:9100"));
+        assert_eq!(text("[::]:9100").as_deref(), Ok("[::]:9100"));
+        for wrong in ["", "65536", ":9100", "localhost:9100", "192.0.2.1"] {
+            assert!(address(wrong).unwrap_err().contains("nor a port alone"), "{wrong}");
+        }
     }
 
     #[test]

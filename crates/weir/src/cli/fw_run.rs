@@ -25,7 +25,7 @@ that memory does not suffice for are refused before any is taken. docs/fw.md has
 Examples:
   sudo weir fw run -f /etc/pf.conf
   sudo weir fw run -f pf.conf --foreground --log /var/log/pflog
-  sudo weir fw run -f pf.conf --metrics 127.0.0.1:9100
+  sudo weir fw run -f pf.conf --metrics 9100
   sudo ip netns exec lab weir fw run -f pf.conf";
 
 pub(crate) const STATUS_HELP: &str = "\
@@ -77,8 +77,8 @@ pub(crate) struct RunArgs {
     /// Append packets of rules with `log` to a pcap file (link type PFLOG).
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Serve the counters as OpenMetrics: http://ADDRESS/metrics.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Serve the counters as OpenMetrics: http://ADDRESS:PORT/metrics; on loopback without ADDRESS.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = weir_fw::metrics::address)]
     pub(crate) metrics: Option<SocketAddr>,
     /// Whose pf.conf it is [default: seen from its words].
     #[arg(long, value_name = "DIALECT", value_enum)]

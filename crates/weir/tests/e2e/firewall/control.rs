@@ -334,8 +334,11 @@ fn metrics_come_by_http() {
     let up = || weir_net::Netlink::open().expect("netlink").set_up("lo").expect("up");
     net.router.run(up).expect("entered");
     let rules = net.file("pf.conf", RULES);
+    // A port alone is one of the loopback address.
     let address = "127.0.0.1:9199";
-    assert_exit(&net.run(&["fw", "run", "-f", &rules, "--metrics", address]), 0);
+    assert_exit(&net.run(&["fw", "run", "-f", &rules, "--metrics", "9199"]), 0);
+    let elsewhere = || TcpStream::connect("10.1.0.1:9199");
+    assert!(net.router.run(elsewhere).expect("entered").is_err(), "and of no other one");
     net.connect(SERVER, 7001, PATIENCE).expect("passed").echo("hello");
     assert!(net.connect(SERVER, 7009, IMPATIENCE).is_none(), "blocked");
     let answer = get(&net, address, "/metrics");
