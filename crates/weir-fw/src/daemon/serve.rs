@@ -5,7 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
@@ -20,8 +20,11 @@ use crate::protocol::{
 const CLIENT_COUNT_MAX: usize = 16;
 /// How often it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(50);
-/// A client that neither asks nor reads for so long is left.
+/// A client that asks nothing for so long is left, and one that reads nothing, if others need its
+/// place: somebody looks at a listing page by page.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often it looks whether a client that does not read is left.
+const WRITE_POLL: Duration = Duration::from_millis(500);
 
 static CLIENT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -52,7 +55,7 @@ fn accept(shared: &Arc<Shared>, stream: UnixStream) {
     let set = stream
         .set_nonblocking(false)
         .and_then(|()| stream.set_read_timeout(Some(CLIENT_TIMEOUT)))
-        .and_then(|()| stream.set_write_timeout(Some(CLIENT_TIMEOUT)));
+        .and_then(|()| stream.set_write_timeout(Some(WRITE_POLL)));
     let Ok(credentials) = getsockopt(&stream, PeerCredentials) else { return };
     let own = nix::unistd::geteuid().as_raw();
     if set.is_err() {
@@ -91,6 +94,34 @@ impl Drop for Place<'_> {
     }
 }
 
+/// Whether a client that has read nothing for so long is left: with so many connections.
+fn gives_way(waited: Duration, client_count: usize) -> bool {
+    waited >= CLIENT_TIMEOUT && client_count >= CLIENT_COUNT_MAX
+}
+
+/// Writes all bytes as somebody reads them, until `is_left`, which is told for how long nothing was
+/// read.
+fn put_all(
+    mut stream: &UnixStream,
+    mut rest: &[u8],
+    is_left: impl Fn(Duration) -> bool,
+) -> io::Result<()> {
+    let mut taken_at = Instant::now();
+    while !rest.is_empty() {
+        match stream.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(size) => (rest, taken_at) = (&rest[size..], Instant::now()),
+            Err(error) if metrics::is_wait(&error) => {
+                if is_left(taken_at.elapsed()) {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 struct Client {
     stream: UnixStream,
     uid: u32,
@@ -105,7 +136,8 @@ impl Client {
     fn put(&mut self, reply: &Reply) -> io::Result<()> {
         let mut line = serde_json::to_vec(reply)?;
         line.push(b'\n');
-        self.stream.write_all(&line)
+        let is_left = |waited: Duration| gives_way(waited, CLIENT_COUNT.load(Ordering::Acquire));
+        put_all(&self.stream, &line, is_left)
     }
 
     /// Answers one question after the other. A client that goes away ends it.
@@ -367,7 +399,50 @@ pub(super) fn warn_of_log(shared: &Arc<Shared>) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+
+    /// A connection that holds little, and whose writer does not wait for long.
+    fn pair() -> (UnixStream, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        nix::sys::socket::setsockopt(&ours, nix::sys::socket::sockopt::SndBuf, &4096).unwrap();
+        ours.set_write_timeout(Some(Duration::from_millis(1))).unwrap();
+        (ours, theirs)
+    }
+
+    #[test]
+    fn who_reads_slowly_reads_it_all() {
+        let (ours, mut theirs) = pair();
+        let bytes: Vec<u8> = (0..4_000_000_u32).map(|own| own.to_le_bytes()[0]).collect();
+        // It is not read before the writer has waited in vain for some times.
+        let (asked, is_read) = (AtomicUsize::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while asked.load(Ordering::Acquire) < 20 {
+                    thread::yield_now();
+                }
+                let mut all = vec![0; bytes.len()];
+                theirs.read_exact(&mut all).unwrap();
+                assert!(all == bytes);
+                is_read.store(true, Ordering::Release);
+            });
+            let is_left = |_| asked.fetch_add(1, Ordering::AcqRel) > usize::MAX / 2;
+            put_all(&ours, &bytes, is_left).unwrap();
+        });
+        assert!(is_read.load(Ordering::Acquire));
+        let (ours, _theirs) = pair();
+        let error = put_all(&ours, &bytes, |_| true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_reader_gives_way_only_where_it_is_crowded() {
+        assert!(!gives_way(CLIENT_TIMEOUT * 100, CLIENT_COUNT_MAX - 1));
+        assert!(!gives_way(CLIENT_TIMEOUT / 2, CLIENT_COUNT_MAX));
+        assert!(gives_way(CLIENT_TIMEOUT, CLIENT_COUNT_MAX));
+    }
 
     #[test]
     fn a_client_that_ends_badly_leaves_its_place() {
