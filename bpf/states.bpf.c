@@ -6,7 +6,7 @@
 #include <weir/vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <weir/fw/error.h>
-#include <weir/fw/fragment.h>
+#include <weir/fw/fragment.h> /* the loader wants all tables */
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/sweep.h>

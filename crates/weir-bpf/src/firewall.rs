@@ -12,6 +12,7 @@
 mod adopt;
 mod arena;
 mod attach;
+mod fragments;
 pub mod judge;
 pub mod layout;
 mod load;
@@ -32,7 +33,7 @@ pub use self::arena::{Arena, ArenaError};
 pub use self::attach::{Attachment, EgressError};
 use self::layout::Regions;
 pub use self::load::{FirewallError, Options};
-pub use self::log::{LogReader, Overload};
+pub use self::log::{LogReader, Overload, OverloadReader};
 use crate::sys;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fw.bpf.o"));
@@ -42,6 +43,7 @@ const EGRESS: &str = "weir_fw_egress";
 const SWEEP: &str = "weir_fw_sweep";
 const ARENA_MAP: &str = "weir_arena";
 const LOG_MAP: &str = "weir_log";
+const OVERLOADS_MAP: &str = "weir_overloads";
 const SOURCES_MAP: &str = "weir_sources";
 const FRAGMENTS_MAP: &str = "weir_fragments";
 
@@ -53,8 +55,9 @@ pub struct Firewall {
     sweep: OwnedFd,
     ids: Ids,
     log: MapHandle,
+    overloads: MapHandle,
     sources: MapHandle,
-    fragment_count_max: u32,
+    fragments: MapHandle,
     arena: Arena,
     regions: Regions,
 }
@@ -92,12 +95,6 @@ impl Firewall {
     #[must_use]
     pub const fn regions(&self) -> &Regions {
         &self.regions
-    }
-
-    /// Fragmented packets that the table of fragments has room for.
-    #[must_use]
-    pub const fn fragment_count_max(&self) -> u32 {
-        self.fragment_count_max
     }
 
     /// Sources, and rules that limit their number, that the table of sources has room for.

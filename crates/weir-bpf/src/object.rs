@@ -107,17 +107,22 @@ impl Loaded {
 
     /// A handle to a map whose values have `value_bytes` bytes.
     pub(crate) fn map(&self, map: &str, value_bytes: usize) -> Result<MapHandle, LoadError> {
+        let found = self.map_of_any_size(map)?;
+        let size = found.value_size();
+        if size as usize != value_bytes {
+            let what = format!("a value of `{map}` has {size} bytes, not {value_bytes}");
+            return Err(LoadError::Mismatch { object: self.name, what });
+        }
+        Ok(found)
+    }
+
+    /// A handle to a map of whose values only the beginning is read.
+    pub(crate) fn map_of_any_size(&self, map: &str) -> Result<MapHandle, LoadError> {
         let mismatch = |what| LoadError::Mismatch { object: self.name, what };
         let found = self.object.maps().find(|candidate| candidate.name() == OsStr::new(map));
         let Some(found) = found else {
             return Err(mismatch(format!("there is no map `{map}`")));
         };
-        if found.value_size() as usize != value_bytes {
-            let size = found.value_size();
-            return Err(mismatch(format!(
-                "a value of `{map}` has {size} bytes, not {value_bytes}"
-            )));
-        }
         MapHandle::try_from(&found).map_err(|source| LoadError::Refused {
             object: self.name,
             source,

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::engine::{Engine, Machine, Options, Refused};
 use crate::protocol::{Client, ClientError, Load, SOCKET_NAME};
-use crate::{log, metrics, monitor, notify};
+use crate::{log, metrics, monitor, notify, overload};
 
 /// What the daemon has to say while it runs; whoever starts it decides where that goes.
 pub trait Messages: Send + Sync {
@@ -37,6 +37,8 @@ pub struct Daemon {
     pub machine: Arc<dyn Machine>,
     /// Where packets of `log` rules are written to; `None`: nowhere.
     pub log_file: Option<PathBuf>,
+    /// Set by whoever has moved that file away: it is opened anew.
+    pub is_log_moved: Arc<AtomicBool>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// Its voice.
@@ -145,7 +147,7 @@ impl Daemon {
         let events = weir_net::events::Events::open().map_err(system("listen to netlink"))?;
         let metrics = self.metrics.map(metrics::bind).transpose();
         let metrics = metrics.map_err(system("listen for readers of metrics"))?;
-        let log_file = self.log_file.as_deref().map(log::LogFile::open).transpose();
+        let log_file = self.log_file.as_deref().map(log::Writer::open).transpose();
         let log_file = log_file.map_err(system("write the log file"))?;
         let uid = nix::unistd::getuid().as_raw();
         let started = Engine::start(self.options, self.machine, self.load, uid)?;
@@ -185,7 +187,9 @@ impl Daemon {
         let firewall = Arc::clone(shared.engine().firewall());
         start("events", Box::new(move |own| monitor::follow(&firewall, own, events, &noted)))?;
         start("monitor", Box::new(move |shared| monitor::run(shared, &pending)))?;
-        start("log", Box::new(|shared| log::run(shared, log_file)))?;
+        let is_moved = self.is_log_moved;
+        start("log", Box::new(move |shared| log::run(shared, log_file, &is_moved)))?;
+        start("overload", Box::new(overload::run))?;
         start("control", Box::new(move |shared| serve::run(shared, &listener)))?;
         if let Some(socket) = metrics {
             start("metrics", Box::new(move |shared| metrics::run(shared, &socket)))?;

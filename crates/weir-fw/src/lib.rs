@@ -18,6 +18,7 @@ pub mod log;
 pub mod metrics;
 pub mod monitor;
 pub mod notify;
+mod overload;
 pub mod prefix;
 pub mod protocol;
 pub mod refuse;

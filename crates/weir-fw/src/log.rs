@@ -2,19 +2,19 @@
 //! (FreeBSD, `if_pflog.h`; tcpdump's `print-pflog.c`).
 //!
 //! The data path writes records into a ring (`bpf/include/weir/fw/log.h`); what finds no room there
-//! is counted. Here they become packets with the number of the rule as it is loaded now.
+//! is counted. Here they become packets with the number of the rule as it is loaded now. A file
+//! that cannot be written, or that somebody has moved away (and says so), is opened anew.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-
-use weir_bpf::firewall::{Firewall, Overload};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::daemon::Shared;
-use crate::engine::{self, boot_ns};
+use crate::engine::boot_ns;
 
 /// `DLT_PFLOG`.
 const LINK_TYPE: u32 = 117;
@@ -36,6 +36,8 @@ const NO_RULE: u32 = u32::MAX;
 
 /// How long it waits for packets before it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(200);
+/// Before a file that could not be written is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// `struct weir_fw_log_record`: offsets of its fields.
 mod at {
@@ -182,10 +184,97 @@ impl LogFile {
         }
         Ok(Self(file))
     }
+
+    /// Adds packets, all or none; somebody may have emptied the file meanwhile.
+    fn append(&mut self, text: &[u8]) -> io::Result<()> {
+        let metadata = self.0.metadata()?;
+        let before_bytes = metadata.is_file().then_some(metadata.len());
+        let header = if before_bytes == Some(0) { file_header() } else { Vec::new() };
+        let written = self.0.write_all(&[&header, text].concat());
+        if let (Err(_), Some(bytes)) = (&written, before_bytes) {
+            // Half a packet would make the rest unreadable. What failed is told already.
+            drop(self.0.set_len(bytes));
+        }
+        written
+    }
 }
 
-/// Reads the ring until the daemon stops; without a file, packets are let go.
-pub(crate) fn run(shared: &Arc<Shared>, mut file: Option<LogFile>) {
+/// Writes packets into a file that may come and go.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    path: PathBuf,
+    file: Option<LogFile>,
+    retry_at: Option<Instant>,
+    /// Packets that are not written down, since it last worked.
+    lost_count: u64,
+}
+
+impl Writer {
+    /// Opens the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`LogFile::open`].
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        // The daemon leaves its directory.
+        let path = std::path::absolute(path)?;
+        let file = Some(LogFile::open(&path)?);
+        Ok(Self { path, file, retry_at: None, lost_count: 0 })
+    }
+
+    /// Adds packets; gives what somebody should know.
+    fn put(&mut self, text: &[u8], packet_count: u64, now: Instant) -> Option<String> {
+        if self.file.is_none() && self.retry_at.is_some_and(|at| now < at) {
+            self.lost_count += packet_count;
+            return None;
+        }
+        let file = match self.file.take() {
+            Some(file) => Ok(file),
+            None => LogFile::open(&self.path),
+        };
+        let named =
+            |error: io::Error| io::Error::other(format!("{}: {error}", self.path.display()));
+        let written = file.and_then(|mut file| file.append(text).map(|()| file).map_err(named));
+        match written {
+            Ok(file) => {
+                self.file = Some(file);
+                let lost_count = std::mem::take(&mut self.lost_count);
+                (lost_count > 0).then(|| {
+                    format!("the log is written again; {lost_count} packets are missing in it")
+                })
+            }
+            Err(error) => self.failed(&error, packet_count, now),
+        }
+    }
+
+    /// Opens the file anew: what was there may have been moved away.
+    fn reopen(&mut self, now: Instant) -> Option<String> {
+        match LogFile::open(&self.path) {
+            Ok(file) => {
+                (self.file, self.retry_at) = (Some(file), None);
+                None
+            }
+            Err(error) => {
+                self.file = None;
+                self.failed(&error, 0, now)
+            }
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error, packet_count: u64, now: Instant) -> Option<String> {
+        let is_new = self.lost_count == 0;
+        self.retry_at = Some(now + RETRY_INTERVAL);
+        self.lost_count += packet_count;
+        is_new.then(|| {
+            let seconds = RETRY_INTERVAL.as_secs();
+            format!("the log cannot be written, and is tried again every {seconds} s: {error}")
+        })
+    }
+}
+
+/// Reads the ring until the daemon stops; without a file, packets are let go. The file is opened
+/// anew when `is_moved` is set.
+pub(crate) fn run(shared: &Arc<Shared>, mut writer: Option<Writer>, is_moved: &AtomicBool) {
     let firewall = Arc::clone(shared.engine().firewall());
     let mut reader = match firewall.log_reader() {
         Ok(reader) => reader,
@@ -194,7 +283,11 @@ pub(crate) fn run(shared: &Arc<Shared>, mut file: Option<LogFile>) {
             return;
         }
     };
+    let tell = |told: Option<String>| told.iter().for_each(|own| shared.messages.tell(own));
     while !shared.stop.is_requested() {
+        if is_moved.swap(false, Ordering::AcqRel) {
+            tell(writer.as_mut().and_then(|writer| writer.reopen(Instant::now())));
+        }
         let records = match reader.read(POLL) {
             Ok(records) => records,
             Err(error) => {
@@ -203,9 +296,8 @@ pub(crate) fn run(shared: &Arc<Shared>, mut file: Option<LogFile>) {
                 continue;
             }
         };
-        overload(shared, &firewall, &records);
-        let Some(out) = file.as_mut().filter(|_| !records.is_empty()) else { continue };
-        let mut text = Vec::new();
+        let Some(writer) = writer.as_mut().filter(|_| !records.is_empty()) else { continue };
+        let (mut text, mut packet_count) = (Vec::new(), 0);
         {
             let engine = shared.engine();
             let unix_ns = unix_ns_of_boot();
@@ -213,25 +305,10 @@ pub(crate) fn run(shared: &Arc<Shared>, mut file: Option<LogFile>) {
                 let place = engine.rule_place(packet.rule);
                 let header = packet.header(&engine.interface_name(packet.slot), place.as_ref());
                 text.extend(file_record(unix_ns.saturating_add(packet.time_ns), &header, &packet));
+                packet_count += 1;
             }
         }
-        if let Err(error) = out.0.write_all(&text) {
-            shared.messages.tell(&format!("the log cannot be written, and ends here: {error}"));
-            file = None;
-        }
-    }
-}
-
-/// Sources that met a limit of a rule: into the rule's table, and their states end.
-fn overload(shared: &Arc<Shared>, firewall: &Firewall, records: &[Vec<u8>]) {
-    let list: Vec<Overload> = records.iter().filter_map(|own| Overload::read(own)).collect();
-    if list.is_empty() {
-        return;
-    }
-    let filters = shared.engine().overloaded(&list);
-    let ended = filters.and_then(|filters| engine::kill(firewall, &filters));
-    if let Err(error) = ended {
-        shared.messages.tell(&format!("a source went over its limit, and: {error}"));
+        tell(writer.put(&text, packet_count, Instant::now()));
     }
 }
 
@@ -282,6 +359,41 @@ mod tests {
         assert_eq!(out.len(), 16 + HEADER_BYTES + 20);
         assert_eq!(out[4..8], 1_u32.to_le_bytes());
         assert_eq!(out[12..16], 1564_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn a_file_that_is_moved_or_emptied_begins_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, old) = (dir.path().join("pflog"), dir.path().join("pflog.1"));
+        let read = |path: &Path| std::fs::read(path).unwrap();
+        let with = |text: &[u8]| [&file_header(), text].concat();
+        let mut writer = Writer::open(&path).unwrap();
+        let now = Instant::now();
+        assert_eq!(writer.put(b"one", 1, now), None);
+        std::fs::rename(&path, &old).unwrap();
+        assert_eq!(writer.put(b"two", 1, now), None, "nobody has said so yet");
+        assert_eq!((writer.reopen(now), writer.put(b"three", 1, now)), (None, None));
+        assert_eq!((read(&old), read(&path)), (with(b"onetwo"), with(b"three")));
+        // `copytruncate` of logrotate says nothing.
+        File::create(&path).unwrap();
+        assert_eq!(writer.put(b"four", 1, now), None);
+        assert_eq!(read(&path), with(b"four"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pflog");
+        let mut writer = Writer::open(&path).unwrap();
+        let now = Instant::now();
+        // All that is written into it fails.
+        writer.file = Some(LogFile(OpenOptions::new().append(true).open("/dev/full").unwrap()));
+        let told = writer.put(b"one", 2, now).unwrap();
+        assert!(told.contains("pflog") && told.contains("No space left"), "{told}");
+        assert_eq!(writer.put(b"two", 3, now), None, "not again at once");
+        let told = writer.put(b"three", 1, now + RETRY_INTERVAL).unwrap();
+        assert!(told.contains("5 packets are missing"), "{told}");
+        assert_eq!(std::fs::read(&path).unwrap(), [&file_header(), &b"three"[..]].concat());
     }
 
     #[test]

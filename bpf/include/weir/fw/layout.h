@@ -309,7 +309,19 @@ struct weir_fw_interface_counters {
 	__u64 dropped_packets[WEIR_FW_DIRECTION_COUNT][WEIR_FW_REASON_COUNT_MAX];
 };
 
-/* What one CPU counted of the state table: pf's FCNT_* and weir's own. */
+/* Limits that were met: pf's LCNT_*, in pf's order (pfvar.h of FreeBSD). */
+enum weir_fw_limit {
+	WEIR_FW_LIMIT_STATES,		/* `max` of a rule */
+	WEIR_FW_LIMIT_SRC_STATES,
+	WEIR_FW_LIMIT_SRC_NODES,
+	WEIR_FW_LIMIT_SRC_CONN,
+	WEIR_FW_LIMIT_SRC_CONN_RATE,
+	WEIR_FW_LIMIT_OVERLOAD_TABLE,	/* a source into a table */
+	WEIR_FW_LIMIT_OVERLOAD_FLUSH,	/* and its states end */
+	WEIR_FW_LIMIT_COUNT,
+};
+
+/* What one CPU counted of the state table: pf's FCNT_*, SCNT_* and LCNT_*, and weir's own. */
 struct weir_fw_table_counters {
 	__u64 searches;
 	__u64 inserts;
@@ -323,7 +335,11 @@ struct weir_fw_table_counters {
 	__u64 replies;		/* RST and ICMP that we made */
 	__u64 log_lost;		/* records that found no room in the ring */
 	__u64 unanswered;	/* drops whose RST or ICMP could not be made */
-	__u64 unused[4];
+	__u64 source_searches;	/* nodes of sources */
+	__u64 source_inserts;
+	__u64 source_removals;
+	__u64 limits[WEIR_FW_LIMIT_COUNT];
+	__u64 unused[2];
 };
 
 struct weir_fw_cpu {

@@ -29,6 +29,7 @@ static __always_inline bool weir_limit_take_rule(const struct weir_fw_packet *p,
 	live = __sync_fetch_and_add(&weir_limit_rule(p, d, 0)->states_live, 1);
 	if (d->state_max && live >= d->state_max) {
 		__sync_fetch_and_sub(&weir_limit_rule(p, d, 0)->states_live, 1);
+		weir_fw_table_counters(p->cpu)->limits[WEIR_FW_LIMIT_STATES]++;
 		return false;
 	}
 	weir_limit_rule(p, d, p->cpu)->states_created++;

@@ -15,10 +15,7 @@
 /* Several thousand records. The loader may change it. */
 #define WEIR_FW_LOG_RING_BYTES (1u << 20)
 
-/*
- * What a record of a packet begins with. Records of other sizes in the same ring are about
- * sources.
- */
+/* What a record of a packet begins with. */
 #define WEIR_FW_RECORD_PACKET 1
 
 struct weir_fw_log_record {

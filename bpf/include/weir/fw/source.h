@@ -12,6 +12,7 @@
 
 #include <weir/fw/account.h>
 #include <weir/fw/clock.h>
+#include <weir/fw/counters.h>
 #include <weir/fw/image.h>
 #include <weir/fw/log.h>
 #include <weir/fw/state.h>
@@ -21,6 +22,10 @@
 /* Ticks of about a second: rates count by it, and a source over its limits makes no states for it,
  * until its table is asked. */
 #define WEIR_SOURCE_SECOND_TICKS 60
+/* In weir_source.overloads, beside the rule's table: states of the source end, too. */
+#define WEIR_SOURCE_FLUSHES (1u << 16)
+/* More than a thousand sources at a time that went over a limit. */
+#define WEIR_SOURCE_RING_BYTES (1u << 16)
 /* Connections are counted in thousandths, because they fade. */
 #define WEIR_SOURCE_RATE_UNIT 1000
 #define WEIR_SOURCE_TRIES 4
@@ -98,13 +103,24 @@ static __always_inline struct weir_source_room *weir_source_room(void)
 	return bpf_map_lookup_elem(&weir_source_rooms, &zero);
 }
 
-/* To the control process, through weir_log: a source over the limits of a rule with overload. */
+/* To the control process: a source over the limits of a rule with overload. */
 struct weir_source_overload {
 	__u64 time_ns;		/* CLOCK_BOOTTIME */
 	__u32 rule;
 	__u32 family;
 	__be32 addr[4];
 };
+
+/* A ring of their own, so that no flood of packets that are logged displaces them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, WEIR_SOURCE_RING_BYTES);
+} weir_overloads SEC(".maps");
+
+static __always_inline void weir_source_count_limit(__u32 cpu, enum weir_fw_limit limit)
+{
+	weir_fw_table_counters(cpu)->limits[limit]++;
+}
 
 static __always_inline struct weir_fw_rule __weir_arena *
 weir_source_rule(const struct weir_fw_decision *d)
@@ -182,6 +198,7 @@ static __noinline bool weir_source_make(struct weir_source_room *room, __u32 own
 	}
 	if (!weir_source_count_nodes(owner, nodes_max, 1)) {
 		__sync_fetch_and_sub(&control->source_count, 1);
+		weir_source_count_limit(bpf_get_smp_processor_id(), WEIR_FW_LIMIT_SRC_NODES);
 		return false;
 	}
 	room->fresh[WEIR_SOURCE_OWNER_AT] = owner;
@@ -191,6 +208,8 @@ static __noinline bool weir_source_make(struct weir_source_room *room, __u32 own
 		/* Somebody else was faster, or there is no memory; the next look tells. */
 		__sync_fetch_and_sub(&control->source_count, 1);
 		weir_source_count_nodes(owner, 0, -1);
+	} else {
+		weir_fw_table_counters(bpf_get_smp_processor_id())->source_inserts++;
 	}
 	return true;
 }
@@ -207,11 +226,14 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 	struct weir_fw_profile __weir_arena *profile;
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
-	bool fits = false, is_own;
+	bool fits = false, is_full = false, is_own;
 	int i;
 
 	if (!room)
 		return WEIR_FW_REASON_SRC_LIMIT + 1;
+	if (rule->source_flags & (WEIR_FW_SOURCE_FLUSH_RULE | WEIR_FW_SOURCE_FLUSH_GLOBAL))
+		overloads |= WEIR_SOURCE_FLUSHES;
+	weir_fw_table_counters(p->cpu)->source_searches++;
 	profile = weir_at(struct weir_fw_profile, weir_at(struct weir_fw_control, 0)->profiles_at +
 							  d->profile * (__u32)sizeof(*profile));
 	keep_ticks = profile->ticks[WEIR_FW_TIMEOUT_SRC_TRACK];
@@ -225,6 +247,7 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 		}
 		bpf_spin_lock(&node->lock);
 		is_own = weir_source_is_of(node, &room->key);
+		is_full = is_own && states_max && node->states >= states_max;
 		if (is_own && (!states_max || node->states < states_max) &&
 		    (!node->blocked_tick ||
 		     tick - node->blocked_tick >= second)) {
@@ -241,6 +264,8 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 		if (is_own)
 			break;
 	}
+	if (!fits && is_full)
+		weir_source_count_limit(p->cpu, WEIR_FW_LIMIT_SRC_STATES);
 	return fits ? 0 : WEIR_FW_REASON_SRC_LIMIT + 1;
 }
 
@@ -279,6 +304,7 @@ static __noinline int weir_source_part(const struct weir_source_key *key, bool i
 	if (!node || !weir_source_subtract(node, key, is_connection, now, &owner))
 		return 0;
 	bpf_map_delete_elem(&weir_sources, key);
+	weir_fw_table_counters(bpf_get_smp_processor_id())->source_removals++;
 	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
 	weir_source_count_nodes(owner, 0, -1);
 	return 0;
@@ -303,6 +329,7 @@ static long weir_source_reap_one(void *map, struct weir_source_key *key, struct 
 	if (!is_over)
 		return 0;
 	bpf_map_delete_elem(map, key);
+	weir_fw_table_counters(bpf_get_smp_processor_id())->source_removals++;
 	__sync_fetch_and_sub(&weir_at(struct weir_fw_control, 0)->source_count, 1);
 	weir_source_count_nodes(owner, 0, -1);
 	return 0;
@@ -375,7 +402,7 @@ __noinline int weir_source_leave(__u32 slot, __u32 half)
 static __always_inline void weir_source_tell(const struct weir_source_key *key, __u32 rule,
 					     __u32 cpu)
 {
-	struct weir_source_overload *told = bpf_ringbuf_reserve(&weir_log, sizeof(*told), 0);
+	struct weir_source_overload *told = bpf_ringbuf_reserve(&weir_overloads, sizeof(*told), 0);
 
 	if (!told) {
 		weir_fw_table_counters(cpu)->log_lost++;
@@ -399,7 +426,8 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 {
 	struct weir_state __weir_arena *s = weir_source_line(slot);
 	__u32 now_s = tick / weir_source_second_ticks();
-	bool is_over = false, overloads = false, is_own;
+	bool is_over = false, is_often = false, is_own;
+	__u32 overloads = 0;
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
 	__u32 passed_s;
@@ -426,17 +454,26 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 		node->rate += WEIR_SOURCE_RATE_UNIT;
 		node->rate_s = now_s;
 		if (node->rate > (__u64)node->rate_count * WEIR_SOURCE_RATE_UNIT)
-			is_over = true;
+			is_often = true;
 	}
-	overloads = is_over && node->overloads;
+	if (is_over || is_often)
+		overloads = node->overloads;
 	if (overloads)
 		node->blocked_tick = tick ?: 1;
 	bpf_spin_unlock(&node->lock);
 	if (is_own)
 		s->wscale[0] |= WEIR_WSCALE_COUNTED(half);
+	if (is_over)
+		weir_source_count_limit(cpu, WEIR_FW_LIMIT_SRC_CONN);
+	if (is_often)
+		weir_source_count_limit(cpu, WEIR_FW_LIMIT_SRC_CONN_RATE);
+	if (overloads)
+		weir_source_count_limit(cpu, WEIR_FW_LIMIT_OVERLOAD_TABLE);
+	if (overloads & WEIR_SOURCE_FLUSHES)
+		weir_source_count_limit(cpu, WEIR_FW_LIMIT_OVERLOAD_FLUSH);
 	if (overloads)
 		weir_source_tell(&room->key, weir_half_rule(s, slot, half), cpu);
-	return is_over;
+	return is_over || is_often;
 }
 
 #endif /* WEIR_FW_SOURCE_H */

@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore as _, MapHandle, MapType};
 use super::layout::{Regions, Sizes, control};
 use super::{
     ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP,
-    SOURCES_MAP, SWEEP,
+    OVERLOADS_MAP, SOURCES_MAP, SWEEP,
 };
 use super::{attach, layout, load};
 use crate::object::LoadError;
@@ -142,12 +142,13 @@ impl Firewall {
         let egress = all
             .iter()
             .find(|found| named(&found.name, EGRESS) && found.map_ids.contains(&arena_id));
+        let arena = Arena::new(&arena)?;
+        // Before the other maps, of which another version may have others.
+        let regions = regions(&arena)?;
         let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
+        let overloads = take(&maps, OVERLOADS_MAP)?.ok_or(AdoptError::Damaged("no overloads"))?;
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
-        let fragment_count_max = fragments.max_entries();
-        let arena = Arena::new(&arena)?;
-        let regions = regions(&arena)?;
         let damaged = || AdoptError::Damaged("a program is missing");
         // What is attached nowhere went with the process that loaded it.
         let (sweep, egress) = match egress {
@@ -169,8 +170,9 @@ impl Firewall {
             sweep,
             ids,
             log,
+            overloads,
             sources,
-            fragment_count_max,
+            fragments,
             arena,
             regions,
         })

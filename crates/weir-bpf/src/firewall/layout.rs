@@ -135,12 +135,12 @@ structures! {
         NAME = 24, "name";
     }
     /// What one CPU has counted.
-    cpu = "weir_fw_cpu", 41088 {
+    cpu = "weir_fw_cpu", 41152 {
         TABLE = 0, "table";
-        INTERFACE = 128, "interface";
+        INTERFACE = 192, "interface";
     }
     /// What one CPU has counted of the state table; begins a [`cpu`].
-    table = "weir_fw_table_counters", 128 {
+    table = "weir_fw_table_counters", 192 {
         SEARCHES = 0, "searches";
         INSERTS = 8, "inserts";
         REMOVALS = 16, "removals";
@@ -153,6 +153,10 @@ structures! {
         REPLIES = 72, "replies";
         LOG_LOST = 80, "log_lost";
         UNANSWERED = 88, "unanswered";
+        SOURCE_SEARCHES = 96, "source_searches";
+        SOURCE_INSERTS = 104, "source_inserts";
+        SOURCE_REMOVALS = 112, "source_removals";
+        LIMITS = 120, "limits";
     }
     /// What one CPU has counted on one interface.
     interface_counters = "weir_fw_interface_counters", 640 {

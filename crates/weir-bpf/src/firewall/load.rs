@@ -10,7 +10,7 @@ use weir_wire::random::splitmix64;
 use super::layout::{Regions, Sizes, control};
 use super::{
     ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP, OBJECT,
-    OBJECT_NAME, SOURCES_MAP, SWEEP, layout,
+    OBJECT_NAME, OVERLOADS_MAP, SOURCES_MAP, SWEEP, layout,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -110,7 +110,7 @@ impl Firewall {
         arena.populate(0, u64::from(layout::PAGE_BYTES))?;
         arena.populate(layout::PAGE_BYTES, behind_control)?;
         describe(&arena, &regions);
-        programs.with(arena, regions, options.fragment_count_max)
+        programs.with(arena, regions)
     }
 }
 
@@ -120,7 +120,9 @@ struct Programs {
     egress: OwnedFd,
     sweep: OwnedFd,
     log: MapHandle,
+    overloads: MapHandle,
     sources: MapHandle,
+    fragments: MapHandle,
 }
 
 impl Programs {
@@ -130,17 +132,14 @@ impl Programs {
             egress: object.program(EGRESS)?,
             sweep: object.program(SWEEP)?,
             log: object.map(LOG_MAP, 0)?,
+            overloads: object.map(OVERLOADS_MAP, 0)?,
             sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
+            fragments: object.map_of_any_size(FRAGMENTS_MAP)?,
         })
     }
 
-    fn with(
-        self,
-        arena: Arena,
-        regions: Regions,
-        fragment_count_max: u32,
-    ) -> Result<Firewall, FirewallError> {
-        let Self { ingress, egress, sweep, log, sources } = self;
+    fn with(self, arena: Arena, regions: Regions) -> Result<Firewall, FirewallError> {
+        let Self { ingress, egress, sweep, log, overloads, sources, fragments } = self;
         let ids = Ids {
             ingress: program_id(ingress.as_fd()).map_err(FirewallError::Query)?,
             egress: program_id(egress.as_fd()).map_err(FirewallError::Query)?,
@@ -151,8 +150,9 @@ impl Programs {
             sweep,
             ids,
             log,
+            overloads,
             sources,
-            fragment_count_max,
+            fragments,
             arena,
             regions,
         })

@@ -1,17 +1,24 @@
-//! Reads the ring buffer into which programs write records: logged packets, overloaded sources.
+//! Reads the ring buffers into which programs write records: logged packets, overloaded sources.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use super::Firewall;
 
-/// The reading end of the ring buffer; there may be one at a time.
+/// The reading end of the ring buffer of logged packets; there may be one at a time.
 #[derive(Debug)]
-pub struct LogReader {
+pub struct LogReader(Reader);
+
+/// The reading end of the ring buffer of overloaded sources; there may be one at a time.
+#[derive(Debug)]
+pub struct OverloadReader(Reader);
+
+#[derive(Debug)]
+struct Reader {
     ring: RingBuffer<'static>,
     records: Arc<Mutex<Vec<Vec<u8>>>>,
 }
@@ -28,10 +35,8 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// Reads a record of the ring (`struct weir_source_overload`); `None` if it is another kind, a
-    /// logged packet, which is longer.
-    #[must_use]
-    pub fn read(record: &[u8]) -> Option<Self> {
+    /// Reads a record of the ring (`struct weir_source_overload`).
+    fn read(record: &[u8]) -> Option<Self> {
         let (time, rest) = record.split_first_chunk::<8>()?;
         let (rule, rest) = rest.split_first_chunk::<4>()?;
         let (family, rest) = rest.split_first_chunk::<4>()?;
@@ -47,23 +52,20 @@ impl Overload {
 }
 
 impl Firewall {
-    /// Opens the ring buffer.
+    /// Opens the ring buffer of logged packets.
     ///
     /// # Errors
     /// What the system returned when the buffer was mapped.
     pub fn log_reader(&self) -> io::Result<LogReader> {
-        let failed = |error: libbpf_rs::Error| io::Error::other(error.to_string());
-        let records = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&records);
-        let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&self.log, move |record| {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push(record.to_vec());
-                0
-            })
-            .map_err(failed)?;
-        let ring = builder.build().map_err(failed)?;
-        Ok(LogReader { ring, records })
+        Reader::open(&self.log).map(LogReader)
+    }
+
+    /// Opens the ring buffer of overloaded sources.
+    ///
+    /// # Errors
+    /// What the system returned when the buffer was mapped.
+    pub fn overload_reader(&self) -> io::Result<OverloadReader> {
+        Reader::open(&self.overloads).map(OverloadReader)
     }
 }
 
@@ -73,6 +75,38 @@ impl LogReader {
     /// # Errors
     /// What the system returned; an interrupted wait is no error.
     pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Vec<u8>>> {
+        self.0.read(timeout)
+    }
+}
+
+impl OverloadReader {
+    /// The sources that have come, waiting for the first one for at most `timeout`.
+    ///
+    /// # Errors
+    /// What the system returned; an interrupted wait is no error.
+    pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Overload>> {
+        let records = self.0.read(timeout)?;
+        Ok(records.iter().filter_map(|record| Overload::read(record)).collect())
+    }
+}
+
+impl Reader {
+    fn open(map: &MapHandle) -> io::Result<Self> {
+        let failed = |error: libbpf_rs::Error| io::Error::other(error.to_string());
+        let records = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&records);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(map, move |record| {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(record.to_vec());
+                0
+            })
+            .map_err(failed)?;
+        let ring = builder.build().map_err(failed)?;
+        Ok(Self { ring, records })
+    }
+
+    fn read(&mut self, timeout: Duration) -> io::Result<Vec<Vec<u8>>> {
         match self.ring.poll(timeout) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
                 return Err(io::Error::other(error.to_string()));

@@ -14,7 +14,7 @@ use weir_rules::facts::Facts;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver as _;
 
-use super::counters::{self, Totals};
+use super::counters::{self, LIMIT_NAMES, Totals};
 use super::{Engine, Refused, clock};
 use crate::protocol::{How, Killed, Shown};
 use crate::show::info::{Info, LogInterface};
@@ -167,7 +167,10 @@ impl Engine {
         live: &LiveCounts,
     ) -> Result<(String, u8), Refused> {
         let text = match what {
-            Shown::Info => self.info(how.interface.as_deref()).text(how.verbosity > 0),
+            Shown::Info => {
+                let is_verbose = how.verbosity > 0;
+                self.info(how.interface.as_deref(), is_verbose)?.text(is_verbose)
+            }
             Shown::Memory => settings::limits(&self.main.ruleset.settings.limits),
             Shown::Timeouts => settings::timeouts(&self.main.timeouts()),
             Shown::Rules => {
@@ -217,7 +220,14 @@ impl Engine {
         Totals::read(&self.firewall).since(&self.baseline)
     }
 
-    fn info(&self, interface: Option<&str>) -> Info {
+    /// Fragments are counted one by one, for `-v` alone.
+    fn info(&self, interface: Option<&str>, is_verbose: bool) -> Result<Info, Refused> {
+        let fragment_count = if is_verbose {
+            let counted = self.firewall.fragment_count(now_tick(&self.firewall));
+            counted.map_err(Refused::because)?
+        } else {
+            0
+        };
         let totals = self.totals();
         let arena = self.firewall.arena();
         let since_ns = arena.read64(control::ENABLED_NS);
@@ -230,7 +240,7 @@ impl Engine {
         let mut reasons: Vec<_> = REASONS.iter().enumerate().map(reason).collect();
         let own_reasons = reasons.split_off(PF_REASON_COUNT.min(reasons.len()));
         let table = &totals.table;
-        Info {
+        Ok(Info {
             is_enabled: self.is_enabled(),
             since_s: since.map(|ns| ns / 1_000_000_000),
             debug: debug_word(&self.debug),
@@ -244,10 +254,16 @@ impl Engine {
                 ("removals", table.removal_count),
             ],
             source_node_count: u64::from(arena.read32(control::SOURCE_COUNT)),
+            source_nodes: vec![
+                ("searches", table.source_search_count),
+                ("inserts", table.source_insert_count),
+                ("removals", table.source_removal_count),
+            ],
+            fragment_count,
             reasons,
+            limits: LIMIT_NAMES.into_iter().zip(table.limits).collect(),
             own_reasons,
-            ..Info::default()
-        }
+        })
     }
 
     /// Tells rulesets apart: FNV-1a of the printed rules, in both halves.

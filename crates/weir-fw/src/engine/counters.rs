@@ -39,7 +39,26 @@ pub struct TableTotals {
     pub unanswered_count: u64,
     /// Log records that found no room.
     pub log_lost_count: u64,
+    /// Nodes of sources looked for.
+    pub source_search_count: u64,
+    /// Nodes of sources made.
+    pub source_insert_count: u64,
+    /// Nodes of sources that went.
+    pub source_removal_count: u64,
+    /// Limits that were met, as [`LIMIT_NAMES`] has them.
+    pub limits: [u64; LIMIT_NAMES.len()],
 }
+
+/// pf's names of limits, in the order of `enum weir_fw_limit` (FreeBSD, `LCNT_NAMES`).
+pub const LIMIT_NAMES: [&str; 7] = [
+    "max states per rule",
+    "max-src-states",
+    "max-src-nodes",
+    "max-src-conn",
+    "max-src-conn-rate",
+    "overload table insertion",
+    "overload flush states",
+];
 
 /// Counters of one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,8 +138,8 @@ impl Totals {
 
 impl TableTotals {
     /// Each counter with its place in the memory.
-    fn fields(&mut self) -> [(&mut u64, u32); 12] {
-        [
+    fn fields(&mut self) -> Vec<(&mut u64, u32)> {
+        let mut all = vec![
             (&mut self.search_count, table::SEARCHES),
             (&mut self.insert_count, table::INSERTS),
             (&mut self.removal_count, table::REMOVALS),
@@ -133,7 +152,12 @@ impl TableTotals {
             (&mut self.reply_count, table::REPLIES),
             (&mut self.unanswered_count, table::UNANSWERED),
             (&mut self.log_lost_count, table::LOG_LOST),
-        ]
+            (&mut self.source_search_count, table::SOURCE_SEARCHES),
+            (&mut self.source_insert_count, table::SOURCE_INSERTS),
+            (&mut self.source_removal_count, table::SOURCE_REMOVALS),
+        ];
+        all.extend(self.limits.iter_mut().zip((table::LIMITS..).step_by(8)));
+        all
     }
 }
 

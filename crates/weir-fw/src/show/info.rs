@@ -180,6 +180,9 @@ Counters
             debug: "None",
             host_id: 0xbeef,
             checksum: [0xab; 16],
+            source_node_count: 3,
+            source_nodes: vec![("searches", 9), ("inserts", 4), ("removals", 1)],
+            fragment_count: 8,
             limits: vec![("max-src-conn", 2)],
             own_reasons: vec![("no-route", 5)],
             ..info()
@@ -196,9 +199,12 @@ State Table                          Total             Rate
   inserts                                1~
   removals                               0~
 Source Tracking Table
-  current entries                        0~
+  current entries                        3~
+  searches                               9~
+  inserts                                4~
+  removals                               1~
 Fragments
-  current entries                        0~
+  current entries                        8~
 Counters
   match                                  7~
   bad-offset                             0~

@@ -225,3 +225,41 @@ fn packets_of_rules_with_log_are_recorded() {
     assert_eq!(records[2][26..30], [0, 1, 0, 0], "in, blocked, by a rule, IPv4");
     assert_ne!(field(&records[0], 16), field(&records[2], 16), "the rules differ");
 }
+
+/// A connection to port 80 as far as its handshake.
+fn handshake(rig: &Rig, ends: &Ends, port: u16) {
+    let there = |sequence: u32, acknowledgement: u32, flags: u8| {
+        let segment = Segment { ports: (port, 80), sequence, acknowledgement, flags };
+        rig.receive(0, &ends.tcp(&segment, b""));
+    };
+    there(100, 0, 0x02);
+    let segment = Segment { ports: (80, port), sequence: 500, acknowledgement: 101, flags: 0x12 };
+    rig.receive(1, &ends.back().tcp(&segment, b""));
+    there(101, 501, 0x10);
+}
+
+/// What a source that goes over its limit tells finds room behind any number of logged packets.
+#[test]
+fn a_full_log_hides_no_source_that_goes_over_its_limit() {
+    let rules = "table <rude> persist\nblock log all\n\
+                 pass in on b0 proto tcp to port 80 keep state \
+                 (max-src-conn 1, overload <rude>)\npass out on b1 keep state\n";
+    let Some(rig) = Rig::with_rules("flood", rules) else { return };
+    let lost = || rig.table_counter(table::LOG_LOST);
+    let flood = Ends::new("10.0.1.2", "10.0.2.2").udp((1000, 54), b"blocked");
+    for _ in 0..10_000 {
+        if lost() > 0 {
+            break;
+        }
+        rig.receive(0, &flood);
+    }
+    assert!(lost() > 0, "the ring is full, and nobody reads it");
+    let mut reader = rig.firewall.overload_reader().expect("the ring opens");
+    let ends = Ends::new("10.0.1.2", "10.0.2.2");
+    for port in [1001, 1002] {
+        handshake(&rig, &ends, port);
+    }
+    let over = reader.read(Duration::from_secs(1)).expect("the ring is read");
+    let [own] = over[..] else { panic!("{over:?}") };
+    assert_eq!(own.address.to_string(), "10.0.1.2");
+}

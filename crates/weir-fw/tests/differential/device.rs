@@ -16,7 +16,9 @@ use weir_bpf::firewall::layout::{
     self, CONTROL_ENABLED, CONTROL_NO_RULES, CONTROL_OPENBSD, Sizes, control, interface, profile,
 };
 use weir_bpf::firewall::sweep::{Ends, Filter, Mode};
-use weir_bpf::firewall::{Arena, Firewall, FirewallError, LogReader, Options, Overload, Verdict};
+use weir_bpf::firewall::{
+    Arena, Firewall, FirewallError, LogReader, Options, Overload, OverloadReader, Verdict,
+};
 use weir_fw::compile::known::Known;
 use weir_fw::compile::{Compiled, Input, Slot, TableName, compile, profile_seconds};
 use weir_fw::heap::Heap;
@@ -63,6 +65,7 @@ mod action {
 pub(crate) struct DataPath {
     firewall: Firewall,
     log: LogReader,
+    overload_ring: OverloadReader,
     fragment_count_max: u32,
     /// Makes veths have the receive queues that test runs ask for, and drops what strays in.
     keeper: DropCounter,
@@ -173,6 +176,9 @@ impl DataPath {
         wires::prepare_namespace()?;
         Ok(Some(Self {
             log: firewall.log_reader().map_err(|error| failed("ring buffer", error))?,
+            overload_ring: firewall
+                .overload_reader()
+                .map_err(|error| failed("ring buffer", error))?,
             before: Totals::read(&firewall, 0),
             firewall,
             fragment_count_max,
@@ -201,6 +207,8 @@ impl DataPath {
     fn reload(&mut self, fragment_count_max: u32) -> Result<(), DeviceError> {
         self.firewall = load(fragment_count_max).map_err(|error| failed("load", error))?;
         self.log = self.firewall.log_reader().map_err(|error| failed("ring buffer", error))?;
+        let ring = self.firewall.overload_reader();
+        self.overload_ring = ring.map_err(|error| failed("ring buffer", error))?;
         self.fragment_count_max = fragment_count_max;
         self.start_ms = GAP_MS;
         self.now_ms = GAP_MS;
@@ -239,6 +247,7 @@ impl DataPath {
         }
         self.set_skips(|_| false);
         self.log.read(Duration::ZERO).map_err(|error| failed("ring buffer", error))?;
+        self.overload_ring.read(Duration::ZERO).map_err(|error| failed("ring buffer", error))?;
         self.before = Totals::read(&self.firewall, self.slot_max());
         self.is_loaded = false;
         Ok(())
@@ -556,12 +565,10 @@ impl Device for DataPath {
         self.check_time()?;
         let records = self.log.read(Duration::ZERO);
         let records = records.map_err(|error| failed("ring buffer", error))?;
-        let mut is_logged = false;
-        for record in records {
-            match Overload::read(&record) {
-                Some(overload) => self.overload(&overload)?,
-                None => is_logged = true,
-            }
+        let is_logged = !records.is_empty();
+        let over = self.overload_ring.read(Duration::ZERO);
+        for own in over.map_err(|error| failed("ring buffer", error))? {
+            self.overload(&own)?;
         }
         Ok(Sent { outcome, frame, logged: Some(is_logged) })
     }

@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     /// Use generic XDP on interfaces without native XDP: behind any driver, several times slower.
     #[arg(long)]
     pub(crate) generic: bool,
-    /// Append packets of rules with `log` to a pcap file (link type PFLOG).
+    /// Append packets of rules with `log` to a pcap file (link type PFLOG). SIGHUP opens it anew.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Serve the counters as OpenMetrics: http://ADDRESS:PORT/metrics; on loopback without ADDRESS.

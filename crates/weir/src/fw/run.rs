@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Machine for Host {
 #[derive(Default)]
 struct Voice {
     syslog: Mutex<Option<UnixDatagram>>,
-    is_detached: std::sync::atomic::AtomicBool,
+    is_detached: AtomicBool,
 }
 
 impl Messages for Voice {
@@ -91,16 +91,18 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     }
     let voice = Arc::new(Voice::default());
     let messages: Arc<dyn Messages> = Arc::<Voice>::clone(&voice);
+    let is_log_moved = Arc::new(AtomicBool::new(false));
     let daemon = Daemon {
         options: Options { is_generic: args.generic },
         load,
         machine: Arc::new(Host),
         log_file: args.log.clone(),
+        is_log_moved: Arc::clone(&is_log_moved),
         metrics: args.metrics,
         messages,
     };
     let stop = Arc::new(Stop::default());
-    let signal = listen(&stop)?;
+    let signal = listen(&stop, args.log.is_some().then_some(is_log_moved))?;
     let is_detached = args.detached;
     daemon.run(&stop, |status| {
         if is_detached {
@@ -116,13 +118,21 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Signals ask the daemon to stop; the programs stay. Gives where the signal's number will stand.
-fn listen(stop: &Arc<Stop>) -> anyhow::Result<Arc<AtomicI32>> {
+/// SIGHUP says that the log's file was moved away, where there is one.
+fn listen(
+    stop: &Arc<Stop>,
+    is_log_moved: Option<Arc<AtomicBool>>,
+) -> anyhow::Result<Arc<AtomicI32>> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot take signals")?;
     let (stop, seen) = (Arc::clone(stop), Arc::new(AtomicI32::new(0)));
     let own = Arc::clone(&seen);
     let thread = std::thread::Builder::new().name("signals".to_owned());
     thread.spawn(move || {
         for signal in signals.forever() {
+            if let Some(is_log_moved) = is_log_moved.as_ref().filter(|_| signal == SIGHUP) {
+                is_log_moved.store(true, Ordering::Release);
+                continue;
+            }
             own.store(signal, Ordering::Release);
             stop.request();
         }
@@ -147,7 +157,7 @@ fn background() -> anyhow::Result<Outcome> {
     let address = SocketAddr::from_abstract_name(&name).context("cannot make a socket")?;
     let socket = UnixDatagram::bind_addr(&address).context("cannot make a socket")?;
     socket.set_read_timeout(Some(POLL)).context("cannot make a socket")?;
-    let signal = listen(&Arc::new(Stop::default()))?;
+    let signal = listen(&Arc::new(Stop::default()), None)?;
     // The words of the command line behind `weir fw run`; what the daemon is told besides comes
     // last, so that none of them is mistaken for another one's value.
     let mut child = Command::new("/proc/self/exe")

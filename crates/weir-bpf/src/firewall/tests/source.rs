@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::Overload;
 use crate::firewall::layout::control;
 use crate::firewall::sweep::{Filter, Mode};
 
@@ -200,14 +199,13 @@ fn a_connection_too_many_ends_and_is_told() {
     let Some(table) = table(64, 200, 100) else { return };
     let limits = Limits { connections_max: 2, overload: 1, ..Limits::default() };
     let rule = limits.write(&table);
-    let mut log = table.firewall.log_reader().unwrap();
+    let mut overloads = table.firewall.overload_reader().unwrap();
     for port in 1..=2 {
         assert_eq!(connect(&table, rule, 1, port, 1000).result(), HIT);
     }
     connect(&table, rule, 1, 3, 1000);
     assert_eq!(table.state_count(), 2, "the third one is gone");
-    let told: Vec<_> = log.read(Duration::from_millis(10)).unwrap();
-    let told: Vec<_> = told.iter().filter_map(|record| Overload::read(record)).collect();
+    let told = overloads.read(Duration::from_millis(10)).unwrap();
     let [event] = told[..] else { panic!("{told:?}") };
     assert_eq!((event.rule, event.address), (7, source(1)));
     // Until its table is asked, the source makes no further states.

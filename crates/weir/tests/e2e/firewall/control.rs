@@ -258,8 +258,6 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     assert!(counted.contains("\tIn4/Pass:    [ Packets: "), "{counted}");
     assert_eq!(net.pfctl("-s Running"), "Enabled\n");
     assert_eq!(net.pfctl("-sn"), "");
-    let info = net.pfctl("-vsi");
-    assert!(info.contains("Source Tracking Table") && info.contains("Limit Counters"), "{info}");
     anchors_come_and_go(&net);
     settings_are_merged(&net);
 
@@ -271,6 +269,109 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     let output = net.run(&["pfctl", "-d"]);
     assert_exit(&output, 0);
     assert_eq!(refused(&net, "-s Running", 1), "Disabled\n");
+}
+
+/// A line of `-vsi` below a title: the number behind a name.
+fn counted(info: &str, title: &str, name: &str) -> u64 {
+    let mut lines = info.lines().skip_while(|own| *own != title).skip(1);
+    let own = lines.by_ref().take_while(|own| own.starts_with("  "));
+    let mut own = own.filter_map(|own| own.strip_prefix("  ")?.strip_prefix(name));
+    let rest = own.next().unwrap_or_else(|| panic!("no {name} below {title}: {info}"));
+    rest.split_whitespace().next().expect("a count").parse().expect("a number")
+}
+
+/// The first piece of a datagram of the client's to port 7009.
+fn lone_fragment(net: &Network) {
+    let lone = "use Socket; socket(S, AF_INET, SOCK_RAW, 255) or die; \
+                my $ip = pack('C2n3C2n', 0x45, 0, 36, 7, 0x2000, 64, 17, 0) . \
+                inet_aton('10.1.0.2') . inet_aton('10.2.0.2'); \
+                my $udp = pack('n4', 1000, 7009, 3000, 0) . 'x' x 8; \
+                send(S, $ip . $udp, 0, sockaddr_in(0, inet_aton('10.2.0.2'))) or die";
+    let mut command = std::process::Command::new("ip");
+    command.args(["netns", "exec", net.client.name(), "perl", "-e", lone]);
+    assert_exit(&command.output().expect("ip runs"), 0);
+}
+
+/// Rules whose limits are met.
+const COUNTED: &str = "\
+table <rude> persist
+set timeout { tcp.closed 1, tcp.finwait 1, interval 1 }
+block return
+block in quick on b0 from <rude>
+pass proto icmp6 no state
+pass out quick on b1 proto { tcp udp } keep state
+pass in quick on b0 proto udp to any port 7009 keep state
+pass in on b0 inet proto tcp to any port 7001 keep state (max-src-states 2)
+pass in on b0 inet proto tcp to any port 7002 keep state (max-src-conn 1, overload <rude> flush)
+pass in on b0 inet6 proto tcp to any port 7001 keep state (max 1)
+";
+
+/// pf's limits.
+const LIMITS: [&str; 7] = [
+    "max states per rule",
+    "max-src-states",
+    "max-src-nodes",
+    "max-src-conn ",
+    "max-src-conn-rate",
+    "overload table insertion",
+    "overload flush states",
+];
+
+/// What `-vsi` says of sources, of fragments, and of limits that were met.
+#[test]
+fn sources_fragments_and_limits_are_counted() {
+    let test = "sources_fragments_and_limits_are_counted";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = network("count");
+    net.start(COUNTED);
+    let info = || net.pfctl("-vsi");
+    let (sources, limits) = ("Source Tracking Table", "Limit Counters");
+    let of = |title: &str, name: &str| counted(&info(), title, name);
+    for name in ["current entries", "searches", "inserts", "removals"] {
+        assert_eq!(of(sources, name), 0, "{name}");
+    }
+    assert_eq!(of("Fragments", "current entries"), 0);
+    assert_eq!(LIMITS.map(|name| of(limits, name)), [0; 7]);
+
+    // Two states of one source, and a third too many.
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+        line.echo("hello");
+        kept.push(line);
+    }
+    let before = info();
+    let of_sources = |name: &str| counted(&before, sources, name);
+    assert_eq!((of_sources("current entries"), of_sources("inserts")), (1, 1));
+    assert!(of_sources("searches") >= 2 && of_sources("removals") == 0, "{before}");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "a third is one too many");
+    assert!(of(limits, "max-src-states") >= 1);
+
+    // A rule's `max`.
+    kept.push(net.connect(SERVER6, 7001, PATIENCE).expect("the only one"));
+    assert!(net.connect(SERVER6, 7001, IMPATIENCE).is_none(), "it may have one");
+    assert!(of(limits, "max states per rule") >= 1);
+
+    // A datagram whose other pieces never come.
+    lone_fragment(&net);
+    wait_until("it is waited for the others", || of("Fragments", "current entries") == 1);
+
+    // One connection is allowed, and the second one overloads.
+    let mut line = net.connect(SERVER, 7002, PATIENCE).expect("passed");
+    line.echo("hello");
+    drop(net.connect(SERVER, 7002, IMPATIENCE));
+    wait_until("the source is in the table", || net.pfctl("-t rude -T show") == "   10.1.0.2\n");
+    let now = LIMITS.map(|name| of(limits, name));
+    assert!(now[3] >= 1 && now[5] >= 1 && now[6] >= 1, "{now:?}");
+    assert_eq!((now[2], now[4]), (0, 0), "the others were not met");
+    // Nodes go with their last state, which the flush has ended.
+    wait_until("nodes have gone", || of(sources, "removals") >= 1);
+    assert_eq!(net.pfctl("-Fi"), "pf: statistics cleared\n");
+    assert_eq!(of(sources, "inserts"), 0);
+    assert_eq!(LIMITS.map(|name| of(limits, name)), [0; 7]);
 }
 
 /// Anchors: rules of their own, and gone with them.
