@@ -35,6 +35,15 @@ const SOURCE_PLACES_MIN: u32 = 1 << 16;
 const SOURCE_PLACES_MAX: u32 = 1 << 22;
 /// The largest `set limit src-nodes`.
 pub const SOURCE_LIMIT_MAX: u32 = SOURCE_PLACES_MAX - SOURCE_RULE_COUNT;
+/// The largest `set limit frags`.
+pub const FRAGMENT_LIMIT_MAX: u32 = 1 << 20;
+/// What a packet in fragments takes in its table, which is allocated whole: the kernel's header of
+/// an element, the key, and the pieces; at most.
+const FRAGMENT_BYTES: u64 = 240;
+/// What a source takes in its table as it comes: the size class of the kernel's allocator.
+const SOURCE_BYTES: u64 = 192;
+/// A bucket of either (`struct bucket` of kernel/bpf/hashtab.c).
+const MAP_BUCKET_BYTES: u64 = 16;
 /// Standard deviations that are added to what is expected.
 const DEVIATIONS: f64 = 8.0;
 /// Bytes of a slot: a line and an account.
@@ -53,9 +62,52 @@ pub struct Plan {
     pub sizes: Sizes,
     /// Where everything is going to be.
     pub regions: Regions,
+    /// What is followed beside states.
+    pub followed: Followed,
+}
+
+/// What the data path follows beside states, in tables of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Followed {
+    /// `set limit frags`: packets in fragments.
+    pub fragment_limit: u32,
+    /// `set limit src-nodes`: sources.
+    pub source_limit: u32,
+}
+
+impl Followed {
+    /// Bytes of the table of fragments; each CPU has an element to spare.
+    const fn fragment_bytes(self, cpu_count: u32) -> u64 {
+        if self.fragment_limit == 0 {
+            return 0;
+        }
+        let places = self.fragment_limit as u64;
+        (places + cpu_count as u64) * FRAGMENT_BYTES + places.next_power_of_two() * MAP_BUCKET_BYTES
+    }
+
+    /// Bytes of the table of sources when it is full.
+    const fn source_bytes(self) -> u64 {
+        if self.source_limit == 0 {
+            return 0;
+        }
+        source_places(self.source_limit) as u64 * MAP_BUCKET_BYTES
+            + self.source_limit as u64 * SOURCE_BYTES
+    }
 }
 
 impl Plan {
+    /// With tables for what else is followed.
+    #[must_use]
+    pub const fn with(self, followed: Followed) -> Self {
+        Self { followed, ..self }
+    }
+
+    /// Bytes of the table of fragments, and of that of sources when it is full.
+    #[must_use]
+    pub const fn followed_bytes(&self) -> [u64; 2] {
+        [self.followed.fragment_bytes(self.sizes.cpu_count), self.followed.source_bytes()]
+    }
+
     /// Bytes of the index: the slots that exist because of `set hashsize`.
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
@@ -68,12 +120,13 @@ impl Plan {
         self.regions.states.bytes + self.regions.accounts.bytes
     }
 
-    /// Bytes that are taken before anything is attached, page tables included; rules and tables
-    /// come on top as they are loaded.
+    /// Bytes that are taken before anything is attached, page tables included, and those of sources
+    /// when there are as many as may be; rules and tables come on top as they are loaded.
     #[must_use]
     pub const fn start_bytes(&self) -> u64 {
         let pages = self.regions.heap.at as u64;
-        pages + pages / PAGE_BYTES as u64 * PAGE_TABLE_BYTES_PER_PAGE
+        let [fragments, sources] = self.followed_bytes();
+        pages + pages / PAGE_BYTES as u64 * PAGE_TABLE_BYTES_PER_PAGE + fragments + sources
     }
 
     /// Refuses a plan that the machine has no memory for.
@@ -86,6 +139,7 @@ impl Plan {
             return Ok(());
         }
         let arithmetic = Arithmetic::of(self.state_limit, self.ipv6_count, self.sizes);
+        let arithmetic = Arithmetic { followed: self.followed, ..arithmetic };
         Err(LimitError::Memory { arithmetic, needed_bytes: self.start_bytes(), available_bytes })
     }
 }
@@ -96,11 +150,13 @@ pub struct Arithmetic {
     state_limit: u32,
     ipv6_count: u32,
     sizes: Sizes,
+    followed: Followed,
 }
 
 impl Arithmetic {
     const fn of(state_limit: u32, ipv6_count: u32, sizes: Sizes) -> Self {
-        Self { state_limit, ipv6_count, sizes }
+        let followed = Followed { fragment_limit: 0, source_limit: 0 };
+        Self { state_limit, ipv6_count, sizes, followed }
     }
 }
 
@@ -116,7 +172,22 @@ impl fmt::Display for Arithmetic {
             self.ipv6_count,
             slots * u64::from(SLOT_BYTES),
             (slots * u64::from(SLOT_BYTES)) >> 20,
-        )
+        )?;
+        let Followed { fragment_limit, source_limit } = self.followed;
+        let fragment_bytes = self.followed.fragment_bytes(self.sizes.cpu_count);
+        if fragment_bytes > 0 {
+            let mib = fragment_bytes >> 20;
+            write!(
+                formatter,
+                "; {fragment_limit} packets in fragments want {fragment_bytes} bytes ({mib} MiB)"
+            )?;
+        }
+        let source_bytes = self.followed.source_bytes();
+        if source_bytes > 0 {
+            let mib = source_bytes >> 20;
+            write!(formatter, "; {source_limit} sources want {source_bytes} bytes ({mib} MiB)")?;
+        }
+        Ok(())
     }
 }
 
@@ -157,8 +228,8 @@ pub enum LimitError {
     /// More than the machine has.
     #[error(
         "{arithmetic}; with counters and page tables {needed_bytes} bytes ({} MiB) are needed, and \
-         {available_bytes} bytes ({} MiB) are available: lower `set limit states` or `set \
-         hashsize`, or free memory",
+         {available_bytes} bytes ({} MiB) are available: lower these limits or `set hashsize`, or \
+         free memory",
         needed_bytes >> 20,
         available_bytes >> 20
     )]
@@ -183,9 +254,12 @@ pub fn default_bucket_count(state_limit: u32) -> u32 {
 /// Places of the table of sources for `set limit src-nodes`: those nodes, and one for each rule
 /// that limits their number, with room for a reload that asks for some more.
 #[must_use]
-pub fn source_places(source_limit: u32) -> u32 {
-    let wanted = source_limit.saturating_add(SOURCE_RULE_COUNT).checked_next_power_of_two();
-    wanted.unwrap_or(SOURCE_PLACES_MAX).clamp(SOURCE_PLACES_MIN, SOURCE_PLACES_MAX)
+pub const fn source_places(source_limit: u32) -> u32 {
+    match source_limit.saturating_add(SOURCE_RULE_COUNT).checked_next_power_of_two() {
+        Some(places) if places < SOURCE_PLACES_MIN => SOURCE_PLACES_MIN,
+        Some(places) if places <= SOURCE_PLACES_MAX => places,
+        _ => SOURCE_PLACES_MAX,
+    }
 }
 
 /// Slots that a full table needs beside its buckets, without those for IPv6 addresses.
@@ -229,7 +303,8 @@ pub fn plan(state_limit: u32, hash_size: Option<u32>, cpu_count: u32) -> Result<
     // A large table leaves less room for rules, but never less than an eighth of the default.
     loop {
         if let Some(regions) = Regions::plan(sizes) {
-            return Ok(Plan { state_limit, ipv6_count, sizes, regions });
+            let followed = Followed::default();
+            return Ok(Plan { state_limit, ipv6_count, sizes, regions, followed });
         }
         if sizes.heap_bytes <= HEAP_BYTES_DEFAULT / 8 {
             let arithmetic = Arithmetic::of(state_limit, ipv6_count, sizes);

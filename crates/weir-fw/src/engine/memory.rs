@@ -8,7 +8,7 @@ use weir_bpf::firewall::layout::Sizes;
 
 use super::source::{Size, Source};
 use super::{Engine, Refused};
-use crate::limits::{self, LimitError};
+use crate::limits::{self, Followed, LimitError, Plan};
 
 /// Where control groups are (cgroups(7), version 2).
 const GROUPS: &str = "/sys/fs/cgroup";
@@ -21,21 +21,42 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
     let cpu_count = possible_cpu_count(&read("/sys/devices/system/cpu/possible"))
         .ok_or_else(|| Refused("/sys/devices/system/cpu/possible cannot be read".to_owned()))?;
-    let (sources, most) = (main.limit("src-nodes"), limits::SOURCE_LIMIT_MAX);
-    if sources > most {
-        let told = format!(
-            "set limit src-nodes {sources}: the table of sources has at most {most} places"
-        );
-        return Err(main.refused(&[Size::Limit("src-nodes")], told));
+    for (limit, what, most) in [
+        ("src-nodes", "sources", limits::SOURCE_LIMIT_MAX),
+        ("frags", "fragments", limits::FRAGMENT_LIMIT_MAX),
+    ] {
+        let wanted = main.limit(limit);
+        if wanted > most {
+            let told = format!(
+                "set limit {limit} {wanted}: the table of {what} has at most {most} places"
+            );
+            return Err(main.refused(&[Size::Limit(limit)], told));
+        }
     }
     let hash_size = main.ruleset.settings.hash_size;
     let plan = limits::plan(main.limit("states"), hash_size, cpu_count);
-    let plan = plan.map_err(|error| refused(main, error))?;
+    let followed = Followed {
+        fragment_limit: main.limit("frags").max(1),
+        source_limit: main.limit("src-nodes"),
+    };
+    let plan = plan.map_err(|error| refused(main, error))?.with(followed);
     let own = [available_bytes(&read("/proc/meminfo")), available_to_group()];
     if let Some(available_bytes) = own.into_iter().flatten().min() {
-        plan.check(available_bytes).map_err(|error| refused(main, error))?;
+        plan.check(available_bytes).map_err(|error| main.refused(&largest(&plan), error))?;
     }
     Ok(plan.sizes)
+}
+
+/// The settings that memory does not suffice for, the one that asks for most of it first.
+fn largest(plan: &Plan) -> Vec<Size> {
+    let [fragments, sources] = plan.followed_bytes();
+    let mut all = [
+        (plan.table_bytes(), vec![Size::Limit("states"), Size::Hash]),
+        (fragments, vec![Size::Limit("frags")]),
+        (sources, vec![Size::Limit("src-nodes")]),
+    ];
+    all.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    all.into_iter().flat_map(|(_, sizes)| sizes).collect()
 }
 
 /// A refusal with the place of the setting that is to blame.

@@ -51,6 +51,7 @@ impl Engine {
         let limit = arena.read32(control::STATE_LIMIT);
         let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
         let table_bytes = regions.states.bytes + regions.accounts.bytes;
+        let table_bytes_of = self.firewall.table_bytes().ok();
         json!({
             "running": true,
             "enabled": self.is_enabled(),
@@ -76,6 +77,8 @@ impl Engine {
                 "regions": regions.all().map(region),
                 "populated_bytes": self.populated_bytes(),
                 "total_bytes": regions.total_bytes,
+                "fragment_table_bytes": table_bytes_of.map(|own| own.fragments),
+                "source_table_bytes": table_bytes_of.map(|own| own.sources),
             },
             "interfaces": interfaces,
             "interfaces_without_slot": self.interfaces.without_slot,

@@ -11,6 +11,7 @@ use weir_rules::facts::Facts;
 use super::load::{Manner, Next};
 use super::source::Source;
 use super::{Engine, Machine, Options, Refused};
+use crate::limits::Followed;
 use crate::protocol::{Bytes, Load, LoadParts, TableAction};
 
 /// A machine with two interfaces; the address of the first one changes.
@@ -195,6 +196,24 @@ fn what_was_stopped_stays_off() {
             assert_eq!(refused, Err(Refused("weir fw was stopped".to_owned())));
             assert!(engine.flush_rules("").is_err());
             assert_eq!(at(&engine), [Attachment::default(); 2]);
+        })
+        .unwrap();
+}
+
+#[test]
+fn tables_beside_the_arena_take_what_the_arithmetic_says() {
+    let Some(rig) = Rig::new("bytes") else { return };
+    rig.netns
+        .run(|| {
+            let mut engine = rig.start("set limit frags 20000\npass on { b0 b1 }\n");
+            let cpu_count = engine.firewall().regions().sizes.cpu_count;
+            let followed = Followed { fragment_limit: 20_000, source_limit: 10_000 };
+            let plan = crate::limits::plan(100_000, None, cpu_count).unwrap().with(followed);
+            let [fragments, sources] = plan.followed_bytes();
+            let own = engine.firewall().table_bytes().unwrap();
+            assert!((fragments / 2..=fragments).contains(&own.fragments), "{own:?} {fragments}");
+            assert!((1 << 20..=sources).contains(&own.sources), "{own:?}, full {sources}");
+            engine.stop();
         })
         .unwrap();
 }

@@ -30,7 +30,8 @@ fn ten_million_flows_take_at_most_128_bytes_each() {
 
 #[test]
 fn the_default_limit_fits_64_mebibytes_and_may_be_all_ipv6() {
-    let plan = plan(100_000, None, 64).unwrap();
+    let followed = Followed { fragment_limit: 5000, source_limit: 10_000 };
+    let plan = plan(100_000, None, 64).unwrap().with(followed);
     assert!(plan.start_bytes() <= 64 << 20, "{} bytes", plan.start_bytes());
     assert_eq!(plan.ipv6_count, 100_000);
 }
@@ -66,6 +67,35 @@ fn what_does_not_fit_is_refused_with_its_arithmetic() {
     assert!(error.contains("10000000 states want 8388608 buckets"), "{error}");
     assert!(error.contains("1073741824 bytes (1024 MiB) are available"), "{error}");
     assert_eq!(super::plan(0, None, 2), Err(LimitError::NoStates));
+}
+
+#[test]
+fn what_is_followed_beside_states_counts() {
+    let bare = plan(100_000, None, 2).unwrap();
+    let own = bare.clone().with(Followed { fragment_limit: 1 << 20, source_limit: 4_190_208 });
+    let [fragments, sources] = own.followed_bytes();
+    assert_eq!(fragments, ((1 << 20) + 2) * 240 + (1 << 20) * 16);
+    assert_eq!(sources, 4_190_208 * 192 + (1 << 22) * 16);
+    assert_eq!(own.start_bytes(), bare.start_bytes() + fragments + sources);
+    let error = own.check(512 << 20).unwrap_err().to_string();
+    for part in [
+        "100000 states want 131072 buckets",
+        "; 1048576 packets in fragments want 268435936 bytes (256 MiB)",
+        "; 4190208 sources want 871628800 bytes (831 MiB)",
+        "536870912 bytes (512 MiB) are available: lower these limits",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(bare.check(512 << 20), Ok(()));
+    assert!(plan(60_000_000, None, 2).unwrap_err().to_string().contains("(4096 MiB)"));
+}
+
+#[test]
+fn places_of_sources_are_a_power_of_two_with_room() {
+    for (limit, places) in [(0, 1 << 16), (61_440, 1 << 16), (61_441, 1 << 17)] {
+        assert_eq!(source_places(limit), places, "{limit}");
+    }
+    assert_eq!((source_places(SOURCE_LIMIT_MAX), source_places(u32::MAX)), (1 << 22, 1 << 22));
 }
 
 /// Throws records into buckets, and counts those that are not the first of theirs.
