@@ -2,6 +2,7 @@
 
 mod badline;
 mod control;
+mod daemon;
 mod limits;
 mod network;
 mod places;
@@ -10,6 +11,7 @@ mod tcp;
 use std::fs;
 use std::net::IpAddr;
 use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -583,6 +585,9 @@ fn logged_packets_are_read_by_tcpdump() {
     assert!(told.contains(&format!("> {SERVER}.7002")), "{told}");
 }
 
+/// A daemon that takes longer than this does not answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
 #[test]
 fn a_box_under_fire_answers() {
     let test = "a_box_under_fire_answers";
@@ -608,7 +613,8 @@ fn a_box_under_fire_answers() {
         let before = net.dropped("match");
         through.echo("through");
         to_box.echo("to the box");
-        assert!(net.pfctl("-si").contains("current entries"));
+        let info = net.within(ANSWER_MAX, &["pfctl", "-si"]);
+        assert!(info.contains("current entries"), "{info}");
         assert!(net.dropped("match") > before, "under fire all the while");
         assert!(child.0.try_wait().expect("asked").is_none(), "the generator goes on");
     }

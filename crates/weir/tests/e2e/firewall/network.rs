@@ -129,6 +129,30 @@ impl Network {
         stdout(&output)
     }
 
+    /// As [`Self::told`], and fails if it does not end in time.
+    #[track_caller]
+    pub(super) fn within(&self, timeout: Duration, arguments: &[&str]) -> String {
+        let mut command = self.weir(arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = Killed(child.expect("ip runs"));
+        let mut out = child.0.stdout.take().expect("a pipe");
+        let reader = thread::spawn(move || {
+            let mut text = String::new();
+            out.read_to_string(&mut text).expect("text comes");
+            text
+        });
+        let deadline = Instant::now() + timeout;
+        let status = loop {
+            if let Some(status) = child.0.try_wait().expect("asked") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "{arguments:?}: no answer after {timeout:?}");
+            thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+        reader.join().expect("it was read")
+    }
+
     /// `weir pfctl`, which says what it did on standard error.
     #[track_caller]
     pub(super) fn pfctl(&self, words: &str) -> String {

@@ -1,0 +1,345 @@
+//! The daemon while it is busy, while it goes and comes, and against those who may not ask it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use weir_bpf::firewall::layout::control;
+use weir_bpf::firewall::{Attachment, Firewall};
+use weir_net::{Netlink, VethEnd};
+
+use super::ip;
+use super::network::{IMPATIENCE, Killed, Network, PATIENCE, SERVER, echo_server, wait_until};
+use crate::common::{assert_exit, can_run_lab, stderr, turn};
+
+/// Longer than any answer of a daemon that has nothing else to do.
+const ANSWER: Duration = Duration::from_secs(1);
+const MILLION: u32 = 1_000_000;
+
+/// A file with a million addresses from `first` on, in networks that nobody has here.
+fn addresses(net: &Network, name: &str, first: u32) -> String {
+    let mut text = String::new();
+    for number in first..first + MILLION {
+        let _ = writeln!(text, "{}", std::net::Ipv4Addr::from(number));
+    }
+    net.file(name, &text)
+}
+
+/// Runs in the background.
+fn spawn(net: &Network, words: &str) -> Killed {
+    let arguments: Vec<&str> = words.split(' ').collect();
+    let mut command = net.weir(&arguments);
+    Killed(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("ip runs"))
+}
+
+fn has_ended(child: &mut Child) -> bool {
+    child.try_wait().expect("asked").is_some()
+}
+
+/// The data path of the box, as whoever looks at it without its daemon sees it.
+fn adopt(net: &Network) -> Firewall {
+    let own = || {
+        let links = Netlink::open().expect("netlink").links().expect("listed");
+        let ifindexes: Vec<u32> = links.iter().map(|link| link.ifindex).collect();
+        Firewall::adopt(&ifindexes).expect("it is looked at").expect("it is there")
+    };
+    net.router.run(own).expect("entered")
+}
+
+fn generation(firewall: &Firewall) -> u32 {
+    firewall.arena().read32(control::GENERATION)
+}
+
+/// Waits until next hops have kept their generation for a while.
+fn settle(firewall: &Firewall) -> u32 {
+    loop {
+        let before = generation(firewall);
+        thread::sleep(Duration::from_millis(100));
+        if generation(firewall) == before {
+            return before;
+        }
+    }
+}
+
+/// A second way to the server, by `b2`.
+fn second_way(net: &Network) {
+    net.router
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            let peer = VethEnd::new("s1").in_netns(&net.server);
+            netlink.create_veth(&VethEnd::new("b2"), &peer, 1).expect("a veth is made");
+            netlink.add_address("b2", "10.3.0.1/24".parse().expect("a prefix")).expect("added");
+            netlink.set_up("b2").expect("up");
+        })
+        .expect("entered");
+    net.server
+        .run(|| {
+            let netlink = Netlink::open().expect("netlink");
+            netlink.add_address("s1", "10.3.0.2/24".parse().expect("a prefix")).expect("added");
+            netlink.set_up("s1").expect("up");
+        })
+        .expect("entered");
+}
+
+/// What changes the next hops of flows, and is undone in the next round.
+const CHANGES: [(&str, [&str; 2]); 4] = [
+    ("route", ["route add 10.2.0.2/32 via 10.3.0.2 dev b2", "route del 10.2.0.2/32"]),
+    (
+        "neighbour",
+        ["neigh replace 10.2.0.77 lladdr 02:00:00:00:00:77 dev b1", "neigh del 10.2.0.77 dev b1"],
+    ),
+    ("link", ["link set b2 mtu 1400", "link set b2 mtu 1500"]),
+    ("address", ["address add 10.9.9.1/24 dev b1", "address del 10.9.9.1/24 dev b1"]),
+];
+
+/// Next hops become stale although the engine is busy with something that takes seconds.
+#[test]
+fn changes_are_seen_while_the_engine_is_busy() {
+    let test = "changes_are_seen_while_the_engine_is_busy";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("busy");
+    echo_server(&net.server, SERVER, 7001);
+    second_way(&net);
+    let list = addresses(&net, "list", 0x4000_0000);
+    let rules = format!(
+        "set limit table-entries 3000000\ntable <big> persist file \"{list}\"\npass\n\
+         block in quick from <big>\n"
+    );
+    let path = net.file("big.conf", &rules);
+    net.start("set limit table-entries 3000000\npass\n");
+    let firewall = adopt(&net);
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("one way");
+    let sent = |name: &str| {
+        let own = || Netlink::open().expect("netlink").stats64(name).expect("counted").tx_packets;
+        net.router.run(own).expect("entered")
+    };
+    // The load may be over too soon on a fast machine: then once more.
+    let has_seen_all = (0..8).any(|round| {
+        let which = round % 2;
+        let mut load = spawn(&net, &format!("pfctl -f {path}"));
+        let mut question = loop {
+            let mut question = spawn(&net, "fw status");
+            let asked_at = Instant::now();
+            while !has_ended(&mut question.0) && asked_at.elapsed() < ANSWER {
+                thread::sleep(Duration::from_millis(10));
+            }
+            if !has_ended(&mut question.0) || has_ended(&mut load.0) {
+                break question;
+            }
+        };
+        let mut seen_count = 0;
+        for (what, words) in CHANGES {
+            let before = settle(&firewall);
+            let on_b2 = sent("b2");
+            ip(&net, words[which]);
+            let changed_at = Instant::now();
+            while generation(&firewall) == before {
+                assert!(changed_at.elapsed() < PATIENCE, "{what}: nothing has seen it");
+                thread::sleep(Duration::from_millis(1));
+            }
+            if what == "route" {
+                line.echo("the next packets");
+                let is_there = sent("b2") > on_b2;
+                assert!(is_there == (which == 0), "the very next packets take the new way");
+            }
+            seen_count += usize::from(!has_ended(&mut question.0));
+        }
+        wait_until("the load is over", || has_ended(&mut load.0));
+        wait_until("and the question answered", || has_ended(&mut question.0));
+        seen_count == CHANGES.len()
+    });
+    assert!(has_seen_all, "never before the engine was free again");
+}
+
+/// A million entries: loaded, asked for, and replaced while packets run.
+#[test]
+fn a_table_of_a_million_entries_is_replaced_while_packets_run() {
+    let test = "a_table_of_a_million_entries_is_replaced_while_packets_run";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("million");
+    echo_server(&net.server, SERVER, 7001);
+    let [first, second] = [("first", 0x4000_0000), ("second", 0x5000_0000)]
+        .map(|(name, from)| addresses(&net, name, from));
+    net.start(&format!(
+        "set limit table-entries 3000000\ntable <big> persist file \"{first}\"\n\
+         block\npass proto icmp6\npass proto tcp from !<big> to !<big>\n"
+    ));
+    let holds = |address: u32| {
+        let address = std::net::Ipv4Addr::from(address).to_string();
+        net.run(&["pfctl", "-t", "big", "-T", "test", &address]).status.code() == Some(0)
+    };
+    let last = MILLION - 1;
+    assert!(holds(0x4000_0000) && holds(0x4000_0000 + last) && !holds(0x4000_0000 + MILLION));
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("before");
+    let before = ["match", "state-mismatch"].map(|reason| net.dropped(reason));
+    let mut replace = spawn(&net, &format!("pfctl -t big -T replace -f {second}"));
+    let mut echo_count = 0;
+    while !has_ended(&mut replace.0) {
+        line.echo("meanwhile");
+        // New ones are asked for, in the old table or in the new one.
+        net.connect(SERVER, 7001, PATIENCE).expect("passed by either").echo("new");
+        echo_count += 1;
+    }
+    assert!(echo_count > 0, "packets ran");
+    assert_eq!(replace.0.wait().expect("it ended").code(), Some(0));
+    assert!(holds(0x5000_0000) && holds(0x5000_0000 + last) && !holds(0x4000_0000));
+    assert_eq!(["match", "state-mismatch"].map(|reason| net.dropped(reason)), before);
+    // And it is asked: the client is in none of them until it is.
+    assert_eq!(net.pfctl("-t big -T add 10.1.0.2"), "1/1 addresses added.\n");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "it is in the table");
+    line.echo("what has a state goes on");
+}
+
+/// What ran is not left without a daemon because of an interface that came meanwhile.
+#[test]
+fn a_daemon_comes_back_although_an_interface_cannot_be_filtered() {
+    let test = "a_daemon_comes_back_although_an_interface_cannot_be_filtered";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("back");
+    echo_server(&net.server, SERVER, 7001);
+    net.start("pass\n");
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("before");
+    net.kill_daemon();
+    ip(&net, "link add br9 type bridge");
+    let path = net.file("pf.conf", "pass\n");
+    let output = net.run(&["fw", "run", "-f", &path]);
+    assert_exit(&output, 0);
+    assert!(stderr(&output).contains("interface br9"), "{}", stderr(&output));
+    assert_eq!(net.json("status")["adopted"], true);
+    line.echo("after");
+    // It is said in `status`, and asked for again it is refused.
+    let mode = |name: &str| {
+        let status = net.json("status");
+        let list = status["interfaces"].as_array().expect("a list").clone();
+        let own = list.into_iter().find(|own| own["name"] == name).expect("it is there");
+        (own["mode"].clone(), own["problem"].is_string())
+    };
+    assert_eq!((mode("br9"), mode("b0")), (("none".into(), true), ("native".into(), false)));
+    assert_exit(&net.run(&["pfctl", "-f", &path]), 1);
+}
+
+/// An interface that was attached for a ruleset which is refused is off again, and said to be.
+#[test]
+fn a_refused_reload_leaves_no_false_status() {
+    let test = "a_refused_reload_leaves_no_false_status";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("false");
+    net.start("pass in on b0\n");
+    let interfaces = || net.json("status")["interfaces"].clone();
+    ip(&net, "link add br9 type bridge");
+    wait_until("it is seen", || interfaces().as_array().is_some_and(|own| own.len() == 3));
+    let before = interfaces();
+    assert_eq!((&before[0]["mode"], &before[1]["mode"]), (&"native".into(), &"none".into()));
+    let path = net.file("next.conf", "pass\n");
+    let output = net.run(&["pfctl", "-f", &path]);
+    assert_exit(&output, 1);
+    assert!(stderr(&output).contains("br9"), "{}", stderr(&output));
+    assert_eq!(interfaces(), before);
+    let has_xdp = || Netlink::open().expect("netlink").link("b1").expect("there").has_xdp;
+    assert!(!net.router.run(has_xdp).expect("entered"), "and so it is");
+}
+
+/// `weir fw stop` takes all programs off, those on the way out too.
+#[test]
+fn stop_takes_both_programs_off() {
+    let test = "stop_takes_both_programs_off";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("both");
+    for has_daemon in [true, false] {
+        net.start("pass\n");
+        let firewall = adopt(&net);
+        let at = || {
+            let netlink = Netlink::open().expect("netlink");
+            ["b0", "b1"].map(|name| {
+                firewall.attachment(netlink.ifindex(name).expect("there")).expect("asked")
+            })
+        };
+        let at = || net.router.run(at).expect("entered");
+        assert!(at().iter().all(|own| own.ingress.is_some() && own.egress), "{:?}", at());
+        if !has_daemon {
+            net.kill_daemon();
+        }
+        assert_exit(&net.run(&["fw", "stop"]), 0);
+        assert_eq!(at(), [Attachment::default(); 2]);
+    }
+}
+
+/// The socket has no file whose access could be restricted: the daemon asks who it is.
+#[test]
+fn another_user_is_not_answered() {
+    let test = "another_user_is_not_answered";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("user");
+    net.start("pass\n");
+    // perl is in every Debian.
+    let asks = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
+                connect(S, pack('S', AF_UNIX).qq(\\0weir-fw)) or die; \
+                syswrite(S, qq({\"request\":\"stop\"}\\n)); shutdown(S, 1); print while <S>";
+    let answer = |user: &str| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", net.router.name(), "setpriv", "--reuid", user]);
+        command.args(["--clear-groups", "perl", "-e", asks]);
+        let output = command.output().expect("ip runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let told = answer("65534");
+    assert!(told.contains("only root, or the user that runs weir fw"), "{told}");
+    assert_eq!(net.json("status")["running"], true, "it goes on");
+    let told = answer("0");
+    assert!(!told.contains("only root"), "{told}");
+    wait_until("root has ended it", || net.run(&["fw", "status"]).status.code() == Some(1));
+}
+
+/// Rotation: the file is moved away, SIGHUP says so, and the daemon goes on in a new one.
+#[test]
+fn a_log_is_rotated() {
+    let test = "a_log_is_rotated";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("rotate");
+    let rules = net.file("pf.conf", "pass\nblock drop in log on b0 proto tcp to any port 7002\n");
+    let [log, old] = ["pflog", "pflog.1"].map(|name| net.dir.path().join(name));
+    let size_bytes = |path: &std::path::Path| fs::metadata(path).map_or(0, |own| own.len());
+    assert_exit(&net.run(&["fw", "run", "-f", &rules, "--log", &log.to_string_lossy()]), 0);
+    let is_logged = || {
+        assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked");
+        wait_until("a packet is logged", || size_bytes(&log) > 24);
+    };
+    is_logged();
+    let pid = net.json("status")["pid"].clone();
+    fs::rename(&log, &old).expect("moved");
+    let process = i32::try_from(pid.as_i64().expect("a number")).expect("a process");
+    kill(Pid::from_raw(process), Signal::SIGHUP).expect("told");
+    wait_until("a new file is there", || size_bytes(&log) == 24);
+    let before = size_bytes(&old);
+    is_logged();
+    assert_eq!(size_bytes(&old), before, "nothing more goes into the old one");
+    assert_eq!(net.json("status")["pid"], pid, "the daemon goes on");
+}
