@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of labs of real machines: built as the caller, the test binary runs as root. The last
-# line counts them, and the lines before it say what was skipped, and why.
+# Runs the tests of labs of real machines: built as the caller, the test binary runs as root. The
+# last line counts them, and the lines before it say what was skipped, and why.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,5 +1,5 @@
-//! `xtask test`: lint, then every test, with one line at the end that counts them; `xtask test-labs`
-//! runs the tests of real machines alone, counted alike.
+//! `xtask test`: lint, then every test, with one line at the end that counts them.
+//! `xtask test-labs` runs the tests of real machines alone, counted alike.
 //!
 //! A test that cannot run here prints a line that begins with `skipped: ` and returns; cargo would
 //! count it as passed, this module counts it as skipped and says why. Ignored tests are skipped
