@@ -11,8 +11,8 @@ use crate::common::{assert_exit, run, stderr, stdout, trials, turn, weir};
 use crate::hosts::{machines, on};
 use crate::ssh_hosts::{SshHosts, skipped};
 
-/// The address that the configuration has for the DUT's interface.
-const DUT_MAC: &str = "02:00:00:00:02:01";
+/// The addresses that the configuration has for the DUT's interfaces.
+const DUT_MACS: [(&str, &str); 2] = [("dut0", "02:00:00:00:02:01"), ("dut1", "02:00:00:00:02:02")];
 
 /// The example.
 fn example(name: &str) -> String {
@@ -23,7 +23,10 @@ fn example(name: &str) -> String {
 /// The machines as the configuration describes them, with a pkt-gen on two of them.
 fn lab(test: &str) -> Option<SshHosts> {
     let hosts = machines(test)?;
-    on(&hosts, "dut", &format!("ip link set dut0 address {DUT_MAC} && ethtool -K dut0 gro on"));
+    for (interface, mac) in DUT_MACS {
+        on(&hosts, "dut", &format!("ip link set {interface} address {mac}"));
+    }
+    on(&hosts, "dut", "ethtool -K dut0 gro on");
     for machine in ["gen", "recv"] {
         let link = hosts.host(machine).path("/usr/local/bin/pkt-gen");
         symlink("/opt/weir/weir", link).expect("writable");
@@ -91,6 +94,10 @@ fn a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report() {
     let cells = cells(&results);
     assert_eq!(cells.len(), 8, "{said}\n{cells:#?}");
     assert!(cells.iter().all(|cell| cell.contains(" generator-bound ")), "{cells:#?}");
+    // Both sides of the DUT were found by their addresses.
+    for point in ["dut_received", "dut_forwarded"] {
+        assert!(cells.iter().all(|cell| cell.contains(point)), "{point}: {cells:#?}");
+    }
     assert_exit(&ran, 0);
     for row in ["generator  sender", "receiver   receiver", "dut        dut", "8 cells"] {
         assert!(said.contains(row), "{row}: {said}");
@@ -142,6 +149,53 @@ fn refuses_what_it_would_take_back(dir: &Path, words: &[String]) {
     let refused = bench_lab(dir, &without);
     assert_exit(&refused, 2);
     assert!(stderr(&refused).contains("figures of other sets"), "{}", stderr(&refused));
+}
+
+/// netmap's pkt-gen, as far as signals go: it answers SIGINT with its total, and dies of SIGTERM.
+const DIES_OF_SIGTERM: &str = "#!/bin/bash
+/opt/weir/weir pkt-gen \"$@\" &
+child=$!
+trap 'kill -KILL $child; exit 143' TERM
+trap 'kill -INT $child' INT
+while kill -0 $child 2>/dev/null; do wait $child; done
+";
+
+#[test]
+fn senders_that_one_line_would_kill_are_asked_for_their_totals_before() {
+    let name = "senders_that_one_line_would_kill_are_asked_for_their_totals_before";
+    let Some(hosts) = lab(name) else { return };
+    let _turn = turn();
+    let sender = hosts.host("gen").path("/usr/local/bin/pkt-gen");
+    fs::remove_file(&sender).expect("a link");
+    fs::write(&sender, DIES_OF_SIGTERM).expect("writable");
+    fs::set_permissions(&sender, fs::Permissions::from_mode(0o755)).expect("own file");
+    let settings = fs::read(example("configs/forwarding/etc/sysctl.conf")).expect("readable");
+    fs::write(hosts.dut().path("/etc/sysctl.conf"), settings).expect("writable");
+    // It does die of it.
+    let dies = "pkt-gen -f tx -i gen0 -n 0 -R 10 -s 198.18.0.2 -d 198.19.0.2 >/tmp/said 2>&1 & \
+                sleep 1; pkill pkt-gen && wait; grep -c ^Sent /tmp/said; :";
+    assert_eq!(on(&hosts, "gen", dies), "0");
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let (config, results) = (dir.path().join("bench-lab.config"), dir.path().join("results"));
+    let text = fs::read_to_string(example("bench-lab.config")).expect("readable");
+    let two = "SENDER_START_CMD_2=\"${SENDER_START_CMD}\"\nSENDER_STOP_CMD=\"pkill pkt-gen\"\n";
+    fs::write(&config, format!("{text}{two}")).expect("writable");
+    let (config, out) = (config.to_string_lossy(), results.to_string_lossy());
+    let ssh = hosts.config();
+    let line = ["-f", &config, "-d", &out, "--ssh-config", &ssh, "-n1", "-y", "--warmup", "1s"];
+    let words: Vec<String> =
+        line.iter().chain(&["--duration", "5s"]).map(|w| (*w).into()).collect();
+    let ran = bench_lab(dir.path(), &words);
+    let cells = cells(&results);
+    assert_eq!(cells.len(), 1, "{}", stderr(&ran));
+    assert!(cells[0].contains(" generator-bound "), "{cells:#?}");
+    assert_exit(&ran, 0);
+    let artefacts = trials(&results)[0].0.with_file_name("artefacts");
+    for log in ["generator-sender-2.log", "generator-sender+2-2.log"] {
+        let said = fs::read_to_string(artefacts.join(log)).expect("what it printed");
+        assert!(said.contains("\nSent "), "{log}: {said}");
+    }
 }
 
 #[test]
