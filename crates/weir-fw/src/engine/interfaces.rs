@@ -229,8 +229,8 @@ impl Interfaces {
     /// stays, nothing passes it meanwhile. Gives what could not be done.
     ///
     /// The data path knows before that what comes by these interfaces is no longer judged there, so
-    /// that its states are tracked where it leaves: a packet that is tracked twice meanwhile does no
-    /// harm, one that is not tracked at all may end its connection.
+    /// that it is tracked where it leaves: a packet that is tracked twice meanwhile does no harm,
+    /// one that is not tracked at all may end its connection.
     pub(super) fn detach_surplus(&mut self, firewall: &Firewall, wanted: &Wanted) -> Vec<String> {
         let parents = self.parents(wanted);
         let mut surplus = Vec::new();

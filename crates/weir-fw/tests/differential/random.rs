@@ -32,8 +32,8 @@ pub(crate) fn soak_end() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(seconds))
 }
 
-/// Which cases are run: the same ones each time, and others with `WEIR_SOAK_SEED`, which `make soak`
-/// draws and prints.
+/// Which cases are run: the same ones each time, and others with `WEIR_SOAK_SEED`, which
+/// `make soak` draws and prints.
 pub(crate) fn soak_seed() -> u64 {
     let Ok(asked) = std::env::var("WEIR_SOAK_SEED") else { return 0 };
     let seed: u32 = asked.parse().expect("WEIR_SOAK_SEED is a number of 32 bits");
