@@ -225,7 +225,7 @@ impl Console {
                 }
                 lock(&for_reader.state).ended = Some(what);
                 for_reader.news.notify_all();
-                // What is under way to the screen may arrive; nobody waits for a screen that stands.
+                // What is under way to the screen may arrive; nobody waits for one that stands.
                 if let Some(trouble) = sinks.mirror.and_then(Mirror::finish) {
                     lock(&for_reader.state).trouble.get_or_insert(trouble);
                 }

@@ -1,4 +1,5 @@
-//! What a testbed of real or virtual machines cannot do with a specification that is right in itself.
+//! What a testbed of real or virtual machines cannot do with a specification that is right in
+//! itself.
 
 use crate::diagnostic::{Report, quote};
 use crate::model::{HostsSpec, Series, System, TestbedSpec};

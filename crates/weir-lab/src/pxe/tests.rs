@@ -494,6 +494,41 @@ fn what_cannot_be_served_is_refused_by_name() {
         (entry("name = \"a\"\nkind = \"plan9\"\n"), "`plan9` is no kind"),
         (entry("name = \"a b\"\nkind = \"local\"\n"), "a-z"),
         (entry("name = \"menu\"\nkind = \"local\"\n"), "taken"),
+        (entry("name = \"a\"\nkind = \"local\"\nkernel = \"x\"\n"), "no field `kernel`"),
+        (entry("name = \"a\"\nkind = \"linux\"\n"), "`kernel` is missing"),
+        (entry("name = \"a\"\nkind = \"linux\"\nkernel = \"a\\nb\"\n"), "control"),
+        (entry("name = \"a\"\nkind = \"mfsbsd\"\nimage = \"m.img.gz\"\n"), "unpack"),
+        (
+            entry(
+                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"x\"\ndisk = \"ada0\"\n",
+            ),
+            "no entry `x`",
+        ),
+        (
+            entry(
+                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"a\"\ndisk = \"a;b\"\n",
+            ),
+            "no disk",
+        ),
+    ];
+    for (text, part) in cases {
+        assert_refused(&text, part);
+    }
+    assert!(matches!(full().entry("memtest").unwrap().kind, Kind::Memdisk { .. }));
+}
+
+#[track_caller]
+fn assert_refused(text: &str, part: &str) {
+    let error = Config::parse("pxe.toml", text).unwrap_err();
+    assert!(error.starts_with("pxe.toml: ") && error.contains(part), "{text}\n{error}");
+}
+
+#[test]
+fn what_a_boot_loader_would_read_as_something_else_is_refused() {
+    let serve = "[serve]\nrange = \"192.0.2.100-192.0.2.150\"\n";
+    let local = "[[entry]]\nname = \"l\"\nkind = \"local\"\n";
+    let entry = |text: &str| format!("{serve}[[entry]]\n{text}");
+    let cases = [
         (entry("name = \"memdisk\"\nkind = \"local\"\n"), "taken"),
         (entry("name = \"needs-bios\"\nkind = \"local\"\n"), "taken"),
         (entry("name = \"a\"\nkind = \"local\"\ntitle = \"Debian && more\"\n"), "take `&&`"),
@@ -517,26 +552,8 @@ fn what_cannot_be_served_is_refused_by_name() {
             "the same name",
         ),
         (entry("name = \"a\"\nkind = \"memdisk\"\nimage = \"100%.img\"\n"), "`100%.img`"),
-        (entry("name = \"a\"\nkind = \"local\"\nkernel = \"x\"\n"), "no field `kernel`"),
-        (entry("name = \"a\"\nkind = \"linux\"\n"), "`kernel` is missing"),
-        (entry("name = \"a\"\nkind = \"linux\"\nkernel = \"a\\nb\"\n"), "control"),
-        (entry("name = \"a\"\nkind = \"mfsbsd\"\nimage = \"m.img.gz\"\n"), "unpack"),
-        (
-            entry(
-                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"x\"\ndisk = \"ada0\"\n",
-            ),
-            "no entry `x`",
-        ),
-        (
-            entry(
-                "name = \"a\"\nkind = \"image\"\nimage = \"i\"\nhelper = \"a\"\ndisk = \"a;b\"\n",
-            ),
-            "no disk",
-        ),
     ];
     for (text, part) in cases {
-        let error = Config::parse("pxe.toml", &text).unwrap_err();
-        assert!(error.starts_with("pxe.toml: ") && error.contains(part), "{text}\n{error}");
+        assert_refused(&text, part);
     }
-    assert!(matches!(full().entry("memtest").unwrap().kind, Kind::Memdisk { .. }));
 }
