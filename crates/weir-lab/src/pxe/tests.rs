@@ -200,7 +200,8 @@ fn what_is_served_is_what_is_named_and_nothing_else() {
     let [script] = &served.scripts[..] else { panic!("{:?}", served.scripts) };
     let text = fs::read_to_string(script).unwrap();
     crate::console::Script::parse("install", &text).unwrap();
-    assert!(text.contains("http://192.0.2.1:8080/bsdrp/BSDRP.img.xz | xz -dc"), "{text}");
+    let fetched = "fetch -qo - 'http://192.0.2.1:8080/bsdrp/BSDRP.img.xz'";
+    assert!(text.contains(fetched) && text.contains("| { xz -dc;"), "{text}");
     assert!(!served.files.keys().any(|name| name.contains("install-")));
     // One service at a time.
     let busy = layout::make(&config, dir.path(), &needs, PLACE).unwrap_err();
