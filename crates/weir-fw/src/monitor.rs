@@ -2,8 +2,8 @@
 //! hops of all flows stale at once, and a change of interfaces or addresses compiles the rules
 //! anew.
 //!
-//! Two threads: [`follow`] reads what the kernel tells and makes next hops stale. It never waits
-//! for the engine, which a large ruleset keeps busy for seconds. [`run`] does what needs the
+//! Two threads: `follow` reads what the kernel tells and makes next hops stale. It never waits
+//! for the engine, which a large ruleset keeps busy for seconds. `run` does what needs the
 //! engine.
 
 use std::collections::BTreeSet;

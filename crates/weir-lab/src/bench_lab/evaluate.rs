@@ -57,11 +57,12 @@ const NAMES: [&str; 36] = [
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads `$1`, if it is not empty, then the assignments in `$2`, then `$3`; prints the rest of its
-/// arguments with their values, each ended by a zero.
+/// arguments with their values, each ended by a zero. What cannot be read ends the shell; how the
+/// last command of a fragment ended says nothing, as for bench-lab.sh (`[ … ] && PKT_SIZE=…`).
 const SCRIPT: &str = r#"
 set=$1 assignments=$2 config=$3
 shift 3
-{ [ -z "$set" ] || . "$set"; eval "$assignments"; . "$config"; } >/dev/null || exit 1
+{ [ -z "$set" ] || . "$set"; eval "$assignments"; . "$config"; } >/dev/null
 for name; do
     eval "is_set=\${$name+x} value=\${$name-}"
     [ -z "$is_set" ] || printf '%s=%s\0' "$name" "$value"

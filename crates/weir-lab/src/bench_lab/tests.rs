@@ -223,6 +223,14 @@ fn fragments_are_run_once_for_all_that_is_made_of_them() {
 }
 
 #[test]
+fn a_fragment_may_end_with_a_condition_that_does_not_hold() {
+    let last = "[ \"${DUT_ADMIN}\" = nobody ] && SENDER_ADMIN=nobody\n";
+    let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{last}"))]);
+    let generator = folder.tables()["testbed"]["generator"][0].clone();
+    assert_eq!(generator["ssh"].as_str(), Some("root@192.0.2.3"));
+}
+
+#[test]
 fn several_senders_are_several_generators() {
     let more = "SENDER_ADMIN_2=192.0.2.4\nSENDER_2_START_CMD=\"/opt/pkt-gen -f tx -i ix0\"\n\
                 SENDER_START_CMD_2=\"pkt-gen -f tx -i igb2 -s ${SENDER_LAB_NET}\"\n";

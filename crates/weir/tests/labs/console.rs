@@ -265,10 +265,10 @@ fn a_secret_that_cannot_be_hidden_is_refused_and_the_others_are_hidden_from_the_
                   [[step]]\nexpect = 'Password:'\nsecret = 'WEIR_TEST_SECRET'\n";
     fs::write(&file, script).expect("written");
     let arguments = [socket.as_str(), "--script", &file, "--log", &log];
+    let listener = UnixListener::bind(&socket).expect("a socket");
     let output = weir(&arguments).env("WEIR_TEST_SECRET", "abc").output().expect("it ends");
     assert_exit(&output, 2);
     assert!(text(&output.stderr).contains("fewer than 4 bytes"), "{}", text(&output.stderr));
-    let listener = UnixListener::bind(&socket).expect("a socket");
     let child = weir(&arguments).env("WEIR_TEST_SECRET", "open sesame").spawn().expect("it starts");
     let (mut machine, _) = listener.accept().expect("it connects");
     machine.set_read_timeout(Some(PATIENCE)).expect("settable");
