@@ -335,23 +335,7 @@ fn a_route_that_changes_is_taken_at_once() {
     let _turn = turn();
     let net = Network::new("route");
     echo_server(&net.server, SERVER, 7001);
-    // A second way to the server, which gets its address there too.
-    net.router
-        .run(|| {
-            let netlink = Netlink::open().expect("netlink");
-            let peer = VethEnd::new("s1").in_netns(&net.server);
-            netlink.create_veth(&VethEnd::new("b2"), &peer, 1).expect("a veth is made");
-            netlink.add_address("b2", "10.3.0.1/24".parse().expect("a prefix")).expect("added");
-            netlink.set_up("b2").expect("up");
-        })
-        .expect("entered");
-    net.server
-        .run(|| {
-            let netlink = Netlink::open().expect("netlink");
-            netlink.add_address("s1", "10.3.0.2/24".parse().expect("a prefix")).expect("added");
-            netlink.set_up("s1").expect("up");
-        })
-        .expect("entered");
+    net.add_second_way();
     net.start("pass\n");
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("one way");

@@ -152,11 +152,12 @@ fn refuses_what_it_would_take_back(dir: &Path, words: &[String]) {
 }
 
 /// netmap's pkt-gen, as far as signals go: it answers SIGINT with its total, and dies of SIGTERM.
+/// SIGINT comes to the group, and so to the child itself.
 const DIES_OF_SIGTERM: &str = "#!/bin/bash
 /opt/weir/weir pkt-gen \"$@\" &
 child=$!
 trap 'kill -KILL $child; exit 143' TERM
-trap 'kill -INT $child' INT
+trap : INT
 while kill -0 $child 2>/dev/null; do wait $child; done
 ";
 

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::{Attachment, Firewall};
-use weir_net::{Netlink, VethEnd};
+use weir_net::Netlink;
 
 use super::ip;
 use super::network::{IMPATIENCE, Killed, Network, PATIENCE, SERVER, echo_server, wait_until};
@@ -65,26 +65,6 @@ fn settle(firewall: &Firewall) -> u32 {
     }
 }
 
-/// A second way to the server, by `b2`.
-fn second_way(net: &Network) {
-    net.router
-        .run(|| {
-            let netlink = Netlink::open().expect("netlink");
-            let peer = VethEnd::new("s1").in_netns(&net.server);
-            netlink.create_veth(&VethEnd::new("b2"), &peer, 1).expect("a veth is made");
-            netlink.add_address("b2", "10.3.0.1/24".parse().expect("a prefix")).expect("added");
-            netlink.set_up("b2").expect("up");
-        })
-        .expect("entered");
-    net.server
-        .run(|| {
-            let netlink = Netlink::open().expect("netlink");
-            netlink.add_address("s1", "10.3.0.2/24".parse().expect("a prefix")).expect("added");
-            netlink.set_up("s1").expect("up");
-        })
-        .expect("entered");
-}
-
 /// What changes the next hops of flows, and is undone in the next round.
 const CHANGES: [(&str, [&str; 2]); 4] = [
     ("route", ["route add 10.2.0.2/32 via 10.3.0.2 dev b2", "route del 10.2.0.2/32"]),
@@ -106,7 +86,7 @@ fn changes_are_seen_while_the_engine_is_busy() {
     let _turn = turn();
     let net = Network::new("busy");
     echo_server(&net.server, SERVER, 7001);
-    second_way(&net);
+    net.add_second_way();
     let list = addresses(&net, "list", 0x4000_0000);
     let rules = format!(
         "set limit table-entries 3000000\ntable <big> persist file \"{list}\"\npass\n\

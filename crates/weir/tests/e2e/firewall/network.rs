@@ -62,6 +62,26 @@ fn plain_frames(netns: &Netns, name: &str) {
 }
 
 impl Network {
+    /// A second way to the server, by `b2`.
+    pub(super) fn add_second_way(&self) {
+        self.router
+            .run(|| {
+                let netlink = Netlink::open().expect("netlink");
+                let peer = VethEnd::new("s1").in_netns(&self.server);
+                netlink.create_veth(&VethEnd::new("b2"), &peer, 1).expect("a veth is made");
+                netlink.add_address("b2", "10.3.0.1/24".parse().expect("a prefix")).expect("added");
+                netlink.set_up("b2").expect("up");
+            })
+            .expect("entered");
+        self.server
+            .run(|| {
+                let netlink = Netlink::open().expect("netlink");
+                netlink.add_address("s1", "10.3.0.2/24".parse().expect("a prefix")).expect("added");
+                netlink.set_up("s1").expect("up");
+            })
+            .expect("entered");
+    }
+
     /// Makes it; `tag` tells the tests' namespaces apart.
     pub(super) fn new(tag: &str) -> Self {
         let [client, router, server] = ["c", "r", "s"].map(|which| namespace(tag, which));
