@@ -22,8 +22,8 @@ impl FileSource for StoredFiles {
         self.location(name)
     }
 
-    fn read(&self, path: &Path) -> std::io::Result<String> {
-        DiskFiles.read(path)
+    fn read_bytes(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        DiskFiles.read_bytes(path)
     }
 }
 

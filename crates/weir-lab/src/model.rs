@@ -10,11 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_stats::{Level, stopping};
 
+pub(crate) mod content;
 pub mod hosts;
 pub mod qemu;
 mod search;
 mod traffic;
 
+pub use content::Content;
 pub use hosts::{
     BoxSpec, DriverKind, DriverSpec, EndSpec, HostsSpec, Image, InstallOn, Online, RemoteSpec,
     Reset, SwitchPlace, SwitchRead, SwitchSpec, System, Tree, TreeFile, Upload, UploadMethod,
@@ -52,7 +54,23 @@ pub struct SpecSource {
     /// Its text, byte for byte.
     pub text: String,
     /// Every file it names: the path as written there, and its content before substitution.
-    pub files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl SpecSource {
+    /// The files as texts. Only configuration trees have others.
+    ///
+    /// # Errors
+    /// The path of a file that is not text in UTF-8.
+    pub fn texts(&self) -> Result<BTreeMap<String, String>, &str> {
+        self.files
+            .iter()
+            .map(|(path, bytes)| match String::from_utf8(bytes.clone()) {
+                Ok(text) => Ok((path.clone(), text)),
+                Err(_) => Err(path.as_str()),
+            })
+            .collect()
+    }
 }
 
 /// The `[campaign]` table.

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -368,6 +369,14 @@ impl Store {
             drop(fs::remove_file(&unfinished));
         }
         written
+    }
+
+    /// Makes a folder below the root that nobody but its owner can look into, or makes one so.
+    fn make_private(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.root.join(name);
+        make_dirs(&path)?;
+        let mode = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&path, mode).map_err(StoreError::io("set the permissions of", &path))
     }
 
     /// Writes a file of JSON below the root, replacing it atomically.

@@ -95,8 +95,11 @@ pub(super) fn image_json(image: &Image) -> Value {
     })
 }
 
-/// A tree: every file's path, permissions and content.
+/// A tree: every file's path, permissions and content, which is a text or has a checksum.
 pub(super) fn tree_json(tree: &Tree) -> Value {
-    let file = |file: &TreeFile| json!([file.path, file.mode, file.text]);
+    let file = |TreeFile { path, mode, content }: &TreeFile| match content.text() {
+        Some(text) => json!([path, mode, text]),
+        None => json!([path, mode, { "sha256": content.sha256 }]),
+    };
     tree.files.iter().map(file).collect::<Vec<_>>().into()
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::content::Content;
+
 /// Machines that are reached by SSH, or are this one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostsSpec {
@@ -332,6 +334,7 @@ pub struct TreeFile {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// Its content.
-    pub text: String,
+    /// Its content after substitution.
+    #[serde(alias = "text")]
+    pub content: Content,
 }

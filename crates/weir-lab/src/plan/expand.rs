@@ -1,11 +1,14 @@
 //! Multiplies the matrix: image × DUT × sweep values × traffic.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostic, Report, quote};
 use crate::identity::{self, Setting, TrafficIdentity};
-use crate::model::{Dut, DutFile, DutKind, Image, Series, Traffic, Tree, TreeFile};
-use crate::plan::resolve::{DutTemplates, Resolved, TrafficTemplates};
+use crate::model::{Content, Dut, DutFile, DutKind, Image, Series, Traffic, Tree, TreeFile};
+use crate::plan::resolve::{
+    DutTemplates, Resolved, TrafficTemplates, TreeContent, TreeFileTemplate,
+};
 use crate::plan::traffic::{self, Checked, StreamValues, Value, Values};
 use crate::spec::Spec;
 use crate::spec::fields::Text;
@@ -170,10 +173,13 @@ fn dut_kind(templates: &DutTemplates, point: &Point<'_>) -> DutKind {
         };
     }
     if let Some(tree) = &templates.tree {
-        let file = |(path, mode, template): &(String, u32, Template)| TreeFile {
+        let file = |(path, mode, content): &TreeFileTemplate| TreeFile {
             path: path.clone(),
             mode: *mode,
-            text: render(template),
+            content: match content {
+                TreeContent::Text(template) => Content::new(render(template).into_bytes()),
+                TreeContent::Bytes(bytes) => Content::new(Arc::clone(bytes)),
+            },
         };
         return DutKind::Tree {
             system: tree.system,
@@ -209,7 +215,8 @@ fn configuration_bytes(kind: &DutKind) -> usize {
             rules.text.len() + files.iter().map(|file| file.text.len()).sum::<usize>()
         }
         DutKind::Tree { tree, .. } => {
-            tree.iter().flat_map(|tree| &tree.files).map(|file| file.text.len()).sum()
+            let files = tree.iter().flat_map(|tree| &tree.files);
+            files.map(|file| file.content.bytes().map_or(0, <[u8]>::len)).sum()
         }
     }
 }

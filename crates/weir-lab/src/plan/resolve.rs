@@ -21,7 +21,7 @@ pub(crate) struct Resolved {
     pub(crate) duts: Vec<DutTemplates>,
     pub(crate) traffics: Vec<TrafficTemplates>,
     /// Files by their paths as written.
-    pub(crate) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
 }
 
 /// The templates of a DUT. A file that could not be read is absent, and was reported.
@@ -49,7 +49,15 @@ pub(crate) struct TreeTemplates {
 }
 
 /// A file of a tree: path, permission bits, content.
-pub(crate) type TreeFileTemplate = (String, u32, Template);
+pub(crate) type TreeFileTemplate = (String, u32, TreeContent);
+
+/// What stands in a file of a tree before anything is put into it.
+#[derive(Debug)]
+pub(crate) enum TreeContent {
+    Text(Template),
+    /// No text: nothing in it refers to anything.
+    Bytes(Arc<[u8]>),
+}
 
 /// What only a `weir-fw` DUT has.
 #[derive(Debug)]
@@ -86,7 +94,7 @@ pub(crate) fn resolve(
     files: &dyn FileSource,
     report: &mut Report,
 ) -> Resolved {
-    let mut loaded = Loader { folder, files, sources: BTreeMap::new() };
+    let mut loaded = Loader { folder, files, sources: BTreeMap::new(), bytes: BTreeMap::new() };
     let sweeps: BTreeSet<&str> = spec.sweeps.iter().map(|s| s.name.text.as_str()).collect();
     let mut used = BTreeSet::new();
     let duts = spec.duts.iter().map(|dut| {
@@ -106,7 +114,9 @@ pub(crate) fn resolve(
     let traffics = traffics.collect();
     refuse_unused(spec, &used, report);
     let texts = loaded.sources.into_iter();
-    let files = texts.filter_map(|(path, source)| Some((path, source?.text.clone()))).collect();
+    let texts = texts.filter_map(|(path, source)| Some((path, source?.text.clone().into_bytes())));
+    let files = texts.chain(loaded.bytes.into_iter().map(|(path, own)| (path, own.to_vec())));
+    let files = files.collect();
     Resolved { duts, traffics, files }
 }
 
@@ -134,6 +144,8 @@ struct Loader<'a> {
     folder: &'a Path,
     files: &'a dyn FileSource,
     sources: BTreeMap<String, Option<Arc<Source>>>,
+    /// Files of trees that are no text.
+    bytes: BTreeMap<String, Arc<[u8]>>,
 }
 
 impl Loader<'_> {
@@ -146,12 +158,7 @@ impl Loader<'_> {
         let source = match self.files.read(&location) {
             Ok(text) => Some(Arc::new(Source { name, text })),
             Err(error) => {
-                let message = format!("cannot read {}: {error}", quote(&path.text));
-                let diagnostic = Diagnostic::error(&report.spec, message).at(path.span.clone());
-                let help = format!(
-                    "it was looked for at {name}; paths start at the folder of the specification"
-                );
-                report.push(diagnostic.label("this file").help(help));
+                refuse_file(path, &name, &error, report);
                 None
             }
         };
@@ -159,9 +166,38 @@ impl Loader<'_> {
         source
     }
 
+    /// A file of a tree, which need not be text.
+    fn content(&mut self, path: &Text, report: &mut Report) -> Option<TreeContent> {
+        if let Some(bytes) = self.bytes.get(&path.text) {
+            return Some(TreeContent::Bytes(Arc::clone(bytes)));
+        }
+        if let Some(source) = self.sources.get(&path.text) {
+            return source.as_ref().map(|own| TreeContent::Text(Template::in_tree(own)));
+        }
+        let location = self.files.locate(self.folder, &path.text);
+        let name = location.display().to_string();
+        match self.files.read_bytes(&location).map(String::from_utf8) {
+            Ok(Ok(text)) => {
+                let source = Arc::new(Source { name, text });
+                self.sources.insert(path.text.clone(), Some(Arc::clone(&source)));
+                Some(TreeContent::Text(Template::in_tree(&source)))
+            }
+            Ok(Err(no_text)) => {
+                let bytes: Arc<[u8]> = no_text.into_bytes().into();
+                self.bytes.insert(path.text.clone(), Arc::clone(&bytes));
+                Some(TreeContent::Bytes(bytes))
+            }
+            Err(error) => {
+                refuse_file(path, &name, &error, report);
+                self.sources.insert(path.text.clone(), None);
+                None
+            }
+        }
+    }
+
     /// The files of a configuration tree. In them only what refers to something is a reference:
     /// they are other programs' files, with `${…}` of their own.
-    fn tree(&mut self, folder: &Text, report: &mut Report) -> Option<Vec<(String, u32, Template)>> {
+    fn tree(&mut self, folder: &Text, report: &mut Report) -> Option<Vec<TreeFileTemplate>> {
         let location = self.files.locate(self.folder, &folder.text);
         let listed = self.files.manifest(&location).map_err(|error| error.to_string());
         let manifest = listed.and_then(|text| match text.is_empty() {
@@ -187,14 +223,21 @@ impl Loader<'_> {
         for line in manifest.lines() {
             let Some((mode, path)) = line.split_once(' ') else { continue };
             let whole = format!("{}{path}", folder.text);
-            let source = self.read(&Text { text: whole, span: folder.span.clone() }, report)?;
+            let content = self.content(&Text { text: whole, span: folder.span.clone() }, report)?;
             let mode = u32::from_str_radix(mode, 8).unwrap_or(0o644);
-            // What is no reference of weir's is nothing to complain about.
-            let mut unheard = Report::new(Arc::clone(&source));
-            files.push((path.to_owned(), mode, Template::in_file(&source, &mut unheard)));
+            files.push((path.to_owned(), mode, content));
         }
         Some(files)
     }
+}
+
+/// Says that a file that the specification names cannot be read.
+fn refuse_file(path: &Text, looked_at: &str, error: &std::io::Error, report: &mut Report) {
+    let message = format!("cannot read {}: {error}", quote(&path.text));
+    let diagnostic = Diagnostic::error(&report.spec, message).at(path.span.clone());
+    let help =
+        format!("it was looked for at {looked_at}; paths start at the folder of the specification");
+    report.push(diagnostic.label("this file").help(help));
 }
 
 fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) -> DutTemplates {
@@ -272,7 +315,8 @@ fn check_dut(
     let texts = named.chain(shell).chain(program).chain(check);
     let mut found = check_references(texts, &[&parameters, sweeps], report);
     let laid = templates.tree.iter().filter_map(|tree| tree.files.as_ref());
-    for (_, _, template) in laid.flat_map(|(_, files)| files) {
+    for (_, _, content) in laid.flat_map(|(_, files)| files) {
+        let TreeContent::Text(template) = content else { continue };
         let names = template.references().map(|(name, _)| name);
         let known = names.filter(|name| parameters.contains(name) || sweeps.contains(name));
         found.extend(known.map(str::to_owned));

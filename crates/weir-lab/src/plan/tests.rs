@@ -150,7 +150,7 @@ fn values_reach_every_place() {
     assert_eq!((ready.as_deref(), stop.as_deref()), (Some("box ready"), Some("box stop")));
     assert_eq!(ready_timeout.as_secs(), 10);
     assert_eq!(plan.series[7].traffic.streams.size_bytes_range(), (1514, 1514));
-    assert_eq!(plan.source.files["box.conf"], "max = ${states}\n", "kept before substitution");
+    assert_eq!(plan.source.files["box.conf"], b"max = ${states}\n", "kept before substitution");
 }
 
 #[test]
@@ -383,7 +383,10 @@ dst = "10.1.0.1"
 /// A tree as a store keeps it: a listing, and the files.
 const TREE: [(&str, &str); 3] = [
     ("conf/", "644 etc/rc.conf\n755 etc/rc.local\n"),
-    ("conf/etc/rc.conf", "ifconfig_ix0=\"mtu ${mtu}\"\nname=${hostname}\n"),
+    (
+        "conf/etc/rc.conf",
+        "ifconfig_ix0=\"mtu ${mtu}\"\nname=${hostname}\nold=$${mtu}\npid=$${x} $$\n",
+    ),
     ("conf/etc/rc.local", "#!/bin/sh\necho ${HOME:-x}\n"),
 ];
 
@@ -406,9 +409,11 @@ fn a_tree_is_laid_as_it_is_but_for_what_refers_to_something() {
     assert_eq!((system.name(), tree.files.len()), ("freebsd", 2));
     let file = &tree.files[0];
     assert_eq!((file.path.as_str(), file.mode), ("etc/rc.conf", 0o644));
-    assert_eq!(file.text, "ifconfig_ix0=\"mtu 9000\"\nname=${hostname}\n");
+    let text = "ifconfig_ix0=\"mtu 9000\"\nname=${hostname}\nold=${mtu}\npid=$${x} $$\n";
+    assert_eq!(file.content.text(), Some(text));
     let script = &tree.files[1];
-    assert_eq!((script.mode, script.text.as_str()), (0o755, "#!/bin/sh\necho ${HOME:-x}\n"));
+    assert_eq!(script.mode, 0o755);
+    assert_eq!(script.content.text(), Some("#!/bin/sh\necho ${HOME:-x}\n"));
     let stored: Vec<&String> = plan.source.files.keys().collect();
     assert_eq!(stored, ["conf/", "conf/etc/rc.conf", "conf/etc/rc.local"]);
 }

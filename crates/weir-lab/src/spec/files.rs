@@ -12,6 +12,9 @@ pub const FILE_SIZE_BYTES_MAX: u64 = 16 << 20;
 /// The most files of a configuration tree.
 const TREE_FILES_MAX: usize = 10_000;
 
+/// The most folders below each other in a configuration tree.
+const TREE_DEPTH_MAX: usize = 32;
+
 /// Finds and reads text files.
 pub trait FileSource {
     /// Where the file is that a specification in `folder` calls `name`.
@@ -22,14 +25,25 @@ pub trait FileSource {
     /// The content of the file at `path`.
     ///
     /// # Errors
-    /// When there is no such file, or it is not text, or larger than [`FILE_SIZE_BYTES_MAX`].
-    fn read(&self, path: &Path) -> Result<String>;
+    /// When there is no such file, or it is larger than [`FILE_SIZE_BYTES_MAX`].
+    fn read_bytes(&self, path: &Path) -> Result<Vec<u8>>;
 
-    /// What is in the folder at `path`, whose name ends with `/`: a line a file, sorted, with its
-    /// permission bits in octal, a blank, and its path from there.
+    /// The text in the file at `path`.
     ///
     /// # Errors
-    /// When there is no such folder, or it holds what is neither a file nor a folder.
+    /// Those of [`FileSource::read_bytes`], or when it is not text.
+    fn read(&self, path: &Path) -> Result<String> {
+        String::from_utf8(self.read_bytes(path)?)
+            .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
+    }
+
+    /// What is in the folder at `path`, whose name ends with `/`: a line a file, sorted, with its
+    /// permission bits in octal, a blank, and its path from there. Symbolic links stand for what
+    /// they lead to, as for scp(1).
+    ///
+    /// # Errors
+    /// When there is no such folder, or it holds what is neither a file nor a folder nor a link to
+    /// one of those.
     fn manifest(&self, path: &Path) -> Result<String> {
         self.read(path)
     }
@@ -40,7 +54,7 @@ pub trait FileSource {
 pub struct DiskFiles;
 
 impl FileSource for DiskFiles {
-    fn read(&self, path: &Path) -> Result<String> {
+    fn read_bytes(&self, path: &Path) -> Result<Vec<u8>> {
         // Opening a named pipe may never return, and reading a device may never end.
         if !std::fs::metadata(path)?.is_file() {
             return Err(Error::other("it is not a regular file"));
@@ -51,8 +65,7 @@ impl FileSource for DiskFiles {
             let message = format!("it is larger than {} MiB", FILE_SIZE_BYTES_MAX >> 20);
             return Err(Error::new(ErrorKind::FileTooLarge, message));
         }
-        String::from_utf8(bytes)
-            .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
+        Ok(bytes)
     }
 
     fn manifest(&self, path: &Path) -> Result<String> {
@@ -67,12 +80,20 @@ impl FileSource for DiskFiles {
                     let shown = entry.path();
                     return Err(Error::other(format!("the name of {shown:?} is not plain text")));
                 };
-                let kind = entry.file_type()?;
-                if kind.is_dir() {
+                let found = std::fs::metadata(entry.path()).map_err(|error| {
+                    Error::new(error.kind(), format!("{name} in it cannot be read: {error}"))
+                })?;
+                if found.is_dir() {
+                    if name.split('/').count() > TREE_DEPTH_MAX {
+                        let message = format!(
+                            "{name} in it is more than {TREE_DEPTH_MAX} folders deep; does a \
+                             symbolic link lead in a circle?"
+                        );
+                        return Err(Error::other(message));
+                    }
                     folders.push((entry.path(), format!("{name}/")));
-                } else if kind.is_file() {
-                    let mode = entry.metadata()?.permissions().mode() & 0o7777;
-                    lines.push((name, mode));
+                } else if found.is_file() {
+                    lines.push((name, found.permissions().mode() & 0o7777));
                 } else {
                     return Err(Error::other(format!("{name} in it is neither file nor folder")));
                 }
@@ -92,9 +113,9 @@ impl FileSource for DiskFiles {
 pub struct MemoryFiles(pub BTreeMap<PathBuf, String>);
 
 impl FileSource for MemoryFiles {
-    fn read(&self, path: &Path) -> Result<String> {
+    fn read_bytes(&self, path: &Path) -> Result<Vec<u8>> {
         let missing = || Error::new(ErrorKind::NotFound, "No such file or directory (os error 2)");
-        self.0.get(path).cloned().ok_or_else(missing)
+        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or_else(missing)
     }
 }
 
@@ -118,5 +139,33 @@ mod tests {
         assert_eq!(folder_error, "it is not a regular file");
         let missing = DiskFiles.read(&folder.path().join("none")).expect_err("missing");
         assert_eq!(missing.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn links_in_a_tree_stand_for_what_they_lead_to() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        for made in ["set/etc", "common"] {
+            std::fs::create_dir_all(at(made)).expect("a folder");
+        }
+        for (name, mode) in [("common/motd", 0o644), ("common/key", 0o600)] {
+            std::fs::write(at(name), [0xff, 0]).expect("a file");
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(at(name), mode).expect("its permissions");
+        }
+        symlink("../../common/key", at("set/etc/key")).expect("a link to a file");
+        symlink("../../common", at("set/etc/all")).expect("a link to a folder");
+        let listed = DiskFiles.manifest(&at("set/")).map_err(|e| e.to_string());
+        assert_eq!(listed, Ok("600 etc/all/key\n644 etc/all/motd\n600 etc/key\n".to_owned()));
+        assert_eq!(DiskFiles.read_bytes(&at("set/etc/key")).expect("its bytes"), [0xff, 0]);
+
+        symlink("..", at("set/etc/up")).expect("a link in a circle");
+        let refused = DiskFiles.manifest(&at("set/")).expect_err("a circle").to_string();
+        assert!(refused.contains("folders deep"), "{refused}");
+        std::fs::remove_file(at("set/etc/up")).expect("the link goes");
+        symlink("nowhere", at("set/etc/lost")).expect("a link to nothing");
+        let refused = DiskFiles.manifest(&at("set/")).expect_err("a lost link").to_string();
+        assert!(refused.starts_with("etc/lost in it cannot be read: No such file"), "{refused}");
     }
 }

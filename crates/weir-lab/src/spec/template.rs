@@ -26,7 +26,15 @@ pub(crate) struct Template {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Literal(String),
-    Reference { name: String, span: Span },
+    Reference {
+        name: String,
+        span: Span,
+    },
+    /// `$${name}` in a file of another program: `${name}` where the name is known, and what it is
+    /// where it is not.
+    Escaped {
+        name: String,
+    },
 }
 
 /// A `${` that is not a reference.
@@ -47,8 +55,9 @@ impl Template {
         // The string's source text differs from its value by quotes and escapes. References are
         // plain characters, so the n-th of the one is the n-th of the other.
         let raw = source.text.get(text.span.clone()).unwrap_or_default();
-        let raw_spans: Vec<Span> = scan(raw).1.iter().map(occurrence_span).collect();
-        let (pieces, occurrences) = scan(&text.text);
+        let raw_spans: Vec<Span> =
+            scan(raw, Escape::Always).1.iter().map(occurrence_span).collect();
+        let (pieces, occurrences) = scan(&text.text, Escape::Always);
         let known = raw_spans.len() == occurrences.len();
         let place = |index: usize| match raw_spans.get(index) {
             Some(span) if known => text.span.start + span.start..text.span.start + span.end,
@@ -59,9 +68,16 @@ impl Template {
 
     /// The template that a whole file is; reports as [`Template::in_spec`].
     pub(crate) fn in_file(source: &Arc<Source>, report: &mut Report) -> Self {
-        let (pieces, occurrences) = scan(&source.text);
+        let (pieces, occurrences) = scan(&source.text, Escape::Always);
         let spans: Vec<Span> = occurrences.iter().map(occurrence_span).collect();
         Self::build(pieces, occurrences, source, report, |index| spans[index].clone())
+    }
+
+    /// The template that a file of another program is: what refers to nothing is nothing to
+    /// complain about, and is kept as it stands, `$$` included.
+    pub(crate) fn in_tree(source: &Arc<Source>) -> Self {
+        let (pieces, _) = scan(&source.text, Escape::Known);
+        Self { pieces, malformed: false, source: Arc::clone(source) }
     }
 
     /// Puts the places into the references, and reports what is malformed.
@@ -74,7 +90,7 @@ impl Template {
     ) -> Self {
         let mut references = pieces.iter_mut().filter_map(|piece| match piece {
             Piece::Reference { span, .. } => Some(span),
-            Piece::Literal(_) => None,
+            Piece::Literal(_) | Piece::Escaped { .. } => None,
         });
         let mut malformed = false;
         for (index, occurrence) in occurrences.into_iter().enumerate() {
@@ -98,7 +114,7 @@ impl Template {
     pub(crate) fn references(&self) -> impl Iterator<Item = (&str, &Span)> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Reference { name, span } => Some((name.as_str(), span)),
-            Piece::Literal(_) => None,
+            Piece::Literal(_) | Piece::Escaped { .. } => None,
         })
     }
 
@@ -112,6 +128,10 @@ impl Template {
                     Some(value) => text.push_str(value),
                     None => text.extend(["${", name, "}"]),
                 },
+                Piece::Escaped { name } => {
+                    let escape = if value(name).is_some() { "" } else { "$" };
+                    text.extend([escape, "${", name, "}"]);
+                }
             }
         }
         text
@@ -131,8 +151,16 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
+/// Where `$${` is a literal `${`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Escape {
+    Always,
+    /// Where the name after it is known.
+    Known,
+}
+
 /// Splits `text`; spans are relative to it.
-fn scan(text: &str) -> (Vec<Piece>, Vec<Occurrence>) {
+fn scan(text: &str, escape: Escape) -> (Vec<Piece>, Vec<Occurrence>) {
     let mut pieces = Vec::new();
     let mut occurrences = Vec::new();
     let mut literal = String::new();
@@ -142,8 +170,19 @@ fn scan(text: &str) -> (Vec<Piece>, Vec<Occurrence>) {
         if found > 0 && text.as_bytes()[start - 1] == b'$' {
             // `$${`: the first `$` is the escape.
             literal.push_str(&text[position..start - 1]);
-            literal.push_str("${");
             position = start + 2;
+            if escape == Escape::Always {
+                literal.push_str("${");
+                continue;
+            }
+            let name = text[position..].split_once('}').map(|(name, _)| name);
+            if let Some(name) = name.filter(|name| is_name(name)) {
+                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                pieces.push(Piece::Escaped { name: name.into() });
+                position += name.len() + 1;
+            } else {
+                literal.push_str("$${");
+            }
             continue;
         }
         literal.push_str(&text[position..start]);

@@ -16,7 +16,7 @@ use super::cksum::cksum;
 use super::host::SshHost;
 use super::script::quote;
 use crate::host::{Command, Host, HostError, Program};
-use crate::model::hosts::{System, Tree, Upload, UploadMethod};
+use crate::model::hosts::{System, Tree, TreeFile, Upload, UploadMethod};
 
 /// How long a tree may take, on top of what its size takes.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -67,7 +67,7 @@ pub(super) fn upload(
 
 /// For messages: how many files of which folder.
 fn describe(tree: &Tree) -> String {
-    let size: usize = tree.files.iter().map(|file| file.text.len()).sum();
+    let size: u64 = tree.files.iter().map(|file| file.content.size_bytes).sum();
     format!("the {} files of {} ({size} bytes)", tree.files.len(), tree.path)
 }
 
@@ -101,8 +101,14 @@ impl Job<'_> {
                 || path.contains('\n')
                 || path.split('/').any(|part| matches!(part, "" | "." | ".."))
         };
-        match self.tree.files.iter().find(|file| bad(&file.path)) {
-            Some(file) => Err(self.error(format!("{:?} cannot be a path of a tree", file.path))),
+        if let Some(file) = self.tree.files.iter().find(|file| bad(&file.path)) {
+            return Err(self.error(format!("{:?} cannot be a path of a tree", file.path)));
+        }
+        match self.tree.files.iter().find(|file| file.content.bytes().is_none()) {
+            Some(file) => Err(self.error(format!(
+                "what {} holds is not known: a record has its checksum alone",
+                file.path
+            ))),
             None => Ok(()),
         }
     }
@@ -212,7 +218,7 @@ impl Job<'_> {
             .map_err(|error| self.named(error))?;
         let mut answers = output.stdout.lines();
         for file in &self.tree.files {
-            let wanted = format!("{} {}", cksum(file.text.as_bytes()), file.text.len());
+            let wanted = format!("{} {}", cksum(bytes(file)), file.content.size_bytes);
             let seen = answers.next().unwrap_or("missing").trim();
             if seen == wanted {
                 continue;
@@ -224,12 +230,17 @@ impl Job<'_> {
                  transfer was cut off, the disk is full, or something else writes this file; mend \
                  that and resume the campaign. `df -k /` says: {}",
                 file.path,
-                file.text.len(),
+                file.content.size_bytes,
                 room.trim().replace('\n', "; ")
             )));
         }
         Ok(())
     }
+}
+
+/// A file's content, which [`Job::check`] found to be known.
+fn bytes(file: &TreeFile) -> &[u8] {
+    file.content.bytes().unwrap_or_default()
 }
 
 /// The tree as a tar archive of the form that every system reads; all files are root's.
@@ -243,11 +254,11 @@ fn archive(tree: &Tree) -> Result<Vec<u8>, String> {
         header.set_mode(file.mode);
         header.set_uid(0);
         header.set_gid(0);
-        header.set_size(file.text.len() as u64);
+        header.set_size(file.content.size_bytes);
         // Daemons that compare times see the newest: the time of the upload.
         header.set_mtime(u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0));
         header.set_cksum();
-        builder.append(&header, file.text.as_bytes()).map_err(|e| e.to_string())?;
+        builder.append(&header, bytes(file)).map_err(|e| e.to_string())?;
     }
     builder.into_inner().map_err(|e| e.to_string())
 }
@@ -258,7 +269,7 @@ fn write_tree(tree: &Tree, dir: &Path) -> std::io::Result<()> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        fs::write(&path, &file.text)?;
+        fs::write(&path, bytes(file))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(file.mode))?;
     }
     Ok(())
@@ -267,14 +278,14 @@ fn write_tree(tree: &Tree, dir: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::hosts::TreeFile;
+    use crate::model::Content;
 
     #[test]
     fn an_archive_holds_every_file_as_it_is() {
         let file = |path: &str, mode, text: &str| TreeFile {
             path: path.to_owned(),
             mode,
-            text: text.to_owned(),
+            content: Content::new(text.as_bytes()),
         };
         let long = format!("usr/{}/{}", "d".repeat(90), "f".repeat(90));
         let files = vec![file("etc/rc.local", 0o755, "#!/bin/sh\n"), file(&long, 0o600, "")];

@@ -2,15 +2,18 @@
 //!
 //! `files/<digest>-<name>` holds each file under the beginning of its SHA-256 and the last part of
 //! its path. A copy is never changed: another edition of a file gets another name. `plan.json`
-//! says which copy belongs to which path, as the specification writes it.
+//! says which copy belongs to which path, as the specification writes it. Configurations hold keys
+//! and passwords, and to go on a campaign needs them: so the folder is its owner's alone.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
 use super::{Store, StoreError};
+pub(super) use crate::model::content::sha256;
+
+/// The folder of the copies.
+const FOLDER: &str = "files";
 
 /// Characters of a digest in the name of a copy: enough that no two files share them.
 const DIGEST_LENGTH: usize = 16;
@@ -31,7 +34,7 @@ impl StoredFiles {
     /// # Errors
     /// When `plan.json` cannot be read, or does not belong to the specification in the store.
     pub fn new(store: &Store) -> Result<Self, StoreError> {
-        Ok(Self { folder: store.root().join("files"), names: store.plan_file()?.files })
+        Ok(Self { folder: store.root().join(FOLDER), names: store.plan_file()?.files })
     }
 
     /// Where the copy of `path`, as the specification writes it, is kept; for a path that the
@@ -45,24 +48,22 @@ impl StoredFiles {
 /// Writes the copies that are not there yet. Gives their names by path.
 pub(super) fn write(
     store: &Store,
-    files: &BTreeMap<String, String>,
+    files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<BTreeMap<String, String>, StoreError> {
     let mut names = BTreeMap::new();
-    for (path, text) in files {
-        let digest = sha256(text.as_bytes());
+    if !files.is_empty() {
+        store.make_private(FOLDER)?;
+    }
+    for (path, bytes) in files {
+        let digest = sha256(bytes);
         let name = format!("{}-{}", &digest[..DIGEST_LENGTH], last_part(path));
-        let there = fs::read(store.root().join("files").join(&name));
-        if !there.is_ok_and(|bytes| bytes == text.as_bytes()) {
-            store.write(&format!("files/{name}"), text.as_bytes())?;
+        let there = fs::read(store.root().join(FOLDER).join(&name));
+        if !there.is_ok_and(|there| there == *bytes) {
+            store.write(&format!("{FOLDER}/{name}"), bytes)?;
         }
         names.insert(path.clone(), name);
     }
     Ok(names)
-}
-
-/// SHA-256 in hexadecimal digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn last_part(path: &str) -> String {

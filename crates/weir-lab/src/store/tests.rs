@@ -11,7 +11,7 @@ fn spec() -> SpecSource {
     SpecSource {
         path: "lab.toml".into(),
         text: "[campaign]\nname = \"t\"\n".into(),
-        files: BTreeMap::from([("../rules.nft".to_owned(), "table inet t {}\n".to_owned())]),
+        files: BTreeMap::from([("../rules.nft".to_owned(), b"table inet t {}\n".to_vec())]),
     }
 }
 
@@ -295,8 +295,8 @@ fn a_number_that_json_cannot_hold_is_refused_with_the_name_of_its_field() {
 fn later_spec() -> SpecSource {
     let mut spec = spec();
     spec.text.push_str("# later\n");
-    spec.files.insert("../rules.nft".into(), "table inet later {}\n".into());
-    spec.files.insert("b/rules.nft".into(), "table inet b {}\n".into());
+    spec.files.insert("../rules.nft".into(), (*b"table inet later {}\n").into());
+    spec.files.insert("b/rules.nft".into(), (*b"table inet b {}\n").into());
     spec
 }
 
@@ -350,13 +350,15 @@ fn copies_have_names_that_a_file_system_takes() {
     let long = format!("a/{}.nft", "é".repeat(120));
     let mut spec = spec();
     for path in ["/.hidden", &long, "x/.hidden"] {
-        spec.files.insert(path.to_owned(), format!("# {path}\n"));
+        spec.files.insert(path.to_owned(), format!("# {path}\n").into_bytes());
     }
     store.replace_specification(&spec, &plan()).unwrap();
     for path in ["/.hidden", &long, "x/.hidden"] {
         assert_eq!(stored(&store, path), format!("# {path}\n"));
     }
     let folder = store.root().join("files");
+    let mode = fs::metadata(&folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700, "configurations hold keys");
     let names = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name());
     assert!(names.into_iter().all(|n| !n.to_string_lossy().starts_with('.')));
 }

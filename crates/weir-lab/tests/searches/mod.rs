@@ -63,7 +63,7 @@ impl Bench {
             spec_path: "lab.toml".into(),
             weir: "test".into(),
             wanted: self.wanted.clone(),
-            files: self.plan.source.files.clone(),
+            files: self.plan.source.texts().expect("texts"),
         };
         let root = self.dir.path().join("out");
         if SearchStore::is_at(&root) {
@@ -256,7 +256,7 @@ fn trials_of_other_conditions_are_refused_before_anything_is_replaced() {
         spec_path: "lab.toml".into(),
         weir: "test".into(),
         wanted,
-        files: bench.plan.source.files.clone(),
+        files: bench.plan.source.texts().expect("texts"),
     };
     let error = SearchStore::resume(&root, &bench.plan.source, &file, &other).expect_err("other");
     let is_conflict = matches!(error, SearchStoreError::Store(StoreError::Conflict { .. }));

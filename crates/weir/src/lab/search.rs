@@ -55,7 +55,9 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
         spec_path: absolute(&args.spec)?.display().to_string(),
         weir: crate::VERSION.to_owned(),
         wanted: wanted.clone(),
-        files: plan.source.files.clone(),
+        files: plan.source.texts().map_err(|path| {
+            anyhow::anyhow!("{path} is not text in UTF-8, which a search cannot keep")
+        })?,
     };
     let store = if args.resume && SearchStore::is_at(&root) {
         SearchStore::resume(&root, &plan.source, &file, &items)?

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -174,6 +175,11 @@ fn an_upload_that_fails_ends_the_campaign_which_is_resumed_when_that_is_mended()
     let settings = format!("net.ipv4.ip_forward = 1\n{QUIET} = 1\n");
     fs::write(lab.path("tree/etc/sysctl.conf"), settings).expect("writable");
     fs::write(lab.path("tree/etc/large"), vec![b'x'; 4 << 20]).expect("writable");
+    // A key that is no text, and that several configurations share by a link.
+    const KEY: &[u8] = b"correct horse battery\xff\x00\n";
+    fs::write(lab.path("key"), KEY).expect("writable");
+    fs::set_permissions(lab.path("key"), fs::Permissions::from_mode(0o600)).expect("its owner's");
+    symlink("../../key", lab.path("tree/etc/key")).expect("a link");
     let says = |output: &std::process::Output, parts: &[&str]| {
         assert_exit(output, 2);
         for part in parts {
@@ -194,13 +200,24 @@ fn an_upload_that_fails_ends_the_campaign_which_is_resumed_when_that_is_mended()
     let filler = hosts.dut().path("/etc/filler");
     fs::write(&filler, vec![b'x'; 14 << 20]).expect("there is room");
     let resume = || run(&["lab", "resume", &lab.arg("out"), "--yes"]);
-    says(&resume(), &["dut", "uploading the 2 files", "disk is full", "make room", "resume"]);
+    says(&resume(), &["dut", "uploading the 3 files", "disk is full", "make room", "resume"]);
 
     fs::remove_file(&filler).expect("removable");
     assert_exit(&resume(), 0);
     assert_store_is_valid(&lab, 1, true);
     let verdict = newest(&lab.path("out"));
     assert_eq!(verdict.0, "generator-bound", "{}", verdict.1);
+
+    let there = hosts.dut().path("/etc/key");
+    assert_eq!(fs::read(&there).expect("it was laid"), KEY);
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    assert_eq!(mode(&there), 0o600);
+    // The store has it where its owner alone can look, because `resume` needs it, and nowhere else.
+    let is_key = |bytes: &[u8]| bytes.windows(13).any(|part| part == b"correct horse");
+    let holds: Vec<_> = tree(&lab.path("out")).into_iter().filter(|own| is_key(&own.1)).collect();
+    assert_eq!(holds.len(), 1, "{:?}", holds.iter().map(|own| &own.0).collect::<Vec<_>>());
+    assert!(holds[0].0.starts_with(lab.path("out/files")), "{}", holds[0].0.display());
+    assert_eq!(mode(&lab.path("out/files")), 0o700);
 }
 
 #[test]

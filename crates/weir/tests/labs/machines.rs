@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_lab::cancel::Cancel;
 use weir_lab::host::{Command, Host, HostError, Output, Program};
+use weir_lab::model::Content;
 use weir_lab::model::hosts::{
     BoxSpec, Online, RemoteSpec, Reset, System, Tree, TreeFile, Upload, UploadMethod,
 };
@@ -55,7 +56,7 @@ fn tree(files: &[(&str, u32, &str)]) -> Tree {
     let file = |&(path, mode, text): &(&str, u32, &str)| TreeFile {
         path: path.to_owned(),
         mode,
-        text: text.to_owned(),
+        content: Content::new(text.as_bytes()),
     };
     Tree { path: "configs/test".to_owned(), files: files.iter().map(file).collect() }
 }
