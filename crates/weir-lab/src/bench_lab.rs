@@ -17,7 +17,7 @@ mod sets;
 mod tests;
 mod write;
 
-pub use evaluate::Variables;
+pub use evaluate::{NAMES as VARIABLES, Variables};
 
 /// Traffic runs so long before it counts: there, the first 15 lines are dropped, one a second.
 pub const WARMUP_DEFAULT: Duration = Duration::from_secs(15);

@@ -218,6 +218,8 @@ pub enum Fault {
     Gone,
     /// The same, and what was asked did not begin.
     Unreached,
+    /// What was asked did not end in its time, and may have been done.
+    Slow,
 }
 
 impl HostError {

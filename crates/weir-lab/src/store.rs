@@ -79,6 +79,13 @@ struct PlanFile {
     files: BTreeMap<String, String>,
 }
 
+/// Whether a file or folder of this name may stand in a store whose making was interrupted, which
+/// holds no result and is made anew.
+#[must_use]
+pub fn is_begun(name: &str) -> bool {
+    [".lock", "plan.json", "files"].contains(&name) || name.starts_with(UNFINISHED)
+}
+
 /// An open store, locked against other writers as long as it lives.
 #[derive(Debug)]
 pub struct Store {
@@ -123,9 +130,6 @@ impl Store {
     fn start(root: &Path) -> Result<Self, StoreError> {
         make_dirs(root)?;
         let mut entries = fs::read_dir(root).map_err(StoreError::io("list", root))?;
-        let is_begun = |name: &str| {
-            [".lock", "plan.json", "files"].contains(&name) || name.starts_with(UNFINISHED)
-        };
         if entries.any(|e| e.is_ok_and(|e| !is_begun(&e.file_name().to_string_lossy()))) {
             return Err(StoreError::NotEmpty { path: root.to_owned() });
         }

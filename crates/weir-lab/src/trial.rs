@@ -17,7 +17,7 @@ use crate::cancel::Cancel;
 use crate::counters::{self, Counters, DropRule, PointRule};
 use crate::dut::{DutDriver, DutError};
 use crate::event::{Event, Observer};
-use crate::host::{Host, HostError};
+use crate::host::{Fault, Host, HostError};
 use crate::ledger;
 use crate::model::{Traffic, TrialTimes};
 use crate::record::{Check, Latency, Ledger, MachineUse, Phase, Place, Sample, TrialResult};
@@ -37,6 +37,10 @@ const PROBE_RATE_PPS: f64 = 1_000.0;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a probe's packets may be under way.
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
+/// How much longer than its packets take a burst may last; a generator may need some time to begin.
+const BURST_PATIENCE: Duration = Duration::from_secs(30);
+/// The rate that a burst as fast as it goes has at the least.
+const BURST_RATE_PPS_MIN: f64 = 10_000.0;
 /// How the drops are called that are packets for the DUT itself, by every driver.
 const LOCAL_DELIVERY: &str = "_delivered_locally";
 
@@ -225,7 +229,7 @@ impl<'a> Runner<'a> {
                 TrialError::Cancelled => false,
                 TrialError::Testbed(error) => error.scope == Scope::Trial,
                 TrialError::Host(source) | TrialError::Dut(DutError::Host { source, .. }) => {
-                    source.is_gone()
+                    source.is_gone() || source.fault == Fault::Slow
                 }
                 TrialError::Dut(_) => false,
             };
@@ -233,6 +237,11 @@ impl<'a> Runner<'a> {
             return Err(error);
         }
         let why = match &error {
+            TrialError::Host(source) | TrialError::Dut(DutError::Host { source, .. })
+                if source.fault == Fault::Slow =>
+            {
+                format!("DUT too slow: {error}")
+            }
             TrialError::Host(_) | TrialError::Dut(_) => format!("DUT gone: {error}"),
             _ => error.to_string(),
         };
@@ -352,12 +361,29 @@ impl<'a> Runner<'a> {
         Ok(arrived > 0)
     }
 
-    /// Sends a limited burst and waits for its end.
+    /// Sends a limited burst and waits for its end, which comes late where a generator sends slower
+    /// than it was asked to, and never where it does not stop after its packets.
     fn send(&mut self, rig: &mut dyn Rig, rate: Rate, packets: u64) -> Result<(), TrialError> {
+        let rate_pps = match rate {
+            Rate::Pps(rate_pps) => rate_pps.max(1.0),
+            _ => BURST_RATE_PPS_MIN,
+        };
+        let time = Duration::from_secs_f64(self::packets(packets) / rate_pps) * 2 + BURST_PATIENCE;
+        let deadline = Instant::now() + time;
         rig.start(Burst { rate, packet_limit: Some(packets) })?;
         let waited = loop {
             if rig.finished() {
                 break Ok(());
+            }
+            if Instant::now() >= deadline {
+                drop(rig.stop());
+                return Err(TestbedError::voids_trial(format!(
+                    "the generator still sends {} after it was to send {packets} packets: its \
+                     command has to end by itself after `${{count}}` packets; look at it by hand, \
+                     and correct `start` in the specification",
+                    weir_gen::units::format_duration(time)
+                ))
+                .into());
             }
             if let Err(cancelled) = self.pause(Duration::from_millis(2)) {
                 break Err(cancelled);

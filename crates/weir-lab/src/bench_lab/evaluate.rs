@@ -14,7 +14,7 @@ use weir_net::process::{self, Invocation};
 use super::{BenchLabError, absolute};
 
 /// Every variable that means something.
-const NAMES: [&str; 36] = [
+pub const NAMES: [&str; 36] = [
     "SENDER_ADMIN",
     "SENDER_ADMIN_2",
     "RECEIVER_ADMIN",

@@ -146,8 +146,13 @@ fn folders_and_images_are_sets() {
     assert!(table["dut"][1]["tree"].as_str().unwrap().ends_with("configs/pf"));
     assert_eq!(table["image"].as_array().unwrap().len(), 2);
     assert_eq!(table["image"][0]["name"].as_str(), Some("293643"));
-    assert_eq!(table["image"][0]["install"].as_str(), Some("xzcat | upgrade"));
-    assert_eq!(table["image"][1]["install"].as_str(), Some("upgrade"));
+    assert_eq!(
+        table["image"][0]["install"].as_str(),
+        Some("xzcat | upgrade && grep -q 'Upgrade complete' /var/log/messages")
+    );
+    // The root of nanobsd is made writable and read-only again by weir itself.
+    assert_eq!(table["testbed"]["dut"].get("before_upload"), None);
+    assert_eq!(table["image"][1]["install"].as_str(), Some("upgrade && grep -q 'Upgrade complete' /var/log/messages"));
 }
 
 #[test]

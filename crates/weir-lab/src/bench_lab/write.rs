@@ -15,12 +15,8 @@ use super::{
     destination,
 };
 
-/// What a DUT of nanobsd needs so that an upload outlives its reboot; other systems keep their
-/// files anyway.
-const AFTER_UPLOAD: &str = "[ ! -e /etc/nanobsd.conf ] || config save";
-
-/// Before one: the root of nanobsd cannot be written.
-const BEFORE_UPLOAD: &str = "[ ! -e /etc/nanobsd.conf ] || mount -uw /";
+/// What tells, on the DUT, that an upgrade has succeeded: its exit status alone does not.
+const UPGRADED: &str = "grep -q 'Upgrade complete' /var/log/messages";
 
 /// `REBOOT_TIMEOUT` counts rounds of so many seconds.
 const REBOOT_ROUND_S: u64 = 5;
@@ -317,10 +313,6 @@ impl Writer<'_> {
             }
             self.pair("online", &escaped(command));
         }
-        if self.request.config_dir.is_some() {
-            self.pair("before_upload", BEFORE_UPLOAD);
-            self.pair("after_upload", AFTER_UPLOAD);
-        }
         if let Some(reference) = values.get("REF_ADMIN") {
             let reference = reference.to_owned();
             self.line("");
@@ -354,7 +346,8 @@ impl Writer<'_> {
         self.line("[[image]]");
         self.pair("name", &image.name);
         self.pair("file", &absolute(&image.file)?.to_string_lossy());
-        self.pair("install", if image.is_compressed { "xzcat | upgrade" } else { "upgrade" });
+        let upgrade = if image.is_compressed { "xzcat | upgrade" } else { "upgrade" };
+        self.pair("install", &format!("{upgrade} && {UPGRADED}"));
         self.pair("on", "dut");
         Ok(())
     }

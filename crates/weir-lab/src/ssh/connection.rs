@@ -39,6 +39,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often ssh asks a silent machine whether it lives; after three times it gives up. A DUT that
 /// is flooded answers late, so this is not short.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// How many such questions may stay unanswered: a machine that is gone without a word is missed
+/// before what runs there is out of time.
+const ALIVE_COUNT_MAX: u32 = 2;
 /// How long a login may take beyond the first packet: keys, agents, jump hosts, a slow machine.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a master may take to answer, and a program whose outputs have ended to end.
@@ -198,6 +201,7 @@ impl Connection {
             format!("ControlPersist={IDLE_S}"),
             format!("ConnectTimeout={}", self.connect_timeout.as_secs()),
             format!("ServerAliveInterval={}", self.alive_interval.as_secs()),
+            format!("ServerAliveCountMax={ALIVE_COUNT_MAX}"),
         ];
         for option in options {
             ssh.arg("-o").arg(option);

@@ -23,7 +23,7 @@ use super::shared::{Shared, said_before};
 use crate::cancel::Cancel;
 use crate::capped_log::{CappedLog, Heard, Kept};
 use crate::counters::Counters;
-use crate::host::{Command, Host, HostError, LineSink, Output, Process, Program};
+use crate::host::{Command, Fault, Host, HostError, LineSink, Output, Process, Program};
 use crate::model::hosts::{RemoteSpec, System};
 
 /// How often the end of a command is looked for.
@@ -353,7 +353,7 @@ impl SshHost {
                 feeder::feed(source, stdin, || wait(&mut channel))
             }
         };
-        if let Err(why) = waited {
+        if let Err((why, fault)) = waited {
             if let Input::Near(_) = job.input {
                 let killed = self.question(&script::end_of_fed(&mark));
                 // Its machine may be gone; then it is killed when it reads.
@@ -363,7 +363,8 @@ impl SshHost {
             self.shared.connection().abandon(&mut channel);
             let printed = if capture.is_finished() { Some(capture.take()) } else { None };
             let said = printed.map_or_else(String::new, |p| split(&p, &mark).0.said().to_owned());
-            return Err(self.shared.error(format!("`{}` {why}{}", job.shell, said_before(&said))));
+            let what = format!("`{}` {why}{}", job.shell, said_before(&said));
+            return Err(HostError { fault, ..self.shared.error(what) });
         }
         if let Err(why) = fed {
             self.shared.connection().abandon(&mut channel);
@@ -405,22 +406,23 @@ impl SshHost {
         channel: &mut Channel,
         timeout: Duration,
         cancellable: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), (String, Fault)> {
         let deadline = Instant::now() + timeout;
         loop {
             if capture.is_finished() {
                 return Ok(());
             }
-            let why = if cancellable && self.cancel.signal().is_some() {
-                "was cancelled, because weir was told to stop, and was ended; finished iterations \
-                 are kept, and `weir lab resume` goes on"
-                    .to_owned()
+            let (why, fault) = if cancellable && self.cancel.signal().is_some() {
+                let why = "was cancelled, because weir was told to stop, and was ended; finished \
+                           iterations are kept, and `weir lab resume` goes on";
+                (why.to_owned(), Fault::Other)
             } else if Instant::now() >= deadline {
                 let timeout = weir_gen::units::format_duration(timeout);
-                format!(
+                let why = format!(
                     "did not end within {timeout} and was ended; see what it waits for by running \
                      it there by hand"
-                )
+                );
+                (why, Fault::Slow)
             } else {
                 thread::sleep(TICK);
                 continue;
@@ -429,7 +431,7 @@ impl SshHost {
                 drop(stdin.write_all(b"stop 10\n"));
                 await_end(capture);
             }
-            return Err(why);
+            return Err((why, fault));
         }
     }
 

@@ -160,7 +160,10 @@ impl Machine {
             return Err(self.not_rebooted("rebooting", &self.spec.reboot, missing));
         }
         let asked = Instant::now();
-        self.power_cycle()?;
+        if let Err(refused) = self.power_cycle() {
+            let hung = self.not_rebooted("rebooting", &self.spec.reboot, missing);
+            return Err(HostError { what: format!("{}. And {}", hung.what, refused.what), ..hung });
+        }
         match self.wait_for_start(before, asked)? {
             None => Ok(()),
             Some(missing @ Missing::NotYet(_)) => {
@@ -307,8 +310,12 @@ impl Machine {
         let by_ssh = matches!(reset, Reset::Ssh { .. });
         let output = match host.run(&command) {
             Ok(output) => output,
-            // The connection went down with the machine.
-            Err(error) if by_ssh && error.fault == Fault::Gone => return Ok(()),
+            // The connection went down with the machine, or its network did so without a word.
+            // Whether it starts afresh is seen by its next start.
+            Err(error) if by_ssh && matches!(error.fault, Fault::Gone | Fault::Slow) => {
+                self.host.disconnect();
+                return Ok(());
+            }
             Err(error) => {
                 return Err(HostError { what: format!("{step}: {}", error.what), ..error });
             }

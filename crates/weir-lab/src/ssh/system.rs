@@ -173,8 +173,10 @@ pub fn stack_drops(system: System) -> Vec<DropRule> {
         System::Freebsd => {
             let mut rules = own(&[&BSD_STACK_DROPS[..], &pf::DROPS, &ipfw::DROPS].concat());
             // What it forwards and has no route for counts as not forwardable as well
-            // (ip_findroute() of ip_fastfwd.c): one packet, one loss.
-            rules.retain(|rule| rule.name != "ip_no_route_out");
+            // (ip_findroute() of ip_fastfwd.c, ip6_findroute() of ip6_fastfwd.c): one packet, one
+            // loss.
+            let is_twice = |name: &str| matches!(name, "ip_no_route_out" | "ip6_no_route_out");
+            rules.retain(|rule| !is_twice(&rule.name));
             rules
         }
         System::Openbsd => own(&[&BSD_STACK_DROPS[..], &pf::DROPS].concat()),

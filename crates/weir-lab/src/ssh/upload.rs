@@ -206,12 +206,13 @@ impl Job<'_> {
         Err(self.host.failed(&self.step, &output))
     }
 
-    /// Asks the machine for the checksum of each file.
+    /// Asks the machine for the checksum of each file, and to have them on its disk: its power may
+    /// be cut next.
     fn verify(&self) -> Result<(), HostError> {
         let paths: String =
             self.tree.files.iter().map(|file| format!("/{}\n", file.path)).collect();
         let question =
-            "while IFS= read -r file; do cksum <\"$file\" 2>/dev/null || echo missing; done";
+            "while IFS= read -r file; do cksum <\"$file\" 2>/dev/null || echo missing; done; sync";
         let output = self
             .host
             .feed_bytes(question, paths.as_bytes(), TIMEOUT)

@@ -24,7 +24,7 @@ use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::cancel::Cancel;
 use crate::host::{Command, Host, Program};
 use crate::model::{
-    DriverKind, HostsSpec, Image, Plan, Series, SwitchPlace, SwitchSpec, System, Traffic,
+    DriverKind, DutKind, HostsSpec, Image, Plan, Series, SwitchPlace, SwitchSpec, System, Traffic,
 };
 use crate::record::Check;
 
@@ -61,6 +61,8 @@ const THERE_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct HostsTestbed {
     parts: Rc<Parts>,
     images: Vec<Image>,
+    /// The DUT gets an image or a configuration tree before it has to forward anything.
+    is_configured_first: bool,
     /// Where the paths of images begin.
     folder: PathBuf,
     sample: Duration,
@@ -109,6 +111,11 @@ impl HostsTestbed {
         Self {
             parts,
             images: plan.images.clone(),
+            is_configured_first: !plan.images.is_empty()
+                || plan
+                    .series
+                    .iter()
+                    .all(|series| matches!(&series.dut.kind, DutKind::Tree { tree: Some(_), .. })),
             folder: folder.to_owned(),
             sample: plan.trial.sample,
             cancel: cancel.clone(),
@@ -124,7 +131,7 @@ impl HostsTestbed {
     /// Looks at everything that a trial needs, one row each.
     #[must_use]
     pub fn look(&self) -> Vec<Reach> {
-        reach::look(&self.parts)
+        reach::look(&self.parts, self.is_configured_first)
     }
 
     /// Asks every machine but the DUT whether it is there.
@@ -150,6 +157,24 @@ impl HostsTestbed {
         Ok(())
     }
 
+    /// Starts a DUT afresh that does not answer: it may have died in the last trial, which says
+    /// nothing of the next image.
+    fn awaken(&self) -> Result<(), TestbedError> {
+        let host = self.parts.device.host();
+        let command = Command {
+            program: Program::Shell("true"),
+            stdin: "",
+            timeout: THERE_TIMEOUT,
+            cancellable: true,
+        };
+        match host.run(&command).or_else(|_| host.run(&command)) {
+            Err(error) if error.is_gone() => host
+                .fresh()
+                .map_err(|error| TestbedError::voids_trial(format!("DUT gone: {error}"))),
+            _ => Ok(()),
+        }
+    }
+
     /// Gets the image of the next trial onto the DUT.
     fn image(&self) -> Result<(), TestbedError> {
         let next = self.next.borrow().clone();
@@ -159,6 +184,7 @@ impl HostsTestbed {
         let Some(image) = self.images.iter().find(|image| image.name == name) else {
             return Err(TestbedError::new(format!("there is no image {name}")));
         };
+        self.awaken()?;
         // Another image was asked for meanwhile: this is another block, and tries anew.
         let earlier = self.failed.take().filter(|failed| failed.image == name);
         let attempt_count = earlier.as_ref().map_or(0, |failed| failed.attempt_count);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::json;
 use weir_lab::bench_lab::{self, Request};
 
@@ -19,6 +19,7 @@ pub(crate) use direct::{command, is_own_name};
 
 /// `weir lab import-config`.
 pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
+    refuse_variables_of_the_environment()?;
     let request = request(&arguments.config, &arguments.sets, arguments.system.name());
     let made = bench_lab::specification(&request)?;
     let out = &arguments.out;
@@ -39,6 +40,20 @@ pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
         writeln!(stdout, "specification: {}\nnext: {next}", out.display())?;
     }
     Ok(Outcome::Done)
+}
+
+/// bench-lab.sh takes what its environment sets before its files' own defaults; here the files
+/// alone count, so that a campaign does not depend on who runs it.
+fn refuse_variables_of_the_environment() -> anyhow::Result<()> {
+    // Login shells set MAIL for other reasons.
+    let is_set = |name: &&&str| {
+        **name != "MAIL" && std::env::var_os(name).is_some_and(|value| !value.is_empty())
+    };
+    let Some(name) = bench_lab::VARIABLES.iter().find(is_set) else { return Ok(()) };
+    bail!(
+        "{name} is set in the environment, which is not read, so that a campaign is what its files \
+         say: put `{name}=…` into the configuration or a set of packets, and unset it here"
+    );
 }
 
 /// The request that bench-lab.sh's options make.

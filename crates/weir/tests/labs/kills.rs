@@ -118,10 +118,6 @@ tree = "tree"
 fn start(lab: &Lab, iterations: u32) -> Child {
     let out = lab.path("out");
     let begun = out.join("campaign.toml").exists();
-    if !begun && out.exists() {
-        // Killed while the directory was being made: nothing is finished there.
-        fs::remove_dir_all(&out).expect("removable");
-    }
     let mut command = weir();
     match begun {
         false => command.args(["lab", "run", &lab.arg("lab.toml"), "--out", &lab.arg("out")]),

@@ -277,6 +277,31 @@ fn a_tree_is_uploaded_and_in_effect_after_a_reboot() {
 }
 
 #[test]
+fn the_read_only_root_of_a_nanobsd_is_as_it_was_after_an_upload() {
+    let name = "the_read_only_root_of_a_nanobsd_is_as_it_was_after_an_upload";
+    let Some(hosts) = SshHosts::start(name) else { return };
+    let machine = machine(&hosts, |spec| spec.system = System::Freebsd);
+    machine.host().wait_online(Instant::now() + LONG).unwrap();
+    let tools = [
+        ("mount", "[ \"$1\" != -p ] || { echo /dev/ada0s1a / ufs ro 1 1; exit; }"),
+        ("config", ":"),
+    ];
+    for (tool, line) in tools {
+        let script = format!("#!/bin/sh\n{line}\necho {tool} \"$@\" >>/etc/order\n");
+        let path = format!("/usr/local/bin/{tool}");
+        fs::write(hosts.dut().path(&path), script).unwrap();
+        run(&machine, &format!("chmod 755 {path}"));
+    }
+    machine.upload(&tree(&[("etc/rc.conf", 0o644, "x\n")])).unwrap();
+    let done = "mount -uw /\nconfig save\nmount -ur /\n";
+    assert_eq!(run(&machine, "cat /etc/order; rm /etc/order").stdout, done);
+    // What did not arrive is not saved.
+    let error = machine.upload(&tree(&[("etc/rc.conf/x", 0o644, "x\n")])).unwrap_err();
+    assert_says(&error, &["uploading the 1 files"]);
+    assert_eq!(run(&machine, "cat /etc/order").stdout, "mount -uw /\nmount -ur /\n");
+}
+
+#[test]
 fn the_commands_around_an_upload_run_there() {
     let Some(hosts) = SshHosts::start("the_commands_around_an_upload_run_there") else { return };
     let machine = machine(&hosts, |spec| {
@@ -410,6 +435,15 @@ fn a_machine_that_never_comes_back_is_gone_unless_its_power_can_be_switched() {
     let log = with.take_log();
     assert_eq!(log.matches("\tmanager\t").count(), 1, "{log}");
     assert_eq!(hosts.dut().boots(), 1);
+
+    // A switch that refuses leaves it as gone as it was, with both reasons.
+    let refused = machine(&hosts, |spec| {
+        spec.boot_timeout = short;
+        spec.power = Reset::Command { command: "echo no outlet >&2; exit 3".to_owned() };
+    });
+    let error = refused.fresh().unwrap_err();
+    assert!(error.is_gone(), "{error}");
+    assert_says(&error, &["dut: rebooting: it is not online", "And ", "no outlet"]);
 
     // And this time it is.
     hosts.dut().then(Next::Start);

@@ -31,8 +31,9 @@ pub struct Reach {
     pub detail: String,
 }
 
-/// Looks at everything.
-pub(super) fn look(parts: &Parts) -> Vec<Reach> {
+/// Looks at everything. A DUT that weir configures before it has to forward anything need not be
+/// configured now.
+pub(super) fn look(parts: &Parts, is_configured_first: bool) -> Vec<Reach> {
     let spec = &parts.spec;
     let mut table = Table::default();
     for (host, end) in parts.generators.iter().zip(&spec.generators) {
@@ -42,7 +43,7 @@ pub(super) fn look(parts: &Parts) -> Vec<Reach> {
     if let (Some(host), Some(remote)) = (&parts.reference, &spec.reference) {
         table.ssh("reference", host.as_ref(), remote);
     }
-    table.device(parts);
+    table.device(parts, is_configured_first);
     for one in &spec.switches {
         let at = match &one.read {
             SwitchRead::Snmp { host } => host.clone(),
@@ -93,22 +94,32 @@ impl Table {
             let seen = program(host, end);
             self.row(role, of(), "program", seen);
         }
-        let seen = interface(host, &end.interface);
+        let seen = interface(host, &end.interface).map_err(Interface::told);
         self.row(role, of(), "interface", seen);
     }
 
-    fn device(&mut self, parts: &Parts) {
+    fn device(&mut self, parts: &Parts, is_configured_first: bool) {
         let (spec, device) = (&parts.spec.dut, &parts.device);
         if !self.ssh("dut", device.host(), &spec.remote) {
             return;
         }
         let of = || (spec.remote.name.as_str(), destination(&spec.remote));
-        let online = device.online().map(|()| "it is".to_owned());
-        self.row("dut", of(), "online", online.map_err(|error| error.what));
+        if is_configured_first {
+            let seen = "is looked at when it has its configuration".to_owned();
+            self.row("dut", of(), "online", Ok(seen));
+        } else {
+            let online = device.online().map(|()| "it is".to_owned());
+            self.row("dut", of(), "online", online.map_err(|error| error.what));
+        }
         match device.interfaces() {
             Ok(names) => {
                 for name in &names {
-                    let seen = interface(device.host(), name);
+                    let seen = match (interface(device.host(), name), is_configured_first) {
+                        (Err(Interface::Down(why)), true) => {
+                            Ok(format!("{why}, unless its configuration does so"))
+                        }
+                        (seen, _) => seen.map_err(Interface::told),
+                    };
                     self.row("dut", of(), "interface", seen);
                 }
             }
@@ -173,22 +184,38 @@ fn program(host: &dyn Host, end: &EndSpec) -> Result<String, String> {
     Ok(format!("{path}, {}", first_line(&version)?))
 }
 
+/// Why an interface cannot be used.
+enum Interface {
+    Missing(String),
+    Down(String),
+}
+
+impl Interface {
+    fn told(self) -> String {
+        match self {
+            Self::Missing(why) | Self::Down(why) => why,
+        }
+    }
+}
+
 /// Whether an interface is there, on Linux and the BSDs.
-fn interface(host: &dyn Host, name: &str) -> Result<String, String> {
+fn interface(host: &dyn Host, name: &str) -> Result<String, Interface> {
     let name = name.strip_prefix("netmap:").unwrap_or(name);
     let name = quoted(name);
     let line = format!(
         "if command -v ip >/dev/null 2>&1; then ip link show dev {name}; else ifconfig {name}; fi"
     );
     let shown = run(host, &line).map_err(|said| {
-        format!("{said}: there is no interface {name}; `ip link` or `ifconfig` lists them")
+        Interface::Missing(format!(
+            "{said}: there is no interface {name}; `ip link` or `ifconfig` lists them"
+        ))
     })?;
-    let first = first_line(&shown)?;
+    let first = first_line(&shown).map_err(Interface::Missing)?;
     let flags = first.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
     match flags {
-        Some((flags, _)) if !flags.split(',').any(|flag| flag == "UP") => {
-            Err(format!("{name} is down: `ip link set dev {name} up` or `ifconfig {name} up`"))
-        }
+        Some((flags, _)) if !flags.split(',').any(|flag| flag == "UP") => Err(Interface::Down(
+            format!("{name} is down: `ip link set dev {name} up` or `ifconfig {name} up`"),
+        )),
         _ => Ok(format!("{name} is up")),
     }
 }

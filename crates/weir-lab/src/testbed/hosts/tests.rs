@@ -65,6 +65,8 @@ dst = "10.1.0.1:2000-10.1.0.16"
 rate = "1Mpps"
 "#;
 
+mod nights;
+
 /// What happens, and what has happened.
 #[derive(Debug, Default)]
 struct World {
@@ -139,7 +141,8 @@ struct Formula {
 impl Formula {
     fn answers(&self) -> Result<(), HostError> {
         let gone = self.world.gone_after.load(Ordering::SeqCst);
-        let silent = self.world.silent.lock().unwrap().iter().any(|name| name == self.name);
+        let silent = self.world.silent.lock().unwrap();
+        let silent = silent.iter().any(|name| name.split(" until").next() == Some(self.name));
         if silent || self.name == "box" && gone > 0 && self.world.sent() >= gone {
             return Err(HostError::gone(self.name, "connection timed out"));
         }
@@ -222,6 +225,13 @@ impl Host for Formula {
         ];
         let values = BTreeMap::from(values);
         self.answers().map(|()| Counters::from([("ip".to_owned(), values)]))
+    }
+
+    fn fresh(&self) -> Result<(), HostError> {
+        let mut silent = self.world.silent.lock().unwrap();
+        silent.retain(|name| name.strip_suffix(" until its reset") != Some(self.name));
+        drop(silent);
+        self.answers()
     }
 
     fn take_log(&self) -> String {

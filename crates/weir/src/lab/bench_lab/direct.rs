@@ -48,6 +48,7 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
     let results = arguments.results.as_path();
     let resumes = look_at(results)?;
     refuse_custom_command()?;
+    super::refuse_variables_of_the_environment()?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let named = arguments.system.unwrap_or(System::Generic);
     let mut asked = request(&arguments.config, &arguments.sets, named.name());
@@ -111,7 +112,7 @@ fn look_at(results: &Path) -> anyhow::Result<bool> {
         entries => entries.with_context(|| format!("cannot look into {}", results.display()))?,
     };
     let mut names = entries.flatten().map(|entry| entry.file_name());
-    if let Some(name) = names.find(|name| name != ".lock") {
+    if let Some(name) = names.find(|name| !weir_lab::store::is_begun(&name.to_string_lossy())) {
         bail!(
             "{} holds other things than a campaign of weir ({}): give another folder with -d. \
              Results of bench-lab.sh itself are read by `weir lab import`",
