@@ -294,8 +294,16 @@ impl Run<'_> {
             cancel: self.cancel,
             observer: self.observer,
         });
-        if let Err(failed) = &result {
-            self.store.append_host_log(&with_name(name, &failed.traces.host_log))?;
+        // What is kept as a cell has its commands with it.
+        let log = match &result {
+            Err(failed) => &failed.traces.host_log,
+            Ok(outcome) if outcome.not_measured.is_some() && self.cancel.signal().is_some() => {
+                &outcome.host_log
+            }
+            Ok(_) => "",
+        };
+        if !log.is_empty() {
+            self.store.append_host_log(&with_name(name, log))?;
         }
         match (result, self.cancel.signal()) {
             // A trial that went on to its end is finished, whatever was asked meanwhile.

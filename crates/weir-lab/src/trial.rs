@@ -169,6 +169,10 @@ fn run_with(trial: Trial<'_>, traces: &mut Traces) -> Result<Outcome, TrialError
     runner.phase("teardown");
     *traces = Traces { artefacts: rig.take_artefacts(), host_log: rig.take_log() };
     let down = rig.teardown();
+    // What the machines were told last.
+    let last = runner.trial.testbed.take_traces();
+    traces.host_log.push_str(&last.host_log);
+    traces.artefacts.extend(last.artefacts);
     let awake = runner.trial.testbed.awake();
     let mut outcome = match ran {
         Ok(outcome) => outcome,

@@ -152,7 +152,10 @@ fn folders_and_images_are_sets() {
     );
     // The root of nanobsd is made writable and read-only again by weir itself.
     assert_eq!(table["testbed"]["dut"].get("before_upload"), None);
-    assert_eq!(table["image"][1]["install"].as_str(), Some("upgrade && grep -q 'Upgrade complete' /var/log/messages"));
+    assert_eq!(
+        table["image"][1]["install"].as_str(),
+        Some("upgrade && grep -q 'Upgrade complete' /var/log/messages")
+    );
 }
 
 #[test]

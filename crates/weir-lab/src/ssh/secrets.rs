@@ -14,6 +14,9 @@ use crate::host::Output;
 /// A value so short would make holes into ordinary text.
 const LENGTH_MIN: usize = 4;
 
+/// A number so short would make holes into figures: counters have up to 20 digits.
+const DIGITS_MIN: usize = 12;
+
 /// Secrets: name and value.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<Vec<(String, String)>>);
@@ -52,6 +55,13 @@ impl Secrets {
                 return Err(format!(
                     "the value of {name} has less than {LENGTH_MIN} characters: it cannot be kept \
                      out of logs, because it would be found in other words; use a longer one"
+                ));
+            }
+            if value.len() < DIGITS_MIN && value.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(format!(
+                    "the value of {name} is a number of less than {DIGITS_MIN} digits: it cannot \
+                     be kept out of logs, because it would be found in counters and figures; use \
+                     one with a letter"
                 ));
             }
             // Outputs are looked through line by line.

@@ -110,7 +110,7 @@ fn find(
     let named = |names: &[String], field: &str| -> Result<Vec<String>, String> {
         let name = |name: &String| match is_address(name) {
             false => Ok(name.clone()),
-            true => match with_addresses(listing, std::slice::from_ref(name)).as_slice() {
+            true => match with_address(listing, name).as_slice() {
                 [one] => Ok(one.clone()),
                 [] => Err(format!(
                     "no interface of it has the address {name}: correct `{field}`; `ip link` or \
@@ -125,35 +125,69 @@ fn find(
         names.iter().map(name).collect()
     };
     let receives = match receives {
-        [] => with_addresses(listing, next_hops),
+        [] => {
+            let mut found: Vec<String> = Vec::new();
+            for next_hop in next_hops {
+                let own = with_address(listing, next_hop);
+                if own.len() > 1 {
+                    return Err(format!(
+                        "{} have the address {next_hop}, and would be counted twice: write in \
+                         `receives` which of them is meant",
+                        own.join(" and ")
+                    ));
+                }
+                for name in own {
+                    if !found.contains(&name) {
+                        found.push(name);
+                    }
+                }
+            }
+            found
+        }
         said => named(said, "receives")?,
     };
     Ok(Ports { receives, sends: named(sends, "sends")? })
 }
 
-/// Interfaces that have one of these Ethernet addresses, out of `ip -o link` or `ifconfig -a`.
-fn with_addresses(listing: &str, addresses: &[String]) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut current = "";
+/// Interfaces that have an Ethernet address, out of `ip -o link` or `ifconfig -a`. Of several those
+/// count that are not made upon another one, as a VLAN is, whose packets are the other one's, too.
+fn with_address(listing: &str, wanted: &str) -> Vec<String> {
+    let mut found: Vec<(String, bool)> = Vec::new();
+    let (mut current, mut is_upon) = ("", false);
     for line in listing.lines() {
         if let Some((number, rest)) = line.split_once(": ")
-            && number.bytes().all(|b| b.is_ascii_digit())
+            && is_number(number)
         {
-            // `2: eth0@if3: <…> … link/ether 02:…`
-            current = rest.split([':', '@']).next().unwrap_or_default();
+            // `2: eth0@if3: <…> … link/ether 02:…`; `@if3` is the other end of a veth elsewhere.
+            let name = rest.split(':').next().unwrap_or_default();
+            let (name, parent) = name.split_once('@').unwrap_or((name, ""));
+            let is_elsewhere = parent.strip_prefix("if").is_some_and(is_number);
+            (current, is_upon) = (name, !parent.is_empty() && !is_elsewhere);
         } else if !line.starts_with(char::is_whitespace) {
             // `igb0: flags=…`, with its address on a line of its own.
-            current = line.split(':').next().unwrap_or_default();
+            (current, is_upon) = (line.split(':').next().unwrap_or_default(), false);
         }
         let mut words = line.split_whitespace();
         let is_kind = |word: &str| ["link/ether", "ether", "lladdr"].contains(&word);
         let address = words.find(|word| is_kind(word)).and_then(|_| words.next());
-        let address = address.map(str::to_lowercase);
-        if address.is_some_and(|address| addresses.contains(&address)) && !current.is_empty() {
-            found.push(current.to_owned());
+        if address.is_some_and(|address| address.eq_ignore_ascii_case(wanted))
+            && !current.is_empty()
+        {
+            found.push((current.to_owned(), is_upon));
+        }
+        // FreeBSD's and OpenBSD's words for what a VLAN is made upon.
+        if ["parent interface: ", "parent: "].iter().any(|word| line.contains(word)) {
+            found.iter_mut().filter(|own| own.0 == current).for_each(|own| own.1 = true);
         }
     }
-    found
+    if found.len() > 1 {
+        found.retain(|(_, is_upon)| !is_upon);
+    }
+    found.into_iter().map(|(name, _)| name).collect()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 impl Device for Dut {
@@ -237,7 +271,7 @@ mod tests {
         let bsd = "igb0: flags=8863<UP,BROADCAST> metric 0 mtu 1500\n\
                    \tether 02:00:00:00:00:0a\n\
                    igb1: flags=8863<UP> mtu 1500\n\tlladdr 02:00:00:00:00:0b\n";
-        let of = |text: &str, mac: &str| with_addresses(text, &[mac.to_owned()]);
+        let of = |text: &str, mac: &str| with_address(text, mac);
         assert_eq!(of(linux, "02:00:00:00:00:0a"), ["eth0"]);
         assert_eq!(of(bsd, "02:00:00:00:00:0a"), ["igb0"]);
         assert_eq!(of(bsd, "02:00:00:00:00:0b"), ["igb1"]);
@@ -248,7 +282,9 @@ mod tests {
     fn an_address_stands_for_its_interface_or_is_told() {
         let listing = "2: eth0: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0a brd f\n\
                        3: eth1: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0b brd f\n\
-                       4: eth1.7@eth1: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0b brd f\n";
+                       4: eth1.7@eth1: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0b brd f\n\
+                       5: eth2: <UP> master br0 \\    link/ether 02:00:00:00:00:0d brd f\n\
+                       6: br0: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0d brd f\n";
         let spec = |receives: &[&str], sends: &[&str]| {
             let own = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
             (own(receives), own(sends))
@@ -264,7 +300,17 @@ mod tests {
         );
         let told = found(spec(&["02:00:00:00:00:0c"], &[])).unwrap_err();
         assert!(told.contains("00:0c") && told.contains("`receives`"), "{told}");
-        let told = found(spec(&["eth0"], &["02:00:00:00:00:0b"])).unwrap_err();
-        assert!(told.contains("eth1 and eth1.7") && told.contains("`sends`"), "{told}");
+        // A VLAN's packets are its parent's; a bridge and its member cannot be told apart.
+        let ports = found(spec(&["eth0"], &["02:00:00:00:00:0b"])).unwrap();
+        assert_eq!(ports.sends, ["eth1"]);
+        let told = found(spec(&["eth0"], &["02:00:00:00:00:0d"])).unwrap_err();
+        assert!(told.contains("eth2 and br0") && told.contains("`sends`"), "{told}");
+        let shared = ["02:00:00:00:00:0d".to_owned()];
+        let told = find(listing, (&[], &[]), &shared).unwrap_err();
+        assert!(told.contains("eth2 and br0") && told.contains("`receives`"), "{told}");
+        let bsd = "igb3: flags=8863<UP> mtu 1500\n\tether 02:00:00:00:00:0a\n\
+                   vlan7: flags=8843<UP> mtu 1500\n\tether 02:00:00:00:00:0a\n\
+                   \tvlan: 7 vlanproto: 802.1q vlanpcp: 0 parent interface: igb3\n";
+        assert_eq!(with_address(bsd, "02:00:00:00:00:0a"), ["igb3"]);
     }
 }
