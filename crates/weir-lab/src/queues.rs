@@ -12,8 +12,11 @@ use serde::Serialize;
 
 pub mod freebsd;
 pub mod linux;
+mod moment;
 mod name;
 pub mod remote;
+
+pub use moment::{Moment, Unfit};
 
 /// What an interface has counted since it was made, or its driver loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

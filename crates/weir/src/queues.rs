@@ -2,14 +2,14 @@
 //! queue got in between.
 
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use weir_lab::cancel::Cancel;
 use weir_lab::model::hosts::RemoteSpec;
 use weir_lab::queues::remote::Remote;
-use weir_lab::queues::{QueueCounters, QueueRates, linux, rates};
+use weir_lab::queues::{Moment, QueueCounters, QueueRates, Unfit, linux, rates};
 use weir_lab::ssh::{self, Secrets};
 use weir_net::{LinkInfo, Netlink};
 
@@ -23,14 +23,27 @@ struct Line<'a> {
     interface: &'a str,
     /// Since the command began, to the end of the interval.
     t_ns: u64,
+    /// Whose clock says how long the interval was, where another machine counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock: Option<Clock>,
     #[serde(flatten)]
     rates: QueueRates,
+}
+
+/// Whose clock says how long an interval was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Clock {
+    /// That of the machine that counts.
+    There,
+    /// This machine's, with the time that answers take.
+    Here,
 }
 
 /// An interface and its last reading.
 struct Watched {
     name: String,
-    taken: Instant,
+    taken: Moment,
     counters: QueueCounters,
 }
 
@@ -41,12 +54,54 @@ enum Source<'a> {
 }
 
 impl Source<'_> {
-    fn read(&self, interface: &str) -> anyhow::Result<QueueCounters> {
+    fn read(&self, interface: &str) -> anyhow::Result<(QueueCounters, Moment)> {
         let read = match self {
-            Self::Here(netlink) => linux::read(netlink, interface).map_err(|e| anyhow!("{e}")),
+            Self::Here(netlink) => {
+                let asked = Instant::now();
+                let read = linux::read(netlink, interface).map_err(|e| anyhow!("{e}"));
+                read.map(|c| (c, Moment { asked, answered: Instant::now(), own: None }))
+            }
             Self::There(remote) => remote.read(interface).map_err(Into::into),
         };
         read.with_context(|| format!("weir queues cannot read `{interface}`; see `ip link`"))
+    }
+}
+
+/// How long intervals are.
+#[derive(Debug, Default)]
+struct Intervals {
+    /// What was warned of.
+    warned: Vec<Unfit>,
+}
+
+impl Intervals {
+    /// The interval between two readings, and whose clock says so; `None` where it is this
+    /// machine's that counts as well.
+    fn between(
+        &mut self,
+        before: &Moment,
+        after: &Moment,
+        source: &Source<'_>,
+    ) -> (Duration, Option<Clock>) {
+        if matches!(source, Source::Here(_)) {
+            return (after.since_here(before), None);
+        }
+        let unfit = match after.since(before) {
+            Ok(elapsed) => return (elapsed, Some(Clock::There)),
+            Err(unfit) => unfit,
+        };
+        if !self.warned.contains(&unfit) {
+            self.warned.push(unfit);
+            let why = match unfit {
+                Unfit::Absent => "its date(1) tells no fractions of seconds",
+                Unfit::Set => "its clock was set meanwhile",
+            };
+            crate::progress::warn(&format!(
+                "intervals are by this machine's clock, because {why}: rates are off by as much \
+                 as its answers come sooner or later"
+            ));
+        }
+        (after.since_here(before), Some(Clock::Here))
     }
 }
 
@@ -83,6 +138,7 @@ fn watch(
     let begin = Instant::now();
     let mut next = begin;
     let mut shown = 0;
+    let mut intervals = Intervals::default();
     while args.count.is_none_or(|count| shown < count) {
         next += args.interval;
         if !cancel.sleep_until(next) {
@@ -90,15 +146,16 @@ fn watch(
         }
         let with_names = watched.len() > 1;
         for interface in &mut watched {
-            let counters = match source.read(&interface.name) {
+            let (counters, taken) = match source.read(&interface.name) {
                 // What was interrupted by the signal is no failure.
                 Err(_) if cancel.signal().is_some() => break,
                 other => other?,
             };
-            let taken = Instant::now();
-            let rates = rates(&interface.counters, &counters, taken - interface.taken);
+            let (elapsed, clock) = intervals.between(&interface.taken, &taken, source);
+            let rates = rates(&interface.counters, &counters, elapsed);
             (interface.counters, interface.taken) = (counters, taken);
-            show(args.json.json, with_names, &interface.name, taken - begin, rates)?;
+            let since = taken.answered.saturating_duration_since(begin);
+            show(args.json.json, with_names, &interface.name, (since, clock), rates)?;
         }
         shown += 1;
         // After a pause (a stopped process), the next line is of a whole interval again.
@@ -108,8 +165,8 @@ fn watch(
 }
 
 fn first(name: String, source: &Source<'_>) -> anyhow::Result<Watched> {
-    let counters = source.read(&name)?;
-    Ok(Watched { taken: Instant::now(), counters, name })
+    let (counters, taken) = source.read(&name)?;
+    Ok(Watched { taken, counters, name })
 }
 
 /// The interfaces that were asked for.
@@ -145,12 +202,12 @@ fn show(
     json: bool,
     with_name: bool,
     name: &str,
-    since: std::time::Duration,
+    (since, clock): (Duration, Option<Clock>),
     rates: QueueRates,
 ) -> anyhow::Result<()> {
     let text = if json {
         let t_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        serde_json::to_string(&Line { interface: name, t_ns, rates })?
+        serde_json::to_string(&Line { interface: name, t_ns, clock, rates })?
     } else if with_name {
         format!("{name} {rates}")
     } else {

@@ -1,15 +1,23 @@
 //! Queues of an interface of another machine, through whatever runs commands there.
 //!
-//! FreeBSD tells by sysctl(8), Linux by sysfs and ethtool(8). Nothing is changed there.
+//! FreeBSD tells by sysctl(8), Linux by sysfs and ethtool(8); both tell their clock in the same
+//! command. Nothing is changed there.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::moment::{Moment, own_clock};
 use super::{QueueCounters, freebsd, linux};
 use crate::host::{Command, Host, HostError, Output, Program};
 
 /// How long a reading may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Tells the time, as late as can be before the counters are read.
+const CLOCK: &str = "date +'weir-date %s.%N'";
+
+/// The same on Linux, where a date(1) without `%N` is not the only clock.
+const UPTIME: &str = "read -r up rest </proc/uptime && echo \"weir-uptime $up\"";
 
 /// A machine whose system is known.
 pub struct Remote<'a> {
@@ -34,11 +42,11 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// Reads an interface's counters.
+    /// Reads an interface's counters, and when that was.
     ///
     /// # Errors
     /// When there is no such interface, or the machine does not answer.
-    pub fn read(&self, interface: &str) -> Result<QueueCounters, HostError> {
+    pub fn read(&self, interface: &str) -> Result<(QueueCounters, Moment), HostError> {
         let refused = |what: String| HostError::new(self.host.name(), what);
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
         if interface.is_empty() || interface.starts_with('-') || !interface.chars().all(is_name) {
@@ -47,19 +55,29 @@ impl<'a> Remote<'a> {
         if self.is_freebsd {
             let variable = freebsd::variable(interface)
                 .ok_or_else(|| refused(format!("`{interface}` is no driver with a unit")))?;
-            let output = run(self.host, Program::Arguments(&["sysctl", &variable]))?;
+            let (output, moment) = self.timed(&format!("{CLOCK}; sysctl {variable}"))?;
             let counters = freebsd::parse(&variable, &output.stdout);
             if counters == QueueCounters::default() {
                 return Err(refused(format!("`sysctl {variable}`: {}", output.said())));
             }
-            return Ok(counters);
+            return Ok((counters, moment));
         }
         let line = format!(
-            "grep . /sys/class/net/{interface}/statistics/*; ethtool -S {interface} 2>/dev/null"
+            "{UPTIME}; {CLOCK}; grep . /sys/class/net/{interface}/statistics/*; \
+             ethtool -S {interface} 2>/dev/null"
         );
-        let output = run(self.host, Program::Shell(&line))?;
-        from_linux(&output.stdout)
-            .ok_or_else(|| refused(format!("no interface `{interface}`: {}", output.said())))
+        let (output, moment) = self.timed(&line)?;
+        match from_linux(&output.stdout) {
+            Some(counters) => Ok((counters, moment)),
+            None => Err(refused(format!("no interface `{interface}`: {}", output.said()))),
+        }
+    }
+
+    fn timed(&self, line: &str) -> Result<(Output, Moment), HostError> {
+        let asked = Instant::now();
+        let output = run(self.host, Program::Shell(line))?;
+        let (answered, own) = (Instant::now(), own_clock(&output.stdout));
+        Ok((output, Moment { asked, answered, own }))
     }
 }
 
