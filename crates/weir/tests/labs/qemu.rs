@@ -32,10 +32,15 @@ const PROGRAMS: [(&str, &str); 4] = [
 ];
 
 /// What an image is made of: another definition is another image.
-const DEFINITION: [&str; 2] = [
+const DEFINITION: [&str; 4] = [
+    include_str!("../../../weir-lab/src/image.rs"),
+    include_str!("../../../weir-lab/src/image/build.rs"),
     include_str!("../../../weir-lab/src/image/content.rs"),
     include_str!("../../../weir-lab/src/image/debian.rs"),
 ];
+
+/// What an image is asked to have besides.
+const PACKAGE: &str = "linux-perf";
 
 /// How long a test waits for something that happens within seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -67,7 +72,7 @@ fn can_run(test: &str) -> bool {
 fn image() -> PathBuf {
     let _one = IMAGE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut hasher = DefaultHasher::new();
-    DEFINITION.hash(&mut hasher);
+    (DEFINITION, PACKAGE).hash(&mut hasher);
     let name = format!("debian-{:016x}.qcow2", hasher.finish());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images");
     let path = folder.join(name);
@@ -77,8 +82,7 @@ fn image() -> PathBuf {
     // Those of earlier definitions.
     drop(fs::remove_dir_all(&folder));
     let out = path.to_string_lossy().into_owned();
-    let output =
-        run(&["lab", "image", "debian", "--out", &out, "--package", "linux-perf", "--json"]);
+    let output = run(&["lab", "image", "debian", "--out", &out, "--package", PACKAGE, "--json"]);
     assert_exit(&output, 0);
     let told: Value = serde_json::from_str(&stdout(&output)).expect("a JSON object");
     for file in ["image", "about", "kernel", "initrd", "key"] {
