@@ -6,6 +6,7 @@
 //! goes nowhere.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ done
 pub struct Variables {
     /// The fragments, for messages.
     pub(super) path: String,
+    /// Lines of the fragments; `None` where they read other files, whose lines are not known.
+    lines: Option<Vec<String>>,
     values: BTreeMap<String, String>,
 }
 
@@ -90,6 +93,19 @@ impl Variables {
         why: &'static str,
     ) -> Result<&str, BenchLabError> {
         self.get(name).ok_or_else(|| BenchLabError::Missing { path: self.path.clone(), name, why })
+    }
+
+    /// Whether a line of the fragments refers to a variable, other than to give it its default
+    /// (`: ${V:=…}`). `None` if that cannot be told.
+    pub(super) fn refers_to(&self, name: &str) -> Option<bool> {
+        let refers = |line: &String| {
+            line.match_indices(name).any(|(at, _)| {
+                let (before, after) = (&line[..at], &line[at + name.len()..]);
+                let goes_on = after.starts_with(|c: char| c == '_' || c.is_ascii_alphanumeric());
+                (before.ends_with('$') || before.ends_with("${")) && !goes_on
+            })
+        };
+        self.lines.as_ref().map(|lines| lines.iter().any(refers))
     }
 
     /// A value that cannot be used.
@@ -109,12 +125,14 @@ pub(super) fn evaluate(
     config: &Path,
     overrides: &[(&str, &str)],
 ) -> Result<Variables, BenchLabError> {
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut fragments): (Vec<String>, String) = Default::default();
     for path in set.iter().chain([&config]) {
         let path = absolute(path)?;
-        if let Err(error) = std::fs::File::open(&path) {
-            return Err(BenchLabError::Path { path, what: error.to_string() });
+        match fs::read(&path) {
+            Ok(bytes) => fragments.push_str(&String::from_utf8_lossy(&bytes)),
+            Err(error) => return Err(BenchLabError::Path { path, what: error.to_string() }),
         }
+        fragments.push('\n');
         names.push(path.to_string_lossy().into_owned());
     }
     let path = names.join(", then ");
@@ -138,5 +156,16 @@ pub(super) fn evaluate(
     let text = output.text();
     let pairs = text.split_terminator('\0').filter_map(|pair| pair.split_once('='));
     let values = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Ok(Variables { path, values })
+    Ok(Variables { path, lines: lines(&fragments), values })
+}
+
+/// The lines that may refer to a variable: no comments, and no defaults.
+fn lines(text: &str) -> Option<Vec<String>> {
+    let lines = text.lines().map(str::trim_start);
+    let reads_more = |line: &str| [". ", "source "].iter().any(|word| line.starts_with(word));
+    if lines.clone().any(reads_more) {
+        return None;
+    }
+    let refer = lines.filter(|line| !line.starts_with('#') && !line.starts_with(": "));
+    Some(refer.map(str::to_owned).collect())
 }

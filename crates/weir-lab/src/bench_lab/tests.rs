@@ -269,6 +269,32 @@ fn without_the_duts_other_address_nobody_counts_what_leaves_it_and_that_is_told(
 }
 
 #[test]
+fn a_variable_that_no_line_refers_to_is_told_to_have_no_effect() {
+    let notes = |more: &str| {
+        let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]);
+        specification(&folder.request()).unwrap().notes
+    };
+    assert!(notes("").is_empty(), "AF and SENDER_LAB_IP are in lines: {:?}", notes(""));
+    let set = "RECEIVER_LAB_IP=198.19.0.203\n: ${SENDER_MAC:=02:00:00:00:00:07}\n\
+               RECEIVER_LAB_IF_MAC=02:00:00:00:00:08\n# $RECEIVER_LAB_IP is nowhere\n";
+    let names = |notes: &[String]| -> Vec<String> {
+        let no_effect = notes.iter().filter(|note| note.contains("\" has no effect: "));
+        no_effect.map(|note| note.split('=').next().unwrap_or_default().to_owned()).collect()
+    };
+    let told = notes(set);
+    assert_eq!(names(&told), ["RECEIVER_LAB_IP", "SENDER_MAC", "RECEIVER_LAB_IF_MAC"]);
+    assert!(told[0].starts_with("RECEIVER_LAB_IP=\"198.19.0.203\" has"), "{told:?}");
+    let used =
+        format!("{set}SENDER_START_CMD=\"pkt-gen -f tx -i igb2 -S ${{SENDER_MAC}} ${{AF}}\"\n");
+    assert_eq!(names(&notes(&used)), ["RECEIVER_LAB_IP", "RECEIVER_LAB_IF_MAC"]);
+    // A name that is another one's beginning is not that one.
+    let other = "SENDER_MAC=1\nRECEIVER_STOP_CMD=\"pkill ${SENDER_MAC_2}\"\n";
+    assert_eq!(names(&notes(other)), ["SENDER_MAC"]);
+    // Lines of a file that is read in turn may use it.
+    assert!(notes(&format!("{set}. /dev/null\n")).is_empty());
+}
+
+#[test]
 fn what_the_shell_would_do_stays_for_the_shell() {
     let line = "RECEIVER_STOP_CMD='kill ${PID}'\n";
     let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{line}"))]);

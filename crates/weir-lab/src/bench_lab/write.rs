@@ -51,6 +51,16 @@ const OF_THE_TESTBED: [&str; 12] = [
     "IS_DUT_ONLINE_CMD",
 ];
 
+/// What is there for the configuration's own lines, and means nothing by itself.
+const FOR_LINES: [&str; 6] = [
+    "AF",
+    "SENDER_LAB_IP",
+    "RECEIVER_LAB_IP",
+    "SENDER_MAC",
+    "SENDER_LAB_IF_MAC",
+    "RECEIVER_LAB_IF_MAC",
+];
+
 /// The address of the DUT's interface that the traffic leaves on.
 const RECEIVER_SIDE: &str = "DUT_LAB_IF_MAC_RECEIVER_SIDE";
 
@@ -78,6 +88,7 @@ pub(super) fn specification(
     writer.duts(configurations)?;
     for traffic in traffics {
         writer.traffic(traffic)?;
+        writer.without_effect(&traffic.values);
     }
     let mail = first.values.get("MAIL").map(str::to_owned);
     Ok(Specification { text: writer.text, notes: writer.notes, mail })
@@ -167,6 +178,18 @@ impl Writer<'_> {
             return Err(values.refuse("CUSTOM_CMD", why));
         }
         Ok(())
+    }
+
+    /// Tells which variables somebody has set for nothing.
+    fn without_effect(&mut self, values: &Variables) {
+        for name in FOR_LINES {
+            if let (Some(value), Some(false)) = (values.get(name), values.refers_to(name)) {
+                self.note(format!(
+                    "{name}=\"{value}\" has no effect: it is there for lines such as \
+                     SENDER_START_CMD, and no line refers to it"
+                ));
+            }
+        }
     }
 
     /// Notes something, once.
