@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::collection::{DUT, TRAFFIC};
+use crate::digest::Reader;
 
 mod evaluate;
 mod sets;
@@ -132,16 +133,16 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Evaluates the files of a request. A fragment is a program: each is run here, and never
-    /// again.
+    /// Evaluates the files of a request, and reads its images for their SHA-256. A fragment is a
+    /// program: each is run here, and never again.
     ///
     /// # Errors
     /// [`BenchLabError`], which names the file and the variable.
-    pub fn read(request: &Request) -> Result<Self, BenchLabError> {
+    pub fn read(request: &Request, reader: &Reader<'_>) -> Result<Self, BenchLabError> {
         Ok(Self {
             traffics: sets::traffics(request)?,
             configurations: sets::configurations(request.config_dir.as_deref())?,
-            images: sets::images(request.images_dir.as_deref())?,
+            images: sets::images(request.images_dir.as_deref(), reader)?,
         })
     }
 
@@ -162,14 +163,6 @@ impl Sets {
         let address = values.map(|values| values.required("DUT_ADMIN", write::DUT_ADMIN_IS));
         address.transpose().map(|address| destination(address.unwrap_or_default()))
     }
-}
-
-/// The specification that stands for a request.
-///
-/// # Errors
-/// [`BenchLabError`], which names the file and the variable.
-pub fn specification(request: &Request) -> Result<Specification, BenchLabError> {
-    Sets::read(request)?.specification(request)
 }
 
 /// The dimensions that a request has no folder of: they have no place in bench-lab.sh's names of

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! campaign.toml  plan.json  env.json  host.log  files/<digest>-<name>
+//! images.json                                                           where there are images
 //! calibration/<traffic>/{trial.json,samples.csv}
 //! cells/<series>/<iteration>/{trial.json,samples.csv,artefacts/}
 //! profiles/<series>/{trial.json,samples.csv,artefacts/}                 runs that count nowhere

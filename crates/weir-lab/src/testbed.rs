@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use weir_gen::units::Rate;
 
 use crate::counters::{Counters, DropRule, PointRule};
+use crate::digest::Reader;
 use crate::host::Host;
-use crate::model::{Series, Traffic};
+use crate::material::Material;
+use crate::model::{Image, Series, Traffic};
 use crate::record::{Check, Delays, Ledger, MachineUse, Place};
 
 pub mod hosts;
@@ -25,6 +27,15 @@ pub trait Testbed {
 
     /// What is worth knowing of its placement before anything is measured.
     fn warnings(&self) -> Vec<String>;
+
+    /// What its machine under test is made of, as it is now; `images` are those that trials will
+    /// need. Rigs that are built afterwards are refused where that has changed.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    fn material(&self, _images: &[&Image], _reader: &Reader<'_>) -> Result<Material, TestbedError> {
+        Ok(Material::default())
+    }
 
     /// Tells which series the next rig is for, on testbeds that have to know: its image may have
     /// to be installed first.

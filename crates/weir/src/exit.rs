@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::AnsiColor;
+use weir_lab::cancel::Cancel;
 
 /// Done, but the answer is no.
 pub(crate) const NO: u8 = 1;
@@ -34,8 +35,39 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
             let red = AnsiColor::Red.on_default().bold();
             // Nobody is left to tell if standard error is closed.
             drop(writeln!(anstream::stderr(), "{red}error:{red:#} {}", told(&error)));
-            REFUSED.into()
+            failure_code(&error).into()
         }
+    }
+}
+
+/// The exit code of an error.
+fn failure_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<Stopped>() {
+        Some(Stopped { signal, .. }) => crate::signals::exit_code(*signal),
+        None => REFUSED,
+    }
+}
+
+/// A signal ended what is done before anything is run.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    signal: i32,
+    what: String,
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; nothing was run", self.what)
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// An error of what a signal may have ended, which is none of its own then.
+pub(crate) fn or_stopped(cancel: &Cancel, error: anyhow::Error) -> anyhow::Error {
+    match cancel.signal() {
+        Some(signal) => Stopped { signal, what: told(&error) }.into(),
+        None => error,
     }
 }
 
@@ -61,7 +93,7 @@ mod tests {
     use anyhow::Context as _;
     use weir_net::process::ProcessError;
 
-    use super::told;
+    use super::*;
 
     fn full() -> Error {
         Error::new(ErrorKind::StorageFull, "disk full")
@@ -72,6 +104,16 @@ mod tests {
         let error = ProcessError::Start { command: "nft".into(), source: full() };
         assert_eq!(error.to_string(), "cannot start `nft`: disk full");
         assert_eq!(told(&error.into()), "cannot start `nft`: disk full");
+    }
+
+    #[test]
+    fn what_a_signal_has_ended_has_the_signals_code() {
+        let cancel = Cancel::default();
+        assert_eq!(failure_code(&or_stopped(&cancel, full().into())), REFUSED);
+        cancel.request(15);
+        let error = or_stopped(&cancel, full().into());
+        assert_eq!(failure_code(&error), 143);
+        assert_eq!(told(&error), "disk full; nothing was run");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::evaluate::{Variables, evaluate};
 use super::{BenchLabError, ONLY_TRAFFIC, Request, absolute};
+use crate::digest::Reader;
 
 /// What stands for a value in a line while it is evaluated: variable, sign, what a lab.toml has.
 pub(super) const SIGNS: [(&str, &str, &str); 4] = [
@@ -36,6 +37,8 @@ pub(super) struct ConfigurationSet {
 pub(super) struct ImageSet {
     pub(super) name: String,
     pub(super) file: PathBuf,
+    /// What is in it, so that no other file is taken for it later.
+    pub(super) sha256: String,
     pub(super) is_compressed: bool,
 }
 
@@ -83,7 +86,10 @@ pub(super) fn configurations(dir: Option<&Path>) -> Result<Vec<ConfigurationSet>
 }
 
 /// The upgrade images of a folder.
-pub(super) fn images(dir: Option<&Path>) -> Result<Vec<ImageSet>, BenchLabError> {
+pub(super) fn images(
+    dir: Option<&Path>,
+    reader: &Reader<'_>,
+) -> Result<Vec<ImageSet>, BenchLabError> {
     let Some(dir) = dir else { return Ok(Vec::new()) };
     let mut images: Vec<ImageSet> = Vec::new();
     for file in entries(dir)? {
@@ -99,7 +105,9 @@ pub(super) fn images(dir: Option<&Path>) -> Result<Vec<ImageSet>, BenchLabError>
             let what = format!("its revision is that of {}: keep one", other.file.display());
             return Err(BenchLabError::Path { path: file, what });
         }
-        images.push(ImageSet { name, file, is_compressed });
+        let cannot = |error: std::io::Error| nothing(&file, &format!("cannot be read: {error}"));
+        let sha256 = reader.sha256(&file).map_err(cannot)?;
+        images.push(ImageSet { name, file, sha256, is_compressed });
     }
     if images.is_empty() {
         return Err(nothing(

@@ -31,6 +31,15 @@ SENDER_START_CMD="pkt-gen -U -f tx -${AF} -i ${SENDER_LAB_IF} -n ${PKT_TO_SEND} 
         -w 4"
 "#;
 
+/// What is evaluated and read, without a word.
+fn read(request: &Request) -> Result<Sets, BenchLabError> {
+    Sets::read(request, &Reader { cancel: &crate::cancel::Cancel::default(), tell: &|_, _| {} })
+}
+
+fn specification(request: &Request) -> Result<Specification, BenchLabError> {
+    read(request)?.specification(request)
+}
+
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -137,7 +146,7 @@ fn folders_and_images_are_sets() {
         ("bench-lab.config", CONFIG),
         ("configs/forwarding/etc/rc.conf", "gateway_enable=YES\n"),
         ("configs/pf/etc/rc.conf", "pf_enable=YES\n"),
-        ("images/BSDRP-293643-upgrade-amd64-serial.img.xz", ""),
+        ("images/BSDRP-293643-upgrade-amd64-serial.img.xz", "abc"),
         ("images/BSDRP-294235-upgrade-amd64-serial.img", ""),
         ("images/BSDRP-294235-full-amd64-serial.img", ""),
     ]);
@@ -156,6 +165,22 @@ fn folders_and_images_are_sets() {
         table["image"][1]["install"].as_str(),
         Some("upgrade && grep -q 'Upgrade complete' /var/log/messages")
     );
+    // Of three letters, and of nothing, as FIPS 180-4 and sha256sum(1) have them.
+    for (image, begin) in [(0, "ba7816bf8f01cfea"), (1, "e3b0c44298fc1c14")] {
+        let sha256 = table["image"][image]["sha256"].as_str().unwrap();
+        assert!(sha256.starts_with(begin) && sha256.len() == 64, "{sha256}");
+    }
+}
+
+#[test]
+fn an_image_that_cannot_be_read_to_its_end_is_refused() {
+    let folder =
+        Folder::new(&[("bench-lab.config", CONFIG), ("images/BSDRP-1-upgrade-amd64.img", "abc")]);
+    let cancel = crate::cancel::Cancel::default();
+    cancel.request(2);
+    let stopped = Sets::read(&folder.request(), &Reader { cancel: &cancel, tell: &|_, _| {} });
+    let told = stopped.expect_err("nothing is read any more").to_string();
+    assert!(told.contains("upgrade-amd64.img: cannot be read: stopped by a signal"), "{told}");
 }
 
 #[test]
@@ -206,7 +231,7 @@ fn times_and_addresses_are_those_that_are_asked_for() {
     request.duration = Some(Duration::from_millis(7_500));
     let text = specification(&request).unwrap().text;
     assert!(text.contains("warmup = \"2s\"\nduration = \"7500ms\"\n"), "{text}");
-    let sets = Sets::read(&request).unwrap();
+    let sets = read(&request).unwrap();
     assert_eq!(sets.dut_address().unwrap(), "root@192.0.2.9");
     assert_eq!(unnamed(&request), [DUT], "the configurations have no folder");
 }
@@ -219,7 +244,7 @@ fn fragments_are_run_once_for_all_that_is_made_of_them() {
     fs::write(folder.path("bench-lab.config"), talks).unwrap();
     let count = || fs::read_to_string(&runs).unwrap().lines().count();
     let request = folder.request();
-    let sets = Sets::read(&request).unwrap();
+    let sets = read(&request).unwrap();
     let once = count();
     sets.dut_address().unwrap();
     for system in ["generic", "openbsd"] {

@@ -369,6 +369,7 @@ impl Writer<'_> {
         self.line("[[image]]");
         self.pair("name", &image.name);
         self.pair("file", &absolute(&image.file)?.to_string_lossy());
+        self.pair("sha256", &image.sha256);
         let upgrade = if image.is_compressed { "xzcat | upgrade" } else { "upgrade" };
         self.pair("install", &format!("{upgrade} && {UPGRADED}"));
         self.pair("on", "dut");

@@ -1,5 +1,6 @@
 //! What of a virtual machine determines a figure. Where its files are does not; the image does, by
-//! the name that the specification gives it: what is in it is told in `env.json`.
+//! the name that the specification gives it: that what is in it stays the same in a campaign, and
+//! what runs its instructions, is the matter of [`crate::material`].
 
 use serde_json::{Value, json};
 

@@ -14,6 +14,7 @@
 //! This module never repeats a trial, and never compares the clocks of two machines.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,7 +23,9 @@ use serde_json::{Value, json};
 
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::cancel::Cancel;
+use crate::digest::Reader;
 use crate::host::{Command, Host, Program};
+use crate::material::{self, Material, MaterialFile};
 use crate::model::{
     DriverKind, DutKind, HostsSpec, Image, Plan, Series, SwitchPlace, SwitchSpec, System, Traffic,
 };
@@ -49,6 +52,7 @@ mod tests;
 pub use reach::Reach;
 
 use awake::{Clocks, ReadClocks};
+use image::{By, Failure, Wanted};
 use parts::Parts;
 use rig::HostsRig;
 
@@ -63,6 +67,9 @@ pub struct HostsTestbed {
     images: Vec<Image>,
     /// The DUT gets an image or a configuration tree before it has to forward anything.
     is_configured_first: bool,
+    /// The SHA-256 of files that the campaign began with, by image, where the specification says
+    /// none.
+    began: RefCell<BTreeMap<String, String>>,
     /// Where the paths of images begin.
     folder: PathBuf,
     sample: Duration,
@@ -116,6 +123,7 @@ impl HostsTestbed {
                     .series
                     .iter()
                     .all(|series| matches!(&series.dut.kind, DutKind::Tree { tree: Some(_), .. })),
+            began: RefCell::default(),
             folder: folder.to_owned(),
             sample: plan.trial.sample,
             cancel: cancel.clone(),
@@ -175,6 +183,15 @@ impl HostsTestbed {
         }
     }
 
+    fn install(&self, image: &Image) -> Result<(), Failure> {
+        let began = self.began.borrow();
+        let wanted = match &image.sha256 {
+            Some(stated) => Some(Wanted { sha256: stated, by: By::Specification }),
+            None => began.get(&image.name).map(|sha256| Wanted { sha256, by: By::Campaign }),
+        };
+        image::install(image, &self.folder, &self.parts, wanted, &self.cancel)
+    }
+
     /// Gets the image of the next trial onto the DUT.
     fn image(&self) -> Result<(), TestbedError> {
         let next = self.next.borrow().clone();
@@ -190,12 +207,13 @@ impl HostsTestbed {
         let attempt_count = earlier.as_ref().map_or(0, |failed| failed.attempt_count);
         let why = match earlier {
             Some(failed) if attempt_count >= INSTALL_ATTEMPTS_MAX => failed.why,
-            _ => match image::install(image, &self.folder, &self.parts) {
+            _ => match self.install(image) {
                 Ok(()) => {
                     *self.installed.borrow_mut() = Some(name);
                     return Ok(());
                 }
-                Err(why) => why,
+                Err(Failure::Replaced(what)) => return Err(TestbedError::new(what)),
+                Err(Failure::Installation(why)) => why,
             },
         };
         let attempt_count = (attempt_count + 1).min(INSTALL_ATTEMPTS_MAX);
@@ -270,6 +288,30 @@ impl Testbed for HostsTestbed {
             );
         }
         warnings
+    }
+
+    fn material(&self, images: &[&Image], reader: &Reader<'_>) -> Result<Material, TestbedError> {
+        let mut material = Material::default();
+        for image in images {
+            let (Some(file), Some(_)) = (&image.file, &image.install) else { continue };
+            let path = self.folder.join(file);
+            let sha256 = match &image.sha256 {
+                Some(stated) => stated.clone(),
+                None => reader.sha256(&path).map_err(|error| {
+                    TestbedError::new(format!(
+                        "image {}: reading {}: {error}; put the file there, or correct `file`",
+                        image.name,
+                        path.display()
+                    ))
+                })?,
+            };
+            if image.sha256.is_none() {
+                self.began.borrow_mut().insert(image.name.clone(), sha256.clone());
+            }
+            let path = path.to_string_lossy().into_owned();
+            material.files.insert(material::name_of(image), MaterialFile { path, sha256 });
+        }
+        Ok(material)
     }
 
     fn next(&self, series: &Series) {

@@ -23,7 +23,10 @@ use weir_net::process::{self, Invocation};
 use super::netns::NetnsTestbed;
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::cancel::Cancel;
+use crate::digest::Reader;
 use crate::host::Host as _;
+use crate::material::Material;
+use crate::model::Image;
 use crate::model::qemu::QemuSpec;
 use crate::ssh::profile::Profiler;
 
@@ -38,7 +41,7 @@ mod rig;
 mod vm;
 
 use accel::Chosen;
-use files::Files;
+use files::{Files, Stamp};
 use host::QemuHost;
 use login::Login;
 use ports::Ports;
@@ -58,6 +61,8 @@ pub struct QemuTestbed {
     version: String,
     accel: Chosen,
     cancel: Cancel,
+    /// How the files looked when the campaign's were read.
+    began: RefCell<Vec<Stamp>>,
     /// The next trial has a profile.
     profile: Cell<bool>,
     /// What the last machine that did not get ready has left.
@@ -83,6 +88,7 @@ impl QemuTestbed {
             version,
             accel,
             cancel,
+            began: RefCell::default(),
             profile: Cell::new(false),
             traces: RefCell::default(),
             direct,
@@ -90,6 +96,9 @@ impl QemuTestbed {
     }
 
     fn rig(&self) -> Result<QemuRig, TestbedError> {
+        for stamp in self.began.borrow().iter() {
+            stamp.check()?;
+        }
         let ports = Ports::create()?;
         let login = Login::prepare(&self.files, &ports)?;
         let arguments = command::arguments(&self.spec, &self.files, &self.accel, &ports.directory);
@@ -144,6 +153,12 @@ impl Testbed for QemuTestbed {
             );
         }
         warnings
+    }
+
+    fn material(&self, _: &[&Image], reader: &Reader<'_>) -> Result<Material, TestbedError> {
+        let (stamps, files) = self.files.read(reader)?;
+        *self.began.borrow_mut() = stamps;
+        Ok(Material { accel: Some(self.accel.name().to_owned()), files, ..Material::default() })
     }
 
     fn profile_next(&self) {

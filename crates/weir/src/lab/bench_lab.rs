@@ -6,8 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde_json::json;
-use weir_lab::bench_lab::{self, Request};
+use weir_lab::bench_lab::{Request, Sets};
+use weir_lab::cancel::Cancel;
+use weir_lab::digest::Reader;
 
+use super::run::tell_reading;
 use crate::cli::bench_lab::{BenchLabSets, ImportConfigArgs};
 use crate::exit::Outcome;
 use crate::progress;
@@ -21,7 +24,9 @@ pub(crate) use direct::{command, is_own_name};
 pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
     refuse_variables_of_the_environment()?;
     let request = request(&arguments.config, &arguments.sets, arguments.system.name());
-    let made = bench_lab::specification(&request)?;
+    // A signal ends this command at once: nothing is there that would have to be put away.
+    let reader = Reader { cancel: &Cancel::default(), tell: &tell_reading };
+    let made = Sets::read(&request, &reader)?.specification(&request)?;
     let out = &arguments.out;
     let mut file = File::create_new(out).with_context(|| {
         format!("cannot make {}: remove it, or give another name", out.display())

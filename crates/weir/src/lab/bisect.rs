@@ -12,11 +12,12 @@ use weir_lab::bisect::{
 use weir_lab::campaign::CampaignError;
 use weir_lab::derive;
 use weir_lab::event::{Event, Observer};
+use weir_lab::material::{self, Material};
 use weir_lab::model::Plan;
 use weir_lab::record::VerdictKind;
 use weir_lab::store::{PlanRecord, STORE_SCHEMA, Store};
 
-use super::run::{default_out, keep_environment, preflight};
+use super::run::{Left, default_out, keep_environment, keep_material, preflight};
 use super::{absolute, read_plan};
 use crate::cli::Selection;
 use crate::cli::bisect::BisectArgs;
@@ -41,8 +42,11 @@ pub(super) fn command(args: &BisectArgs) -> anyhow::Result<Outcome> {
     let list = List::of(&plan, &args.good, &args.bad, args.metric.as_deref())?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let spec = absolute(&args.spec)?;
+    let all = Left::all(&plan);
     let testbed = preflight("weir lab bisect", &plan, &spec, args.yes.yes, &cancel)?;
-    let store = open(args, &plan, &list, &question)?;
+    let made_of = all.material(&plan, testbed.as_ref(), &cancel)?;
+    let store = open(args, &plan, &list, (&question, &made_of))?;
+    keep_material(&store, &made_of)?;
     keep_environment(&store, testbed.as_ref())?;
     let mut watcher = Lines::default();
     let mut search = Bisect {
@@ -80,7 +84,12 @@ pub(super) fn command(args: &BisectArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Makes the store, or opens the one that the search goes on in.
-fn open(args: &BisectArgs, plan: &Plan, list: &List, question: &Question) -> anyhow::Result<Store> {
+fn open(
+    args: &BisectArgs,
+    plan: &Plan,
+    list: &List,
+    (question, made_of): (&Question, &Material),
+) -> anyhow::Result<Store> {
     let root = match &args.out {
         Some(out) => out.clone(),
         None => default_out(&format!("{}-bisect", plan.campaign.name))?,
@@ -109,6 +118,7 @@ fn open(args: &BisectArgs, plan: &Plan, list: &List, question: &Question) -> any
             }
         }
         // A conflict must show before the specification in the store is replaced.
+        material::compare(&root, made_of)?;
         bisect::report(plan, list, question, &store)?;
         store.replace_specification(&plan.source, &record)?;
         store

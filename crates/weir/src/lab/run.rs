@@ -7,7 +7,9 @@ use weir_bpf::probe;
 use weir_lab::bisect::{self, Question};
 use weir_lab::campaign::{CampaignError, Run, pending_cells};
 use weir_lab::cancel::Cancel;
-use weir_lab::model::{Plan, TestbedSpec};
+use weir_lab::digest::Reader;
+use weir_lab::material::{self, Material};
+use weir_lab::model::{Cell, Image, Plan, TestbedSpec};
 use weir_lab::store::{PlanRecord, STORE_SCHEMA, Store};
 use weir_lab::testbed::Testbed;
 use weir_lab::testbed::netns::NetnsTestbed;
@@ -16,7 +18,7 @@ use weir_lab::{derive, environment};
 
 use super::{absolute, hosts, outcome, require_root, show, show_result, stored_plan};
 use crate::cli::Selection;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, or_stopped};
 use crate::progress::Progress;
 use crate::signals;
 
@@ -70,11 +72,23 @@ pub(super) fn begin(
     (yes, cancel): (bool, Cancel),
 ) -> anyhow::Result<Begun> {
     let spec = absolute(&selection.spec)?;
-    let testbed = preflight("weir lab run", plan, &spec, yes, &cancel)?;
     let root = match out {
         Some(out) => out,
         None => default_out(&plan.campaign.name)?,
     };
+    let earlier = match resume && root.join("campaign.toml").is_file() {
+        true => Some(Store::open(&root)?),
+        false => None,
+    };
+    let left = match &earlier {
+        Some(store) => Left::of(plan, store)?,
+        None => Left::all(plan),
+    };
+    let testbed = preflight("weir lab run", plan, &spec, yes, &cancel)?;
+    let made_of = left.material(plan, testbed.as_ref(), &cancel)?;
+    if earlier.is_some() {
+        material::compare(&root, &made_of)?;
+    }
     let record = PlanRecord {
         schema: STORE_SCHEMA,
         spec_path: absolute(&selection.spec)?.display().to_string(),
@@ -82,36 +96,96 @@ pub(super) fn begin(
         only: selection.only.clone(),
         weir: crate::VERSION.to_owned(),
     };
-    let store = if resume && root.join("campaign.toml").is_file() {
-        let store = Store::open(&root)?;
-        refuse_bisect(&store)?;
-        refuse_fewer(plan, &store)?;
-        // A conflict must show before the specification in the store is replaced.
-        pending_cells(plan, &store)?;
+    let store = if let Some(store) = earlier {
         store.replace_specification(&plan.source, &record)?;
         store
     } else {
         Store::create(&root, &plan.source, &record)?
     };
+    keep_material(&store, &made_of)?;
     Ok(Begun { store, testbed, cancel })
 }
 
 /// `weir lab resume`.
 pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::Result<Outcome> {
     let store = Store::open(dir)?;
-    refuse_bisect(&store)?;
     let Some(plan) = stored_plan(&store, iterations)? else {
         return Ok(Outcome::Refused);
     };
-    refuse_fewer(&plan, &store)?;
+    let left = Left::of(&plan, &store)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let spec = PathBuf::from(store.plan_record()?.spec_path);
     let testbed = preflight("weir lab resume", &plan, &spec, how.yes, &cancel)?;
+    keep_material(&store, &left.material(&plan, testbed.as_ref(), &cancel)?)?;
     if iterations.is_some() {
         let record = PlanRecord { iterations, ..store.plan_record()? };
         store.replace_plan_record(&record)?;
     }
     campaign(&store, &plan, testbed.as_ref(), &cancel, how.json)
+}
+
+/// What is left of a campaign.
+#[derive(Debug, Clone)]
+pub(super) struct Left {
+    /// Cells that the store does not hold.
+    cells: Vec<Cell>,
+}
+
+impl Left {
+    /// All of a plan, of which nothing was run.
+    pub(super) fn all(plan: &Plan) -> Self {
+        Self { cells: plan.cells.clone() }
+    }
+
+    /// What a store does not hold. One that the plan cannot go on in is refused here, before
+    /// anything in it is replaced.
+    fn of(plan: &Plan, store: &Store) -> anyhow::Result<Self> {
+        refuse_bisect(store)?;
+        refuse_fewer(plan, store)?;
+        // It names the image, and a conflict of cells only the cell.
+        material::compare(store.root(), &material::stated(plan))?;
+        Ok(Self { cells: pending_cells(plan, store)? })
+    }
+
+    /// The images that these cells need. A run for a profile may need any.
+    pub(super) fn images<'p>(&self, plan: &'p Plan) -> Vec<&'p Image> {
+        let cells = if plan.testbed.profile() { &plan.cells } else { &self.cells };
+        material::images_of(plan, cells)
+    }
+
+    /// What the testbed is made of now, if anything is to run on it.
+    pub(super) fn material(
+        &self,
+        plan: &Plan,
+        testbed: &dyn Testbed,
+        cancel: &Cancel,
+    ) -> anyhow::Result<Material> {
+        if self.cells.is_empty() && !plan.testbed.profile() {
+            return Ok(Material::default());
+        }
+        let reader = Reader { cancel, tell: &tell_reading };
+        let read = testbed.material(&self.images(plan), &reader);
+        read.map_err(|error| or_stopped(cancel, error.into()))
+    }
+}
+
+/// Says why nothing happens for a while.
+pub(super) fn tell_reading(path: &Path, size_bytes: u64) {
+    let path = path.display();
+    crate::progress::note(&format!("reading {path} for its SHA-256: {} MiB", size_bytes >> 20));
+}
+
+/// Keeps what the testbed is made of, unless it is something else than the campaign began with.
+pub(super) fn keep_material(store: &Store, now: &Material) -> anyhow::Result<()> {
+    let was_recorded = material::keep(store, now)?;
+    if !was_recorded && *now != Material::default() && !store.read_cells()?.trials.is_empty() {
+        crate::progress::warn(&format!(
+            "{} does not say which images its finished iterations ran on: those of now are \
+             recorded, and what was before cannot be compared",
+            store.root().display()
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses a plan of fewer iterations than are finished: a finished one is never taken back.

@@ -9,6 +9,7 @@ use weir_gen::units::{Rate, format_count, format_duration};
 use weir_lab::cancel::Cancel;
 use weir_lab::environment;
 use weir_lab::event::Event;
+use weir_lab::material;
 use weir_lab::model::Plan;
 use weir_lab::record::{TrialRecord, VerdictKind};
 use weir_lab::search::record::ItemResult;
@@ -45,11 +46,16 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
             plan.testbed.kind()
         );
     }
+    let all = run::Left::all(&plan);
     let testbed = run::preflight("weir lab search", &plan, &args.spec, true, &cancel)?;
     let root = match &args.out {
         Some(out) => out.clone(),
         None => run::default_out(&format!("{}-search", plan.campaign.name))?,
     };
+    let made_of = all.material(&plan, testbed.as_ref(), &cancel)?;
+    if args.resume {
+        material::compare(&root, &made_of)?;
+    }
     let file = SearchFile {
         schema: SEARCH_STORE_SCHEMA,
         spec_path: absolute(&args.spec)?.display().to_string(),
@@ -64,6 +70,7 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
     } else {
         SearchStore::create(&root, &plan.source, &file)?
     };
+    material::keep(store.files(), &made_of)?;
     keep_environment(&store, &args.spec, testbed.as_ref())?;
     let searches = Searches { plan: &plan, wanted: &wanted, items: &items, store: &store };
     searches.run(testbed.as_ref(), &cancel, &root, args.json.json)

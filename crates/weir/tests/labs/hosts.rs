@@ -158,6 +158,54 @@ fn verdicts(out: &Path) -> Vec<(String, String)> {
     trials(out).iter().map(|(_, trial)| verdict(trial)).collect()
 }
 
+/// A campaign of one cell, whose image is the file `image`.
+fn with_image(hosts: &SshHosts) -> Lab {
+    let rest = format!(
+        "[[image]]\nname = \"v1\"\nfile = \"image\"\ninstall = \"cat >/etc/image\"\n\n\
+         [[dut]]\nname = \"linux\"\nkind = \"linux\"\n\n[[traffic]]{}",
+        TRAFFICS.split("[[traffic]]").nth(1).expect("a traffic")
+    );
+    let lab = Lab::new(&spec(hosts, "iterations = 1", "", &rest), &[]);
+    fs::write(lab.path("image"), "abc").expect("writable");
+    lab
+}
+
+#[test]
+fn a_campaign_goes_on_with_the_image_that_it_began_with_alone() {
+    let Some(hosts) = machines("a_campaign_goes_on_with_the_image_that_it_began_with_alone") else {
+        return;
+    };
+    let _turn = turn();
+    let lab = with_image(&hosts);
+    let out = lab.arg("out");
+    let ran = lab.run(&["--yes"]);
+    assert_exit(&ran, 0);
+    let more = || run(&["lab", "resume", &out, "--yes", "-n", "3"]);
+    let boots = hosts.dut().boots();
+    // As sha256sum(1) begins of either file.
+    let (old, new) = ("ba7816bf8f01cfea", "a52d159f262b2c6d");
+    fs::write(lab.path("image"), "abd").expect("writable");
+    for refused in [more(), lab.run(&["--yes", "--resume", "-n", "3"])] {
+        assert_exit(&refused, 2);
+        let said = stderr(&refused);
+        for part in ["image v1 is not the one", old, new, "put the old one back", "results folder"]
+        {
+            assert!(said.contains(part), "{part:?} is not in:\n{said}");
+        }
+    }
+    fs::remove_file(lab.path("image")).expect("removable");
+    let refused = more();
+    assert_exit(&refused, 2);
+    assert!(stderr(&refused).contains("image v1: reading "), "{}", stderr(&refused));
+    assert_eq!((hosts.dut().boots(), trials(&lab.path("out")).len()), (boots, 1));
+    // Nothing is to run, and nothing is needed.
+    assert_exit(&run(&["lab", "resume", &out, "--yes"]), 0);
+    fs::write(lab.path("image"), "abc").expect("writable");
+    assert_exit(&more(), 0);
+    assert_eq!(trials(&lab.path("out")).len(), 3);
+    assert_eq!(fs::read_to_string(hosts.dut().path("/etc/image")).expect("installed"), "abc");
+}
+
 #[test]
 fn a_campaign_of_2_by_2_by_3_ends_in_a_report_with_valid_verdicts() {
     let name = "a_campaign_of_2_by_2_by_3_ends_in_a_report_with_valid_verdicts";

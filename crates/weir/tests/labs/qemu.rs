@@ -374,6 +374,43 @@ fn a_machine_that_cannot_be_started_says_why() {
 }
 
 #[test]
+fn another_disk_or_accelerator_is_refused_when_the_campaign_goes_on() {
+    if !can_run("another_disk_or_accelerator_is_refused_when_the_campaign_goes_on") {
+        return;
+    }
+    let _turn = turn();
+    let more = "accel = \"tcg\"\nboot_timeout = \"4s\"\nconsole_ready = \"login:\"";
+    let lab = Lab::new(&spec(Path::new("empty.raw"), more, 1, LINUX), &[]);
+    let disk = |byte: u8| fs::write(lab.path("empty.raw"), vec![byte; 1 << 20]).expect("writable");
+    disk(0);
+    // It does not come up, and its cell is finished as invalid.
+    assert_exit(&lab.run(&[]), 1);
+    let record = lab.path("out/images.json");
+    let text = fs::read_to_string(&record).expect("a record");
+    let kept: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(kept["accel"], "tcg");
+    // As sha256sum(1) begins of a MiB of zeros, and of ones.
+    let (zeros, ones) = ("30e14955ebf13522", "ee78cd29d3a53471");
+    assert!(kept["files"]["image"]["sha256"].as_str().is_some_and(|s| s.starts_with(zeros)));
+    let refused = |expected: &[&str]| {
+        let output = run(&["lab", "resume", &lab.arg("out"), "-n", "2"]);
+        assert_exit(&output, 2);
+        for text in expected {
+            assert!(stderr(&output).contains(text), "{text:?} is not in:\n{}", stderr(&output));
+        }
+        assert_eq!(trials(&lab.path("out")).len(), 1);
+    };
+    disk(1);
+    refused(&["image is not the one", "empty.raw", zeros, ones, "put the old one back"]);
+    disk(0);
+    fs::write(&record, text.replace("\"tcg\"", "\"kvm\"")).expect("writable");
+    refused(&["began with the accelerator kvm", "runs with tcg", "new results folder"]);
+    fs::write(&record, text).expect("writable");
+    assert_exit(&run(&["lab", "resume", &lab.arg("out"), "-n", "2"]), 1);
+    assert_eq!(trials(&lab.path("out")).len(), 2);
+}
+
+#[test]
 fn an_image_is_refused_or_given_up_without_a_trace() {
     if !can_run("an_image_is_refused_or_given_up_without_a_trace") {
         return;

@@ -4,39 +4,74 @@
 //! its installation is refused: wrongly labelled kernels have been published before.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use weir_gen::units::format_duration;
 
 use super::parts::Parts;
 use super::variables::quoted;
+use crate::cancel::Cancel;
+use crate::digest;
 use crate::host::{Command, Host, HostError, Output, Program};
 use crate::model::{Image, InstallOn};
 
 /// How long a check may take.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What the file of an image must have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) sha256: &'a str,
+    pub(super) by: By,
+}
+
+/// Who asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Specification,
+    /// The file that it began with.
+    Campaign,
+}
+
+/// Why an image does not run.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It could not be installed, or does not run: another attempt may succeed.
+    Installation(String),
+    /// Its file is not the one that the campaign began with.
+    Replaced(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Installation(why)
+    }
+}
+
 /// Installs an image and boots it; `folder` is where its file's path begins.
-pub(super) fn install(image: &Image, folder: &Path, parts: &Parts) -> Result<(), String> {
+pub(super) fn install(
+    image: &Image,
+    folder: &Path,
+    parts: &Parts,
+    wanted: Option<Wanted<'_>>,
+    cancel: &Cancel,
+) -> Result<(), Failure> {
     let (name, dut) = (&image.name, &parts.spec.dut.remote.name);
     if runs(image, parts)? == Some(true) {
         return Ok(());
     }
     let Some(line) = &image.install else {
-        return match &image.check {
-            Some(check) => Err(format!(
-                "image {name} does not run on DUT {dut}: `{check}` fails, and there is no \
-                 `install`: put it there by hand, or say in `install` how weir does"
-            )),
-            None => Ok(()),
-        };
+        let Some(check) = &image.check else { return Ok(()) };
+        let why = format!(
+            "image {name} does not run on DUT {dut}: `{check}` fails, and there is no `install`: \
+             put it there by hand, or say in `install` how weir does"
+        );
+        return Err(why.into());
     };
     let file = image.file.as_ref().map(|file| folder.join(file));
-    if let (Some(file), Some(wanted)) = (&file, &image.sha256) {
-        verify(file, wanted)?;
+    if let (Some(file), Some(wanted)) = (&file, wanted) {
+        verify(file, wanted, cancel)?;
     }
     let output = match (image.on, &file) {
         (InstallOn::Dut, Some(file)) => parts.device.feed(line, file, image.timeout),
@@ -60,12 +95,15 @@ pub(super) fn install(image: &Image, folder: &Path, parts: &Parts) -> Result<(),
         )
     })?;
     match runs(image, parts)? {
-        Some(false) => Err(format!(
-            "image {name} was installed on DUT {dut}, which has booted, but `{}` says that it does \
-             not run: another image is booted, or `check` asks for something else; see what runs \
-             there",
-            image.check.as_deref().unwrap_or_default()
-        )),
+        Some(false) => {
+            let why = format!(
+                "image {name} was installed on DUT {dut}, which has booted, but `{}` says that it \
+                 does not run: another image is booted, or `check` asks for something else; see \
+                 what runs there",
+                image.check.as_deref().unwrap_or_default()
+            );
+            Err(why.into())
+        }
         _ => Ok(()),
     }
 }
@@ -121,26 +159,29 @@ fn runs(image: &Image, parts: &Parts) -> Result<Option<bool>, String> {
 }
 
 /// Holds a file against the digest that it must have.
-fn verify(path: &Path, wanted: &str) -> Result<(), String> {
+fn verify(path: &Path, wanted: Wanted<'_>, cancel: &Cancel) -> Result<(), Failure> {
     let shown = path.display();
-    let cannot = |error: std::io::Error| {
-        format!(
-            "comparing {shown} here with `sha256`: {error}; put the file there, or correct `file`"
-        )
+    let Wanted { sha256, by } = wanted;
+    let whose = match by {
+        By::Specification => "`sha256`",
+        By::Campaign => "what the campaign began with",
     };
-    let mut file = File::open(path).map_err(cannot)?;
-    let mut digest = Sha256::new();
-    let mut chunk = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(count) => digest.update(&chunk[..count]),
-            Err(error) => return Err(cannot(error)),
-        }
-    }
-    let found: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found == wanted {
+    let found = File::open(path).and_then(|file| digest::sha256(file, cancel)).map_err(|error| {
+        format!(
+            "comparing {shown} here with {whose}: {error}; put the file there, or correct `file`"
+        )
+    })?;
+    if found == sha256 {
         return Ok(());
     }
-    Err(format!("{shown} has the SHA-256 {found}, and `sha256` says {wanted}: fetch it again"))
+    Err(match by {
+        By::Specification => Failure::Installation(format!(
+            "{shown} has the SHA-256 {found}, and `sha256` says {sha256}: fetch it again"
+        )),
+        By::Campaign => Failure::Replaced(format!(
+            "{shown} was replaced while the campaign ran: it has the SHA-256 {found}, and the \
+             campaign began with {sha256}; finished iterations are kept: put the old one back, \
+             then `weir lab resume`, or start a new results folder"
+        )),
+    })
 }

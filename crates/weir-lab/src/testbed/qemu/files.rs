@@ -1,15 +1,21 @@
 //! The files that a machine is started from, looked up before anything is measured.
 //!
-//! What the specification leaves out is taken from the file beside the image, if there is one.
+//! What the specification leaves out is taken from the file beside the image, if there is one. A
+//! file that is replaced while a campaign runs is found by its size and times; by what is in it,
+//! when the campaign goes on later.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde_json::{Value, json};
 
+use crate::digest::Reader;
 use crate::image::About;
+use crate::material::MaterialFile;
 use crate::model::qemu::{DiskFormat, QemuSpec};
 use crate::testbed::TestbedError;
 
@@ -68,6 +74,25 @@ impl Files {
         })
     }
 
+    /// Reads every file that the machine is started from, for what it holds, and how each looked
+    /// before.
+    pub(super) fn read(
+        &self,
+        reader: &Reader<'_>,
+    ) -> Result<(Vec<Stamp>, BTreeMap<String, MaterialFile>), TestbedError> {
+        let kernel = self.kernel.as_ref().map(|path| ("kernel", path));
+        let initrd = self.initrd.as_ref().map(|path| ("initrd", path));
+        let all = [Some(("image", &self.image)), kernel, initrd];
+        let (mut stamps, mut files) = (Vec::new(), BTreeMap::new());
+        for (field, path) in all.into_iter().flatten() {
+            stamps.push(Stamp::of(field, path)?);
+            let sha256 = reader.sha256(path).map_err(|error| cannot_read(field, path, &error))?;
+            let path = path.to_string_lossy().into_owned();
+            files.insert(field.to_owned(), MaterialFile { path, sha256 });
+        }
+        Ok((stamps, files))
+    }
+
     /// What is told of the image in `env.json`.
     pub(super) fn environment(&self) -> Value {
         let metadata = fs::metadata(&self.image).ok();
@@ -83,6 +108,40 @@ impl Files {
             "built": self.about.built,
         })
     }
+}
+
+/// How a file looks from outside.
+#[derive(Debug, Clone)]
+pub(super) struct Stamp {
+    field: &'static str,
+    path: PathBuf,
+    /// Device, inode, size in bytes, and the time of the last change in seconds and nanoseconds.
+    seen: (u64, u64, u64, i64, i64),
+}
+
+impl Stamp {
+    fn of(field: &'static str, path: &Path) -> Result<Self, TestbedError> {
+        let m = fs::metadata(path).map_err(|error| cannot_read(field, path, &error))?;
+        let seen = (m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec());
+        Ok(Self { field, path: path.to_owned(), seen })
+    }
+
+    /// Fails if the file looks different now.
+    pub(super) fn check(&self) -> Result<(), TestbedError> {
+        let Self { field, path, seen } = self;
+        if Self::of(field, path)?.seen == *seen {
+            return Ok(());
+        }
+        Err(TestbedError::new(format!(
+            "{field}: {} was replaced or written to while the campaign ran; finished iterations \
+             are kept: put the old one back, then `weir lab resume`, or start a new results folder",
+            path.display()
+        )))
+    }
+}
+
+fn cannot_read(field: &str, path: &Path, error: &std::io::Error) -> TestbedError {
+    TestbedError::new(format!("{field}: cannot read {}: {error}", path.display()))
 }
 
 fn existing(field: &str, path: &Path) -> Result<PathBuf, TestbedError> {
@@ -101,7 +160,7 @@ fn existing(field: &str, path: &Path) -> Result<PathBuf, TestbedError> {
 fn format_of(image: &Path) -> Result<DiskFormat, TestbedError> {
     let mut magic = [0; 4];
     let read = File::open(image).and_then(|mut file| file.read_exact(&mut magic));
-    read.map_err(|e| TestbedError::new(format!("image: cannot read {}: {e}", image.display())))?;
+    read.map_err(|error| cannot_read("image", image, &error))?;
     Ok(if &magic == QCOW2_MAGIC { DiskFormat::Qcow2 } else { DiskFormat::Raw })
 }
 
@@ -159,6 +218,40 @@ pub(super) mod tests {
         let own = QemuSpec { kernel: Some("own".to_owned()), ..spec("dut.qcow2") };
         let files = Files::find(&own, &folder).unwrap();
         assert_eq!((files.kernel, files.append), (Some(folder.join("own")), None));
+    }
+
+    #[test]
+    fn every_file_that_is_started_from_is_read_and_found_when_it_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in [("dut.raw", "disk"), ("k", "kernel"), ("i", "initrd")] {
+            fs::write(dir.path().join(name), content).unwrap();
+        }
+        let spec = QemuSpec {
+            kernel: Some("k".to_owned()),
+            initrd: Some("i".to_owned()),
+            ..spec("dut.raw")
+        };
+        let files = Files::find(&spec, dir.path()).unwrap();
+        let cancel = crate::cancel::Cancel::default();
+        let reader = Reader { cancel: &cancel, tell: &|_, _| {} };
+        let (stamps, earlier) = files.read(&reader).unwrap();
+        assert!(earlier.keys().eq(["image", "initrd", "kernel"]), "{earlier:?}");
+        assert!(stamps.iter().all(|stamp| stamp.check().is_ok()));
+        // Of the same size, and as old.
+        let path = dir.path().join("k");
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(dir.path().join("new"), "KERNEL").unwrap();
+        let new = File::options().write(true).open(dir.path().join("new")).unwrap();
+        new.set_modified(modified).unwrap();
+        fs::rename(dir.path().join("new"), &path).unwrap();
+        let changed: Vec<String> =
+            stamps.iter().filter_map(|stamp| stamp.check().err()).map(|e| e.what).collect();
+        assert!(changed.len() == 1 && changed[0].starts_with("kernel: "), "{changed:?}");
+        let (_, later) = files.read(&reader).unwrap();
+        assert_ne!(later["kernel"].sha256, earlier["kernel"].sha256);
+        assert_eq!(later["image"], earlier["image"]);
+        fs::remove_file(&path).unwrap();
+        assert!(files.read(&reader).unwrap_err().what.contains("kernel: cannot read "));
     }
 
     #[test]

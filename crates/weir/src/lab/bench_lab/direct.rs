@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 use weir_lab::archive;
 use weir_lab::bench_lab::{self, Request, Sets, Specification};
 use weir_lab::cancel::Cancel;
+use weir_lab::digest::Reader;
 use weir_lab::model::Plan;
 use weir_lab::model::hosts::RemoteSpec;
 use weir_lab::plan::{self, Overrides};
@@ -53,7 +54,8 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
     let named = arguments.system.unwrap_or(System::Generic);
     let mut asked = request(&arguments.config, &arguments.sets, named.name());
     // What is wrong with the files is told before a machine is asked.
-    let sets = Sets::read(&asked)?;
+    let sets = Sets::read(&asked, &Reader { cancel: &cancel, tell: &run::tell_reading })
+        .map_err(|error| exit::or_stopped(&cancel, error.into()))?;
     let mut made = sets.specification(&asked)?;
     let mail = mail(arguments, &made)?;
     if arguments.system.is_none() {

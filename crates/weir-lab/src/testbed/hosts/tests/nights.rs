@@ -1,5 +1,6 @@
 //! What else ends or stops a night where nobody looks: a generator that never ends, a DUT that died
-//! before the next image, one that is not configured yet.
+//! before the next image, one that is not configured yet, an image
+//! that somebody replaces.
 
 use super::*;
 
@@ -44,4 +45,19 @@ fn a_dut_that_gets_its_configuration_first_need_not_be_online_before() {
     assert_eq!(row(&lab()).detail, "it is");
     let row = row(&lab_of(&SPEC.replace("[[dut]]", IMAGE)));
     assert!(row.passed && row.detail.contains("when it has its configuration"), "{row:?}");
+}
+
+#[test]
+fn an_image_that_is_replaced_while_the_campaign_runs_ends_it() {
+    let mut lab = lab_of(&SPEC.replace("[[dut]]", IMAGE));
+    let dir = tempfile::tempdir().unwrap();
+    lab.testbed.folder = dir.path().to_owned();
+    std::fs::write(dir.path().join("v1.img"), "one").unwrap();
+    let reader = Reader { cancel: &Cancel::default(), tell: &|_, _| {} };
+    let images = [&lab.plan.images[0]];
+    assert_eq!(lab.testbed.material(&images, &reader).unwrap().files.len(), 1);
+    std::fs::write(dir.path().join("v1.img"), "two").unwrap();
+    let failed = lab.run().expect_err("no other cell can run");
+    assert!(failed.error.to_string().contains("was replaced while"), "{}", failed.error);
+    assert_eq!(lab.world.ran("fed"), 0);
 }
