@@ -15,7 +15,7 @@ use crate::cancel::Cancel;
 use crate::dut;
 use crate::event::{Event, Observer};
 use crate::model::{Cell, Plan, Series, TestbedSpec, Traffic};
-use crate::plan::view::plan_trial_duration;
+use crate::plan::view::duration_of;
 use crate::record::{Check, TRIAL_SCHEMA, Times, TrialRecord, Verdict, VerdictKind};
 use crate::store::{Store, StoreError};
 use crate::testbed::Testbed;
@@ -95,8 +95,7 @@ impl Run<'_> {
             to_run_min: traffics.len() + history.planned_cells() - done,
             done,
             planned: done + most,
-            estimate: plan_trial_duration(self.plan)
-                .saturating_mul(u32::try_from(to_run).unwrap_or(u32::MAX)),
+            estimate: duration_of(self.plan, to_run),
         });
         for warning in self.testbed.warnings() {
             self.observer.event(&Event::Warning(warning));
@@ -349,6 +348,16 @@ pub fn pending_cells(plan: &Plan, store: &Store) -> Result<Vec<Cell>, StoreError
         }
     }
     Ok(pending)
+}
+
+/// How many of these cells are still to run at the most, as far as the store tells.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn to_run_max(plan: &Plan, store: &Store, cells: &[Cell]) -> Result<usize, StoreError> {
+    let finished = store.read_cells()?.trials;
+    let history = History::of(plan, finished.iter().map(|(record, _)| record));
+    Ok(history.to_run_max(cells))
 }
 
 /// What the run with a profile of a series is told apart by.

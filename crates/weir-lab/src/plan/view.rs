@@ -13,8 +13,13 @@ pub const TRIAL_OVERHEAD: Duration = Duration::from_millis(600);
 /// About how long the plan's calibrations and cells take together, on a DUT that is ready at once.
 #[must_use]
 pub fn estimated_duration(plan: &Plan) -> Duration {
-    let count = plan.calibrations().len() + plan.cells.len();
-    plan_trial_duration(plan).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+    duration_of(plan, plan.calibrations().len() + plan.cells.len())
+}
+
+/// About how long so many trials of the plan take.
+#[must_use]
+pub fn duration_of(plan: &Plan, trial_count: usize) -> Duration {
+    plan_trial_duration(plan).saturating_mul(u32::try_from(trial_count).unwrap_or(u32::MAX))
 }
 
 /// About how long one trial of the plan takes, with what its testbed needs.
@@ -26,8 +31,7 @@ pub fn plan_trial_duration(plan: &Plan) -> Duration {
 /// The same for the fewest cells that `iterations = "auto"` may need.
 #[must_use]
 pub fn estimated_duration_min(plan: &Plan) -> Duration {
-    let count = plan.calibrations().len() + cell_count_min(plan);
-    plan_trial_duration(plan).saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+    duration_of(plan, plan.calibrations().len() + cell_count_min(plan))
 }
 
 /// The fewest cells that the plan may need: all of them, but for `iterations = "auto"`.

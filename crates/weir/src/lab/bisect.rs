@@ -43,7 +43,7 @@ pub(super) fn command(args: &BisectArgs) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
     let spec = absolute(&args.spec)?;
     let all = Left::all(&plan);
-    let testbed = preflight("weir lab bisect", &plan, &spec, args.yes.yes, &cancel)?;
+    let testbed = preflight("weir lab bisect", &plan, &spec, (args.yes.yes, &all), &cancel)?;
     let made_of = all.material(&plan, testbed.as_ref(), &cancel)?;
     let store = open(args, &plan, &list, (&question, &made_of))?;
     keep_material(&store, &made_of)?;

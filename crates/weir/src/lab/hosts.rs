@@ -11,10 +11,11 @@ use anyhow::{Context as _, bail};
 use weir_gen::units::format_duration;
 use weir_lab::cancel::Cancel;
 use weir_lab::model::{HostsSpec, Plan, Reset};
-use weir_lab::plan::view::estimated_duration;
+use weir_lab::plan::view::duration_of;
 use weir_lab::testbed::Testbed;
 use weir_lab::testbed::hosts::{HostsTestbed, Reach};
 
+use super::run::Left;
 use crate::progress;
 
 /// Looks at every machine, shows what was found, and asks whether to begin.
@@ -22,7 +23,7 @@ pub(super) fn preflight(
     plan: &Plan,
     spec: &HostsSpec,
     folder: &Path,
-    yes: bool,
+    (yes, left): (bool, &Left),
     cancel: &Cancel,
 ) -> anyhow::Result<Box<dyn Testbed>> {
     let testbed = HostsTestbed::new(spec, plan, folder, cancel)?;
@@ -44,7 +45,7 @@ pub(super) fn preflight(
             first.detail
         );
     }
-    progress::note(&intent(plan, spec));
+    progress::note(&intent(plan, spec, left));
     if !yes {
         ask(cancel)?;
     }
@@ -77,19 +78,25 @@ fn table(rows: &[Reach]) -> String {
 }
 
 /// What is about to happen, and for how long.
-fn intent(plan: &Plan, spec: &HostsSpec) -> String {
+fn intent(plan: &Plan, spec: &HostsSpec, left: &Left) -> String {
     let dut = &spec.dut;
     let name = &dut.remote.name;
     let boots = match dut.reboot {
         Reset::None => format!("{name} is not rebooted"),
         _ => format!("{name} is rebooted before each"),
     };
-    let images = match plan.images.len() {
+    let images = match left.images(plan).len() {
         0 => String::new(),
         count => format!(", {count} images are installed on it"),
     };
-    let time = progress::whole_seconds(estimated_duration(plan));
-    format!("{} cells, about {}: {boots}{images}", plan.cells.len(), format_duration(time))
+    let count = left.cell_count_max;
+    let cells = match plan.cells.len() {
+        all if all == count => format!("{all} cells"),
+        all => format!("{count} of {all} cells are left"),
+    };
+    // Machines have no path without the DUT: nothing is calibrated.
+    let time = progress::whole_seconds(duration_of(plan, count));
+    format!("{cells}, about {}: {boots}{images}", format_duration(time))
 }
 
 /// How often the question looks whether a signal has come.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use weir_bpf::probe;
 use weir_lab::bisect::{self, Question};
-use weir_lab::campaign::{CampaignError, Run, pending_cells};
+use weir_lab::campaign::{CampaignError, Run, pending_cells, to_run_max};
 use weir_lab::cancel::Cancel;
 use weir_lab::digest::Reader;
 use weir_lab::material::{self, Material};
@@ -84,7 +84,7 @@ pub(super) fn begin(
         Some(store) => Left::of(plan, store)?,
         None => Left::all(plan),
     };
-    let testbed = preflight("weir lab run", plan, &spec, yes, &cancel)?;
+    let testbed = preflight("weir lab run", plan, &spec, (yes, &left), &cancel)?;
     let made_of = left.material(plan, testbed.as_ref(), &cancel)?;
     if earlier.is_some() {
         material::compare(&root, &made_of)?;
@@ -115,7 +115,7 @@ pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::R
     let left = Left::of(&plan, &store)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let spec = PathBuf::from(store.plan_record()?.spec_path);
-    let testbed = preflight("weir lab resume", &plan, &spec, how.yes, &cancel)?;
+    let testbed = preflight("weir lab resume", &plan, &spec, (how.yes, &left), &cancel)?;
     keep_material(&store, &left.material(&plan, testbed.as_ref(), &cancel)?)?;
     if iterations.is_some() {
         let record = PlanRecord { iterations, ..store.plan_record()? };
@@ -129,12 +129,14 @@ pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::R
 pub(super) struct Left {
     /// Cells that the store does not hold.
     cells: Vec<Cell>,
+    /// How many of them are run at the most, as far as is known.
+    pub(super) cell_count_max: usize,
 }
 
 impl Left {
     /// All of a plan, of which nothing was run.
     pub(super) fn all(plan: &Plan) -> Self {
-        Self { cells: plan.cells.clone() }
+        Self { cells: plan.cells.clone(), cell_count_max: plan.cells.len() }
     }
 
     /// What a store does not hold. One that the plan cannot go on in is refused here, before
@@ -144,7 +146,9 @@ impl Left {
         refuse_fewer(plan, store)?;
         // It names the image, and a conflict of cells only the cell.
         material::compare(store.root(), &material::stated(plan))?;
-        Ok(Self { cells: pending_cells(plan, store)? })
+        let cells = pending_cells(plan, store)?;
+        let cell_count_max = to_run_max(plan, store, &cells)?;
+        Ok(Self { cells, cell_count_max })
     }
 
     /// The images that these cells need. A run for a profile may need any.
@@ -219,12 +223,12 @@ fn refuse_bisect(store: &Store) -> anyhow::Result<()> {
 }
 
 /// What must hold before anything is made. `spec` is where the specification stands, `yes` that
-/// nobody is to be asked.
+/// nobody is to be asked, `left` what is to run.
 pub(super) fn preflight(
     command: &str,
     plan: &Plan,
     spec: &Path,
-    yes: bool,
+    (yes, left): (bool, &Left),
     cancel: &Cancel,
 ) -> anyhow::Result<Box<dyn Testbed>> {
     // The plan may have been read from a copy in a store: files lie beside the original.
@@ -239,7 +243,9 @@ pub(super) fn preflight(
     match &plan.testbed {
         TestbedSpec::Netns(netns) => Ok(Box::new(NetnsTestbed::new(netns, cancel.clone())?)),
         TestbedSpec::Qemu(qemu) => Ok(Box::new(QemuTestbed::new(qemu, folder, cancel.clone())?)),
-        TestbedSpec::Hosts(machines) => hosts::preflight(plan, machines, folder, yes, cancel),
+        TestbedSpec::Hosts(machines) => {
+            hosts::preflight(plan, machines, folder, (yes, left), cancel)
+        }
     }
 }
 

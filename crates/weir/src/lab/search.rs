@@ -47,7 +47,7 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
         );
     }
     let all = run::Left::all(&plan);
-    let testbed = run::preflight("weir lab search", &plan, &args.spec, true, &cancel)?;
+    let testbed = run::preflight("weir lab search", &plan, &args.spec, (true, &all), &cancel)?;
     let root = match &args.out {
         Some(out) => out.clone(),
         None => run::default_out(&format!("{}-search", plan.campaign.name))?,
