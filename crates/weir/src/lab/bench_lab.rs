@@ -54,7 +54,7 @@ fn refuse_variables_of_the_environment() -> anyhow::Result<()> {
     let is_set = |name: &&&str| {
         **name != "MAIL" && std::env::var_os(name).is_some_and(|value| !value.is_empty())
     };
-    let Some(name) = bench_lab::VARIABLES.iter().find(is_set) else { return Ok(()) };
+    let Some(name) = weir_lab::bench_lab::VARIABLES.iter().find(is_set) else { return Ok(()) };
     bail!(
         "{name} is set in the environment, which is not read, so that a campaign is what its files \
          say: put `{name}=…` into the configuration or a set of packets, and unset it here"
