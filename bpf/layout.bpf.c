@@ -2,9 +2,13 @@
 /*
  * Nothing but types: what weir-bpf's test compares its constants with. It is never loaded.
  */
+#include <weir/vmlinux.h>
+
+#include <weir/fw/image.h>
 #include <weir/fw/layout.h>
 
 struct weir_fw_control control;
+struct weir_fw_image image;
 struct weir_fw_profile profile;
 struct weir_state state;
 struct weir_state_v6 addresses;

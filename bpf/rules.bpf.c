@@ -47,11 +47,16 @@ _Static_assert(sizeof(struct weir_fw_decision) == 36, "judge.rs");
 	_Static_assert(__builtin_offsetof(struct type, field) == (at), "image.rs, prefix.rs")
 
 WEIR_STANDS_AT(weir_fw_image, judged, 16);
-WEIR_STANDS_AT(weir_fw_image, criteria_at, 32);
+WEIR_STANDS_AT(weir_fw_image, skipped, 32);
 WEIR_STANDS_AT(weir_fw_image, tables_at, 40);
 WEIR_STANDS_AT(weir_fw_image, table_count, 44);
 WEIR_STANDS_AT(weir_fw_image, counters_at, 48);
 WEIR_STANDS_AT(weir_fw_image, classes_at, 56);
+WEIR_STANDS_AT(weir_fw_image, criteria_at, 60);
+WEIR_STANDS_AT(weir_fw_image, rules_at, 64);
+WEIR_STANDS_AT(weir_fw_image, profiles_at, 72);
+WEIR_STANDS_AT(weir_fw_image, state_limit, 80);
+WEIR_STANDS_AT(weir_fw_image, adaptive_end, 96);
 WEIR_STANDS_AT(weir_fw_criteria, received, 8);
 WEIR_STANDS_AT(weir_fw_criteria, to, 24);
 WEIR_STANDS_AT(weir_fw_criteria, to_port, 36);

@@ -11,7 +11,7 @@
 use std::fmt::Write as _;
 
 use weir_bpf::firewall::judge::{Judge, Subject};
-use weir_bpf::firewall::layout::control;
+use weir_bpf::firewall::layout::{control, image};
 use weir_fw::compile::known::Known;
 use weir_fw::compile::{Input, Slot, compile};
 use weir_fw::heap::Heap;
@@ -95,7 +95,7 @@ fn measure(judge: &Judge, count: u32, by_classes: bool, repeat: u32) -> (f64, u3
         total += u64::from(ns);
     }
     let mean = total as f64 / PACKET_COUNT as f64;
-    (mean, arena.read32(active + 60))
+    (mean, arena.read32(active + image::BYTES))
 }
 
 /// What the kernel says of the largest program of this process.

@@ -25,7 +25,9 @@ use weir_rules::resolve::Resolver;
 use weir_rules::source::Span;
 use weir_rules::value::Text;
 
-use crate::image::{self, Criteria, Header, IMAGE_BYTES, PlaceKind, RULE_BYTES, RuleKind};
+use crate::image::{
+    self, Criteria, Header, IMAGE_BYTES, PlaceKind, RULE_BYTES, RuleKind, Settings,
+};
 use crate::image::{decision, image_flags};
 use crate::refuse;
 use known::{ID_COUNT_MAX, Known, NoTags, RuleKey, TAG_COUNT_MAX};
@@ -98,6 +100,8 @@ pub struct Compiled {
     pub known: Known,
     /// Warnings: what is accepted and changes nothing.
     pub warnings: Vec<Diagnostic>,
+    /// What is set beside the rules; for the caller to fill in.
+    pub settings: Settings,
 }
 
 /// A ruleset that the data path cannot run: all reasons, in order of place.
@@ -140,6 +144,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     }
     let old: HashSet<u32> = input.known.rules.iter().map(|(_, id)| *id).collect();
     let mut compiled = builder.finish(rules, warnings);
+    compiled.header.skipped = skipped(input);
     compiled.fresh =
         compiled.rules.iter().map(|own| own.id).filter(|id| !old.contains(id)).collect();
     Ok(compiled)
@@ -306,8 +311,15 @@ impl<'a> Builder<'a> {
             fresh: Vec::new(),
             known: self.known,
             warnings,
+            settings: Settings::default(),
         }
     }
+}
+
+/// The slots of the interfaces with `set skip`.
+fn skipped(input: &Input<'_>) -> u64 {
+    let own = input.slots.iter().filter(|slot| input.evaluator.skips(&slot.interface));
+    own.fold(0, |set, slot| set | 1 << slot.number)
 }
 
 /// The slots on which some rule can match, by direction.
@@ -388,8 +400,14 @@ impl Compiled {
         header.counters_at = padded(&mut out);
         header.id_count = self.known.id_count;
         out.extend((0..self.known.id_count).flat_map(|id| counters_at(id).to_ne_bytes()));
+        header.profiles_at = padded(&mut out);
+        let blank = [[0; 16]];
+        let profiles = &self.settings.profiles;
+        let profiles = if profiles.is_empty() { &blank[..] } else { profiles };
+        header.profile_count = u32::try_from(profiles.len()).unwrap_or(u32::MAX);
+        out.extend(profiles.as_flattened().iter().flat_map(|ticks| ticks.to_ne_bytes()));
         header.bytes = padded(&mut out);
-        out[..IMAGE_BYTES].copy_from_slice(&header.to_bytes());
+        out[..IMAGE_BYTES].copy_from_slice(&header.to_bytes(&self.settings));
         out
     }
 }

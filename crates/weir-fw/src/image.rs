@@ -2,13 +2,13 @@
 //! Assertions in `bpf/rules.bpf.c` hold the offsets.
 
 /// `struct weir_fw_image`.
-pub const IMAGE_BYTES: usize = 64;
+pub const IMAGE_BYTES: usize = 128;
 /// `struct weir_fw_criteria` and `struct weir_fw_rule`.
 pub const RULE_BYTES: usize = 64;
 /// `WEIR_FW_IMAGE_MAGIC`.
 pub const MAGIC: u32 = 0x7766_7269;
 /// `WEIR_FW_IMAGE_VERSION`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// `struct weir_fw_rule_counters`.
 pub const COUNTERS_BYTES: usize = 64;
 
@@ -257,14 +257,32 @@ pub struct Header {
     pub flags: u32,
     pub rule_count: u32,
     pub judged: [u64; 2],
-    pub criteria_at: u32,
-    pub rules_at: u32,
+    pub skipped: u64,
     pub tables_at: u32,
     pub table_count: u32,
     pub counters_at: u32,
     pub id_count: u32,
     pub classes_at: u32,
+    pub criteria_at: u32,
+    pub rules_at: u32,
     pub bytes: u32,
+    pub profiles_at: u32,
+    pub profile_count: u32,
+}
+
+/// What a ruleset says beside its rules, as far as packets are judged by it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// `set limit states`, reserved ones included.
+    pub state_limit: u32,
+    /// `set state-reserve`
+    pub reserved_count: u32,
+    /// `set limit src-nodes`; 0: 10000
+    pub source_limit: u32,
+    /// `adaptive.start` and `adaptive.end`, states.
+    pub adaptive: [u32; 2],
+    /// Timeout tables in ticks; the first is that of `set timeout`.
+    pub profiles: Vec<[u32; 16]>,
 }
 
 /// Offset of [`Header::tables_at`] in the image.
@@ -275,27 +293,34 @@ pub const TABLE_COUNT_FIELD_AT: u32 = 44;
 impl Header {
     /// The struct's bytes.
     #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self, settings: &Settings) -> Vec<u8> {
         let mut out = Vec::with_capacity(IMAGE_BYTES);
         for word in [MAGIC, VERSION, self.flags, self.rule_count] {
             out.extend(word.to_ne_bytes());
         }
-        for word in self.judged {
+        for word in [self.judged[0], self.judged[1], self.skipped] {
             out.extend(word.to_ne_bytes());
         }
         for word in [
-            self.criteria_at,
-            self.rules_at,
             self.tables_at,
             self.table_count,
             self.counters_at,
             self.id_count,
             self.classes_at,
+            self.criteria_at,
+            self.rules_at,
             self.bytes,
+            self.profiles_at,
+            self.profile_count,
+            settings.state_limit,
+            settings.reserved_count,
+            settings.source_limit,
+            settings.adaptive[0],
+            settings.adaptive[1],
         ] {
             out.extend(word.to_ne_bytes());
         }
-        assert_eq!(out.len(), IMAGE_BYTES, "what every packet reads is one line");
+        out.resize(IMAGE_BYTES, 0);
         out
     }
 }

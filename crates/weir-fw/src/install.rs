@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use weir_bpf::firewall::layout::{PAGE_BYTES, control};
+use weir_bpf::firewall::layout::{BLANK_AT, PAGE_BYTES, control};
 use weir_bpf::firewall::{Arena, ArenaError};
 use weir_rules::evaluate::Evaluator;
 use weir_rules::ir::{Ruleset, TableEntry};
@@ -259,22 +259,12 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         }
     }
 
-    /// Makes no ruleset the active one (`pfctl -F rules`).
-    ///
-    /// # Errors
-    /// [`HeapError::Damaged`].
-    pub fn deactivate(&self, now_ns: u64) -> Result<(), HeapError> {
-        let old = self.memory.load32(control::ACTIVE);
-        self.memory.store32(control::ACTIVE, 0);
-        self.retire_image(old, now_ns)
-    }
-
     /// Lets an image go with its tables, once no packet can be reading them any more.
     ///
     /// # Errors
     /// [`HeapError::Damaged`].
     pub fn retire_image(&self, at: u32, now_ns: u64) -> Result<(), HeapError> {
-        if at == 0 {
+        if at == 0 || at == BLANK_AT {
             return Ok(());
         }
         let until = now_ns + GRACE_NS;

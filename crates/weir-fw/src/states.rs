@@ -10,7 +10,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use weir_bpf::firewall::layout::{self, account, addresses, control, own, profile, state};
+use weir_bpf::firewall::layout::{
+    self, PROFILE_COUNT_MAX, account, addresses, control, image, own, profile, state,
+};
 use weir_bpf::firewall::{Arena, Firewall};
 
 #[cfg(test)]
@@ -202,6 +204,8 @@ impl Adaptive {
 pub struct View<'a> {
     firewall: &'a Firewall,
     adaptive: Adaptive,
+    /// Timeout tables, in ticks.
+    profiles: Vec<[u32; 16]>,
 }
 
 /// A line as it was read.
@@ -225,16 +229,28 @@ const fn high(word: u64) -> u32 {
 }
 
 impl<'a> View<'a> {
-    /// A view on a firewall. Adaptive timeouts are those of this moment.
+    /// A view on a firewall. Timeouts, also adaptive ones, are those of this moment: the ruleset
+    /// that says them may be gone before all states were seen.
     #[must_use]
     pub fn new(firewall: &'a Firewall) -> Self {
         let arena = firewall.arena();
+        let at = arena.read32(control::ACTIVE);
         let adaptive = Adaptive {
-            start: arena.read32(control::ADAPTIVE_START).into(),
-            end: arena.read32(control::ADAPTIVE_END).into(),
+            start: arena.read32(at + image::ADAPTIVE_START).into(),
+            end: arena.read32(at + image::ADAPTIVE_END).into(),
             state_count: arena.read64(control::STATE_COUNT),
         };
-        Self { firewall, adaptive }
+        let count = arena.read32(at + image::PROFILE_COUNT).min(PROFILE_COUNT_MAX);
+        let tables_at = at + arena.read32(at + image::PROFILES_AT);
+        let table = |number: u32| {
+            let mut at = tables_at + number * profile::SIZE_BYTES;
+            [(); 16].map(|()| {
+                let ticks = arena.read32(at);
+                at += 4;
+                ticks
+            })
+        };
+        Self { firewall, adaptive, profiles: (0..count).map(table).collect() }
     }
 
     /// How many states there are.
@@ -375,10 +391,10 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn expires_in_s(&self, record: &Record, now_tick: u32) -> u64 {
         let class = record.timeout();
-        let table = self.firewall.regions().profiles.at
-            + u32::from(record.profile) * profile::SIZE_BYTES
-            + profile::TICKS;
-        let ticks = self.adaptive.scale(self.arena().read32(table + class * 4), class);
+        let table = self.profiles.get(usize::from(record.profile)).or(self.profiles.first());
+        let index = usize::try_from(class).unwrap_or(0);
+        let ticks = table.and_then(|own| own.get(index)).copied().unwrap_or(0);
+        let ticks = self.adaptive.scale(ticks, class);
         let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
         seconds(ticks.saturating_sub(u64::from(idle.cast_unsigned())))
     }

@@ -167,7 +167,6 @@ int weir_fw_egress(struct __sk_buff *skb)
 	struct weir_fw_packet p = { .direction = WEIR_FW_OUT, .flags = WEIR_PACKET_SKB };
 	__u32 control_flags = weir_fw_control()->flags;
 	struct weir_fw_hit hit;
-	__u32 flags;
 	int drop;
 
 	weir_uses_arena();
@@ -179,16 +178,16 @@ int weir_fw_egress(struct __sk_buff *skb)
 	p.out_interface = weir_fw_ifslot(skb->ifindex);
 	if (!skb->ingress_ifindex)
 		p.flags |= WEIR_PACKET_LOCAL;
-	flags = weir_fw_interface(p.out_interface)->flags;
+	/* Once: whatever is asked of the ruleset below is asked of this one. */
+	p.ruleset = weir_fw_control()->active;
 	drop = weir_fw_read_skb(skb, &p);
 	if (drop == WEIR_PARSE_NOT_IP)
 		return TCX_NEXT;
 	weir_fw_hit_none(&hit);
-	if (!(control_flags & WEIR_FW_CONTROL_ENABLED) || flags & WEIR_FW_INTERFACE_SKIP) {
+	if (!(control_flags & WEIR_FW_CONTROL_ENABLED) ||
+	    weir_fw_skips(p.ruleset, p.out_interface)) {
 		drop = 0;
-	} else if (!drop && !(control_flags & WEIR_FW_CONTROL_NO_RULES) &&
-		   !weir_fw_is_discovery(&p)) {
-		p.ruleset = weir_fw_control()->active;
+	} else if (!drop && weir_fw_image_of(&p)->rule_count && !weir_fw_is_discovery(&p)) {
 		p.tick = weir_fw_tick(weir_fw_control()->clock_offset);
 		weir_state_touch(&p);
 		drop = weir_fw_let_out(skb, &p, &hit);

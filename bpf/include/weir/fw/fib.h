@@ -90,9 +90,7 @@ static __always_inline int weir_fw_fib_found(const struct bpf_fib_lookup *f,
 	/* Back out of the same interface needs nothing of its driver but XDP itself. */
 	if (!route->interface || (!(flags & WEIR_FW_INTERFACE_XMIT) && f->ifindex != ifindex))
 		return WEIR_ROUTE_KERNEL_ONCE;
-	route->flags = flags & WEIR_FW_INTERFACE_SKIP ? WEIR_FW_NEXT_HOP_SKIP : 0;
-	if (!(flags & WEIR_FW_INTERFACE_XMIT))
-		route->flags |= WEIR_FW_NEXT_HOP_BACK;
+	route->flags = flags & WEIR_FW_INTERFACE_XMIT ? 0 : WEIR_FW_NEXT_HOP_BACK;
 	route->mtu_bytes = f->mtu_result;
 	route->mac[0] = dst[0] | (__u32)dst[1] << 16;
 	route->mac[1] = dst[2] | (__u32)src[0] << 16;

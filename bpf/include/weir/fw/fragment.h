@@ -222,8 +222,6 @@ static long weir_fw_fragment_purge_one(void *map, struct weir_fw_fragment_key *k
 /* Remembers a packet whose first fragment has passed. 0, or the reason of a drop + 1. */
 __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnull, __u32 to_kernel)
 {
-	struct weir_fw_profile __weir_arena *profile =
-		weir_at(struct weir_fw_profile, weir_fw_control()->profiles_at);
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_fragments *own;
 	struct weir_fw_fragment_key key;
@@ -235,7 +233,7 @@ __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnul
 	__builtin_memset(own, 0, sizeof(*own));
 	weir_fw_fragment_key(&key, p);
 	own->key = key;
-	own->expires_tick = tick + profile->ticks[WEIR_FW_TIMEOUT_FRAG];
+	own->expires_tick = tick + weir_fw_timeout_ticks(p->ruleset, 0, WEIR_FW_TIMEOUT_FRAG);
 	own->src_port = p->src_port;
 	own->dst_port = p->dst_port;
 	own->to_kernel = !!to_kernel;

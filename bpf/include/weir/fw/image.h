@@ -7,6 +7,11 @@
  * lives longer than one image (contents of tables, counters of rules) is addressed from the
  * arena's start. Nothing in an image changes once it is active, but for the directory of tables:
  * one 32-bit store there replaces a table's whole content.
+ *
+ * All that a ruleset says is in its image, also what stands beside its rules: `set skip`, limits
+ * and timeouts. So no packet meets the rules of one ruleset with the settings of another.
+ * Interfaces are slots in it; a slot that gets another interface gets another image too, and no
+ * packet comes by that slot before (weir-fw's engine/interfaces.rs).
  */
 #ifndef WEIR_FW_IMAGE_H
 #define WEIR_FW_IMAGE_H
@@ -15,7 +20,7 @@
 #include <weir/fw/packet.h>
 
 #define WEIR_FW_IMAGE_MAGIC 0x77667269u
-#define WEIR_FW_IMAGE_VERSION 1
+#define WEIR_FW_IMAGE_VERSION 2
 
 /* weir_fw_image.flags */
 enum {
@@ -34,10 +39,9 @@ struct weir_fw_image {
 	__u32 magic;
 	__u32 version;
 	__u32 flags;		/* WEIR_FW_IMAGE_* */
-	__u32 rule_count;
+	__u32 rule_count;	/* 0: nothing filters, nothing keeps state */
 	__u64 judged[2];	/* by direction: slots on which some rule can match */
-	__u32 criteria_at;	/* struct weir_fw_criteria[rule_count] */
-	__u32 rules_at;		/* struct weir_fw_rule[rule_count] */
+	__u64 skipped;		/* `set skip`: slots that are forwarded by, and never filtered */
 	__u32 tables_at;	/* __u32[table_count]: struct weir_fw_prefix_set, from the arena's
 				 * start; 0: an empty table */
 	__u32 table_count;
@@ -45,10 +49,21 @@ struct weir_fw_image {
 				 * each CPU, from the arena's start; 0: no such rule */
 	__u32 id_count;
 	__u32 classes_at;	/* struct weir_fw_classes */
+	__u32 criteria_at;	/* struct weir_fw_criteria[rule_count] */
+	/* The second line: what few packets read. */
+	__u32 rules_at;		/* struct weir_fw_rule[rule_count] */
 	__u32 bytes;		/* the whole image */
+	__u32 profiles_at;	/* struct weir_fw_profile[profile_count] */
+	__u32 profile_count;	/* at least 1 */
+	__u32 state_limit;	/* records, reserved ones included */
+	__u32 reserved_count;	/* of them, for rules with `reserve` */
+	__u32 source_limit;	/* `set limit src-nodes`; 0: 10000 */
+	__u32 adaptive_start;	/* states; 0 with end 0: timeouts never scale */
+	__u32 adaptive_end;
+	__u32 unused[7];
 };
 
-_Static_assert(sizeof(struct weir_fw_image) == 64, "what every packet reads is one line");
+_Static_assert(sizeof(struct weir_fw_image) == 128, "what every packet reads is its first line");
 
 /* weir_fw_criteria.from_kind, .to_kind */
 enum {
@@ -179,6 +194,27 @@ _Static_assert(sizeof(struct weir_fw_rule) == 64, "a rule is one line");
 
 /* The image of a packet; only if weir_fw_packet.ruleset is not 0. */
 #define weir_fw_image_of(p) weir_at(struct weir_fw_image, (p)->ruleset)
+
+/* Whether a ruleset has `set skip` on the interface in a slot. */
+static __always_inline bool weir_fw_skips(__u32 ruleset, __u8 slot)
+{
+	return weir_at(struct weir_fw_image, ruleset)->skipped >>
+		       (slot & (WEIR_FW_INTERFACE_COUNT_MAX - 1)) &
+	       1;
+}
+
+/* A timeout, in ticks, of a ruleset's table; of `set timeout` where the ruleset has no such. */
+static __always_inline __u32 weir_fw_timeout_ticks(__u32 ruleset, __u32 profile, __u32 timeout)
+{
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+
+	if (profile >= image->profile_count)
+		profile = 0;
+	return weir_at(struct weir_fw_profile,
+		       ruleset + image->profiles_at +
+			       profile * (__u32)sizeof(struct weir_fw_profile))
+		->ticks[timeout & (WEIR_FW_TIMEOUT_COUNT - 1)];
+}
 
 /* A rule's counters on a CPU, by its id: of the ruleset at an offset; 0 if there are none. */
 static __always_inline __u32 weir_fw_counters_of(__u32 ruleset, __u32 id, __u32 cpu)

@@ -152,9 +152,9 @@ __noinline int weir_fw_vlan_slot(__u32 slot, __u32 vlan_id)
 /*
  * By which interface the packet has come. What is not for its MAC address, or has a tag, is judged
  * like all else and then left to the kernel, which knows its VLAN interfaces and drops what belongs
- * to none. Returns the interface's flags.
+ * to none. Returns whether the ruleset skips the interface.
  */
-static __always_inline __u32 weir_fw_receive(struct xdp_md *ctx, struct weir_fw_packet *p)
+static __always_inline bool weir_fw_receive(struct xdp_md *ctx, struct weir_fw_packet *p)
 {
 	void *data = weir_xdp_data(ctx);
 	void *data_end = weir_xdp_data_end(ctx);
@@ -178,7 +178,7 @@ static __always_inline __u32 weir_fw_receive(struct xdp_md *ctx, struct weir_fw_
 		else if (is_other)
 			p->flags |= WEIR_PACKET_FOREIGN;
 	}
-	return interface->flags;
+	return weir_fw_skips(p->ruleset, p->interface);
 }
 
 /* Sanity and what follows from it, before the state is looked for. */
@@ -411,7 +411,7 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	p->direction = WEIR_FW_OUT;
 	p->out_interface = route.interface;
-	if (is_filtered && !(route.flags & WEIR_FW_NEXT_HOP_SKIP)) {
+	if (is_filtered && !weir_fw_skips(p->ruleset, route.interface)) {
 		action = weir_fw_release(ctx, p, hit);
 		if (action != WEIR_FW_CONTINUE)
 			return action;
@@ -429,37 +429,39 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 /* The longer way, for every packet that the quick one is not for. */
 static __always_inline int weir_fw_receive_any(struct xdp_md *ctx)
 {
-	__u32 control_flags = weir_fw_control()->flags;
-	bool is_enabled = control_flags & WEIR_FW_CONTROL_ENABLED;
-	bool is_filtered = is_enabled && !(control_flags & WEIR_FW_CONTROL_NO_RULES);
+	bool is_enabled = weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED;
+	bool is_filtered, is_skipped;
 	struct weir_fw_packet p = {};
 	struct weir_fw_hit hit;
 	int result;
-	__u32 flags;
 
 	p.cpu = bpf_get_smp_processor_id();
+	/* Once: whatever is asked of the ruleset below is asked of this one. */
+	p.ruleset = weir_fw_control()->active;
+	is_filtered = is_enabled && weir_fw_image_of(&p)->rule_count;
 	result = weir_fw_read(ctx, &p);
 	if (result == WEIR_PARSE_NOT_IP)
 		return XDP_PASS;
-	flags = weir_fw_receive(ctx, &p);
+	is_skipped = weir_fw_receive(ctx, &p);
+	if (!is_filtered || result != WEIR_PARSE_DONE)
+		p.ruleset = 0;
 	if (result != WEIR_PARSE_DONE) {
-		if (is_enabled && !(flags & WEIR_FW_INTERFACE_SKIP))
+		if (is_enabled && !is_skipped)
 			return weir_fw_drop(&p, result);
 		return weir_fw_to_kernel(&p);
 	}
 	weir_fw_hit_none(&hit);
 	if (is_filtered) {
-		p.ruleset = weir_fw_control()->active;
 		p.tick = weir_fw_tick(weir_fw_control()->clock_offset);
-		if (p.flags & WEIR_PACKET_FRAGMENT && !(flags & WEIR_FW_INTERFACE_SKIP)) {
+		if (p.flags & WEIR_PACKET_FRAGMENT && !is_skipped) {
 			result = weir_fw_gather(&p);
 			if (result != WEIR_FW_CONTINUE)
 				return result;
 		}
 		weir_state_touch(&p);
-		result = weir_fw_inspect(ctx, &p, flags & WEIR_FW_INTERFACE_SKIP);
+		result = weir_fw_inspect(ctx, &p, is_skipped);
 		if (result == WEIR_FW_CONTINUE)
-			result = weir_fw_admit(ctx, &p, &hit, flags & WEIR_FW_INTERFACE_SKIP);
+			result = weir_fw_admit(ctx, &p, &hit, is_skipped);
 		if (result != WEIR_FW_CONTINUE)
 			return result;
 	}

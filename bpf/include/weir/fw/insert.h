@@ -260,7 +260,7 @@ static __always_inline int weir_bucket_admit(const struct weir_fw_packet *p,
 	if (drop)
 		goto return_rule;
 	drop = WEIR_FW_REASON_STATE_LIMIT + 1;
-	if (weir_limit_take_table(d)) {
+	if (weir_limit_take_table(p, d)) {
 		drop = weir_bucket_insert(p, d, home, hit);
 		if (!drop) {
 			weir_fw_table_counters(p->cpu)->inserts++;

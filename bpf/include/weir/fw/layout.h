@@ -20,7 +20,13 @@
 #include <weir/vmlinux.h>
 
 #define WEIR_FW_MAGIC 0x77656972u /* "weir" */
-#define WEIR_FW_LAYOUT_VERSION 4
+#define WEIR_FW_LAYOUT_VERSION 5
+
+/*
+ * Where a ruleset image stands that says nothing: the active one until there is another. Behind
+ * the control page's structure and in the same page; its one timeout table follows it.
+ */
+#define WEIR_FW_BLANK_AT 512
 
 /* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
 #define WEIR_FW_INTERFACE_COUNT_MAX 64
@@ -30,7 +36,7 @@
 #define WEIR_FW_NEXT_HOP_COUNT_MAX 4096
 /* An index without an entry: the kernel takes these packets, above all those for the box. */
 #define WEIR_FW_NEXT_HOP_KERNEL 1
-/* Timeout tables: 0 is `set timeout`, the others are rules' own. */
+/* Timeout tables of an image, at most: 0 is `set timeout`, the others are rules' own. */
 #define WEIR_FW_PROFILE_COUNT_MAX 256
 
 /* A tick is 2^24 ns, about 16.8 ms: one shift instead of a division; 32 bits last 2.28 years. */
@@ -63,25 +69,21 @@ struct weir_fw_profile {
 
 /* weir_fw_control.flags */
 enum {
-	WEIR_FW_CONTROL_ENABLED = 1 << 0,     /* pfctl -e; off: nothing is filtered */
-	WEIR_FW_CONTROL_NO_RULES = 1 << 1,    /* nothing filters, nothing keeps state */
-	WEIR_FW_CONTROL_IF_BOUND = 1 << 2,    /* set state-policy if-bound */
-	WEIR_FW_CONTROL_FULL_RESERVED = 1 << 3,
-	WEIR_FW_CONTROL_OPENBSD = 1 << 4,     /* the dialect that says what an IP option is */
+	WEIR_FW_CONTROL_ENABLED = 1 << 0, /* pfctl -e; off: nothing is filtered */
 };
 
-/* Page 0. The first line is what every packet reads, and hardly ever changes. */
+/*
+ * Page 0. The first line is what every packet reads, and hardly ever changes. What a ruleset says
+ * is not here, but in its image (image.h): one store to `active` changes all of it.
+ */
 struct weir_fw_control {
 	__u32 magic;
 	__u32 version;
-	__u32 active;		/* offset of the ruleset image; 0: none */
+	__u32 active;		/* offset of the ruleset image, never 0 */
 	__u32 flags;		/* WEIR_FW_CONTROL_* */
 	__u32 generation;	/* of next hops, 16 bits used, never 0 */
 	__u32 clock_offset;	/* ticks that are added to the clock; for tests */
-	__u32 adaptive_start;	/* states; 0 with end 0: timeouts never scale */
-	__u32 adaptive_end;
-	__u32 state_limit;	/* records, reserved ones included */
-	__u32 reserved_count;	/* of them, for rules with `reserve` */
+	__u32 settings_unused[4];
 	__u32 zero;		/* always 0, which the verifier does not know: see loop.h */
 	__u32 second_ticks;	/* how many ticks count as a second for rates; 0: 60; for tests */
 	__u32 hot_unused[4];
@@ -91,7 +93,7 @@ struct weir_fw_control {
 	__u32 interfaces_at;	/* struct weir_fw_interface[WEIR_FW_INTERFACE_COUNT_MAX] */
 	__u32 ifslots_at;	/* __u8[WEIR_FW_IFINDEX_COUNT_MAX] */
 	__u32 next_hops_at;	/* struct weir_fw_next_hop[WEIR_FW_NEXT_HOP_COUNT_MAX] */
-	__u32 profiles_at;	/* struct weir_fw_profile[WEIR_FW_PROFILE_COUNT_MAX] */
+	__u32 profiles_unused;
 	__u32 states_at;	/* struct weir_state[bucket_count + overflow_count] */
 	__u32 accounts_at;	/* struct weir_account, as many */
 	__u32 heap_at;
@@ -108,7 +110,7 @@ struct weir_fw_control {
 	__u64 free_unused[7];
 	__u32 fresh_count;	/* overflow slots that were ever taken: those behind are free too */
 	__u32 free_count;	/* of those in the list */
-	__u32 source_limit;	/* `set limit src-nodes`; 0: 10000 */
+	__u32 source_unused;
 	__u32 source_count;	/* nodes of sources */
 	__u32 fresh_unused[12];
 	__u64 next_hop_lock;	/* bit 0; makers of next hops */
@@ -249,8 +251,7 @@ _Static_assert(sizeof(struct weir_own) == sizeof(((struct weir_state *)0)->seq),
 
 /* weir_fw_next_hop.flags */
 enum {
-	WEIR_FW_NEXT_HOP_SKIP = 1 << 0, /* `set skip` is on its interface */
-	WEIR_FW_NEXT_HOP_BACK = 1 << 1, /* its interface takes only what came by it */
+	WEIR_FW_NEXT_HOP_BACK = 1 << 0, /* its interface takes only what came by it */
 };
 
 struct weir_fw_next_hop {
@@ -269,16 +270,10 @@ _Static_assert(sizeof(struct weir_fw_next_hop) == 32, "a next hop is half a line
 /* weir_fw_interface.flags */
 enum {
 	WEIR_FW_INTERFACE_PRESENT = 1 << 0,
-	WEIR_FW_INTERFACE_SKIP = 1 << 1,     /* set skip: forwarded, never filtered */
 	WEIR_FW_INTERFACE_ATTACHED = 1 << 2, /* our ingress program runs there */
 	WEIR_FW_INTERFACE_GENERIC = 1 << 3,  /* in generic mode */
 	/* Frames can be redirected to it; if not, the kernel forwards what leaves by it. */
 	WEIR_FW_INTERFACE_XMIT = 1 << 4,
-	/*
-	 * What comes by it is judged as it comes: no `set skip`, and our ingress program runs
-	 * there, or below a VLAN interface.
-	 */
-	WEIR_FW_INTERFACE_JUDGED = 1 << 5,
 };
 
 struct weir_fw_interface {
@@ -290,7 +285,12 @@ struct weir_fw_interface {
 	__u8 vlan_first;	/* slot of a parent's first VLAN interface; 0: none */
 	__u8 vlan_next;		/* slot of the next one of the same parent; 0: the last */
 	__u8 mac[6];		/* frames for another one are not forwarded here */
-	__u8 mac_unused[2];
+	/*
+	 * The slot as which our ingress program reads what comes by it, there or below a VLAN
+	 * interface; 0: none reads it. It is judged as it comes unless the ruleset skips that slot.
+	 */
+	__u8 read_as;
+	__u8 mac_unused;
 	__u8 name[16];
 	__u32 name_unused[6];
 };

@@ -54,13 +54,15 @@ static __always_inline bool weir_limit_is_new(const struct weir_fw_decision *d, 
 }
 
 /* One more state of the table, if `set limit states` and what is reserved of it allow it. */
-static __always_inline bool weir_limit_take_table(const struct weir_fw_decision *d)
+static __always_inline bool weir_limit_take_table(const struct weir_fw_packet *p,
+						  const struct weir_fw_decision *d)
 {
 	struct weir_fw_control __weir_arena *control = weir_fw_control();
-	__u64 limit = control->state_limit;
+	__u64 limit = weir_fw_image_of(p)->state_limit;
+	__u32 reserved = weir_fw_image_of(p)->reserved_count;
 
 	if (!(d->flags & WEIR_DECISION_RESERVED))
-		limit = limit > control->reserved_count ? limit - control->reserved_count : 0;
+		limit = limit > reserved ? limit - reserved : 0;
 	if (__sync_fetch_and_add(&control->state_count, 1) < limit)
 		return true;
 	__sync_fetch_and_sub(&control->state_count, 1);

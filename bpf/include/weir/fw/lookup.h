@@ -8,6 +8,7 @@
 
 #include <weir/fw/account.h>
 #include <weir/fw/hash.h>
+#include <weir/fw/image.h>
 #include <weir/fw/table.h>
 #include <weir/fw/tcp.h>
 
@@ -136,7 +137,7 @@ static __always_inline bool weir_state_was_judged(const struct weir_fw_packet *p
 		return false;
 	interface = weir_at(struct weir_fw_interface,
 			    weir_fw_control()->interfaces_at + p->interface * sizeof(*interface));
-	return interface->flags & WEIR_FW_INTERFACE_JUDGED;
+	return interface->read_as && !weir_fw_skips(p->ruleset, interface->read_as);
 }
 
 /* Whether a packet is tracked at this hook: where its record covers it first. */

@@ -67,7 +67,7 @@ struct weir_fw_packet {
 	__u8 interface;		/* slot by which it came; 0: it is the box's own */
 	__u8 out_interface;	/* slot by which it leaves; 0: not known yet, or the box itself */
 	__u8 priority;		/* of the VLAN tag, 0 to 7 */
-	__u32 ruleset;		/* offset of the active image, read once; 0: none */
+	__u32 ruleset;		/* offset of the active image, read once; 0: nothing is judged */
 	__u32 tick;		/* now */
 	__u64 hash;		/* the same for both directions of the flow */
 	__u16 cpu;

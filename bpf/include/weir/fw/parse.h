@@ -13,6 +13,7 @@
 #include <bpf/bpf_endian.h>
 #include <weir/fw/counters.h>
 #include <weir/fw/headers.h>
+#include <weir/fw/image.h>
 #include <weir/fw/packet.h>
 
 /* What parsers return; anything else is the reason of a drop + 1. */
@@ -342,12 +343,11 @@ static __always_inline int weir_fw_parse_ip(struct weir_fw_packet *p, void *data
 }
 
 /* Notes an extension header, and returns its size; 0: no packet may have it. */
-static __always_inline __u32 weir_fw_extension(struct weir_fw_packet *p, __u32 control_flags,
+static __always_inline __u32 weir_fw_extension(struct weir_fw_packet *p, bool is_openbsd,
 					       const void *header)
 {
 	const struct weir_ipv6_extension *extension = header;
 	const struct weir_ipv6_fragment *fragment = header;
-	bool is_openbsd = control_flags & WEIR_FW_CONTROL_OPENBSD;
 	__u16 offset;
 
 	switch (p->protocol) {
@@ -387,7 +387,7 @@ static __always_inline __u32 weir_fw_extension(struct weir_fw_packet *p, __u32 c
 static __always_inline int weir_fw_parse_extensions(struct weir_fw_packet *p, void *data,
 						    void *data_end)
 {
-	__u32 control_flags = weir_fw_control()->flags;
+	bool is_openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
 	__u32 end = p->l3_at + p->ip_bytes;
 	__u32 i;
 
@@ -400,7 +400,7 @@ static __always_inline int weir_fw_parse_extensions(struct weir_fw_packet *p, vo
 			return WEIR_PARSE_DONE;
 		if (p->l4_at + 8u > end || header + 8 > data_end)
 			return WEIR_DROP(SHORT);
-		bytes = weir_fw_extension(p, control_flags, header);
+		bytes = weir_fw_extension(p, is_openbsd, header);
 		if (!bytes)
 			return WEIR_DROP(IP_OPTION);
 		next_at = p->l4_at + bytes;

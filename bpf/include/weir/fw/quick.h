@@ -15,6 +15,7 @@
 #include <weir/fw/clock.h>
 #include <weir/fw/fib.h>
 #include <weir/fw/forward.h>
+#include <weir/fw/image.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/parse.h>
 
@@ -35,6 +36,7 @@ struct weir_quick {
 	__u32 ip_bytes;
 	__u32 cpu;
 	__u8 slot;
+	__u32 ruleset;
 };
 
 /*
@@ -89,7 +91,7 @@ static __always_inline bool weir_quick_is_ours(struct xdp_md *ctx, struct weir_q
 	interface = weir_fw_interface(q->slot);
 	mac = (__u32 __weir_arena *)interface->mac;
 	return dst[0] == mac[0] && (__u16)dst[1] == (__u16)mac[1] &&
-	       !(interface->flags & WEIR_FW_INTERFACE_SKIP);
+	       !weir_fw_skips(q->ruleset, q->slot);
 }
 
 /* Whether the message is one that sanity checks have nothing against. */
@@ -337,11 +339,11 @@ static __noinline int weir_quick_route(struct xdp_md *ctx, __u32 ip_bytes, __u32
 static __noinline int weir_fw_quick(struct xdp_md *ctx)
 {
 	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
-	__u32 flags = weir_fw_control()->flags;
-	bool is_filtered =
-		flags & WEIR_FW_CONTROL_ENABLED && !(flags & WEIR_FW_CONTROL_NO_RULES);
+	bool is_enabled = weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED, is_filtered;
 	struct weir_fw_packet key = {};
 
+	q.ruleset = weir_fw_control()->active;
+	is_filtered = is_enabled && weir_at(struct weir_fw_image, q.ruleset)->rule_count;
 	if (!weir_quick_read(&q))
 		return WEIR_QUICK_NOT;
 	weir_quick_key(&q, &key);

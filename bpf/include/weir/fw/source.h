@@ -187,10 +187,11 @@ static __noinline bool weir_source_count_nodes(__u32 owner, __u32 nodes_max, int
 
 /* Makes a node. False if there are too many. */
 static __noinline bool weir_source_make(struct weir_source_room *room, __u32 owner,
-					__u32 nodes_max)
+					__u32 nodes_max, __u32 ruleset)
 {
 	struct weir_fw_control __weir_arena *control = weir_at(struct weir_fw_control, 0);
-	__u32 limit = control->source_limit ?: WEIR_SOURCE_COUNT_DEFAULT;
+	__u32 limit = weir_at(struct weir_fw_image, ruleset)->source_limit ?:
+			      WEIR_SOURCE_COUNT_DEFAULT;
 
 	if (__sync_fetch_and_add(&control->source_count, 1) >= limit) {
 		__sync_fetch_and_sub(&control->source_count, 1);
@@ -223,7 +224,6 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 	__u32 rate_count = rule->source_rate_count, rate_seconds = rule->source_rate_s;
 	__u32 overloads = rule->overload, tick = p->tick, keep_ticks;
 	__u32 second = weir_source_second_ticks();
-	struct weir_fw_profile __weir_arena *profile;
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
 	bool fits = false, is_full = false, is_own;
@@ -234,14 +234,13 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 	if (rule->source_flags & (WEIR_FW_SOURCE_FLUSH_RULE | WEIR_FW_SOURCE_FLUSH_GLOBAL))
 		overloads |= WEIR_SOURCE_FLUSHES;
 	weir_fw_table_counters(p->cpu)->source_searches++;
-	profile = weir_at(struct weir_fw_profile, weir_at(struct weir_fw_control, 0)->profiles_at +
-							  d->profile * (__u32)sizeof(*profile));
-	keep_ticks = profile->ticks[WEIR_FW_TIMEOUT_SRC_TRACK];
+	keep_ticks = weir_fw_timeout_ticks(p->ruleset, d->profile, WEIR_FW_TIMEOUT_SRC_TRACK);
 	weir_source_key_of_packet(p, d, &room->key);
 	for (i = 0; i < WEIR_SOURCE_TRIES; i++) {
 		node = bpf_map_lookup_elem(&weir_sources, &room->key);
 		if (!node) {
-			if (!weir_source_make(room, d->rule, rule->source_nodes_max))
+			if (!weir_source_make(room, d->rule, rule->source_nodes_max,
+					      p->ruleset))
 				break;
 			continue;
 		}

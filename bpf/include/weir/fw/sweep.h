@@ -159,7 +159,7 @@ struct weir_sweep_run {
 	__u32 now;
 	__u32 cpu;
 	__u32 generation;
-	__u32 unused;
+	__u32 ruleset;
 	__u64 state_count;
 };
 
@@ -181,7 +181,7 @@ __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 		s->generation = 0;
 	}
 	if (r->mode == WEIR_SWEEP_EXPIRE)
-		return weir_state_expired(s, control, run->now, run->state_count);
+		return weir_state_expired(s, control, run->ruleset, run->now, run->state_count);
 	if (r->mode == WEIR_SWEEP_UNTRACK) {
 		weir_sweep_untrack(r, s, control);
 		return false;
@@ -234,7 +234,7 @@ static __always_inline void weir_sweep_look(struct weir_fw_sweep *r,
 		return;
 	if (r->mode == WEIR_SWEEP_EXPIRE && !line->next &&
 	    !weir_sweep_is_stale(line, run->generation) &&
-	    !weir_state_expired(line, control, run->now, run->state_count)) {
+	    !weir_state_expired(line, control, run->ruleset, run->now, run->state_count)) {
 		r->live++;
 		return;
 	}
@@ -249,6 +249,7 @@ int weir_fw_sweep(struct xdp_md *ctx)
 		.now = weir_fw_tick(control->clock_offset),
 		.cpu = bpf_get_smp_processor_id(),
 		.generation = control->generation,
+		.ruleset = control->active,
 		.state_count = control->state_count,
 	};
 	struct weir_fw_sweep r;

@@ -8,6 +8,7 @@
 
 #include <weir/fw/counters.h>
 #include <weir/fw/headers.h>
+#include <weir/fw/image.h>
 #include <weir/fw/layout.h>
 
 /* Phases of TCP: BSD's numbers (tcp_fsm.h), which pfctl prints the names of. */
@@ -73,10 +74,11 @@ static __always_inline bool weir_timeout_is_half_open(__u32 class)
  * if the end is not above the start (pf_state_expires() of pf.c). What is half open is scaled
  * twice, so that it goes before connections do.
  */
-static __always_inline __u32 weir_timeout_scale(__u32 ticks, __u32 class, __u64 state_count)
+static __always_inline __u32 weir_timeout_scale(__u32 ruleset, __u32 ticks, __u32 class,
+						__u64 state_count)
 {
-	struct weir_fw_control __weir_arena *control = weir_fw_control();
-	__u32 start = control->adaptive_start, end = control->adaptive_end;
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+	__u32 start = image->adaptive_start, end = image->adaptive_end;
 	__u64 scaled = ticks;
 
 	if (!end || state_count <= start || start >= end)
@@ -89,20 +91,20 @@ static __always_inline __u32 weir_timeout_scale(__u32 ticks, __u32 class, __u64 
 	return (__u32)scaled;
 }
 
-/* Whether a record's time is over. */
+/* Whether a record's time is over, by a ruleset. */
 static __always_inline bool weir_state_expired(struct weir_state __weir_arena *s, __u32 control,
-					       __u32 now, __u64 state_count)
+					       __u32 ruleset, __u32 now,
+					       __u64 state_count)
 {
 	__u32 class = weir_timeout_class(control, s->phase[0], s->phase[1]);
 	__u32 profile = control >> WEIR_STATE_PROFILE_SHIFT;
-	struct weir_fw_profile __weir_arena *table;
 	__s32 idle = (__s32)(now - s->last_tick);
+	__u32 ticks;
 
-	table = weir_at(struct weir_fw_profile,
-			weir_fw_control()->profiles_at + profile * sizeof(*table));
 	if (idle < 0)
 		return false;
-	return (__u32)idle >= weir_timeout_scale(table->ticks[class & 15], class, state_count);
+	ticks = weir_fw_timeout_ticks(ruleset, profile, class);
+	return (__u32)idle >= weir_timeout_scale(ruleset, ticks, class, state_count);
 }
 
 #endif /* WEIR_FW_TIMEOUT_H */

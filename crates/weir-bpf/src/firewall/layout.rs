@@ -42,17 +42,12 @@ structures! {
         FLAGS = 12, "flags";
         GENERATION = 16, "generation";
         CLOCK_OFFSET = 20, "clock_offset";
-        ADAPTIVE_START = 24, "adaptive_start";
-        ADAPTIVE_END = 28, "adaptive_end";
-        STATE_LIMIT = 32, "state_limit";
-        RESERVED_COUNT = 36, "reserved_count";
         ZERO = 40, "zero";
         SECOND_TICKS = 44, "second_ticks";
         COUNTERS_AT = 64, "counters_at";
         INTERFACES_AT = 68, "interfaces_at";
         IFSLOTS_AT = 72, "ifslots_at";
         NEXT_HOPS_AT = 76, "next_hops_at";
-        PROFILES_AT = 80, "profiles_at";
         STATES_AT = 84, "states_at";
         ACCOUNTS_AT = 88, "accounts_at";
         HEAP_AT = 92, "heap_at";
@@ -64,7 +59,6 @@ structures! {
         FREE_HEAD = 192, "free_head";
         FRESH_COUNT = 256, "fresh_count";
         FREE_COUNT = 260, "free_count";
-        SOURCE_LIMIT = 264, "source_limit";
         SOURCE_COUNT = 268, "source_count";
         NEXT_HOP_LOCK = 320, "next_hop_lock";
         NEXT_HOP_COUNT = 328, "next_hop_count";
@@ -75,6 +69,30 @@ structures! {
         HEAP_INDEX_AT = 408, "heap_index_at";
         DOCUMENT_AT = 412, "document_at";
         DOCUMENT_BYTES = 416, "document_bytes";
+    }
+    /// What a ruleset's image begins with: its rules, and all that is set beside them.
+    image = "weir_fw_image", 128 {
+        MAGIC = 0, "magic";
+        VERSION = 4, "version";
+        FLAGS = 8, "flags";
+        RULE_COUNT = 12, "rule_count";
+        JUDGED = 16, "judged";
+        SKIPPED = 32, "skipped";
+        TABLES_AT = 40, "tables_at";
+        TABLE_COUNT = 44, "table_count";
+        COUNTERS_AT = 48, "counters_at";
+        ID_COUNT = 52, "id_count";
+        CLASSES_AT = 56, "classes_at";
+        CRITERIA_AT = 60, "criteria_at";
+        RULES_AT = 64, "rules_at";
+        BYTES = 68, "bytes";
+        PROFILES_AT = 72, "profiles_at";
+        PROFILE_COUNT = 76, "profile_count";
+        STATE_LIMIT = 80, "state_limit";
+        RESERVED_COUNT = 84, "reserved_count";
+        SOURCE_LIMIT = 88, "source_limit";
+        ADAPTIVE_START = 92, "adaptive_start";
+        ADAPTIVE_END = 96, "adaptive_end";
     }
     /// A timeout table.
     profile = "weir_fw_profile", 64 {
@@ -132,6 +150,7 @@ structures! {
         VLAN_FIRST = 14, "vlan_first";
         VLAN_NEXT = 15, "vlan_next";
         MAC = 16, "mac";
+        READ_AS = 22, "read_as";
         NAME = 24, "name";
     }
     /// What one CPU has counted.
@@ -189,27 +208,21 @@ constants! {
     /// What the control page begins with.
     MAGIC = "WEIR_FW_MAGIC", 0x7765_6972;
     /// Version of this layout.
-    VERSION = "WEIR_FW_LAYOUT_VERSION", 4;
+    VERSION = "WEIR_FW_LAYOUT_VERSION", 5;
+    /// Where the image stands that is active until there is another.
+    BLANK_AT = "WEIR_FW_BLANK_AT", 512;
     /// Number of slots for interfaces, slot 0 ("unknown") included.
     INTERFACE_COUNT_MAX = "WEIR_FW_INTERFACE_COUNT_MAX", 64;
     /// Interface indices must be below this.
     IFINDEX_COUNT_MAX = "WEIR_FW_IFINDEX_COUNT_MAX", 65536;
     /// Number of entries of the next-hop table.
     NEXT_HOP_COUNT_MAX = "WEIR_FW_NEXT_HOP_COUNT_MAX", 4096;
-    /// Number of timeout tables.
+    /// Number of timeout tables of an image, at most.
     PROFILE_COUNT_MAX = "WEIR_FW_PROFILE_COUNT_MAX", 256;
     /// A tick is this power of two of nanoseconds.
     TICK_SHIFT = "WEIR_FW_TICK_SHIFT", 24;
     /// Control flag: packets are filtered.
     CONTROL_ENABLED = "WEIR_FW_CONTROL_ENABLED", 1 << 0;
-    /// Control flag: nothing filters, nothing keeps state.
-    CONTROL_NO_RULES = "WEIR_FW_CONTROL_NO_RULES", 1 << 1;
-    /// Control flag: states are bound to interfaces.
-    CONTROL_IF_BOUND = "WEIR_FW_CONTROL_IF_BOUND", 1 << 2;
-    /// Control flag: reserved states are left.
-    CONTROL_FULL_RESERVED = "WEIR_FW_CONTROL_FULL_RESERVED", 1 << 3;
-    /// Control flag: the ruleset is in OpenBSD's dialect.
-    CONTROL_OPENBSD = "WEIR_FW_CONTROL_OPENBSD", 1 << 4;
     /// State flag: the bucket is locked.
     STATE_LOCK = "WEIR_STATE_LOCK", 1 << 0;
     /// State flag: there is a record in this slot.
@@ -272,26 +285,25 @@ constants! {
     HALF_OPTIONS_SHIFT = "WEIR_HALF_OPTIONS_SHIFT", 24;
     /// The default rule's id.
     RULE_NONE = "WEIR_FW_RULE_NONE", 0x000f_ffff;
-    /// Next-hop flag: its interface is skipped.
-    NEXT_HOP_SKIP = "WEIR_FW_NEXT_HOP_SKIP", 1 << 0;
     /// Interface flag: it exists.
     INTERFACE_PRESENT = "WEIR_FW_INTERFACE_PRESENT", 1 << 0;
-    /// Interface flag: `set skip`.
-    INTERFACE_SKIP = "WEIR_FW_INTERFACE_SKIP", 1 << 1;
     /// Interface flag: the ingress program runs there.
     INTERFACE_ATTACHED = "WEIR_FW_INTERFACE_ATTACHED", 1 << 2;
     /// Interface flag: in generic mode.
     INTERFACE_GENERIC = "WEIR_FW_INTERFACE_GENERIC", 1 << 3;
     /// Interface flag: frames can be redirected to it.
     INTERFACE_XMIT = "WEIR_FW_INTERFACE_XMIT", 1 << 4;
-    /// Interface flag: what comes by it is judged as it comes.
-    INTERFACE_JUDGED = "WEIR_FW_INTERFACE_JUDGED", 1 << 5;
 }
 
 /// Number of timeouts in a [`profile`], in the order of `enum weir_fw_timeout`: TCP first, opening,
 /// established, closing, finwait, closed; UDP first, single, multiple; ICMP first, error; other
 /// first, single, multiple; fragments; source tracking.
 pub const TIMEOUT_COUNT: u32 = profile::SIZE_BYTES / 4;
+
+/// Where the timeout table of the image at [`BLANK_AT`] stands.
+pub const BLANK_PROFILE_AT: u32 = BLANK_AT + image::SIZE_BYTES;
+
+const _: () = assert!(BLANK_AT >= control::SIZE_BYTES, "one stands behind the other");
 
 /// Size of a page, which regions begin on.
 pub const PAGE_BYTES: u32 = 4096;
@@ -336,8 +348,6 @@ pub struct Regions {
     pub ifslots: Region,
     /// Next hops.
     pub next_hops: Region,
-    /// Timeout tables.
-    pub profiles: Region,
     /// States: a [`state`] for each slot.
     pub states: Region,
     /// Accounts of states, as many.
@@ -365,7 +375,6 @@ impl Regions {
         let interfaces = place("interfaces", interface_count, interface::SIZE_BYTES)?;
         let ifslots = place("interface slots", u64::from(IFINDEX_COUNT_MAX), 1)?;
         let next_hops = place("next hops", u64::from(NEXT_HOP_COUNT_MAX), next_hop::SIZE_BYTES)?;
-        let profiles = place("timeouts", u64::from(PROFILE_COUNT_MAX), profile::SIZE_BYTES)?;
         let states = place("states", slot_count, state::SIZE_BYTES)?;
         let accounts = place("accounts of states", slot_count, account::SIZE_BYTES)?;
         let heap = place("rules and tables", u64::from(sizes.heap_bytes), 1)?;
@@ -375,7 +384,6 @@ impl Regions {
             interfaces,
             ifslots,
             next_hops,
-            profiles,
             states,
             accounts,
             heap,
@@ -385,13 +393,12 @@ impl Regions {
 
     /// All regions, in their order.
     #[must_use]
-    pub fn all(&self) -> [&Region; 8] {
+    pub fn all(&self) -> [&Region; 7] {
         [
             &self.counters,
             &self.interfaces,
             &self.ifslots,
             &self.next_hops,
-            &self.profiles,
             &self.states,
             &self.accounts,
             &self.heap,

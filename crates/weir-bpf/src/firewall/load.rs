@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use libbpf_rs::{MapHandle, OpenObject};
 use weir_wire::random::splitmix64;
 
-use super::layout::{Regions, Sizes, control};
+use super::layout::{Regions, Sizes, control, image};
 use super::{
     ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP, OBJECT,
     OBJECT_NAME, OVERLOADS_MAP, SOURCES_MAP, SWEEP, layout,
@@ -200,7 +200,7 @@ fn prepare(opened: &mut OpenObject, options: &Options, address: u64) -> libbpf_r
     Ok(())
 }
 
-/// Writes where the regions are; the magic number comes last.
+/// Writes where the regions are, and an image without rules; the magic number comes last.
 fn describe(arena: &Arena, regions: &Regions) {
     let sizes = regions.sizes;
     let words = [
@@ -210,7 +210,6 @@ fn describe(arena: &Arena, regions: &Regions) {
         (control::INTERFACES_AT, regions.interfaces.at),
         (control::IFSLOTS_AT, regions.ifslots.at),
         (control::NEXT_HOPS_AT, regions.next_hops.at),
-        (control::PROFILES_AT, regions.profiles.at),
         (control::STATES_AT, regions.states.at),
         (control::ACCOUNTS_AT, regions.accounts.at),
         (control::HEAP_AT, regions.heap.at),
@@ -218,6 +217,9 @@ fn describe(arena: &Arena, regions: &Regions) {
         (control::BUCKET_COUNT, sizes.bucket_count),
         (control::OVERFLOW_COUNT, sizes.overflow_count),
         (control::CPU_COUNT, sizes.cpu_count),
+        (layout::BLANK_AT + image::PROFILES_AT, image::SIZE_BYTES),
+        (layout::BLANK_AT + image::PROFILE_COUNT, 1),
+        (control::ACTIVE, layout::BLANK_AT),
         (control::MAGIC, layout::MAGIC),
     ];
     for (at, value) in words {

@@ -6,7 +6,7 @@
 //! is active, wherever the daemon before was killed.
 
 use serde::{Deserialize, Serialize};
-use weir_bpf::firewall::layout::control;
+use weir_bpf::firewall::layout::{BLANK_AT, control};
 
 use super::counters::Totals;
 use super::source::Source;
@@ -63,7 +63,7 @@ impl Document {
     ) -> Result<Option<Self>, Refused> {
         let active = memory.load32(control::ACTIVE);
         let at = memory.load32(control::DOCUMENT_AT);
-        if active == 0 || at == 0 {
+        if active == BLANK_AT || at == 0 {
             return Ok(None);
         }
         let newest = Self::at(memory, at)?;

@@ -3,6 +3,13 @@
 //!
 //! A slot keeps its interface's name for as long as there are others: counters and states of an
 //! interface that goes and comes again are its own.
+//!
+//! Rulesets know interfaces by their slots, `set skip` too, and an image never changes. So an
+//! interface that comes gets an image, and its slot is published behind that one's commit: until
+//! then its packets are those of an unknown interface, as they were before, and never those of
+//! whoever had the slot. Were the active image's set of skipped slots changed instead, its rules
+//! would still not know the slot, and a slot that changes hands would be skipped by the one or
+//! judged by the other's rules meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +17,7 @@ use weir_bpf::attach::Mode;
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
-    INTERFACE_JUDGED, INTERFACE_PRESENT, INTERFACE_SKIP, INTERFACE_XMIT, interface,
+    INTERFACE_PRESENT, INTERFACE_XMIT, interface,
 };
 use weir_bpf::firewall::{Attachment, Firewall};
 use weir_net::{LinkInfo, xdp};
@@ -36,6 +43,8 @@ pub(super) struct Known {
     /// Interface below and VLAN identifier.
     pub(super) vlan: Option<(u32, u16)>,
     pub(super) is_skipped: bool,
+    /// The active image has this interface in this slot.
+    is_settled: bool,
     /// The mode of the ingress program, if it is attached.
     pub(super) mode: Option<Mode>,
     /// The egress program is attached.
@@ -87,7 +96,7 @@ impl Interfaces {
             let size = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_SIZE_BYTES);
             if size > 0 {
                 let name = String::from_utf8_lossy(&name[..size]).into_owned();
-                *slot = Some(Known { name, ..Known::default() });
+                *slot = Some(Known { name, is_settled: true, ..Known::default() });
             }
         }
         Self { slots, ..Self::default() }
@@ -101,7 +110,8 @@ impl Interfaces {
         let before: Vec<(Option<String>, bool)> = self.present();
         for own in self.slots.iter_mut().flatten() {
             if !links.iter().any(|link| link.name == own.name && link.ifindex == own.ifindex) {
-                *own = Known { name: std::mem::take(&mut own.name), ..Known::default() };
+                let name = std::mem::take(&mut own.name);
+                *own = Known { name, is_settled: own.is_settled, ..Known::default() };
             }
         }
         for link in links.iter().filter(|link| link.is_ethernet && !link.is_loopback) {
@@ -119,6 +129,7 @@ impl Interfaces {
                 mtu_bytes: link.mtu,
                 vlan: link.vlan.map(|vlan| (vlan.parent_ifindex, vlan.id)),
                 takes_redirected: xdp::takes_redirected(link.ifindex).ok().flatten() == Some(true),
+                is_settled: old.is_settled && old.name == link.name,
                 ..old
             });
         }
@@ -218,20 +229,24 @@ impl Interfaces {
         Err(problem)
     }
 
-    /// `set skip`, as it is published next.
-    pub(super) fn skip(&mut self, wanted: &Wanted) {
+    /// The image that was made for these slots is the active one.
+    pub(super) fn settle(&mut self, wanted: &Wanted) {
         for known in self.slots.iter_mut().flatten() {
+            known.is_settled = true;
             known.is_skipped = wanted.skipped.contains(&known.name);
         }
     }
 
-    /// Takes the programs off where they do not belong any more, each by itself: where one of them
-    /// stays, nothing passes it meanwhile. Gives what could not be done.
-    ///
-    /// The data path knows before that what comes by these interfaces is no longer judged there, so
-    /// that it is tracked where it leaves: a packet that is tracked twice meanwhile does no harm,
-    /// one that is not tracked at all may end its connection.
-    pub(super) fn detach_surplus(&mut self, firewall: &Firewall, wanted: &Wanted) -> Vec<String> {
+    /// Whether the active image was made for these slots.
+    pub(super) fn are_settled(&self) -> bool {
+        self.slots.iter().flatten().all(|known| known.is_settled)
+    }
+
+    /// Where programs do not belong any more: from the next [`Self::publish`] on the data path
+    /// knows that what comes by these interfaces is no longer judged there, so that it is tracked
+    /// where it leaves. A packet that is tracked twice meanwhile does no harm, one that is not
+    /// tracked at all may end its connection.
+    pub(super) fn surplus(&mut self, wanted: &Wanted) -> Vec<Surplus> {
         let parents = self.parents(wanted);
         let mut surplus = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate() {
@@ -241,15 +256,21 @@ impl Interfaces {
             let has_egress = known.has_egress && !place.has_egress;
             known.has_egress &= place.has_egress;
             if mode.is_some() || has_egress {
-                surplus.push((number, mode, has_egress));
+                surplus.push(Surplus { number, mode, has_egress });
             }
         }
-        if surplus.is_empty() {
-            return Vec::new();
-        }
-        self.publish(firewall);
+        surplus
+    }
+
+    /// Takes these programs off, each by itself: where one of them stays, nothing passes it
+    /// meanwhile. Gives what could not be done.
+    pub(super) fn detach_surplus(
+        &mut self,
+        firewall: &Firewall,
+        surplus: Vec<Surplus>,
+    ) -> Vec<String> {
         let mut told = Vec::new();
-        for (number, mode, has_egress) in surplus {
+        for Surplus { number, mode, has_egress } in surplus {
             let Some(known) = self.slots[number].as_mut() else { continue };
             let mut failed = |error: &dyn std::fmt::Display| {
                 told.push(format!("interface {}: {error}: it is still filtered", known.name));
@@ -322,12 +343,12 @@ impl Interfaces {
         list
     }
 
-    /// Writes what is known into the shared memory.
+    /// Writes what is known into the shared memory, of the interfaces that the active image knows.
     pub(super) fn publish(&self, firewall: &Firewall) {
         let mut ifslots = vec![0_u8; IFINDEX_COUNT_MAX as usize];
         for (number, slot) in self.slots.iter().enumerate().skip(1) {
             let at = place(firewall, number);
-            let Some(known) = slot else {
+            let Some(known) = slot.as_ref().filter(|known| known.is_settled) else {
                 firewall.arena().write32(at + interface::FLAGS, 0);
                 continue;
             };
@@ -350,10 +371,8 @@ impl Interfaces {
         };
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         let flags = bit(known.ifindex != 0, INTERFACE_PRESENT)
-            | bit(known.is_skipped, INTERFACE_SKIP)
             | bit(known.mode.is_some(), INTERFACE_ATTACHED)
             | bit(known.mode == Some(Mode::Generic), INTERFACE_GENERIC)
-            | bit(self.is_judged(known), INTERFACE_JUDGED)
             | bit(known.takes_redirected, INTERFACE_XMIT);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
         put(interface::FLAGS, &flags.to_ne_bytes());
@@ -367,32 +386,40 @@ impl Interfaces {
         });
         put(interface::VLAN_NEXT, &[next.unwrap_or(0)]);
         put(interface::MAC, &known.mac);
+        put(interface::READ_AS, &[self.read_as(number, known)]);
         let name = known.name.as_bytes();
         put(interface::NAME, &name[..name.len().min(NAME_SIZE_BYTES)]);
         out
     }
 
-    /// Whether what comes by an interface is judged as it comes: frames of a VLAN by the program of
-    /// the interface below, and those of a VLAN inside a VLAN as the outer one's.
-    fn is_judged(&self, known: &Known) -> bool {
+    /// The slot as which the ingress program reads what comes by an interface: frames of a VLAN on
+    /// the interface below, and those of a VLAN inside a VLAN as the outer one's. 0: none does.
+    fn read_as(&self, number: usize, known: &Known) -> u8 {
         let below = |own: &Known| {
             let (parent, _) = own.vlan?;
-            self.all().map(|(_, other)| other).find(|other| other.ifindex == parent)
+            self.all().find(|(_, other)| other.ifindex == parent)
         };
-        let mut own = known;
+        let (mut slot, mut own) = (number, known);
         for _ in 0..VLAN_DEPTH_MAX {
             match below(own) {
-                Some(parent) if parent.vlan.is_some() => own = parent,
-                reader => return reader.unwrap_or(own).mode.is_some() && !own.is_skipped,
+                Some((outer, parent)) if parent.vlan.is_some() => (slot, own) = (outer, parent),
+                reader => {
+                    let reader = reader.map_or(own, |(_, parent)| parent);
+                    let is_read = reader.mode.is_some() && own.is_settled;
+                    return if is_read { u8::try_from(slot).unwrap_or(0) } else { 0 };
+                }
             }
         }
-        false
+        0
     }
 
     /// Slots of the VLANs on an interface, in their order.
     fn children(&self, ifindex: u32) -> Vec<u8> {
         let own = self.all().filter(|(_, known)| {
-            ifindex != 0 && known.ifindex != 0 && known.vlan.is_some_and(|(own, _)| own == ifindex)
+            ifindex != 0
+                && known.ifindex != 0
+                && known.is_settled
+                && known.vlan.is_some_and(|(own, _)| own == ifindex)
         });
         own.filter_map(|(number, _)| u8::try_from(number).ok()).collect()
     }
@@ -410,6 +437,14 @@ impl Interfaces {
 fn place(firewall: &Firewall, number: usize) -> u32 {
     let number = u32::try_from(number).unwrap_or(0);
     firewall.regions().interfaces.at + number * interface::SIZE_BYTES
+}
+
+/// Programs that do not belong where they are.
+#[derive(Debug)]
+pub(super) struct Surplus {
+    number: usize,
+    mode: Option<Mode>,
+    has_egress: bool,
 }
 
 /// Which programs belong on an interface.
@@ -568,6 +603,11 @@ mod tests {
         };
         let mut own = Interfaces::default();
         own.update(&[link("em0", 60_001), vlan("em0.5", 60_002, 5), vlan("em0.6", 60_003, 6)]);
+        let first = |own: &Interfaces| {
+            own.record(1, own.slots[1].as_ref().unwrap())[interface::VLAN_FIRST as usize]
+        };
+        assert_eq!(first(&own), 0, "no rules know them");
+        own.settle(&Wanted::default());
         let record = |number: usize| own.record(number, own.slots[number].as_ref().unwrap());
         let (first, next) = (interface::VLAN_FIRST as usize, interface::VLAN_NEXT as usize);
         assert_eq!((record(1)[first], record(1)[next]), (2, 0));
@@ -592,23 +632,39 @@ mod tests {
             vlan("far", 60_005, 60_005),
             vlan("alone", 60_006, 60_099),
         ]);
-        let judged = |own: &Interfaces| -> Vec<usize> {
-            let flags = |number: &usize| {
-                let record = own.record(*number, own.slots[*number].as_ref().unwrap());
-                let at = interface::FLAGS as usize;
-                u32::from_ne_bytes(*record[at..].first_chunk().unwrap())
+        let read_as = |own: &Interfaces| -> Vec<u8> {
+            let slot = |number: usize| {
+                let record = own.record(number, own.slots[number].as_ref().unwrap());
+                record[interface::READ_AS as usize]
             };
-            (1..7).filter(|number| flags(number) & INTERFACE_JUDGED != 0).collect()
+            (1..7).map(slot).collect()
         };
-        assert_eq!(judged(&own), [] as [usize; 0], "no program runs");
+        own.settle(&Wanted::default());
+        assert_eq!(read_as(&own), [0; 6], "no program runs");
         own.slots[1].as_mut().unwrap().mode = Some(Mode::Native);
-        assert_eq!(judged(&own), [1, 2, 3], "frames of VLANs are read below them");
-        own.slots[1].as_mut().unwrap().is_skipped = true;
-        assert_eq!(judged(&own), [2, 3], "a parent that is skipped is read for its VLANs");
-        own.slots[2].as_mut().unwrap().is_skipped = true;
-        assert_eq!(judged(&own), [] as [usize; 0], "the inner one is judged as the outer one");
+        assert_eq!(read_as(&own), [1, 2, 2, 0, 0, 0], "VLANs below, the inner as the outer");
         own.slots[6].as_mut().unwrap().mode = Some(Mode::Native);
-        assert_eq!(judged(&own), [6], "nothing is below it here");
+        assert_eq!(read_as(&own), [1, 2, 2, 0, 0, 6], "nothing is below it here");
+        own.slots[2].as_mut().unwrap().is_settled = false;
+        assert_eq!(read_as(&own), [1, 0, 0, 0, 0, 6], "no rules know the outer one");
+    }
+
+    #[test]
+    fn a_slot_that_changes_hands_is_not_the_new_ones_before_rules_know_it() {
+        let mut own = Interfaces::default();
+        let many: Vec<LinkInfo> =
+            (0..63).map(|number| link(&format!("em{number}"), 60_000 + number)).collect();
+        own.update(&many);
+        assert!(!own.are_settled());
+        own.settle(&Wanted::default());
+        own.update(&many[1..]);
+        assert!(own.are_settled(), "nobody else has the slot of one that has gone");
+        own.update(&many);
+        assert!(own.are_settled(), "it is back");
+        own.update(&[&many[1..], &[link("new0", 60_100)]].concat());
+        assert_eq!((own.name(1), own.are_settled()), ("new0", false));
+        own.settle(&Wanted::default());
+        assert!(own.are_settled());
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Makes a ruleset the one that runs.
+//!
+//! One store does it, that of the image: rules, `set skip`, limits and timeouts change with it, and
+//! a packet meets those of one ruleset. Nothing else that the data path judges by is written here;
+//! what is known of interfaces follows the image, never the other way round (`interfaces.rs`).
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
-use weir_bpf::firewall::layout::{
-    CONTROL_FULL_RESERVED, CONTROL_IF_BOUND, CONTROL_NO_RULES, CONTROL_OPENBSD, PROFILE_COUNT_MAX,
-    control, profile,
-};
+use weir_bpf::firewall::layout::control;
 use weir_rules::evaluate::{Evaluator, LoadedAnchor};
 use weir_rules::facts::Facts;
 use weir_rules::ir::{Rule, Ruleset};
+use weir_rules::names;
 use weir_rules::resolve::{Resolver as _, interfaces_named};
-use weir_rules::{Dialect, names};
 
 use super::answers::live_counts;
 use super::document::{self, About};
@@ -20,8 +20,9 @@ use super::overload::Overloads;
 use super::source::{Size, Source};
 use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
+use crate::compile::known::Known;
 use crate::compile::{self, Compiled, Input, profile_seconds, ticks};
-use crate::image::image_flags;
+use crate::image::{Settings, image_flags};
 use crate::install::Prepared;
 use crate::protocol::{Load, LoadParts};
 use crate::show::rules::Loader;
@@ -167,7 +168,7 @@ impl Engine {
         let facts = self.machine.facts().map_err(Refused)?;
         let is_same = facts.interfaces() == self.facts.interfaces();
         let have_slots_changed = self.interfaces.update(&links()?);
-        if is_same && !have_slots_changed {
+        if is_same && !have_slots_changed && self.interfaces.are_settled() {
             self.facts = facts;
             self.interfaces.publish(&self.firewall);
             super::renew_next_hops(&self.firewall);
@@ -240,11 +241,10 @@ impl Engine {
         Ok(Staged { next, tables, compiled, prepared, document_at, wanted, overloads, told })
     }
 
-    /// Publishes what may stand there before a ruleset is active: a daemon that is killed between
-    /// this and [`Self::commit`] leaves notes of both. Gives where those of what runs are.
+    /// Publishes the notes, which may stand there before a ruleset is active: a daemon that is
+    /// killed between this and [`Self::commit`] leaves notes of both. Gives where those of what
+    /// runs are.
     pub(super) fn announce(&self, staged: &Staged) -> u32 {
-        self.interfaces.publish(&self.firewall);
-        self.publish_profiles(&staged.next.main, &staged.compiled);
         document::announce(self.firewall.arena(), staged.document_at)
     }
 
@@ -254,8 +254,10 @@ impl Engine {
         let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         self.known = known.map_err(Refused::because)?;
-        self.publish_settings(&next.main, compiled.rules.is_empty());
-        self.interfaces.skip(&wanted);
+        let host_id = self.host_id(next.main.ruleset.settings.host_id);
+        self.firewall.arena().write32(control::HOST_ID, host_id);
+        self.interfaces.settle(&wanted);
+        let surplus = self.interfaces.surplus(&wanted);
         self.interfaces.publish(&self.firewall);
         self.overloads = overloads;
         self.rules = compiled.rules;
@@ -264,7 +266,7 @@ impl Engine {
         (self.main, self.anchors, self.tables) = (main, anchors, tables);
         self.facts = facts;
         super::renew_next_hops(&self.firewall);
-        told.append(&mut self.interfaces.detach_surplus(&self.firewall, &wanted));
+        told.append(&mut self.interfaces.detach_surplus(&self.firewall, surplus));
         let is_all = manner != Manner::Followed;
         told.append(&mut self.interfaces.told(&wanted, is_all));
         if is_all {
@@ -282,50 +284,10 @@ impl Engine {
         }
         let slots = self.interfaces.slots();
         let input = Input { evaluator, resolver: &next.facts, slots: &slots, known: &known };
-        compile::compile(&input).map_err(|refused| Refused(next.main.told(&refused.0)))
-    }
-
-    /// Timeout tables: they stand before the image that names them. What `set timeout` changes
-    /// changes for all states.
-    fn publish_profiles(&self, main: &Source, compiled: &Compiled) {
-        let (arena, at) = (self.firewall.arena(), self.firewall.regions().profiles.at);
-        let write = |number: usize, table: [u32; 16]| {
-            let place = at + u32::try_from(number).unwrap_or(0) * profile::SIZE_BYTES;
-            for (index, ticks) in (0..).zip(table) {
-                arena.write32(place + index * 4, ticks);
-            }
-        };
-        let count = usize::try_from(PROFILE_COUNT_MAX).unwrap_or(0);
-        let all = compiled.known.timeouts(&profile_seconds(&main.timeouts()));
-        for (number, seconds) in all.into_iter().enumerate().take(count) {
-            write(number, seconds.map(ticks));
-        }
-    }
-
-    /// What the control page says of the ruleset's settings.
-    fn publish_settings(&self, main: &Source, is_empty: bool) {
-        let arena = self.firewall.arena();
-        let settings = &main.ruleset.settings;
-        let timeouts = main.timeouts();
-        let timeout = |name: &str| {
-            let index = names::timeout(name).map(usize::from);
-            index.and_then(|index| timeouts.get(index)).copied().unwrap_or(0)
-        };
-        arena.write32(control::ADAPTIVE_START, timeout("adaptive.start"));
-        arena.write32(control::ADAPTIVE_END, timeout("adaptive.end"));
-        arena.write32(control::STATE_LIMIT, main.limit("states"));
-        arena.write32(control::RESERVED_COUNT, settings.state_reserve);
-        arena.write32(control::SOURCE_LIMIT, main.limit("src-nodes"));
-        arena.write32(control::HOST_ID, self.host_id(settings.host_id));
-        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
-        let set = bit(is_empty, CONTROL_NO_RULES)
-            | bit(settings.if_bound, CONTROL_IF_BOUND)
-            | bit(main.ruleset.dialect == Dialect::OpenBsd, CONTROL_OPENBSD);
-        let all = CONTROL_NO_RULES | CONTROL_IF_BOUND | CONTROL_OPENBSD | CONTROL_FULL_RESERVED;
-        let flags = arena.word32(control::FLAGS);
-        // The closure always gives a value.
-        let _ =
-            flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, |own| Some(own & !all | set));
+        let compiled = compile::compile(&input);
+        let mut compiled = compiled.map_err(|refused| Refused(next.main.told(&refused.0)))?;
+        compiled.settings = settings(&next.main, &compiled.known);
+        Ok(compiled)
     }
 
     /// `set hostid`, or a number that was drawn once.
@@ -338,6 +300,23 @@ impl Engine {
     /// The counters of the rules that run, for `-o profile`.
     fn profile(&self) -> String {
         self.show_rules("", 1, (false, false), &live_counts(&self.firewall))
+    }
+}
+
+/// What the image says beside the rules. What `set timeout` changes changes for all states.
+fn settings(main: &Source, known: &Known) -> Settings {
+    let timeouts = main.timeouts();
+    let timeout = |name: &str| {
+        let index = names::timeout(name).map(usize::from);
+        index.and_then(|index| timeouts.get(index)).copied().unwrap_or(0)
+    };
+    let profiles = known.timeouts(&profile_seconds(&timeouts));
+    Settings {
+        state_limit: main.limit("states"),
+        reserved_count: main.ruleset.settings.state_reserve,
+        source_limit: main.limit("src-nodes"),
+        adaptive: [timeout("adaptive.start"), timeout("adaptive.end")],
+        profiles: profiles.into_iter().map(|seconds| seconds.map(ticks)).collect(),
     }
 }
 

@@ -48,7 +48,7 @@ impl Engine {
                 })
             })
             .collect();
-        let limit = arena.read32(control::STATE_LIMIT);
+        let limit = self.main.limit("states");
         let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
         let table_bytes = regions.states.bytes + regions.accounts.bytes;
         let table_bytes_of = self.firewall.table_bytes().ok();
@@ -111,8 +111,8 @@ impl Engine {
             "since_enabled_ns": since_ns,
             "states": {
                 "current_count": arena.read64(control::STATE_COUNT),
-                "limit_count": arena.read32(control::STATE_LIMIT),
-                "reserved_count": arena.read32(control::RESERVED_COUNT),
+                "limit_count": self.main.limit("states"),
+                "reserved_count": self.main.ruleset.settings.state_reserve,
                 "bucket_count": sizes.bucket_count,
                 "index_bytes": u64::from(sizes.bucket_count) * slot_bytes,
                 "table_bytes": regions.states.bytes + regions.accounts.bytes,

@@ -2,9 +2,11 @@
 //! middle, and what a refusal changes.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
-use weir_bpf::firewall::Attachment;
+use weir_bpf::firewall::{Attachment, Firewall};
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
 use weir_rules::facts::Facts;
 
@@ -214,6 +216,85 @@ fn tables_beside_the_arena_take_what_the_arithmetic_says() {
             assert!((fragments / 2..=fragments).contains(&own.fragments), "{own:?} {fragments}");
             assert!((1 << 20..=sources).contains(&own.sources), "{own:?}, full {sources}");
             engine.stop();
+        })
+        .unwrap();
+}
+
+/// An IPv4 datagram of a flow, for nobody in particular: the kernel gets it if it passes.
+fn datagram(flow: u16) -> Vec<u8> {
+    let mut ip = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 2, 10, 2, 0, 9];
+    let (words, _) = ip.as_chunks::<2>();
+    let sum: u32 = words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+    let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let [high, low] = flow.to_be_bytes();
+    [&ethernet[..], &ip, &[high, low, 0, 53, 0, 8, 0, 0]].concat()
+}
+
+/// Ends the packets of [`beside_packets`], also where a test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Does something while packets of ever new flows come by b0, every one of which has to pass.
+/// `what` can wait for the next one.
+fn beside_packets(firewall: &Firewall, what: impl FnOnce(&dyn Fn())) {
+    const XDP_PASS: i32 = 2;
+    let ifindex = Netlink::open().unwrap().ifindex("b0").unwrap();
+    let (is_over, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let not_passed = thread::scope(|scope| {
+        let packets = scope.spawn(|| {
+            let mut not_passed = Vec::new();
+            while !is_over.load(Ordering::Acquire) {
+                let number = count.fetch_add(1, Ordering::AcqRel);
+                let flow = u16::try_from(number % 60_000).unwrap() + 1;
+                let action = firewall.run_ingress(ifindex, &datagram(flow)).unwrap().action;
+                not_passed.extend((action != XDP_PASS).then_some((number, action)));
+            }
+            not_passed
+        });
+        let over = Over(&is_over);
+        what(&|| {
+            let before = count.load(Ordering::Acquire);
+            while count.load(Ordering::Acquire) == before && !packets.is_finished() {
+                thread::yield_now();
+            }
+        });
+        drop(over);
+        packets.join().unwrap()
+    });
+    let count = count.into_inner();
+    assert!(not_passed.is_empty(), "{} of {count}: {not_passed:?}", not_passed.len());
+}
+
+/// Rulesets that let all packets pass, each in its own way; one's rules with the other's settings
+/// drop them.
+const PAIRS: [[&str; 2]; 2] = [
+    ["pass no state\n", "set skip on b0\nblock\n"],
+    ["set limit states 1\npass no state\n", "set limit states 70000\npass keep state\n"],
+];
+
+#[test]
+fn no_packet_meets_half_of_a_ruleset() {
+    let Some(rig) = Rig::new("half") else { return };
+    rig.netns
+        .run(|| {
+            for pair in PAIRS {
+                let mut engine = rig.start(pair[1]);
+                let firewall = Arc::clone(&engine.firewall);
+                beside_packets(&firewall, |next_packet| {
+                    for round in 0..300 {
+                        engine.load(load(pair[round % 2]), 0).unwrap();
+                        next_packet();
+                    }
+                });
+                engine.stop();
+            }
         })
         .unwrap();
 }

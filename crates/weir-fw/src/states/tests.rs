@@ -152,7 +152,7 @@ fn ages_and_timeouts_are_the_tables() {
     let record = all(&firewall)[0];
     assert_eq!(record.timeout(), timeout::TCP_ESTABLISHED);
     let arena = firewall.arena();
-    let table = firewall.regions().profiles.at;
+    let table = layout::BLANK_PROFILE_AT;
     // 1000 s are 59,604 ticks.
     arena.write32(table + timeout::TCP_ESTABLISHED * 4, 59_605);
     assert_eq!(View::new(&firewall).expires_in_s(&record, 5000), 1000);
@@ -162,8 +162,8 @@ fn ages_and_timeouts_are_the_tables() {
     assert_eq!(age_s(&record, record.created_tick + 596), 9);
     assert_eq!(age_s(&record, record.created_tick - 1), 0);
     // Three quarters of the way from start to end: a quarter of the time.
-    arena.write32(control::ADAPTIVE_START, 100);
-    arena.write32(control::ADAPTIVE_END, 200);
+    arena.write32(layout::BLANK_AT + image::ADAPTIVE_START, 100);
+    arena.write32(layout::BLANK_AT + image::ADAPTIVE_END, 200);
     arena.word64(control::STATE_COUNT).store(175, Ordering::Release);
     assert_eq!(View::new(&firewall).expires_in_s(&record, 5000), 249);
     let half_open = Record { phase: [2, 0], ..record };

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use weir_bpf::attach::Mode;
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
-    self, CONTROL_ENABLED, CONTROL_NO_RULES, INTERFACE_ATTACHED, INTERFACE_JUDGED,
-    INTERFACE_PRESENT, INTERFACE_XMIT, Sizes, control, cpu, interface, interface_counters, table,
+    self, CONTROL_ENABLED, INTERFACE_ATTACHED, INTERFACE_PRESENT, INTERFACE_XMIT, Sizes, control,
+    cpu, interface, interface_counters, table,
 };
 use weir_bpf::firewall::{Firewall, FirewallError, Options, Verdict, reasons};
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
@@ -113,16 +113,17 @@ impl Rig {
         let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
         for (side, ifindex) in self.ifindex.into_iter().enumerate() {
             let at = regions.interfaces.at + SLOT[side] * interface::SIZE_BYTES;
-            let flags = INTERFACE_PRESENT | INTERFACE_ATTACHED | INTERFACE_JUDGED | INTERFACE_XMIT;
+            let flags = INTERFACE_PRESENT | INTERFACE_ATTACHED | INTERFACE_XMIT;
             arena.write32(at + interface::IFINDEX, ifindex);
             arena.write32(at + interface::FLAGS, flags);
             arena.write32(at + interface::MTU_BYTES, 1500);
             arena.write(at + interface::MAC, &BOX_MAC[side]);
             let slot = u8::try_from(SLOT[side]).expect("a small number");
+            arena.write(at + interface::READ_AS, &[slot]);
             arena.write(regions.ifslots.at + ifindex, &[slot]);
         }
         arena.write32(control::GENERATION, 1);
-        self.set_flags(CONTROL_ENABLED | CONTROL_NO_RULES);
+        self.set_flags(CONTROL_ENABLED);
     }
 
     pub(crate) fn set_flags(&self, flags: u32) {

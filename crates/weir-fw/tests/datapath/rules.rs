@@ -1,9 +1,10 @@
 //! A rig with rules: pf.conf in, an active ruleset in the arena.
 
-use weir_bpf::firewall::layout::{CONTROL_ENABLED, TIMEOUT_COUNT, control, profile};
+use weir_bpf::firewall::layout::{CONTROL_ENABLED, control};
 use weir_fw::compile::known::Known;
 use weir_fw::compile::{Input, Slot, compile};
 use weir_fw::heap::Heap;
+use weir_fw::image::Settings;
 use weir_fw::install::{Installer, contents};
 use weir_rules::Dialect;
 use weir_rules::evaluate::Evaluator;
@@ -25,11 +26,6 @@ impl Rig {
     pub(crate) fn with_rules(what: &str, text: &str) -> Option<Self> {
         let rig = Self::new(what)?;
         let arena = rig.firewall.arena();
-        for index in 0..TIMEOUT_COUNT {
-            let at = rig.firewall.regions().profiles.at + profile::TICKS + index * 4;
-            arena.write32(at, TICKS);
-        }
-        arena.write32(control::STATE_LIMIT, 1000);
         let heap = &rig.firewall.regions().heap;
         let heap_bytes = u32::try_from(heap.bytes).expect("it is small");
         arena.populate(heap.at, heap.bytes).expect("there is memory");
@@ -62,7 +58,9 @@ impl Rig {
             .collect();
         let known = Known::default();
         let input = Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known: &known };
-        let compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
+        let mut compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
+        let profiles = vec![[TICKS; 16]];
+        compiled.settings = Settings { state_limit: 1000, profiles, ..Settings::default() };
         let arena = self.firewall.arena();
         let heap = &self.firewall.regions().heap;
         let heap_bytes = u32::try_from(heap.bytes).expect("it is small");

@@ -1,7 +1,5 @@
 //! What never comes so far as the rules.
 
-use weir_bpf::firewall::layout::CONTROL_ENABLED;
-
 use crate::frames::{ETH_BYTES, Ends, Segment, fix, frame};
 use crate::rig::Rig;
 
@@ -71,8 +69,7 @@ fn endless(count: usize) -> Vec<u8> {
 
 #[test]
 fn malformed_packets_are_dropped_for_their_reason() {
-    let Some(rig) = Rig::new("sanity") else { return };
-    rig.set_flags(CONTROL_ENABLED);
+    let Some(rig) = Rig::with_rules("sanity", "pass no state\n") else { return };
     for (what, reason, frame) in broken_ipv4().into_iter().chain(broken_messages()) {
         let before = rig.dropped(0, IN, reason);
         let verdict = rig.receive(0, &frame);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use weir_bpf::firewall::layout::{INTERFACE_SKIP, control, interface, table};
+use weir_bpf::firewall::layout::{control, table};
 use weir_net::Netlink;
 
 use crate::frames::{ETH_BYTES, Ends, Segment, fix};
-use crate::rig::{OTHER_MAC, PEER_MAC, Rig, SLOT};
+use crate::rig::{OTHER_MAC, PEER_MAC, Rig};
 
 const DROP: i32 = 1;
 const PASS: i32 = 2;
@@ -159,22 +159,22 @@ fn a_flow_keeps_its_next_hop_until_routes_change() {
     assert_eq!(rig.table_counter(table::FIB_LOOKUPS), asked + 1);
 }
 
-/// The table of next hops outlives generations, and their numbers come again.
+/// What states and the table of next hops keep of a route is older than the rules.
 #[test]
-fn an_old_next_hop_is_not_taken_for_one_of_now() {
+fn whether_a_next_hop_is_filtered_is_up_to_the_ruleset_of_the_packet() {
     let rules = "pass in on b0 keep state\nblock out on b1\n";
-    let Some(rig) = Rig::with_rules("oldhop", rules) else { return };
-    let (arena, at) = (rig.firewall.arena(), rig.firewall.regions().interfaces.at);
-    let flags_at = at + SLOT[1] * interface::SIZE_BYTES + interface::FLAGS;
-    let flags = arena.read32(flags_at);
+    let skips = format!("set skip on b1\n{rules}");
+    let Some(rig) = Rig::with_rules("oldhop", &skips) else { return };
     let receive = |port| {
         let frame = Ends::new("10.0.1.2", "10.0.2.2").udp((port, 53), b"");
         [0; 2].map(|_| rig.receive(0, &frame).action)
     };
-    arena.write32(flags_at, flags | INTERFACE_SKIP);
     assert_eq!(receive(1000), [REDIRECT; 2], "nothing is filtered where it leaves");
-    arena.write32(flags_at, flags);
+    rig.load(rules);
+    assert_eq!(receive(1000), [DROP; 2], "the state covers the way in alone");
     assert_eq!(receive(1001), [DROP; 2], "neither by the route nor by what the state keeps of it");
+    rig.load(&skips);
+    assert_eq!(receive(1001), [REDIRECT; 2]);
 }
 
 #[test]

@@ -12,9 +12,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_getres, clock_gettime};
 use weir_bpf::attach::Link;
 use weir_bpf::bench::DropCounter;
-use weir_bpf::firewall::layout::{
-    self, CONTROL_ENABLED, CONTROL_NO_RULES, CONTROL_OPENBSD, Sizes, control, interface, profile,
-};
+use weir_bpf::firewall::layout::{self, BLANK_AT, CONTROL_ENABLED, Sizes, control, interface};
 use weir_bpf::firewall::sweep::{Ends, Filter, Mode};
 use weir_bpf::firewall::{
     Arena, Firewall, FirewallError, LogReader, Options, Overload, OverloadReader, Verdict,
@@ -22,8 +20,8 @@ use weir_bpf::firewall::{
 use weir_fw::compile::known::Known;
 use weir_fw::compile::{Compiled, Input, Slot, TableName, compile, profile_seconds};
 use weir_fw::heap::Heap;
+use weir_fw::image::Settings;
 use weir_fw::install::{Installer, contents};
-use weir_rules::Dialect;
 use weir_rules::evaluate::Evaluator;
 use weir_rules::ir::{Prelude, Ruleset, Table, TableEntry};
 use weir_rules::names;
@@ -142,6 +140,22 @@ fn low(number: u64) -> u32 {
     u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
+/// `weir_fw_interface.flags` of all interfaces.
+const FLAGS: u32 = layout::INTERFACE_PRESENT | layout::INTERFACE_ATTACHED | layout::INTERFACE_XMIT;
+
+/// What a ruleset says beside its rules; a tick is a millisecond.
+fn settings(ruleset: &Ruleset, known: &Known) -> Settings {
+    let seconds = profile_seconds(&ruleset.settings.timeouts);
+    let profiles = known.timeouts(&seconds).into_iter();
+    Settings {
+        state_limit: ruleset.settings.limits[0],
+        reserved_count: ruleset.settings.state_reserve,
+        source_limit: ruleset.settings.limits[1],
+        adaptive: adaptive(ruleset),
+        profiles: profiles.map(|own| own.map(|seconds| seconds.saturating_mul(1000))).collect(),
+    }
+}
+
 /// `adaptive.start` and `adaptive.end`, which follow `set limit states` unless they are set
 /// (pfctl.c).
 fn adaptive(ruleset: &Ruleset) -> [u32; 2] {
@@ -223,8 +237,8 @@ impl DataPath {
         if swept.live_count + swept.busy_count != 0 || arena.read64(control::STATE_COUNT) != 0 {
             return Err(DeviceError(format!("states that cannot be killed: {swept:?}")));
         }
-        arena.write32(control::ACTIVE, 0);
-        arena.write32(control::FLAGS, CONTROL_ENABLED | CONTROL_NO_RULES);
+        arena.write32(control::ACTIVE, BLANK_AT);
+        arena.write32(control::FLAGS, CONTROL_ENABLED);
         Heap::format(arena, regions.heap.at, HEAP_BYTES).map_err(|error| failed("heap", error))?;
         self.known = Known::default();
         self.overloads.clear();
@@ -243,9 +257,12 @@ impl DataPath {
             arena.write32(at + interface::MTU_BYTES, wire.mtu_bytes);
             arena.write(at + interface::MAC, &wire.mac);
             arena.write(at + interface::NAME, wire.name.as_bytes());
+            arena.write(at + interface::READ_AS, &[wire.slot]);
+            arena.write32(at + interface::FLAGS, FLAGS);
             arena.write(regions.ifslots.at + wire.ifindex, &[wire.slot]);
         }
-        self.set_skips(|_| false);
+        let generation = arena.read32(control::GENERATION) % 0xffff + 1;
+        arena.write32(control::GENERATION, generation);
         self.log.read(Duration::ZERO).map_err(|error| failed("ring buffer", error))?;
         self.overload_ring.read(Duration::ZERO).map_err(|error| failed("ring buffer", error))?;
         self.before = Totals::read(&self.firewall, self.slot_max());
@@ -255,21 +272,6 @@ impl DataPath {
 
     fn slot_max(&self) -> u32 {
         u32::try_from(self.wires.len()).unwrap_or(0)
-    }
-
-    /// Writes the interfaces' flags; next hops have them too, and are made anew.
-    fn set_skips(&self, skips: impl Fn(&str) -> bool) {
-        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
-        let always =
-            layout::INTERFACE_PRESENT | layout::INTERFACE_ATTACHED | layout::INTERFACE_XMIT;
-        for wire in &self.wires {
-            let at = regions.interfaces.at + u32::from(wire.slot) * interface::SIZE_BYTES;
-            let is_skipped = skips(&wire.name);
-            let own = if is_skipped { layout::INTERFACE_SKIP } else { layout::INTERFACE_JUDGED };
-            arena.write32(at + interface::FLAGS, always | own);
-        }
-        let generation = arena.read32(control::GENERATION) % 0xffff + 1;
-        arena.write32(control::GENERATION, generation);
     }
 
     fn wire(&self, name: &str) -> Result<&Wire, DeviceError> {
@@ -298,24 +300,6 @@ impl DataPath {
         let offset = self.firewall.arena().read32(control::CLOCK_OFFSET);
         self.has_slipped |= real_tick()?.wrapping_add(offset) != self.tick();
         Ok(())
-    }
-
-    /// What `load` writes beside the image.
-    fn set_options(&self, ruleset: &Ruleset, known: &Known) {
-        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
-        let seconds = profile_seconds(&ruleset.settings.timeouts);
-        for (number, seconds) in (0..).zip(known.timeouts(&seconds)) {
-            let at = regions.profiles.at + number * profile::SIZE_BYTES;
-            for (index, seconds) in (0..).zip(seconds) {
-                arena.write32(at + index * 4, seconds.saturating_mul(1000));
-            }
-        }
-        let [start, end] = adaptive(ruleset);
-        arena.write32(control::ADAPTIVE_START, start);
-        arena.write32(control::ADAPTIVE_END, end);
-        arena.write32(control::STATE_LIMIT, ruleset.settings.limits[0]);
-        arena.write32(control::RESERVED_COUNT, ruleset.settings.state_reserve);
-        arena.write32(control::SOURCE_LIMIT, ruleset.settings.limits[1]);
     }
 
     fn ingress(&self, frame: &[u8], wire: &Wire) -> Result<(Verdict, Totals), DeviceError> {
@@ -517,12 +501,12 @@ impl Device for DataPath {
         let slots: Vec<Slot> = self.wires.iter().map(slot).collect();
         let input =
             Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known: &self.known };
-        let compiled = compile(&input).map_err(|refused| {
+        let mut compiled = compile(&input).map_err(|refused| {
             self.is_refused = true;
             let lines = refused.0.iter().map(|own| own.line(&rules.compiled.sources));
             DeviceError(lines.collect::<Vec<_>>().join("\n"))
         })?;
-        self.set_options(ruleset, &compiled.known);
+        compiled.settings = settings(ruleset, &compiled.known);
         // A table that the new rules fill is as they say; others keep what came in.
         self.overloaded.retain(|(anchor, name, _)| {
             let is_it = |own: &&Table| own.anchor == *anchor && own.name == *name;
@@ -538,10 +522,6 @@ impl Device for DataPath {
             .map_err(|error| failed("activate", error))?;
         self.known = known;
         self.overloads = overloads(&compiled, &evaluator);
-        let arena = self.firewall.arena();
-        let dialect = if ruleset.dialect == Dialect::OpenBsd { CONTROL_OPENBSD } else { 0 };
-        arena.write32(control::FLAGS, CONTROL_ENABLED | dialect);
-        self.set_skips(|name| evaluator.skips(name));
         self.is_loaded = true;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What the data path tells of itself, in the words of packet tests: drops, answers, states.
 
-use weir_bpf::firewall::layout::{control, cpu, interface_counters, profile, table};
+use weir_bpf::firewall::layout::{control, cpu, image, interface_counters, profile, table};
 use weir_bpf::firewall::reasons::REASONS;
 use weir_bpf::firewall::{Firewall, layout};
 use weir_fw::show::states::{OTHER_PHASES, TCP_PHASES};
@@ -124,11 +124,12 @@ fn info(firewall: &Firewall, record: &Record, now_tick: u32) -> StateInfo {
 fn expires_ms(firewall: &Firewall, record: &Record, now_tick: u32) -> u64 {
     let arena = firewall.arena();
     let class = record.timeout();
-    let profiles = firewall.regions().profiles.at;
+    let image_at = arena.read32(control::ACTIVE);
+    let profiles = image_at + arena.read32(image_at + image::PROFILES_AT);
     let at = profiles + u32::from(record.profile) * profile::SIZE_BYTES + class * 4;
     let mut ticks = u64::from(arena.read32(at));
-    let start = u64::from(arena.read32(control::ADAPTIVE_START));
-    let end = u64::from(arena.read32(control::ADAPTIVE_END));
+    let start = u64::from(arena.read32(image_at + image::ADAPTIVE_START));
+    let end = u64::from(arena.read32(image_at + image::ADAPTIVE_END));
     let count = arena.read64(control::STATE_COUNT);
     let is_half_open = matches!(
         class,

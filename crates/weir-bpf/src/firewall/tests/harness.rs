@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
 
-use crate::firewall::layout::{self, Sizes, control, profile};
+use crate::firewall::layout::{self, BLANK_AT, BLANK_PROFILE_AT, Sizes, control, image};
 use crate::firewall::{Firewall, FirewallError, Options};
 
 pub(super) static STATES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/states.bpf.o"));
@@ -48,11 +48,10 @@ pub(super) fn ticks(seconds: u32) -> u32 {
 pub(super) fn table(bucket_count: u32, overflow_count: u32, limit: u32) -> Option<Table> {
     let firewall = load(STATES, bucket_count, overflow_count)?;
     let arena = firewall.arena();
-    arena.write32(control::STATE_LIMIT, limit);
+    arena.write32(BLANK_AT + image::STATE_LIMIT, limit);
     arena.write32(control::FLAGS, layout::CONTROL_ENABLED);
     for (index, seconds) in (0_u32..).zip(TIMEOUTS_S) {
-        let at = firewall.regions().profiles.at + profile::TICKS + index * 4;
-        arena.write32(at, ticks(seconds));
+        arena.write32(BLANK_PROFILE_AT + index * 4, ticks(seconds));
     }
     Some(Table { firewall, fields: Fields::new() })
 }
@@ -207,6 +206,7 @@ impl Table {
             .set("packet.interface", 1)
             .set("packet.ip_bytes", 46)
             .set("packet.tick", 1000)
+            .set("packet.ruleset", u64::from(BLANK_AT))
             .set("decision.flags", u64::from(KEEP_STATE))
             .set("decision.rule", 7)
             .ends((src.into(), 1000), (dst.into(), 53))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::control;
+use crate::firewall::layout::{BLANK_AT, BLANK_PROFILE_AT, control, image};
 use crate::firewall::sweep::{Filter, Mode};
 
 const SOURCE_TRACK: u64 = 1 << 10;
@@ -108,8 +108,7 @@ fn states_of_tracked_sources_are_killed_by_their_interface() {
 #[test]
 fn src_track_keeps_a_source_for_a_while() {
     let Some(table) = table(64, 200, 100) else { return };
-    let profiles = table.firewall.regions().profiles.at;
-    table.firewall.arena().write32(profiles + 15 * 4, ticks(100));
+    table.firewall.arena().write32(BLANK_PROFILE_AT + 15 * 4, ticks(100));
     let rule = Limits { nodes_max: 1, ..Limits::default() }.write(&table);
     table.set_tick(1000);
     assert_eq!(table.call(&flow(&table, rule, 1, 1)).get("inserts"), 1);
@@ -173,7 +172,7 @@ fn a_rule_and_all_rules_have_so_many_sources() {
     assert_eq!(table.call(&flow(&table, rule, 2, 9)).get("inserts"), 1, "a known source");
     let other = |last| table.call(&flow(&table, rule, last, 1).set("decision.rule", 8));
     assert_eq!(other(7).get("inserts"), 1, "another rule");
-    table.firewall.arena().write32(control::SOURCE_LIMIT, 3);
+    table.firewall.arena().write32(BLANK_AT + image::SOURCE_LIMIT, 3);
     assert_eq!(other(8).drops("src-limit"), 1, "set limit src-nodes 3");
     assert_eq!(node_count(&table), 3);
 }

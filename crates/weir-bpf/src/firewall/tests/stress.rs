@@ -7,7 +7,7 @@ use std::thread;
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::table;
+use crate::firewall::layout::{BLANK_PROFILE_AT, table};
 use crate::firewall::sweep::{Ends, Filter, Mode};
 
 /// Rounds of each thread.
@@ -74,9 +74,8 @@ fn sweeps(table: &Table, stop: &AtomicBool) -> u64 {
 /// Runs packets on several threads beside a sweeper; returns what both counted.
 fn stress(bucket_count: u32, overflow_count: u32, limit: u32, timeout_ticks: u32) {
     let Some(table) = table(bucket_count, overflow_count, limit) else { return };
-    let profiles = table.firewall.regions().profiles.at;
     for index in 0..16 {
-        table.firewall.arena().write32(profiles + index * 4, timeout_ticks);
+        table.firewall.arena().write32(BLANK_PROFILE_AT + index * 4, timeout_ticks);
     }
     table.set_tick(1000 + ROUNDS);
     let (counted, stop) = (Counted::default(), AtomicBool::new(false));

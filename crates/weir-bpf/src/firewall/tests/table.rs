@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::{self, account, control, own, state};
+use crate::firewall::layout::{self, BLANK_AT, account, control, image, own, state};
 use crate::firewall::sweep::{Ends, Filter, Mode};
 
 fn v4(last: u8) -> IpAddr {
@@ -120,7 +120,7 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
 #[test]
 fn reserved_states_are_for_their_rules() {
     let Some(table) = table(64, 200, 100) else { return };
-    table.firewall.arena().write32(control::RESERVED_COUNT, 10);
+    table.firewall.arena().write32(BLANK_AT + image::RESERVED_COUNT, 10);
     let flows = table.request().set("count", 150);
     assert_eq!(table.call(&flows).get("inserts"), 90);
     let reserved = table.request().ends((v4(200), 22), (v4(201), 22));
@@ -179,8 +179,8 @@ fn a_nearly_full_table_forgets_sooner_and_half_open_flows_first() {
     }
     let once = table.request().ends((v4(100), 1), (v4(2), 53)).set("count", 99);
     assert_eq!(table.call(&once).get("inserts"), 99);
-    arena.write32(control::ADAPTIVE_START, 50);
-    arena.write32(control::ADAPTIVE_END, 150);
+    arena.write32(BLANK_AT + image::ADAPTIVE_START, 50);
+    arena.write32(BLANK_AT + image::ADAPTIVE_END, 150);
     // 100 states: half the time is left, a quarter for those that nobody has answered.
     table.set_tick(1000 + ticks(14));
     assert_eq!(table.firewall.sweep_all(Mode::Expire).unwrap().removed_count, 0);
@@ -200,12 +200,12 @@ fn an_adaptive_end_that_is_not_above_the_start_scales_nothing() {
     table.set_tick(1001);
     assert_eq!(table.call(&table.request().set("count", 20)).get("inserts"), 20);
     for (start, end) in [(10, 5), (10, 10)] {
-        arena.write32(control::ADAPTIVE_START, start);
-        arena.write32(control::ADAPTIVE_END, end);
+        arena.write32(BLANK_AT + image::ADAPTIVE_START, start);
+        arena.write32(BLANK_AT + image::ADAPTIVE_END, end);
         let swept = table.firewall.sweep_all(Mode::Expire).unwrap();
         assert_eq!((swept.live_count, swept.removed_count), (20, 0), "{start} {end}");
     }
-    arena.write32(control::ADAPTIVE_END, 20);
+    arena.write32(BLANK_AT + image::ADAPTIVE_END, 20);
     assert_eq!(table.firewall.sweep_all(Mode::Expire).unwrap().removed_count, 20, "at the end");
 }
 
