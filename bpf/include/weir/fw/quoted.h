@@ -70,6 +70,53 @@ static __always_inline int weir_fw_quoted_ip(void *ctx, bool is_skb,
 	return 0;
 }
 
+/*
+ * Steps over the extension headers of a quoted IPv6 packet, of a fragment if it is the first one;
+ * nothing is asked of them but their sizes. 0, or the reason of a drop + 1.
+ */
+static __always_inline int weir_fw_quoted_extensions(void *ctx, bool is_skb,
+						     const struct weir_fw_packet *p)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_ipv6_fragment header;
+	struct weir_fw_packet *q;
+	__u32 i, bytes;
+
+	if (!scratch)
+		return WEIR_DROP(INTERNAL);
+	q = &scratch->quoted;
+	for (i = 0; i < WEIR_IPV6_EXTENSION_COUNT_MAX && weir_is_extension(q->protocol); i++) {
+		if (!weir_fw_quotes(p, q->l4_at, sizeof(header)) ||
+		    weir_fw_load(ctx, is_skb, q->l4_at, &header, sizeof(header)))
+			return WEIR_DROP(SHORT);
+		/* The byte behind the first one is the size, but for fragments. */
+		bytes = (header.unused + 1) * 8;
+		if (q->protocol == WEIR_IPV6_AUTHENTICATION)
+			bytes = (header.unused + 2) * 4;
+		if (q->protocol == WEIR_IPV6_FRAGMENT) {
+			if (header.offset & bpf_htons(WEIR_IPV6_OFFSET_MASK))
+				return WEIR_DROP(FRAGMENT);
+			bytes = sizeof(header);
+		}
+		q->protocol = header.next_header;
+		q->l4_at += bytes;
+	}
+	return weir_is_extension(q->protocol) ? WEIR_DROP(IP_OPTION) : 0;
+}
+
+/* Of each hook one that the verifier checks by itself. */
+__noinline int weir_fw_quoted_extensions_ingress(struct xdp_md *ctx,
+						 const struct weir_fw_packet *p __arg_nonnull)
+{
+	return weir_fw_quoted_extensions(ctx, false, p);
+}
+
+__noinline int weir_fw_quoted_extensions_egress(struct __sk_buff *skb,
+						const struct weir_fw_packet *p __arg_nonnull)
+{
+	return weir_fw_quoted_extensions(skb, true, p);
+}
+
 /* The ends of the quoted packet. */
 static __always_inline int weir_fw_quoted_ends(void *ctx, bool is_skb,
 					       const struct weir_fw_packet *p,
@@ -112,6 +159,9 @@ static __always_inline int weir_fw_error(void *ctx, bool is_skb, const struct we
 		return WEIR_STATE_MISS;
 	q = &scratch->quoted;
 	drop = weir_fw_quoted_ip(ctx, is_skb, p, scratch);
+	if (!drop && p->family == WEIR_FW_INET6 && weir_is_extension(q->protocol))
+		drop = is_skb ? weir_fw_quoted_extensions_egress(ctx, p) :
+				weir_fw_quoted_extensions_ingress(ctx, p);
 	if (!drop)
 		drop = weir_fw_quoted_ends(ctx, is_skb, p, q);
 	/* An error goes to who sent what it quotes. */

@@ -162,8 +162,26 @@ fn protocol(packet: &mut Packet, bytes: &[u8]) -> Result<(), FrameError> {
     Ok(())
 }
 
+/// The message behind IPv6 extension headers, and its protocol; `None` if it is not there.
+fn message(mut protocol: u8, mut rest: &[u8]) -> Option<(u8, &[u8])> {
+    for _ in 0..extension::COUNT_MAX {
+        let size_bytes = match protocol {
+            extension::HOP_BY_HOP | extension::DESTINATION | extension::ROUTING => {
+                length(rest, 8).ok()?
+            }
+            extension::AUTHENTICATION => length(rest, 4).ok()?,
+            extension::FRAGMENT if u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?]) < 8 => 8,
+            extension::FRAGMENT => return None,
+            _ => return Some((protocol, rest)),
+        };
+        protocol = *rest.first()?;
+        rest = rest.get(size_bytes..)?;
+    }
+    None
+}
+
 /// The packet that an ICMP error quotes: its IP header and the first bytes behind it (RFC 792,
-/// RFC 4443 §2.4). `None` if too little is there, or extension headers come first.
+/// RFC 4443 §2.4). `None` if too little is there, or it is a later fragment of IPv6.
 fn quoted(bytes: &[u8]) -> Option<Quoted> {
     let (protocol, source, destination, rest) = match bytes.first()? >> 4 {
         4 => {
@@ -176,8 +194,8 @@ fn quoted(bytes: &[u8]) -> Option<Quoted> {
         6 => {
             let octets = |at: usize| bytes.get(at..at + 16)?.first_chunk::<16>().copied();
             let (source, destination) = (octets(8)?, octets(24)?);
-            let rest = bytes.get(ipv6::HEADER_BYTES..)?;
-            (*bytes.get(6)?, IpAddr::from(source), IpAddr::from(destination), rest)
+            let (protocol, rest) = message(*bytes.get(6)?, bytes.get(ipv6::HEADER_BYTES..)?)?;
+            (protocol, IpAddr::from(source), IpAddr::from(destination), rest)
         }
         _ => return None,
     };

@@ -13,6 +13,7 @@
 //! | `payload N` | bytes behind the protocol's header; 0 |
 //! | `inner-seq N`, `inner-id N` | of the packet that an ICMP error quotes |
 //! | `inner-offset N`, `inner-truncate N` | its fragment offset; how many bytes are quoted |
+//! | `inner-extension N` | an IPv6 extension header of it, by its number; as often as it has some |
 //! | `as N` | the protocol number in the IP header, where it is to be another |
 //! | `udp-length N` | the length field, where it is to be wrong |
 //! | `bad-checksum`, `bad-ip-checksum` | of the protocol, of the IPv4 header |
@@ -33,6 +34,8 @@ use crate::resolve::Resolver;
 
 /// Smallest Ethernet frame without its check sequence.
 const FRAME_BYTES_MIN: usize = 60;
+/// IPv6 extension headers that are stepped over.
+const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 /// Largest payload that a frame may ask for, so that lengths stay 16 bits.
 const PAYLOAD_BYTES_MAX: u16 = 9000;
 
@@ -75,6 +78,8 @@ pub struct FrameSpec {
     pub inner_id: u16,
     /// Fragment offset of the quoted packet, bytes.
     pub inner_offset_bytes: u16,
+    /// Numbers of the quoted packet's IPv6 extension headers, in their order.
+    pub inner_extensions: Vec<u8>,
     /// How many bytes of the quoted packet there are.
     pub inner_bytes: Option<u16>,
     /// The protocol number in the IP header.
@@ -114,6 +119,7 @@ impl FrameSpec {
             inner_sequence: 1000,
             inner_id: 0,
             inner_offset_bytes: 0,
+            inner_extensions: Vec::new(),
             inner_bytes: None,
             header_protocol: None,
             udp_length: None,
@@ -143,7 +149,7 @@ impl FrameSpec {
                 | "bad-ip-checksum" => raw.push((word, 0)),
                 "ttl" | "ident" | "offset" | "vlan" | "seq" | "ack" | "win" | "wscale" | "mss"
                 | "payload" | "inner-seq" | "inner-id" | "inner-offset" | "inner-truncate"
-                | "as" | "udp-length" | "body" | "truncate" => {
+                | "inner-extension" | "as" | "udp-length" | "body" | "truncate" => {
                     let number = words.next().and_then(|number| number.parse::<u32>().ok());
                     let number = number.ok_or_else(|| format!("`{word}` lacks its number"))?;
                     raw.push((word, number));
@@ -188,6 +194,7 @@ impl FrameSpec {
             "inner-id" => self.inner_id = short?,
             "inner-offset" => self.inner_offset_bytes = short?,
             "inner-truncate" => self.inner_bytes = Some(short?),
+            "inner-extension" => self.inner_extensions.push(byte?),
             "as" => self.header_protocol = Some(byte?),
             "udp-length" => self.udp_length = Some(short?),
             "body" => self.body_bytes = Some(short?),
@@ -218,6 +225,10 @@ impl FrameSpec {
         let is_v4 = self.packet.source.is_ipv4();
         if is_v4 && (self.destination_options || self.authentication) {
             return Err("extension headers are IPv6's".to_owned());
+        }
+        if self.inner_extensions.iter().any(|own| is_v4 || !EXTENSIONS.contains(own)) {
+            let message = "the extension headers of a quoted IPv6 packet are 0, 43, 44, 51 and 60";
+            return Err(message.to_owned());
         }
         if is_v4 && self.ident > 0xffff {
             return Err("IPv4's `ident` has 16 bits".to_owned());
@@ -394,6 +405,21 @@ impl FrameSpec {
         bytes.extend(options);
     }
 
+    /// An extension header of it; a fragment header announces more fragments.
+    fn inner_extension(&self, own: u8, next: u8) -> Vec<u8> {
+        match own {
+            44 => {
+                let [high, low] = (self.inner_offset_bytes | 1).to_be_bytes();
+                vec![next, 0, high, low, 0, 0, 0, 7]
+            }
+            51 => vec![next, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1],
+            // Without segments left, as for the packet itself.
+            43 => vec![next, 0, 4, 0, 0, 0, 0, 0],
+            // The second eight bytes are padding too.
+            _ => vec![next, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        }
+    }
+
     /// The packet that an ICMP error is about: its IP header and eight bytes.
     fn inner(&self, quoted: &Quoted) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -408,9 +434,19 @@ impl FrameSpec {
                 bytes[10..12].copy_from_slice(&sum.to_be_bytes());
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                bytes.extend([0x60, 0, 0, 0, 0, 8, quoted.protocol, 60]);
+                let next = |at: usize| self.inner_extensions.get(at).copied();
+                let extensions: Vec<u8> = (0..self.inner_extensions.len())
+                    .flat_map(|at| {
+                        let following = next(at + 1).unwrap_or(quoted.protocol);
+                        self.inner_extension(self.inner_extensions[at], following)
+                    })
+                    .collect();
+                bytes.extend([0x60, 0, 0, 0]);
+                bytes.extend(length(extensions.len() + 8));
+                bytes.extend([next(0).unwrap_or(quoted.protocol), 60]);
                 bytes.extend(source.octets());
                 bytes.extend(destination.octets());
+                bytes.extend(extensions);
             }
             _ => {}
         }

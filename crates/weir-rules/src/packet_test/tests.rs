@@ -23,6 +23,9 @@ fn frames_read_back_as_their_words() {
         "in on em0 icmp 10.0.0.5 > 1.2.3.4 unreach/1 about tcp 1.2.3.4:80 > 10.0.0.5:1000",
         "in on em0 icmp6 2001:db8::5 > 2001:db8::1 timex about udp [2001:db8::1]:80 > \
          [2001:db8::5]:1000",
+        "in on em0 icmp6 2001:db8::5 > 2001:db8::1 toobig about tcp [2001:db8::1]:80 > \
+         [2001:db8::5]:1000 inner-extension 0 inner-extension 43 inner-extension 44 \
+         inner-extension 51 inner-extension 60",
         "in on em0 fragment udp 10.0.0.5 > 1.2.3.4 offset 1480 more payload 80",
         "in on em0 fragment udp 2001:db8::5 > 2001:db8::1 offset 1480 payload 80 options",
         "in on em0 esp 10.0.0.5 > 1.2.3.4 payload 12",
@@ -31,6 +34,24 @@ fn frames_read_back_as_their_words() {
         let read = Packet::from_frame(&bytes, spec.packet.direction, &spec.packet.interface);
         assert_eq!(read, Ok(spec.packet), "{words}");
         assert!(bytes.len() >= 60);
+    }
+}
+
+#[test]
+fn a_quoted_later_fragment_has_no_message() {
+    let words = "in on em0 icmp6 2001:db8::5 > 2001:db8::1 toobig about tcp [2001:db8::1]:80 > \
+                 [2001:db8::5]:1000 inner-extension 44 inner-offset 1448";
+    let (spec, bytes) = frame(words);
+    let read = Packet::from_frame(&bytes, spec.packet.direction, "em0").unwrap();
+    assert_eq!(read.quoted, None);
+    for words in [
+        "in on em0 icmp 10.0.0.5 > 1.2.3.4 timex about udp 1.2.3.4:1 > 10.0.0.5:2 \
+         inner-extension 44",
+        "in on em0 icmp6 2001:db8::5 > 2001:db8::1 timex about udp [2001:db8::1]:1 > \
+         [2001:db8::5]:2 inner-extension 59",
+    ] {
+        let refused = FrameSpec::parse(words, &Facts::new()).unwrap_err();
+        assert!(refused.contains("extension headers of a quoted IPv6 packet"), "{refused}");
     }
 }
 

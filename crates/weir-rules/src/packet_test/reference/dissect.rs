@@ -339,6 +339,29 @@ fn window_scale(options: &[u8]) -> Option<u8> {
     None
 }
 
+/// What a quoted IPv6 packet has behind its extension headers; later fragments have no message.
+fn behind_extensions(bytes: &[u8]) -> Read<(u8, &[u8])> {
+    let mut protocol = bytes.get(..V6_BYTES).ok_or(DropReason::Short)?[6];
+    let mut at = V6_BYTES;
+    for _ in 0..EXTENSION_COUNT_MAX {
+        if !matches!(protocol, 0 | 43 | 44 | 51 | 60) {
+            break;
+        }
+        let header = bytes.get(at..at + 8).ok_or(DropReason::Short)?;
+        at += match protocol {
+            44 if number(header, 2)? & 0xfff8 != 0 => return Err(DropReason::Fragment),
+            44 => 8,
+            51 => (usize::from(header[1]) + 2) * 4,
+            _ => (usize::from(header[1]) + 1) * 8,
+        };
+        protocol = header[0];
+    }
+    if matches!(protocol, 0 | 43 | 44 | 51 | 60) {
+        return Err(DropReason::IpOption);
+    }
+    Ok((protocol, bytes.get(at..).unwrap_or_default()))
+}
+
 /// The header of a quoted packet, and the first bytes behind it (RFC 792, RFC 4443 §2.4). It is of
 /// the error's own family.
 fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
@@ -355,13 +378,13 @@ fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
             (bytes[9], address(12), address(16), rest)
         }
         (Some(6), false) => {
-            let rest = bytes.get(V6_BYTES..).ok_or(DropReason::Short)?;
+            let (protocol, rest) = behind_extensions(bytes)?;
             let address = |at: usize| {
                 let mut octets = [0; 16];
                 octets.copy_from_slice(&bytes[at..at + 16]);
                 IpAddr::from(octets)
             };
-            (bytes[6], address(8), address(24), rest)
+            (protocol, address(8), address(24), rest)
         }
         _ => return Err(DropReason::Short),
     };
