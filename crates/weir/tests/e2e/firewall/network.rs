@@ -53,7 +53,7 @@ fn end(netns: &Netns, name: &str, addresses: [&str; 2]) {
 
 /// What hardware would do to a frame that a peer's driver sends is not done behind a redirect, and
 /// a veth takes redirected frames only while its peer has GRO or a program.
-fn plain_frames(netns: &Netns, name: &str) {
+pub(super) fn plain_frames(netns: &Netns, name: &str) {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", netns.name(), "ethtool", "-K", name]);
     command.args(["gro", "on", "tx", "off", "tso", "off", "gso", "off", "txvlan", "off"]);

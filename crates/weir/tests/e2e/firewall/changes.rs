@@ -1,0 +1,194 @@
+//! Routes and neighbours that change under a running flow: the daemon hears of it and makes the
+//! flow's next hop stale, and the very next packets take the new way. Datagrams with numbers, one
+//! after the other, so that each says by which way it came, and one that is lost is missed.
+
+use std::ffi::OsString;
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
+
+use crate::common::{assert_exit, can_run_lab, turn};
+
+use super::network::{Network, PATIENCE, SERVER, plain_frames, wait_until};
+
+const PORT: u16 = 5001;
+/// Datagrams that are sent each time.
+const COUNT: u32 = 200;
+/// The server's other MAC address.
+const OTHER_MAC: &str = "02:00:00:00:99:02";
+
+/// `ip` in a namespace.
+#[track_caller]
+fn ip(netns: &weir_net::Netns, words: &str) -> String {
+    let mut command = Command::new("ip");
+    command.args(["-n", netns.name()]).args(words.split(' '));
+    let output = command.output().expect("ip runs");
+    assert_exit(&output, 0);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The MAC address of an interface.
+#[track_caller]
+fn mac(netns: &weir_net::Netns, name: &str) -> String {
+    let told = ip(netns, &format!("-o link show dev {name}"));
+    let mut words = told.split_whitespace().skip_while(|word| *word != "link/ether");
+    words.nth(1).expect("a MAC address").to_owned()
+}
+
+/// One flow from the client, and what the server receives of it by each of its interfaces.
+struct Flow {
+    client: UdpSocket,
+    by_s0: UdpSocket,
+    by_s1: UdpSocket,
+    number: u32,
+}
+
+impl Flow {
+    fn new(net: &Network) -> Self {
+        let client = net.client.run(|| {
+            let socket = UdpSocket::bind(("10.1.0.2", 5000)).expect("bound");
+            socket.connect((SERVER, PORT)).expect("connected");
+            socket
+        });
+        let server = |name: &str| {
+            let bind = || {
+                // Port 0 first: two sockets share the port, as each has a device of its own.
+                let socket = nix::sys::socket::socket(
+                    nix::sys::socket::AddressFamily::Inet,
+                    nix::sys::socket::SockType::Datagram,
+                    nix::sys::socket::SockFlag::empty(),
+                    None,
+                )
+                .expect("a socket");
+                setsockopt(&socket, BindToDevice, &OsString::from(name)).expect("set");
+                let any = nix::sys::socket::SockaddrIn::new(0, 0, 0, 0, PORT);
+                nix::sys::socket::bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &any)
+                    .expect("bound");
+                UdpSocket::from(socket)
+            };
+            let socket = net.server.run(bind).expect("entered");
+            socket.set_read_timeout(Some(PATIENCE)).expect("set");
+            socket
+        };
+        let (by_s0, by_s1) = (server("s0"), server("s1"));
+        Self { client: client.expect("entered"), by_s0, by_s1, number: 0 }
+    }
+
+    /// What pfctl says of its state.
+    #[track_caller]
+    fn states(&self, net: &Network) -> Vec<String> {
+        let all = net.pfctl("-ss");
+        let own = all.lines().filter(|line| line.contains("10.1.0.2:5000"));
+        let own: Vec<String> = own.map(str::to_owned).collect();
+        assert!(!own.is_empty(), "{all}");
+        own
+    }
+
+    /// Sends datagrams; each of them has to come by this interface, and none by the other one.
+    #[track_caller]
+    fn all_come_by(&mut self, is_s0: bool, when: &str) {
+        let (here, there) =
+            if is_s0 { (&self.by_s0, &self.by_s1) } else { (&self.by_s1, &self.by_s0) };
+        for _ in 0..COUNT {
+            self.number += 1;
+            self.client.send(&self.number.to_be_bytes()).expect("sent");
+            let mut bytes = [0; 4];
+            let read = here.recv(&mut bytes);
+            assert_eq!(read.ok(), Some(4), "{when}: number {} did not come", self.number);
+            assert_eq!(u32::from_be_bytes(bytes), self.number, "{when}");
+        }
+        there.set_nonblocking(true).expect("set");
+        let other = there.recv(&mut [0; 4]);
+        there.set_nonblocking(false).expect("set");
+        there.set_read_timeout(Some(PATIENCE)).expect("set");
+        assert!(other.is_err(), "{when}: nothing comes by the other interface");
+    }
+}
+
+fn generation(net: &Network) -> u64 {
+    net.json("status")["next_hop_generation"].as_u64().expect("a number")
+}
+
+/// The generation once nothing has changed for a while.
+fn settled_generation(net: &Network) -> u64 {
+    let mut last = generation(net);
+    wait_until("nothing changes any more", || {
+        std::thread::sleep(Duration::from_millis(1200));
+        let before = std::mem::replace(&mut last, generation(net));
+        before == last
+    });
+    last
+}
+
+/// Does something, and waits until the daemon has made next hops stale by it.
+#[track_caller]
+fn followed(net: &Network, what: impl FnOnce()) {
+    let before = settled_generation(net);
+    what();
+    wait_until("the daemon has heard of it", || generation(net) != before);
+}
+
+/// The box with two ways to the server, where nothing changes by itself.
+fn two_ways(tag: &str) -> Network {
+    let net = Network::new(tag);
+    net.add_second_way();
+    plain_frames(&net.server, "s1");
+    for (peer, name, own, address) in [
+        (&net.client, "c0", "b0", "10.1.0.2"),
+        (&net.server, "s0", "b1", SERVER),
+        (&net.server, "s1", "b2", "10.3.0.2"),
+    ] {
+        let mac = mac(peer, name);
+        let words = format!("neigh replace {address} lladdr {mac} dev {own} nud permanent");
+        ip(&net.router, &words);
+    }
+    net.start("pass\n");
+    net
+}
+
+#[test]
+fn the_very_next_packets_take_the_new_route() {
+    if !can_run_lab("the_very_next_packets_take_the_new_route") {
+        return;
+    }
+    let _turn = turn();
+    let net = two_ways("newroute");
+    let mut flow = Flow::new(&net);
+    flow.all_come_by(true, "before");
+    let states = flow.states(&net);
+    let to = |way: &str| {
+        followed(&net, || drop(ip(&net.router, &format!("route replace {SERVER}/32 {way}"))));
+    };
+    for round in 0..3 {
+        to("via 10.3.0.2 dev b2");
+        flow.all_come_by(false, &format!("round {round}, the other way"));
+        to("dev b1");
+        flow.all_come_by(true, &format!("round {round}, back"));
+    }
+    assert_eq!(flow.states(&net), states, "the same state all the time");
+}
+
+#[test]
+fn the_very_next_packets_go_to_the_new_neighbour() {
+    if !can_run_lab("the_very_next_packets_go_to_the_new_neighbour") {
+        return;
+    }
+    let _turn = turn();
+    let net = two_ways("newmac");
+    let mut flow = Flow::new(&net);
+    flow.all_come_by(true, "before");
+    let states = flow.states(&net);
+    let first = mac(&net.server, "s0");
+    for address in [OTHER_MAC, &first, OTHER_MAC] {
+        // What still goes to the old address from here on is lost.
+        ip(&net.server, &format!("link set s0 address {address}"));
+        followed(&net, || {
+            let words = format!("neigh replace {SERVER} lladdr {address} dev b1 nud permanent");
+            ip(&net.router, &words);
+        });
+        flow.all_come_by(true, address);
+    }
+    assert_eq!(flow.states(&net), states, "the same state all the time");
+}
