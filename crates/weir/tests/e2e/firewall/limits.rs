@@ -157,16 +157,10 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-#[test]
-fn a_transfer_outlives_the_daemon() {
-    let test = "a_transfer_outlives_the_daemon";
-    if !can_run_lab(test) {
-        return;
-    }
-    let _turn = turn();
-    let net = Network::new("outlive");
+/// A transfer through the box, while its daemon is killed and another one takes over, some times.
+fn transfer_while_daemons_follow_each_other(net: &Network, rules: &str) {
     echo_server(&net.server, SERVER, 7001);
-    net.start(RULES);
+    net.start(rules);
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     let bytes = vec![5; 2_000_000];
     let is_over = AtomicBool::new(false);
@@ -179,11 +173,40 @@ fn a_transfer_outlives_the_daemon() {
         let _end = SetWhenDropped(&is_over);
         for _ in 0..2 {
             net.kill_daemon();
-            net.start(RULES);
+            net.start(rules);
             assert_eq!(net.json("status")["adopted"], true);
         }
     });
+}
+
+#[test]
+fn a_transfer_outlives_the_daemon() {
+    let test = "a_transfer_outlives_the_daemon";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("outlive");
+    transfer_while_daemons_follow_each_other(&net, RULES);
     assert_eq!(net.dropped("state-mismatch"), 0);
+}
+
+/// Without states every packet towards the client asks whether b0 is skipped.
+#[test]
+fn what_is_skipped_stays_so_while_a_daemon_takes_over() {
+    let test = "what_is_skipped_stays_so_while_a_daemon_takes_over";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("skipped");
+    let rules = "set skip on b0\nblock\npass on b1 no state allow-opts\n";
+    transfer_while_daemons_follow_each_other(&net, rules);
+    assert_eq!(net.dropped("match"), 0);
+    // The same without it drops what leaves by b0.
+    net.reload("block\npass on b1 no state allow-opts\n");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "blocked");
+    assert!(net.dropped("match") > 0);
 }
 
 /// Sizes of the table are made at the start: a reload that wants others is refused in words, and
