@@ -141,6 +141,8 @@ mod tests {
         assert!(secret(&[("PDU", "abc")]).unwrap_err().contains("less than 4"));
         let error = secret(&[("KEY", "-----BEGIN\nMIIE")]).unwrap_err();
         assert!(error.contains("KEY has more than one line") && !error.contains("MIIE"), "{error}");
+        assert!(secret(&[("PIN", "4711")]).unwrap_err().contains("counters and figures"));
+        assert!(secret(&[("KEY", "123456789012")]).is_ok() && secret(&[("PIN", "47a1")]).is_ok());
         assert!(secret(&[("1X", "abcdef")]).unwrap_err().contains("`1X`"));
         let names = ["WEIR_NO_SUCH_VARIABLE".to_owned()];
         let error = Secrets::from_env(&names).unwrap_err();
