@@ -13,6 +13,7 @@ use crate::collection::{DUT, TRAFFIC};
 use crate::digest::Reader;
 
 mod evaluate;
+mod line;
 mod sets;
 #[cfg(test)]
 mod tests;

@@ -196,17 +196,26 @@ fn a_reference_endpoint_that_would_be_configured_is_refused() {
 
 #[test]
 fn lines_print_plain_numbers_until_they_are_stopped() {
-    let more = "SENDER_START_CMD='/opt/pkt-gen -f tx -N -i igb2'\n\
+    let more = "SENDER_START_CMD='sudo /opt/pkt-gen -f tx -N -i igb2'\n\
                 RECEIVER_START_CMD='pkt-gen -f rx -i igb3 -W -w 2'\nMAIL=ops@example.org\n";
     let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]);
     let testbed = &folder.tables()["testbed"];
     let sender = testbed["generator"][0]["start"].as_str();
-    assert_eq!(sender, Some("/opt/pkt-gen -f tx -N -i igb2"));
+    assert_eq!(sender, Some("sudo /opt/pkt-gen -n ${count} -f tx -N -i igb2"));
     assert_eq!(testbed["receiver"]["start"].as_str(), Some("pkt-gen -N -f rx -i igb3 -w 2"));
     let made = specification(&folder.request()).unwrap();
-    assert_eq!(made.notes.len(), 1, "{:?}", made.notes);
-    assert!(made.notes[0].starts_with("-W is left out"), "{:?}", made.notes);
+    assert_eq!(made.notes.len(), 2, "{:?}", made.notes);
+    assert!(made.notes[0].starts_with("SENDER_START_CMD has no `-n`"), "{:?}", made.notes);
+    assert!(made.notes[1].starts_with("-W is left out"), "{:?}", made.notes);
     assert_eq!(made.mail.as_deref(), Some("ops@example.org"));
+}
+
+#[test]
+fn a_line_that_depends_on_what_changes_is_refused() {
+    let more = "[ ${PKT_SIZE} -lt 100 ] && EXTRA='-S 0'\n\
+                SENDER_START_CMD=\"pkt-gen -f tx -l ${PKT_SIZE} ${EXTRA}\"\n";
+    let told = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]).refusal();
+    assert!(told.contains("SENDER_START_CMD") && told.contains("one set for each case"), "{told}");
 }
 
 #[test]
@@ -266,16 +275,17 @@ fn a_fragment_may_end_with_a_condition_that_does_not_hold() {
 #[test]
 fn several_senders_are_several_generators() {
     let more = "SENDER_ADMIN_2=192.0.2.4\nSENDER_2_START_CMD=\"/opt/pkt-gen -f tx -i ix0\"\n\
-                SENDER_START_CMD_2=\"pkt-gen -f tx -i igb2 -s ${SENDER_LAB_NET}\"\n";
+                SENDER_START_CMD_2=\"pkt-gen -f tx -i igb2 -s ${SENDER_LAB_NET}\"\n\
+                SENDER_STOP_CMD='pkill pkt-gen'\n";
     let folder = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]);
     let table = folder.tables();
-    let machines: Vec<&str> = table["testbed"]["generator"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|generator| generator["ssh"].as_str().unwrap())
-        .collect();
-    assert_eq!(machines, ["root@192.0.2.3", "root@192.0.2.3", "root@192.0.2.4"]);
+    let generators = table["testbed"]["generator"].as_array().unwrap();
+    let all = |field: &str| -> Vec<&str> {
+        generators.iter().map(|own| own[field].as_str().unwrap_or_default()).collect()
+    };
+    assert_eq!(all("ssh"), ["root@192.0.2.3", "root@192.0.2.3", "root@192.0.2.4"]);
+    assert_eq!(all("interface"), ["igb2", "igb2", "ix0"]);
+    assert_eq!(all("stop"), ["pkill pkt-gen"; 3]);
 }
 
 #[test]
@@ -335,7 +345,8 @@ fn what_cannot_be_used_is_refused_with_its_place() {
         ("REBOOT_TIMEOUT=long", "REBOOT_TIMEOUT=\"long\": it is a number of rounds"),
         ("SENDER_START_CMD='iperf3 -c 10.0.0.1'", "weir reads the lines of pkt-gen"),
         ("IS_DUT_ONLINE_TARGET=192.0.2.77", "asks the DUT itself"),
-        ("PKT_SIZE=big", "PKT_SIZE=\"big\""),
+        ("PKT_SIZE=big SENDER_START_CMD='pkt-gen -f tx -i igb2'", "PKT_SIZE=\"big\""),
+        ("PKT_SIZE=1500", "an assignment behind the line"),
         ("DUT_LAB_IF_MAC_RECEIVER_SIDE=igb3", "DUT_LAB_IF_MAC_RECEIVER_SIDE=\"igb3\""),
         (
             "SENDER_START_CMD_2='pkt-gen -f tx -i igb3 -D 00:08:a2:09:33:db'",

@@ -9,7 +9,8 @@ use weir_wire::range::AddrRange;
 use weir_wire::stream::size_bytes_min;
 
 use super::evaluate::Variables;
-use super::sets::{ConfigurationSet, ImageSet, SIGNS, TrafficSet};
+use super::line::{self, escaped};
+use super::sets::{ConfigurationSet, ImageSet, TrafficSet};
 use super::{
     BenchLabError, DURATION_DEFAULT, ONLY_DUT, Request, Specification, WARMUP_DEFAULT, absolute,
     destination,
@@ -225,11 +226,12 @@ impl Writer<'_> {
             self.line("[[testbed.generator]]");
             self.pair("name", name);
             self.machine(address)?;
-            self.pair("interface", &interface);
-            self.pair("next_hop_mac", &mac);
+            // A second sender has a card and a port of its own.
+            self.pair("interface", line::option(&line, "-i").unwrap_or(&interface));
+            self.pair("next_hop_mac", line::option(&line, "-D").unwrap_or(&mac));
             self.pair("driver", "pkt-gen");
             self.pair("start", &line);
-            if let Some(stop) = values.get(stop) {
+            if let Some(stop) = values.get(stop).or_else(|| values.get("SENDER_STOP_CMD")) {
                 self.pair("stop", &escaped(stop));
             }
         }
@@ -268,13 +270,22 @@ impl Writer<'_> {
         let mut lines: Vec<(String, &str)> = Vec::new();
         for set in traffics {
             let Some(line) = set.signs.get(name) else { continue };
-            let program = line.split_whitespace().next().unwrap_or_default();
-            if !program.ends_with("pkt-gen") {
+            if line::program(line).is_none() {
                 let why = "weir reads the lines of pkt-gen. For another program, write a lab.toml \
                            with driver = \"command\" and a pattern of its figures";
                 return Err(set.values.refuse(name, why));
             }
-            lines.push((self.plain(name, template(line)), &set.name));
+            let as_it_is = set.values.get(name).unwrap_or_default();
+            if !line::is_the_same(&set.values, line, as_it_is) {
+                let why = "weir puts addresses, PKT_SIZE and PKT_TO_SEND into the line for each \
+                           burst, and here a condition, a sum or an assignment behind the line \
+                           depends on one of them: write the line without it, one set for each \
+                           case";
+                return Err(set.values.refuse(name, why));
+            }
+            let (complete, notes) = line::complete(name, &line::template(line));
+            notes.into_iter().for_each(|note| self.note(note));
+            lines.push((complete, &set.name));
         }
         let Some((first, _)) = lines.first() else { return Ok(None) };
         if lines.len() != traffics.len() {
@@ -300,21 +311,6 @@ impl Writer<'_> {
     }
 
     /// A line of pkt-gen's that prints plain numbers, and does not end by itself.
-    fn plain(&mut self, name: &str, line: String) -> String {
-        let mut line = line;
-        if !line.split_whitespace().any(|word| word == "-N") {
-            // The first word is the program.
-            let program = line.split_whitespace().next().unwrap_or_default().to_owned();
-            line = line.replacen(&program, &format!("{program} -N"), 1);
-        }
-        if name.starts_with("RECEIVER") && line.split_whitespace().any(|word| word == "-W") {
-            let words = line.split_whitespace().filter(|word| *word != "-W");
-            line = words.collect::<Vec<_>>().join(" ");
-            self.note("-W is left out of RECEIVER_START_CMD: weir stops the receiver itself");
-        }
-        line
-    }
-
     fn device(&mut self, values: &Variables) -> Result<(), BenchLabError> {
         let address = values.required("DUT_ADMIN", DUT_ADMIN_IS)?.to_owned();
         self.line("");
@@ -447,23 +443,4 @@ fn smallest_bytes(range: &str) -> u32 {
     // One that is none is refused with the specification.
     let over_ipv6 = AddrRange::parse(range, 1).is_ok_and(|(range, _)| range.is_ipv6());
     u32::from(size_bytes_min(0, over_ipv6, Protocol::Udp))
-}
-
-/// A line with its signs replaced by references.
-fn template(line: &str) -> String {
-    let mut line = escaped(line);
-    if !line.contains(['"', '\'', '\\']) {
-        // What continued lines leave are blanks; in quotes they may mean something.
-        line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
-    for (_, sign, reference) in SIGNS {
-        // Quotes around the sign are the reference's own.
-        line = line.replace(&format!("\"{sign}\""), reference).replace(sign, reference);
-    }
-    line
-}
-
-/// A line that has nothing to be replaced.
-fn escaped(line: &str) -> String {
-    line.replace("${", "$${")
 }

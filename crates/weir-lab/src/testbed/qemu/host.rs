@@ -81,11 +81,10 @@ impl QemuHost {
     /// Waits until it can be logged in to, and sets it up.
     pub(super) fn boot(&self, deadline: Instant) -> Result<(), TestbedError> {
         self.wait(0, deadline)?;
-        self.machine.connect().map_err(|error| match error.is_gone() {
+        self.machine.connect().and_then(|()| self.set_up()).map_err(|error| match error.is_gone() {
             true => TestbedError::voids_trial(error),
             false => TestbedError::new(error),
-        })?;
-        self.set_up()
+        })
     }
 
     /// Fails if QEMU has ended.
@@ -192,20 +191,24 @@ impl QemuHost {
     }
 
     /// Sets its cards up, and looks at what it is.
-    fn set_up(&self) -> Result<(), TestbedError> {
+    fn set_up(&self) -> Result<(), HostError> {
         if self.setup == Setup::None {
             return Ok(());
         }
-        let script = guest::set_up()?;
-        let output = self.shell(&script).map_err(TestbedError::new)?;
+        let refused = |error: TestbedError| HostError::new(self.name(), error.what);
+        let script = guest::set_up().map_err(refused)?;
+        let output = self.shell(&script)?;
         if !output.success() {
-            return Err(TestbedError::new(format!(
-                "cannot set up the machine's network cards: {}; setup = \"none\" leaves that to \
+            return Err(HostError::new(
+                self.name(),
+                format!(
+                    "cannot set up the machine's network cards: {}; setup = \"none\" leaves that to \
                  the image",
-                output.said()
-            )));
+                    output.said()
+                ),
+            ));
         }
-        let look = self.shell(guest::LOOK).map_err(TestbedError::new)?;
+        let look = self.shell(guest::LOOK)?;
         *self.look.borrow_mut() = look.stdout;
         Ok(())
     }
@@ -245,7 +248,7 @@ impl QemuHost {
             other => other?,
         }
         self.boots.borrow_mut().push(began.elapsed());
-        self.set_up().map_err(|error| HostError::new(self.name(), &error.what))
+        self.set_up()
     }
 }
 
