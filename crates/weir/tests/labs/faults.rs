@@ -1,9 +1,9 @@
 //! What goes wrong in a night: each fault voids its cell or ends the campaign with a message that
 //! names the machine, the step and what to do; the store stays valid, and the campaign is resumed.
 //!
-//! Faults before the first run (a machine that is down, keys that do not fit) are with the table of
-//! what is reachable, in `hosts`; those of a connection alone are in `machines`. A clock that jumps
-//! and a manager that sleeps cannot be had for one process: `weir-lab` tests them on formulas.
+//! Keys that do not fit are with the table of what is reachable, in `hosts`; faults of a connection
+//! alone are in `machines`. A clock that jumps and a manager that sleeps cannot be had for one
+//! process: `weir-lab` tests them on formulas.
 
 use std::fs;
 use std::io::Read as _;
@@ -155,6 +155,68 @@ fn what_breaks_in_the_middle_voids_its_cell_and_the_campaign_goes_on() {
     // Cells that are invalid make it 1.
     assert_exit(&resumed, 1);
     assert_store_is_valid(&lab, 4, true);
+    let last = newest(&lab.path("out"));
+    assert_eq!(last.0, "generator-bound", "{}", last.1);
+}
+
+#[test]
+fn a_receiver_that_is_down_or_goes_down_is_told_and_the_campaign_goes_on_when_it_is_back() {
+    let name =
+        "a_receiver_that_is_down_or_goes_down_is_told_and_the_campaign_goes_on_when_it_is_back";
+    let Some(hosts) = machines(name) else { return };
+    let _turn = turn();
+    let spec = short(&hosts, 3, "").replace("duration = \"1s\"", "duration = \"6s\"");
+    let lab = Lab::new(&spec, &[]);
+    let (file, out) = (lab.arg("lab.toml"), lab.arg("out"));
+    let recv = hosts.host("recv");
+    let goes_down = || {
+        recv.then(Next::StayOff);
+        recv.crash();
+    };
+    let comes_back = |boots: u32| {
+        recv.then(Next::Start);
+        recv.wait_for_boot(boots);
+        hosts.wait_for_sshd("recv");
+    };
+
+    // Down at the start: a row of the table, and nothing is run.
+    goes_down();
+    let ran = lab.run(&["--yes"]);
+    assert_exit(&ran, 2);
+    let said = stderr(&ran);
+    let failed: Vec<&str> = said.lines().filter(|line| line.contains("FAILED")).collect();
+    assert_eq!(failed.len(), 1, "{said}");
+    assert!(failed[0].contains("recv") && failed[0].contains("ssh"), "{said}");
+    assert!(!lab.path("out/campaign.toml").exists() && hosts.dut().boots() == 1);
+    comes_back(2);
+
+    // Its program ends: that cell is void.
+    let mut running = Running::start(&lab, &["lab", "run", &file, "--out", &out]);
+    await_traffic(&hosts, 2, &mut running);
+    let kill = "for p in /proc/[0-9]*; do case $(cat $p/comm 2>/dev/null) in \
+                weir) kill -KILL ${p#/proc/};; esac; done; :";
+    on(&hosts, "recv", kill);
+    await_traffic(&hosts, 3, &mut running);
+    let voided = newest(&lab.path("out"));
+    assert_eq!(voided.0, "invalid");
+    for part in ["receiver", "recv", "weir sink", "ended"] {
+        assert!(voided.1.contains(part), "{part:?} is not in: {}", voided.1);
+    }
+
+    // The machine goes down: nothing can be measured without it.
+    goes_down();
+    let (code, said) = running.end(&lab);
+    assert_eq!(code, Some(2), "{said}");
+    for part in ["receiver recv does not answer", "weir lab resume"] {
+        assert!(said.contains(part), "{part:?} is not in: {said}");
+    }
+    assert_eq!(newest(&lab.path("out")).0, "invalid");
+    assert_store_is_valid(&lab, 2, false);
+    comes_back(3);
+    let resumed = run(&["lab", "resume", &out, "--yes"]);
+    // Cells that are invalid make it 1.
+    assert_exit(&resumed, 1);
+    assert_store_is_valid(&lab, 3, true);
     let last = newest(&lab.path("out"));
     assert_eq!(last.0, "generator-bound", "{}", last.1);
 }
