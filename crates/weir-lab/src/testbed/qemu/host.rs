@@ -92,6 +92,11 @@ impl QemuHost {
         self.vm.borrow_mut().alive()
     }
 
+    /// Fails if QEMU ends now.
+    pub(super) fn stays_alive(&self) -> Result<(), TestbedError> {
+        self.vm.borrow_mut().stays_alive()
+    }
+
     /// How long its starts took, in seconds.
     pub(super) fn boot_seconds(&self) -> Vec<f64> {
         self.boots.borrow().iter().map(Duration::as_secs_f64).collect()
@@ -214,7 +219,7 @@ impl QemuHost {
     }
 
     fn shell(&self, script: &str) -> Result<Output, HostError> {
-        self.machine.run(&Command {
+        self.run(&Command {
             program: Program::Shell(script),
             stdin: "",
             timeout: SCRIPT_TIMEOUT,
@@ -224,11 +229,13 @@ impl QemuHost {
 
     /// A machine whose QEMU has ended is gone for that reason.
     fn explained<T>(&self, result: Result<T, HostError>) -> Result<T, HostError> {
-        result.map_err(|error| match self.alive() {
-            Err(ended) if error.is_gone() => {
-                HostError::gone(self.name(), format!("{}; {}", ended.what, error.what))
-            }
-            _ => error,
+        let error = match result {
+            Err(error) if error.is_gone() => error,
+            other => return other,
+        };
+        Err(match self.stays_alive() {
+            Err(ended) => HostError::gone(self.name(), format!("{}; {}", ended.what, error.what)),
+            Ok(()) => error,
         })
     }
 
@@ -278,7 +285,7 @@ impl Host for QemuHost {
     }
 
     fn spawn(&self, shell: &str, log: &str) -> Result<Box<dyn Process>, HostError> {
-        self.machine.spawn(shell, log)
+        self.explained(self.machine.spawn(shell, log))
     }
 
     fn spawn_lines(
@@ -287,19 +294,19 @@ impl Host for QemuHost {
         log: &str,
         lines: LineSink,
     ) -> Result<Box<dyn Process>, HostError> {
-        self.machine.spawn_lines(shell, log, lines)
+        self.explained(self.machine.spawn_lines(shell, log, lines))
     }
 
     fn write_file(&self, name: &str, content: &str) -> Result<String, HostError> {
-        self.machine.write_file(name, content)
+        self.explained(self.machine.write_file(name, content))
     }
 
     fn set_sysctl(&self, name: &str, value: &str) -> Result<String, HostError> {
-        self.machine.set_sysctl(name, value)
+        self.explained(self.machine.set_sysctl(name, value))
     }
 
     fn sysctl(&self, name: &str) -> Result<String, HostError> {
-        self.machine.sysctl(name)
+        self.explained(self.machine.sysctl(name))
     }
 
     fn sysctls(&self) -> Result<BTreeMap<String, String>, HostError> {
@@ -311,7 +318,7 @@ impl Host for QemuHost {
     }
 
     fn system(&self) -> Result<System, HostError> {
-        self.machine.system()
+        self.explained(self.machine.system())
     }
 
     fn upload(&self, tree: &Tree) -> Result<(), HostError> {

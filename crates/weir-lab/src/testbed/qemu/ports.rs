@@ -20,8 +20,6 @@ use crate::testbed::netns::parts::{Claim, inside, namespace, park, prefix};
 /// How long QEMU may take until its devices are there.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// How long a QEMU that fails takes to end after its devices are gone.
-const DEATH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The namespaces.
 #[derive(Debug)]
@@ -64,8 +62,7 @@ impl Ports {
             }
             if let Err(error) = self.hand_over(netns, device, mac, addresses) {
                 // A device goes with QEMU: then QEMU knows what is wrong.
-                thread::sleep(DEATH_PATIENCE);
-                vm.alive()?;
+                vm.stays_alive()?;
                 return Err(error);
             }
         }

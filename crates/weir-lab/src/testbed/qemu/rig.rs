@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_net::{CpuList, Netlink, Netns};
 
@@ -32,9 +32,6 @@ use crate::testbed::{Burst, Observed, Reading, Rig, Scope, TestbedError};
 
 /// Frames that the namespaces' own stacks send now and then: answers to ARP.
 const STRAY_RATIO_MAX: f64 = 0.001;
-/// How long a QEMU that fails may take to end after its devices are gone.
-const DEATH_PATIENCE: Duration = Duration::from_secs(1);
-const POLL: Duration = Duration::from_millis(20);
 
 /// A running testbed.
 pub(super) struct QemuRig {
@@ -105,14 +102,8 @@ impl QemuRig {
             Err(error) if error.scope == Scope::Campaign => error,
             other => return other,
         };
-        let deadline = Instant::now() + DEATH_PATIENCE;
-        loop {
-            self.host.alive()?;
-            if Instant::now() >= deadline {
-                return Err(error);
-            }
-            thread::sleep(POLL);
-        }
+        self.host.stays_alive()?;
+        Err(error)
     }
 
     fn read_counters(&self) -> Result<Counters, TestbedError> {

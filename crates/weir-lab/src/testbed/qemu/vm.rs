@@ -5,7 +5,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as 
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use weir_net::process::{self, Invocation, Process};
 use weir_net::{CpuList, cpu};
@@ -22,6 +23,9 @@ const CONSOLE_BYTES_MAX: u64 = 1 << 20;
 const CONSOLE_LINES_SHOWN: usize = 8;
 /// How long QEMU may take to answer.
 const MONITOR_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a QEMU that ends takes to be gone after its connections and devices.
+const DEATH_PATIENCE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A machine that runs.
 #[derive(Debug)]
@@ -89,6 +93,19 @@ impl Vm {
             true => TestbedError::voids_trial(what),
             false => TestbedError::new(what),
         })
+    }
+
+    /// As [`alive`](Self::alive), for a QEMU that may be ending: its connections and devices are
+    /// gone a moment before it is.
+    pub(super) fn stays_alive(&mut self) -> Result<(), TestbedError> {
+        let deadline = Instant::now() + DEATH_PATIENCE;
+        loop {
+            self.alive()?;
+            if Instant::now() >= deadline {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
     }
 
     /// What it wrote itself until this was first asked.
