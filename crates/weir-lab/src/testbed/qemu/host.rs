@@ -207,8 +207,8 @@ impl QemuHost {
             return Err(HostError::new(
                 self.name(),
                 format!(
-                    "cannot set up the machine's network cards: {}; setup = \"none\" leaves that to \
-                 the image",
+                    "cannot set up the machine's network cards: {}; setup = \"none\" leaves that \
+                     to the image",
                     output.said()
                 ),
             ));
