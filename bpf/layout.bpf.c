@@ -15,6 +15,8 @@ struct weir_state_v6 addresses;
 struct weir_account account;
 struct weir_own own;
 struct weir_fw_next_hop next_hop;
+struct weir_fw_kept kept;
+struct weir_fw_kept_set kept_set;
 struct weir_fw_interface interface;
 struct weir_fw_cpu cpu;
 struct weir_fw_rule_counters rule_counters;

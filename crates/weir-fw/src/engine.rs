@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_bpf::firewall::Firewall;
-use weir_bpf::firewall::layout::{CONTROL_ENABLED, control};
+use weir_bpf::firewall::layout::{CONTROL_ENABLED, control, kept_set};
 use weir_net::{LinkInfo, Netlink};
 use weir_rules::facts::Facts;
 
@@ -246,6 +246,22 @@ pub fn renew_next_hops(firewall: &Firewall) {
     let next = |own: u32| Some(own % GENERATION_MAX + 1);
     // The closure always gives a value.
     let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+}
+
+/// Forgets kept routes of generations that have passed, before their numbers come again.
+///
+/// Their CPUs may write them meanwhile: what they lose by that they ask the kernel for once more.
+pub fn forget_routes(firewall: &Firewall) {
+    let (arena, kept) = (firewall.arena(), &firewall.regions().kept);
+    let now = arena.read32(control::GENERATION);
+    let end = u32::try_from(u64::from(kept.at) + kept.bytes).unwrap_or(u32::MAX);
+    for at in (kept.at..end).step_by(kept_set::SIZE_BYTES as usize) {
+        let generation = arena.word32(at + kept_set::GENERATION);
+        let then = generation.load(Ordering::Relaxed);
+        if then != 0 && then != now {
+            generation.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The interfaces of the calling thread's network namespace.

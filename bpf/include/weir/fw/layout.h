@@ -9,9 +9,10 @@
  * control process decides where regions are (weir_fw_control.*_at), populates every page of them
  * before a program is attached, and the programs never allocate.
  *
- * Who may write: the programs write states, accounts, next hops and counters, the control process
- * everything else. A record of a state is only read or changed by a program that holds the lock of
- * its bucket. The control process reads without it, and reads again until it is sure.
+ * Who may write: the programs write states, accounts, next hops, kept routes and counters, the
+ * control process everything else. A record of a state is only read or changed by a program that
+ * holds the lock of its bucket. The control process reads without it, and reads again until it is
+ * sure.
  */
 #ifndef WEIR_FW_LAYOUT_H
 #define WEIR_FW_LAYOUT_H
@@ -20,7 +21,7 @@
 #include <weir/vmlinux.h>
 
 #define WEIR_FW_MAGIC 0x77656972u /* "weir" */
-#define WEIR_FW_LAYOUT_VERSION 5
+#define WEIR_FW_LAYOUT_VERSION 6
 
 /*
  * Where a ruleset image stands that says nothing: the active one until there is another. Behind
@@ -93,7 +94,7 @@ struct weir_fw_control {
 	__u32 interfaces_at;	/* struct weir_fw_interface[WEIR_FW_INTERFACE_COUNT_MAX] */
 	__u32 ifslots_at;	/* __u8[WEIR_FW_IFINDEX_COUNT_MAX] */
 	__u32 next_hops_at;	/* struct weir_fw_next_hop[WEIR_FW_NEXT_HOP_COUNT_MAX] */
-	__u32 profiles_unused;
+	__u32 kept_at;		/* struct weir_fw_kept_set[WEIR_FW_KEPT_SET_COUNT] for each CPU */
 	__u32 states_at;	/* struct weir_state[bucket_count + overflow_count] */
 	__u32 accounts_at;	/* struct weir_account, as many */
 	__u32 heap_at;
@@ -266,6 +267,33 @@ struct weir_fw_next_hop {
 };
 
 _Static_assert(sizeof(struct weir_fw_next_hop) == 32, "a next hop is half a line");
+
+/* What one CPU found out for one flow where nothing is filtered. */
+struct weir_fw_kept {
+	__be32 src;
+	__be32 dst;
+	__u32 ports;		/* as they stand in the packet */
+	__u32 what;		/* upper half: TCP, TOS, slot (kept.h); lower half: next hop */
+};
+
+/* Flows in one set. */
+#define WEIR_FW_KEPT_WAYS 3
+/* Sets for each CPU. */
+#define WEIR_FW_KEPT_SET_BITS 12
+#define WEIR_FW_KEPT_SET_COUNT (1 << WEIR_FW_KEPT_SET_BITS)
+
+/*
+ * Flows of one hash. Only its CPU writes it, but for the generation: the control process may put 0
+ * there, which forgets all of it.
+ */
+struct weir_fw_kept_set {
+	__u32 generation;	/* the one in which all of it was found; 0: none */
+	__u32 oldest;		/* the way that is overwritten next */
+	__u32 unused[2];
+	struct weir_fw_kept way[WEIR_FW_KEPT_WAYS];
+};
+
+_Static_assert(sizeof(struct weir_fw_kept_set) == 64, "a set is one line");
 
 /* weir_fw_interface.flags */
 enum {

@@ -3,7 +3,7 @@
  * The quick way through the box, for what most packets are: IPv4 without tags, options or
  * fragments, for the box's own MAC address, with time to live; and then either of a flow of UDP or
  * of established TCP whose state covers both interfaces and knows a fresh next hop, or where
- * nothing is filtered.
+ * nothing is filtered; there the next hops of flows are kept beside (kept.h).
  *
  * It decides nothing that weir_fw_ingress would decide otherwise: whatever else it meets it leaves
  * as it was, before it has counted or changed anything, to the longer way. What it saves is the
@@ -16,6 +16,7 @@
 #include <weir/fw/fib.h>
 #include <weir/fw/forward.h>
 #include <weir/fw/image.h>
+#include <weir/fw/kept.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/parse.h>
 
@@ -303,36 +304,73 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	return weir_quick_leave(ctx, next_hop, generation);
 }
 
-/* A packet where nothing is filtered. */
+/* Asks the kernel for a packet's route, where nothing is filtered; its flow keeps it. */
+static __noinline int weir_quick_ask(struct xdp_md *ctx, __u32 ip_bytes, __u32 cpu, __u8 slot,
+				     __u32 kept_at)
+{
+	struct weir_quick q = { .data = weir_xdp_data(ctx), .ip_bytes = ip_bytes, .cpu = cpu,
+				.slot = slot };
+	/* Before the kernel is asked: what changes meanwhile is of the next one. */
+	__u16 generation = weir_fw_control()->generation;
+	struct weir_ipv4 *ip = q.data + sizeof(struct weir_eth);
+	const struct weir_udp *ports = (void *)(ip + 1);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_route route;
+	struct bpf_fib_lookup *f;
+
+	if (!scratch || (void *)(ports + 1) > weir_xdp_data_end(ctx))
+		return WEIR_QUICK_NOT;
+	q.ip = ip;
+	if (weir_is_martian4(bpf_ntohl(ip->src), bpf_ntohl(ip->dst)))
+		return WEIR_QUICK_NOT;
+	/* On the stack there is no room for the question. */
+	f = &scratch->fib;
+	__builtin_memset(f, 0, sizeof(*f));
+	f->family = WEIR_AF_INET;
+	f->l4_protocol = ip->protocol;
+	f->sport = ports->src;
+	f->dport = ports->dst;
+	f->tot_len = ip_bytes;
+	f->ifindex = ctx->ingress_ifindex;
+	f->tos = ip->tos;
+	f->ipv4_src = ip->src;
+	f->ipv4_dst = ip->dst;
+	if (bpf_fib_lookup(ctx, f, sizeof(*f), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
+	    weir_fw_fib_found(f, &route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)
+		return WEIR_QUICK_NOT;
+	weir_fw_table_counters(cpu)->fib_lookups++;
+	if (weir_kept_has_room(kept_at, generation)) {
+		int next_hop = weir_fw_next_hop_index(&route, generation);
+		struct weir_fw_kept key;
+
+		weir_kept_key(&key, ip, slot);
+		if (next_hop > WEIR_FW_NEXT_HOP_KERNEL)
+			weir_kept_keep(kept_at, &key, next_hop, generation);
+	}
+	return weir_quick_send(ctx, &q, &route);
+}
+
+/* A packet where nothing is filtered: by the route that is kept for its flow, or the kernel's. */
 static __noinline int weir_quick_route(struct xdp_md *ctx, __u32 ip_bytes, __u32 cpu, __u8 slot)
 {
 	struct weir_quick q = { .data = weir_xdp_data(ctx), .ip_bytes = ip_bytes, .cpu = cpu,
 				.slot = slot };
-	struct weir_ipv4 *ip = q.data + sizeof(struct weir_eth);
-	const struct weir_udp *ports = (void *)(ip + 1);
-	struct bpf_fib_lookup f = {
-		.family = WEIR_AF_INET,
-		.tot_len = ip_bytes,
-		.ifindex = ctx->ingress_ifindex,
-	};
+	__u16 generation = weir_fw_control()->generation;
 	struct weir_fw_route route;
+	struct weir_fw_kept key;
+	__u32 kept_at, next_hop;
 
-	if ((void *)(ports + 1) > weir_xdp_data_end(ctx))
+	q.ip = q.data + sizeof(struct weir_eth);
+	if ((void *)(q.ip + 1) + sizeof(struct weir_udp) > weir_xdp_data_end(ctx))
 		return WEIR_QUICK_NOT;
-	q.ip = ip;
-	f.l4_protocol = ip->protocol;
-	f.sport = ports->src;
-	f.dport = ports->dst;
-	f.tos = ip->tos;
-	f.ipv4_src = ip->src;
-	f.ipv4_dst = ip->dst;
-	if (weir_is_martian4(bpf_ntohl(ip->src), bpf_ntohl(ip->dst)))
-		return WEIR_QUICK_NOT;
-	if (bpf_fib_lookup(ctx, &f, sizeof(f), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
-	    weir_fw_fib_found(&f, &route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)
-		return WEIR_QUICK_NOT;
-	weir_fw_table_counters(cpu)->fib_lookups++;
-	return weir_quick_send(ctx, &q, &route);
+	weir_kept_key(&key, q.ip, slot);
+	kept_at = weir_kept_at(cpu, &key);
+	next_hop = weir_kept_find(kept_at, &key, generation);
+	if (next_hop && weir_fw_next_hop_load(&route, next_hop, generation) &&
+	    ip_bytes <= route.mtu_bytes &&
+	    !weir_fw_next_hop_is_closed(&route, ctx->ingress_ifindex))
+		return weir_quick_send(ctx, &q, &route);
+	return weir_quick_ask(ctx, ip_bytes, cpu, slot, kept_at);
 }
 
 /* The whole of it. A function of its own, so that its stack is not the longer way's as well. */

@@ -48,6 +48,7 @@ structures! {
         INTERFACES_AT = 68, "interfaces_at";
         IFSLOTS_AT = 72, "ifslots_at";
         NEXT_HOPS_AT = 76, "next_hops_at";
+        KEPT_AT = 80, "kept_at";
         STATES_AT = 84, "states_at";
         ACCOUNTS_AT = 88, "accounts_at";
         HEAP_AT = 92, "heap_at";
@@ -141,6 +142,19 @@ structures! {
         SRC_MAC = 14, "src_mac";
         MTU_BYTES = 20, "mtu_bytes";
     }
+    /// Flows whose routes one CPU keeps where nothing is filtered.
+    kept_set = "weir_fw_kept_set", 64 {
+        GENERATION = 0, "generation";
+        OLDEST = 4, "oldest";
+        WAY = 16, "way";
+    }
+    /// One of them.
+    kept = "weir_fw_kept", 16 {
+        SRC = 0, "src";
+        DST = 4, "dst";
+        PORTS = 8, "ports";
+        WHAT = 12, "what";
+    }
     /// What is known of an interface.
     interface = "weir_fw_interface", 64 {
         IFINDEX = 0, "ifindex";
@@ -208,7 +222,7 @@ constants! {
     /// What the control page begins with.
     MAGIC = "WEIR_FW_MAGIC", 0x7765_6972;
     /// Version of this layout.
-    VERSION = "WEIR_FW_LAYOUT_VERSION", 5;
+    VERSION = "WEIR_FW_LAYOUT_VERSION", 6;
     /// Where the image stands that is active until there is another.
     BLANK_AT = "WEIR_FW_BLANK_AT", 512;
     /// Number of slots for interfaces, slot 0 ("unknown") included.
@@ -217,6 +231,8 @@ constants! {
     IFINDEX_COUNT_MAX = "WEIR_FW_IFINDEX_COUNT_MAX", 65536;
     /// Number of entries of the next-hop table.
     NEXT_HOP_COUNT_MAX = "WEIR_FW_NEXT_HOP_COUNT_MAX", 4096;
+    /// This power of two is the number of sets of kept routes for each CPU.
+    KEPT_SET_BITS = "WEIR_FW_KEPT_SET_BITS", 12;
     /// Number of timeout tables of an image, at most.
     PROFILE_COUNT_MAX = "WEIR_FW_PROFILE_COUNT_MAX", 256;
     /// A tick is this power of two of nanoseconds.
@@ -300,6 +316,9 @@ constants! {
 /// first, single, multiple; fragments; source tracking.
 pub const TIMEOUT_COUNT: u32 = profile::SIZE_BYTES / 4;
 
+/// Number of sets of kept routes for each CPU.
+pub const KEPT_SET_COUNT: u32 = 1 << KEPT_SET_BITS;
+
 /// Where the timeout table of the image at [`BLANK_AT`] stands.
 pub const BLANK_PROFILE_AT: u32 = BLANK_AT + image::SIZE_BYTES;
 
@@ -348,6 +367,8 @@ pub struct Regions {
     pub ifslots: Region,
     /// Next hops.
     pub next_hops: Region,
+    /// Kept routes: so many times [`KEPT_SET_COUNT`] of [`kept_set`] as there are CPUs.
+    pub kept: Region,
     /// States: a [`state`] for each slot.
     pub states: Region,
     /// Accounts of states, as many.
@@ -375,6 +396,8 @@ impl Regions {
         let interfaces = place("interfaces", interface_count, interface::SIZE_BYTES)?;
         let ifslots = place("interface slots", u64::from(IFINDEX_COUNT_MAX), 1)?;
         let next_hops = place("next hops", u64::from(NEXT_HOP_COUNT_MAX), next_hop::SIZE_BYTES)?;
+        let kept_count = u64::from(sizes.cpu_count) * u64::from(KEPT_SET_COUNT);
+        let kept = place("kept routes", kept_count, kept_set::SIZE_BYTES)?;
         let states = place("states", slot_count, state::SIZE_BYTES)?;
         let accounts = place("accounts of states", slot_count, account::SIZE_BYTES)?;
         let heap = place("rules and tables", u64::from(sizes.heap_bytes), 1)?;
@@ -384,6 +407,7 @@ impl Regions {
             interfaces,
             ifslots,
             next_hops,
+            kept,
             states,
             accounts,
             heap,
@@ -393,12 +417,13 @@ impl Regions {
 
     /// All regions, in their order.
     #[must_use]
-    pub fn all(&self) -> [&Region; 7] {
+    pub fn all(&self) -> [&Region; 8] {
         [
             &self.counters,
             &self.interfaces,
             &self.ifslots,
             &self.next_hops,
+            &self.kept,
             &self.states,
             &self.accounts,
             &self.heap,

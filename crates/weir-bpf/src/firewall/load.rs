@@ -210,6 +210,7 @@ fn describe(arena: &Arena, regions: &Regions) {
         (control::INTERFACES_AT, regions.interfaces.at),
         (control::IFSLOTS_AT, regions.ifslots.at),
         (control::NEXT_HOPS_AT, regions.next_hops.at),
+        (control::KEPT_AT, regions.kept.at),
         (control::STATES_AT, regions.states.at),
         (control::ACCOUNTS_AT, regions.accounts.at),
         (control::HEAP_AT, regions.heap.at),

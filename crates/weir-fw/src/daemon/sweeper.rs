@@ -3,7 +3,8 @@
 //! As pf, every state is looked at once in each `interval` (10 s by default), but at least every
 //! half a minute: next hops whose generation has long passed are forgotten on the way, before its
 //! number comes again. The work is spread over that time in pieces of a tenth of a second, so that
-//! no CPU is taken away from packets for long; an empty table costs nothing.
+//! no CPU is taken away from packets for long; an empty table costs nothing. Routes that are kept
+//! beside, where nothing is filtered, are looked at as often, in one piece.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::sweep::Mode;
 
 use super::Shared;
+use crate::engine;
 
 /// Between two pieces.
 const PIECE: Duration = Duration::from_millis(100);
@@ -35,6 +37,9 @@ pub(super) fn run(shared: &Arc<Shared>) {
             let engine = shared.engine();
             interval_s = engine.interval_s();
             engine.reap();
+        }
+        if piece.is_multiple_of(INTERVAL_MAX_S * PIECES_PER_SECOND) {
+            engine::forget_routes(&firewall);
         }
         piece = piece.wrapping_add(1);
         if firewall.arena().read64(control::STATE_COUNT) == 0 {

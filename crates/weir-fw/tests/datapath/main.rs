@@ -8,6 +8,7 @@ mod rules;
 mod answers;
 mod forwarding;
 mod fragments;
+mod kept;
 mod live;
 mod sanity;
 mod states;

@@ -1,13 +1,17 @@
 //! Routes and neighbours that change under a running flow: the daemon hears of it and makes the
-//! flow's next hop stale, and the very next packets take the new way. Datagrams with numbers, one
-//! after the other, so that each says by which way it came, and one that is lost is missed.
+//! flow's next hop stale, and the very next packets take the new way; with a state, and where
+//! nothing is filtered and the next hop is kept. Datagrams with numbers, one after the other,
+//! so that each says by which way it came, and one that is lost is missed.
 
 use std::ffi::OsString;
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
+use nix::sys::socket::{
+    setsockopt,
+    sockopt::{BindToDevice, Ipv4Tos},
+};
 
 use crate::common::{assert_exit, can_run_lab, turn};
 
@@ -47,9 +51,14 @@ struct Flow {
 
 impl Flow {
     fn new(net: &Network) -> Self {
+        Self::to(net, PORT)
+    }
+
+    /// Towards a port of the server, from the one below it.
+    fn to(net: &Network, port: u16) -> Self {
         let client = net.client.run(|| {
-            let socket = UdpSocket::bind(("10.1.0.2", 5000)).expect("bound");
-            socket.connect((SERVER, PORT)).expect("connected");
+            let socket = UdpSocket::bind(("10.1.0.2", port - 1)).expect("bound");
+            socket.connect((SERVER, port)).expect("connected");
             socket
         });
         let server = |name: &str| {
@@ -63,7 +72,7 @@ impl Flow {
                 )
                 .expect("a socket");
                 setsockopt(&socket, BindToDevice, &OsString::from(name)).expect("set");
-                let any = nix::sys::socket::SockaddrIn::new(0, 0, 0, 0, PORT);
+                let any = nix::sys::socket::SockaddrIn::new(0, 0, 0, 0, port);
                 nix::sys::socket::bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &any)
                     .expect("bound");
                 UdpSocket::from(socket)
@@ -74,6 +83,11 @@ impl Flow {
         };
         let (by_s0, by_s1) = (server("s0"), server("s1"));
         Self { client: client.expect("entered"), by_s0, by_s1, number: 0 }
+    }
+
+    /// Sets the TOS of what it sends from here on.
+    fn mark(&self, tos: i32) {
+        setsockopt(&self.client, Ipv4Tos, &tos).expect("set");
     }
 
     /// What pfctl says of its state.
@@ -131,7 +145,7 @@ fn followed(net: &Network, what: impl FnOnce()) {
 }
 
 /// The box with two ways to the server, where nothing changes by itself.
-fn two_ways(tag: &str) -> Network {
+fn two_ways(tag: &str, ruleset: &str) -> Network {
     let net = Network::new(tag);
     net.add_second_way();
     plain_frames(&net.server, "s1");
@@ -144,8 +158,42 @@ fn two_ways(tag: &str) -> Network {
         let words = format!("neigh replace {address} lladdr {mac} dev {own} nud permanent");
         ip(&net.router, &words);
     }
-    net.start("pass\n");
+    net.start(ruleset);
     net
+}
+
+/// How often the kernel was asked for a route.
+fn fib_lookups(net: &Network) -> u64 {
+    net.json("stats")["fib_lookups_count"].as_u64().expect("a number")
+}
+
+/// A route that changes to and fro under a flow, three times.
+fn take_the_new_route(net: &Network, flow: &mut Flow) {
+    flow.all_come_by(true, "before");
+    let to = |way: &str| {
+        followed(net, || drop(ip(&net.router, &format!("route replace {SERVER}/32 {way}"))));
+    };
+    for round in 0..3 {
+        to("via 10.3.0.2 dev b2");
+        flow.all_come_by(false, &format!("round {round}, the other way"));
+        to("dev b1");
+        flow.all_come_by(true, &format!("round {round}, back"));
+    }
+}
+
+/// A neighbour that changes its address under a flow, three times.
+fn go_to_the_new_neighbour(net: &Network, flow: &mut Flow) {
+    flow.all_come_by(true, "before");
+    let first = mac(&net.server, "s0");
+    for address in [OTHER_MAC, &first, OTHER_MAC] {
+        // What still goes to the old address from here on is lost.
+        ip(&net.server, &format!("link set s0 address {address}"));
+        followed(net, || {
+            let words = format!("neigh replace {SERVER} lladdr {address} dev b1 nud permanent");
+            ip(&net.router, &words);
+        });
+        flow.all_come_by(true, address);
+    }
 }
 
 #[test]
@@ -154,19 +202,11 @@ fn the_very_next_packets_take_the_new_route() {
         return;
     }
     let _turn = turn();
-    let net = two_ways("newroute");
+    let net = two_ways("newroute", "pass\n");
     let mut flow = Flow::new(&net);
-    flow.all_come_by(true, "before");
+    flow.all_come_by(true, "the first ones");
     let states = flow.states(&net);
-    let to = |way: &str| {
-        followed(&net, || drop(ip(&net.router, &format!("route replace {SERVER}/32 {way}"))));
-    };
-    for round in 0..3 {
-        to("via 10.3.0.2 dev b2");
-        flow.all_come_by(false, &format!("round {round}, the other way"));
-        to("dev b1");
-        flow.all_come_by(true, &format!("round {round}, back"));
-    }
+    take_the_new_route(&net, &mut flow);
     assert_eq!(flow.states(&net), states, "the same state all the time");
 }
 
@@ -176,19 +216,49 @@ fn the_very_next_packets_go_to_the_new_neighbour() {
         return;
     }
     let _turn = turn();
-    let net = two_ways("newmac");
+    let net = two_ways("newmac", "pass\n");
     let mut flow = Flow::new(&net);
-    flow.all_come_by(true, "before");
+    flow.all_come_by(true, "the first ones");
     let states = flow.states(&net);
-    let first = mac(&net.server, "s0");
-    for address in [OTHER_MAC, &first, OTHER_MAC] {
-        // What still goes to the old address from here on is lost.
-        ip(&net.server, &format!("link set s0 address {address}"));
-        followed(&net, || {
-            let words = format!("neigh replace {SERVER} lladdr {address} dev b1 nud permanent");
-            ip(&net.router, &words);
-        });
-        flow.all_come_by(true, address);
-    }
+    go_to_the_new_neighbour(&net, &mut flow);
     assert_eq!(flow.states(&net), states, "the same state all the time");
+}
+
+#[test]
+fn without_rules_kept_routes_follow_the_kernels() {
+    if !can_run_lab("without_rules_kept_routes_follow_the_kernels") {
+        return;
+    }
+    let _turn = turn();
+    let net = two_ways("keptroute", "");
+    let mut flow = Flow::new(&net);
+    flow.all_come_by(true, "the first ones");
+    let asked = fib_lookups(&net);
+    flow.all_come_by(true, "those after");
+    assert_eq!(fib_lookups(&net), asked, "{COUNT} packets of a flow by the route that is kept");
+    take_the_new_route(&net, &mut flow);
+    go_to_the_new_neighbour(&net, &mut flow);
+}
+
+#[test]
+fn without_rules_flows_that_the_kernel_routes_apart_stay_apart() {
+    if !can_run_lab("without_rules_flows_that_the_kernel_routes_apart_stay_apart") {
+        return;
+    }
+    let _turn = turn();
+    let net = two_ways("apart", "");
+    ip(&net.router, &format!("route add {SERVER}/32 via 10.3.0.2 dev b2 table 77"));
+    // The kernel's own rules, which look at more than the destination.
+    for rule in ["dport 5001 ipproto tcp", "tos 0x10", "from 10.1.0.77", "dport 5002 ipproto udp"] {
+        ip(&net.router, &format!("rule add {rule} lookup 77"));
+    }
+    settled_generation(&net);
+    let (mut one, mut other) = (Flow::new(&net), Flow::to(&net, PORT + 1));
+    for round in 0..3 {
+        one.all_come_by(true, &format!("round {round}, the main way"));
+        other.all_come_by(false, &format!("round {round}, the other port's"));
+        one.mark(0x10);
+        one.all_come_by(false, &format!("round {round}, with a TOS that has another way"));
+        one.mark(0);
+    }
 }
