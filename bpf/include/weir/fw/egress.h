@@ -187,7 +187,7 @@ int weir_fw_egress(struct __sk_buff *skb)
 	if (!(control_flags & WEIR_FW_CONTROL_ENABLED) ||
 	    weir_fw_skips(p.ruleset, p.out_interface)) {
 		drop = 0;
-	} else if (!drop && weir_fw_image_of(&p)->rule_count && !weir_fw_is_discovery(&p)) {
+	} else if (!drop && weir_fw_filters(p.ruleset) && !weir_fw_is_discovery(&p)) {
 		p.tick = weir_fw_tick(weir_fw_control()->clock_offset);
 		weir_state_touch(&p);
 		drop = weir_fw_let_out(skb, &p, &hit);

@@ -17,6 +17,7 @@
 #define WEIR_FW_IMAGE_H
 
 #include <weir/fw/arena.h>
+#include <weir/fw/counters.h>
 #include <weir/fw/packet.h>
 
 #define WEIR_FW_IMAGE_MAGIC 0x77667269u
@@ -39,7 +40,7 @@ struct weir_fw_image {
 	__u32 magic;
 	__u32 version;
 	__u32 flags;		/* WEIR_FW_IMAGE_* */
-	__u32 rule_count;	/* 0: nothing filters, nothing keeps state */
+	__u32 rule_count;	/* 0: only states filter, if there are some */
 	__u64 judged[2];	/* by direction: slots on which some rule can match */
 	__u64 skipped;		/* `set skip`: slots that are forwarded by, and never filtered */
 	__u32 tables_at;	/* __u32[table_count]: struct weir_fw_prefix_set, from the arena's
@@ -226,6 +227,16 @@ static __always_inline __u32 weir_fw_counters_of(__u32 ruleset, __u32 id, __u32 
 		return 0;
 	at = *weir_at(__u32, ruleset + image->counters_at + id * sizeof(__u32));
 	return at ? at + cpu * (__u32)sizeof(struct weir_fw_rule_counters) : 0;
+}
+
+/*
+ * Whether packets are filtered by a ruleset. Without rules they are as long as there are states
+ * of rules before: what passes by them is tracked for the rules that come.
+ */
+static __always_inline bool weir_fw_filters(__u32 ruleset)
+{
+	return weir_at(struct weir_fw_image, ruleset)->rule_count ||
+	       weir_fw_control()->state_count;
 }
 
 #endif /* WEIR_FW_IMAGE_H */

@@ -438,7 +438,7 @@ static __always_inline int weir_fw_receive_any(struct xdp_md *ctx)
 	p.cpu = bpf_get_smp_processor_id();
 	/* Once: whatever is asked of the ruleset below is asked of this one. */
 	p.ruleset = weir_fw_control()->active;
-	is_filtered = is_enabled && weir_fw_image_of(&p)->rule_count;
+	is_filtered = is_enabled && weir_fw_filters(p.ruleset);
 	result = weir_fw_read(ctx, &p);
 	if (result == WEIR_PARSE_NOT_IP)
 		return XDP_PASS;

@@ -381,7 +381,7 @@ static __noinline int weir_fw_quick(struct xdp_md *ctx)
 	struct weir_fw_packet key = {};
 
 	q.ruleset = weir_fw_control()->active;
-	is_filtered = is_enabled && weir_at(struct weir_fw_image, q.ruleset)->rule_count;
+	is_filtered = is_enabled && weir_fw_filters(q.ruleset);
 	if (!weir_quick_read(&q))
 		return WEIR_QUICK_NOT;
 	weir_quick_key(&q, &key);

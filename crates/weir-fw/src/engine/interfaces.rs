@@ -107,7 +107,7 @@ impl Interfaces {
         self.slots.resize(SLOT_COUNT, None);
         self.without_slot.clear();
         self.not_ethernet = not_ethernet(links);
-        let before: Vec<(Option<String>, bool)> = self.present();
+        let before = self.present();
         for own in self.slots.iter_mut().flatten() {
             if !links.iter().any(|link| link.name == own.name && link.ifindex == own.ifindex) {
                 let name = std::mem::take(&mut own.name);
@@ -147,11 +147,9 @@ impl Interfaces {
         has_changed
     }
 
-    fn present(&self) -> Vec<(Option<String>, bool)> {
-        let own = |slot: &Option<Known>| match slot {
-            None => (None, false),
-            Some(known) => (Some(known.name.clone()), known.ifindex != 0),
-        };
+    /// By slot, what is there. One that went and came back has another index, and no programs.
+    fn present(&self) -> Vec<Option<(String, u32)>> {
+        let own = |slot: &Option<Known>| slot.as_ref().map(|own| (own.name.clone(), own.ifindex));
         self.slots.iter().map(own).collect()
     }
 
@@ -232,14 +230,15 @@ impl Interfaces {
     /// The image that was made for these slots is the active one.
     pub(super) fn settle(&mut self, wanted: &Wanted) {
         for known in self.slots.iter_mut().flatten() {
-            known.is_settled = true;
+            // Of one that is not there the image knows nothing.
+            known.is_settled = known.ifindex != 0;
             known.is_skipped = wanted.skipped.contains(&known.name);
         }
     }
 
     /// Whether the active image was made for these slots.
     pub(super) fn are_settled(&self) -> bool {
-        self.slots.iter().flatten().all(|known| known.is_settled)
+        self.slots.iter().flatten().all(|known| known.is_settled || known.ifindex == 0)
     }
 
     /// Where programs do not belong any more: from the next [`Self::publish`] on the data path
@@ -576,8 +575,18 @@ mod tests {
         assert!(!own.update(&[link("em0", 60_001), link("em1", 60_002)]), "nothing is new");
         assert!(own.update(&[link("em1", 60_002)]), "one is gone");
         assert_eq!(own.slots(), [Slot { number: 2, interface: "em1".to_owned() }]);
+        own.settle(&Wanted::default());
+        assert!(own.are_settled());
         assert!(own.update(&[link("em1", 60_002), link("em0", 60_007)]), "it is back");
+        assert!(!own.are_settled(), "rules were made without it");
         assert_eq!(own.slots()[0], Slot { number: 1, interface: "em0".to_owned() });
+        own.settle(&Wanted::default());
+        let number = own.slots[1].as_mut().expect("it is there");
+        (number.mode, number.has_egress) = (Some(Mode::Native), true);
+        let again = [link("em1", 60_002), link("em0", 60_009)];
+        assert!(own.update(&again), "it was made anew, with the same name, between two looks");
+        let anew = own.slots[1].as_ref().expect("it is there");
+        assert_eq!((anew.mode, anew.has_egress), (None, false), "without our programs");
         assert_eq!((own.name(1), own.name(9)), ("em0", ""));
     }
 

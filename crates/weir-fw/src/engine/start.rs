@@ -59,12 +59,13 @@ impl Engine {
         let anchors = std::mem::take(&mut engine.anchors);
         let next = Next { facts, main, anchors, tables };
         let manner = if engine.is_adopted { Manner::Adopted } else { Manner::Asked };
+        if !engine.is_adopted {
+            // Before a program is attached: whoever finds one takes what is disabled as meant.
+            engine.set_enabled(true);
+        }
         match engine.install(next, manner) {
             Ok(warnings) => {
                 engine.loaded_unix_s = clock::unix_s();
-                if !engine.is_adopted {
-                    engine.set_enabled(true);
-                }
                 Ok((engine, warnings))
             }
             Err(error) => {

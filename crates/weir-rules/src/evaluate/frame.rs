@@ -164,7 +164,7 @@ fn protocol(packet: &mut Packet, bytes: &[u8]) -> Result<(), FrameError> {
 
 /// The message behind IPv6 extension headers, and its protocol; `None` if it is not there.
 fn message(mut protocol: u8, mut rest: &[u8]) -> Option<(u8, &[u8])> {
-    for _ in 0..extension::COUNT_MAX {
+    for _ in 0..=extension::COUNT_MAX {
         let size_bytes = match protocol {
             extension::HOP_BY_HOP | extension::DESTINATION | extension::ROUTING => {
                 length(rest, 8).ok()?

@@ -12,7 +12,7 @@ mod tcp;
 use std::fs;
 use std::net::IpAddr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,8 +33,8 @@ pass out on b1 proto udp
 ";
 
 /// Why a packet of an established connection might be dropped by half a ruleset.
-const REASONS_OF_A_RELOAD: [&str; 7] =
-    ["match", "state-mismatch", "state-insert", "state-limit", "memory", "congestion", "no-route"];
+const REASONS_OF_A_RELOAD: [&str; 6] =
+    ["match", "state-mismatch", "state-insert", "state-limit", "memory", "no-route"];
 
 #[test]
 fn rules_decide_who_gets_through() {
@@ -245,6 +245,34 @@ fn a_daemon_that_dies_is_followed() {
 }
 
 #[test]
+fn connections_go_on_over_an_empty_ruleset() {
+    let test = "connections_go_on_over_an_empty_ruleset";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("empty");
+    for port in [7001, 7002] {
+        echo_server(&net.server, SERVER, port);
+    }
+    net.start(RULES);
+    let rules = net.file("rules.conf", RULES);
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    // More than any window, so that a tracker that does not look meanwhile is lost.
+    let bytes = vec![7; 3_000_000];
+    for _ in 0..2 {
+        assert!(line.bulk(&bytes) == bytes, "with rules");
+        net.pfctl("-F rules");
+        assert!(line.bulk(&bytes) == bytes, "without rules");
+        net.connect(SERVER, 7002, PATIENCE).expect("nothing blocks").echo("free");
+        net.pfctl(&format!("-f {rules}"));
+        line.echo("with rules again");
+        assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked again");
+    }
+    assert_eq!(net.dropped("state-mismatch"), 0);
+}
+
+#[test]
 fn a_start_that_is_interrupted_leaves_nothing() {
     let test = "a_start_that_is_interrupted_leaves_nothing";
     if !can_run_lab(test) {
@@ -270,6 +298,39 @@ fn a_start_that_is_interrupted_leaves_nothing() {
         netlink.links().expect("listed").iter().any(|link| link.has_xdp)
     });
     assert!(!has_xdp.expect("entered"), "nothing is attached");
+}
+
+/// Whatever the moment: what it left is no firewall that filters nothing for good.
+#[test]
+fn a_daemon_that_is_killed_while_it_starts_is_followed_by_one_that_filters() {
+    let test = "a_daemon_that_is_killed_while_it_starts_is_followed_by_one_that_filters";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = turn();
+    let net = Network::new("early");
+    echo_server(&net.server, SERVER, 7002);
+    let path = net.file("pf.conf", RULES);
+    let has_xdp = || {
+        let look = || Netlink::open().and_then(|own| own.links());
+        let links = net.router.run(look).expect("entered").expect("listed");
+        links.iter().any(|link| link.has_xdp)
+    };
+    for _ in 0..3 {
+        let mut command = net.weir(&["fw", "run", "--foreground", "-f", &path]);
+        let mut child = Killed(command.spawn().expect("ip runs"));
+        let until = Instant::now() + PATIENCE;
+        while !has_xdp() {
+            assert!(Instant::now() < until, "a program is attached");
+        }
+        let pid = Pid::from_raw(i32::try_from(child.0.id()).expect("a process"));
+        kill(pid, Signal::SIGKILL).expect("killed");
+        drop(child.0.wait());
+        assert_exit(&net.run(&["fw", "run", "-f", &path]), 0);
+        assert_eq!(net.json("status")["enabled"], true);
+        assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "it filters");
+        assert_exit(&net.run(&["fw", "stop"]), 0);
+    }
 }
 
 #[test]
