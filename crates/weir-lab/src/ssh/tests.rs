@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::process;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,9 +35,16 @@ fn run(host: &SshHost, line: &str) -> Output {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !holds() {
-        assert!(Instant::now() < deadline, "{what} did not come true");
+        assert!(Instant::now() < deadline, "{what} did not come true; what runs:\n{}", processes());
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What runs, by group, with the signals that wait, are blocked, ignored and caught.
+fn processes() -> String {
+    let columns = "pgid,ppid,pid,stat,pending,blocked,ignored,caught,args";
+    let list = process::Command::new("ps").args(["-eo", columns]).output();
+    list.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into())
 }
 
 fn is_gone(pid: &str) -> bool {
