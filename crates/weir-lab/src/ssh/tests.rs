@@ -5,9 +5,12 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::SIGINT;
 
 use super::feeder::Source;
 use super::{Secrets, SshHost};
@@ -139,6 +142,10 @@ fn the_lines_of_a_process_come_as_they_are_written() {
 
 #[test]
 fn a_process_is_signalled_and_ended_with_its_group() {
+    // As weir does. What is caught is not caught in what a program starts; but what somebody who
+    // ran the tests in the background made it ignore, a shell ignores for good.
+    let is_default = Arc::new(AtomicBool::new(true));
+    signal_hook::flag::register_conditional_default(SIGINT, is_default).unwrap();
     let host = host();
     let line = "trap 'echo told >told; exit 5' INT; sleep 1000 & echo $! >pid; \
                 while :; do sleep 0.05; done";
