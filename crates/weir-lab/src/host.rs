@@ -243,4 +243,16 @@ impl HostError {
     pub fn is_gone(&self) -> bool {
         matches!(self.fault, Fault::Gone | Fault::Unreached)
     }
+
+    /// Whether that is the host's own state, and no mistake that every trial would meet again:
+    /// it is gone, or too slow to answer.
+    #[must_use]
+    pub fn costs_trial(&self) -> bool {
+        self.is_gone() || self.fault == Fault::Slow
+    }
+
+    /// What a trial says of a device under test that costs it.
+    pub(crate) fn says_of_dut(&self) -> &'static str {
+        if self.fault == Fault::Slow { "DUT too slow" } else { "DUT gone" }
+    }
 }

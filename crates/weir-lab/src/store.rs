@@ -38,7 +38,10 @@ mod error;
 mod files;
 mod json;
 
-use disk::{UNFINISHED, make_dirs, publish, subdirectories, sync_dir, unfinished, write_synced};
+use disk::{
+    UNFINISHED, make_dirs, publish, subdirectories, sync_dir, unfinished, write_synced,
+    write_synced_as,
+};
 pub use error::StoreError;
 pub use files::StoredFiles;
 
@@ -366,10 +369,15 @@ impl Store {
     /// # Errors
     /// When it cannot be written; the earlier content stands then.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        self.write_as(disk::MODE, name, content)
+    }
+
+    fn write_as(&self, mode: u32, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.root.join(name);
         make_dirs(path.parent().unwrap_or(&self.root))?;
         let unfinished = unfinished(&path);
-        let written = write_synced(&unfinished, content).and_then(|()| publish(&unfinished, &path));
+        let written =
+            write_synced_as(mode, &unfinished, content).and_then(|()| publish(&unfinished, &path));
         if written.is_err() {
             drop(fs::remove_file(&unfinished));
         }
@@ -397,6 +405,18 @@ impl Store {
     {
         assert_ne!(name, "plan.json", "plan.json also names the files of the specification");
         self.write_checked(name, value)
+    }
+
+    /// The same, for its owner's eyes alone.
+    ///
+    /// # Errors
+    /// When it cannot be written, or could not be read back; the earlier content stands then.
+    pub(crate) fn write_private_json<T>(&self, name: &str, value: &T) -> Result<(), StoreError>
+    where
+        T: Serialize + DeserializeOwned + PartialEq + Debug,
+    {
+        let text = json::render(&self.root.join(name), value)?;
+        self.write_as(disk::MODE_PRIVATE, name, text.as_bytes())
     }
 
     fn write_checked<T>(&self, name: &str, value: &T) -> Result<(), StoreError>

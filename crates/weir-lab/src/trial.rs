@@ -17,7 +17,7 @@ use crate::cancel::Cancel;
 use crate::counters::{self, Counters, DropRule, PointRule};
 use crate::dut::{DutDriver, DutError};
 use crate::event::{Event, Observer};
-use crate::host::{Fault, Host, HostError};
+use crate::host::{Host, HostError};
 use crate::ledger;
 use crate::model::{Traffic, TrialTimes};
 use crate::record::{Check, Latency, Ledger, MachineUse, Phase, Place, Sample, TrialResult};
@@ -233,7 +233,7 @@ impl<'a> Runner<'a> {
                 TrialError::Cancelled => false,
                 TrialError::Testbed(error) => error.scope == Scope::Trial,
                 TrialError::Host(source) | TrialError::Dut(DutError::Host { source, .. }) => {
-                    source.is_gone() || source.fault == Fault::Slow
+                    source.costs_trial()
                 }
                 TrialError::Dut(_) => false,
             };
@@ -241,12 +241,9 @@ impl<'a> Runner<'a> {
             return Err(error);
         }
         let why = match &error {
-            TrialError::Host(source) | TrialError::Dut(DutError::Host { source, .. })
-                if source.fault == Fault::Slow =>
-            {
-                format!("DUT too slow: {error}")
+            TrialError::Host(source) | TrialError::Dut(DutError::Host { source, .. }) => {
+                format!("{}: {error}", source.says_of_dut())
             }
-            TrialError::Host(_) | TrialError::Dut(_) => format!("DUT gone: {error}"),
             _ => error.to_string(),
         };
         let mut outcome = figure::not_measured(why);

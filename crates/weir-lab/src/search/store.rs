@@ -46,7 +46,8 @@ pub struct SearchFile {
     pub weir: String,
     /// What was asked for.
     pub wanted: Wanted,
-    /// Every file that the specification names, with its content.
+    /// Every file that the specification names, with its content. Configurations hold keys and
+    /// passwords: so the file is its owner's alone.
     pub files: BTreeMap<String, String>,
 }
 
@@ -97,7 +98,7 @@ impl SearchStore {
             return Err(SearchStoreError::Exists { path: root.to_owned() });
         }
         let store = Self { files: Store::of_other_kind(root)? };
-        store.files.write_json("search.json", file)?;
+        store.files.write_private_json("search.json", file)?;
         // Last, because its presence is what makes the directory a store.
         store.files.write(MARKER, spec.text.as_bytes())?;
         Ok(store)
@@ -125,7 +126,7 @@ impl SearchStore {
                 store.check_unfinished(item, &file.wanted)?;
             }
         }
-        store.files.write_json("search.json", file)?;
+        store.files.write_private_json("search.json", file)?;
         store.files.write(MARKER, spec.text.as_bytes())?;
         Ok(store)
     }

@@ -4,8 +4,8 @@
 //! computes each file's checksum, because a transfer that was cut off, or that met a full disk, may
 //! end with success. A root file system that is read-only (nanobsd) is made writable before and
 //! read-only after, also when the upload fails, and what was written is saved: as the specification
-//! says, or, on a FreeBSD that says nothing and has such a root, as nanobsd does it. This module
-//! never removes a file of the machine.
+//! says, or, on a FreeBSD whose specification says nothing, as nanobsd does it. This module never
+//! removes a file of the machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,9 +26,12 @@ const PATH_BYTES_MAX: usize = 255;
 const ROOT: &str = "root";
 const LIST: &str = "list";
 
-/// nanobsd's way, where the root is read-only: what BSDRP and its relatives have.
-const NANOBSD_BEFORE: &str =
-    "case $(mount -p | awk '$2 == \"/\" { print $4 }') in *ro*) mount -uw / && echo nanobsd;; esac";
+/// nanobsd's way: what BSDRP and its relatives have. Its root may be writable already, because an
+/// upload was cut off; what is not saved is gone with the next start even so.
+const NANOBSD_BEFORE: &str = r#"case $(mount -p | awk '$2 == "/" { print $4 }') in
+*ro*) mount -uw / && echo nanobsd ;;
+*) if [ -e /etc/nanobsd.conf ]; then echo nanobsd; fi ;;
+esac"#;
 const NANOBSD_SAVE: &str = "if command -v config >/dev/null; then config save; else save_cfg; fi";
 const NANOBSD_AFTER: &str = "mount -ur /";
 
@@ -52,7 +55,7 @@ pub(super) fn upload(
         Err(error) => (false, Err(error)),
     };
     let ended = match &done {
-        // Its next start makes its root what it was.
+        // Its next start makes its root what it was, or the next upload.
         Err(error) if error.is_gone() => Ok(()),
         _ => job.after(how, nanobsd, done.is_ok()),
     };

@@ -37,6 +37,7 @@ mod guest;
 mod host;
 mod login;
 mod ports;
+mod qcow2;
 mod rig;
 mod vm;
 

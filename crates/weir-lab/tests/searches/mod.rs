@@ -2,6 +2,7 @@
 //! go on where they were stopped, and say what limited them.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -107,6 +108,8 @@ impl Bench {
 fn the_scripted_capacity_is_found_and_every_trial_is_kept() {
     let bench = Bench::new(SEARCH, DEVICE);
     let results = bench.found();
+    let file = std::fs::metadata(bench.dir.path().join("out/search.json")).expect("written");
+    assert_eq!(file.permissions().mode() & 0o777, 0o600, "configurations are in it");
     let [ndr, pdr] = results[0].goals.as_slice() else { panic!("{results:?}") };
     assert_eq!((ndr.limit, pdr.limit), (Limit::Dut, Limit::Dut), "{results:?}");
     // A trial of 60 ms in steps of 10 ms: a packet of rounding in each.

@@ -283,7 +283,7 @@ fn the_read_only_root_of_a_nanobsd_is_as_it_was_after_an_upload() {
     let machine = machine(&hosts, |spec| spec.system = System::Freebsd);
     machine.host().wait_online(Instant::now() + LONG).unwrap();
     let tools = [
-        ("mount", "[ \"$1\" != -p ] || { echo /dev/ada0s1a / ufs ro 1 1; exit; }"),
+        ("mount", "[ \"$1\" != -p ] || { echo /dev/ada0s1a / ufs $(cat /etc/mode) 1 1; exit; }"),
         ("config", ":"),
     ];
     for (tool, line) in tools {
@@ -292,13 +292,22 @@ fn the_read_only_root_of_a_nanobsd_is_as_it_was_after_an_upload() {
         fs::write(hosts.dut().path(&path), script).unwrap();
         run(&machine, &format!("chmod 755 {path}"));
     }
+    run(&machine, "echo ro >/etc/mode");
     machine.upload(&tree(&[("etc/rc.conf", 0o644, "x\n")])).unwrap();
     let done = "mount -uw /\nconfig save\nmount -ur /\n";
     assert_eq!(run(&machine, "cat /etc/order; rm /etc/order").stdout, done);
     // What did not arrive is not saved.
     let error = machine.upload(&tree(&[("etc/rc.conf/x", 0o644, "x\n")])).unwrap_err();
     assert_says(&error, &["uploading the 1 files"]);
-    assert_eq!(run(&machine, "cat /etc/order").stdout, "mount -uw /\nmount -ur /\n");
+    assert_eq!(run(&machine, "cat /etc/order; rm /etc/order").stdout, "mount -uw /\nmount -ur /\n");
+    // One that was cut off has left it writable.
+    run(&machine, "echo rw >/etc/mode; : >/etc/nanobsd.conf");
+    machine.upload(&tree(&[("etc/rc.conf", 0o644, "y\n")])).unwrap();
+    assert_eq!(run(&machine, "cat /etc/order; rm /etc/order").stdout, "config save\nmount -ur /\n");
+    // Others have nothing to save.
+    run(&machine, "rm /etc/nanobsd.conf");
+    machine.upload(&tree(&[("etc/rc.conf", 0o644, "z\n")])).unwrap();
+    assert!(!run(&machine, "cat /etc/order").success(), "nothing was done around it");
 }
 
 #[test]

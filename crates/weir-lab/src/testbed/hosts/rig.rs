@@ -424,8 +424,8 @@ impl Rig for HostsRig {
         counters.insert(RECEIVER.to_owned(), seen);
         counters.extend(self.missed());
         let device = self.parts.device.counters();
-        counters.extend(device.map_err(|error| match error.is_gone() {
-            true => TestbedError::voids_trial(format!("DUT gone: {error}")),
+        counters.extend(device.map_err(|error| match error.costs_trial() {
+            true => TestbedError::voids_trial(format!("{}: {error}", error.says_of_dut())),
             false => TestbedError::new(error),
         })?);
         for switch in &self.parts.spec.switches {

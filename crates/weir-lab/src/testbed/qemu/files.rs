@@ -13,14 +13,13 @@ use std::time::UNIX_EPOCH;
 
 use serde_json::{Value, json};
 
+use super::qcow2;
 use crate::digest::Reader;
-use crate::image::About;
+use crate::image::{self, About};
 use crate::material::MaterialFile;
+use crate::model::content::sha256;
 use crate::model::qemu::{DiskFormat, QemuSpec};
 use crate::testbed::TestbedError;
-
-/// First bytes of a disk in QEMU's own format.
-const QCOW2_MAGIC: &[u8; 4] = b"QFI\xfb";
 
 /// The files, all of which are there.
 #[derive(Debug, Clone)]
@@ -30,6 +29,8 @@ pub(super) struct Files {
     pub(super) kernel: Option<PathBuf>,
     pub(super) initrd: Option<PathBuf>,
     pub(super) append: Option<String>,
+    /// The same as the file beside the image says it, if that is where it comes from.
+    append_beside: Option<String>,
     pub(super) user: String,
     pub(super) key: Option<PathBuf>,
     pub(super) host_key: Option<String>,
@@ -56,8 +57,14 @@ impl Files {
             Some(format) => format,
             None => format_of(&image)?,
         };
+        let append_beside = match &spec.append {
+            None => boot.filter(|b| b.kernel.is_some()),
+            Some(_) => None,
+        };
+        let append_beside = append_beside.map(|b| b.append.clone().unwrap_or_default());
         Ok(Self {
             format,
+            append_beside,
             kernel: choose("kernel", &spec.kernel, boot.and_then(|b| b.kernel.as_ref()))?,
             initrd: choose("initrd", &spec.initrd, boot.and_then(|b| b.initrd.as_ref()))?,
             append: spec.append.clone().or_else(|| boot.and_then(|b| b.append.clone())),
@@ -75,20 +82,32 @@ impl Files {
     }
 
     /// Reads every file that the machine is started from, for what it holds, and how each looked
-    /// before.
+    /// before. The files below an overlay are of them.
     pub(super) fn read(
         &self,
         reader: &Reader<'_>,
     ) -> Result<(Vec<Stamp>, BTreeMap<String, MaterialFile>), TestbedError> {
-        let kernel = self.kernel.as_ref().map(|path| ("kernel", path));
-        let initrd = self.initrd.as_ref().map(|path| ("initrd", path));
-        let all = [Some(("image", &self.image)), kernel, initrd];
+        let mut all = vec![("image".to_owned(), self.image.clone())];
+        if self.format == DiskFormat::Qcow2 {
+            let below = qcow2::backing(&self.image);
+            let below = below.map_err(|why| TestbedError::new(format!("image: {why}")))?;
+            let named = below.into_iter().enumerate();
+            all.extend(named.map(|(i, path)| (format!("image, {} below", i + 1), path)));
+        }
+        let boot = [("kernel", &self.kernel), ("initrd", &self.initrd)];
+        let boot = boot.map(|(field, path)| path.as_ref().map(|p| (field.to_owned(), p.clone())));
+        all.extend(boot.into_iter().flatten());
         let (mut stamps, mut files) = (Vec::new(), BTreeMap::new());
-        for (field, path) in all.into_iter().flatten() {
-            stamps.push(Stamp::of(field, path)?);
-            let sha256 = reader.sha256(path).map_err(|error| cannot_read(field, path, &error))?;
-            let path = path.to_string_lossy().into_owned();
-            files.insert(field.to_owned(), MaterialFile { path, sha256 });
+        for (field, path) in all {
+            stamps.push(Stamp::of(&field, &path)?);
+            let sha256 =
+                reader.sha256(&path).map_err(|error| cannot_read(&field, &path, &error))?;
+            files.insert(field, MaterialFile { path: path.to_string_lossy().into_owned(), sha256 });
+        }
+        if let Some(append) = &self.append_beside {
+            let path = image::beside(&self.image, "toml").to_string_lossy().into_owned();
+            let line = MaterialFile { path, sha256: sha256(append.as_bytes()) };
+            files.insert("append, the kernel's command line,".to_owned(), line);
         }
         Ok((stamps, files))
     }
@@ -113,17 +132,17 @@ impl Files {
 /// How a file looks from outside.
 #[derive(Debug, Clone)]
 pub(super) struct Stamp {
-    field: &'static str,
+    field: String,
     path: PathBuf,
     /// Device, inode, size in bytes, and the time of the last change in seconds and nanoseconds.
     seen: (u64, u64, u64, i64, i64),
 }
 
 impl Stamp {
-    fn of(field: &'static str, path: &Path) -> Result<Self, TestbedError> {
+    fn of(field: &str, path: &Path) -> Result<Self, TestbedError> {
         let m = fs::metadata(path).map_err(|error| cannot_read(field, path, &error))?;
         let seen = (m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec());
-        Ok(Self { field, path: path.to_owned(), seen })
+        Ok(Self { field: field.to_owned(), path: path.to_owned(), seen })
     }
 
     /// Fails if the file looks different now.
@@ -161,7 +180,7 @@ fn format_of(image: &Path) -> Result<DiskFormat, TestbedError> {
     let mut magic = [0; 4];
     let read = File::open(image).and_then(|mut file| file.read_exact(&mut magic));
     read.map_err(|error| cannot_read("image", image, &error))?;
-    Ok(if &magic == QCOW2_MAGIC { DiskFormat::Qcow2 } else { DiskFormat::Raw })
+    Ok(if magic == qcow2::MAGIC { DiskFormat::Qcow2 } else { DiskFormat::Raw })
 }
 
 #[cfg(test)]
@@ -252,6 +271,36 @@ pub(super) mod tests {
         assert_eq!(later["image"], earlier["image"]);
         fs::remove_file(&path).unwrap();
         assert!(files.read(&reader).unwrap_err().what.contains("kernel: cannot read "));
+    }
+
+    #[test]
+    fn disks_below_an_overlay_and_the_command_line_beside_it_are_material() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, content: &[u8]| fs::write(dir.path().join(name), content).unwrap();
+        let mut overlay = [&qcow2::MAGIC[..], &2u32.to_be_bytes(), &72u64.to_be_bytes()].concat();
+        overlay.extend(4u32.to_be_bytes());
+        overlay.resize(72, 0);
+        overlay.extend(b"base");
+        put("dut.qcow2", &overlay);
+        put("base", b"one");
+        put("k", b"kernel");
+        put("dut.qcow2.toml", b"[boot]\nkernel = \"k\"\nappend = \"quiet\"\n");
+        let cancel = crate::cancel::Cancel::default();
+        let reader = Reader { cancel: &cancel, tell: &|_, _| {} };
+        let read = || Files::find(&spec("dut.qcow2"), dir.path())?.read(&reader);
+        let (stamps, earlier) = read().unwrap();
+        let line = "append, the kernel's command line,";
+        assert!(earlier.keys().eq([line, "image", "image, 1 below", "kernel"]), "{earlier:?}");
+        put("base", b"other");
+        assert!(stamps.iter().any(|stamp| stamp.check().is_err()), "the disk below was changed");
+        put("dut.qcow2.toml", b"[boot]\nkernel = \"k\"\nappend = \"quiet mitigations=off\"\n");
+        let (_, later) = read().unwrap();
+        assert_ne!(later["image, 1 below"].sha256, earlier["image, 1 below"].sha256);
+        assert_ne!(later[line].sha256, earlier[line].sha256);
+        assert_eq!(later["image"], earlier["image"]);
+        fs::remove_file(dir.path().join("base")).unwrap();
+        let error = read().unwrap_err();
+        assert!(error.what.starts_with("image: what lies below "), "{}", error.what);
     }
 
     #[test]

@@ -81,9 +81,11 @@ impl QemuHost {
     /// Waits until it can be logged in to, and sets it up.
     pub(super) fn boot(&self, deadline: Instant) -> Result<(), TestbedError> {
         self.wait(0, deadline)?;
-        self.machine.connect().and_then(|()| self.set_up()).map_err(|error| match error.is_gone() {
-            true => TestbedError::voids_trial(error),
-            false => TestbedError::new(error),
+        self.machine.connect().and_then(|()| self.set_up()).map_err(|error| {
+            match error.costs_trial() {
+                true => TestbedError::voids_trial(error),
+                false => TestbedError::new(error),
+            }
         })
     }
 
@@ -239,23 +241,31 @@ impl QemuHost {
         })
     }
 
-    /// Reboots it by its own command; switches it off and on if it does not come back.
+    /// Reboots it, and sets it up again.
     fn reboot(&self) -> Result<(), HostError> {
         let began = Instant::now();
+        self.explained(self.restart())?;
+        self.boots.borrow_mut().push(began.elapsed());
+        self.set_up()
+    }
+
+    /// By its own command; switches it off and on if it does not come back.
+    fn restart(&self) -> Result<(), HostError> {
         match self.machine.fresh() {
             Err(error) if error.is_gone() => {
+                if self.alive().is_err() {
+                    return Err(error);
+                }
                 let asked = Instant::now();
                 let cycled = self.vm.borrow().power_cycle();
                 cycled.map_err(|why| {
                     let what = format!("{}; it cannot be switched off: {why}", error.what);
                     HostError::gone(self.name(), what)
                 })?;
-                self.machine.started("switching it off and on", asked)?;
+                self.machine.started("switching it off and on", asked)
             }
-            other => other?,
+            other => other,
         }
-        self.boots.borrow_mut().push(began.elapsed());
-        self.set_up()
     }
 }
 
