@@ -14,9 +14,11 @@ use crate::digest::Reader;
 
 mod evaluate;
 mod line;
+mod sent;
 mod sets;
 #[cfg(test)]
 mod tests;
+mod words;
 mod write;
 
 pub use evaluate::{NAMES as VARIABLES, Variables};
@@ -86,6 +88,20 @@ pub enum BenchLabError {
         /// The fragments, as they were read one after the other.
         path: String,
         /// Its last words.
+        said: String,
+    },
+    /// Fragments that run to their end as they are, and not with other values.
+    #[error(
+        "{path}: a condition or a sum depends on {names}, for which weir puts other values, and \
+         fails with them (the shell says: {said}): write the fragment without it, one set for each \
+         case"
+    )]
+    Changed {
+        /// The fragments, as they were read one after the other.
+        path: String,
+        /// The variables that get other values.
+        names: String,
+        /// The shell's last words.
         said: String,
     },
     /// A variable that weir needs.

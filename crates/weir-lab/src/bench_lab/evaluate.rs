@@ -108,6 +108,13 @@ impl Variables {
         self.lines.as_ref().map(|lines| lines.iter().any(refers))
     }
 
+    /// Another text wherever a text stands in a value.
+    pub(super) fn replace(&mut self, text: &str, by: &str) {
+        for value in self.values.values_mut() {
+            *value = value.replace(text, by);
+        }
+    }
+
     /// A value that cannot be used.
     pub(super) fn refuse(&self, name: &str, why: impl Into<String>) -> BenchLabError {
         BenchLabError::Value {
@@ -159,13 +166,32 @@ pub(super) fn evaluate(
     Ok(Variables { path, lines: lines(&fragments), values })
 }
 
-/// The lines that may refer to a variable: no comments, and no defaults.
+/// The lines that may refer to a variable: no comments, and of defaults not the name that gets one.
 fn lines(text: &str) -> Option<Vec<String>> {
     let lines = text.lines().map(str::trim_start);
     let reads_more = |line: &str| [". ", "source "].iter().any(|word| line.starts_with(word));
     if lines.clone().any(reads_more) {
         return None;
     }
-    let refer = lines.filter(|line| !line.starts_with('#') && !line.starts_with(": "));
-    Some(refer.map(str::to_owned).collect())
+    let refer = lines.filter(|line| !line.starts_with('#')).map(|line| match line {
+        _ if line.starts_with(": ") => without_defaulted(line),
+        _ => line.to_owned(),
+    });
+    Some(refer.collect())
+}
+
+/// A line `: ${V:="${OTHER}"}` without `${V`: that gives V its default, and does not use it.
+fn without_defaulted(line: &str) -> String {
+    let mut parts = line.split("${");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let behind = part.trim_start_matches(|c: char| c == '_' || c.is_ascii_alphanumeric());
+        if behind.starts_with(":=") || behind.starts_with('=') {
+            text.push_str(behind);
+        } else {
+            text.push_str("${");
+            text.push_str(part);
+        }
+    }
+    text
 }

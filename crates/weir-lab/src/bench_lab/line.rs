@@ -1,17 +1,14 @@
 //! The lines that start pkt-gen: their signs become references, and options that weir needs are put
 //! in. Nothing here evaluates a fragment.
 
+use std::ops::Range;
+
 use super::evaluate::Variables;
 use super::sets::SIGNS;
+use super::words::{Given, Program, unquoted};
 
 /// What an option of a line was made of, where somebody should know.
 pub(super) type Note = String;
-
-/// The word of a line that is pkt-gen: the first one, or behind `sudo`, `nice`, `cpuset` and the
-/// like.
-pub(super) fn program(line: &str) -> Option<&str> {
-    line.split_whitespace().find(|word| word.rsplit('/').next() == Some("pkt-gen"))
-}
 
 /// Whether a line with signs is the line as it is but for them. A condition or a sum in a fragment
 /// may see the sign where it expects a number, and make another line.
@@ -45,65 +42,79 @@ pub(super) fn escaped(line: &str) -> String {
 /// The line with plain numbers (`-N`) and, of a sender, with the number of packets that it is asked
 /// for (`-n ${count}`): bursts end by themselves, and runs by their time.
 pub(super) fn complete(name: &str, line: &str) -> (String, Vec<Note>) {
-    let (mut line, mut notes) = (line.to_owned(), Vec::new());
-    if !has(&line, "-N") {
-        line = behind_program(&line, "-N");
-    }
+    let Some(program) = Program::find(line) else { return (line.to_owned(), Vec::new()) };
+    let (given, mut notes) = (program.options(), Vec::new());
+    let (mut behind, mut edits): (String, Vec<(Range<usize>, &str)>) = Default::default();
     if name.starts_with("RECEIVER") {
-        if has(&line, "-W") {
-            let words = line.split_whitespace().filter(|word| *word != "-W");
-            line = words.collect::<Vec<_>>().join(" ");
+        let waits = given.iter().filter(|own| own.letter == 'W');
+        edits.extend(waits.map(|own| (without(line, own), "")));
+        if !edits.is_empty() {
             notes.push(
                 "-W is left out of RECEIVER_START_CMD: weir stops the receiver itself".into(),
             );
         }
-        return (line, notes);
-    }
-    if line.contains("${count}") {
-        return (line, notes);
-    }
-    let why = "weir asks for as many packets as it needs";
-    let number = line.split_whitespace().skip_while(|word| *word != "-n").nth(1);
-    let number = number.filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
-    if let Some(number) = number.map(str::to_owned) {
-        line = line.replacen(&format!("-n {number}"), "-n ${count}", 1);
-        notes.push(format!("`-n {number}` of {name} is not used: {why}"));
     } else {
-        line = behind_program(&line, "-n ${count}");
-        notes.push(format!("{name} has no `-n`: {why}"));
+        let why = "weir asks for as many packets as it needs";
+        let numbers = || given.iter().filter(|own| own.letter == 'n');
+        for value in numbers().filter_map(|own| own.value.clone()) {
+            let number = &line[value.clone()];
+            if !number.contains("${count}") {
+                notes.push(format!("`-n {number}` of {name} is not used: {why}"));
+                edits.push((value, "${count}"));
+            }
+        }
+        if numbers().next().is_none() {
+            behind.push_str(" -n ${count}");
+            notes.push(format!("{name} has no `-n`: {why}"));
+        }
+    }
+    if !given.iter().any(|own| own.letter == 'N') {
+        behind.push_str(" -N");
+    }
+    edits.push((program.word.end..program.word.end, &behind));
+    edits.sort_by_key(|(span, _)| span.start);
+    let mut line = line.to_owned();
+    // From the end on, so that what is before stays where it was.
+    for (span, text) in edits.into_iter().rev() {
+        line.replace_range(span, text);
     }
     (line, notes)
 }
 
-/// The value of an option, if it stands in the line as it is.
-pub(super) fn option<'l>(line: &'l str, option: &str) -> Option<&'l str> {
-    let value = line.split_whitespace().skip_while(|word| *word != option).nth(1)?;
-    (!value.contains(['$', '"', '\'', '\\', ';'])).then_some(value)
+/// What to leave out for an option without a value: its word, unless it holds others.
+fn without(line: &str, given: &Given) -> Range<usize> {
+    if given.word.len() > 2 {
+        return given.at.clone();
+    }
+    line[..given.word.start].trim_end().len()..given.word.end
 }
 
-fn has(line: &str, option: &str) -> bool {
-    line.split_whitespace().any(|word| word == option)
+/// What pkt-gen is given for an option, each time, without quotes.
+pub(super) fn values(line: &str, letter: char) -> Vec<String> {
+    let options = Program::find(line).map(|program| program.options()).unwrap_or_default();
+    let own = options.into_iter().filter(|own| own.letter == letter);
+    own.filter_map(|own| own.value).map(|value| unquoted(&line[value])).collect()
 }
 
-/// The line with an option behind pkt-gen.
-fn behind_program(line: &str, option: &str) -> String {
-    let program = program(line).unwrap_or_default();
-    line.replacen(program, &format!("{program} {option}"), 1)
+/// The value of an option that counts, which is the last, if it stands in the line as it is.
+pub(super) fn option(line: &str, letter: char) -> Option<String> {
+    values(line, letter).pop().filter(|value| !value.contains(['$', '`']))
+}
+
+/// The interface of a port of netmap's: without prefix, and without what chooses rings, pipes or
+/// modes of it.
+pub(super) fn interface(port: &str) -> &str {
+    let port = port.strip_prefix("netmap:").unwrap_or(port);
+    let name = port.split(['^', '*', '/', '{', '}', '@', '+']).next().unwrap_or_default();
+    match name.rsplit_once('-') {
+        Some((name, ring)) if ring.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => name,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pkt_gen_may_stand_behind_other_words() {
-        for line in ["pkt-gen -f tx", "sudo /opt/pkt-gen -f tx", "nice -n 5 pkt-gen -f tx"] {
-            let found = program(line).expect("it is there");
-            assert!(found.ends_with("pkt-gen"), "{line}: {found}");
-        }
-        assert_eq!(program("equilibrium -u"), None);
-        assert_eq!(program("my-pkt-gen-wrapper"), None);
-    }
 
     #[test]
     fn a_sender_has_the_number_of_packets_that_it_is_asked_for() {
@@ -116,11 +127,48 @@ mod tests {
         let (line, notes) = of("pkt-gen -N -f tx");
         assert_eq!((line.as_str(), notes.len()), ("pkt-gen -n ${count} -N -f tx", 1));
         assert_eq!(
-            option("pkt-gen -i vcxl1 -D 00:11:22:33:44:55", "-D"),
+            option("pkt-gen -i vcxl1 -D 00:11:22:33:44:55", 'D').as_deref(),
             Some("00:11:22:33:44:55")
         );
-        assert_eq!(option("pkt-gen -i $if", "-i"), None);
-        let (line, _) = complete("RECEIVER_START_CMD", "pkt-gen -f rx -W -i em0");
-        assert_eq!(line, "pkt-gen -N -f rx -i em0");
+        assert_eq!(option("pkt-gen -i $if", 'i'), None);
+    }
+
+    #[test]
+    fn only_options_of_pkt_gens_own_are_replaced() {
+        for (line, wanted) in [
+            ("nice -n 5 pkt-gen -f tx", "nice -n 5 pkt-gen -n ${count} -N -f tx"),
+            ("nice -n -20 pkt-gen -N -n 300", "nice -n -20 pkt-gen -N -n ${count}"),
+            ("nice -n 300 pkt-gen -n300 -N", "nice -n 300 pkt-gen -n${count} -N"),
+            ("pkt-gen -Nn300 -i ix0", "pkt-gen -Nn${count} -i ix0"),
+            ("pkt-gen -N -n  300 -S \"a\"", "pkt-gen -N -n  ${count} -S \"a\""),
+            ("pkt-gen -n '300' -N -n 5", "pkt-gen -n ${count} -N -n ${count}"),
+            ("echo -N -n 3; pkt-gen -n 3 -i ix0", "echo -N -n 3; pkt-gen -N -n ${count} -i ix0"),
+            ("cd pkt-gen && ./pkt-gen -n 3", "cd pkt-gen && ./pkt-gen -N -n ${count}"),
+        ] {
+            assert_eq!(complete("SENDER_START_CMD", line).0, wanted, "{line}");
+        }
+        assert_eq!(option("sudo -i pkt-gen -i ix0", 'i').as_deref(), Some("ix0"));
+        assert_eq!(option("sudo -i pkt-gen -iix1 | tee -i log", 'i').as_deref(), Some("ix1"));
+    }
+
+    #[test]
+    fn a_receiver_does_not_stop_by_itself() {
+        for (line, wanted) in [
+            ("pkt-gen -f rx -W -i em0", "pkt-gen -N -f rx -i em0"),
+            ("pkt-gen -NW -S '-W  x'", "pkt-gen -N -S '-W  x'"),
+            ("env -W pkt-gen -N", "env -W pkt-gen -N"),
+        ] {
+            let (line, notes) = complete("RECEIVER_START_CMD", line);
+            assert_eq!(line, wanted);
+            assert_eq!(notes.len(), usize::from(!wanted.contains("env")), "{notes:?}");
+        }
+    }
+
+    #[test]
+    fn ports_of_netmaps_are_rings_of_interfaces() {
+        for port in ["ix0", "netmap:ix0", "netmap:ix0-1", "ix0^", "ix0*", "netmap:ix0-12/T"] {
+            assert_eq!(interface(port), "ix0", "{port}");
+        }
+        assert_eq!(interface("lan-east"), "lan-east");
     }
 }

@@ -15,6 +15,10 @@ pub(super) const SIGNS: [(&str, &str, &str); 4] = [
     ("PKT_TO_SEND", "@weir-count@", "${count}"),
 ];
 
+/// Numbers for those of them that are numbers, where a fragment cannot go on with signs: a sum of
+/// one would end its shell. Nobody has these in a line.
+const NUMBERS: [(&str, &str); 2] = [("PKT_SIZE", "961748927"), ("PKT_TO_SEND", "982451653")];
+
 /// A traffic: a pkt-gen set with the configuration behind it.
 #[derive(Debug)]
 pub(super) struct TrafficSet {
@@ -44,12 +48,11 @@ pub(super) struct ImageSet {
 
 /// The traffics of a request; one without a set, if there is no folder of them.
 pub(super) fn traffics(request: &Request) -> Result<Vec<TrafficSet>, BenchLabError> {
-    let overrides = SIGNS.map(|(name, sign, _)| (name, sign));
     let read = |name: String, set: Option<&Path>| {
         Ok(TrafficSet {
             name,
             values: evaluate(set, &request.config, &[])?,
-            signs: evaluate(set, &request.config, &overrides)?,
+            signs: with_signs(set, &request.config)?,
         })
     };
     let Some(dir) = &request.pktgen_dir else {
@@ -60,6 +63,26 @@ pub(super) fn traffics(request: &Request) -> Result<Vec<TrafficSet>, BenchLabErr
         return Err(nothing(dir, "no file in it: each is a set of pkt-gen variables"));
     }
     files.iter().map(|file| read(name_of(file)?, Some(file))).collect()
+}
+
+/// The variables with [`SIGNS`]. Their fragments have run to the end with the values themselves.
+fn with_signs(set: Option<&Path>, config: &Path) -> Result<Variables, BenchLabError> {
+    let signs = SIGNS.map(|(name, sign, _)| (name, sign));
+    let refused = match evaluate(set, config, &signs) {
+        Err(error @ BenchLabError::Shell { .. }) => error,
+        other => return other,
+    };
+    let number = |name: &str| NUMBERS.iter().find(|(own, _)| *own == name).map(|(_, n)| *n);
+    let numbers = signs.map(|(name, sign)| (name, number(name).unwrap_or(sign)));
+    if let Ok(mut variables) = evaluate(set, config, &numbers) {
+        for ((_, number), (_, sign)) in numbers.into_iter().zip(signs) {
+            variables.replace(number, sign);
+        }
+        return Ok(variables);
+    }
+    let BenchLabError::Shell { path, said } = refused else { return Err(refused) };
+    let names = signs.map(|(name, _)| name).join(", ");
+    Err(BenchLabError::Changed { path, names, said })
 }
 
 /// The configurations of a folder.

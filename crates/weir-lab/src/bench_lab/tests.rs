@@ -204,9 +204,11 @@ fn lines_print_plain_numbers_until_they_are_stopped() {
     assert_eq!(sender, Some("sudo /opt/pkt-gen -n ${count} -f tx -N -i igb2"));
     assert_eq!(testbed["receiver"]["start"].as_str(), Some("pkt-gen -N -f rx -i igb3 -w 2"));
     let made = specification(&folder.request()).unwrap();
-    assert_eq!(made.notes.len(), 2, "{:?}", made.notes);
-    assert!(made.notes[0].starts_with("SENDER_START_CMD has no `-n`"), "{:?}", made.notes);
-    assert!(made.notes[1].starts_with("-W is left out"), "{:?}", made.notes);
+    let begin = ["SENDER_START_CMD has no `-n`", "-W is left out", "SENDER_START_CMD has no `-s`"];
+    for (note, begin) in made.notes.iter().zip(begin) {
+        assert!(note.starts_with(begin), "{:?}", made.notes);
+    }
+    assert_eq!(made.notes.len(), 4, "and no `-d`: {:?}", made.notes);
     assert_eq!(made.mail.as_deref(), Some("ops@example.org"));
 }
 
@@ -339,7 +341,6 @@ fn what_the_shell_would_do_stays_for_the_shell() {
 
 #[test]
 fn what_cannot_be_used_is_refused_with_its_place() {
-    let with = |line: &str| Folder::new(&[("bench-lab.config", &format!("{CONFIG}{line}\n"))]);
     for (line, wanted) in [
         ("SENDER_LAB_IF=", "/bench-lab.config: SENDER_LAB_IF is not set"),
         ("REBOOT_TIMEOUT=long", "REBOOT_TIMEOUT=\"long\": it is a number of rounds"),
@@ -387,6 +388,139 @@ fn what_cannot_be_used_is_refused_with_its_place() {
         "{}",
         other.refusal()
     );
+}
+
+/// [`CONFIG`] with more lines behind it.
+fn with(more: &str) -> Folder {
+    Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}\n"))])
+}
+
+#[test]
+fn options_of_other_programs_stay_what_they_are() {
+    let start = |line: &str| {
+        let table = with(&format!("SENDER_START_CMD=\"{line}\"")).tables();
+        table["testbed"]["generator"][0]["start"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        start("nice -n 5 pkt-gen -f tx -i ix0"),
+        "nice -n 5 pkt-gen -n ${count} -N -f tx -i ix0"
+    );
+    assert_eq!(
+        start("nice -n -20 pkt-gen -N -i ix0 -n300000000"),
+        "nice -n -20 pkt-gen -N -i ix0 -n${count}"
+    );
+    assert_eq!(
+        start("pkt-gen -N -n  300000000 -i 'ix0' -s ${SENDER_LAB_NET}"),
+        "pkt-gen -N -n  ${count} -i 'ix0' -s \"${src}\""
+    );
+    assert_eq!(
+        start("cd /root/netmap/apps/pkt-gen && ./pkt-gen -n 3 -i ix0"),
+        "cd /root/netmap/apps/pkt-gen && ./pkt-gen -N -n ${count} -i ix0"
+    );
+    for line in ["ssh gen pkt-gen -f tx", "pkill pkt-gen", "pkt-gen -f tx & pkt-gen -f tx"] {
+        let told = with(&format!("SENDER_START_CMD='{line}'")).refusal();
+        assert!(told.contains("does not see where it starts one pkt-gen"), "{line}: {told}");
+    }
+}
+
+#[test]
+fn a_size_is_the_one_that_is_sent() {
+    let read = |more: &str| {
+        let folder = with(more);
+        let table = folder.tables();
+        let size = table["traffic"][0]["size"].as_integer().unwrap();
+        (size, specification(&folder.request()).unwrap().notes)
+    };
+    let line = "-i ix0 -n ${PKT_TO_SEND} -s ${SENDER_LAB_NET} -d ${RECEIVER_LAB_NET}";
+    let (size, notes) = read(&format!("SENDER_START_CMD=\"pkt-gen -f tx -l 1500 {line}\""));
+    assert_eq!(size, 1500);
+    let wanted = ["PKT_SIZE=\"60\" is not used by SENDER_START_CMD, which has `-l 1500`"];
+    assert_eq!(notes, wanted);
+    let unset = format!("SENDER_START_CMD=\"pkt-gen -f tx {line} -l1500\"\nPKT_SIZE=");
+    assert_eq!(read(&unset), (1500, Vec::new()));
+    let (size, notes) = read(&format!("SENDER_START_CMD=\"pkt-gen -f tx {line}\""));
+    assert_eq!((size, notes.len()), (60, 0), "pkt-gen's own");
+    // A line of another program's does not count.
+    let (size, _) = read(&format!("SENDER_START_CMD=\"cpuset -l 0-3 pkt-gen -f tx {line}\""));
+    assert_eq!(size, 60);
+    for (more, wanted) in [
+        ("-l '$(cat size)'", "weir cannot tell the size of its frames"),
+        ("-l 1500 -l 60", "weir cannot tell the size of its frames"),
+        ("-l 40", "its frames have 40 bytes, and the smallest that weir has for such ranges"),
+    ] {
+        let told = with(&format!("SENDER_START_CMD=\"pkt-gen -f tx {more}\"")).refusal();
+        assert!(told.contains(wanted), "{more}: {told}");
+    }
+    let told = with("SENDER_START_CMD='pkt-gen -f tx'\nPKT_SIZE=1500").refusal();
+    assert!(told.contains("SENDER_START_CMD has no `-l`, and pkt-gen sends"), "{told}");
+    let two = "SENDER_START_CMD_2=\"pkt-gen -f tx -i igb4 -l 1500\"";
+    let told = with(two).refusal();
+    assert!(told.contains("have 1500 bytes, and those of SENDER_START_CMD 60"), "{told}");
+}
+
+#[test]
+fn a_size_that_the_line_has_is_not_raised() {
+    let plain = CONFIG.replace(": ${PKT_SIZE:=\"60\"}", "PKT_SIZE=62");
+    let plain = plain.replace("198.18.10.1:2001-198.18.10.20", "[2001:2::1]-[2001:2::14]");
+    let plain = plain.replace("198.19.10.1:2001-198.19.10.100", "[2001:2:0:8010::1]");
+    let told = Folder::new(&[("bench-lab.config", &plain)]).refusal();
+    assert!(told.contains("its frames have 62 bytes") && told.contains("have 80: "), "{told}");
+    let large = Folder::new(&[("bench-lab.config", &plain.replace("=62", "=124"))]);
+    assert_eq!(large.tables()["traffic"][0]["size"].as_integer(), Some(124));
+}
+
+#[test]
+fn ranges_that_are_not_sent_are_told() {
+    let notes = |more: &str| specification(&with(more).request()).unwrap().notes;
+    let line = "pkt-gen -f tx -i igb2 -n ${PKT_TO_SEND}";
+    let told = notes(&format!("SENDER_START_CMD=\"{line} -s 10.0.0.7 -d ${{RECEIVER_LAB_NET}}\""));
+    assert_eq!(told.len(), 1, "{told:?}");
+    let begin = "SENDER_START_CMD has `-s 10.0.0.7`: its packets are not those of SENDER_LAB_NET=";
+    assert!(told.iter().any(|note| note.starts_with(begin)), "{told:?}");
+    // The same in other words.
+    let plain = "SENDER_LAB_NET=198.18.10.1\n";
+    let line = format!("{plain}SENDER_START_CMD=\"{line} -${{AF}} -s ${{SENDER_LAB_NET}}");
+    assert_eq!(notes(&format!("{line} -d ${{RECEIVER_LAB_NET}}\"")), [""; 0]);
+}
+
+#[test]
+fn the_first_senders_interface_is_the_variable() {
+    for line in ["pkt-gen -f tx -i netmap:ix0-1 -D 02:00:00:00:00:05", "sudo -i pkt-gen -i ix0/T"] {
+        let generator =
+            with(&format!("SENDER_START_CMD='{line}'")).tables()["testbed"]["generator"][0].clone();
+        assert_eq!(generator["interface"].as_str(), Some("igb2"), "{line}");
+        assert_eq!(generator["next_hop_mac"].as_str(), Some("00:08:a2:09:33:da"), "{line}");
+    }
+    let second = "SENDER_ADMIN_2=192.0.2.4\nSENDER_2_START_CMD='sudo -i pkt-gen -i netmap:ix1-3 \
+                  -D02:00:00:00:00:05'";
+    let generator = with(second).tables()["testbed"]["generator"][1].clone();
+    assert_eq!(generator["interface"].as_str(), Some("ix1"));
+    assert_eq!(generator["next_hop_mac"].as_str(), Some("02:00:00:00:00:05"));
+    let differs = CONFIG.to_owned() + "SENDER_START_CMD_2=\"pkt-gen -f tx -i ix${AF}\"\n";
+    let sets = [("bench-lab.config", differs.as_str()), ("pktgen/a", ""), ("pktgen/b", "AF=6")];
+    let told = Folder::new(&sets).refusal();
+    assert!(told.contains("its `-i` is not the same in all sets"), "{told}");
+}
+
+#[test]
+fn sums_that_no_line_depends_on_are_none_of_weirs_business() {
+    let sum = "HALF=$((PKT_TO_SEND/2)) LARGE=$((PKT_SIZE+4))\n";
+    let table = with(sum).tables();
+    let start = table["testbed"]["generator"][0]["start"].as_str().unwrap();
+    assert!(start.contains("-n ${count} -l ${size} -d \"${dst}\""), "{start}");
+    let told = with(&format!("{sum}SENDER_START_CMD=\"pkt-gen -f tx -n ${{HALF}}\"")).refusal();
+    assert!(told.contains("a condition, a sum or an assignment behind the line"), "{told}");
+    let told = with(&format!("{sum}[ ${{PKT_SIZE}} -lt 2000 ] || exit 3")).refusal();
+    assert!(told.contains("a condition or a sum depends on SENDER_LAB_NET, "), "{told}");
+}
+
+#[test]
+fn a_default_may_refer_to_a_variable() {
+    let notes = |more: &str| specification(&with(more).request()).unwrap().notes;
+    let refers = "RECEIVER_LAB_IP=198.19.0.203\n: ${OTHER:=\"${RECEIVER_LAB_IP}:2000\"}";
+    assert_eq!(notes(refers), [""; 0]);
+    let defaulted = ": ${RECEIVER_LAB_IP:=198.19.0.203} ${SENDER_MAC:=1}";
+    assert_eq!(notes(defaulted).len(), 2, "{:?}", notes(defaulted));
 }
 
 #[test]

@@ -3,17 +3,15 @@
 use std::fmt::Write as _;
 
 use weir_gen::units::format_duration;
-use weir_wire::frame::Protocol;
 use weir_wire::mac::MacAddr;
-use weir_wire::range::AddrRange;
-use weir_wire::stream::size_bytes_min;
 
 use super::evaluate::Variables;
 use super::line::{self, escaped};
+use super::sent::Sent;
 use super::sets::{ConfigurationSet, ImageSet, TrafficSet};
 use super::{
     BenchLabError, DURATION_DEFAULT, ONLY_DUT, Request, Specification, WARMUP_DEFAULT, absolute,
-    destination,
+    destination, words,
 };
 
 /// What tells, on the DUT, that an upgrade has succeeded: its exit status alone does not.
@@ -30,11 +28,14 @@ const DRAIN: &str = "2s";
 
 /// Senders: the number behind their machine's variable, and the variables of their lines.
 const SENDERS: [(&str, &str, &str, &str); 4] = [
-    ("sender", "SENDER_ADMIN", "SENDER_START_CMD", "SENDER_STOP_CMD"),
+    ("sender", "SENDER_ADMIN", FIRST_SENDER, "SENDER_STOP_CMD"),
     ("sender", "SENDER_ADMIN", "SENDER_START_CMD_2", "SENDER_STOP_CMD"),
     ("sender-2", "SENDER_ADMIN_2", "SENDER_2_START_CMD", "SENDER_2_STOP_CMD"),
     ("sender-2", "SENDER_ADMIN_2", "SENDER_2_START_CMD_2", "SENDER_2_STOP_CMD"),
 ];
+
+/// The line of the sender that `SENDER_LAB_IF` is of.
+const FIRST_SENDER: &str = "SENDER_START_CMD";
 
 /// What a testbed has once, and no set may change.
 const OF_THE_TESTBED: [&str; 12] = [
@@ -79,7 +80,8 @@ pub(super) fn specification(
         return Ok(Specification { text: String::new(), notes: Vec::new(), mail: None });
     };
     same_testbed(traffics)?;
-    let mut writer = Writer { request, text: String::new(), notes: Vec::new() };
+    let (text, notes, senders) = (String::new(), Vec::new(), Vec::new());
+    let mut writer = Writer { request, text, notes, senders };
     writer.head(&first.values)?;
     writer.ends(traffics)?;
     writer.device(&first.values)?;
@@ -87,8 +89,8 @@ pub(super) fn specification(
         writer.image(image)?;
     }
     writer.duts(configurations)?;
-    for traffic in traffics {
-        writer.traffic(traffic)?;
+    for (index, traffic) in traffics.iter().enumerate() {
+        writer.traffic(traffic, index)?;
         writer.without_effect(&traffic.values);
     }
     let mail = first.values.get("MAIL").map(str::to_owned);
@@ -111,6 +113,18 @@ struct Writer<'a> {
     request: &'a Request,
     text: String,
     notes: Vec<String>,
+    /// The lines of the senders, once they are written.
+    senders: Vec<Lines>,
+}
+
+/// A line that starts something.
+struct Lines {
+    /// Its variable.
+    name: &'static str,
+    /// For all traffics: it asks which traffic it is, if theirs differ.
+    text: String,
+    /// For each.
+    each: Vec<String>,
 }
 
 impl Writer<'_> {
@@ -217,23 +231,30 @@ impl Writer<'_> {
         let mac = values
             .required("DUT_LAB_IF_MAC_SENDER_SIDE", "the address that the sender's frames go to")?;
         let (interface, mac) = (interface.to_owned(), mac.to_owned());
-        values.required("SENDER_START_CMD", "the line that starts the sender")?;
+        values.required(FIRST_SENDER, "the line that starts the sender")?;
         for (name, admin, start, stop) in SENDERS {
-            let Some(line) = self.lines(traffics, start)? else { continue };
-            refuse_other_direction(values, start, &line)?;
+            let Some(lines) = self.lines(traffics, start)? else { continue };
+            refuse_other_direction(values, start, &lines.text)?;
+            // A second sender has a card and a port of its own.
+            let (mut port, mut next_hop) = (None, None);
+            if start != FIRST_SENDER {
+                port = same_option(values, &lines, 'i')?;
+                next_hop = same_option(values, &lines, 'D')?;
+            }
             let address = values.required(admin, "the machine of a line that starts a sender")?;
             self.line("");
             self.line("[[testbed.generator]]");
             self.pair("name", name);
             self.machine(address)?;
-            // A second sender has a card and a port of its own.
-            self.pair("interface", line::option(&line, "-i").unwrap_or(&interface));
-            self.pair("next_hop_mac", line::option(&line, "-D").unwrap_or(&mac));
+            let port = port.as_deref().map(line::interface);
+            self.pair("interface", port.unwrap_or(&interface));
+            self.pair("next_hop_mac", next_hop.as_deref().unwrap_or(&mac));
             self.pair("driver", "pkt-gen");
-            self.pair("start", &line);
+            self.pair("start", &lines.text);
             if let Some(stop) = values.get(stop).or_else(|| values.get("SENDER_STOP_CMD")) {
                 self.pair("stop", &escaped(stop));
             }
+            self.senders.push(lines);
         }
         self.receiver(traffics)
     }
@@ -253,7 +274,7 @@ impl Writer<'_> {
         self.pair("interface", &interface);
         self.pair("driver", "pkt-gen");
         if let Some(start) = self.lines(traffics, "RECEIVER_START_CMD")? {
-            self.pair("start", &start);
+            self.pair("start", &start.text);
         }
         if let Some(stop) = values.get("RECEIVER_STOP_CMD") {
             self.pair("stop", &escaped(stop));
@@ -261,34 +282,20 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The line of all traffics; one that asks which traffic it is, if theirs differ.
+    /// The line of all traffics, if they have it.
     fn lines(
         &mut self,
         traffics: &[TrafficSet],
-        name: &str,
-    ) -> Result<Option<String>, BenchLabError> {
-        let mut lines: Vec<(String, &str)> = Vec::new();
-        for set in traffics {
-            let Some(line) = set.signs.get(name) else { continue };
-            if line::program(line).is_none() {
-                let why = "weir reads the lines of pkt-gen. For another program, write a lab.toml \
-                           with driver = \"command\" and a pattern of its figures";
-                return Err(set.values.refuse(name, why));
-            }
-            let as_it_is = set.values.get(name).unwrap_or_default();
-            if !line::is_the_same(&set.values, line, as_it_is) {
-                let why = "weir puts addresses, PKT_SIZE and PKT_TO_SEND into the line for each \
-                           burst, and here a condition, a sum or an assignment behind the line \
-                           depends on one of them: write the line without it, one set for each \
-                           case";
-                return Err(set.values.refuse(name, why));
-            }
-            let (complete, notes) = line::complete(name, &line::template(line));
+        name: &'static str,
+    ) -> Result<Option<Lines>, BenchLabError> {
+        let mut each: Vec<String> = Vec::new();
+        for set in traffics.iter().filter(|set| set.signs.get(name).is_some()) {
+            let (complete, notes) = complete(set, name)?;
             notes.into_iter().for_each(|note| self.note(note));
-            lines.push((complete, &set.name));
+            each.push(complete);
         }
-        let Some((first, _)) = lines.first() else { return Ok(None) };
-        if lines.len() != traffics.len() {
+        let Some(first) = each.first() else { return Ok(None) };
+        if each.len() != traffics.len() {
             let without = traffics.iter().find(|set| set.signs.get(name).is_none());
             let path = without.map_or_else(String::new, |set| set.values.path.clone());
             let why = "some of the traffics have it, and this one has not";
@@ -299,18 +306,17 @@ impl Writer<'_> {
                 why: why.to_owned(),
             });
         }
-        if lines.iter().all(|(line, _)| line == first) {
-            return Ok(Some(first.clone()));
+        if each.iter().all(|line| line == first) {
+            return Ok(Some(Lines { name, text: first.clone(), each }));
         }
         let mut text = "case ${traffic} in".to_owned();
-        for (line, set) in &lines {
-            let _ = write!(text, " {set}) {line};;");
+        for (line, set) in each.iter().zip(traffics) {
+            let _ = write!(text, " {}) {line};;", set.name);
         }
         text.push_str(" esac");
-        Ok(Some(text))
+        Ok(Some(Lines { name, text, each }))
     }
 
-    /// A line of pkt-gen's that prints plain numbers, and does not end by itself.
     fn device(&mut self, values: &Variables) -> Result<(), BenchLabError> {
         let address = values.required("DUT_ADMIN", DUT_ADMIN_IS)?.to_owned();
         self.line("");
@@ -393,25 +399,18 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn traffic(&mut self, set: &TrafficSet) -> Result<(), BenchLabError> {
+    fn traffic(&mut self, set: &TrafficSet, index: usize) -> Result<(), BenchLabError> {
         let values = &set.values;
         let src = values.required("SENDER_LAB_NET", "the sources of the packets")?;
         let dst = values.required("RECEIVER_LAB_NET", "the destinations of the packets")?;
         // In a line of ssh's, IPv6 ranges are quoted once more.
         let [src, dst] = [src, dst].map(|range| range.trim_matches('"').to_owned());
-        let size = values.get("PKT_SIZE").unwrap_or("60");
-        let size: u32 = size
-            .parse()
-            .map_err(|_| values.refuse("PKT_SIZE", "it is a number of bytes, without the FCS"))?;
-        let smallest = smallest_bytes(&src);
-        if size < smallest {
-            self.note(format!(
-                "{}: PKT_SIZE=\"{size}\" becomes {smallest}, the smallest frame that weir has for \
-                 such ranges, because its own generator could send no smaller one",
-                set.name
-            ));
+        let mut sent = Sent::new(set, &src, &dst);
+        for lines in &self.senders {
+            sent.read(lines.name, &lines.each[index])?;
         }
-        let size = size.max(smallest);
+        let (size, notes) = sent.size();
+        notes.into_iter().for_each(|note| self.note(note));
         self.line("");
         self.line("[[traffic]]");
         self.pair("name", &set.name);
@@ -420,6 +419,50 @@ impl Writer<'_> {
         self.line(&format!("size = {size}"));
         Ok(())
     }
+}
+
+/// A set's line with what weir needs in it.
+fn complete(set: &TrafficSet, name: &str) -> Result<(String, Vec<String>), BenchLabError> {
+    let line = set.signs.get(name).unwrap_or_default();
+    if words::Program::find(line).is_none() {
+        let why = match line.contains("pkt-gen") {
+            true => {
+                "weir does not see where it starts one pkt-gen: begin the line, or a command of \
+                 it, with pkt-gen, or with sudo, nice, cpuset, env, taskset or the like before it"
+            }
+            false => {
+                "weir reads the lines of pkt-gen. For another program, write a lab.toml with \
+                 driver = \"command\" and a pattern of its figures"
+            }
+        };
+        return Err(set.values.refuse(name, why));
+    }
+    let as_it_is = set.values.get(name).unwrap_or_default();
+    if !line::is_the_same(&set.values, line, as_it_is) {
+        let why = "weir puts addresses, PKT_SIZE and PKT_TO_SEND into the line for each burst, and \
+                   here a condition, a sum or an assignment behind the line depends on one of \
+                   them: write the line without it, one set for each case";
+        return Err(set.values.refuse(name, why));
+    }
+    Ok(line::complete(name, &line::template(line)))
+}
+
+/// What all lines of a sender give for an option.
+fn same_option(
+    values: &Variables,
+    lines: &Lines,
+    letter: char,
+) -> Result<Option<String>, BenchLabError> {
+    let mut all = lines.each.iter().map(|line| line::option(line, letter));
+    let first = all.next().flatten();
+    if all.any(|other| other != first) {
+        let why = format!(
+            "its `-{letter}` is not the same in all sets: a testbed is the same for all traffics; \
+             run them as two campaigns"
+        );
+        return Err(values.refuse(lines.name, why));
+    }
+    Ok(first)
 }
 
 /// Refuses a sender whose packets go the other way through the DUT: the receiver would see nothing
@@ -436,11 +479,4 @@ fn refuse_other_direction(values: &Variables, name: &str, line: &str) -> Result<
         return Err(values.refuse(name, why));
     }
     Ok(())
-}
-
-/// The smallest frame of a range of addresses, bytes without FCS.
-fn smallest_bytes(range: &str) -> u32 {
-    // One that is none is refused with the specification.
-    let over_ipv6 = AddrRange::parse(range, 1).is_ok_and(|(range, _)| range.is_ipv6());
-    u32::from(size_bytes_min(0, over_ipv6, Protocol::Udp))
 }
