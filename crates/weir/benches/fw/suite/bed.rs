@@ -42,16 +42,6 @@ const FILL_PPS_WEIR: [f64; 6] = [600e3, 600e3, 400e3, 400e3, 200e3, 200e3];
 /// The share of the flows that must be known before anything is measured.
 const FILLED_SHARE_MIN: f64 = 0.995;
 
-/// For how many connections the kernel's tracker has room.
-fn connection_count(settings: &Settings) -> u64 {
-    settings.scaled(MOST).max(CONNTRACK_MIN)
-}
-
-/// The buckets that the testbed gives the kernel's tracker for them.
-pub(crate) fn bucket_count(settings: &Settings) -> u64 {
-    connection_count(settings).next_power_of_two()
-}
-
 /// Makes testbeds.
 pub(crate) struct Bed {
     testbed: NetnsTestbed,
@@ -79,7 +69,7 @@ impl Bed {
             dut_cpus: Some(DUT_CPU.to_string()),
             sink_cpus: Some(GENERATOR_CPU.to_string()),
             queues: 1,
-            conntrack_max: tracks.then(|| connection_count(settings)),
+            conntrack_max: tracks.then(|| settings.scaled(MOST).max(CONNTRACK_MIN)),
         };
         Ok(Self { testbed: NetnsTestbed::new(&spec, cancel.clone())?, cancel: cancel.clone() })
     }

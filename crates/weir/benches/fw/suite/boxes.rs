@@ -43,22 +43,13 @@ pub(crate) enum Rules {
     Many,
 }
 
-/// The table of states of a `weir fw`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Table {
-    /// Room for so many.
-    pub(crate) state_count: u64,
-    /// Its buckets, a power of two; `None`: as many as the firewall takes by itself.
-    pub(crate) bucket_count: Option<u64>,
-}
-
 impl Box {
-    /// Its configuration, with this table if it is a `weir fw`.
-    pub(crate) fn dut(self, settings: &Settings, table: Table) -> Dut {
+    /// Its configuration, with room for `state_count` states.
+    pub(crate) fn dut(self, settings: &Settings, state_count: u64) -> Dut {
         match self {
             Self::Linux | Self::Minimal => linux("linux", None),
             Self::Nftables(rules) => linux("nftables", Some(nft(rules))),
-            Self::Weir(rules) => weir(settings, &pf(rules, table)),
+            Self::Weir(rules) => weir(settings, &pf(rules, state_count)),
         }
     }
 }
@@ -108,8 +99,8 @@ fn nft(rules: Rules) -> String {
     text
 }
 
-/// A pf.conf with this table.
-pub(crate) fn pf(rules: Rules, Table { state_count, bucket_count }: Table) -> String {
+/// A pf.conf with room for so many states.
+pub(crate) fn pf(rules: Rules, state_count: u64) -> String {
     if rules == Rules::None {
         return String::new();
     }
@@ -118,10 +109,6 @@ pub(crate) fn pf(rules: Rules, Table { state_count, bucket_count }: Table) -> St
          set timeout {{ udp.first {STATE_SECONDS}, udp.single {STATE_SECONDS}, \
          udp.multiple {STATE_SECONDS}, adaptive.start 0, adaptive.end 0 }}\n"
     );
-    if let Some(bucket_count) = bucket_count {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "set hashsize {bucket_count}");
-    }
     if rules == Rules::Many {
         for number in 0..RULE_COUNT - 1 {
             let (address, port) = blocked(number);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_lab::host::{Command, Program};
 
 use super::bed::{Bed, Stand};
-use super::boxes::{self, Box as Device, Rules, Table, pf};
+use super::boxes::{self, Box as Device, Rules, pf};
 use super::memory::Group;
 use super::rows::{self, MOST};
 use super::{AllSeries, Result, Settings, flows};
@@ -65,8 +65,7 @@ fn stand<'a>(settings: &Settings, bed: &'a Bed, rules: &str) -> Result<(Group, S
 /// Start, memory and listing of a firewall that is filled to its limit.
 fn full(settings: &Settings, bed: &Bed, add: &mut dyn FnMut(&'static str, f64)) -> Result<()> {
     let wanted = settings.scaled(MOST);
-    let table = Table { state_count: wanted, bucket_count: None };
-    let (group, mut stand) = stand(settings, bed, &pf(Rules::Stateful, table))?;
+    let (group, mut stand) = stand(settings, bed, &pf(Rules::Stateful, wanted))?;
     if settings.wants(rows::START_10M) {
         add(rows::START_10M, stand.started().as_secs_f64());
     }

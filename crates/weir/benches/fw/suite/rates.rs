@@ -1,7 +1,7 @@
 //! Packets per second: one sample of each device in each round.
 
-use super::bed::{self, Bed, Sample};
-use super::boxes::{Box as Device, Rules, Table};
+use super::bed::{Bed, Sample};
+use super::boxes::{Box as Device, Rules};
 use super::rows::{self, FEW, MANY, MOST, SOME};
 use super::{AllSeries, Result, Settings, flows};
 
@@ -81,7 +81,7 @@ pub(crate) fn round(
 }
 
 fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sample> {
-    let dut = figure.device.dut(settings, table(settings, figure));
+    let dut = figure.device.dut(settings, room(settings, figure));
     let mut stand = bed.stand(figure.device, &dut)?;
     match figure.load {
         Load::Walk(flow_count) => {
@@ -106,18 +106,13 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
     }
 }
 
-/// The table of a firewall. The series that are compared over their numbers of flows have the same
-/// one, and new states find room for all that a sample can make. A large one is sized for its flows
-/// as the other firewall's is: with as many buckets.
-fn table(settings: &Settings, figure: &Figure) -> Table {
-    let bucket_count = Some(bed::bucket_count(settings));
+/// How many states a firewall is to have room for. The series that are compared over their numbers
+/// of flows have the same table, and new states find room for all that a sample can make.
+fn room(settings: &Settings, figure: &Figure) -> u64 {
     match figure.load {
-        Load::Walk(SOME) => Table { state_count: DEFAULT_LIMIT, bucket_count: None },
-        Load::Walk(_) => {
-            let state_count = settings.scaled(MANY + MANY / 5).max(DEFAULT_LIMIT);
-            Table { state_count, bucket_count }
-        }
-        Load::New => Table { state_count: settings.scaled(MOST).max(NEW_LIMIT_MIN), bucket_count },
+        Load::Walk(SOME) => DEFAULT_LIMIT,
+        Load::Walk(_) => settings.scaled(MANY + MANY / 5).max(DEFAULT_LIMIT),
+        Load::New => settings.scaled(MOST).max(NEW_LIMIT_MIN),
     }
 }
 
