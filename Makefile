@@ -42,7 +42,7 @@ deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 
 bench: bench-fw bench-gen bench-stats bench-rules ## run all benchmarks (docs/bench.md)
 
-bench-fw: ## weir fw against XDP, Linux and nftables (about ten minutes); ARGS=--help
+bench-fw: ## weir fw against XDP, Linux and nftables (about 25 minutes); ARGS=--help
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh fw $(ARGS)
 
