@@ -26,6 +26,8 @@ struct Tally {
     ignored: usize,
     /// `test: reason`, one for each test that said so.
     skips: Vec<String>,
+    /// The same of those that libtest was told to ignore.
+    ignores: Vec<String>,
 }
 
 impl Tally {
@@ -64,6 +66,7 @@ impl Follower {
             "failures:" => self.in_successes = false,
             _ => {}
         }
+        self.tally.ignores.extend(ignored_test(line));
         if let Some(name) = shown_test(line) {
             name.clone_into(&mut self.test);
         }
@@ -113,6 +116,12 @@ fn shown_test(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
+/// `test module::test ... ignored, reason` as `module::test: reason`.
+fn ignored_test(line: &str) -> Option<String> {
+    let (test, reason) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
+    Some(format!("{test}: {}", reason.strip_prefix(", ").unwrap_or("ignored")))
+}
+
 /// What is run for `xtask test`, and for `xtask test-labs`.
 const ALL: [&str; 6] = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"];
 const LABS: [&str; 8] =
@@ -138,7 +147,7 @@ fn conclude(
     cargo_passed: bool,
     lint_failures: &[&str],
 ) -> Result<bool> {
-    for skip in &tally.skips {
+    for skip in tally.skips.iter().chain(&tally.ignores) {
         writeln!(out, "{SKIPPED}{skip}")?;
     }
     if !cargo_passed && tally.failed == 0 {

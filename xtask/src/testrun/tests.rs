@@ -55,8 +55,17 @@ fn follow(output: &str) -> (Tally, Vec<&str>) {
 fn verdicts_are_summed_and_skips_named() {
     let (tally, _) = follow(OUTPUT);
     let skips = vec!["a::needs_more: this machine has no moon".to_owned()];
-    assert_eq!(tally, Tally { passed: 3, failed: 1, ignored: 1, skips });
+    let ignores = vec!["a::slow: ignored".to_owned()];
+    assert_eq!(tally, Tally { passed: 3, failed: 1, ignored: 1, skips, ignores });
     assert_eq!(tally.last_line(), "2 passed, 1 failed, 2 skipped");
+}
+
+#[test]
+fn an_ignored_test_is_named_with_its_reason() {
+    let line = "test under_the_limit ... ignored, it is run by the test above";
+    let (tally, shown) = follow(line);
+    assert_eq!(tally.ignores, ["under_the_limit: it is run by the test above"]);
+    assert_eq!(shown, [line]);
 }
 
 #[test]
@@ -83,7 +92,7 @@ fn a_run_ends_with_what_was_skipped_and_the_count() {
         assert!(!passed);
         String::from_utf8(out).unwrap()
     };
-    let skip = "skipped: a::needs_more: this machine has no moon\n";
+    let skip = "skipped: a::needs_more: this machine has no moon\nskipped: a::slow: ignored\n";
     assert_eq!(said(false, &[]), format!("{skip}2 passed, 1 failed, 2 skipped\n"));
     let lint = said(false, &["fmt"]);
     assert!(lint.contains("lint failed: fmt") && lint.ends_with("2 failed, 2 skipped\n"), "{lint}");
