@@ -29,7 +29,9 @@ pub(super) fn template(line: &str) -> String {
     }
     for (_, sign, reference) in SIGNS {
         // Quotes around the sign are the reference's own.
-        line = line.replace(&format!("\"{sign}\""), reference).replace(sign, reference);
+        for quoted in [format!("\"{sign}\""), format!("'{sign}'"), (*sign).to_owned()] {
+            line = line.replace(&quoted, reference);
+        }
     }
     line
 }
@@ -72,7 +74,8 @@ pub(super) fn complete(name: &str, line: &str) -> (String, Vec<Note>) {
         behind.push_str(" -N");
     }
     edits.push((program.word.end..program.word.end, &behind));
-    edits.sort_by_key(|(span, _)| span.start);
+    // What is put in where something is left out comes first, to be made last.
+    edits.sort_by_key(|(span, _)| (span.start, span.end));
     let mut line = line.to_owned();
     // From the end on, so that what is before stays where it was.
     for (span, text) in edits.into_iter().rev() {
@@ -152,9 +155,20 @@ mod tests {
     }
 
     #[test]
+    fn the_quotes_around_a_value_are_its_references() {
+        for (_, sign, reference) in SIGNS {
+            for quote in ["", "'", "\""] {
+                let line = format!("pkt-gen -x {quote}{sign}{quote} -N");
+                assert_eq!(template(&line), format!("pkt-gen -x {reference} -N"), "{line}");
+            }
+        }
+    }
+
+    #[test]
     fn a_receiver_does_not_stop_by_itself() {
         for (line, wanted) in [
             ("pkt-gen -f rx -W -i em0", "pkt-gen -N -f rx -i em0"),
+            ("sudo pkt-gen -W -f rx", "sudo pkt-gen -N -f rx"),
             ("pkt-gen -NW -S '-W  x'", "pkt-gen -N -S '-W  x'"),
             ("env -W pkt-gen -N", "env -W pkt-gen -N"),
         ] {
