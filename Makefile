@@ -7,7 +7,7 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build demo test test-labs soak lint deny bench bench-fw bench-gen bench-stats bench-rules clean
+.PHONY: help build install uninstall deb demo check test ci test-labs soak lint deny bench bench-fw bench-gen bench-stats bench-rules clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,21 +16,39 @@ build: ## build the release binary, target/release/weir
 	@scripts/setup.sh build
 	cargo build --release --locked --package weir
 
+install: ## install the release binary, manual pages, completions, systemd unit; PREFIX, DESTDIR
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh install
+
+uninstall: ## remove what `make install` installed; PREFIX, DESTDIR
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall
+
+deb: build ## make a Debian package of the release binary, below target/debian
+	@scripts/setup.sh deb
+	@scripts/deb.sh
+
 demo: ## run the example campaign labs/quick (about four minutes) and say where its report is
 	@scripts/setup.sh build run
 	cargo build --release --locked --package weir
 	@scripts/demo.sh
 
-test: ## run the checks of `make lint` and all tests (test binaries run as root)
+check: ## what to run while working: checks and tests without machines, short random runs
+	@scripts/setup.sh build run test bench
+	@scripts/test.sh check
+
+test: ## run all checks and all tests (test binaries run as root)
 	@scripts/setup.sh build run test bench labs
-	@scripts/test.sh
+	@scripts/test.sh test
+
+ci: ## what continuous integration runs: make test, and the documentation
+	@scripts/setup.sh build run test bench labs
+	@scripts/test.sh ci
 
 test-labs: ## run the tests of real machines alone: network boot, virtual machines, consoles
 	@scripts/setup.sh build run test labs
-	@scripts/test-labs.sh
+	@scripts/test.sh test-labs
 
-soak: ## firewall: random rulesets, packets and frames against the reference, WEIR_SOAK_SECONDS (600)
-	@scripts/setup.sh build run test
+soak: ## kills of a campaign; random rulesets, packets, frames on the firewall: WEIR_SOAK_SECONDS (600)
+	@scripts/setup.sh build run test labs
 	@scripts/soak.sh
 
 lint: ## formatting, clippy, documentation, purity, tidiness

@@ -33,12 +33,12 @@
 #include <weir/histogram.h>
 #include <weir/lane.h>
 #include <weir/plain.h>
+#include <weir/set.h>
 
 /* Test runs come in on the loopback device, whose index is 1 in every namespace. */
 #define WEIR_LOOPBACK_IFINDEX 1
 
 #define WEIR_FRAME_BYTES_MIN 60
-#define WEIR_FRAME_BYTES_MAX 3408
 #define WEIR_ZERO_BYTES (WEIR_FRAME_BYTES_MAX - WEIR_FRAME_BYTES_MIN)
 #define WEIR_LINK_BYTES_MAX (WEIR_ETH_BYTES + 8)
 /* The kernel's default batch of live frames, which senders at full speed use. */
@@ -46,15 +46,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* What the set has. Layout known to crates/weir-bpf/src/generator/features.rs. */
-const volatile struct {
-	__u64 stream_count;
-	__u64 layouts;		/* a bit for each */
-	__u64 walks;		/* bit 0: odometer, bit 1: random */
-	__u64 tagged;		/* any stream has VLAN tags */
-	__u64 resized;		/* frames differ in size */
-	__u64 size_bytes_max;
-} weir_set SEC(".rodata.set") = { .stream_count = 1 };
+/* In a section of its own, so that it is found at offset 0 of it. */
+const volatile struct weir_set weir_set SEC(".rodata.set") = { .stream_count = 1 };
 
 /* Never written. Not const, because older verifiers refuse read-only memory to the helper. */
 static __u8 weir_zeros[WEIR_ZERO_BYTES];
@@ -229,7 +222,8 @@ static __always_inline struct weir_lane *weir_next_lane(struct weir_thread *thre
 
 static __always_inline bool weir_is_odometer(const struct weir_lane *lane)
 {
-	return weir_set.walks == 1 || (weir_set.walks & 1 && !lane->walk.random);
+	return weir_set.walks == WEIR_SET_WALK_ODOMETER ||
+	       (weir_set.walks & WEIR_SET_WALK_ODOMETER && !lane->walk.random);
 }
 
 /* Makes the next packet of any lane; false if it cannot be sent. */

@@ -97,8 +97,8 @@ static __always_inline bool weir_reflect_packet(const struct weir_packet *packet
 
 	if (packet->is_fragment) {
 		/* Only addresses. */
-	} else if (packet->protocol == WEIR_IPV4_PROTOCOL_UDP ||
-		   packet->protocol == WEIR_IPV4_PROTOCOL_TCP) {
+	} else if (packet->protocol == WEIR_PROTOCOL_UDP ||
+		   packet->protocol == WEIR_PROTOCOL_TCP) {
 		if (!weir_swap_ports(packet->message, data_end))
 			return false;
 	} else if (weir_is_icmp(packet)) {

@@ -10,36 +10,10 @@
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/sweep.h>
+#include <weir/fw/test.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-enum {
-	WEIR_TEST_KEEP,		/* look up; where nothing is found, insert */
-	WEIR_TEST_LOOK,		/* only look up */
-	WEIR_TEST_ERROR,	/* an ICMP error that quotes the packet */
-	WEIR_TEST_NEXT_HOP,	/* look up, and remember `index` as next hop */
-	WEIR_TEST_REUSE_FRAGMENT, /* weir_test_reuse_fragment() */
-	WEIR_TEST_REUSE_SOURCE,	/* weir_test_reuse_source() */
-};
-
-struct weir_test_request {
-	__u32 operation;
-	__u32 count;		/* flows; their number is added to the source's last word */
-	__u32 shuffle;		/* odd: flow numbers are multiplied by it, modulo 2^24 */
-	__u32 index;
-	struct weir_fw_packet packet;
-	struct weir_fw_decision decision;
-	/* The answer. */
-	struct weir_fw_hit hit; /* of the last packet */
-	__u32 result;		/* of the last packet: WEIR_STATE_*, or 16 + reason of the insert */
-	__u32 hits;
-	__u32 misses;
-	__u32 inserts;
-	__u32 drops[WEIR_FW_REASON_COUNT_MAX];
-};
-
-/* The request stands behind room for an Ethernet header. */
-#define WEIR_TEST_AT 16
 #define WEIR_TEST_FLOW_MASK 0xffffffu
 
 struct {
@@ -78,7 +52,7 @@ static __always_inline void weir_test_one(struct weir_test_request *r, struct we
 		return;
 	drop = weir_state_insert(p, &r->decision, hit);
 	if (drop) {
-		r->result = 16 + drop - 1;
+		r->result = WEIR_TEST_REFUSED + drop - 1;
 		r->drops[(drop - 1) & (WEIR_FW_REASON_COUNT_MAX - 1)]++;
 	} else {
 		r->inserts++;

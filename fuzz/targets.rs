@@ -72,7 +72,8 @@ pub(crate) fn ruleset(data: &[u8]) {
         }
         let first = printed(&compiled, &facts);
         let again = self::compiled(first.as_bytes(), dialect, &facts);
-        let problem = again.diagnostics.iter().map(|own| own.line(&again.sources)).next();
+        let problem =
+            again.diagnostics.iter().map(|diagnostic| diagnostic.line(&again.sources)).next();
         assert_eq!(again.error_count, 0, "{dialect}: {problem:?}\n{first}");
         let second = printed(&again, &facts);
         if sets_late(&compiled) {
@@ -121,7 +122,7 @@ pub(crate) fn packet(data: &[u8]) {
 /// Whether a `set` stands behind a rule. Some hold from there on alone (`state-policy`), and the
 /// print, as pfctl's, has all of them in front: its own print is then the first that stays.
 fn sets_late(compiled: &Compiled) -> bool {
-    let statements = compiled.ast.statements.iter().map(|own| &own.kind);
+    let statements = compiled.ast.statements.iter().map(|statement| &statement.kind);
     let mut behind = statements
         .skip_while(|kind| !matches!(kind, StatementKind::Rule(_) | StatementKind::Anchor(_)));
     behind.any(|kind| matches!(kind, StatementKind::Set(_)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a benchmark as the caller and runs it as root. The result belongs to the caller.
 #
-#     scripts/bench.sh gen --repeats 3        # what follows the name is the benchmark's own
+#     scripts/bench.sh gen --repeats 3        # what follows the name goes to the benchmark
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the example campaign labs/quick on the release build as root, and says where its report is.
+# Runs the example campaign labs/quick with the release build as root, and says where its report is.
 # The results belong to the caller, not to root.
 set -euo pipefail
 

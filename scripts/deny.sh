@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks licences, bans and sources of all dependencies with cargo-deny, offline.
-# Installs cargo-deny from crates.io if it is not there (some minutes, once).
+# Installs cargo-deny from crates.io if it is missing (a few minutes, once).
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Holds the firewall's data path against the reference for WEIR_SOAK_SECONDS (600): random rulesets
-# with random packets, and frames that nobody sends. Which ones is drawn and printed each time;
-# WEIR_SOAK_SEED=N runs the same again. Built as the caller, run as root.
+# Compares the firewall's data path with the reference for WEIR_SOAK_SECONDS (600): random rulesets
+# with random packets, and malformed frames. The seed is drawn and printed each time;
+# WEIR_SOAK_SEED=N runs the same again. Before that, a campaign's manager is killed WEIR_KILLS (20)
+# times, at moments that WEIR_KILL_SEED=N repeats. Built as the caller, run as root.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,4 +13,6 @@ export "$runner=$PWD/scripts/as-root.sh"
 export WEIR_SOAK_SECONDS="${WEIR_SOAK_SECONDS:-600}"
 export WEIR_SOAK_SEED="${WEIR_SOAK_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}"
 printf 'soak: WEIR_SOAK_SEED=%s\n' "$WEIR_SOAK_SEED"
-exec cargo test --locked --package weir-fw --test differential -- --include-ignored --nocapture
+export WEIR_KILLS="${WEIR_KILLS:-20}"
+cargo test --locked --package weir --test e2e labs::kills:: -- --nocapture
+exec cargo test --locked --package weir-fw --test it differential -- --include-ignored --nocapture

@@ -1,15 +1,17 @@
 //! The direction of dependencies between weir's crates.
 //!
 //! A packet and a number flow one way through the crates (ARCHITECTURE.md), so dependencies do
-//! too. The table is closed: a new crate or a new arrow is entered here, on purpose.
+//! too. The table is closed: a new crate or a new arrow is entered here, on purpose. What may never
+//! be linked, not even by way of others, is a table of its own. `modules` does the same inside.
 
 use anyhow::Result;
 
+use crate::modules;
 use crate::problem::Problem;
 use crate::workspace::Packages;
 
 /// Each crate with the crates of ours that it may link.
-const MAY_USE: &[(&str, &[&str])] = &[
+pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-stats", &["weir-wire"]),
     ("weir-rules", &["weir-wire"]),
@@ -17,15 +19,31 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-net", &[]),
     ("weir-gen", &["weir-wire", "weir-bpf", "weir-net"]),
     ("weir-fw", &["weir-wire", "weir-rules", "weir-bpf", "weir-net"]),
-    ("weir-lab", &["weir-wire", "weir-stats", "weir-bpf", "weir-net", "weir-gen"]),
+    ("weir-results", &["weir-wire", "weir-stats"]),
+    ("weir-machine", &["weir-wire", "weir-results", "weir-bpf", "weir-net"]),
+    (
+        "weir-lab",
+        &[
+            "weir-wire",
+            "weir-stats",
+            "weir-results",
+            "weir-bpf",
+            "weir-net",
+            "weir-machine",
+            "weir-gen",
+        ],
+    ),
+    ("weir-oracle", &["weir-wire", "weir-stats", "weir-rules", "weir-bpf", "weir-net"]),
     (
         "weir",
         &[
             "weir-wire",
             "weir-stats",
             "weir-rules",
+            "weir-results",
             "weir-bpf",
             "weir-net",
+            "weir-machine",
             "weir-gen",
             "weir-fw",
             "weir-lab",
@@ -34,9 +52,36 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Checks the workspace as cargo resolves it.
+/// Crates that another must not link, directly or not. `*` is every crate.
+const NEVER: &[(&str, &str)] = &[
+    // It treats weir's own firewall as a foreign box.
+    ("weir-lab", "weir-fw"),
+    // What tests hold the product against is no part of it.
+    ("*", "weir-oracle"),
+];
+
+/// Checks the workspace as cargo resolves it, and the modules of its crates.
 pub(crate) fn check() -> Result<Vec<Problem>> {
-    Ok(check_packages(&Packages::read()?, MAY_USE))
+    let packages = Packages::read()?;
+    let mut problems = check_packages(&packages, MAY_USE);
+    problems.extend(check_never(&packages, NEVER));
+    problems.extend(modules::check()?);
+    Ok(problems)
+}
+
+fn check_never(packages: &Packages, table: &[(&str, &str)]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (who, what) in table {
+        let members = packages.members.iter();
+        for member in members.filter(|member| *who == "*" || *who == member.as_str()) {
+            if packages.closure(member).contains(*what) {
+                let message =
+                    format!("{member} must never link {what}, and does, by way of others");
+                problems.push(Problem::file("xtask/src/layers.rs", message));
+            }
+        }
+    }
+    problems
 }
 
 fn check_packages(packages: &Packages, table: &[(&str, &[&str])]) -> Vec<Problem> {
@@ -47,9 +92,9 @@ fn check_packages(packages: &Packages, table: &[(&str, &[&str])]) -> Vec<Problem
             problems.push(Problem::file("xtask/src/layers.rs", message));
             continue;
         };
-        let own = packages.direct(member);
-        let own = own.intersection(&packages.members);
-        for used in own.filter(|used| !allowed.contains(&used.as_str())) {
+        let direct = packages.direct(member);
+        let members = direct.intersection(&packages.members);
+        for used in members.filter(|used| !allowed.contains(&used.as_str())) {
             let message = format!("{member} must not depend on {used} (see ARCHITECTURE.md)");
             problems.push(Problem::file("xtask/src/layers.rs", message));
         }
@@ -78,5 +123,14 @@ mod tests {
         assert!(unknown[0].message.contains("top is not in the table"), "{unknown:?}");
         let gone = check_packages(&packages, &[("pure", &[]), ("top", &["pure"]), ("old", &[])]);
         assert!(gone[0].message.contains("old is in the table"), "{gone:?}");
+    }
+
+    #[test]
+    fn what_is_never_linked_is_not_linked_by_way_of_others() {
+        let packages = Packages::parse(METADATA.as_bytes()).unwrap();
+        assert_eq!(check_never(&packages, &[("pure", "top"), ("*", "libc")]), []);
+        let by_way = check_never(&packages, &[("top", "derive")]);
+        assert!(by_way[0].message.contains("top must never link derive"), "{by_way:?}");
+        assert_eq!(check_never(&packages, &[("*", "derive")]).len(), 2);
     }
 }

@@ -2,15 +2,20 @@
 //!
 //! What a compiler lint cannot say is checked here: purity of the pure crates, the direction of
 //! dependencies, sizes, names and links. Never changes a file, never runs anything as root itself
-//! (test binaries do, through the runner that `scripts/test.sh` sets), never touches the network.
+//! (test binaries do, through the runner that `scripts/test.sh` sets), never touches the network
+//! except where cargo downloads what it builds.
 
 #![forbid(unsafe_code)]
 
 mod layers;
 mod lint;
 mod mask;
+mod modules;
+mod paths;
 mod problem;
 mod purity;
+#[cfg(test)]
+mod setup;
 mod steps;
 mod testrun;
 mod tidy;
@@ -21,16 +26,22 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use testrun::Scope;
+
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test     lint, then all tests; the last line is `N passed, N failed[, N skipped]`
+  test     all checks but the documentation, and all tests; the last line is
+           `N passed, N failed[, N skipped]`
+  check    the same without machines (virtual ones, booted ones, SSH), random runs cut short
+  ci       test, and the documentation
   test-labs
-           the tests of real machines alone, counted in the same way
+           the tests of machines alone, counted in the same way
   lint     fmt, clippy, documentation, purity, layers, tidy
+  sources  those steps of lint that build nothing
   purity   the pure crates use no files, clock, threads, environment, network; nor do their
            dependencies
-  layers   which crate may depend on which
+  layers   which crate may depend on which, no circles of modules, no crate too large
   tidy     sizes, headers, words, links, lists in documents
 ";
 
@@ -52,9 +63,12 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[String]) -> Result<bool> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["test"] => testrun::run(),
-        ["test-labs"] => testrun::run_labs(),
+        ["test"] => testrun::run(Scope::All),
+        ["check"] => testrun::run(Scope::Quick),
+        ["ci"] => testrun::run(Scope::Documented),
+        ["test-labs"] => testrun::run(Scope::Labs),
         ["lint"] => lint::run(),
+        ["sources"] => lint::sources(),
         ["purity"] => steps::report("purity", &purity::check()?),
         ["layers"] => steps::report("layers", &layers::check()?),
         ["tidy"] => steps::report("tidy", &tidy::check()?),

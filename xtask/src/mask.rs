@@ -3,14 +3,27 @@
 //! Not a parser: it knows only where comments, strings and characters begin and end (the Rust
 //! Reference, "Tokens" and "Comments"). Lines and columns stay where they were.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 /// Blanks comments and the contents of string and character literals; newlines stay.
 pub(crate) fn code(source: &str) -> String {
+    blanked(source, |_| true)
+}
+
+/// Blanks comments alone.
+pub(crate) fn without_comments(source: &str) -> String {
+    blanked(source, |first| first == '/')
+}
+
+/// Blanks the comments and literals whose first character `goes`.
+fn blanked(source: &str, goes: impl Fn(char) -> bool) -> String {
     let characters: Vec<char> = source.chars().collect();
     let mut output = String::with_capacity(source.len());
     let mut index = 0;
     while index < characters.len() {
         let end = token_end(&characters, index);
-        let is_code = end == index + 1;
+        let is_code = end == index + 1 || !goes(characters[index]);
         for &character in &characters[index..end] {
             output.push(if is_code || character == '\n' { character } else { ' ' });
         }
@@ -21,18 +34,34 @@ pub(crate) fn code(source: &str) -> String {
 
 /// Blanks the bodies of `#[cfg(test)]` items, in a source that `code` has blanked already.
 pub(crate) fn without_tests(code: &str) -> String {
-    const ATTRIBUTE: &str = "#[cfg(test)]";
-    let mut output = code.to_owned();
+    let mut output = String::with_capacity(code.len());
     let mut from = 0;
-    while let Some(found) = output[from..].find(ATTRIBUTE) {
-        let start = from + found;
-        let end = item_end(&output, start + ATTRIBUTE.len());
-        let blank: String =
-            output[start..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
-        output.replace_range(start..end, &blank);
-        from = start;
+    for range in test_items(code) {
+        output.push_str(&code[from..range.start]);
+        from = range.end;
+        output.extend(code[range].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
     }
+    output.push_str(&code[from..]);
     output
+}
+
+/// The lines (from 0) of `#[cfg(test)]` items, in a source that `code` has blanked already.
+pub(crate) fn test_lines(code: &str) -> BTreeSet<usize> {
+    let line = |at: usize| code[..at].matches('\n').count();
+    test_items(code).into_iter().flat_map(|range| line(range.start)..=line(range.end)).collect()
+}
+
+/// Where `#[cfg(test)]` items are, their attribute included.
+fn test_items(code: &str) -> Vec<Range<usize>> {
+    const ATTRIBUTE: &str = "#[cfg(test)]";
+    let mut items = Vec::new();
+    let mut from = 0;
+    while let Some(found) = code[from..].find(ATTRIBUTE) {
+        let start = from + found;
+        from = item_end(code, start + ATTRIBUTE.len());
+        items.push(start..from);
+    }
+    items
 }
 
 /// Where the item that begins at or after `start` ends: after its `;`, or its last brace.

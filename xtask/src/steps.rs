@@ -9,12 +9,25 @@ use anyhow::{Context as _, Result};
 use crate::problem::Problem;
 use crate::workspace;
 
+/// For rustdoc. The pages are for those who change weir and show private items, so links to those
+/// lead somewhere.
+pub(crate) const RUSTDOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links";
+
 /// The cargo that started xtask, or the one in `PATH`.
 pub(crate) fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.current_dir(workspace::root());
     command
+}
+
+/// The triple of the platform that builds and runs weir.
+pub(crate) fn host() -> Result<String> {
+    let program = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let output = Command::new(program).arg("-vV").output().context("cannot run rustc -vV")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc -vV does not name its host")
 }
 
 /// Writes a line to standard error, where the tools that run as steps write theirs.

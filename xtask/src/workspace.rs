@@ -110,10 +110,12 @@ pub(crate) struct Packages {
 }
 
 impl Packages {
-    /// Asks `cargo metadata`, offline.
+    /// Asks `cargo metadata`, for this platform alone: a build never downloads the crates of
+    /// others. What this platform lacks so far is downloaded, as a build would.
     pub(crate) fn read() -> Result<Self> {
+        let host = steps::host()?;
         let output = steps::cargo()
-            .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+            .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &host])
             .output()
             .context("cannot run cargo metadata")?;
         if !output.status.success() {
@@ -135,10 +137,10 @@ impl Packages {
             }
         }
         for node in array(&metadata["resolve"]["nodes"]) {
-            let wanted = array(&node["deps"]).iter().filter(|dependency| {
+            let dependencies = array(&node["deps"]).iter().filter(|dependency| {
                 array(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null())
             });
-            let ids = wanted.map(|dependency| string(&dependency["pkg"])).collect();
+            let ids = dependencies.map(|dependency| string(&dependency["pkg"])).collect();
             packages.edges.insert(string(&node["id"]), ids);
         }
         Ok(packages)

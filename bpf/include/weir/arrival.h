@@ -26,11 +26,13 @@
 #include <bpf/bpf_helpers.h>
 #include <weir/vmlinux.h>
 
-#define WEIR_WINDOW_WORDS 1024
-#define WEIR_WINDOW_NUMBERS (WEIR_WINDOW_WORDS * 64)
-#define WEIR_WINDOW_REACH (WEIR_WINDOW_NUMBERS - 64)
+enum weir_window_constant {
+	WEIR_WINDOW_WORDS = 1024,
+	WEIR_WINDOW_NUMBERS = WEIR_WINDOW_WORDS * 64,
+	WEIR_WINDOW_REACH = WEIR_WINDOW_NUMBERS - 64,
+};
 
-/* Layout known to crates/weir-bpf/src/sink/observe.rs. */
+/* The control process reads words: but for the first two, every field has 64 bits. */
 struct weir_sender {
 	struct bpf_spin_lock lock;
 	__u32 block_reordered;	/* word.reordered of the window's word of `highest` */
@@ -259,7 +261,5 @@ static __always_inline __u32 weir_arrive(struct weir_sender *sender, struct weir
 		sender->extent_max = extent;
 	return extent;
 }
-
-_Static_assert(sizeof(struct weir_sender) == 8 * 17, "observe.rs reads 17 words");
 
 #endif /* WEIR_ARRIVAL_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the fault element is told and what it counts. The control process knows the layouts by their
- * offsets (crates/weir-bpf/src/fault.rs): every field has 64 bits, in this order.
+ * What the fault element is told and what it counts. The control process reads and writes words:
+ * every field of weir_fault and weir_fault_counters has 64 bits.
  */
 #ifndef WEIR_FAULT_H
 #define WEIR_FAULT_H
@@ -10,15 +10,20 @@
 
 /* Packets to which something happens. */
 #define WEIR_FAULT_COUNT_MAX 8192
-/* Packets that can be held back. */
-#define WEIR_HELD_COUNT_MAX 1024
 /* Frames that can be held back: those of a 1,500-byte MTU with two VLAN tags. */
 #define WEIR_HELD_BYTES_MAX 1522
 
-#define WEIR_FAULT_DROP 1
-#define WEIR_FAULT_DUPLICATE 2
-#define WEIR_FAULT_HOLD 3
-#define WEIR_FAULT_RELEASE 4
+enum weir_held_constant {
+	WEIR_HELD_COUNT_MAX = 1024, /* packets that can be held back */
+};
+
+/* weir_fault.action */
+enum weir_fault_action {
+	WEIR_FAULT_DROP = 1,
+	WEIR_FAULT_DUPLICATE,
+	WEIR_FAULT_HOLD,
+	WEIR_FAULT_RELEASE,
+};
 
 struct weir_fault {
 	__u64 action;		/* WEIR_FAULT_* */
@@ -44,8 +49,5 @@ struct weir_fault_counters {
 	__u64 released_packets;
 	__u64 refused_packets;		/* what was chosen could not be done to them */
 };
-
-_Static_assert(sizeof(struct weir_fault) == 8 * 2, "fault.rs writes 2 words");
-_Static_assert(sizeof(struct weir_fault_counters) == 8 * 6, "fault.rs reads 6 words");
 
 #endif /* WEIR_FAULT_H */

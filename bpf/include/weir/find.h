@@ -26,9 +26,9 @@ static __noinline void *weir_signed_message(void *data, void *data_end)
 	message = packet.message;
 	if (message + WEIR_UDP_BYTES > data_end)
 		return 0;
-	if (packet.protocol == WEIR_IPV4_PROTOCOL_UDP) {
+	if (packet.protocol == WEIR_PROTOCOL_UDP) {
 		payload = message + WEIR_UDP_BYTES;
-	} else if (packet.protocol == WEIR_IPV4_PROTOCOL_TCP) {
+	} else if (packet.protocol == WEIR_PROTOCOL_TCP) {
 		if (message + WEIR_TCP_BYTES_MIN > data_end)
 			return 0;
 		tcp_bytes = (*(__u8 *)(message + WEIR_TCP_DATA_OFFSET) >> 4) * 4;
@@ -63,7 +63,7 @@ static __always_inline void *weir_signed_payload(void *data, void *data_end)
 	if (payload + WEIR_SIGNATURE_BYTES > data_end ||
 	    *(__be16 *)(data + WEIR_ETH_TYPE_OFFSET) != bpf_htons(WEIR_ETH_TYPE_IPV4) ||
 	    *(__u8 *)ip != WEIR_IPV4_NO_OPTIONS ||
-	    *(__u8 *)(ip + WEIR_IPV4_PROTOCOL_OFFSET) != WEIR_IPV4_PROTOCOL_UDP)
+	    *(__u8 *)(ip + WEIR_IPV4_PROTOCOL_OFFSET) != WEIR_PROTOCOL_UDP)
 		return weir_signed_message(data, data_end);
 	if (*(__be16 *)(ip + WEIR_IPV4_FRAGMENT_OFFSET) & bpf_htons(WEIR_IPV4_FRAGMENT_MASK))
 		return 0;

@@ -17,7 +17,6 @@
 #define WEIR_FLOW_BLOCK_WORDS 512
 #define WEIR_FLOW_BLOCK_FLOWS (WEIR_FLOW_BLOCK_WORDS * 64)
 
-/* Layout known to crates/weir-bpf/src/sink/observe.rs. */
 struct weir_stream_flows {
 	__u64 flow_count;	/* zero: not known */
 	__u64 first_block;

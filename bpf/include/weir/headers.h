@@ -32,17 +32,22 @@
 #define WEIR_IPV4_FRAGMENT_OFFSET 6
 /* "More fragments" and the fragment offset: zero in a whole datagram. */
 #define WEIR_IPV4_FRAGMENT_MASK 0x3fff
-#define WEIR_IPV4_PROTOCOL_ICMP 1
-#define WEIR_IPV4_PROTOCOL_TCP 6
-#define WEIR_IPV4_PROTOCOL_UDP 17
 #define WEIR_IPV4_SRC_OFFSET 12
 #define WEIR_IPV4_DST_OFFSET 16
 
 #define WEIR_IPV6_BYTES 40
 #define WEIR_IPV6_NEXT_HEADER_OFFSET 6
-#define WEIR_IPV6_NEXT_HEADER_ICMPV6 58
 #define WEIR_IPV6_SRC_OFFSET 8
 #define WEIR_IPV6_DST_OFFSET 24
+
+/* IP protocols, of both versions. */
+enum {
+	WEIR_PROTOCOL_ICMP = 1,
+	WEIR_PROTOCOL_TCP = 6,
+	WEIR_PROTOCOL_UDP = 17,
+	WEIR_PROTOCOL_ICMPV6 = 58,
+	WEIR_PROTOCOL_SCTP = 132,
+};
 
 #define WEIR_UDP_BYTES 8
 

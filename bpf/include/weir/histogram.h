@@ -3,8 +3,6 @@
  * A log-linear histogram: 32 buckets for each power of two. Values below 64 have a bucket each; a
  * bucket above is at most 1/32 of its lower bound wide, so that its middle is within 1/64 of every
  * value in it. Values of 2^40 (18 minutes in nanoseconds) and more are in the last bucket.
- *
- * The control process knows the layout (crates/weir-bpf/src/histogram.rs).
  */
 #ifndef WEIR_HISTOGRAM_H
 #define WEIR_HISTOGRAM_H
@@ -12,12 +10,16 @@
 #include <bpf/bpf_helpers.h>
 #include <weir/vmlinux.h>
 
-#define WEIR_HISTOGRAM_LINEAR_BITS 5
-#define WEIR_HISTOGRAM_LINEAR (1 << WEIR_HISTOGRAM_LINEAR_BITS)
-#define WEIR_HISTOGRAM_VALUE_BITS 40
+enum weir_histogram_constant {
+	WEIR_HISTOGRAM_LINEAR_BITS = 5,
+	/* Buckets for each power of two. */
+	WEIR_HISTOGRAM_LINEAR = 1 << WEIR_HISTOGRAM_LINEAR_BITS,
+	WEIR_HISTOGRAM_VALUE_BITS = 40,
+	WEIR_HISTOGRAM_BUCKETS = (WEIR_HISTOGRAM_VALUE_BITS - WEIR_HISTOGRAM_LINEAR_BITS + 1) *
+				 WEIR_HISTOGRAM_LINEAR,
+};
+
 #define WEIR_HISTOGRAM_VALUE_MAX ((1ULL << WEIR_HISTOGRAM_VALUE_BITS) - 1)
-#define WEIR_HISTOGRAM_BUCKETS \
-	((WEIR_HISTOGRAM_VALUE_BITS - WEIR_HISTOGRAM_LINEAR_BITS + 1) * WEIR_HISTOGRAM_LINEAR)
 
 struct weir_histogram {
 	__u64 sum;

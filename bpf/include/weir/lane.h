@@ -4,9 +4,8 @@
  * each thread a lane for each stream. The control process writes them while the CPU sends nothing;
  * while it sends, only that CPU touches them.
  *
- * The control process knows these layouts by their offsets (crates/weir-bpf/src/generator/lane.rs
- * and thread.rs): every field has 64 bits, in this order. The spare words at the end keep the
- * structures of two CPUs out of one cache line.
+ * The control process reads and writes words (crates/weir-bpf/src/generator): every field has 64
+ * bits. The spare words at the end keep the structures of two CPUs out of one cache line.
  */
 #ifndef WEIR_LANE_H
 #define WEIR_LANE_H
@@ -16,9 +15,12 @@
 #include <weir/vmlinux.h>
 #include <weir/walk.h>
 
-#define WEIR_THREAD_ENABLED (1ULL << 0)
-#define WEIR_THREAD_PACED (1ULL << 1)
-#define WEIR_THREAD_STAMPED (1ULL << 2)
+/* weir_thread.flags */
+enum weir_thread_flag {
+	WEIR_THREAD_ENABLED = 1 << 0,
+	WEIR_THREAD_PACED = 1 << 1,
+	WEIR_THREAD_STAMPED = 1 << 2,
+};
 
 /* The layouts of packets: the transport, and WEIR_LAYOUT_IPV6 added for IPv6. */
 enum weir_layout {
@@ -28,11 +30,13 @@ enum weir_layout {
 	WEIR_LAYOUT_IPV6,
 };
 
-/*
- * Ethernet header and two tags, in whole words: the rest of the last one is overwritten. These are
- * also the words of a plain frame up to the IPv4 checksum.
- */
-#define WEIR_LINK_WORDS 3
+enum weir_lane_constant {
+	/*
+	 * Ethernet header and two tags, in whole words: the rest of the last one is overwritten.
+	 * These are also the words of a plain frame up to the IPv4 checksum.
+	 */
+	WEIR_LINK_WORDS = 3,
+};
 
 /* An IPv6 address: the constant part, and what the group that varies is multiplied by. */
 struct weir_address6 {
@@ -50,7 +54,7 @@ struct weir_address6 {
 struct weir_lane {
 	__u64 sequence;		/* of the next packet */
 	__u64 sequence_step;	/* number of threads */
-	__u64 layout;
+	__u64 layout;		/* WEIR_LAYOUT_* */
 	__u64 stream_thread;	/* stream << 8 | thread */
 	__u64 link_bytes;	/* Ethernet header and tags */
 	__u64 link[WEIR_LINK_WORDS];	/* as they lie in the frame */
@@ -87,7 +91,7 @@ struct weir_run {
 };
 
 struct weir_thread {
-	__u64 flags;
+	__u64 flags;		/* WEIR_THREAD_* */
 	__u64 nth;		/* the next packet of this thread, all streams counted */
 	__u64 nth_end;		/* the first one that is not sent; zero without a thread */
 	__u64 nth_counted;	/* the first one that the counters cover */
@@ -99,8 +103,5 @@ struct weir_thread {
 	struct weir_lane lane;	/* of a set of one stream */
 	__u64 spare[7];
 };
-
-_Static_assert(sizeof(struct weir_lane) == 8 * 51, "lane.rs writes 51 words");
-_Static_assert(sizeof(struct weir_thread) == 8 * 87, "thread.rs writes 87 words");
 
 #endif /* WEIR_LANE_H */

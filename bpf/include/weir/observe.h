@@ -21,12 +21,15 @@
 #include <weir/sink.h>
 #include <weir/vmlinux.h>
 
-/* Senders, which are threads of streams, that are followed; packets of others are counted. */
-#define WEIR_SENDER_COUNT_MAX 64
+enum weir_observe_constant {
+	/* Senders, which are threads of streams, that are followed; others are counted. */
+	WEIR_SENDER_COUNT_MAX = 64,
+};
+
 /* Every pair of a stream and a thread. */
 #define WEIR_DIRECTORY_ENTRIES 65536
 
-/* What is kept for each CPU. Layout known to crates/weir-bpf/src/sink/observe.rs. */
+/* What is kept for each CPU. */
 struct weir_observation {
 	__u64 untracked;	/* packets of senders beyond the last one that is followed */
 	__u64 elsewhere;	/* packets of queues that came into being later, not followed */
@@ -39,7 +42,6 @@ struct weir_observation {
 };
 
 /* A value of a per-CPU map has at most 32 KiB. */
-_Static_assert(sizeof(struct weir_observation) == 8 * (5 + 3 * 1155), "observe.rs reads these");
 _Static_assert(sizeof(struct weir_observation) <= 32768, "limit of the kernel");
 
 /* The sizes are those of the full mode; the bare mode loads each map with a single entry. */
@@ -217,14 +219,14 @@ static __always_inline __u32 weir_sender_find(__u64 *recent, __u32 stream_thread
 }
 
 /* Ends the row, if there is one. */
-static __always_inline void weir_observe_row(struct weir_follower *own)
+static __always_inline void weir_observe_row(struct weir_follower *follower)
 {
-	__u32 index = own->row.number - 1;
+	__u32 index = follower->row.number - 1;
 	struct weir_sender *sender;
 	__u32 stream;
 
-	own->row.left = 0;
-	if (!own->row.packets)
+	follower->row.left = 0;
+	if (!follower->row.packets)
 		return;
 	sender = bpf_map_lookup_elem(&weir_senders, &index);
 	if (!sender)
@@ -233,12 +235,13 @@ static __always_inline void weir_observe_row(struct weir_follower *own)
 	/* A row that began when all had been seen may have gone on beyond a word. */
 	if (sender->flow_count && weir_lacks_flows(stream))
 		weir_observe_flows(stream, sender->first_block,
-				   weir_flow_of(sender, sender->highest + 1), own->row.packets);
-	weir_row_settle(&own->row, &own->sampler, sender);
+				   weir_flow_of(sender, sender->highest + 1),
+				   follower->row.packets);
+	weir_row_settle(&follower->row, &follower->sampler, sender);
 }
 
 /* Begins a row behind a packet, if that was in order; `flow` is its flow, if flows are known. */
-static __always_inline void weir_observe_next(struct weir_follower *own,
+static __always_inline void weir_observe_next(struct weir_follower *follower,
 					      const struct weir_sender *sender,
 					      const struct weir_arrived *packet, __u32 number,
 					      __u64 flow)
@@ -252,17 +255,17 @@ static __always_inline void weir_observe_next(struct weir_follower *own,
 		if (behind < left)
 			left = behind;
 	}
-	if (own->sampler.skip < left)
-		left = own->sampler.skip;
-	weir_row_begin(&own->row, (__u64)packet->stream_thread << 48 | packet->sequence, left,
+	if (follower->sampler.skip < left)
+		left = follower->sampler.skip;
+	weir_row_begin(&follower->row, (__u64)packet->stream_thread << 48 | packet->sequence, left,
 		       number);
 }
 
 /* Follows the packet's sender. False if it cannot be followed. */
 static __always_inline bool weir_observe_sender(struct weir_arrived *packet, bool shared,
-						struct weir_follower *own)
+						struct weir_follower *follower)
 {
-	__u32 index = weir_sender_find(&own->recent, packet->stream_thread) - 1;
+	__u32 index = weir_sender_find(&follower->recent, packet->stream_thread) - 1;
 	struct weir_sender *sender = bpf_map_lookup_elem(&weir_senders, &index);
 	struct weir_window *window = 0;
 	__u64 flow_count, flow = 0;
@@ -300,7 +303,7 @@ static __always_inline bool weir_observe_sender(struct weir_arrived *packet, boo
 	if (flow_count)
 		weir_observe_flows(packet->stream_thread >> 8, sender->first_block, flow, 1);
 	if (!shared)
-		weir_observe_next(own, sender, packet, index + 1, flow);
+		weir_observe_next(follower, sender, packet, index + 1, flow);
 	return true;
 }
 
@@ -322,7 +325,7 @@ static __always_inline void weir_observe_elsewhere(void)
  * two CPUs at a time. Queues that were added after the sink was loaded must not interfere.
  */
 static __always_inline void weir_observe(const void *payload, __u64 bytes, __u64 mode, __u32 queue,
-					 struct weir_follower *own)
+					 struct weir_follower *follower)
 {
 	__u64 head = bpf_be64_to_cpu(*(const __u64 *)(payload + 4));
 	__u64 stamp_ns = bpf_be64_to_cpu(*(const __u64 *)(payload + 10)) & WEIR_SIGNATURE_MASK48;
@@ -340,16 +343,16 @@ static __always_inline void weir_observe(const void *payload, __u64 bytes, __u64
 			weir_observe_elsewhere();
 			return;
 		}
-		own = bpf_map_lookup_elem(&weir_followers, &zero);
-		if (!own)
+		follower = bpf_map_lookup_elem(&weir_followers, &zero);
+		if (!follower)
 			return;
-		if (stamp_ns && weir_row_take(&own->row, &own->sampler, head, bytes))
+		if (stamp_ns && weir_row_take(&follower->row, &follower->sampler, head, bytes))
 			return;
-		weir_observe_row(own);
+		weir_observe_row(follower);
 	}
 	packet.now_ns = mode & WEIR_SINK_EVERY ? bpf_ktime_get_ns() :
-						 weir_sampler_time(&own->sampler);
-	packet.untracked = !weir_observe_sender(&packet, shared, own);
+						 weir_sampler_time(&follower->sampler);
+	packet.untracked = !weir_observe_sender(&packet, shared, follower);
 	if (packet.now_ns || packet.extent || !packet.stamp_ns || packet.untracked)
 		weir_observe_rest(&packet);
 }

@@ -81,8 +81,7 @@ static __always_inline bool weir_parse(struct weir_packet *packet, void *data, v
 /* Whether the message is an ICMP one for the IP version that carries it. */
 static __always_inline bool weir_is_icmp(const struct weir_packet *packet)
 {
-	return packet->protocol == (packet->is_ipv6 ? WEIR_IPV6_NEXT_HEADER_ICMPV6 :
-						      WEIR_IPV4_PROTOCOL_ICMP);
+	return packet->protocol == (packet->is_ipv6 ? WEIR_PROTOCOL_ICMPV6 : WEIR_PROTOCOL_ICMP);
 }
 
 #endif /* WEIR_PARSE_H */

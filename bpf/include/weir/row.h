@@ -18,7 +18,6 @@
 #include <weir/sampling.h>
 #include <weir/vmlinux.h>
 
-/* Layout known to crates/weir-bpf/src/sink/observe.rs. */
 struct weir_row {
 	__u64 next;	/* stream, thread and sequence number of the packet that continues it */
 	__u64 left;	/* packets that it may still take */

@@ -3,7 +3,7 @@
  * A token bucket, kept as the time at which it would be full again (the virtual scheduling form of
  * the generic cell rate algorithm, ITU-T I.371 appendix): a packet conforms if that time is not
  * further away than the depth of the bucket, and moves it by one interval. The control process
- * knows the layouts by their offsets (crates/weir-bpf/src/shaper.rs): every field has 64 bits.
+ * reads and writes words: every field has 64 bits.
  */
 #ifndef WEIR_SHAPER_H
 #define WEIR_SHAPER_H
@@ -19,8 +19,6 @@ struct weir_bucket {
 	__u64 passed_packets;
 	__u64 dropped_packets;
 };
-
-_Static_assert(sizeof(struct weir_bucket) == 8 * 7, "shaper.rs writes 7 words");
 
 /* True if the packet conforms; it is then taken from the bucket. */
 static __always_inline bool weir_bucket_take(struct weir_bucket *bucket, __u64 now_ns)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The sink's counters, one set per receive queue. The control process knows the layout by its
- * offsets (crates/weir-bpf/src/sink.rs): every field has 64 bits, in this order. What the full mode
- * needs for every packet on a CPU is behind them, so that it is found with the same lookup.
+ * The sink's counters, one set per receive queue. The control process reads words: every field has
+ * 64 bits. What the full mode needs for every packet on a CPU is behind them, so that it is found
+ * with the same lookup.
  */
 #ifndef WEIR_SINK_H
 #define WEIR_SINK_H
@@ -11,15 +11,17 @@
 #include <weir/sampling.h>
 #include <weir/vmlinux.h>
 
-/* Bits of weir_sink_mode. */
-#define WEIR_SINK_OBSERVE (1ULL << 0)
-/* Several CPUs may receive at the same time: senders need their locks. */
-#define WEIR_SINK_SHARED (1ULL << 1)
-/* The clock is read for every packet, however fast they come. */
-#define WEIR_SINK_EVERY (1ULL << 2)
+/* weir_sink_mode */
+enum weir_sink_flag {
+	WEIR_SINK_OBSERVE = 1 << 0, /* the full mode */
+	WEIR_SINK_SHARED = 1 << 1, /* several CPUs may receive at a time: senders need locks */
+	WEIR_SINK_EVERY = 1 << 2, /* the clock is read for every packet, however fast they come */
+};
 
-/* Queues beyond the last one are counted with it. */
-#define WEIR_SINK_QUEUE_COUNT 64
+enum weir_sink_constant {
+	/* Queues beyond the last one are counted with it. */
+	WEIR_SINK_QUEUE_COUNT = 64,
+};
 
 struct weir_sink_queue {
 	__u64 packets;		/* with weir's signature */
@@ -39,9 +41,5 @@ struct weir_sink_counters {
 	struct weir_sink_queue queue[WEIR_SINK_QUEUE_COUNT];
 	struct weir_follower follower;
 };
-
-_Static_assert(sizeof(struct weir_follower) == 8 * 12, "observe.rs reads 12 words");
-_Static_assert(sizeof(struct weir_sink_counters) == 8 * (4 * 64 + 12),
-	       "sink.rs reads 4 words a queue, and skips 12");
 
 #endif /* WEIR_SINK_H */

@@ -20,7 +20,7 @@ enum weir_sizes_kind {
 };
 
 struct weir_sizes {
-	__u64 kind;
+	__u64 kind;		/* WEIR_SIZES_* */
 	__u64 first_bytes;	/* fixed: the size; uniform: the smallest one */
 	__u64 count;		/* sizes of a cycle, or of the uniform draw */
 	__u64 seed;		/* of the uniform draw */

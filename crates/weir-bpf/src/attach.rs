@@ -49,8 +49,12 @@ pub struct AttachError {
     hint: &'static str,
 }
 
-/// Attaches a program in native mode to an interface of the calling thread's network namespace.
-pub(crate) fn native(program: BorrowedFd<'_>, ifindex: u32) -> Result<Link, AttachError> {
+/// Attaches a program in native mode to an interface of the calling thread's network namespace,
+/// until the link is dropped.
+///
+/// # Errors
+/// [`AttachError`] if the interface has no native XDP or has a program already.
+pub fn native(program: BorrowedFd<'_>, ifindex: u32) -> Result<Link, AttachError> {
     in_mode(program, ifindex, Mode::Native)
 }
 
@@ -127,7 +131,7 @@ fn hint(error: &io::Error) -> &'static str {
              `ip link set dev IF xdp off` removes it"
         }
         Some(libc::EOPNOTSUPP | libc::EINVAL) => {
-            "; its driver has no native XDP, or not with its present MTU and queues"
+            "; its driver has no native XDP, or not with its current MTU and queues"
         }
         Some(libc::ERANGE) => "; its MTU is too large for XDP: lower it to 3,400 bytes",
         _ => "",

@@ -55,7 +55,7 @@ pub enum EthtoolError {
         source: io::Error,
     },
     /// The table's size kept changing between asking for it and reading it.
-    #[error("the {what} of interface `{interface}` keep changing their number: try again")]
+    #[error("the number of {what} of interface `{interface}` keeps changing: try again")]
     Changing {
         /// What was asked for.
         what: &'static str,

@@ -118,7 +118,7 @@ impl Firewall {
     ///
     /// # Errors
     /// As [`Self::run_ingress`].
-    pub fn run_ingress_repeatedly(
+    pub(crate) fn run_ingress_repeatedly(
         &self,
         ifindex: u32,
         frame: &[u8],

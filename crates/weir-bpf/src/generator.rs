@@ -18,10 +18,10 @@ use weir_wire::stream::StreamSet;
 use weir_wire::walk::Share;
 
 use crate::attach::{self, AttachError, Link};
-use crate::histogram::{self, Histogram};
+use crate::histogram::Histogram;
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
-use crate::sys;
+use crate::{sys, words};
 
 mod counters;
 mod features;
@@ -33,10 +33,7 @@ mod thread;
 pub use counters::GeneratorCounters;
 
 /// Largest frame that the kernel takes on machines with pages of 4 KiB, bytes without FCS.
-pub const SIZE_BYTES_MAX: u16 = 3408;
-
-/// Largest batch that the kernel takes.
-pub const BATCH_MAX: u32 = 256;
+pub const SIZE_BYTES_MAX: u16 = words::FRAME_BYTES_MAX;
 
 /// How much of its schedule a late generator makes up for, nanoseconds.
 ///
@@ -83,8 +80,8 @@ pub struct ThreadConfig {
 pub enum GeneratorLoadError {
     /// A frame is larger than can be sent.
     #[error(
-        "frames of {0} bytes cannot be sent: live frames have {SIZE_BYTES_MAX} bytes at most, \
-         without FCS, because the kernel makes them of single pages; packet sockets (`--backend \
+        "frames of {0} bytes cannot be sent: live frames have at most {SIZE_BYTES_MAX} bytes, \
+         without FCS, because the kernel makes each from a single page; packet sockets (`--backend \
          packet`) send what the interface's MTU allows"
     )]
     Size(u16),
@@ -100,7 +97,7 @@ pub enum GeneratorLoadError {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The machine has no such CPU.
-    #[error("there is no CPU {cpu}: this machine has {count} at most")]
+    #[error("there is no CPU {cpu}: this machine has at most {count}")]
     Cpu {
         /// Number of the CPU.
         cpu: u32,
@@ -163,9 +160,9 @@ impl GeneratorProgram {
         }
         Ok(Self {
             program: object.program(features::program(&set))?,
-            threads: object.map("weir_threads", thread::WORDS * WORD_BYTES)?,
-            lanes: object.map("weir_lanes", lane::WORDS * WORD_BYTES)?,
-            gaps: object.map("weir_gaps", histogram::WORDS * WORD_BYTES)?,
+            threads: object.map("weir_threads", words::thread::WORDS * WORD_BYTES)?,
+            lanes: object.map("weir_lanes", words::lane::WORDS * WORD_BYTES)?,
+            gaps: object.map("weir_gaps", words::histogram::WORDS * WORD_BYTES)?,
             output: object.map("weir_output", size_of::<u32>())?,
             set,
             parked: None,
@@ -242,7 +239,7 @@ impl GeneratorProgram {
     /// # Errors
     /// [`MapError`] if there is no such CPU.
     pub fn disable(&self, cpu: u32) -> Result<(), MapError> {
-        map::write(&self.threads, cpu, &[0; thread::WORDS * WORD_BYTES])
+        map::write(&self.threads, cpu, &[0; words::thread::WORDS * WORD_BYTES])
     }
 
     /// The next packet of a CPU's thread, counted from 0 over all its packets.
@@ -250,7 +247,7 @@ impl GeneratorProgram {
     /// # Errors
     /// [`MapError`] if there is no such CPU.
     pub fn next_nth(&self, cpu: u32) -> Result<u64, MapError> {
-        Ok(map::read(&self.threads, cpu)?[thread::NTH_WORD])
+        Ok(map::read(&self.threads, cpu)?[words::thread::NTH])
     }
 
     /// Changes the pace of a CPU's thread, which must have been configured with an interval and
@@ -267,7 +264,7 @@ impl GeneratorProgram {
 
     /// Runs the calling CPU's thread: the program is asked for `repeat` packets, and may decline
     /// any of them (not due yet, beyond the limit). `batch` is the number of frames between two
-    /// flushes, at most [`BATCH_MAX`]; 0 is the kernel's default, 64.
+    /// flushes, at most 256; 0 is the kernel's default, 64.
     ///
     /// A signal ends the call early; that is no error, for the counters hold what was done.
     ///
@@ -378,8 +375,8 @@ fn prepare(object: &mut OpenObject, set: &StreamSet) -> libbpf_rs::Result<()> {
         ("weir_cycle_sizes", u32::try_from(cycles).unwrap_or(u32::MAX).max(1)),
     ];
     for mut program in object.progs_mut() {
-        let is_wanted = program.name() == features::program(set);
-        program.set_autoload(is_wanted);
+        let is_selected = program.name() == features::program(set);
+        program.set_autoload(is_selected);
     }
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

@@ -4,19 +4,16 @@
 //! middle of its bucket. Smallest value, largest value and sum are exact. Values of 2^40 and more
 //! are in the last bucket. Nothing here touches the system.
 
+use crate::words::{
+    HISTOGRAM_BUCKETS, HISTOGRAM_LINEAR, HISTOGRAM_LINEAR_BITS as LINEAR_BITS,
+    HISTOGRAM_VALUE_BITS as VALUE_BITS, histogram,
+};
+
 /// Buckets for each power of two.
-const LINEAR: u64 = 1 << LINEAR_BITS;
-const LINEAR_BITS: u32 = 5;
-const VALUE_BITS: u32 = 40;
+const LINEAR: u64 = HISTOGRAM_LINEAR as u64;
 
 /// Number of buckets.
-pub const BUCKET_COUNT: usize = ((VALUE_BITS - LINEAR_BITS + 1) * (1 << LINEAR_BITS)) as usize;
-
-/// Words before the buckets: sum, maximum, maximum of the complements.
-const HEAD_WORDS: usize = 3;
-
-/// Words of a histogram.
-pub(crate) const WORDS: usize = HEAD_WORDS + BUCKET_COUNT;
+pub const BUCKET_COUNT: usize = HISTOGRAM_BUCKETS as usize;
 
 /// How often which values were seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,14 +34,12 @@ impl Histogram {
     /// Adds what another CPU has seen, in the words of its map.
     ///
     /// # Panics
-    /// If there are not [`WORDS`] words.
+    /// If there are fewer words than a histogram has.
     pub(crate) fn add_words(&mut self, words: &[u64]) {
-        let (&[sum, max, complement_max], buckets) =
-            words.split_first_chunk::<HEAD_WORDS>().expect("the map's value size was checked");
-        assert_eq!(buckets.len(), BUCKET_COUNT, "the map's value size was checked");
-        self.sum = self.sum.wrapping_add(sum);
-        self.max = self.max.max(max);
-        self.min = self.min.min(!complement_max);
+        self.sum = self.sum.wrapping_add(words[histogram::SUM]);
+        self.max = self.max.max(words[histogram::MAX]);
+        self.min = self.min.min(!words[histogram::COMPLEMENT_MAX]);
+        let buckets = &words[histogram::BUCKET..histogram::BUCKET + BUCKET_COUNT];
         for (mine, theirs) in self.buckets.iter_mut().zip(buckets) {
             *mine += theirs;
         }
@@ -191,8 +186,8 @@ mod tests {
     /// The kernel copies the head of a histogram before its buckets.
     #[test]
     fn a_histogram_that_is_being_written_has_figures() {
-        let mut words = vec![0; WORDS];
-        words[HEAD_WORDS + 40] = 1;
+        let mut words = vec![0; histogram::WORDS];
+        words[histogram::BUCKET + 40] = 1;
         let mut histogram = Histogram::default();
         histogram.add_words(&words);
         assert_eq!((histogram.min(), histogram.quantile(500)), (Some(40), Some(40)));
@@ -204,11 +199,12 @@ mod tests {
         let mut histogram = Histogram::default();
         assert_eq!((histogram.min(), histogram.quantile(500), histogram.max()), (None, None, None));
         assert_eq!(histogram.mean(), None);
-        let mut words = vec![0; WORDS];
-        words[..HEAD_WORDS].copy_from_slice(&[10 * 5 + 1_000, 1_000, !5]);
-        words[HEAD_WORDS + 5] = 10;
+        let mut words = vec![0; histogram::WORDS];
+        words[histogram::SUM] = 10 * 5 + 1_000;
+        (words[histogram::MAX], words[histogram::COMPLEMENT_MAX]) = (1_000, !5);
+        words[histogram::BUCKET + 5] = 10;
         let thousand = (0..BUCKET_COUNT).find(|index| bounds(*index).1 >= 1_000).expect("one");
-        words[HEAD_WORDS + thousand] = 1;
+        words[histogram::BUCKET + thousand] = 1;
         histogram.add_words(&words);
         assert_eq!(histogram.count(), 11);
         assert_eq!(histogram.quantile(0), Some(5));

@@ -2,9 +2,10 @@
 //! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
-//! XDP, [`mod@bench`] has what benchmarks compare these with, and [`fault`] and [`shaper`] are for
-//! tests alone. [`firewall`] holds the firewall's programs and the memory they share. The C sources
-//! are in `bpf/`; the build script compiles them, and the object files are embedded here.
+//! XDP. [`firewall`] holds the firewall's programs and the memory they share. The C sources are in
+//! `bpf/`; the build script compiles them, and the object files are embedded here. [`object`],
+//! [`map`], [`attach`] and [`run`] do for any object file what these do for theirs: tests and
+//! benchmarks have programs of their own (weir-oracle).
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -17,9 +18,7 @@
 //! of the calling thread's network namespace.
 
 pub mod attach;
-pub mod bench;
 pub mod ethtool;
-pub mod fault;
 pub mod firewall;
 pub mod generator;
 pub mod histogram;
@@ -28,8 +27,10 @@ pub mod object;
 pub mod packet;
 pub mod probe;
 pub mod reflect;
-pub mod shaper;
+pub mod run;
 pub mod sink;
 #[cfg(test)]
 mod streams;
 mod sys;
+#[expect(dead_code, reason = "structures and enumerations come as a whole")]
+mod words;

@@ -7,7 +7,7 @@
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 /// Size of a word, bytes.
-pub(crate) const WORD_BYTES: usize = 8;
+pub const WORD_BYTES: usize = 8;
 
 /// Why a map could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,10 @@ fn name(map: &MapHandle) -> String {
 }
 
 /// Writes words, or any bytes, to an element of an array.
-pub(crate) fn write(map: &MapHandle, index: u32, value: &[u8]) -> Result<(), MapError> {
+///
+/// # Errors
+/// [`MapError`] if the kernel refuses, or there is no such element.
+pub fn write(map: &MapHandle, index: u32, value: &[u8]) -> Result<(), MapError> {
     map.update(&index.to_ne_bytes(), value, MapFlags::ANY).map_err(|source| MapError::Access {
         verb: "write",
         map: name(map),
@@ -49,7 +52,10 @@ pub(crate) fn write(map: &MapHandle, index: u32, value: &[u8]) -> Result<(), Map
 }
 
 /// Reads the words of an element of an array.
-pub(crate) fn read(map: &MapHandle, index: u32) -> Result<Vec<u64>, MapError> {
+///
+/// # Errors
+/// [`MapError`] if the kernel refuses, or there is no such element.
+pub fn read(map: &MapHandle, index: u32) -> Result<Vec<u64>, MapError> {
     let value = map
         .lookup(&index.to_ne_bytes(), MapFlags::ANY)
         .map_err(|source| MapError::Access { verb: "read", map: name(map), index, source })?;
@@ -66,7 +72,10 @@ pub(crate) fn read_locked(map: &MapHandle, index: u32) -> Result<Vec<u64>, MapEr
 }
 
 /// Reads the words of element 0 of a per-CPU array, for every possible CPU.
-pub(crate) fn read_per_cpu(map: &MapHandle) -> Result<Vec<Vec<u64>>, MapError> {
+///
+/// # Errors
+/// [`MapError`] if the kernel refuses, or there is no such element.
+pub fn read_per_cpu(map: &MapHandle) -> Result<Vec<Vec<u64>>, MapError> {
     let values = map
         .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(|source| MapError::Access { verb: "read", map: name(map), index: 0, source })?;

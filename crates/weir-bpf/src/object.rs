@@ -60,14 +60,17 @@ impl LoadError {
 
 /// An object file whose programs the kernel has accepted.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub struct Loaded {
     name: &'static str,
     object: Object,
 }
 
 impl Loaded {
     /// Loads an object file: every program in it passes the verifier, every map is created.
-    pub(crate) fn load(name: &'static str, bytes: &[u8]) -> Result<Self, LoadError> {
+    ///
+    /// # Errors
+    /// [`LoadError`] without privileges or kernel support.
+    pub fn load(name: &'static str, bytes: &[u8]) -> Result<Self, LoadError> {
         Self::load_prepared(name, bytes, |_| Ok(()))
     }
 
@@ -95,7 +98,10 @@ impl Loaded {
     }
 
     /// A handle to a program.
-    pub(crate) fn program(&self, program: &str) -> Result<OwnedFd, LoadError> {
+    ///
+    /// # Errors
+    /// [`LoadError::Mismatch`] if the object file has no such program.
+    pub fn program(&self, program: &str) -> Result<OwnedFd, LoadError> {
         let found = self.object.progs().find(|candidate| candidate.name() == OsStr::new(program));
         let Some(found) = found else {
             let what = format!("there is no program `{program}`");
@@ -106,7 +112,10 @@ impl Loaded {
     }
 
     /// A handle to a map whose values have `value_bytes` bytes.
-    pub(crate) fn map(&self, map: &str, value_bytes: usize) -> Result<MapHandle, LoadError> {
+    ///
+    /// # Errors
+    /// [`LoadError::Mismatch`] if the object file has no such map, or its values another size.
+    pub fn map(&self, map: &str, value_bytes: usize) -> Result<MapHandle, LoadError> {
         let found = self.map_of_any_size(map)?;
         let size = found.value_size();
         if size as usize != value_bytes {

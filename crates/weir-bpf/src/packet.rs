@@ -31,7 +31,6 @@ pub enum PacketError {
     System(io::Error),
     /// The kernel refused a frame.
     Frame {
-        /// Its size, bytes.
         size_bytes: usize,
         /// What the system returned: `EINVAL` for one that is shorter than its header.
         source: io::Error,

@@ -11,9 +11,7 @@ use libbpf_rs::MapHandle;
 use crate::attach::{self, AttachError, Link, Mode};
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
-
-/// Words of the counters.
-const WORDS: usize = 3;
+use crate::words::reflect_counters;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reflect.bpf.o"));
 const OBJECT_NAME: &str = "reflect";
@@ -45,7 +43,7 @@ impl ReflectProgram {
         let object = Loaded::load(OBJECT_NAME, OBJECT)?;
         Ok(Self {
             program: object.program("weir_reflect")?,
-            counters: object.map("weir_counters", WORDS * WORD_BYTES)?,
+            counters: object.map("weir_counters", reflect_counters::WORDS * WORD_BYTES)?,
         })
     }
 
@@ -64,12 +62,9 @@ impl ReflectProgram {
     pub fn counters(&self) -> Result<ReflectCounters, MapError> {
         let mut total = ReflectCounters::default();
         for words in map::read_per_cpu(&self.counters)? {
-            let &[reflected_packets, reflected_bytes, passed_packets] = words.as_slice() else {
-                unreachable!("the map's value size was checked when it was loaded");
-            };
-            total.reflected_packets += reflected_packets;
-            total.reflected_bytes += reflected_bytes;
-            total.passed_packets += passed_packets;
+            total.reflected_packets += words[reflect_counters::REFLECTED_PACKETS];
+            total.reflected_bytes += words[reflect_counters::REFLECTED_BYTES];
+            total.passed_packets += words[reflect_counters::PASSED_PACKETS];
         }
         Ok(total)
     }

@@ -13,6 +13,7 @@ use libbpf_rs::{MapHandle, OpenObject};
 use crate::attach::{self, AttachError, Link, Mode};
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
+use crate::words::{SINK_QUEUE_COUNT, sink_counters, sink_queue};
 
 mod observe;
 #[cfg(test)]
@@ -20,19 +21,8 @@ mod tests;
 
 pub use observe::{
     Arrival, FLOW_COUNT_MAX, Observations, ObserveError, SENDER_COUNT_MAX, SenderCounters,
-    SinkObserver, StreamFlows, WINDOW_REACH,
+    SinkObserver, StreamFlows,
 };
-
-/// Queues that are counted apart; those beyond are counted with the last one.
-pub const QUEUE_COUNT: usize = 64;
-
-/// Words of one queue's counters.
-const QUEUE_WORDS: usize = 4;
-
-/// Words behind the queues' counters, which the full mode keeps for every packet.
-const FOLLOWER_WORDS: usize = 12;
-
-const COUNTERS_WORDS: usize = QUEUE_COUNT * QUEUE_WORDS + FOLLOWER_WORDS;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
 const OBJECT_NAME: &str = "sink";
@@ -63,7 +53,8 @@ impl QueueCounters {
 /// What arrived, by receive queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SinkCounters {
-    /// [`QUEUE_COUNT`] entries, whether the interface has these queues or not.
+    /// One for each queue, whether the interface has it or not; those beyond the last one are
+    /// counted with it.
     pub queues: Vec<QueueCounters>,
 }
 
@@ -98,7 +89,7 @@ impl SinkProgram {
     fn from_object(object: &Loaded) -> Result<Self, LoadError> {
         Ok(Self {
             program: object.program("weir_sink")?,
-            counters: object.map("weir_counters", COUNTERS_WORDS * WORD_BYTES)?,
+            counters: object.map("weir_counters", sink_counters::WORDS * WORD_BYTES)?,
         })
     }
 
@@ -123,13 +114,16 @@ impl SinkProgram {
     /// # Errors
     /// [`MapError`] if they cannot be read.
     pub fn counters(&self) -> Result<SinkCounters, MapError> {
-        let mut queues = vec![QueueCounters::default(); QUEUE_COUNT];
+        let mut queues = vec![QueueCounters::default(); SINK_QUEUE_COUNT];
         for words in map::read_per_cpu(&self.counters)? {
-            let (counts, _) = words.as_chunks::<QUEUE_WORDS>();
-            for (queue, &[packets, bytes, foreign_packets, foreign_bytes]) in
-                queues.iter_mut().zip(counts)
-            {
-                queue.add(&QueueCounters { packets, bytes, foreign_packets, foreign_bytes });
+            let counts = words[sink_counters::QUEUE..].chunks_exact(sink_queue::WORDS);
+            for (queue, words) in queues.iter_mut().zip(counts) {
+                queue.add(&QueueCounters {
+                    packets: words[sink_queue::PACKETS],
+                    bytes: words[sink_queue::BYTES],
+                    foreign_packets: words[sink_queue::FOREIGN_PACKETS],
+                    foreign_bytes: words[sink_queue::FOREIGN_BYTES],
+                });
             }
         }
         Ok(SinkCounters { queues })

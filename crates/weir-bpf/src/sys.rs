@@ -31,7 +31,10 @@ fn size_u32(size: usize) -> io::Result<u32> {
 
 /// Runs an XDP program `repeat` times on live frames that start as copies of `frame`, in batches of
 /// `batch` (0 is the kernel's default of 64, at most 256), on the calling CPU.
-pub(crate) fn test_run_live(
+///
+/// # Errors
+/// What the kernel returned; `Interrupted` if a signal ended the run.
+pub fn test_run_live(
     program: BorrowedFd<'_>,
     frame: &[u8],
     repeat: u32,
@@ -55,7 +58,10 @@ pub(crate) fn test_run_live(
 
 /// Runs an XDP program once on a copy of `frame` and returns its verdict; what the frame then holds
 /// is left in `output`, whose first bytes (as many as returned) are valid.
-pub(crate) fn test_run_once(
+///
+/// # Errors
+/// What the kernel returned.
+pub fn test_run_once(
     program: BorrowedFd<'_>,
     frame: &[u8],
     output: &mut [u8],
@@ -194,8 +200,8 @@ pub(crate) fn tcx_egress_query(ifindex: u32) -> io::Result<Vec<u32>> {
     Ok(ids.into_iter().take(count).collect())
 }
 
-/// Size of an arena of this crate: all that a map can have.
-const ARENA_BYTES: usize = 1 << 32;
+/// Size of an arena: every offset of 32 bits lies within it.
+pub(crate) const ARENA_BYTES: usize = 1 << 32;
 
 /// Whether nothing is mapped in the [`ARENA_BYTES`] at an address of this process.
 pub(crate) fn arena_address_is_free(address: u64) -> bool {

@@ -21,6 +21,7 @@ use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
 use weir_rules::source::MemorySources;
+use weir_wire::protocol::TCP;
 
 const HEAP_AT: u32 = 65_536;
 const HEAP_BYTES: u32 = 512 << 20;
@@ -46,19 +47,19 @@ fn ruleset(count: u32) -> String {
 
 fn subject(number: u32, active: u32) -> Subject {
     let (network, host, port) = parts(number);
-    let mut own = Subject {
+    let mut subject = Subject {
         src_port: 40_000,
         dst_port: port,
-        protocol: 6,
+        protocol: TCP,
         tcp_flags: 2,
         interface: 1,
         ip_bytes: 60,
         ruleset: active,
         ..Subject::default()
     };
-    own.src[..4].copy_from_slice(&(network + 7).to_be_bytes());
-    own.dst[..4].copy_from_slice(&host.to_be_bytes());
-    own
+    subject.src[..4].copy_from_slice(&(network + 7).to_be_bytes());
+    subject.dst[..4].copy_from_slice(&host.to_be_bytes());
+    subject
 }
 
 /// Mean duration of one judgement, and the bytes of the image.

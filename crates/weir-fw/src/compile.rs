@@ -16,6 +16,7 @@ pub mod known;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use weir_bpf::firewall::layout::TIMEOUT_COUNT;
 use weir_rules::Dialect;
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
 use weir_rules::evaluate::{Evaluator, RuleId, RuleRef, Step};
@@ -32,16 +33,15 @@ use crate::image::{decision, image_flags};
 use crate::refuse;
 use known::{ID_COUNT_MAX, Known, NoTags, RuleKey, TAG_COUNT_MAX};
 
-pub use action::{PROFILE_TIMEOUTS, profile_seconds, ticks};
 pub use criteria::TableName;
 
 /// Rules that an image may have, those of anchors that are entered twice counted twice.
 pub const RULE_COUNT_MAX: usize = 1_000_000;
 /// From this many rules on, candidates are found by bit vectors; below, rules are asked one by one.
 /// Measured; docs/fw-rules.md has the figures.
-pub const CLASSES_RULE_COUNT_MIN: usize = 8;
+pub(crate) const CLASSES_RULE_COUNT_MIN: usize = 8;
 /// Tables that an image may ask, those of interfaces' addresses included.
-pub const TABLE_COUNT_MAX: usize = 65_534;
+pub(crate) const TABLE_COUNT_MAX: usize = 65_534;
 
 /// An interface that has a slot in the data path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,6 @@ pub struct RuleInfo {
     pub number: u32,
     /// Its printed text.
     pub text: String,
-    /// Its labels.
     pub labels: Vec<Text>,
 }
 
@@ -115,7 +114,7 @@ pub struct Refused(pub Vec<Diagnostic>);
 pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let found = refuse::diagnostics(input.evaluator.ruleset());
     let (errors, warnings): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|own| own.severity == Severity::Error);
+        found.into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
     if !errors.is_empty() {
         return Err(Refused(errors));
     }
@@ -129,7 +128,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let mut builder = Builder {
         names: criteria::Names::new(input.evaluator, input.resolver, input.slots, tags),
         known,
-        ids: rules.iter().map(|own| (own.rule, own.id)).collect(),
+        ids: rules.iter().map(|info| (info.rule, info.id)).collect(),
         anchors: vec!["".into()],
         anchor_indices: HashMap::from([("".into(), 0)]),
         criteria: Vec::with_capacity(steps.len()),
@@ -146,7 +145,7 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
     let mut compiled = builder.finish(rules, warnings);
     compiled.header.skipped = skipped(input);
     compiled.fresh =
-        compiled.rules.iter().map(|own| own.id).filter(|id| !old.contains(id)).collect();
+        compiled.rules.iter().map(|info| info.id).filter(|id| !old.contains(id)).collect();
     Ok(compiled)
 }
 
@@ -155,21 +154,18 @@ fn refused(span: Span, message: String) -> Refused {
 }
 
 fn limit(what: &str, count: usize, count_max: usize) -> Refused {
-    refused(
-        Span::default(),
-        format!("the data path takes {count_max} {what}, and these are {count}"),
-    )
+    refused(Span::default(), format!("{count} {what}: the data path takes at most {count_max}"))
 }
 
 /// The numbers of the tags that rules give.
 fn tags(input: &Input<'_>, known: &mut Known) -> Result<HashMap<Text, u16>, Refused> {
     let rules = || input.evaluator.rules();
     let given: BTreeSet<Text> = rules().filter_map(|rule| rule.options.tag.clone()).collect();
-    known.assign_tags(&given).map_err(|NoTags { wanted_count, held_count }| {
+    known.assign_tags(&given).map_err(|NoTags { given_count, held_count }| {
         let span = rules().find(|rule| rule.options.tag.is_some()).map(|rule| rule.span);
         let message = format!(
-            "states keep {TAG_COUNT_MAX} different tags, and rules give {wanted_count}, beside \
-             {held_count} of earlier rulesets that states still have"
+            "states keep at most {TAG_COUNT_MAX} different tags, and rules give {given_count}, \
+             besides {held_count} of earlier rulesets that states still have"
         );
         refused(span.unwrap_or_default(), message)
     })
@@ -184,21 +180,21 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
     let mut infos = Vec::new();
     let mut keys = Vec::new();
     for at in 0..u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX) {
-        let Some(own) = evaluator.rule(RuleId(at)) else { continue };
-        if own.list != weir_rules::evaluate::List::Filter {
+        let Some(found) = evaluator.rule(RuleId(at)) else { continue };
+        if found.list != weir_rules::evaluate::List::Filter {
             continue;
         }
-        let text = printer.rule(own.rule);
-        let ordinal = ordinals.entry((own.anchor, text.clone())).or_default();
-        keys.push(RuleKey { anchor: own.anchor.into(), text: text.clone(), ordinal: *ordinal });
+        let text = printer.rule(found.rule);
+        let ordinal = ordinals.entry((found.anchor, text.clone())).or_default();
+        keys.push(RuleKey { anchor: found.anchor.into(), text: text.clone(), ordinal: *ordinal });
         *ordinal += 1;
         infos.push(RuleInfo {
-            rule: own.id,
+            rule: found.id,
             id: 0,
-            anchor: own.anchor.into(),
-            number: own.number,
+            anchor: found.anchor.into(),
+            number: found.number,
             text,
-            labels: own.rule.options.labels.clone(),
+            labels: found.rule.options.labels.clone(),
         });
     }
     let count = keys.len();
@@ -227,30 +223,30 @@ impl<'a> Builder<'a> {
     fn step(&mut self, step: Step) -> Result<(), Refused> {
         match step {
             Step::Rule(id) | Step::Enter(id) => {
-                let Some(own) = self.names.evaluator.rule(id) else { return Ok(()) };
+                let Some(found) = self.names.evaluator.rule(id) else { return Ok(()) };
                 if matches!(step, Step::Enter(_)) {
                     self.open.push(self.criteria.len());
                 }
-                self.rule(&own)
+                self.rule(&found)
             }
             Step::Leave(id) => {
-                let rule = self.names.evaluator.rule(id).map(|own| own.rule);
+                let rule = self.names.evaluator.rule(id).map(|found| found.rule);
                 self.leave(rule);
                 Ok(())
             }
         }
     }
 
-    fn rule(&mut self, own: &RuleRef<'a>) -> Result<(), Refused> {
-        let criteria = self.names.criteria(own.rule, own.anchor);
-        let Some(mut action) = self.names.action(own.rule, own.anchor, &mut self.known) else {
+    fn rule(&mut self, rule: &RuleRef<'a>) -> Result<(), Refused> {
+        let criteria = self.names.criteria(rule.rule, rule.anchor);
+        let Some(mut action) = self.names.action(rule.rule, rule.anchor, &mut self.known) else {
             let message = "more than 255 different sets of timeouts in rules, those of earlier \
                            rulesets with states included";
-            return Err(refused(own.rule.span, message.into()));
+            return Err(refused(rule.rule.span, message.into()));
         };
-        action.id = self.ids.get(&own.id).copied().unwrap_or(0);
-        action.number = own.number;
-        action.anchor = self.anchor(own.anchor);
+        action.id = self.ids.get(&rule.id).copied().unwrap_or(0);
+        action.number = rule.number;
+        action.anchor = self.anchor(rule.anchor);
         self.criteria.push(criteria);
         self.actions.push(action);
         Ok(())
@@ -290,10 +286,13 @@ impl<'a> Builder<'a> {
         flag(image_flags::OPENBSD, ruleset.dialect == Dialect::OpenBsd);
         flag(image_flags::TAGS, self.names.has_tags());
         let asks = |asks: &dyn Fn(&Criteria) -> bool| self.criteria.iter().any(asks);
-        flag(image_flags::ROUTES, asks(&|own| own.from_kind == PlaceKind::UrpfFailed));
-        flag(image_flags::NO_ROUTE_BACK, asks(&|own| own.from_kind == PlaceKind::NoRoute));
-        flag(image_flags::NO_ROUTE_TO, asks(&|own| own.to_kind == PlaceKind::NoRoute));
-        let decides = |bit: u32| self.actions.iter().any(|own| own.decision & bit != 0);
+        flag(image_flags::ROUTES, asks(&|criteria| criteria.from_kind == PlaceKind::UrpfFailed));
+        flag(
+            image_flags::NO_ROUTE_BACK,
+            asks(&|criteria| criteria.from_kind == PlaceKind::NoRoute),
+        );
+        flag(image_flags::NO_ROUTE_TO, asks(&|criteria| criteria.to_kind == PlaceKind::NoRoute));
+        let decides = |bit: u32| self.actions.iter().any(|action| action.decision & bit != 0);
         flag(image_flags::STATES, decides(decision::KEEP_STATE));
         flag(image_flags::SOURCES, decides(decision::SOURCE_TRACK));
         flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));
@@ -318,20 +317,20 @@ impl<'a> Builder<'a> {
 
 /// The slots of the interfaces with `set skip`.
 fn skipped(input: &Input<'_>) -> u64 {
-    let own = input.slots.iter().filter(|slot| input.evaluator.skips(&slot.interface));
-    own.fold(0, |set, slot| set | 1 << slot.number)
+    let skipped = input.slots.iter().filter(|slot| input.evaluator.skips(&slot.interface));
+    skipped.fold(0, |set, slot| set | 1 << slot.number)
 }
 
 /// The slots on which some rule can match, by direction.
 fn judged(criteria: &[Criteria], actions: &[image::Rule]) -> [u64; 2] {
     let mut judged = [0; 2];
-    for (own, action) in criteria.iter().zip(actions) {
+    for (criterion, action) in criteria.iter().zip(actions) {
         if action.kind == RuleKind::AnchorEnd {
             continue;
         }
         for (direction, set) in judged.iter_mut().enumerate() {
-            if own.hooks >> direction & 1 == 1 {
-                *set |= own.interfaces;
+            if criterion.hooks >> direction & 1 == 1 {
+                *set |= criterion.interfaces;
             }
         }
     }
@@ -378,19 +377,19 @@ impl Compiled {
         let criteria_at = padded(&mut out);
         let operands_at =
             criteria_at + header.rule_count * 2 * u32::try_from(RULE_BYTES).unwrap_or(0);
-        for own in &self.criteria {
-            relocated(own, operands_at).write(&mut out);
+        for criterion in &self.criteria {
+            relocated(criterion, operands_at).write(&mut out);
         }
         header.criteria_at = criteria_at;
         header.rules_at = padded(&mut out);
-        for own in &self.actions {
-            let is_counted = own.kind != RuleKind::AnchorEnd;
-            let counters_at = if is_counted { counters_at(own.id) } else { 0 };
-            image::Rule { counters_at, ..*own }.write(&mut out);
+        for action in &self.actions {
+            let is_counted = action.kind != RuleKind::AnchorEnd;
+            let counters_at = if is_counted { counters_at(action.id) } else { 0 };
+            image::Rule { counters_at, ..*action }.write(&mut out);
         }
         out.extend(&self.operands);
         if self.header.flags & image_flags::CLASSES != 0 {
-            let kinds: Vec<RuleKind> = self.actions.iter().map(|own| own.kind).collect();
+            let kinds: Vec<RuleKind> = self.actions.iter().map(|action| action.kind).collect();
             padded(&mut out);
             header.classes_at = classes::write(&self.criteria, &kinds, &self.operands, &mut out);
         }
@@ -401,7 +400,7 @@ impl Compiled {
         header.id_count = self.known.id_count;
         out.extend((0..self.known.id_count).flat_map(|id| counters_at(id).to_ne_bytes()));
         header.profiles_at = padded(&mut out);
-        let blank = [[0; 16]];
+        let blank = [[0; TIMEOUT_COUNT]];
         let profiles = &self.settings.profiles;
         let profiles = if profiles.is_empty() { &blank[..] } else { profiles };
         header.profile_count = u32::try_from(profiles.len()).unwrap_or(u32::MAX);
@@ -413,12 +412,12 @@ impl Compiled {
 }
 
 /// Criteria with the places of their operands in the image.
-fn relocated(own: &Criteria, operands_at: u32) -> Criteria {
-    let mut own = *own;
+fn relocated(criteria: &Criteria, operands_at: u32) -> Criteria {
+    let mut moved = *criteria;
     let is_far = |kind| matches!(kind, PlaceKind::Net6 | PlaceKind::Range6);
-    own.from[0] += if is_far(own.from_kind) { operands_at } else { 0 };
-    own.to[0] += if is_far(own.to_kind) { operands_at } else { 0 };
-    own
+    moved.from[0] += if is_far(criteria.from_kind) { operands_at } else { 0 };
+    moved.to[0] += if is_far(criteria.to_kind) { operands_at } else { 0 };
+    moved
 }
 
 #[cfg(test)]

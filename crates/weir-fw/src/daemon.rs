@@ -12,20 +12,16 @@ use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
 use crate::engine::{Engine, Machine, Options, Refused};
 use crate::protocol::{Client, ClientError, Load, SOCKET_NAME};
+use crate::shared::Shared;
+pub use crate::shared::{Messages, Stop};
 use crate::{log, metrics, monitor, notify, overload};
-
-/// What the daemon has to say while it runs; whoever starts it decides where that goes.
-pub trait Messages: Send + Sync {
-    /// Something that somebody should know.
-    fn tell(&self, text: &str);
-}
 
 /// How it runs.
 pub struct Daemon {
@@ -43,53 +39,6 @@ pub struct Daemon {
     pub metrics: Option<SocketAddr>,
     /// Its voice.
     pub messages: Arc<dyn Messages>,
-}
-
-/// A request to end, which threads wait for.
-#[derive(Debug, Default)]
-pub struct Stop {
-    is_requested: AtomicBool,
-    lock: Mutex<()>,
-    wake: Condvar,
-}
-
-impl Stop {
-    /// Asks all threads to end.
-    pub fn request(&self) {
-        self.is_requested.store(true, Ordering::Release);
-        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wake.notify_all();
-    }
-
-    /// Whether it was asked for.
-    #[must_use]
-    pub fn is_requested(&self) -> bool {
-        self.is_requested.load(Ordering::Acquire)
-    }
-
-    /// Waits until it is asked for, at most this long; tells whether it is.
-    pub fn wait(&self, timeout: Duration) -> bool {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = |_: &mut ()| !self.is_requested();
-        drop(self.wake.wait_timeout_while(guard, timeout, is_open));
-        self.is_requested()
-    }
-}
-
-/// What the daemon's threads share.
-pub(crate) struct Shared {
-    engine: Mutex<Engine>,
-    pub(crate) stop: Arc<Stop>,
-    pub(crate) messages: Arc<dyn Messages>,
-    pub(crate) has_log_file: bool,
-}
-
-impl Shared {
-    /// The engine, for one change or one look.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
-        // A thread that panicked in the middle has left what the shared memory has.
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Why the daemon could not run.
@@ -167,12 +116,8 @@ impl Daemon {
         } else {
             "filters packets"
         };
-        let shared = Arc::new(Shared {
-            engine: Mutex::new(engine),
-            stop: Arc::clone(stop),
-            messages: self.messages,
-            has_log_file: log_file.is_some(),
-        });
+        let shared = Shared::new(engine, stop, self.messages, log_file.is_some());
+        let shared = Arc::new(shared);
         serve::warn_of_log(&shared);
         let mut threads = Vec::new();
         let mut start = |name: &str, work: Work| {
@@ -185,7 +130,10 @@ impl Daemon {
         start("sweeper", Box::new(sweeper::run))?;
         let (pending, noted) = monitor::Pending::both_ends();
         let firewall = Arc::clone(shared.engine().firewall());
-        start("events", Box::new(move |own| monitor::follow(&firewall, own, events, &noted)))?;
+        start(
+            "events",
+            Box::new(move |shared| monitor::follow(&firewall, shared, events, &noted)),
+        )?;
         start("monitor", Box::new(move |shared| monitor::run(shared, &pending)))?;
         let is_moved = self.is_log_moved;
         start("log", Box::new(move |shared| log::run(shared, log_file, &is_moved)))?;
@@ -219,19 +167,4 @@ fn listen() -> Result<UnixListener, DaemonError> {
     })?;
     listener.set_nonblocking(true).map_err(system("listen on the control socket"))?;
     Ok(listener)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stop_wakes_who_waits() {
-        let stop = Arc::new(Stop::default());
-        assert!(!stop.wait(Duration::ZERO));
-        let other = Arc::clone(&stop);
-        let waiting = thread::spawn(move || other.wait(Duration::from_secs(600)));
-        stop.request();
-        assert!(waiting.join().unwrap() && stop.is_requested());
-    }
 }

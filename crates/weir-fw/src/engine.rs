@@ -11,6 +11,7 @@ pub mod counters;
 mod document;
 mod forwarding;
 mod interfaces;
+mod kill;
 mod load;
 mod memory;
 mod overload;
@@ -41,9 +42,13 @@ use overload::Overloads;
 use source::Source;
 use tables::Tables;
 
-pub use answers::{LiveCounts, Out, STATES_TITLE, StatesPrinter, kill, live_counts};
+pub(crate) use answers::STATES_TITLE;
+pub(crate) use answers::StatesPrinter;
 pub(crate) use clock::boot_ns;
-pub use sources::kill_sources;
+pub(crate) use counters::LiveCounts;
+pub(crate) use counters::live_counts;
+pub(crate) use kill::kill;
+pub(crate) use sources::kill_sources;
 pub use status::{stats_text, status_text};
 
 /// Why something could not be done; nothing was changed.
@@ -122,7 +127,7 @@ impl Engine {
 
     /// Whether it was running before this process.
     #[must_use]
-    pub fn is_adopted(&self) -> bool {
+    pub(crate) fn is_adopted(&self) -> bool {
         self.is_adopted
     }
 
@@ -142,9 +147,9 @@ impl Engine {
 
     /// Number and anchor of a rule by its identifier, in what is loaded now.
     #[must_use]
-    pub fn rule_place(&self, id: u32) -> Option<(u32, String)> {
-        let own = self.rules.iter().find(|own| own.id == id)?;
-        Some((own.number, own.anchor.to_string()))
+    pub(crate) fn rule_place(&self, id: u32) -> Option<(u32, String)> {
+        let rule = self.rules.iter().find(|rule| rule.id == id)?;
+        Some((rule.number, rule.anchor.to_string()))
     }
 
     /// Frees what no packet can be reading any more.
@@ -157,19 +162,19 @@ impl Engine {
 
     /// Whether rules depend on which interface default routes use (the group `egress`).
     #[must_use]
-    pub fn depends_on_routes(&self) -> bool {
-        self.rules.iter().any(|own| own.text.contains("egress"))
+    pub(crate) fn depends_on_routes(&self) -> bool {
+        self.rules.iter().any(|rule| rule.text.contains("egress"))
     }
 
     /// Whether some rule logs.
     #[must_use]
-    pub fn has_log_rules(&self) -> bool {
+    pub(crate) fn has_log_rules(&self) -> bool {
         self.main.ruleset.main.filter.iter().any(|rule| rule.log.is_some())
     }
 
     /// Looks which interfaces take redirected frames now: a veth does while its peer has XDP or
     /// GRO.
-    pub fn refresh_redirects(&mut self) {
+    pub(crate) fn refresh_redirects(&mut self) {
         if self.interfaces.refresh_redirects() {
             self.interfaces.publish(&self.firewall);
             renew_next_hops(&self.firewall);
@@ -210,7 +215,7 @@ impl Engine {
     /// # Errors
     ///
     /// If the shared memory is damaged or full.
-    pub fn set_debug(&mut self, level: &str) -> Result<(), Refused> {
+    pub(crate) fn set_debug(&mut self, level: &str) -> Result<(), Refused> {
         level.clone_into(&mut self.debug);
         self.write_document()
     }
@@ -243,7 +248,7 @@ impl Engine {
 /// Makes all next hops stale: a route, a neighbour, an interface or an address has changed.
 pub fn renew_next_hops(firewall: &Firewall) {
     let word = firewall.arena().word32(control::GENERATION);
-    let next = |own: u32| Some(own % GENERATION_MAX + 1);
+    let next = |generation: u32| Some(generation % GENERATION_MAX + 1);
     // The closure always gives a value.
     let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
 }

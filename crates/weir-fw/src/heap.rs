@@ -86,12 +86,12 @@ const KINDS: [Kind; 5] = [Kind::Free, Kind::Image, Kind::Prefixes, Kind::Counter
 pub enum HeapError {
     /// It is full.
     #[error(
-        "the rules, tables and counters need {wanted_bytes} bytes at once, and the largest free \
-         part of their {heap_bytes} bytes has {largest_bytes}"
+        "the rules, tables and counters need {needed_bytes} bytes at once, and the largest free \
+         part of their {heap_bytes} bytes is {largest_bytes}"
     )]
     Full {
         /// What was asked for.
-        wanted_bytes: u64,
+        needed_bytes: u64,
         /// The largest free block.
         largest_bytes: u32,
         /// The whole heap.
@@ -155,7 +155,7 @@ impl<'m, M: Memory + ?Sized> Heap<'m, M> {
     }
 
     fn header(&self, at: u32, byte_count: u32, kind: Kind) {
-        let code = KINDS.iter().position(|own| *own == kind).unwrap_or(0);
+        let code = KINDS.iter().position(|known| *known == kind).unwrap_or(0);
         self.memory.store32(at + KIND_AT, u32::try_from(code).unwrap_or(0));
         self.memory.store64(at + RETIRED_AT, 0);
         self.memory.store32(at + BYTES_AT, byte_count);
@@ -199,29 +199,29 @@ impl<'m, M: Memory + ?Sized> Heap<'m, M> {
     ///
     /// # Errors
     /// [`HeapError::Full`].
-    pub fn allocate(&self, byte_count: usize, kind: Kind) -> Result<u32, HeapError> {
-        let wanted = (byte_count as u64).div_ceil(u64::from(HEADER_BYTES)) + 1;
-        let wanted = wanted * u64::from(HEADER_BYTES);
+    pub(crate) fn allocate(&self, byte_count: usize, kind: Kind) -> Result<u32, HeapError> {
+        let block_bytes = (byte_count as u64).div_ceil(u64::from(HEADER_BYTES)) + 1;
+        let block_bytes = block_bytes * u64::from(HEADER_BYTES);
         let blocks = self.blocks()?;
-        let free = blocks.iter().filter(|own| own.kind == Kind::Free);
-        let bytes_of = |own: &Block| own.byte_count + HEADER_BYTES;
-        let found = free.clone().filter(|own| u64::from(bytes_of(own)) >= wanted);
-        let Some(found) = found.min_by_key(|own| own.byte_count) else {
+        let free = blocks.iter().filter(|block| block.kind == Kind::Free);
+        let bytes_of = |block: &Block| block.byte_count + HEADER_BYTES;
+        let found = free.clone().filter(|block| u64::from(bytes_of(block)) >= block_bytes);
+        let Some(found) = found.min_by_key(|block| block.byte_count) else {
             return Err(HeapError::Full {
-                wanted_bytes: wanted,
+                needed_bytes: block_bytes,
                 largest_bytes: free.map(bytes_of).max().unwrap_or(0),
                 heap_bytes: self.byte_count,
             });
         };
         let (at, has) = (found.at - HEADER_BYTES, bytes_of(found));
-        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let touched = has.min(wanted + HEADER_BYTES);
+        let block_bytes = u32::try_from(block_bytes).unwrap_or(u32::MAX);
+        let touched = has.min(block_bytes + HEADER_BYTES);
         self.memory.populate(at, touched).map_err(HeapError::Memory)?;
-        if has - wanted >= 2 * HEADER_BYTES {
-            self.header(at + wanted, has - wanted, Kind::Free);
-            self.memory.store32(at + BYTES_AT, wanted);
+        if has - block_bytes >= 2 * HEADER_BYTES {
+            self.header(at + block_bytes, has - block_bytes, Kind::Free);
+            self.memory.store32(at + BYTES_AT, block_bytes);
         }
-        let code = KINDS.iter().position(|own| *own == kind).unwrap_or(0);
+        let code = KINDS.iter().position(|known| *known == kind).unwrap_or(0);
         self.memory.store32(at + KIND_AT, u32::try_from(code).unwrap_or(0));
         Ok(at + HEADER_BYTES)
     }
@@ -245,7 +245,7 @@ impl<'m, M: Memory + ?Sized> Heap<'m, M> {
     ///
     /// # Errors
     /// [`HeapError::Damaged`].
-    pub fn retire(&self, at: u32, until_ns: u64) -> Result<(), HeapError> {
+    pub(crate) fn retire(&self, at: u32, until_ns: u64) -> Result<(), HeapError> {
         let header = at - HEADER_BYTES;
         if self.memory.load32(header + MAGIC_AT) != MAGIC {
             return Err(HeapError::Damaged { at: header });
@@ -346,7 +346,7 @@ pub(crate) mod tests {
         assert_eq!(heap.reap(49).unwrap(), 0);
         assert_eq!(heap.reap(50).unwrap(), 1);
         let again = Heap::adopt(&memory, 1024, 4096).unwrap();
-        let kinds: Vec<_> = again.blocks().unwrap().iter().map(|own| own.kind).collect();
+        let kinds: Vec<_> = again.blocks().unwrap().iter().map(|block| block.kind).collect();
         assert_eq!(kinds, [Kind::Image, Kind::Free, Kind::Prefixes, Kind::Free]);
         again.free(first).unwrap();
         again.free(third).unwrap();
@@ -361,7 +361,7 @@ pub(crate) mod tests {
         heap.allocate(2000, Kind::Image).unwrap();
         let error = heap.allocate(4000, Kind::Image).unwrap_err();
         let (largest_bytes, heap_bytes) = (4096 - 2048 - 64, 4096);
-        assert_eq!(error, HeapError::Full { wanted_bytes: 4096, largest_bytes, heap_bytes });
+        assert_eq!(error, HeapError::Full { needed_bytes: 4096, largest_bytes, heap_bytes });
         memory.store32(2112, 0);
         assert_eq!(heap.allocate(1, Kind::Image), Err(HeapError::Damaged { at: 2112 }));
     }

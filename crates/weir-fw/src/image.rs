@@ -1,113 +1,48 @@
 //! The bytes of a compiled ruleset: the structs of `bpf/include/weir/fw/image.h`, field by field.
-//! Assertions in `bpf/rules.bpf.c` hold the offsets.
 
-/// `struct weir_fw_image`.
-pub const IMAGE_BYTES: usize = 128;
-/// `struct weir_fw_criteria` and `struct weir_fw_rule`.
-pub const RULE_BYTES: usize = 64;
-/// `WEIR_FW_IMAGE_MAGIC`.
-pub const MAGIC: u32 = 0x7766_7269;
-/// `WEIR_FW_IMAGE_VERSION`.
-pub const VERSION: u32 = 2;
-/// `struct weir_fw_rule_counters`.
-pub const COUNTERS_BYTES: usize = 64;
+use weir_bpf::firewall::layout::{
+    HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, TIMEOUT_COUNT, criteria, direction, family,
+    image, place, rule, rule_kind,
+};
 
-/// `weir_fw_image.flags`.
-pub mod image_flags {
-    /// OpenBSD's dialect.
-    pub const OPENBSD: u32 = 1 << 0;
-    /// Rules ask for `urpf-failed`.
-    pub const ROUTES: u32 = 1 << 2;
-    /// Rules give tags.
-    pub const TAGS: u32 = 1 << 3;
-    /// Evaluated by bit vectors.
-    pub const CLASSES: u32 = 1 << 4;
-    /// Some rule keeps state.
-    pub const STATES: u32 = 1 << 5;
-    /// Some rule tracks sources.
-    pub const SOURCES: u32 = 1 << 6;
-    /// Some rule's states are bound to interfaces.
-    pub const IF_BOUND: u32 = 1 << 7;
-    /// Rules ask for sources with `no-route`.
-    pub const NO_ROUTE_BACK: u32 = 1 << 8;
-    /// Rules ask for destinations with `no-route`.
-    pub const NO_ROUTE_TO: u32 = 1 << 9;
-}
+pub use weir_bpf::firewall::layout::{asks, decision_flags as decision, image_flags};
 
-/// `weir_fw_criteria.flags`.
-pub mod asks {
-    #![allow(missing_docs, reason = "image.h describes them")]
-    pub const FROM_NOT: u32 = 1 << 0;
-    pub const TO_NOT: u32 = 1 << 1;
-    pub const FROM_PORT: u32 = 1 << 2;
-    pub const FROM_PORT_NOT: u32 = 1 << 3;
-    pub const TO_PORT: u32 = 1 << 4;
-    pub const TO_PORT_NOT: u32 = 1 << 5;
-    pub const ICMP_TYPE: u32 = 1 << 6;
-    pub const ICMP_CODE: u32 = 1 << 7;
-    pub const HEADER: u32 = 1 << 8;
-    pub const FRAGMENT: u32 = 1 << 9;
-    pub const TOS: u32 = 1 << 10;
-    pub const PRIO: u32 = 1 << 11;
-    pub const TAG: u32 = 1 << 12;
-    pub const TAG_NOT: u32 = 1 << 13;
-    pub const CHANCE: u32 = 1 << 14;
-    pub const NO_REPLY: u32 = 1 << 15;
-    pub const SCTP_PORTS: u32 = 1 << 16;
-}
-
-/// `weir_fw_decision.flags`, as far as rules give them.
-pub mod decision {
-    #![allow(missing_docs, reason = "packet.h describes them")]
-    pub const BLOCK: u32 = 1 << 0;
-    pub const KEEP_STATE: u32 = 1 << 1;
-    pub const LOG: u32 = 1 << 2;
-    pub const LOG_ALL: u32 = 1 << 3;
-    pub const ALLOW_OPTIONS: u32 = 1 << 4;
-    pub const RETURN_RST: u32 = 1 << 5;
-    pub const RETURN_ICMP: u32 = 1 << 6;
-    pub const SLOPPY: u32 = 1 << 7;
-    pub const IF_BOUND: u32 = 1 << 8;
-    pub const NO_SYNC: u32 = 1 << 9;
-    pub const SOURCE_TRACK: u32 = 1 << 10;
-    pub const RESERVED: u32 = 1 << 11;
-    pub const SET_TOS: u32 = 1 << 12;
-    pub const SET_PRIO: u32 = 1 << 13;
-}
+/// Size of `struct weir_fw_image`.
+pub(crate) const IMAGE_BYTES: usize = image::SIZE_BYTES as usize;
+/// Size of `struct weir_fw_criteria`, and of `struct weir_fw_rule`.
+pub const RULE_BYTES: usize = criteria::SIZE_BYTES as usize;
+const _: () = assert!(criteria::SIZE_BYTES == rule::SIZE_BYTES, "both are one line");
 
 /// `WEIR_FW_PLACE_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "image.h describes them")]
 pub enum PlaceKind {
     #[default]
-    Any,
-    Net4,
-    Range4,
-    Net6,
-    Range6,
-    Table,
-    NoRoute,
-    UrpfFailed,
-    Nothing,
+    Any = place::ANY,
+    Net4 = place::NET4,
+    Range4 = place::RANGE4,
+    Net6 = place::NET6,
+    Range6 = place::RANGE6,
+    Table = place::TABLE,
+    NoRoute = place::NO_ROUTE,
+    UrpfFailed = place::URPF_FAILED,
+    Nothing = place::NOTHING,
 }
 
 /// `WEIR_FW_RULE_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "image.h describes them")]
 pub enum RuleKind {
     #[default]
-    Pass,
-    Block,
-    Match,
-    Anchor,
-    AnchorEnd,
+    Pass = rule_kind::PASS,
+    Block = rule_kind::BLOCK,
+    Match = rule_kind::MATCH,
+    Anchor = rule_kind::ANCHOR,
+    AnchorEnd = rule_kind::ANCHOR_END,
 }
 
 /// `struct weir_fw_criteria`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "image.h describes them")]
 pub struct Criteria {
     pub interfaces: u64,
     pub received: u64,
@@ -131,8 +66,16 @@ pub struct Criteria {
     pub tagged: u16,
 }
 
-/// `weir_fw_criteria.hooks` of a rule for both directions and both families.
-pub const HOOKS_ALL: u8 = 0x33;
+/// `weir_fw_criteria.hooks`: the directions and the families that a rule is for.
+pub(crate) mod hooks {
+    use super::{HOOKS_FAMILY_SHIFT, direction, family};
+
+    pub(crate) const IN: u8 = 1 << direction::IN;
+    pub(crate) const OUT: u8 = 1 << direction::OUT;
+    pub(crate) const INET: u8 = 1 << HOOKS_FAMILY_SHIFT << family::INET;
+    pub(crate) const INET6: u8 = 1 << HOOKS_FAMILY_SHIFT << family::INET6;
+    pub(crate) const ALL: u8 = IN | OUT | INET | INET6;
+}
 
 impl Default for Criteria {
     /// Takes every packet.
@@ -147,7 +90,7 @@ impl Default for Criteria {
             probability: 0,
             end: 0,
             flags: 0,
-            hooks: HOOKS_ALL,
+            hooks: hooks::ALL,
             protocol: 0,
             tcp_set: 0,
             tcp_mask: 0,
@@ -162,33 +105,51 @@ impl Default for Criteria {
     }
 }
 
+/// The bytes of a structure.
+pub(crate) struct Bytes<const SIZE: usize>(pub(crate) [u8; SIZE]);
+
+impl<const SIZE: usize> Bytes<SIZE> {
+    pub(crate) const fn new() -> Self {
+        Self([0; SIZE])
+    }
+
+    /// Writes a field at its offset.
+    pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) {
+        let at = at as usize;
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
 impl Criteria {
     /// Appends the struct.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        for word in [self.interfaces, self.received] {
-            out.extend(word.to_ne_bytes());
-        }
-        for word in [self.from, self.to].as_flattened() {
-            out.extend(word.to_ne_bytes());
-        }
-        for port in [self.from_port, self.to_port].as_flattened() {
-            out.extend(port.to_ne_bytes());
-        }
-        for word in [self.probability, self.end, self.flags] {
-            out.extend(word.to_ne_bytes());
-        }
-        out.extend([self.hooks, self.protocol, self.tcp_set, self.tcp_mask]);
-        out.extend([self.icmp_type, self.icmp_code, self.tos, self.prio]);
-        out.extend([self.from_kind as u8, self.to_kind as u8]);
-        out.extend(self.tagged.to_ne_bytes());
-        assert_eq!(out.len() - start, RULE_BYTES, "criteria are one line");
+        let mut line = Bytes::<RULE_BYTES>::new();
+        line.put(criteria::INTERFACES, &self.interfaces.to_ne_bytes());
+        line.put(criteria::RECEIVED, &self.received.to_ne_bytes());
+        line.put(criteria::FROM, self.from.map(u32::to_ne_bytes).as_flattened());
+        line.put(criteria::TO, self.to.map(u32::to_ne_bytes).as_flattened());
+        line.put(criteria::FROM_PORT, self.from_port.map(u16::to_ne_bytes).as_flattened());
+        line.put(criteria::TO_PORT, self.to_port.map(u16::to_ne_bytes).as_flattened());
+        line.put(criteria::PROBABILITY, &self.probability.to_ne_bytes());
+        line.put(criteria::END, &self.end.to_ne_bytes());
+        line.put(criteria::FLAGS, &self.flags.to_ne_bytes());
+        line.put(criteria::HOOKS, &[self.hooks]);
+        line.put(criteria::PROTOCOL, &[self.protocol]);
+        line.put(criteria::TCP_SET, &[self.tcp_set]);
+        line.put(criteria::TCP_MASK, &[self.tcp_mask]);
+        line.put(criteria::ICMP_TYPE, &[self.icmp_type]);
+        line.put(criteria::ICMP_CODE, &[self.icmp_code]);
+        line.put(criteria::TOS, &[self.tos]);
+        line.put(criteria::PRIO, &[self.prio]);
+        line.put(criteria::FROM_KIND, &[self.from_kind as u8]);
+        line.put(criteria::TO_KIND, &[self.to_kind as u8]);
+        line.put(criteria::TAGGED, &self.tagged.to_ne_bytes());
+        out.extend(line.0);
     }
 }
 
 /// `struct weir_fw_rule`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "image.h describes them")]
 pub struct Rule {
     pub id: u32,
     pub decision: u32,
@@ -219,40 +180,37 @@ pub struct Rule {
 impl Rule {
     /// Appends the struct.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        for word in [
-            self.id,
-            self.decision,
-            self.counters_at,
-            self.number,
-            self.anchor,
-            self.state_max,
-            self.routing_table,
-        ] {
-            out.extend(word.to_ne_bytes());
-        }
-        out.extend([self.kind as u8, u8::from(self.quick), self.log, self.profile]);
-        out.extend([self.rst_ttl, self.icmp_code[0], self.icmp_code[1], self.tos]);
-        out.extend(self.prio);
-        out.extend(self.tag.to_ne_bytes());
-        out.extend(self.overload.to_ne_bytes());
-        out.extend([self.source_flags, self.answers]);
-        for word in [
-            self.source_states_max,
-            self.source_nodes_max,
-            self.source_conn_max,
-            self.source_rate_count,
-            self.source_rate_s,
-        ] {
-            out.extend(word.to_ne_bytes());
-        }
-        assert_eq!(out.len() - start, RULE_BYTES, "a rule is one line");
+        let mut line = Bytes::<RULE_BYTES>::new();
+        line.put(rule::ID, &self.id.to_ne_bytes());
+        line.put(rule::DECISION, &self.decision.to_ne_bytes());
+        line.put(rule::COUNTERS_AT, &self.counters_at.to_ne_bytes());
+        line.put(rule::NUMBER, &self.number.to_ne_bytes());
+        line.put(rule::ANCHOR, &self.anchor.to_ne_bytes());
+        line.put(rule::STATE_MAX, &self.state_max.to_ne_bytes());
+        line.put(rule::ROUTING_TABLE, &self.routing_table.to_ne_bytes());
+        line.put(rule::KIND, &[self.kind as u8]);
+        line.put(rule::QUICK, &[u8::from(self.quick)]);
+        line.put(rule::LOG, &[self.log]);
+        line.put(rule::PROFILE, &[self.profile]);
+        line.put(rule::RST_TTL, &[self.rst_ttl]);
+        line.put(rule::ICMP_CODE, &self.icmp_code);
+        line.put(rule::TOS, &[self.tos]);
+        line.put(rule::PRIO, &self.prio);
+        line.put(rule::TAG, &self.tag.to_ne_bytes());
+        line.put(rule::OVERLOAD, &self.overload.to_ne_bytes());
+        line.put(rule::SOURCE_FLAGS, &[self.source_flags]);
+        line.put(rule::ANSWERS, &[self.answers]);
+        line.put(rule::SOURCE_STATES_MAX, &self.source_states_max.to_ne_bytes());
+        line.put(rule::SOURCE_NODES_MAX, &self.source_nodes_max.to_ne_bytes());
+        line.put(rule::SOURCE_CONN_MAX, &self.source_conn_max.to_ne_bytes());
+        line.put(rule::SOURCE_RATE_COUNT, &self.source_rate_count.to_ne_bytes());
+        line.put(rule::SOURCE_RATE_S, &self.source_rate_s.to_ne_bytes());
+        out.extend(line.0);
     }
 }
 
 /// `struct weir_fw_image`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "image.h describes them")]
 pub struct Header {
     pub flags: u32,
     pub rule_count: u32,
@@ -282,45 +240,39 @@ pub struct Settings {
     /// `adaptive.start` and `adaptive.end`, states.
     pub adaptive: [u32; 2],
     /// Timeout tables in ticks; the first is that of `set timeout`.
-    pub profiles: Vec<[u32; 16]>,
+    pub profiles: Vec<[u32; TIMEOUT_COUNT]>,
 }
-
-/// Offset of [`Header::tables_at`] in the image.
-pub const TABLES_FIELD_AT: u32 = 40;
-/// Offset of [`Header::table_count`] in the image.
-pub const TABLE_COUNT_FIELD_AT: u32 = 44;
 
 impl Header {
     /// The struct's bytes.
     #[must_use]
-    pub fn to_bytes(&self, settings: &Settings) -> Vec<u8> {
-        let mut out = Vec::with_capacity(IMAGE_BYTES);
-        for word in [MAGIC, VERSION, self.flags, self.rule_count] {
-            out.extend(word.to_ne_bytes());
-        }
-        for word in [self.judged[0], self.judged[1], self.skipped] {
-            out.extend(word.to_ne_bytes());
-        }
-        for word in [
-            self.tables_at,
-            self.table_count,
-            self.counters_at,
-            self.id_count,
-            self.classes_at,
-            self.criteria_at,
-            self.rules_at,
-            self.bytes,
-            self.profiles_at,
-            self.profile_count,
-            settings.state_limit,
-            settings.reserved_count,
-            settings.source_limit,
-            settings.adaptive[0],
-            settings.adaptive[1],
+    pub fn to_bytes(&self, settings: &Settings) -> [u8; IMAGE_BYTES] {
+        let mut head = Bytes::<IMAGE_BYTES>::new();
+        head.put(image::JUDGED, self.judged.map(u64::to_ne_bytes).as_flattened());
+        head.put(image::SKIPPED, &self.skipped.to_ne_bytes());
+        for (at, word) in [
+            (image::MAGIC, IMAGE_MAGIC),
+            (image::VERSION, IMAGE_VERSION),
+            (image::FLAGS, self.flags),
+            (image::RULE_COUNT, self.rule_count),
+            (image::TABLES_AT, self.tables_at),
+            (image::TABLE_COUNT, self.table_count),
+            (image::COUNTERS_AT, self.counters_at),
+            (image::ID_COUNT, self.id_count),
+            (image::CLASSES_AT, self.classes_at),
+            (image::CRITERIA_AT, self.criteria_at),
+            (image::RULES_AT, self.rules_at),
+            (image::BYTES, self.bytes),
+            (image::PROFILES_AT, self.profiles_at),
+            (image::PROFILE_COUNT, self.profile_count),
+            (image::STATE_LIMIT, settings.state_limit),
+            (image::RESERVED_COUNT, settings.reserved_count),
+            (image::SOURCE_LIMIT, settings.source_limit),
+            (image::ADAPTIVE_START, settings.adaptive[0]),
+            (image::ADAPTIVE_END, settings.adaptive[1]),
         ] {
-            out.extend(word.to_ne_bytes());
+            head.put(at, &word.to_ne_bytes());
         }
-        out.resize(IMAGE_BYTES, 0);
-        out
+        head.0
     }
 }

@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use weir_bpf::firewall::layout::{BLANK_AT, PAGE_BYTES, control};
+use weir_bpf::firewall::layout::{
+    BLANK_AT, IMAGE_MAGIC, PAGE_BYTES, control, image, rule_counters,
+};
 use weir_bpf::firewall::{Arena, ArenaError};
 use weir_rules::evaluate::Evaluator;
 use weir_rules::ir::{Ruleset, TableEntry};
@@ -16,11 +18,13 @@ use weir_rules::value::Text;
 use crate::compile::known::{Known, SLAB_RULE_COUNT};
 use crate::compile::{Compiled, TableName};
 use crate::heap::{Heap, HeapError, Kind, Memory};
-use crate::image::{COUNTERS_BYTES, MAGIC, TABLE_COUNT_FIELD_AT, TABLES_FIELD_AT};
 use crate::prefix::{self, TooLarge};
 
+/// What one CPU's counters of a rule take.
+const COUNTERS_BYTES: usize = rule_counters::SIZE_BYTES as usize;
+
 /// How long a packet may look at what was replaced, at the very most.
-pub const GRACE_NS: u64 = 2_000_000_000;
+pub(crate) const GRACE_NS: u64 = 2_000_000_000;
 
 impl Memory for Arena {
     fn load32(&self, at: u32) -> u32 {
@@ -88,7 +92,7 @@ pub fn contents(path: &str, ruleset: &Ruleset) -> Contents {
 
 /// The entries of a table that stands for addresses of interfaces.
 #[must_use]
-pub fn dynamic_entries(networks: &[(IpAddr, u8)]) -> Vec<TableEntry> {
+pub(crate) fn dynamic_entries(networks: &[(IpAddr, u8)]) -> Vec<TableEntry> {
     networks
         .iter()
         .map(|(address, bits)| TableEntry { address: *address, bits: *bits, not: false })
@@ -134,7 +138,6 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
         Self { memory, heap, cpu_count, seed }
     }
 
-    /// The heap.
     #[must_use]
     pub fn heap(&self) -> &Heap<'m, M> {
         &self.heap
@@ -263,7 +266,7 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
     ///
     /// # Errors
     /// [`HeapError::Damaged`].
-    pub fn retire_image(&self, at: u32, now_ns: u64) -> Result<(), HeapError> {
+    pub(crate) fn retire_image(&self, at: u32, now_ns: u64) -> Result<(), HeapError> {
         if at == 0 || at == BLANK_AT {
             return Ok(());
         }
@@ -279,11 +282,11 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
 
     /// Offsets of the words of an image's directory.
     fn directory(&self, image_at: u32) -> Vec<u32> {
-        if image_at == 0 || self.memory.load32(image_at) != MAGIC {
+        if image_at == 0 || self.memory.load32(image_at) != IMAGE_MAGIC {
             return Vec::new();
         }
-        let first = image_at + self.memory.load32(image_at + TABLES_FIELD_AT);
-        let count = self.memory.load32(image_at + TABLE_COUNT_FIELD_AT);
+        let first = image_at + self.memory.load32(image_at + image::TABLES_AT);
+        let count = self.memory.load32(image_at + image::TABLE_COUNT);
         (0..count).map(|index| first + index * 4).collect()
     }
 

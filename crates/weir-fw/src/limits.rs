@@ -15,11 +15,11 @@ use weir_bpf::firewall::layout::{ARENA_BYTES, PAGE_BYTES, Regions, Sizes, accoun
 mod tests;
 
 /// Room for rules, tables and their counters by addresses; memory is taken as it is used.
-pub const HEAP_BYTES_DEFAULT: u32 = 512 << 20;
+pub(crate) const HEAP_BYTES_DEFAULT: u32 = 512 << 20;
 /// The largest index: 32Mi buckets take 3 GiB with their accounts.
-pub const BUCKET_COUNT_MAX: u32 = 1 << 25;
+pub(crate) const BUCKET_COUNT_MAX: u32 = 1 << 25;
 /// The smallest one.
-pub const BUCKET_COUNT_MIN: u32 = 16;
+pub(crate) const BUCKET_COUNT_MIN: u32 = 16;
 /// Records of a bucket in a full table, on average: the programs follow at most 1,024, and with
 /// this average a bucket has more than 700 about never.
 const LOAD_MAX: u32 = 512;
@@ -34,9 +34,9 @@ const SOURCE_PLACES_MIN: u32 = 1 << 16;
 /// The most.
 const SOURCE_PLACES_MAX: u32 = 1 << 22;
 /// The largest `set limit src-nodes`.
-pub const SOURCE_LIMIT_MAX: u32 = SOURCE_PLACES_MAX - SOURCE_RULE_COUNT;
+pub(crate) const SOURCE_LIMIT_MAX: u32 = SOURCE_PLACES_MAX - SOURCE_RULE_COUNT;
 /// The largest `set limit frags`.
-pub const FRAGMENT_LIMIT_MAX: u32 = 1 << 20;
+pub(crate) const FRAGMENT_LIMIT_MAX: u32 = 1 << 20;
 /// What a packet in fragments takes in its table, which is allocated whole: the kernel's header of
 /// an element, the key, and the pieces; at most.
 const FRAGMENT_BYTES: u64 = 240;
@@ -47,32 +47,32 @@ const MAP_BUCKET_BYTES: u64 = 16;
 /// Standard deviations that are added to what is expected.
 const DEVIATIONS: f64 = 8.0;
 /// Bytes of a slot: a line and an account.
-pub const SLOT_BYTES: u32 = state::SIZE_BYTES + account::SIZE_BYTES;
+pub(crate) const SLOT_BYTES: u32 = state::SIZE_BYTES + account::SIZE_BYTES;
 /// An entry of a page table, once for programs and once for the control process.
 const PAGE_TABLE_BYTES_PER_PAGE: u64 = 2 * 8;
 
 /// What a limit of states takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// `set limit states`.
-    pub state_limit: u32,
+    pub(crate) state_limit: u32,
     /// IPv6 records that there is room for in a full table.
-    pub ipv6_count: u32,
+    pub(crate) ipv6_count: u32,
     /// Counts, for loading the programs.
-    pub sizes: Sizes,
+    pub(crate) sizes: Sizes,
     /// Where everything is going to be.
-    pub regions: Regions,
+    pub(crate) regions: Regions,
     /// What is followed beside states.
-    pub followed: Followed,
+    pub(crate) followed: Followed,
 }
 
 /// What the data path follows beside states, in tables of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Followed {
+pub(crate) struct Followed {
     /// `set limit frags`: packets in fragments.
-    pub fragment_limit: u32,
+    pub(crate) fragment_limit: u32,
     /// `set limit src-nodes`: sources.
-    pub source_limit: u32,
+    pub(crate) source_limit: u32,
 }
 
 impl Followed {
@@ -98,32 +98,26 @@ impl Followed {
 impl Plan {
     /// With tables for what else is followed.
     #[must_use]
-    pub const fn with(self, followed: Followed) -> Self {
+    pub(crate) const fn with(self, followed: Followed) -> Self {
         Self { followed, ..self }
     }
 
     /// Bytes of the table of fragments, and of that of sources when it is full.
     #[must_use]
-    pub const fn followed_bytes(&self) -> [u64; 2] {
+    pub(crate) const fn followed_bytes(&self) -> [u64; 2] {
         [self.followed.fragment_bytes(self.sizes.cpu_count), self.followed.source_bytes()]
-    }
-
-    /// Bytes of the index: the slots that exist because of `set hashsize`.
-    #[must_use]
-    pub fn index_bytes(&self) -> u64 {
-        u64::from(self.sizes.bucket_count) * u64::from(SLOT_BYTES)
     }
 
     /// Bytes of the whole state table.
     #[must_use]
-    pub const fn table_bytes(&self) -> u64 {
+    pub(crate) const fn table_bytes(&self) -> u64 {
         self.regions.states.bytes + self.regions.accounts.bytes
     }
 
     /// Bytes that are taken before anything is attached, page tables included, and those of sources
     /// when there are as many as may be; rules and tables come on top as they are loaded.
     #[must_use]
-    pub const fn start_bytes(&self) -> u64 {
+    pub(crate) const fn start_bytes(&self) -> u64 {
         let pages = self.regions.heap.at as u64;
         let [fragments, sources] = self.followed_bytes();
         pages + pages / PAGE_BYTES as u64 * PAGE_TABLE_BYTES_PER_PAGE + fragments + sources
@@ -134,7 +128,7 @@ impl Plan {
     /// # Errors
     /// [`LimitError::Memory`] if less is available: `MemAvailable` of /proc/meminfo, or what is
     /// left of the control group's limit.
-    pub fn check(&self, available_bytes: u64) -> Result<(), LimitError> {
+    pub(crate) fn check(&self, available_bytes: u64) -> Result<(), LimitError> {
         if self.start_bytes() <= available_bytes {
             return Ok(());
         }
@@ -146,7 +140,7 @@ impl Plan {
 
 /// How a plan's bytes come about, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arithmetic {
+pub(crate) struct Arithmetic {
     state_limit: u32,
     ipv6_count: u32,
     sizes: Sizes,
@@ -166,7 +160,7 @@ impl fmt::Display for Arithmetic {
         let slots = u64::from(bucket_count) + u64::from(overflow_count);
         write!(
             formatter,
-            "{} states want {bucket_count} buckets and {overflow_count} further slots ({} of them \
+            "{} states need {bucket_count} buckets and {overflow_count} further slots ({} of them \
              for IPv6 addresses); {slots} slots of {SLOT_BYTES} bytes are {} bytes ({} MiB)",
             self.state_limit,
             self.ipv6_count,
@@ -179,13 +173,13 @@ impl fmt::Display for Arithmetic {
             let mib = fragment_bytes >> 20;
             write!(
                 formatter,
-                "; {fragment_limit} packets in fragments want {fragment_bytes} bytes ({mib} MiB)"
+                "; {fragment_limit} packets in fragments need {fragment_bytes} bytes ({mib} MiB)"
             )?;
         }
         let source_bytes = self.followed.source_bytes();
         if source_bytes > 0 {
             let mib = source_bytes >> 20;
-            write!(formatter, "; {source_limit} sources want {source_bytes} bytes ({mib} MiB)")?;
+            write!(formatter, "; {source_limit} sources need {source_bytes} bytes ({mib} MiB)")?;
         }
         Ok(())
     }
@@ -193,7 +187,7 @@ impl fmt::Display for Arithmetic {
 
 /// Why a limit is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LimitError {
+pub(crate) enum LimitError {
     /// No index of that size.
     #[error(
         "set hashsize {0}: the number of buckets must be a power of two from {BUCKET_COUNT_MIN} to \
@@ -245,16 +239,16 @@ pub enum LimitError {
 
 /// The default number of buckets for a limit: the smallest power of two that is at least 0.8 of it.
 #[must_use]
-pub fn default_bucket_count(state_limit: u32) -> u32 {
-    let wanted = u64::from(state_limit) * 4 / 5;
-    let count = u32::try_from(wanted.next_power_of_two()).unwrap_or(BUCKET_COUNT_MAX);
+pub(crate) fn default_bucket_count(state_limit: u32) -> u32 {
+    let filled_count = u64::from(state_limit) * 4 / 5;
+    let count = u32::try_from(filled_count.next_power_of_two()).unwrap_or(BUCKET_COUNT_MAX);
     count.clamp(BUCKET_COUNT_MIN, BUCKET_COUNT_MAX)
 }
 
 /// Places of the table of sources for `set limit src-nodes`: those nodes, and one for each rule
 /// that limits their number, with room for a reload that asks for some more.
 #[must_use]
-pub const fn source_places(source_limit: u32) -> u32 {
+pub(crate) const fn source_places(source_limit: u32) -> u32 {
     match source_limit.saturating_add(SOURCE_RULE_COUNT).checked_next_power_of_two() {
         Some(places) if places < SOURCE_PLACES_MIN => SOURCE_PLACES_MIN,
         Some(places) if places <= SOURCE_PLACES_MAX => places,
@@ -277,7 +271,11 @@ fn overflow_count(state_limit: u32, bucket_count: u32) -> f64 {
 ///
 /// # Errors
 /// [`LimitError`] if the index has no possible size, or if an arena cannot hold it all.
-pub fn plan(state_limit: u32, hash_size: Option<u32>, cpu_count: u32) -> Result<Plan, LimitError> {
+pub(crate) fn plan(
+    state_limit: u32,
+    hash_size: Option<u32>,
+    cpu_count: u32,
+) -> Result<Plan, LimitError> {
     if state_limit == 0 {
         return Err(LimitError::NoStates);
     }

@@ -13,8 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::daemon::Shared;
+use weir_bpf::firewall::layout::{RECORD_PACKET, direction, family, log_record, outcome};
+
 use crate::engine::boot_ns;
+use crate::shared::Shared;
 
 /// `DLT_PFLOG`.
 const LINK_TYPE: u32 = 117;
@@ -39,76 +41,63 @@ const POLL: Duration = Duration::from_millis(200);
 /// Before a file that could not be written is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// `struct weir_fw_log_record`: offsets of its fields.
-mod at {
-    pub(super) const KIND: usize = 0;
-    pub(super) const INTERFACE: usize = 4;
-    pub(super) const TIME_NS: usize = 8;
-    pub(super) const RULE: usize = 16;
-    pub(super) const IP_BYTES: usize = 20;
-    pub(super) const CAPTURED_BYTES: usize = 24;
-    pub(super) const DIRECTION: usize = 26;
-    pub(super) const OUTCOME: usize = 27;
-    pub(super) const REASON: usize = 28;
-    pub(super) const FAMILY: usize = 29;
-    pub(super) const PACKET: usize = 32;
-}
-/// `WEIR_FW_RECORD_PACKET`.
-const KIND_PACKET: u32 = 1;
-
 /// A record of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packet {
+pub(crate) struct Packet {
     /// Slot of the interface.
-    pub slot: u32,
+    pub(crate) slot: u32,
     /// `CLOCK_BOOTTIME`, ns.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
     /// Identifier of the rule.
-    pub rule: u32,
+    pub(crate) rule: u32,
     /// Length of the packet from its IP header on.
-    pub ip_bytes: u32,
+    pub(crate) ip_bytes: u32,
     /// It goes out.
-    pub is_out: bool,
+    pub(crate) is_out: bool,
     /// It was blocked.
-    pub is_blocked: bool,
+    pub(crate) is_blocked: bool,
     /// Index of the reason.
-    pub reason: u8,
-    /// IPv6.
-    pub is_ipv6: bool,
+    pub(crate) reason: u8,
+    pub(crate) is_ipv6: bool,
     /// Its beginning, from its IP header on.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Packet {
     /// Reads a record; `None` if it is of another kind, or cut short.
     #[must_use]
-    pub fn read(record: &[u8]) -> Option<Self> {
-        let word = |at: usize| Some(u32::from_ne_bytes(record.get(at..at + 4)?.try_into().ok()?));
-        if word(at::KIND)? != KIND_PACKET {
+    pub(crate) fn read(record: &[u8]) -> Option<Self> {
+        let bytes = |at: u32| record.get(at as usize..);
+        let byte = |at: u32| bytes(at)?.first().copied();
+        let word = |at: u32| Some(u32::from_ne_bytes(*bytes(at)?.first_chunk()?));
+        if word(log_record::KIND)? != RECORD_PACKET {
             return None;
         }
-        let size = record.get(at::CAPTURED_BYTES..at::CAPTURED_BYTES + 2)?.try_into().ok()?;
-        let size = usize::from(u16::from_ne_bytes(size));
-        let time = record.get(at::TIME_NS..at::TIME_NS + 8)?.try_into().ok()?;
+        let size = u16::from_ne_bytes(*bytes(log_record::CAPTURED_BYTES)?.first_chunk()?);
         Some(Self {
-            slot: word(at::INTERFACE)?,
-            time_ns: u64::from_ne_bytes(time),
-            rule: word(at::RULE)?,
-            ip_bytes: word(at::IP_BYTES)?,
-            is_out: *record.get(at::DIRECTION)? != 0,
-            is_blocked: *record.get(at::OUTCOME)? != 0,
-            reason: *record.get(at::REASON)?,
-            is_ipv6: *record.get(at::FAMILY)? != 0,
-            bytes: record.get(at::PACKET..at::PACKET + size)?.to_vec(),
+            slot: word(log_record::INTERFACE)?,
+            time_ns: u64::from_ne_bytes(*bytes(log_record::TIME_NS)?.first_chunk()?),
+            rule: word(log_record::RULE)?,
+            ip_bytes: word(log_record::IP_BYTES)?,
+            is_out: byte(log_record::DIRECTION)? == direction::OUT,
+            is_blocked: byte(log_record::OUTCOME)? == outcome::BLOCK,
+            reason: byte(log_record::REASON)?,
+            is_ipv6: byte(log_record::FAMILY)? == family::INET6,
+            bytes: bytes(log_record::PACKET)?.get(..usize::from(size))?.to_vec(),
         })
     }
 
     /// `struct pfloghdr`. `place` is the rule's number, and the anchor's path with the number in
     /// it.
     #[must_use]
-    pub fn header(&self, interface: &str, place: Option<&(u32, String)>) -> [u8; HEADER_BYTES] {
+    pub(crate) fn header(
+        &self,
+        interface: &str,
+        place: Option<&(u32, String)>,
+    ) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
-        let (number, anchor) = place.map_or((NO_RULE, ""), |(number, own)| (*number, own.as_str()));
+        let (number, anchor) =
+            place.map_or((NO_RULE, ""), |(number, anchor)| (*number, anchor.as_str()));
         // In an anchor pf has the number of the anchor's rule first; here both are the inner one.
         let inner = if anchor.is_empty() { NO_RULE } else { number };
         (out[0], out[1]) = (HEADER_LENGTH, FAMILIES[usize::from(self.is_ipv6)]);
@@ -132,9 +121,9 @@ fn put_name(out: &mut [u8], name: &str) {
 
 /// The header of a pcap file.
 #[must_use]
-pub fn file_header() -> Vec<u8> {
+pub(crate) fn file_header() -> Vec<u8> {
     let mut out = PCAP_MAGIC.to_le_bytes().to_vec();
-    out.extend(PCAP_VERSION.iter().flat_map(|own| own.to_le_bytes()));
+    out.extend(PCAP_VERSION.iter().flat_map(|field| field.to_le_bytes()));
     out.extend([0; 8]);
     out.extend(SNAP_BYTES.to_le_bytes());
     out.extend(LINK_TYPE.to_le_bytes());
@@ -143,9 +132,9 @@ pub fn file_header() -> Vec<u8> {
 
 /// A packet of a pcap file.
 #[must_use]
-pub fn file_record(unix_ns: u64, header: &[u8], packet: &Packet) -> Vec<u8> {
-    let low = |own: u64| u32::try_from(own & u64::from(u32::MAX)).unwrap_or(0);
-    let size = |own: usize| u32::try_from(own).unwrap_or(u32::MAX);
+pub(crate) fn file_record(unix_ns: u64, header: &[u8], packet: &Packet) -> Vec<u8> {
+    let low = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let captured = size(header.len() + packet.bytes.len());
     let whole = size(header.len()).saturating_add(packet.ip_bytes);
     let words = [low(unix_ns / 1_000_000_000), low(unix_ns % 1_000_000_000), captured, whole];
@@ -157,7 +146,7 @@ pub fn file_record(unix_ns: u64, header: &[u8], packet: &Packet) -> Vec<u8> {
 
 /// The file of `--log`.
 #[derive(Debug)]
-pub struct LogFile(File);
+pub(crate) struct LogFile(File);
 
 impl LogFile {
     /// Opens a file to append to; a new one gets its header.
@@ -165,7 +154,7 @@ impl LogFile {
     /// # Errors
     ///
     /// What the system said, with the path; or that it is another kind of file.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         // Packets are nobody else's business.
@@ -179,7 +168,7 @@ impl LogFile {
         let mut start = vec![0; file_header().len()];
         let read = io::Read::read_exact(&mut file, &mut start);
         if read.is_err() || start != file_header() {
-            let text = "there is a file that is no log of weir fw; move it away";
+            let text = "the file there is not a log of weir fw; move it away";
             return Err(named(io::Error::new(io::ErrorKind::InvalidData, text)));
         }
         Ok(Self(file))
@@ -240,7 +229,7 @@ impl Writer {
                 self.file = Some(file);
                 let lost_count = std::mem::take(&mut self.lost_count);
                 (lost_count > 0).then(|| {
-                    format!("the log is written again; {lost_count} packets are missing in it")
+                    format!("logging again; {lost_count} packets are missing from the log")
                 })
             }
             Err(error) => self.failed(&error, packet_count, now),
@@ -267,7 +256,7 @@ impl Writer {
         self.lost_count += packet_count;
         is_new.then(|| {
             let seconds = RETRY_INTERVAL.as_secs();
-            format!("the log cannot be written, and is tried again every {seconds} s: {error}")
+            format!("cannot write the log, retrying every {seconds} s: {error}")
         })
     }
 }
@@ -283,7 +272,7 @@ pub(crate) fn run(shared: &Arc<Shared>, mut writer: Option<Writer>, is_moved: &A
             return;
         }
     };
-    let tell = |told: Option<String>| told.iter().for_each(|own| shared.messages.tell(own));
+    let tell = |message: Option<String>| message.iter().for_each(|text| shared.messages.tell(text));
     while !shared.stop.is_requested() {
         if is_moved.swap(false, Ordering::AcqRel) {
             tell(writer.as_mut().and_then(|writer| writer.reopen(Instant::now())));
@@ -323,13 +312,18 @@ mod tests {
     use super::*;
 
     fn record() -> Vec<u8> {
-        let mut out = vec![0; at::PACKET + 160];
-        out[at::KIND..at::KIND + 4].copy_from_slice(&KIND_PACKET.to_ne_bytes());
-        out[at::INTERFACE..at::INTERFACE + 4].copy_from_slice(&3_u32.to_ne_bytes());
-        out[at::RULE..at::RULE + 4].copy_from_slice(&9_u32.to_ne_bytes());
-        out[at::IP_BYTES..at::IP_BYTES + 4].copy_from_slice(&1500_u32.to_ne_bytes());
-        out[at::CAPTURED_BYTES..at::CAPTURED_BYTES + 2].copy_from_slice(&20_u16.to_ne_bytes());
-        (out[at::OUTCOME], out[at::FAMILY], out[at::PACKET]) = (1, 1, 0x60);
+        let mut out = vec![0; log_record::SIZE_BYTES as usize];
+        let mut put = |at: u32, bytes: &[u8]| {
+            out[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        };
+        put(log_record::KIND, &RECORD_PACKET.to_ne_bytes());
+        put(log_record::INTERFACE, &3_u32.to_ne_bytes());
+        put(log_record::RULE, &9_u32.to_ne_bytes());
+        put(log_record::IP_BYTES, &1500_u32.to_ne_bytes());
+        put(log_record::CAPTURED_BYTES, &20_u16.to_ne_bytes());
+        put(log_record::OUTCOME, &[1]);
+        put(log_record::FAMILY, &[1]);
+        put(log_record::PACKET, &[0x60]);
         out
     }
 
@@ -388,11 +382,11 @@ mod tests {
         let now = Instant::now();
         // All that is written into it fails.
         writer.file = Some(LogFile(OpenOptions::new().append(true).open("/dev/full").unwrap()));
-        let told = writer.put(b"one", 2, now).unwrap();
-        assert!(told.contains("pflog") && told.contains("No space left"), "{told}");
+        let message = writer.put(b"one", 2, now).unwrap();
+        assert!(message.contains("pflog") && message.contains("No space left"), "{message}");
         assert_eq!(writer.put(b"two", 3, now), None, "not again at once");
-        let told = writer.put(b"three", 1, now + RETRY_INTERVAL).unwrap();
-        assert!(told.contains("5 packets are missing"), "{told}");
+        let message = writer.put(b"three", 1, now + RETRY_INTERVAL).unwrap();
+        assert!(message.contains("5 packets are missing"), "{message}");
         assert_eq!(std::fs::read(&path).unwrap(), [&file_header(), &b"three"[..]].concat());
     }
 
@@ -406,6 +400,6 @@ mod tests {
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
         assert_eq!(mode & 0o777, MODE);
         std::fs::write(&path, "other").unwrap();
-        assert!(LogFile::open(&path).unwrap_err().to_string().contains("no log of weir fw"));
+        assert!(LogFile::open(&path).unwrap_err().to_string().contains("not a log of weir fw"));
     }
 }

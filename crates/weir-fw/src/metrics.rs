@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::daemon::Shared;
+use crate::shared::Shared;
 
 /// A request's head may be this long.
 const HEAD_SIZE_BYTES_MAX: usize = 8192;
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse::<u16>().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     port.or_else(|_| text.parse()).map_err(|_| {
-        "it is neither ADDRESS:PORT (`127.0.0.1:9100`, `[::1]:9100`) nor a port alone".to_owned()
+        "it is neither ADDRESS:PORT (`127.0.0.1:9100`, `[::1]:9100`) nor just a port".to_owned()
     })
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn is_wait(error: &io::Error) -> bool {
 fn read_head(mut stream: &TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(POLL))?;
     let (mut head, mut piece) = (Vec::new(), [0; 512]);
-    while !head.windows(4).any(|own| own == b"\r\n\r\n") && head.len() < HEAD_SIZE_BYTES_MAX {
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") && head.len() < HEAD_SIZE_BYTES_MAX {
         if is_over() {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -119,7 +119,7 @@ pub fn text(stats: &Value) -> String {
     let mut out = String::new();
     let states = &stats["states"];
     for (name, help, key) in [
-        ("weir_fw_states", "States that there are now.", "current_count"),
+        ("weir_fw_states", "States that exist now.", "current_count"),
         ("weir_fw_states_limit", "set limit states.", "limit_count"),
         ("weir_fw_state_buckets", "Buckets of the state table.", "bucket_count"),
     ] {
@@ -140,15 +140,15 @@ pub fn text(stats: &Value) -> String {
     interfaces(&mut out, &stats["interfaces"], "packets");
     interfaces(&mut out, &stats["interfaces"], "bytes");
     family(&mut out, "weir_fw_dropped_packets", "counter", "Packets dropped, by reason.");
-    for own in list(&stats["drops"]) {
-        let label = |key: &str| escaped(own[key].as_str().unwrap_or_default());
+    for drop in list(&stats["drops"]) {
+        let label = |key: &str| escaped(drop[key].as_str().unwrap_or_default());
         let _ = writeln!(
             out,
             "weir_fw_dropped_packets_total{{interface=\"{}\",direction=\"{}\",reason=\"{}\"}} {}",
             label("interface"),
             label("direction"),
             label("reason"),
-            number(&own["packets"])
+            number(&drop["packets"])
         );
     }
     out.push_str("# EOF\n");
@@ -158,11 +158,11 @@ pub fn text(stats: &Value) -> String {
 fn interfaces(out: &mut String, value: &Value, unit: &str) {
     let name = format!("weir_fw_interface_{unit}");
     family(out, &name, "counter", "By interface, direction and outcome.");
-    for own in list(value) {
-        let interface = escaped(own["name"].as_str().unwrap_or_default());
+    for entry in list(value) {
+        let interface = escaped(entry["name"].as_str().unwrap_or_default());
         for direction in ["in", "out"] {
             for outcome in ["passed", "blocked"] {
-                let count = number(&own[format!("{outcome}_{direction}_{unit}")]);
+                let count = number(&entry[format!("{outcome}_{direction}_{unit}")]);
                 let _ = writeln!(
                     out,
                     "{name}_total{{interface=\"{interface}\",direction=\"{direction}\",\
@@ -207,18 +207,18 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_one_of_the_loopback_address() {
-        let text = |text| address(text).map(|own| own.to_string());
+        let text = |text| address(text).map(|address| address.to_string());
         assert_eq!(text("9100").as_deref(), Ok("127.0.0.1:9100"));
         assert_eq!(text("192.0.2.1:9100").as_deref(), Ok("192.0.2.1:9100"));
         assert_eq!(text("[::]:9100").as_deref(), Ok("[::]:9100"));
         for wrong in ["", "65536", ":9100", "localhost:9100", "192.0.2.1"] {
-            assert!(address(wrong).unwrap_err().contains("nor a port alone"), "{wrong}");
+            assert!(address(wrong).unwrap_err().contains("nor just a port"), "{wrong}");
         }
     }
 
     #[test]
     fn a_slow_reader_is_left() {
-        let (mut reader, own) = line();
+        let (mut reader, stream) = line();
         // A byte before each look at the time: as slow as somebody likes, and never silent.
         let looks = Cell::new(0);
         let is_over = || {
@@ -226,15 +226,15 @@ mod tests {
             looks.set(looks.get() + 1);
             looks.get() > 20
         };
-        let error = read_head(&own, &is_over).unwrap_err();
+        let error = read_head(&stream, &is_over).unwrap_err();
         assert_eq!((error.kind(), looks.get()), (io::ErrorKind::TimedOut, 21));
         // Nobody takes the reply.
         let looks = Cell::new(0);
         let is_over = || looks.replace(looks.get() + 1) > 3;
-        let error = put(&own, &vec![0; 64 << 20], &is_over).unwrap_err();
+        let error = put(&stream, &vec![0; 64 << 20], &is_over).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         reader.write_all(b"\r\n\r\n").unwrap();
-        assert!(read_head(&own, &|| false).unwrap().ends_with(b"\r\n\r\n"));
+        assert!(read_head(&stream, &|| false).unwrap().ends_with(b"\r\n\r\n"));
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
                 "reason=\"match\"} 2"
             ),
         ] {
-            assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
     }

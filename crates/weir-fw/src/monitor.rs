@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use weir_bpf::firewall::Firewall;
 use weir_net::events::{Change, Events};
 
-use crate::daemon::Shared;
 use crate::engine;
+use crate::shared::Shared;
 
 /// How often they look whether they should stop.
 const POLL: Duration = Duration::from_millis(200);
@@ -37,8 +37,8 @@ pub(crate) struct Pending {
 impl Pending {
     /// For who adds, and for who takes.
     pub(crate) fn both_ends() -> (Arc<Self>, Arc<Self>) {
-        let own = Arc::new(Self::default());
-        (Arc::clone(&own), own)
+        let pending = Arc::new(Self::default());
+        (Arc::clone(&pending), pending)
     }
 
     /// Adds some, and wakes whoever waits for them.
@@ -72,7 +72,7 @@ pub(crate) fn follow(
         let changes = match events.wait(POLL) {
             Ok(changes) => changes,
             Err(error) => {
-                messages.tell(&format!("netlink does not tell of changes: {error}"));
+                messages.tell(&format!("cannot read changes from netlink: {error}"));
                 stop.wait(ROUTE_INTERVAL);
                 vec![Change::Lost]
             }
@@ -94,7 +94,7 @@ pub(crate) fn run(shared: &Arc<Shared>, pending: &Pending) {
     let mut have_routes_changed = false;
     // When what could not be followed is tried again, and what was told of it.
     let mut again_at: Option<Instant> = None;
-    let mut told = String::new();
+    let mut last_refusal = String::new();
     while !shared.stop.is_requested() {
         let changes = pending.take(POLL);
         let is_lost = changes.contains(&Change::Lost);
@@ -110,15 +110,15 @@ pub(crate) fn run(shared: &Arc<Shared>, pending: &Pending) {
             again_at = match refresh(shared) {
                 Ok(()) => None,
                 Err(refused) => {
-                    if told != refused {
+                    if last_refusal != refused {
                         shared.messages.tell(&refused);
                     }
-                    told = refused;
+                    last_refusal = refused;
                     Some(Instant::now() + ROUTE_INTERVAL)
                 }
             };
             if again_at.is_none() {
-                told.clear();
+                last_refusal.clear();
             }
         } else if redirects_at.elapsed() >= REDIRECT_INTERVAL {
             redirects_at = Instant::now();

@@ -12,15 +12,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Where the name of the socket stands.
-pub const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+pub(crate) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 /// Packets are filtered.
-pub fn ready(status: &str) {
+pub(crate) fn ready(status: &str) {
     tell(&format!("READY=1\nSTATUS={status}\n"));
 }
 
 /// The daemon ends.
-pub fn stopping() {
+pub(crate) fn stopping() {
     tell("STOPPING=1\n");
 }
 

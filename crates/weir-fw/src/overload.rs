@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::daemon::Shared;
 use crate::engine;
+use crate::shared::Shared;
 
 /// How long it waits for sources before it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(200);
@@ -37,7 +37,9 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         let filters = shared.engine().overloaded(&list);
         let ended = filters.and_then(|filters| engine::kill(&firewall, &filters));
         if let Err(error) = ended {
-            shared.messages.tell(&format!("a source went over its limit, and: {error}"));
+            shared
+                .messages
+                .tell(&format!("cannot act on a source that went over its limit: {error}"));
         }
     }
 }

@@ -3,19 +3,18 @@
 
 use std::net::IpAddr;
 
+use weir_bpf::firewall::layout::{self, prefix_set, prefix6};
 use weir_rules::ir::TableEntry;
 
 use crate::heap::Memory;
 
-const MAGIC: u32 = 0x7766_7078;
-const HEADER_BYTES: usize = 224;
-const LENGTHS4_AT: usize = 42;
-const LENGTHS6_AT: usize = LENGTHS4_AT + 33;
-const PROBE_COUNT_MAX: usize = 256;
-const USED: u32 = 1 << 31;
-const NOT: u32 = 1 << 30;
-const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-const MULTIPLIER_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
+const HEADER_BYTES: usize = prefix_set::SIZE_BYTES as usize;
+const SLOT6_BYTES: usize = prefix6::SIZE_BYTES as usize;
+const PROBE_COUNT_MAX: usize = layout::PREFIX_PROBE_MAX as usize;
+const USED: u32 = layout::PREFIX_USED;
+const NOT: u32 = layout::PREFIX_NOT;
+const MULTIPLIER: u64 = layout::PREFIX_MULTIPLIER;
+const MULTIPLIER_2: u64 = layout::PREFIX_MULTIPLIER_2;
 
 /// Why a set cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,15 +45,15 @@ fn mask6(bits: u8) -> u128 {
 /// Puts one entry in; of two for one network the first holds. `false` if it would lie too far from
 /// its place.
 fn insert4(slots: &mut [u64], seed: u64, network: u32, bits: u8, not: bool) -> Option<bool> {
-    let wanted = u64::from(USED | u32::from(bits)) << 32 | u64::from(network);
-    let mut slot = first_slot(wanted ^ seed, slots.len());
+    let key = u64::from(USED | u32::from(bits)) << 32 | u64::from(network);
+    let mut slot = first_slot(key ^ seed, slots.len());
     for _ in 0..PROBE_COUNT_MAX {
         let found = slots[slot];
         if found == 0 {
-            slots[slot] = wanted | if not { u64::from(NOT) << 32 } else { 0 };
+            slots[slot] = key | if not { u64::from(NOT) << 32 } else { 0 };
             return Some(true);
         }
-        if found & !(u64::from(NOT) << 32) == wanted {
+        if found & !(u64::from(NOT) << 32) == key {
             return Some(false);
         }
         slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
@@ -73,14 +72,14 @@ fn insert6(slots: &mut [Slot6], seed: u64, network: u128, bits: u8, not: bool) -
     let lower = u64::try_from(network & u128::from(u64::MAX)).unwrap_or(0);
     let key = (upper ^ u64::from(bits)).wrapping_mul(MULTIPLIER_2) ^ lower ^ seed;
     let mut slot = first_slot(key, slots.len());
-    let wanted = USED | u32::from(bits);
+    let used_bits = USED | u32::from(bits);
     for _ in 0..PROBE_COUNT_MAX {
         let found = slots[slot];
         if found.bits == 0 {
-            slots[slot] = Slot6 { network, bits: wanted | if not { NOT } else { 0 } };
+            slots[slot] = Slot6 { network, bits: used_bits | if not { NOT } else { 0 } };
             return Some(true);
         }
-        if found.network == network && found.bits & !NOT == wanted {
+        if found.network == network && found.bits & !NOT == used_bits {
             return Some(false);
         }
         slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
@@ -119,7 +118,7 @@ fn lengths(bits: impl Iterator<Item = u8>) -> Vec<u8> {
 ///
 /// # Errors
 /// [`TooLarge`] above 4 GiB.
-pub fn build<'a>(
+pub(crate) fn build<'a>(
     entries: impl Iterator<Item = &'a TableEntry>,
     seed: u64,
 ) -> Result<Vec<u8>, TooLarge> {
@@ -137,30 +136,32 @@ pub fn build<'a>(
         }
     }
     let (slots4, count4) =
-        fill(&v4, |slots: &mut [u64], own| insert4(slots, seed, own.0, own.1, own.2));
+        fill(&v4, |slots: &mut [u64], entry| insert4(slots, seed, entry.0, entry.1, entry.2));
     let (slots6, count6) =
-        fill(&v6, |slots: &mut [Slot6], own| insert6(slots, seed, own.0, own.1, own.2));
+        fill(&v6, |slots: &mut [Slot6], entry| insert6(slots, seed, entry.0, entry.1, entry.2));
     let slots6_at = HEADER_BYTES + slots4.len() * 8;
-    let byte_count = slots6_at + slots6.len() * 24;
+    let byte_count = slots6_at + slots6.len() * SLOT6_BYTES;
     let too_large = |_| TooLarge { entry_count: v4.len() + v6.len(), byte_count };
     u32::try_from(byte_count).map_err(too_large)?;
 
-    let lengths4 = lengths(v4.iter().map(|own| own.1));
-    let lengths6 = lengths(v6.iter().map(|own| own.1));
-    let mut bytes = Vec::with_capacity(byte_count);
-    let mut word = |value: usize| {
-        bytes.extend(u32::try_from(value).unwrap_or(u32::MAX).to_ne_bytes());
+    let lengths4 = lengths(v4.iter().map(|entry| entry.1));
+    let lengths6 = lengths(v6.iter().map(|entry| entry.1));
+    let mut bytes = vec![0; HEADER_BYTES];
+    let mut put = |at: u32, value: &[u8]| {
+        bytes[at as usize..at as usize + value.len()].copy_from_slice(value);
     };
-    word(MAGIC as usize);
-    for value in [byte_count, count4, count6, HEADER_BYTES, slots6_at, slots4.len(), slots6.len()] {
-        word(value);
-    }
-    bytes.extend(seed.to_ne_bytes());
-    bytes.extend([&lengths4, &lengths6].map(|own| u8::try_from(own.len()).unwrap_or(u8::MAX)));
-    bytes.extend(&lengths4);
-    bytes.resize(LENGTHS6_AT, 0);
-    bytes.extend(&lengths6);
-    bytes.resize(HEADER_BYTES, 0);
+    let word = |value: usize| u32::try_from(value).unwrap_or(u32::MAX).to_ne_bytes();
+    let pair = |v4: usize, v6: usize| [word(v4), word(v6)];
+    let size = |lengths: &[u8]| u8::try_from(lengths.len()).unwrap_or(u8::MAX);
+    put(prefix_set::MAGIC, &layout::PREFIX_MAGIC.to_ne_bytes());
+    put(prefix_set::BYTES, &word(byte_count));
+    put(prefix_set::COUNT, pair(count4, count6).as_flattened());
+    put(prefix_set::SLOTS_AT, pair(HEADER_BYTES, slots6_at).as_flattened());
+    put(prefix_set::SLOT_COUNT, pair(slots4.len(), slots6.len()).as_flattened());
+    put(prefix_set::SEED, &seed.to_ne_bytes());
+    put(prefix_set::LENGTH_COUNT, &[size(&lengths4), size(&lengths6)]);
+    put(prefix_set::LENGTHS4, &lengths4);
+    put(prefix_set::LENGTHS6, &lengths6);
     bytes.extend(slots4.iter().flat_map(|slot| slot.to_ne_bytes()));
     for slot in &slots6 {
         let upper = u64::try_from(slot.network >> 64).unwrap_or(0);
@@ -175,25 +176,25 @@ pub fn build<'a>(
 /// The entries of a set that stands in memory, sorted; none if there is no set at the offset. This
 /// is how a restarted daemon knows what tables hold.
 #[must_use]
-pub fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry> {
-    let word = |index: u32| memory.load32(at + index * 4);
+pub(crate) fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry> {
+    let word = |field: u32| memory.load32(at + field);
     let mut found = Vec::new();
-    if at == 0 || word(0) != MAGIC {
+    if at == 0 || word(prefix_set::MAGIC) != layout::PREFIX_MAGIC {
         return found;
     }
     let bits_of = |meta: u32| u8::try_from(meta & 0xff).unwrap_or(u8::MAX);
-    for slot in 0..word(6) {
-        let own = memory.load64(at + word(4) + slot * 8);
-        let half = |own: u64| u32::try_from(own & u64::from(u32::MAX)).unwrap_or(0);
-        let (meta, network) = (half(own >> 32), half(own));
+    for slot in 0..word(prefix_set::SLOT_COUNT) {
+        let slot_word = memory.load64(at + word(prefix_set::SLOTS_AT) + slot * 8);
+        let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
+        let (meta, network) = (half(slot_word >> 32), half(slot_word));
         if meta & USED != 0 {
             let address = IpAddr::V4(network.into());
             found.push(TableEntry { address, bits: bits_of(meta), not: meta & NOT != 0 });
         }
     }
-    for slot in 0..word(7) {
-        let slot_at = at + word(5) + slot * 24;
-        let meta = memory.load32(slot_at + 16);
+    for slot in 0..word(prefix_set::SLOT_COUNT + 4) {
+        let slot_at = at + word(prefix_set::SLOTS_AT + 4) + slot * prefix6::SIZE_BYTES;
+        let meta = memory.load32(slot_at + prefix6::BITS);
         if meta & USED != 0 {
             let upper = u128::from(memory.load64(slot_at)) << 64;
             let network = upper | u128::from(memory.load64(slot_at + 8));
@@ -207,11 +208,12 @@ pub fn entries<M: Memory + ?Sized>(memory: &M, at: u32) -> Vec<TableEntry> {
 
 /// How many entries a set in memory has; 0 if there is none.
 #[must_use]
-pub fn entry_count<M: Memory + ?Sized>(memory: &M, at: u32) -> u64 {
-    if at == 0 || memory.load32(at) != MAGIC {
+pub(crate) fn entry_count<M: Memory + ?Sized>(memory: &M, at: u32) -> u64 {
+    if at == 0 || memory.load32(at) != layout::PREFIX_MAGIC {
         return 0;
     }
-    u64::from(memory.load32(at + 8)) + u64::from(memory.load32(at + 12))
+    let count = |field: u32| u64::from(memory.load32(at + field));
+    count(prefix_set::COUNT) + count(prefix_set::COUNT + 4)
 }
 
 #[cfg(test)]
@@ -228,26 +230,26 @@ mod tests {
     #[test]
     fn a_set_gives_back_its_entries() {
         let list = ["10.0.0.0/8", "!10.1.0.0/16", "10.1.2.3/32", "0.0.0.0/0", "!2001:db8::/32"];
-        let mut wanted: Vec<_> = list.iter().map(|text| entry(text)).collect();
-        wanted.push(entry("::1/128"));
-        let twice = [wanted.clone(), vec![entry("!10.0.0.0/8")]].concat();
+        let mut expected: Vec<_> = list.iter().map(|text| entry(text)).collect();
+        expected.push(entry("::1/128"));
+        let twice = [expected.clone(), vec![entry("!10.0.0.0/8")]].concat();
         let bytes = build(twice.iter(), 7).unwrap();
         let memory = Bytes::new(64 + bytes.len());
         memory.write(64, &bytes);
-        wanted.sort_unstable();
-        assert_eq!(entries(&memory, 64), wanted);
+        expected.sort_unstable();
+        assert_eq!(entries(&memory, 64), expected);
         assert_eq!(entry_count(&memory, 64), 6);
         assert_eq!(entry_count(&memory, 0), 0);
     }
 
     #[test]
     fn many_entries_all_have_a_place() {
-        let own = |n: u32| TableEntry {
+        let nth = |n: u32| TableEntry {
             address: IpAddr::V4(n.wrapping_mul(2_654_435_761).into()),
             bits: 32,
             not: false,
         };
-        let list: Vec<_> = (0..100_000).map(own).collect();
+        let list: Vec<_> = (0..100_000).map(nth).collect();
         let bytes = build(list.iter(), 99).unwrap();
         assert!(bytes.len() < 100_000 * 14, "{}", bytes.len());
         let memory = Bytes::new(bytes.len() + 8);

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 pub use client::{Answered, Client, ClientError};
 
 /// Name of the abstract socket.
-pub const SOCKET_NAME: &str = "weir-fw";
+pub(crate) const SOCKET_NAME: &str = "weir-fw";
 
 /// A question may be this long: a ruleset and the files that it names are in it.
-pub const QUESTION_SIZE_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const QUESTION_SIZE_BYTES_MAX: u64 = 256 << 20;
 
 /// A file's bytes as JSON has them: each byte is one character, U+0000 to U+00FF. A pf.conf is
 /// mostly ASCII, and nothing of it may be lost.
@@ -34,7 +34,7 @@ impl Bytes {
     /// The bytes of the file. What is no byte becomes `?`.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
-        self.0.chars().map(|own| u8::try_from(u32::from(own)).unwrap_or(b'?')).collect()
+        self.0.chars().map(|letter| u8::try_from(u32::from(letter)).unwrap_or(b'?')).collect()
     }
 }
 
@@ -66,7 +66,6 @@ pub enum Level {
 pub struct Load {
     /// Name of the file, for messages.
     pub name: String,
-    /// The text.
     pub text: Bytes,
     /// The files that it names.
     pub files: Vec<NamedFile>,
@@ -91,9 +90,7 @@ pub struct Load {
 pub struct LoadParts {
     /// `set`
     pub options: bool,
-    /// Rules.
     pub rules: bool,
-    /// Tables.
     pub tables: bool,
 }
 
@@ -181,10 +178,7 @@ pub enum Killed {
         to: Vec<String>,
     },
     /// Of rules with this label.
-    Label {
-        /// The label.
-        label: String,
-    },
+    Label { label: String },
     /// The one of this identity, as `-vvss` prints it.
     Id {
         /// The identity.
@@ -246,22 +240,15 @@ pub enum Request {
         level: String,
     },
     /// `-s`
-    Show {
-        /// What.
-        what: Shown,
-        /// How.
-        how: How,
-    },
+    Show { what: Shown, how: How },
     /// `-F`
     Flush {
-        /// What.
         what: Flushed,
         /// `-i`, `-a`
         how: How,
     },
     /// `-k`
     Kill {
-        /// Which.
         which: Killed,
         /// `-i`
         interface: Option<String>,
@@ -275,7 +262,6 @@ pub enum Request {
     },
     /// `-t TABLE -T ACTION`
     Table {
-        /// Its name.
         name: String,
         /// `-a`
         anchor: String,
@@ -296,7 +282,6 @@ pub enum Reply {
     Text(String),
     /// Text for standard error: what was done.
     Note(String),
-    /// A value.
     Value(serde_json::Value),
     /// That was all; the exit code for pfctl.
     Done(u8),

@@ -11,36 +11,36 @@ use weir_rules::names;
 use weir_rules::source::Span;
 use weir_rules::value::{BlockReturn, Direction, KeepState, Setting, StateOptions, Syncookies};
 
-use crate::compile::PROFILE_TIMEOUTS;
+use crate::timeouts::PROFILE_TIMEOUTS;
 
 mod interfaces;
 #[cfg(test)]
 mod tests;
 
-pub use interfaces::diagnostics as interfaces;
+pub(crate) use interfaces::diagnostics as interfaces;
 
 macro_rules! refusals {
     ($($variant:ident: $construct:literal, $reason:literal;)+) => {
         /// Something that is refused.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "`construct` and `reason` say it")]
-        pub enum Refusal {
+        pub(crate) enum Refusal {
             $($variant,)+
         }
 
         impl Refusal {
             /// All of them, for documentation.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+            #[cfg(test)]
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The words that are refused.
             #[must_use]
-            pub fn construct(self) -> &'static str {
+            pub(crate) fn construct(self) -> &'static str {
                 match self { $(Self::$variant => $construct,)+ }
             }
 
             /// Why, in half a sentence.
             #[must_use]
-            pub fn reason(self) -> &'static str {
+            pub(crate) fn reason(self) -> &'static str {
                 match self { $(Self::$variant => $reason,)+ }
             }
         }
@@ -60,9 +60,9 @@ refusals! {
     ScrubSome: "scrub with an interface, a protocol or addresses",
         "fragments follow their first one everywhere or nowhere; `scrub in all` is accepted";
     Queue: "altq, queue, dnpipe, dnqueue",
-        "traffic is not shaped, and what is forwarded here passes by the queues of tc(8)";
+        "traffic is not shaped, and what is forwarded here bypasses the queues of tc(8)";
     Limiter: "state limiter, source limiter",
-        "only max, max-src-states and their like limit states";
+        "states are limited only by max, max-src-states and the like";
     PacketRate: "max-pkt-rate",
         "rates of packets are not limited";
     Modulate: "modulate state",
@@ -76,7 +76,7 @@ refusals! {
     Rdomain: "on rdomain",
         "there is one routing domain, the network namespace";
     RoutingTable: "rtable",
-        "the main routing table is asked";
+        "routes are looked up in the main routing table";
     RouteLabel: "route \"label\"",
         "the kernel's routes have no labels";
     SetFields: "set (tos, prio, delay)",
@@ -98,7 +98,7 @@ refusals! {
     TableCounters: "table with counters",
         "entries of tables are not counted";
     FailPolicy: "set fail-policy return",
-        "what finds no room is dropped without an answer";
+        "what does not fit is dropped without an answer";
     UnresolvedHost: "a host name without an address",
         "nothing could match it";
     IncompleteTable: "a table whose file could not be read",
@@ -106,7 +106,8 @@ refusals! {
 }
 
 /// What is accepted although it changes nothing. The first three draw a warning.
-pub const MEANINGLESS: &[(&str, &str)] = &[
+#[cfg(test)]
+pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
     ("set timeout: tcp.tsdiff, sctp.*", "timestamps of TCP and SCTP are not followed"),
     ("set debug", "`weir fw run` has its own messages"),
     ("set fingerprints", "`os` is refused"),
@@ -117,7 +118,7 @@ pub const MEANINGLESS: &[(&str, &str)] = &[
 
 /// Finds all that is refused, and what is accepted without effect as warnings, in order of place.
 #[must_use]
-pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
+pub(crate) fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
     let mut found = Found::default();
     for prelude in &ruleset.prelude {
         found.prelude(prelude);
@@ -131,7 +132,7 @@ pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
         }
     }
     found.rules(&ruleset.main);
-    found.list.sort_by_key(|own| (own.span.file, own.span.start));
+    found.list.sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
     found.list.dedup();
     found.list
 }
@@ -144,8 +145,11 @@ struct Found {
 impl Found {
     fn refuse(&mut self, refusal: Refusal, span: Span) {
         let message = format!("weir's data path has no `{}`", refusal.construct());
-        let own = Diagnostic::error(Code::CannotRun, span, message).label(refusal.reason());
-        self.list.push(own.help("take it out; docs/fw-rules.md lists what the data path has not"));
+        let diagnostic = Diagnostic::error(Code::CannotRun, span, message).label(refusal.reason());
+        self.list.push(
+            diagnostic
+                .help("take it out; docs/fw-rules.md lists what the data path does not support"),
+        );
     }
 
     fn warn(&mut self, span: Span, what: &str, why: &str) {
@@ -157,14 +161,18 @@ impl Found {
         match prelude {
             Prelude::Macro(..) | Prelude::Table(_) => {}
             Prelude::Set(setting, span) => self.setting(setting, *span),
-            Prelude::Altq(own) => self.altq(own),
-            Prelude::Queue(own) => self.refuse(Refusal::Queue, own.name.span),
-            Prelude::Limiter(own) => self.refuse(Refusal::Limiter, own.name.span),
+            Prelude::Altq(statement) => self.altq(statement),
+            Prelude::Queue(queue) => self.refuse(Refusal::Queue, queue.name.span),
+            Prelude::Limiter(limiter) => self.refuse(Refusal::Limiter, limiter.name.span),
         }
     }
 
-    fn altq(&mut self, own: &AltqOn) {
-        let span = own.altq.interfaces.first().map_or_else(Span::default, |own| own.name.span);
+    fn altq(&mut self, statement: &AltqOn) {
+        let span = statement
+            .altq
+            .interfaces
+            .first()
+            .map_or_else(Span::default, |interface| interface.name.span);
         self.refuse(Refusal::Queue, span);
     }
 
@@ -294,7 +302,7 @@ fn refusal_of_end(end: &Peer) -> Option<Refusal> {
 fn refusals_of_state(state: &StateOptions) -> Vec<Refusal> {
     // What `max` brings by itself is no wish of the file: see the differences in docs/fw-rules.md.
     let tenth = state.max_states.map_or(0, |max| max / 10);
-    let is_own = |(index, value): &(u8, u32)| match names::timeout_name(*index) {
+    let is_supported = |(index, value): &(u8, u32)| match names::timeout_name(*index) {
         "adaptive.start" => tenth > 0 && *value == tenth.saturating_mul(6),
         "adaptive.end" => tenth > 0 && *value == tenth.saturating_mul(12),
         name => PROFILE_TIMEOUTS.contains(&name),
@@ -302,7 +310,7 @@ fn refusals_of_state(state: &StateOptions) -> Vec<Refusal> {
     let found = [
         (Refusal::Pflow, state.pflow),
         (Refusal::AllowRelated, state.allow_related),
-        (Refusal::RuleTimeout, !state.timeouts.iter().all(is_own)),
+        (Refusal::RuleTimeout, !state.timeouts.iter().all(is_supported)),
     ];
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
 }

@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 
 /// `ctime(3)`, without its newline: the time of this machine.
 #[must_use]
-pub fn ctime(unix_s: i64) -> String {
+pub(crate) fn ctime(unix_s: i64) -> String {
     let Ok(time) = Timestamp::from_second(unix_s) else { return "never".to_owned() };
     time.to_zoned(TimeZone::system()).strftime("%a %b %e %H:%M:%S %Y").to_string()
 }

@@ -11,9 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use weir_bpf::firewall::layout::{
-    self, PROFILE_COUNT_MAX, account, addresses, control, image, own, profile, state,
+    self, PROFILE_COUNT_MAX, TIMEOUT_COUNT, account, addresses, control, image, line_account,
+    phase, profile, state, tcp_phase, timeout,
 };
 use weir_bpf::firewall::{Arena, Firewall};
+use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
 
 #[cfg(test)]
 mod tests;
@@ -22,11 +24,6 @@ mod tests;
 const TRIES: u32 = 8;
 /// Records of one bucket; more is a damaged chain.
 const CHAIN_COUNT_MAX: usize = 2048;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
 
 /// The slot in an interface's byte.
 const INTERFACE_MASK: u8 = layout::STATE_INTERFACE_MASK.to_le_bytes()[0];
@@ -43,7 +40,7 @@ pub struct Record {
     pub ends: [(IpAddr, u16); 2],
     /// IP protocol.
     pub protocol: u8,
-    /// Phases of both ends: TCP's of tcp_fsm.h, else 0 no traffic, 1 single, 2 multiple.
+    /// Phases of both ends: `layout::tcp_phase`, of other protocols `layout::phase`.
     pub phase: [u8; 2],
     /// Sequence windows of both ends, TCP only: first number, and the one behind the last.
     pub seq: [[u32; 2]; 2],
@@ -97,12 +94,12 @@ impl Record {
         let (least, most) = (self.phase[0].min(self.phase[1]), self.phase[0].max(self.phase[1]));
         match self.protocol {
             TCP if is_first => timeout::TCP_FIRST,
-            TCP if least >= phase::FIN_WAIT_2 => timeout::TCP_CLOSED,
-            TCP if least >= phase::CLOSING => timeout::TCP_FINWAIT,
-            TCP if least < phase::ESTABLISHED => timeout::TCP_OPENING,
-            TCP if most >= phase::CLOSING => timeout::TCP_CLOSING,
+            TCP if least >= tcp_phase::FIN_WAIT_2 => timeout::TCP_CLOSED,
+            TCP if least >= tcp_phase::CLOSING => timeout::TCP_FINWAIT,
+            TCP if least < tcp_phase::ESTABLISHED => timeout::TCP_OPENING,
+            TCP if most >= tcp_phase::CLOSING => timeout::TCP_CLOSING,
             TCP => timeout::TCP_ESTABLISHED,
-            ICMP | ICMPV6 => timeout::ICMP_FIRST + u32::from(!is_first),
+            ICMP | ICMP6 => timeout::ICMP_FIRST + u32::from(!is_first),
             protocol => {
                 let first = if protocol == UDP { timeout::UDP_FIRST } else { timeout::OTHER_FIRST };
                 match (is_first, least) {
@@ -122,53 +119,14 @@ impl Record {
     }
 }
 
-/// Phases that timeouts ask for.
-mod phase {
-    pub(super) const ESTABLISHED: u8 = 4;
-    pub(super) const CLOSING: u8 = 7;
-    pub(super) const FIN_WAIT_2: u8 = 9;
-    pub(super) const MULTIPLE: u8 = 2;
-}
-
-/// Indices of a timeout table: `enum weir_fw_timeout`.
-pub mod timeout {
-    /// `tcp.first`
-    pub const TCP_FIRST: u32 = 0;
-    /// `tcp.opening`
-    pub const TCP_OPENING: u32 = 1;
-    /// `tcp.established`
-    pub const TCP_ESTABLISHED: u32 = 2;
-    /// `tcp.closing`
-    pub const TCP_CLOSING: u32 = 3;
-    /// `tcp.finwait`
-    pub const TCP_FINWAIT: u32 = 4;
-    /// `tcp.closed`
-    pub const TCP_CLOSED: u32 = 5;
-    /// `udp.first`
-    pub const UDP_FIRST: u32 = 6;
-    /// `udp.single`
-    pub const UDP_SINGLE: u32 = 7;
-    /// `udp.multiple`
-    pub const UDP_MULTIPLE: u32 = 8;
-    /// `icmp.first`
-    pub const ICMP_FIRST: u32 = 9;
-    /// `icmp.error`
-    pub const ICMP_ERROR: u32 = 10;
-    /// `other.first`
-    pub const OTHER_FIRST: u32 = 11;
-    /// `other.single`
-    pub const OTHER_SINGLE: u32 = 12;
-    /// `other.multiple`
-    pub const OTHER_MULTIPLE: u32 = 13;
-    /// `frag`
-    pub const FRAG: u32 = 14;
-    /// `src.track`
-    pub const SRC_TRACK: u32 = 15;
-
-    /// Of connections that nobody has answered, or completed, yet: they are scaled twice.
-    pub(super) const HALF_OPEN: [u32; 5] =
-        [TCP_FIRST, TCP_OPENING, UDP_FIRST, ICMP_FIRST, OTHER_FIRST];
-}
+/// Of connections that nobody has answered, or completed, yet: they are scaled twice.
+const HALF_OPEN: [u32; 5] = [
+    timeout::TCP_FIRST,
+    timeout::TCP_OPENING,
+    timeout::UDP_FIRST,
+    timeout::ICMP_FIRST,
+    timeout::OTHER_FIRST,
+];
 
 /// Ticks as seconds, rounded down.
 #[must_use]
@@ -195,7 +153,7 @@ impl Adaptive {
         }
         let (left, span) = (self.end - self.state_count, self.end - self.start);
         let once = ticks * left / span;
-        if timeout::HALF_OPEN.contains(&class) { once * left / span } else { once }
+        if HALF_OPEN.contains(&class) { once * left / span } else { once }
     }
 }
 
@@ -205,7 +163,7 @@ pub struct View<'a> {
     firewall: &'a Firewall,
     adaptive: Adaptive,
     /// Timeout tables, in ticks.
-    profiles: Vec<[u32; 16]>,
+    profiles: Vec<[u32; TIMEOUT_COUNT]>,
 }
 
 /// A line as it was read.
@@ -244,7 +202,7 @@ impl<'a> View<'a> {
         let tables_at = at + arena.read32(at + image::PROFILES_AT);
         let table = |number: u32| {
             let mut at = tables_at + number * profile::SIZE_BYTES;
-            [(); 16].map(|()| {
+            [(); TIMEOUT_COUNT].map(|()| {
                 let ticks = arena.read32(at);
                 at += 4;
                 ticks
@@ -366,9 +324,12 @@ impl<'a> View<'a> {
         if protocol_of(line) == TCP {
             return read_words(self.arena(), at);
         }
-        let own = |field: u32| word(line, state::SEQ + field);
-        let (half, created) = ([own(own::HALF), own(own::HALF + 4)], own(own::CREATED_TICK));
-        let counted: [u64; 4] = match own(own::HAS_ACCOUNT) {
+        let inline = |field: u32| word(line, state::SEQ + field);
+        let (half, created) = (
+            [inline(line_account::HALF), inline(line_account::HALF + 4)],
+            inline(line_account::CREATED_TICK),
+        );
+        let counted: [u64; 4] = match inline(line_account::HAS_ACCOUNT) {
             0 => [0; 4],
             _ => read_words(self.arena(), at),
         };
@@ -389,11 +350,11 @@ impl<'a> View<'a> {
 
     /// Seconds until a record ends if no packet comes, at a tick; 0 if it is due.
     #[must_use]
-    pub fn expires_in_s(&self, record: &Record, now_tick: u32) -> u64 {
+    pub(crate) fn expires_in_s(&self, record: &Record, now_tick: u32) -> u64 {
         let class = record.timeout();
         let table = self.profiles.get(usize::from(record.profile)).or(self.profiles.first());
         let index = usize::try_from(class).unwrap_or(0);
-        let ticks = table.and_then(|own| own.get(index)).copied().unwrap_or(0);
+        let ticks = table.and_then(|profile| profile.get(index)).copied().unwrap_or(0);
         let ticks = self.adaptive.scale(ticks, class);
         let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
         seconds(ticks.saturating_sub(u64::from(idle.cast_unsigned())))
@@ -402,7 +363,7 @@ impl<'a> View<'a> {
 
 /// Where the sequence numbers are in a line.
 const SEQ_WORDS: Range<usize> = 3..5;
-const _: () = assert!(state::SEQ == 3 * 8 && own::SIZE_BYTES == 2 * 8);
+const _: () = assert!(state::SEQ == 3 * 8 && line_account::SIZE_BYTES == 2 * 8);
 
 #[expect(clippy::cast_possible_truncation, reason = "a byte is cut out of a word")]
 const fn protocol_of(line: &Line) -> u8 {
@@ -421,7 +382,7 @@ fn read_words<const N: usize>(arena: &Arena, at: u32) -> [u64; N] {
 
 /// Seconds since a record was made, at a tick.
 #[must_use]
-pub fn age_s(record: &Record, now_tick: u32) -> u64 {
+pub(crate) fn age_s(record: &Record, now_tick: u32) -> u64 {
     let ticks = now_tick.wrapping_sub(record.created_tick).cast_signed();
     seconds(u64::from(ticks.max(0).cast_unsigned()))
 }
@@ -496,7 +457,7 @@ fn take_apart(raw: &Raw) -> Record {
             .map(|end| (raw.account[end + 2] & bytes_mask) + (counted[end] & ((1 << shift) - 1))),
         rules: [rule(0), rule(1)],
         tags: [0, 1].map(|half| (raw.account[half] >> layout::ACCOUNT_TAG_SHIFT) as u8),
-        interfaces: bytes(state::INTERFACE).map(|own| own & INTERFACE_MASK),
+        interfaces: bytes(state::INTERFACE).map(|slot| slot & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,
         next_hop: each(state::NEXT_HOP),
         generation: half_word(line, state::GENERATION),

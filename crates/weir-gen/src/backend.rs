@@ -17,8 +17,8 @@ use weir_wire::walk::Share;
 
 use crate::error::GeneratorError;
 use crate::pacing::Schedule;
-use crate::stream;
-use crate::units::Rate;
+use weir_wire::traffic;
+use weir_wire::units::Rate;
 
 /// Frames that a thread without a rate hands to the device at once: those of one batch of live
 /// frames, or of one system call. With a rate, a frame is handed over when it is due, mostly alone.
@@ -100,7 +100,7 @@ impl RunOptions {
     /// # Errors
     /// [`GeneratorError`] if the rate cannot be sent, or a ramp has no rate to rise to.
     pub fn schedule(&self) -> Result<Option<Schedule>, GeneratorError> {
-        match stream::rate_pps(self.rate)? {
+        match traffic::rate_pps(self.rate)? {
             Some(rate_pps) => Ok(Some(Schedule { rate_pps, ramp: self.ramp })),
             None if self.ramp.is_zero() => Ok(None),
             None => Err(GeneratorError::RampWithoutRate),

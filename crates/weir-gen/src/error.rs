@@ -11,7 +11,7 @@ use weir_bpf::map::MapError;
 use weir_net::NetlinkError;
 use weir_net::private::PrivateNetnsError;
 
-use crate::stream::StreamError;
+use weir_wire::traffic::StreamError;
 
 /// Why a generator could not be set up, or a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +53,8 @@ pub enum GeneratorError {
     Map(#[from] MapError),
     /// No CPU, one of them twice, or more than a signature can number.
     #[error(
-        "a generator runs on 1 to 256 different CPUs, a thread on each, but was given {count} CPUs \
-         ({cpus})"
+        "a generator runs on 1 to 256 different CPUs, one thread on each, but was given {count} \
+         CPUs ({cpus})"
     )]
     Cpus {
         /// How many were given.
@@ -98,7 +98,7 @@ pub enum GeneratorError {
         source: io::Error,
     },
     /// The interface to which a packet socket sends cannot be looked at.
-    #[error("cannot look at the interface with index {ifindex}: {source}")]
+    #[error("cannot inspect the interface with index {ifindex}: {source}")]
     Interface {
         /// Index of the interface.
         ifindex: u32,
@@ -108,7 +108,7 @@ pub enum GeneratorError {
     /// A frame does not fit the interface or the ring.
     #[error(
         "frames of {size_bytes} bytes cannot be sent through a packet socket on the interface with \
-         index {ifindex}: it takes {size_bytes_max} bytes at most, without FCS"
+         index {ifindex}: it takes at most {size_bytes_max} bytes, without FCS"
     )]
     FrameSize {
         /// Index of the interface.
@@ -124,7 +124,6 @@ pub enum GeneratorError {
     /// The kernel refused a frame.
     #[error("the packet socket refused a frame of {size_bytes} bytes: {source}")]
     SendFrame {
-        /// Its size.
         size_bytes: usize,
         /// What the system returned.
         source: io::Error,

@@ -27,7 +27,7 @@ use weir_wire::walk::Walk;
 pub const THREAD_COUNT_MAX: u16 = 256;
 
 /// Highest sequence number: the signature has 48 bits for it.
-pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
+pub(crate) const SEQUENCE_MAX: u64 = (1 << 48) - 1;
 
 /// The streams that a receiver is to expect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +129,11 @@ impl ExpectedStream {
     /// What to expect of a stream of the stream model from sequence number `first_sequence` on;
     /// `packets` is the number of packets if that is limited.
     #[must_use]
-    pub fn of_frames(frames: &StreamFrames, first_sequence: u64, packets: Option<u64>) -> Self {
+    pub(crate) fn of_frames(
+        frames: &StreamFrames,
+        first_sequence: u64,
+        packets: Option<u64>,
+    ) -> Self {
         let spec = frames.spec();
         Self {
             stream: spec.stream,

@@ -1,16 +1,15 @@
 //! What is sent, how fast, and what arrived.
 //!
-//! [`stream`] is the traffic: one or several streams with weights. [`describe`] reads a stream as
-//! a user writes it, [`stream_file`] a file of them; [`units`] reads and prints rates and
-//! durations, [`pacing`] turns a rate into a schedule. A [`backend`] sends a stream: [`live`] with
-//! XDP live frames, [`packet`] through packet sockets, [`pcap`] into a capture file; the latter two
-//! also send a [`replay`], the frames of a capture file. [`preflight`]
-//! looks at a path before anything is sent, [`device`] reads what the sending device accepted,
+//! The traffic is [`weir_wire::traffic`]'s: one or several streams with weights. [`stream_file`]
+//! reads a file of them, [`pacing`] turns a rate into a schedule. A [`backend`] sends a stream:
+//! [`live`] with XDP live frames, [`packet`] through packet sockets, [`pcap`] into a capture file;
+//! the latter two also send a [`replay`], the frames of a capture file. [`preflight`] looks at a
+//! path before anything is sent, [`device`] reads what the sending device accepted,
 //! [`receiver`] counts what reaches an interface, [`observer`] says what became of it packet by
 //! packet, and [`mod@expect`] is what a sender tells it of the streams to come. [`pkt_gen`] reads
-//! pkt-gen's command line and makes its output lines. Live packets are
-//! made and counted inside the kernel by the programs of `weir-bpf`; this crate computes their
-//! configuration, places their threads, and reads their counters.
+//! pkt-gen's command line and makes its output lines; [`getopt`] walks through such command lines.
+//! Live packets are made and counted inside the kernel by the programs of `weir-bpf`; this crate
+//! computes their configuration, places their threads, and reads their counters.
 //!
 //! It creates no interfaces or namespaces but the idle pair that keeps the live generator ready,
 //! which nobody sees, and it never prints.
@@ -19,11 +18,11 @@
 
 pub mod backend;
 mod clock;
-pub mod describe;
 pub mod device;
 pub mod error;
 pub mod expect;
 mod frames;
+pub mod getopt;
 pub mod live;
 pub mod next_hop;
 pub mod observer;
@@ -34,8 +33,6 @@ pub mod pkt_gen;
 pub mod preflight;
 pub mod receiver;
 pub mod replay;
-pub mod stream;
 pub mod stream_file;
-pub mod units;
 mod user_space;
 mod workers;

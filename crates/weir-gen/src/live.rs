@@ -20,9 +20,9 @@ use weir_net::{Netlink, NetlinkError, VethEnd};
 use crate::backend::{BATCH_FRAMES, Backend, GeneratorReport, Part, RunOptions, ThreadReport};
 use crate::error::GeneratorError;
 use crate::pacing::{self, Schedule};
-use crate::stream::Traffic;
-use crate::units::Rate;
 use crate::workers::{Work, Workers, check_cpus};
+use weir_wire::traffic::Traffic;
+use weir_wire::units::Rate;
 
 /// Packets that a thread asks for in one call: at most about 20 ms, so that a stop takes effect
 /// soon, and much longer than the 15 µs that a call costs.
@@ -83,7 +83,7 @@ impl LiveGenerator {
     ///
     /// # Errors
     /// As [`LiveGenerator::new`].
-    pub fn with_own_park(
+    pub fn with_private_park(
         traffic: &Traffic,
         ifindex_out: u32,
         cpus: &[u32],

@@ -18,13 +18,12 @@ pub enum NextHopError {
     Netlink(#[from] NetlinkError),
     /// There is no route.
     #[error(
-        "no route to {destination} leads through interface `{interface}`, so that the destination \
-         MAC address cannot be found: give it with --dst-mac, or add a route"
+        "no route to {destination} leads through interface `{interface}`, so the destination MAC \
+         address cannot be found: give it with --dst-mac, or add a route"
     )]
     NoRoute {
         /// The first destination of the stream.
         destination: IpAddr,
-        /// The interface.
         interface: String,
     },
     /// There is a route, but the neighbour is not known.
@@ -37,7 +36,6 @@ pub enum NextHopError {
         destination: IpAddr,
         /// The gateway, or the destination itself.
         hop: IpAddr,
-        /// The interface.
         interface: String,
     },
 }

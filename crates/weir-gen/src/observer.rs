@@ -35,8 +35,8 @@ pub enum ObserverError {
     Counters(#[from] MapError),
     /// The announcement names more senders than can be followed.
     #[error(
-        "{0} senders (threads of streams) are announced, but {SENDER_COUNT_MAX} can be followed: \
-         send with fewer threads or streams"
+        "{0} senders (threads of streams) are announced, but at most {SENDER_COUNT_MAX} can be \
+         tracked: send with fewer threads or streams"
     )]
     Senders(u32),
     /// The clock could not be read.

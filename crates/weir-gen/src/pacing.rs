@@ -47,7 +47,7 @@ pub struct Schedule {
 impl Schedule {
     /// The rate, packets per second, at a time after the start.
     #[must_use]
-    pub fn rate_pps_at(&self, elapsed: Duration) -> f64 {
+    pub(crate) fn rate_pps_at(&self, elapsed: Duration) -> f64 {
         if elapsed >= self.ramp {
             return self.rate_pps;
         }
@@ -67,7 +67,7 @@ impl Schedule {
     /// When packet number `index` (from 0, the first one is due at the start) is due: the inverse
     /// of [`Schedule::packets_by`].
     #[must_use]
-    pub fn due(&self, index: u64) -> Duration {
+    pub(crate) fn due(&self, index: u64) -> Duration {
         let (packets, ramp_s) = (index as f64, self.ramp.as_secs_f64());
         let due_s = if packets < self.rate_pps * ramp_s / 2.0 {
             (2.0 * packets * ramp_s / self.rate_pps).sqrt()
@@ -80,7 +80,7 @@ impl Schedule {
 
 /// When the packets of one thread of a run are due.
 #[derive(Debug, Clone)]
-pub enum Timetable {
+pub(crate) enum Timetable {
     /// At a rate.
     Rate(Schedule),
     /// As they were recorded.
@@ -95,7 +95,7 @@ pub enum Timetable {
 impl Timetable {
     /// When packet number `index` of the run, from 0, is due after its start.
     #[must_use]
-    pub fn due(&self, index: u64) -> Duration {
+    pub(crate) fn due(&self, index: u64) -> Duration {
         match self {
             Self::Rate(schedule) => schedule.due(index),
             Self::Recorded { replay, first } => {
@@ -108,7 +108,7 @@ impl Timetable {
 /// Keeps a schedule that is asked from time to time: says how many packets are due, and accounts
 /// for stalls as `bpf/include/weir/pacing.h` does.
 #[derive(Debug, Clone)]
-pub struct Pacer {
+pub(crate) struct Pacer {
     timetable: Timetable,
     taken: u64,
     /// Time that stalls took out of the schedule.
@@ -119,20 +119,20 @@ pub struct Pacer {
 impl Pacer {
     /// Begins a schedule.
     #[must_use]
-    pub const fn new(timetable: Timetable) -> Self {
+    pub(crate) const fn new(timetable: Timetable) -> Self {
         Self { timetable, taken: 0, shift: Duration::ZERO, last: None }
     }
 
     /// When the next packet is due.
     #[must_use]
-    pub fn due(&self) -> Duration {
+    pub(crate) fn due(&self) -> Duration {
         self.timetable.due(self.taken).saturating_add(self.shift)
     }
 
     /// How many packets, up to `count_max`, are due `now` (since the start); they are taken off the
     /// schedule, and leave together. Stalls and the longest gap go to `counters`, all gaps, in
     /// nanoseconds, to `gaps_ns`.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         now: Duration,
         count_max: u64,

@@ -21,9 +21,9 @@ use crate::frames::Frames;
 use crate::pacing::Pacer;
 use crate::preflight::frame_bytes_max;
 use crate::replay::{Replay, ReplayTiming};
-use crate::stream::Traffic;
 use crate::user_space::{Progress, Runs, ThreadProgress};
 use crate::workers::{Work, check_cpus};
+use weir_wire::traffic::Traffic;
 
 /// Frames in one system call.
 const BATCH: u64 = BATCH_FRAMES as u64;

@@ -21,9 +21,9 @@ use crate::error::GeneratorError;
 use crate::frames::Frames;
 use crate::pacing::Schedule;
 use crate::replay::{Replay, ReplayTiming};
-use crate::stream::Traffic;
 use crate::user_space::{Progress, Runs};
 use crate::workers::Work;
+use weir_wire::traffic::Traffic;
 
 /// Packets per second of a file whose rate is `max`.
 const UNPACED_PPS: f64 = 1e6;

@@ -47,17 +47,16 @@ pub enum PreflightError {
     #[error(transparent)]
     Ethtool(#[from] EthtoolError),
     /// The kernel does not say what the interface can do.
-    #[error("cannot ask what interface `{interface}` can do with XDP frames: {source}")]
+    #[error("cannot find out what interface `{interface}` can do with XDP frames: {source}")]
     Features {
-        /// The interface.
         interface: String,
         /// What the kernel returned.
         source: io::Error,
     },
     /// The interface is the loopback.
     #[error(
-        "interface `{0}` is the loopback: packets sent there would come back to this host; choose \
-         an interface that leads to the device under test"
+        "interface `{0}` is the loopback interface: packets sent there would come back to this \
+         host; choose an interface that leads to the device under test"
     )]
     Loopback(String),
     /// The interface is down.
@@ -73,11 +72,9 @@ pub enum PreflightError {
          `ip link set {interface} mtu {mtu_needed}` (and at the far end)"
     )]
     Mtu {
-        /// The interface.
         interface: String,
         /// What is to be sent.
         size_bytes: u16,
-        /// The MTU.
         mtu: u32,
         /// What the MTU allows.
         size_bytes_max: u32,
@@ -87,11 +84,10 @@ pub enum PreflightError {
     /// There are more threads than queues.
     #[error(
         "{threads} threads need as many transmit queues, but interface `{interface}` has {queues}: \
-         each thread fills a queue of its own. Use {queues} threads, or give it more queues \
+         each thread fills its own queue. Use {queues} threads, or give it more queues \
          ({advice})"
     )]
     Queues {
-        /// The interface.
         interface: String,
         /// How many threads are to send.
         threads: usize,
@@ -108,7 +104,6 @@ pub enum PreflightError {
          `--backend packet`"
     )]
     PeerNotReady {
-        /// The interface.
         interface: String,
         /// The far end, with where it is.
         peer: String,
@@ -122,30 +117,19 @@ pub enum PreflightError {
          that passes everything (`xdp-loader load -m native {interface} PROGRAM`), or use \
          `--backend packet`"
     )]
-    NeedsProgram {
-        /// The interface.
-        interface: String,
-        /// Its driver.
-        driver: String,
-    },
+    NeedsProgram { interface: String, driver: String },
     /// The driver does not transmit XDP frames.
     #[error(
         "everything sent to interface `{interface}` would be lost silently, because its driver \
          {driver} does not transmit XDP frames: use `--backend packet`"
     )]
-    NoTransmit {
-        /// The interface.
-        interface: String,
-        /// Its driver.
-        driver: String,
-    },
+    NoTransmit { interface: String, driver: String },
     /// Nothing of what was offered was accepted.
     #[error(
         "interface `{interface}` accepted none of the first {offered} packets ({counter} did not \
          move): {advice}"
     )]
     AllLost {
-        /// The interface.
         interface: String,
         /// How many were offered.
         offered: u64,
@@ -330,7 +314,7 @@ fn receiving_cpus(peer: &str, cpus: &[u32]) -> String {
     if !napi::is_threaded(peer).unwrap_or(false) {
         return format!(
             "`{peer}` receives on the sending CPU ({}), because its NAPI is not threaded: \
-             `echo 1 > /sys/class/net/{peer}/threaded` moves it to threads of its own",
+             `echo 1 > /sys/class/net/{peer}/threaded` moves it to its own threads",
             sending.join(",")
         );
     }

@@ -44,16 +44,6 @@ impl Snapshot {
     pub fn total(&self) -> QueueCounters {
         self.counters.total()
     }
-
-    /// Packets per second with weir's signature since an earlier snapshot; zero if no time passed.
-    #[must_use]
-    pub fn rate_pps_since(&self, earlier: &Self) -> f64 {
-        let packets = self.total().packets.saturating_sub(earlier.total().packets);
-        match self.t_ns.saturating_sub(earlier.t_ns) {
-            0 => 0.0,
-            elapsed_ns => packets as f64 * 1e9 / elapsed_ns as f64,
-        }
-    }
 }
 
 /// A sink on an interface; dropping it detaches the program.

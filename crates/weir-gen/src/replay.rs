@@ -44,8 +44,8 @@ pub enum ReplayError {
     },
     /// A frame has no whole Ethernet header.
     #[error(
-        "packet {number} has {size_bytes} bytes, which is no Ethernet frame: its header alone has \
-         14"
+        "packet {number} has {size_bytes} bytes, which is not an Ethernet frame: its header \
+         alone has 14"
     )]
     Short {
         /// Number of the record.

@@ -24,10 +24,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::describe::{self, Description, FieldError};
+use weir_wire::describe::{self, Description, FieldError};
 
 /// Most streams of a file: their numbers have eight bits in the signature.
-pub const STREAM_COUNT_MAX: usize = 256;
+pub(crate) const STREAM_COUNT_MAX: usize = 256;
 
 /// Why a text is no list of streams.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +80,7 @@ pub fn read(text: &str) -> Result<Vec<FileStream>, StreamFileError> {
         }
         for table in tables {
             let DeValue::Table(fields) = table.get_ref() else {
-                return Err(at(table.span(), "`stream` is a list of tables".to_owned()));
+                return Err(at(table.span(), "`stream` must be a list of tables".to_owned()));
             };
             streams.push(stream(fields, &table.span(), &at)?);
         }
@@ -90,7 +90,7 @@ pub fn read(text: &str) -> Result<Vec<FileStream>, StreamFileError> {
         1..=STREAM_COUNT_MAX => Ok(streams),
         count => Err(at(
             text.len()..text.len(),
-            format!("{count} streams are too many: {STREAM_COUNT_MAX} at most"),
+            format!("{count} streams are too many: at most {STREAM_COUNT_MAX}"),
         )),
     }
 }
@@ -110,7 +110,7 @@ fn stream(
         let Some(field) = Description::field(key.get_ref()) else {
             let known: Vec<&str> = describe::FIELDS.iter().map(|field| field.name).collect();
             let message =
-                format!("`{}` is no field of a stream: {}", key.get_ref(), known.join(", "));
+                format!("`{}` is not a field of a stream: {}", key.get_ref(), known.join(", "));
             return Err(at(key.span(), message));
         };
         let Some(text) = text_of(value) else {
@@ -136,7 +136,7 @@ fn text_of(value: &Spanned<DeValue<'_>>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::describe::Macs;
+    use weir_wire::describe::Macs;
     use weir_wire::mac::MacAddr;
 
     const GOOD: &str = "\

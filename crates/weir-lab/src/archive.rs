@@ -14,13 +14,14 @@
 //! The formats are those of BSDRP's netbenches: bench-lab.sh, bench-lab-ministat.sh and
 //! bench-equilibrium-ministat.sh there, pkt-gen and equilibrium of netmap.
 
+mod collection;
 mod command;
 mod error;
 mod export;
 mod import;
 mod info;
+mod job;
 mod judge;
-pub(crate) mod label;
 mod log;
 mod name;
 mod publish;
@@ -32,17 +33,18 @@ mod store;
 mod summary;
 mod write;
 
-pub(crate) use log::{Said, said};
-
+pub(crate) use collection::of_archive;
 pub use error::ArchiveError;
 pub use export::{ExportError, Exported, export, refresh};
 pub use import::Import;
+pub(crate) use record::ARCHIVE_SCHEMA;
 pub use record::{
-    ARCHIVE_SCHEMA, ArchiveRecord, Basis, Figure, Flag, Format, GnuplotRow, ImportedSeries,
-    ImportedTrial, Problem, ProblemKind, ResultsFolder, Source,
+    ArchiveRecord, Basis, Figure, Flag, Format, GnuplotRow, ImportedSeries, ImportedTrial, Problem,
+    ProblemKind, ResultsFolder, Source,
 };
 pub use store::{ARCHIVE_FILE, Archive, is_archive};
-pub use summary::{ArchiveSummary, Counts, Derived, SeriesFigures, derive};
+pub use summary::{ArchiveSummary, Counts, Derived, SeriesFigures};
+pub use write::derive;
 
 #[cfg(test)]
 mod tests;

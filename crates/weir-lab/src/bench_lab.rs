@@ -9,8 +9,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::collection::{DUT, TRAFFIC};
-use crate::digest::Reader;
+use weir_machine::digest::Reader;
+use weir_results::collection::{DUT, TRAFFIC};
 
 mod evaluate;
 mod line;
@@ -24,10 +24,10 @@ mod write;
 pub use evaluate::{NAMES as VARIABLES, Variables};
 
 /// Traffic runs so long before it counts: there, the first 15 lines are dropped, one a second.
-pub const WARMUP_DEFAULT: Duration = Duration::from_secs(15);
+pub(crate) const WARMUP_DEFAULT: Duration = Duration::from_secs(15);
 
 /// A trial measures so long.
-pub const DURATION_DEFAULT: Duration = Duration::from_secs(30);
+pub(crate) const DURATION_DEFAULT: Duration = Duration::from_secs(30);
 
 /// The traffic of a campaign without a folder of pkt-gen sets.
 const ONLY_TRAFFIC: &str = "pkt-gen";
@@ -121,7 +121,6 @@ pub enum BenchLabError {
         path: String,
         /// The variable.
         name: String,
-        /// Its value.
         value: String,
         /// What is wrong, and what to do.
         why: String,

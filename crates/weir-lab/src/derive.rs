@@ -4,18 +4,25 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::bisect;
+use weir_machine::ssh::profile::{FLAME_GRAPH, FOLDED, LOG};
+use weir_results::collection::{Collection, Opened};
+use weir_results::record::TrialRecord;
+use weir_results::search::Terms;
+use weir_results::search::record::ItemResult;
+use weir_results::search::show::SearchSummary;
+use weir_results::summary::{CampaignData, CampaignSummary, Profile};
+use weir_results::{bisect, report, verdict};
+
+use crate::bisect::Bisection;
 use crate::campaign::History;
 use crate::diagnostic::Diagnostic;
 use crate::model::Plan;
 use crate::plan::{self, Overrides};
-use crate::record::TrialRecord;
-use crate::report;
+use crate::runner::RunError;
+use crate::search::{self, Item};
 use crate::spec::files::{DiskFiles, FileSource};
-use crate::ssh::profile::{FLAME_GRAPH, FOLDED, LOG};
 use crate::store::{Store, StoreError, StoredFiles};
-use crate::summary::{CampaignData, CampaignSummary, Profile, Threshold};
-use crate::verdict;
+use crate::task::Task;
 
 impl FileSource for StoredFiles {
     fn locate(&self, _folder: &Path, name: &str) -> PathBuf {
@@ -36,10 +43,13 @@ pub enum StoredPlanError {
     /// Its specification is refused, in words of their own.
     #[error("the specification in the store is refused")]
     Refused(Vec<Diagnostic>),
+    /// What stands in the store does not fit it.
+    #[error(transparent)]
+    Run(#[from] RunError),
 }
 
-/// The plan of a campaign that stands in a store. `iterations` goes before what the store was
-/// made with.
+/// The plan that a store was made for, all of it. `iterations` goes before what the store was made
+/// with.
 ///
 /// # Errors
 /// When the store is damaged, or holds a specification that this version refuses.
@@ -48,27 +58,36 @@ pub fn stored_plan(store: &Store, iterations: Option<u32>) -> Result<Plan, Store
     let overrides = Overrides { iterations: iterations.or(kept.iterations), only: kept.only };
     let (plan, _) = plan::load(&store.spec_path(), &StoredFiles::new(store)?, &overrides)
         .map_err(StoredPlanError::Refused)?;
-    // A search runs the cells that it needs, and is complete with those.
-    match bisect::question(store)? {
-        Some(_) => Ok(bisect::finished(&plan, store)?),
-        None => Ok(plan),
+    Ok(plan)
+}
+
+/// The series of a store, whatever it was made for.
+///
+/// # Errors
+/// When it cannot be read, or its specification is refused. Damaged cells are no error.
+pub fn collection(root: &Path) -> Result<Opened, StoredPlanError> {
+    let store = Store::open_to_read(root)?;
+    let plan = stored_plan(&store, None)?;
+    let task = Task::of(&store)?;
+    if let Task::Search(terms) = &task {
+        let (found, _) = search::results(&plan, terms, &store)?;
+        let environment = store.read_json(&store.root().join("env.json"))?;
+        let collection = search::collection(&plan.campaign.name, environment, &found);
+        return Ok(Opened { collection, damaged: Vec::new() });
     }
+    let (data, damaged) = campaign_data(&store, task.reported(&plan, &store)?.as_ref())?;
+    let damaged = damaged.iter().map(ToString::to_string).collect();
+    Ok(Opened { collection: Collection::of_campaign(&data), damaged })
 }
 
 /// Everything that reports are made from, and the results that cannot be read.
 ///
 /// # Errors
 /// When the store itself cannot be read.
-pub fn campaign_data(
+pub(crate) fn campaign_data(
     store: &Store,
     plan: &Plan,
 ) -> Result<(CampaignData, Vec<StoreError>), StoreError> {
-    let threshold = |t: &verdict::Threshold| Threshold {
-        name: t.name.to_owned(),
-        value: t.value,
-        unit: t.unit.to_owned(),
-        meaning: t.meaning.to_owned(),
-    };
     let (calibrations, cells) = (store.read_calibrations()?, store.read_cells()?);
     let runs = store.read_profiles()?;
     let planned = History::of(plan, cells.trials.iter().map(|(record, _)| record));
@@ -79,7 +98,7 @@ pub fn campaign_data(
         calibrations: calibrations.trials,
         cells: cells.trials,
         planned_cells: planned.planned_cells(),
-        thresholds: verdict::THRESHOLDS.iter().map(threshold).collect(),
+        thresholds: verdict::THRESHOLDS.to_vec(),
         profiles: runs.trials.iter().map(|(record, _)| profile(store, record)).collect(),
     };
     let mut damaged = calibrations.damaged;
@@ -116,13 +135,62 @@ pub struct Derived {
     pub damaged: Vec<StoreError>,
 }
 
-/// Writes every derived file.
+/// What a store comes to, by what was asked.
+#[derive(Debug)]
+pub enum Account {
+    /// Every series.
+    Campaign(Box<Derived>),
+    /// The answer of a bisection, and the series that it measured.
+    Bisection(Box<(bisect::Report, Derived)>),
+    /// The rates that were found.
+    Search(Box<SearchSummary>),
+}
+
+/// Writes every derived file of a store, whatever it was made for.
+///
+/// # Errors
+/// When a result cannot be read, allows no answer, or a file cannot be written.
+pub fn account(store: &Store, plan: &Plan, task: &Task) -> Result<Account, RunError> {
+    Ok(match task {
+        Task::Campaign => Account::Campaign(Box::new(write(store, plan, None)?)),
+        Task::Bisection(question) => {
+            // The figures stand even where they allow no answer.
+            let report = Bisection::new(plan, question, store).map(|b| b.report().clone());
+            let derived = write(store, task.reported(plan, store)?.as_ref(), report.as_ref().ok())?;
+            Account::Bisection(Box::new((report?, derived)))
+        }
+        Task::Search(terms) => Account::Search(Box::new(write_search(store, plan, terms)?)),
+    })
+}
+
+/// Writes the derived files of a search.
+fn write_search(store: &Store, plan: &Plan, terms: &Terms) -> Result<SearchSummary, RunError> {
+    let (found, planned_items) = search::results(plan, terms, store)?;
+    let result = |(_, result): (Item, ItemResult)| result;
+    let summary = SearchSummary {
+        campaign: plan.campaign.name.clone(),
+        terms: terms.clone(),
+        planned_items,
+        items: found.into_iter().map(result).collect(),
+    };
+    store.write_json("summary.json", &summary)?;
+    let document = summary.document();
+    store.write("summary.md", document.markdown().as_bytes())?;
+    store.write("report.html", document.html().as_bytes())?;
+    Ok(summary)
+}
+
+/// Writes every derived file of a campaign, or of what a bisection ran, with its answer.
 ///
 /// # Errors
 /// When a result cannot be read or a file cannot be written.
-pub fn write(store: &Store, plan: &Plan) -> Result<Derived, StoreError> {
+pub fn write(
+    store: &Store,
+    plan: &Plan,
+    bisection: Option<&bisect::Report>,
+) -> Result<Derived, StoreError> {
     let (data, damaged) = campaign_data(store, plan)?;
-    for file in report::files(&data) {
+    for file in report::files(&data, bisection) {
         store.write(&file.path, file.text.as_bytes())?;
     }
     let report = report::Report::new(&data);

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Host, HostError};
+use weir_results::counters::{Counters, DropRule};
+use weir_results::dut::{Dut, DutKind};
+use weir_results::record::Check;
 use weir_wire::stream::StreamSpec;
-
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule};
-use crate::host::{Host, HostError};
-use crate::model::{Dut, DutKind};
-use crate::record::Check;
 
 mod command;
 mod conntrack;
@@ -195,16 +194,16 @@ fn check_sysctls(
 ) -> Result<Vec<Check>, DutError> {
     sysctls
         .iter()
-        .map(|(name, wanted)| {
+        .map(|(name, configured)| {
             let seen = host.sysctl(name).map_err(DutError::host(dut))?;
-            let same = seen.split_whitespace().eq(wanted.split_whitespace());
+            let same = seen.split_whitespace().eq(configured.split_whitespace());
             Ok(Check {
                 name: format!("sysctl {name}"),
                 passed: same,
                 detail: if same {
                     format!("is {seen}")
                 } else {
-                    format!("is {seen}, not {wanted}")
+                    format!("is {seen}, not {configured}")
                 },
             })
         })

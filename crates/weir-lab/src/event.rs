@@ -1,13 +1,15 @@
-//! What a campaign tells whoever watches it.
+//! What a run tells whoever watches it: a campaign, a bisection or a rate search.
 //!
-//! The campaign emits events and never waits for an answer; how they look is the watcher's.
+//! It emits events and never waits for an answer; how they look is the watcher's.
 
-use crate::record::TrialRecord;
+use weir_results::bisect::Report;
+use weir_results::record::TrialRecord;
+use weir_results::search::record::ItemResult;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
-    /// The campaign begins or goes on.
+    /// A campaign begins or goes on.
     Started {
         /// Trials to run now, calibrations included; with `iterations = "auto"` the most of them.
         to_run: usize,
@@ -24,16 +26,14 @@ pub enum Event<'a> {
     TrialStarted {
         /// Position among the trials of this run, from 1.
         position: usize,
-        /// Trials of this run, the most of them that are still possible.
-        to_run: usize,
+        /// Trials of this run, the most of them that are still possible; absent where what comes
+        /// next depends on what is measured.
+        to_run: Option<usize>,
         /// Name: `<series>/<iteration>` or `calibration/<traffic>`.
         name: &'a str,
     },
     /// The trial enters a phase.
-    Phase {
-        /// Its name.
-        name: &'static str,
-    },
+    Phase { name: &'static str },
     /// Packets per second between two samples.
     Live {
         /// Delivered.
@@ -43,27 +43,44 @@ pub enum Event<'a> {
     },
     /// A trial is in the store.
     TrialFinished {
-        /// Its name.
         name: &'a str,
-        /// Its record.
         record: &'a TrialRecord,
+        /// It stood there already: an earlier run had done it.
+        kept: bool,
     },
     /// A series has been measured often enough (`iterations = "auto"`).
     SeriesStopped {
-        /// Its name.
         series: &'a str,
         /// Its last iteration.
         iterations: u32,
         /// The half width that its interval is within, in per cent of its mean.
         half_width_percent: f64,
     },
+    /// Searches begin or go on.
+    SearchStarted {
+        items: usize,
+        /// Those that are done already.
+        done: usize,
+    },
+    /// An item of a search begins.
+    ItemStarted {
+        /// Position among the items that are to do, from 1.
+        position: usize,
+        /// Those.
+        to_do: usize,
+        name: &'a str,
+    },
+    /// An item of a search is done.
+    ItemFinished(&'a ItemResult),
+    /// What a bisection knows by now: before its first run, and after each.
+    Assessed(&'a Report),
     /// Something worth knowing that stops nothing.
     Warning(String),
 }
 
-/// Somebody who watches a campaign.
+/// Somebody who watches a run.
 pub trait Observer {
-    /// Called for every event, on the campaign's thread.
+    /// Called for every event, on the run's thread.
     fn event(&mut self, event: &Event<'_>);
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Dut, DutKind, Traffic};
-use crate::record::{
+use weir_results::dut::{Dut, DutKind};
+use weir_results::record::{
     Check, Ledger, Phase, Point, TRIAL_SCHEMA, Times, TrialRecord, TrialResult, Verdict,
     VerdictKind,
 };
+use weir_results::traffic::Traffic;
 
 /// A finished trial in which every packet arrived.
 pub(crate) fn trial(dut: &str, traffic: &str, iteration: u32) -> TrialRecord {

@@ -16,9 +16,11 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use weir_gen::units::Rate;
+use weir_results::dut::{DutFile, DutKind};
+use weir_results::traffic::Streams;
+use weir_wire::units::Rate;
 
-use crate::model::{DutFile, DutKind, Image, NetnsSpec, Streams, TestbedSpec, TrialTimes};
+use crate::model::{Image, NetnsSpec, TestbedSpec, TrialTimes};
 
 mod hosts;
 mod qemu;
@@ -27,14 +29,13 @@ mod qemu;
 mod tests;
 
 /// Version of what is hashed; any change of it makes every older cell a stranger.
-pub const IDENTITY_VERSION: u32 = 1;
+pub(crate) const IDENTITY_VERSION: u32 = 1;
 
 /// What a calibration depends on: everything about the traffic but its names.
 #[derive(Debug, Clone, Copy)]
 pub struct TrafficIdentity<'a> {
     /// What is sent.
     pub streams: &'a Streams,
-    /// Rate.
     pub rate: Rate,
 }
 
@@ -142,13 +143,13 @@ pub fn cell_id(series_id: &str, iteration: u32) -> String {
 
 /// Id of an item of a search: a series, its traffic at one frame size, and all that is asked for.
 #[must_use]
-pub fn item_id(series_id: &str, traffic_id: &str, wanted: &Value) -> String {
-    hash(&json!({ "of": "item", "series": series_id, "traffic": traffic_id, "wanted": wanted }))
+pub fn item_id(series_id: &str, traffic_id: &str, terms: &Value) -> String {
+    hash(&json!({ "of": "item", "series": series_id, "traffic": traffic_id, "wanted": terms }))
 }
 
 /// Id of one trial of an item.
 #[must_use]
-pub fn trial_id(
+pub(crate) fn trial_id(
     item_id: &str,
     test: &str,
     number: u32,

@@ -22,7 +22,7 @@ use crate::store::{Store, StoreError};
 pub const FILE: &str = "images.json";
 
 /// Version of the record.
-pub const MATERIAL_SCHEMA: u32 = 1;
+pub(crate) const MATERIAL_SCHEMA: u32 = 1;
 
 /// What the trials of a campaign run on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +78,8 @@ pub enum MaterialError {
     /// Something else runs the instructions.
     #[error(
         "the campaign in {root} began with the accelerator {earlier}, and now the machine runs \
-         with {now}; results of the two are not mixed: go on where {earlier} is what runs it \
-         (`weir doctor` tells about KVM), or start a new results folder",
+         with {now}; results of the two are not mixed: continue where {earlier} is available \
+         (`weir doctor` says whether KVM works), or start a new results folder",
         root = .root.display()
     )]
     OtherAccel {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_a_campaign_began_with_stays_and_another_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::of_other_kind(dir.path()).unwrap();
+        let store = Store::bare(dir.path()).unwrap();
         let root = store.root();
         let first = material(Some("kvm"), &[("image a", "11")]);
         assert!(!keep(&store, &first).unwrap());
@@ -208,16 +208,19 @@ mod tests {
         assert!(keep(&store, &material(Some("kvm"), &[("image b", "22")])).unwrap());
         compare(root, &material(None, &[("image a", "11"), ("image b", "22")])).unwrap();
         let other = material(Some("kvm"), &[("image a", "11"), ("image b", "33")]);
-        for told in [compare(root, &other).unwrap_err(), keep(&store, &other).unwrap_err()] {
-            let told = told.to_string();
+        for message in [compare(root, &other).unwrap_err(), keep(&store, &other).unwrap_err()] {
+            let message = message.to_string();
             for part in
                 ["image b is not", "SHA-256 33", "began with 22", "/images/image b.img", "put the"]
             {
-                assert!(told.contains(part), "{part:?} is not in: {told}");
+                assert!(message.contains(part), "{part:?} is not in: {message}");
             }
         }
-        let told = compare(root, &material(Some("tcg"), &[])).unwrap_err().to_string();
-        assert!(told.contains("accelerator kvm") && told.contains("runs with tcg"), "{told}");
+        let message = compare(root, &material(Some("tcg"), &[])).unwrap_err().to_string();
+        assert!(
+            message.contains("accelerator kvm") && message.contains("runs with tcg"),
+            "{message}"
+        );
         // What was refused has changed nothing.
         compare(root, &material(Some("kvm"), &[("image b", "22")])).unwrap();
     }
@@ -226,11 +229,11 @@ mod tests {
     fn a_record_that_cannot_be_read_is_no_leave_to_go_on() {
         let dir = tempfile::tempdir().unwrap();
         assert!(recorded(dir.path()).unwrap().is_none());
-        let nothing = Store::of_other_kind(dir.path()).unwrap();
+        let nothing = Store::bare(dir.path()).unwrap();
         assert!(!keep(&nothing, &Material::default()).unwrap());
         assert!(!dir.path().join(FILE).exists(), "nothing is made of files here");
         fs::write(dir.path().join(FILE), "{").unwrap();
-        let told = compare(dir.path(), &Material::default()).unwrap_err().to_string();
-        assert!(told.contains("images.json is damaged"), "{told}");
+        let message = compare(dir.path(), &Material::default()).unwrap_err().to_string();
+        assert!(message.contains("images.json is damaged"), "{message}");
     }
 }

@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use weir_results::matrix::Series;
+use weir_results::traffic::Traffic;
+
 use crate::diagnostic::{Diagnostic, Report, Source};
-use crate::identity;
-use crate::model::{Cell, Plan, Series, SpecSource, Traffic};
+use crate::model::{Cell, Plan, SpecSource};
 use crate::spec::files::FileSource;
 use crate::spec::iterations::ITERATIONS_MAX;
-use crate::spec::{self};
+use crate::{identity, spec};
 
 mod expand;
 mod hosts;
@@ -22,6 +24,7 @@ mod network;
 mod order;
 mod resolve;
 mod traffic;
+mod value;
 pub mod view;
 
 #[cfg(test)]
@@ -118,8 +121,9 @@ fn resolve_all(
     let text = report.spec.text.clone();
     let source = SpecSource { path, text, files: resolved.files };
     let images = spec.images.into_iter().map(|image| image.image).collect();
-    let (trial, testbed, search) = (spec.trial, spec.testbed?, spec.search);
-    Some(Plan { campaign, trial, testbed, images, search, series, cells, source })
+    let (trial, retries, search) = (spec.trial, spec.retries, spec.search);
+    let testbed = spec.testbed?;
+    Some(Plan { campaign, trial, retries, testbed, images, search, series, cells, source })
 }
 
 /// The cells that `pattern` selects; none is an error.
@@ -149,7 +153,7 @@ fn only(
         let names: Vec<&str> = series.iter().take(8).map(|series| series.name.as_str()).collect();
         let more = if series.len() > names.len() { ", …" } else { "" };
         let help = format!(
-            "it is held against `<series>` and `<series>/<iteration>`; series are: \
+            "it is matched against `<series>` and `<series>/<iteration>`; series are: \
              {}{more}",
             names.join(", ")
         );

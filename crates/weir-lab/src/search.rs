@@ -11,13 +11,12 @@
 //! What limited a figure is said with it: the DUT, or, where the DUT can do the figure and perhaps
 //! more, the path, the generator, or the specification.
 
+mod collect;
 pub mod item;
-pub mod record;
-pub mod run;
-pub mod show;
-pub mod store;
-pub mod wanted;
+mod kept;
+mod schedule;
+mod test;
 
+pub use collect::collection;
 pub use item::{Item, items};
-pub use run::{Run, SearchError, SearchEvent, SearchObserver};
-pub use store::{SearchFile, SearchStore};
+pub use schedule::{Searches, results};

@@ -21,15 +21,16 @@ pub(crate) mod settings;
 pub(crate) mod suggest;
 pub(crate) mod template;
 
-use toml::de::{DeTable, DeValue};
-
-use crate::diagnostic::{Diagnostic, Report, Span, quote};
-use crate::model::{Campaign, SearchTable, TestbedSpec, TrialTimes};
 use device::DutSpec;
 use fields::{Fields, Text, Value};
 use image::ImageSpec;
 use matrix::{SweepSpec, TrafficSpec};
 use suggest::nearest;
+use toml::de::{DeTable, DeValue};
+use weir_results::matrix::Campaign;
+
+use crate::diagnostic::{Diagnostic, Report, Span, quote};
+use crate::model::{SearchTable, TestbedSpec, TrialTimes};
 
 /// The longest name, in bytes: several of them make the name of a folder.
 const NAME_LENGTH_MAX: usize = 64;
@@ -43,6 +44,7 @@ const SECTIONS: [&str; 8] =
 pub(crate) struct Spec {
     pub(crate) campaign: Option<Campaign>,
     pub(crate) trial: TrialTimes,
+    pub(crate) retries: u32,
     pub(crate) testbed: Option<TestbedSpec>,
     pub(crate) images: Vec<ImageSpec>,
     pub(crate) duts: Vec<DutSpec>,
@@ -72,13 +74,14 @@ pub(crate) fn read(report: &mut Report) -> Option<Spec> {
     refuse_sections(table, report);
     let campaign = section(table, "campaign", report);
     let campaign = campaign.and_then(|value| settings::campaign(value, report));
-    let trial = settings::trial(table.get("trial"), report);
+    let (trial, retries) = settings::trial(table.get("trial"), report);
     let testbed = section(table, "testbed", report);
     let testbed = testbed.and_then(|value| settings::testbed(value, report));
     refuse_images(table, testbed.as_ref(), report);
     Some(Spec {
         campaign,
         trial,
+        retries,
         testbed,
         images: entries(table, "image", false, report, image::image),
         duts: entries(table, "dut", true, report, device::dut),
@@ -208,7 +211,7 @@ pub(crate) fn check_variable(name: &Text, report: &mut Report) {
             &name.span,
             format!("{} cannot be a name", quote(&name.text)),
             format!(
-                "it stands in `${{name}}`: letters, digits, `_` and `-`, beginning with a letter, \
+                "it is used as `${{name}}`: letters, digits, `_` and `-`, beginning with a letter, \
                  at most {NAME_LENGTH_MAX}"
             ),
         );

@@ -1,10 +1,13 @@
-//! The store of a campaign: one directory, files only.
+//! The store of a campaign, a bisection or a rate search: one directory, files only.
 //!
 //! ```text
 //! campaign.toml  plan.json  env.json  host.log  files/<digest>-<name>
 //! images.json                                                           where there are images
+//! bisect.json, search.json                              what is asked, if it is not a campaign
 //! calibration/<traffic>/{trial.json,samples.csv}
-//! cells/<series>/<iteration>/{trial.json,samples.csv,artefacts/}
+//! cells/<series>/<iteration>/{trial.json,samples.csv,artefacts/}        campaigns, bisections
+//! items/<item>/<test>/<number>/{trial.json,samples.csv,artefacts/}      searches
+//! items/<item>/result.json                                              searches
 //! profiles/<series>/{trial.json,samples.csv,artefacts/}                 runs that count nowhere
 //! rejected/<traffic>/<attempt>/{trial.json,samples.csv}                 invalid calibrations
 //! summary.json  summary.md  gnuplot.data  plots/*.svg  report.html      derived
@@ -23,27 +26,24 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use weir_results::record::{Sample, TrialRecord};
 
-use crate::record::{Sample, TrialRecord};
-
-mod csv;
 mod disk;
 mod error;
 mod files;
 mod json;
+mod kind;
 
-use disk::{
-    UNFINISHED, make_dirs, publish, subdirectories, sync_dir, unfinished, write_synced,
-    write_synced_as,
-};
+use disk::{UNFINISHED, make_dirs, publish, subdirectories, sync_dir, unfinished, write_synced};
 pub use error::StoreError;
 pub use files::StoredFiles;
+pub use kind::Kind;
 
 /// Version of the layout of a store.
 pub const STORE_SCHEMA: u32 = 1;
@@ -87,7 +87,8 @@ struct PlanFile {
 /// holds no result and is made anew.
 #[must_use]
 pub fn is_begun(name: &str) -> bool {
-    [".lock", "plan.json", "files"].contains(&name) || name.starts_with(UNFINISHED)
+    let is_question = Kind::ALL.into_iter().any(|kind| kind.file() == Some(name));
+    is_question || [".lock", "plan.json", "files"].contains(&name) || name.starts_with(UNFINISHED)
 }
 
 /// An open store, locked against other writers as long as it lives.
@@ -98,7 +99,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a new store for a specification.
+    /// Makes a new store for the campaign of a specification.
     ///
     /// # Errors
     /// When the directory holds anything already, or cannot be written.
@@ -107,31 +108,52 @@ impl Store {
         spec: &crate::model::SpecSource,
         plan: &PlanRecord,
     ) -> Result<Self, StoreError> {
+        Self::create_with(root, spec, plan, |_| Ok(()))
+    }
+
+    /// The same for whatever is asked of the specification, which `ask` writes down.
+    pub(crate) fn create_with(
+        root: &Path,
+        spec: &crate::model::SpecSource,
+        plan: &PlanRecord,
+        ask: impl FnOnce(&Self) -> Result<(), StoreError>,
+    ) -> Result<Self, StoreError> {
         if root.join("campaign.toml").exists() {
             return Err(StoreError::Exists { path: root.to_owned() });
         }
         let store = Self::start(root).map_err(StoreError::of_new_store)?;
         store.write_plan_file(spec, plan, files::write(&store, &spec.files)?)?;
-        // Last, because its presence is what makes a directory a campaign.
+        for question in Kind::ALL.into_iter().filter_map(Kind::file) {
+            // Of a store whose making was interrupted.
+            store.remove(question)?;
+        }
+        ask(&store)?;
+        // Last, because its presence is what makes a directory a store.
         store.write("campaign.toml", spec.text.as_bytes())?;
         Ok(store)
     }
 
-    /// Locks an empty directory for results of another kind than a campaign's.
-    pub(crate) fn of_other_kind(root: &Path) -> Result<Self, StoreError> {
-        Self::start(root).map_err(StoreError::of_new_store)
+    /// Locks an empty directory, and makes no store of it.
+    #[cfg(test)]
+    pub(crate) fn bare(root: &Path) -> Result<Self, StoreError> {
+        Self::start(root)
     }
 
-    /// Locks a directory that holds results of another kind.
-    pub(crate) fn open_other_kind(root: &Path) -> Result<Self, StoreError> {
-        let store = Self { root: root.to_owned(), _lock: Some(lock(root)?) };
-        store.remove_unfinished()?;
-        Ok(store)
+    /// Removes a file below the root, if it is there.
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.root.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::io("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Locks an empty directory, which is made if it is not there. What was left of a store whose
     /// making was interrupted counts as nothing: it holds no result.
     fn start(root: &Path) -> Result<Self, StoreError> {
+        kind::refuse_earlier(root)?;
         make_dirs(root)?;
         let mut entries = fs::read_dir(root).map_err(StoreError::io("list", root))?;
         if entries.any(|e| e.is_ok_and(|e| !is_begun(&e.file_name().to_string_lossy()))) {
@@ -148,7 +170,7 @@ impl Store {
     /// # Errors
     /// When it cannot be written. If `campaign.toml` was written by then and `plan.json` was not,
     /// [`Store::plan_record`] refuses the store until this is done again.
-    pub fn replace_specification(
+    pub(crate) fn replace_specification(
         &self,
         spec: &crate::model::SpecSource,
         plan: &PlanRecord,
@@ -205,14 +227,21 @@ impl Store {
     ///
     /// # Errors
     /// When there is none.
-    pub fn open_to_read(root: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open_to_read(root: &Path) -> Result<Self, StoreError> {
         if !root.try_exists().unwrap_or(true) {
             return Err(StoreError::Missing { path: root.to_owned() });
         }
         if !root.join("campaign.toml").is_file() {
+            kind::refuse_earlier(root)?;
             return Err(StoreError::NoCampaign { path: root.to_owned() });
         }
         Ok(Self { root: root.to_owned(), _lock: None })
+    }
+
+    /// What it was made for.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.root)
     }
 
     /// The directory.
@@ -243,7 +272,7 @@ impl Store {
 
     /// Directory of a calibration.
     #[must_use]
-    pub fn calibration_dir(&self, traffic: &str) -> PathBuf {
+    pub(crate) fn calibration_dir(&self, traffic: &str) -> PathBuf {
         self.root.join("calibration").join(traffic)
     }
 
@@ -267,7 +296,7 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be written, or could not be read back; a reader finds all of it or nothing.
-    pub fn write_trial(
+    pub(crate) fn write_trial(
         &self,
         dir: &Path,
         record: &TrialRecord,
@@ -297,12 +326,12 @@ impl Store {
     ///
     /// # Errors
     /// When a file is missing or damaged.
-    pub fn read_trial(&self, dir: &Path) -> Result<(TrialRecord, Vec<Sample>), StoreError> {
+    pub(crate) fn read_trial(&self, dir: &Path) -> Result<(TrialRecord, Vec<Sample>), StoreError> {
         let read = || {
             let record = self.read_json(&dir.join("trial.json"))?;
             let path = dir.join("samples.csv");
             let text = fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
-            let samples = csv::parse(&text)
+            let samples = weir_results::samples::parse(&text)
                 .and_then(|samples| whole(&record, &samples).map(|()| samples))
                 .map_err(|cause| StoreError::Damaged { path, cause })?;
             Ok((record, samples))
@@ -330,7 +359,7 @@ impl Store {
     ///
     /// # Errors
     /// When the directory cannot be listed. Damaged calibrations are no error.
-    pub fn read_calibrations(&self) -> Result<Cells, StoreError> {
+    pub(crate) fn read_calibrations(&self) -> Result<Cells, StoreError> {
         Ok(self.read_all(&subdirectories(&self.root.join("calibration"))?))
     }
 
@@ -338,13 +367,13 @@ impl Store {
     ///
     /// # Errors
     /// When the directory cannot be listed. Damaged runs are no error.
-    pub fn read_profiles(&self) -> Result<Cells, StoreError> {
+    pub(crate) fn read_profiles(&self) -> Result<Cells, StoreError> {
         Ok(self.read_all(&subdirectories(&self.root.join("profiles"))?))
     }
 
     /// The artefacts of a profile, as paths inside the store, in the order of their names.
     #[must_use]
-    pub fn profile_files(&self, series: &str) -> Vec<String> {
+    pub(crate) fn profile_files(&self, series: &str) -> Vec<String> {
         let folder = format!("profiles/{series}/artefacts");
         let entries = fs::read_dir(self.root.join(&folder)).into_iter().flatten().flatten();
         let path = |entry: fs::DirEntry| format!("{folder}/{}", entry.file_name().display());
@@ -369,15 +398,10 @@ impl Store {
     /// # Errors
     /// When it cannot be written; the earlier content stands then.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
-        self.write_as(disk::MODE, name, content)
-    }
-
-    fn write_as(&self, mode: u32, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.root.join(name);
         make_dirs(path.parent().unwrap_or(&self.root))?;
         let unfinished = unfinished(&path);
-        let written =
-            write_synced_as(mode, &unfinished, content).and_then(|()| publish(&unfinished, &path));
+        let written = write_synced(&unfinished, content).and_then(|()| publish(&unfinished, &path));
         if written.is_err() {
             drop(fs::remove_file(&unfinished));
         }
@@ -407,18 +431,6 @@ impl Store {
         self.write_checked(name, value)
     }
 
-    /// The same, for its owner's eyes alone.
-    ///
-    /// # Errors
-    /// When it cannot be written, or could not be read back; the earlier content stands then.
-    pub(crate) fn write_private_json<T>(&self, name: &str, value: &T) -> Result<(), StoreError>
-    where
-        T: Serialize + DeserializeOwned + PartialEq + Debug,
-    {
-        let text = json::render(&self.root.join(name), value)?;
-        self.write_as(disk::MODE_PRIVATE, name, text.as_bytes())
-    }
-
     fn write_checked<T>(&self, name: &str, value: &T) -> Result<(), StoreError>
     where
         T: Serialize + DeserializeOwned + PartialEq + Debug,
@@ -440,7 +452,7 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn append_host_log(&self, lines: &str) -> Result<(), StoreError> {
+    pub(crate) fn append_host_log(&self, lines: &str) -> Result<(), StoreError> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -460,6 +472,10 @@ impl Store {
             .extend(["calibration", "files", "plots", "profiles"].map(|name| self.root.join(name)));
         for name in ["cells", "rejected"] {
             folders.extend(subdirectories(&self.root.join(name))?);
+        }
+        for item in subdirectories(&self.root.join("items"))? {
+            folders.extend(subdirectories(&item)?);
+            folders.push(item);
         }
         for folder in folders.iter().filter(|f| f.is_dir()) {
             for entry in fs::read_dir(folder).map_err(StoreError::io("list", folder))?.flatten() {
@@ -512,7 +528,7 @@ fn fill(
         fs::remove_dir_all(dir).map_err(StoreError::io("remove", dir))?;
     }
     fs::create_dir(dir).map_err(StoreError::io("create", dir))?;
-    write_synced(&dir.join("samples.csv"), csv::render(samples).as_bytes())?;
+    write_synced(&dir.join("samples.csv"), weir_results::samples::render(samples).as_bytes())?;
     if !artefacts.is_empty() {
         let folder = dir.join("artefacts");
         fs::create_dir(&folder).map_err(StoreError::io("create", &folder))?;

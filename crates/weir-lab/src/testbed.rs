@@ -7,15 +7,21 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use weir_gen::units::Rate;
+use weir_machine::digest::Reader;
+use weir_machine::host::Host;
+use weir_results::counters::Counters;
+use weir_results::machine_use::MachineUse;
+use weir_results::matrix::Series;
+use weir_results::record::{Check, Delays, Ledger};
+use weir_results::traffic::Traffic;
+use weir_wire::units::Rate;
 
-use crate::counters::{Counters, DropRule, PointRule};
-use crate::digest::Reader;
-use crate::host::Host;
 use crate::material::Material;
-use crate::model::{Image, Series, Traffic};
-use crate::record::{Check, Delays, Ledger, MachineUse, Place};
+use crate::model::Image;
 
+pub use accounting::{Accounting, Gap};
+
+mod accounting;
 pub mod hosts;
 pub mod netns;
 pub mod qemu;
@@ -71,16 +77,37 @@ pub trait Testbed {
 /// What a trial leaves to be read, whether it succeeded or not.
 #[derive(Debug, Default)]
 pub struct Traces {
-    /// Commands that ran on hosts.
+    /// Commands that ran on hosts, one in a line.
     pub host_log: String,
     /// Files to keep.
     pub artefacts: Vec<(String, Vec<u8>)>,
 }
 
+impl Traces {
+    /// Removes and returns those of a host.
+    fn take_from(host: &dyn Host) -> Self {
+        Self { host_log: host.take_log(), artefacts: host.take_artefacts() }
+    }
+
+    /// Adds those that came later.
+    pub fn append(&mut self, later: Self) {
+        self.host_log.push_str(&later.host_log);
+        self.artefacts.extend(later.artefacts);
+    }
+}
+
+/// What machines did while packets were sent.
+#[derive(Debug, Default)]
+pub struct Machines {
+    /// The DUT's machine, or the one that carries all; `None` where nobody looks.
+    pub dut: Option<MachineUse>,
+    /// The others, by their names.
+    pub others: BTreeMap<String, MachineUse>,
+}
+
 /// What lies between generator and sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
-    /// A DUT.
     Dut,
     /// Nothing: the calibration.
     Direct,
@@ -132,34 +159,8 @@ pub trait Rig {
     /// When one cannot be read.
     fn counters(&self) -> Result<Counters, TestbedError>;
 
-    /// Counting points in the order of a packet's way.
-    fn points(&self) -> Vec<PointRule>;
-
-    /// Named losses that the testbed's counters show.
-    fn drops(&self) -> Vec<DropRule>;
-
-    /// Gaps between two counting points that are a loss of the place between them, although no
-    /// counter names it: after which point, under which name, whose.
-    fn gaps(&self) -> Vec<(&'static str, &'static str, Place)> {
-        Vec::new()
-    }
-
-    /// How many more frames a counting point may have than the one before it, as a share of what
-    /// was offered: what else its links carry.
-    fn stray_ratio_max(&self) -> f64 {
-        0.0
-    }
-
-    /// Whether the DUT's network stack carries more than the traffic: the connection that it is
-    /// managed over. What it delivers to itself is no loss of the traffic then.
-    fn shares_stack(&self) -> bool {
-        false
-    }
-
-    /// Counts of somebody who stands beside a counting point and has no part in the traffic.
-    fn opinions(&self) -> Vec<PointRule> {
-        Vec::new()
-    }
+    /// How its counters account for a packet's way.
+    fn accounting(&self) -> Accounting;
 
     /// What the sink has received by its own clock between two moments of this one; none where the
     /// readings of [`Rig::reading`] are as good.
@@ -167,14 +168,9 @@ pub trait Rig {
         None
     }
 
-    /// Removes and returns the log of all its hosts: one line a command.
-    fn take_log(&self) -> String {
-        self.dut_host().map_or_else(String::new, Host::take_log)
-    }
-
-    /// Removes and returns the artefacts of all its hosts.
-    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
-        self.dut_host().map_or_else(Vec::new, Host::take_artefacts)
+    /// Removes and returns what its hosts have left to be read so far.
+    fn take_traces(&self) -> Traces {
+        self.dut_host().map(Traces::take_from).unwrap_or_default()
     }
 
     /// What to look at when no packet got through, from how far they came.
@@ -201,15 +197,9 @@ pub trait Rig {
     /// When it cannot be looked at.
     fn checks(&self) -> Result<Vec<Check>, TestbedError>;
 
-    /// What the DUT's machine, or the one that carries all, did during the last run of the
-    /// generator; `None` where nobody looks.
-    fn machine(&self) -> Option<MachineUse> {
-        None
-    }
-
-    /// The same of the others, by their names.
-    fn machines(&self) -> BTreeMap<String, MachineUse> {
-        BTreeMap::new()
+    /// What its machines did during the last run of the generator.
+    fn machines(&self) -> Machines {
+        Machines::default()
     }
 
     /// Takes everything down and puts back what was changed.
@@ -276,10 +266,7 @@ impl TestbedError {
     }
 
     /// An error that voids one trial: something ended that should not have, or did not answer.
-    pub fn voids_trial(what: impl std::fmt::Display) -> Self {
+    pub(crate) fn voids_trial(what: impl std::fmt::Display) -> Self {
         Self { scope: Scope::Trial, ..Self::new(what) }
     }
 }
-
-/// How long a process of the DUT is given to end before it is killed.
-pub const STOP_PATIENCE: Duration = Duration::from_secs(2);

@@ -11,34 +11,32 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use weir_gen::units::Rate;
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Host, HostError};
+use weir_results::counters::{self, Counters, DropRule, Place, PointRule};
+use weir_results::ledger;
+use weir_results::machine_use::MachineUse;
+use weir_results::record::{Check, Latency, Ledger, Phase, Sample, TrialResult};
+use weir_results::traffic::Traffic;
+use weir_results::verdict::OPINION_MAX;
+use weir_wire::units::{Rate, whole_ns};
 
-use crate::cancel::Cancel;
-use crate::counters::{self, Counters, DropRule, PointRule};
 use crate::dut::{DutDriver, DutError};
 use crate::event::{Event, Observer};
-use crate::host::{Host, HostError};
-use crate::ledger;
-use crate::model::{Traffic, TrialTimes};
-use crate::record::{Check, Latency, Ledger, MachineUse, Phase, Place, Sample, TrialResult};
-use crate::testbed::{Burst, Reading, Rig, Scope, Testbed, TestbedError, Topology, Traces};
-use crate::verdict::OPINION_MAX;
+use crate::model::TrialTimes;
+use crate::testbed::{
+    Accounting, Burst, Gap, Machines, Reading, Rig, Scope, Testbed, TestbedError, Topology, Traces,
+};
 
 mod figure;
 mod latency;
 mod prime;
 
-pub use prime::prime_duration;
-
 /// Packets of a connectivity probe, and their rate.
 const PROBE_PACKETS: u64 = 10;
 const PROBE_RATE_PPS: f64 = 1_000.0;
-/// How long a DUT may take until a probe gets through it.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a probe's packets may be under way.
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
-/// How much longer than its packets take a burst may last; a generator may need some time to begin.
-const BURST_PATIENCE: Duration = Duration::from_secs(30);
 /// The rate that a burst as fast as it goes has at the least.
 const BURST_RATE_PPS_MIN: f64 = 10_000.0;
 /// How the drops are called that are packets for the DUT itself, by every driver.
@@ -137,14 +135,35 @@ pub struct Trial<'a> {
     pub observer: &'a mut dyn Observer,
 }
 
+/// How long a trial waits for what should have happened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// How long a DUT may take until a probe gets through it.
+    pub probe: Duration,
+    /// How much longer than its packets take a burst may last; a generator may need some time to
+    /// begin.
+    pub burst: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { probe: Duration::from_secs(5), burst: Duration::from_secs(30) }
+    }
+}
+
 /// Runs a trial. The testbed is taken down again whatever happens.
 ///
 /// # Errors
 /// When it was cancelled, or when its testbed or the DUT's configuration does not work. A DUT
 /// that does not get ready or does not forward is an outcome, not an error.
 pub fn run(trial: Trial<'_>) -> Result<Outcome, Failed> {
+    run_within(trial, Patience::default())
+}
+
+/// The same with other times to wait.
+pub(crate) fn run_within(trial: Trial<'_>, patience: Patience) -> Result<Outcome, Failed> {
     let mut traces = Traces::default();
-    match run_with(trial, &mut traces) {
+    match run_with(trial, patience, &mut traces) {
         Ok(outcome) => {
             Ok(Outcome { artefacts: traces.artefacts, host_log: traces.host_log, ..outcome })
         }
@@ -152,8 +171,12 @@ pub fn run(trial: Trial<'_>) -> Result<Outcome, Failed> {
     }
 }
 
-fn run_with(trial: Trial<'_>, traces: &mut Traces) -> Result<Outcome, TrialError> {
-    let mut runner = Runner::new(trial);
+fn run_with(
+    trial: Trial<'_>,
+    patience: Patience,
+    traces: &mut Traces,
+) -> Result<Outcome, TrialError> {
+    let mut runner = Runner::new(trial, patience);
     let topology = if runner.trial.dut.is_some() { Topology::Dut } else { Topology::Direct };
     runner.phase("build");
     let mut rig = match runner.trial.testbed.build(topology) {
@@ -167,12 +190,10 @@ fn run_with(trial: Trial<'_>, traces: &mut Traces) -> Result<Outcome, TrialError
     };
     let ran = runner.run_on(rig.as_mut());
     runner.phase("teardown");
-    *traces = Traces { artefacts: rig.take_artefacts(), host_log: rig.take_log() };
+    *traces = rig.take_traces();
     let down = rig.teardown();
     // What the machines were told last.
-    let last = runner.trial.testbed.take_traces();
-    traces.host_log.push_str(&last.host_log);
-    traces.artefacts.extend(last.artefacts);
+    traces.append(runner.trial.testbed.take_traces());
     let awake = runner.trial.testbed.awake();
     let mut outcome = match ran {
         Ok(outcome) => outcome,
@@ -198,6 +219,7 @@ fn run_with(trial: Trial<'_>, traces: &mut Traces) -> Result<Outcome, TrialError
 
 struct Runner<'a> {
     trial: Trial<'a>,
+    patience: Patience,
     phases: Vec<(&'static str, Instant)>,
     checks: Vec<Check>,
     /// Packets of all probes.
@@ -205,23 +227,24 @@ struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    fn new(trial: Trial<'a>) -> Self {
-        Self { trial, phases: Vec::new(), checks: Vec::new(), probe_packets: 0 }
+    fn new(trial: Trial<'a>, patience: Patience) -> Self {
+        Self { trial, patience, phases: Vec::new(), checks: Vec::new(), probe_packets: 0 }
     }
 
     fn phase(&mut self, name: &'static str) {
-        self.phases.push((name, Instant::now()));
+        self.phases.push((name, self.trial.cancel.now()));
         self.trial.observer.event(&Event::Phase { name });
     }
 
     fn end_phases(self) -> Vec<Phase> {
-        let ends = self.phases.iter().skip(1).map(|&(_, t)| t).chain([Instant::now()]);
+        let now = self.trial.cancel.now();
+        let ends = self.phases.iter().skip(1).map(|&(_, t)| t).chain([now]);
         self.phases
             .iter()
             .zip(ends)
             .map(|(&(name, start), end)| Phase {
                 name: name.to_owned(),
-                duration_ns: nanos(end.saturating_duration_since(start)),
+                duration_ns: whole_ns(end.saturating_duration_since(start)),
             })
             .collect()
     }
@@ -233,7 +256,7 @@ impl<'a> Runner<'a> {
                 TrialError::Cancelled => false,
                 TrialError::Testbed(error) => error.scope == Scope::Trial,
                 TrialError::Host(source) | TrialError::Dut(DutError::Host { source, .. }) => {
-                    source.costs_trial()
+                    source.is_passing()
                 }
                 TrialError::Dut(_) => false,
             };
@@ -317,9 +340,10 @@ impl<'a> Runner<'a> {
         rig.load(self.trial.traffic)?;
         self.phase("probe");
         let before = all_counters(rig, dut.as_deref())?;
-        if !self.probe(rig, "probe-before", PROBE_TIMEOUT)? {
+        if !self.probe(rig, "probe-before")? {
             let after = all_counters(rig, dut.as_deref())?;
-            let (ledger, counters) = account(rig, dut.as_deref(), &before, &after)?;
+            let accounting = rig.accounting();
+            let (ledger, counters) = account(&accounting, dut.as_deref(), &before, &after)?;
             let advice = rig.advice(&ledger);
             let mut outcome = figure::no_probe(ledger, counters);
             if let (Some(why), Some(advice)) = (&mut outcome.not_measured, advice) {
@@ -335,13 +359,8 @@ impl<'a> Runner<'a> {
     }
 
     /// Sends a few packets until some arrive. Returns whether they did.
-    fn probe(
-        &mut self,
-        rig: &mut dyn Rig,
-        name: &str,
-        timeout: Duration,
-    ) -> Result<bool, TrialError> {
-        let deadline = Instant::now() + timeout;
+    fn probe(&mut self, rig: &mut dyn Rig, name: &str) -> Result<bool, TrialError> {
+        let deadline = self.trial.cancel.now() + self.patience.probe;
         let mut sent = 0;
         let arrived = loop {
             let before = rig.reading()?.rx_packets;
@@ -349,7 +368,7 @@ impl<'a> Runner<'a> {
             sent += PROBE_PACKETS;
             self.pause(PROBE_PATIENCE)?;
             let arrived = rig.reading()?.rx_packets - before;
-            if arrived > 0 || Instant::now() >= deadline {
+            if arrived > 0 || self.trial.cancel.now() >= deadline {
                 break arrived;
             }
         };
@@ -369,20 +388,21 @@ impl<'a> Runner<'a> {
             Rate::Pps(rate_pps) => rate_pps.max(1.0),
             _ => BURST_RATE_PPS_MIN,
         };
-        let time = Duration::from_secs_f64(self::packets(packets) / rate_pps) * 2 + BURST_PATIENCE;
-        let deadline = Instant::now() + time;
+        let time = Duration::from_secs_f64(self::packets(packets) / rate_pps) * 2;
+        let time = time + self.patience.burst;
+        let deadline = self.trial.cancel.now() + time;
         rig.start(Burst { rate, packet_limit: Some(packets) })?;
         let waited = loop {
             if rig.finished() {
                 break Ok(());
             }
-            if Instant::now() >= deadline {
+            if self.trial.cancel.now() >= deadline {
                 drop(rig.stop());
                 return Err(TestbedError::voids_trial(format!(
-                    "the generator still sends {} after it was to send {packets} packets: its \
-                     command has to end by itself after `${{count}}` packets; look at it by hand, \
-                     and correct `start` in the specification",
-                    weir_gen::units::format_duration(time)
+                    "the generator is still sending {} after it was asked to send {packets} \
+                     packets: its command must end by itself after `${{count}}` packets; look at \
+                     it by hand, and correct `start` in the specification",
+                    weir_wire::units::format_duration(time)
                 ))
                 .into());
             }
@@ -412,19 +432,20 @@ impl<'a> Runner<'a> {
         self.phase("drain");
         self.pause(self.trial.times.drain)?;
         let after = all_counters(rig, dut.as_deref())?;
-        let (ledger, counters) = account(rig, dut.as_deref(), &before, &after)?;
+        let accounting = rig.accounting();
+        let (ledger, counters) = account(&accounting, dut.as_deref(), &before, &after)?;
         let mut levels = BTreeMap::new();
         if let Some(dut) = &mut dut {
             self.checks.extend(dut.took_effect(host_of(rig)?, &counters)?);
             levels = dut.levels(host_of(rig)?)?;
         }
         self.checks.extend(rig.checks()?);
-        self.checks.extend(opinions(rig, &ledger, &counters));
-        let (machine, machines) = (rig.machine(), rig.machines());
+        self.checks.extend(opinions(accounting.opinions, &ledger, &counters));
+        let Machines { dut: machine, others: machines } = rig.machines();
         let samples = figure::samples(&readings);
         let result = figure::result(&samples, self.trial.traffic.rate);
         let latency = self.latency(rig, result.rate_pps)?;
-        self.probe(rig, "probe-after", PROBE_TIMEOUT)?;
+        self.probe(rig, "probe-after")?;
         Ok(Outcome {
             samples,
             result,
@@ -452,7 +473,7 @@ impl<'a> Runner<'a> {
             rig.measuring(self.trial.times.duration)?;
             self.sample(rig)
         });
-        let end = Instant::now();
+        let end = self.trial.cancel.now();
         rig.stop()?;
         let (readings, from) = sampled?;
         Ok(rig.recorded(from, end).unwrap_or(readings))
@@ -465,11 +486,12 @@ impl<'a> Runner<'a> {
         let times = self.trial.times;
         let count = times.duration.as_nanos() / times.sample.as_nanos().max(1);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let start = Instant::now();
+        let cancel = self.trial.cancel;
+        let start = cancel.now();
         let mut readings = vec![rig.reading()?];
         let mut index = 1;
         while index <= count {
-            if !self.trial.cancel.sleep_until(start + times.sample * index) {
+            if !cancel.sleep_until(start + times.sample * index) {
                 return Err(TrialError::Cancelled);
             }
             let reading = rig.reading()?;
@@ -477,7 +499,7 @@ impl<'a> Runner<'a> {
                 self.trial.observer.event(&figure::live(last, &reading));
             }
             readings.push(reading);
-            let passed = start.elapsed().as_nanos() / times.sample.as_nanos().max(1);
+            let passed = (cancel.now() - start).as_nanos() / times.sample.as_nanos().max(1);
             index = u32::try_from(passed).unwrap_or(u32::MAX).max(index).saturating_add(1);
         }
         Ok((readings, start))
@@ -502,19 +524,19 @@ fn all_counters(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Result<Counters, 
 }
 
 /// Losses that the testbed and the DUT name.
-fn drops(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Vec<DropRule> {
-    let mut drops = rig.drops();
-    let told = dut.map_or(&[][..], DutDriver::names_drops_of);
-    drops.retain(|drop| !told.contains(&drop.name.as_str()));
+fn drops(accounting: &Accounting, dut: Option<&dyn DutDriver>) -> Vec<DropRule> {
+    let mut drops = accounting.drops.clone();
+    let named_by_dut = dut.map_or(&[][..], DutDriver::names_drops_of);
+    drops.retain(|drop| !named_by_dut.contains(&drop.name.as_str()));
     drops.extend(dut.into_iter().flat_map(DutDriver::drops));
-    if rig.shares_stack() {
+    if accounting.shares_stack {
         drops.retain(|drop| !drop.name.ends_with(LOCAL_DELIVERY));
     }
     drops
 }
 
 /// Holds the counts of those who have no part in the traffic against the ledger's.
-fn opinions(rig: &dyn Rig, ledger: &Ledger, run: &Counters) -> Vec<Check> {
+fn opinions(opinions: Vec<PointRule>, ledger: &Ledger, run: &Counters) -> Vec<Check> {
     let offered = ledger.points.first().map_or(0, |p| p.packets);
     let held = |rule: PointRule| {
         let (counted, seen) = (ledger.point(rule.name)?, rule.counters.sum(run)?);
@@ -529,27 +551,27 @@ fn opinions(rig: &dyn Rig, ledger: &Ledger, run: &Counters) -> Vec<Check> {
             ),
         })
     };
-    rig.opinions().into_iter().filter_map(held).collect()
+    opinions.into_iter().filter_map(held).collect()
 }
 
 /// What the run of the generator between two readings of all counters has brought.
 fn account(
-    rig: &dyn Rig,
+    accounting: &Accounting,
     dut: Option<&dyn DutDriver>,
     before: &Counters,
     after: &Counters,
 ) -> Result<(Ledger, Counters), TestbedError> {
     match counters::difference(before, after) {
         Ok(run) => {
-            let (points, drops) = (rig.points(), drops(rig, dut));
-            let strays = rig.stray_ratio_max();
-            let ledger = ledger::build_with_strays(&run, &points, &drops, strays);
+            let (points, drops) = (&accounting.points, drops(accounting, dut));
+            let strays = accounting.stray_ratio_max;
+            let ledger = ledger::build_with_strays(&run, points, &drops, strays);
             let mut ledger = ledger.map_err(TestbedError::new)?;
-            // Where nobody counts what leaves it, not all of the gap need be its own.
+            // Where nobody counts what leaves it, not all of the gap need be its loss.
             if dut.is_some_and(DutDriver::is_opaque) && ledger.point("dut_forwarded").is_some() {
                 ledger::attribute_gap(&mut ledger, "dut_received", "inside_the_dut", Place::Dut);
             }
-            for (after, name, place) in rig.gaps() {
+            for &Gap { after, name, place } in &accounting.gaps {
                 ledger::attribute_gap(&mut ledger, after, name, place);
             }
             Ok((ledger, run))
@@ -569,8 +591,4 @@ fn changed(
             (before != value).then(|| (name.clone(), (before.to_owned(), value.clone())))
         })
         .collect()
-}
-
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -26,14 +26,10 @@ pub struct Prefix {
 pub enum PrefixError {
     /// The text is not `ADDRESS/LENGTH`.
     #[error("`{text}` is not ADDRESS/LENGTH, such as 198.18.0.1/24 or 2001:2::1/64")]
-    Syntax {
-        /// The text.
-        text: String,
-    },
+    Syntax { text: String },
     /// The length is beyond the address's size.
     #[error("the prefix length of {address}/{length} is too large: at most {length_max}")]
     Length {
-        /// The address.
         address: IpAddr,
         /// The length as given, in bits.
         length: u8,
@@ -56,7 +52,6 @@ impl Prefix {
         Ok(Self { address, length })
     }
 
-    /// The address.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
@@ -141,8 +136,8 @@ impl Netlink {
     ///
     /// If there is no such interface, or the kernel refuses.
     pub fn addresses(&self, link: &str) -> Result<Vec<Prefix>, NetlinkError> {
-        let own = self.link_addresses(link)?;
-        Ok(own.into_iter().map(|address| address.prefix).collect())
+        let addresses = self.link_addresses(link)?;
+        Ok(addresses.into_iter().map(|address| address.prefix).collect())
     }
 
     /// The same with broadcast addresses and the other ends of point-to-point links.
@@ -155,7 +150,7 @@ impl Netlink {
         let request = self.handle().address().get().set_link_index_filter(index);
         let messages = self.collect(|| format!("list addresses of `{link}`"), request.execute())?;
         let mut addresses: Vec<LinkAddress> = messages.iter().filter_map(parse_address).collect();
-        addresses.sort_by_key(|own| own.prefix.address.is_ipv6());
+        addresses.sort_by_key(|address| address.prefix.address.is_ipv6());
         Ok(addresses)
     }
 }
@@ -166,15 +161,15 @@ fn parse_address(message: &AddressMessage) -> Option<LinkAddress> {
     let (mut local, mut address, mut broadcast) = (None, None, None);
     for attribute in &message.attributes {
         match attribute {
-            AddressAttribute::Local(own) => local = Some(*own),
-            AddressAttribute::Address(own) => address = Some(*own),
-            AddressAttribute::Broadcast(own) => broadcast = Some(IpAddr::V4(*own)),
+            AddressAttribute::Local(found) => local = Some(*found),
+            AddressAttribute::Address(found) => address = Some(*found),
+            AddressAttribute::Broadcast(found) => broadcast = Some(IpAddr::V4(*found)),
             _ => {}
         }
     }
-    let own = local.or(address)?;
-    let prefix = Prefix::new(own, message.header.prefix_len).ok()?;
-    Some(LinkAddress { prefix, broadcast, peer: address.filter(|other| *other != own) })
+    let local = local.or(address)?;
+    let prefix = Prefix::new(local, message.header.prefix_len).ok()?;
+    Some(LinkAddress { prefix, broadcast, peer: address.filter(|other| *other != local) })
 }
 
 #[cfg(test)]

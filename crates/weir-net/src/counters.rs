@@ -8,13 +8,12 @@
 //! The names of all functions differ, so that their results can be merged into one map.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::{fs, io};
 
 use crate::error::describe;
 
 /// Counters by name.
-pub type CounterMap = BTreeMap<String, u64>;
+pub(crate) type CounterMap = BTreeMap<String, u64>;
 
 const DIRECTORY: &str = "/proc/thread-self/net";
 
@@ -155,75 +154,6 @@ impl CounterFile {
     }
 }
 
-/// How counters changed between two readings.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Difference {
-    /// By how much each counter rose; a counter that is new counted from 0.
-    pub increases: CounterMap,
-    /// Counters that fell or vanished: what counted them was replaced in between, and the
-    /// difference means nothing.
-    pub resets: Vec<CounterReset>,
-}
-
-/// A counter that went backwards.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterReset {
-    /// The counter.
-    pub name: String,
-    /// The first reading.
-    pub before: u64,
-    /// The second reading; `None` if the counter is gone.
-    pub after: Option<u64>,
-}
-
-/// How far counters count before they start at 0 again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Width {
-    /// 64 bits: they never get there.
-    Bits64,
-    /// 32 bits, or sums of counters of 32 bits, such as those of [`conntrack`].
-    SumsOf32Bits,
-}
-
-/// The increase of every counter from `before` to `after`.
-///
-/// When a counter of 32 bits falls by more than half of its range, it has passed its end, which
-/// is accounted for; by less, it was reset.
-#[must_use]
-pub fn difference(before: &CounterMap, after: &CounterMap, width: Width) -> Difference {
-    let mut difference = Difference::default();
-    for (name, &first) in before {
-        let second = after.get(name).copied();
-        match second.and_then(|second| increase(first, second, width)) {
-            Some(value) => {
-                difference.increases.insert(name.clone(), value);
-            }
-            None => difference.resets.push(CounterReset {
-                name: name.clone(),
-                before: first,
-                after: second,
-            }),
-        }
-    }
-    for (name, &value) in after {
-        if !before.contains_key(name) {
-            difference.increases.insert(name.clone(), value);
-        }
-    }
-    difference
-}
-
-fn increase(before: u64, after: u64, width: Width) -> Option<u64> {
-    const RANGE: u64 = 1 << 32;
-    if let Some(rise) = after.checked_sub(before) {
-        return Some(rise);
-    }
-    let fall = before - after;
-    // A sum of several CPUs falls by one range for each that passed its end.
-    (width == Width::SumsOf32Bits && (fall - 1) % RANGE >= RANGE / 2)
-        .then(|| fall.next_multiple_of(RANGE) - fall)
-}
-
 /// What is wrong with a file's text: the line, from 1, and the reason.
 type Wrong = (usize, String);
 
@@ -248,7 +178,8 @@ fn parse_pairs(text: &str) -> Result<CounterMap, Wrong> {
         let mut names = names.split_ascii_whitespace();
         let mut values = values.split_ascii_whitespace();
         let group = names.next().and_then(|group| group.strip_suffix(':'));
-        let group = group.ok_or_else(|| (number, "no group name with a colon".to_owned()))?;
+        let group =
+            group.ok_or_else(|| (number, "no group name followed by a colon".to_owned()))?;
         if values.next().and_then(|value| value.strip_suffix(':')) != Some(group) {
             return Err((number + 1, format!("expected the values of {group}")));
         }
@@ -256,7 +187,7 @@ fn parse_pairs(text: &str) -> Result<CounterMap, Wrong> {
             match (names.next(), values.next()) {
                 (Some(name), Some(value)) if value.starts_with('-') => {
                     value.parse::<i64>().map_err(|_| {
-                        (number + 1, format!("value `{value}` of {group}.{name} is no number"))
+                        (number + 1, format!("value `{value}` of {group}.{name} is not a number"))
                     })?;
                 }
                 (Some(name), Some(value)) => {
@@ -264,7 +195,12 @@ fn parse_pairs(text: &str) -> Result<CounterMap, Wrong> {
                     counters.insert(format!("{group}.{name}"), value);
                 }
                 (None, None) => break,
-                _ => return Err((number + 1, format!("{group}: names and values differ"))),
+                _ => {
+                    return Err((
+                        number + 1,
+                        format!("{group}: names and values differ in number"),
+                    ));
+                }
             }
         }
     }
@@ -305,12 +241,12 @@ fn parse_conntrack(text: &str) -> Result<CounterMap, Wrong> {
 }
 
 fn decimal(value: &str, line: usize) -> Result<u64, Wrong> {
-    value.parse().map_err(|_| (line, format!("`{value}` is no decimal number")))
+    value.parse().map_err(|_| (line, format!("`{value}` is not a decimal number")))
 }
 
 fn hexadecimal(value: &str, line: usize) -> Result<u64, Wrong> {
     u64::from_str_radix(value, 16)
-        .map_err(|_| (line, format!("`{value}` is no hexadecimal number")))
+        .map_err(|_| (line, format!("`{value}` is not a hexadecimal number")))
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ pub fn online() -> Result<CpuList, CpuError> {
     let allowed = affinity(0).map_err(|source| CpuError::Online { source })?;
     let both = allowed.and_then(|allowed| online.intersection(&allowed));
     both.ok_or_else(|| CpuError::NotUnderstood {
-        reason: format!("of CPU {online} this process may use none"),
+        reason: format!("this process may use none of CPU {online}"),
     })
 }
 

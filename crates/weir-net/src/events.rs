@@ -208,13 +208,13 @@ mod tests {
     use crate::{Netlink, VethEnd};
 
     /// Waits until a kind of change was told, or fails.
-    fn expect(events: &mut Events, wanted: Change) {
+    fn expect(events: &mut Events, change: Change) {
         for _ in 0..100 {
-            if events.wait(Duration::from_millis(50)).unwrap().contains(&wanted) {
+            if events.wait(Duration::from_millis(50)).unwrap().contains(&change) {
                 return;
             }
         }
-        panic!("{wanted:?} was not told");
+        panic!("{change:?} was not told");
     }
 
     #[test]
@@ -254,15 +254,16 @@ mod tests {
     #[test]
     fn only_another_mac_address_matters() {
         let mut known = HashMap::new();
-        let mut told = |kind, state, mac| judge(kind, &neighbour(state, mac), &mut known).is_some();
-        assert!(!told(NEW_NEIGHBOUR, 0x01, None), "incomplete");
-        assert!(told(NEW_NEIGHBOUR, 0x02, Some(1)), "reachable");
-        assert!(!told(NEW_NEIGHBOUR, 0x04, Some(1)), "stale: the same address is used");
-        assert!(!told(NEW_NEIGHBOUR, 0x10, Some(1)), "probed");
-        assert!(told(NEW_NEIGHBOUR, 0x02, Some(2)), "moved");
-        assert!(told(NEW_NEIGHBOUR, 0x20, Some(2)), "failed");
-        assert!(!told(NEW_NEIGHBOUR, 0x20, None), "still failed");
-        assert!(told(DEL_NEIGHBOUR, 0x04, Some(2)), "gone");
+        let mut is_reported =
+            |kind, state, mac| judge(kind, &neighbour(state, mac), &mut known).is_some();
+        assert!(!is_reported(NEW_NEIGHBOUR, 0x01, None), "incomplete");
+        assert!(is_reported(NEW_NEIGHBOUR, 0x02, Some(1)), "reachable");
+        assert!(!is_reported(NEW_NEIGHBOUR, 0x04, Some(1)), "stale: the same address is used");
+        assert!(!is_reported(NEW_NEIGHBOUR, 0x10, Some(1)), "probed");
+        assert!(is_reported(NEW_NEIGHBOUR, 0x02, Some(2)), "moved");
+        assert!(is_reported(NEW_NEIGHBOUR, 0x20, Some(2)), "failed");
+        assert!(!is_reported(NEW_NEIGHBOUR, 0x20, None), "still failed");
+        assert!(is_reported(DEL_NEIGHBOUR, 0x04, Some(2)), "gone");
     }
 
     #[test]

@@ -16,13 +16,14 @@ use rtnetlink::LinkUnspec;
 use crate::netlink::{Netlink, NetlinkError};
 use crate::netns::Netns;
 
+pub use crate::netlink::OperState;
 pub use stats::LinkStats;
 
 /// The longest interface name, in bytes (`IFNAMSIZ` less the final zero).
-pub const NAME_SIZE_BYTES_MAX: usize = 15;
+pub(crate) const NAME_SIZE_BYTES_MAX: usize = 15;
 
 /// More queues than this the kernel refuses (`TX`/`RX` queues of a veth).
-pub const QUEUE_COUNT_MAX: u32 = 4096;
+pub(crate) const QUEUE_COUNT_MAX: u32 = 4096;
 
 /// How often an interface's state is looked at while waiting for it.
 const OPERATIONAL_POLL: Duration = Duration::from_millis(2);
@@ -81,29 +82,9 @@ impl<'a> VethEnd<'a> {
     }
 }
 
-/// An interface's operational state (RFC 2863).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperState {
-    /// The driver does not say (a loopback interface that is up).
-    Unknown,
-    /// Some component is missing.
-    NotPresent,
-    /// Down.
-    Down,
-    /// Down because of a lower layer: for a veth, its peer is down.
-    LowerLayerDown,
-    /// In a test mode.
-    Testing,
-    /// Waiting for an external event.
-    Dormant,
-    /// Packets can pass.
-    Up,
-}
-
 /// What the kernel says of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// The name.
     pub name: String,
     /// The index in its namespace.
     pub ifindex: u32,
@@ -245,17 +226,6 @@ impl Netlink {
         })
     }
 
-    /// Sets an interface down.
-    ///
-    /// # Errors
-    ///
-    /// If there is none of that name, or the kernel refuses.
-    pub fn set_down(&self, name: &str) -> Result<(), NetlinkError> {
-        self.change(name, "set", "down", |message| {
-            message.header.change_mask |= LinkFlags::Up;
-        })
-    }
-
     /// Waits until packets can pass an interface that was set up ([`OperState::Up`]): the kernel
     /// reports a carrier with a delay of up to a second.
     ///
@@ -314,19 +284,6 @@ impl Netlink {
         self.change(name, "move", &place, |message| {
             message.attributes.push(LinkAttribute::NetNsFd(netns.as_fd().as_raw_fd()));
         })
-    }
-
-    /// Deletes an interface, and its peer if it is a veth.
-    ///
-    /// # Errors
-    ///
-    /// If there is none of that name, or the kernel refuses.
-    pub fn delete_link(&self, name: &str) -> Result<(), NetlinkError> {
-        let index = self.ifindex(name)?;
-        self.perform(
-            || format!("delete interface `{name}`"),
-            self.handle().link().del(index).execute(),
-        )
     }
 
     fn change(
@@ -417,7 +374,7 @@ fn parse_link(message: &LinkMessage) -> Result<LinkInfo, String> {
 /// The identifier of a VLAN interface.
 fn vlan_id_of(part: &KernelInfo) -> Option<u16> {
     let KernelInfo::Data(InfoData::Vlan(parts)) = part else { return None };
-    parts.iter().find_map(|own| match own {
+    parts.iter().find_map(|part| match part {
         InfoVlan::Id(id) => Some(*id),
         _ => None,
     })

@@ -93,7 +93,7 @@ pub enum NapiError {
     /// Before Linux 6.8: the threads' names do not tell which namespace they belong to.
     #[error(
         "cannot tell the NAPI threads of interface `{link}` from those of an interface of the \
-         same name in network namespace {other}: give it a name of its own, or use Linux 6.8 or \
+         same name in network namespace {other}: give it a different name, or use Linux 6.8 or \
          later"
     )]
     Ambiguous {
@@ -104,7 +104,7 @@ pub enum NapiError {
     },
     /// There are not as many threads as there should be.
     #[error(
-        "interface `{link}` should have {expected} NAPI threads, one a receive queue, but has \
+        "interface `{link}` should have {expected} NAPI threads, one per receive queue, but has \
          {}: {found:?}; is it up, with GRO on or an XDP program attached, and threaded NAPI on?",
         found.len()
     )]
@@ -365,7 +365,7 @@ fn parse_comm(comm: &str, link: &str) -> Option<u32> {
 /// The path of another namespace that has an interface of the same name, if there is one among
 /// those that have a name or a process.
 fn same_name_elsewhere(link: &str) -> io::Result<Option<String>> {
-    let own = current_inode()?;
+    let here = current_inode()?;
     let mut namespaces = BTreeMap::new();
     let named = fs::read_dir(NETNS_DIR).into_iter().flatten().flatten().map(|entry| entry.path());
     let of_processes = fs::read_dir("/proc")?.flatten().map(|entry| entry.path().join("ns/net"));
@@ -375,7 +375,7 @@ fn same_name_elsewhere(link: &str) -> io::Result<Option<String>> {
         }
     }
     for ((_, inode), path) in namespaces {
-        if inode != own && has_link(&path, link) {
+        if inode != here && has_link(&path, link) {
             return Ok(Some(path.display().to_string()));
         }
     }

@@ -14,7 +14,6 @@ use futures_util::{Stream, TryStreamExt, pin_mut};
 use rtnetlink::Handle;
 
 use crate::error::describe;
-use crate::link::OperState;
 
 /// Why a netlink operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +26,7 @@ pub enum NetlinkError {
     },
     /// There is no interface of that name.
     #[error("there is no interface `{name}` in this network namespace")]
-    NoLink {
-        /// The name.
-        name: String,
-    },
+    NoLink { name: String },
     /// The name cannot be an interface's.
     #[error("`{name}` cannot name an interface: {reason}")]
     BadName {
@@ -77,15 +73,22 @@ pub enum NetlinkError {
     },
 }
 
-impl NetlinkError {
-    /// The operating system's error, if it was one.
-    #[must_use]
-    pub fn os_error(&self) -> Option<&io::Error> {
-        match self {
-            Self::Open { source } | Self::Refused { source, .. } => Some(source),
-            _ => None,
-        }
-    }
+/// An interface's operational state (RFC 2863).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperState {
+    /// The driver does not say (a loopback interface that is up).
+    Unknown,
+    /// Some component is missing.
+    NotPresent,
+    Down,
+    /// Down because of a lower layer: for a veth, its peer is down.
+    LowerLayerDown,
+    /// In a test mode.
+    Testing,
+    /// Waiting for an external event.
+    Dormant,
+    /// Packets can pass.
+    Up,
 }
 
 /// An open rtnetlink socket of one network namespace.

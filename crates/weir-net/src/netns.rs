@@ -27,7 +27,7 @@ use nix::sys::statfs::{NSFS_MAGIC, fstatfs, statfs};
 use crate::error::describe;
 
 /// Where `ip netns` keeps the names.
-pub const NETNS_DIR: &str = "/run/netns";
+pub(crate) const NETNS_DIR: &str = "/run/netns";
 
 /// A namespace of the calling thread, as a file.
 const THREAD_NETNS: &str = "/proc/thread-self/ns/net";
@@ -51,16 +51,10 @@ pub enum NetnsError {
         "network namespace `{name}` exists already; remove it with `ip netns delete {name}` \
          (or `weir lab clean`, if an earlier run left it)"
     )]
-    Exists {
-        /// The name.
-        name: String,
-    },
+    Exists { name: String },
     /// There is no namespace of that name.
     #[error("there is no network namespace `{name}`; `ip netns list` shows those that exist")]
-    Missing {
-        /// The name.
-        name: String,
-    },
+    Missing { name: String },
     /// The file of that name is no namespace.
     #[error("`{}` is not a network namespace but an ordinary file; remove it", path.display())]
     NotANamespace {
@@ -71,10 +65,9 @@ pub enum NetnsError {
     /// others.
     #[error(
         "network namespace `{name}` cannot be {operation} from inside another one: do it outside \
-         of `Netns::run`"
+         `Netns::run`"
     )]
     Inside {
-        /// The name.
         name: String,
         /// `created` or `deleted`.
         operation: &'static str,
@@ -82,7 +75,6 @@ pub enum NetnsError {
     /// The operating system refused.
     #[error("cannot {operation} network namespace `{name}`: {step}: {}", describe(source))]
     System {
-        /// The name.
         name: String,
         /// `create`, `open`, `enter`, `delete`.
         operation: &'static str,
@@ -91,17 +83,6 @@ pub enum NetnsError {
         /// The operating system's answer.
         source: io::Error,
     },
-}
-
-impl NetnsError {
-    /// The operating system's error, if it was one.
-    #[must_use]
-    pub fn os_error(&self) -> Option<&io::Error> {
-        match self {
-            Self::System { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 /// A named network namespace.
@@ -208,7 +189,6 @@ impl Netns {
         NetnsGuard(self)
     }
 
-    /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -413,7 +393,7 @@ pub fn delete(name: &str) -> Result<(), NetnsError> {
 /// # Errors
 ///
 /// If `/proc` is not there.
-pub fn current_inode() -> io::Result<u64> {
+pub(crate) fn current_inode() -> io::Result<u64> {
     Ok(fs::metadata(THREAD_NETNS)?.ino())
 }
 
@@ -438,10 +418,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), NetnsError> {
 /// A thread that is inside a namespace has a mount namespace of its own: a name that it mounted
 /// or unmounted there would be so for that thread alone.
 fn outside_only(name: &str, operation: &'static str) -> Result<(), NetnsError> {
-    let own = fs::metadata("/proc/thread-self/ns/mnt").map(|meta| meta.ino());
+    let thread = fs::metadata("/proc/thread-self/ns/mnt").map(|meta| meta.ino());
     let process = fs::metadata("/proc/self/ns/mnt").map(|meta| meta.ino());
-    match (own, process) {
-        (Ok(own), Ok(process)) if own != process => {
+    match (thread, process) {
+        (Ok(thread), Ok(process)) if thread != process => {
             Err(NetnsError::Inside { name: name.to_owned(), operation })
         }
         _ => Ok(()),

@@ -31,7 +31,7 @@ pub use namespace::{end_processes_in, processes_in_netns};
 use pipes::Pipes;
 
 /// How much of each output stream of [`run`] is kept unless told otherwise.
-pub const OUTPUT_SIZE_BYTES_DEFAULT: usize = 1 << 20;
+pub(crate) const OUTPUT_SIZE_BYTES_DEFAULT: usize = 1 << 20;
 
 /// How often a process is looked at while waiting for it.
 const TICK_MS: u8 = 2;
@@ -45,7 +45,6 @@ pub enum ProcessError {
     /// It could not be started.
     #[error("cannot start `{command}`: {source}{}", start_advice(source))]
     Start {
-        /// The command.
         command: String,
         /// The operating system's answer.
         source: io::Error,
@@ -53,7 +52,6 @@ pub enum ProcessError {
     /// It was killed because it did not end in time.
     #[error("`{command}` did not end within {timeout:?} and was killed{}", last_line(output))]
     TimedOut {
-        /// The command.
         command: String,
         /// The limit.
         timeout: Duration,
@@ -62,14 +60,10 @@ pub enum ProcessError {
     },
     /// It was killed because it was no longer wanted ([`run_while`]).
     #[error("`{command}` was cancelled")]
-    Cancelled {
-        /// The command.
-        command: String,
-    },
+    Cancelled { command: String },
     /// It ended, but not with success ([`Output::check`]).
     #[error("`{command}` failed ({status}){}", last_line(output))]
     Failed {
-        /// The command.
         command: String,
         /// How it ended.
         status: ExitStatus,
@@ -79,7 +73,6 @@ pub enum ProcessError {
     /// Waiting for it, or talking to it, failed.
     #[error("cannot {action} `{command}`: {source}")]
     System {
-        /// The command.
         command: String,
         /// What was to be done.
         action: &'static str,
@@ -87,7 +80,9 @@ pub enum ProcessError {
         source: io::Error,
     },
     /// The namespace is not one whose processes may be ended.
-    #[error("processes in network namespace {inode} are not ended: it is the host's or this one's")]
+    #[error(
+        "processes in network namespace {inode} are not ended: they are the host's or this one's"
+    )]
     Protected {
         /// The namespace's inode number.
         inode: u64,

@@ -82,9 +82,9 @@ mod tests {
     #[test]
     fn this_process_is_alive_and_older_than_nothing() {
         let pid = i32::try_from(std::process::id()).unwrap();
-        let own = stat(pid).unwrap();
-        assert!(!own.has_ended());
-        assert!(own.start_time_ticks > 0);
+        let this_process = stat(pid).unwrap();
+        assert!(!this_process.has_ended());
+        assert!(this_process.start_time_ticks > 0);
         assert!(pids().unwrap().contains(&pid));
         assert_eq!(netns_inode(pid), crate::netns::current_inode().ok());
     }

@@ -28,6 +28,9 @@ use crate::sysctl::{self, SysctlError};
 /// Where the records are.
 pub const REGISTRY_DIR: &str = "/run/weir/lab";
 
+/// The extension of a record, and of one that is being written.
+const RECORD: &str = "json";
+const UNWRITTEN: &str = "tmp";
 /// How long leftover processes may take after SIGTERM.
 const PROCESS_GRACE: Duration = Duration::from_secs(2);
 
@@ -123,7 +126,7 @@ impl CleanReport {
 pub enum CleanProblem {
     /// A record is not readable as one.
     #[error(
-        "{} is not a record of weir ({reason}); look at it, delete the network namespaces it \
+        "{} is not a record of weir ({reason}); inspect it, delete the network namespaces it \
          names with `ip netns delete`, and then the file",
         path.display()
     )]
@@ -174,11 +177,11 @@ impl Registry {
     ///
     /// If a name is bad, or the record cannot be written.
     pub fn record<S: AsRef<str>>(&self, namespaces: &[S]) -> Result<Record, RegistryError> {
-        let content = own_content(namespaces)?;
+        let content = content_of(namespaces)?;
         let _lock = self.lock()?;
         let mut counter = 0_u32;
         let path = loop {
-            let path = self.directory.join(format!("{}-{counter}.json", content.pid));
+            let path = self.directory.join(format!("{}-{counter}.{RECORD}", content.pid));
             if !path.exists() {
                 break path;
             }
@@ -203,9 +206,15 @@ impl Registry {
             return Ok(report);
         }
         let _lock = self.lock()?;
+        // Whoever writes has the lock: what is unwritten now is of a writer that was killed, and
+        // names nothing that was made.
+        for path in self.paths(UNWRITTEN)? {
+            let removed = fs::remove_file(&path).map_err(system(&path, "remove"));
+            report.problems.extend(removed.err().map(CleanProblem::Record));
+        }
         let mut dead = Vec::new();
         let mut in_use = BTreeSet::new();
-        for path in self.record_paths()? {
+        for path in self.paths(RECORD)? {
             match read_content(&path) {
                 Ok(content) if content.owner_lives() => in_use.extend(content.namespaces),
                 Ok(content) => dead.push((path, content)),
@@ -232,12 +241,13 @@ impl Registry {
         Ok(report)
     }
 
-    fn record_paths(&self) -> Result<Vec<PathBuf>, RegistryError> {
+    /// Files with this extension, sorted.
+    fn paths(&self, extension: &str) -> Result<Vec<PathBuf>, RegistryError> {
         let list = system(&self.directory, "list");
         let mut paths = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(&list)? {
             let path = entry.map_err(&list)?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
+            if path.extension().is_some_and(|found| found == extension) {
                 paths.push(path);
             }
         }
@@ -383,7 +393,7 @@ pub fn clean_leftovers() -> Result<CleanReport, RegistryError> {
     Registry::default().clean_leftovers()
 }
 
-fn own_content<S: AsRef<str>>(namespaces: &[S]) -> Result<Content, RegistryError> {
+fn content_of<S: AsRef<str>>(namespaces: &[S]) -> Result<Content, RegistryError> {
     let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let stat = procfs::stat(pid).ok_or_else(|| {
         let path = PathBuf::from(format!("/proc/{pid}/stat"));
@@ -415,13 +425,13 @@ fn read_content(path: &Path) -> Result<Content, CleanProblem> {
         netns::check_name(name).map_err(|error| corrupt(error.to_string()))?;
     }
     if content.pid <= 0 {
-        return Err(corrupt(format!("{} is no process id", content.pid)));
+        return Err(corrupt(format!("{} is not a process id", content.pid)));
     }
     Ok(content)
 }
 
 fn write_atomically(path: &Path, content: &Content) -> Result<(), RegistryError> {
-    let temporary = path.with_extension("tmp");
+    let temporary = path.with_extension(UNWRITTEN);
     let write = || -> io::Result<()> {
         let mut text = serde_json::to_string_pretty(content)?;
         text.push('\n');

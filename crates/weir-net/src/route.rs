@@ -72,8 +72,8 @@ impl Netlink {
 pub fn longest_match(routes: &[Route], address: IpAddr) -> Option<Route> {
     let matching = routes.iter().filter(|route| {
         let prefix = route.destination;
-        Prefix::new(address, prefix.length()).is_ok_and(|own| {
-            own.address().is_ipv4() == prefix.address().is_ipv4() && own.network() == prefix
+        Prefix::new(address, prefix.length()).is_ok_and(|whole| {
+            whole.address().is_ipv4() == prefix.address().is_ipv4() && whole.network() == prefix
         })
     });
     matching.rev().max_by_key(|route| route.destination.length()).copied()

@@ -27,22 +27,15 @@ pub enum SysctlError {
     /// There is no such setting in this namespace.
     #[error(
         "there is no setting `{name}` in this network namespace: a misspelling, a module that is \
-         not loaded, or a setting of the host alone"
+         not loaded, or a setting that only the host has"
     )]
-    Unknown {
-        /// The name.
-        name: String,
-    },
+    Unknown { name: String },
     /// The name is that of a group of settings.
     #[error("`{name}` is a group of settings, not one setting")]
-    Group {
-        /// The name.
-        name: String,
-    },
+    Group { name: String },
     /// The setting exists but cannot be changed here.
     #[error("setting `{name}` is read-only in this network namespace ({source})")]
     ReadOnly {
-        /// The name.
         name: String,
         /// The kernel's answer.
         source: io::Error,
@@ -50,9 +43,7 @@ pub enum SysctlError {
     /// The kernel does not accept the value.
     #[error("setting `{name}` does not accept `{value}` ({source})")]
     BadValue {
-        /// The name.
         name: String,
-        /// The value.
         value: String,
         /// The kernel's answer.
         source: io::Error,
@@ -60,7 +51,6 @@ pub enum SysctlError {
     /// The system refused.
     #[error("cannot {action} setting `{name}`: {}", describe(source))]
     System {
-        /// The name.
         name: String,
         /// `read`, `write`, `list`.
         action: &'static str,

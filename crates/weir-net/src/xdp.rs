@@ -31,9 +31,9 @@ pub fn takes_redirected(ifindex: u32) -> io::Result<Option<bool>> {
     };
     let features = answers.iter().find_map(|answer| {
         let value = |kind| answer.iter().find(|attribute| attribute.kind == kind);
-        let own = value(NETDEV_A_DEV_IFINDEX)?.u32()? == ifindex;
+        let is_it = value(NETDEV_A_DEV_IFINDEX)?.u32()? == ifindex;
         let bytes = value(NETDEV_A_DEV_XDP_FEATURES)?.value.as_slice().try_into().ok()?;
-        own.then_some(u64::from_ne_bytes(bytes))
+        is_it.then_some(u64::from_ne_bytes(bytes))
     });
     let features =
         features.ok_or_else(|| io::Error::from_raw_os_error(nix::Error::ENODEV as i32))?;

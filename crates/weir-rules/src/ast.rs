@@ -51,7 +51,6 @@ pub enum StatementKind {
     LoadAnchor {
         /// Path of the anchor.
         name: Spanned<Text>,
-        /// The file.
         file: Spanned<Text>,
     },
     /// `ether ...` (FreeBSD).
@@ -64,10 +63,8 @@ pub enum StatementKind {
     Limiter(Box<Limiter>),
 }
 
-/// A macro.
 #[derive(Debug, Clone)]
 pub struct Macro {
-    /// Its name.
     pub name: Spanned<Text>,
     /// Its value, words joined by one blank.
     pub value: Spanned<Text>,
@@ -77,10 +74,8 @@ pub struct Macro {
     pub is_fixed: bool,
 }
 
-/// A table.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Its name.
     pub name: Spanned<Text>,
     /// It cannot be changed later.
     pub is_const: bool,
@@ -97,7 +92,6 @@ pub struct Table {
 pub enum TableSource {
     /// A list in braces.
     List(Vec<Host>),
-    /// A file.
     File(Spanned<Text>),
 }
 
@@ -208,7 +202,7 @@ pub struct Filter {
 impl Filter {
     /// Where the option `name` stands.
     #[must_use]
-    pub fn option_span(&self, name: &str) -> Option<Span> {
+    pub(crate) fn option_span(&self, name: &str) -> Option<Span> {
         self.option_spans.iter().find(|(word, _)| *word == name).map(|(_, span)| *span)
     }
 }
@@ -227,7 +221,6 @@ pub enum Name {
 pub struct Interface {
     /// Every interface but this.
     pub not: bool,
-    /// The name.
     pub name: Spanned<Text>,
     /// `(if)`, in `antispoof` alone.
     pub is_dynamic: bool,
@@ -315,7 +308,6 @@ pub struct IcmpType {
     pub is_icmp6: bool,
     /// The type.
     pub kind: u8,
-    /// The code.
     pub code: Option<u8>,
 }
 
@@ -354,9 +346,7 @@ pub struct PoolHost {
 pub struct PoolPorts {
     /// The words.
     pub span: Span,
-    /// The first.
     pub first: Name,
-    /// The last.
     pub last: PoolPortEnd,
 }
 
@@ -411,7 +401,6 @@ pub struct Antispoof {
     pub log: Option<Log>,
     /// `quick`
     pub quick: bool,
-    /// The interfaces.
     pub interfaces: Vec<Interface>,
     /// `inet`, `inet6`
     pub af: Option<Af>,
@@ -434,7 +423,6 @@ pub enum AnchorKind {
     Ether,
 }
 
-/// An anchor.
 #[derive(Debug, Clone)]
 pub struct Anchor {
     /// Which rules.
@@ -499,13 +487,10 @@ pub struct EtherFilter {
 pub struct MacHost {
     /// `!`
     pub not: bool,
-    /// The address.
     pub address: [u8; 6],
-    /// Its mask.
     pub mask: [u8; 6],
 }
 
-/// A bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bandwidth {
     /// Bits per second.
@@ -539,7 +524,6 @@ pub struct ServiceCurve {
 /// `altq on ...`.
 #[derive(Debug, Clone)]
 pub struct Altq {
-    /// The interface.
     pub interfaces: Vec<Interface>,
     /// The discipline.
     pub scheduler: Option<Scheduler>,
@@ -549,14 +533,12 @@ pub struct Altq {
     pub queue_limit: Option<u32>,
     /// `tbrsize`, in bytes.
     pub token_bucket_size_bytes: Option<u32>,
-    /// Its queues.
     pub queues: Vec<Spanned<Text>>,
 }
 
 /// `queue ...`: FreeBSD's ALTQ queues and OpenBSD's.
 #[derive(Debug, Clone)]
 pub struct Queue {
-    /// The name.
     pub name: Spanned<Text>,
     /// `on`
     pub interfaces: Vec<Interface>,
@@ -602,7 +584,6 @@ pub struct QueueRate {
 pub struct Limiter {
     /// What it counts.
     pub kind: LimiterKind,
-    /// Its name.
     pub name: Spanned<Text>,
     /// Its number.
     pub id: u32,

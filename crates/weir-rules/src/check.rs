@@ -38,7 +38,7 @@ pub fn check(compiled: &Compiled, resolver: &dyn Resolver) -> Vec<Diagnostic> {
         checker.list(&list, &world, &mut found);
     }
     found.extend(checker.finish());
-    found.sort_by_key(|own| (own.span.file, own.span.start, own.code));
+    found.sort_by_key(|found| (found.span.file, found.span.start, found.code));
     found
 }
 
@@ -65,16 +65,16 @@ fn lists(ruleset: &Ruleset) -> Vec<List<'_>> {
     let mut open: Vec<(String, &Rules)> = vec![(String::new(), &ruleset.main)];
     while let Some((anchor, rules)) = open.pop() {
         let Rules { ether, scrub, nat, rdr, binat, filter } = rules;
-        for (own, decides) in [
+        for (list, decides) in [
             (scrub, Decides::First),
             (nat, Decides::First),
             (rdr, Decides::First),
             (binat, Decides::First),
             (filter, Decides::Last),
         ] {
-            let calls = own.iter().filter_map(|rule| rule.anchor.as_ref());
+            let calls = list.iter().filter_map(|rule| rule.anchor.as_ref());
             open.extend(calls.filter_map(|call| below(&anchor, call)));
-            found.push(List { rules: own, decides, anchor: anchor.clone() });
+            found.push(List { rules: list, decides, anchor: anchor.clone() });
         }
         let calls = ether.iter().filter_map(|rule| rule.anchor.as_ref());
         open.extend(calls.filter_map(|call| below(&anchor, call)));
@@ -123,7 +123,7 @@ fn by_statement(
             problem.help = Some(first.help.clone());
         }
         let mut places: Vec<Span> = Vec::new();
-        for (place, text) in group.iter().filter_map(|own| own.related.as_ref()) {
+        for (place, text) in group.iter().filter_map(|group| group.related.as_ref()) {
             if !places.contains(place) && places.len() < RELATED_COUNT_MAX {
                 places.push(*place);
                 problem = problem.related(*place, text.clone());

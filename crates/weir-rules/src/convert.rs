@@ -78,22 +78,23 @@ pub fn convert(
         Dialect::OpenBsd => to_openbsd::statements(&mut work),
         Dialect::FreeBsd => to_freebsd::statements(&mut work),
     }
-    refuse_own_words(&mut work);
+    refuse_weir_words(&mut work);
     let Work { mut edits, mut problems, notes, .. } = work;
     edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
     let (new, pieces) = applied(text, &edits);
     // A statement that was refused stands there unchanged, and is refused again.
     let others = refused_by_other(&recompile(&new), compiled, &pieces, to);
-    let is_told = |problems: &[Diagnostic], other: Span| {
-        problems.iter().any(|own| {
-            own.span.file == other.file
-                && own.span.start <= other.end
-                && other.start <= own.span.end
+    let is_reported = |problems: &[Diagnostic], other: Span| {
+        problems.iter().any(|problem| {
+            problem.span.file == other.file
+                && problem.span.start <= other.end
+                && other.start <= problem.span.end
         })
     };
-    let others: Vec<_> = others.into_iter().filter(|own| !is_told(&problems, own.span)).collect();
+    let others: Vec<_> =
+        others.into_iter().filter(|other| !is_reported(&problems, other.span)).collect();
     problems.extend(others);
-    problems.sort_by_key(|own| (own.span.file, own.span.start));
+    problems.sort_by_key(|problem| (problem.span.file, problem.span.start));
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -102,22 +103,22 @@ pub fn convert(
 }
 
 /// What is weir's own, and no pf has: left out, the file would mean something else.
-fn refuse_own_words(work: &mut Work<'_>) {
+fn refuse_weir_words(work: &mut Work<'_>) {
     let ruleset = &work.compiled.ruleset;
-    let settings = ruleset.prelude.iter().filter_map(|own| match own {
+    let settings = ruleset.prelude.iter().filter_map(|prelude| match prelude {
         Prelude::Set(Setting::HashSize(_), span) => Some((*span, "`set hashsize`")),
         Prelude::Set(Setting::StateReserve(_), span) => Some((*span, "`set state-reserve`")),
-        Prelude::Set(Setting::StateDefaults(own), span) if own.reserve => {
+        Prelude::Set(Setting::StateDefaults(state_defaults), span) if state_defaults.reserve => {
             Some((*span, "`reserve`"))
         }
         _ => None,
     });
-    let has_reserve = |rule: &&Rule| rule.options.state.as_ref().is_some_and(|own| own.reserve);
+    let has_reserve = |rule: &&Rule| rule.options.state.as_ref().is_some_and(|state| state.reserve);
     let rules = work.rules.values().filter_map(|list| list.iter().copied().find(has_reserve));
     let found: Vec<(Span, &str)> =
         settings.chain(rules.map(|rule| (rule.span, "`reserve`"))).collect();
     for (span, what) in found {
-        let message = format!("{what} is weir's own, and no pf has it");
+        let message = format!("{what} is weir's own: no pf has it");
         work.refuse(span, message, "take it out of the file to be converted");
     }
 }
@@ -167,8 +168,8 @@ impl<'a> Work<'a> {
     /// Whether a statement that has to change can be: it is in the first file.
     fn is_here(&mut self, span: Span) -> bool {
         if span.file != FileId(0) {
-            let message = "this stands in an included file";
-            self.refuse(span, message, "convert that file by itself");
+            let message = "this is in an included file";
+            self.refuse(span, message, "convert that file separately");
         }
         span.file == FileId(0)
     }
@@ -199,22 +200,22 @@ fn by_statement(rules: &Rules) -> HashMap<Span, Vec<&Rule>> {
     map
 }
 
-/// A statement within an anchor's braces that `is_wanted`, if there is one.
+/// A statement within an anchor's braces that `is_match`, if there is one.
 fn within_anchors<'a>(
     statements: &'a [Statement],
-    is_wanted: &dyn Fn(&Statement) -> bool,
+    is_match: &dyn Fn(&Statement) -> bool,
 ) -> Vec<&'a Statement> {
     let mut found = Vec::new();
     let mut open: Vec<&[Statement]> = bodies(statements).collect();
     while let Some(inner) = open.pop() {
-        found.extend(inner.iter().filter(|own| is_wanted(own)));
+        found.extend(inner.iter().filter(|inner| is_match(inner)));
         open.extend(bodies(inner));
     }
     found
 }
 
 fn bodies(statements: &[Statement]) -> impl Iterator<Item = &[Statement]> {
-    statements.iter().filter_map(|own| match &own.kind {
+    statements.iter().filter_map(|statement| match &statement.kind {
         StatementKind::Anchor(anchor) => anchor.body.as_deref(),
         _ => None,
     })
@@ -265,7 +266,7 @@ fn refused_by_other(
     pieces: &[Piece],
     to: Dialect,
 ) -> Vec<Diagnostic> {
-    let errors = new.diagnostics.iter().filter(|own| own.severity == Severity::Error);
+    let errors = new.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     let mut problems = Vec::new();
     for error in errors {
         let is_first = error.span.file == FileId(0);
@@ -276,7 +277,7 @@ fn refused_by_other(
                 && (statement.span.start..=statement.span.end).contains(&at)
         });
         let span = statement.map_or(Span::new(FileId(0), at, at), |statement| statement.span);
-        let message = format!("this cannot be said in {to}'s pf.conf: {}", error.message);
+        let message = format!("{to}'s pf.conf cannot express this: {}", error.message);
         let mut problem = Diagnostic::error(Code::WrongDialect, span, message);
         problem.help.clone_from(&error.help);
         problems.push(problem);

@@ -1,6 +1,8 @@
 //! What is wrong with a ruleset, as values: a stable code, the words it is about, what was
 //! expected, and what to do. Drawing them is the caller's.
 
+use strsim::osa_distance;
+
 use crate::limits::Limits;
 use crate::named::named;
 use crate::source::{SourceMap, Span};
@@ -74,7 +76,7 @@ named! {
         UnresolvedHost = "unresolved-host",
         /// A table's or an anchor's file that cannot be read.
         FileMissing = "file-missing",
-        /// A table file's line that is no address.
+        /// A table file's line that is not an address.
         BadTableEntry = "bad-table-entry",
         /// Something that is understood and printed, but that weir does not run.
         CannotRun = "cannot-run",
@@ -141,13 +143,13 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// An error.
+    /// What makes a ruleset unusable, at its place in the text.
     #[must_use]
     pub fn error(code: Code, span: Span, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, span, message.into())
     }
 
-    /// A warning.
+    /// What is allowed and hardly meant, at its place in the text.
     #[must_use]
     pub fn warning(code: Code, span: Span, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, span, message.into())
@@ -271,14 +273,14 @@ impl Diagnostics {
 
     /// Gives the list away, sorted by place.
     #[must_use]
-    pub fn into_sorted(mut self) -> Vec<Diagnostic> {
+    pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
         self.list.sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
         self.list
     }
 }
 
-/// The candidate with the smallest edit distance, if it is small enough to be a slip: one third of
-/// the word, and at least one letter.
+/// The candidate with the smallest edit distance (a swap of neighbours is one edit), if it is small
+/// enough to be a slip: one third of the word, and at least one letter.
 #[must_use]
 pub fn nearest<'a>(
     written: &str,
@@ -298,31 +300,8 @@ pub fn nearest<'a>(
         word.len() <= WORD_SIZE_MAX && word.chars().count().abs_diff(length) <= allowed
     };
     let distances = candidates.into_iter().filter(is_near);
-    let best = distances.map(|word| (edit_distance(written, word), word)).min()?;
+    let best = distances.map(|word| (osa_distance(written, word), word)).min()?;
     (best.0 <= allowed && best.0 > 0).then_some(best.1)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours between two words (the restricted
-/// Damerau–Levenshtein distance).
-#[must_use]
-pub fn edit_distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().collect();
-    let b: Vec<char> = b.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, to) in b.iter().enumerate() {
-            let cost = usize::from(from != to);
-            let mut best = (last[j] + cost).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *from == b[j - 1] && a[i - 1] == *to {
-                best = best.min(before[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]
@@ -340,7 +319,7 @@ mod tests {
             ("quikc", "quick", 1),
             ("inet", "inet6", 1),
         ] {
-            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+            assert_eq!(osa_distance(a, b), distance, "{a} {b}");
         }
         assert_eq!(nearest("blok", ["block", "pass"]), Some("block"));
         assert_eq!(nearest("zebra", ["block", "pass"]), None);

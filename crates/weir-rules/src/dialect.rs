@@ -32,7 +32,7 @@ impl Dialect {
     /// Guesses from words that one dialect alone has. Where neither or both show, it is
     /// FreeBSD's, which has most of the other's words too.
     #[must_use]
-    pub fn detect(text: &str) -> Self {
+    pub(crate) fn detect(text: &str) -> Self {
         let (mut freebsd, mut openbsd) = (0_u32, 0_u32);
         for line in text.lines() {
             let line = line.split('#').next().unwrap_or("");
@@ -46,9 +46,10 @@ impl Dialect {
             freebsd += u32::from(old || dummynet);
             let queue = first == "queue"
                 && (has("parent") || has("flows") || (has("on") && has("bandwidth")));
-            let own = has("divert-packet") || has("rdomain") || has("delay") || has("least-states");
+            let is_certain =
+                has("divert-packet") || has("rdomain") || has("delay") || has("least-states");
             let rule = matches!(first, "match" | "pass" | "block");
-            openbsd += u32::from(queue || own);
+            openbsd += u32::from(queue || is_certain);
             let to = has("nat-to") || has("rdr-to") || has("af-to") || has("binat-to");
             let scrub = first == "match" && words.iter().any(|word| word.starts_with("scrub"));
             openbsd += u32::from(rule && to || scrub)

@@ -33,15 +33,18 @@
 
 mod compile;
 mod criteria;
+mod criterion;
 mod describe;
 mod finish;
 mod flatten;
 mod frame;
 pub mod packet;
 mod probe;
+mod ready;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod translate;
 mod verdict;
 mod view;
@@ -49,18 +52,18 @@ mod walk;
 
 use std::net::IpAddr;
 
-use crate::value::Af;
+use crate::value::{Af, mask4, mask6};
 
-pub use compile::{
-    ANCHOR_DEPTH_MAX, EVALUATION_COUNT_MAX, EvaluateError, Evaluator, List, LoadedAnchor,
-};
-pub use criteria::Criterion;
-pub use describe::DescribeError;
-pub(crate) use describe::{end_text, flag_letters};
+pub use compile::{EvaluateError, Evaluator, LoadedAnchor};
+pub use criterion::Criterion;
+pub(crate) use describe::flag_letters;
+pub use describe::{DescribeError, end_text};
 pub use flatten::Step;
 pub use frame::FrameError;
 pub use packet::{Extensions, Icmp, IcmpRole, Packet, Quoted};
+pub use ready::List;
 pub use table::{Table, Tables};
+pub(crate) use trace::{Outcome, Seen, Subject, Tracer};
 pub use verdict::{
     Actions, Decision, NewState, Normalisation, Reason, Response, RouteChoice, RuleRef, Translated,
     Verdict,
@@ -69,7 +72,6 @@ pub use view::{
     AllRouted, Mapping, Moment, NoStates, Routes, RoutingView, RuleId, SourceCount, StateHit,
     StateView,
 };
-pub(crate) use walk::{Outcome, Seen, Subject, Tracer};
 
 /// An address as a number, for quick comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,8 +83,8 @@ pub(crate) enum Ip {
 impl From<IpAddr> for Ip {
     fn from(address: IpAddr) -> Self {
         match address {
-            IpAddr::V4(own) => Self::V4(own.into()),
-            IpAddr::V6(own) => Self::V6(own.into()),
+            IpAddr::V4(v4) => Self::V4(v4.into()),
+            IpAddr::V6(v6) => Self::V6(v6.into()),
         }
     }
 }
@@ -90,8 +92,8 @@ impl From<IpAddr> for Ip {
 impl From<Ip> for IpAddr {
     fn from(address: Ip) -> Self {
         match address {
-            Ip::V4(own) => Self::V4(own.into()),
-            Ip::V6(own) => Self::V6(own.into()),
+            Ip::V4(v4) => Self::V4(v4.into()),
+            Ip::V6(v6) => Self::V6(v6.into()),
         }
     }
 }
@@ -108,8 +110,8 @@ impl Ip {
     /// Whether the network of this address holds another one.
     pub(crate) fn prefix_holds(self, bits: u8, other: Self) -> bool {
         match (self, other) {
-            (Self::V4(own), Self::V4(other)) => (own ^ other) & table::mask4(bits) == 0,
-            (Self::V6(own), Self::V6(other)) => (own ^ other) & table::mask6(bits) == 0,
+            (Self::V4(v4), Self::V4(other)) => (v4 ^ other) & mask4(bits) == 0,
+            (Self::V6(v6), Self::V6(other)) => (v6 ^ other) & mask6(bits) == 0,
             _ => false,
         }
     }
@@ -118,13 +120,4 @@ impl Ip {
 /// Whether the network of an address holds another one.
 pub(crate) fn prefix_holds(network: IpAddr, bits: u8, address: IpAddr) -> bool {
     Ip::from(network).prefix_holds(bits, address.into())
-}
-
-/// The network of an address: the bits after the prefix are zero.
-fn prefix_of(address: IpAddr, bits: u8) -> (IpAddr, u8) {
-    let network = match Ip::from(address) {
-        Ip::V4(own) => Ip::V4(own & table::mask4(bits)),
-        Ip::V6(own) => Ip::V6(own & table::mask6(bits)),
-    };
-    (network.into(), bits)
 }

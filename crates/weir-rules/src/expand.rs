@@ -14,6 +14,7 @@ mod rule;
 mod settings;
 mod state;
 mod table;
+mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +27,7 @@ use crate::resolve::Resolver;
 use crate::source::{SourceMap, SourceProvider, Span};
 use crate::value::{KeepState, Setting, StateOptions, Text};
 
-pub(crate) use address::with_modifiers;
-pub use address::{interface_addresses, masked};
-pub use table::{TableFile, parse_table_file};
+pub use address::interface_addresses;
 
 /// What expansion needs besides the tree.
 pub struct ExpandInput<'a> {
@@ -36,7 +35,6 @@ pub struct ExpandInput<'a> {
     pub resolver: &'a dyn Resolver,
     /// Where table files come from.
     pub provider: &'a dyn SourceProvider,
-    /// Limits.
     pub limits: Limits,
 }
 
@@ -58,8 +56,8 @@ pub fn expand(
         rule_count: 0,
         entry_count: 0,
         state_defaults: None,
-        has_state_defaults: sets(ast, |own| matches!(own, Setting::StateDefaults(_))),
-        has_if_bound: sets(ast, |own| *own == Setting::StatePolicyIfBound(true)),
+        has_state_defaults: sets(ast, |setting| matches!(setting, Setting::StateDefaults(_))),
+        has_if_bound: sets(ast, |setting| *setting == Setting::StatePolicyIfBound(true)),
         limiters: BTreeMap::new(),
         unknown: BTreeSet::new(),
         anchor_path: Vec::new(),
@@ -117,8 +115,9 @@ impl Expander<'_> {
         let span = statement.span;
         match &statement.kind {
             StatementKind::Macro(at) => {
-                let own = &self.ruleset.macros[*at];
-                let prelude = Prelude::Macro(own.name.value.clone(), own.value.value.clone());
+                let definition = &self.ruleset.macros[*at];
+                let prelude =
+                    Prelude::Macro(definition.name.value.clone(), definition.value.value.clone());
                 self.ruleset.prelude.push(prelude);
             }
             StatementKind::Include(_) => {}
@@ -194,10 +193,10 @@ impl Expander<'_> {
         for interface in list {
             self.interface_known(&interface.name.value, interface.name.span);
         }
-        let own = list
-            .iter()
-            .map(|own| Some(crate::ir::Interface { not: own.not, name: own.name.value.clone() }));
-        if list.is_empty() { vec![None] } else { own.collect() }
+        let interfaces = list.iter().map(|interface| {
+            Some(crate::ir::Interface { not: interface.not, name: interface.name.value.clone() })
+        });
+        if list.is_empty() { vec![None] } else { interfaces.collect() }
     }
 
     fn interface_known(&mut self, name: &Text, span: Span) {
@@ -206,7 +205,7 @@ impl Expander<'_> {
             return;
         }
         let message = format!("there is no interface or group `{name}` here");
-        let names = self.resolver.interfaces().iter().map(|own| own.name.as_str());
+        let names = self.resolver.interfaces().iter().map(|interface| interface.name.as_str());
         let problem = Diagnostic::warning(Code::UnknownInterface, span, message);
         self.diagnostics.push(problem.nearest(name, names));
     }

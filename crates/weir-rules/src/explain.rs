@@ -16,7 +16,7 @@ use crate::source::{SourceMap, Span};
 use crate::value::Text;
 
 /// Steps that a trace keeps; what comes after is counted, not kept.
-pub const STEP_COUNT_MAX: usize = 200_000;
+pub(crate) const STEP_COUNT_MAX: usize = 200_000;
 
 /// What came of asking a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +116,6 @@ pub struct Explanation<'a> {
     /// The step of the rule that decides, found from the steps alone. `None` where no rule
     /// decides, or its step was dropped.
     pub winner: Option<usize>,
-    /// The verdict.
     pub verdict: Verdict<'a>,
     /// The verdict in a sentence.
     pub conclusion: String,
@@ -169,27 +168,27 @@ pub fn explain<'a>(
     let mut steps = Vec::with_capacity(recorder.steps.len());
     let mut scrub = Passes::default();
     for raw in &recorder.steps {
-        let Some(own) = evaluator.rule(RuleId(raw.at)) else {
+        let Some(rule) = evaluator.rule(RuleId(raw.at)) else {
             continue;
         };
         let outcome = match raw.outcome {
             Outcome::Failed(criterion) => {
                 let seen =
                     Seen { subject: &raw.subject, tag: raw.tag.as_ref(), tcp_flags: raw.tcp_flags };
-                StepOutcome::Failed { criterion, why: narrator.why(&own, criterion, &seen) }
+                StepOutcome::Failed { criterion, why: narrator.why(&rule, criterion, &seen) }
             }
             Outcome::Matched => StepOutcome::Matched,
             Outcome::Entered => StepOutcome::Entered,
             Outcome::Left(decided) => StepOutcome::Left { decided },
         };
-        let pass = (own.list == List::Scrub).then(|| scrub.pass(raw.at));
-        steps.push(Step { pass, ..step(&own, raw.depth, outcome, printer, sources) });
+        let pass = (rule.list == List::Scrub).then(|| scrub.pass(raw.at));
+        steps.push(Step { pass, ..step(&rule, raw.depth, outcome, printer, sources) });
     }
     let winner = winner(&steps, evaluator, verdict.reason);
     if let Some(at) = winner {
         steps[at].wins = true;
     }
-    let place = |own: &RuleRef<'_>| name_of(own, sources);
+    let place = |rule: &RuleRef<'_>| name_of(rule, sources);
     let last = steps.iter().rfind(|step| step.list == List::Filter && step.depth == 0);
     let asked = last.map_or(0, |step| step.number as usize + 1);
     let unasked_count = evaluator.ruleset().main.filter.len().saturating_sub(asked);
@@ -198,7 +197,8 @@ pub fn explain<'a>(
     if ether_count > 0 {
         // A packet here has no MAC addresses.
         let are = if ether_count == 1 { "rule is" } else { "rules are" };
-        effects.push(format!("{ether_count} `ether` {are} not asked: they come before all this"));
+        effects
+            .push(format!("{ether_count} `ether` {are} not evaluated: they come before all this"));
     }
     Explanation {
         packet: packet.to_string(),
@@ -228,23 +228,23 @@ impl Passes {
 }
 
 fn step(
-    own: &RuleRef<'_>,
+    rule: &RuleRef<'_>,
     depth: usize,
     outcome: StepOutcome,
     printer: &Printer<'_>,
     sources: Option<&SourceMap>,
 ) -> Step {
     Step {
-        id: own.id,
-        list: own.list,
+        id: rule.id,
+        list: rule.list,
         pass: None,
-        anchor: own.anchor.to_owned(),
+        anchor: rule.anchor.to_owned(),
         depth,
-        number: own.number,
-        rule: printer.rule(own.rule),
-        span: own.rule.span,
-        place: place_of(own, sources),
-        quick: own.rule.quick && own.list == List::Filter,
+        number: rule.number,
+        rule: printer.rule(rule.rule),
+        span: rule.rule.span,
+        place: place_of(rule, sources),
+        quick: rule.rule.quick && rule.list == List::Filter,
         outcome,
         wins: false,
     }
@@ -255,7 +255,7 @@ fn step(
 fn winner(steps: &[Step], evaluator: &Evaluator<'_>, reason: Reason) -> Option<usize> {
     let by_translation = reason == Reason::TranslationPass;
     steps.iter().rposition(|step| {
-        let action = evaluator.rule(step.id).map(|own| own.rule.action);
+        let action = evaluator.rule(step.id).map(|rule| rule.rule.action);
         let decides = match action {
             Some(Action::Pass | Action::Block(_)) => true,
             Some(Action::Translate { pass: true, .. }) => by_translation,
@@ -265,24 +265,24 @@ fn winner(steps: &[Step], evaluator: &Evaluator<'_>, reason: Reason) -> Option<u
     })
 }
 
-fn place_of(own: &RuleRef<'_>, sources: Option<&SourceMap>) -> Option<(String, u32)> {
-    let sources = sources.filter(|_| !own.is_loaded)?;
-    let span = own.rule.span;
+fn place_of(rule: &RuleRef<'_>, sources: Option<&SourceMap>) -> Option<(String, u32)> {
+    let sources = sources.filter(|_| !rule.is_loaded)?;
+    let span = rule.rule.span;
     let file = sources.file(span.file)?;
     let line = sources.position(span.file, span.start).line;
     Some((file.name.clone(), line))
 }
 
 /// `@3 of anchor x (pf.conf:12)`.
-fn name_of(own: &RuleRef<'_>, sources: Option<&SourceMap>) -> String {
-    let mut name = match own.list {
-        List::Filter => format!("@{}", own.number),
-        other => format!("{} @{}", other.as_str(), own.number),
+fn name_of(rule: &RuleRef<'_>, sources: Option<&SourceMap>) -> String {
+    let mut name = match rule.list {
+        List::Filter => format!("@{}", rule.number),
+        other => format!("{} @{}", other.as_str(), rule.number),
     };
-    if !own.anchor.is_empty() {
-        let _ = write!(name, " of anchor `{}`", own.anchor);
+    if !rule.anchor.is_empty() {
+        let _ = write!(name, " of anchor `{}`", rule.anchor);
     }
-    if let Some((file, line)) = place_of(own, sources) {
+    if let Some((file, line)) = place_of(rule, sources) {
         let _ = write!(name, " ({file}:{line})");
     }
     name
@@ -308,7 +308,7 @@ impl Explanation<'_> {
         }
         if self.unasked_count > 0 {
             let s = if self.unasked_count == 1 { "" } else { "s" };
-            let _ = writeln!(out, "  ({} more rule{s} not asked)", self.unasked_count);
+            let _ = writeln!(out, "  ({} more rule{s} not evaluated)", self.unasked_count);
         }
         let _ = writeln!(out, "\nverdict: {}", self.conclusion);
         for effect in &self.effects {
@@ -329,9 +329,9 @@ impl Step {
         let said = match &self.outcome {
             StepOutcome::Failed { why, .. } => format!("no: {why}"),
             StepOutcome::Matched if self.quick => "matches, and is quick".into(),
-            StepOutcome::Matched if self.wins => "matches, and is the last that does".into(),
+            StepOutcome::Matched if self.wins => "matches, and is the last one that does".into(),
             StepOutcome::Matched => "matches".into(),
-            StepOutcome::Entered => "matches: its rules are asked".into(),
+            StepOutcome::Entered => "matches: its rules are evaluated".into(),
             StepOutcome::Left { decided } => {
                 let end = if *decided { "a rule in it matched" } else { "no rule in it decided" };
                 let _ = writeln!(out, "{mark}{:1$}{name} end of the anchor: {end}", "", margin - 1);

@@ -103,7 +103,7 @@ impl Facts {
         self.protocol_names.entry(number).or_insert_with(|| name.into());
     }
 
-    /// Adds a user.
+    /// Adds a user by name, with the number that the system knows.
     pub fn add_user(&mut self, name: &str, number: u32) {
         self.users.insert(name.to_owned(), number);
     }
@@ -159,8 +159,8 @@ impl Facts {
             }
             [word, ..] => {
                 return Err(format!(
-                    "`{word}` begins no fact, or lacks its values; facts are interface, group, \
-                     host, service, protocol, user and usergroup"
+                    "`{word}` is not a fact, or its values are missing; facts are \
+                     interface, group, host, service, protocol, user and usergroup"
                 ));
             }
         }
@@ -206,7 +206,7 @@ fn interface(name: &str, words: &[&str]) -> Result<InterfaceFacts, String> {
             facts.addresses.push(InterfaceAddress { address, bits, broadcast: None, peer: None });
             continue;
         }
-        let value = words.next().ok_or_else(|| format!("`{word}` lacks its value"))?;
+        let value = words.next().ok_or_else(|| format!("`{word}` has no value"))?;
         let last = facts.addresses.last_mut();
         match (*word, last) {
             ("group", _) => facts.groups.push((*value).to_owned()),
@@ -214,7 +214,7 @@ fn interface(name: &str, words: &[&str]) -> Result<InterfaceFacts, String> {
             ("speed", _) => facts.speed_bps = Some(parse(value, "a speed in bits per second")?),
             ("broadcast", Some(last)) => last.broadcast = Some(parse(value, "an address")?),
             ("peer", Some(last)) => last.peer = Some(parse(value, "an address")?),
-            _ => return Err(format!("`{word}` says nothing of an interface")),
+            _ => return Err(format!("`{word}` does not describe an interface")),
         }
     }
     Ok(facts)
@@ -283,9 +283,9 @@ mod tests {
     fn wrong_facts_name_their_line() {
         for (text, part) in [
             ("\ninterface em0 1.2.3.4/33\n", "line 2: `1.2.3.4/33` has too long a prefix"),
-            ("hots a 1.2.3.4", "`hots` begins no fact"),
+            ("hots a 1.2.3.4", "`hots` is not a fact"),
             ("service a 70000", "`70000` is not a port"),
-            ("interface em0 broadcast 1.2.3.4", "`broadcast` says nothing"),
+            ("interface em0 broadcast 1.2.3.4", "`broadcast` does not describe"),
         ] {
             let error = Facts::parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

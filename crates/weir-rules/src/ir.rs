@@ -46,9 +46,7 @@ pub enum Prelude {
     Table(usize),
     /// An ALTQ discipline on one interface.
     Altq(Box<AltqOn>),
-    /// A queue.
     Queue(Box<Queue>),
-    /// A limiter.
     Limiter(Box<Limiter>),
 }
 
@@ -57,7 +55,6 @@ pub enum Prelude {
 pub struct AltqOn {
     /// The statement.
     pub altq: Altq,
-    /// The interface.
     pub interface: Text,
     /// `bandwidth`; `None` leaves it to the interface's speed.
     pub bandwidth: Option<Bandwidth>,
@@ -70,7 +67,6 @@ pub struct AltqOn {
 pub struct LoadAnchor {
     /// Path of the anchor.
     pub name: Text,
-    /// The file.
     pub file: Text,
     /// Where it stands.
     pub span: Span,
@@ -176,7 +172,6 @@ impl Rules {
 pub enum Action {
     /// Passes.
     Pass,
-    /// Blocks.
     Block(BlockReturn),
     /// Matches: the options hold for what comes.
     Match,
@@ -184,7 +179,6 @@ pub enum Action {
     Scrub,
     /// Is left as it is by `scrub` rules.
     NoScrub,
-    /// Translates.
     Translate {
         /// Which way.
         kind: Translation,
@@ -300,7 +294,6 @@ pub struct AnchorCall {
 pub struct Interface {
     /// All but this.
     pub not: bool,
-    /// The name.
     pub name: Text,
 }
 
@@ -309,9 +302,7 @@ pub struct Interface {
 pub struct Peer {
     /// `!`
     pub not: bool,
-    /// The address.
     pub address: Address,
-    /// The port.
     pub port: Option<Comparison<u16>>,
 }
 
@@ -326,7 +317,6 @@ impl Peer {
 /// An address after lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub enum Address {
-    /// Any.
     #[default]
     Any,
     /// A network; the bits after the prefix are zero.
@@ -375,7 +365,7 @@ impl Dynamic {
     /// Whether it may be several addresses: an interface's, unless `:0` says the first, or a
     /// group's, whose names do not end in a digit.
     #[must_use]
-    pub fn may_be_several(&self) -> bool {
+    pub(crate) fn may_be_several(&self) -> bool {
         let is_group = !self.name.ends_with(|c: char| c.is_ascii_digit());
         !self.modifiers.no_alias || is_group
     }
@@ -442,7 +432,6 @@ pub struct Route {
 /// A table with its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// The name.
     pub name: Text,
     /// The anchor that it is in; empty for the main ruleset.
     pub anchor: Text,

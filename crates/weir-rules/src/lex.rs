@@ -57,7 +57,6 @@ pub(crate) enum TokenKind {
     Broken,
 }
 
-/// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -243,7 +242,10 @@ impl<'a> Lexer<'a> {
 
     fn mark(&self) -> Mark {
         // Where a macro's value has ended, the next byte is the file's.
-        let open = self.expansion.as_ref().filter(|own| own.is_open && own.at < own.text.len());
+        let open = self
+            .expansion
+            .as_ref()
+            .filter(|expansion| expansion.is_open && expansion.at < expansion.text.len());
         Mark {
             at: self.inputs.last().map_or(0, |input| input.at),
             in_expansion: open.map(|expansion| expansion.at),
@@ -329,8 +331,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn eat(&mut self, wanted: u8) -> bool {
-        let found = self.peek() == Some(wanted);
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
         if found {
             self.byte();
         }
@@ -391,7 +393,8 @@ impl<'a> Lexer<'a> {
             let span = self.token(TokenKind::Broken, start).span;
             let message = format!("`{text}` ends in a backslash");
             let problem = Diagnostic::error(Code::Syntax, span, message);
-            let help = "a backslash joins lines only at their very end, and no name can end in one";
+            let help = "a backslash joins lines only at the very end of a line, and a name cannot \
+                        end in one";
             self.diagnostics.push(problem.help(help));
             return TokenKind::Broken;
         }
@@ -443,7 +446,7 @@ impl<'a> Lexer<'a> {
         let message = "the string has no closing quote";
         let problem = Diagnostic::error(Code::UnterminatedString, span, message)
             .label("it begins here")
-            .help(format!("close it with `{quote}`; what follows in its line was not read"));
+            .help(format!("close it with `{quote}`; the rest of its line was not read"));
         self.diagnostics.push(problem);
         TokenKind::Broken
     }
@@ -507,12 +510,12 @@ impl<'a> Lexer<'a> {
 
     /// Shares equal words.
     pub(crate) fn intern(&mut self, text: &str) -> Text {
-        if let Some(own) = self.words.get(text) {
-            return own.clone();
+        if let Some(word) = self.words.get(text) {
+            return word.clone();
         }
-        let own: Text = text.into();
-        self.words.insert(own.clone());
-        own
+        let name: Text = text.into();
+        self.words.insert(name.clone());
+        name
     }
 
     /// Replaces `$name`; a token comes back if there is nothing to replace it by.

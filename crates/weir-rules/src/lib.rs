@@ -32,7 +32,7 @@
 //! # What the words follow
 //!
 //! The grammar is that of pf.conf(5), FreeBSD 15's and OpenBSD 7.8's; what is printed, and what is
-//! refused, was compared with FreeBSD's regression cases for pfctl (`tests/pfctl.rs`): no case
+//! refused, was compared with FreeBSD's regression cases for pfctl (`tests/it/pfctl.rs`): no case
 //! deviates. Where weir differs from pfctl on purpose:
 //!
 //! - An interface, host name or table file that is not there is a warning; the rule stays, with
@@ -61,16 +61,17 @@ pub mod evaluate;
 pub mod expand;
 pub mod explain;
 pub mod facts;
+mod fields;
 pub mod ir;
 mod lex;
 pub mod limits;
 mod named;
 pub mod names;
 pub mod optimise;
-pub mod packet_test;
 pub mod parse;
 pub mod print;
 pub mod resolve;
+pub mod skip;
 pub mod source;
 pub mod value;
 

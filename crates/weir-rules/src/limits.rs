@@ -42,16 +42,16 @@ impl Default for Limits {
 }
 
 /// Longest name of an interface, without the terminating zero (IFNAMSIZ is 16).
-pub const INTERFACE_NAME_SIZE_MAX: usize = 15;
+pub(crate) const INTERFACE_NAME_SIZE_MAX: usize = 15;
 /// Longest name of a table (PF_TABLE_NAME_SIZE is 32).
-pub const TABLE_NAME_SIZE_MAX: usize = 31;
+pub(crate) const TABLE_NAME_SIZE_MAX: usize = 31;
 /// Longest label (PF_RULE_LABEL_SIZE is 64).
-pub const LABEL_SIZE_MAX: usize = 63;
+pub(crate) const LABEL_SIZE_MAX: usize = 63;
 /// Labels of one rule (PF_RULE_MAX_LABEL_COUNT).
-pub const LABEL_COUNT_MAX: usize = 5;
+pub(crate) const LABEL_COUNT_MAX: usize = 5;
 /// Longest tag (PF_TAG_NAME_SIZE is 64).
-pub const TAG_SIZE_MAX: usize = 63;
+pub(crate) const TAG_SIZE_MAX: usize = 63;
 /// Longest path of an anchor (MAXPATHLEN is 1024).
 pub const ANCHOR_SIZE_MAX: usize = 1023;
 /// Highest limit of a rate (PF_THRESHOLD_MAX): pf counts in thousandths.
-pub const RATE_MAX: u32 = u32::MAX / 1000;
+pub(crate) const RATE_MAX: u32 = u32::MAX / 1000;

@@ -4,13 +4,15 @@
 //! `/etc/protocols` and `/etc/services`. Services are the few that rule files name; a resolver
 //! may know more.
 
+use weir_wire::protocol;
+
 /// A name, its numbers, and the family.
 type Entry = (&'static str, u8);
 /// A code's name, its type, and the code.
 type CodeEntry = (&'static str, u8, u8);
 
 /// ICMP types of IPv4.
-pub const ICMP_TYPES: &[Entry] = &[
+pub(crate) const ICMP_TYPES: &[Entry] = &[
     ("echoreq", 8),
     ("echorep", 0),
     ("unreach", 3),
@@ -39,7 +41,7 @@ pub const ICMP_TYPES: &[Entry] = &[
 ];
 
 /// ICMPv6 types. Where a number has two names, the first is printed.
-pub const ICMP6_TYPES: &[Entry] = &[
+pub(crate) const ICMP6_TYPES: &[Entry] = &[
     ("unreach", 1),
     ("toobig", 2),
     ("timex", 3),
@@ -69,7 +71,7 @@ pub const ICMP6_TYPES: &[Entry] = &[
 ];
 
 /// ICMP codes of IPv4, each with its type.
-pub const ICMP_CODES: &[CodeEntry] = &[
+pub(crate) const ICMP_CODES: &[CodeEntry] = &[
     ("net-unr", 3, 0),
     ("host-unr", 3, 1),
     ("proto-unr", 3, 2),
@@ -103,7 +105,7 @@ pub const ICMP_CODES: &[CodeEntry] = &[
 ];
 
 /// ICMPv6 codes, each with its type.
-pub const ICMP6_CODES: &[CodeEntry] = &[
+pub(crate) const ICMP6_CODES: &[CodeEntry] = &[
     ("admin-unr", 1, 1),
     ("noroute-unr", 1, 0),
     ("notnbr-unr", 1, 2),
@@ -122,28 +124,28 @@ pub const ICMP6_CODES: &[CodeEntry] = &[
 #[must_use]
 pub fn icmp_type(name: &str, is_icmp6: bool) -> Option<u8> {
     let list = if is_icmp6 { ICMP6_TYPES } else { ICMP_TYPES };
-    list.iter().find(|(own, _)| *own == name).map(|(_, number)| *number)
+    list.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
 /// The name of an ICMP type.
 #[must_use]
-pub fn icmp_type_name(number: u8, is_icmp6: bool) -> Option<&'static str> {
+pub(crate) fn icmp_type_name(number: u8, is_icmp6: bool) -> Option<&'static str> {
     let list = if is_icmp6 { ICMP6_TYPES } else { ICMP_TYPES };
-    list.iter().find(|(_, own)| *own == number).map(|(name, _)| *name)
+    list.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
 
 /// The number of an ICMP code of a type.
 #[must_use]
 pub fn icmp_code(kind: u8, name: &str, is_icmp6: bool) -> Option<u8> {
     let list = if is_icmp6 { ICMP6_CODES } else { ICMP_CODES };
-    list.iter().find(|(own, of, _)| *of == kind && *own == name).map(|(_, _, code)| *code)
+    list.iter().find(|(known, of, _)| *of == kind && *known == name).map(|(_, _, code)| *code)
 }
 
 /// The name of an ICMP code of a type.
 #[must_use]
-pub fn icmp_code_name(kind: u8, code: u8, is_icmp6: bool) -> Option<&'static str> {
+pub(crate) fn icmp_code_name(kind: u8, code: u8, is_icmp6: bool) -> Option<&'static str> {
     let list = if is_icmp6 { ICMP6_CODES } else { ICMP_CODES };
-    list.iter().find(|(_, of, own)| *of == kind && *own == code).map(|(name, _, _)| *name)
+    list.iter().find(|(_, of, known)| *of == kind && *known == code).map(|(name, _, _)| *name)
 }
 
 /// TOS bytes with names: the old ones, and the DSCP of RFC 2474, 2597, 3246 and 5865.
@@ -210,7 +212,7 @@ pub const TIMEOUTS: &[(&str, u32)] = &[
 /// Index of a timeout in [`TIMEOUTS`].
 #[must_use]
 pub fn timeout(name: &str) -> Option<u8> {
-    let at = TIMEOUTS.iter().position(|(own, _)| *own == name)?;
+    let at = TIMEOUTS.iter().position(|(known, _)| *known == name)?;
     u8::try_from(at).ok()
 }
 
@@ -233,7 +235,7 @@ pub const LIMITS: &[(&str, u32)] = &[
 ];
 
 /// Values of `set optimization`.
-pub const OPTIMIZATIONS: &[&str] =
+pub(crate) const OPTIMIZATIONS: &[&str] =
     &["default", "normal", "high-latency", "satellite", "aggressive", "conservative"];
 
 /// Levels of `set debug`, FreeBSD's and OpenBSD's (the words of syslog).
@@ -243,7 +245,7 @@ pub const DEBUG_LEVELS: &[&str] = &[
 ];
 
 /// Flags of ALTQ disciplines, in the order in which pfctl prints them.
-pub const SCHEDULER_FLAGS: &[&str] = &[
+pub(crate) const SCHEDULER_FLAGS: &[&str] = &[
     "red",
     "ecn",
     "rio",
@@ -258,22 +260,22 @@ pub const SCHEDULER_FLAGS: &[&str] = &[
 ];
 
 /// IP protocols; the first name of a number is printed.
-pub const PROTOCOLS: &[Entry] = &[
+pub(crate) const PROTOCOLS: &[Entry] = &[
     ("ip", 0),
-    ("icmp", 1),
+    ("icmp", protocol::ICMP),
     ("igmp", 2),
     ("ggp", 3),
     ("ipencap", 4),
     ("ipip", 4),
     ("st2", 5),
-    ("tcp", 6),
+    ("tcp", protocol::TCP),
     ("cbt", 7),
     ("egp", 8),
     ("igp", 9),
     ("nvp", 11),
     ("pup", 12),
     ("chaos", 16),
-    ("udp", 17),
+    ("udp", protocol::UDP),
     ("hmp", 20),
     ("xns-idp", 22),
     ("rdp", 27),
@@ -287,8 +289,8 @@ pub const PROTOCOLS: &[Entry] = &[
     ("esp", 50),
     ("ah", 51),
     ("mobile", 55),
-    ("ipv6-icmp", 58),
-    ("icmp6", 58),
+    ("ipv6-icmp", protocol::ICMP6),
+    ("icmp6", protocol::ICMP6),
     ("ipv6-nonxt", 59),
     ("ipv6-opts", 60),
     ("eigrp", 88),
@@ -302,14 +304,14 @@ pub const PROTOCOLS: &[Entry] = &[
     ("carp", 112),
     ("vrrp", 112),
     ("l2tp", 115),
-    ("sctp", 132),
+    ("sctp", protocol::SCTP),
     ("udplite", 136),
     ("pfsync", 240),
 ];
 
 /// Services: name, port, and whether TCP and others (UDP) know it. Of two names of a port, the
 /// first is printed.
-pub const SERVICES: &[(&str, u16, bool, bool)] = &[
+pub(crate) const SERVICES: &[(&str, u16, bool, bool)] = &[
     ("tcpmux", 1, true, true),
     ("echo", 7, true, true),
     ("discard", 9, true, true),
@@ -573,7 +575,7 @@ pub const RESERVED: &[&str] = &[
 ];
 
 /// Those of the reserved words that OpenBSD's pf does not have.
-pub const RESERVED_BY_FREEBSD: &[&str] = &[
+pub(crate) const RESERVED_BY_FREEBSD: &[&str] = &[
     "altq",
     "binat",
     "binat-anchor",
@@ -608,7 +610,7 @@ pub const RESERVED_BY_FREEBSD: &[&str] = &[
 
 /// Whether a word cannot be a name.
 #[must_use]
-pub fn is_reserved(word: &str) -> bool {
+pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.binary_search(&word).is_ok()
 }
 

@@ -1,7 +1,7 @@
 //! `-o basic` and `-o profile`: fewer filter rules, and in a better order, with the same verdicts.
 //!
 //! What pfctl(8) and pf.conf(5), "set ruleset-optimization", describe: rules in a row that do the
-//! same (the module `fields` says what that means) form a block. Within a block, rules that
+//! same ([`crate::fields`] says what that means) form a block. Within a block, rules that
 //! another one covers go; rules that differ in one address become one rule with a table where
 //! there are six addresses or more; and what is left is ordered so that the kernel can skip more
 //! (`basic`), or, if the rules are `quick` and were counted, by their packets (`profile`). A rule
@@ -12,10 +12,8 @@
 //! rules on the way; what becomes of a packet does not.
 
 mod blocks;
-mod fields;
 mod profile;
 mod reorder;
-mod skip;
 
 use std::collections::BTreeSet;
 
@@ -25,12 +23,10 @@ use crate::print::{PrintOptions, Printer};
 use crate::resolve::Resolver;
 use crate::value::Text;
 
-pub(crate) use fields::same_effects;
 pub use profile::{Profile, ProfileError};
-pub use skip::{SKIP_FIELD_COUNT, SkipSteps, skip_steps};
 
 /// Addresses from which on a table is faster than rules of their own (pfctl's threshold).
-pub const TABLE_ADDRESS_COUNT_MIN: usize = 6;
+pub(crate) const TABLE_ADDRESS_COUNT_MIN: usize = 6;
 
 /// What generated tables' names begin with, as pfctl's.
 pub const TABLE_PREFIX: &str = "__automatic_";
@@ -94,7 +90,7 @@ pub fn optimise(ruleset: &mut Ruleset, level: Level<'_>, resolver: &dyn Resolver
 pub fn has_work(ruleset: &Ruleset) -> bool {
     let mut open = vec![&ruleset.main];
     while let Some(rules) = open.pop() {
-        if fields::blocks(rules.filter.clone()).iter().any(|block| block.len() > 1) {
+        if blocks::blocks(rules.filter.clone()).iter().any(|block| block.len() > 1) {
             return true;
         }
         let anchors = rules.filter.iter().filter_map(|rule| rule.anchor.as_ref());
@@ -120,7 +116,7 @@ impl Work<'_> {
     fn rules(&mut self, rules: &mut Rules) {
         let Rules { ether: _, scrub: _, nat: _, rdr: _, binat: _, filter } = rules;
         let old = std::mem::take(filter);
-        for mut block in fields::blocks(old) {
+        for mut block in blocks::blocks(old) {
             for rule in &mut block {
                 let body = rule.anchor.as_mut().and_then(|anchor| anchor.body.as_mut());
                 if let Some(body) = body {

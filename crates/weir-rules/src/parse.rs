@@ -5,9 +5,9 @@
 
 mod cursor;
 mod ether;
+mod hint;
 mod host;
 mod limiter;
-mod meant;
 mod option;
 mod pool;
 mod queue;
@@ -38,7 +38,6 @@ pub(crate) type Parsed<T> = Result<T, Reported>;
 pub struct ParseInput<'a> {
     /// The name of the file, for messages.
     pub name: &'a str,
-    /// Its bytes.
     pub bytes: &'a [u8],
     /// The dialect; `None` guesses it from the text.
     pub dialect: Option<Dialect>,
@@ -46,7 +45,6 @@ pub struct ParseInput<'a> {
     pub macros: &'a [(String, String)],
     /// Where `include` reads.
     pub provider: &'a dyn SourceProvider,
-    /// Limits.
     pub limits: Limits,
 }
 

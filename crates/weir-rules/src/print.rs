@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use crate::ast::AnchorKind;
 use crate::dialect::Dialect;
 use crate::ir::{AnchorCall, Prelude, Rule, Rules, Ruleset, Table, TableSource};
-use crate::optimise::{SkipSteps, skip_steps};
 use crate::resolve::Resolver;
+use crate::skip::{SkipSteps, skip_steps};
 
 pub use address::{address, ip};
 

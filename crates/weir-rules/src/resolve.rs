@@ -9,7 +9,6 @@ use crate::value::{Af, Text};
 /// An address of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceAddress {
-    /// The address.
     pub address: IpAddr,
     /// Bits of its network.
     pub bits: u8,
@@ -28,17 +27,14 @@ impl InterfaceAddress {
 
     /// Whether it is of a link alone (`fe80::/10`).
     #[must_use]
-    pub fn is_link_local(&self) -> bool {
+    pub(crate) fn is_link_local(&self) -> bool {
         matches!(self.address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80)
     }
 }
 
-/// An interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterfaceFacts {
-    /// Its name.
     pub name: String,
-    /// Its groups.
     pub groups: Vec<String>,
     /// It loops back: `antispoof` then blocks its network alone.
     pub is_loopback: bool,
@@ -57,7 +53,7 @@ pub trait Resolver {
 
     /// Whether a group of this name exists, also one without members.
     fn is_group(&self, name: &str) -> bool {
-        self.interfaces().iter().any(|interface| interface.groups.iter().any(|own| own == name))
+        self.interfaces().iter().any(|interface| interface.groups.iter().any(|group| group == name))
     }
 
     /// Addresses of a host name; empty if it is unknown.
@@ -91,7 +87,7 @@ pub fn interfaces_named<'a>(
     let is_group = resolver.is_group(name);
     resolver.interfaces().iter().filter(move |interface| {
         if is_group {
-            return interface.groups.iter().any(|own| own == name);
+            return interface.groups.iter().any(|group| group == name);
         }
         name == "self" || is_instance(&interface.name, name)
     })
@@ -111,7 +107,7 @@ pub(crate) fn is_instance(interface: &str, name: &str) -> bool {
 
 /// Whether something of this name is there: an interface, a group, or the family of an interface.
 #[must_use]
-pub fn interface_exists(resolver: &dyn Resolver, name: &str) -> bool {
+pub(crate) fn interface_exists(resolver: &dyn Resolver, name: &str) -> bool {
     name == "self"
         || resolver.is_group(name)
         || resolver.interfaces().iter().any(|interface| is_instance(&interface.name, name))

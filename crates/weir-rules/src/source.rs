@@ -11,7 +11,6 @@ pub struct FileId(pub u32);
 /// Bytes `start..end` of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
-    /// The file.
     pub file: FileId,
     /// First byte.
     pub start: u32,
@@ -57,13 +56,7 @@ pub struct SourceFile {
     line_starts: Vec<u32>,
 }
 
-impl SourceFile {
-    /// The offset of each line's first byte.
-    #[must_use]
-    pub fn line_starts(&self) -> &[u32] {
-        &self.line_starts
-    }
-}
+impl SourceFile {}
 
 /// The files of one compilation.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,6 @@
 //! The small values that a rule is made of, the same before and after expansion.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::source::Span;
@@ -10,7 +11,6 @@ pub type Text = Arc<str>;
 /// A value with the words it was read from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Spanned<T> {
-    /// The value.
     pub value: T,
     /// The words.
     pub span: Span,
@@ -151,7 +151,7 @@ pub struct TcpFlags {
 }
 
 /// The letters of [`TcpFlags`], from bit 0.
-pub const TCP_FLAG_LETTERS: &str = "FSRPAUEW";
+pub(crate) const TCP_FLAG_LETTERS: &str = "FSRPAUEW";
 
 impl TcpFlags {
     /// `flags any`: nothing is looked at.
@@ -267,7 +267,7 @@ pub struct MapEPortSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Divert {
     /// `divert-to`; FreeBSD has a port alone.
-    To(Option<std::net::IpAddr>, u16),
+    To(Option<IpAddr>, u16),
     /// `divert-reply`
     Reply,
     /// `divert-packet port`
@@ -353,7 +353,6 @@ pub enum LimiterName {
 /// What a limiter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LimiterKind {
-    /// States.
     State,
     /// Sources and their states.
     Source,
@@ -400,9 +399,7 @@ pub struct RuleOptions {
     pub ridentifier: Option<u32>,
     /// The rule goes after its first match.
     pub once: bool,
-    /// Queue.
     pub queue: Option<QueueName>,
-    /// Dummynet.
     pub dummynet: Option<Dummynet>,
     /// Tag that the packet gets.
     pub tag: Option<Text>,
@@ -412,7 +409,6 @@ pub struct RuleOptions {
     pub rtable: Option<u32>,
     /// Socket.
     pub divert: Option<Divert>,
-    /// Limiters.
     pub limiters: Vec<LimiterUse>,
 }
 
@@ -502,4 +498,37 @@ pub enum Syncookies {
         /// Off below here.
         end: u8,
     },
+}
+
+/// A name with its modifiers, as written.
+pub(crate) fn with_modifiers(name: &str, modifiers: Modifiers) -> Text {
+    let Modifiers { network, broadcast, peer, no_alias } = modifiers;
+    let mut text = name.to_owned();
+    for (is_set, word) in
+        [(network, ":network"), (broadcast, ":broadcast"), (peer, ":peer"), (no_alias, ":0")]
+    {
+        if is_set {
+            text.push_str(word);
+        }
+    }
+    text.into()
+}
+
+/// The mask of a prefix length up to 32.
+pub(crate) fn mask4(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
+}
+
+/// The mask of a prefix length up to 128.
+pub(crate) fn mask6(bits: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
+}
+
+/// The address with the bits after the prefix cleared.
+#[must_use]
+pub fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & mask4(bits)).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & mask6(bits)).into(),
+    }
 }

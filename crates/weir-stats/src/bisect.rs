@@ -35,32 +35,32 @@ mod tests;
 use fit::Fit;
 
 /// Measurements of each end before anything is computed.
-pub const ENDS_MIN: usize = 3;
+pub(crate) const ENDS_MIN: usize = 3;
 
 /// Measurements of the last good and the first bad candidate, before they are called so.
-pub const CONFIRM_MIN: usize = 2;
+pub(crate) const CONFIRM_MIN: usize = 2;
 
 /// The doubt that is left where a search stops with a place, as a part of what the confidence
 /// allows. Under one, because looking after each measurement picks the moments of chance, and the
 /// size of the change is not known: the simulations hold the answers to the confidence.
-pub const FOUND_DOUBT: f64 = 0.5;
+pub(crate) const FOUND_DOUBT: f64 = 0.5;
 
 /// The same for "nothing changes", which a small change resembles for a long time.
-pub const NO_CHANGE_DOUBT: f64 = 0.2;
+pub(crate) const NO_CHANGE_DOUBT: f64 = 0.2;
 
 /// The probability, before any measurement, that nothing changes between the ends.
-pub const NO_CHANGE_PRIOR: f64 = 0.5;
+pub(crate) const NO_CHANGE_PRIOR: f64 = 0.5;
 
 /// Scale of the prior of the change's size, as a share of the good level: half of all changes are
 /// taken to be larger.
-pub const CHANGE_SCALE: f64 = 0.02;
+pub(crate) const CHANGE_SCALE: f64 = 0.02;
 
 /// Distance from both levels, in deviations, beyond which a measurement loses weight.
-pub const CLIP: f64 = 3.5;
+pub(crate) const CLIP: f64 = 3.5;
 
 /// Smallest noise that is believed, as a share of the good level: figures that repeat exactly say
 /// nothing about smaller differences.
-pub const NOISE_MIN_RATIO: f64 = 1e-4;
+pub(crate) const NOISE_MIN_RATIO: f64 = 1e-4;
 
 /// Distance between a candidate's mean and its level, in standard errors, beyond which it fits
 /// neither.
@@ -102,7 +102,7 @@ pub enum BisectError {
         /// Its length.
         count: usize,
     },
-    /// A measurement is no number.
+    /// A measurement is not a number.
     #[error("a measurement of candidate number {index} is not finite")]
     NotFinite {
         /// The candidate, from 0.
@@ -115,7 +115,7 @@ pub enum BisectError {
         index: usize,
     },
     /// A setting out of its range.
-    #[error("the confidence lies between 0.5 and 1, and the margin between 0 and 1")]
+    #[error("the confidence must be between 0.5 and 1, and the margin between 0 and 1")]
     Settings,
 }
 

@@ -18,6 +18,7 @@ use std::fmt;
 use crate::equivalence::Equivalence;
 use crate::holm;
 use crate::interval::{Interval, Level};
+use crate::number::percent;
 use crate::power::{self, POWER};
 use crate::rank::{self, MannWhitney, Shift};
 use crate::summary::Summary;
@@ -42,7 +43,7 @@ pub struct Question {
 
 /// A margin that is none.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("a margin of {} % is none: it lies above 0 and below 100 %", .0 * 100.0)]
+#[error("{} % is not a margin: it must be above 0 and below 100 %", .0 * 100.0)]
 pub struct BadMargin(f64);
 
 impl Question {
@@ -57,7 +58,6 @@ impl Question {
         }
     }
 
-    /// The level.
     #[must_use]
     pub const fn level(&self) -> Level {
         self.level
@@ -82,7 +82,6 @@ pub struct Effect {
 /// The tests of equivalence, with their p-values after Holm's correction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdjustedEquivalence {
-    /// The tests.
     pub tests: Equivalence,
     /// p-value of "they differ by the margin or more", adjusted.
     pub adjusted_p_value: f64,
@@ -151,11 +150,6 @@ impl fmt::Display for Word {
             Self::Undecided => f.write_str("undecided"),
         }
     }
-}
-
-/// A share in percent, without the last digits of its binary form.
-fn percent(ratio: f64) -> f64 {
-    (ratio * 1e10).round() / 1e8
 }
 
 /// Two series compared.

@@ -9,6 +9,7 @@
 //! Margins are relative, and the tests are those of a ratio ([`Welch`]; Sasabuchi, *Biometrika* 67,
 //! 1980; Hauschke et al., *Biometrical Journal* 41, 1999).
 
+#[cfg(test)]
 use crate::interval::Level;
 use crate::welch::Welch;
 
@@ -41,14 +42,14 @@ impl Equivalence {
     }
 
     /// Whether a difference of the margin or more is excluded in both directions.
-    #[must_use]
-    pub fn is_equivalent(&self, level: Level) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_equivalent(&self, level: Level) -> bool {
         self.p_value() <= level.alpha()
     }
 
     /// Whether a loss of the margin or more is excluded.
-    #[must_use]
-    pub fn is_not_worse(&self, level: Level) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_not_worse(&self, level: Level) -> bool {
         self.p_loss <= level.alpha()
     }
 }

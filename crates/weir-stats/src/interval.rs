@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::number;
 use crate::student_t::Confidence;
 
 /// A confidence level: a share above 0.5 and below 1.
@@ -32,8 +33,7 @@ impl Level {
     /// The level in percent.
     #[must_use]
     pub fn percent(self) -> f64 {
-        // Rounded far below any level, so that 99.9 % is not 99.90000000000001 %.
-        (self.0 * 1e10).round() / 1e8
+        number::percent(self.0)
     }
 
     /// The level as a share of 1.
@@ -51,7 +51,7 @@ impl Level {
     /// The level that each of `count` intervals needs so that all of them together hold at this
     /// one, by Bonferroni's inequality.
     #[must_use]
-    pub fn each_of(self, count: usize) -> Self {
+    pub(crate) fn each_of(self, count: usize) -> Self {
         Self(1.0 - self.alpha() / count.max(1) as f64)
     }
 }
@@ -107,7 +107,7 @@ impl Interval {
 
 /// Values that are too few for what is asked of them.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{have} values have no such interval at {level}: {need} are needed")]
+#[error("{have} values give no such interval at {level}: {need} are needed")]
 pub struct TooFew {
     /// How many there are.
     pub have: usize,

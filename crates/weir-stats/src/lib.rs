@@ -30,6 +30,7 @@ pub mod stability;
 pub mod stopping;
 pub mod student_t;
 pub mod summary;
+mod threshold;
 pub mod warning;
 pub mod welch;
 
@@ -39,3 +40,4 @@ mod simulated;
 pub use interval::{Interval, Level};
 pub use student_t::Confidence;
 pub use summary::Summary;
+pub use threshold::Threshold;

@@ -28,7 +28,6 @@ pub const BOOTSTRAP_VALUES_MIN: usize = 5;
 /// An interval between two of the values, and what it really covers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OrderInterval {
-    /// The interval.
     pub interval: Interval,
     /// The probability with which it covers the true median: at least the level asked for.
     pub coverage: f64,
@@ -62,7 +61,7 @@ pub fn order_statistic(values: &[f64], level: Level) -> Result<OrderInterval, To
 
 /// The fewest values whose smallest and largest cover the median with `level`.
 #[must_use]
-pub fn values_needed(level: Level) -> usize {
+pub(crate) fn values_needed(level: Level) -> usize {
     let covers = |count: i32| 1.0 - 0.5_f64.powi(count - 1) >= level.share();
     (2..).find(|count| covers(*count)).map_or(usize::MAX, |count| count.unsigned_abs() as usize)
 }

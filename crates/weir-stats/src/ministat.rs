@@ -25,7 +25,7 @@ pub const SETS_MAX: usize = SYMBOLS.len() - 1;
 pub const VALUES_MIN: usize = 3;
 
 /// Widest plot, columns.
-pub const WIDTH_MAX: usize = 10_000;
+pub(crate) const WIDTH_MAX: usize = 10_000;
 
 /// Symbols by bits: sets that share a cell show the symbol of their numbers or-ed together.
 const SYMBOLS: [char; 8] = [' ', 'x', '+', '*', '%', '#', '@', 'O'];

@@ -1,11 +1,18 @@
 //! Numbers as C's `printf` writes them with `%g` (ISO C17 §7.21.6.1), and as `strtod` reads them
-//! (§7.22.1.3).
+//! (§7.22.1.3); shares in per cent.
 //!
 //! ministat, gnuplot data and everything that reads them use `%g` and `%.8g`: a number of
 //! significant digits, in fixed notation unless the exponent is under −4 or not under the
 //! precision, without trailing zeros. The last digit is rounded correctly, ties to even, as glibc
 //! and FreeBSD do. A NaN has no sign, as in FreeBSD. Locales, flags and widths are not handled: pad
 //! the text.
+
+/// A share in per cent, without the last digits of its binary form: 0.007 is 0.7 %, and not
+/// 0.7000000000000001 %.
+#[must_use]
+pub fn percent(ratio: f64) -> f64 {
+    (ratio * 1e10).round() / 1e8
+}
 
 /// `%g`: six significant digits.
 #[must_use]

@@ -34,7 +34,7 @@ pub fn power(effect: f64, df: f64, level: Level) -> f64 {
 ///
 /// `power` is above `1 − level` and below 1; NaN otherwise.
 #[must_use]
-pub fn detectable_effect(df: f64, level: Level, power: f64) -> f64 {
+pub(crate) fn detectable_effect(df: f64, level: Level, power: f64) -> f64 {
     const PRECISION: f64 = 1e-5;
     if !(power > level.alpha() && power < 1.0) {
         return f64::NAN;

@@ -20,7 +20,7 @@ use crate::student_t;
 use crate::summary::{self, median_of_sorted};
 
 /// Most pairs, the product of both numbers of values, of which the exact distribution is computed.
-pub const EXACT_PAIRS_MAX: usize = 400;
+pub(crate) const EXACT_PAIRS_MAX: usize = 400;
 
 /// The result of the Mann–Whitney test.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +49,7 @@ pub struct Shift {
 ///
 /// `None` if a side is empty or a value is not finite.
 #[must_use]
-pub fn mann_whitney(baseline: &[f64], other: &[f64]) -> Option<MannWhitney> {
+pub(crate) fn mann_whitney(baseline: &[f64], other: &[f64]) -> Option<MannWhitney> {
     let (baseline, other) = (summary::sorted(baseline)?, summary::sorted(other)?);
     let u = u_statistic(&baseline, &other);
     let pairs = baseline.len() * other.len();
@@ -91,7 +91,7 @@ pub fn shift(baseline: &[f64], other: &[f64], level: Level) -> Option<Shift> {
 
 /// The fewest values on each of two equal sides whose shift has an interval at `level`.
 #[must_use]
-pub fn values_needed(level: Level) -> usize {
+pub(crate) fn values_needed(level: Level) -> usize {
     let mut count = 2;
     while smallest_tail(count, count) * 2.0 > level.alpha() {
         count += 1;

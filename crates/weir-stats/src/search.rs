@@ -28,7 +28,7 @@ mod simulated;
 
 /// A load that was offered at less than this share of what was asked for was not offered: the
 /// generator was the limit, or was held up.
-pub const OFFER_KEPT_MIN: f64 = 0.995;
+pub(crate) const OFFER_KEPT_MIN: f64 = 0.995;
 
 /// How often in a row the same load is tried again that was not offered, or whose trial is void.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -172,12 +172,13 @@ impl Stopped {
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Time => "the time of the search was up",
-            Self::Trials => "the search had all the trials that it may have",
-            Self::Void => "the trials at one load were void again and again",
-            Self::Unsettled => "trials of other goals moved the bounds again and again",
+            Self::Time => "the search ran out of time",
+            Self::Trials => "the search used all its trials",
+            Self::Void => "the trials at one load were void time and again",
+            Self::Unsettled => "trials of other goals moved the bounds time and again",
             Self::Resolution => {
-                "its next load, once rounded, is known already: the width is finer than loads are"
+                "its next load, once rounded, is already known: the width is finer than the steps \
+                 of loads"
             }
         }
     }

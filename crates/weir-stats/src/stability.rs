@@ -19,13 +19,13 @@ use crate::summary::{self, median_of_sorted};
 pub const SAMPLES_MIN: usize = 5;
 
 /// Longest series that is looked at sample by sample.
-pub const SAMPLES_MAX: usize = 1000;
+pub(crate) const SAMPLES_MAX: usize = 1000;
 
 /// Fewest samples on each side of a level shift.
-pub const SIDE_SAMPLES_MIN: usize = 3;
+pub(crate) const SIDE_SAMPLES_MIN: usize = 3;
 
 /// Smallest share of the samples on each side of a level shift.
-pub const SIDE_SHARE_MIN: f64 = 0.2;
+pub(crate) const SIDE_SHARE_MIN: f64 = 0.2;
 
 /// Theil–Sen trend over the whole series, relative to its median; negative for a falling rate.
 ///

@@ -74,7 +74,7 @@ const DF_MAX: f64 = 1e8;
 /// `df`, the degrees of freedom, is positive, whole or not; infinity gives the normal
 /// distribution. NaN if `df` is not positive or an argument is NaN.
 #[must_use]
-pub fn cdf(t: f64, df: f64) -> f64 {
+pub(crate) fn cdf(t: f64, df: f64) -> f64 {
     if t.is_nan() || df.is_nan() || df <= 0.0 {
         return f64::NAN;
     }

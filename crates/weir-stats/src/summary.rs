@@ -47,13 +47,6 @@ impl Summary {
             stddev,
         })
     }
-
-    /// Standard deviation relative to the mean (the coefficient of variation); `None` if the mean
-    /// is zero.
-    #[must_use]
-    pub fn relative_stddev(&self) -> Option<f64> {
-        (self.mean != 0.0).then(|| self.stddev / self.mean.abs())
-    }
 }
 
 /// Median of `values`, which need not be sorted; an even count gives the mean of the middle pair.
@@ -102,7 +95,6 @@ mod tests {
         // Squares around 300 sum to 340,000; over six that is 56,666.7.
         assert!((summary.stddev - (340_000.0_f64 / 6.0).sqrt()).abs() < 1e-12);
         assert!((summary.variance - 340_000.0 / 6.0).abs() < 1e-9);
-        assert!((summary.relative_stddev().unwrap() - summary.stddev / 300.0).abs() < 1e-15);
     }
 
     #[test]
@@ -125,7 +117,6 @@ mod tests {
             assert_eq!(median(values), None);
         }
         assert_eq!(Summary::of(&[1e308, 1e308]), None);
-        assert_eq!(Summary::of(&[0.0, 0.0]).unwrap().relative_stddev(), None);
     }
 
     proptest! {

@@ -26,9 +26,8 @@
 use std::fmt;
 
 use crate::interval::Level;
-use crate::median;
-use crate::stability;
-use crate::summary;
+use crate::threshold::Threshold;
+use crate::{median, stability, summary};
 
 mod cluster;
 mod outlier;
@@ -40,52 +39,39 @@ pub use cluster::Clusters;
 pub const VALUES_MIN: usize = 5;
 
 /// Nominal rate of false warnings of each test, for normal values.
-pub const FALSE_POSITIVES_MAX: f64 = 0.01;
-
-/// A number that decides about a warning.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Threshold {
-    /// Name.
-    pub name: &'static str,
-    /// Value, in `unit`.
-    pub value: f64,
-    /// Its unit: a share of what it names.
-    pub unit: &'static str,
-    /// What it decides, in words.
-    pub meaning: &'static str,
-}
+pub(crate) const FALSE_POSITIVES_MAX: f64 = 0.01;
 
 /// Clusters nearer to each other do not matter.
-const CLUSTER_DISTANCE_MIN: Threshold = Threshold {
-    name: "cluster_distance_min",
-    value: 0.005,
-    unit: "of the median",
-    meaning: "clusters whose means are nearer to each other are not reported",
-};
+const CLUSTER_DISTANCE_MIN: Threshold = Threshold::new(
+    "cluster_distance_min",
+    0.005,
+    "of the median",
+    "clusters whose means are nearer to each other are not reported",
+);
 
 /// Smaller trends do not matter.
-const TREND_MIN: Threshold = Threshold {
-    name: "series_trend_min",
-    value: 0.005,
-    unit: "of the median",
-    meaning: "a series that drifts by less from its first to its last iteration is not reported",
-};
+const TREND_MIN: Threshold = Threshold::new(
+    "series_trend_min",
+    0.005,
+    "of the median",
+    "a series that drifts by less from its first to its last iteration is not reported",
+);
 
 /// Nearer outliers do not matter.
-const OUTLIER_DISTANCE_MIN: Threshold = Threshold {
-    name: "outlier_distance_min",
-    value: 0.005,
-    unit: "of the median",
-    meaning: "an iteration nearer to the median is no outlier",
-};
+const OUTLIER_DISTANCE_MIN: Threshold = Threshold::new(
+    "outlier_distance_min",
+    0.005,
+    "of the median",
+    "an iteration nearer to the median is not an outlier",
+);
 
 /// The nominal rate, as a threshold.
-const P_MAX: Threshold = Threshold {
-    name: "series_warning_p_max",
-    value: FALSE_POSITIVES_MAX,
-    unit: "of well-behaved series",
-    meaning: "clusters, a trend or an outlier are reported if chance gives them less often",
-};
+const P_MAX: Threshold = Threshold::new(
+    "series_warning_p_max",
+    FALSE_POSITIVES_MAX,
+    "of well-behaved series",
+    "clusters, a trend or an outlier are reported if chance gives them less often",
+);
 
 /// Every threshold of the warnings.
 pub const THRESHOLDS: [Threshold; 4] =
@@ -144,8 +130,8 @@ impl Warning {
                  interleave the series, and do not trust intervals, which assume independence"
             }
             Self::Outliers { .. } => {
-                "read the log of those cells before believing either side: the median hardly moves \
-                 for it, means and their intervals do"
+                "read the log of those cells before believing either side: outliers hardly move \
+                 the median, but they do move means and their intervals"
             }
             Self::NoSpread => {
                 "measured rates differ in their last digits: a limit, a counter, a copy or a \

@@ -99,13 +99,13 @@ impl Welch {
 
     /// The standard error of the difference, in the values' unit.
     #[must_use]
-    pub fn standard_error(&self) -> f64 {
+    pub(crate) fn standard_error(&self) -> f64 {
         (self.other.variance + self.baseline.variance).sqrt()
     }
 
     /// Satterthwaite's degrees of freedom of the difference.
     #[must_use]
-    pub fn degrees_of_freedom(&self) -> f64 {
+    pub(crate) fn degrees_of_freedom(&self) -> f64 {
         self.df(1.0)
     }
 
@@ -139,7 +139,7 @@ impl Welch {
     /// Fieller's interval of the ratio. Its upper end is infinite if the baseline's mean cannot be
     /// told from zero; its lower end is never below zero.
     #[must_use]
-    pub fn ratio_interval(&self, level: Level) -> Interval {
+    pub(crate) fn ratio_interval(&self, level: Level) -> Interval {
         let (tail, ratio) = (level.alpha() / 2.0, self.ratio());
         let low = if self.p_at_most(0.0) > tail {
             0.0
@@ -161,20 +161,20 @@ impl Welch {
     /// One-sided p-value of the hypothesis that the ratio is at most `theta`: small values are
     /// evidence that it is above.
     #[must_use]
-    pub fn p_at_most(&self, theta: f64) -> f64 {
+    pub(crate) fn p_at_most(&self, theta: f64) -> f64 {
         self.tail(self.distance(theta), theta)
     }
 
     /// One-sided p-value of the hypothesis that the ratio is at least `theta`: small values are
     /// evidence that it is below.
     #[must_use]
-    pub fn p_at_least(&self, theta: f64) -> f64 {
+    pub(crate) fn p_at_least(&self, theta: f64) -> f64 {
         self.tail(-self.distance(theta), theta)
     }
 
     /// The baseline's mean, in the values' unit; above zero.
     #[must_use]
-    pub const fn baseline_mean(&self) -> f64 {
+    pub(crate) const fn baseline_mean(&self) -> f64 {
         self.baseline.mean
     }
 

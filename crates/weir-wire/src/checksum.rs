@@ -9,12 +9,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Protocol number of TCP.
-pub const PROTOCOL_TCP: u8 = 6;
-/// Protocol number of UDP.
-pub const PROTOCOL_UDP: u8 = 17;
-/// Protocol number of ICMPv6.
-pub const PROTOCOL_ICMPV6: u8 = 58;
+use crate::protocol;
 
 /// An address as pseudo headers need it: IPv4 or IPv6, and no other type.
 pub trait IpAddress: Copy + private::Sealed {
@@ -109,23 +104,17 @@ pub fn with_pseudo_header<A: IpAddress>(
 /// A sum of zero is returned as `0xffff`, because zero on the wire means "no checksum".
 #[must_use]
 pub fn udp<A: IpAddress>(src: A, dst: A, datagram: &[u8]) -> u16 {
-    match with_pseudo_header(src, dst, PROTOCOL_UDP, datagram, 6) {
+    match with_pseudo_header(src, dst, protocol::UDP, datagram, 6) {
         0 => 0xffff,
         checksum => checksum,
     }
-}
-
-/// As [`udp`], over IPv4.
-#[must_use]
-pub fn udp_v4(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> u16 {
-    udp(src, dst, datagram)
 }
 
 /// The checksum of a TCP segment (RFC 9293), whatever its checksum field (bytes 16 and 17) holds
 /// now. `segment` is header and payload, at most 65,535 bytes.
 #[must_use]
 pub fn tcp<A: IpAddress>(src: A, dst: A, segment: &[u8]) -> u16 {
-    with_pseudo_header(src, dst, PROTOCOL_TCP, segment, 16)
+    with_pseudo_header(src, dst, protocol::TCP, segment, 16)
 }
 
 /// The checksum of an ICMPv4 message (RFC 792), which has no pseudo header, whatever its checksum
@@ -139,7 +128,7 @@ pub fn icmp_v4(message: &[u8]) -> u16 {
 /// now. `message` is header and payload, at most 65,535 bytes.
 #[must_use]
 pub fn icmp_v6(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
-    with_pseudo_header(src, dst, PROTOCOL_ICMPV6, message, 2)
+    with_pseudo_header(src, dst, protocol::ICMP6, message, 2)
 }
 
 /// Sums `data` as if the 16-bit word at the even offset `skip` were zero.
@@ -186,7 +175,7 @@ mod tests {
         // Zero addresses, protocol 0011, length 0008, port ffde, length 0008: together ffff.
         let zero = Ipv4Addr::UNSPECIFIED;
         let datagram = [0xff, 0xde, 0, 0, 0, 8, 0x12, 0x34];
-        assert_eq!(udp_v4(zero, zero, &datagram), 0xffff);
+        assert_eq!(udp(zero, zero, &datagram), 0xffff);
     }
 
     #[test]
@@ -194,7 +183,7 @@ mod tests {
         let zero = Ipv4Addr::UNSPECIFIED;
         for size in [0, 1, 5, 6, 7, 8, 9, 11, 12, 70_000, 300_000] {
             let data = vec![0xff; size];
-            let _ = (sum(&data), ipv4_header(&data), udp_v4(zero, zero, &data));
+            let _ = (sum(&data), ipv4_header(&data), udp(zero, zero, &data));
         }
     }
 
@@ -214,7 +203,7 @@ mod tests {
         fn udp_agrees_with_a_written_out_pseudo_header(
             src: u32, dst: u32, mut datagram in prop::collection::vec(any::<u8>(), 8..200)
         ) {
-            let got = udp_v4(src.into(), dst.into(), &datagram);
+            let got = udp(Ipv4Addr::from(src), Ipv4Addr::from(dst), &datagram);
             datagram[6..8].fill(0);
             let mut whole = Vec::new();
             whole.extend(src.to_be_bytes());
@@ -237,14 +226,14 @@ mod tests {
                 Ipv4Addr::new(a, b, c, d)
             };
             let size_bytes = u32::try_from(message.len()).unwrap().to_be_bytes();
-            for (protocol, at) in [(PROTOCOL_TCP, 16), (PROTOCOL_ICMPV6, 2)] {
+            for (protocol, at) in [(protocol::TCP, 16), (protocol::ICMP6, 2)] {
                 let got = match (protocol, v4) {
-                    (PROTOCOL_TCP, true) => tcp(short(src), short(dst), &message),
-                    (PROTOCOL_TCP, false) => tcp(src, dst, &message),
+                    (protocol::TCP, true) => tcp(short(src), short(dst), &message),
+                    (protocol::TCP, false) => tcp(src, dst, &message),
                     _ => icmp_v6(src, dst, &message),
                 };
                 let mut whole = Vec::new();
-                if protocol == PROTOCOL_TCP && v4 {
+                if protocol == protocol::TCP && v4 {
                     whole.extend([short(src).octets(), short(dst).octets()].concat());
                     whole.extend([0, protocol]);
                     whole.extend(&size_bytes[2..]);

@@ -24,7 +24,7 @@ pub enum ParseError {
     #[error("IPv4 header length is {0} words, the smallest is 5")]
     Ipv4HeaderLength(u8),
     /// The IPv4 total length does not cover its own header.
-    #[error("IPv4 total length {total_bytes} is under its header's {header_bytes} bytes")]
+    #[error("IPv4 total length {total_bytes} is less than its header's {header_bytes} bytes")]
     Ipv4TotalLength {
         /// The total length field, bytes.
         total_bytes: u16,
@@ -49,7 +49,7 @@ pub enum ParseError {
         expected: u16,
     },
     /// The UDP length field does not cover the UDP header.
-    #[error("UDP length {0} is under the header's 8 bytes")]
+    #[error("UDP length {0} is less than the header's 8 bytes")]
     UdpLength(u16),
     /// The UDP checksum is wrong.
     #[error("UDP checksum is {got:#06x}, but the datagram sums to {expected:#06x}")]

@@ -13,10 +13,10 @@ pub const HEADER_BYTES: usize = field::PAYLOAD.start;
 pub const FCS_BYTES: u16 = 4;
 
 /// Preamble and start frame delimiter before every frame, bytes (IEEE 802.3 §3.2.1, §3.2.2).
-pub const PREAMBLE_BYTES: u16 = 8;
+pub(crate) const PREAMBLE_BYTES: u16 = 8;
 
 /// The least gap between two frames, bytes: 96 bit times (IEEE 802.3 §4.4.2, `interPacketGap`).
-pub const GAP_BYTES: u16 = 12;
+pub(crate) const GAP_BYTES: u16 = 12;
 
 /// What a frame takes on a line beyond its size, bytes: FCS, preamble and gap.
 pub const LINE_OVERHEAD_BYTES: u16 = FCS_BYTES + PREAMBLE_BYTES + GAP_BYTES;
@@ -35,15 +35,12 @@ mod field {
 pub struct EtherType(pub u16);
 
 impl EtherType {
-    /// IPv4.
     pub const IPV4: Self = Self(0x0800);
-    /// ARP.
     pub const ARP: Self = Self(0x0806);
     /// An IEEE 802.1Q tag.
     pub const VLAN: Self = Self(0x8100);
     /// An IEEE 802.1ad service tag, the outer one of QinQ.
-    pub const SERVICE_VLAN: Self = Self(0x88a8);
-    /// IPv6.
+    pub(crate) const SERVICE_VLAN: Self = Self(0x88a8);
     pub const IPV6: Self = Self(0x86dd);
 }
 
@@ -104,23 +101,18 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     /// Sets the destination address.
-    pub fn set_dst(&mut self, mac: MacAddr) {
+    pub(crate) fn set_dst(&mut self, mac: MacAddr) {
         self.buffer.as_mut()[field::DST].copy_from_slice(&mac.0);
     }
 
     /// Sets the source address.
-    pub fn set_src(&mut self, mac: MacAddr) {
+    pub(crate) fn set_src(&mut self, mac: MacAddr) {
         self.buffer.as_mut()[field::SRC].copy_from_slice(&mac.0);
     }
 
     /// Sets the type of the payload.
-    pub fn set_ethertype(&mut self, ethertype: EtherType) {
+    pub(crate) fn set_ethertype(&mut self, ethertype: EtherType) {
         self.buffer.as_mut()[field::TYPE].copy_from_slice(&ethertype.0.to_be_bytes());
-    }
-
-    /// Everything after the header, to be written.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer.as_mut()[field::PAYLOAD]
     }
 }
 
@@ -177,7 +169,7 @@ mod tests {
     fn construct() {
         let mut packet = Packet::new_checked([0xa5; 16]).unwrap();
         Repr::parse(&Packet::new_checked(FRAME).unwrap()).emit(&mut packet);
-        packet.payload_mut().copy_from_slice(&[0xaa, 0xbb]);
+        packet.buffer[field::PAYLOAD].copy_from_slice(&[0xaa, 0xbb]);
         assert_eq!(packet.into_inner(), FRAME);
     }
 

@@ -7,7 +7,6 @@
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use core::ops;
 
 use crate::range::{AddrRange, Range, Span};
 
@@ -50,7 +49,7 @@ pub struct FlowSpace<R = Range> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FlowSpaceError {
     /// The ranges span more flows than can be counted.
-    #[error("{src} to {dst} are 2^64 flows or more, which cannot be counted: use smaller ranges")]
+    #[error("{src} to {dst} make 2^64 flows or more, which cannot be counted: use smaller ranges")]
     TooMany {
         /// The source range.
         src: AddrRange,
@@ -58,7 +57,7 @@ pub enum FlowSpaceError {
         dst: AddrRange,
     },
     /// One range is IPv4, the other IPv6.
-    #[error("{src} to {dst} are of two address families: give two IPv4 or two IPv6 ranges")]
+    #[error("{src} to {dst} are of different address families: give two IPv4 or two IPv6 ranges")]
     Families {
         /// The source range.
         src: AddrRange,
@@ -111,7 +110,7 @@ impl<R: Span> FlowSpace<R> {
 
     /// Number of values of each digit.
     #[must_use]
-    pub fn radices(&self) -> Digits {
+    pub(crate) fn radices(&self) -> Digits {
         [
             u64::from(self.src.port_count()),
             self.src.addr_count(),
@@ -133,7 +132,7 @@ impl<R: Span> FlowSpace<R> {
 
     /// The flow with these digits, each of which must be below its radix.
     #[must_use]
-    pub fn flow_at(&self, digits: Digits) -> Flow<R::Addr> {
+    pub(crate) fn flow_at(&self, digits: Digits) -> Flow<R::Addr> {
         let [src_port, src, dst_port, dst] = digits;
         Flow {
             src: self.src.addr(src),
@@ -145,36 +144,21 @@ impl<R: Span> FlowSpace<R> {
 
     /// The place that these digits, each below its radix, stand for.
     #[must_use]
-    pub fn index_at(&self, digits: Digits) -> u64 {
+    pub(crate) fn index_at(&self, digits: Digits) -> u64 {
         let pairs = digits.into_iter().zip(self.radices());
         pairs.rev().fold(0, |index, (digit, radix)| index * radix + digit)
     }
 
     /// The place of `flow` in the walk, if it belongs to this space: the inverse of
     /// [`FlowSpace::flow`].
-    #[must_use]
-    pub fn index_of(&self, flow: &Flow<R::Addr>) -> Option<u64> {
+    #[cfg(test)]
+    pub(crate) fn index_of(&self, flow: &Flow<R::Addr>) -> Option<u64> {
         Some(self.index_at([
             self.src.port_offset(flow.src_port)?,
             self.src.addr_offset(flow.src)?,
             self.dst.port_offset(flow.dst_port)?,
             self.dst.addr_offset(flow.dst)?,
         ]))
-    }
-
-    /// Number of distinct flows that the odometer visits in an interval of packet numbers.
-    #[must_use]
-    pub fn flow_count_in(&self, interval: ops::Range<u64>) -> u64 {
-        interval.end.saturating_sub(interval.start).min(self.flow_count)
-    }
-
-    /// Number of packets of the flow at place `index` that the odometer sends in an interval of
-    /// packet numbers.
-    #[must_use]
-    pub fn packet_count_in(&self, index: u64, interval: ops::Range<u64>) -> u64 {
-        let index = index % self.flow_count;
-        let before = |end: u64| end / self.flow_count + u64::from(end % self.flow_count > index);
-        before(interval.end.max(interval.start)) - before(interval.start)
     }
 
     /// Every flow once, in the order of the walk.

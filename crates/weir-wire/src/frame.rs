@@ -20,10 +20,11 @@ use crate::flow::{Flow, FlowSpace};
 use crate::mac::MacAddr;
 use crate::signature::{self, Signature};
 use crate::vlan::{self, Tag};
-use crate::{ethernet, icmp, ipv4, ipv6, tcp, udp};
+use crate::{ethernet, icmp, ipv4, ipv6, protocol, tcp, udp};
 
 /// Bytes before the UDP payload.
-pub const HEADERS_BYTES: usize = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES + udp::HEADER_BYTES;
+pub(crate) const HEADERS_BYTES: usize =
+    ethernet::HEADER_BYTES + ipv4::HEADER_BYTES + udp::HEADER_BYTES;
 
 /// Smallest frame, bytes, without the frame check sequence: headers and signature, which is also
 /// Ethernet's minimum.
@@ -149,10 +150,10 @@ impl Protocol {
     #[must_use]
     pub const fn number(self, over_ipv6: bool) -> u8 {
         match self {
-            Self::Udp => ipv4::PROTOCOL_UDP,
-            Self::Tcp { .. } => ipv4::PROTOCOL_TCP,
-            Self::IcmpEcho if over_ipv6 => ipv6::PROTOCOL_ICMPV6,
-            Self::IcmpEcho => ipv4::PROTOCOL_ICMP,
+            Self::Udp => protocol::UDP,
+            Self::Tcp { .. } => protocol::TCP,
+            Self::IcmpEcho if over_ipv6 => protocol::ICMP6,
+            Self::IcmpEcho => protocol::ICMP,
         }
     }
 }
@@ -169,7 +170,7 @@ impl fmt::Display for Protocol {
 
 /// What precedes the signature of a frame with `tag_count` VLAN tags, bytes.
 #[must_use]
-pub const fn headers_bytes(tag_count: usize, over_ipv6: bool, protocol: Protocol) -> usize {
+pub(crate) const fn headers_bytes(tag_count: usize, over_ipv6: bool, protocol: Protocol) -> usize {
     let ip_bytes = if over_ipv6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };
     ethernet::HEADER_BYTES + vlan::TAG_BYTES * tag_count + ip_bytes + protocol.header_bytes()
 }
@@ -239,7 +240,7 @@ impl Headers<'_> {
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 self.write_v6(packet, &flow, (src, dst), payload);
             }
-            (src, dst) => panic!("a flow from {src} to {dst} is of two address families"),
+            (src, dst) => panic!("a flow from {src} to {dst} mixes two address families"),
         }
     }
 

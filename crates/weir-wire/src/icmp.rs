@@ -15,13 +15,13 @@ use crate::error::ParseError;
 pub const HEADER_BYTES: usize = 8;
 
 /// Type of an ICMPv4 echo reply.
-pub const V4_ECHO_REPLY: u8 = 0;
+pub(crate) const V4_ECHO_REPLY: u8 = 0;
 /// Type of an ICMPv4 echo request.
-pub const V4_ECHO_REQUEST: u8 = 8;
+pub(crate) const V4_ECHO_REQUEST: u8 = 8;
 /// Type of an ICMPv6 echo request.
-pub const V6_ECHO_REQUEST: u8 = 128;
+pub(crate) const V6_ECHO_REQUEST: u8 = 128;
 /// Type of an ICMPv6 echo reply.
-pub const V6_ECHO_REPLY: u8 = 129;
+pub(crate) const V6_ECHO_REPLY: u8 = 129;
 
 mod field {
     pub(super) const TYPE: usize = 0;

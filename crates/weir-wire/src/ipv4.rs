@@ -12,11 +12,6 @@ use crate::error::ParseError;
 /// Size of a header without options, bytes.
 pub const HEADER_BYTES: usize = field::DST.end;
 
-/// Protocol number of ICMP.
-pub const PROTOCOL_ICMP: u8 = 1;
-
-pub use crate::checksum::{PROTOCOL_TCP, PROTOCOL_UDP};
-
 mod field {
     use core::ops::Range;
 
@@ -180,21 +175,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the time to live, hops. The checksum is left as it is.
-    pub fn set_ttl(&mut self, ttl: u8) {
-        self.buffer.as_mut()[field::TTL] = ttl;
-    }
-
-    /// Sets the source address. The checksum is left as it is.
-    pub fn set_src(&mut self, addr: Ipv4Addr) {
-        self.buffer.as_mut()[field::SRC].copy_from_slice(&addr.octets());
-    }
-
-    /// Sets the destination address. The checksum is left as it is.
-    pub fn set_dst(&mut self, addr: Ipv4Addr) {
-        self.buffer.as_mut()[field::DST].copy_from_slice(&addr.octets());
-    }
-
     /// Makes the header checksum right again.
     pub fn fill_checksum(&mut self) {
         let checksum = self.computed_checksum();

@@ -11,10 +11,8 @@ use crate::error::ParseError;
 /// Size of the fixed header, bytes.
 pub const HEADER_BYTES: usize = 40;
 
-pub use crate::checksum::{PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP};
-
 /// Largest flow label: it has 20 bits.
-pub const FLOW_LABEL_MAX: u32 = 0xf_ffff;
+pub(crate) const FLOW_LABEL_MAX: u32 = 0xf_ffff;
 
 mod field {
     use core::ops::Range;
@@ -83,7 +81,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.bytes()[field::NEXT_HEADER]
     }
 
-    /// Hop limit, hops.
     #[must_use]
     pub fn hop_limit(&self) -> u8 {
         self.bytes()[field::HOP_LIMIT]
@@ -118,23 +115,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 }
 
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the hop limit, hops.
-    pub fn set_hop_limit(&mut self, hop_limit: u8) {
-        self.buffer.as_mut()[field::HOP_LIMIT] = hop_limit;
-    }
-
-    /// Sets the source address. The payload's checksum is left as it is.
-    pub fn set_src(&mut self, addr: Ipv6Addr) {
-        self.buffer.as_mut()[field::SRC].copy_from_slice(&addr.octets());
-    }
-
-    /// Sets the destination address. The payload's checksum is left as it is.
-    pub fn set_dst(&mut self, addr: Ipv6Addr) {
-        self.buffer.as_mut()[field::DST].copy_from_slice(&addr.octets());
-    }
-}
-
 /// The value of an IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Repr {
@@ -148,7 +128,6 @@ pub struct Repr {
     pub traffic_class: u8,
     /// Flow label; only its low 20 bits travel.
     pub flow_label: u32,
-    /// Hop limit, hops.
     pub hop_limit: u8,
     /// Size of the payload, bytes.
     pub payload_bytes: u16,
@@ -218,7 +197,7 @@ mod tests {
     const REPR: Repr = Repr {
         src: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
         dst: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
-        next_header: PROTOCOL_UDP,
+        next_header: crate::protocol::UDP,
         traffic_class: 0xb8,
         flow_label: 0x1_2345,
         hop_limit: 64,
@@ -246,12 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn setters() {
-        let mut packet = Packet::new_checked(PACKET).unwrap();
-        packet.set_hop_limit(1);
-        packet.set_src(Ipv6Addr::LOCALHOST);
-        packet.set_dst(Ipv6Addr::UNSPECIFIED);
+    fn changed_fields_are_read() {
         let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
+        let mut packet = Packet::new_checked(PACKET).unwrap();
+        packet.buffer[field::HOP_LIMIT] = 1;
+        packet.buffer[field::SRC].copy_from_slice(&src.octets());
+        packet.buffer[field::DST].copy_from_slice(&dst.octets());
         assert_eq!(Repr::parse(&packet), Repr { src, dst, hop_limit: 1, ..REPR });
     }
 

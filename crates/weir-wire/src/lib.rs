@@ -6,7 +6,9 @@
 //! address ranges ([`range`]), the flows they span ([`flow`]) and their order ([`walk`]), frame
 //! sizes ([`sizes`]), weir's payload signature ([`signature`]), and the streams made of all these
 //! ([`stream`]), whose reference frames ([`frame`]) every generator is compared with, byte for
-//! byte. [`pcap`] keeps frames, [`print`] shows one.
+//! byte. [`traffic`] is several of them with weights, [`describe`] reads one as a user writes it;
+//! [`units`] reads and prints rates, counts and durations. [`pcap`] keeps frames, [`print`] shows
+//! one. [`protocol`] has the numbers of IP protocols.
 //!
 //! This crate is pure: it reads no clock, opens no file, starts no thread and looks at no
 //! environment. It is `no_std`, so that the compiler keeps that promise. Whatever bytes a view is
@@ -21,6 +23,7 @@ extern crate alloc;
 
 mod bytes;
 pub mod checksum;
+pub mod describe;
 pub mod error;
 pub mod ethernet;
 pub mod flow;
@@ -31,13 +34,16 @@ pub mod ipv6;
 pub mod mac;
 pub mod pcap;
 pub mod print;
+pub mod protocol;
 pub mod random;
 pub mod range;
 pub mod signature;
 pub mod sizes;
 pub mod stream;
 pub mod tcp;
+pub mod traffic;
 pub mod udp;
+pub mod units;
 pub mod vlan;
 pub mod walk;
 pub mod weights;

@@ -55,7 +55,7 @@ impl fmt::Debug for MacAddr {
 
 /// Text that is not an Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not an Ethernet address: write six octets as `02:00:00:00:00:01`")]
+#[error("`{text}` is not an Ethernet address: write six octets such as `02:00:00:00:00:01`")]
 pub struct MacAddrError {
     text: String,
 }

@@ -11,13 +11,13 @@ use core::fmt;
 use crate::bytes::{u16_at, u32_at};
 
 /// Size of the file header, bytes.
-pub const FILE_HEADER_BYTES: usize = 24;
+pub(crate) const FILE_HEADER_BYTES: usize = 24;
 
 /// Size of a record's header, bytes.
 pub const RECORD_HEADER_BYTES: usize = 16;
 
 /// Largest record that is written or read, bytes: libpcap's own bound for Ethernet.
-pub const CAPTURED_BYTES_MAX: u32 = 262_144;
+pub(crate) const CAPTURED_BYTES_MAX: u32 = 262_144;
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
@@ -28,9 +28,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// Unit of the fraction of a second in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resolution {
-    /// Microseconds.
     Microseconds,
-    /// Nanoseconds.
     Nanoseconds,
 }
 
@@ -121,7 +119,7 @@ pub enum PcapError {
         got_bytes: usize,
     },
     /// The file starts with another magic number.
-    #[error("this is no pcap file: it starts with {0:#010x}")]
+    #[error("this is not a pcap file: it starts with {0:#010x}")]
     Magic(u32),
     /// The file is a pcapng file.
     #[error("this is a pcapng file: convert it with `editcap -F pcap IN OUT`")]
@@ -141,7 +139,9 @@ pub enum PcapError {
     #[error("the frames carry {0} bytes of FCS, which weir's frames do not")]
     Fcs(u32),
     /// A record is larger than any frame.
-    #[error("the record at offset {offset} has {captured_bytes} bytes, over {CAPTURED_BYTES_MAX}")]
+    #[error(
+        "the record at offset {offset} has {captured_bytes} bytes, more than {CAPTURED_BYTES_MAX}"
+    )]
     RecordSize {
         /// Where the record starts.
         offset: usize,
@@ -174,7 +174,7 @@ pub enum PcapError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The frame is too large.
-    #[error("a frame of {0} bytes is over pcap's {CAPTURED_BYTES_MAX}")]
+    #[error("a frame of {0} bytes is larger than pcap's {CAPTURED_BYTES_MAX}")]
     Size(usize),
     /// The time is past what 32 bits of seconds hold.
     #[error("{0} ns is past the last second of a pcap file (in 2106)")]

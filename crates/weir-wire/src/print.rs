@@ -13,7 +13,7 @@ use crate::error::ParseError;
 use crate::ethernet::{self, EtherType};
 use crate::signature::Signature;
 use crate::vlan;
-use crate::{icmp, ipv4, ipv6, tcp, udp};
+use crate::{icmp, ipv4, ipv6, protocol, tcp, udp};
 
 /// Most VLAN tags that are stepped over: more than any switch adds.
 const TAG_COUNT_MAX: usize = 4;
@@ -65,7 +65,7 @@ fn fmt_v4(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
         write!(f, "{} > {}: fragment at {fragment}", addrs.0, addrs.1)?;
         f.write_str(if more { " and more" } else { ", the last" })?;
     } else {
-        fmt_payload(f, packet.protocol(), ipv4::PROTOCOL_ICMP, addrs, packet.payload())?;
+        fmt_payload(f, packet.protocol(), protocol::ICMP, addrs, packet.payload())?;
     }
     write!(f, ", ttl {}", packet.ttl())?;
     fmt_tos(f, packet.tos())?;
@@ -82,7 +82,7 @@ fn fmt_v6(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     };
     f.write_str("IP6 ")?;
     let addrs = (packet.src(), packet.dst());
-    fmt_payload(f, packet.next_header(), ipv6::PROTOCOL_ICMPV6, addrs, packet.payload())?;
+    fmt_payload(f, packet.next_header(), protocol::ICMP6, addrs, packet.payload())?;
     write!(f, ", hlim {}", packet.hop_limit())?;
     fmt_tos(f, packet.traffic_class())
 }
@@ -101,13 +101,13 @@ fn fmt_payload<A: IpAddress + Into<IpAddr> + fmt::Display>(
     bytes: &[u8],
 ) -> fmt::Result {
     let result = match protocol {
-        ipv4::PROTOCOL_UDP => udp::Packet::new_checked(bytes).map(|packet| {
+        protocol::UDP => udp::Packet::new_checked(bytes).map(|packet| {
             fmt_ends(f, (src, dst), (packet.src_port(), packet.dst_port()))?;
             write!(f, "UDP, length {}", packet.payload().len())?;
             let wrong = udp::Repr::parse(&packet, src, dst).err();
             fmt_rest(f, wrong, packet.payload())
         }),
-        ipv4::PROTOCOL_TCP => tcp::Packet::new_checked(bytes).map(|packet| {
+        protocol::TCP => tcp::Packet::new_checked(bytes).map(|packet| {
             fmt_ends(f, (src, dst), (packet.src_port(), packet.dst_port()))?;
             write!(f, "Flags [{}], seq {}", packet.flags(), packet.sequence())?;
             if packet.flags().contains(tcp::Flags::ACK) {

@@ -277,7 +277,7 @@ impl fmt::Display for Message<'_> {
                 write!(f, "`{word}` is not an IPv4 address: {count} number{s} where 4 are needed")
             }
             RangeErrorKind::OctetEmpty => {
-                write!(f, "`{word}` is not an IPv4 address: a number is missing beside a dot")
+                write!(f, "`{word}` is not an IPv4 address: a number is missing next to a dot")
             }
             RangeErrorKind::OctetTooLarge(octet) => {
                 write!(f, "`{word}` is not an IPv4 address: {octet} is over 255")
@@ -291,10 +291,10 @@ impl fmt::Display for Message<'_> {
                 write!(f, "`{word}` is not an IPv4 address: {c:?} is neither a digit nor a dot")
             }
             RangeErrorKind::PortMissing if word.contains(':') => {
-                write!(f, "`{word}` names no port: write `[{word}]:PORT`")
+                write!(f, "`{word}` has no port: write `[{word}]:PORT`")
             }
             RangeErrorKind::PortMissing => {
-                write!(f, "`{word}` names no port: write `{word}:PORT`")
+                write!(f, "`{word}` has no port: write `{word}:PORT`")
             }
             RangeErrorKind::PortEmpty => f.write_str("the port after `:` is missing"),
             RangeErrorKind::PortCharacter(c) => {
@@ -306,8 +306,8 @@ impl fmt::Display for Message<'_> {
             }
             RangeErrorKind::FamilyMixed => write!(
                 f,
-                "`{word}` is of another address family than the start of the range: both ends are \
-                 IPv4, or both are IPv6"
+                "`{word}` is of a different address family from the start of the range: both ends \
+                 are IPv4, or both are IPv6"
             ),
             RangeErrorKind::Ipv4 => {
                 write!(f, "`{word}` is not an IPv6 address: it has no colon")
@@ -345,7 +345,7 @@ impl Message<'_> {
                 write!(f, "`{word}` is not an IPv6 address: {c:?} does not belong there")
             }
             RangeErrorKind::Ipv6Gaps => {
-                write!(f, "`{word}` is not an IPv6 address: `::` may stand in it once")
+                write!(f, "`{word}` is not an IPv6 address: `::` may occur only once")
             }
             RangeErrorKind::Ipv6GroupTooLong(group) => {
                 write!(f, "`{word}` is not an IPv6 address: {group} has more than four digits")

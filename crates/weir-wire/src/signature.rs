@@ -20,7 +20,8 @@ pub const MAGIC: u32 = 0x7765_6972;
 pub const SIZE_BYTES: usize = 18;
 
 /// Sequence numbers and timestamps wrap at this value (2^48).
-pub const WRAP: u64 = 1 << 48;
+#[cfg(test)]
+pub(crate) const WRAP: u64 = 1 << 48;
 
 mod field {
     use core::ops::Range;

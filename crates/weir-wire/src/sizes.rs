@@ -15,7 +15,7 @@ use crate::random::{below, halves, splitmix64};
 use crate::weights;
 
 /// Most sizes of a list, and most letters of a genome.
-pub const SIZE_COUNT_MAX: usize = 4096;
+pub(crate) const SIZE_COUNT_MAX: usize = 4096;
 
 /// Makes the seed of sizes another than that of the walk: "size".
 const SEED_SALT: u64 = 0x7369_7a65;
@@ -25,7 +25,7 @@ pub const IMIX: [(u16, u32); 3] = [(40, 7), (576, 4), (1500, 1)];
 
 /// Letters and frame sizes, with FCS, of RFC 6985 §4. Its letter `z`, the MTU, has no size of its
 /// own; upper-case letters are for sizes that the user defines.
-pub const GENOME: [(char, u16); 10] = [
+pub(crate) const GENOME: [(char, u16); 10] = [
     ('a', 64),
     ('b', 128),
     ('c', 256),
@@ -75,8 +75,8 @@ pub struct Genome {
 pub enum SizesError {
     /// A word is not a number of bytes.
     #[error(
-        "`{0}` is not a frame size: write bytes without FCS, as `60`, `60-1514`, `60,590,1514`, \
-         `imix` or `imix-genome:aaafg`"
+        "`{0}` is not a frame size: write bytes without FCS, such as `60`, `60-1514`, \
+         `60,590,1514`, `imix` or `imix-genome:aaafg`"
     )]
     Number(String),
     /// The range runs backwards.
@@ -88,13 +88,13 @@ pub enum SizesError {
         last_bytes: u16,
     },
     /// The list or the genome is too long.
-    #[error("{0} sizes are too many: {SIZE_COUNT_MAX} at most")]
+    #[error("{0} sizes are too many: at most {SIZE_COUNT_MAX}")]
     TooMany(usize),
     /// The genome has no letter.
     #[error("the genome has no letter: write one as `imix-genome:aaafg`")]
     GenomeEmpty,
     /// The letter is none of RFC 6985.
-    #[error("`{0}` is no letter of an IMIX genome: they are a to j, z, and A to Z (RFC 6985)")]
+    #[error("`{0}` is not a letter of an IMIX genome: they are a to j, z, and A to Z (RFC 6985)")]
     Letter(char),
     /// The letter's size is not defined.
     #[error(
@@ -302,7 +302,7 @@ impl SizePattern {
     /// The mean size as a fraction: bytes of so many frames. Of a uniform draw it is the expected
     /// value.
     #[must_use]
-    pub fn mean_fraction(&self) -> (u64, u64) {
+    pub(crate) fn mean_fraction(&self) -> (u64, u64) {
         match self {
             Self::Cycle(sizes) => {
                 (sizes.iter().map(|size| u64::from(*size)).sum(), sizes.len() as u64)

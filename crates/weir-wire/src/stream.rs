@@ -29,7 +29,7 @@ pub const ETHERNET_BYTES_MIN: u16 = 60;
 pub const TAG_COUNT_MAX: usize = 2;
 
 /// Highest DSCP: it has six bits.
-pub const DSCP_MAX: u8 = 63;
+pub(crate) const DSCP_MAX: u8 = 63;
 
 /// What a stream is. [`StreamSpec::new`] has the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -110,14 +110,13 @@ pub enum StreamError {
     /// A frame is too small for headers and signature.
     #[error(
         "frames of {size_bytes} bytes cannot be sent: {protocol} over {} with {tag_count} VLAN \
-         tag{} and the signature of {} bytes needs {smallest_bytes} bytes at least, without the 4 \
+         tag{} and the signature of {} bytes needs at least {smallest_bytes} bytes, without the 4 \
          bytes of FCS",
         if *over_ipv6 { "IPv6" } else { "IPv4" },
         if *tag_count == 1 { "" } else { "s" },
         signature::SIZE_BYTES
     )]
     Size {
-        /// The size, bytes.
         size_bytes: u16,
         /// The smallest size of this combination, bytes.
         smallest_bytes: u16,
@@ -125,14 +124,13 @@ pub enum StreamError {
         tag_count: usize,
         /// Whether over IPv6.
         over_ipv6: bool,
-        /// The protocol.
         protocol: Protocol,
     },
     /// There is no frame size.
     #[error("the list of frame sizes is empty")]
     SizesEmpty,
     /// There are too many VLAN tags.
-    #[error("{0} VLAN tags cannot be sent: two at most")]
+    #[error("{0} VLAN tags cannot be sent: at most two")]
     TagCount(usize),
     /// A tag is out of range.
     #[error(transparent)]

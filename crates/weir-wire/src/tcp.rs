@@ -162,7 +162,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
 
     /// The four reserved bits.
     #[must_use]
-    pub fn reserved_bits(&self) -> u8 {
+    pub(crate) fn reserved_bits(&self) -> u8 {
         self.bytes()[field::OFFSET] & 0x0f
     }
 

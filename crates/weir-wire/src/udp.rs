@@ -99,16 +99,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets the source port. The checksum is left as it is.
-    pub fn set_src_port(&mut self, port: u16) {
-        self.buffer.as_mut()[field::SRC_PORT].copy_from_slice(&port.to_be_bytes());
-    }
-
-    /// Sets the destination port. The checksum is left as it is.
-    pub fn set_dst_port(&mut self, port: u16) {
-        self.buffer.as_mut()[field::DST_PORT].copy_from_slice(&port.to_be_bytes());
-    }
-
     /// Makes the checksum right again.
     pub fn fill_checksum<A: IpAddress>(&mut self, src: A, dst: A) {
         let checksum = self.computed_checksum(src, dst);

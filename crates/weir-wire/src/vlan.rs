@@ -14,10 +14,10 @@ use crate::ethernet::EtherType;
 pub const TAG_BYTES: usize = 4;
 
 /// Highest VLAN identifier: 4095 is reserved (IEEE 802.1Q table 9-2). 0 tags a priority alone.
-pub const ID_MAX: u16 = 4094;
+pub(crate) const ID_MAX: u16 = 4094;
 
 /// Highest priority code point.
-pub const PCP_MAX: u8 = 7;
+pub(crate) const PCP_MAX: u8 = 7;
 
 const DEI: u16 = 0x1000;
 const ID_MASK: u16 = 0x0fff;

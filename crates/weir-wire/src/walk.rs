@@ -26,10 +26,7 @@ pub enum Walk {
     /// destination port offset    = (b >> 32)        * destination ports     >> 32
     /// destination address offset = (b & 0xffffffff) * destination addresses >> 32
     /// ```
-    Random {
-        /// Seed.
-        seed: u64,
-    },
+    Random { seed: u64 },
 }
 
 impl Walk {
@@ -70,8 +67,8 @@ pub struct Share {
 /// A share that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no thread {thread} of {thread_count}: threads count from 0, and there are from 1 to \
-     {} of them",
+    "there is no thread {thread} of {thread_count}: threads are numbered from 0, and there are 1 \
+     to {} of them",
     Share::THREAD_COUNT_MAX
 )]
 pub struct ShareError {
@@ -126,8 +123,8 @@ impl Share {
 
     /// How many flows of an odometer over `flow_count` flows the thread visits if it goes on for
     /// long enough: all of them, unless its step and the number of flows have a common divisor.
-    #[must_use]
-    pub fn odometer_flow_count(&self, flow_count: u64) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn odometer_flow_count(&self, flow_count: u64) -> u64 {
         flow_count / gcd(flow_count, self.thread_count.into()).max(1)
     }
 }
@@ -192,8 +189,8 @@ mod tests {
         assert!(Share::new(255, 256).is_ok());
         assert!(Share::new(0, 0).is_err() && Share::new(0, 257).is_err());
         let error = Share::new(2, 2).unwrap_err().to_string();
-        let text = "there is no thread 2 of 2: threads count from 0, and there are from 1 to 256 \
-                    of them";
+        let text = "there is no thread 2 of 2: \
+                    threads are numbered from 0, and there are 1 to 256 of them";
         assert_eq!(error, text);
         assert_eq!(Share::new(1, 2).unwrap().to_string(), "thread 1 of 2");
     }

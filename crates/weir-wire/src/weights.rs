@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use crate::walk::gcd;
 
 /// Longest period: the sum of the weights, after their common divisor is taken out.
-pub const PERIOD_MAX: u64 = 65_536;
+pub(crate) const PERIOD_MAX: u64 = 65_536;
 
 /// Weights that make no order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,8 +24,8 @@ pub enum WeightsError {
     Zero(usize),
     /// The order would be too long.
     #[error(
-        "the weights add up to {0}, over {PERIOD_MAX}, after their common divisor is taken out: \
-         use rounder ratios"
+        "the weights add up to {0}, more than {PERIOD_MAX}, after their common divisor is taken \
+         out: use rounder ratios"
     )]
     Period(u64),
 }
@@ -82,7 +82,7 @@ mod tests {
         let text = |weights: &[u32]| smooth(weights).unwrap_err().to_string();
         assert_eq!(text(&[]), "there is nothing to choose from");
         assert!(text(&[1, 0]).starts_with("weight 0 (of item 2, counted from 1)"));
-        assert!(text(&[65_536, 1]).starts_with("the weights add up to 65537, over 65536"));
+        assert!(text(&[65_536, 1]).starts_with("the weights add up to 65537, more than 65536"));
         assert_eq!(smooth(&[u32::MAX, u32::MAX]).unwrap(), [0, 1]);
     }
 

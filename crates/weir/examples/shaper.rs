@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use weir_bpf::shaper::ShaperProgram;
 use weir_gen::pacing::interval;
 use weir_net::Netlink;
+use weir_oracle::shaper::ShaperProgram;
 
 fn main() -> ExitCode {
     match shape() {

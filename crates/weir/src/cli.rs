@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
-use weir_gen::units::parse_duration;
+use weir_wire::units::parse_duration;
 
 pub(crate) mod archive;
 pub(crate) mod bench_lab;
@@ -19,10 +19,13 @@ pub(crate) mod console;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
 pub(crate) mod image;
+pub(crate) mod ministat;
+pub(crate) mod pfctl;
 pub(crate) mod plot;
 pub(crate) mod pxe;
 pub(crate) mod queues;
 pub(crate) mod rates;
+pub(crate) mod ruleset;
 pub(crate) mod search;
 pub(crate) mod traffic;
 
@@ -45,7 +48,7 @@ Examples:
   weir doctor                           what this machine can do, and what it lacks
   weir lab run labs/quick/lab.toml      compare two routers in under four minutes
   weir gen -i eth1 --src … --dst …      send packets as fast as this machine can
-  weir lab resume results/quick-…       go on where it was interrupted
+  weir lab resume results/quick-…       continue where it was interrupted
   weir sink -i eth1                     receive a generator's packets and say what became of them
   weir fw check /etc/pf.conf            what is wrong with a pf.conf, without a firewall
   weir rates --pps 1.5M                 what a rate is in bits, and the links it is enough for
@@ -69,7 +72,6 @@ Examples:
 /// The most iterations of a series, as the specification has it.
 const ITERATIONS: std::ops::RangeInclusive<i64> = 1..=1000;
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the campaign of a bench-lab.config, with bench-lab.sh's options.
@@ -78,7 +80,7 @@ pub(crate) enum Command {
     /// Attach to a machine's console: serial device, socket, TCP or IPMI; drive it by a script.
     #[command(after_help = console::HELP)]
     Console(console::ConsoleArgs),
-    /// Tell what this machine can do, what it lacks, and what that costs.
+    /// Show what this machine can do, what it lacks, and what that costs.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
     /// Route and filter packets by a pf.conf; check, print, convert and explain one.
@@ -87,13 +89,13 @@ pub(crate) enum Command {
     /// Send a stream of packets, and say what became of it.
     #[command(after_help = traffic::EXAMPLES)]
     Gen(Box<traffic::GenArgs>),
-    /// Run benchmark campaigns and report them.
+    /// Run benchmark campaigns and report on them.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
     /// Compare datasets: plot, vitals, Student's t; options and output of FreeBSD's ministat.
     #[command(
-        after_help = crate::ministat::arguments::HELP,
-        override_usage = crate::ministat::arguments::USAGE,
+        after_help = ministat::HELP,
+        override_usage = ministat::USAGE,
         disable_help_flag = true
     )]
     Ministat {
@@ -108,8 +110,8 @@ pub(crate) enum Command {
     },
     /// Control the firewall with pfctl's options and output lines; check and print a pf.conf.
     #[command(
-        after_help = crate::pfctl::arguments::HELP,
-        override_usage = crate::pfctl::arguments::USAGE,
+        after_help = pfctl::HELP,
+        override_usage = pfctl::USAGE,
         disable_help_flag = true
     )]
     Pfctl {
@@ -140,7 +142,7 @@ pub(crate) enum Command {
     /// Show live packet rates of every receive queue, and where packets are lost.
     #[command(after_help = queues::HELP)]
     Queues(queues::QueuesArgs),
-    /// Tell line rates of links, and what a packet rate is in bits per second.
+    /// Show line rates of links, and what a packet rate is in bits per second.
     #[command(after_help = rates::HELP)]
     Rates(rates::RatesArgs),
     /// Receive a generator's packets: loss, order, duplicates, flows, latency.
@@ -151,10 +153,7 @@ pub(crate) enum Command {
     Reflect(ReceiveOptions),
     /// Print a completion script for a shell.
     #[command(after_help = "Example: weir completions bash > /etc/bash_completion.d/weir")]
-    Completions {
-        /// The shell.
-        shell: Shell,
-    },
+    Completions { shell: Shell },
     /// Write the manual pages.
     #[command(after_help = "Example: weir man --out /usr/local/share/man/man1")]
     Man {
@@ -175,7 +174,7 @@ pub(crate) struct JsonFlag {
 /// `--yes`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct YesFlag {
-    /// Begin without asking, where machines of yours are used (testbeds of kind hosts).
+    /// Begin without asking when your own machines are used (testbeds of kind hosts).
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
 }
@@ -210,7 +209,8 @@ pub(crate) enum LabCommand {
     /// Find the first bad one of an ordered list: commits, images, configurations.
     #[command(after_help = bisect::HELP)]
     Bisect(Box<bisect::BisectArgs>),
-    /// Go on with a campaign that was interrupted, or add iterations to it.
+    /// Go on with a campaign, a bisection or a rate search that was interrupted, or add iterations
+    /// to a campaign.
     #[command(after_help = "Example: weir lab resume results/quick-20260102-030405 -n 10")]
     Resume {
         /// Directory of the results.
@@ -223,7 +223,7 @@ pub(crate) enum LabCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
-    /// Rebuild summary, plots and report from the raw results.
+    /// Rebuild summary, plots and report from the raw results of any run.
     #[command(after_help = "Example: weir lab report results/quick-20260102-030405")]
     Report {
         /// Directory of the results.
@@ -289,7 +289,7 @@ pub(crate) struct ReceiveOptions {
     /// How long; without it, until SIGINT or SIGTERM.
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// How often something is shown.
+    /// Time between two lines of output.
     #[arg(long, value_name = "D", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,
     /// Use generic XDP, which works behind any driver, but several times slower.
@@ -323,15 +323,15 @@ pub(crate) struct SinkOptions {
 
 const SINK_HELP: &str = "\
 Packets with weir's signature end here: UDP, TCP and ICMP echo over IPv4 and IPv6, with up to two
-VLAN tags. All others are counted as foreign and go on to the network stack. Loss is what is missing
-up to the highest sequence number that came; what was lost after it is known only if --expect
-announces the number of packets. Reordering is RFC 4737's; a packet more than 65,472 numbers late is
-counted as too late. Threads of a stream are taken to be those up to the
+VLAN tags. All others are counted as foreign and passed to the network stack. Loss is what is
+missing up to the highest sequence number that came; what was lost after it is known only if
+--expect announces the number of packets. Reordering is RFC 4737's; a packet more than 65,472
+numbers late is counted as too late. Threads of a stream are taken to be those up to the
 highest one heard of, and flows are not counted, unless --expect names them. Latency is one-way and
 needs stamped packets of a generator on this host. Above 1 Mpps on a CPU, the times of arrival of 8
 in 251 packets are read instead of all, because the clock costs a quarter of what a packet costs;
-how many were measured is reported, and all else is of every packet. Start a new sink for a
-generator that starts over: its sequence numbers begin anew.
+how many were measured is reported, and everything else covers every packet. Start a new sink for a
+generator that starts over: its sequence numbers begin again.
 
 Flows are told apart by sequence numbers, which say which flow the sender gave a packet, and not by
 addresses and ports, which a DUT may translate: --expect checks that each flow arrived, not whose
@@ -342,11 +342,11 @@ The file of --expect, which weir gen --announce FILE writes, holds one JSON obje
                 \"dst\": \"198.19.10.1:2000-198.19.10.70\", \"flow_count\": 4900,
                 \"thread_count\": 1, \"first_sequence\": 0, \"packets\": 1000000}]}
 with one entry for each stream, IPv4 or IPv6. first_sequence may be left out (0), packets too (not
-known), and random (false): of a random walk (weir gen --random) the flows are not counted.
+known), and random (false): the flows of a random walk (weir gen --random) are not counted.
 
 With --json, one object after each --interval (\"kind\": \"interval\") and one at the end
-(\"total\"); counts and distributions are since the start, rates are of the interval or of the whole
-time.
+(\"total\"); counts and distributions cover the time since the start, rates the interval or the
+whole time.
 
 Examples:
   weir sink -i eth1
@@ -356,12 +356,12 @@ Examples:
 const REFLECT_HELP: &str = "\
 Exchanges source and destination of MAC, IP and UDP or TCP, and sends the packet out of the same
 interface (XDP_TX), under the same VLAN tags (two at most). An ICMP echo request becomes its reply.
-Everything else of the packet stays, and all checksums remain right. Multicast and broadcast frames,
-other ICMP messages and what is not IP go on to the network stack.
+Everything else in the packet stays, and all checksums remain right. Multicast and broadcast frames,
+other ICMP messages and anything that is not IP are passed to the network stack.
 
 While it runs, this host does not get any other IP packet from that interface: do not use the one
 that you are logged in through. On a veth, the other end gets what is returned only while it has an
-XDP program of its own, such as that of weir sink; GRO is not enough.
+XDP program itself, such as weir sink's; GRO is not enough.
 
 Examples:
   weir reflect -i eth1

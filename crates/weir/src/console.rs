@@ -10,13 +10,13 @@ use anyhow::{Context as _, anyhow, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, SetArg, Termios};
 use serde_json::json;
-use weir_lab::cancel::Cancel;
-use weir_lab::console::{Console, ConsoleError, Options, Script, Target};
+use weir_machine::cancel::Cancel;
+use weir_machine::console::{Console, ConsoleError, Options, Script, Target};
 
 use crate::cli::console::ConsoleArgs;
 use crate::exit::Outcome;
-use crate::signals::Registered;
-use crate::{progress, signals};
+use crate::progress;
+use crate::signals::{self, Registered};
 
 mod keys;
 
@@ -28,13 +28,13 @@ const TICK_MS: u16 = 50;
 /// Runs the command.
 pub(crate) fn command(args: &ConsoleArgs) -> anyhow::Result<Outcome> {
     if args.json.json && args.script.is_empty() {
-        bail!("--json tells the steps of a script: give one with --script");
+        bail!("--json reports the steps of a script: give one with --script");
     }
     let mut target = Target::parse(&args.target).map_err(|error| anyhow!("{error}"))?;
     if let Some(speed_bps) = args.speed {
         target = target
             .with_speed(speed_bps)
-            .with_context(|| format!("--speed: `{}` is no serial device", args.target))?;
+            .with_context(|| format!("--speed: `{}` is not a serial device", args.target))?;
     }
     let scripts: Vec<Script> =
         args.script.iter().map(|path| script(path)).collect::<anyhow::Result<_>>()?;
@@ -97,11 +97,11 @@ fn drive(
     cancel: &Cancel,
 ) -> anyhow::Result<Option<Outcome>> {
     let mut lost = Ok(());
-    let ran = console.run(script, &environment, cancel, &mut |told| {
+    let ran = console.run(script, &environment, cancel, &mut |step| {
         if json {
-            let waited_ns = u64::try_from(told.waited.as_nanos()).unwrap_or(u64::MAX);
+            let waited_ns = u64::try_from(step.waited.as_nanos()).unwrap_or(u64::MAX);
             let line = json!({
-                "kind": "step", "step": told.step, "name": told.name, "matched": told.matched,
+                "kind": "step", "step": step.step, "name": step.name, "matched": step.matched,
                 "waited_ns": waited_ns,
             });
             lost = writeln!(io::stdout(), "{line}");
@@ -139,7 +139,7 @@ fn attend(
     if stdin.is_terminal() {
         let leave = escape.map_or_else(
             || "SIGTERM ends this".to_owned(),
-            |c| format!("`{0}.` at the beginning of a line leaves, `{0}?` tells more", c as char),
+            |c| format!("`{0}.` at the beginning of a line leaves, `{0}?` shows more", c as char),
         );
         progress::note(&format!("connected to {target}; {leave}"));
     }

@@ -12,7 +12,8 @@ pub(crate) fn command(json: bool) -> anyhow::Result<Outcome> {
     let report = doctor::run();
     let mut out = anstream::stdout();
     if json {
-        let text = serde_json::to_string_pretty(&report).context("the report is no JSON")?;
+        let text = serde_json::to_string_pretty(&report)
+            .context("the report cannot be written as JSON")?;
         writeln!(out, "{text}").context("cannot write to standard output")?;
     } else {
         doctor::render_text(&report, &mut out).context("cannot write to standard output")?;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::AnsiColor;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
 /// Done, but the answer is no.
 pub(crate) const NO: u8 = 1;
@@ -14,7 +14,6 @@ pub(crate) const REFUSED: u8 = 2;
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Done.
     Done,
     /// Done, but the answer is no.
     No,
@@ -34,7 +33,7 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Err(error) => {
             let red = AnsiColor::Red.on_default().bold();
             // Nobody is left to tell if standard error is closed.
-            drop(writeln!(anstream::stderr(), "{red}error:{red:#} {}", told(&error)));
+            drop(writeln!(anstream::stderr(), "{red}error:{red:#} {}", message(&error)));
             failure_code(&error).into()
         }
     }
@@ -66,14 +65,14 @@ impl std::error::Error for Stopped {}
 /// An error of what a signal may have ended, which is none of its own then.
 pub(crate) fn or_stopped(cancel: &Cancel, error: anyhow::Error) -> anyhow::Error {
     match cancel.signal() {
-        Some(signal) => Stopped { signal, what: told(&error) }.into(),
+        Some(signal) => Stopped { signal, what: message(&error) }.into(),
         None => error,
     }
 }
 
 /// An error with its causes, on one line. A cause that the text before it holds already is left
 /// out: the libraries' messages are complete without their sources.
-pub(crate) fn told(error: &anyhow::Error) -> String {
+pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -103,7 +102,7 @@ mod tests {
     fn a_cause_is_told_once() {
         let error = ProcessError::Start { command: "nft".into(), source: full() };
         assert_eq!(error.to_string(), "cannot start `nft`: disk full");
-        assert_eq!(told(&error.into()), "cannot start `nft`: disk full");
+        assert_eq!(message(&error.into()), "cannot start `nft`: disk full");
     }
 
     #[test]
@@ -113,13 +112,13 @@ mod tests {
         cancel.request(15);
         let error = or_stopped(&cancel, full().into());
         assert_eq!(failure_code(&error), 143);
-        assert_eq!(told(&error), "disk full; nothing was run");
+        assert_eq!(message(&error), "disk full; nothing was run");
     }
 
     #[test]
     fn a_cause_that_no_message_names_is_told() {
         let result: Result<(), Error> = Err(full());
         let error = result.context("cannot keep").context("the campaign stopped").unwrap_err();
-        assert_eq!(told(&error), "the campaign stopped: cannot keep: disk full");
+        assert_eq!(message(&error), "the campaign stopped: cannot keep: disk full");
     }
 }

@@ -49,6 +49,7 @@ pub(crate) fn put(text: &str) -> anyhow::Result<()> {
 
 /// Writes a result as JSON to standard output.
 fn put_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(value).context("the result is no JSON")?;
+    let text =
+        serde_json::to_string_pretty(value).context("the result cannot be written as JSON")?;
     put(&(text + "\n"))
 }

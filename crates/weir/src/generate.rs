@@ -79,6 +79,39 @@ mod tests {
         check(&mut Cli::command());
     }
 
+    /// The commands that do something, as they are called.
+    fn command_lines(command: &clap::Command, before: &str) -> Vec<String> {
+        let line = format!("{before}{}", command.get_name());
+        let subs: Vec<_> =
+            command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
+        match subs.as_slice() {
+            [] => vec![line],
+            // What follows `weir lab image` says what is built, not what is done.
+            _ if line == "weir lab image" => vec![line],
+            subs => subs.iter().flat_map(|sub| command_lines(sub, &format!("{line} "))).collect(),
+        }
+    }
+
+    #[test]
+    fn the_table_of_the_readme_has_every_command_once_and_no_other() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        let readme = fs::read_to_string(path).unwrap();
+        let cells = readme.lines().filter(|line| line.starts_with("| `weir "));
+        let mut named = Vec::new();
+        for cell in cells.filter_map(|line| line.split(" | ").next()) {
+            // The first is written out; the others are its last word.
+            let mut words = cell.split('`').skip(1).step_by(2);
+            let first = words.next().unwrap_or_default();
+            let (before, _) = first.rsplit_once(' ').unwrap_or_default();
+            named.push(first.to_owned());
+            named.extend(words.map(|word| format!("{before} {word}")));
+        }
+        let mut known = command_lines(&Cli::command(), "");
+        named.sort();
+        known.sort();
+        assert_eq!(named, known);
+    }
+
     #[test]
     fn manual_pages_name_the_values_of_options() {
         let dir = tempfile::tempdir().unwrap();

@@ -3,18 +3,20 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use serde::Serialize;
-use weir_lab::derive::{self, StoredPlanError};
+use weir_lab::derive::{self, Account, StoredPlanError};
 use weir_lab::diagnostic::has_errors;
 use weir_lab::model::Plan;
 use weir_lab::plan::{self, Overrides};
 use weir_lab::spec::files::DiskFiles;
 use weir_lab::store::Store;
+use weir_lab::task::Task;
 use weir_net::registry::Registry;
+use weir_results::bisect::Answer;
 
 use crate::cli::{LabCommand, Selection};
-use crate::exit::{self, Outcome};
+use crate::exit::Outcome;
 use crate::{draw, progress};
 
 mod archive;
@@ -25,11 +27,13 @@ mod compare;
 mod document;
 mod hosts;
 mod image;
+mod left;
 mod plot;
 mod run;
 mod search;
 mod show;
 mod stores;
+mod watch;
 
 /// Runs a command of the lab.
 pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
@@ -49,8 +53,15 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
             let Some(plan) = read_plan(&selection) else {
                 return Ok(Outcome::Refused);
             };
-            let how = run::How { yes: yes.yes, json: json.json };
-            run::new(&selection, &plan, out, resume, how)
+            let asked = run::Asked {
+                command: "weir lab run",
+                selection: &selection,
+                plan: &plan,
+                task: Task::Campaign,
+                out,
+                resume,
+            };
+            run::new(asked, run::How { yes: yes.yes, json: json.json })
         }
         LabCommand::Bisect(args) => bisect::command(&args),
         LabCommand::Resume { dir, iterations, yes, json } => {
@@ -100,33 +111,27 @@ fn stored_plan(store: &Store, iterations: Option<u32>) -> anyhow::Result<Option<
 }
 
 fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
-    let store = Store::open(dir).map_err(weir_lab::collection::OpenError::from)?;
+    let store = Store::open(dir).map_err(weir_lab::open::OpenError::from)?;
+    let task = Task::of(&store)?;
     let Some(plan) = stored_plan(&store, None)? else {
         return Ok(Outcome::Refused);
     };
-    let derived = derive::write(&store, &plan)?;
-    show_result(&store, &derived, json)?;
-    Ok(outcome(&derived))
+    let account = derive::account(&store, &plan, &task)?;
+    show::account(&store, &account, json)?;
+    Ok(outcome(&account))
 }
 
-/// Shows a result whose files are written: that they are is said if it cannot be shown.
-fn show_result(store: &Store, derived: &derive::Derived, json: bool) -> anyhow::Result<()> {
-    for problem in &derived.damaged {
-        progress::warn(&format!("{problem}; it is left out of the figures"));
-    }
-    for warning in &derived.warnings {
-        progress::warn(warning);
-    }
-    show::result(store, derived, json).map_err(|error| {
-        let dir = store.root().display();
-        anyhow!("{}; the results are complete in {dir}", exit::told(&error))
-    })
-}
-
-/// Whether the answer stands: a result that is invalid, or cannot be read, makes it a no.
-fn outcome(derived: &derive::Derived) -> Outcome {
-    let is_whole = derived.summary.counts.invalid_cells == 0 && derived.damaged.is_empty();
-    if is_whole { Outcome::Done } else { Outcome::No }
+/// Whether the answer stands: a result that is invalid, or cannot be read, makes it a no, and so
+/// does a question without an answer.
+fn outcome(account: &Account) -> Outcome {
+    let is_yes = match account {
+        Account::Campaign(derived) => {
+            derived.summary.counts.void_cells() == 0 && derived.damaged.is_empty()
+        }
+        Account::Bisection(account) => account.0.answer == Answer::Found,
+        Account::Search(summary) => summary.is_whole(),
+    };
+    if is_yes { Outcome::Done } else { Outcome::No }
 }
 
 #[derive(Serialize)]
@@ -172,7 +177,7 @@ fn clean_leftovers() -> anyhow::Result<()> {
     let report = Registry::default().clean_leftovers()?;
     if !report.namespaces.is_empty() {
         progress::warn(&format!(
-            "removed what a lab that was killed had left: {}",
+            "removed what a killed lab had left behind: {}",
             report.namespaces.join(", ")
         ));
     }
@@ -200,5 +205,6 @@ pub(crate) fn require_root(what: &str) -> anyhow::Result<()> {
 
 /// An existing directory's absolute path, for messages that are read elsewhere.
 fn absolute(path: &Path) -> anyhow::Result<std::path::PathBuf> {
-    std::path::absolute(path).with_context(|| format!("{} has no absolute path", path.display()))
+    std::path::absolute(path)
+        .with_context(|| format!("{} cannot be made an absolute path", path.display()))
 }

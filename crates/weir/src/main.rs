@@ -40,26 +40,26 @@ const VERSION: &str = env!("WEIR_VERSION");
 fn main() -> ExitCode {
     let mut words = std::env::args_os().peekable();
     match words.next() {
-        Some(program) if pkt_gen::is_own_name(&program) => {
+        Some(program) if pkt_gen::is_called_by(&program) => {
             return exit::code(pkt_gen::command(words));
         }
-        Some(program) if ministat::is_own_name(&program) => {
+        Some(program) if ministat::is_called_by(&program) => {
             return exit::code(ministat::command(words));
         }
-        Some(program) if pfctl::is_own_name(&program) => {
+        Some(program) if pfctl::is_called_by(&program) => {
             return exit::code(pfctl::command(words));
         }
         _ => {}
     }
     // Before clap, which would keep a `--` for itself.
-    if words.next_if(|word| ministat::is_own_name(word)).is_some() {
+    if words.next_if(|word| ministat::is_called_by(word)).is_some() {
         return exit::code(ministat::command(words));
     }
-    if words.next_if(|word| pfctl::is_own_name(word)).is_some() {
+    if words.next_if(|word| pfctl::is_called_by(word)).is_some() {
         return exit::code(pfctl::command(words));
     }
     let parsed = match std::env::args_os().next() {
-        Some(program) if lab::bench_lab::is_own_name(&program) => {
+        Some(program) if lab::bench_lab::is_called_by(&program) => {
             let first = ["weir", "bench-lab"].map(OsString::from);
             Cli::try_parse_from(first.into_iter().chain(words))
         }

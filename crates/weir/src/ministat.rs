@@ -12,13 +12,11 @@ use anyhow::Context as _;
 use weir_stats::ministat::dataset::{self, Layout};
 use weir_stats::ministat::{self, Options, Set, Version};
 
+use crate::cli::ministat::{self as arguments, Parsed, Plan};
 use crate::exit::Outcome;
 
-pub(crate) mod arguments;
 #[cfg(test)]
 mod tests;
-
-use arguments::{Parsed, Plan};
 
 /// What the binary is called to be ministat without a command, and what its messages begin with.
 const NAME: &str = "ministat";
@@ -30,7 +28,7 @@ const STDIN: &str = "<stdin>";
 const WIDTH: i32 = 74;
 
 /// Whether the program was called by ministat's name.
-pub(crate) fn is_own_name(program: &OsStr) -> bool {
+pub(crate) fn is_called_by(program: &OsStr) -> bool {
     Path::new(program).file_name().is_some_and(|name| name == NAME)
 }
 
@@ -127,7 +125,7 @@ impl Source {
         match File::open(path) {
             Ok(file) => Ok(Self { name, file: Some(file) }),
             Err(error) => {
-                let refusal = Refusal::new(format_args!("Cannot open {name}: {}", told(&error)));
+                let refusal = Refusal::new(format_args!("Cannot open {name}: {}", message(&error)));
                 let old = plan.options.version == Version::Of2015;
                 Err(if old { Refusal { outcome: Outcome::No, ..refusal } } else { refusal })
             }
@@ -145,7 +143,7 @@ impl Source {
         if let Err(error) = read
             && error.kind() != io::ErrorKind::IsADirectory
         {
-            return Err(Refusal::new(format_args!("Cannot read {name}: {}", told(&error))));
+            return Err(Refusal::new(format_args!("Cannot read {name}: {}", message(&error))));
         }
         let version = plan.options.version;
         let layout = Layout { column: plan.column, delimiters: &plan.delimiters, version };
@@ -161,7 +159,7 @@ impl Source {
 }
 
 /// The system's words for an error, without its number.
-fn told(error: &io::Error) -> String {
+fn message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

@@ -14,22 +14,20 @@ use weir_rules::optimise::{self as optimiser, Profile};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::{Compiled, Dialect};
 
+use crate::cli::pfctl::{self as arguments, Level, Parsed, Parts, Plan, Refusal};
 use crate::exit::Outcome;
 use crate::fw::load::Language;
 use crate::fw::{files, machine, optimise, put, show};
 
-pub(crate) mod arguments;
 mod runtime;
 #[cfg(test)]
 mod tests;
-
-use arguments::{Level, Parsed, Parts, Plan, Refusal};
 
 /// What the binary is called to be pfctl without a command, and what its messages begin with.
 const NAME: &str = "pfctl";
 
 /// Whether the program was called by pfctl's name.
-pub(crate) fn is_own_name(program: &OsStr) -> bool {
+pub(crate) fn is_called_by(program: &OsStr) -> bool {
     Path::new(program).file_name().is_some_and(|name| name == NAME)
 }
 
@@ -89,8 +87,8 @@ fn dry_run(plan: &Plan) -> anyhow::Result<Outcome> {
         say("Syntax error in config file: pf rules not loaded");
         return Ok(Outcome::No);
     }
-    let own = level(plan, &compiled, profile.as_ref());
-    let is_optimised = !matches!(own, optimiser::Level::None);
+    let level = level(plan, &compiled, profile.as_ref());
+    let is_optimised = !matches!(level, optimiser::Level::None);
     let Parts { filter, tables, .. } = plan.parts;
     if is_optimised && filter && !tables && optimiser::has_work(&compiled.ruleset) {
         say("Must enable table loading for optimizations: with -R, give -o none");
@@ -99,7 +97,7 @@ fn dry_run(plan: &Plan) -> anyhow::Result<Outcome> {
     if plan.verbosity == 0 {
         return Ok(Outcome::Done);
     }
-    optimise::apply(&mut compiled, own, &language);
+    optimise::apply(&mut compiled, level, &language);
     keep(&mut compiled.ruleset, plan.parts);
     let printer = Printer {
         dialect: compiled.ruleset.dialect,
@@ -143,7 +141,7 @@ fn level<'a>(
 fn tell(compiled: &Compiled, plan: &Plan) {
     let list = &compiled.diagnostics;
     let sources = &compiled.sources;
-    for error in list.iter().filter(|own| own.severity == Severity::Error) {
+    for error in list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error) {
         drop(writeln!(std::io::stderr(), "{}: {}", sources.place(error.span), error.message));
     }
     if std::io::stderr().is_terminal() && !plan.is_quiet {

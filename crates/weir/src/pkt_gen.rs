@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use weir_bpf::attach::{AttachError, Link, Mode};
 use weir_gen::pkt_gen::{self, Function, Host, Parsed, Plan, print};
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 use weir_net::CpuList;
 
 use crate::cli::{JsonFlag, ReceiveOptions};
@@ -37,7 +37,7 @@ const NAME: &str = "pkt-gen";
 const CPUS: &str = "/sys/devices/system/cpu/online";
 
 /// Whether the program was called by pkt-gen's name.
-pub(crate) fn is_own_name(program: &OsString) -> bool {
+pub(crate) fn is_called_by(program: &OsString) -> bool {
     Path::new(program).file_name().is_some_and(|name| name == NAME)
 }
 
@@ -89,11 +89,12 @@ fn open(plan: &Plan, queue_count: u32) -> anyhow::Result<()> {
 fn wait(plan: &Plan, cancel: &Cancel) -> bool {
     let seconds = plan.wait.as_secs();
     console::log("main", line!(), &format!("Wait {seconds} secs for phy reset"));
-    let waited = cancel.sleep(plan.wait);
-    if waited {
-        console::log("main", line!(), "Ready...");
-    }
-    waited
+    cancel.sleep(plan.wait)
+}
+
+/// After the wait: whatever arrives from here on counts.
+fn ready() {
+    console::log("main", line!(), "Ready...");
 }
 
 /// How it ended, if nothing failed.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use serde_json::json;
-use weir_lab::pxe::need::{Need, needs};
-use weir_lab::pxe::{CONFIG_NAME, Config};
+use weir_machine::pxe::need::{Need, needs};
+use weir_machine::pxe::{CONFIG_NAME, Config};
 
 use crate::cli::pxe::{CheckArgs, PxeCommand};
 use crate::exit::Outcome;
@@ -38,7 +38,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<Outcome> {
         json!({ "files": needs, "lacking_count": lacking }).to_string() + "\n"
     } else {
         let lines: String = needs.iter().map(line).collect();
-        format!("{lines}\n{} files, {lacking} of them not as they have to be\n", needs.len())
+        format!("{lines}\n{} files, {lacking} of them missing or wrong\n", needs.len())
     };
     out.write_all(text.as_bytes()).context("cannot write to standard output")?;
     Ok(if lacking == 0 { Outcome::Done } else { Outcome::No })

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
-use weir_lab::cancel::Cancel;
-use weir_lab::model::hosts::RemoteSpec;
-use weir_lab::queues::remote::Remote;
-use weir_lab::queues::{Moment, QueueCounters, QueueRates, Unfit, linux, rates};
-use weir_lab::ssh::{self, Secrets};
+use weir_machine::access::RemoteSpec;
+use weir_machine::cancel::Cancel;
+use weir_machine::queues::remote::Remote;
+use weir_machine::queues::{Moment, QueueCounters, QueueRates, Unfit, linux, rates};
+use weir_machine::ssh::{self, Secrets};
 use weir_net::{LinkInfo, Netlink};
 
 use crate::cli::queues::QueuesArgs;
@@ -59,7 +59,7 @@ impl Source<'_> {
             Self::Here(netlink) => {
                 let asked = Instant::now();
                 let read = linux::read(netlink, interface).map_err(|e| anyhow!("{e}"));
-                read.map(|c| (c, Moment { asked, answered: Instant::now(), own: None }))
+                read.map(|c| (c, Moment { asked, answered: Instant::now(), clock: None }))
             }
             Self::There(remote) => remote.read(interface).map_err(Into::into),
         };
@@ -93,12 +93,12 @@ impl Intervals {
         if !self.warned.contains(&unfit) {
             self.warned.push(unfit);
             let why = match unfit {
-                Unfit::Absent => "its date(1) tells no fractions of seconds",
-                Unfit::Set => "its clock was set meanwhile",
+                Unfit::Absent => "the other machine's date(1) shows no fractions of a second",
+                Unfit::Set => "the other machine's clock was set meanwhile",
             };
             crate::progress::warn(&format!(
-                "intervals are by this machine's clock, because {why}: rates are off by as much \
-                 as its answers come sooner or later"
+                "intervals are timed by this machine's clock because {why}: rates are off by as \
+                 much as the delay of its answers varies"
             ));
         }
         (after.since_here(before), Some(Clock::Here))
@@ -175,8 +175,8 @@ fn named(names: &[String], source: &Source<'_>) -> anyhow::Result<Vec<Watched>> 
         names.iter().map(|name| first(name.clone(), source)).collect::<Result<_, _>>()?;
     for interface in watched.iter().filter(|w| w.counters.rx_packets.is_empty()) {
         crate::progress::warn(&format!(
-            "the driver of `{}` counts no packets of single queues, or under names that are not \
-             known here (see `ethtool -S {}`): only its totals are shown",
+            "the driver of `{}` does not count the packets of each queue, or counts them under \
+             unknown names (see `ethtool -S {}`): only its totals are shown",
             interface.name, interface.name
         ));
     }

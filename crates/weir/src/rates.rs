@@ -120,7 +120,7 @@ fn rendered<T: Serialize>(
     if !json {
         return Ok(text(answer));
     }
-    Ok(serde_json::to_string_pretty(answer).context("the answer is no JSON")? + "\n")
+    Ok(serde_json::to_string_pretty(answer).context("the answer cannot be written as JSON")? + "\n")
 }
 
 /// The size that was asked for, or the usual ones; and IMIX after them, once, if wanted.

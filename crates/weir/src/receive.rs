@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use weir_bpf::attach::{self, AttachError, Mode};
 use weir_bpf::ethtool;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 use weir_net::{LinkInfo, Netlink};
 
 use crate::cli::ReceiveOptions;
@@ -79,7 +79,7 @@ impl Session {
         if error.is_unsupported() && self.mode == Mode::Native {
             return anyhow!(
                 "`{name}` does not take an XDP program in native mode ({}): its driver has none, \
-                 or not with its present MTU and queues; lower the MTU or the number of queues, or \
+                 or not with its current MTU and queues; lower the MTU or the number of queues, or \
                  accept several times less speed with --generic",
                 error.source
             );
@@ -107,7 +107,7 @@ impl Session {
         }
         Some(format!(
             "the far end of `{name}`, a veth, gets what is returned only while it has an XDP \
-             program of its own, such as that of `weir sink` or `weir pkt-gen -f ping`"
+             program itself, such as that of `weir sink` or `weir pkt-gen -f ping`"
         ))
     }
 

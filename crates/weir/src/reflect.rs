@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 use weir_bpf::reflect::{ReflectCounters, ReflectProgram};
-use weir_gen::units::{format_count, format_pps};
+use weir_results::number::pps;
+use weir_wire::units::format_count;
 
 use crate::cli::ReceiveOptions;
 use crate::exit::Outcome;
@@ -49,7 +50,7 @@ impl Report {
             text,
             "{:.0} s  {}  {} packets returned, {} bytes; {} passed to the network stack",
             std::time::Duration::from_nanos(self.duration_ns).as_secs_f64(),
-            format_pps(self.rate_pps),
+            pps(self.rate_pps),
             format_count(self.reflected_packets),
             format_count(self.reflected_bytes),
             format_count(self.passed_packets),

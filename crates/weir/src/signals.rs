@@ -5,15 +5,13 @@
 //! What must not stay as it is even then, such as a terminal in raw mode, is put right before the
 //! process ends ([`before_the_end`]).
 
-use std::fs;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{fs, io, thread};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
 use crate::progress;
 

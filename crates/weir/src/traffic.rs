@@ -10,14 +10,15 @@ use weir_gen::backend::Backend;
 use weir_gen::device::DeviceCounter;
 use weir_gen::expect::Expectation;
 use weir_gen::preflight;
-use weir_gen::units::format_count;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
+use weir_wire::units::format_count;
 
 use crate::cli::traffic::{BackendName, GenArgs};
 use crate::exit::Outcome;
 use crate::{lab, signals};
 
 mod plan;
+mod recording;
 mod replay;
 mod show;
 mod streams;
@@ -39,7 +40,10 @@ pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
     if !matches!(args.backend(), BackendName::Pcap(_)) {
         lab::require_root("weir gen")?;
     }
-    let plan = Plan::new(args)?;
+    let plan = match &args.replay.pcap {
+        Some(file) => replay::plan(args, file)?,
+        None => Plan::of_streams(args)?,
+    };
     let cancel = signals::listen().context("cannot listen to signals")?;
     let mut show = Show::new(args.json.json);
     let mut backend = plan.backend()?;

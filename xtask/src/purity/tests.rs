@@ -4,7 +4,7 @@ use super::*;
 use crate::workspace::tests::METADATA;
 
 fn found(source: &str) -> Vec<(usize, String)> {
-    paths::impure(&mask::without_tests(&mask::code(source)))
+    impure::impure(&mask::without_tests(&mask::code(source)))
 }
 
 #[test]
@@ -48,16 +48,16 @@ fn lines_are_right() {
 #[test]
 fn a_pure_crate_forbids_unsafe() {
     let files = [SourceFile::of("crates/weir-wire/src/lib.rs", "//! Doc.\n")];
-    let problems = check_sources("weir-wire", &files);
+    let problems = impure_paths("weir-wire", &files);
     assert_eq!(problems.len(), 1, "{problems:?}");
     let files = [SourceFile::of("crates/weir-wire/src/lib.rs", "#![forbid(unsafe_code)]\n")];
-    assert_eq!(check_sources("weir-wire", &files), []);
+    assert_eq!(impure_paths("weir-wire", &files), []);
 }
 
 #[test]
 fn foreign_dependencies_are_found() {
     let packages = Packages::parse(METADATA.as_bytes()).unwrap();
-    let problems = check_dependencies("pure", &packages);
+    let problems = impure_dependencies("pure", &packages);
     assert_eq!(problems.len(), 1);
     assert!(problems[0].message.contains("must not link derive"), "{problems:?}");
 }

@@ -1,12 +1,13 @@
 //! Documents: relative links resolve, and the lists in them are the lists in the repository.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::layers::MAY_USE;
 use crate::problem::Problem;
 use crate::workspace::SourceFile;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
-const README: &str = "README.md";
+const INSTALL: &str = "docs/install.md";
 const PACKAGES: &str = "scripts/packages.txt";
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Problem> {
@@ -14,7 +15,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Problem> {
     for file in files.iter().filter(|file| file.kind() == "md" && !file.is_foreign()) {
         problems.extend(links(file, files));
     }
-    problems.extend(crates(files));
+    problems.extend(crates(files, MAY_USE));
     problems.extend(packages(files));
     problems
 }
@@ -82,44 +83,59 @@ fn resolve(from: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// The code map names every crate, and no other.
-fn crates(files: &[SourceFile]) -> Vec<Problem> {
+/// The table of crates names every crate, and no other, and what each may use.
+fn crates(files: &[SourceFile], layers: &[(&str, &[&str])]) -> Vec<Problem> {
     let Some(document) = files.iter().find(|file| file.path == ARCHITECTURE) else {
         return vec![Problem::file(ARCHITECTURE, "is missing")];
     };
-    let existing: BTreeSet<String> = files
-        .iter()
-        .filter_map(|file| file.path.strip_suffix("/Cargo.toml"))
-        .map(str::to_owned)
+    let existing: BTreeSet<&str> =
+        files.iter().filter_map(|file| file.path.strip_suffix("/Cargo.toml")).collect();
+    let rows: BTreeMap<&str, (usize, Vec<&str>)> = document
+        .lines()
+        .filter_map(|(number, line)| {
+            let (path, rest) = line.strip_prefix("| `")?.split_once('`')?;
+            Some((path, (number, rest.split(" | ").skip(1).collect())))
+        })
         .collect();
-    let named: BTreeSet<String> =
-        document.lines().filter_map(|(_, line)| line.strip_prefix("### `")).map(heading).collect();
     let mut problems = Vec::new();
-    for missing in existing.difference(&named) {
-        problems.push(Problem::file(ARCHITECTURE, format!("has no section `{missing}`")));
+    for missing in existing.iter().filter(|name| !rows.contains_key(*name)) {
+        let message = format!("the table of crates has no row `{missing}`");
+        problems.push(Problem::file(ARCHITECTURE, message));
     }
-    for gone in named.difference(&existing).filter(|name| name.starts_with("crates/")) {
-        problems.push(Problem::file(ARCHITECTURE, format!("describes `{gone}`: no such crate")));
+    for (path, (number, cells)) in &rows {
+        if !existing.contains(path) {
+            let message = format!("describes `{path}`: no such crate");
+            problems.push(Problem::line(ARCHITECTURE, *number, message));
+        }
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let Some((_, allowed)) = layers.iter().find(|(layer, _)| *layer == name) else { continue };
+        // The column has the names without the prefix that they share.
+        let used = cells.get(1).copied().unwrap_or_default();
+        let used: BTreeSet<&str> = used.split(", ").filter(|name| *name != "—").collect();
+        let allowed: BTreeSet<&str> =
+            allowed.iter().map(|name| name.strip_prefix("weir-").unwrap_or(name)).collect();
+        if used != allowed {
+            let allowed = Vec::from_iter(allowed).join(", ");
+            let message =
+                format!("`{path}` may use {allowed} (cargo xtask layers), not what it says");
+            problems.push(Problem::line(ARCHITECTURE, *number, message));
+        }
     }
     problems
 }
 
-fn heading(rest: &str) -> String {
-    rest.split('`').next().unwrap_or("").trim_end_matches('/').to_owned()
-}
-
-/// README's requirements name every Debian package that the scripts would install.
+/// The document about installing names every Debian package that the scripts would install.
 fn packages(files: &[SourceFile]) -> Vec<Problem> {
     let Some(list) = files.iter().find(|file| file.path == PACKAGES) else {
         return vec![Problem::file(PACKAGES, "is missing")];
     };
-    let readme = files.iter().find(|file| file.path == README).map_or("", SourceFile::text);
+    let document = files.iter().find(|file| file.path == INSTALL).map_or("", SourceFile::text);
     let lines = list.lines().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     lines
         .filter_map(|(number, line)| {
             let name = line.split('|').next().unwrap_or("").trim();
-            let missing = !readme.contains(&format!("`{name}`"));
-            let message = || format!("README.md does not name the package `{name}`");
+            let missing = !document.contains(&format!("`{name}`"));
+            let message = || format!("{INSTALL} does not name the package `{name}`");
             missing.then(|| Problem::line(PACKAGES, number, message()))
         })
         .collect()

@@ -10,8 +10,8 @@ const BPF_LICENCE: &str = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 pub(super) fn check(file: &SourceFile) -> Vec<Problem> {
     let mut problems = Vec::new();
     let first = file.text().lines().next().unwrap_or("");
-    let has_own_purpose = !matches!(file.name(), "build.rs" | "tests.rs");
-    if file.kind() == "rs" && has_own_purpose && !first.starts_with("//!") {
+    let needs_purpose = !matches!(file.name(), "build.rs" | "tests.rs");
+    if file.kind() == "rs" && needs_purpose && !first.starts_with("//!") {
         let message = "begins without `//!`: say what it does, and what it never does";
         problems.push(Problem::line(&file.path, 1, message));
     }

@@ -3,6 +3,8 @@
 //! Every rule is a function from files to findings, tested on files that exist in the test only.
 //! The model is TigerBeetle's `tidy.zig`, with rust-analyzer's `tidy.rs` for the documents.
 
+mod docs;
+mod doctests;
 mod documents;
 mod functions;
 mod headers;
@@ -36,9 +38,11 @@ fn check_files(files: &[SourceFile]) -> Vec<Problem> {
         problems.extend(headers::check(file));
         problems.extend(words::check(file));
         problems.extend(unsafety::check(file));
+        problems.extend(docs::check(file));
     }
     problems.extend(functions::check(files));
     problems.extend(documents::check(files));
+    problems.extend(doctests::check(files));
     problems
 }
 

@@ -5,8 +5,8 @@
  * could not hold. Never read for a packet whose state covers it, but for one with options.
  *
  * TCP fills its line, and has all this in its account. A record of another protocol has it in the
- * line (struct weir_own), and uses its account only from the first time on that a count outgrows
- * the line: so that a new one costs one line of memory.
+ * line (struct weir_line_account), and uses its account only from the first time on that a count
+ * outgrows the line: so that a new one costs one line of memory.
  */
 #ifndef WEIR_FW_ACCOUNT_H
 #define WEIR_FW_ACCOUNT_H
@@ -25,13 +25,13 @@ static __always_inline struct weir_account __weir_arena *weir_account_at(__u32 s
 }
 
 /* Only of a record that is not TCP's. */
-static __always_inline struct weir_own __weir_arena *weir_own_of(weir_line *s)
+static __always_inline struct weir_line_account __weir_arena *weir_line_account_of(weir_line *s)
 {
-	return (struct weir_own __weir_arena *)s->seq;
+	return (struct weir_line_account __weir_arena *)s->seq;
 }
 
 /* Whether a record has it all in its account, by its control word. */
-static __always_inline bool weir_has_no_own(__u32 control)
+static __always_inline bool weir_has_no_line_account(__u32 control)
 {
 	return (control >> WEIR_STATE_PROTOCOL_SHIFT & 0xff) == WEIR_PROTOCOL_TCP;
 }
@@ -41,8 +41,8 @@ static __always_inline __u32 weir_half(weir_line *s, __u32 slot, __u32 half)
 {
 	struct weir_account __weir_arena *account;
 
-	if (!weir_has_no_own(s->control))
-		return weir_own_of(s)->half[half];
+	if (!weir_has_no_line_account(s->control))
+		return weir_line_account_of(s)->half[half];
 	account = weir_account_at(slot);
 	return (__u32)(account->packets_rule[half] >> WEIR_ACCOUNT_RULE_SHIFT) |
 	       (__u32)(account->bytes_created[half] >> WEIR_ACCOUNT_OPTIONS_SHIFT & 1)
@@ -81,16 +81,16 @@ static __always_inline void weir_half_give(weir_line *s, __u32 slot, __u32 contr
 	const __u64 packets_mask = (1ull << WEIR_ACCOUNT_RULE_SHIFT) - 1;
 	const __u64 options_bit = 1ull << WEIR_ACCOUNT_OPTIONS_SHIFT;
 	struct weir_account __weir_arena *account;
-	__u32 own = tag << WEIR_HALF_TAG_SHIFT | rule;
+	__u32 maker = tag << WEIR_HALF_TAG_SHIFT | rule;
 
-	if (!weir_has_no_own(control)) {
-		weir_own_of(s)->half[half] =
-			own | (__u32)allows_options << WEIR_HALF_OPTIONS_SHIFT;
+	if (!weir_has_no_line_account(control)) {
+		weir_line_account_of(s)->half[half] =
+			maker | (__u32)allows_options << WEIR_HALF_OPTIONS_SHIFT;
 		return;
 	}
 	account = weir_account_at(slot);
 	account->packets_rule[half] = (account->packets_rule[half] & packets_mask) |
-				      (__u64)own << WEIR_ACCOUNT_RULE_SHIFT;
+				      (__u64)maker << WEIR_ACCOUNT_RULE_SHIFT;
 	account->bytes_created[half] &= ~options_bit;
 	if (allows_options)
 		account->bytes_created[half] |= options_bit;
@@ -109,20 +109,20 @@ static __always_inline void weir_account_open(__u32 slot, __u32 tick)
 }
 
 /* A new record of another protocol. */
-static __always_inline void weir_own_open(weir_line *s, __u32 tick)
+static __always_inline void weir_line_account_open(weir_line *s, __u32 tick)
 {
-	struct weir_own __weir_arena *own = weir_own_of(s);
+	struct weir_line_account __weir_arena *line = weir_line_account_of(s);
 
-	own->half[0] = WEIR_FW_RULE_NONE;
-	own->half[1] = WEIR_FW_RULE_NONE;
-	own->created_tick = tick;
-	own->has_account = 0;
+	line->half[0] = WEIR_FW_RULE_NONE;
+	line->half[1] = WEIR_FW_RULE_NONE;
+	line->created_tick = tick;
+	line->has_account = 0;
 }
 
 /* Whether anything stands in a record's account. */
 static __always_inline bool weir_uses_account(weir_line *s)
 {
-	return weir_has_no_own(s->control) || weir_own_of(s)->has_account;
+	return weir_has_no_line_account(s->control) || weir_line_account_of(s)->has_account;
 }
 
 /* What an account has counted of the packets from an end, and of their bytes. */

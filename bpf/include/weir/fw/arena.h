@@ -16,10 +16,15 @@
 /* Of bpf(2): user space may map it. */
 #define WEIR_FW_BPF_F_MMAPABLE (1u << 10)
 
-/* The user space address: its low 32 bits are zero, so that offsets are the same on both sides. */
-#define WEIR_FW_ARENA_USER_AT (1ull << 44)
-/* 4 GiB: all that a map can have; pages cost memory only when they are populated. */
-#define WEIR_FW_ARENA_PAGE_COUNT (1u << 20)
+enum weir_fw_arena_constant {
+	/* 4 GiB: all that a map can have; pages cost memory only when they are populated. */
+	WEIR_FW_ARENA_PAGE_COUNT = 1 << 20,
+	/*
+	 * The user space address: its low 32 bits are zero, so that offsets are the same on both
+	 * sides. The loader takes another one where that is taken.
+	 */
+	WEIR_FW_ARENA_USER_AT = 1ull << 44,
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARENA);

@@ -18,11 +18,14 @@
 #define WEIR_FW_CLASSIFY_H
 
 #include <bpf/bpf_endian.h>
+#include <weir/fw/headers.h>
 #include <weir/fw/image.h>
 #include <weir/fw/loop.h>
 
 /* Words of a set that one word of its summary covers. */
-#define WEIR_FW_CHUNK_WORDS 64
+enum weir_fw_classify_constant {
+	WEIR_FW_CHUNK_WORDS = 64,
+};
 
 /* A dimension whose values are ranges of numbers. */
 struct weir_fw_dimension {
@@ -33,7 +36,7 @@ struct weir_fw_dimension {
 				 * bounds are not above the value */
 };
 
-enum {
+enum weir_fw_dimension_index {
 	WEIR_FW_DIMENSION_FROM4,
 	WEIR_FW_DIMENSION_TO4,
 	WEIR_FW_DIMENSION_FROM6,
@@ -86,14 +89,14 @@ static __always_inline __u32 weir_fw_bounds_below(__u32 bounds_at, __u32 count, 
 /* What comes to the base for a value of a dimension, whose description is at an offset. */
 __noinline __u32 weir_fw_class_of(__u32 ruleset, __u32 at, __u32 value)
 {
-	struct weir_fw_dimension __weir_arena *own = weir_at(struct weir_fw_dimension, at);
-	__u32 count = own->bound_count, bounds_at = ruleset + own->bounds_at, first = 0;
+	struct weir_fw_dimension __weir_arena *dimension = weir_at(struct weir_fw_dimension, at);
+	__u32 count = dimension->bound_count, bounds_at = ruleset + dimension->bounds_at, first = 0;
 
 	if (count) {
 		first = weir_fw_bounds_below(bounds_at, count, value);
 		first += *weir_at(__u32, bounds_at + first * 4) <= value;
 	}
-	return ruleset + *weir_at(__u32, ruleset + own->sets_at + first * 4);
+	return ruleset + *weir_at(__u32, ruleset + dimension->sets_at + first * 4);
 }
 
 static __always_inline bool weir_fw_bound6_holds(__u32 at, __u64 upper, __u64 lower)
@@ -106,8 +109,8 @@ static __always_inline bool weir_fw_bound6_holds(__u32 at, __u64 upper, __u64 lo
 /* The same for an address of IPv6. */
 __noinline __u32 weir_fw_class6_of(__u32 ruleset, __u32 at, __u64 upper, __u64 lower)
 {
-	struct weir_fw_dimension __weir_arena *own = weir_at(struct weir_fw_dimension, at);
-	__u32 count = own->bound_count, bounds_at = ruleset + own->bounds_at, first = 0;
+	struct weir_fw_dimension __weir_arena *dimension = weir_at(struct weir_fw_dimension, at);
+	__u32 count = dimension->bound_count, bounds_at = ruleset + dimension->bounds_at, first = 0;
 
 	while (count > 1 && weir_fw_may_loop) {
 		__u32 half = count >> 1;
@@ -118,7 +121,7 @@ __noinline __u32 weir_fw_class6_of(__u32 ruleset, __u32 at, __u64 upper, __u64 l
 	}
 	if (count)
 		first += weir_fw_bound6_holds(bounds_at + first * 16, upper, lower);
-	return ruleset + *weir_at(__u32, ruleset + own->sets_at + first * 4);
+	return ruleset + *weir_at(__u32, ruleset + dimension->sets_at + first * 4);
 }
 
 /* A packet's set in one dimension: offsets from the arena's start. */
@@ -187,12 +190,13 @@ static __always_inline void weir_fw_classify_header(const struct weir_fw_packet 
 	sets[WEIR_FW_SET_TO_PORT].base = ruleset + set;
 	if (fragment)
 		set = classes->fragment;
-	else if (p->protocol == 6)
+	else if (p->protocol == WEIR_PROTOCOL_TCP)
 		set = *weir_at(__u32, ruleset + classes->tcp_at + p->tcp_flags * 4);
-	else if (p->protocol == 1 || p->protocol == 58)
+	else if (p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6)
 		set = *weir_at(__u32, ruleset + classes->icmp_at + p->icmp_type * 4);
 	sets[WEIR_FW_SET_HEADER].base = ruleset + set;
-	if (fragment || (p->protocol != 6 && p->protocol != 17))
+	if (fragment ||
+	    (p->protocol != WEIR_PROTOCOL_TCP && p->protocol != WEIR_PROTOCOL_UDP))
 		return;
 	from = weir_fw_dimension_at(at, FROM_PORT);
 	to = weir_fw_dimension_at(at, TO_PORT);
@@ -244,35 +248,36 @@ static __always_inline __u32 weir_fw_lowest(__u64 word)
  * Which words of a chunk have candidates. This and the next are functions of their own, so that the
  * verifier goes through their branches once.
  */
-__noinline __u64 weir_fw_summary(const struct weir_fw_candidates *own, __u32 chunk)
+__noinline __u64 weir_fw_summary(const struct weir_fw_candidates *candidates, __u32 chunk)
 {
 	__u64 summary = ~0ull;
 
-	if (!own)
+	if (!candidates)
 		return 0;
 #pragma unroll
 	for (int i = 0; i < WEIR_FW_SET_COUNT; i++)
-		summary &= *weir_at(__u64, own->sets[i].base + chunk * 8) |
-			   weir_at(struct weir_fw_addition, own->sets[i].addition)[chunk].summary;
+		summary &= *weir_at(__u64, candidates->sets[i].base + chunk * 8) |
+			   weir_at(struct weir_fw_addition,
+				   candidates->sets[i].addition)[chunk].summary;
 	return summary;
 }
 
 /* The candidates of one word of a chunk. */
-__noinline __u64 weir_fw_word(const struct weir_fw_candidates *own, __u32 ruleset, __u32 chunk,
-			      __u32 bit)
+__noinline __u64 weir_fw_word(const struct weir_fw_candidates *candidates, __u32 ruleset,
+			       __u32 chunk, __u32 bit)
 {
 	__u64 word = ~0ull;
 	__u32 word_at;
 
-	if (!own)
+	if (!candidates)
 		return 0;
 	bit &= 63;
-	word_at = own->words_at + (chunk * WEIR_FW_CHUNK_WORDS + bit) * 8;
+	word_at = candidates->words_at + (chunk * WEIR_FW_CHUNK_WORDS + bit) * 8;
 #pragma unroll
 	for (int i = 0; i < WEIR_FW_SET_COUNT; i++) {
 		struct weir_fw_addition __weir_arena *more =
-			&weir_at(struct weir_fw_addition, own->sets[i].addition)[chunk];
-		__u64 one = *weir_at(__u64, own->sets[i].base + word_at);
+			&weir_at(struct weir_fw_addition, candidates->sets[i].addition)[chunk];
+		__u64 one = *weir_at(__u64, candidates->sets[i].base + word_at);
 		__u64 summary = more->summary;
 
 		if (summary >> bit & 1)

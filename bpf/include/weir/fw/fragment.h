@@ -14,8 +14,6 @@
 
 /* Pieces that do not join the one before them. */
 #define WEIR_FW_PIECE_COUNT_MAX 16
-/* `set limit frags` unless the loader says otherwise. */
-#define WEIR_FW_FRAGMENT_COUNT_MAX 5000
 
 struct weir_fw_fragment_key {
 	__be32 src[4];
@@ -56,7 +54,7 @@ _Static_assert(sizeof(struct weir_fw_fragments) <= WEIR_FW_SCRATCH_FRAGMENTS_BYT
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, WEIR_FW_FRAGMENT_COUNT_MAX);
+	__uint(max_entries, 1); /* set when it is loaded */
 	__type(key, struct weir_fw_fragment_key);
 	__type(value, struct weir_fw_fragments);
 } weir_fragments SEC(".maps");
@@ -89,17 +87,17 @@ static __always_inline void weir_fw_fragment_key(struct weir_fw_fragment_key *ke
 }
 
 /* Enters a piece; false if it does not fit those that have come. */
-static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *own,
+static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *fragments,
 						   const struct weir_fw_packet *p)
 {
 	__u32 first = p->fragment_at, end = first + weir_fw_fragment_bytes(p), i, count;
 	bool is_last = !(p->flags & WEIR_PACKET_MORE_FRAGMENTS), joined = false;
 
-	if (own->total_bytes && (is_last || end > own->total_bytes))
+	if (fragments->total_bytes && (is_last || end > fragments->total_bytes))
 		return false;
-	count = own->piece_count;
+	count = fragments->piece_count;
 	for (i = 0; i < WEIR_FW_PIECE_COUNT_MAX; i++) {
-		struct weir_fw_piece *piece = &own->pieces[i];
+		struct weir_fw_piece *piece = &fragments->pieces[i];
 
 		if (i >= count)
 			break;
@@ -107,7 +105,7 @@ static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *own
 			return false;
 	}
 	for (i = 0; i < WEIR_FW_PIECE_COUNT_MAX && !joined; i++) {
-		struct weir_fw_piece *piece = &own->pieces[i];
+		struct weir_fw_piece *piece = &fragments->pieces[i];
 
 		if (i < count && piece->end == first) {
 			piece->end = end;
@@ -115,15 +113,15 @@ static __always_inline bool weir_fw_fragment_enter(struct weir_fw_fragments *own
 		} else if (i == count) {
 			piece->first = first;
 			piece->end = end;
-			own->piece_count = count + 1;
+			fragments->piece_count = count + 1;
 			joined = true;
 		}
 	}
 	if (!joined)
 		return false;
-	own->seen_bytes += end - first;
+	fragments->seen_bytes += end - first;
 	if (is_last)
-		own->total_bytes = end;
+		fragments->total_bytes = end;
 	return true;
 }
 
@@ -135,11 +133,11 @@ enum {
 	WEIR_JOIN_OVER = 1 << 3,	/* the entry has to go: it is complete, or too old */
 };
 
-static __always_inline bool weir_fw_fragment_is_of(const struct weir_fw_fragments *own,
+static __always_inline bool weir_fw_fragment_is_of(const struct weir_fw_fragments *fragments,
 						   const struct weir_fw_fragment_key *key)
 {
-	const __u32 *a = (const __u32 *)&own->key, *b = (const __u32 *)key;
-	__u32 differ = own->is_over, i;
+	const __u32 *a = (const __u32 *)&fragments->key, *b = (const __u32 *)key;
+	__u32 differ = fragments->is_over, i;
 
 #pragma unroll
 	for (i = 0; i < sizeof(*key) / sizeof(__u32); i++)
@@ -148,32 +146,32 @@ static __always_inline bool weir_fw_fragment_is_of(const struct weir_fw_fragment
 }
 
 /* Enters a fragment into the entry that was found for it, and gives it what its first one has. */
-static __always_inline __u32 weir_fw_fragment_join(struct weir_fw_fragments *own,
+static __always_inline __u32 weir_fw_fragment_join(struct weir_fw_fragments *fragments,
 						   const struct weir_fw_fragment_key *key,
 						   struct weir_fw_packet *p)
 {
 	__u32 joined = 0;
 
-	bpf_spin_lock(&own->lock);
-	if (!weir_fw_fragment_is_of(own, key)) {
+	bpf_spin_lock(&fragments->lock);
+	if (!weir_fw_fragment_is_of(fragments, key)) {
 		joined = 0;
-	} else if ((__s32)(own->expires_tick - p->tick) <= 0) {
+	} else if ((__s32)(fragments->expires_tick - p->tick) <= 0) {
 		joined = WEIR_JOIN_OVER;
 	} else {
 		joined = WEIR_JOIN_KNOWN;
-		if (weir_fw_fragment_enter(own, p))
+		if (weir_fw_fragment_enter(fragments, p))
 			joined |= WEIR_JOIN_FITS;
-		if (own->total_bytes && own->seen_bytes == own->total_bytes)
+		if (fragments->total_bytes && fragments->seen_bytes == fragments->total_bytes)
 			joined |= WEIR_JOIN_OVER;
-		if (own->to_kernel)
+		if (fragments->to_kernel)
 			joined |= WEIR_JOIN_KERNEL;
-		p->src_port = own->src_port;
-		p->dst_port = own->dst_port;
-		p->protocol = own->protocol;
+		p->src_port = fragments->src_port;
+		p->dst_port = fragments->dst_port;
+		p->protocol = fragments->protocol;
 	}
 	if (joined & WEIR_JOIN_OVER)
-		own->is_over = 1;
-	bpf_spin_unlock(&own->lock);
+		fragments->is_over = 1;
+	bpf_spin_unlock(&fragments->lock);
 	return joined;
 }
 
@@ -184,13 +182,13 @@ static __always_inline __u32 weir_fw_fragment_join(struct weir_fw_fragments *own
 __noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
 {
 	struct weir_fw_fragment_key key;
-	struct weir_fw_fragments *own;
+	struct weir_fw_fragments *fragments;
 	__u32 joined = 0;
 
 	weir_fw_fragment_key(&key, p);
-	own = bpf_map_lookup_elem(&weir_fragments, &key);
-	if (own)
-		joined = weir_fw_fragment_join(own, &key, p);
+	fragments = bpf_map_lookup_elem(&weir_fragments, &key);
+	if (fragments)
+		joined = weir_fw_fragment_join(fragments, &key, p);
 	if (joined & WEIR_JOIN_OVER)
 		bpf_map_delete_elem(&weir_fragments, &key);
 	if (!(joined & WEIR_JOIN_KNOWN)) {
@@ -205,15 +203,15 @@ __noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
 }
 
 static long weir_fw_fragment_purge_one(void *map, struct weir_fw_fragment_key *key,
-				       struct weir_fw_fragments *own, __u32 *tick)
+				       struct weir_fw_fragments *fragments, __u32 *tick)
 {
 	bool is_over;
 
-	bpf_spin_lock(&own->lock);
-	is_over = (__s32)(own->expires_tick - *tick) <= 0;
+	bpf_spin_lock(&fragments->lock);
+	is_over = (__s32)(fragments->expires_tick - *tick) <= 0;
 	if (is_over)
-		own->is_over = 1;
-	bpf_spin_unlock(&own->lock);
+		fragments->is_over = 1;
+	bpf_spin_unlock(&fragments->lock);
 	if (is_over)
 		bpf_map_delete_elem(map, key);
 	return 0;
@@ -223,29 +221,31 @@ static long weir_fw_fragment_purge_one(void *map, struct weir_fw_fragment_key *k
 __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnull, __u32 to_kernel)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	struct weir_fw_fragments *own;
+	struct weir_fw_fragments *fragments;
 	struct weir_fw_fragment_key key;
 	__u32 tick = p->tick;
 
 	if (!scratch)
 		return WEIR_DROP(MEMORY);
-	own = (struct weir_fw_fragments *)scratch->fragments;
-	__builtin_memset(own, 0, sizeof(*own));
+	fragments = (struct weir_fw_fragments *)scratch->fragments;
+	__builtin_memset(fragments, 0, sizeof(*fragments));
 	weir_fw_fragment_key(&key, p);
-	own->key = key;
-	own->expires_tick = tick + weir_fw_timeout_ticks(p->ruleset, 0, WEIR_FW_TIMEOUT_FRAG);
-	own->src_port = p->src_port;
-	own->dst_port = p->dst_port;
-	own->to_kernel = !!to_kernel;
-	own->protocol = p->protocol;
-	weir_fw_fragment_enter(own, p);
-	if (!bpf_map_update_elem(&weir_fragments, &key, own, BPF_ANY))
+	fragments->key = key;
+	fragments->expires_tick = tick + weir_fw_timeout_ticks(p->ruleset, 0, WEIR_FW_TIMEOUT_FRAG);
+	fragments->src_port = p->src_port;
+	fragments->dst_port = p->dst_port;
+	fragments->to_kernel = !!to_kernel;
+	fragments->protocol = p->protocol;
+	weir_fw_fragment_enter(fragments, p);
+	if (!bpf_map_update_elem(&weir_fragments, &key, fragments, BPF_ANY))
 		return 0;
 	if (weir_fw_fragments_purged_tick == tick)
 		return WEIR_DROP(MEMORY);
 	weir_fw_fragments_purged_tick = tick;
 	bpf_for_each_map_elem(&weir_fragments, weir_fw_fragment_purge_one, &tick, 0);
-	return bpf_map_update_elem(&weir_fragments, &key, own, BPF_ANY) ? WEIR_DROP(MEMORY) : 0;
+	if (bpf_map_update_elem(&weir_fragments, &key, fragments, BPF_ANY))
+		return WEIR_DROP(MEMORY);
+	return 0;
 }
 
 /* A first fragment, whose packet is not known yet. */

@@ -127,14 +127,6 @@ struct weir_icmp {
 	__be16 seq;
 };
 
-enum {
-	WEIR_PROTOCOL_ICMP = 1,
-	WEIR_PROTOCOL_TCP = 6,
-	WEIR_PROTOCOL_UDP = 17,
-	WEIR_PROTOCOL_ICMPV6 = 58,
-	WEIR_PROTOCOL_SCTP = 132,
-};
-
 /* The part of SCTP's header that every packet has (RFC 9260, section 3.1); it begins with ports. */
 #define WEIR_SCTP_BYTES 12
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A compiled ruleset: what the control process writes into the heap and points
- * weir_fw_control.active at. weir-fw's image.rs has the same offsets as constants.
+ * weir_fw_control.active at. weir-fw's image.rs writes it.
  *
  * Offsets called _at count from the image's own start, so that it can stand anywhere; only what
  * lives longer than one image (contents of tables, counters of rules) is addressed from the
@@ -20,11 +20,14 @@
 #include <weir/fw/counters.h>
 #include <weir/fw/packet.h>
 
-#define WEIR_FW_IMAGE_MAGIC 0x77667269u
-#define WEIR_FW_IMAGE_VERSION 2
+enum weir_fw_image_constant {
+	WEIR_FW_IMAGE_MAGIC = 0x77667269,
+	WEIR_FW_IMAGE_VERSION = 2,
+	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
+};
 
 /* weir_fw_image.flags */
-enum {
+enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_OPENBSD = 1 << 0,	  /* the dialect; else FreeBSD's */
 	WEIR_FW_IMAGE_ROUTES = 1 << 2,	  /* rules ask for WEIR_PACKET_URPF_FAILED */
 	WEIR_FW_IMAGE_TAGS = 1 << 3,	  /* rules give tags */
@@ -67,7 +70,7 @@ struct weir_fw_image {
 _Static_assert(sizeof(struct weir_fw_image) == 128, "what every packet reads is its first line");
 
 /* weir_fw_criteria.from_kind, .to_kind */
-enum {
+enum weir_fw_place {
 	WEIR_FW_PLACE_ANY,
 	WEIR_FW_PLACE_NET4,	/* from[0] under the mask from[1], in network order */
 	WEIR_FW_PLACE_RANGE4,	/* from[0] to from[1], in host order */
@@ -80,7 +83,7 @@ enum {
 };
 
 /* weir_fw_criteria.flags: what is looked at besides */
-enum {
+enum weir_fw_ask {
 	WEIR_FW_ASKS_FROM_NOT = 1 << 0,
 	WEIR_FW_ASKS_TO_NOT = 1 << 1,
 	WEIR_FW_ASKS_FROM_PORT = 1 << 2,
@@ -126,10 +129,8 @@ struct weir_fw_criteria {
 
 _Static_assert(sizeof(struct weir_fw_criteria) == 64, "criteria are one line");
 
-#define WEIR_FW_HOOKS_FAMILY_SHIFT 4
-
 /* weir_fw_rule.kind */
-enum {
+enum weir_fw_rule_kind {
 	WEIR_FW_RULE_PASS,
 	WEIR_FW_RULE_BLOCK,
 	WEIR_FW_RULE_MATCH,
@@ -138,14 +139,14 @@ enum {
 };
 
 /* weir_fw_rule.log */
-enum {
+enum weir_fw_log_flag {
 	WEIR_FW_LOG_FIRST = 1 << 0,
 	WEIR_FW_LOG_ALL = 1 << 1,
 	WEIR_FW_LOG_MATCHES = 1 << 2,
 };
 
 /* weir_fw_rule.source_flags */
-enum {
+enum weir_fw_source_flag {
 	WEIR_FW_SOURCE_TRACK = 1 << 0,
 	WEIR_FW_SOURCE_GLOBAL = 1 << 1,	      /* counted over all rules */
 	WEIR_FW_SOURCE_FLUSH_RULE = 1 << 2,   /* overload: the source's states of this rule go */
@@ -153,7 +154,7 @@ enum {
 };
 
 /* weir_fw_rule.answers */
-enum {
+enum weir_fw_answer {
 	WEIR_FW_ANSWERS_RST = 1 << 0,  /* to TCP, but never to an RST */
 	WEIR_FW_ANSWERS_ICMP = 1 << 1, /* unreachable, to what gets no RST */
 };

@@ -81,7 +81,7 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 		weir_account_open(slot, p->tick);
 		weir_tcp_open(p, s);
 	} else {
-		weir_own_open(s, p->tick);
+		weir_line_account_open(s, p->tick);
 		s->phase[0] = WEIR_PHASE_SINGLE;
 		s->phase[1] = WEIR_PHASE_NO_TRAFFIC;
 	}

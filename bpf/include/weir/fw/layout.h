@@ -2,8 +2,8 @@
 /*
  * The memory that the firewall's programs share with its control process: one BPF arena.
  *
- * This header is the only definition of that layout. weir-bpf has the same offsets as constants
- * (src/firewall/layout.rs), and a test holds them against the BTF of the object file.
+ * This header is the only definition of that layout: weir-bpf's build script makes constants of
+ * its structures and enumerations, by way of BTF.
  *
  * Everything is addressed by byte offsets from the arena's start, which fit into 32 bits. The
  * control process decides where regions are (weir_fw_control.*_at), populates every page of them
@@ -20,28 +20,35 @@
 #include <weir/fw/reasons.h>
 #include <weir/vmlinux.h>
 
-#define WEIR_FW_MAGIC 0x77656972u /* "weir" */
-#define WEIR_FW_LAYOUT_VERSION 6
-
-/*
- * Where a ruleset image stands that says nothing: the active one until there is another. Behind
- * the control page's structure and in the same page; its one timeout table follows it.
- */
-#define WEIR_FW_BLANK_AT 512
-
-/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
-#define WEIR_FW_INTERFACE_COUNT_MAX 64
-/* Interfaces with a larger index are refused. */
-#define WEIR_FW_IFINDEX_COUNT_MAX 65536
-/* A power of two; entry 0 is "not known yet". */
-#define WEIR_FW_NEXT_HOP_COUNT_MAX 4096
-/* An index without an entry: the kernel takes these packets, above all those for the box. */
-#define WEIR_FW_NEXT_HOP_KERNEL 1
-/* Timeout tables of an image, at most: 0 is `set timeout`, the others are rules' own. */
-#define WEIR_FW_PROFILE_COUNT_MAX 256
-
-/* A tick is 2^24 ns, about 16.8 ms: one shift instead of a division; 32 bits last 2.28 years. */
-#define WEIR_FW_TICK_SHIFT 24
+enum weir_fw_constant {
+	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
+	WEIR_FW_LAYOUT_VERSION = 6,
+	/*
+	 * Where a ruleset image stands that says nothing: the active one until there is another.
+	 * Behind the control page's structure and in the same page; its one timeout table follows
+	 * it.
+	 */
+	WEIR_FW_BLANK_AT = 512,
+	/* Slots of interfaces; slot 0 is "unknown". A set of interfaces is one 64-bit word. */
+	WEIR_FW_INTERFACE_COUNT_MAX = 64,
+	/* Interfaces with a larger index are refused. */
+	WEIR_FW_IFINDEX_COUNT_MAX = 65536,
+	/* A power of two; entry 0 is "not known yet". */
+	WEIR_FW_NEXT_HOP_COUNT_MAX = 4096,
+	/* An index without an entry: the kernel takes those, above all what is for the box. */
+	WEIR_FW_NEXT_HOP_KERNEL = 1,
+	/* Timeout tables of an image, at most: 0 is `set timeout`, the others are rules' own. */
+	WEIR_FW_PROFILE_COUNT_MAX = 256,
+	/*
+	 * A tick is 2^24 ns, about 16.8 ms: one shift instead of a division; 32 bits last 2.28
+	 * years.
+	 */
+	WEIR_FW_TICK_SHIFT = 24,
+	/* "no rule": the default rule's id */
+	WEIR_FW_RULE_NONE = 0xfffff,
+	/* Tags that states can keep: the numbers 1 to this. */
+	WEIR_FW_TAG_COUNT_MAX = 15,
+};
 
 /* pf's timeouts, in the order of weir_rules::names::TIMEOUTS as far as the data path needs them. */
 enum weir_fw_timeout {
@@ -61,15 +68,17 @@ enum weir_fw_timeout {
 	WEIR_FW_TIMEOUT_OTHER_MULTIPLE,
 	WEIR_FW_TIMEOUT_FRAG,
 	WEIR_FW_TIMEOUT_SRC_TRACK,
-	WEIR_FW_TIMEOUT_COUNT, /* 16: a profile is one line */
+	WEIR_FW_TIMEOUT_COUNT,
 };
 
 struct weir_fw_profile {
 	__u32 ticks[WEIR_FW_TIMEOUT_COUNT];
 };
 
+_Static_assert(sizeof(struct weir_fw_profile) == 64, "a profile is one line");
+
 /* weir_fw_control.flags */
-enum {
+enum weir_fw_control_flag {
 	WEIR_FW_CONTROL_ENABLED = 1 << 0, /* pfctl -e; off: nothing is filtered */
 };
 
@@ -132,7 +141,7 @@ struct weir_fw_control {
 /* ---- states ---- */
 
 /* weir_state.control */
-enum {
+enum weir_state_flag {
 	WEIR_STATE_LOCK = 1 << 0,	/* of the bucket: only meaningful in a home slot */
 	WEIR_STATE_LIVE = 1 << 1,	/* there is a record in this slot */
 	WEIR_STATE_IPV6 = 1 << 2,	/* addr[0] is a tag of the hash, addr[1] the slot of the
@@ -156,17 +165,32 @@ enum {
 };
 
 /* weir_state.wscale[]: pf's PF_WSCALE_* */
-#define WEIR_WSCALE_MASK 0x0f
-#define WEIR_WSCALE_FLAG 0x80	 /* the option was in the SYN */
-#define WEIR_WSCALE_CONNECTED 0x20 /* in wscale[0]: the handshake is complete */
+enum weir_wscale {
+	WEIR_WSCALE_MASK = 0x0f,
+	WEIR_WSCALE_CONNECTED = 0x20, /* in wscale[0]: the handshake is complete */
+	WEIR_WSCALE_NOTES = 0x70,     /* what is noted beside the end's own */
+	WEIR_WSCALE_FLAG = 0x80,      /* the option was in the SYN */
+};
+
 /* In wscale[0]: a half that is counted among its source's connections. */
 #define WEIR_WSCALE_COUNTED(half) ((half) ? 0x40 : 0x10)
-#define WEIR_WSCALE_NOTES 0x70 /* what is noted beside the end's own */
 
-/* weir_state.interface[] */
-#define WEIR_STATE_INTERFACE_MASK 0x3f /* the slot */
-#define WEIR_STATE_SOURCE_GLOBAL 0x40  /* `source-track global` */
-#define WEIR_STATE_SOURCE_TRACKED 0x80 /* counted in its source's node */
+enum weir_state_constant {
+	/* weir_state.interface[] */
+	WEIR_STATE_INTERFACE_MASK = 0x3f, /* the slot */
+	WEIR_STATE_SOURCE_GLOBAL = 0x40,  /* `source-track global` */
+	WEIR_STATE_SOURCE_TRACKED = 0x80, /* counted in its source's node */
+	/* weir_state.count[] */
+	WEIR_STATE_COUNT_PACKETS_SHIFT = 24,
+	/* weir_line_account.half[]: id of the half's rule (20 bits), its tag (4), options or not */
+	WEIR_HALF_TAG_SHIFT = 20,
+	WEIR_HALF_OPTIONS_SHIFT = 24,
+	/* weir_account */
+	WEIR_ACCOUNT_RULE_SHIFT = 40,
+	WEIR_ACCOUNT_TAG_SHIFT = 60,
+	WEIR_ACCOUNT_OPTIONS_SHIFT = 47,
+	WEIR_ACCOUNT_CREATED_SHIFT = 48,
+};
 
 /*
  * One flow, one cache line. End 0 is the maker's: the source of the first packet. Ports are in
@@ -183,7 +207,7 @@ struct weir_state {
 		__u32 hi;	/* pf's seqhi */
 	} seq[2];
 	__u16 max_win[2];	/* pf's, after scaling down as pf keeps it */
-	__u8 phase[2];		/* TCP: TCPS_*; others: enum weir_phase */
+	__u8 phase[2];		/* TCP: enum weir_tcp_phase; others: enum weir_phase */
 	__u8 wscale[2];
 	__u16 next_hop[2];	/* of packets towards end 1, towards end 0; 0: not known */
 	__u16 generation;	/* of both */
@@ -193,7 +217,6 @@ struct weir_state {
 
 _Static_assert(sizeof(struct weir_state) == 64, "a state is one cache line");
 
-#define WEIR_STATE_COUNT_PACKETS_SHIFT 24
 #define WEIR_STATE_COUNT_BYTES_MAX ((1u << 24) - 1)
 #define WEIR_STATE_COUNT_PACKETS_MAX 255
 
@@ -226,27 +249,14 @@ struct weir_account {
 _Static_assert(sizeof(struct weir_account) == 32, "two accounts in a line");
 
 /* What the line of a record that is not TCP's has in the place of `seq`: account.h says why. */
-struct weir_own {
+struct weir_line_account {
 	__u32 half[2];		/* WEIR_HALF_*: half A, half B */
 	__u32 created_tick;
 	__u32 has_account;	/* 0: all that was counted is in the line */
 };
 
-_Static_assert(sizeof(struct weir_own) == sizeof(((struct weir_state *)0)->seq),
+_Static_assert(sizeof(struct weir_line_account) == sizeof(((struct weir_state *)0)->seq),
 	       "it has the place of the sequence numbers");
-
-/* weir_own.half[]: the id of the half's rule (20 bits), its tag (4), whether options may be */
-#define WEIR_HALF_TAG_SHIFT 20
-#define WEIR_HALF_OPTIONS_SHIFT 24
-
-#define WEIR_ACCOUNT_RULE_SHIFT 40
-#define WEIR_ACCOUNT_TAG_SHIFT 60
-#define WEIR_ACCOUNT_OPTIONS_SHIFT 47
-#define WEIR_ACCOUNT_CREATED_SHIFT 48
-/* Tags that states can keep: the numbers 1 to this. */
-#define WEIR_FW_TAG_COUNT_MAX 15
-/* "no rule": the default rule's id */
-#define WEIR_FW_RULE_NONE 0xfffffu
 
 /* ---- next hops, interfaces, counters ---- */
 
@@ -276,11 +286,11 @@ struct weir_fw_kept {
 	__u32 what;		/* upper half: TCP, TOS, slot (kept.h); lower half: next hop */
 };
 
-/* Flows in one set. */
-#define WEIR_FW_KEPT_WAYS 3
-/* Sets for each CPU. */
-#define WEIR_FW_KEPT_SET_BITS 12
-#define WEIR_FW_KEPT_SET_COUNT (1 << WEIR_FW_KEPT_SET_BITS)
+enum weir_fw_kept_constant {
+	WEIR_FW_KEPT_WAYS = 3,		/* flows in one set */
+	WEIR_FW_KEPT_SET_BITS = 12,
+	WEIR_FW_KEPT_SET_COUNT = 1 << WEIR_FW_KEPT_SET_BITS, /* sets for each CPU */
+};
 
 /*
  * Flows of one hash. Only its CPU writes it, but for the generation: the control process may put 0
@@ -296,7 +306,7 @@ struct weir_fw_kept_set {
 _Static_assert(sizeof(struct weir_fw_kept_set) == 64, "a set is one line");
 
 /* weir_fw_interface.flags */
-enum {
+enum weir_fw_interface_flag {
 	WEIR_FW_INTERFACE_PRESENT = 1 << 0,
 	WEIR_FW_INTERFACE_ATTACHED = 1 << 2, /* our ingress program runs there */
 	WEIR_FW_INTERFACE_GENERIC = 1 << 3,  /* in generic mode */
@@ -325,9 +335,9 @@ struct weir_fw_interface {
 
 _Static_assert(sizeof(struct weir_fw_interface) == 64, "an interface is one line");
 
-enum { WEIR_FW_IN, WEIR_FW_OUT, WEIR_FW_DIRECTION_COUNT };
-enum { WEIR_FW_PASS, WEIR_FW_BLOCK, WEIR_FW_OUTCOME_COUNT };
-enum { WEIR_FW_INET, WEIR_FW_INET6, WEIR_FW_FAMILY_COUNT };
+enum weir_fw_direction { WEIR_FW_IN, WEIR_FW_OUT, WEIR_FW_DIRECTION_COUNT };
+enum weir_fw_outcome { WEIR_FW_PASS, WEIR_FW_BLOCK, WEIR_FW_OUTCOME_COUNT };
+enum weir_fw_family { WEIR_FW_INET, WEIR_FW_INET6, WEIR_FW_FAMILY_COUNT };
 
 /* What one CPU counted on one interface. Only that CPU writes it. */
 struct weir_fw_interface_counters {

@@ -12,11 +12,9 @@
 /* What pflogd takes of a packet if it is not told otherwise. */
 #define WEIR_FW_LOG_SNAP_BYTES 160
 
-/* Several thousand records. The loader may change it. */
-#define WEIR_FW_LOG_RING_BYTES (1u << 20)
-
-/* What a record of a packet begins with. */
-#define WEIR_FW_RECORD_PACKET 1
+enum weir_fw_log_constant {
+	WEIR_FW_RECORD_PACKET = 1, /* what a record of a packet begins with */
+};
 
 struct weir_fw_log_record {
 	__u32 kind;		/* WEIR_FW_RECORD_PACKET */
@@ -35,7 +33,7 @@ struct weir_fw_log_record {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, WEIR_FW_LOG_RING_BYTES);
+	__uint(max_entries, 1); /* set when it is loaded */
 } weir_log SEC(".maps");
 
 /* The record, but for its packet; NULL, and counted, if there is no room. */

@@ -11,7 +11,7 @@
 #include <weir/vmlinux.h>
 
 /* weir_fw_packet.flags */
-enum {
+enum weir_packet_flag {
 	WEIR_PACKET_FRAGMENT = 1 << 0,	     /* any fragment */
 	WEIR_PACKET_LATER_FRAGMENT = 1 << 1, /* not the first one: no ports */
 	WEIR_PACKET_OPTIONS = 1 << 2,	     /* IP options, or the extension headers like them */
@@ -77,7 +77,7 @@ struct weir_fw_packet {
 };
 
 /* What rules say about a packet. All zero: the default pass without a state. */
-enum {
+enum weir_decision_flag {
 	WEIR_DECISION_BLOCK = 1 << 0,
 	WEIR_DECISION_KEEP_STATE = 1 << 1,
 	WEIR_DECISION_LOG = 1 << 2,

@@ -15,14 +15,14 @@
 #include <weir/fw/loop.h>
 #include <weir/fw/packet.h>
 
-#define WEIR_FW_PREFIX_MAGIC 0x77667078u
-
-/* Nothing lies further from its place; the builder takes more room instead. */
-#define WEIR_FW_PREFIX_PROBE_MAX 256
-
-/* In the upper half of a slot's last word; a slot with 0 there is empty. */
-#define WEIR_FW_PREFIX_USED (1u << 31)
-#define WEIR_FW_PREFIX_NOT (1u << 30)
+enum weir_fw_prefix_constant {
+	WEIR_FW_PREFIX_MAGIC = 0x77667078,
+	/* Nothing lies further from its place; the builder takes more room instead. */
+	WEIR_FW_PREFIX_PROBE_MAX = 256,
+	/* In the upper half of a slot's last word; a slot with 0 there is empty. */
+	WEIR_FW_PREFIX_USED = 1u << 31,
+	WEIR_FW_PREFIX_NOT = 1u << 30,
+};
 
 /* Offsets count from the set's own start. */
 struct weir_fw_prefix_set {
@@ -38,8 +38,6 @@ struct weir_fw_prefix_set {
 	__u8 unused[20];
 };
 
-_Static_assert(sizeof(struct weir_fw_prefix_set) == 224, "weir-fw has the same size");
-
 /* A slot of IPv4 is one word: the network in host order | (WEIR_FW_PREFIX_* | bits) << 32. */
 struct weir_fw_prefix6 {
 	__u64 network[2];	/* host order, the upper half first */
@@ -47,10 +45,10 @@ struct weir_fw_prefix6 {
 	__u32 unused;
 };
 
-_Static_assert(sizeof(struct weir_fw_prefix6) == 24, "weir-fw has the same size");
-
-#define WEIR_FW_PREFIX_MULTIPLIER 0x9e3779b97f4a7c15ull
-#define WEIR_FW_PREFIX_MULTIPLIER_2 0xc2b2ae3d27d4eb4full
+enum weir_fw_prefix_multiplier {
+	WEIR_FW_PREFIX_MULTIPLIER = 0x9e3779b97f4a7c15ull,
+	WEIR_FW_PREFIX_MULTIPLIER_2 = 0xc2b2ae3d27d4eb4full,
+};
 
 /* The first slot to look at. */
 static __always_inline __u32 weir_fw_prefix_slot(__u64 key, __u32 slot_count)

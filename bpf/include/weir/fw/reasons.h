@@ -35,10 +35,9 @@ enum weir_fw_reason {
 	WEIR_FW_REASONS(WEIR_FW_REASON_ENUM)
 #undef WEIR_FW_REASON_ENUM
 	WEIR_FW_REASON_COUNT,
+	/* Room that counters keep for reasons, so that a new one moves nothing. */
+	WEIR_FW_REASON_COUNT_MAX = 32,
 };
-
-/* Room that counters keep for reasons, so that a new one moves nothing. */
-#define WEIR_FW_REASON_COUNT_MAX 32
 
 _Static_assert(WEIR_FW_REASON_COUNT <= WEIR_FW_REASON_COUNT_MAX, "too many reasons");
 

@@ -249,8 +249,9 @@ static __always_inline bool weir_fw_move_link(void *data, void *data_end, __u32 
 
 /* The headers of an error around what it quotes, whose sum is given. */
 static __always_inline bool weir_fw_fill_error(void *data, void *data_end, __u32 l3_at,
-					       const struct weir_fw_packet *p, const __be32 *own,
-					       __u8 code, __u32 quote_bytes, __u64 sum)
+					       const struct weir_fw_packet *p,
+					       const __be32 *our_address, __u8 code,
+					       __u32 quote_bytes, __u64 sum)
 {
 	void *l3 = data + l3_at;
 	struct weir_icmp *icmp = l3 + weir_fw_ip_header_bytes(p->family);
@@ -259,14 +260,14 @@ static __always_inline bool weir_fw_fill_error(void *data, void *data_end, __u32
 	if ((void *)(icmp + 1) > data_end)
 		return false;
 	if (p->family == WEIR_FW_INET) {
-		weir_fw_put_ipv4(l3, own[0], p->src[0], WEIR_PROTOCOL_ICMP,
+		weir_fw_put_ipv4(l3, our_address[0], p->src[0], WEIR_PROTOCOL_ICMP,
 				 WEIR_FW_REPLY_TTL, sizeof(struct weir_ipv4) + bytes);
 		icmp->type = WEIR_ICMP_UNREACHABLE;
 	} else {
-		weir_fw_put_ipv6(l3, own, p->src, WEIR_PROTOCOL_ICMPV6, WEIR_FW_REPLY_TTL,
+		weir_fw_put_ipv6(l3, our_address, p->src, WEIR_PROTOCOL_ICMPV6, WEIR_FW_REPLY_TTL,
 				 bytes);
 		icmp->type = WEIR_ICMPV6_UNREACHABLE;
-		sum += weir_fw_sum_address(own, p->family) +
+		sum += weir_fw_sum_address(our_address, p->family) +
 		       weir_fw_sum_address(p->src, p->family);
 		sum += bpf_htons(WEIR_PROTOCOL_ICMPV6) + bpf_htons(bytes);
 	}

@@ -8,17 +8,10 @@
 #define WEIR_FW_RULES_H
 
 #include <weir/fw/classify.h>
+#include <weir/fw/headers.h>
 #include <weir/fw/image.h>
 #include <weir/fw/loop.h>
 #include <weir/fw/prefix.h>
-
-#define WEIR_FW_RULES_TCP 6
-#define WEIR_FW_RULES_UDP 17
-#define WEIR_FW_RULES_ICMP 1
-#define WEIR_FW_RULES_ICMPV6 58
-#define WEIR_FW_RULES_SCTP 132
-/* A bit of the TCP header. */
-#define WEIR_FW_RULES_RST 0x04
 
 /* What holds for one packet while rules are asked. */
 struct weir_fw_asking {
@@ -149,17 +142,17 @@ static __always_inline bool weir_fw_header_holds(const struct weir_fw_packet *p,
 {
 	if (asking->fragment)
 		return !(flags & WEIR_FW_ASKS_HEADER) &&
-		       !(p->protocol == WEIR_FW_RULES_TCP && c->tcp_set);
+		       !(p->protocol == WEIR_PROTOCOL_TCP && c->tcp_set);
 	switch (p->protocol) {
-	case WEIR_FW_RULES_TCP:
+	case WEIR_PROTOCOL_TCP:
 		return (p->tcp_flags & c->tcp_mask) == c->tcp_set &&
 		       weir_fw_ports_hold(p, flags, c);
-	case WEIR_FW_RULES_UDP:
+	case WEIR_PROTOCOL_UDP:
 		return weir_fw_ports_hold(p, flags, c);
-	case WEIR_FW_RULES_SCTP:
+	case WEIR_PROTOCOL_SCTP:
 		return !(flags & WEIR_FW_ASKS_SCTP_PORTS) || weir_fw_ports_hold(p, flags, c);
-	case WEIR_FW_RULES_ICMP:
-	case WEIR_FW_RULES_ICMPV6:
+	case WEIR_PROTOCOL_ICMP:
+	case WEIR_PROTOCOL_ICMPV6:
 		if (flags & WEIR_FW_ASKS_ICMP_TYPE && p->icmp_type != c->icmp_type)
 			return false;
 		if (flags & WEIR_FW_ASKS_ICMP_CODE && p->icmp_code != c->icmp_code)
@@ -228,20 +221,20 @@ __noinline int weir_fw_rule_holds(const struct weir_fw_packet *p, struct weir_fw
  * too, but OpenBSD's rules with state take them. */
 static __always_inline bool weir_fw_icmp_is_reply(const struct weir_fw_packet *p)
 {
-	if (p->protocol == WEIR_FW_RULES_ICMPV6)
+	if (p->protocol == WEIR_PROTOCOL_ICMPV6)
 		return p->icmp_type == 129 || p->icmp_type == 200;
 	/* 0, 9, 14, 16, 18, 34, 36 */
-	return p->protocol == WEIR_FW_RULES_ICMP && p->icmp_type < 64 &&
+	return p->protocol == WEIR_PROTOCOL_ICMP && p->icmp_type < 64 &&
 	       0x1400054201ull >> p->icmp_type & 1;
 }
 
 /* Whether it reports an error (the same). */
 static __always_inline bool weir_fw_icmp_is_error(const struct weir_fw_packet *p)
 {
-	if (p->protocol == WEIR_FW_RULES_ICMPV6)
+	if (p->protocol == WEIR_PROTOCOL_ICMPV6)
 		return p->icmp_type >= 1 && p->icmp_type <= 4;
 	/* 3, 4, 5, 11, 12 */
-	return p->protocol == WEIR_FW_RULES_ICMP && p->icmp_type < 64 &&
+	return p->protocol == WEIR_PROTOCOL_ICMP && p->icmp_type < 64 &&
 	       0x1838ull >> p->icmp_type & 1;
 }
 
@@ -249,7 +242,7 @@ static __always_inline bool weir_fw_icmp_is_error(const struct weir_fw_packet *p
  * request on but redirects. */
 static __always_inline bool weir_fw_icmp_is_info(const struct weir_fw_packet *p)
 {
-	if (p->protocol == WEIR_FW_RULES_ICMPV6)
+	if (p->protocol == WEIR_PROTOCOL_ICMPV6)
 		return p->icmp_type >= 128 && p->icmp_type != 137;
 	return p->icmp_type < 64 && 0x7e701ull >> p->icmp_type & 1;
 }
@@ -294,13 +287,13 @@ static __always_inline void weir_fw_answer(const struct weir_fw_packet *p,
 					   struct weir_fw_rule __weir_arena *rule,
 					   struct weir_fw_decision *d, bool openbsd, bool fragment)
 {
-	bool is_icmp = p->protocol == WEIR_FW_RULES_ICMP || p->protocol == WEIR_FW_RULES_ICMPV6;
-	bool is_tcp = p->protocol == WEIR_FW_RULES_TCP;
+	bool is_icmp = p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6;
+	bool is_tcp = p->protocol == WEIR_PROTOCOL_TCP;
 	__u32 answers = rule->answers;
 
 	if (fragment)
 		return;
-	if (is_tcp && answers & WEIR_FW_ANSWERS_RST && !(p->tcp_flags & WEIR_FW_RULES_RST)) {
+	if (is_tcp && answers & WEIR_FW_ANSWERS_RST && !(p->tcp_flags & WEIR_TCP_RST)) {
 		d->flags |= WEIR_DECISION_RETURN_RST;
 		d->rst_ttl = rule->rst_ttl;
 		return;
@@ -308,7 +301,7 @@ static __always_inline void weir_fw_answer(const struct weir_fw_packet *p,
 	if (!(answers & WEIR_FW_ANSWERS_ICMP))
 		return;
 	/* FreeBSD answers SCTP by an ABORT, which is not made here. */
-	if (!openbsd && p->protocol == WEIR_FW_RULES_SCTP && answers & WEIR_FW_ANSWERS_RST)
+	if (!openbsd && p->protocol == WEIR_PROTOCOL_SCTP && answers & WEIR_FW_ANSWERS_RST)
 		return;
 	if (is_icmp && (!openbsd || !weir_fw_icmp_is_info(p)))
 		return;
@@ -417,17 +410,17 @@ static __always_inline void weir_fw_walk_candidates(const struct weir_fw_packet 
 						    struct weir_fw_walk *walk,
 						    struct weir_fw_decision *d)
 {
-	struct weir_fw_candidates own;
+	struct weir_fw_candidates candidates;
 	__u32 chunk_count, next = 0;
 
-	weir_fw_classify(p, walk->asking.slot, walk->asking.fragment, &own);
-	chunk_count = own.words_at / 8;
+	weir_fw_classify(p, walk->asking.slot, walk->asking.fragment, &candidates);
+	chunk_count = candidates.words_at / 8;
 	for (__u32 chunk = 0; chunk < chunk_count && weir_fw_may_loop; chunk++) {
-		__u64 summary = weir_fw_summary(&own, chunk);
+		__u64 summary = weir_fw_summary(&candidates, chunk);
 
 		while (summary && weir_fw_may_loop) {
 			__u32 bit = weir_fw_lowest(summary);
-			__u64 word = weir_fw_word(&own, p->ruleset, chunk, bit);
+			__u64 word = weir_fw_word(&candidates, p->ruleset, chunk, bit);
 			__u32 first = (chunk * WEIR_FW_CHUNK_WORDS + bit) * 64;
 
 			summary &= summary - 1;

@@ -15,6 +15,7 @@
 #include <weir/fw/counters.h>
 #include <weir/fw/image.h>
 #include <weir/fw/log.h>
+#include <weir/fw/node.h>
 #include <weir/fw/state.h>
 
 /* `set limit src-nodes` is held by count; the map is made with room for it. */
@@ -37,36 +38,6 @@ static __always_inline __u32 weir_source_second_ticks(void)
 {
 	return weir_at(struct weir_fw_control, 0)->second_ticks ?: WEIR_SOURCE_SECOND_TICKS;
 }
-
-struct weir_source_key {
-	__be32 addr[4];
-	__u32 rule;		/* id; WEIR_FW_RULE_NONE: all rules with `source-track global` */
-	__u32 family;
-};
-
-struct weir_source {
-	struct bpf_spin_lock lock;
-	__u32 states;
-	__u32 connections;	/* with a complete handshake */
-	__u32 rate;		/* connections of late, in thousandths */
-	__u32 rate_s;		/* when that was counted */
-	__u32 owner;		/* the rule that made the node */
-	__u32 is_dead;		/* it is about to be deleted */
-	__u32 blocked_tick;	/* when it went over a limit; 0: it did not */
-	/* Limits, of the rule that last kept a state here. */
-	__u32 connections_max;
-	__u32 rate_count;
-	__u32 rate_seconds;
-	__u32 overloads;
-	__u32 keep_ticks;	/* `src.track` */
-	__u32 expires_tick;	/* of a node without states */
-	__u32 created_tick;
-	/*
-	 * Whose it is, of a node of a source. One that goes may be another's at once, while another
-	 * CPU still holds it: who has the lock asks whether it is the one that was looked up.
-	 */
-	struct weir_source_key key;
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -102,14 +73,6 @@ static __always_inline struct weir_source_room *weir_source_room(void)
 
 	return bpf_map_lookup_elem(&weir_source_rooms, &zero);
 }
-
-/* To the control process: a source over the limits of a rule with overload. */
-struct weir_source_overload {
-	__u64 time_ns;		/* CLOCK_BOOTTIME */
-	__u32 rule;
-	__u32 family;
-	__be32 addr[4];
-};
 
 /* A ring of their own, so that no flood of packets that are logged displaces them. */
 struct {

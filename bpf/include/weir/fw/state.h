@@ -43,7 +43,7 @@ struct weir_fw_hit {
 };
 
 /* What weir_state_lookup() and weir_state_error() return. */
-enum { WEIR_STATE_MISS, WEIR_STATE_HIT, WEIR_STATE_DROP };
+enum weir_state_found { WEIR_STATE_MISS, WEIR_STATE_HIT, WEIR_STATE_DROP };
 
 /* Computes p->hash and asks for the line of its bucket; does not wait for it. */
 static __always_inline void weir_state_touch(struct weir_fw_packet *p);

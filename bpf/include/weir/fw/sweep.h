@@ -11,44 +11,8 @@
 #include <weir/fw/account.h>
 #include <weir/fw/clock.h>
 #include <weir/fw/lookup.h>
+#include <weir/fw/request.h>
 #include <weir/fw/timeout.h>
-
-enum {
-	WEIR_SWEEP_EXPIRE,
-	WEIR_SWEEP_KILL,
-	WEIR_SWEEP_UNTRACK,	/* halves whose source fits are no longer counted in its node */
-	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
-};
-
-/* weir_fw_sweep.flags: version 4 or 6 in the lowest byte, protocol, slot of an interface. */
-#define WEIR_SWEEP_PROTOCOL_SHIFT 8
-#define WEIR_SWEEP_INTERFACE_SHIFT 16
-#define WEIR_SWEEP_RULE (1u << 24)
-#define WEIR_SWEEP_EITHER_WAY (1u << 25)
-
-/* weir-bpf's firewall/sweep.rs has it as words. */
-struct weir_fw_sweep {
-	__u32 mode;
-	__u32 from;		/* buckets */
-	__u32 to;
-	__u32 flags;		/* WEIR_SWEEP_*; 0: all records fit */
-	__u32 rule;
-	__u32 port[2];		/* network order; 0: any */
-	__u32 unused;
-	__be32 addr[2][4];
-	__be32 mask[2][4];
-	/* The answer. */
-	__u32 live;
-	__u32 removed;
-	__u32 busy;
-	__u32 next;		/* the bucket to go on with */
-	__u32 answer_unused[4];
-};
-
-_Static_assert(sizeof(struct weir_fw_sweep) == 128, "32 words");
-
-/* The request stands behind room for an Ethernet header. */
-#define WEIR_SWEEP_AT 16
 
 /* A next hop this many generations old is forgotten, long before its number comes again. */
 #define WEIR_SWEEP_GENERATION_AGE_MAX 0x2000

@@ -228,7 +228,7 @@ static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 		weir_write_once(account->packets_rule[1], 0);
 		weir_write_once(account->bytes_created[0], 0);
 		weir_write_once(account->bytes_created[1], 0);
-		weir_own_of(s)->has_account = 1;
+		weir_line_account_of(s)->has_account = 1;
 	}
 	weir_account_add(&account->packets_rule[reverse & 1], WEIR_ACCOUNT_RULE_SHIFT,
 			 count >> WEIR_STATE_COUNT_PACKETS_SHIFT);

@@ -12,7 +12,7 @@
 #include <weir/fw/layout.h>
 
 /* Phases of TCP: BSD's numbers (tcp_fsm.h), which pfctl prints the names of. */
-enum {
+enum weir_tcp_phase {
 	WEIR_TCPS_CLOSED = 0,
 	WEIR_TCPS_LISTEN = 1,
 	WEIR_TCPS_SYN_SENT = 2,

@@ -20,11 +20,11 @@ use crate::object::LoadError;
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     /// The kernel could not be asked about interfaces, programs or maps.
-    #[error("cannot look at the programs of a running firewall: {0}")]
+    #[error("cannot inspect the programs of the running firewall: {0}")]
     Query(io::Error),
     /// The programs are of another version of weir.
     #[error(
-        "the firewall that runs has layout {found}, and this weir knows {known}: use the weir that \
+        "the running firewall has layout {found}, and this weir knows {known}: use the weir that \
          started it, or stop it (`weir fw stop`) and start it again"
     )]
     Version {
@@ -34,7 +34,7 @@ pub enum AdoptError {
         known: u32,
     },
     /// The programs are there, but not the maps that belong to them.
-    #[error("the firewall that runs is damaged ({0}): stop it (`weir fw stop`) and start it again")]
+    #[error("the running firewall is damaged ({0}): stop it (`weir fw stop`) and start it again")]
     Damaged(&'static str),
     /// The arena could not be mapped.
     #[error(transparent)]
@@ -77,8 +77,8 @@ fn maps(ids: &[u32]) -> Result<Vec<(String, MapHandle)>, AdoptError> {
         .collect()
 }
 
-fn take(maps: &[(String, MapHandle)], wanted: &str) -> Result<Option<MapHandle>, AdoptError> {
-    let found = maps.iter().find(|(name, _)| load::same_map(wanted, name));
+fn take(maps: &[(String, MapHandle)], map_name: &str) -> Result<Option<MapHandle>, AdoptError> {
+    let found = maps.iter().find(|(name, _)| load::same_map(map_name, name));
     found
         .map(|(_, map)| MapHandle::try_from(map))
         .transpose()
@@ -117,8 +117,9 @@ impl Firewall {
     /// [`AdoptError`] if the kernel cannot be asked, or refuses.
     pub fn remove(ifindexes: &[u32]) -> Result<bool, AdoptError> {
         let all = programs();
-        let is_ours =
-            |id: u32, name: &str| all.iter().any(|own| own.id == id && named(&own.name, name));
+        let is_ours = |id: u32, name: &str| {
+            all.iter().any(|program| program.id == id && named(&program.name, name))
+        };
         let mut was_there = false;
         for &ifindex in ifindexes {
             match attach::remove(ifindex, &is_ours) {
@@ -137,7 +138,7 @@ impl Firewall {
             arena.info().map_err(|error| AdoptError::Query(io::Error::other(error.to_string())))?;
         let arena_id = arena_id.info.id;
         if arena.map_type() != MapType::Arena {
-            return Err(AdoptError::Damaged("its memory is no arena"));
+            return Err(AdoptError::Damaged("its memory is not an arena"));
         }
         let egress = all
             .iter()
@@ -186,7 +187,7 @@ fn is_gone(error: &io::Error) -> bool {
 
 /// The regions as the control page describes them.
 fn regions(arena: &Arena) -> Result<Regions, AdoptError> {
-    let known = layout::VERSION;
+    let known = layout::LAYOUT_VERSION;
     if arena.read32(control::MAGIC) != layout::MAGIC {
         return Err(AdoptError::Version { found: 0, known });
     }

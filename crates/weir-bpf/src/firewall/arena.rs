@@ -25,7 +25,7 @@ pub enum ArenaError {
     },
     /// There is no memory for some of its pages.
     #[error(
-        "the system has no memory for {bytes} bytes of the firewall's memory: {source}; lower \
+        "the system cannot provide {bytes} bytes for the firewall's memory: {source}; lower \
          `set limit states` or `set hashsize`, or raise the memory limit of the control group"
     )]
     Populate {

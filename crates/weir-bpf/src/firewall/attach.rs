@@ -70,22 +70,11 @@ fn xdp_ids(ifindex: u32) -> io::Result<(u32, u32)> {
     Ok((answer.drv_prog_id, answer.skb_prog_id))
 }
 
-/// Puts an XDP program where none is; or in the place of the one with the number `replaced`.
-fn xdp_attach(
-    program: BorrowedFd<'_>,
-    ifindex: u32,
-    mode: Mode,
-    replaced: Option<u32>,
-) -> io::Result<()> {
-    let attach = |flags| {
-        let attached = Xdp::new(program).attach(index(ifindex)?, flags);
-        attached.map_err(|error| system_error(&error))
-    };
-    match replaced {
-        // It is ours, and netlink replaces it in one step.
-        Some(_) => attach(flags(mode)),
-        None => attach(flags(mode) | XdpFlags::UPDATE_IF_NOEXIST),
-    }
+/// Puts an XDP program where none is.
+fn xdp_attach(program: BorrowedFd<'_>, ifindex: u32, mode: Mode) -> io::Result<()> {
+    let flags = flags(mode) | XdpFlags::UPDATE_IF_NOEXIST;
+    let attached = Xdp::new(program).attach(index(ifindex)?, flags);
+    attached.map_err(|error| system_error(&error))
 }
 
 impl Firewall {
@@ -100,16 +89,7 @@ impl Firewall {
         if self.attachment(ifindex).map_err(failed)?.ingress == Some(mode) {
             return Ok(());
         }
-        xdp_attach(self.ingress.as_fd(), ifindex, mode, None).map_err(failed)
-    }
-
-    /// As [`Self::attach`], in the place of a program of another instance, in one step.
-    ///
-    /// # Errors
-    /// [`AttachError`] if there is another mode's program.
-    pub fn attach_replacing(&self, ifindex: u32, mode: Mode) -> Result<(), AttachError> {
-        xdp_attach(self.ingress.as_fd(), ifindex, mode, Some(0))
-            .map_err(|source| AttachError::new(ifindex, source))
+        xdp_attach(self.ingress.as_fd(), ifindex, mode).map_err(failed)
     }
 
     /// Puts the egress program on an interface of the calling thread's network namespace, before

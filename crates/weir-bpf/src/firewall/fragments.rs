@@ -8,9 +8,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
 use super::Firewall;
+use super::layout::fragments;
 
-/// Where a value has the tick at which it is over, behind its lock.
-const EXPIRES_AT: usize = 4;
+/// Where a value has the tick at which it is over.
+const EXPIRES_AT: usize = fragments::EXPIRES_TICK as usize;
 
 /// What the kernel's tables take beside the arena, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,16 +54,17 @@ impl Firewall {
 }
 
 fn is_alive(value: &[u8], now_tick: u32) -> bool {
-    let own = value.get(EXPIRES_AT..).and_then(<[u8]>::first_chunk::<4>);
-    own.is_some_and(|own| u32::from_ne_bytes(*own).wrapping_sub(now_tick).cast_signed() > 0)
+    let expires_tick = value.get(EXPIRES_AT..).and_then(<[u8]>::first_chunk::<4>);
+    expires_tick
+        .is_some_and(|tick| u32::from_ne_bytes(*tick).wrapping_sub(now_tick).cast_signed() > 0)
 }
 
 /// `memlock` of a map.
 fn bytes(map: &MapHandle) -> io::Result<u64> {
     let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
     let text = std::fs::read_to_string(path)?;
-    let own = text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
-    own.ok_or_else(|| io::Error::other("the kernel does not say what a map takes"))
+    let memlock = text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
+    memlock.ok_or_else(|| io::Error::other("the kernel does not say what a map takes"))
 }
 
 #[cfg(test)]

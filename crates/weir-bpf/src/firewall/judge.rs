@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use super::layout::{decision, subject};
 use super::load::{LOADING, free_address};
 use super::{ARENA_MAP, Arena, FirewallError};
 use crate::object::Loaded;
@@ -13,10 +14,9 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rules.bpf.o"));
 const OBJECT_NAME: &str = "rules";
 const PROGRAM: &str = "weir_rules_judge";
 
-/// `struct weir_rules_subject`.
-const SUBJECT_BYTES: usize = 64;
-/// `struct weir_fw_decision`.
-const DECISION_BYTES: usize = 36;
+const SUBJECT_BYTES: usize = subject::SIZE_BYTES as usize;
+const DECISION_BYTES: usize = decision::SIZE_BYTES as usize;
+
 /// The program with an arena of its own.
 #[derive(Debug)]
 pub struct Judge {
@@ -27,7 +27,6 @@ pub struct Judge {
 /// A packet as far as rules look at it, as `struct weir_fw_packet` has it. Addresses are in network
 /// order, IPv4 in the first four bytes; ports in host order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "packet.h describes them")]
 pub struct Subject {
     pub src: [u8; 16],
     pub dst: [u8; 16],
@@ -53,26 +52,34 @@ pub struct Subject {
 impl Subject {
     fn to_bytes(self) -> [u8; SUBJECT_BYTES] {
         let mut out = [0; SUBJECT_BYTES];
-        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &self.src);
-        put(16, &self.dst);
-        put(32, &self.src_port.to_be_bytes());
-        put(34, &self.dst_port.to_be_bytes());
-        put(36, &[self.family, self.protocol, self.tcp_flags, self.icmp_type]);
-        put(40, &[self.icmp_code, self.tos, self.direction, self.interface]);
-        put(44, &[self.out_interface, self.priority]);
-        put(46, &self.vlan_bytes.to_ne_bytes());
-        put(48, &self.tag.to_ne_bytes());
-        put(52, &self.flags.to_ne_bytes());
-        put(56, &self.ip_bytes.to_ne_bytes());
-        put(60, &self.ruleset.to_ne_bytes());
+        let mut put = |at: u32, bytes: &[u8]| {
+            out[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        };
+        put(subject::SRC, &self.src);
+        put(subject::DST, &self.dst);
+        put(subject::SRC_PORT, &self.src_port.to_be_bytes());
+        put(subject::DST_PORT, &self.dst_port.to_be_bytes());
+        put(subject::FAMILY, &[self.family]);
+        put(subject::PROTOCOL, &[self.protocol]);
+        put(subject::TCP_FLAGS, &[self.tcp_flags]);
+        put(subject::ICMP_TYPE, &[self.icmp_type]);
+        put(subject::ICMP_CODE, &[self.icmp_code]);
+        put(subject::TOS, &[self.tos]);
+        put(subject::DIRECTION, &[self.direction]);
+        put(subject::INTERFACE, &[self.interface]);
+        put(subject::OUT_INTERFACE, &[self.out_interface]);
+        put(subject::PRIORITY, &[self.priority]);
+        put(subject::VLAN_BYTES, &self.vlan_bytes.to_ne_bytes());
+        put(subject::TAG, &self.tag.to_ne_bytes());
+        put(subject::FLAGS, &self.flags.to_ne_bytes());
+        put(subject::IP_BYTES, &self.ip_bytes.to_ne_bytes());
+        put(subject::RULESET, &self.ruleset.to_ne_bytes());
         out
     }
 }
 
 /// `struct weir_fw_decision`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "packet.h describes them")]
 pub struct Decision {
     pub flags: u32,
     pub rule: u32,
@@ -93,24 +100,25 @@ pub struct Decision {
 impl Decision {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; DECISION_BYTES] = bytes.try_into().ok()?;
-        let word = |at: usize| {
-            u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
+        let byte = |at: u32| bytes[at as usize];
+        let half = |at: u32| u16::from_ne_bytes([byte(at), byte(at + 1)]);
+        let word =
+            |at: u32| u32::from_ne_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
         Some(Self {
-            flags: word(0),
-            rule: word(4),
-            rule_at: word(8),
-            log_rule: word(12),
-            reason: bytes[16],
-            rst_ttl: bytes[17],
-            icmp_type: bytes[18],
-            icmp_code: bytes[19],
-            profile: bytes[20],
-            tos: bytes[21],
-            prio: [bytes[22], bytes[23]],
-            state_max: word(24),
-            routing_table: word(28),
-            tag: u16::from_ne_bytes([bytes[32], bytes[33]]),
+            flags: word(decision::FLAGS),
+            rule: word(decision::RULE),
+            rule_at: word(decision::RULE_AT),
+            log_rule: word(decision::LOG_RULE),
+            reason: byte(decision::REASON),
+            rst_ttl: byte(decision::RST_TTL),
+            icmp_type: byte(decision::ICMP_TYPE),
+            icmp_code: byte(decision::ICMP_CODE),
+            profile: byte(decision::PROFILE),
+            tos: byte(decision::TOS),
+            prio: [byte(decision::PRIO), byte(decision::PRIO + 1)],
+            state_max: word(decision::STATE_MAX),
+            routing_table: word(decision::ROUTING_TABLE),
+            tag: half(decision::TAG),
         })
     }
 }

@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
+use std::time::Duration;
 
-use libbpf_rs::{MapHandle, OpenObject};
+use libbpf_rs::{MapCore as _, MapHandle, OpenObject};
 use weir_wire::random::splitmix64;
 
 use super::layout::{Regions, Sizes, control, image};
@@ -16,7 +17,7 @@ use crate::object::{LoadError, Loaded};
 use crate::sys;
 
 /// What is decided when programs are loaded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// The key of the state table's hash: eight random words. Who knows it can make flows that
     /// share a bucket.
@@ -54,12 +55,11 @@ pub enum FirewallError {
     /// What the kernel knows of a loaded program could not be read.
     #[error("cannot ask the kernel about a loaded program: {0}")]
     Query(io::Error),
+    /// A table could not be emptied.
+    #[error("cannot empty the firewall's tables: {0}")]
+    Renew(io::Error),
 }
 
-/// Arenas of one process are this far apart.
-const ADDRESS_STEP: u64 = 1 << 32;
-/// Where the first one is: see arena.h.
-const ADDRESS_FIRST: u64 = 1 << 44;
 /// As many arenas as one process may have at a time.
 const ADDRESS_COUNT: u64 = 1024;
 
@@ -69,9 +69,9 @@ pub(super) static LOADING: Mutex<()> = Mutex::new(());
 /// An address where nothing is mapped yet.
 pub(super) fn free_address() -> u64 {
     (0..ADDRESS_COUNT)
-        .map(|index| ADDRESS_FIRST + index * ADDRESS_STEP)
+        .map(|index| layout::ARENA_USER_AT + index * layout::ARENA_BYTES)
         .find(|address| sys::arena_address_is_free(*address))
-        .unwrap_or(ADDRESS_FIRST)
+        .unwrap_or(layout::ARENA_USER_AT)
 }
 
 impl Firewall {
@@ -90,11 +90,7 @@ impl Firewall {
         options: &Options,
         sizes: Sizes,
     ) -> Result<Self, FirewallError> {
-        let regions = Regions::plan(sizes).ok_or(FirewallError::TooLarge {
-            bucket_count: sizes.bucket_count,
-            overflow_count: sizes.overflow_count,
-            heap_bytes: sizes.heap_bytes,
-        })?;
+        let regions = plan(sizes)?;
         let (programs, arena) = {
             let _alone = LOADING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let address = free_address();
@@ -106,12 +102,51 @@ impl Firewall {
             drop(loaded);
             (programs, Arena::new(&map)?)
         };
-        let behind_control = u64::from(regions.heap.at) - u64::from(layout::PAGE_BYTES);
-        arena.populate(0, u64::from(layout::PAGE_BYTES))?;
-        arena.populate(layout::PAGE_BYTES, behind_control)?;
-        describe(&arena, &regions);
+        lay_out(&arena, &regions)?;
         programs.with(arena, regions)
     }
+
+    /// Makes memory and tables what they are after a load, for these sizes: for tests, which cannot
+    /// have the verifier look at the programs for a second and more each time. No packet may meet
+    /// the programs meanwhile.
+    ///
+    /// # Errors
+    /// [`FirewallError`] if there is not enough memory, or the kernel refuses to empty a table.
+    pub fn renew(&mut self, sizes: Sizes) -> Result<(), FirewallError> {
+        let regions = plan(sizes)?;
+        let used_bytes = u64::from(self.regions.heap.at) + self.regions.heap.bytes;
+        self.arena.clear(0, used_bytes);
+        self.regions = regions;
+        lay_out(&self.arena, &self.regions)?;
+        for map in [&self.sources, &self.fragments] {
+            for key in map.keys().collect::<Vec<_>>() {
+                let deleted = map.delete(&key);
+                deleted.map_err(|error| FirewallError::Renew(io::Error::other(error)))?;
+            }
+        }
+        let log = self.log_reader().and_then(|mut log| log.read(Duration::ZERO));
+        log.map_err(FirewallError::Renew)?;
+        let overloads = self.overload_reader().and_then(|mut ring| ring.read(Duration::ZERO));
+        overloads.map_err(FirewallError::Renew)?;
+        Ok(())
+    }
+}
+
+fn plan(sizes: Sizes) -> Result<Regions, FirewallError> {
+    Regions::plan(sizes).ok_or(FirewallError::TooLarge {
+        bucket_count: sizes.bucket_count,
+        overflow_count: sizes.overflow_count,
+        heap_bytes: sizes.heap_bytes,
+    })
+}
+
+/// Gives memory to all regions but the heap, and describes them.
+fn lay_out(arena: &Arena, regions: &Regions) -> Result<(), ArenaError> {
+    let behind_control = u64::from(regions.heap.at) - u64::from(layout::PAGE_BYTES);
+    arena.populate(0, u64::from(layout::PAGE_BYTES))?;
+    arena.populate(layout::PAGE_BYTES, behind_control)?;
+    describe(arena, regions);
+    Ok(())
 }
 
 /// Handles of a loaded object.
@@ -204,7 +239,7 @@ fn prepare(opened: &mut OpenObject, options: &Options, address: u64) -> libbpf_r
 fn describe(arena: &Arena, regions: &Regions) {
     let sizes = regions.sizes;
     let words = [
-        (control::VERSION, layout::VERSION),
+        (control::VERSION, layout::LAYOUT_VERSION),
         (control::GENERATION, 1),
         (control::COUNTERS_AT, regions.counters.at),
         (control::INTERFACES_AT, regions.interfaces.at),
@@ -230,13 +265,13 @@ fn describe(arena: &Arena, regions: &Regions) {
 
 /// Loads some of the programs on maps that run already.
 pub(super) fn load_again(
-    wanted: &[&str],
+    entry_names: &[&str],
     maps: &[(String, MapHandle)],
 ) -> Result<Vec<OwnedFd>, LoadError> {
     let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |opened| {
         for mut program in opened.progs_mut() {
-            let is_wanted = wanted.iter().any(|name| program.name() == *name);
-            program.set_autoload(is_wanted);
+            let is_entry = entry_names.iter().any(|name| program.name() == *name);
+            program.set_autoload(is_entry);
         }
         for mut map in opened.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
@@ -246,7 +281,7 @@ pub(super) fn load_again(
         }
         Ok(())
     })?;
-    wanted.iter().map(|name| object.program(name)).collect()
+    entry_names.iter().map(|name| object.program(name)).collect()
 }
 
 /// Whether the kernel's name of a map, which has at most 15 bytes, is that of an object file's.

@@ -1,13 +1,14 @@
 //! Reads the ring buffers into which programs write records: logged packets, overloaded sources.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
-use super::Firewall;
+use super::layout::source_overload;
+use super::{Firewall, sources};
 
 /// The reading end of the ring buffer of logged packets; there may be one at a time.
 #[derive(Debug)]
@@ -37,16 +38,12 @@ pub struct Overload {
 impl Overload {
     /// Reads a record of the ring (`struct weir_source_overload`).
     fn read(record: &[u8]) -> Option<Self> {
-        let (time, rest) = record.split_first_chunk::<8>()?;
-        let (rule, rest) = rest.split_first_chunk::<4>()?;
-        let (family, rest) = rest.split_first_chunk::<4>()?;
-        let address: [u8; 16] = rest.try_into().ok()?;
-        let address = match u32::from_ne_bytes(*family) {
-            0 => IpAddr::V4(Ipv4Addr::new(address[0], address[1], address[2], address[3])),
-            1 => IpAddr::V6(Ipv6Addr::from(address)),
-            _ => return None,
-        };
-        let (time_ns, rule) = (u64::from_ne_bytes(*time), u32::from_ne_bytes(*rule));
+        let bytes = |at: u32| record.get(at as usize..);
+        let word = |at: u32| Some(u32::from_ne_bytes(*bytes(at)?.first_chunk()?));
+        let family = word(source_overload::FAMILY)?;
+        let address = sources::address(family, bytes(source_overload::ADDR)?.first_chunk()?)?;
+        let time_ns = u64::from_ne_bytes(*bytes(source_overload::TIME_NS)?.first_chunk()?);
+        let rule = word(source_overload::RULE)?;
         Some(Self { time_ns, rule, address })
     }
 }

@@ -1,6 +1,8 @@
 //! Why the firewall drops packets: the list of `bpf/include/weir/fw/reasons.h`, in its order, which
 //! is the order of the counters.
 
+use super::layout::reason;
+
 /// One reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reason {
@@ -14,7 +16,7 @@ pub struct Reason {
 pub const REASONS: &[Reason] = &include!(concat!(env!("OUT_DIR"), "/reasons.rs"));
 
 /// Room that counters keep for reasons.
-pub const REASON_COUNT_MAX: usize = 32;
+pub const REASON_COUNT_MAX: usize = reason::COUNT_MAX as usize;
 
 #[cfg(test)]
 mod tests {

@@ -6,12 +6,11 @@ use std::net::IpAddr;
 
 use libbpf_rs::{MapCore as _, MapFlags};
 
-use super::{Firewall, layout};
+use super::Firewall;
+use super::layout::{self, family, source, source_key};
 
-/// `struct weir_source_key`.
-const KEY_BYTES: usize = 24;
-/// `struct weir_source`.
-pub(super) const VALUE_BYTES: usize = 84;
+const KEY_BYTES: usize = source_key::SIZE_BYTES as usize;
+pub(super) const VALUE_BYTES: usize = source::SIZE_BYTES as usize;
 
 /// What is counted of one source, for one rule or for all that track globally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +19,6 @@ pub struct Source {
     pub address: IpAddr,
     /// Id of the rule; `None`: all rules with `source-track global`.
     pub rule: Option<u32>,
-    /// Its states.
     pub state_count: u32,
     /// Its connections, handshakes complete.
     pub connection_count: u32,
@@ -37,27 +35,31 @@ pub struct Source {
 impl Source {
     /// From a key and a value of the map. `None` if it counts a rule's nodes instead.
     fn read(key: &[u8], value: &[u8]) -> Option<Self> {
-        let word = |bytes: &[u8], index: usize| {
-            let own = bytes.get(index * 4..)?.first_chunk::<4>()?;
-            Some(u32::from_ne_bytes(*own))
+        let word = |bytes: &[u8], at: u32| {
+            let word_bytes = bytes.get(at as usize..)?.first_chunk::<4>()?;
+            Some(u32::from_ne_bytes(*word_bytes))
         };
-        let address: [u8; 16] = *key.first_chunk()?;
-        let address = match word(key, 5)? {
-            0 => IpAddr::from(*address.first_chunk::<4>()?),
-            1 => IpAddr::from(address),
-            _ => return None,
-        };
-        let rule = word(key, 4)?;
+        let address = address(word(key, source_key::FAMILY)?, key.first_chunk()?)?;
+        let rule = word(key, source_key::RULE)?;
         Some(Self {
             address,
             rule: (rule != layout::RULE_NONE).then_some(rule),
-            state_count: word(value, 1)?,
-            connection_count: word(value, 2)?,
-            rate_thousandths: word(value, 3)?,
-            rate_seconds: word(value, 10)?,
-            expires_tick: word(value, 13)?,
-            created_tick: word(value, 14)?,
+            state_count: word(value, source::STATES)?,
+            connection_count: word(value, source::CONNECTIONS)?,
+            rate_thousandths: word(value, source::RATE)?,
+            rate_seconds: word(value, source::RATE_SECONDS)?,
+            expires_tick: word(value, source::EXPIRES_TICK)?,
+            created_tick: word(value, source::CREATED_TICK)?,
         })
+    }
+}
+
+/// A source's address. `None` if the family is none: the key then counts a rule's nodes.
+pub(super) fn address(family: u32, bytes: &[u8; 16]) -> Option<IpAddr> {
+    match u8::try_from(family) {
+        Ok(family::INET) => Some(IpAddr::from(*bytes.first_chunk::<4>()?)),
+        Ok(family::INET6) => Some(IpAddr::from(*bytes)),
+        _ => None,
     }
 }
 
@@ -74,7 +76,7 @@ impl Firewall {
             let value = value.map_err(|error| io::Error::other(error.to_string()))?;
             found.extend(value.and_then(|value| Source::read(&key, &value)));
         }
-        found.sort_by_key(|own| (own.address, own.rule));
+        found.sort_by_key(|source| (source.address, source.rule));
         Ok(found)
     }
 }
@@ -89,13 +91,16 @@ mod tests {
             |list: &[u32]| -> Vec<u8> { list.iter().flat_map(|word| word.to_ne_bytes()).collect() };
         let address = u32::from_ne_bytes([192, 0, 2, 7]);
         let value: Vec<u32> = (100..115).collect();
-        let own = Source::read(&words(&[address, 0, 0, 0, 9, 0]), &words(&value)).unwrap();
-        assert_eq!((own.address, own.rule), ("192.0.2.7".parse().unwrap(), Some(9)));
-        assert_eq!((own.state_count, own.connection_count), (101, 102));
-        assert_eq!((own.rate_thousandths, own.rate_seconds), (103, 110));
-        assert_eq!((own.expires_tick, own.created_tick), (113, 114));
+        let source = Source::read(&words(&[address, 0, 0, 0, 9, 0]), &words(&value)).unwrap();
+        assert_eq!((source.address, source.rule), ("192.0.2.7".parse().unwrap(), Some(9)));
+        assert_eq!((source.state_count, source.connection_count), (101, 102));
+        assert_eq!((source.rate_thousandths, source.rate_seconds), (103, 110));
+        assert_eq!((source.expires_tick, source.created_tick), (113, 114));
         let all = Source::read(&words(&[0, 0, 0, 0, layout::RULE_NONE, 1]), &words(&value));
-        assert_eq!(all.map(|own| (own.address, own.rule)), Some(("::".parse().unwrap(), None)));
+        assert_eq!(
+            all.map(|source| (source.address, source.rule)),
+            Some(("::".parse().unwrap(), None))
+        );
         assert_eq!(Source::read(&words(&[0, 0, 0, 0, 9, 2]), &words(&value)), None);
     }
 }

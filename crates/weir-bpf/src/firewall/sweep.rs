@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 
-use super::Firewall;
+use super::{Firewall, layout};
 use crate::sys;
 
 /// What is to happen to records.
@@ -75,40 +75,36 @@ impl std::ops::AddAssign for Swept {
 /// Buckets in one run of the program: some hundred microseconds.
 const BUCKETS_PER_RUN: u32 = 4096;
 
-/// Number of 32-bit words of `struct weir_fw_sweep`, behind the 16 bytes for the Ethernet header.
-const WORDS: usize = 32;
-const HEADER_BYTES: usize = 16;
+/// Number of 32-bit words of a request, and of an answer.
+const WORDS: usize = layout::sweep::SIZE_BYTES as usize / 4;
+/// They stand behind room for an Ethernet header.
+const HEADER_BYTES: usize = layout::SWEEP_AT as usize;
 
 /// Indices of the words that a request and an answer have.
 mod word {
-    pub(super) const MODE: usize = 0;
-    pub(super) const FROM: usize = 1;
-    pub(super) const TO: usize = 2;
-    pub(super) const FLAGS: usize = 3;
-    pub(super) const RULE: usize = 4;
-    pub(super) const PORT: [usize; 2] = [5, 6];
-    pub(super) const ADDRESS: [usize; 2] = [8, 12];
-    pub(super) const MASK: [usize; 2] = [16, 20];
-    pub(super) const LIVE: usize = 24;
-    pub(super) const REMOVED: usize = 25;
-    pub(super) const BUSY: usize = 26;
-    pub(super) const NEXT: usize = 27;
-}
+    use super::layout::sweep;
 
-const FLAG_RULE: u32 = 1 << 24;
-const FLAG_EITHER_WAY: u32 = 1 << 25;
-const MODE_EXPIRE: u32 = 0;
-const MODE_KILL: u32 = 1;
-const MODE_UNTRACK: u32 = 2;
-const MODE_SOURCES: u32 = 3;
+    pub(super) const MODE: usize = sweep::MODE as usize / 4;
+    pub(super) const FROM: usize = sweep::FROM as usize / 4;
+    pub(super) const TO: usize = sweep::TO as usize / 4;
+    pub(super) const FLAGS: usize = sweep::FLAGS as usize / 4;
+    pub(super) const RULE: usize = sweep::RULE as usize / 4;
+    pub(super) const PORT: usize = sweep::PORT as usize / 4;
+    pub(super) const ADDRESS: usize = sweep::ADDR as usize / 4;
+    pub(super) const MASK: usize = sweep::MASK as usize / 4;
+    pub(super) const LIVE: usize = sweep::LIVE as usize / 4;
+    pub(super) const REMOVED: usize = sweep::REMOVED as usize / 4;
+    pub(super) const BUSY: usize = sweep::BUSY as usize / 4;
+    pub(super) const NEXT: usize = sweep::NEXT as usize / 4;
+}
 
 type Words = [u32; WORDS];
 
 fn request(mode: Mode, buckets: &Range<u32>) -> Words {
     let (mode, filter) = match mode {
-        Mode::Expire => (MODE_EXPIRE, Filter::default()),
-        Mode::Kill(filter) => (MODE_KILL, filter),
-        Mode::Untrack(filter) => (MODE_UNTRACK, filter),
+        Mode::Expire => (layout::SWEEP_EXPIRE, Filter::default()),
+        Mode::Kill(filter) => (layout::SWEEP_KILL, filter),
+        Mode::Untrack(filter) => (layout::SWEEP_UNTRACK, filter),
     };
     words_of(mode, filter, buckets)
 }
@@ -118,15 +114,15 @@ fn words_of(mode: u32, filter: Filter, buckets: &Range<u32>) -> Words {
     words[word::MODE] = mode;
     (words[word::FROM], words[word::TO]) = (buckets.start, buckets.end);
     words[word::FLAGS] = u32::from(filter.ip_version)
-        | u32::from(filter.protocol) << 8
-        | u32::from(filter.interface) << 16
-        | if filter.rule.is_some() { FLAG_RULE } else { 0 }
-        | if filter.either_way { FLAG_EITHER_WAY } else { 0 };
+        | u32::from(filter.protocol) << layout::SWEEP_PROTOCOL_SHIFT
+        | u32::from(filter.interface) << layout::SWEEP_INTERFACE_SHIFT
+        | if filter.rule.is_some() { layout::SWEEP_RULE } else { 0 }
+        | if filter.either_way { layout::SWEEP_EITHER_WAY } else { 0 };
     words[word::RULE] = filter.rule.unwrap_or(0);
     for (index, end) in [filter.source, filter.destination].into_iter().enumerate() {
-        words[word::PORT[index]] = u32::from(end.port.to_be());
-        put_address(&mut words[word::ADDRESS[index]..], end.address);
-        put_address(&mut words[word::MASK[index]..], end.mask);
+        words[word::PORT + index] = u32::from(end.port.to_be());
+        put_address(&mut words[word::ADDRESS + 4 * index..], end.address);
+        put_address(&mut words[word::MASK + 4 * index..], end.mask);
     }
     words
 }
@@ -179,7 +175,7 @@ impl Firewall {
     pub fn kill_sources(&self, filter: Filter) -> io::Result<u64> {
         // States first: one that were counted off a node that it was never in would spoil that.
         self.sweep_all(Mode::Untrack(filter))?;
-        let answer = self.sweep_once(&words_of(MODE_SOURCES, filter, &(0..0)))?;
+        let answer = self.sweep_once(&words_of(layout::SWEEP_SOURCES, filter, &(0..0)))?;
         Ok(u64::from(answer[word::REMOVED]))
     }
 

@@ -11,15 +11,16 @@ mod stress;
 mod table;
 mod tcp;
 
-use harness::load;
+use harness::{DATA_PATH, STATES, load};
 
+/// Programs whose load is the test's matter.
 fn firewall(bucket_count: u32, overflow_count: u32) -> Option<Firewall> {
-    load(OBJECT, bucket_count, overflow_count)
+    load(STATES, bucket_count, overflow_count)
 }
 
 #[test]
 fn a_loaded_firewall_describes_its_memory() {
-    let Some(firewall) = firewall(1024, 100) else { return };
+    let Some(firewall) = load(OBJECT, 1024, 100) else { return };
     let arena = firewall.arena();
     assert_eq!(arena.read32(control::MAGIC), layout::MAGIC);
     assert_eq!(arena.read32(control::BUCKET_COUNT), 1024);
@@ -40,7 +41,7 @@ fn several_firewalls_have_memory_of_their_own() {
 
 #[test]
 fn bytes_go_in_and_out_at_any_offset() {
-    let Some(firewall) = firewall(64, 10) else { return };
+    let Some(firewall) = DATA_PATH.lend(64, 10) else { return };
     let (arena, heap) = (firewall.arena(), firewall.regions().heap.at);
     arena.populate(heap, 100_000).unwrap();
     let bytes: Vec<u8> = (0..1000_u32).map(|index| (index % 251) as u8).collect();

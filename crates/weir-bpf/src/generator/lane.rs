@@ -14,28 +14,18 @@ use weir_wire::stream::StreamFrames;
 use weir_wire::walk::Walk;
 use weir_wire::{checksum, ethernet, ipv4, ipv6, vlan};
 
-/// Words of a lane.
-pub(super) const WORDS: usize = 51;
-
-pub(super) const LAYOUT_UDP: u64 = 0;
-const LAYOUT_TCP: u64 = 1;
-const LAYOUT_ECHO: u64 = 2;
-const LAYOUT_IPV6: u64 = 3;
-
-const SIZES_FIXED: u64 = 0;
-const SIZES_CYCLE: u64 = 1;
-const SIZES_UNIFORM: u64 = 2;
-
-const LINK_WORDS: usize = 3;
+use crate::words::{
+    self, LINK_WORDS, address6, digit, digits, lane, odometer, sizes, sizes_kind, walk,
+};
 
 /// The number of a stream's layout: `enum weir_layout`.
 pub(super) fn layout(stream: &StreamFrames) -> u64 {
     let transport = match stream.spec().protocol {
-        Protocol::Udp => LAYOUT_UDP,
-        Protocol::Tcp { .. } => LAYOUT_TCP,
-        Protocol::IcmpEcho => LAYOUT_ECHO,
+        Protocol::Udp => words::layout::UDP,
+        Protocol::Tcp { .. } => words::layout::TCP,
+        Protocol::IcmpEcho => words::layout::ECHO,
     };
-    transport + if stream.spec().src.is_ipv6() { LAYOUT_IPV6 } else { 0 }
+    transport + if stream.spec().src.is_ipv6() { words::layout::IPV6 } else { 0 }
 }
 
 /// The sizes of a stream that go into the map of cycles.
@@ -61,28 +51,28 @@ pub(super) fn encode(
     let (plain_length, plain_signature) =
         if plain { constant.make_plain(stream, stream_thread) } else { (0, 0) };
 
-    let mut words = Vec::with_capacity(WORDS);
-    words.extend([sequence, step, layout(stream), stream_thread, constant.link_bytes]);
-    words.extend(constant.link);
-    words.extend([
-        constant.ip_head,
-        constant.ip_tail,
-        if spec.dont_fragment { 0 } else { u64::from(u16::MAX) },
-        constant.ip_sum,
-        constant.transport_sum,
-        constant.transport_word,
-        plain_length,
-        plain_signature,
-    ]);
-    words.extend(address6(&spec.src));
-    words.extend(address6(&spec.dst));
-    words.extend(match spec.walk {
-        Walk::Odometer => [0, 0],
-        Walk::Random { seed } => [1, seed],
-    });
-    words.extend(odometer(stream, sequence));
-    words.extend(sizes(stream.sizes(), sequence, step, cycle_base));
-    assert_eq!(words.len(), WORDS, "the lane's layout is that of lane.h");
+    let mut words = vec![0; lane::WORDS];
+    words[lane::SEQUENCE] = sequence;
+    words[lane::SEQUENCE_STEP] = step;
+    words[lane::LAYOUT] = layout(stream);
+    words[lane::STREAM_THREAD] = stream_thread;
+    words[lane::LINK_BYTES] = constant.link_bytes;
+    words[lane::LINK..lane::LINK + LINK_WORDS].copy_from_slice(&constant.link);
+    words[lane::IP_HEAD] = constant.ip_head;
+    words[lane::IP_TAIL] = constant.ip_tail;
+    words[lane::IDENT_MASK] = if spec.dont_fragment { 0 } else { u64::from(u16::MAX) };
+    words[lane::IP_SUM] = constant.ip_sum;
+    words[lane::TRANSPORT_SUM] = constant.transport_sum;
+    words[lane::TRANSPORT_WORD] = constant.transport_word;
+    words[lane::PLAIN_LENGTH] = plain_length;
+    words[lane::PLAIN_SIGNATURE] = plain_signature;
+    put_address6(&mut words[lane::SRC..], &spec.src);
+    put_address6(&mut words[lane::DST..], &spec.dst);
+    if let Walk::Random { seed } = spec.walk {
+        (words[lane::WALK + walk::RANDOM], words[lane::WALK + walk::SEED]) = (1, seed);
+    }
+    put_odometer(&mut words[lane::WALK + walk::ODOMETER..], stream, sequence);
+    put_sizes(&mut words[lane::SIZES..], stream.sizes(), sequence, step, cycle_base);
     words
 }
 
@@ -196,17 +186,17 @@ fn base6(range: &AddrRange) -> u128 {
 }
 
 /// `struct weir_address6`.
-fn address6(range: &AddrRange) -> [u64; 4] {
+fn put_address6(words: &mut [u64], range: &AddrRange) {
     let halves = |bits: u128| {
         let bytes = bits.to_be_bytes();
-        [word(&bytes[..8]), word(&bytes[8..])]
+        (word(&bytes[..8]), word(&bytes[8..]))
     };
     let unit = match range {
         AddrRange::V4(_) => 0,
         AddrRange::V6(range) => 1 << range.group_shift(),
     };
-    let ([high, low], [high_unit, low_unit]) = (halves(base6(range)), halves(unit));
-    [high, low, high_unit, low_unit]
+    (words[address6::HIGH], words[address6::LOW]) = halves(base6(range));
+    (words[address6::HIGH_UNIT], words[address6::LOW_UNIT]) = halves(unit);
 }
 
 fn address6_sum(range: &AddrRange) -> u64 {
@@ -214,6 +204,7 @@ fn address6_sum(range: &AddrRange) -> u64 {
 }
 
 /// One digit of the odometer: where it stands, its highest value, and how many values it has.
+#[derive(Clone, Copy, Default)]
 struct Digit {
     value: u64,
     last: u64,
@@ -243,45 +234,63 @@ fn group(addr: Ipv6Addr, shift: u32) -> u64 {
     u64::try_from(bits).unwrap_or_default()
 }
 
-/// The four digits, set to the packet's flow, how many of them take part in a turn, and the first
-/// that does.
-fn odometer(stream: &StreamFrames, sequence: u64) -> Vec<u64> {
+/// `struct weir_odometer`: its digits, set to the packet's flow, how many of them take part in a
+/// turn, and the first that does.
+fn put_odometer(words: &mut [u64], stream: &StreamFrames, sequence: u64) {
     let spec = stream.spec();
     // A random walk draws from the digits' ranges, wherever they stand.
     let flow = stream.flows().flow(sequence);
-    let digits = [
-        Digit::port(&spec.src, flow.src_port),
-        Digit::addr(&spec.src, flow.src),
-        Digit::port(&spec.dst, flow.dst_port),
-        Digit::addr(&spec.dst, flow.dst),
-    ];
-    let mut words = Vec::with_capacity(18);
+    let mut all = [Digit::default(); digits::COUNT];
+    all[digits::SRC_PORT] = Digit::port(&spec.src, flow.src_port);
+    all[digits::SRC_ADDR] = Digit::addr(&spec.src, flow.src);
+    all[digits::DST_PORT] = Digit::port(&spec.dst, flow.dst_port);
+    all[digits::DST_ADDR] = Digit::addr(&spec.dst, flow.dst);
     let mut rest = u64::from(spec.thread_count);
     let (mut steps, mut first) = (0, None);
-    for (digit, place) in digits.iter().zip(0_u64..) {
+    let (each, _) = words[odometer::DIGIT..].as_chunks_mut::<{ digit::WORDS }>();
+    for ((digit, words), place) in all.iter().zip(each).zip(0_u64..) {
         let step = rest % digit.count;
         rest /= digit.count;
         if step != 0 {
             steps = place + 1;
             first.get_or_insert(place);
         }
-        words.extend([digit.value, digit.last, digit.count, step]);
+        words[digit::VALUE] = digit.value;
+        words[digit::LAST] = digit.last;
+        words[digit::COUNT] = digit.count;
+        words[digit::STEP] = step;
     }
-    words.extend([steps, first.unwrap_or(0)]);
-    words
+    words[odometer::STEPS] = steps;
+    words[odometer::FIRST] = first.unwrap_or(0);
 }
 
 /// `struct weir_sizes`.
-fn sizes(pattern: &SizePattern, sequence: u64, thread_count: u64, base: u64) -> [u64; 7] {
+fn put_sizes(
+    words: &mut [u64],
+    pattern: &SizePattern,
+    sequence: u64,
+    thread_count: u64,
+    cycle_base: u64,
+) {
     match pattern {
-        SizePattern::Cycle(sizes) if sizes.len() > 1 => {
-            let count = sizes.len() as u64;
-            [SIZES_CYCLE, 0, count, 0, base, sequence % count, thread_count % count]
+        SizePattern::Cycle(cycle) if cycle.len() > 1 => {
+            let count = cycle.len() as u64;
+            words[sizes::KIND] = sizes_kind::CYCLE;
+            words[sizes::COUNT] = count;
+            words[sizes::BASE] = cycle_base;
+            words[sizes::PLACE] = sequence % count;
+            words[sizes::STEP] = thread_count % count;
         }
-        SizePattern::Cycle(_) => [SIZES_FIXED, u64::from(pattern.min_bytes()), 1, 0, 0, 0, 0],
+        SizePattern::Cycle(_) => {
+            words[sizes::KIND] = sizes_kind::FIXED;
+            words[sizes::FIRST_BYTES] = u64::from(pattern.min_bytes());
+            words[sizes::COUNT] = 1;
+        }
         SizePattern::Uniform { first_bytes, last_bytes, seed } => {
-            let count = u64::from(last_bytes - first_bytes) + 1;
-            [SIZES_UNIFORM, u64::from(*first_bytes), count, *seed, 0, 0, 0]
+            words[sizes::KIND] = sizes_kind::UNIFORM;
+            words[sizes::FIRST_BYTES] = u64::from(*first_bytes);
+            words[sizes::COUNT] = u64::from(last_bytes - first_bytes) + 1;
+            words[sizes::SEED] = *seed;
         }
     }
 }

@@ -318,8 +318,8 @@ fn one_multiplication_folds_a_sum() {
         }
         // Where the digits add up to 0xffff, 0x10000 and 0x1ffff.
         let digits = (upper >> 16) + (upper & 0xffff);
-        for wanted in [0xfffe_u64, 0xffff, 0x1_0000, 0x1_fffe, 0x1_ffff, 0x2_0000] {
-            if let Some(lower) = wanted.checked_sub(digits).filter(|lower| *lower <= 0xffff) {
+        for folded in [0xfffe_u64, 0xffff, 0x1_0000, 0x1_fffe, 0x1_ffff, 0x2_0000] {
+            if let Some(lower) = folded.checked_sub(digits).filter(|lower| *lower <= 0xffff) {
                 let sum = upper << 16 | lower;
                 assert_eq!(fold(sum), reference(sum), "{sum:#x}");
             }
@@ -352,7 +352,7 @@ fn what_cannot_be_sent_is_refused() {
     let error = program.configure(u32::MAX, &config(0, 0)).expect_err("no such CPU");
     assert!(matches!(error, ConfigError::Cpu { .. }), "{error}");
     assert!(program.connect(u32::MAX).is_err(), "there is no such interface");
-    assert!(program.run(64, BATCH_MAX + 1).is_err(), "the batch is too large");
+    assert!(program.run(64, 257).is_err(), "the batch is too large");
 }
 
 /// Live frames on a CPU without a thread, and without an output: all are refused, none is sent.

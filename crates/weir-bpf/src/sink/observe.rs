@@ -5,19 +5,19 @@
 
 use libbpf_rs::{MapHandle, OpenObject};
 
-use super::{FOLLOWER_WORDS, OBJECT, OBJECT_NAME, SinkCounters, SinkProgram, resize};
+use super::{OBJECT, OBJECT_NAME, SinkCounters, SinkProgram, resize};
 use crate::attach::{self, AttachError, Link, Mode};
-use crate::histogram::{self, Histogram};
+use crate::histogram::Histogram;
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{LoadError, Loaded};
+use crate::words::{
+    self, flow_block, follower, observation, row, sender, sink_flags, stream_flows,
+};
 
 use std::os::fd::AsFd;
 
 /// Senders that are followed; packets of further ones are counted as untracked.
-pub const SENDER_COUNT_MAX: u32 = 64;
-
-/// How far below a sender's highest sequence number a packet is still judged, at least.
-pub const WINDOW_REACH: u64 = 65_536 - 64;
+pub const SENDER_COUNT_MAX: u32 = words::SENDER_COUNT_MAX;
 
 /// Most flows of all streams together that can be marked: 128 MiB of bits.
 pub const FLOW_COUNT_MAX: u64 = 1 << 30;
@@ -38,17 +38,9 @@ const FLOWS: &str = "weir_flows";
 
 /// The section with the constant that selects the mode.
 const MODE_SECTION: &str = ".rodata.mode";
-const MODE_OBSERVE: u64 = 1 << 0;
-const MODE_SHARED: u64 = 1 << 1;
-const MODE_EVERY: u64 = 1 << 2;
 
-/// Words of one block of bits, and the flows that they mark.
-const BLOCK_WORDS: usize = 512;
-const BLOCK_FLOWS: u64 = 64 * BLOCK_WORDS as u64;
-
-const SENDER_WORDS: usize = 17;
-const STREAM_WORDS: usize = 3;
-const HEAD_WORDS: usize = 5;
+/// Flows that one block of bits marks.
+const BLOCK_FLOWS: u64 = 64 * flow_block::WORDS as u64;
 
 /// How often a sender's counters are read in the hope of meeting no packet half-way.
 const READ_ATTEMPTS: u32 = 1_000;
@@ -65,7 +57,6 @@ pub enum Arrival {
     /// locks, CPUs that meet count wrongly, though they damage nothing.
     SingleQueue,
 }
-const OBSERVATION_WORDS: usize = HEAD_WORDS + 3 * histogram::WORDS;
 
 /// How many flows a stream has, by which its flows can be told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +76,7 @@ pub enum ObserveError {
     )]
     FlowCount(u64),
     /// A stream is named twice, or has no flows.
-    #[error("stream {0} must be named once, with one flow at least")]
+    #[error("stream {0} must be named once, with at least one flow")]
     Stream(u8),
     /// The program could not be loaded.
     #[error(transparent)]
@@ -110,7 +101,8 @@ pub struct SenderCounters {
     pub duplicated: u64,
     /// Packets that arrived after one with a higher number (RFC 4737).
     pub reordered: u64,
-    /// Packets so late that they may be reordered or duplicated: see [`WINDOW_REACH`].
+    /// Packets so late that they may be reordered or duplicated: at least 65,472 behind the
+    /// sender's highest sequence number.
     pub too_late: u64,
     /// Lowest sequence number that arrived, those too late aside.
     pub first_sequence: u64,
@@ -129,35 +121,18 @@ impl SenderCounters {
 
     /// `None` if the entry is not in use.
     fn decode(words: &[u64]) -> Option<Self> {
-        let &[
-            _lock,
-            stream_thread,
-            packets,
-            bytes,
-            duplicated,
-            reordered,
-            too_late,
-            first_sequence,
-            highest_sequence,
-            extent_max,
-            ..,
-            _begun,
-        ] = words
-        else {
-            unreachable!("the map's value size was checked when it was loaded");
-        };
-        let [stream, thread] = u16::try_from(stream_thread).ok()?.to_be_bytes();
-        (packets > 0).then_some(Self {
+        let [stream, thread] = u16::try_from(words[sender::STREAM_THREAD]).ok()?.to_be_bytes();
+        (words[sender::PACKETS] > 0).then_some(Self {
             stream,
             thread,
-            packets,
-            bytes,
-            duplicated,
-            reordered,
-            too_late,
-            first_sequence,
-            highest_sequence,
-            extent_max,
+            packets: words[sender::PACKETS],
+            bytes: words[sender::BYTES],
+            duplicated: words[sender::DUPLICATED],
+            reordered: words[sender::REORDERED],
+            too_late: words[sender::TOO_LATE],
+            first_sequence: words[sender::FIRST],
+            highest_sequence: words[sender::HIGHEST],
+            extent_max: words[sender::EXTENT_MAX],
         })
     }
 }
@@ -220,7 +195,7 @@ impl SinkObserver {
         streams: &[StreamFlows],
         arrival: Arrival,
     ) -> Result<Self, ObserveError> {
-        Self::load_mode(streams, arrival, MODE_EVERY)
+        Self::load_mode(streams, arrival, sink_flags::EVERY)
     }
 
     fn load_mode(
@@ -237,15 +212,17 @@ impl SinkObserver {
         })?;
         let observer = Self {
             sink: SinkProgram::from_object(&object)?,
-            senders: object.map("weir_senders", SENDER_WORDS * WORD_BYTES)?,
-            streams: object.map(STREAMS, STREAM_WORDS * WORD_BYTES)?,
-            flows: object.map(FLOWS, BLOCK_WORDS * WORD_BYTES)?,
-            followers: object.map("weir_followers", FOLLOWER_WORDS * WORD_BYTES)?,
-            observations: object.map("weir_observations", OBSERVATION_WORDS * WORD_BYTES)?,
+            senders: object.map("weir_senders", sender::WORDS * WORD_BYTES)?,
+            streams: object.map(STREAMS, stream_flows::WORDS * WORD_BYTES)?,
+            flows: object.map(FLOWS, flow_block::WORDS * WORD_BYTES)?,
+            followers: object.map("weir_followers", follower::WORDS * WORD_BYTES)?,
+            observations: object.map("weir_observations", observation::WORDS * WORD_BYTES)?,
             named: streams.iter().map(|stream| stream.stream).collect(),
         };
         for (stream, first_block, _) in &layout {
-            let words = [stream.flow_count, *first_block, 0];
+            let mut words = [0; stream_flows::WORDS];
+            words[stream_flows::FLOW_COUNT] = stream.flow_count;
+            words[stream_flows::FIRST_BLOCK] = *first_block;
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
             map::write(&observer.streams, u32::from(stream.stream), &bytes)?;
         }
@@ -277,18 +254,14 @@ impl SinkObserver {
     pub fn observations(&self) -> Result<Observations, MapError> {
         let mut seen = Observations::default();
         for words in map::read_per_cpu(&self.observations)? {
-            let (&[untracked, elsewhere, unstamped, measured, ahead], histograms) =
-                words.split_first_chunk::<HEAD_WORDS>().expect("the map's value size was checked");
-            seen.untracked_packets += untracked;
-            seen.elsewhere_packets += elsewhere;
-            seen.unstamped_packets += unstamped;
-            seen.measured_packets += measured;
-            seen.ahead_packets += ahead;
-            let (latency_ns, histograms) = histograms.split_at(histogram::WORDS);
-            let (gap_ns, extent) = histograms.split_at(histogram::WORDS);
-            seen.latency_ns.add_words(latency_ns);
-            seen.gap_ns.add_words(gap_ns);
-            seen.extent.add_words(extent);
+            seen.untracked_packets += words[observation::UNTRACKED];
+            seen.elsewhere_packets += words[observation::ELSEWHERE];
+            seen.unstamped_packets += words[observation::UNSTAMPED];
+            seen.measured_packets += words[observation::MEASURED];
+            seen.ahead_packets += words[observation::AHEAD];
+            seen.latency_ns.add_words(&words[observation::LATENCY_NS..]);
+            seen.gap_ns.add_words(&words[observation::GAP_NS..]);
+            seen.extent.add_words(&words[observation::EXTENT..]);
         }
         for index in 0..SENDER_COUNT_MAX {
             let before = self.row()?;
@@ -313,15 +286,14 @@ impl SinkObserver {
     fn flows_seen(&self, stream: u8) -> Result<u64, MapError> {
         let row = self.row()?;
         let words = map::read(&self.streams, u32::from(stream))?;
-        let &[flow_count, first_block, seen] = words.as_slice() else {
-            unreachable!("the map's value size was checked when it was loaded");
-        };
+        let (flow_count, seen) = (words[stream_flows::FLOW_COUNT], words[stream_flows::SEEN]);
         if seen == flow_count || row.packets == 0 || row.stream() != stream {
             return Ok(seen);
         }
         // As long as flows are missing, all of a row have their bits in one word.
         let flow = row.first_sequence() % flow_count;
-        let index = u32::try_from(first_block + flow / BLOCK_FLOWS).unwrap_or(u32::MAX);
+        let index = u32::try_from(words[stream_flows::FIRST_BLOCK] + flow / BLOCK_FLOWS)
+            .unwrap_or(u32::MAX);
         let block = map::read(&self.flows, index)?;
         let word = usize::try_from(flow % BLOCK_FLOWS / 64).unwrap_or(usize::MAX);
         let marked = block.get(word).copied().unwrap_or(u64::MAX);
@@ -366,12 +338,16 @@ struct Row {
 }
 
 impl Row {
-    /// Out of `struct weir_follower`, at whose end it is.
-    fn decode(words: &[u64]) -> Self {
-        let Some(&[next, left, packets, bytes, number]) = words.last_chunk() else {
-            unreachable!("the map's value size was checked when it was loaded");
-        };
-        Self { next, left, packets, bytes, number }
+    /// Out of `struct weir_follower`.
+    fn decode(follower: &[u64]) -> Self {
+        let words = &follower[follower::ROW..];
+        Self {
+            next: words[row::NEXT],
+            left: words[row::LEFT],
+            packets: words[row::PACKETS],
+            bytes: words[row::BYTES],
+            number: words[row::NUMBER],
+        }
     }
 
     /// Number of the stream.
@@ -398,8 +374,7 @@ impl Row {
 /// Whether no packet was being counted while the sender was read: what each packet changes last is
 /// read before what it changes first, because the kernel copies a value from its start to its end.
 fn is_whole(words: &[u64]) -> bool {
-    const PACKETS: usize = 2;
-    words.last() == words.get(PACKETS)
+    words[sender::BEGUN] == words[sender::PACKETS]
 }
 
 /// Each stream with its first block of bits and the number of its blocks.
@@ -425,8 +400,8 @@ fn blocks(streams: &[StreamFlows]) -> Result<Vec<(StreamFlows, u64, u64)>, Obser
 /// Makes the full mode the one that is loaded.
 fn select_mode(object: &mut OpenObject, arrival: Arrival, more: u64) -> libbpf_rs::Result<()> {
     let mode = match arrival {
-        Arrival::AnyCpu => MODE_OBSERVE | MODE_SHARED,
-        Arrival::SingleQueue => MODE_OBSERVE,
+        Arrival::AnyCpu => sink_flags::OBSERVE | sink_flags::SHARED,
+        Arrival::SingleQueue => sink_flags::OBSERVE,
     };
     match object.maps_mut().find(|map| map.name().to_string_lossy().ends_with(MODE_SECTION)) {
         Some(mut map) => map.set_initial_value(&(mode | more).to_ne_bytes()),

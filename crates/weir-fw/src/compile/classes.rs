@@ -3,13 +3,19 @@
 
 use std::collections::HashMap;
 
-use super::criteria::{mask4, mask6};
-use crate::image::{Criteria, HOOKS_ALL, PlaceKind, RuleKind, asks};
+use weir_bpf::firewall::layout::{self, addition, classes, dimension, dimensions};
+use weir_wire::protocol::TCP;
 
-const CHUNK_WORDS: usize = 64;
-const CLASSES_BYTES: usize = 40 + 6 * 16;
-const TCP: u8 = 6;
-const SLOT_COUNT: usize = 64;
+use super::criteria::{mask4, mask6};
+use crate::image::{Bytes, Criteria, PlaceKind, RuleKind, asks, hooks};
+
+const CHUNK_WORDS: usize = layout::CHUNK_WORDS as usize;
+const CLASSES_BYTES: usize = classes::SIZE_BYTES as usize;
+const ADDITION_BYTES: usize = addition::SIZE_BYTES as usize;
+const SLOT_COUNT: usize = layout::INTERFACE_COUNT_MAX as usize;
+
+/// First and last.
+type Range = (u128, u128);
 
 /// What a rule rules out by its criteria alone: ranges that are not empty, or nothing at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +24,8 @@ struct Filter {
     hooks: u8,
     /// `Some(None)`: two protocols at once.
     protocol: Option<Option<u8>>,
-    /// Source and destination of IPv4, then of IPv6, then the ports: first and last.
-    ranges: [Option<(u128, u128)>; 6],
+    /// By dimension.
+    ranges: [Option<Range>; dimensions::COUNT],
     icmp: Option<Option<u8>>,
     /// Sets and masks of TCP flags of the rule and the anchors around it: up to this many are
     /// looked at.
@@ -27,20 +33,22 @@ struct Filter {
     takes_fragments: bool,
 }
 
-const FULL: [(u128, u128); 6] = [
-    (0, u32::MAX as u128),
-    (0, u32::MAX as u128),
-    (0, u128::MAX),
-    (0, u128::MAX),
-    (0, u16::MAX as u128),
-    (0, u16::MAX as u128),
-];
+const FULL: [Range; dimensions::COUNT] = {
+    let mut full = [(0, 0); dimensions::COUNT];
+    (full[dimensions::FROM4], full[dimensions::TO4]) = (FULL4, FULL4);
+    (full[dimensions::FROM6], full[dimensions::TO6]) = (FULL6, FULL6);
+    (full[dimensions::FROM_PORT], full[dimensions::TO_PORT]) = (FULL_PORT, FULL_PORT);
+    full
+};
+const FULL4: Range = (0, u32::MAX as u128);
+const FULL6: Range = (0, u128::MAX);
+const FULL_PORT: Range = (0, u16::MAX as u128);
 
 impl Default for Filter {
     fn default() -> Self {
         Self {
             interfaces: u64::MAX,
-            hooks: HOOKS_ALL,
+            hooks: hooks::ALL,
             protocol: None,
             ranges: FULL.map(Some),
             icmp: None,
@@ -52,22 +60,22 @@ impl Default for Filter {
 
 fn operand(operands: &[u8], at: u32) -> [u8; 32] {
     let at = at as usize;
-    operands.get(at..at + 32).and_then(|own| own.try_into().ok()).unwrap_or([0; 32])
+    operands.get(at..at + 32).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; 32])
 }
 
 /// The addresses of an end: of IPv4 and of IPv6.
-fn place(kind: PlaceKind, own: [u32; 2], operands: &[u8]) -> [Option<(u128, u128)>; 2] {
+fn place(kind: PlaceKind, words: [u32; 2], operands: &[u8]) -> [Option<Range>; 2] {
     match kind {
         PlaceKind::Net4 => {
-            let (network, mask) = (u32::from_be(own[0]), u32::from_be(own[1]));
+            let (network, mask) = (u32::from_be(words[0]), u32::from_be(words[1]));
             debug_assert_eq!(mask, mask4(u8::try_from(mask.count_ones()).unwrap_or(0)));
             [Some((network.into(), (network | !mask).into())), None]
         }
         PlaceKind::Range4 => {
-            [Some((own[0].into(), own[1].into())).filter(|range| range.0 <= range.1), None]
+            [Some((words[0].into(), words[1].into())).filter(|range| range.0 <= range.1), None]
         }
         PlaceKind::Net6 => {
-            let bytes = operand(operands, own[0]);
+            let bytes = operand(operands, words[0]);
             let half =
                 |at: usize| u128::from_be_bytes(bytes[at..at + 16].try_into().unwrap_or_default());
             let (network, mask) = (half(0), half(16));
@@ -75,7 +83,7 @@ fn place(kind: PlaceKind, own: [u32; 2], operands: &[u8]) -> [Option<(u128, u128
             [None, Some((network, network | !mask))]
         }
         PlaceKind::Range6 => {
-            let bytes = operand(operands, own[0]);
+            let bytes = operand(operands, words[0]);
             let word = |at: usize| {
                 let word = u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
                 u128::from(word)
@@ -85,44 +93,43 @@ fn place(kind: PlaceKind, own: [u32; 2], operands: &[u8]) -> [Option<(u128, u128
         }
         PlaceKind::Nothing => [None, None],
         PlaceKind::Any | PlaceKind::Table | PlaceKind::NoRoute | PlaceKind::UrpfFailed => {
-            [Some(FULL[0]), Some(FULL[2])]
+            [Some(FULL4), Some(FULL6)]
         }
     }
 }
 
 impl Filter {
-    fn of(own: &Criteria, operands: &[u8]) -> Self {
+    fn of(criteria: &Criteria, operands: &[u8]) -> Self {
         let end = |kind, words, not: u32| {
-            if own.flags & not != 0 {
-                [Some(FULL[0]), Some(FULL[2])]
+            if criteria.flags & not != 0 {
+                [Some(FULL4), Some(FULL6)]
             } else {
                 place(kind, words, operands)
             }
         };
         let ports = |asked: u32, not: u32, [first, last]: [u16; 2]| {
-            if own.flags & asked == 0 || own.flags & not != 0 {
-                return Some(FULL[4]);
+            if criteria.flags & asked == 0 || criteria.flags & not != 0 {
+                return Some(FULL_PORT);
             }
             (first <= last).then_some((first.into(), last.into()))
         };
-        let from = end(own.from_kind, own.from, asks::FROM_NOT);
-        let to = end(own.to_kind, own.to, asks::TO_NOT);
+        let from = end(criteria.from_kind, criteria.from, asks::FROM_NOT);
+        let to = end(criteria.to_kind, criteria.to, asks::TO_NOT);
+        let mut ranges = [None; dimensions::COUNT];
+        [ranges[dimensions::FROM4], ranges[dimensions::FROM6]] = from;
+        [ranges[dimensions::TO4], ranges[dimensions::TO6]] = to;
+        ranges[dimensions::FROM_PORT] =
+            ports(asks::FROM_PORT, asks::FROM_PORT_NOT, criteria.from_port);
+        ranges[dimensions::TO_PORT] = ports(asks::TO_PORT, asks::TO_PORT_NOT, criteria.to_port);
         Self {
-            interfaces: own.interfaces,
-            hooks: own.hooks,
-            protocol: (own.protocol != 0).then_some(Some(own.protocol)),
-            ranges: [
-                from[0],
-                to[0],
-                from[1],
-                to[1],
-                ports(asks::FROM_PORT, asks::FROM_PORT_NOT, own.from_port),
-                ports(asks::TO_PORT, asks::TO_PORT_NOT, own.to_port),
-            ],
-            icmp: (own.flags & asks::ICMP_TYPE != 0).then_some(Some(own.icmp_type)),
-            tcp: [(own.tcp_set, own.tcp_mask), (0, 0), (0, 0)],
-            takes_fragments: own.flags & asks::HEADER == 0
-                && !(own.protocol == TCP && own.tcp_set != 0),
+            interfaces: criteria.interfaces,
+            hooks: criteria.hooks,
+            protocol: (criteria.protocol != 0).then_some(Some(criteria.protocol)),
+            ranges,
+            icmp: (criteria.flags & asks::ICMP_TYPE != 0).then_some(Some(criteria.icmp_type)),
+            tcp: [(criteria.tcp_set, criteria.tcp_mask), (0, 0), (0, 0)],
+            takes_fragments: criteria.flags & asks::HEADER == 0
+                && !(criteria.protocol == TCP && criteria.tcp_set != 0),
         }
     }
 
@@ -132,7 +139,7 @@ impl Filter {
             (None, kept) | (kept, None) => kept,
             (Some(one), Some(other)) => Some(one.filter(|_| one == other)),
         };
-        let mut ranges = [None; 6];
+        let mut ranges = [None; dimensions::COUNT];
         for (at, range) in ranges.iter_mut().enumerate() {
             let overlap = self.ranges[at].zip(anchor.ranges[at]);
             let overlap = overlap.map(|(one, other)| (one.0.max(other.0), one.1.min(other.1)));
@@ -154,16 +161,16 @@ impl Filter {
 fn filters(criteria: &[Criteria], kinds: &[RuleKind], operands: &[u8]) -> Vec<Filter> {
     let mut open: Vec<(usize, Filter)> = Vec::new();
     let mut filters = Vec::with_capacity(criteria.len());
-    for (number, (own, kind)) in criteria.iter().zip(kinds).enumerate() {
+    for (number, (criterion, kind)) in criteria.iter().zip(kinds).enumerate() {
         while open.last().is_some_and(|(end, _)| *end <= number) {
             open.pop();
         }
-        let mut filter = Filter::of(own, operands);
+        let mut filter = Filter::of(criterion, operands);
         if let Some((_, anchor)) = open.last() {
             filter = filter.within(anchor);
         }
         if *kind == RuleKind::Anchor {
-            open.push((own.end as usize, filter));
+            open.push((criterion.end as usize, filter));
         }
         filters.push(filter);
     }
@@ -221,11 +228,13 @@ impl Writer<'_> {
             return *at;
         }
         let at = place_of(self.out);
-        let mut words_at = at + u32::try_from(self.chunk_count * 16).unwrap_or(u32::MAX);
+        let size = self.chunk_count * ADDITION_BYTES;
+        let mut words_at = at + u32::try_from(size).unwrap_or(u32::MAX);
         for summary in self.summaries(words) {
-            self.out.extend(summary.to_ne_bytes());
-            self.out.extend(words_at.to_ne_bytes());
-            self.out.extend([0; 4]);
+            let mut entry = Bytes::<ADDITION_BYTES>::new();
+            entry.put(addition::SUMMARY, &summary.to_ne_bytes());
+            entry.put(addition::WORDS_AT, &words_at.to_ne_bytes());
+            self.out.extend(entry.0);
             words_at += summary.count_ones() * 8;
         }
         for word in words.iter().filter(|word| **word != 0) {
@@ -235,10 +244,10 @@ impl Writer<'_> {
         at
     }
 
-    /// One dimension of ranges, as `struct weir_fw_dimension`.
-    fn dimension(&mut self, filters: &[Filter], index: usize) -> [u32; 4] {
+    /// One dimension of ranges: the words of `struct weir_fw_dimension`, with their offsets.
+    fn dimension(&mut self, filters: &[Filter], index: usize) -> [(u32, u32); 4] {
         let full = FULL[index];
-        let is_base = |own: &Filter| own.ranges[index] == Some(full);
+        let is_base = |filter: &Filter| filter.ranges[index] == Some(full);
         let base = self.words_of(filters, is_base);
         let base = self.set(base);
         let mut changes: Vec<(u128, usize)> = Vec::new();
@@ -276,7 +285,12 @@ impl Writer<'_> {
         let sets_at = place_of(self.out);
         self.out.extend(sets.iter().flat_map(|set| set.to_ne_bytes()));
         self.out.resize(self.out.len().next_multiple_of(8), 0);
-        [base, u32::try_from(bounds.len()).unwrap_or(u32::MAX), bounds_at, sets_at]
+        [
+            (dimension::BASE, base),
+            (dimension::BOUND_COUNT, u32::try_from(bounds.len()).unwrap_or(u32::MAX)),
+            (dimension::BOUNDS_AT, bounds_at),
+            (dimension::SETS_AT, sets_at),
+        ]
     }
 
     /// Sets by direct index, and where their places stand.
@@ -289,10 +303,10 @@ impl Writer<'_> {
 
     fn hooks(&mut self, filters: &[Filter]) -> u32 {
         let mut sets = Vec::with_capacity(2 * SLOT_COUNT);
-        for direction in 0..2 {
+        for direction in [hooks::IN, hooks::OUT] {
             for slot in 0..SLOT_COUNT {
-                let takes = |own: &Filter| {
-                    own.hooks >> direction & 1 == 1 && own.interfaces >> slot & 1 == 1
+                let takes = |filter: &Filter| {
+                    filter.hooks & direction != 0 && filter.interfaces >> slot & 1 == 1
                 };
                 sets.push(self.words_of(filters, takes));
             }
@@ -301,35 +315,37 @@ impl Writer<'_> {
     }
 
     fn kinds(&mut self, filters: &[Filter]) -> u32 {
-        let mut named: Vec<u8> = filters.iter().filter_map(|own| own.protocol?).collect();
+        let mut named: Vec<u8> = filters.iter().filter_map(|filter| filter.protocol?).collect();
         named.sort_unstable();
         named.dedup();
         let mut sets = Vec::with_capacity(512);
-        for family in 0..2 {
-            let has = |own: &Filter| own.hooks >> (4 + family) & 1 == 1;
-            let others = self.words_of(filters, |own| has(own) && own.protocol.is_none());
+        for family in [hooks::INET, hooks::INET6] {
+            let has = |filter: &Filter| filter.hooks & family != 0;
+            let others = self.words_of(filters, |filter| has(filter) && filter.protocol.is_none());
             for protocol in 0..=255_u8 {
                 if named.binary_search(&protocol).is_err() {
                     sets.push(others.clone());
                     continue;
                 }
-                let fits = |own: &Filter| own.protocol.is_none_or(|p| p == Some(protocol));
-                sets.push(self.words_of(filters, |own| has(own) && fits(own)));
+                let fits = |filter: &Filter| filter.protocol.is_none_or(|p| p == Some(protocol));
+                sets.push(self.words_of(filters, |filter| has(filter) && fits(filter)));
             }
         }
         self.direct(sets)
     }
 
     fn tcp(&mut self, filters: &[Filter]) -> u32 {
-        let fits =
-            |flags: u8| move |own: &Filter| own.tcp.iter().all(|(set, mask)| flags & mask == *set);
+        let fits = |flags: u8| {
+            move |filter: &Filter| filter.tcp.iter().all(|(set, mask)| flags & mask == *set)
+        };
         let sets = (0..=255_u8).map(|flags| self.words_of(filters, fits(flags))).collect();
         self.direct(sets)
     }
 
     fn icmp(&mut self, filters: &[Filter]) -> u32 {
-        let fits =
-            |kind: u8| move |own: &Filter| own.icmp.is_none_or(|wanted| wanted == Some(kind));
+        let fits = |kind: u8| {
+            move |filter: &Filter| filter.icmp.is_none_or(|icmp_kind| icmp_kind == Some(kind))
+        };
         let sets = (0..=255_u8).map(|kind| self.words_of(filters, fits(kind))).collect();
         self.direct(sets)
     }
@@ -355,23 +371,39 @@ pub(super) fn write(
     let kinds_at = writer.kinds(&filters);
     let tcp_at = writer.tcp(&filters);
     let icmp_at = writer.icmp(&filters);
-    let fragment = writer.words_of(&filters, |own| own.takes_fragments);
+    let fragment = writer.words_of(&filters, |filter| filter.takes_fragments);
     let fragment = writer.set(fragment);
     let all = writer.words_of(&filters, |_| true);
     let all = writer.set(all);
     let nothing = writer.addition(&vec![0; word_count]);
-    let mut words = vec![size(word_count), size(chunk_count), hooks_at, kinds_at, tcp_at, icmp_at];
-    words.extend([fragment, all, nothing, 0]);
-    for index in 0..FULL.len() {
-        words.extend(writer.dimension(&filters, index));
+    let mut words = vec![
+        (classes::WORD_COUNT, size(word_count)),
+        (classes::CHUNK_COUNT, size(chunk_count)),
+        (classes::HOOKS_AT, hooks_at),
+        (classes::KINDS_AT, kinds_at),
+        (classes::TCP_AT, tcp_at),
+        (classes::ICMP_AT, icmp_at),
+        (classes::FRAGMENT, fragment),
+        (classes::ALL, all),
+        (classes::NOTHING, nothing),
+    ];
+    let mut at = classes::DIMENSION;
+    for index in 0..dimensions::COUNT {
+        let fields = writer.dimension(&filters, index);
+        words.extend(fields.map(|(field, word)| (at + field, word)));
+        at += dimension::SIZE_BYTES;
     }
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    out[start..start + CLASSES_BYTES].copy_from_slice(&bytes);
+    for (at, word) in words {
+        let at = start + at as usize;
+        out[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+    }
     size(start)
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_wire::protocol::UDP;
+
     use super::*;
 
     #[test]
@@ -391,7 +423,7 @@ mod tests {
             ..Criteria::default()
         };
         let kinds = [RuleKind::Anchor, RuleKind::Pass, RuleKind::Pass, RuleKind::Pass];
-        let udp = Criteria { protocol: 17, ..inner };
+        let udp = Criteria { protocol: UDP, ..inner };
         let found = filters(&[anchor, inner, udp, inner], &kinds, &[]);
         assert_eq!((found[1].interfaces, found[1].protocol), (0b010, Some(Some(TCP))));
         assert_eq!(found[1].ranges[0], Some((150, 200)));

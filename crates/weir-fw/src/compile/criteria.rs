@@ -10,7 +10,7 @@ use weir_rules::resolve::{InterfaceFacts, Resolver};
 use weir_rules::value::{Af, Comparison, Direction, Modifiers, Operator, Text};
 
 use super::Slot;
-use crate::image::{Criteria, PlaceKind, asks};
+use crate::image::{Criteria, PlaceKind, asks, hooks};
 
 /// A table that rules ask: one of the ruleset's, or what an interface has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,32 +80,32 @@ impl<'a> Names<'a> {
     }
 
     /// The slots that `on` or `received-on` means; bit 0 is an interface without a slot.
-    pub(super) fn interfaces(&mut self, wanted: Option<&Interface>) -> u64 {
-        let Some(wanted) = wanted else {
+    pub(super) fn interfaces(&mut self, criterion: Option<&Interface>) -> u64 {
+        let Some(criterion) = criterion else {
             return u64::MAX;
         };
-        if let Some(set) = self.sets.get(wanted) {
+        if let Some(set) = self.sets.get(criterion) {
             return *set;
         }
         let facts: &[InterfaceFacts] = self.resolver.interfaces();
-        let mut set = u64::from(self.evaluator.names_unknown_interface(&wanted.name, ""));
+        let mut set = u64::from(self.evaluator.names_unknown_interface(&criterion.name, ""));
         for slot in self.slots {
-            let is_named = match facts.iter().find(|own| own.name == slot.interface) {
-                Some(facts) => self.evaluator.names_interface(&wanted.name, facts),
-                None => self.evaluator.names_unknown_interface(&wanted.name, &slot.interface),
+            let is_named = match facts.iter().find(|interface| interface.name == slot.interface) {
+                Some(facts) => self.evaluator.names_interface(&criterion.name, facts),
+                None => self.evaluator.names_unknown_interface(&criterion.name, &slot.interface),
             };
             set |= u64::from(is_named) << (slot.number & 63);
         }
-        let set = if wanted.not { !set } else { set };
-        self.sets.insert(wanted.clone(), set);
+        let set = if criterion.not { !set } else { set };
+        self.sets.insert(criterion.clone(), set);
         set
     }
 
     /// `received-on`: a packet of the box itself was received on none, whatever its name.
-    fn received(&mut self, wanted: Option<&Interface>) -> u64 {
-        match wanted {
+    fn received(&mut self, criterion: Option<&Interface>) -> u64 {
+        match criterion {
             None => u64::MAX,
-            Some(wanted) => self.interfaces(Some(wanted)) & !1 | u64::from(wanted.not),
+            Some(criterion) => self.interfaces(Some(criterion)) & !1 | u64::from(criterion.not),
         }
     }
 
@@ -154,7 +154,7 @@ impl<'a> Names<'a> {
             Address::Dynamic(dynamic) => {
                 (PlaceKind::Table, [self.table(TableName::Dynamic(dynamic.clone())), 0])
             }
-            Address::NoRoute => (PlaceKind::NoRoute, [self.table(own_networks()), 0]),
+            Address::NoRoute => (PlaceKind::NoRoute, [self.table(connected_networks()), 0]),
             Address::UrpfFailed => (PlaceKind::UrpfFailed, [0; 2]),
             // Refused before, or a range of two families, which nothing is in.
             Address::Range(..) | Address::RouteLabel(_) | Address::Unresolved(_) => {
@@ -167,16 +167,16 @@ impl<'a> Names<'a> {
     pub(super) fn criteria(&mut self, rule: &Rule, anchor: &str) -> Criteria {
         let options = &rule.options;
         let is_openbsd = self.evaluator.ruleset().dialect == Dialect::OpenBsd;
-        let mut own = Criteria {
+        let mut criteria = Criteria {
             interfaces: self.interfaces(rule.interface.as_ref()),
             received: self.received(rule.received_on.as_ref()),
             protocol: rule.protocol.unwrap_or(0),
-            hooks: hooks(rule),
+            hooks: hooks_of(rule),
             ..Criteria::default()
         };
-        (own.from_kind, own.from) = self.place(&rule.from, anchor);
-        (own.to_kind, own.to) = self.place(&rule.to, anchor);
-        let mut ask = |bit: u32, asked: bool| own.flags |= if asked { bit } else { 0 };
+        (criteria.from_kind, criteria.from) = self.place(&rule.from, anchor);
+        (criteria.to_kind, criteria.to) = self.place(&rule.to, anchor);
+        let mut ask = |bit: u32, asked: bool| criteria.flags |= if asked { bit } else { 0 };
         ask(asks::FROM_NOT, rule.from.not);
         ask(asks::TO_NOT, rule.to.not);
         ask(asks::FROM_PORT, rule.from.port.is_some());
@@ -198,53 +198,53 @@ impl<'a> Names<'a> {
 
         let (from, from_not) = ports(rule.from.port);
         let (to, to_not) = ports(rule.to.port);
-        (own.from_port, own.to_port) = (from, to);
-        own.flags |= if from_not { asks::FROM_PORT_NOT } else { 0 };
-        own.flags |= if to_not { asks::TO_PORT_NOT } else { 0 };
+        (criteria.from_port, criteria.to_port) = (from, to);
+        criteria.flags |= if from_not { asks::FROM_PORT_NOT } else { 0 };
+        criteria.flags |= if to_not { asks::TO_PORT_NOT } else { 0 };
         if let Some(flags) = options.flags {
-            (own.tcp_set, own.tcp_mask) = (flags.set, flags.mask);
+            (criteria.tcp_set, criteria.tcp_mask) = (flags.set, flags.mask);
         }
         if let Some(icmp) = rule.icmp {
-            (own.icmp_type, own.icmp_code) = (icmp.kind, icmp.code.unwrap_or(0));
+            (criteria.icmp_type, criteria.icmp_code) = (icmp.kind, icmp.code.unwrap_or(0));
         }
-        own.tos = options.tos.unwrap_or(0);
-        own.prio = options.prio.unwrap_or(0);
-        own.tagged = options.tagged.as_ref().map_or(0, |(_, tag)| self.tag(tag));
-        own.probability = options.probability.map_or(0, |chance| chance.max(1));
-        own
+        criteria.tos = options.tos.unwrap_or(0);
+        criteria.prio = options.prio.unwrap_or(0);
+        criteria.tagged = options.tagged.as_ref().map_or(0, |(_, tag)| self.tag(tag));
+        criteria.probability = options.probability.map_or(0, |chance| chance.max(1));
+        criteria
     }
 }
 
 /// The networks that the box is in: the kernel forwards nothing to its own address there, or to
 /// their broadcast addresses, but they are routed.
-fn own_networks() -> TableName {
+fn connected_networks() -> TableName {
     let modifiers = Modifiers { network: true, ..Modifiers::default() };
     TableName::Dynamic(Dynamic { name: "self".into(), modifiers, bits: 128 })
 }
 
-fn hooks(rule: &Rule) -> u8 {
+fn hooks_of(rule: &Rule) -> u8 {
     let directions = match rule.direction {
-        Some(Direction::In) => 1,
-        Some(Direction::Out) => 2,
-        None => 3,
+        Some(Direction::In) => hooks::IN,
+        Some(Direction::Out) => hooks::OUT,
+        None => hooks::IN | hooks::OUT,
     };
     let families = match rule.af {
-        Some(Af::Inet) => 0x10,
-        Some(Af::Inet6) => 0x20,
-        None => 0x30,
+        Some(Af::Inet) => hooks::INET,
+        Some(Af::Inet6) => hooks::INET6,
+        None => hooks::INET | hooks::INET6,
     };
     directions | families
 }
 
 /// First and last port, and whether those between them are the ones that fail. A first above the
 /// last is no port at all.
-pub(super) fn ports(wanted: Option<Comparison<u16>>) -> ([u16; 2], bool) {
+pub(super) fn ports(comparison: Option<Comparison<u16>>) -> ([u16; 2], bool) {
     const NONE: [u16; 2] = [1, 0];
-    let Some(wanted) = wanted else {
+    let Some(comparison) = comparison else {
         return ([0, u16::MAX], false);
     };
-    let (first, second) = (wanted.first, wanted.second);
-    match wanted.operator {
+    let (first, second) = (comparison.first, comparison.second);
+    match comparison.operator {
         Operator::Equal => ([first, first], false),
         Operator::NotEqual => ([first, first], true),
         Operator::Less => (first.checked_sub(1).map_or(NONE, |last| [0, last]), false),
@@ -279,11 +279,11 @@ mod tests {
             [Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Inside, Outside, Range]
         {
             for (first, second) in [(0, 0), (0, 7), (5, 9), (9, 5), (65535, 65535), (80, 65535)] {
-                let wanted = Comparison { operator, first, second };
-                let ([from, last], not) = ports(Some(wanted));
+                let comparison = Comparison { operator, first, second };
+                let ([from, last], not) = ports(Some(comparison));
                 for port in [0, 1, 4, 5, 6, 7, 8, 9, 10, 79, 80, 81, 65534, 65535] {
                     let holds = (from <= port && port <= last) != not;
-                    assert_eq!(holds, wanted.holds(port), "{wanted:?} {port}");
+                    assert_eq!(holds, comparison.holds(port), "{comparison:?} {port}");
                 }
             }
         }

@@ -4,19 +4,19 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use weir_bpf::firewall::layout;
+use weir_bpf::firewall::layout::{self, TIMEOUT_COUNT};
 use weir_rules::value::Text;
 
 /// Rule identifiers that share one block of counters.
-pub const SLAB_RULE_COUNT: u32 = 256;
+pub(crate) const SLAB_RULE_COUNT: u32 = 256;
 /// `WEIR_FW_RULE_NONE` is the one after the last identifier.
-pub const ID_COUNT_MAX: u32 = layout::RULE_NONE;
+pub(crate) const ID_COUNT_MAX: u32 = layout::RULE_NONE;
 /// Tags that states can keep, those of earlier rulesets that have states included.
 pub const TAG_COUNT_MAX: usize = layout::TAG_COUNT_MAX as usize;
-const PROFILE_COUNT_MAX: usize = 256;
+const PROFILE_COUNT_MAX: usize = layout::PROFILE_COUNT_MAX as usize;
 
 /// Timeouts of a rule's own in seconds, in the order of `PROFILE_TIMEOUTS`.
-pub type OwnTimeouts = [Option<u32>; 16];
+pub(crate) type RuleTimeouts = [Option<u32>; TIMEOUT_COUNT];
 
 /// What makes a rule the same rule after a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Known {
     pub slabs: Vec<u32>,
     /// Timeout tables: what rules have of their own, the rest is that of `set timeout`. So the
     /// first has nothing.
-    pub profiles: Vec<OwnTimeouts>,
+    pub profiles: Vec<RuleTimeouts>,
     /// Names of tags by their numbers, which begin at 1. Nobody has those without a name.
     pub tags: Vec<Option<String>>,
     /// The numbers of the tags that the last ruleset gives.
@@ -53,16 +53,16 @@ pub struct Known {
 
 /// More tags than states can tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoTags {
+pub(crate) struct NoTags {
     /// Of the ruleset.
-    pub wanted_count: usize,
+    pub given_count: usize,
     /// Of earlier rulesets, whose states keep them.
     pub held_count: usize,
 }
 
 /// No identifier is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoIds;
+pub(crate) struct NoIds;
 
 impl Known {
     /// Gives the rules of a new ruleset their identifiers, in their order: those of the last one
@@ -70,7 +70,7 @@ impl Known {
     ///
     /// # Errors
     /// [`NoIds`] if [`ID_COUNT_MAX`] are in use.
-    pub fn assign(&mut self, keys: Vec<RuleKey>) -> Result<Vec<u32>, NoIds> {
+    pub(crate) fn assign(&mut self, keys: Vec<RuleKey>) -> Result<Vec<u32>, NoIds> {
         let old: HashMap<&RuleKey, u32> = self.rules.iter().map(|(key, id)| (key, *id)).collect();
         let found: Vec<Option<u32>> = keys.iter().map(|key| old.get(key).copied()).collect();
         let kept: HashSet<u32> = found.iter().flatten().copied().collect();
@@ -108,11 +108,11 @@ impl Known {
 
     /// All timeout tables in seconds, of which the first is that of `set timeout`.
     #[must_use]
-    pub fn timeouts(&self, setting: &[u32; 16]) -> Vec<[u32; 16]> {
-        let whole = |own: &OwnTimeouts| {
+    pub fn timeouts(&self, setting: &[u32; TIMEOUT_COUNT]) -> Vec<[u32; TIMEOUT_COUNT]> {
+        let whole = |timeouts: &RuleTimeouts| {
             let mut seconds = *setting;
-            for (slot, own) in seconds.iter_mut().zip(own) {
-                *slot = own.unwrap_or(*slot);
+            for (slot, timeout) in seconds.iter_mut().zip(timeouts) {
+                *slot = timeout.unwrap_or(*slot);
             }
             seconds
         };
@@ -121,7 +121,7 @@ impl Known {
 
     /// How many blocks of counters the identifiers need.
     #[must_use]
-    pub fn slab_count(&self) -> usize {
+    pub(crate) fn slab_count(&self) -> usize {
         self.id_count.div_ceil(SLAB_RULE_COUNT) as usize
     }
 
@@ -136,18 +136,21 @@ impl Known {
     ///
     /// # Errors
     /// [`NoTags`] if there are more than [`TAG_COUNT_MAX`].
-    pub fn assign_tags(&mut self, given: &BTreeSet<Text>) -> Result<HashMap<Text, u16>, NoTags> {
+    pub(crate) fn assign_tags(
+        &mut self,
+        given: &BTreeSet<Text>,
+    ) -> Result<HashMap<Text, u16>, NoTags> {
         let mut numbers = HashMap::new();
-        let place = |tags: &[Option<String>], wanted: Option<&str>| {
-            tags.iter().position(|own| own.as_deref() == wanted)
+        let place = |tags: &[Option<String>], tag: Option<&str>| {
+            tags.iter().position(|held| held.as_deref() == tag)
         };
         for name in given {
             let found = place(&self.tags, Some(&**name));
             let at = found.or_else(|| place(&self.tags, None)).unwrap_or(self.tags.len());
             if at >= TAG_COUNT_MAX {
-                let is_held = |own: &&String| !given.contains(own.as_str());
+                let is_held = |tag: &&String| !given.contains(tag.as_str());
                 let held_count = self.tags.iter().flatten().filter(is_held).count();
-                return Err(NoTags { wanted_count: given.len(), held_count });
+                return Err(NoTags { given_count: given.len(), held_count });
             }
             self.tags.resize(self.tags.len().max(at + 1), None);
             self.tags[at] = Some(name.to_string());
@@ -160,12 +163,12 @@ impl Known {
 
     /// Whether tags of earlier rulesets may be in the way of new ones.
     #[must_use]
-    pub fn is_short_of_tags(&self) -> bool {
+    pub(crate) fn is_short_of_tags(&self) -> bool {
         self.tags.len() == TAG_COUNT_MAX && self.given_tags.len() < TAG_COUNT_MAX
     }
 
     /// Frees the numbers that neither the last ruleset gives nor, by `is_unused`, a state has.
-    pub fn release_tags(&mut self, mut is_unused: impl FnMut(u16) -> bool) {
+    pub(crate) fn release_tags(&mut self, mut is_unused: impl FnMut(u16) -> bool) {
         for (number, name) in (1..).zip(&mut self.tags) {
             if !self.given_tags.contains(&number) && is_unused(number) {
                 *name = None;
@@ -174,11 +177,11 @@ impl Known {
     }
 
     /// The number of a timeout table of a rule's own. `None` if all are taken.
-    pub(super) fn profile(&mut self, seconds: OwnTimeouts) -> Option<u8> {
+    pub(super) fn profile(&mut self, seconds: RuleTimeouts) -> Option<u8> {
         if self.profiles.is_empty() {
-            self.profiles.push([None; 16]);
+            self.profiles.push([None; TIMEOUT_COUNT]);
         }
-        let found = self.profiles.iter().position(|own| *own == seconds);
+        let found = self.profiles.iter().position(|profile| *profile == seconds);
         let at = match found {
             Some(at) => at,
             None if self.profiles.len() < PROFILE_COUNT_MAX => {
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn tags_keep_their_numbers_while_states_may_have_them() {
-        let set = |names: &[&str]| names.iter().map(|own| Text::from(*own)).collect();
+        let set = |names: &[&str]| names.iter().map(|name| Text::from(*name)).collect();
         let mut known = Known::default();
         let first = known.assign_tags(&set(&["a", "b"])).unwrap();
         assert_eq!((first["a"], first["b"]), (1, 2));
@@ -226,12 +229,12 @@ mod tests {
         known.release_tags(|_| true);
         assert_eq!(known.assign_tags(&set(&["c", "d"])).unwrap()["d"], 1);
         let names: Vec<String> = (0..TAG_COUNT_MAX).map(|n| format!("n{n:02}")).collect();
-        let many: BTreeSet<Text> = names.iter().map(|own| Text::from(own.as_str())).collect();
-        let refused = Err(NoTags { wanted_count: 15, held_count: 3 });
+        let many: BTreeSet<Text> = names.iter().map(|name| Text::from(name.as_str())).collect();
+        let refused = Err(NoTags { given_count: 15, held_count: 3 });
         assert_eq!(known.clone().assign_tags(&many), refused);
         known.given_tags.clear();
         known.release_tags(|number| number != 3);
-        let refused = Err(NoTags { wanted_count: 15, held_count: 1 });
+        let refused = Err(NoTags { given_count: 15, held_count: 1 });
         assert_eq!(known.clone().assign_tags(&many), refused);
         known.release_tags(|_| true);
         assert_eq!(known.assign_tags(&many).unwrap().len(), TAG_COUNT_MAX);
@@ -241,16 +244,22 @@ mod tests {
     #[test]
     fn equal_timeouts_share_a_table() {
         let mut known = Known::default();
-        let own = |seconds| {
-            let mut own = [None; 16];
-            own[3] = Some(seconds);
-            own
+        let timeouts_of = |seconds| {
+            let mut timeouts = [None; TIMEOUT_COUNT];
+            timeouts[3] = Some(seconds);
+            timeouts
         };
-        let tables: Vec<_> = (1..=255).map(|n| known.profile(own(n))).collect();
+        let tables: Vec<_> = (1..=255).map(|n| known.profile(timeouts_of(n))).collect();
         assert_eq!(tables[0], Some(1));
-        assert_eq!((known.profile(own(3)), known.profile(own(999))), (Some(3), None));
-        assert_eq!(known.profile([None; 16]), Some(0));
-        let all = known.timeouts(&[77; 16]);
-        assert_eq!((all.len(), all[0], all[255][2], all[255][3]), (256, [77; 16], 77, 255));
+        assert_eq!(
+            (known.profile(timeouts_of(3)), known.profile(timeouts_of(999))),
+            (Some(3), None)
+        );
+        assert_eq!(known.profile([None; TIMEOUT_COUNT]), Some(0));
+        let all = known.timeouts(&[77; TIMEOUT_COUNT]);
+        assert_eq!(
+            (all.len(), all[0], all[255][2], all[255][3]),
+            (256, [77; TIMEOUT_COUNT], 77, 255)
+        );
     }
 }

@@ -32,18 +32,18 @@ fn tags_beyond_those_of_states_are_refused_with_figures() {
     let most = compiled(&(rules(0..15) + "pass out tagged t3\nblock tagged never\n"), &none);
     let most = most.unwrap();
     assert_ne!(most.flags() & image_flags::TAGS, 0);
-    assert_eq!(most.actions.iter().map(|own| own.tag).max(), Some(15));
-    let asked: Vec<u16> = most.criteria.iter().map(|own| own.tagged).collect();
+    assert_eq!(most.actions.iter().map(|action| action.tag).max(), Some(15));
+    let asked: Vec<u16> = most.criteria.iter().map(|criterion| criterion.tagged).collect();
     assert_eq!(asked[15..], [most.actions[3].tag, u16::MAX], "what nobody gives nobody has");
 
     let refused = compiled(&rules(0..16), &none).unwrap_err().0;
     assert!(
-        refused[0].message.contains("keep 15 different tags, and rules give 16"),
+        refused[0].message.contains("keep at most 15 different tags, and rules give 16"),
         "{refused:?}"
     );
     // States may still have the others.
     let refused = compiled(&rules(14..17), &most.known).unwrap_err().0;
-    assert!(refused[0].message.contains("rules give 3, beside 14"), "{refused:?}");
+    assert!(refused[0].message.contains("rules give 3, besides 14"), "{refused:?}");
     let mut known = most.known;
     assert!(!known.is_short_of_tags(), "all of them are given");
     known.given_tags.truncate(1);

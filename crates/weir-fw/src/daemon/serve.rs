@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
-use super::Shared;
 use crate::engine::{self, Engine, LiveCounts, Refused};
 use crate::metrics;
 use crate::protocol::{
     Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, read_line,
 };
+use crate::shared::Shared;
 
 /// Connections at a time.
 const CLIENT_COUNT_MAX: usize = 16;
@@ -57,17 +57,17 @@ fn accept(shared: &Arc<Shared>, stream: UnixStream) {
         .and_then(|()| stream.set_read_timeout(Some(CLIENT_TIMEOUT)))
         .and_then(|()| stream.set_write_timeout(Some(WRITE_POLL)));
     let Ok(credentials) = getsockopt(&stream, PeerCredentials) else { return };
-    let own = nix::unistd::geteuid().as_raw();
+    let our_uid = nix::unistd::geteuid().as_raw();
     if set.is_err() {
         return;
     }
     let mut client = Client { stream, uid: credentials.uid() };
-    if client.uid != 0 && client.uid != own {
-        client.refuse("only root, or the user that runs weir fw, may ask it");
+    if client.uid != 0 && client.uid != our_uid {
+        client.refuse("only root, or the user that runs weir fw, may talk to it");
         return;
     }
     let Some(place) = Place::take(&CLIENT_COUNT) else {
-        client.refuse("too many clients ask at once; try again");
+        client.refuse("too many clients at once; try again");
         return;
     };
     let shared = Arc::clone(shared);
@@ -148,7 +148,7 @@ impl Client {
             let request: Request = match serde_json::from_slice(&line) {
                 Ok(request) => request,
                 Err(error) => {
-                    self.refuse(&format!("the question is not understood: {error}"));
+                    self.refuse(&format!("cannot understand the request: {error}"));
                     return;
                 }
             };
@@ -205,19 +205,19 @@ impl Client {
             Request::Stop => shared.engine().stop(),
             Request::Load(load) => {
                 let uid = self.uid;
-                let told = shared.engine().load(*load, uid)?;
-                for line in told {
+                let notes = shared.engine().load(*load, uid)?;
+                for line in notes {
                     self.note(line)?;
                 }
                 warn_of_log(shared);
             }
             Request::Enable => {
-                let told = shared.engine().enable(true)?;
-                self.note(told)?;
+                let note = shared.engine().enable(true)?;
+                self.note(note)?;
             }
             Request::Disable => {
-                let told = shared.engine().enable(false)?;
-                self.note(told)?;
+                let note = shared.engine().enable(false)?;
+                self.note(note)?;
             }
             Request::Debug { level } => {
                 shared.engine().set_debug(&level)?;
@@ -236,10 +236,10 @@ impl Client {
                 ))?;
             }
             Request::Table { name, anchor, action, entries, verbosity } => {
-                let told = shared.engine().table(&(anchor, name), action, &entries, verbosity)?;
-                self.text(told.text)?;
-                self.note(told.note)?;
-                return Ok(told.exit_code);
+                let answer = shared.engine().table(&(anchor, name), action, &entries, verbosity)?;
+                self.text(answer.text)?;
+                self.note(answer.note)?;
+                return Ok(answer.exit_code);
             }
         }
         Ok(0)
@@ -310,8 +310,8 @@ impl Client {
             self.note("nat cleared")?;
         }
         if is_all || what == Flushed::Tables {
-            let told = shared.engine().flush_tables(&how.anchor)?;
-            self.note(told)?;
+            let note = shared.engine().flush_tables(&how.anchor)?;
+            self.note(note)?;
         }
         if is_anchored {
             return Ok(());
@@ -393,7 +393,7 @@ pub(super) fn warn_of_log(shared: &Arc<Shared>) {
     if !shared.has_log_file && logs(&shared.engine()) {
         shared
             .messages
-            .tell("rules with `log` are there, and packets are not written down: give --log FILE");
+            .tell("the rules log packets, but nothing writes them to a file: use --log FILE");
     }
 }
 
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn who_reads_slowly_reads_it_all() {
         let (ours, mut theirs) = pair();
-        let bytes: Vec<u8> = (0..4_000_000_u32).map(|own| own.to_le_bytes()[0]).collect();
+        let bytes: Vec<u8> = (0..4_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         // It is not read before the writer has waited in vain for some times.
         let (asked, is_read) = (AtomicUsize::new(0), AtomicBool::new(false));
         thread::scope(|scope| {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::sweep::Mode;
 
-use super::Shared;
 use crate::engine;
+use crate::shared::Shared;
 
 /// Between two pieces.
 const PIECE: Duration = Duration::from_millis(100);

@@ -1,22 +1,21 @@
-//! Answers to pfctl's questions: what is shown, flushed and killed.
+//! Answers to pfctl's questions: what is shown.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
 
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{
     STATE_LOG_ALL_A, STATE_LOG_ALL_B, STATE_NO_SYNC, STATE_SLOPPY, STATE_TRACKED, control,
 };
 use weir_bpf::firewall::reasons::REASONS;
-use weir_bpf::firewall::sweep::{Ends, Filter, Mode, Swept};
 use weir_rules::evaluate::Evaluator;
 use weir_rules::facts::Facts;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver as _;
 
-use super::counters::{self, LIMIT_NAMES, Totals};
+use super::counters::{self, LIMIT_NAMES, LiveCounts, Totals};
+use super::source::loaded_anchors;
 use super::{Engine, Refused, clock};
-use crate::protocol::{How, Killed, Shown};
+use crate::protocol::{How, Shown};
 use crate::show::info::{Info, LogInterface};
 use crate::show::rules::{RuleCounts, put_counts, put_labels};
 use crate::show::states::{End, Line};
@@ -29,14 +28,14 @@ const PF_REASON_COUNT: usize = 16;
 const PIECE_SIZE_BYTES: usize = 1 << 16;
 
 /// The title of states in `-s all`.
-pub const STATES_TITLE: &str = "STATES:";
+pub(crate) const STATES_TITLE: &str = "STATES:";
 
 /// Takes text as it comes; `Err` if whoever asked is gone.
-pub type Out<'a> = &'a mut dyn FnMut(String) -> std::io::Result<()>;
+pub(crate) type Out<'a> = &'a mut dyn FnMut(String) -> std::io::Result<()>;
 
 /// What it takes to print states, without holding up the engine for as long as it takes.
 #[derive(Debug, Clone)]
-pub struct StatesPrinter {
+pub(crate) struct StatesPrinter {
     firewall: std::sync::Arc<Firewall>,
     interfaces: Vec<String>,
     /// Numbers of the main ruleset's rules by identifier.
@@ -52,7 +51,7 @@ impl StatesPrinter {
     /// # Errors
     ///
     /// If `out` fails.
-    pub fn print(&self, out: Out<'_>) -> std::io::Result<u64> {
+    pub(crate) fn print(&self, out: Out<'_>) -> std::io::Result<u64> {
         let view = View::new(&self.firewall);
         let now = now_tick(&self.firewall);
         let mut text = String::with_capacity(2 * PIECE_SIZE_BYTES);
@@ -63,7 +62,7 @@ impl StatesPrinter {
             let to = buckets.end.min(from.saturating_add(4096));
             view.for_each(from..to, |record| {
                 let line = self.line(&view, record, now);
-                if self.how.interface.as_deref().is_none_or(|wanted| wanted == line.interface) {
+                if self.how.interface.as_deref().is_none_or(|name| name == line.interface) {
                     states::put(&mut text, &line, self.how.verbosity);
                     count += 1;
                 }
@@ -116,28 +115,6 @@ impl StatesPrinter {
     }
 }
 
-/// What the states that live add to their rules: packets and bytes, by identifier.
-pub type LiveCounts = HashMap<u32, RuleCounts>;
-
-/// Looks at all states, which takes a second for some millions: the engine is not needed for it.
-#[must_use]
-pub fn live_counts(firewall: &Firewall) -> LiveCounts {
-    let mut counts = LiveCounts::new();
-    View::new(firewall).for_all(|record| {
-        for (half, rule) in record.rules.iter().enumerate() {
-            let Some(id) = rule.filter(|_| record.has_half(half)) else { continue };
-            let own = counts.entry(id).or_default();
-            // Half A has forward packets in and reverse ones out, half B the other way round.
-            for direction in 0..2 {
-                let end = direction ^ half;
-                own.packet_count[direction] += record.packets[end];
-                own.size_bytes[direction] += record.bytes[end];
-            }
-        }
-    });
-    counts
-}
-
 /// The data path's clock.
 pub(super) fn now_tick(firewall: &Firewall) -> u32 {
     crate::states::tick(firewall, clock::monotonic_ns())
@@ -146,13 +123,13 @@ pub(super) fn now_tick(firewall: &Firewall) -> u32 {
 impl Engine {
     /// What prints states, as they are when it runs.
     #[must_use]
-    pub fn states_printer(&self, how: &How) -> StatesPrinter {
-        let main = self.rules.iter().filter(|own| own.anchor.is_empty());
-        let name = |number: u8| self.facts.protocol_name(number).map(|own| own.to_string());
+    pub(crate) fn states_printer(&self, how: &How) -> StatesPrinter {
+        let main = self.rules.iter().filter(|rule| rule.anchor.is_empty());
+        let name = |number: u8| self.facts.protocol_name(number).map(|name| name.to_string());
         StatesPrinter {
             firewall: std::sync::Arc::clone(&self.firewall),
             interfaces: (0..64).map(|slot| self.interfaces.name(slot).to_owned()).collect(),
-            rule_numbers: main.map(|own| (own.id, own.number)).collect(),
+            rule_numbers: main.map(|rule| (rule.id, rule.number)).collect(),
             protocols: (0..=u8::MAX).map(name).collect(),
             host_id: self.firewall.arena().read32(control::HOST_ID),
             how: how.clone(),
@@ -234,11 +211,11 @@ impl Engine {
         let since = (since_ns > 0).then(|| clock::boot_ns().saturating_sub(since_ns));
         let settings = &self.main.ruleset.settings;
         let logged = interface.or(settings.log_interface.as_deref());
-        let reason = |(at, own): (usize, &weir_bpf::firewall::reasons::Reason)| {
-            (own.name, totals.dropped(at))
+        let reason = |(at, reason): (usize, &weir_bpf::firewall::reasons::Reason)| {
+            (reason.name, totals.dropped(at))
         };
         let mut reasons: Vec<_> = REASONS.iter().enumerate().map(reason).collect();
-        let own_reasons = reasons.split_off(PF_REASON_COUNT.min(reasons.len()));
+        let weir_reasons = reasons.split_off(PF_REASON_COUNT.min(reasons.len()));
         let table = &totals.table;
         Ok(Info {
             is_enabled: self.is_enabled(),
@@ -262,14 +239,14 @@ impl Engine {
             fragment_count,
             reasons,
             limits: LIMIT_NAMES.into_iter().zip(table.limits).collect(),
-            own_reasons,
+            weir_reasons,
         })
     }
 
     /// Tells rulesets apart: FNV-1a of the printed rules, in both halves.
     fn checksum(&self) -> [u8; 16] {
         let hash = |start: u64| {
-            let bytes = self.rules.iter().flat_map(|own| own.text.bytes().chain([b'\n']));
+            let bytes = self.rules.iter().flat_map(|rule| rule.text.bytes().chain([b'\n']));
             bytes.fold(start, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
             })
@@ -280,7 +257,7 @@ impl Engine {
 
     /// Counters by family, direction, outcome of an interface, or of all of a group.
     fn log_interface(&self, name: &str, totals: &Totals) -> LogInterface {
-        let mut own = LogInterface { name: name.to_owned(), ..LogInterface::default() };
+        let mut interface = LogInterface { name: name.to_owned(), ..LogInterface::default() };
         let names: Vec<&str> = weir_rules::resolve::interfaces_named(&self.facts, name)
             .map(|facts| facts.name.as_str())
             .collect();
@@ -292,14 +269,15 @@ impl Engine {
             for family in 0..2 {
                 for direction in 0..2 {
                     for outcome in 0..2 {
-                        own.packets[family][direction][outcome] +=
+                        interface.packets[family][direction][outcome] +=
                             counted.packets[direction][outcome][family];
-                        own.bytes[family][direction] += counted.bytes[direction][outcome][family];
+                        interface.bytes[family][direction] +=
+                            counted.bytes[direction][outcome][family];
                     }
                 }
             }
         }
-        own
+        interface
     }
 
     fn show_interfaces(&self, how: &How) -> String {
@@ -312,7 +290,7 @@ impl Engine {
         let mut list = Vec::new();
         for (number, known) in self.interfaces.all() {
             let Some(counted) = totals.interfaces.get(number) else { continue };
-            let mut own = interfaces::Interface {
+            let mut interface = interfaces::Interface {
                 name: known.name.clone(),
                 is_skipped: known.is_skipped,
                 cleared_unix_s: self.started_unix_s,
@@ -324,23 +302,23 @@ impl Engine {
                     for outcome in 0..2 {
                         let packets = counted.packets[direction][outcome][family];
                         let bytes = counted.bytes[direction][outcome][family];
-                        own.packet_count[family][direction][outcome] = packets;
-                        own.size_bytes[family][direction][outcome] = bytes;
+                        interface.packet_count[family][direction][outcome] = packets;
+                        interface.size_bytes[family][direction][outcome] = bytes;
                         all.packet_count[family][direction][outcome] += packets;
                         all.size_bytes[family][direction][outcome] += bytes;
                     }
                 }
             }
-            list.push(own);
+            list.push(interface);
         }
         list.push(all);
         list.sort_by(|a, b| a.name.cmp(&b.name));
         let mut out = String::new();
-        let wanted = |own: &&interfaces::Interface| {
-            how.interface.as_deref().is_none_or(|wanted| wanted == own.name)
+        let is_asked = |interface: &&interfaces::Interface| {
+            how.interface.as_deref().is_none_or(|name| name == interface.name)
         };
-        for own in list.iter().filter(wanted) {
-            interfaces::put(&mut out, own, how.verbosity);
+        for interface in list.iter().filter(is_asked) {
+            interfaces::put(&mut out, interface, how.verbosity);
         }
         out
     }
@@ -348,25 +326,25 @@ impl Engine {
     /// Rules of the main ruleset that name an interface.
     fn rules_on(&self, name: &str) -> u32 {
         let rules = &self.main.ruleset.main.filter;
-        let count = rules
-            .iter()
-            .filter(|rule| rule.interface.as_ref().is_some_and(|own| *own.name == *name));
+        let count = rules.iter().filter(|rule| {
+            rule.interface.as_ref().is_some_and(|interface| *interface.name == *name)
+        });
         u32::try_from(count.count()).unwrap_or(u32::MAX)
     }
 
     /// Anchors directly below a path.
     fn show_anchors(&self, path: &str) -> String {
-        let mut names: Vec<&str> = self.rules.iter().map(|own| &*own.anchor).collect();
-        names.extend(self.anchors.iter().map(|own| own.load.anchor.as_str()));
+        let mut names: Vec<&str> = self.rules.iter().map(|rule| &*rule.anchor).collect();
+        names.extend(self.anchors.iter().map(|source| source.load.anchor.as_str()));
         children(path, &names).into_iter().map(|name| format!("  {name}\n")).collect()
     }
 
     /// What rules have counted, their states included.
     pub(super) fn all_rule_counts(&self, live: &LiveCounts) -> HashMap<u32, RuleCounts> {
         let mut all = live.clone();
-        for own in &self.rules {
-            let base = counters::of_rule(&self.firewall, &self.known, own.id);
-            let counts = all.entry(own.id).or_default();
+        for info in &self.rules {
+            let base = counters::of_rule(&self.firewall, &self.known, info.id);
+            let counts = all.entry(info.id).or_default();
             counts.evaluation_count = base.evaluation_count;
             counts.created_count = base.created_count;
             counts.state_count = base.state_count;
@@ -404,34 +382,34 @@ impl Engine {
         (is_numeric, has_skip_steps): (bool, bool),
         live: &LiveCounts,
     ) -> String {
-        let anchors = self.loaded_anchors();
+        let anchors = loaded_anchors(&self.main, &self.anchors);
         let evaluator = Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok();
         let printer = self.printer(&self.facts, is_numeric);
         let counts = if verbosity > 0 { self.all_rule_counts(live) } else { HashMap::new() };
         let steps = if has_skip_steps && anchor.is_empty() {
-            weir_rules::optimise::skip_steps(&self.main.ruleset.main.filter)
+            weir_rules::skip::skip_steps(&self.main.ruleset.main.filter)
         } else {
             Vec::new()
         };
         let mut out = String::new();
-        for own in self.rules.iter().filter(|own| *own.anchor == *anchor) {
+        for info in self.rules.iter().filter(|info| *info.anchor == *anchor) {
             if verbosity > 1 || has_skip_steps {
-                out.push_str(&format!("@{} ", own.number));
+                out.push_str(&format!("@{} ", info.number));
             }
-            let rule = evaluator.as_ref().filter(|_| is_numeric).and_then(|e| e.rule(own.rule));
+            let rule = evaluator.as_ref().filter(|_| is_numeric).and_then(|e| e.rule(info.rule));
             match rule {
                 Some(rule) => out.push_str(&printer.rule(rule.rule)),
-                None => out.push_str(&own.text),
+                None => out.push_str(&info.text),
             }
             out.push('\n');
-            if let Some(steps) = steps.get(usize::try_from(own.number).unwrap_or(usize::MAX)) {
+            if let Some(steps) = steps.get(usize::try_from(info.number).unwrap_or(usize::MAX)) {
                 out.push_str(&steps.line(self.main.ruleset.dialect));
                 out.push('\n');
             }
             if verbosity > 0 {
                 put_counts(
                     &mut out,
-                    &counts.get(&own.id).copied().unwrap_or_default(),
+                    &counts.get(&info.id).copied().unwrap_or_default(),
                     self.loader,
                 );
             }
@@ -439,63 +417,14 @@ impl Engine {
         out
     }
 
-    fn loaded_anchors(&self) -> Vec<weir_rules::evaluate::LoadedAnchor> {
-        super::load::loaded_anchors(&self.main, &self.anchors)
-    }
-
     fn labels(&self, anchor: &str, live: &LiveCounts) -> String {
         let counts = self.all_rule_counts(live);
         let mut out = String::new();
-        for own in self.rules.iter().filter(|own| *own.anchor == *anchor) {
-            let counts = counts.get(&own.id).copied().unwrap_or_default();
-            put_labels(&mut out, own.labels.iter().map(|label| &**label), &counts);
+        for info in self.rules.iter().filter(|info| *info.anchor == *anchor) {
+            let counts = counts.get(&info.id).copied().unwrap_or_default();
+            put_labels(&mut out, info.labels.iter().map(|label| &**label), &counts);
         }
         out
-    }
-
-    /// Which records `-k` and `-F states` mean.
-    pub(crate) fn filters(
-        &self,
-        which: &Killed,
-        interface: Option<&str>,
-    ) -> Result<Vec<Filter>, Refused> {
-        let slot = match interface {
-            None => 0,
-            Some(name) => {
-                let found = self.interfaces.all().find(|(_, known)| known.name == name);
-                let (number, _) = found.ok_or_else(|| Refused(format!("no interface {name}")))?;
-                u8::try_from(number).unwrap_or(0)
-            }
-        };
-        let base = Filter { interface: slot, ..Filter::default() };
-        match which {
-            Killed::Hosts { from, to } => {
-                let mut filters = Vec::new();
-                for from in from {
-                    if to.is_empty() {
-                        filters.extend(filter_of(base, from, None)?);
-                    }
-                    for to in to {
-                        filters.extend(filter_of(base, from, Some(to))?);
-                    }
-                }
-                Ok(filters)
-            }
-            Killed::Label { label } => {
-                let named =
-                    self.rules.iter().filter(|own| own.labels.iter().any(|l| **l == *label));
-                Ok(named.map(|own| Filter { rule: Some(own.id), ..base }).collect())
-            }
-            Killed::Id { id } => {
-                let mut found = Vec::new();
-                View::new(&self.firewall).for_all(|record| {
-                    if record.id() == *id {
-                        found.push(filter_of_record(base, record));
-                    }
-                });
-                Ok(found)
-            }
-        }
     }
 }
 
@@ -512,81 +441,12 @@ fn children<'a>(path: &str, names: &[&'a str]) -> BTreeSet<&'a str> {
     names.iter().filter_map(child).collect()
 }
 
-/// Ends records, and says how many.
-///
-/// # Errors
-///
-/// What the kernel returned.
-pub fn kill(firewall: &Firewall, filters: &[Filter]) -> Result<u64, Refused> {
-    let mut swept = Swept::default();
-    for filter in filters {
-        swept += firewall.sweep_all(Mode::Kill(*filter)).map_err(Refused::because)?;
-    }
-    Ok(swept.removed_count)
-}
-
 fn debug_word(level: &str) -> &'static str {
     match level {
         "none" => "None",
         "misc" => "Misc",
         "loud" => "Loud",
         _ => "Urgent",
-    }
-}
-
-/// The filter for networks of both ends; `None` if they are of different families.
-pub(super) fn filter_of(
-    base: Filter,
-    from: &str,
-    to: Option<&str>,
-) -> Result<Option<Filter>, Refused> {
-    let (source, version) = ends(from)?;
-    let Some(to) = to else { return Ok(Some(Filter { ip_version: version, source, ..base })) };
-    let (destination, other) = ends(to)?;
-    let filter = Filter { ip_version: version, source, destination, ..base };
-    Ok((version == other).then_some(filter))
-}
-
-/// `ADDRESS/BITS` as address, mask and IP version.
-fn ends(network: &str) -> Result<(Ends, u8), Refused> {
-    let prefix: weir_net::Prefix =
-        network.parse().map_err(|_| Refused(format!("`{network}` is no ADDRESS/BITS")))?;
-    Ok((ends_of(prefix.network().address(), prefix.length(), 0), version(prefix.address())))
-}
-
-fn version(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 4 } else { 6 }
-}
-
-fn ends_of(address: IpAddr, bits: u8, port: u16) -> Ends {
-    let mut own = Ends { port, ..Ends::default() };
-    let mask = |bits: u8| if bits == 0 { 0 } else { u128::MAX << (128 - u32::from(bits)) };
-    match address {
-        IpAddr::V4(address) => own.address[..4].copy_from_slice(&address.octets()),
-        IpAddr::V6(address) => own.address = address.octets(),
-    }
-    own.mask = mask(bits).to_be_bytes();
-    own
-}
-
-/// The filter for the states that a source has made, of one rule or of all.
-pub(super) fn filter_of_source(source: IpAddr, rule: Option<u32>) -> Filter {
-    let ends = ends_of(source, if source.is_ipv4() { 32 } else { 128 }, 0);
-    Filter { ip_version: version(source), source: ends, rule, ..Filter::default() }
-}
-
-/// The filter for one record: its protocol, both addresses and both ports.
-fn filter_of_record(base: Filter, record: &Record) -> Filter {
-    let end = |at: usize| {
-        let (address, port) = record.ends[at];
-        ends_of(address, if address.is_ipv4() { 32 } else { 128 }, port)
-    };
-    Filter {
-        ip_version: version(record.ends[0].0),
-        protocol: record.protocol,
-        source: end(0),
-        destination: end(1),
-        ..base
     }
 }
 
@@ -601,20 +461,5 @@ mod tests {
         assert_eq!(list(""), ["a", "foo", "food"]);
         assert_eq!((list("foo"), list("foo/bar")), (vec!["foo/bar"], vec!["foo/bar/baz"]));
         assert_eq!(list("a"), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn networks_become_masks() {
-        let (own, version) = ends("10.1.2.3/8").unwrap();
-        assert_eq!(
-            (&own.address[..4], &own.mask[..5], version),
-            (&[10, 0, 0, 0][..], &[255, 0, 0, 0, 0][..], 4)
-        );
-        let (own, version) = ends("2001:db8::/32").unwrap();
-        assert_eq!((own.address[1], own.mask[3], own.mask[4], version), (1, 255, 0, 6));
-        assert_eq!(ends("0.0.0.0/0").unwrap().0.mask, [0; 16]);
-        assert!(ends("x").is_err());
-        let mixed = filter_of(Filter::default(), "10.0.0.1/32", Some("::1/128")).unwrap();
-        assert_eq!(mixed, None);
     }
 }

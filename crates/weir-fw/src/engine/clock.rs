@@ -3,7 +3,7 @@
 use nix::time::{ClockId, clock_gettime};
 
 fn read(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock).map_or((0, 0), |own| (own.tv_sec(), own.tv_nsec()));
+    let time = clock_gettime(clock).map_or((0, 0), |time| (time.tv_sec(), time.tv_nsec()));
     let (seconds, ns) = (u64::try_from(time.0).unwrap_or(0), u64::try_from(time.1).unwrap_or(0));
     seconds * 1_000_000_000 + ns
 }

@@ -3,13 +3,18 @@
 //! Only the CPU that owns a counter writes it, so none is ever set back here: what `pfctl -F info`
 //! clears is remembered as a baseline instead.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use weir_bpf::firewall::Firewall;
-use weir_bpf::firewall::layout::{self, INTERFACE_COUNT_MAX, cpu, interface_counters, table};
+use weir_bpf::firewall::layout::{
+    self, INTERFACE_COUNT_MAX, cpu, interface_counters, limit, table,
+};
 use weir_bpf::firewall::reasons::REASON_COUNT_MAX;
 
 use crate::compile::known::Known;
 use crate::show::rules::RuleCounts;
+use crate::states::View;
 
 /// Counters of the state table, and of packets as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -46,19 +51,21 @@ pub struct TableTotals {
     /// Nodes of sources that went.
     pub source_removal_count: u64,
     /// Limits that were met, as [`LIMIT_NAMES`] has them.
-    pub limits: [u64; LIMIT_NAMES.len()],
+    pub limits: [u64; limit::COUNT],
 }
 
-/// pf's names of limits, in the order of `enum weir_fw_limit` (FreeBSD, `LCNT_NAMES`).
-pub const LIMIT_NAMES: [&str; 7] = [
-    "max states per rule",
-    "max-src-states",
-    "max-src-nodes",
-    "max-src-conn",
-    "max-src-conn-rate",
-    "overload table insertion",
-    "overload flush states",
-];
+/// pf's names of limits (FreeBSD, `LCNT_NAMES`).
+pub(crate) const LIMIT_NAMES: [&str; limit::COUNT] = {
+    let mut names = [""; limit::COUNT];
+    names[limit::STATES] = "max states per rule";
+    names[limit::SRC_STATES] = "max-src-states";
+    names[limit::SRC_NODES] = "max-src-nodes";
+    names[limit::SRC_CONN] = "max-src-conn";
+    names[limit::SRC_CONN_RATE] = "max-src-conn-rate";
+    names[limit::OVERLOAD_TABLE] = "overload table insertion";
+    names[limit::OVERLOAD_FLUSH] = "overload flush states";
+    names
+};
 
 /// Counters of one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,11 +107,11 @@ impl Totals {
             interfaces: vec![InterfaceTotals::default(); slots],
         };
         for number in 0..regions.sizes.cpu_count {
-            let own = regions.counters.at + number * cpu::SIZE_BYTES;
+            let counters_at = regions.counters.at + number * cpu::SIZE_BYTES;
             for (field, word) in totals.table.fields() {
-                *field += arena.read64(own + cpu::TABLE + word);
+                *field += arena.read64(counters_at + cpu::TABLE + word);
             }
-            let mut at = own + cpu::INTERFACE;
+            let mut at = counters_at + cpu::INTERFACE;
             for interface in &mut totals.interfaces {
                 add_interface(interface, |word| arena.read64(at + word));
                 at += interface_counters::SIZE_BYTES;
@@ -120,8 +127,8 @@ impl Totals {
         for ((field, _), (before, _)) in self.table.fields().into_iter().zip(base.table.fields()) {
             *field = field.saturating_sub(*before);
         }
-        for (own, base) in self.interfaces.iter_mut().zip(&base.interfaces) {
-            for (field, before) in own.fields().zip(base.clone().fields()) {
+        for (totals, base) in self.interfaces.iter_mut().zip(&base.interfaces) {
+            for (field, before) in totals.fields().zip(base.clone().fields()) {
                 *field = field.saturating_sub(*before);
             }
         }
@@ -131,8 +138,8 @@ impl Totals {
     /// Drops of one reason over all interfaces and directions.
     #[must_use]
     pub fn dropped(&self, reason: usize) -> u64 {
-        let own = self.interfaces.iter().flat_map(|own| own.dropped.iter());
-        own.map(|direction| direction.get(reason).copied().unwrap_or(0)).sum()
+        let dropped = self.interfaces.iter().flat_map(|totals| totals.dropped.iter());
+        dropped.map(|direction| direction.get(reason).copied().unwrap_or(0)).sum()
     }
 }
 
@@ -171,9 +178,9 @@ impl InterfaceTotals {
 }
 
 /// Adds the counters of one CPU on one interface; they lie one behind the other.
-fn add_interface(own: &mut InterfaceTotals, word: impl Fn(u32) -> u64) {
+fn add_interface(totals: &mut InterfaceTotals, word: impl Fn(u32) -> u64) {
     let mut at = 0;
-    for field in own.fields() {
+    for field in totals.fields() {
         *field += word(at);
         at += 8;
     }
@@ -182,24 +189,46 @@ fn add_interface(own: &mut InterfaceTotals, word: impl Fn(u32) -> u64) {
 /// What rules have counted by themselves: packets of their states that live are not in it.
 #[must_use]
 pub fn of_rule(firewall: &Firewall, known: &Known, id: u32) -> RuleCounts {
-    use layout::rule_counters as own;
+    use layout::rule_counters;
     let cpu_count = firewall.regions().sizes.cpu_count;
     let arena = firewall.arena();
     let mut counts = RuleCounts::default();
     let Some(first) = known.counters_at(id, cpu_count) else { return counts };
     for number in 0..cpu_count {
-        let at = first + number * own::SIZE_BYTES;
+        let at = first + number * rule_counters::SIZE_BYTES;
         let word = |field: u32| arena.read64(at + field);
-        counts.evaluation_count += word(own::EVALUATIONS);
+        counts.evaluation_count += word(rule_counters::EVALUATIONS);
         for direction in 0..2_u32 {
             let index = usize::try_from(direction).unwrap_or(0);
-            counts.packet_count[index] += word(own::PACKETS + direction * 8);
-            counts.size_bytes[index] += word(own::BYTES + direction * 8);
+            counts.packet_count[index] += word(rule_counters::PACKETS + direction * 8);
+            counts.size_bytes[index] += word(rule_counters::BYTES + direction * 8);
         }
-        counts.created_count += word(own::STATES_CREATED);
+        counts.created_count += word(rule_counters::STATES_CREATED);
     }
     // Programs of all CPUs add to and take from one word.
-    counts.state_count = arena.read64(first + own::STATES_LIVE);
+    counts.state_count = arena.read64(first + rule_counters::STATES_LIVE);
+    counts
+}
+
+/// What the states that live add to their rules: packets and bytes, by identifier.
+pub(crate) type LiveCounts = HashMap<u32, RuleCounts>;
+
+/// Looks at all states, which takes a second for some millions: the engine is not needed for it.
+#[must_use]
+pub(crate) fn live_counts(firewall: &Firewall) -> LiveCounts {
+    let mut counts = LiveCounts::new();
+    View::new(firewall).for_all(|record| {
+        for (half, rule) in record.rules.iter().enumerate() {
+            let Some(id) = rule.filter(|_| record.has_half(half)) else { continue };
+            let count = counts.entry(id).or_default();
+            // Half A has forward packets in and reverse ones out, half B the other way round.
+            for direction in 0..2 {
+                let end = direction ^ half;
+                count.packet_count[direction] += record.packets[end];
+                count.size_bytes[direction] += record.bytes[end];
+            }
+        }
+    });
     counts
 }
 
@@ -209,12 +238,12 @@ mod tests {
 
     #[test]
     fn counters_lie_in_the_order_of_the_layout() {
-        let mut own = InterfaceTotals::default();
-        add_interface(&mut own, u64::from);
-        assert_eq!(own.packets[0][0][0], u64::from(interface_counters::PACKETS));
-        assert_eq!(own.bytes[0][0][0], u64::from(interface_counters::BYTES));
-        assert_eq!(own.dropped[0][0], u64::from(interface_counters::DROPPED_PACKETS));
-        let last = own.dropped[1][REASON_COUNT_MAX - 1];
+        let mut totals = InterfaceTotals::default();
+        add_interface(&mut totals, u64::from);
+        assert_eq!(totals.packets[0][0][0], u64::from(interface_counters::PACKETS));
+        assert_eq!(totals.bytes[0][0][0], u64::from(interface_counters::BYTES));
+        assert_eq!(totals.dropped[0][0], u64::from(interface_counters::DROPPED_PACKETS));
+        let last = totals.dropped[1][REASON_COUNT_MAX - 1];
         assert_eq!(last + 8, u64::from(interface_counters::SIZE_BYTES));
     }
 

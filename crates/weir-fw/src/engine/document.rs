@@ -21,7 +21,6 @@ use crate::protocol::Load;
 /// The length of the text stands in front of it, so that one store replaces both.
 const LENGTH_BYTES: u32 = 8;
 
-/// The document.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Document {
     pub(super) known: Known,
@@ -73,17 +72,17 @@ impl Document {
         if newest.before_at == 0 {
             return Err(damaged(&"they are about other rules"));
         }
-        let own = Self::at(memory, newest.before_at)?;
-        if own.image_at != active {
+        let document = Self::at(memory, newest.before_at)?;
+        if document.image_at != active {
             return Err(damaged(&"they are about other rules"));
         }
         announce(memory, newest.before_at);
-        let slabs = newest.known.slabs.iter().filter(|slab| !own.known.slabs.contains(slab));
+        let slabs = newest.known.slabs.iter().filter(|slab| !document.known.slabs.contains(slab));
         let until_ns = now_ns + GRACE_NS;
         let retired = slabs.chain([&at]).try_for_each(|at| installer.heap().retire(*at, until_ns));
         retired.map_err(Refused::because)?;
         installer.retire_image(newest.image_at, now_ns).map_err(Refused::because)?;
-        Ok(Some(own))
+        Ok(Some(document))
     }
 
     /// Puts it into the heap; nobody finds it there before [`announce`].
@@ -104,7 +103,7 @@ impl Document {
 
 fn damaged(cause: &dyn std::fmt::Display) -> Refused {
     Refused(format!(
-        "the firewall that runs left notes that cannot be read ({cause}): `weir fw stop` and start \
+        "the running firewall left notes that cannot be read ({cause}): `weir fw stop` and start \
          it again"
     ))
 }
@@ -135,7 +134,7 @@ impl Engine {
         let arena = self.firewall.arena();
         let document = Document {
             known: about.known.clone(),
-            anchors: about.anchors.iter().map(|own| own.load.clone()).collect(),
+            anchors: about.anchors.iter().map(|source| source.load.clone()).collect(),
             tables: about.tables.kept(about.directory),
             baseline: self.baseline.clone(),
             debug: self.debug.clone(),

@@ -5,23 +5,30 @@ use weir_net::sysctl;
 use weir_rules::facts::Facts;
 use weir_rules::resolve::{InterfaceFacts, Resolver as _};
 
-use super::interfaces::Wanted;
+use super::interfaces::Coverage;
 
 const SYSCTL: [&str; 2] = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
 
 /// What somebody should know of it. `asks_routes` tells of rules with `urpf-failed`.
-pub(super) fn told(facts: &Facts, wanted: &Wanted, asks_routes: bool) -> Vec<String> {
+pub(super) fn warnings(facts: &Facts, coverage: &Coverage, asks_routes: bool) -> Vec<String> {
     // A kernel without a family has no such setting.
     let values = SYSCTL.map(|name| sysctl::read(name).unwrap_or_default());
-    told_of(values, facts, wanted, asks_routes)
+    warnings_of(values, facts, coverage, asks_routes)
 }
 
-fn told_of(values: [String; 2], facts: &Facts, wanted: &Wanted, asks_routes: bool) -> Vec<String> {
+fn warnings_of(
+    values: [String; 2],
+    facts: &Facts,
+    coverage: &Coverage,
+    asks_routes: bool,
+) -> Vec<String> {
     let families: [fn(&InterfaceFacts) -> bool; 2] = [is_ipv4, is_ipv6];
     let mut list = Vec::new();
     for ((name, value), is_family) in SYSCTL.into_iter().zip(values).zip(families) {
-        let filtered = facts.interfaces().iter().filter(|own| wanted.wants(&own.name));
-        let count = filtered.filter(|own| !own.is_loopback && is_family(own)).count();
+        let filtered =
+            facts.interfaces().iter().filter(|interface| coverage.covers(&interface.name));
+        let count =
+            filtered.filter(|interface| !interface.is_loopback && is_family(interface)).count();
         if value.trim() != "0" {
             continue;
         }
@@ -37,13 +44,13 @@ fn told_of(values: [String; 2], facts: &Facts, wanted: &Wanted, asks_routes: boo
     list
 }
 
-fn is_ipv4(own: &InterfaceFacts) -> bool {
-    own.addresses.iter().any(|own| own.address.is_ipv4())
+fn is_ipv4(interface: &InterfaceFacts) -> bool {
+    interface.addresses.iter().any(|entry| entry.address.is_ipv4())
 }
 
 /// Every interface has a link-local address.
-fn is_ipv6(own: &InterfaceFacts) -> bool {
-    own.addresses.iter().any(|own| match own.address {
+fn is_ipv6(interface: &InterfaceFacts) -> bool {
+    interface.addresses.iter().any(|entry| match entry.address {
         std::net::IpAddr::V4(_) => false,
         std::net::IpAddr::V6(address) => !address.is_unicast_link_local(),
     })
@@ -59,18 +66,18 @@ mod tests {
                      interface em1 10.0.0.1/24 fe80::2/64 2001:db8::1/64\n\
                      interface lo0 loopback 127.0.0.1/8 ::1/128\n";
         let facts = Facts::parse(facts).unwrap();
-        let told = |v4: &str, v6: &str, wanted: &Wanted| {
-            told_of([v4, v6].map(str::to_owned), &facts, wanted, false)
+        let warnings = |v4: &str, v6: &str, coverage: &Coverage| {
+            warnings_of([v4, v6].map(str::to_owned), &facts, coverage, false)
         };
-        let all = Wanted::default();
-        assert_eq!(told("1\n", "1\n", &all), Vec::<String>::new());
-        assert_eq!(told("", "0", &all), Vec::<String>::new(), "one has IPv6 alone");
-        let told_of_one = told("0\n", "0\n", &all);
-        assert_eq!(told_of_one.len(), 1);
-        assert!(told_of_one[0].starts_with("net.ipv4.ip_forward is 0"), "{told_of_one:?}");
-        let host = Wanted { skipped: ["em1".to_owned()].into(), named: None };
-        assert_eq!(told("0", "0", &host), Vec::<String>::new());
-        let asked = told_of(["0", "0"].map(str::to_owned), &facts, &host, true);
+        let all = Coverage::default();
+        assert_eq!(warnings("1\n", "1\n", &all), Vec::<String>::new());
+        assert_eq!(warnings("", "0", &all), Vec::<String>::new(), "one has IPv6 alone");
+        let warnings_of_one = warnings("0\n", "0\n", &all);
+        assert_eq!(warnings_of_one.len(), 1);
+        assert!(warnings_of_one[0].starts_with("net.ipv4.ip_forward is 0"), "{warnings_of_one:?}");
+        let host = Coverage { skipped: ["em1".to_owned()].into(), named: None };
+        assert_eq!(warnings("0", "0", &host), Vec::<String>::new());
+        let asked = warnings_of(["0", "0"].map(str::to_owned), &facts, &host, true);
         assert_eq!(asked.len(), 1, "IPv4 alone: {asked:?}");
         assert!(asked[0].contains("urpf-failed"), "{asked:?}");
     }

@@ -66,20 +66,20 @@ pub(super) struct Interfaces {
     /// Those that are not Ethernet: their packets cannot be filtered there.
     pub(super) not_ethernet: Vec<String>,
     /// What was told of interfaces that are not filtered, so that it is told once.
-    told: BTreeSet<String>,
+    warned: BTreeSet<String>,
 }
 
 /// Which interfaces the programs belong on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct Coverage {
     /// `set skip`
     pub(super) skipped: BTreeSet<String>,
     /// Those that rules name; `None`: some rule names none, or there is no rule.
     pub(super) named: Option<BTreeSet<String>>,
 }
 
-impl Wanted {
-    pub(super) fn wants(&self, name: &str) -> bool {
+impl Coverage {
+    pub(super) fn covers(&self, name: &str) -> bool {
         let is_named = self.named.as_ref().is_none_or(|named| named.contains(name));
         is_named && !self.skipped.contains(name)
     }
@@ -108,10 +108,10 @@ impl Interfaces {
         self.without_slot.clear();
         self.not_ethernet = not_ethernet(links);
         let before = self.present();
-        for own in self.slots.iter_mut().flatten() {
-            if !links.iter().any(|link| link.name == own.name && link.ifindex == own.ifindex) {
-                let name = std::mem::take(&mut own.name);
-                *own = Known { name, is_settled: own.is_settled, ..Known::default() };
+        for known in self.slots.iter_mut().flatten() {
+            if !links.iter().any(|link| link.name == known.name && link.ifindex == known.ifindex) {
+                let name = std::mem::take(&mut known.name);
+                *known = Known { name, is_settled: known.is_settled, ..Known::default() };
             }
         }
         for link in links.iter().filter(|link| link.is_ethernet && !link.is_loopback) {
@@ -149,18 +149,19 @@ impl Interfaces {
 
     /// By slot, what is there. One that went and came back has another index, and no programs.
     fn present(&self) -> Vec<Option<(String, u32)>> {
-        let own = |slot: &Option<Known>| slot.as_ref().map(|own| (own.name.clone(), own.ifindex));
-        self.slots.iter().map(own).collect()
+        let of_slot =
+            |slot: &Option<Known>| slot.as_ref().map(|known| (known.name.clone(), known.ifindex));
+        self.slots.iter().map(of_slot).collect()
     }
 
     /// The slot of a name, a new one, or one whose interface is gone.
     fn slot_for(&self, name: &str) -> Option<usize> {
-        let own = |wanted: &dyn Fn(&Option<Known>) -> bool| {
-            (1..self.slots.len()).find(|number| wanted(&self.slots[*number]))
+        let first = |fits: &dyn Fn(&Option<Known>) -> bool| {
+            (1..self.slots.len()).find(|number| fits(&self.slots[*number]))
         };
-        own(&|slot| slot.as_ref().is_some_and(|known| known.name == name))
-            .or_else(|| own(&Option::is_none))
-            .or_else(|| own(&|slot| slot.as_ref().is_some_and(|known| known.ifindex == 0)))
+        first(&|slot| slot.as_ref().is_some_and(|known| known.name == name))
+            .or_else(|| first(&Option::is_none))
+            .or_else(|| first(&|slot| slot.as_ref().is_some_and(|known| known.ifindex == 0)))
     }
 
     /// The interfaces that are there, with their slots.
@@ -171,8 +172,8 @@ impl Interfaces {
 
     /// The name in a slot.
     pub(super) fn name(&self, number: usize) -> &str {
-        let own = self.slots.get(number).and_then(Option::as_ref);
-        own.map_or("", |known| known.name.as_str())
+        let slot = self.slots.get(number).and_then(Option::as_ref);
+        slot.map_or("", |known| known.name.as_str())
     }
 
     /// What the compiler of rules wants to know.
@@ -193,17 +194,17 @@ impl Interfaces {
     pub(super) fn attach(
         &mut self,
         firewall: &Firewall,
-        wanted: &Wanted,
+        coverage: &Coverage,
         is_generic: bool,
         is_strict: bool,
     ) -> Result<Vec<String>, String> {
-        let parents = self.parents(wanted);
-        let mut told = Vec::new();
+        let parents = self.parents(coverage);
+        let mut warnings = Vec::new();
         let mut fresh: Vec<u32> = Vec::new();
         let mut refused = None;
         for known in self.slots.iter_mut().flatten().filter(|known| known.ifindex != 0) {
             known.problem = None;
-            let place = known.place(wanted, &parents);
+            let place = known.place(coverage, &parents);
             match put(firewall, known, place, is_generic) {
                 Ok(true) => fresh.push(known.ifindex),
                 Ok(false) => {}
@@ -212,14 +213,14 @@ impl Interfaces {
                     break;
                 }
                 Err(problem) => {
-                    told.push(problem.clone());
+                    warnings.push(problem.clone());
                     known.problem = Some(problem);
                 }
             }
         }
-        let Some(problem) = refused else { return Ok(told) };
-        let own = |known: &&mut Known| fresh.contains(&known.ifindex);
-        for known in self.slots.iter_mut().flatten().filter(own) {
+        let Some(problem) = refused else { return Ok(warnings) };
+        let is_fresh = |known: &&mut Known| fresh.contains(&known.ifindex);
+        for known in self.slots.iter_mut().flatten().filter(is_fresh) {
             // An interface that has just gone has taken them with it.
             drop(firewall.detach(known.ifindex));
             (known.mode, known.has_egress) = (None, false);
@@ -228,11 +229,11 @@ impl Interfaces {
     }
 
     /// The image that was made for these slots is the active one.
-    pub(super) fn settle(&mut self, wanted: &Wanted) {
+    pub(super) fn settle(&mut self, coverage: &Coverage) {
         for known in self.slots.iter_mut().flatten() {
             // Of one that is not there the image knows nothing.
             known.is_settled = known.ifindex != 0;
-            known.is_skipped = wanted.skipped.contains(&known.name);
+            known.is_skipped = coverage.skipped.contains(&known.name);
         }
     }
 
@@ -245,12 +246,12 @@ impl Interfaces {
     /// knows that what comes by these interfaces is no longer judged there, so that it is tracked
     /// where it leaves. A packet that is tracked twice meanwhile does no harm, one that is not
     /// tracked at all may end its connection.
-    pub(super) fn surplus(&mut self, wanted: &Wanted) -> Vec<Surplus> {
-        let parents = self.parents(wanted);
+    pub(super) fn surplus(&mut self, coverage: &Coverage) -> Vec<Surplus> {
+        let parents = self.parents(coverage);
         let mut surplus = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate() {
             let Some(known) = slot.as_mut().filter(|known| known.ifindex != 0) else { continue };
-            let place = known.place(wanted, &parents);
+            let place = known.place(coverage, &parents);
             let mode = known.mode.take_if(|_| !place.has_ingress);
             let has_egress = known.has_egress && !place.has_egress;
             known.has_egress &= place.has_egress;
@@ -268,11 +269,11 @@ impl Interfaces {
         firewall: &Firewall,
         surplus: Vec<Surplus>,
     ) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         for Surplus { number, mode, has_egress } in surplus {
             let Some(known) = self.slots[number].as_mut() else { continue };
             let mut failed = |error: &dyn std::fmt::Display| {
-                told.push(format!("interface {}: {error}: it is still filtered", known.name));
+                warnings.push(format!("interface {}: {error}: it is still filtered", known.name));
             };
             if mode.is_some()
                 && let Err(error) = firewall.detach_ingress(known.ifindex)
@@ -285,47 +286,47 @@ impl Interfaces {
                 failed(&error);
             }
         }
-        if !told.is_empty() {
+        if !warnings.is_empty() {
             self.publish(firewall);
         }
-        told
+        warnings
     }
 
     /// Interfaces below VLANs that are filtered: frames are read there.
-    fn parents(&self, wanted: &Wanted) -> BTreeSet<u32> {
+    fn parents(&self, coverage: &Coverage) -> BTreeSet<u32> {
         self.all()
-            .filter(|(_, known)| wanted.wants(&known.name))
+            .filter(|(_, known)| coverage.covers(&known.name))
             .filter_map(|(_, known)| known.vlan.map(|(parent, _)| parent))
             .collect()
     }
 
     /// What somebody should know of interfaces that are not filtered, or not as they seem: all of
     /// it, or what was not told before.
-    pub(super) fn told(&mut self, wanted: &Wanted, is_all: bool) -> Vec<String> {
+    pub(super) fn warnings(&mut self, coverage: &Coverage, is_all: bool) -> Vec<String> {
         let mut list: Vec<String> = self
             .without_slot
             .iter()
             .map(|name| {
                 format!(
-                    "interface {name}: no slot is left (63 at most): its packets are not filtered"
+                    "interface {name}: no slot is left (at most 63): its packets are not filtered"
                 )
             })
             .collect();
-        list.extend(self.not_ethernet.iter().filter(|name| wanted.wants(name)).map(|name| {
+        list.extend(self.not_ethernet.iter().filter(|name| coverage.covers(name)).map(|name| {
             format!(
-                "interface {name} is not Ethernet: packets are not filtered as they come or go by \
-                 it (`set skip on {name}` says that this is meant)"
+                "interface {name} is not Ethernet: packets that come in or go out through it are \
+                 not filtered (`set skip on {name}` says that this is intended)"
             )
         }));
         let present = || self.all().map(|(_, known)| known).filter(|known| known.ifindex != 0);
         let below = |ifindex: u32| present().find(|known| known.ifindex == ifindex);
-        for known in present().filter(|known| wanted.wants(&known.name)) {
+        for known in present().filter(|known| coverage.covers(&known.name)) {
             let Some((parent, _)) = known.vlan else { continue };
             if let Some(parent) = below(parent).filter(|parent| parent.vlan.is_some()) {
                 let (name, parent) = (&known.name, &parent.name);
                 list.push(format!(
-                    "interface {name} is a VLAN inside a VLAN: what comes in by it is judged by \
-                     the rules of {parent}"
+                    "interface {name} is a VLAN inside a VLAN: what comes in through it is judged \
+                     by the rules of {parent}"
                 ));
             }
         }
@@ -333,12 +334,12 @@ impl Interfaces {
             let name = &known.name;
             list.push(format!(
                 "interface {name}: its driver takes VLAN tags out of frames before they are read, \
-                 so that all VLANs are judged as {name} itself: `ethtool -K {name} rxvlan off`"
+                 so all VLANs are judged as {name} itself: `ethtool -K {name} rxvlan off`"
             ));
         }
-        let before = std::mem::take(&mut self.told);
-        self.told = list.iter().cloned().collect();
-        list.retain(|own| is_all || !before.contains(own));
+        let before = std::mem::take(&mut self.warned);
+        self.warned = list.iter().cloned().collect();
+        list.retain(|name| is_all || !before.contains(name));
         list
     }
 
@@ -352,9 +353,9 @@ impl Interfaces {
                 continue;
             };
             if known.ifindex != 0
-                && let Some(own) = ifslots.get_mut(known.ifindex as usize)
+                && let Some(address_slot) = ifslots.get_mut(known.ifindex as usize)
             {
-                *own = u8::try_from(number).unwrap_or(0);
+                *address_slot = u8::try_from(number).unwrap_or(0);
             }
             firewall.arena().write(at, &self.record(number, known));
         }
@@ -380,8 +381,8 @@ impl Interfaces {
         let children = self.children(known.ifindex);
         put(interface::VLAN_FIRST, &[children.first().copied().unwrap_or(0)]);
         let next = known.vlan.map(|(parent, _)| self.children(parent)).and_then(|siblings| {
-            let own = siblings.iter().position(|slot| usize::from(*slot) == number)?;
-            siblings.get(own + 1).copied()
+            let at = siblings.iter().position(|slot| usize::from(*slot) == number)?;
+            siblings.get(at + 1).copied()
         });
         put(interface::VLAN_NEXT, &[next.unwrap_or(0)]);
         put(interface::MAC, &known.mac);
@@ -394,17 +395,19 @@ impl Interfaces {
     /// The slot as which the ingress program reads what comes by an interface: frames of a VLAN on
     /// the interface below, and those of a VLAN inside a VLAN as the outer one's. 0: none does.
     fn read_as(&self, number: usize, known: &Known) -> u8 {
-        let below = |own: &Known| {
-            let (parent, _) = own.vlan?;
+        let below = |known: &Known| {
+            let (parent, _) = known.vlan?;
             self.all().find(|(_, other)| other.ifindex == parent)
         };
-        let (mut slot, mut own) = (number, known);
+        let (mut slot, mut outer_known) = (number, known);
         for _ in 0..VLAN_DEPTH_MAX {
-            match below(own) {
-                Some((outer, parent)) if parent.vlan.is_some() => (slot, own) = (outer, parent),
+            match below(outer_known) {
+                Some((outer, parent)) if parent.vlan.is_some() => {
+                    (slot, outer_known) = (outer, parent);
+                }
                 reader => {
-                    let reader = reader.map_or(own, |(_, parent)| parent);
-                    let is_read = reader.mode.is_some() && own.is_settled;
+                    let reader = reader.map_or(outer_known, |(_, parent)| parent);
+                    let is_read = reader.mode.is_some() && outer_known.is_settled;
                     return if is_read { u8::try_from(slot).unwrap_or(0) } else { 0 };
                 }
             }
@@ -414,13 +417,13 @@ impl Interfaces {
 
     /// Slots of the VLANs on an interface, in their order.
     fn children(&self, ifindex: u32) -> Vec<u8> {
-        let own = self.all().filter(|(_, known)| {
+        let below = self.all().filter(|(_, known)| {
             ifindex != 0
                 && known.ifindex != 0
                 && known.is_settled
-                && known.vlan.is_some_and(|(own, _)| own == ifindex)
+                && known.vlan.is_some_and(|(parent, _)| parent == ifindex)
         });
-        own.filter_map(|(number, _)| u8::try_from(number).ok()).collect()
+        below.filter_map(|(number, _)| u8::try_from(number).ok()).collect()
     }
 
     /// Takes all programs off.
@@ -455,17 +458,17 @@ struct Place {
 
 impl Known {
     /// `parents` are the interfaces below VLANs that are filtered.
-    fn place(&self, wanted: &Wanted, parents: &BTreeSet<u32>) -> Place {
-        let is_wanted = wanted.wants(&self.name);
-        let is_read = is_wanted || parents.contains(&self.ifindex);
-        Place { has_ingress: self.vlan.is_none() && is_read, has_egress: is_wanted }
+    fn place(&self, coverage: &Coverage, parents: &BTreeSet<u32>) -> Place {
+        let is_covered = coverage.covers(&self.name);
+        let is_read = is_covered || parents.contains(&self.ifindex);
+        Place { has_ingress: self.vlan.is_none() && is_read, has_egress: is_covered }
     }
 }
 
 /// The interfaces whose packets cannot be filtered, because their frames are not Ethernet's.
 pub(super) fn not_ethernet(links: &[LinkInfo]) -> Vec<String> {
-    let own = links.iter().filter(|link| !link.is_ethernet && !link.is_loopback);
-    own.map(|link| link.name.clone()).collect()
+    let unattachable = links.iter().filter(|link| !link.is_ethernet && !link.is_loopback);
+    unattachable.map(|link| link.name.clone()).collect()
 }
 
 /// Whether a program does not see the VLAN tags of frames that an interface receives: they are in
@@ -473,7 +476,7 @@ pub(super) fn not_ethernet(links: &[LinkInfo]) -> Vec<String> {
 fn hides_tags(name: &str) -> bool {
     let is_veth = ethtool::driver(name).is_ok_and(|driver| driver == "veth");
     let features = ethtool::features(name).unwrap_or_default();
-    !is_veth && features.iter().any(|(own, is_on)| own == VLAN_FEATURE && *is_on)
+    !is_veth && features.iter().any(|(feature, is_on)| feature == VLAN_FEATURE && *is_on)
 }
 
 /// Puts programs on an interface where they belong and are not. Tells whether none was before. On
@@ -569,39 +572,42 @@ mod tests {
 
     #[test]
     fn an_interface_keeps_its_slot() {
-        let mut own = Interfaces::default();
+        let mut interfaces = Interfaces::default();
         let loopback = LinkInfo { is_loopback: true, is_ethernet: false, ..link("lo", 1) };
-        assert!(own.update(&[loopback, link("em0", 60_001), link("em1", 60_002)]));
-        assert!(!own.update(&[link("em0", 60_001), link("em1", 60_002)]), "nothing is new");
-        assert!(own.update(&[link("em1", 60_002)]), "one is gone");
-        assert_eq!(own.slots(), [Slot { number: 2, interface: "em1".to_owned() }]);
-        own.settle(&Wanted::default());
-        assert!(own.are_settled());
-        assert!(own.update(&[link("em1", 60_002), link("em0", 60_007)]), "it is back");
-        assert!(!own.are_settled(), "rules were made without it");
-        assert_eq!(own.slots()[0], Slot { number: 1, interface: "em0".to_owned() });
-        own.settle(&Wanted::default());
-        let number = own.slots[1].as_mut().expect("it is there");
+        assert!(interfaces.update(&[loopback, link("em0", 60_001), link("em1", 60_002)]));
+        assert!(!interfaces.update(&[link("em0", 60_001), link("em1", 60_002)]), "nothing is new");
+        assert!(interfaces.update(&[link("em1", 60_002)]), "one is gone");
+        assert_eq!(interfaces.slots(), [Slot { number: 2, interface: "em1".to_owned() }]);
+        interfaces.settle(&Coverage::default());
+        assert!(interfaces.are_settled());
+        assert!(interfaces.update(&[link("em1", 60_002), link("em0", 60_007)]), "it is back");
+        assert!(!interfaces.are_settled(), "rules were made without it");
+        assert_eq!(interfaces.slots()[0], Slot { number: 1, interface: "em0".to_owned() });
+        interfaces.settle(&Coverage::default());
+        let number = interfaces.slots[1].as_mut().expect("it is there");
         (number.mode, number.has_egress) = (Some(Mode::Native), true);
         let again = [link("em1", 60_002), link("em0", 60_009)];
-        assert!(own.update(&again), "it was made anew, with the same name, between two looks");
-        let anew = own.slots[1].as_ref().expect("it is there");
+        assert!(
+            interfaces.update(&again),
+            "it was made anew, with the same name, between two looks"
+        );
+        let anew = interfaces.slots[1].as_ref().expect("it is there");
         assert_eq!((anew.mode, anew.has_egress), (None, false), "without our programs");
-        assert_eq!((own.name(1), own.name(9)), ("em0", ""));
+        assert_eq!((interfaces.name(1), interfaces.name(9)), ("em0", ""));
     }
 
     #[test]
     fn slots_are_limited_and_used_again() {
-        let mut own = Interfaces::default();
+        let mut interfaces = Interfaces::default();
         let links: Vec<LinkInfo> =
             (0..70).map(|number| link(&format!("em{number}"), 60_000 + number)).collect();
-        own.update(&links);
-        assert_eq!((own.slots().len(), own.without_slot.len()), (63, 7));
-        own.update(&links[..10]);
-        own.update(&[&links[..10], &links[66..]].concat());
-        assert_eq!((own.slots().len(), own.without_slot.len()), (14, 0));
-        own.update(&[link("far", IFINDEX_COUNT_MAX)]);
-        assert_eq!(own.without_slot, ["far"]);
+        interfaces.update(&links);
+        assert_eq!((interfaces.slots().len(), interfaces.without_slot.len()), (63, 7));
+        interfaces.update(&links[..10]);
+        interfaces.update(&[&links[..10], &links[66..]].concat());
+        assert_eq!((interfaces.slots().len(), interfaces.without_slot.len()), (14, 0));
+        interfaces.update(&[link("far", IFINDEX_COUNT_MAX)]);
+        assert_eq!(interfaces.without_slot, ["far"]);
     }
 
     #[test]
@@ -610,14 +616,20 @@ mod tests {
             vlan: Some(Vlan { parent_ifindex: 60_001, id }),
             ..link(name, ifindex)
         };
-        let mut own = Interfaces::default();
-        own.update(&[link("em0", 60_001), vlan("em0.5", 60_002, 5), vlan("em0.6", 60_003, 6)]);
-        let first = |own: &Interfaces| {
-            own.record(1, own.slots[1].as_ref().unwrap())[interface::VLAN_FIRST as usize]
+        let mut interfaces = Interfaces::default();
+        interfaces.update(&[
+            link("em0", 60_001),
+            vlan("em0.5", 60_002, 5),
+            vlan("em0.6", 60_003, 6),
+        ]);
+        let first = |interfaces: &Interfaces| {
+            interfaces.record(1, interfaces.slots[1].as_ref().unwrap())
+                [interface::VLAN_FIRST as usize]
         };
-        assert_eq!(first(&own), 0, "no rules know them");
-        own.settle(&Wanted::default());
-        let record = |number: usize| own.record(number, own.slots[number].as_ref().unwrap());
+        assert_eq!(first(&interfaces), 0, "no rules know them");
+        interfaces.settle(&Coverage::default());
+        let record =
+            |number: usize| interfaces.record(number, interfaces.slots[number].as_ref().unwrap());
         let (first, next) = (interface::VLAN_FIRST as usize, interface::VLAN_NEXT as usize);
         assert_eq!((record(1)[first], record(1)[next]), (2, 0));
         assert_eq!((record(2)[first], record(2)[next]), (0, 3));
@@ -631,8 +643,8 @@ mod tests {
             vlan: Some(Vlan { parent_ifindex, id: 5 }),
             ..link(name, ifindex)
         };
-        let mut own = Interfaces::default();
-        own.update(&[
+        let mut interfaces = Interfaces::default();
+        interfaces.update(&[
             link("em0", 60_001),
             vlan("em0.5", 60_002, 60_001),
             vlan("em0.5.5", 60_003, 60_002),
@@ -641,47 +653,47 @@ mod tests {
             vlan("far", 60_005, 60_005),
             vlan("alone", 60_006, 60_099),
         ]);
-        let read_as = |own: &Interfaces| -> Vec<u8> {
+        let read_as = |interfaces: &Interfaces| -> Vec<u8> {
             let slot = |number: usize| {
-                let record = own.record(number, own.slots[number].as_ref().unwrap());
+                let record = interfaces.record(number, interfaces.slots[number].as_ref().unwrap());
                 record[interface::READ_AS as usize]
             };
             (1..7).map(slot).collect()
         };
-        own.settle(&Wanted::default());
-        assert_eq!(read_as(&own), [0; 6], "no program runs");
-        own.slots[1].as_mut().unwrap().mode = Some(Mode::Native);
-        assert_eq!(read_as(&own), [1, 2, 2, 0, 0, 0], "VLANs below, the inner as the outer");
-        own.slots[6].as_mut().unwrap().mode = Some(Mode::Native);
-        assert_eq!(read_as(&own), [1, 2, 2, 0, 0, 6], "nothing is below it here");
-        own.slots[2].as_mut().unwrap().is_settled = false;
-        assert_eq!(read_as(&own), [1, 0, 0, 0, 0, 6], "no rules know the outer one");
+        interfaces.settle(&Coverage::default());
+        assert_eq!(read_as(&interfaces), [0; 6], "no program runs");
+        interfaces.slots[1].as_mut().unwrap().mode = Some(Mode::Native);
+        assert_eq!(read_as(&interfaces), [1, 2, 2, 0, 0, 0], "VLANs below, the inner as the outer");
+        interfaces.slots[6].as_mut().unwrap().mode = Some(Mode::Native);
+        assert_eq!(read_as(&interfaces), [1, 2, 2, 0, 0, 6], "nothing is below it here");
+        interfaces.slots[2].as_mut().unwrap().is_settled = false;
+        assert_eq!(read_as(&interfaces), [1, 0, 0, 0, 0, 6], "no rules know the outer one");
     }
 
     #[test]
     fn a_slot_that_changes_hands_is_not_the_new_ones_before_rules_know_it() {
-        let mut own = Interfaces::default();
+        let mut interfaces = Interfaces::default();
         let many: Vec<LinkInfo> =
             (0..63).map(|number| link(&format!("em{number}"), 60_000 + number)).collect();
-        own.update(&many);
-        assert!(!own.are_settled());
-        own.settle(&Wanted::default());
-        own.update(&many[1..]);
-        assert!(own.are_settled(), "nobody else has the slot of one that has gone");
-        own.update(&many);
-        assert!(own.are_settled(), "it is back");
-        own.update(&[&many[1..], &[link("new0", 60_100)]].concat());
-        assert_eq!((own.name(1), own.are_settled()), ("new0", false));
-        own.settle(&Wanted::default());
-        assert!(own.are_settled());
+        interfaces.update(&many);
+        assert!(!interfaces.are_settled());
+        interfaces.settle(&Coverage::default());
+        interfaces.update(&many[1..]);
+        assert!(interfaces.are_settled(), "nobody else has the slot of one that has gone");
+        interfaces.update(&many);
+        assert!(interfaces.are_settled(), "it is back");
+        interfaces.update(&[&many[1..], &[link("new0", 60_100)]].concat());
+        assert_eq!((interfaces.name(1), interfaces.are_settled()), ("new0", false));
+        interfaces.settle(&Coverage::default());
+        assert!(interfaces.are_settled());
     }
 
     #[test]
     fn rules_say_where_programs_belong() {
-        let all = Wanted { skipped: BTreeSet::from(["em1".to_owned()]), named: None };
-        assert!(all.wants("em0") && !all.wants("em1"));
+        let all = Coverage { skipped: BTreeSet::from(["em1".to_owned()]), named: None };
+        assert!(all.covers("em0") && !all.covers("em1"));
         let named = Some(BTreeSet::from(["em0".to_owned(), "em1".to_owned()]));
-        let some = Wanted { named, ..all };
-        assert!(some.wants("em0") && !some.wants("em1") && !some.wants("em2"));
+        let some = Coverage { named, ..all };
+        assert!(some.covers("em0") && !some.covers("em1") && !some.covers("em2"));
     }
 }

@@ -7,26 +7,26 @@
 use std::collections::BTreeSet;
 
 use weir_bpf::firewall::layout::control;
-use weir_rules::evaluate::{Evaluator, LoadedAnchor};
+use weir_rules::evaluate::Evaluator;
 use weir_rules::facts::Facts;
 use weir_rules::ir::{Rule, Ruleset};
 use weir_rules::names;
 use weir_rules::resolve::{Resolver as _, interfaces_named};
 
-use super::answers::live_counts;
 use super::document::{self, About};
-use super::interfaces::{self, Wanted};
+use super::interfaces::{self, Coverage};
 use super::overload::Overloads;
-use super::source::{Size, Source};
+use super::source::{Size, Source, loaded_anchors};
 use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::known::Known;
-use crate::compile::{self, Compiled, Input, profile_seconds, ticks};
+use crate::compile::{self, Compiled, Input};
 use crate::image::{Settings, image_flags};
 use crate::install::Prepared;
 use crate::protocol::{Load, LoadParts};
 use crate::show::rules::Loader;
 use crate::states;
+use crate::timeouts::{profile_seconds, ticks};
 
 /// What is to run.
 pub(super) struct Next {
@@ -57,37 +57,25 @@ pub(super) struct Staged {
     compiled: Compiled,
     pub(super) prepared: Prepared,
     document_at: u32,
-    wanted: Wanted,
+    coverage: Coverage,
     overloads: Overloads,
-    told: Vec<String>,
-}
-
-/// The rules of anchors: those that files load, and above them what was loaded into them since.
-pub(super) fn loaded_anchors(main: &Source, anchors: &[Source]) -> Vec<LoadedAnchor> {
-    let of_files = main.anchors.iter().chain(anchors.iter().flat_map(|own| &own.anchors));
-    let mut all: Vec<LoadedAnchor> = of_files.cloned().collect();
-    for own in anchors {
-        all.retain(|other| *other.path != *own.load.anchor);
-        let path = own.load.anchor.as_str().into();
-        all.push(LoadedAnchor { path, ruleset: own.ruleset.clone() });
-    }
-    all
+    warnings: Vec<String>,
 }
 
 /// Where the programs belong, by the rules.
-pub(super) fn wanted(evaluator: &Evaluator<'_>, facts: &Facts) -> Wanted {
-    let skipped = facts.interfaces().iter().filter(|own| evaluator.skips(&own.name));
-    let skipped: BTreeSet<String> = skipped.map(|own| own.name.clone()).collect();
+pub(super) fn coverage(evaluator: &Evaluator<'_>, facts: &Facts) -> Coverage {
+    let skipped = facts.interfaces().iter().filter(|interface| evaluator.skips(&interface.name));
+    let skipped: BTreeSet<String> = skipped.map(|interface| interface.name.clone()).collect();
     let mut named = BTreeSet::new();
     let mut is_any = true;
     for rule in evaluator.rules().filter(|rule| is_filter(rule)) {
-        let Some(own) = rule.interface.as_ref().filter(|own| !own.not) else {
-            return Wanted { skipped, named: None };
+        let Some(interface) = rule.interface.as_ref().filter(|interface| !interface.not) else {
+            return Coverage { skipped, named: None };
         };
         is_any = false;
-        named.extend(interfaces_named(facts, &own.name).map(|facts| facts.name.clone()));
+        named.extend(interfaces_named(facts, &interface.name).map(|facts| facts.name.clone()));
     }
-    Wanted { skipped, named: (!is_any).then_some(named) }
+    Coverage { skipped, named: (!is_any).then_some(named) }
 }
 
 /// `pass`, `block`, `match`: what says something of packets.
@@ -119,7 +107,7 @@ impl Engine {
         let mut next = Next { facts, main, anchors, tables };
         let parts = source.load.parts;
         if !path.is_empty() {
-            next.anchors.retain(|own| own.load.anchor != path);
+            next.anchors.retain(|source| source.load.anchor != path);
             let load = Load { anchor: path, ..source.load.clone() };
             next.anchors.push(Source { load, ..source });
         } else if parts == LoadParts::ALL {
@@ -138,13 +126,13 @@ impl Engine {
     /// # Errors
     ///
     /// If the shared memory is damaged.
-    pub fn flush_rules(&mut self, anchor: &str) -> Result<(), Refused> {
+    pub(crate) fn flush_rules(&mut self, anchor: &str) -> Result<(), Refused> {
         let mut next = self.next(self.facts.clone());
         if anchor.is_empty() {
             next.main.ruleset.main = weir_rules::ir::Rules::default();
             next.main.anchors.clear();
         } else {
-            next.anchors.retain(|own| own.load.anchor != anchor);
+            next.anchors.retain(|source| source.load.anchor != anchor);
         }
         self.install(next, Manner::Asked).map(drop)
     }
@@ -181,10 +169,10 @@ impl Engine {
     pub(super) fn install(&mut self, next: Next, manner: Manner) -> Result<Vec<String>, Refused> {
         let staged = self.stage(next, manner)?;
         let old_document_at = self.announce(&staged);
-        let told = self.commit(staged, manner)?;
+        let warnings = self.commit(staged, manner)?;
         // The notes of what ran before are kept until something else runs.
         self.retire_document(old_document_at)?;
-        Ok(told)
+        Ok(warnings)
     }
 
     /// All that may fail, and nothing of what runs changes by it.
@@ -207,10 +195,13 @@ impl Engine {
                 tables::too_many_entries(tables.entry_count(), limit),
             ));
         }
-        let wanted = wanted(&evaluator, &next.facts);
+        let coverage = coverage(&evaluator, &next.facts);
         let overloads = super::overload::of_rules(&evaluator, &compiled.rules);
-        let mut told: Vec<String> =
-            compiled.warnings.iter().map(|own| next.main.told(std::slice::from_ref(own))).collect();
+        let mut warnings: Vec<String> = compiled
+            .warnings
+            .iter()
+            .map(|warning| next.main.lines(std::slice::from_ref(warning)))
+            .collect();
         let installer = self.installer()?;
         let prepared = installer.prepare(&compiled, &evaluator, &tables.contents());
         let prepared = prepared.map_err(Refused::because)?;
@@ -229,8 +220,8 @@ impl Engine {
             }
         };
         let (is_generic, is_strict) = (self.options.is_generic, manner == Manner::Asked);
-        match self.interfaces.attach(&self.firewall, &wanted, is_generic, is_strict) {
-            Ok(mut attached) => told.append(&mut attached),
+        match self.interfaces.attach(&self.firewall, &coverage, is_generic, is_strict) {
+            Ok(mut attached) => warnings.append(&mut attached),
             Err(problem) => {
                 let installer = self.installer()?;
                 installer.heap().free(document_at).map_err(Refused::because)?;
@@ -238,7 +229,7 @@ impl Engine {
                 return Err(Refused(problem));
             }
         }
-        Ok(Staged { next, tables, compiled, prepared, document_at, wanted, overloads, told })
+        Ok(Staged { next, tables, compiled, prepared, document_at, coverage, overloads, warnings })
     }
 
     /// Publishes the notes, which may stand there before a ruleset is active: a daemon that is
@@ -250,14 +241,15 @@ impl Engine {
 
     /// Makes it the one that runs.
     fn commit(&mut self, staged: Staged, manner: Manner) -> Result<Vec<String>, Refused> {
-        let Staged { next, tables, compiled, prepared, wanted, overloads, mut told, .. } = staged;
+        let Staged { next, tables, compiled, prepared, coverage, overloads, mut warnings, .. } =
+            staged;
         let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         self.known = known.map_err(Refused::because)?;
         let host_id = self.host_id(next.main.ruleset.settings.host_id);
         self.firewall.arena().write32(control::HOST_ID, host_id);
-        self.interfaces.settle(&wanted);
-        let surplus = self.interfaces.surplus(&wanted);
+        self.interfaces.settle(&coverage);
+        let surplus = self.interfaces.surplus(&coverage);
         self.interfaces.publish(&self.firewall);
         self.overloads = overloads;
         self.rules = compiled.rules;
@@ -266,13 +258,13 @@ impl Engine {
         (self.main, self.anchors, self.tables) = (main, anchors, tables);
         self.facts = facts;
         super::renew_next_hops(&self.firewall);
-        told.append(&mut self.interfaces.detach_surplus(&self.firewall, surplus));
+        warnings.append(&mut self.interfaces.detach_surplus(&self.firewall, surplus));
         let is_all = manner != Manner::Followed;
-        told.append(&mut self.interfaces.told(&wanted, is_all));
+        warnings.append(&mut self.interfaces.warnings(&coverage, is_all));
         if is_all {
-            told.append(&mut super::forwarding::told(&self.facts, &wanted, asks_routes));
+            warnings.append(&mut super::forwarding::warnings(&self.facts, &coverage, asks_routes));
         }
-        Ok(told)
+        Ok(warnings)
     }
 
     fn compile(&self, next: &Next, evaluator: &Evaluator<'_>) -> Result<Compiled, Refused> {
@@ -285,21 +277,21 @@ impl Engine {
         let slots = self.interfaces.slots();
         let input = Input { evaluator, resolver: &next.facts, slots: &slots, known: &known };
         let compiled = compile::compile(&input);
-        let mut compiled = compiled.map_err(|refused| Refused(next.main.told(&refused.0)))?;
+        let mut compiled = compiled.map_err(|refused| Refused(next.main.lines(&refused.0)))?;
         compiled.settings = settings(&next.main, &compiled.known);
         Ok(compiled)
     }
 
     /// `set hostid`, or a number that was drawn once.
-    fn host_id(&self, wanted: Option<u32>) -> u32 {
-        let own = self.firewall.arena().read32(control::HOST_ID);
+    fn host_id(&self, set: Option<u32>) -> u32 {
+        let old = self.firewall.arena().read32(control::HOST_ID);
         let drawn = u32::try_from(self.seed & u64::from(u32::MAX)).unwrap_or(1) | 1;
-        wanted.unwrap_or(if own == 0 { drawn } else { own })
+        set.unwrap_or(if old == 0 { drawn } else { old })
     }
 
     /// The counters of the rules that run, for `-o profile`.
     fn profile(&self) -> String {
-        self.show_rules("", 1, (false, false), &live_counts(&self.firewall))
+        self.show_rules("", 1, (false, false), &counters::live_counts(&self.firewall))
     }
 }
 

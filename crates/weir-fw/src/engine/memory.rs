@@ -25,12 +25,12 @@ pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
         ("src-nodes", "sources", limits::SOURCE_LIMIT_MAX),
         ("frags", "fragments", limits::FRAGMENT_LIMIT_MAX),
     ] {
-        let wanted = main.limit(limit);
-        if wanted > most {
-            let told = format!(
-                "set limit {limit} {wanted}: the table of {what} has at most {most} places"
+        let place_count = main.limit(limit);
+        if place_count > most {
+            let message = format!(
+                "set limit {limit} {place_count}: the table of {what} has at most {most} places"
             );
-            return Err(main.refused(&[Size::Limit(limit)], told));
+            return Err(main.refused(&[Size::Limit(limit)], message));
         }
     }
     let hash_size = main.ruleset.settings.hash_size;
@@ -40,8 +40,8 @@ pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
         source_limit: main.limit("src-nodes"),
     };
     let plan = plan.map_err(|error| refused(main, error))?.with(followed);
-    let own = [available_bytes(&read("/proc/meminfo")), available_to_group()];
-    if let Some(available_bytes) = own.into_iter().flatten().min() {
+    let limits = [available_bytes(&read("/proc/meminfo")), available_to_group()];
+    if let Some(available_bytes) = limits.into_iter().flatten().min() {
         plan.check(available_bytes).map_err(|error| main.refused(&largest(&plan), error))?;
     }
     Ok(plan.sizes)
@@ -111,15 +111,15 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
 }
 
 /// What no reload changes, and what does.
-const MADE_ONCE: &str =
-    "which a reload cannot change: `weir fw stop` and `weir fw run` make it anew";
+const MADE_ONCE: &str = "which a reload cannot change: run `weir fw stop`, then `weir fw run`";
 
 /// A limit that asks for another table than there is.
 fn has_places(main: &Source, limit: &'static str, what: &str, places: u32) -> Refused {
-    let wanted = main.limit(limit);
-    let told =
-        format!("set limit {limit} {wanted}: the table of {what} has {places} places, {MADE_ONCE}");
-    main.refused(&[Size::Limit(limit)], told)
+    let place_count = main.limit(limit);
+    let message = format!(
+        "set limit {limit} {place_count}: the table of {what} has {places} places, {MADE_ONCE}"
+    );
+    main.refused(&[Size::Limit(limit)], message)
 }
 
 impl Engine {
@@ -127,15 +127,15 @@ impl Engine {
     pub(super) fn check_limits(&self, main: &Source) -> Result<(), Refused> {
         let have = self.firewall.regions().sizes;
         let states = main.limit("states");
-        if let Some(wanted) = main.ruleset.settings.hash_size
-            && wanted != have.bucket_count
+        if let Some(bucket_count) = main.ruleset.settings.hash_size
+            && bucket_count != have.bucket_count
         {
-            let told = format!(
-                "set hashsize {wanted}: the state table has {} buckets, {MADE_ONCE}, without its \
-                 states",
+            let message = format!(
+                "set hashsize {bucket_count}: the state table has {} buckets, {MADE_ONCE}, without \
+                 its states",
                 have.bucket_count
             );
-            return Err(main.refused(&[Size::Hash], told));
+            return Err(main.refused(&[Size::Hash], message));
         }
         let (fragments, places) = (main.limit("frags"), self.firewall.fragment_count_max());
         if fragments.max(1) != places {
@@ -147,21 +147,21 @@ impl Engine {
         }
         let reserved = main.ruleset.settings.state_reserve;
         if reserved >= states {
-            let told = format!(
+            let message = format!(
                 "set state-reserve {reserved} with set limit states {states} leaves nothing to \
                  rules without `reserve`"
             );
-            return Err(main.refused(&[Size::Reserve, Size::Limit("states")], told));
+            return Err(main.refused(&[Size::Reserve, Size::Limit("states")], message));
         }
         let plan = limits::plan(states, Some(have.bucket_count), have.cpu_count);
         let plan = plan.map_err(|error| refused(main, error))?;
         if plan.sizes.overflow_count > have.overflow_count {
-            let told = format!(
-                "set limit states {states} wants {} slots besides {} buckets, and the state table \
+            let message = format!(
+                "set limit states {states} needs {} slots besides {} buckets, and the state table \
                  was made with {}, {MADE_ONCE}, without its states",
                 plan.sizes.overflow_count, have.bucket_count, have.overflow_count
             );
-            return Err(main.refused(&[Size::Limit("states"), Size::Hash], told));
+            return Err(main.refused(&[Size::Limit("states"), Size::Hash], message));
         }
         Ok(())
     }

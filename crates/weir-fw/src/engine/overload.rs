@@ -12,7 +12,7 @@ use weir_bpf::firewall::sweep::Filter;
 use weir_rules::evaluate::Evaluator;
 use weir_rules::value::Flush;
 
-use super::answers::filter_of_source;
+use super::kill::filter_of_source;
 use super::tables::Key;
 use super::{Engine, Refused};
 use crate::compile::RuleInfo;
@@ -30,14 +30,14 @@ pub(super) type Overloads = HashMap<u32, Overload>;
 
 /// The rules that have it.
 pub(super) fn of_rules(evaluator: &Evaluator<'_>, rules: &[RuleInfo]) -> Overloads {
-    let own = |info: &RuleInfo| {
+    let of_rule = |info: &RuleInfo| {
         let rule = evaluator.rule(info.rule)?.rule;
         let (table, flush) = rule.options.state.as_ref()?.overload.as_ref()?;
-        let own =
+        let action =
             Overload { anchor: info.anchor.to_string(), table: table.to_string(), flush: *flush };
-        Some((info.id, own))
+        Some((info.id, action))
     };
-    rules.iter().filter_map(own).collect()
+    rules.iter().filter_map(of_rule).collect()
 }
 
 impl Engine {
@@ -49,16 +49,16 @@ impl Engine {
     pub(crate) fn overloaded(&mut self, list: &[Record]) -> Result<Vec<Filter>, Refused> {
         let mut filters = Vec::new();
         let mut added: BTreeMap<Key, Vec<IpAddr>> = BTreeMap::new();
-        for own in list {
+        for record in list {
             // The rule may have gone meanwhile.
-            let Some(overload) = self.overloads.get(&own.rule) else { continue };
+            let Some(overload) = self.overloads.get(&record.rule) else { continue };
             let key = (overload.anchor.clone(), overload.table.clone());
             let key = if self.tables.all.contains_key(&key) { key } else { (String::new(), key.1) };
-            added.entry(key).or_default().push(own.address);
+            added.entry(key).or_default().push(record.address);
             match overload.flush {
                 Flush::No => {}
-                Flush::Rule => filters.push(filter_of_source(own.address, Some(own.rule))),
-                Flush::Global => filters.push(filter_of_source(own.address, None)),
+                Flush::Rule => filters.push(filter_of_source(record.address, Some(record.rule))),
+                Flush::Global => filters.push(filter_of_source(record.address, None)),
             }
         }
         let mut result = Ok(());

@@ -31,6 +31,18 @@ pub(super) struct Source {
     pub(super) settings: Vec<(Setting, String)>,
 }
 
+/// The rules of anchors: those that files load, and above them what was loaded into them since.
+pub(super) fn loaded_anchors(main: &Source, anchors: &[Source]) -> Vec<LoadedAnchor> {
+    let of_files = main.anchors.iter().chain(anchors.iter().flat_map(|source| &source.anchors));
+    let mut all: Vec<LoadedAnchor> = of_files.cloned().collect();
+    for source in anchors {
+        all.retain(|other| *other.path != *source.load.anchor);
+        let path = source.load.anchor.as_str().into();
+        all.push(LoadedAnchor { path, ruleset: source.ruleset.clone() });
+    }
+    all
+}
+
 /// A setting that limits what fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
@@ -46,7 +58,7 @@ impl Size {
     fn is(self, setting: &Setting) -> bool {
         match (self, setting) {
             (Self::Limit(name), Setting::Limit(at, _)) => {
-                names::LIMITS.get(usize::from(*at)).is_some_and(|(own, _)| *own == name)
+                names::LIMITS.get(usize::from(*at)).is_some_and(|(limit, _)| *limit == name)
             }
             (Self::Hash, Setting::HashSize(_)) | (Self::Reserve, Setting::StateReserve(_)) => true,
             _ => false,
@@ -59,9 +71,9 @@ struct Sent<'a>(&'a [NamedFile]);
 
 impl SourceProvider for Sent<'_> {
     fn read(&self, path: &str, from: &str) -> Result<Vec<u8>, String> {
-        let own = self.0.iter().filter(|own| own.path == path);
-        let found = own.clone().find(|own| own.from == from).or_else(|| own.clone().next());
-        found.map(|own| own.bytes.to_vec()).ok_or_else(|| "the client did not send it".to_owned())
+        let files = self.0.iter().filter(|file| file.path == path);
+        let found = files.clone().find(|file| file.from == from).or_else(|| files.clone().next());
+        found.map(|file| file.bytes.to_vec()).ok_or_else(|| "the client did not send it".to_owned())
     }
 }
 
@@ -96,14 +108,14 @@ impl Source {
         let machine = (facts, not_ethernet);
         let mut compiled = compile(&load, &load.name, &load.text.to_vec(), dialect, machine)?;
         let mut anchors = Vec::new();
-        for own in &compiled.ruleset.loads {
+        for file in &compiled.ruleset.loads {
             let sent = Sent(&load.files);
             let bytes = sent
-                .read(&own.file, &load.name)
-                .map_err(|cause| format!("{}: {cause}", own.file))?;
+                .read(&file.file, &load.name)
+                .map_err(|cause| format!("{}: {cause}", file.file))?;
             let dialect = Some(compiled.ruleset.dialect);
-            let inner = compile(&load, &own.file, &bytes, dialect, machine)?;
-            anchors.push(LoadedAnchor { path: own.name.clone(), ruleset: inner.ruleset });
+            let inner = compile(&load, &file.file, &bytes, dialect, machine)?;
+            anchors.push(LoadedAnchor { path: file.name.clone(), ruleset: inner.ruleset });
         }
         let in_file = || match compiled.ruleset.settings.ruleset_optimization.as_deref() {
             Some("none") => Level::None,
@@ -124,7 +136,7 @@ impl Source {
         if !load.parts.rules {
             ruleset.main = weir_rules::ir::Rules::default();
         }
-        let settings = ruleset.prelude.iter().filter_map(|own| match own {
+        let settings = ruleset.prelude.iter().filter_map(|statement| match statement {
             Prelude::Set(setting, span) => Some((setting.clone(), sources.place(*span))),
             _ => None,
         });
@@ -134,14 +146,14 @@ impl Source {
 
     /// Whether a setting is in the file.
     fn sets(&self, matches: impl Fn(&Setting) -> bool) -> bool {
-        self.settings.iter().any(|(own, _)| matches(own))
+        self.settings.iter().any(|(setting, _)| matches(setting))
     }
 
     /// A refusal of sizes, with the place of the first of them that a file sets.
     pub(super) fn refused(&self, sizes: &[Size], cause: impl Display) -> Refused {
         let place = sizes.iter().find_map(|size| {
-            let own = self.settings.iter().rev().find(|(own, _)| size.is(own));
-            own.map(|(_, place)| format!("{place}: "))
+            let found = self.settings.iter().rev().find(|(setting, _)| size.is(setting));
+            found.map(|(_, place)| format!("{place}: "))
         });
         Refused(format!("{}{cause}", place.unwrap_or_default()))
     }
@@ -154,16 +166,16 @@ impl Source {
         let index = |name| names::timeout(name).map(usize::from);
         let (start, end) = (index("adaptive.start"), index("adaptive.end"));
         let is_adaptive = |setting: &Setting| {
-            let Setting::Timeout(own, _) = setting else { return false };
-            Some(usize::from(*own)) == start || Some(usize::from(*own)) == end
+            let Setting::Timeout(timeout, _) = setting else { return false };
+            Some(usize::from(*timeout)) == start || Some(usize::from(*timeout)) == end
         };
         if self.sets(is_adaptive) {
             return timeouts;
         }
         let tenth = self.limit("states") / 10;
         for (at, tenths) in [(start, 6), (end, 12)] {
-            if let Some(own) = at.and_then(|at| timeouts.get_mut(at)) {
-                *own = tenth.saturating_mul(tenths);
+            if let Some(adaptive) = at.and_then(|at| timeouts.get_mut(at)) {
+                *adaptive = tenth.saturating_mul(tenths);
             }
         }
         timeouts
@@ -171,13 +183,13 @@ impl Source {
 
     /// A limit by its name.
     pub(super) fn limit(&self, name: &str) -> u32 {
-        let at = names::LIMITS.iter().position(|(own, _)| *own == name);
+        let at = names::LIMITS.iter().position(|(limit, _)| *limit == name);
         at.and_then(|at| self.ruleset.settings.limits.get(at)).copied().unwrap_or(0)
     }
 
     /// Errors as lines `FILE:LINE: MESSAGE: REASON`.
-    pub(super) fn told(&self, list: &[Diagnostic]) -> String {
-        told(list, &self.sources)
+    pub(super) fn lines(&self, list: &[Diagnostic]) -> String {
+        lines(list, &self.sources)
     }
 }
 
@@ -203,23 +215,28 @@ fn compile(
         found.extend(refuse::diagnostics(&compiled.ruleset));
         found.extend(refuse::interfaces(&compiled.ruleset, facts, not_ethernet));
     }
-    found.retain(|own| own.severity == Severity::Error);
+    found.retain(|diagnostic| diagnostic.severity == Severity::Error);
     if found.is_empty() {
         return Ok(compiled);
     }
-    Err(told(&found, &compiled.sources))
+    Err(lines(&found, &compiled.sources))
 }
 
-fn told(list: &[Diagnostic], sources: &SourceMap) -> String {
-    let lines = list.iter().map(|own| {
-        let parted = if own.label.is_empty() { "" } else { ": " };
-        format!("{}: {}{parted}{}", sources.place(own.span), own.message, own.label)
+fn lines(list: &[Diagnostic], sources: &SourceMap) -> String {
+    let lines = list.iter().map(|diagnostic| {
+        let parted = if diagnostic.label.is_empty() { "" } else { ": " };
+        format!(
+            "{}: {}{parted}{}",
+            sources.place(diagnostic.span),
+            diagnostic.message,
+            diagnostic.label
+        )
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// `pfctl -m`: what the file sets takes its place, all else stays.
-pub(super) fn merge_settings(own: &mut Settings, prelude: &[Prelude], new: Settings) {
+pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: Settings) {
     let Settings {
         block_policy,
         if_bound,
@@ -236,46 +253,47 @@ pub(super) fn merge_settings(own: &mut Settings, prelude: &[Prelude], new: Setti
         host_id,
     } = new;
     let set = |matches: &dyn Fn(&Setting) -> bool| {
-        prelude.iter().any(|own| matches!(own, Prelude::Set(setting, _) if matches(setting)))
+        prelude.iter().any(|entry| matches!(entry, Prelude::Set(setting, _) if matches(setting)))
     };
     for (index, value) in timeouts.into_iter().enumerate() {
         let is_it =
-            |own: &Setting| matches!(own, Setting::Timeout(at, _) if usize::from(*at) == index);
-        let is_set = set(&is_it) || set(&|own| matches!(own, Setting::Optimization(_)));
-        if let Some(own) = own.timeouts.get_mut(index).filter(|_| is_set) {
-            *own = value;
+            |one: &Setting| matches!(one, Setting::Timeout(at, _) if usize::from(*at) == index);
+        let is_set = set(&is_it) || set(&|setting| matches!(setting, Setting::Optimization(_)));
+        if let Some(timeout) = settings.timeouts.get_mut(index).filter(|_| is_set) {
+            *timeout = value;
         }
     }
     for (index, value) in limits.into_iter().enumerate() {
         let is_it =
-            |own: &Setting| matches!(own, Setting::Limit(at, _) if usize::from(*at) == index);
-        if let Some(own) = own.limits.get_mut(index).filter(|_| set(&is_it)) {
-            *own = value;
+            |one: &Setting| matches!(one, Setting::Limit(at, _) if usize::from(*at) == index);
+        if let Some(limit) = settings.limits.get_mut(index).filter(|_| set(&is_it)) {
+            *limit = value;
         }
     }
-    if set(&|own| matches!(own, Setting::BlockPolicy(_))) {
-        own.block_policy = block_policy;
+    if set(&|setting| matches!(setting, Setting::BlockPolicy(_))) {
+        settings.block_policy = block_policy;
     }
-    if set(&|own| matches!(own, Setting::StatePolicyIfBound(_))) {
-        own.if_bound = if_bound;
+    if set(&|setting| matches!(setting, Setting::StatePolicyIfBound(_))) {
+        settings.if_bound = if_bound;
     }
-    if set(&|own| matches!(own, Setting::Skip(_))) {
-        own.skip = skip;
+    if set(&|setting| matches!(setting, Setting::Skip(_))) {
+        settings.skip = skip;
     }
-    own.log_interface = log_interface.or_else(|| own.log_interface.take());
-    if set(&|own| matches!(own, Setting::Reassemble { .. })) {
-        own.reassemble = reassemble;
+    settings.log_interface = log_interface.or_else(|| settings.log_interface.take());
+    if set(&|setting| matches!(setting, Setting::Reassemble { .. })) {
+        settings.reassemble = reassemble;
     }
-    own.hash_size = hash_size.or(own.hash_size);
-    if set(&|own| matches!(own, Setting::StateReserve(_))) {
-        own.state_reserve = state_reserve;
+    settings.hash_size = hash_size.or(settings.hash_size);
+    if set(&|setting| matches!(setting, Setting::StateReserve(_))) {
+        settings.state_reserve = state_reserve;
     }
-    if set(&|own| matches!(own, Setting::Optimization(_))) {
-        own.optimization = optimization;
+    if set(&|setting| matches!(setting, Setting::Optimization(_))) {
+        settings.optimization = optimization;
     }
-    own.ruleset_optimization = ruleset_optimization.or_else(|| own.ruleset_optimization.take());
-    own.debug = debug.or_else(|| own.debug.take());
-    own.host_id = host_id.or(own.host_id);
+    settings.ruleset_optimization =
+        ruleset_optimization.or_else(|| settings.ruleset_optimization.take());
+    settings.debug = debug.or_else(|| settings.debug.take());
+    settings.host_id = host_id.or(settings.host_id);
 }
 
 #[cfg(test)]
@@ -297,9 +315,9 @@ mod tests {
     #[test]
     fn rules_of_anchors_are_refused_with_their_places() {
         let facts = Facts::parse("interface em0 192.0.2.1/24").unwrap();
-        let told = |load| Source::compile(load, &facts, &[], String::new).unwrap_err();
+        let refusal = |load| Source::compile(load, &facts, &[], String::new).unwrap_err();
         let nat = "pass\nnat on em0 from any to any -> (em0)\n";
-        let found = told(load("ftp", nat, Vec::new()));
+        let found = refusal(load("ftp", nat, Vec::new()));
         assert!(found.starts_with("pf.conf:2: "), "{found}");
         assert!(found.contains("addresses are not translated"), "{found}");
 
@@ -309,7 +327,7 @@ mod tests {
             bytes: Bytes::new(nat.as_bytes()),
         };
         let main = "anchor ftp\nload anchor ftp from \"ftp.conf\"\n";
-        let found = told(load("", main, vec![file]));
+        let found = refusal(load("", main, vec![file]));
         assert!(found.starts_with("ftp.conf:2: "), "{found}");
     }
     #[test]
@@ -317,7 +335,7 @@ mod tests {
         let facts = "interface em0 192.0.2.1/24\ninterface tun9 10.9.0.1/24 group vpn\n";
         let facts = Facts::parse(facts).unwrap();
         let tun = ["tun9".to_owned()];
-        let told = |text: &str| {
+        let refusal_of = |text: &str| {
             Source::compile(load("", text, Vec::new()), &facts, &tun, String::new).err()
         };
         for text in [
@@ -327,8 +345,11 @@ mod tests {
             "pass\nanchor on tun9 {\nblock\n}\n",
             "anchor {\nblock in on tun\n}\n",
         ] {
-            let told = told(text).unwrap_or_else(|| panic!("{text}"));
-            assert!(told.starts_with("pf.conf:2: ") && told.contains("`tun9`"), "{text}{told}");
+            let refusal = refusal_of(text).unwrap_or_else(|| panic!("{text}"));
+            assert!(
+                refusal.starts_with("pf.conf:2: ") && refusal.contains("`tun9`"),
+                "{text}{refusal}"
+            );
         }
         for text in [
             "pass\nblock in on em0\n",
@@ -336,7 +357,7 @@ mod tests {
             "pass\nblock in on tun8\n",
             "set skip on tun9\nblock in on tun9\n",
         ] {
-            assert_eq!(told(text), None, "{text}");
+            assert_eq!(refusal_of(text), None, "{text}");
         }
     }
 }

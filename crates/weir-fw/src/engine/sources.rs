@@ -7,7 +7,8 @@ use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{STATE_SOURCE_A_IS_1, STATE_SOURCE_B_IS_1, STATE_TRACKED};
 use weir_bpf::firewall::sweep::Filter;
 
-use super::answers::{filter_of, now_tick};
+use super::answers::now_tick;
+use super::kill::filter_of;
 use super::{Engine, Refused};
 use crate::protocol::How;
 use crate::show::sources::{Line, put};
@@ -21,7 +22,7 @@ type Sums = HashMap<(IpAddr, Option<u32>), [u64; 2]>;
 /// # Errors
 ///
 /// What the kernel returned.
-pub fn kill_sources(firewall: &Firewall, filters: &[Filter]) -> Result<u64, Refused> {
+pub(crate) fn kill_sources(firewall: &Firewall, filters: &[Filter]) -> Result<u64, Refused> {
     let mut count = 0;
     for filter in filters {
         count += firewall.kill_sources(*filter).map_err(Refused::because)?;
@@ -40,20 +41,20 @@ impl Engine {
             u64::from(later.wrapping_sub(sooner).cast_signed().max(0).cast_unsigned())
         };
         let mut out = String::new();
-        for own in sources {
+        for source in sources {
             let [packet_count, size_bytes] =
-                sums.get(&(own.address, own.rule)).copied().unwrap_or_default();
+                sums.get(&(source.address, source.rule)).copied().unwrap_or_default();
             let is_it = |info: &&crate::compile::RuleInfo| {
-                Some(info.id) == own.rule && info.anchor.is_empty()
+                Some(info.id) == source.rule && info.anchor.is_empty()
             };
             let line = Line {
-                address: own.address,
-                state_count: own.state_count,
-                connection_count: own.connection_count,
-                rate_thousandths: own.rate_thousandths,
-                rate_seconds: own.rate_seconds,
-                age_s: seconds(ticks(now, own.created_tick)),
-                expires_in_s: seconds(ticks(own.expires_tick, now)),
+                address: source.address,
+                state_count: source.state_count,
+                connection_count: source.connection_count,
+                rate_thousandths: source.rate_thousandths,
+                rate_seconds: source.rate_seconds,
+                age_s: seconds(ticks(now, source.created_tick)),
+                expires_in_s: seconds(ticks(source.expires_tick, now)),
                 packet_count,
                 size_bytes,
                 rule: self.rules.iter().find(is_it).map(|info| info.number),
@@ -74,11 +75,11 @@ impl Engine {
                     continue;
                 }
                 let source = record.ends[usize::from(record.flags & bit != 0)].0;
-                let own = [record.packets, record.bytes].map(|both| both[0] + both[1]);
+                let counted = [record.packets, record.bytes].map(|both| both[0] + both[1]);
                 // Whether the rule tracks for itself or for all, its node has this state.
                 for rule in [record.rules[half], None] {
                     let sum = sums.entry((source, rule)).or_default();
-                    *sum = [sum[0] + own[0], sum[1] + own[1]];
+                    *sum = [sum[0] + counted[0], sum[1] + counted[1]];
                 }
             }
         });
@@ -95,7 +96,7 @@ impl Engine {
         let base = Filter::default();
         let has_none = |network: &String| {
             let prefix = network.parse::<weir_net::Prefix>();
-            prefix.is_ok_and(|own| own.network().address().is_unspecified())
+            prefix.is_ok_and(|prefix| prefix.network().address().is_unspecified())
         };
         if !to.is_empty() && !to.iter().any(has_none) {
             return Ok(Vec::new());

@@ -87,13 +87,13 @@ impl Engine {
         let sizes = memory::plan(main)?;
         let random = random_words()?;
         let [seed, hash_seed @ ..] = random;
-        let wanted = LoadOptions {
+        let load_options = LoadOptions {
             hash_seed,
             fragment_count_max: main.limit("frags").max(1),
             source_count_max: limits::source_places(main.limit("src-nodes")),
             log_bytes: LOG_BYTES,
         };
-        let firewall = Firewall::load(&wanted, sizes).map_err(Refused::because)?;
+        let firewall = Firewall::load(&load_options, sizes).map_err(Refused::because)?;
         let (arena, regions) = (firewall.arena(), firewall.regions());
         Heap::format(arena, regions.heap.at, regions.sizes.heap_bytes).map_err(Refused::because)?;
         arena.write64(control::STARTED_NS, clock::boot_ns());
@@ -204,8 +204,8 @@ fn random_words() -> Result<[u64; 9], Refused> {
     opened.map_err(|error| Refused(format!("/dev/urandom: {error}")))?;
     let (words, _) = bytes.as_chunks::<8>();
     let mut random = [0; 9];
-    for (own, word) in random.iter_mut().zip(words) {
-        *own = u64::from_ne_bytes(*word);
+    for (seed, word) in random.iter_mut().zip(words) {
+        *seed = u64::from_ne_bytes(*word);
     }
     Ok(random)
 }
@@ -218,8 +218,11 @@ mod tests {
     fn old_kernels_are_refused_in_words() {
         assert!(check_kernel("6.18.0-amd64\n").is_ok());
         assert!(check_kernel("6.12.3").is_ok() && check_kernel("7.0").is_ok());
-        let told = check_kernel("6.1.0-13-amd64").unwrap_err().to_string();
-        assert!(told.contains("Linux 6.12 or later") && told.contains("this is 6.1"), "{told}");
+        let refusal = check_kernel("6.1.0-13-amd64").unwrap_err().to_string();
+        assert!(
+            refusal.contains("Linux 6.12 or later") && refusal.contains("this is 6.1"),
+            "{refusal}"
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Engine {
     pub fn status(&self) -> Value {
         let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
         let sizes = regions.sizes;
-        let region = |own: &Region| json!({ "name": own.name, "size_bytes": own.bytes });
+        let region = |region: &Region| json!({ "name": region.name, "size_bytes": region.bytes });
         let interfaces: Vec<Value> = self
             .interfaces
             .all()
@@ -77,8 +77,8 @@ impl Engine {
                 "regions": regions.all().map(region),
                 "populated_bytes": self.populated_bytes(),
                 "total_bytes": regions.total_bytes,
-                "fragment_table_bytes": table_bytes_of.map(|own| own.fragments),
-                "source_table_bytes": table_bytes_of.map(|own| own.sources),
+                "fragment_table_bytes": table_bytes_of.map(|bytes| bytes.fragments),
+                "source_table_bytes": table_bytes_of.map(|bytes| bytes.sources),
             },
             "interfaces": interfaces,
             "interfaces_without_slot": self.interfaces.without_slot,
@@ -89,9 +89,9 @@ impl Engine {
     /// Bytes of the arena that have memory: all but the part of the heap that was never used.
     fn populated_bytes(&self) -> u64 {
         let regions = self.firewall.regions();
-        let used = self.installer().ok().and_then(|own| own.heap().blocks().ok());
-        let end = used.into_iter().flatten().filter(|own| own.kind != crate::heap::Kind::Free);
-        let end = end.map(|own| u64::from(own.at) + u64::from(own.byte_count)).max();
+        let used = self.installer().ok().and_then(|installer| installer.heap().blocks().ok());
+        let end = used.into_iter().flatten().filter(|block| block.kind != crate::heap::Kind::Free);
+        let end = end.map(|block| u64::from(block.at) + u64::from(block.byte_count)).max();
         end.unwrap_or(u64::from(regions.heap.at)).max(u64::from(regions.heap.at))
     }
 
@@ -143,10 +143,10 @@ impl Engine {
         let mut drops = Vec::new();
         let mut interfaces = Vec::new();
         for (slot, known) in self.interfaces.all() {
-            let Some(own) = totals.interfaces.get(slot) else { continue };
+            let Some(counted) = totals.interfaces.get(slot) else { continue };
             for (direction, word) in DIRECTIONS.into_iter().enumerate() {
                 for (at, reason) in REASONS.iter().enumerate() {
-                    let packets = own.dropped[direction][at];
+                    let packets = counted.dropped[direction][at];
                     if packets > 0 {
                         drops.push(json!({
                             "interface": known.name,
@@ -158,10 +158,10 @@ impl Engine {
                 }
             }
             let packets = |direction: usize, outcome: usize| -> u64 {
-                own.packets[direction][outcome].iter().sum()
+                counted.packets[direction][outcome].iter().sum()
             };
             let bytes = |direction: usize, outcome: usize| -> u64 {
-                own.bytes[direction][outcome].iter().sum()
+                counted.bytes[direction][outcome].iter().sum()
             };
             interfaces.push(json!({
                 "name": known.name,
@@ -181,12 +181,12 @@ impl Engine {
 
     fn rule_values(&self, live: &LiveCounts) -> Vec<Value> {
         let counts = self.all_rule_counts(live);
-        let own = |own: &crate::compile::RuleInfo| {
-            let counts: RuleCounts = counts.get(&own.id).copied().unwrap_or_default();
+        let described = |rule: &crate::compile::RuleInfo| {
+            let counts: RuleCounts = counts.get(&rule.id).copied().unwrap_or_default();
             json!({
-                "anchor": &*own.anchor,
-                "number": own.number,
-                "text": own.text,
+                "anchor": &*rule.anchor,
+                "number": rule.number,
+                "text": rule.text,
                 "evaluations": counts.evaluation_count,
                 "packets": counts.packet_count.iter().sum::<u64>(),
                 "bytes": counts.size_bytes.iter().sum::<u64>(),
@@ -194,7 +194,7 @@ impl Engine {
                 "states_created": counts.created_count,
             })
         };
-        self.rules.iter().map(own).collect()
+        self.rules.iter().map(described).collect()
     }
 }
 
@@ -211,10 +211,11 @@ fn ratio(dividend: u64, divisor: u64) -> f64 {
 /// A status for people.
 #[must_use]
 pub fn status_text(value: &Value) -> String {
-    let text = |own: &Value| own.as_str().unwrap_or_default().to_owned();
-    let number = |own: &Value| own.as_u64().unwrap_or(0);
+    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+    let number = |field: &Value| field.as_u64().unwrap_or(0);
     let mut out = String::new();
-    let word = if value["enabled"] == json!(true) { "filtering" } else { "disabled: all passes" };
+    let word =
+        if value["enabled"] == json!(true) { "filtering" } else { "disabled: everything passes" };
     let _ = writeln!(out, "weir fw: {word} (process {})", number(&value["pid"]));
     let loaded = value["loaded_unix_s"].as_i64().unwrap_or(0);
     let _ = writeln!(
@@ -248,23 +249,28 @@ pub fn status_text(value: &Value) -> String {
         let _ = writeln!(out, "            {bytes:>12} bytes  {}", text(&region["name"]));
     }
     out.push_str("interfaces:\n");
-    for own in value["interfaces"].as_array().into_iter().flatten() {
-        let mode =
-            if own["skipped"] == json!(true) { "skipped".to_owned() } else { text(&own["mode"]) };
-        let egress = if own["egress"] == json!(true) { "" } else { ", not judged on its way out" };
-        let problem = own["problem"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
-        let tags = if own["hides_vlan_tags"] == json!(true) {
+    for interface in value["interfaces"].as_array().into_iter().flatten() {
+        let mode = if interface["skipped"] == json!(true) {
+            "skipped".to_owned()
+        } else {
+            text(&interface["mode"])
+        };
+        let egress =
+            if interface["egress"] == json!(true) { "" } else { ", not judged on its way out" };
+        let problem =
+            interface["problem"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+        let tags = if interface["hides_vlan_tags"] == json!(true) {
             ", VLAN tags are not seen (`ethtool -K IF rxvlan off`)"
         } else {
             ""
         };
-        let _ = writeln!(out, "  {:<16} {mode}{egress}{tags}{problem}", text(&own["name"]));
+        let _ = writeln!(out, "  {:<16} {mode}{egress}{tags}{problem}", text(&interface["name"]));
     }
     for name in value["interfaces_not_ethernet"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "  {:<16} not filtered: it is not Ethernet", text(name));
     }
     for name in value["interfaces_without_slot"].as_array().into_iter().flatten() {
-        let _ = writeln!(out, "  {:<16} not filtered: 63 interfaces at most", text(name));
+        let _ = writeln!(out, "  {:<16} not filtered: at most 63 interfaces", text(name));
     }
     out
 }
@@ -272,7 +278,7 @@ pub fn status_text(value: &Value) -> String {
 /// Counters for people: drops are those that happened; rates are since it was enabled.
 #[must_use]
 pub fn stats_text(value: &Value) -> String {
-    let number = |own: &Value| own.as_u64().unwrap_or(0);
+    let number = |field: &Value| field.as_u64().unwrap_or(0);
     let seconds = (number(&value["since_enabled_ns"]) / 1_000_000_000).max(1);
     let rate = |count: u64| ratio(count, seconds);
     let mut out = String::new();
@@ -283,7 +289,7 @@ pub fn stats_text(value: &Value) -> String {
         ("forwarded packets", "forwarded_packets"),
         ("to the kernel", "to_kernel_packets"),
         ("replies made", "replies_packets"),
-        ("replies that could not be", "unanswered_packets"),
+        ("replies not made", "unanswered_packets"),
         ("rulesets gone through", "evaluations_count"),
         ("routes looked up", "fib_lookups_count"),
         ("log records lost", "log_lost_count"),
@@ -297,26 +303,29 @@ pub fn stats_text(value: &Value) -> String {
     ] {
         put(&format!("states: {name}"), number(&value["states"][key]));
     }
-    for own in value["interfaces"].as_array().into_iter().flatten() {
-        let name = own["name"].as_str().unwrap_or_default();
+    for interface in value["interfaces"].as_array().into_iter().flatten() {
+        let name = interface["name"].as_str().unwrap_or_default();
         for (word, key) in [
             ("in, passed", "passed_in_packets"),
             ("in, blocked", "blocked_in_packets"),
             ("out, passed", "passed_out_packets"),
             ("out, blocked", "blocked_out_packets"),
         ] {
-            put(&format!("{name} {word}"), number(&own[key]));
+            put(&format!("{name} {word}"), number(&interface[key]));
         }
     }
-    for own in value["drops"].as_array().into_iter().flatten() {
-        let text = |key: &str| own[key].as_str().unwrap_or_default().to_owned();
+    for drop in value["drops"].as_array().into_iter().flatten() {
+        let text = |key: &str| drop[key].as_str().unwrap_or_default().to_owned();
         let name = format!("drop: {} {} {}", text("interface"), text("direction"), text("reason"));
-        put(&name, number(&own["packets"]));
+        put(&name, number(&drop["packets"]));
     }
-    for own in value["rules"].as_array().into_iter().flatten() {
-        let text = |key: &str| own[key].as_str().unwrap_or_default();
+    for rule in value["rules"].as_array().into_iter().flatten() {
+        let text = |key: &str| rule[key].as_str().unwrap_or_default();
         let parted = if text("anchor").is_empty() { "" } else { " " };
-        put(&format!("rule {}{parted}@{}", text("anchor"), own["number"]), number(&own["packets"]));
+        put(
+            &format!("rule {}{parted}@{}", text("anchor"), rule["number"]),
+            number(&rule["packets"]),
+        );
     }
     out
 }

@@ -73,12 +73,12 @@ impl Tables {
         let prefix = weir_rules::optimise::TABLE_PREFIX;
         next.all.retain(|(anchor, name), _| anchor != path || !name.starts_with(prefix));
         // What neither persists nor is defined again goes when no rule names it: see `drop_unused`.
-        for own in &ruleset.tables {
-            let anchor = joined(path, &own.anchor);
-            let table = next.all.entry((anchor, own.name.to_string())).or_default();
-            (table.is_const, table.is_persist) = (own.is_const, own.is_persist);
-            if !own.sources.is_empty() {
-                table.put(own.entries().map(entry), clock::unix_s());
+        for declared in &ruleset.tables {
+            let anchor = joined(path, &declared.anchor);
+            let table = next.all.entry((anchor, declared.name.to_string())).or_default();
+            (table.is_const, table.is_persist) = (declared.is_const, declared.is_persist);
+            if !declared.sources.is_empty() {
+                table.put(declared.entries().map(entry), clock::unix_s());
             }
         }
         next
@@ -87,8 +87,8 @@ impl Tables {
     /// Leaves out tables that do not persist and that no rule names.
     pub(super) fn drop_unused(&mut self, directory: &[TableName]) {
         self.all.retain(|key, table| table.is_persist || place(directory, key).is_some());
-        for own in directory {
-            if let TableName::Named(anchor, name) = own {
+        for entry in directory {
+            if let TableName::Named(anchor, name) = entry {
                 self.all.entry((anchor.to_string(), name.to_string())).or_default();
             }
         }
@@ -96,15 +96,15 @@ impl Tables {
 
     /// What the data path is to hold.
     pub(super) fn contents(&self) -> Contents {
-        let own = |(key, table): (&Key, &Table)| {
+        let kept = |(key, table): (&Key, &Table)| {
             let (anchor, name): (Text, Text) = (key.0.as_str().into(), key.1.as_str().into());
             ((anchor, name), table.list())
         };
-        self.all.iter().map(own).collect()
+        self.all.iter().map(kept).collect()
     }
 
     pub(super) fn kept(&self, directory: &[TableName]) -> Vec<KeptTable> {
-        let own = |(key, table): (&Key, &Table)| {
+        let held = |(key, table): (&Key, &Table)| {
             let index = place(directory, key);
             let entries = table.entries.iter().filter(|_| index.is_none());
             KeptTable {
@@ -113,28 +113,33 @@ impl Tables {
                 is_const: table.is_const,
                 is_persist: table.is_persist,
                 index,
-                entries: entries.map(|((address, bits), own)| (*address, *bits, own.not)).collect(),
+                entries: entries
+                    .map(|((address, bits), entry)| (*address, *bits, entry.not))
+                    .collect(),
             }
         };
-        self.all.iter().map(own).collect()
+        self.all.iter().map(held).collect()
     }
 
     /// From a document; `read` gives the entries of a table of the active image.
     pub(super) fn adopt(kept: Vec<KeptTable>, read: impl Fn(usize) -> Vec<TableEntry>) -> Self {
-        let own = |kept: KeptTable| {
+        let restored = |kept: KeptTable| {
             let (is_const, is_persist) = (kept.is_const, kept.is_persist);
             let mut table = Table { is_const, is_persist, ..Table::default() };
             let now_unix_s = clock::unix_s();
             match kept.index {
                 Some(index) => table.put(read(index).iter().map(entry), now_unix_s),
                 None => {
-                    let own = kept.entries.iter();
-                    table.put(own.map(|(own, bits, not)| ((*own, *bits), *not)), now_unix_s);
+                    let entries = kept.entries.iter();
+                    table.put(
+                        entries.map(|(address, bits, not)| ((*address, *bits), *not)),
+                        now_unix_s,
+                    );
                 }
             }
             ((kept.anchor, kept.name), table)
         };
-        Self { all: kept.into_iter().map(own).collect() }
+        Self { all: kept.into_iter().map(restored).collect() }
     }
 
     /// All entries of all tables, for `set limit table-entries`.
@@ -145,28 +150,28 @@ impl Tables {
 
 impl Table {
     fn list(&self) -> Vec<TableEntry> {
-        let own = |((address, bits), own): (&Network, &Entry)| TableEntry {
+        let entry = |((address, bits), entry): (&Network, &Entry)| TableEntry {
             address: *address,
             bits: *bits,
-            not: own.not,
+            not: entry.not,
         };
-        self.entries.iter().map(own).collect()
+        self.entries.iter().map(entry).collect()
     }
 
     /// Other contents. What was there already is as old as it was.
     fn put(&mut self, entries: impl Iterator<Item = (Network, bool)>, now_unix_s: i64) {
         let old = std::mem::take(&mut self.entries);
-        let own = |(network, not): (Network, bool)| {
-            let since = old.get(&network).filter(|own| own.not == not);
-            let since_unix_s = since.map_or(now_unix_s, |own| own.since_unix_s);
+        let fresh = |(network, not): (Network, bool)| {
+            let since = old.get(&network).filter(|entry| entry.not == not);
+            let since_unix_s = since.map_or(now_unix_s, |entry| entry.since_unix_s);
             (network, Entry { not, since_unix_s })
         };
-        self.entries = entries.map(own).collect();
+        self.entries = entries.map(fresh).collect();
     }
 
     /// Adds a network; false if it was there.
     fn add(&mut self, network: Network, not: bool, now_unix_s: i64) -> bool {
-        if self.entries.get(&network).is_some_and(|own| own.not == not) {
+        if self.entries.get(&network).is_some_and(|entry| entry.not == not) {
             return false;
         }
         self.entries.insert(network, Entry { not, since_unix_s: now_unix_s });
@@ -178,15 +183,15 @@ impl Table {
     fn holds(&self, (address, bits): Network) -> bool {
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
         if bits < bits_max {
-            return self.entries.get(&(address, bits)).is_some_and(|own| !own.not);
+            return self.entries.get(&(address, bits)).is_some_and(|entry| !entry.not);
         }
         let found = (0..=bits_max).rev().find_map(|bits| self.entries.get(&masked(address, bits)));
-        found.is_some_and(|own| !own.not)
+        found.is_some_and(|entry| !entry.not)
     }
 }
 
-fn entry(own: &TableEntry) -> (Network, bool) {
-    (masked(own.address, own.bits), own.not)
+fn entry(entry: &TableEntry) -> (Network, bool) {
+    (masked(entry.address, entry.bits), entry.not)
 }
 
 fn joined(path: &str, anchor: &str) -> String {
@@ -200,12 +205,12 @@ fn joined(path: &str, anchor: &str) -> String {
 /// A network without host bits.
 fn masked(address: IpAddr, bits: u8) -> Network {
     let prefix = weir_net::Prefix::new(address, bits);
-    (prefix.map_or(address, |own| own.network().address()), bits)
+    (prefix.map_or(address, |prefix| prefix.network().address()), bits)
 }
 
 /// The place of a table in the directory of an image.
 fn place(directory: &[TableName], key: &Key) -> Option<usize> {
-    directory.iter().position(|own| match own {
+    directory.iter().position(|table| match table {
         TableName::Named(anchor, name) => **anchor == *key.0 && **name == *key.1,
         TableName::Dynamic(_) => false,
     })
@@ -214,7 +219,7 @@ fn place(directory: &[TableName], key: &Key) -> Option<usize> {
 /// Reads `[!]ADDRESS[/BITS]`.
 fn parse(text: &str) -> Result<(Network, bool), Refused> {
     let (not, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
-    let bad = || Refused(format!("`{text}` is no address or network"));
+    let bad = || Refused(format!("`{text}` is not an address or network"));
     let (address, bits) = rest.split_once('/').unwrap_or((rest, ""));
     let address: IpAddr = address.parse().map_err(|_| bad())?;
     let bits_max = if address.is_ipv4() { 32 } else { 128 };
@@ -226,13 +231,13 @@ fn parse(text: &str) -> Result<(Network, bool), Refused> {
 }
 
 /// What is said of a change, and the exit code.
-pub(crate) struct Told {
+pub(crate) struct TableAnswer {
     pub(crate) text: String,
     pub(crate) note: String,
     pub(crate) exit_code: u8,
 }
 
-impl Told {
+impl TableAnswer {
     fn note(note: String) -> Self {
         Self { text: String::new(), note, exit_code: 0 }
     }
@@ -246,7 +251,7 @@ impl Engine {
         action: TableAction,
         words: &[String],
         verbosity: u8,
-    ) -> Result<Told, Refused> {
+    ) -> Result<TableAnswer, Refused> {
         let entries = words.iter().map(|word| parse(word)).collect::<Result<Vec<_>, _>>()?;
         let is_made = !self.tables.all.contains_key(key);
         if is_made && !matches!(action, TableAction::Add | TableAction::Replace) {
@@ -270,7 +275,7 @@ impl Engine {
         if is_made {
             note = format!("1 table created.\n{note}");
         }
-        Ok(Told::note(note))
+        Ok(TableAnswer::note(note))
     }
 
     /// Adds addresses, as `overload` does.
@@ -290,7 +295,7 @@ impl Engine {
 
     fn check_entries(&self, key: &Key, table: &Table) -> Result<(), Refused> {
         let limit = usize::try_from(self.main.limit("table-entries")).unwrap_or(usize::MAX);
-        let before = self.tables.all.get(key).map_or(0, |own| own.entries.len());
+        let before = self.tables.all.get(key).map_or(0, |table| table.entries.len());
         let count = self.tables.entry_count() - before + table.entries.len();
         if count > limit && table.entries.len() > before {
             return Err(Refused(too_many_entries(count, limit)));
@@ -310,37 +315,41 @@ impl Engine {
         self.write_document()
     }
 
-    fn show_table(&self, key: &Key, verbosity: u8) -> Told {
+    fn show_table(&self, key: &Key, verbosity: u8) -> TableAnswer {
         let mut text = String::new();
-        for ((address, bits), own) in self.tables.all.get(key).iter().flat_map(|own| &own.entries) {
-            shown::put_entry(&mut text, *address, *bits, own.not);
+        for ((address, bits), entry) in
+            self.tables.all.get(key).iter().flat_map(|table| &table.entries)
+        {
+            shown::put_entry(&mut text, *address, *bits, entry.not);
             if verbosity > 0 {
-                shown::put_cleared(&mut text, own.since_unix_s);
+                shown::put_cleared(&mut text, entry.since_unix_s);
             }
         }
-        Told { text, note: String::new(), exit_code: 0 }
+        TableAnswer { text, note: String::new(), exit_code: 0 }
     }
 
     /// Tables do not count, so that what is cleared is their entries' age.
-    fn zero_table(&mut self, key: &Key, entries: &[(Network, bool)]) -> Told {
-        let Some(table) = self.tables.all.get_mut(key) else { return Told::note(String::new()) };
+    fn zero_table(&mut self, key: &Key, entries: &[(Network, bool)]) -> TableAnswer {
+        let Some(table) = self.tables.all.get_mut(key) else {
+            return TableAnswer::note(String::new());
+        };
         let now_unix_s = clock::unix_s();
         if entries.is_empty() {
-            table.entries.values_mut().for_each(|own| own.since_unix_s = now_unix_s);
-            return Told::note("1 table/stats cleared.".to_owned());
+            table.entries.values_mut().for_each(|entry| entry.since_unix_s = now_unix_s);
+            return TableAnswer::note("1 table/stats cleared.".to_owned());
         }
         let mut count = 0;
         for (network, _) in entries {
-            if let Some(own) = table.entries.get_mut(network) {
-                own.since_unix_s = now_unix_s;
+            if let Some(entry) = table.entries.get_mut(network) {
+                entry.since_unix_s = now_unix_s;
                 count += 1;
             }
         }
-        Told::note(format!("{count}/{} addresses cleared.", entries.len()))
+        TableAnswer::note(format!("{count}/{} addresses cleared.", entries.len()))
     }
 
-    fn test_table(&self, key: &Key, entries: &[(Network, bool)], verbosity: u8) -> Told {
-        let Some(table) = self.tables.all.get(key) else { return Told::note(String::new()) };
+    fn test_table(&self, key: &Key, entries: &[(Network, bool)], verbosity: u8) -> TableAnswer {
+        let Some(table) = self.tables.all.get(key) else { return TableAnswer::note(String::new()) };
         let (mut text, mut found) = (String::new(), 0);
         for ((address, bits), not) in entries {
             if table.holds((*address, *bits)) {
@@ -351,15 +360,15 @@ impl Engine {
             }
         }
         let note = format!("{found}/{} addresses match.", entries.len());
-        Told { text, note, exit_code: if found < entries.len() { NOT_FOUND } else { 0 } }
+        TableAnswer { text, note, exit_code: if found < entries.len() { NOT_FOUND } else { 0 } }
     }
 
-    fn kill_table(&mut self, key: &Key) -> Result<Told, Refused> {
+    fn kill_table(&mut self, key: &Key) -> Result<TableAnswer, Refused> {
         match place(&self.directory, key) {
             // A rule names it: as pf, it is emptied and goes with the rule.
             Some(_) => {
-                let own = self.tables.all.get(key).cloned().unwrap_or_default();
-                let table = Table { is_persist: false, entries: BTreeMap::new(), ..own };
+                let before = self.tables.all.get(key).cloned().unwrap_or_default();
+                let table = Table { is_persist: false, entries: BTreeMap::new(), ..before };
                 self.put_table(key, table)?;
             }
             None => {
@@ -367,13 +376,13 @@ impl Engine {
                 self.write_document()?;
             }
         }
-        Ok(Told::note("1 table deleted.".to_owned()))
+        Ok(TableAnswer::note("1 table deleted.".to_owned()))
     }
 
     /// `pfctl -F Tables`: those of an anchor.
     pub(crate) fn flush_tables(&mut self, anchor: &str) -> Result<String, Refused> {
-        let own = self.tables.all.keys().filter(|(own, _)| own == anchor);
-        let keys: Vec<Key> = own.cloned().collect();
+        let of_anchor = self.tables.all.keys().filter(|(path, _)| path == anchor);
+        let keys: Vec<Key> = of_anchor.cloned().collect();
         for key in &keys {
             self.kill_table(key)?;
         }
@@ -383,9 +392,11 @@ impl Engine {
     /// `pfctl -s Tables`.
     pub(super) fn show_tables(&self, anchor: &str, verbosity: u8) -> String {
         let mut out = String::new();
-        for ((path, name), table) in self.tables.all.iter().filter(|((own, _), _)| own == anchor) {
+        for ((path, name), table) in
+            self.tables.all.iter().filter(|((theirs, _), _)| theirs == anchor)
+        {
             let rule_count = self.table_rule_count(path, name);
-            let own = shown::Table {
+            let line = shown::Table {
                 name: name.clone(),
                 anchor: path.clone(),
                 is_const: table.is_const,
@@ -394,19 +405,19 @@ impl Engine {
                 rule_count,
                 entry_count: table.entries.len(),
             };
-            shown::put(&mut out, &own, verbosity);
+            shown::put(&mut out, &line, verbosity);
         }
         out
     }
 
     /// How many rules of the main ruleset, or of the anchor itself, name a table.
     fn table_rule_count(&self, path: &str, name: &str) -> u32 {
-        let source = self.anchors.iter().find(|own| own.load.anchor == path);
+        let source = self.anchors.iter().find(|source| source.load.anchor == path);
         let source = source.unwrap_or(&self.main);
         let names = |rule: &&Rule| {
             [&rule.from.address, &rule.to.address]
                 .iter()
-                .any(|own| matches!(own, Address::Table(own) if **own == *name))
+                .any(|used| matches!(used, Address::Table(used) if **used == *name))
         };
         let count = source.ruleset.main.filter.iter().filter(names).count();
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -438,7 +449,7 @@ fn changed(
         TableAction::Expire { older_than_s } => {
             let limit_unix_s = now_unix_s.saturating_sub(i64::from(older_than_s));
             let before = table.entries.len();
-            table.entries.retain(|_, own| own.since_unix_s >= limit_unix_s);
+            table.entries.retain(|_, entry| entry.since_unix_s >= limit_unix_s);
             count = before - table.entries.len();
             format!("{count}/{count} addresses expired.")
         }
@@ -454,17 +465,17 @@ fn replaced(table: &mut Table, entries: &[(Network, bool)], now_unix_s: i64) -> 
     let old = table.entries.clone();
     table.put(entries.iter().copied(), now_unix_s);
     let next = &table.entries;
-    let added = next.keys().filter(|own| !old.contains_key(own)).count();
-    let deleted = old.keys().filter(|own| !next.contains_key(own)).count();
-    let is_other = |(own, new): &(&Network, &Entry)| {
-        old.get(own).is_some_and(|own: &Entry| own.not != new.not)
+    let added = next.keys().filter(|key| !old.contains_key(key)).count();
+    let deleted = old.keys().filter(|key| !next.contains_key(key)).count();
+    let is_other = |(network, new): &(&Network, &Entry)| {
+        old.get(network).is_some_and(|before: &Entry| before.not != new.not)
     };
     let changed = next.iter().filter(is_other).count();
-    let told = [(added, "added"), (deleted, "deleted"), (changed, "changed")];
-    let told = told.into_iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> =
-        told.map(|(count, word)| format!("{count} addresses {word}.")).collect();
-    if told.is_empty() { "no changes.".to_owned() } else { told.join("\n") }
+    let counts = [(added, "added"), (deleted, "deleted"), (changed, "changed")];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> =
+        counts.map(|(count, word)| format!("{count} addresses {word}.")).collect();
+    if counts.is_empty() { "no changes.".to_owned() } else { counts.join("\n") }
 }
 
 #[cfg(test)]
@@ -472,15 +483,15 @@ mod tests {
     use super::*;
 
     fn table(words: &[&str]) -> Table {
-        let mut own = Table::default();
-        own.put(words.iter().map(|word| parse(word).unwrap()), 1000);
-        own
+        let mut table = Table::default();
+        table.put(words.iter().map(|word| parse(word).unwrap()), 1000);
+        table
     }
 
     #[test]
     fn the_longest_network_decides() {
-        let own = table(&["10.0.0.0/8", "!10.1.0.0/16", "10.1.2.3", "2001:db8::/32"]);
-        let holds = |word: &str| own.holds(parse(word).unwrap().0);
+        let table = table(&["10.0.0.0/8", "!10.1.0.0/16", "10.1.2.3", "2001:db8::/32"]);
+        let holds = |word: &str| table.holds(parse(word).unwrap().0);
         assert!(holds("10.2.0.1") && holds("10.1.2.3") && holds("2001:db8::1"));
         assert!(!holds("10.1.0.1") && !holds("11.0.0.1") && !holds("10.2.0.0/16"));
         assert!(holds("10.0.0.0/8"));
@@ -488,29 +499,29 @@ mod tests {
 
     #[test]
     fn changes_are_told_in_pfctls_words() {
-        let mut own = table(&["10.0.0.1"]);
+        let mut table = table(&["10.0.0.1"]);
         let list = |words: &[&str]| -> Vec<(Network, bool)> {
             words.iter().map(|word| parse(word).unwrap()).collect()
         };
-        let mut told = |action, words: &[&str]| changed(&mut own, action, &list(words), 1000);
-        assert_eq!(told(TableAction::Add, &["10.0.0.1", "10.0.0.2"]), "1/2 addresses added.");
-        assert_eq!(told(TableAction::Delete, &["10.0.0.3"]), "0/1 addresses deleted.");
-        let replaced = told(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]);
+        let mut answer = |action, words: &[&str]| changed(&mut table, action, &list(words), 1000);
+        assert_eq!(answer(TableAction::Add, &["10.0.0.1", "10.0.0.2"]), "1/2 addresses added.");
+        assert_eq!(answer(TableAction::Delete, &["10.0.0.3"]), "0/1 addresses deleted.");
+        let replaced = answer(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]);
         assert_eq!(replaced, "1 addresses added.\n1 addresses deleted.\n1 addresses changed.");
-        assert_eq!(told(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]), "no changes.");
-        assert_eq!(told(TableAction::Flush, &[]), "2 addresses deleted.");
+        assert_eq!(answer(TableAction::Replace, &["!10.0.0.1", "10.0.0.9"]), "no changes.");
+        assert_eq!(answer(TableAction::Flush, &[]), "2 addresses deleted.");
     }
 
     #[test]
     fn what_is_older_expires() {
-        let mut own = table(&["10.0.0.1", "10.0.0.2"]);
+        let mut table = table(&["10.0.0.1", "10.0.0.2"]);
         let list = [parse("10.0.0.2").unwrap(), parse("10.0.0.3").unwrap()];
         // What stays is as old as it was.
-        assert_eq!(changed(&mut own, TableAction::Add, &list, 1060), "1/2 addresses added.");
+        assert_eq!(changed(&mut table, TableAction::Add, &list, 1060), "1/2 addresses added.");
         let expire = TableAction::Expire { older_than_s: 60 };
-        assert_eq!(changed(&mut own, expire, &[], 1060), "0/0 addresses expired.");
-        assert_eq!(changed(&mut own, expire, &[], 1061), "2/2 addresses expired.");
-        assert_eq!(own.entries.keys().copied().collect::<Vec<_>>(), [list[1].0]);
+        assert_eq!(changed(&mut table, expire, &[], 1060), "0/0 addresses expired.");
+        assert_eq!(changed(&mut table, expire, &[], 1061), "2/2 addresses expired.");
+        assert_eq!(table.entries.keys().copied().collect::<Vec<_>>(), [list[1].0]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use weir_bpf::firewall::{Attachment, Firewall};
-use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
+use weir_net::{Netlink, NetnsGuard, VethEnd};
+use weir_oracle::netns::namespace;
 use weir_rules::facts::Facts;
 
 use super::load::{Manner, Next};
@@ -34,19 +35,14 @@ struct Rig {
 
 impl Rig {
     /// `None`, and the reason is printed, without privileges.
-    #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
     fn new(tag: &str) -> Option<Self> {
-        let Ok(netns) = Netns::create(&format!("weirfwe{}{tag}", std::process::id())) else {
-            eprintln!("skipped: network namespaces need root");
-            return None;
-        };
-        let netns = netns.guard();
+        let netns = namespace(tag)?;
         netns
             .run(|| {
                 let netlink = Netlink::open().unwrap();
-                for (own, peer) in [("b0", "p0"), ("b1", "p1")] {
-                    netlink.create_veth(&VethEnd::new(own), &VethEnd::new(peer), 1).unwrap();
-                    netlink.set_up(own).unwrap();
+                for (end, peer) in [("b0", "p0"), ("b1", "p1")] {
+                    netlink.create_veth(&VethEnd::new(end), &VethEnd::new(peer), 1).unwrap();
+                    netlink.set_up(end).unwrap();
                     netlink.set_up(peer).unwrap();
                 }
             })
@@ -88,9 +84,9 @@ fn next(engine: &Engine, text: &str) -> Next {
 }
 
 fn table(engine: &mut Engine, name: &str, action: TableAction, entries: &[&str]) -> String {
-    let entries: Vec<String> = entries.iter().map(|own| (*own).to_owned()).collect();
-    let told = engine.table(&(String::new(), name.to_owned()), action, &entries, 0);
-    told.unwrap().text
+    let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
+    let answer = engine.table(&(String::new(), name.to_owned()), action, &entries, 0);
+    answer.unwrap().text
 }
 
 const FIRST: &str = "table <allowed> persist\ntable <bad> persist\nblock on { b0 b1 }\n\
@@ -152,7 +148,7 @@ fn a_daemon_that_is_killed_around_the_commit_leaves_the_tables_right() {
 fn addresses(engine: &Engine) -> Vec<IpAddr> {
     let installer = engine.installer().unwrap();
     let all = (0..engine.directory.len()).flat_map(|index| installer.table_entries(index));
-    all.map(|own| own.address).collect()
+    all.map(|entry| entry.address).collect()
 }
 
 #[test]
@@ -187,8 +183,14 @@ fn what_was_stopped_stays_off() {
             let mut engine = rig.start("pass on { b0 b1 }\nblock in on b0 to (b0)\n");
             let netlink = Netlink::open().unwrap();
             let both = ["b0", "b1"].map(|name| netlink.ifindex(name).unwrap());
-            let at = |engine: &Engine| both.map(|own| engine.firewall().attachment(own).unwrap());
-            assert!(at(&engine).iter().all(|own| own.ingress.is_some() && own.egress));
+            let at = |engine: &Engine| {
+                both.map(|ifindex| engine.firewall().attachment(ifindex).unwrap())
+            };
+            assert!(
+                at(&engine)
+                    .iter()
+                    .all(|attachment| attachment.ingress.is_some() && attachment.egress)
+            );
             engine.stop();
             assert_eq!(at(&engine), [Attachment::default(); 2]);
             // An interface's event, and a client that has waited for its turn.
@@ -212,9 +214,12 @@ fn tables_beside_the_arena_take_what_the_arithmetic_says() {
             let followed = Followed { fragment_limit: 20_000, source_limit: 10_000 };
             let plan = crate::limits::plan(100_000, None, cpu_count).unwrap().with(followed);
             let [fragments, sources] = plan.followed_bytes();
-            let own = engine.firewall().table_bytes().unwrap();
-            assert!((fragments / 2..=fragments).contains(&own.fragments), "{own:?} {fragments}");
-            assert!((1 << 20..=sources).contains(&own.sources), "{own:?}, full {sources}");
+            let bytes = engine.firewall().table_bytes().unwrap();
+            assert!(
+                (fragments / 2..=fragments).contains(&bytes.fragments),
+                "{bytes:?} {fragments}"
+            );
+            assert!((1 << 20..=sources).contains(&bytes.sources), "{bytes:?}, full {sources}");
             engine.stop();
         })
         .unwrap();

@@ -43,7 +43,7 @@ fn an_index_is_a_power_of_two_in_its_range() {
     }
     for exponent in 15..=25 {
         let plan = plan(2_000_000, Some(1 << exponent), 2).unwrap();
-        assert_eq!(plan.index_bytes(), 96 << exponent);
+        assert_eq!(u64::from(plan.sizes.bucket_count * SLOT_BYTES), 96 << exponent);
     }
 }
 
@@ -59,12 +59,12 @@ fn an_index_that_makes_endless_chains_is_refused() {
 #[test]
 fn what_does_not_fit_is_refused_with_its_arithmetic() {
     let error = plan(60_000_000, None, 2).unwrap_err().to_string();
-    assert!(error.contains("60000000 states want 33554432 buckets"), "{error}");
+    assert!(error.contains("60000000 states need 33554432 buckets"), "{error}");
     assert!(error.contains("of 96 bytes are") && error.contains("holds 4294967296"), "{error}");
     let plan = plan(10_000_000, None, 2).unwrap();
     assert_eq!(plan.check(plan.start_bytes()), Ok(()));
     let error = plan.check(1 << 30).unwrap_err().to_string();
-    assert!(error.contains("10000000 states want 8388608 buckets"), "{error}");
+    assert!(error.contains("10000000 states need 8388608 buckets"), "{error}");
     assert!(error.contains("1073741824 bytes (1024 MiB) are available"), "{error}");
     assert_eq!(super::plan(0, None, 2), Err(LimitError::NoStates));
 }
@@ -72,16 +72,16 @@ fn what_does_not_fit_is_refused_with_its_arithmetic() {
 #[test]
 fn what_is_followed_beside_states_counts() {
     let bare = plan(100_000, None, 2).unwrap();
-    let own = bare.clone().with(Followed { fragment_limit: 1 << 20, source_limit: 4_190_208 });
-    let [fragments, sources] = own.followed_bytes();
+    let limited = bare.clone().with(Followed { fragment_limit: 1 << 20, source_limit: 4_190_208 });
+    let [fragments, sources] = limited.followed_bytes();
     assert_eq!(fragments, ((1 << 20) + 2) * 240 + (1 << 20) * 16);
     assert_eq!(sources, 4_190_208 * 192 + (1 << 22) * 16);
-    assert_eq!(own.start_bytes(), bare.start_bytes() + fragments + sources);
-    let error = own.check(512 << 20).unwrap_err().to_string();
+    assert_eq!(limited.start_bytes(), bare.start_bytes() + fragments + sources);
+    let error = limited.check(512 << 20).unwrap_err().to_string();
     for part in [
-        "100000 states want 131072 buckets",
-        "; 1048576 packets in fragments want 268435936 bytes (256 MiB)",
-        "; 4190208 sources want 871628800 bytes (831 MiB)",
+        "100000 states need 131072 buckets",
+        "; 1048576 packets in fragments need 268435936 bytes (256 MiB)",
+        "; 4190208 sources need 871628800 bytes (831 MiB)",
         "536870912 bytes (512 MiB) are available: lower these limits",
     ] {
         assert!(error.contains(part), "{part}: {error}");

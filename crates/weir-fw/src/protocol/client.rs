@@ -20,7 +20,7 @@ pub enum ClientError {
     /// Somebody else has the name of the control socket.
     #[error(
         "the control socket of this network namespace belongs to user {uid} (process {pid}), and \
-         no weir fw of root or of your own: nothing was sent to it; end that process, and then \
+         not to a weir fw that root or you run: nothing was sent to it; end that process, and then \
          start `weir fw run -f FILE`"
     )]
     Foreign {
@@ -124,8 +124,8 @@ impl Client {
 }
 
 /// Whose answers are believed: root's and our own.
-const fn is_trusted(uid: u32, own: u32) -> bool {
-    uid == 0 || uid == own
+const fn is_trusted(uid: u32, our_uid: u32) -> bool {
+    uid == 0 || uid == our_uid
 }
 
 #[cfg(test)]

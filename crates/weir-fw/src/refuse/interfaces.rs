@@ -10,12 +10,16 @@ use weir_rules::resolve::interfaces_named;
 /// Finds the rules that name one of `not_ethernet`, but for those that `set skip` names too. What
 /// is not there yet may be named: rules wait for it, and whoever starts it is told.
 #[must_use]
-pub fn diagnostics(ruleset: &Ruleset, facts: &Facts, not_ethernet: &[String]) -> Vec<Diagnostic> {
+pub(crate) fn diagnostics(
+    ruleset: &Ruleset,
+    facts: &Facts,
+    not_ethernet: &[String],
+) -> Vec<Diagnostic> {
     if not_ethernet.is_empty() {
         return Vec::new();
     }
     let evaluator = Evaluator::new(ruleset, &[], facts).ok();
-    let is_skipped = |name: &str| evaluator.as_ref().is_some_and(|own| own.skips(name));
+    let is_skipped = |name: &str| evaluator.as_ref().is_some_and(|evaluator| evaluator.skips(name));
     let names: Vec<&str> = not_ethernet.iter().map(String::as_str).collect();
     let names = names.into_iter().filter(|name| !is_skipped(name)).collect();
     let mut found = Found { facts, names, list: Vec::new() };
@@ -40,22 +44,23 @@ impl Found<'_> {
     }
 
     fn rule(&mut self, rule: &Rule) {
-        let wanted = [rule.interface.as_ref(), rule.received_on.as_ref()];
-        let found = wanted.into_iter().flatten().find_map(|own| self.unfilterable(own));
+        let named = [rule.interface.as_ref(), rule.received_on.as_ref()];
+        let found = named.into_iter().flatten().find_map(|name| self.unfilterable(name));
         let Some(name) = found else { return };
         let message = format!("weir's data path cannot filter on `{name}`");
-        let own = Diagnostic::error(Code::CannotRun, rule.span, message)
+        let diagnostic = Diagnostic::error(Code::CannotRun, rule.span, message)
             .label("it is not an Ethernet interface");
-        self.list.push(own.help(format!("take the rule out, and write `set skip on {name}`")));
+        self.list
+            .push(diagnostic.help(format!("take the rule out, and write `set skip on {name}`")));
     }
 
     /// The name of an interface that a rule means and that cannot be filtered.
-    fn unfilterable(&self, wanted: &Interface) -> Option<String> {
-        if wanted.not {
+    fn unfilterable(&self, interface: &Interface) -> Option<String> {
+        if interface.not {
             return None;
         }
-        interfaces_named(self.facts, &wanted.name)
-            .find(|own| self.names.contains(&own.name.as_str()))
-            .map(|own| own.name.clone())
+        interfaces_named(self.facts, &interface.name)
+            .find(|facts| self.names.contains(&facts.name.as_str()))
+            .map(|facts| facts.name.clone())
     }
 }

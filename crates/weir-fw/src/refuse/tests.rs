@@ -64,14 +64,15 @@ fn every_refusal_has_a_line_that_is_refused() {
     ];
     for (refusal, dialect, text) in cases {
         let found = diagnostics_of(&format!("{text}\n"), *dialect);
-        let wanted = format!("`{}`", refusal.construct());
-        let is_found = found.iter().any(|own| {
-            own.severity == weir_rules::diagnostic::Severity::Error && own.message.contains(&wanted)
+        let construct = format!("`{}`", refusal.construct());
+        let is_found = found.iter().any(|diagnostic| {
+            diagnostic.severity == weir_rules::diagnostic::Severity::Error
+                && diagnostic.message.contains(&construct)
         });
         assert!(is_found, "{text}: {found:?}");
     }
     for refusal in Refusal::ALL {
-        assert!(cases.iter().any(|(own, ..)| own == refusal), "{refusal:?} has no line");
+        assert!(cases.iter().any(|(case, ..)| case == refusal), "{refusal:?} has no line");
     }
 }
 
@@ -116,15 +117,15 @@ fn table<'r>(head: [&str; 2], rows: impl Iterator<Item = (&'r str, &'r str)>) ->
 fn the_document_lists_what_is_refused() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fw-rules.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let refusals = Refusal::ALL.iter().map(|own| (own.construct(), own.reason()));
-    let wanted = [
+    let refusals = Refusal::ALL.iter().map(|refusal| (refusal.construct(), refusal.reason()));
+    let tables = [
         ("refusals", table(["refused", "because"], refusals)),
         ("meaningless", table(["accepted", "but"], MEANINGLESS.iter().copied())),
     ];
     let mut blessed = text.clone();
-    for (name, own) in &wanted {
+    for (name, table) in &tables {
         let (before, _, after) = between(&blessed, name);
-        blessed = format!("{before}<!-- {name} -->\n{own}<!-- end -->{after}");
+        blessed = format!("{before}<!-- {name} -->\n{table}<!-- end -->{after}");
     }
     if std::env::var_os("WEIR_BLESS").is_some() {
         std::fs::write(path, &blessed).unwrap();

@@ -8,7 +8,6 @@ pub type Counter = (&'static str, u64);
 /// Bytes and packets of `set loginterface`, or of `-i`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogInterface {
-    /// Its name.
     pub name: String,
     /// Bytes by family (IPv4, IPv6) and direction (in, out), passed and blocked ones.
     pub bytes: [[u64; 2]; 2],
@@ -31,7 +30,7 @@ pub struct Info {
     pub checksum: [u8; 16],
     /// The interface that is counted, if one is.
     pub interface: Option<LogInterface>,
-    /// States that there are now.
+    /// States that exist now.
     pub state_count: u64,
     /// Searches, inserts, removals of states.
     pub table: Vec<Counter>,
@@ -46,7 +45,7 @@ pub struct Info {
     /// Limits of rules that were met.
     pub limits: Vec<Counter>,
     /// Drops by reasons that pf does not have.
-    pub own_reasons: Vec<Counter>,
+    pub weir_reasons: Vec<Counter>,
 }
 
 impl Info {
@@ -83,7 +82,7 @@ impl Info {
             out.push_str("Limit Counters\n");
             self.put_counters(&mut out, &self.limits);
             out.push_str("Counters of weir\n");
-            self.put_counters(&mut out, &self.own_reasons);
+            self.put_counters(&mut out, &self.weir_reasons);
         }
         out
     }
@@ -118,16 +117,17 @@ fn put_entries(out: &mut String, count: u64) {
     let _ = writeln!(out, "  {:<25} {count:>14} {:>14}", "current entries", "");
 }
 
-fn put_interface(out: &mut String, own: &LogInterface) {
-    let _ = writeln!(out, "Interface Stats for {:<16} {:>5} {:>16}", own.name, "IPv4", "IPv6");
+fn put_interface(out: &mut String, interface: &LogInterface) {
+    let _ =
+        writeln!(out, "Interface Stats for {:<16} {:>5} {:>16}", interface.name, "IPv4", "IPv6");
     for (direction, word) in ["Bytes In", "Bytes Out"].into_iter().enumerate() {
-        let [v4, v6] = own.bytes;
+        let [v4, v6] = interface.bytes;
         let _ = writeln!(out, "  {word:<25} {:>14} {:>16}", v4[direction], v6[direction]);
     }
     for (direction, word) in ["Packets In", "Packets Out"].into_iter().enumerate() {
         let _ = writeln!(out, "  {word}");
         for (outcome, word) in ["Passed", "Blocked"].into_iter().enumerate() {
-            let [v4, v6] = own.packets.map(|family| family[direction][outcome]);
+            let [v4, v6] = interface.packets.map(|family| family[direction][outcome]);
             let _ = writeln!(out, "    {word:<23} {v4:>14} {v6:>16}");
         }
     }
@@ -174,7 +174,7 @@ Counters
 
     #[test]
     fn more_is_told_on_request() {
-        let own = Info {
+        let info = Info {
             is_enabled: false,
             since_s: None,
             debug: "None",
@@ -184,7 +184,7 @@ Counters
             source_nodes: vec![("searches", 9), ("inserts", 4), ("removals", 1)],
             fragment_count: 8,
             limits: vec![("max-src-conn", 2)],
-            own_reasons: vec![("no-route", 5)],
+            weir_reasons: vec![("no-route", 5)],
             ..info()
         };
         let expected = "\
@@ -213,18 +213,18 @@ Limit Counters
 Counters of weir
   no-route                               5~
 ";
-        assert_eq!(own.text(true), blanks(expected));
+        assert_eq!(info.text(true), blanks(expected));
     }
 
     #[test]
     fn an_interface_is_counted_by_family() {
-        let own = LogInterface {
+        let interface = LogInterface {
             name: "em0".to_owned(),
             bytes: [[1, 2], [3, 4]],
             packets: [[[5, 6], [7, 8]], [[9, 10], [11, 12]]],
         };
         let mut out = String::new();
-        put_interface(&mut out, &own);
+        put_interface(&mut out, &interface);
         let expected = "\
 Interface Stats for em0               IPv4             IPv6
   Bytes In                               1                3

@@ -22,20 +22,20 @@ pub struct Interface {
 }
 
 /// Appends an interface; `verbosity` is how often `-v` was given.
-pub fn put(out: &mut String, own: &Interface, verbosity: u8) {
-    let skip = if verbosity > 0 && own.is_skipped { " (skip)" } else { "" };
-    let _ = writeln!(out, "{}{skip}", own.name);
+pub fn put(out: &mut String, interface: &Interface, verbosity: u8) {
+    let skip = if verbosity > 0 && interface.is_skipped { " (skip)" } else { "" };
+    let _ = writeln!(out, "{}{skip}", interface.name);
     if verbosity < 2 {
         return;
     }
-    let _ = writeln!(out, "\tCleared:     {}", ctime(own.cleared_unix_s));
-    let _ = writeln!(out, "\tReferences:  {:<18}", own.rule_count);
+    let _ = writeln!(out, "\tCleared:     {}", ctime(interface.cleared_unix_s));
+    let _ = writeln!(out, "\tReferences:  {:<18}", interface.rule_count);
     for (family, number) in [4, 6].into_iter().enumerate() {
         for (direction, word) in ["In", "Out"].into_iter().enumerate() {
             for (outcome, end) in ["Pass", "Block"].into_iter().enumerate() {
                 let name = format!("{word}{number}/{end}:");
-                let packets = own.packet_count[family][direction][outcome];
-                let bytes = own.size_bytes[family][direction][outcome];
+                let packets = interface.packet_count[family][direction][outcome];
+                let bytes = interface.size_bytes[family][direction][outcome];
                 let _ = writeln!(out, "\t{name:<12} [ Packets: {packets:<18} Bytes: {bytes:<18} ]");
             }
         }
@@ -48,10 +48,11 @@ mod tests {
 
     #[test]
     fn lines_are_pfctls() {
-        let own = Interface { name: "em0".to_owned(), is_skipped: true, ..Interface::default() };
+        let interface =
+            Interface { name: "em0".to_owned(), is_skipped: true, ..Interface::default() };
         let text = |verbosity| {
             let mut out = String::new();
-            put(&mut out, &own, verbosity);
+            put(&mut out, &interface, verbosity);
             out
         };
         assert_eq!(text(0), "em0\n");

@@ -28,7 +28,7 @@ pub struct Loader {
 }
 
 /// Appends the lines below a rule.
-pub fn put_counts(out: &mut String, counts: &RuleCounts, loader: Loader) {
+pub(crate) fn put_counts(out: &mut String, counts: &RuleCounts, loader: Loader) {
     let _ = writeln!(
         out,
         "  [ Evaluations: {:<8}  Packets: {:<8}  Bytes: {:<10}  States: {:<6}]",
@@ -45,7 +45,7 @@ pub fn put_counts(out: &mut String, counts: &RuleCounts, loader: Loader) {
 }
 
 /// Appends the line of a rule with labels.
-pub fn put_labels<'a>(
+pub(crate) fn put_labels<'a>(
     out: &mut String,
     labels: impl IntoIterator<Item = &'a str>,
     counts: &RuleCounts,

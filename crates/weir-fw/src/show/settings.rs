@@ -13,7 +13,7 @@ const SHOWN_LIMITS: &[&str] = &["states", "src-nodes", "frags", "table-entries"]
 pub fn limits(values: &[u32]) -> String {
     let mut out = String::new();
     for name in SHOWN_LIMITS {
-        let at = LIMITS.iter().position(|(own, _)| own == name);
+        let at = LIMITS.iter().position(|(limit, _)| limit == name);
         let Some(value) = at.and_then(|at| values.get(at)) else { continue };
         let _ = match *value {
             u32::MAX => writeln!(out, "{name:<13} unlimited"),

@@ -10,7 +10,6 @@ use super::states::put_duration;
 pub struct Line {
     /// The source.
     pub address: IpAddr,
-    /// Its states.
     pub state_count: u32,
     /// Its connections, handshakes complete.
     pub connection_count: u32,
@@ -31,33 +30,33 @@ pub struct Line {
 }
 
 /// Appends a source; `verbosity` is how often `-v` was given.
-pub fn put(out: &mut String, own: &Line, verbosity: u8) {
+pub fn put(out: &mut String, line: &Line, verbosity: u8) {
     // pf's other end is that of a translation.
-    let other = match own.address {
+    let other = match line.address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
     let _ = writeln!(
         out,
         "{} -> {other} ( states {}, connections {}, rate {}.{}/{}s )",
-        own.address,
-        own.state_count,
-        own.connection_count,
-        own.rate_thousandths / 1000,
-        own.rate_thousandths % 1000 / 100,
-        own.rate_seconds,
+        line.address,
+        line.state_count,
+        line.connection_count,
+        line.rate_thousandths / 1000,
+        line.rate_thousandths % 1000 / 100,
+        line.rate_seconds,
     );
     if verbosity == 0 {
         return;
     }
     out.push_str("   age ");
-    put_duration(out, own.age_s);
-    if own.state_count == 0 {
+    put_duration(out, line.age_s);
+    if line.state_count == 0 {
         out.push_str(", expires in ");
-        put_duration(out, own.expires_in_s);
+        put_duration(out, line.expires_in_s);
     }
-    let _ = write!(out, ", {} pkts, {} bytes", own.packet_count, own.size_bytes);
-    if let Some(rule) = own.rule {
+    let _ = write!(out, ", {} pkts, {} bytes", line.packet_count, line.size_bytes);
+    if let Some(rule) = line.rule {
         let _ = write!(out, ", filter rule {rule}");
     }
     out.push('\n');
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn sources_are_pfctls() {
-        let own = Line {
+        let line = Line {
             address: "10.0.0.5".parse().unwrap(),
             state_count: 3,
             connection_count: 2,
@@ -81,17 +80,17 @@ mod tests {
             size_bytes: 420,
             rule: Some(4),
         };
-        let text = |own: &Line, verbosity| {
+        let text = |line: &Line, verbosity| {
             let mut out = String::new();
-            put(&mut out, own, verbosity);
+            put(&mut out, line, verbosity);
             out
         };
         let first = "10.0.0.5 -> 0.0.0.0 ( states 3, connections 2, rate 2.3/10s )\n";
-        assert_eq!(text(&own, 0), first);
+        assert_eq!(text(&line, 0), first);
         let second = "   age 00:01:01, 7 pkts, 420 bytes, filter rule 4\n";
-        assert_eq!(text(&own, 1), format!("{first}{second}"));
+        assert_eq!(text(&line, 1), format!("{first}{second}"));
         let idle =
-            Line { address: "2001:db8::5".parse().unwrap(), state_count: 0, rule: None, ..own };
+            Line { address: "2001:db8::5".parse().unwrap(), state_count: 0, rule: None, ..line };
         let text = text(&idle, 1);
         assert!(text.starts_with("2001:db8::5 -> :: ( states 0, "), "{text}");
         assert!(text.ends_with("   age 00:01:01, expires in 00:00:05, 7 pkts, 420 bytes\n"));

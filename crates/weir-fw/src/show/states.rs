@@ -6,34 +6,37 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-/// `tcpstates` of tcp_fsm.h.
-pub const TCP_PHASES: &[&str] = &[
-    "CLOSED",
-    "LISTEN",
-    "SYN_SENT",
-    "SYN_RCVD",
-    "ESTABLISHED",
-    "CLOSE_WAIT",
-    "FIN_WAIT_1",
-    "CLOSING",
-    "LAST_ACK",
-    "FIN_WAIT_2",
-    "TIME_WAIT",
-];
+use weir_bpf::firewall::layout::{WSCALE_MASK, phase, tcp_phase};
+use weir_wire::protocol::{ICMP, ICMP6, TCP};
+
+/// `tcpstates` of tcp_fsm.h, by the numbers of the data path's phases.
+pub const TCP_PHASES: &[&str] = &{
+    let mut names = [""; tcp_phase::TIME_WAIT as usize + 1];
+    names[tcp_phase::CLOSED as usize] = "CLOSED";
+    names[tcp_phase::LISTEN as usize] = "LISTEN";
+    names[tcp_phase::SYN_SENT as usize] = "SYN_SENT";
+    names[tcp_phase::SYN_RECEIVED as usize] = "SYN_RCVD";
+    names[tcp_phase::ESTABLISHED as usize] = "ESTABLISHED";
+    names[tcp_phase::CLOSE_WAIT as usize] = "CLOSE_WAIT";
+    names[tcp_phase::FIN_WAIT_1 as usize] = "FIN_WAIT_1";
+    names[tcp_phase::CLOSING as usize] = "CLOSING";
+    names[tcp_phase::LAST_ACK as usize] = "LAST_ACK";
+    names[tcp_phase::FIN_WAIT_2 as usize] = "FIN_WAIT_2";
+    names[tcp_phase::TIME_WAIT as usize] = "TIME_WAIT";
+    names
+};
 /// `PFUDPS_NAMES`, `PFOTHERS_NAMES`.
-pub const OTHER_PHASES: &[&str] = &["NO_TRAFFIC", "SINGLE", "MULTIPLE"];
-
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const ICMP6: u8 = 58;
-
-/// pf's `PF_WSCALE_MASK`.
-const WSCALE_MASK: u8 = 0x0f;
+pub const OTHER_PHASES: &[&str] = &{
+    let mut names = [""; phase::MULTIPLE as usize + 1];
+    names[phase::NO_TRAFFIC as usize] = "NO_TRAFFIC";
+    names[phase::SINGLE as usize] = "SINGLE";
+    names[phase::MULTIPLE as usize] = "MULTIPLE";
+    names
+};
 
 /// One end of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// Its address.
     pub address: IpAddr,
     /// Its port, or the identifier of ICMP echo; 0: none.
     pub port: u16,
@@ -196,11 +199,11 @@ fn put_phases(out: &mut String, protocol: u8, left: u8, right: u8) {
     };
 }
 
-fn put_window(out: &mut String, own: &End, other: &End) {
-    let [low, high] = own.seq;
+fn put_window(out: &mut String, end: &End, other: &End) {
+    let [low, high] = end.seq;
     let _ = write!(out, "[{low} + {}]", high.wrapping_sub(low));
-    if own.wscale != 0 && other.wscale != 0 {
-        let _ = write!(out, " wscale {}", own.wscale & WSCALE_MASK);
+    if end.wscale != 0 && other.wscale != 0 {
+        let _ = write!(out, " wscale {}", end.wscale & WSCALE_MASK);
     }
 }
 
@@ -254,18 +257,18 @@ mod tests {
             text(&out, 0),
             "em0 tcp 10.0.0.5:51234 -> 198.51.100.7:443       ESTABLISHED:ESTABLISHED\n"
         );
-        let own = line(17, "udp", end("2001:db8::5", 5353, 1), end("2001:db8::1", 53, 2));
+        let ipv6 = line(17, "udp", end("2001:db8::5", 5353, 1), end("2001:db8::1", 53, 2));
         assert_eq!(
-            text(&own, 0),
+            text(&ipv6, 0),
             "all udp 2001:db8::1[53] <- 2001:db8::5[5353]       MULTIPLE:SINGLE\n"
         );
-        let own = line(ICMP, "icmp", end("10.0.0.5", 7, 1), end("198.51.100.7", 7, 0));
-        assert_eq!(text(&own, 0), "all icmp 198.51.100.7:7 <- 10.0.0.5:7       0:0\n");
-        let own = line(47, "gre", end("10.0.0.5", 0, 1), end("198.51.100.7", 0, 2));
-        let own = Line { protocol_name: None, ..own };
-        assert_eq!(text(&own, 0), "all 47 198.51.100.7 <- 10.0.0.5       MULTIPLE:SINGLE\n");
-        let own = line(TCP, "tcp", end("10.0.0.5", 1, 20), end("10.0.0.6", 2, 0));
-        assert!(text(&own, 0).ends_with("<BAD STATE LEVELS 0:20>\n"));
+        let echo = line(ICMP, "icmp", end("10.0.0.5", 7, 1), end("198.51.100.7", 7, 0));
+        assert_eq!(text(&echo, 0), "all icmp 198.51.100.7:7 <- 10.0.0.5:7       0:0\n");
+        let gre = line(47, "gre", end("10.0.0.5", 0, 1), end("198.51.100.7", 0, 2));
+        let unnamed = Line { protocol_name: None, ..gre };
+        assert_eq!(text(&unnamed, 0), "all 47 198.51.100.7 <- 10.0.0.5       MULTIPLE:SINGLE\n");
+        let broken = line(TCP, "tcp", end("10.0.0.5", 1, 20), end("10.0.0.6", 2, 0));
+        assert!(text(&broken, 0).ends_with("<BAD STATE LEVELS 0:20>\n"));
     }
 
     #[test]
@@ -284,7 +287,7 @@ mod tests {
             size_bytes: 380,
             ..end("198.51.100.7", 443, 9)
         };
-        let own = Line { is_sloppy: true, ..line(TCP, "tcp", client, server) };
+        let sloppy = Line { is_sloppy: true, ..line(TCP, "tcp", client, server) };
         let expected = "\
 all tcp 198.51.100.7:443 <- 10.0.0.5:51234       FIN_WAIT_2:ESTABLISHED
    [4294967295 + 10] wscale 2  [100 + 500] wscale 7
@@ -292,8 +295,8 @@ all tcp 198.51.100.7:443 <- 10.0.0.5:51234       FIN_WAIT_2:ESTABLISHED
    id: 0000000000000102 creatorid: 0000feed
    origif: em0
 ";
-        assert_eq!(text(&own, 2), expected);
-        assert_eq!(text(&own, 1).lines().count(), 3);
+        assert_eq!(text(&sloppy, 2), expected);
+        assert_eq!(text(&sloppy, 1).lines().count(), 3);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 /// A table, without its addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
-    /// Its name.
     pub name: String,
     /// Its anchor; empty for the main ruleset.
     pub anchor: String,
@@ -23,35 +22,35 @@ pub struct Table {
 }
 
 /// Appends a table; `verbosity` is how often `-v` was given.
-pub fn put(out: &mut String, own: &Table, verbosity: u8) {
+pub fn put(out: &mut String, table: &Table, verbosity: u8) {
     if verbosity > 0 {
         let flag = |is_set: bool, letter| if is_set { letter } else { '-' };
         let flags = [
-            flag(own.is_const, 'c'),
-            flag(own.is_persist, 'p'),
+            flag(table.is_const, 'c'),
+            flag(table.is_persist, 'p'),
             'a',
             '-',
-            flag(own.is_referenced, 'r'),
+            flag(table.is_referenced, 'r'),
             '-',
             '-',
         ];
         out.extend(flags);
         out.push('\t');
     }
-    out.push_str(&own.name);
-    if !own.anchor.is_empty() {
-        let _ = write!(out, "\t{}", own.anchor);
+    out.push_str(&table.name);
+    if !table.anchor.is_empty() {
+        let _ = write!(out, "\t{}", table.anchor);
     }
     out.push('\n');
     if verbosity > 1 {
-        let _ = writeln!(out, "\tAddresses:   {}", own.entry_count);
+        let _ = writeln!(out, "\tAddresses:   {}", table.entry_count);
         let _ =
-            writeln!(out, "\tReferences:  [ Anchors: {:<18} Rules: {:<18} ]", 0, own.rule_count);
+            writeln!(out, "\tReferences:  [ Anchors: {:<18} Rules: {:<18} ]", 0, table.rule_count);
     }
 }
 
 /// Appends an entry: `is_match` marks what was asked for and is there (`-T test -v`).
-pub fn put_entry(out: &mut String, address: IpAddr, bits: u8, not: bool) {
+pub(crate) fn put_entry(out: &mut String, address: IpAddr, bits: u8, not: bool) {
     let sign = if not { '!' } else { ' ' };
     let _ = write!(out, "  {sign}{address}");
     let bits_max = if address.is_ipv4() { 32 } else { 128 };
@@ -62,7 +61,7 @@ pub fn put_entry(out: &mut String, address: IpAddr, bits: u8, not: bool) {
 }
 
 /// Appends when an entry was added, or cleared.
-pub fn put_cleared(out: &mut String, unix_s: i64) {
+pub(crate) fn put_cleared(out: &mut String, unix_s: i64) {
     let _ = writeln!(out, "\tCleared:     {}", super::ctime(unix_s));
 }
 
@@ -72,7 +71,7 @@ mod tests {
 
     #[test]
     fn tables_are_pfctls() {
-        let own = Table {
+        let table = Table {
             name: "bad".to_owned(),
             is_persist: true,
             is_referenced: true,
@@ -85,11 +84,11 @@ mod tests {
             put(&mut out, table, verbosity);
             out
         };
-        assert_eq!(text(&own, 0), "bad\n");
-        assert_eq!(text(&own, 1), "-pa-r--\tbad\n");
-        assert_eq!(text(&own, 2).lines().nth(1), Some("\tAddresses:   7"));
-        let own = Table { anchor: "a/b".to_owned(), is_const: true, ..own };
-        assert_eq!(text(&own, 1), "cpa-r--\tbad\ta/b\n");
+        assert_eq!(text(&table, 0), "bad\n");
+        assert_eq!(text(&table, 1), "-pa-r--\tbad\n");
+        assert_eq!(text(&table, 2).lines().nth(1), Some("\tAddresses:   7"));
+        let nested = Table { anchor: "a/b".to_owned(), is_const: true, ..table };
+        assert_eq!(text(&nested, 1), "cpa-r--\tbad\ta/b\n");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Records that were written by hand into the memory of a firewall that nothing is attached to.
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_bpf::firewall::layout::Sizes;
 use weir_bpf::firewall::{FirewallError, Options};
@@ -9,15 +11,37 @@ use super::*;
 
 const BUCKETS: u32 = 64;
 
-/// A firewall; `None`, and the reason is printed, without privileges.
+/// Programs that the tests take turns with: the verifier looks at them for more than a second.
+static LOADED: Mutex<Option<Firewall>> = Mutex::new(None);
+
+/// One test's turn.
+struct Turn(MutexGuard<'static, Option<Firewall>>);
+
+impl Deref for Turn {
+    type Target = Firewall;
+
+    fn deref(&self) -> &Firewall {
+        self.0.as_ref().expect("it was loaded before the turn")
+    }
+}
+
+/// A firewall with nothing in its memory; `None`, and the reason is printed, without privileges.
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
-fn firewall() -> Option<Firewall> {
+fn firewall() -> Option<Turn> {
     let options =
         Options { hash_seed: [1; 8], fragment_count_max: 1, source_count_max: 64, log_bytes: 4096 };
     let sizes =
         Sizes { bucket_count: BUCKETS, overflow_count: 64, heap_bytes: 4096, cpu_count: 64 };
-    match Firewall::load(&options, sizes) {
-        Ok(firewall) => Some(firewall),
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let firewall = match loaded.take() {
+        Some(mut firewall) => firewall.renew(sizes).map(|()| firewall),
+        None => Firewall::load(&options, sizes),
+    };
+    match firewall {
+        Ok(firewall) => {
+            *loaded = Some(firewall);
+            Some(Turn(loaded))
+        }
         Err(FirewallError::Load(error)) if error.is_permission() => {
             eprintln!("skipped: BPF programs need privileges: {error}");
             None
@@ -95,15 +119,15 @@ fn a_record_of_udp_has_an_account_once_its_line_was_full() {
     for (index, count) in (0_u32..).zip([1000, 2000, 100_000, 200_000]) {
         arena.write64(account_at(&firewall, 3) + index * 8, count);
     }
-    arena.write32(at + state::SEQ + own::HALF, 9 | 2 << layout::HALF_TAG_SHIFT);
-    arena.write32(at + state::SEQ + own::HALF + 4, layout::RULE_NONE);
-    arena.write32(at + state::SEQ + own::CREATED_TICK, 0x2_3456);
+    arena.write32(at + state::SEQ + line_account::HALF, 9 | 2 << layout::HALF_TAG_SHIFT);
+    arena.write32(at + state::SEQ + line_account::HALF + 4, layout::RULE_NONE);
+    arena.write32(at + state::SEQ + line_account::CREATED_TICK, 0x2_3456);
     let flags = layout::STATE_LIVE | layout::STATE_HALF_A | 17 << layout::STATE_PROTOCOL_SHIFT;
     arena.write32(at + state::CONTROL, flags);
     for (has_account, packets, bytes) in
         [(0, [3, 4], [300, 400]), (1, [1003, 2004], [100_300, 200_400])]
     {
-        arena.write32(at + state::SEQ + own::HAS_ACCOUNT, has_account);
+        arena.write32(at + state::SEQ + line_account::HAS_ACCOUNT, has_account);
         let records = all(&firewall);
         let [record] = records[..] else { panic!("{records:?}") };
         assert_eq!((record.packets, record.bytes), (packets, bytes));
@@ -189,6 +213,6 @@ fn timeouts_follow_phases_as_the_programs_do() {
     assert_eq!(other(UDP, [2, 1], 0), timeout::UDP_SINGLE);
     assert_eq!(other(UDP, [2, 2], 0), timeout::UDP_MULTIPLE);
     assert_eq!(other(ICMP, [1, 0], layout::STATE_FIRST), timeout::ICMP_FIRST);
-    assert_eq!(other(ICMPV6, [2, 1], 0), timeout::ICMP_ERROR);
+    assert_eq!(other(ICMP6, [2, 1], 0), timeout::ICMP_ERROR);
     assert_eq!(other(47, [2, 2], 0), timeout::OTHER_MULTIPLE);
 }

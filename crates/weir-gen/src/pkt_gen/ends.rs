@@ -55,7 +55,8 @@ fn families(settings: &mut Settings, src: AddrRange, dst: AddrRange) -> Result<(
     let together = |text: String| Err(PktGenError::Together(text));
     if src.is_ipv6() != dst.is_ipv6() {
         return together(format!(
-            "-s {src} and -d {dst} are of two address families: give two IPv4 or two IPv6 ranges"
+            "-s {src} and -d {dst} are of different address families: give two IPv4 or two IPv6 \
+             ranges"
         ));
     }
     match settings.ipv6 {
@@ -111,7 +112,7 @@ fn random_notes(settings: &mut Settings, src: AddrRange, dst: AddrRange) {
             ));
         } else if range.pair_count() > 1 {
             settings.note(format!(
-                "the {name} is drawn at random from {range} too; pkt-gen would walk it in order"
+                "the {name} is drawn at random from {range}, too; pkt-gen would walk it in order"
             ));
         }
     }

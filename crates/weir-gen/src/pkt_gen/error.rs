@@ -8,14 +8,14 @@ use weir_wire::stream::StreamError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PktGenError {
-    /// The letter is no option.
-    #[error("-{0} is no option of pkt-gen: `-h` lists them")]
+    /// The letter is not an option.
+    #[error("-{0} is not an option of pkt-gen: `-h` lists them")]
     Unknown(char),
     /// pkt-gen has no long options.
-    #[error("`{0}` is no option: pkt-gen's are single letters, `-h` lists them")]
+    #[error("`{0}` is not an option: pkt-gen's are single letters, `-h` lists them")]
     Long(String),
     /// A word that belongs to no option.
-    #[error("`{0}` belongs to no option: pkt-gen takes options only")]
+    #[error("`{0}` does not belong to an option: pkt-gen takes only options")]
     Operand(String),
     /// The argument is not text.
     #[error("`{0}` is not UTF-8 text")]
@@ -55,7 +55,7 @@ pub enum PktGenError {
         reason: String,
     },
     /// There is no interface.
-    #[error("no interface is given: -i INTERFACE")]
+    #[error("no interface was given: -i INTERFACE")]
     InterfaceMissing,
     /// Options that do not go together.
     #[error("{0}")]

@@ -46,13 +46,13 @@ impl Interface {
         if !prefixed && text.starts_with("tap") {
             return refuse(
                 "pkt-gen opens a tap device and sends into the host's stack, which is not done \
-                 here; `weir gen -i` sends out of a tap interface that exists",
+                 here; `weir gen -i` sends through an existing tap interface",
             );
         }
         if let Some(character) = name.chars().find(|c| "^*{}@+/".contains(*c)) {
             return refuse(&format!(
-                "`{character}` chooses rings, pipes or modes of a netmap port, of which there are \
-                 none here: give the plain name of the interface"
+                "`{character}` chooses rings, pipes or modes of a netmap port, which do not exist \
+                 here: give the plain name of the interface"
             ));
         }
         let ring = name.rsplit_once('-').is_some_and(|(_, ring)| {
@@ -63,10 +63,10 @@ impl Interface {
         }
         let bad = |c: char| c.is_whitespace() || c.is_control() || c == ':';
         if name.is_empty() || name == "." || name == ".." || name.contains(bad) {
-            return refuse("this is no name of an interface");
+            return refuse("this is not an interface name");
         }
         if name.len() > NAME_BYTES_MAX {
-            return refuse("names of interfaces have 15 bytes at most");
+            return refuse("names of interfaces have at most 15 bytes");
         }
         let shown = format!("netmap:{name}");
         Ok(Self { name: name.to_owned(), shown, given: text.to_owned() })
@@ -110,11 +110,11 @@ mod tests {
             ("netmap:eth0@conf:rings=4", "`@`"),
             ("netmap:eth0+", "`+`"),
             ("netmap:eth0-3", "one ring"),
-            ("netmap:", "no name"),
-            ("", "no name"),
-            ("..", "no name"),
-            ("eth 0", "no name"),
-            ("eth0:1", "no name"),
+            ("netmap:", "not an interface name"),
+            ("", "not an interface name"),
+            ("..", "not an interface name"),
+            ("eth 0", "not an interface name"),
+            ("eth0:1", "not an interface name"),
             ("sixteen-letters-", "15 bytes"),
         ] {
             let error = Interface::parse(text).unwrap_err().to_string();

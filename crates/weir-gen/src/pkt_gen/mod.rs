@@ -10,8 +10,9 @@
 
 mod ends;
 mod error;
-mod getopt;
+mod given;
 mod interface;
+pub mod lines;
 pub mod options;
 mod plan;
 pub mod print;

@@ -83,13 +83,13 @@ pub const OPTIONS: &[PktGenOption] = &[
         "rx (the default), tx, ping or pong",
         Decision::Differs(
             "txseq and rxseq are refused: every frame that tx sends carries a sequence number, \
-             which `weir sink` follows; an unknown function is refused, pkt-gen goes on with rx",
+             which `weir sink` follows; an unknown function is refused, pkt-gen continues with rx",
         ),
     ),
     valued(
         'n',
         "COUNT",
-        "stop after so many packets in all; 0, the default, means never",
+        "stop after this many packets in all; 0, the default, means never",
         Decision::Differs(
             "all of them are sent; pkt-gen loses the remainder of the division by the number of \
              threads, and never ends with fewer packets than threads",
@@ -100,9 +100,9 @@ pub const OPTIONS: &[PktGenOption] = &[
         "BYTES",
         "frame size without FCS, 60 by default; twice: the largest, then the smallest",
         Decision::Differs(
-            "sizes are drawn per packet, both ends included, with right headers; pkt-gen draws one \
-             per batch, never the largest, with headers of the largest, and divides by zero if the \
-             two are equal. A size too small for Ethernet or for weir's signature becomes the \
+            "sizes are drawn per packet, both ends included, with correct headers; pkt-gen draws \
+             one per batch, never the largest, with headers of the largest, and divides by zero if \
+             the two are equal. A size too small for Ethernet or for weir's signature becomes the \
              smallest that is not. The size is compared with the MTU as an IP packet, not as a \
              frame",
         ),
@@ -112,14 +112,14 @@ pub const OPTIONS: &[PktGenOption] = &[
         's',
         "RANGE",
         "source `ADDR[:PORT][-ADDR[:PORT]]`, 10.0.0.1:1234 by default",
-        Decision::Differs("what is no range is refused, and so is port 0"),
+        Decision::Differs("anything that is not a range is refused, and so is port 0"),
     )
     .only(SENDING),
     valued(
         'd',
         "RANGE",
         "destination, 10.1.0.1:1234 by default",
-        Decision::Differs("what is no range is refused, and so is port 0"),
+        Decision::Differs("anything that is not a range is refused, and so is port 0"),
     )
     .only(SENDING),
     valued('S', "MAC", "source MAC address, the interface's by default", Decision::Same)
@@ -139,7 +139,7 @@ pub const OPTIONS: &[PktGenOption] = &[
         'z',
         "random source address and port",
         Decision::Differs(
-            "every packet is drawn anew from the range of -s, and from the /16 around its address \
+            "every packet is drawn again from the range of -s, and from the /16 around its address \
              (IPv6: the last group) and all ports if it is a single one; pkt-gen draws addresses \
              that may be invalid, and without a range draws each slot of the ring once",
         ),
@@ -163,7 +163,7 @@ pub const OPTIONS: &[PktGenOption] = &[
         'b',
         "COUNT",
         "packets per burst; of ping: packets sent at a time, 1 by default",
-        Decision::Differs("it counts in ping alone: generator and receiver choose their batches"),
+        Decision::Differs("it matters only for ping: generator and receiver choose their batches"),
     )
     .only_since(&[Ping], "generator and receiver choose their batches"),
     valued(
@@ -193,12 +193,15 @@ pub const OPTIONS: &[PktGenOption] = &[
         Decision::Differs("with -a it defaults to all CPUs, not to 1"),
     )
     .only_since(SENDING, NO_THREADS),
-    valued('w', "SECONDS", "wait so long before the start, 2 s by default", Decision::Same),
+    valued('w', "SECONDS", "wait this long before the start, 2 s by default", Decision::Same),
     valued(
         'T',
         "MS",
-        "report so often, every 1000 ms by default",
-        Decision::Differs("under 10 ms is refused: pkt-gen then reports nothing and never ends"),
+        "report this often, every 1000 ms by default",
+        Decision::Differs(
+            "less than 10 ms is refused: \
+             pkt-gen then reports nothing and never ends",
+        ),
     ),
     flag(
         'W',
@@ -210,12 +213,12 @@ pub const OPTIONS: &[PktGenOption] = &[
     .only(&[Rx]),
     flag('N', "print plain numbers: `pps`, not `Kpps` or `Mpps`", Decision::Same),
     flag('A', "print mean and standard deviation of the last 15 reports", Decision::Same),
-    flag('B', "count 24 bytes of framing per packet as bits too", Decision::Same),
+    flag('B', "count 24 bytes of framing per packet as bits, too", Decision::Same),
     flag('v', "say more about the ranges and addresses", Decision::Same),
     flag(
         'U',
         "update checksums in software",
-        Decision::NoEffect("every packet has right checksums anyway"),
+        Decision::NoEffect("every packet has correct checksums anyway"),
     )
     .only(SENDING),
     valued(
@@ -254,22 +257,23 @@ pub const OPTIONS: &[PktGenOption] = &[
         "1, 2, 4, 8: ways to fill a slot; 16, 4096: stamps and checksums; 32: -I; 512: -z; 1024: \
          -Z; 2048: -A",
         Decision::Differs(
-            "1, 2, 4, 8, 16, 32 and 4096 change nothing: every packet is written whole, with right \
-             checksums and the time of sending; 64 (-X), 256 (-r) and unknown bits are refused",
+            "1, 2, 4, 8, 16, 32 and 4096 change nothing: every packet is written whole, with \
+             correct checksums and the time of sending; 64 (-X), 256 (-r) and unknown bits are \
+             refused",
         ),
     ),
     valued(
         'H',
         "BYTES",
         "size of a virtio-net header; only 0",
-        Decision::Refused("frames are sent without a virtio-net header: only `-H 0` can be had"),
+        Decision::Refused("frames are sent without a virtio-net header: only `-H 0` is possible"),
     ),
     valued(
         'P',
         "FILE",
         "send the first packet of a capture file",
         Decision::Refused(
-            "pkt-gen would send its first packet only, unchanged for ever; `weir gen --pcap FILE` \
+            "pkt-gen would send only its first packet, unchanged, forever; `weir gen --pcap FILE` \
              replays the whole file",
         ),
     ),

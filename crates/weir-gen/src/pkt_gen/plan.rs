@@ -13,7 +13,7 @@ use weir_wire::stream::{StreamFrames, StreamSpec, size_bytes_min};
 use super::ends::{self, Ends};
 use super::print::Style;
 use super::settings::{Mac, Settings};
-use super::{Function, Interface, PktGenError, getopt, options};
+use super::{Function, Interface, PktGenError, given, options};
 
 #[cfg(test)]
 mod tests;
@@ -137,7 +137,7 @@ impl Plan {
 ///
 /// [`PktGenError`] says what cannot be honoured.
 pub fn parse(words: impl IntoIterator<Item = OsString>, host: Host) -> Result<Parsed, PktGenError> {
-    let mut settings = Settings::read(getopt::split(words)?)?;
+    let mut settings = Settings::read(given::split(words)?)?;
     if settings.help {
         return Ok(Parsed::Help);
     }
@@ -281,12 +281,12 @@ fn sizes(settings: &mut Settings, over_ipv6: bool) -> Result<Sizes, PktGenError>
     if first < smallest_bytes {
         let family = if over_ipv6 { "IPv6" } else { "IPv4" };
         let why = if over_ipv6 {
-            "headers and weir's signature need so many; pkt-gen's headers need 62"
+            "headers and weir's signature need that many; pkt-gen's headers need 62"
         } else {
             "a smaller one is padded on the wire"
         };
         settings.note(format!(
-            "-l {first}: frames over {family} have {smallest_bytes} bytes at least: {why}"
+            "-l {first}: frames over {family} have at least {smallest_bytes} bytes: {why}"
         ));
     }
     let (first, last) = (first.max(smallest_bytes), last.max(smallest_bytes));
@@ -294,7 +294,7 @@ fn sizes(settings: &mut Settings, over_ipv6: bool) -> Result<Sizes, PktGenError>
         return Ok(Sizes::Fixed(last));
     }
     settings.note(
-        "-l twice: every packet has a size of its own, both ends included, with right headers; \
+        "-l twice: every packet has its own size, both ends included, with correct headers; \
          pkt-gen draws one per batch, and never the largest"
             .into(),
     );
@@ -318,7 +318,7 @@ fn function_notes(settings: &mut Settings, threads: u16) {
     }
     if function == Function::Tx && !settings.packet_count.is_multiple_of(threads.into()) {
         settings.note(format!(
-            "-n {} -p {threads}: so many packets are sent in all; pkt-gen loses the remainder of \
+            "-n {} -p {threads}: that many packets are sent in all; pkt-gen loses the remainder of \
              the division, and never ends with fewer packets than threads",
             settings.packet_count
         ));
@@ -326,14 +326,14 @@ fn function_notes(settings: &mut Settings, threads: u16) {
     if function == Function::Rx && settings.silence {
         settings.note(
             "-W: a second without packets ends the wait for the first one too; pkt-gen waits for \
-             it for ever"
+             it forever"
                 .into(),
         );
     }
     if function == Function::Ping {
         settings.note(
-            "-f ping: packets have right checksums, and all replies count; pkt-gen's UDP checksum \
-             is that of another packet, and it leaves out the last second"
+            "-f ping: packets have correct checksums, and all replies count; pkt-gen's UDP \
+             checksum is that of another packet, and it leaves out the last second"
                 .into(),
         );
     }

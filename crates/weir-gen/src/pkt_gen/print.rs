@@ -16,11 +16,11 @@ mod recorded;
 mod tests;
 
 /// Reports over which `-A` takes mean and standard deviation.
-pub const WINDOW_REPORTS: usize = 15;
+pub(crate) const WINDOW_REPORTS: usize = 15;
 
 /// Free slots of the receiving ring, as pkt-gen prints them where it has not looked. There is no
 /// ring here.
-pub const SPACE_UNKNOWN: u64 = 99_999;
+pub(crate) const SPACE_UNKNOWN: u64 = 99_999;
 
 /// Intervals under this are too short to be reported, microseconds.
 const INTERVAL_US_MIN: u64 = 10_000;
@@ -70,7 +70,6 @@ impl Style {
 /// What was sent or received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Packets.
     pub packets: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,

@@ -4,10 +4,10 @@
 
 use weir_wire::mac::MacAddr;
 
-use super::getopt::Given;
+use super::given::Given;
 use super::options::{self, Decision};
 use super::{Function, Interface, PktGenError};
-use crate::units::parse_count;
+use weir_wire::units::parse_count;
 
 /// pkt-gen's smallest frame, bytes.
 const SIZE_BYTES_MIN: u64 = 16;
@@ -159,7 +159,7 @@ impl Settings {
         if idle != 0 {
             self.note(format!(
                 "-o {text}: the bits {idle} change nothing: every packet is written whole, with \
-                 right checksums and the time of sending"
+                 correct checksums and the time of sending"
             ));
         }
         Ok(())
@@ -202,7 +202,7 @@ fn function(text: &str) -> Result<Function, PktGenError> {
             "every frame that tx sends carries a sequence number: use -f tx, and `weir sink` to \
              follow it"
         }
-        _ => "there are the functions rx, tx, ping and pong",
+        _ => "the functions are rx, tx, ping and pong",
     };
     Err(PktGenError::value('f', text, reason))
 }
@@ -226,7 +226,11 @@ fn mac(letter: char, text: &str) -> Result<Mac, PktGenError> {
     let pad = |octet: &str| if octet.len() == 1 { format!("0{octet}") } else { octet.to_owned() };
     let padded = text.split(':').map(pad).collect::<Vec<_>>().join(":");
     let addr = padded.parse().map_err(|_| {
-        PktGenError::value(letter, text, "write six octets as `02:00:00:00:00:01`, and no range")
+        PktGenError::value(
+            letter,
+            text,
+            "write six octets such as `02:00:00:00:00:01`, not a range",
+        )
     })?;
     Ok(Mac { addr, text: text.to_owned() })
 }

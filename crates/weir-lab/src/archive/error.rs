@@ -14,7 +14,6 @@ pub enum ArchiveError {
         action: &'static str,
         /// On which file.
         path: PathBuf,
-        /// The cause.
         cause: io::Error,
     },
     /// A file of the store does not hold what it should.
@@ -38,7 +37,7 @@ pub enum ArchiveError {
         path: PathBuf,
     },
     /// Another import writes there.
-    #[error("another weir imports into {path}", path = .path.display())]
+    #[error("another weir is importing into {path}", path = .path.display())]
     Locked {
         /// The directory.
         path: PathBuf,
@@ -68,17 +67,12 @@ pub enum ArchiveError {
     TooMuch {
         /// The directory.
         path: PathBuf,
-        /// The limit.
         limit: usize,
-        /// Of what.
         what: &'static str,
     },
     /// Somebody asked to stop.
     #[error("stopped by signal {signal}")]
-    Cancelled {
-        /// The signal.
-        signal: i32,
-    },
+    Cancelled { signal: i32 },
 }
 
 impl ArchiveError {

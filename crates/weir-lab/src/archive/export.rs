@@ -10,13 +10,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use weir_results::collection::{CollectedSeries, DUT, IMAGE, Opened, TRAFFIC, Unit};
+use weir_stats::number::g8;
+
 use super::publish::in_files;
 use super::published::{POINTS_MIN, row_figures};
 use super::store::{Archive, is_archive};
 use super::write::{Staged, replace};
 use super::{ArchiveError, Basis, Figure, Flag, GnuplotRow, ProblemKind, ResultsFolder};
-use crate::collection::{self, CollectedSeries, DUT, IMAGE, OpenError, TRAFFIC, Unit};
-use weir_stats::number::g8;
+use crate::derive::{self, StoredPlanError};
 
 /// The name of a series without any part: what all of bench-lab.sh's files begin with.
 const NAMELESS: &str = "bench";
@@ -38,12 +40,12 @@ pub struct Exported {
 pub enum ExportError {
     /// The store cannot be read.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] StoredPlanError),
     /// An imported store cannot be read, or the files cannot be written.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The store holds no figure.
-    #[error("{path} holds no figure that could be exported", path = .path.display())]
+    #[error("{path} holds no figures that could be exported", path = .path.display())]
     Nothing {
         /// The store.
         path: std::path::PathBuf,
@@ -162,8 +164,8 @@ fn of_campaign(
     root: &Path,
     unnamed: &[&str],
     left_out: &mut Vec<String>,
-) -> Result<Folder, OpenError> {
-    let collection::Opened { collection, damaged } = collection::open(root)?;
+) -> Result<Folder, StoredPlanError> {
+    let Opened { collection, damaged } = derive::collection(root)?;
     left_out.extend(damaged);
     let mut series = Vec::new();
     for collected in collection.series {
@@ -253,15 +255,15 @@ impl Folder {
     fn rows(
         &self,
         published: Option<&[GnuplotRow]>,
-        wanted: impl Fn(&Series) -> bool,
+        is_exported: impl Fn(&Series) -> bool,
     ) -> Vec<GnuplotRow> {
         let mut rows = published.map(<[_]>::to_vec).unwrap_or_default();
         let of = |name: &str| self.series.iter().find(|(n, _)| n == name);
-        rows.retain(|row| of(&row.series).is_none_or(|(_, series)| wanted(series)));
+        rows.retain(|row| of(&row.series).is_none_or(|(_, series)| is_exported(series)));
         if published.is_some() && !self.is_damaged {
             return rows;
         }
-        for (name, series) in self.series.iter().filter(|(_, series)| wanted(series)) {
+        for (name, series) in self.series.iter().filter(|(_, series)| is_exported(series)) {
             if !rows.iter().any(|row| row.series == *name) {
                 let label = series.file_name.clone();
                 rows.push(GnuplotRow { label, series: name.clone() });

@@ -7,15 +7,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use weir_machine::cancel::Cancel;
+
+use super::job::Job;
 use super::publish::{self, Read};
 use super::scan::{self, Folder, Found, SeriesFiles};
-use super::series::{self, Job};
 use super::write::Writer;
 use super::{
     ARCHIVE_SCHEMA, Archive, ArchiveError, ArchiveRecord, Derived, Format, Problem, ProblemKind,
-    is_archive,
+    is_archive, series,
 };
-use crate::cancel::Cancel;
 
 /// The most threads that read: more do not help, and each keeps a file in memory.
 const THREADS_MAX: usize = 8;

@@ -5,14 +5,15 @@
 //! nothing was sent, that all that was offered came through, and that a DUT that answered
 //! afterwards let nothing through.
 
-use weir_gen::units::format_pps;
+use weir_results::number::pps;
+use weir_results::record::{Verdict, VerdictKind};
+use weir_results::verdict::{IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX};
 use weir_stats::summary::Summary;
 
 use super::Figure;
-use super::log::{Line, Log};
+use super::log::Log;
 use super::published::POINTS_MIN;
-use crate::record::{Verdict, VerdictKind};
-use crate::verdict::{IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX};
+use weir_gen::pkt_gen::lines::Line;
 
 /// Lines that bench-lab-ministat.sh drops at the beginning of a log, and at its end.
 const DROPPED_FIRST: u64 = 15;
@@ -39,7 +40,7 @@ const UNREACHABLE: [&str; 16] = [
 ];
 
 /// How lines begin that are ssh's own, and none of the machine behind it.
-const SSH_OWN: [&str; 6] = [
+const SSH_LINES: [&str; 6] = [
     "ssh: ",
     "ssh_",
     "kex_exchange_identification",
@@ -52,7 +53,7 @@ const SSH_OWN: [&str; 6] = [
 fn is_unreachable(line: &str) -> bool {
     let is_timeout = line.starts_with("Timeout, server ") && line.contains("not responding");
     is_timeout
-        || SSH_OWN.iter().any(|own| line.starts_with(own))
+        || SSH_LINES.iter().any(|begin| line.starts_with(begin))
         || UNREACHABLE.iter().any(|words| line.contains(words))
 }
 
@@ -100,8 +101,8 @@ impl Answer {
     pub(super) fn of(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let is_answer = |line: &str| {
-            let is_own = line.starts_with("CMD") || line.starts_with("+ ");
-            !line.trim().is_empty() && !is_own && !is_unreachable(line.trim_start())
+            let is_echo = line.starts_with("CMD") || line.starts_with("+ ");
+            !line.trim().is_empty() && !is_echo && !is_unreachable(line.trim_start())
         };
         if text.lines().any(is_answer) { Self::Given } else { Self::Missing }
     }
@@ -135,18 +136,19 @@ impl Run {
     fn limit(&self, received_pps: f64) -> Option<Verdict> {
         let offered_pps = self.offered_pps().filter(|offered| *offered > 0.0)?;
         let share = received_pps / offered_pps;
-        let told = format!(
+        let rates = format!(
             "received {} of {} offered ({:.2} %)",
-            format_pps(received_pps),
-            format_pps(offered_pps),
+            pps(received_pps),
+            pps(offered_pps),
             share * 100.0
         );
         if share >= IMPORTED_GENERATOR_BOUND_MIN.value {
-            let reason = format!("{told}: the DUT forwarded what was offered");
+            let reason = format!("{rates}: the DUT forwarded what was offered");
             return Some(Verdict { kind: VerdictKind::GeneratorBound, reason });
         }
         let is_overloaded = share <= OVERLOADED_MAX.value && self.after == Some(Answer::Given);
-        is_overloaded.then(|| overloaded(format!("{told}, and the DUT answered after the traffic")))
+        is_overloaded
+            .then(|| overloaded(format!("{rates}, and the DUT answered after the traffic")))
     }
 
     fn without_figure(&self) -> Verdict {

@@ -16,7 +16,6 @@ pub(super) enum Role {
     During,
     /// What the DUT answered after the traffic.
     After,
-    /// A profile.
     Profile,
     /// What a series is: image, configuration, traffic, `uname`.
     Info,
@@ -114,7 +113,7 @@ fn placed(
     role: Role,
 ) -> Result<FileName, String> {
     if series.is_empty() || series.starts_with('.') {
-        return Err(format!("`{series}` is no name of a series"));
+        return Err(format!("`{series}` is not a series name"));
     }
     Ok(FileName { series: series.to_owned(), iteration, ending, role })
 }

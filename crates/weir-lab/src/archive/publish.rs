@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use weir_results::collection::Unit;
+use weir_results::label;
 use weir_stats::number::g8;
 
-use super::label;
+use super::job::{BITS_PER_MEGABIT, Job, source_of};
 use super::name::ls_order;
 use super::published::{self, Noted, Row, clipped};
 use super::scan::{self, Folder};
-use super::series::{BITS_PER_MEGABIT, Job, source_of};
 use super::{Figure, GnuplotRow, ImportedSeries, Problem, ProblemKind, ResultsFolder, Source};
-use crate::collection::Unit;
 
 /// What was read of a series.
 #[derive(Debug)]

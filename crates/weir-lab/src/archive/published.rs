@@ -102,7 +102,7 @@ fn row(text: &str) -> Result<Row, String> {
     let figures = [take()?, take()?, take()?];
     match words.next() {
         None => Ok(Row { label, figures }),
-        Some(more) => Err(format!("`{}` stands behind the three figures of a row", clipped(more))),
+        Some(more) => Err(format!("`{}` follows the three figures of a row", clipped(more))),
     }
 }
 

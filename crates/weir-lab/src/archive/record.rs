@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use crate::collection::{Level, Unit};
-use crate::record::Verdict;
+use weir_results::collection::{Level, Unit};
+use weir_results::record::Verdict;
 
 /// Version of the format of `archive.json` and of an imported `trial.json`.
-pub const ARCHIVE_SCHEMA: u32 = 1;
+pub(crate) const ARCHIVE_SCHEMA: u32 = 1;
 
 /// Whose results they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +118,7 @@ pub struct Problem {
 impl Problem {
     /// `FILE:LINE: TEXT`.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn message(&self) -> String {
         match self.line {
             Some(line) => format!("{}:{line}: {}", self.file, self.text),
             None => format!("{}: {}", self.file, self.text),
@@ -229,7 +228,6 @@ pub enum Flag {
 pub struct Source {
     /// Path below the source of the archive.
     pub path: String,
-    /// Its size.
     pub size_bytes: u64,
     /// SHA-256, in hexadecimal digits.
     pub sha256: String,

@@ -93,7 +93,7 @@ pub(super) fn scan(source: &Path) -> Result<Found, ArchiveError> {
             }
         };
         if folder.depth > 0 && is_archive(&path) {
-            found.note(&folder.path, "a store of an earlier import: it is not looked into");
+            found.note(&folder.path, "a store of an earlier import: it is not searched");
             continue;
         }
         let mut entries = found.readable(&folder.path, entries);
@@ -153,7 +153,7 @@ impl Found {
         let kind = match entry.file_type() {
             Ok(kind) => kind,
             Err(error) => {
-                self.skip(&path, format!("cannot be looked at: {error}"));
+                self.skip(&path, format!("cannot be examined: {error}"));
                 return None;
             }
         };
@@ -186,9 +186,9 @@ impl Found {
 
     fn folder(&mut self, path: String, depth: usize, is_utf8: bool) -> Option<Pending> {
         if !is_utf8 {
-            self.skip(&path, "its name is not UTF-8: it is not looked into");
+            self.skip(&path, "its name is not UTF-8: it is not searched");
         } else if depth > DEPTH_MAX {
-            self.skip(&path, format!("deeper than {DEPTH_MAX} folders: it is not looked into"));
+            self.skip(&path, format!("deeper than {DEPTH_MAX} folders: it is not searched"));
         } else {
             return Some(Pending { path, depth });
         }
@@ -233,9 +233,9 @@ fn keep(slot: &mut Option<Place>, new: Place) -> Option<(String, String)> {
         return None;
     };
     let (kept, lost) = if new.rank < old.rank { (new, old) } else { (old, new) };
-    let told = (lost.path, kept.path.clone());
+    let pair = (lost.path, kept.path.clone());
     *slot = Some(kept);
-    Some(told)
+    Some(pair)
 }
 
 /// The folder of results that a folder belongs to, and how good a place it is for a file.
@@ -281,6 +281,6 @@ mod tests {
         let entries = [Ok(1), Err(std::io::Error::other("bad disk"))];
         assert_eq!(found.readable("a", entries.into_iter()), [1]);
         assert_eq!(found.problems.len(), 1);
-        assert_eq!(found.problems[0].told(), "a: cannot be listed to its end: bad disk");
+        assert_eq!(found.problems[0].message(), "a: cannot be listed to its end: bad disk");
     }
 }

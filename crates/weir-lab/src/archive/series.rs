@@ -5,43 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
+use weir_machine::cancel::Cancel;
+use weir_results::collection::{DUT, FLOWS, IMAGE, Level, SIZE_BYTES, TRAFFIC, Unit};
+use weir_results::label;
+use weir_results::record::VerdictKind;
 
-use super::command;
 use super::info::{self, Info};
+use super::job::{BITS_PER_MEGABIT, Job, source_of};
 use super::judge::{self, Answer, Run};
-use super::label;
 use super::log::Log;
 use super::name::{Role, ls_order};
 use super::publish::Read;
 use super::published::{self, Noted, OnLine, RUNS_MAX};
-use super::scan::{self, Place, RANK_PROFILED, RunFile, SeriesFiles};
+use super::scan::{self, Place, RANK_PROFILED, RunFile};
 use super::write::Writer;
 use super::{
     ARCHIVE_SCHEMA, ArchiveError, Basis, Figure, Flag, ImportedTrial, Problem, ProblemKind, Source,
+    command,
 };
-use crate::cancel::Cancel;
-use crate::collection::{DUT, FLOWS, IMAGE, Level, SIZE_BYTES, TRAFFIC, Unit};
-use crate::record::VerdictKind;
 
 /// First line of an imported `samples.csv`.
 const SAMPLES_HEADER: &str = "file,line,time_s,rate_pps,packets,interval_us,counts\n";
-
-/// A rate of a search is published in these.
-pub(super) const BITS_PER_MEGABIT: f64 = 1e6;
-
-/// What is to be done for a series.
-#[derive(Debug)]
-pub(super) struct Job<'a> {
-    /// Its name in the store.
-    pub(super) name: String,
-    /// Path of its folder of results.
-    pub(super) results: &'a str,
-    /// Its name in the archive's files.
-    pub(super) file_name: &'a str,
-    /// Its files.
-    pub(super) files: &'a SeriesFiles,
-}
 
 /// Imports a series.
 ///
@@ -163,7 +147,7 @@ impl Reader<'_> {
         }
         if log.flags.contains(&Flag::CutShort) {
             let line = Some(log.line_count + 1);
-            self.skip(path, line, "the file is cut short: its last line has no end".to_owned());
+            self.skip(path, line, "the file is cut short: its last line is incomplete".to_owned());
         }
         if log.flags.contains(&Flag::ScaledUnits) {
             let text = "rates in thousands or millions were scaled up; the archive's own scripts \
@@ -340,7 +324,7 @@ impl Reader<'_> {
             };
             self.write(&trial, SAMPLES_HEADER, writer)?;
         }
-        let text = format!("{} medians without the samples that they are of", medians.len());
+        let text = format!("{} medians without the samples they come from", medians.len());
         self.problem(ProblemKind::Note, &source.path, None, text);
         Ok(())
     }
@@ -395,15 +379,6 @@ fn add_samples(text: &mut String, ending: &str, log: &Log) {
         let _ = sample.interval_us.map(|interval_us| write!(text, "{interval_us}"));
         let _ = writeln!(text, ",{}", u8::from(judge::counts(log, sample)));
     }
-}
-
-/// A file with its digest.
-pub(super) fn source_of(path: &str, bytes: &[u8]) -> Source {
-    let sha256 = Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
-    Source { path: path.to_owned(), size_bytes: bytes.len() as u64, sha256 }
 }
 
 /// The place of a series in every dimension: those that the `.info` names, the numbers in their

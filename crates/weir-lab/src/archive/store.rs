@@ -70,7 +70,11 @@ impl Archive {
     ///
     /// # Errors
     /// When it is missing or damaged.
-    pub fn read_trial(&self, series: &str, iteration: u32) -> Result<ImportedTrial, ArchiveError> {
+    pub(crate) fn read_trial(
+        &self,
+        series: &str,
+        iteration: u32,
+    ) -> Result<ImportedTrial, ArchiveError> {
         let path = self.root.join(Self::cell(series, iteration)).join("trial.json");
         let damaged = |cause: String| ArchiveError::Damaged { path: path.clone(), cause };
         let bytes = fs::read(&path).map_err(|cause| match cause.kind() {
@@ -93,11 +97,11 @@ fn stray_path(record: &ArchiveRecord) -> Option<String> {
     let folders = record.results.iter().map(|folder| &folder.path);
     let mut paths = folders.chain(record.series.iter().map(|series| &series.results));
     if let Some(path) = paths.find(|path| !path.is_empty() && !is_folder(path)) {
-        return Some(format!("the folder of results `{path}` is no path below the archive"));
+        return Some(format!("the folder of results `{path}` is not a path below the archive"));
     }
     let is_name = |name: &str| is_folder(name) && !name.contains('/');
     let stray = record.series.iter().find(|series| !is_name(&series.file_name))?;
-    Some(format!("`{}`, the file name of `{}`, is none", stray.file_name, stray.name))
+    Some(format!("`{}`, given for `{}`, is not a file name", stray.file_name, stray.name))
 }
 
 /// Whether a series' name is a path below the store that leaves it nowhere.

@@ -8,16 +8,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use weir_results::collection::{self, CollectedSeries, Collection, Level, Opened, Unit};
+use weir_results::document::{Line, printable};
+use weir_results::report::{self, DerivedFile};
+use weir_results::summary::Spread;
+use weir_results::summary::analysis::SeriesWarning;
+use weir_results::verdict::{IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX};
+use weir_stats::Threshold;
 use weir_stats::number::g8;
 
+use super::collection::of_archive;
 use super::store::Archive;
-use super::write::replace;
-use super::{ARCHIVE_SCHEMA, ArchiveError, ProblemKind};
-use crate::collection::{self, CollectedSeries, Collection, Level, Opened, Unit};
-use crate::report::{DerivedFile, collected, escape, printable};
-use crate::summary::analysis::{self, SeriesWarning};
-use crate::summary::{Spread, Threshold};
-use crate::verdict::{self, IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX};
+use super::{ARCHIVE_SCHEMA, ProblemKind};
 
 /// The content of an imported store's `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,9 +47,7 @@ pub struct ArchiveSummary {
 pub struct Counts {
     /// Files that were read.
     pub files_read: usize,
-    /// Series.
     pub series: usize,
-    /// Runs.
     pub runs: usize,
     /// Runs whose figure is void.
     pub invalid_runs: usize,
@@ -66,13 +66,11 @@ pub struct Counts {
 /// The figures of a series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeriesFigures {
-    /// Its name.
     pub name: String,
     /// Its place in every dimension.
     pub levels: Vec<Level>,
     /// What the figures count.
     pub unit: Unit,
-    /// Runs.
     pub runs: usize,
     /// Over the runs that are not invalid, in `unit`; absent without any.
     pub figures: Option<Spread>,
@@ -94,32 +92,21 @@ pub struct Derived {
     pub damaged: Vec<String>,
 }
 
-/// Writes every derived file again.
-///
-/// # Errors
-/// When one cannot be written.
-pub fn derive(archive: &Archive) -> Result<Derived, ArchiveError> {
-    let derived = files(archive);
-    for DerivedFile { path, text } in &derived.files {
-        replace(&archive.root().join(path), text.as_bytes())?;
-    }
-    Ok(derived)
-}
-
 /// Everything that is derived.
 pub(super) fn files(archive: &Archive) -> Derived {
-    let Opened { collection, damaged } = collection::of_archive(archive);
+    let Opened { collection, damaged } = of_archive(archive);
     let axis = axis(&collection);
     let summary = summarise(archive, &collection, axis.clone(), damaged.len());
     // Its maps have strings as keys and its writer is memory: the two things that can fail.
     let mut json = serde_json::to_string_pretty(&summary).unwrap_or_default();
     json.push('\n');
+    let document = report::of_collection(&collection, &notes(&summary), problems(archive));
     let file = |path: &str, text: String| DerivedFile { path: path.to_owned(), text };
     let files = vec![
         file("summary.json", json),
-        file("summary.md", markdown(archive, &summary)),
+        file("summary.md", document.markdown()),
         file("gnuplot.data", gnuplot(&summary, axis.as_deref())),
-        file("report.html", collected::html(&collection, &notes(&summary))),
+        file("report.html", document.html()),
     ];
     Derived { summary, files, damaged }
 }
@@ -128,8 +115,11 @@ pub(super) fn files(archive: &Archive) -> Derived {
 fn notes(summary: &ArchiveSummary) -> Vec<String> {
     let counts = &summary.counts;
     let mut notes = vec![format!(
-        "Imported from {}: {} runs of {} series.",
-        summary.source, counts.runs, counts.series
+        "Imported from {}: {} runs of {} series, {} files.",
+        code(&summary.source),
+        counts.runs,
+        counts.series,
+        counts.files_read
     )];
     for (count, what) in [
         (counts.invalid_runs, "runs are invalid, and left out of the figures"),
@@ -171,12 +161,6 @@ fn summarise(
     }
     let points = || collection.series.iter().flat_map(|s| &s.points);
     let problems = |kind| record.problems.iter().filter(|p| p.kind == kind).count();
-    let threshold = |t: &verdict::Threshold| Threshold {
-        name: t.name.to_owned(),
-        value: t.value,
-        unit: t.unit.to_owned(),
-        meaning: t.meaning.to_owned(),
-    };
     ArchiveSummary {
         schema: ARCHIVE_SCHEMA,
         name: record.name.clone(),
@@ -195,7 +179,7 @@ fn summarise(
         },
         axis,
         series,
-        thresholds: [IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX].iter().map(threshold).collect(),
+        thresholds: vec![IMPORTED_GENERATOR_BOUND_MIN, OVERLOADED_MAX],
     }
 }
 
@@ -211,7 +195,7 @@ fn figures(series: &CollectedSeries) -> SeriesFigures {
         runs: series.points.len(),
         figures: Spread::of(&series.values()),
         verdicts,
-        warnings: analysis::collected_warnings(series),
+        warnings: collection::collected_warnings(series),
     }
 }
 
@@ -244,69 +228,20 @@ fn quoted(name: &str) -> String {
     }
 }
 
-fn markdown(archive: &Archive, summary: &ArchiveSummary) -> String {
-    let counts = &summary.counts;
-    let mut text = format!(
-        "# {}\n\nImported from {}: {} series, {} runs, {} files.\n\n\
-         | series | unit | n | median | minimum | maximum | stddev | verdicts |\n\
-         |---|---|---|---|---|---|---|---|\n",
-        escape(&summary.name),
-        code(&summary.source),
-        counts.series,
-        counts.runs,
-        counts.files_read
-    );
-    for series in &summary.series {
-        let figure = |of: fn(&Spread) -> Option<f64>| {
-            series.figures.as_ref().and_then(of).map_or_else(|| "–".to_owned(), g8)
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            escape(&series.name),
-            series.unit.name(),
-            series.figures.map_or(0, |f| f.count),
-            figure(|f| Some(f.median)),
-            figure(|f| Some(f.min)),
-            figure(|f| Some(f.max)),
-            figure(|f| f.stddev),
-            told(&series.verdicts),
-        );
-    }
-    let warned = || summary.series.iter().flat_map(|s| s.warnings.iter().map(move |w| (s, w)));
-    if warned().next().is_some() {
-        text += "\n## Warnings\n\n";
-    }
-    for (SeriesFigures { name, .. }, warning) in warned() {
-        let (what, advice) = (escape(&warning.text), escape(&warning.advice));
-        let _ = writeln!(text, "- **{}**: {what}: {advice}.", escape(name));
-    }
+/// What an import met with, kind by kind.
+fn problems(archive: &Archive) -> Vec<(&'static str, Vec<Line>)> {
     let of = |kind| archive.record().problems.iter().filter(move |p| p.kind == kind);
-    for (title, kind) in [
+    [
         ("Skipped", ProblemKind::Skipped),
         ("Published otherwise", ProblemKind::Differs),
         ("Invalid runs", ProblemKind::Invalid),
         ("Notes", ProblemKind::Note),
-    ] {
-        if of(kind).next().is_some() {
-            let _ = writeln!(text, "\n## {title}\n");
-        }
-        for problem in of(kind) {
-            let _ = writeln!(text, "- {}", escape(&problem.told()));
-        }
-    }
-    text
+    ]
+    .map(|(title, kind)| (title, of(kind).map(|problem| problem.message().into()).collect()))
+    .into()
 }
 
-/// A path as code of Markdown, where nothing but a backtick ends it.
+/// A path as code, which nothing but a backtick ends.
 fn code(text: &str) -> String {
     format!("`{}`", printable(text).replace('`', "'"))
-}
-
-/// `2 invalid, 1 generator-bound`; a dash where the files do not say.
-fn told(verdicts: &BTreeMap<String, usize>) -> String {
-    let parts: Vec<String> =
-        verdicts.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    if parts.is_empty() { "–".to_owned() } else { parts.join(", ") }
 }

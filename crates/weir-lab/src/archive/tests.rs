@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use weir_machine::cancel::Cancel;
+use weir_results::collection::{self, Origin, Unit};
+use weir_results::record::VerdictKind;
+
 use super::published::RUNS_MAX;
 use super::*;
-use crate::cancel::Cancel;
-use crate::collection::{self, Origin, Unit};
-use crate::record::VerdictKind;
 
 type Exception = (&'static str, &'static str, fn(&str) -> String);
 
@@ -51,9 +52,9 @@ fn netbenches_comes_out_as_it_is_published() {
     let dir = tempfile::tempdir().unwrap();
     let (store, out) = (dir.path().join("store"), dir.path().join("out"));
     let archive = import(&source, &store).unwrap();
-    let told: Vec<String> = archive.record().problems.iter().map(Problem::told).collect();
+    let messages: Vec<String> = archive.record().problems.iter().map(Problem::message).collect();
     let only_notes = archive.record().problems.iter().all(|p| p.kind == ProblemKind::Note);
-    assert!(only_notes, "{told:#?}");
+    assert!(only_notes, "{messages:#?}");
     let exported = export(&store, &out).unwrap();
     assert_eq!(exported.left_out, [""; 0]);
     let files = published(&source);
@@ -71,7 +72,7 @@ fn netbenches_comes_out_as_it_is_published() {
             }
         }
     }
-    the_atoms_hash_sizes_are_an_axis(&collection::open(&store).unwrap().collection);
+    the_atoms_hash_sizes_are_an_axis(&crate::open::open(&store).unwrap().collection);
 }
 
 /// 100.8 kpps at 32,768 entries to 366 kpps at 16 Mi; 406 kpps at 128 states to 362 at 10 million.
@@ -144,8 +145,8 @@ impl Tree {
     }
 
     /// What is wrong, in the order of `archive.json`.
-    fn told(archive: &Archive) -> Vec<String> {
-        archive.record().problems.iter().map(Problem::told).collect()
+    fn messages(archive: &Archive) -> Vec<String> {
+        archive.record().problems.iter().map(Problem::message).collect()
     }
 }
 
@@ -163,8 +164,8 @@ fn an_imported_store_is_a_collection_with_its_dimensions() {
     let info = "IMAGE=\"r1\"\nCFG=\"2Mstates-64KBhash\"\nPKTGEN=\"5K\"\nUNAME=\"FreeBSD box\"";
     tree.write("RAW/bench.2Mstates-64KBhash.x.info", info);
     let archive = tree.import();
-    assert_eq!(Tree::told(&archive), [""; 0]);
-    let opened = collection::open(&tree.store()).unwrap();
+    assert_eq!(Tree::messages(&archive), [""; 0]);
+    let opened = crate::open::open(&tree.store()).unwrap();
     assert_eq!((opened.collection.origin, opened.damaged.len()), (Origin::Archive, 0));
     assert_eq!(opened.collection.environment["dut"]["uname"], "FreeBSD box");
     let series = opened.collection.series_named("2Mstates-64KBhash.x").unwrap();
@@ -182,7 +183,7 @@ fn an_imported_store_is_a_collection_with_its_dimensions() {
     assert_eq!(samples.lines().nth(1), Some("receiver,16,1.500000,7,7,1000000,1"));
     // A cell that is damaged later is named, and the others are there.
     fs::write(tree.store().join(&point.cell).join("trial.json"), "{").unwrap();
-    let opened = collection::open(&tree.store()).unwrap();
+    let opened = crate::open::open(&tree.store()).unwrap();
     assert_eq!(opened.collection.series[0].points.len(), 2);
     assert!(opened.damaged[0].contains("2/trial.json is damaged"), "{:?}", opened.damaged);
 }
@@ -200,7 +201,7 @@ fn doubles_links_and_odd_names_are_named_and_the_rest_is_imported() {
     std::os::unix::fs::symlink("nowhere", tree.source().join("bench.a.2.receiver")).unwrap();
     let archive = tree.import();
     assert_eq!(
-        Tree::told(&archive),
+        Tree::messages(&archive),
         [
             "RAW/bench.a.1.receiver: a duplicate of bench.a.1.receiver, which was imported",
             "RAW/bench.a.1.sender: a duplicate of bench.a.1.sender, which was imported",
@@ -224,9 +225,9 @@ fn deep_trees_are_bounded() {
     run(&tree.source(), "a.1", &[7; 5], &[9; 5]);
     let deep = "d/".repeat(40);
     tree.write(&format!("{deep}x.pps"), "1\n");
-    let told = Tree::told(&tree.import());
-    assert_eq!(told.len(), 1);
-    assert!(told[0].ends_with("deeper than 32 folders: it is not looked into"), "{told:?}");
+    let messages = Tree::messages(&tree.import());
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].ends_with("deeper than 32 folders: it is not searched"), "{messages:?}");
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn published_figures_that_do_not_fit_are_named() {
     tree.write("gnuplot.data", rows);
     let archive = tree.import();
     assert_eq!(
-        Tree::told(&archive),
+        Tree::messages(&archive),
         [
             "a.pps:2: 8 is published, and the log gives 7",
             "a.pps:4: `nan` is not a finite rate",
@@ -294,9 +295,9 @@ fn searches_are_bits_per_second_and_come_out_in_megabits() {
     run(&tree.source(), "wg.4", &[7; 5], &[9; 5]);
     let archive = tree.import();
     assert_eq!(
-        Tree::told(&archive),
+        Tree::messages(&archive),
         [
-            "alone.equilibrium: 3 medians without the samples that they are of",
+            "alone.equilibrium: 3 medians without the samples they come from",
             "bench.wg.4.receiver: mixed units: it is in pps, the series in bps",
         ]
     );
@@ -374,7 +375,7 @@ fn an_invalid_run_is_there_and_does_not_count() {
         [kind(1), kind(2), kind(3)],
         [None, Some(VerdictKind::Invalid), Some(VerdictKind::Overloaded)]
     );
-    let collection = collection::open(&tree.store()).unwrap().collection;
+    let collection = crate::open::open(&tree.store()).unwrap().collection;
     assert_eq!(collection.series[0].values(), [7.0, 0.0]);
 }
 
@@ -409,8 +410,8 @@ fn stores_below_an_archive_are_not_looked_into() {
     import(&tree.source(), &tree.source().join("stores/old")).unwrap();
     tree.write("stores/old/x.pps", "1\n");
     let archive = tree.import();
-    let told = ["stores/old: a store of an earlier import: it is not looked into"];
-    assert_eq!(Tree::told(&archive), told);
+    let messages = ["stores/old: a store of an earlier import: it is not searched"];
+    assert_eq!(Tree::messages(&archive), messages);
     assert_eq!(archive.record().series.len(), 1);
     assert_eq!(archive.record().results.len(), 1);
 }
@@ -425,14 +426,14 @@ fn the_problems_and_the_runs_of_a_published_file_are_bounded() {
     tree.write("c.pps", "1\n".repeat(3));
     tree.write("gnuplot.data", format!("{} 1 2 3\n", "y".repeat(1000)).repeat(1000));
     let archive = tree.import();
-    let told = Tree::told(&archive);
-    let of = |file: &str| told.iter().filter(|t| t.starts_with(file)).collect::<Vec<_>>();
-    assert_eq!(of("a.pps").len(), 7, "{told:#?}");
-    assert!(told.contains(&"a.pps: 995 more lines like these".to_owned()), "{told:#?}");
-    assert_eq!(of("gnuplot.data").len(), 6, "{told:#?}");
+    let messages = Tree::messages(&archive);
+    let of = |file: &str| messages.iter().filter(|t| t.starts_with(file)).collect::<Vec<_>>();
+    assert_eq!(of("a.pps").len(), 7, "{messages:#?}");
+    assert!(messages.contains(&"a.pps: 995 more lines like these".to_owned()), "{messages:#?}");
+    assert_eq!(of("gnuplot.data").len(), 6, "{messages:#?}");
     let refused = format!("b.pps: it has {} medians, more than {RUNS_MAX}", RUNS_MAX + 1);
-    assert!(told.iter().any(|t| t.starts_with(&refused)), "{told:#?}");
-    assert!(told.iter().all(|text| text.len() < 200), "{told:#?}");
+    assert!(messages.iter().any(|t| t.starts_with(&refused)), "{messages:#?}");
+    assert!(messages.iter().all(|text| text.len() < 200), "{messages:#?}");
     let names: Vec<&str> = archive.record().series.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["a", "c"]);
 }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
+use weir_results::report::DerivedFile;
 
 use super::store::{ARCHIVE_FILE, Archive};
 use super::{ArchiveError, ArchiveRecord, Derived, ImportedTrial};
-use crate::report::DerivedFile;
 
 /// A directory that is being written; removed when dropped before it is published.
 #[derive(Debug)]
@@ -116,6 +116,18 @@ impl Writer {
         }
         Ok((Archive::open(&self.0.publish()?)?, derived))
     }
+}
+
+/// Writes every derived file again.
+///
+/// # Errors
+/// When one cannot be written.
+pub fn derive(archive: &Archive) -> Result<Derived, ArchiveError> {
+    let derived = super::summary::files(archive);
+    for DerivedFile { path, text } in &derived.files {
+        replace(&archive.root().join(path), text.as_bytes())?;
+    }
+    Ok(derived)
 }
 
 /// Refuses a place where something stands.

@@ -48,8 +48,8 @@ pub(super) fn complete(name: &str, line: &str) -> (String, Vec<Note>) {
     let (given, mut notes) = (program.options(), Vec::new());
     let (mut behind, mut edits): (String, Vec<(Range<usize>, &str)>) = Default::default();
     if name.starts_with("RECEIVER") {
-        let waits = given.iter().filter(|own| own.letter == 'W');
-        edits.extend(waits.map(|own| (without(line, own), "")));
+        let waits = given.iter().filter(|option| option.letter == 'W');
+        edits.extend(waits.map(|option| (without(line, option), "")));
         if !edits.is_empty() {
             notes.push(
                 "-W is left out of RECEIVER_START_CMD: weir stops the receiver itself".into(),
@@ -57,8 +57,8 @@ pub(super) fn complete(name: &str, line: &str) -> (String, Vec<Note>) {
         }
     } else {
         let why = "weir asks for as many packets as it needs";
-        let numbers = || given.iter().filter(|own| own.letter == 'n');
-        for value in numbers().filter_map(|own| own.value.clone()) {
+        let numbers = || given.iter().filter(|option| option.letter == 'n');
+        for value in numbers().filter_map(|option| option.value.clone()) {
             let number = &line[value.clone()];
             if !number.contains("${count}") {
                 notes.push(format!("`-n {number}` of {name} is not used: {why}"));
@@ -70,7 +70,7 @@ pub(super) fn complete(name: &str, line: &str) -> (String, Vec<Note>) {
             notes.push(format!("{name} has no `-n`: {why}"));
         }
     }
-    if !given.iter().any(|own| own.letter == 'N') {
+    if !given.iter().any(|option| option.letter == 'N') {
         behind.push_str(" -N");
     }
     edits.push((program.word.end..program.word.end, &behind));
@@ -95,8 +95,8 @@ fn without(line: &str, given: &Given) -> Range<usize> {
 /// What pkt-gen is given for an option, each time, without quotes.
 pub(super) fn values(line: &str, letter: char) -> Vec<String> {
     let options = Program::find(line).map(|program| program.options()).unwrap_or_default();
-    let own = options.into_iter().filter(|own| own.letter == letter);
-    own.filter_map(|own| own.value).map(|value| unquoted(&line[value])).collect()
+    let given = options.into_iter().filter(|option| option.letter == letter);
+    given.filter_map(|option| option.value).map(|value| unquoted(&line[value])).collect()
 }
 
 /// The value of an option that counts, which is the last, if it stands in the line as it is.
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn only_options_of_pkt_gens_own_are_replaced() {
-        for (line, wanted) in [
+        for (line, expected) in [
             ("nice -n 5 pkt-gen -f tx", "nice -n 5 pkt-gen -n ${count} -N -f tx"),
             ("nice -n -20 pkt-gen -N -n 300", "nice -n -20 pkt-gen -N -n ${count}"),
             ("nice -n 300 pkt-gen -n300 -N", "nice -n 300 pkt-gen -n${count} -N"),
@@ -148,7 +148,7 @@ mod tests {
             ("echo -N -n 3; pkt-gen -n 3 -i ix0", "echo -N -n 3; pkt-gen -N -n ${count} -i ix0"),
             ("cd pkt-gen && ./pkt-gen -n 3", "cd pkt-gen && ./pkt-gen -N -n ${count}"),
         ] {
-            assert_eq!(complete("SENDER_START_CMD", line).0, wanted, "{line}");
+            assert_eq!(complete("SENDER_START_CMD", line).0, expected, "{line}");
         }
         assert_eq!(option("sudo -i pkt-gen -i ix0", 'i').as_deref(), Some("ix0"));
         assert_eq!(option("sudo -i pkt-gen -iix1 | tee -i log", 'i').as_deref(), Some("ix1"));
@@ -166,15 +166,15 @@ mod tests {
 
     #[test]
     fn a_receiver_does_not_stop_by_itself() {
-        for (line, wanted) in [
+        for (line, expected) in [
             ("pkt-gen -f rx -W -i em0", "pkt-gen -N -f rx -i em0"),
             ("sudo pkt-gen -W -f rx", "sudo pkt-gen -N -f rx"),
             ("pkt-gen -NW -S '-W  x'", "pkt-gen -N -S '-W  x'"),
             ("env -W pkt-gen -N", "env -W pkt-gen -N"),
         ] {
             let (line, notes) = complete("RECEIVER_START_CMD", line);
-            assert_eq!(line, wanted);
-            assert_eq!(notes.len(), usize::from(!wanted.contains("env")), "{notes:?}");
+            assert_eq!(line, expected);
+            assert_eq!(notes.len(), usize::from(!expected.contains("env")), "{notes:?}");
         }
     }
 

@@ -41,14 +41,14 @@ impl<'a> Sent<'a> {
                 }
                 self.fixed(name, SIZE_BYTES_DEFAULT)?
             }
-            [own] if own == "${size}" => self.asked()?,
-            [own] if own.parse::<u32>().is_ok() => {
-                if let Some(size) = values.get("PKT_SIZE").filter(|size| size != own) {
+            [given] if given == "${size}" => self.asked()?,
+            [given] if given.parse::<u32>().is_ok() => {
+                if let Some(size) = values.get("PKT_SIZE").filter(|size| size != given) {
                     self.notes.push(format!(
-                        "PKT_SIZE=\"{size}\" is not used by {name}, which has `-l {own}`"
+                        "PKT_SIZE=\"{size}\" is not used by {name}, which has `-l {given}`"
                     ));
                 }
-                self.fixed(name, own.parse().unwrap_or(SIZE_BYTES_DEFAULT))?
+                self.fixed(name, given.parse().unwrap_or(SIZE_BYTES_DEFAULT))?
             }
             _ => {
                 let why = "weir cannot tell the size of its frames: write one `-l ${PKT_SIZE}`, \
@@ -114,13 +114,13 @@ impl<'a> Sent<'a> {
     /// Notes a line that has ranges of its own, or pkt-gen's.
     fn range(&mut self, name: &str, line: &str, letter: char, range: (&str, &str, &str)) {
         let (variable, reference, set) = range;
-        let own = line::values(line, letter).pop();
-        if own.as_ref().is_some_and(|own| own.contains(reference) || own == set) {
+        let given = line::values(line, letter).pop();
+        if given.as_ref().is_some_and(|given| given.contains(reference) || given == set) {
             return;
         }
-        let own = own.map_or(format!("no `-{letter}`"), |own| format!("`-{letter} {own}`"));
+        let given = given.map_or(format!("no `-{letter}`"), |given| format!("`-{letter} {given}`"));
         self.notes.push(format!(
-            "{name} has {own}: its packets are not those of {variable}=\"{set}\", which the \
+            "{name} has {given}: its packets are not those of {variable}=\"{set}\", which the \
              specification says; write `-{letter} ${{{variable}}}` into it"
         ));
     }

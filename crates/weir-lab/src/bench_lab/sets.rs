@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use weir_machine::digest::Reader;
+
 use super::evaluate::{Variables, evaluate};
 use super::{BenchLabError, ONLY_TRAFFIC, Request, absolute};
-use crate::digest::Reader;
 
 /// What stands for a value in a line while it is evaluated: variable, sign, what a lab.toml has.
 pub(super) const SIGNS: [(&str, &str, &str); 4] = [
@@ -72,7 +73,7 @@ fn with_signs(set: Option<&Path>, config: &Path) -> Result<Variables, BenchLabEr
         Err(error @ BenchLabError::Shell { .. }) => error,
         other => return other,
     };
-    let number = |name: &str| NUMBERS.iter().find(|(own, _)| *own == name).map(|(_, n)| *n);
+    let number = |name: &str| NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, n)| *n);
     let numbers = signs.map(|(name, sign)| (name, number(name).unwrap_or(sign)));
     if let Ok(mut variables) = evaluate(set, config, &numbers) {
         for ((_, number), (_, sign)) in numbers.into_iter().zip(signs) {

@@ -33,7 +33,10 @@ SENDER_START_CMD="pkt-gen -U -f tx -${AF} -i ${SENDER_LAB_IF} -n ${PKT_TO_SEND} 
 
 /// What is evaluated and read, without a word.
 fn read(request: &Request) -> Result<Sets, BenchLabError> {
-    Sets::read(request, &Reader { cancel: &crate::cancel::Cancel::default(), tell: &|_, _| {} })
+    Sets::read(
+        request,
+        &Reader { cancel: &weir_machine::cancel::Cancel::default(), tell: &|_, _| {} },
+    )
 }
 
 fn specification(request: &Request) -> Result<Specification, BenchLabError> {
@@ -176,11 +179,11 @@ fn folders_and_images_are_sets() {
 fn an_image_that_cannot_be_read_to_its_end_is_refused() {
     let folder =
         Folder::new(&[("bench-lab.config", CONFIG), ("images/BSDRP-1-upgrade-amd64.img", "abc")]);
-    let cancel = crate::cancel::Cancel::default();
+    let cancel = weir_machine::cancel::Cancel::default();
     cancel.request(2);
     let stopped = Sets::read(&folder.request(), &Reader { cancel: &cancel, tell: &|_, _| {} });
-    let told = stopped.expect_err("nothing is read any more").to_string();
-    assert!(told.contains("upgrade-amd64.img: cannot be read: stopped by a signal"), "{told}");
+    let said = stopped.expect_err("nothing is read any more").to_string();
+    assert!(said.contains("upgrade-amd64.img: cannot be read: stopped by a signal"), "{said}");
 }
 
 #[test]
@@ -190,8 +193,8 @@ fn a_reference_endpoint_that_would_be_configured_is_refused() {
         ("configs/ipsec/dut/etc/rc.conf", "\n"),
         ("configs/ipsec/refendpoint/etc/rc.conf", "\n"),
     ]);
-    let told = folder.refusal();
-    assert!(told.starts_with("/configs/ipsec/refendpoint: the machine beside the path"), "{told}");
+    let said = folder.refusal();
+    assert!(said.starts_with("/configs/ipsec/refendpoint: the machine beside the path"), "{said}");
 }
 
 #[test]
@@ -216,8 +219,8 @@ fn lines_print_plain_numbers_until_they_are_stopped() {
 fn a_line_that_depends_on_what_changes_is_refused() {
     let more = "[ ${PKT_SIZE} -lt 100 ] && EXTRA='-S 0'\n\
                 SENDER_START_CMD=\"pkt-gen -f tx -l ${PKT_SIZE} ${EXTRA}\"\n";
-    let told = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]).refusal();
-    assert!(told.contains("SENDER_START_CMD") && told.contains("one set for each case"), "{told}");
+    let said = Folder::new(&[("bench-lab.config", &format!("{CONFIG}{more}"))]).refusal();
+    assert!(said.contains("SENDER_START_CMD") && said.contains("one set for each case"), "{said}");
 }
 
 #[test]
@@ -283,7 +286,7 @@ fn several_senders_are_several_generators() {
     let table = folder.tables();
     let generators = table["testbed"]["generator"].as_array().unwrap();
     let all = |field: &str| -> Vec<&str> {
-        generators.iter().map(|own| own[field].as_str().unwrap_or_default()).collect()
+        generators.iter().map(|generator| generator[field].as_str().unwrap_or_default()).collect()
     };
     assert_eq!(all("ssh"), ["root@192.0.2.3", "root@192.0.2.3", "root@192.0.2.4"]);
     assert_eq!(all("interface"), ["igb2", "igb2", "ix0"]);
@@ -318,9 +321,9 @@ fn a_variable_that_no_line_refers_to_is_told_to_have_no_effect() {
         let no_effect = notes.iter().filter(|note| note.contains("\" has no effect: "));
         no_effect.map(|note| note.split('=').next().unwrap_or_default().to_owned()).collect()
     };
-    let told = notes(set);
-    assert_eq!(names(&told), ["RECEIVER_LAB_IP", "SENDER_MAC", "RECEIVER_LAB_IF_MAC"]);
-    assert!(told[0].starts_with("RECEIVER_LAB_IP=\"198.19.0.203\" has"), "{told:?}");
+    let said = notes(set);
+    assert_eq!(names(&said), ["RECEIVER_LAB_IP", "SENDER_MAC", "RECEIVER_LAB_IF_MAC"]);
+    assert!(said[0].starts_with("RECEIVER_LAB_IP=\"198.19.0.203\" has"), "{said:?}");
     let used =
         format!("{set}SENDER_START_CMD=\"pkt-gen -f tx -i igb2 -S ${{SENDER_MAC}} ${{AF}}\"\n");
     assert_eq!(names(&notes(&used)), ["RECEIVER_LAB_IP", "RECEIVER_LAB_IF_MAC"]);
@@ -341,7 +344,7 @@ fn what_the_shell_would_do_stays_for_the_shell() {
 
 #[test]
 fn what_cannot_be_used_is_refused_with_its_place() {
-    for (line, wanted) in [
+    for (line, expected) in [
         ("SENDER_LAB_IF=", "/bench-lab.config: SENDER_LAB_IF is not set"),
         ("REBOOT_TIMEOUT=long", "REBOOT_TIMEOUT=\"long\": it is a number of rounds"),
         ("SENDER_START_CMD='iperf3 -c 10.0.0.1'", "weir reads the lines of pkt-gen"),
@@ -358,8 +361,8 @@ fn what_cannot_be_used_is_refused_with_its_place() {
         ("DURING_CMD=top", "weir reads the counters"),
         ("exit 3", "the shell says: nothing, and ends with a failure"),
     ] {
-        let told = with(line).refusal();
-        assert!(told.contains(wanted), "{line}: {told}");
+        let said = with(line).refusal();
+        assert!(said.contains(expected), "{line}: {said}");
     }
     assert!(Folder::new(&[]).refusal().contains("/bench-lab.config: No such file"));
     let empty = Folder::new(&[("bench-lab.config", CONFIG), ("configs/README", "")]);
@@ -418,8 +421,8 @@ fn options_of_other_programs_stay_what_they_are() {
         "cd /root/netmap/apps/pkt-gen && ./pkt-gen -N -n ${count} -i ix0"
     );
     for line in ["ssh gen pkt-gen -f tx", "pkill pkt-gen", "pkt-gen -f tx & pkt-gen -f tx"] {
-        let told = with(&format!("SENDER_START_CMD='{line}'")).refusal();
-        assert!(told.contains("does not see where it starts one pkt-gen"), "{line}: {told}");
+        let said = with(&format!("SENDER_START_CMD='{line}'")).refusal();
+        assert!(said.contains("does not see where it starts one pkt-gen"), "{line}: {said}");
     }
 }
 
@@ -434,8 +437,8 @@ fn a_size_is_the_one_that_is_sent() {
     let line = "-i ix0 -n ${PKT_TO_SEND} -s ${SENDER_LAB_NET} -d ${RECEIVER_LAB_NET}";
     let (size, notes) = read(&format!("SENDER_START_CMD=\"pkt-gen -f tx -l 1500 {line}\""));
     assert_eq!(size, 1500);
-    let wanted = ["PKT_SIZE=\"60\" is not used by SENDER_START_CMD, which has `-l 1500`"];
-    assert_eq!(notes, wanted);
+    let expected = ["PKT_SIZE=\"60\" is not used by SENDER_START_CMD, which has `-l 1500`"];
+    assert_eq!(notes, expected);
     let unset = format!("SENDER_START_CMD=\"pkt-gen -f tx {line} -l1500\"\nPKT_SIZE=");
     assert_eq!(read(&unset), (1500, Vec::new()));
     let (size, notes) = read(&format!("SENDER_START_CMD=\"pkt-gen -f tx {line}\""));
@@ -443,19 +446,19 @@ fn a_size_is_the_one_that_is_sent() {
     // A line of another program's does not count.
     let (size, _) = read(&format!("SENDER_START_CMD=\"cpuset -l 0-3 pkt-gen -f tx {line}\""));
     assert_eq!(size, 60);
-    for (more, wanted) in [
+    for (more, expected) in [
         ("-l '$(cat size)'", "weir cannot tell the size of its frames"),
         ("-l 1500 -l 60", "weir cannot tell the size of its frames"),
         ("-l 40", "its frames have 40 bytes, and the smallest that weir has for such ranges"),
     ] {
-        let told = with(&format!("SENDER_START_CMD=\"pkt-gen -f tx {more}\"")).refusal();
-        assert!(told.contains(wanted), "{more}: {told}");
+        let said = with(&format!("SENDER_START_CMD=\"pkt-gen -f tx {more}\"")).refusal();
+        assert!(said.contains(expected), "{more}: {said}");
     }
-    let told = with("SENDER_START_CMD='pkt-gen -f tx'\nPKT_SIZE=1500").refusal();
-    assert!(told.contains("SENDER_START_CMD has no `-l`, and pkt-gen sends"), "{told}");
+    let said = with("SENDER_START_CMD='pkt-gen -f tx'\nPKT_SIZE=1500").refusal();
+    assert!(said.contains("SENDER_START_CMD has no `-l`, and pkt-gen sends"), "{said}");
     let two = "SENDER_START_CMD_2=\"pkt-gen -f tx -i igb4 -l 1500\"";
-    let told = with(two).refusal();
-    assert!(told.contains("have 1500 bytes, and those of SENDER_START_CMD 60"), "{told}");
+    let said = with(two).refusal();
+    assert!(said.contains("have 1500 bytes, and those of SENDER_START_CMD 60"), "{said}");
 }
 
 #[test]
@@ -463,8 +466,8 @@ fn a_size_that_the_line_has_is_not_raised() {
     let plain = CONFIG.replace(": ${PKT_SIZE:=\"60\"}", "PKT_SIZE=62");
     let plain = plain.replace("198.18.10.1:2001-198.18.10.20", "[2001:2::1]-[2001:2::14]");
     let plain = plain.replace("198.19.10.1:2001-198.19.10.100", "[2001:2:0:8010::1]");
-    let told = Folder::new(&[("bench-lab.config", &plain)]).refusal();
-    assert!(told.contains("its frames have 62 bytes") && told.contains("have 80: "), "{told}");
+    let said = Folder::new(&[("bench-lab.config", &plain)]).refusal();
+    assert!(said.contains("its frames have 62 bytes") && said.contains("have 80: "), "{said}");
     let large = Folder::new(&[("bench-lab.config", &plain.replace("=62", "=124"))]);
     assert_eq!(large.tables()["traffic"][0]["size"].as_integer(), Some(124));
 }
@@ -473,10 +476,10 @@ fn a_size_that_the_line_has_is_not_raised() {
 fn ranges_that_are_not_sent_are_told() {
     let notes = |more: &str| specification(&with(more).request()).unwrap().notes;
     let line = "pkt-gen -f tx -i igb2 -n ${PKT_TO_SEND}";
-    let told = notes(&format!("SENDER_START_CMD=\"{line} -s 10.0.0.7 -d ${{RECEIVER_LAB_NET}}\""));
-    assert_eq!(told.len(), 1, "{told:?}");
+    let said = notes(&format!("SENDER_START_CMD=\"{line} -s 10.0.0.7 -d ${{RECEIVER_LAB_NET}}\""));
+    assert_eq!(said.len(), 1, "{said:?}");
     let begin = "SENDER_START_CMD has `-s 10.0.0.7`: its packets are not those of SENDER_LAB_NET=";
-    assert!(told.iter().any(|note| note.starts_with(begin)), "{told:?}");
+    assert!(said.iter().any(|note| note.starts_with(begin)), "{said:?}");
     // The same in other words.
     let plain = "SENDER_LAB_NET=198.18.10.1\n";
     let line = format!("{plain}SENDER_START_CMD=\"{line} -${{AF}} -s ${{SENDER_LAB_NET}}");
@@ -498,8 +501,8 @@ fn the_first_senders_interface_is_the_variable() {
     assert_eq!(generator["next_hop_mac"].as_str(), Some("02:00:00:00:00:05"));
     let differs = CONFIG.to_owned() + "SENDER_START_CMD_2=\"pkt-gen -f tx -i ix${AF}\"\n";
     let sets = [("bench-lab.config", differs.as_str()), ("pktgen/a", ""), ("pktgen/b", "AF=6")];
-    let told = Folder::new(&sets).refusal();
-    assert!(told.contains("its `-i` is not the same in all sets"), "{told}");
+    let said = Folder::new(&sets).refusal();
+    assert!(said.contains("its `-i` is not the same in all sets"), "{said}");
 }
 
 #[test]
@@ -508,10 +511,10 @@ fn sums_that_no_line_depends_on_are_none_of_weirs_business() {
     let table = with(sum).tables();
     let start = table["testbed"]["generator"][0]["start"].as_str().unwrap();
     assert!(start.contains("-n ${count} -l ${size} -d \"${dst}\""), "{start}");
-    let told = with(&format!("{sum}SENDER_START_CMD=\"pkt-gen -f tx -n ${{HALF}}\"")).refusal();
-    assert!(told.contains("a condition, a sum or an assignment behind the line"), "{told}");
-    let told = with(&format!("{sum}[ ${{PKT_SIZE}} -lt 2000 ] || exit 3")).refusal();
-    assert!(told.contains("a condition or a sum depends on SENDER_LAB_NET, "), "{told}");
+    let said = with(&format!("{sum}SENDER_START_CMD=\"pkt-gen -f tx -n ${{HALF}}\"")).refusal();
+    assert!(said.contains("a condition, a sum or an assignment behind the line"), "{said}");
+    let said = with(&format!("{sum}[ ${{PKT_SIZE}} -lt 2000 ] || exit 3")).refusal();
+    assert!(said.contains("a condition or a sum depends on SENDER_LAB_NET, "), "{said}");
 }
 
 #[test]

@@ -83,7 +83,8 @@ impl<'l> Program<'l> {
                     break;
                 }
                 let at = word.start + 1 + offset..word.start + 2 + offset;
-                let takes = OPTIONS.iter().any(|own| own.letter == letter && own.value.is_some());
+                let takes =
+                    OPTIONS.iter().any(|option| option.letter == letter && option.value.is_some());
                 let joined = at.end..word.end;
                 let value = match takes {
                     true if joined.is_empty() => words.next().cloned(),
@@ -286,16 +287,16 @@ mod tests {
         let options = Program::find(line).expect("it is there").options();
         let given: Vec<(char, Option<&str>)> = options
             .iter()
-            .map(|own| (own.letter, own.value.clone().map(|value| &line[value])))
+            .map(|option| (option.letter, option.value.clone().map(|value| &line[value])))
             .collect();
-        let wanted = [
+        let expected = [
             ('U', None),
             ('N', None),
             ('n', Some("300")),
             ('l', Some("\"$(cat size | head -n 1)\"")),
             ('S', Some("-D")),
         ];
-        assert_eq!(given, wanted);
+        assert_eq!(given, expected);
         assert_eq!(unquoted("'a b'\\ \"c'\"d"), "a b c'd");
     }
 }

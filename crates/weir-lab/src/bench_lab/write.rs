@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use weir_gen::units::format_duration;
 use weir_wire::mac::MacAddr;
+use weir_wire::units::format_duration;
 
 use super::evaluate::Variables;
 use super::line::{self, escaped};
@@ -123,7 +123,6 @@ struct Lines {
     name: &'static str,
     /// For all traffics: it asks which traffic it is, if theirs differ.
     text: String,
-    /// For each.
     each: Vec<String>,
 }
 
@@ -298,7 +297,7 @@ impl Writer<'_> {
         if each.len() != traffics.len() {
             let without = traffics.iter().find(|set| set.signs.get(name).is_none());
             let path = without.map_or_else(String::new, |set| set.values.path.clone());
-            let why = "some of the traffics have it, and this one has not";
+            let why = "some of the traffics have it, and this one does not";
             return Err(BenchLabError::Value {
                 path,
                 name: name.to_owned(),
@@ -351,7 +350,7 @@ impl Writer<'_> {
     fn sends(&mut self, values: &Variables) -> Result<(), BenchLabError> {
         let Some(address) = values.get(RECEIVER_SIDE) else {
             self.note(format!(
-                "{RECEIVER_SIDE} is not set: nobody counts what leaves the DUT, and a loss behind \
+                "{RECEIVER_SIDE} is not set: nothing counts what leaves the DUT, and a loss behind \
                  it that the receiver's interface does not count either is taken for the DUT's"
             ));
             return Ok(());

@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use weir_results::record::VerdictKind;
+
 use super::*;
 use crate::plan::{self, Overrides};
 use crate::spec::files::MemoryFiles;
@@ -42,7 +44,7 @@ fn plan_of(text: &str) -> Plan {
 
 fn list(good: &str, bad: &str, metric: Option<&str>) -> Result<(String, Vec<String>), String> {
     let plan = plan_of(COMMITS);
-    let list = List::of(&plan, good, bad, metric).map_err(|e| e.to_string())?;
+    let list = List::of(&plan.series, good, bad, metric).map_err(|e| e.to_string())?;
     let names = list.entries.iter().map(|entry| plan.series[entry.series_index].name.clone());
     Ok((list.dimension, names.collect()))
 }
@@ -62,8 +64,8 @@ fn the_list_lies_between_the_names_in_the_order_of_the_specification() {
         assert_eq!(list("aaa", "bbb", Some(same)).unwrap().1, series(&["aaa", "bbb"]), "{same}");
     }
     let (dimension, names) = list("new", "old", Some("commit=aaa.queues=1.large")).unwrap();
-    let wanted = ["new", "old"].map(|dut| format!("{dut}.commit=aaa.queues=1.large"));
-    assert_eq!((dimension.as_str(), names), ("dut", wanted.to_vec()));
+    let expected = ["new", "old"].map(|dut| format!("{dut}.commit=aaa.queues=1.large"));
+    assert_eq!((dimension.as_str(), names), ("dut", expected.to_vec()));
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn what_gives_no_list_is_refused() {
     let refused = |good, bad, metric| list(good, bad, metric).unwrap_err();
     let unknown = refused("eee", "ddd", None);
     assert!(unknown.contains("--good `eee`") && unknown.contains("commit aaa, bbb"), "{unknown}");
-    assert!(refused("new", "ddd", None).contains("not in one list"));
+    assert!(refused("new", "ddd", None).contains("not in the same list"));
     assert!(refused("aaa", "aaa", None).contains("both `aaa`"));
     let several = refused("aaa", "bbb", None);
     assert!(several.contains("`aaa` has 8") && several.contains("new.queues=1.small"), "{several}");
@@ -80,9 +82,9 @@ fn what_gives_no_list_is_refused() {
     assert!(refused("aaa", "bbb", Some("[")).contains("not a pattern"));
     let doubled = COMMITS.replace("values = [1, 2]", "values = [\"aaa\", \"ddd\"]");
     let plan = plan_of(&doubled);
-    let ambiguous = List::of(&plan, "aaa", "ddd", None).unwrap_err().to_string();
+    let ambiguous = List::of(&plan.series, "aaa", "ddd", None).unwrap_err().to_string();
     assert!(ambiguous.contains("commit, queues") && ambiguous.contains("--good commit=aaa"));
-    let chosen = List::of(&plan, "queues=aaa", "queues=ddd", Some("new.commit=bbb.small"));
+    let chosen = List::of(&plan.series, "queues=aaa", "queues=ddd", Some("new.commit=bbb.small"));
     assert_eq!(chosen.unwrap().dimension, "queues");
 }
 

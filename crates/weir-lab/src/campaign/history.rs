@@ -2,15 +2,15 @@
 //!
 //! With `iterations = "auto"`, a cell runs if its series is still open when all earlier iterations
 //! are looked at ([`weir_stats::stopping`]). The decision rests on records alone: a campaign that
-//! was interrupted decides as if it had not been. Invalid iterations are no values, but count as
-//! runs: a series that never gives a figure ends at its last iteration.
+//! was interrupted decides as if it had not been. Invalid and disturbed iterations are no values,
+//! but count as runs: a series that never gives a figure ends at its last iteration.
 
 use std::collections::BTreeMap;
 
+use weir_results::record::TrialRecord;
 use weir_stats::stopping::{Decision, Rule};
 
 use crate::model::{Cell, Plan};
-use crate::record::{TrialRecord, VerdictKind};
 
 /// Every finished iteration of a plan's series.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<'p> History<'p> {
 
     /// One more iteration is finished.
     pub fn add(&mut self, series_index: usize, record: &TrialRecord) {
-        let counts = record.verdict.kind != VerdictKind::Invalid;
+        let counts = !record.verdict.kind.is_void();
         let value = counts.then_some(record.result.rate_pps);
         self.series[series_index].insert(record.iteration, value);
     }

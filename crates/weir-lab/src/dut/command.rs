@@ -8,15 +8,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Command, Host, Process, Program, STOP_PATIENCE};
+use weir_results::counters::{Counters, DropRule};
+use weir_results::dut::{Dut, DutFile, DutKind};
+use weir_results::record::Check;
 use weir_wire::stream::StreamSpec;
 
 use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule};
-use crate::host::{Command, Host, Process, Program};
-use crate::model::{Dut, DutFile, DutKind};
-use crate::record::Check;
-use crate::testbed::STOP_PATIENCE;
 
 /// Pause between two questions whether the DUT is ready.
 const READY_POLL: Duration = Duration::from_millis(100);
@@ -131,7 +130,7 @@ impl DutDriver for CommandDut {
             if Instant::now() >= deadline {
                 return Err(self.not_ready(format!(
                     "`{question}` still fails after {}; {answer}",
-                    weir_gen::units::format_duration(self.ready_timeout)
+                    weir_wire::units::format_duration(self.ready_timeout)
                 )));
             }
             if !cancel.sleep(READY_POLL) {

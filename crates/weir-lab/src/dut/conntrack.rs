@@ -23,7 +23,7 @@ pub(super) fn connections(spec: &StreamSpec) -> Result<u64, String> {
         // A connection in SYN_SENT, which a further SYN of the same flow leaves as it is.
         Protocol::Tcp { flags } if is_syn(flags) => Ok(flow_count),
         Protocol::Tcp { flags } => Err(format!(
-            "TCP packets with the flags `{flags}` open no connection of their own accord: whether \
+            "TCP packets with the flags `{flags}` do not open a connection by themselves: whether \
              the tracker makes an entry for them depends on its settings"
         )),
         // The identifier, our source port, is part of a connection, the sequence number is not.

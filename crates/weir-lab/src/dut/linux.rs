@@ -7,16 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use weir_machine::cancel::Cancel;
+use weir_machine::host::Host;
+use weir_results::counters::{Counters, DropRule, Place, Selection};
+use weir_results::dut::DutFile;
+use weir_results::record::Check;
 use weir_wire::stream::StreamSpec;
 
-use super::conntrack;
 use super::nftables::Nftables;
-use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule, Selection};
-use crate::host::Host;
-use crate::model::DutFile;
-use crate::record::{Check, Place};
+use super::{DutDriver, DutError, apply_sysctls, check_sysctls, conntrack};
 
 /// Settings without which nothing is forwarded.
 const FORWARDING: [(&str, &str); 2] =

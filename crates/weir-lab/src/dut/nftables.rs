@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
+use weir_machine::host::{Command, Host, HostError, Output, Program};
+use weir_results::counters::{Counters, DropRule, Place, Selection};
+use weir_results::dut::DutFile;
+use weir_results::record::Check;
 
 use super::DutError;
-use crate::counters::{Counters, DropRule, Selection};
-use crate::host::{Command, Host, HostError, Output, Program};
-use crate::model::DutFile;
-use crate::record::{Check, Place};
 
 /// How long `nft` may take: a ruleset with a million elements loads in seconds.
 const NFT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,9 +23,9 @@ const NFT_TIMEOUT: Duration = Duration::from_secs(60);
 const LIST: [&str; 5] = ["nft", "--json", "--terse", "list", "ruleset"];
 
 /// What is taken for a counter, for messages.
-const FORMS: &str = "counted is by `counter` in a rule and by a named counter that a rule refers \
-                     to; those of the elements of sets and maps, and policies of chains, are not \
-                     read";
+const FORMS: &str = "packets are counted by `counter` in a rule and by a named counter that a rule \
+                     refers to; counters of the elements of sets and maps, and policies of \
+                     chains, are not read";
 
 /// What to do about a ruleset that cannot be read back.
 const TOO_LARGE: &str = "if the ruleset is too large to be listed, let a set or a map do the work \
@@ -120,7 +120,7 @@ impl Nftables {
 
     fn number(&self, host: &dyn Host, setting: &str) -> Result<u64, DutError> {
         let text = host.sysctl(setting).map_err(DutError::host(&self.dut))?;
-        text.trim().parse().map_err(|_| self.error(format!("{setting} is `{text}`, no number")))
+        text.trim().parse().map_err(|_| self.error(format!("{setting} is `{text}`, not a number")))
     }
 
     /// Packets by counter.
@@ -171,7 +171,7 @@ impl Nftables {
             if self.known.uncounted_drop_count > 0 {
                 detail.push_str(&format!(
                     "; {} rules drop without a `counter` of their own right before `drop` or \
-                     `reject`: their losses have no name",
+                     `reject`: their losses cannot be attributed",
                     self.known.uncounted_drop_count
                 ));
             }
@@ -194,8 +194,8 @@ impl Nftables {
         }
         serde_json::from_str(&output.stdout).map_err(|e| {
             self.error(format!(
-                "`{shown}` printed no JSON in its {} bytes: {e}; see what it prints by hand, and \
-                 whether nft is built with JSON support",
+                "`{shown}` did not print JSON in its {} bytes: {e}; see what it prints by hand, \
+                 and whether nft is built with JSON support",
                 output.stdout.len()
             ))
         })
@@ -227,7 +227,7 @@ impl Known {
             let statements = statements(rule);
             let drop_counter = drop_counter(statements);
             let is_counted = match drop_counter {
-                Some(DropCounter::Own) => true,
+                Some(DropCounter::Anonymous) => true,
                 Some(DropCounter::Named(name)) => {
                     scope(rule).is_some_and(|s| named_drops.contains(&(s, name)))
                 }
@@ -236,7 +236,7 @@ impl Known {
             if statements.iter().any(is_drop) && !is_counted {
                 known.uncounted_drop_count += 1;
             }
-            known.counters.extend(rule_counter(rule, drop_counter == Some(DropCounter::Own)));
+            known.counters.extend(rule_counter(rule, drop_counter == Some(DropCounter::Anonymous)));
         }
         known.counters.extend(each("counter").filter_map(|counter| {
             let (family, table) = scope(counter)?;
@@ -280,8 +280,7 @@ fn rule_counter(rule: &Value, drops: bool) -> Option<Counter> {
 /// Which counter of a rule counts what the rule drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DropCounter<'a> {
-    /// Its own.
-    Own,
+    Anonymous,
     /// A named one, if no other rule refers to it.
     Named(&'a str),
 }
@@ -293,7 +292,7 @@ fn drop_counter(statements: &[Value]) -> Option<DropCounter<'_>> {
     for statement in statements[..verdict].iter().rev() {
         match &statement["counter"] {
             Value::String(name) => named = named.or(Some(DropCounter::Named(name))),
-            own if own["packets"].is_u64() => return Some(DropCounter::Own),
+            anonymous if anonymous["packets"].is_u64() => return Some(DropCounter::Anonymous),
             _ if lets_every_packet_pass(statement) => {}
             _ => break,
         }
@@ -335,7 +334,7 @@ fn named_drops<'a>(
         .iter()
         .filter_map(|rule| match drop_counter(statements(rule))? {
             DropCounter::Named(name) => Some((scope(rule)?, name)),
-            DropCounter::Own => None,
+            DropCounter::Anonymous => None,
         })
         .filter(|key| reference_counts.get(key) == Some(&1) && !any.contains(&key.0))
         .collect()

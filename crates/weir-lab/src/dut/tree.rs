@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Command, Host, Program};
+use weir_machine::ssh::system;
+use weir_results::counters::{Counters, DropRule};
+use weir_results::dut::{System, Tree};
+use weir_results::record::Check;
 use weir_wire::stream::StreamSpec;
 
 use super::{DutDriver, DutError, apply_sysctls, check_sysctls, linux};
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule};
-use crate::host::{Command, Host, Program};
-use crate::model::hosts::{System, Tree};
-use crate::record::Check;
-use crate::ssh::system;
 
 /// How long the configuration may take to be in effect once the machine is online: a ruleset of
 /// some 100,000 rules is loaded.

@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Command, Host, Output, Process, Program, STOP_PATIENCE};
+use weir_machine::ssh::quote;
+use weir_results::counters::{Counters, DropRule, Place, Selection};
+use weir_results::dut::{Dut, DutFile, DutKind};
+use weir_results::record::Check;
 use weir_wire::frame::Protocol;
 use weir_wire::stream::StreamSpec;
 
 use super::linux::{forwarding, stack_drops};
 use super::{DutDriver, DutError, apply_sysctls, check_sysctls, conntrack};
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule, Selection};
-use crate::host::{Command, Host, Output, Process, Program};
-use crate::model::{Dut, DutFile, DutKind};
-use crate::record::{Check, Place};
-use crate::testbed::STOP_PATIENCE;
 
 /// Source of its counters.
 const SOURCE: &str = "weir-fw";
@@ -160,10 +160,10 @@ impl WeirFw {
         if let Some(program) = &self.program {
             return Ok(program.clone());
         }
-        let own = std::env::current_exe().map_err(|e| self.configuration(format!("{e}")))?;
-        let own = own.into_os_string().into_string();
-        own.map_err(|path| {
-            self.configuration(format!("the path of weir, {}, is no UTF-8", path.display()))
+        let program = std::env::current_exe().map_err(|e| self.configuration(format!("{e}")))?;
+        let program = program.into_os_string().into_string();
+        program.map_err(|path| {
+            self.configuration(format!("the path of weir, {}, is not UTF-8", path.display()))
         })
     }
 
@@ -244,11 +244,6 @@ fn log(host: &dyn Host) -> String {
     output.map_or_else(|error| error.what, |output| output.said().to_owned())
 }
 
-/// A word of a line for `sh`.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// The last part of a file's path: its name in the working directory.
 fn file_name(file: &DutFile) -> &str {
     file.path.rsplit('/').next().unwrap_or(&file.path)
@@ -265,8 +260,8 @@ impl DutDriver for WeirFw {
     fn start(&mut self, host: &dyn Host) -> Result<(), DutError> {
         let line = format!(
             "exec {} fw run -f {} --foreground >{LOG} 2>&1",
-            quoted(&self.program()?),
-            quoted(file_name(&self.rules))
+            quote(&self.program()?),
+            quote(file_name(&self.rules))
         );
         let log = format!("{}.log", self.name);
         self.process = Some(host.spawn(&line, &log).map_err(DutError::host(&self.name))?);
@@ -284,7 +279,7 @@ impl DutDriver for WeirFw {
                 Ok(output) if output.success() => {
                     match serde_json::from_str::<Status>(&output.stdout) {
                         Ok(Status { running: true }) => break,
-                        Ok(_) => "it does not run yet".to_owned(),
+                        Ok(_) => "it is not running yet".to_owned(),
                         Err(error) => format!("`weir fw status --json` printed no status: {error}"),
                     }
                 }
@@ -297,7 +292,7 @@ impl DutDriver for WeirFw {
             if Instant::now() >= deadline {
                 return Err(self.not_ready(format!(
                     "`weir fw status` still says after {}: {answer}",
-                    weir_gen::units::format_duration(self.ready_timeout)
+                    weir_wire::units::format_duration(self.ready_timeout)
                 )));
             }
             if !cancel.sleep(READY_POLL) {
@@ -342,13 +337,13 @@ impl DutDriver for WeirFw {
     }
 
     fn drops(&self) -> Vec<DropRule> {
-        let own = |counter: &String| {
+        let rule = |counter: &String| {
             let name = format!("weir-fw {counter}");
             let counters = Selection::new(SOURCE, &[counter]);
             DropRule::new(&name, "dut_received", Place::Dut, counters)
         };
         let mut rules = stack_drops();
-        rules.extend(self.drops.borrow().iter().map(own));
+        rules.extend(self.drops.borrow().iter().map(rule));
         rules
     }
 

@@ -4,10 +4,11 @@
 //! where a password is found and which ssh configuration leads to a machine do not.
 
 use serde_json::{Value, json};
+use weir_machine::access::{BoxSpec, RemoteSpec};
+use weir_machine::switch::SwitchSpec;
+use weir_results::dut::{Tree, TreeFile};
 
-use crate::model::{
-    BoxSpec, DriverSpec, EndSpec, HostsSpec, Image, RemoteSpec, SwitchSpec, Tree, TreeFile,
-};
+use crate::model::{DriverSpec, EndSpec, HostsSpec, Image};
 
 /// The testbed.
 pub(super) fn json(hosts: &HostsSpec) -> Value {
@@ -73,7 +74,7 @@ fn device(device: &BoxSpec) -> Value {
         "system": system.name(),
         "receives": receives,
         "sends": sends,
-        "reboots": *reboot != crate::model::Reset::None,
+        "reboots": *reboot != weir_machine::access::Reset::None,
     })
 }
 

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_results::traffic::NO_MACS;
+use weir_wire::describe::Description;
+
 use super::*;
-use crate::model::{NO_MACS, NetnsSpec};
-use weir_gen::describe::Description;
+use crate::model::NetnsSpec;
 
 fn testbed() -> TestbedSpec {
     TestbedSpec::Netns(NetnsSpec {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_machine::image::DiskFormat;
+use weir_machine::qemu::Accel;
+use weir_results::dut::System;
 
 use super::NetnsSpec;
-use super::hosts::System;
 
 /// About what a trial takes beside its own times: an emulated machine boots.
-pub const BOOT_TIME: Duration = Duration::from_secs(25);
+pub(crate) const BOOT_TIME: Duration = Duration::from_secs(25);
 
 /// A virtual machine as the DUT. What is absent is taken from the file beside the image, if there
 /// is one.
@@ -26,7 +28,6 @@ pub struct QemuSpec {
     pub append: Option<String>,
     /// Memory of the machine.
     pub memory_bytes: u64,
-    /// Its CPUs.
     pub cpus: u32,
     /// Model of its network cards, as QEMU names it.
     pub nic: String,
@@ -71,39 +72,6 @@ impl QemuSpec {
             conntrack_max: None,
         }
     }
-}
-
-/// Formats of a disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DiskFormat {
-    /// QEMU's own.
-    Qcow2,
-    /// The bytes of the disk.
-    Raw,
-}
-
-impl DiskFormat {
-    /// Its name, as in specifications and for QEMU.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Qcow2 => "qcow2",
-            Self::Raw => "raw",
-        }
-    }
-}
-
-/// What runs the machine's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Accel {
-    /// The processor where that works, otherwise QEMU.
-    Auto,
-    /// The processor.
-    Kvm,
-    /// QEMU, which translates them: slow, and works everywhere.
-    Tcg,
 }
 
 /// Who gives the machine's cards addresses, neighbours and routes.

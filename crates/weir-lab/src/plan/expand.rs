@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_results::content::Content;
+use weir_results::dut::{Dut, DutFile, DutKind, Tree, TreeFile};
+use weir_results::matrix::Series;
+use weir_results::traffic::Traffic;
+
 use crate::diagnostic::{Diagnostic, Report, quote};
 use crate::identity::{self, Setting, TrafficIdentity};
-use crate::model::{Content, Dut, DutFile, DutKind, Image, Series, Traffic, Tree, TreeFile};
+use crate::model::Image;
 use crate::plan::resolve::{
     DutTemplates, Resolved, TrafficTemplates, TreeContent, TreeFileTemplate,
 };
-use crate::plan::traffic::{self, Checked, StreamValues, Value, Values};
+use crate::plan::traffic::{self, Checked, StreamValues, Values};
+use crate::plan::value::Value;
 use crate::spec::Spec;
 use crate::spec::fields::Text;
 use crate::spec::matrix::{StreamText, SweepPoint, TrafficSpec};

@@ -1,8 +1,11 @@
 //! What a testbed of real or virtual machines cannot do with a specification that is right in
 //! itself.
 
+use weir_results::dut::System;
+use weir_results::matrix::Series;
+
 use crate::diagnostic::{Report, quote};
-use crate::model::{HostsSpec, Series, System, TestbedSpec};
+use crate::model::{HostsSpec, TestbedSpec};
 use crate::spec::Spec;
 use crate::spec::device::KindSpec;
 use crate::spec::fields::Text;
@@ -11,7 +14,7 @@ use crate::testbed::hosts;
 /// Reports DUTs that cannot run on the testbed's machine.
 pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
     for dut in &spec.duts {
-        let wanted = match &dut.kind {
+        let required = match &dut.kind {
             KindSpec::Linux | KindSpec::WeirFw { .. } => Some(System::Linux),
             // What it runs is the testbed's to know; its files configure it.
             KindSpec::Tree { system: System::Generic, .. } | KindSpec::Command { .. } => None,
@@ -20,7 +23,7 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
         let is_tree = matches!(dut.kind, KindSpec::Tree { .. });
         match &spec.testbed {
             Some(TestbedSpec::Netns(_)) if is_tree => {
-                let name = wanted.unwrap_or(System::Generic).name();
+                let name = required.unwrap_or(System::Generic).name();
                 let shown = quote(&dut.name.text);
                 let message = format!("DUT {shown} of kind \"{name}\" needs a machine of its own");
                 let help = "[testbed] kind = \"hosts\"";
@@ -29,17 +32,17 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
             Some(TestbedSpec::Hosts(hosts)) => {
                 let system = hosts.dut.system;
                 let help = "`system` of [testbed.dut] says what it runs";
-                refuse_other(&dut.name, wanted, system, help, report);
+                refuse_other(&dut.name, required, system, help, report);
             }
             Some(TestbedSpec::Qemu(qemu)) => {
                 let help = "`system` of [testbed] says what the image runs";
-                refuse_other(&dut.name, wanted, qemu.system, help, report);
+                refuse_other(&dut.name, required, qemu.system, help, report);
             }
             _ => {}
         }
     }
     if let (Some(TestbedSpec::Hosts(_)), Some(_)) = (&spec.testbed, spec.trial.latency) {
-        let message = "[trial] `latency` cannot be had on hosts";
+        let message = "[trial] `latency` is not available on hosts";
         let diagnostic = crate::diagnostic::Diagnostic::error(&report.spec, message);
         report.push(diagnostic.help("two machines share no clock: leave it out"));
     }
@@ -48,16 +51,16 @@ pub(super) fn check_duts(spec: &Spec, report: &mut Report) {
 /// Reports a DUT that wants another system than the machine's.
 fn refuse_other(
     dut: &Text,
-    wanted: Option<System>,
+    required: Option<System>,
     system: System,
     help: &str,
     report: &mut Report,
 ) {
-    let Some(wanted) = wanted.filter(|wanted| *wanted != system) else { return };
+    let Some(required) = required.filter(|required| *required != system) else { return };
     let message = format!(
         "DUT {} needs {}, and the testbed's DUT runs {}",
         quote(&dut.text),
-        wanted.name(),
+        required.name(),
         system.name()
     );
     report.error_help(&dut.span, message, help);

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_wire::range::{AddrRange, Span as _};
 
-use super::traffic::Value;
+use super::value::Value;
 use crate::diagnostic::{Report, quote};
 
 /// A part of the benchmarking networks that a field's addresses come from.
@@ -17,7 +17,6 @@ struct Part {
     whole: &'static str,
     /// The first of its addresses, which is of the links.
     begin: IpAddr,
-    /// The links.
     links: &'static str,
     /// What traffic may have of it.
     first: IpAddr,

@@ -8,9 +8,10 @@
 //! Where there are images, all cells of one come before those of the next: installing one takes
 //! minutes.
 
+use weir_results::matrix::{Campaign, Order, Series};
 use weir_stats::shuffle::{SplitMix64, permutation};
 
-use crate::model::{Campaign, Cell, Order, Series};
+use crate::model::Cell;
 use crate::plan::cell;
 
 /// Every cell of the campaign, in the order in which they run.

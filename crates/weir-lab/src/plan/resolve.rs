@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_results::dut::System;
+
 use crate::diagnostic::{Diagnostic, Report, Source, quote};
-use crate::model::System;
 use crate::spec::Spec;
 use crate::spec::device::{DutSpec, KindSpec, RULES};
 use crate::spec::fields::Text;
@@ -115,7 +116,8 @@ pub(crate) fn resolve(
     refuse_unused(spec, &used, report);
     let texts = loaded.sources.into_iter();
     let texts = texts.filter_map(|(path, source)| Some((path, source?.text.clone().into_bytes())));
-    let files = texts.chain(loaded.bytes.into_iter().map(|(path, own)| (path, own.to_vec())));
+    let files =
+        texts.chain(loaded.bytes.into_iter().map(|(path, content)| (path, content.to_vec())));
     let files = files.collect();
     Resolved { duts, traffics, files }
 }
@@ -172,7 +174,7 @@ impl Loader<'_> {
             return Some(TreeContent::Bytes(Arc::clone(bytes)));
         }
         if let Some(source) = self.sources.get(&path.text) {
-            return source.as_ref().map(|own| TreeContent::Text(Template::in_tree(own)));
+            return source.as_ref().map(|content| TreeContent::Text(Template::in_tree(content)));
         }
         let location = self.files.locate(self.folder, &path.text);
         let name = location.display().to_string();
@@ -209,7 +211,8 @@ impl Loader<'_> {
             Err(error) => {
                 let message = format!("cannot read the tree {}: {error}", quote(&folder.text));
                 let help = format!(
-                    "it was looked for at {}; paths start at the folder of the specification",
+                    "it was looked for at {}; paths are relative to the folder of the \
+                     specification",
                     location.display()
                 );
                 report.error_help(&folder.span, message, help);
@@ -235,8 +238,10 @@ impl Loader<'_> {
 fn refuse_file(path: &Text, looked_at: &str, error: &std::io::Error, report: &mut Report) {
     let message = format!("cannot read {}: {error}", quote(&path.text));
     let diagnostic = Diagnostic::error(&report.spec, message).at(path.span.clone());
-    let help =
-        format!("it was looked for at {looked_at}; paths start at the folder of the specification");
+    let help = format!(
+        "it was looked for at {looked_at}; paths are relative to the folder of the \
+         specification"
+    );
     report.push(diagnostic.label("this file").help(help));
 }
 

@@ -1,11 +1,13 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use weir_results::dut::{DutKind, System};
+use weir_results::matrix::Order;
 use weir_wire::sizes::Sizes;
 
 use super::*;
+use crate::model::TestbedSpec;
 use crate::model::qemu::Setup;
-use crate::model::{DutKind, Order, System, TestbedSpec};
 use crate::spec::files::MemoryFiles;
 
 mod bad_input;

@@ -1,19 +1,20 @@
 //! One traffic at one point of the sweeps: substituted, read and checked.
 //!
-//! What a field may say is [`weir_gen::describe`]'s to know, and what can be sent
-//! [`weir_gen::stream`]'s. Added here are the places of errors in the specification, and the limits
-//! of the testbed.
+//! What a field may say is [`weir_wire::describe`]'s to know, and what can be sent
+//! [`weir_wire::traffic`]'s. Added here are the places of errors in the specification, and the
+//! limits of the testbed.
 
-use weir_gen::describe::{Described, Description};
-use weir_gen::units::{Rate, format_count, parse_count, parse_rate};
+use weir_results::traffic::{NO_MACS, Streams};
+use weir_wire::describe::{Described, Description};
 use weir_wire::flow::FlowSpaceError;
 use weir_wire::range::{AddrRange, Range};
 use weir_wire::stream::{StreamError, StreamFrames};
+use weir_wire::units::{Rate, format_count, parse_count, parse_rate};
 
+use super::value::{Value, error_at};
 use crate::diagnostic::{Diagnostic, Report, Span, quote};
-use crate::model::{NO_MACS, Streams, TestbedSpec};
+use crate::model::TestbedSpec;
 use crate::plan::network;
-use crate::spec::fields::Text;
 
 /// The most flows of a traffic.
 const FLOWS_MAX: u64 = 1 << 32;
@@ -42,28 +43,6 @@ const REFUSED: [(&str, &str, &str); 3] = [
         "leave it out; `weir gen --vlan` sends tagged frames over a path of your own",
     ),
 ];
-
-/// A substituted value and the place that it was written at.
-pub(crate) struct Value<'a> {
-    pub(crate) text: String,
-    pub(crate) written: &'a Text,
-}
-
-impl Value<'_> {
-    /// Reports an error about the value, unless another point of the sweeps already has one.
-    pub(super) fn error(&self, report: &mut Report, message: String, help: Option<&str>) {
-        error_at(&self.written.span, report, message, help);
-    }
-
-    /// What the value came from, if the specification does not show it.
-    pub(super) fn origin(&self) -> String {
-        if self.text == self.written.text {
-            String::new()
-        } else {
-            format!(" (from {})", quote(&self.written.text))
-        }
-    }
-}
 
 /// The values of a traffic after substitution.
 pub(crate) struct Values<'a> {
@@ -131,11 +110,6 @@ pub(crate) fn check(
     Some(Checked { streams, rate: rate? })
 }
 
-fn error_at(span: &Span, report: &mut Report, message: String, help: Option<&str>) {
-    let diagnostic = Diagnostic::error(&report.spec, message).at(span.clone());
-    report.push_once(Diagnostic { help: help.map(str::to_owned), ..diagnostic });
-}
-
 /// Reads and checks one stream, so far as it can be checked alone.
 fn described(
     values: &StreamValues<'_>,
@@ -146,7 +120,7 @@ fn described(
     let mut is_good = true;
     let mut texts: Vec<(&'static str, String)> = Vec::new();
     // Devices of the lab's own have their own addresses, and no VLANs.
-    let own_network = testbed.filter(|testbed| testbed.has_direct_path());
+    let direct_path = testbed.filter(|testbed| testbed.has_direct_path());
     for (name, value) in &values.fields {
         let refused = REFUSED.iter().find(|(refused, _, _)| refused == name);
         if let (Some(TestbedSpec::Hosts(_)), true) = (testbed, name.ends_with("_mac")) {
@@ -154,7 +128,7 @@ fn described(
             let help = "write `mac` and `next_hop_mac` in [[testbed.generator]]";
             values.error(name, why, Some(help), report);
             is_good = false;
-        } else if let (Some((_, why, help)), Some(_)) = (refused, own_network) {
+        } else if let (Some((_, why, help)), Some(_)) = (refused, direct_path) {
             values.error(name, why, Some(help), report);
             is_good = false;
         } else if !["src", "dst"].contains(name) {
@@ -216,7 +190,7 @@ fn can_be_sent(values: &StreamValues<'_>, described: &Described, report: &mut Re
             let size_bytes = frames.sizes().max_bytes();
             let message = format!(
                 "frames of {size_bytes} bytes are too large: the testbed's links carry \
-                 {SIZE_BYTES_MAX} at most"
+                 at most {SIZE_BYTES_MAX}"
             );
             values.error("size", &message, FCS, report);
             return false;

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use weir_results::dut::Dut;
+use weir_results::matrix::{Campaign, SweepValue};
+use weir_results::traffic::Traffic;
 
-use crate::model::{Campaign, Dut, Image, Plan, SweepValue, TestbedSpec, Traffic, TrialTimes};
+use crate::model::{Image, Plan, TestbedSpec, TrialTimes};
 
 /// What a trial takes beside its own times: building the testbed, configuring the DUT, the probes,
 /// and tearing all down. An estimate for the display, and nothing more.
-pub const TRIAL_OVERHEAD: Duration = Duration::from_millis(600);
+pub(crate) const TRIAL_OVERHEAD: Duration = Duration::from_millis(600);
 
 /// About how long the plan's calibrations and cells take together, on a DUT that is ready at once.
 #[must_use]
@@ -24,7 +27,7 @@ pub fn duration_of(plan: &Plan, trial_count: usize) -> Duration {
 
 /// About how long one trial of the plan takes, with what its testbed needs.
 #[must_use]
-pub fn plan_trial_duration(plan: &Plan) -> Duration {
+pub(crate) fn plan_trial_duration(plan: &Plan) -> Duration {
     trial_duration(&plan.trial) + plan.testbed.overhead()
 }
 
@@ -43,7 +46,7 @@ pub fn cell_count_min(plan: &Plan) -> usize {
 
 /// About how long one trial takes.
 #[must_use]
-pub fn trial_duration(trial: &TrialTimes) -> Duration {
+pub(crate) fn trial_duration(trial: &TrialTimes) -> Duration {
     let latency = trial.latency.map_or(Duration::ZERO, |latency| latency + trial.drain);
     trial.warmup + trial.duration + trial.drain + latency + TRIAL_OVERHEAD
 }
@@ -51,7 +54,6 @@ pub fn trial_duration(trial: &TrialTimes) -> Duration {
 /// A plan as `weir lab plan --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlanView<'p> {
-    /// The campaign.
     pub campaign: &'p Campaign,
     /// Times of a trial.
     pub trial: TrialView,
@@ -88,28 +90,25 @@ pub struct TrialView {
     /// Length of the latency phase; absent where latency is not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<u64>,
+    /// How often a disturbed trial is repeated.
+    pub retries: u32,
 }
 
-/// A series.
 #[derive(Debug, Clone, Serialize)]
 pub struct SeriesView<'p> {
-    /// Its name.
     pub name: &'p str,
     /// What determines it, as SHA-256.
     pub id: &'p str,
     /// Its image, on testbeds that have images.
     pub image: Option<&'p str>,
-    /// Its DUT.
     pub dut: &'p Dut,
     /// Its sweep values.
     pub sweep: &'p [(String, SweepValue)],
-    /// Its traffic.
     pub traffic: &'p Traffic,
     /// How many of the plan's cells are its.
     pub cell_count: usize,
 }
 
-/// A cell.
 #[derive(Debug, Clone, Serialize)]
 pub struct CellView<'p> {
     /// `<series>/<iteration>`.
@@ -154,6 +153,7 @@ impl<'p> PlanView<'p> {
                 drain_ns: ns(drain),
                 sample_ns: ns(sample),
                 latency_ns: latency.map(ns),
+                retries: plan.retries,
             },
             testbed: &plan.testbed,
             images: &plan.images,

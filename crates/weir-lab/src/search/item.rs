@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use weir_gen::units::Rate;
+use weir_results::matrix::Series;
+use weir_results::search::record::Frames;
+use weir_results::search::{FrameSize, Terms};
+use weir_results::traffic::Traffic;
 use weir_wire::ethernet::FCS_BYTES;
+use weir_wire::units::Rate;
 
-use super::record::Frames;
-use super::wanted::Wanted;
 use crate::identity::{self, Setting, TrafficIdentity};
-use crate::model::{FrameSize, Plan, Series, Traffic};
+use crate::model::Plan;
 
 /// A series at one frame size.
 #[derive(Debug, Clone)]
@@ -19,7 +21,6 @@ pub struct Item {
     pub id: String,
     /// The series, with the traffic at this size, as fast as possible.
     pub series: Series,
-    /// The size.
     pub size: FrameSize,
 }
 
@@ -31,29 +32,17 @@ pub enum ItemError {
         "series `{series}`: its traffic has the rate {rate}, but a search finds the rate: leave \
          `rate` out, set `max_load` in [search], or choose other series with --only"
     )]
-    Rate {
-        /// The series.
-        series: String,
-        /// Its rate.
-        rate: String,
-    },
+    Rate { series: String, rate: String },
     /// The traffic cannot be sent in such frames.
     #[error("series `{series}` with frames of size {size}: {cause}")]
-    Size {
-        /// The series.
-        series: String,
-        /// The size.
-        size: String,
-        /// The cause.
-        cause: String,
-    },
+    Size { series: String, size: String, cause: String },
 }
 
 /// Every item of a plan, in the order of its series.
 ///
 /// # Errors
 /// [`ItemError`] for the first series that cannot be searched.
-pub fn items(plan: &Plan, wanted: &Wanted) -> Result<Vec<Item>, ItemError> {
+pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
     let used: BTreeSet<usize> = plan.cells.iter().map(|cell| cell.series_index).collect();
     let mut items = Vec::new();
     for index in used {
@@ -62,14 +51,14 @@ pub fn items(plan: &Plan, wanted: &Wanted) -> Result<Vec<Item>, ItemError> {
             let (series, rate) = (series.name.clone(), series.traffic.rate.to_string());
             return Err(ItemError::Rate { series, rate });
         }
-        for &size in &wanted.sizes {
-            items.push(item(plan, wanted, series, size)?);
+        for &size in &terms.sizes {
+            items.push(item(plan, terms, series, size)?);
         }
     }
     Ok(items)
 }
 
-fn item(plan: &Plan, wanted: &Wanted, series: &Series, size: FrameSize) -> Result<Item, ItemError> {
+fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<Item, ItemError> {
     let mut series = series.clone();
     let mut name = series.name.clone();
     if let Some(sizes) = size.sizes() {
@@ -86,7 +75,7 @@ fn item(plan: &Plan, wanted: &Wanted, series: &Series, size: FrameSize) -> Resul
         series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max };
     }
     // Which other sizes are searched beside it changes nothing.
-    let asked = Wanted { sizes: vec![size], ..wanted.clone() };
+    let asked = Terms { sizes: vec![size], ..terms.clone() };
     let asked = serde_json::to_value(asked).unwrap_or_default();
     let id = identity::item_id(&series.id, &series.traffic.id, &asked);
     Ok(Item { name, id, series, size })
@@ -100,7 +89,7 @@ fn setting(plan: &Plan) -> Setting<'_> {
 impl Item {
     /// Its traffic at a rate, for one trial.
     #[must_use]
-    pub fn traffic_at(&self, rate: Rate) -> Traffic {
+    pub(crate) fn traffic_at(&self, rate: Rate) -> Traffic {
         Traffic { rate, ..self.series.traffic.clone() }
     }
 

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use toml::Spanned;
+
+use crate::diagnostic::Report;
+use crate::spec::fields::Fields;
+
 /// The CPUs of a list.
 pub(crate) type CpuSet = BTreeSet<u32>;
 
@@ -44,6 +49,28 @@ pub(crate) fn display(cpus: &CpuSet) -> String {
         _ => format!("{first}-{last}"),
     });
     shown.collect::<Vec<_>>().join(",")
+}
+
+/// Points at the later of two lists that share a CPU.
+pub(crate) fn refuse_overlaps(
+    fields: &Fields<'_, '_>,
+    sets: &[(&str, CpuSet)],
+    report: &mut Report,
+) {
+    let mut written = sets.iter().collect::<Vec<_>>();
+    written.sort_by_key(|(name, _)| fields.get(name).map(Spanned::span).map(|span| span.start));
+    for (index, (second, second_set)) in written.iter().enumerate() {
+        for (first, first_set) in &written[..index] {
+            let shared: CpuSet = first_set.intersection(second_set).copied().collect();
+            if !shared.is_empty() {
+                let cpus = if shared.len() == 1 { "CPU" } else { "CPUs" };
+                let shown = display(&shared);
+                let message = format!("`{second}` shares {cpus} {shown} with `{first}`");
+                let help = "what runs on one CPU cannot be told apart by a measurement";
+                report.error_help(&fields.span_of(second), message, help);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

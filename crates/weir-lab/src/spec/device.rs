@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use toml::de::DeValue;
+use weir_results::dut::System;
 
 use crate::diagnostic::{Report, quote};
-use crate::model::System;
 use crate::spec::fields::{self, Fields, Text, Value};
 use crate::spec::suggest::nearest;
 use crate::spec::{Named, check_name, check_variable};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_gen::units::parse_duration;
+use weir_wire::units::parse_duration;
 
 use crate::diagnostic::{Report, Source, Span, quote};
 use crate::spec::suggest::nearest;

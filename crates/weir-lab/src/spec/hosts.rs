@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use toml::de::DeValue;
+use weir_machine::access::RemoteSpec;
 use weir_wire::mac::MacAddr;
 
 use crate::diagnostic::{Report, quote};
-use crate::model::{EndSpec, HostsSpec, RemoteSpec};
+use crate::model::{EndSpec, HostsSpec};
 use crate::spec::fields::{self, Fields, Text, Value};
 use crate::spec::suggest::nearest;
 
@@ -94,7 +95,8 @@ fn distinct(spec: &HostsSpec, fields: &Fields<'_, '_>, report: &mut Report) -> b
     let shared = all.iter().filter(|one| one.ssh == dut.ssh && one.config == dut.config).count();
     if shared > 1 {
         let message = "the DUT is the machine of another role, too";
-        let help = "what the generator or the receiver costs could not be told from what it does";
+        let help = "what the generator or the receiver costs could not be told apart from the \
+                    DUT's work";
         report.error_help(&fields.span_of("dut"), message, help);
         return false;
     }
@@ -164,15 +166,15 @@ pub(super) fn remote(
     let config = fields.text("ssh_config", report);
     let bad = |c: char| c.is_whitespace() || c.is_control();
     if ssh.text.is_empty() || ssh.text.starts_with('-') || ssh.text.contains(bad) {
-        let message = format!("{} is no destination for ssh(1)", quote(&ssh.text));
-        let help = "[user@]host, a Host of ~/.ssh/config, ssh://[user@]host[:port], or \"local\" \
-                    for this machine";
+        let message = format!("{} is not a valid ssh(1) destination", quote(&ssh.text));
+        let help = "use [user@]host, a Host from ~/.ssh/config, ssh://[user@]host[:port], or \
+                    \"local\" for this machine";
         report.error_help(&ssh.span, message, help);
         return None;
     }
     let is_local = ssh.text == "local";
     if let (Some(config), true) = (&config, is_local) {
-        report.error(&config.span, "this machine is not reached by ssh: leave it out");
+        report.error(&config.span, "ssh is not used for this machine: leave out `ssh_config`");
         return None;
     }
     Some(RemoteSpec {
@@ -189,8 +191,8 @@ fn end(
     is_generator: bool,
     report: &mut Report,
 ) -> Option<EndSpec> {
-    let own: &[&str] = if is_generator { &["mac", "next_hop_mac"] } else { &[] };
-    let known = [&REMOTE[..], &["interface"], own, &driver::FIELDS].concat();
+    let addresses: &[&str] = if is_generator { &["mac", "next_hop_mac"] } else { &[] };
+    let known = [&REMOTE[..], &["interface"], addresses, &driver::FIELDS].concat();
     fields.refuse_unknown(&known, report);
     let remote = remote(fields, role, report);
     let interface = interface("interface", fields, report);
@@ -278,7 +280,7 @@ pub(super) fn word<'w>(
 fn link_rate(fields: &Fields<'_, '_>, report: &mut Report) -> Option<u64> {
     let text = fields.text_or_number("link_rate", report)?;
     let number = text.text.strip_suffix("bps").unwrap_or(&text.text).trim_end();
-    match weir_gen::units::parse_count(number) {
+    match weir_wire::units::parse_count(number) {
         Ok(rate) if rate >= 1_000_000 => Some(rate),
         _ => {
             let message = format!("`link_rate` {} is not the rate of a link", quote(&text.text));

@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use weir_results::matrix::AutoIterations;
 use weir_stats::Level;
 
 use crate::diagnostic::{Report, quote};
-use crate::model::AutoIterations;
 use crate::spec::fields::Fields;
 
 /// The most iterations of a series.

@@ -1,11 +1,11 @@
 //! `[[traffic]]` and `[[sweep]]`, before substitution.
 
 use toml::de::DeValue;
-use weir_gen::describe;
-use weir_gen::units::parse_number;
+use weir_results::matrix::SweepValue;
+use weir_wire::describe;
+use weir_wire::units::parse_number;
 
 use crate::diagnostic::{Report, Span, quote};
-use crate::model::SweepValue;
 use crate::spec::fields::{self, Fields, Text, Value};
 use crate::spec::{Named, check_name, check_variable};
 
@@ -27,7 +27,7 @@ pub(crate) struct TrafficSpec {
     pub(crate) streams: Vec<StreamText>,
 }
 
-/// A stream as written: fields of [`weir_gen::describe::FIELDS`] in the order of the text.
+/// A stream as written: fields of [`weir_wire::describe::FIELDS`] in the order of the text.
 #[derive(Debug)]
 pub(crate) struct StreamText {
     /// Place of its table.
@@ -43,7 +43,7 @@ impl Named for TrafficSpec {
 
 /// The fields of a stream that a traffic with a single one has itself: all but its name, which is
 /// the traffic's, and its weight, which it has among others.
-fn own_fields() -> impl Iterator<Item = &'static str> {
+fn stream_fields() -> impl Iterator<Item = &'static str> {
     all_fields().filter(|field| !["name", "weight"].contains(field))
 }
 
@@ -53,7 +53,7 @@ fn all_fields() -> impl Iterator<Item = &'static str> {
 
 /// One `[[traffic]]`.
 pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<TrafficSpec> {
-    let known: Vec<&str> = ["name"].into_iter().chain(own_fields()).collect();
+    let known: Vec<&str> = ["name"].into_iter().chain(stream_fields()).collect();
     fields.refuse_unknown(&[&known[..], &["rate", "streams"]].concat(), report);
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
@@ -61,12 +61,12 @@ pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Tr
     }
     let rate = fields.text_or_number("rate", report);
     let streams = match fields.get("streams") {
-        None => vec![stream(fields, own_fields(), report)?],
+        None => vec![stream(fields, stream_fields(), report)?],
         Some(list) => {
-            for own in own_fields() {
-                if let Some(span) = fields.key_span(own) {
-                    let message = format!("`{own}` stands beside `streams`");
-                    report.error_help(&span, message, "it belongs into each of the streams");
+            for name in stream_fields() {
+                if let Some(span) = fields.key_span(name) {
+                    let message = format!("`{name}` is given together with `streams`");
+                    report.error_help(&span, message, "it belongs in each of the streams");
                 }
             }
             streams(list, report)?

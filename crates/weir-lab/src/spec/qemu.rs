@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use weir_gen::units::{format_duration, parse_count};
+use weir_machine::image::DiskFormat;
+use weir_machine::qemu::Accel;
+use weir_results::dut::System;
+use weir_wire::units::{format_duration, parse_count};
 
 use crate::diagnostic::{Report, quote};
-use crate::model::hosts::System;
-use crate::model::qemu::{Accel, DiskFormat, QemuSpec, Setup};
+use crate::model::qemu::{QemuSpec, Setup};
 use crate::spec::cpus;
+use crate::spec::cpus::refuse_overlaps;
 use crate::spec::fields::Fields;
-use crate::spec::settings::refuse_overlaps;
 use crate::spec::suggest::nearest;
 
 const FIELDS: [&str; 22] = [
@@ -58,7 +60,7 @@ pub(crate) fn qemu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<QemuS
     let text = |name: &str, report: &mut Report| {
         let text = fields.text(name, report)?;
         if text.text.trim().is_empty() || text.text.contains('\n') {
-            report.error(&text.span, format!("`{name}` must be one line that says something"));
+            report.error(&text.span, format!("`{name}` must be one line that is not empty"));
         }
         Some(text.text)
     };
@@ -162,8 +164,8 @@ fn memory(fields: &Fields<'_, '_>, report: &mut Report) -> u64 {
     match parse_count(&text.text) {
         Ok(bytes) if MEMORY_BYTES.contains(&bytes) => bytes,
         _ => {
-            let message = format!("`memory`: {} is no size of a machine", quote(&text.text));
-            report.error_help(&text.span, message, "in bytes: \"512Mi\", \"4Gi\"; 64Mi at least");
+            let message = format!("`memory`: {} is not a memory size", quote(&text.text));
+            report.error_help(&text.span, message, "in bytes: \"512Mi\", \"4Gi\"; at least 64Mi");
             MEMORY_BYTES_DEFAULT
         }
     }
@@ -175,7 +177,7 @@ fn nic(fields: &Fields<'_, '_>, queues: u32, report: &mut Report) -> String {
     };
     let is_model = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if text.text.is_empty() || !text.text.chars().all(is_model) {
-        let message = format!("`nic`: {} is no model of a network card", quote(&text.text));
+        let message = format!("`nic`: {} is not a network card model", quote(&text.text));
         let help = "`qemu-system-x86_64 -device help` lists them: virtio-net-pci, e1000, vmxnet3";
         report.error_help(&text.span, message, help);
     } else if queues > 1 && text.text != NIC_DEFAULT {

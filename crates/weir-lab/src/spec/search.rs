@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use toml::de::DeValue;
-use weir_gen::units::{Rate, format_duration, parse_count, parse_rate};
+use weir_results::search::{FrameSize, Test};
 use weir_stats::search::curve::{STEP_RATIO_MAX, STEP_RATIO_MIN};
 use weir_stats::search::goal::Preset;
+use weir_wire::units::{Rate, format_duration, parse_count, parse_rate};
 
 use crate::diagnostic::{Report, quote};
-use crate::model::{FrameSize, SearchTable, Test};
-use crate::search::wanted::{self, Asked};
+use crate::model::SearchTable;
+use crate::model::search::{self, Asked};
 use crate::spec::fields::{Fields, Value, type_name};
 use crate::spec::suggest::nearest;
 
@@ -98,7 +99,7 @@ pub(crate) fn search(value: Option<&Value<'_>>, report: &mut Report) -> SearchTa
     }
     if !report.has_errors() {
         // Each field for itself is right; together they may still be none.
-        if let Err(error) = wanted::resolve(&table, &Asked::default()) {
+        if let Err(error) = search::resolve(&table, &Asked::default()) {
             report.error(&fields.span_of(error.field), error.message);
         }
     }
@@ -147,7 +148,7 @@ fn percent(
     value: &Value<'_>,
     report: &mut Report,
 ) -> Option<f64> {
-    match wanted::parse_percent(text) {
+    match search::parse_percent(text) {
         Some(ratio) if ratio >= min && ratio < 1.0 => Some(ratio),
         _ => {
             let shown = if text.is_empty() { type_name(value.get_ref()) } else { text };
@@ -210,7 +211,7 @@ fn sizes(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Vec<FrameSize>>
     list("sizes", fields, report, |value, report| {
         let number = match value.get_ref() {
             DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()),
-            DeValue::String(text) if text == "own" => return Some(FrameSize::Own),
+            DeValue::String(text) if text == "own" => return Some(FrameSize::OfTraffic),
             DeValue::String(text) if text == "imix" => return Some(FrameSize::Imix),
             _ => Ok(0),
         };

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use toml::Spanned;
-use weir_gen::units::format_duration;
+use weir_results::matrix::{Campaign, Order};
+use weir_wire::units::format_duration;
 
 use crate::diagnostic::{Report, quote};
-use crate::model::{Campaign, NetnsSpec, Order, TestbedSpec, TrialTimes};
-use crate::spec::check_name;
+use crate::model::{NetnsSpec, TestbedSpec, TrialTimes};
 use crate::spec::cpus::{self, CpuSet};
 use crate::spec::fields::{Fields, Value};
-use crate::spec::iterations;
 use crate::spec::suggest::nearest;
+use crate::spec::{check_name, iterations};
 
 /// The seed of a specification that names none.
 const SEED_DEFAULT: u64 = 1;
@@ -34,6 +33,10 @@ const DRAIN_MIN: Duration = Duration::from_millis(50);
 /// A shorter phase is about over when its generator is up to its rate.
 const LATENCY_MIN: Duration = Duration::from_millis(100);
 
+/// How often a disturbed trial is repeated, unless the specification says otherwise, and at most.
+const RETRIES_DEFAULT: u32 = 1;
+const RETRIES_MAX: u64 = 10;
+
 /// Fewer samples have no median worth the name.
 const SAMPLES_MIN: u32 = 5;
 
@@ -53,8 +56,8 @@ pub(crate) fn campaign(value: &Value<'_>, report: &mut Report) -> Option<Campaig
             "interleaved" => Order::Interleaved,
             "sequential" => Order::Sequential,
             other => {
-                let message = format!("{} is not an order", quote(other));
-                report.error_help(&text.span, message, "\"interleaved\" or \"sequential\"");
+                let message = format!("`order` cannot be {}", quote(other));
+                report.error_help(&text.span, message, "use \"interleaved\" or \"sequential\"");
                 Order::Interleaved
             }
         },
@@ -66,8 +69,8 @@ pub(crate) fn campaign(value: &Value<'_>, report: &mut Report) -> Option<Campaig
     Some(Campaign { name: name?.text, iterations, auto, order, seed })
 }
 
-/// The `[trial]` section, or its defaults.
-pub(crate) fn trial(value: Option<&Value<'_>>, report: &mut Report) -> TrialTimes {
+/// The `[trial]` section, or its defaults: the times, and how often a disturbed trial is repeated.
+pub(crate) fn trial(value: Option<&Value<'_>>, report: &mut Report) -> (TrialTimes, u32) {
     let mut times = TrialTimes {
         warmup: Duration::from_millis(500),
         duration: Duration::from_secs(3),
@@ -76,9 +79,12 @@ pub(crate) fn trial(value: Option<&Value<'_>>, report: &mut Report) -> TrialTime
         latency: None,
     };
     let Some(fields) = value.and_then(|value| Fields::of("[trial]", value, report)) else {
-        return times;
+        return (times, RETRIES_DEFAULT);
     };
-    fields.refuse_unknown(&["warmup", "duration", "drain", "sample", "latency"], report);
+    fields.refuse_unknown(&["warmup", "duration", "drain", "sample", "latency", "retries"], report);
+    let retries = fields.integer("retries", 0..=RETRIES_MAX, report);
+    let retries =
+        retries.and_then(|retries| u32::try_from(retries).ok()).unwrap_or(RETRIES_DEFAULT);
     let mut latency = Duration::ZERO;
     for (name, time, time_min) in [
         ("warmup", &mut times.warmup, Duration::ZERO),
@@ -110,7 +116,7 @@ pub(crate) fn trial(value: Option<&Value<'_>>, report: &mut Report) -> TrialTime
         let help = "the figure of a trial is the median of its samples";
         report.error_help(&fields.span_of(place), message, help);
     }
-    times
+    (times, retries)
 }
 
 /// The `[testbed]` section.
@@ -153,7 +159,7 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
             }
         }
     }
-    refuse_overlaps(fields, &sets, report);
+    cpus::refuse_overlaps(fields, &sets, report);
     let list =
         |name: &str| sets.iter().find(|(list, _)| *list == name).map(|(_, set)| cpus::display(set));
     NetnsSpec {
@@ -162,27 +168,5 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
         sink_cpus: list(LISTS[2]),
         queues: u32::try_from(queues).unwrap_or(1),
         conntrack_max,
-    }
-}
-
-/// Points at the later of two lists that share a CPU.
-pub(crate) fn refuse_overlaps(
-    fields: &Fields<'_, '_>,
-    sets: &[(&str, CpuSet)],
-    report: &mut Report,
-) {
-    let mut written = sets.iter().collect::<Vec<_>>();
-    written.sort_by_key(|(name, _)| fields.get(name).map(Spanned::span).map(|span| span.start));
-    for (index, (second, second_set)) in written.iter().enumerate() {
-        for (first, first_set) in &written[..index] {
-            let shared: CpuSet = first_set.intersection(second_set).copied().collect();
-            if !shared.is_empty() {
-                let cpus = if shared.len() == 1 { "CPU" } else { "CPUs" };
-                let shown = cpus::display(&shared);
-                let message = format!("`{second}` shares {cpus} {shown} with `{first}`");
-                let help = "what runs on one CPU cannot be told apart by a measurement";
-                report.error_help(&fields.span_of(second), message, help);
-            }
-        }
     }
 }

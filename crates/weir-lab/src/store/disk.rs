@@ -5,17 +5,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
 /// Prefix of what is being written.
 pub(super) const UNFINISHED: &str = ".unfinished-";
-
-/// Permissions of files, less the process's umask; and of those that hold secrets.
-pub(super) const MODE: u32 = 0o666;
-pub(super) const MODE_PRIVATE: u32 = 0o600;
 
 /// Where something is written before it is moved to `place`: beside it.
 pub(super) fn unfinished(place: &Path) -> PathBuf {
@@ -47,15 +42,10 @@ pub(super) fn publish(unfinished: &Path, place: &Path) -> Result<(), StoreError>
 
 /// Writes a file and waits until its content is on the disk.
 pub(super) fn write_synced(path: &Path, content: &[u8]) -> Result<(), StoreError> {
-    write_synced_as(MODE, path, content)
-}
-
-/// The same with other permissions than those of files in general.
-pub(super) fn write_synced_as(mode: u32, path: &Path, content: &[u8]) -> Result<(), StoreError> {
     #[cfg(test)]
     trace::note("sync", path);
     let mut how = OpenOptions::new();
-    how.write(true).create(true).truncate(true).mode(mode);
+    how.write(true).create(true).truncate(true);
     how.open(path)
         .and_then(|mut f| f.write_all(content).and_then(|()| f.sync_all()))
         .map_err(StoreError::io("write", path))

@@ -18,7 +18,6 @@ pub enum StoreError {
         action: &'static str,
         /// On which file.
         path: PathBuf,
-        /// The cause.
         cause: io::Error,
         /// What to do about it; empty, or begins with `; `.
         hint: String,
@@ -57,9 +56,9 @@ pub enum StoreError {
         /// The field and what is wrong with it.
         cause: String,
     },
-    /// There is a campaign already.
+    /// There is a store already.
     #[error(
-        "{path} holds a campaign already; continue it with `weir lab resume {path}`, or choose \
+        "{path} holds results already; continue it with `weir lab resume {path}`, or choose \
          another directory with --out",
         path = .path.display()
     )]
@@ -69,7 +68,7 @@ pub enum StoreError {
     },
     /// There is something else.
     #[error(
-        "{path} is not empty and holds no campaign; choose another directory with --out",
+        "{path} is not empty and holds no results of weir; choose another directory with --out",
         path = .path.display()
     )]
     NotEmpty {
@@ -82,9 +81,20 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
-    /// There is no campaign.
+    /// There is no store.
     #[error("{path} holds no campaign: it has no campaign.toml", path = .path.display())]
     NoCampaign {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is a search in a layout of its own.
+    #[error(
+        "{path} holds a rate search that an earlier version of weir wrote (search.toml), which \
+         this one cannot continue; its results are in summary.md and summary.json: search \
+         again with another --out",
+        path = .path.display()
+    )]
+    EarlierSearch {
         /// The directory.
         path: PathBuf,
     },
@@ -107,7 +117,7 @@ pub enum StoreError {
     },
     /// A finished cell was taken under other conditions than the plan's.
     #[error(
-        "{path} was taken with another configuration than the specification now describes; \
+        "{path} was measured with another configuration than the specification now describes; \
          results of different configurations are not mixed: use another --out",
         path = .path.display()
     )]

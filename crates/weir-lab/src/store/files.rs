@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{Store, StoreError};
-pub(super) use crate::model::content::sha256;
+pub(super) use weir_results::content::sha256;
 
 /// The folder of the copies.
 const FOLDER: &str = "files";

@@ -20,19 +20,20 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use weir_machine::cancel::Cancel;
+use weir_machine::digest::Reader;
+use weir_machine::host::{Command, Host, Program};
+use weir_machine::switch::{SwitchPlace, SwitchSpec};
+use weir_results::dut::{DutKind, System};
+use weir_results::matrix::Series;
+use weir_results::record::Check;
+use weir_results::traffic::Traffic;
 
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
-use crate::cancel::Cancel;
-use crate::digest::Reader;
-use crate::host::{Command, Host, Program};
 use crate::material::{self, Material, MaterialFile};
-use crate::model::{
-    DriverKind, DutKind, HostsSpec, Image, Plan, Series, SwitchPlace, SwitchSpec, System, Traffic,
-};
-use crate::record::Check;
+use crate::model::{DriverKind, HostsSpec, Image, Plan};
 
 mod activity;
-mod awake;
 mod device;
 mod feed;
 mod image;
@@ -43,18 +44,17 @@ mod parts;
 mod program;
 mod reach;
 mod rig;
-mod switch;
-pub(crate) mod variables;
+mod variables;
 
 #[cfg(test)]
 mod tests;
 
 pub use reach::Reach;
 
-use awake::{Clocks, ReadClocks};
-use image::{By, Failure, Wanted};
+use image::{By, Expected, Failure};
 use parts::Parts;
 use rig::HostsRig;
+use weir_machine::awake::{self, Clocks, ReadClocks};
 
 /// How often an image is installed in one block of a campaign, which may take an hour each time.
 const INSTALL_ATTEMPTS_MAX: u32 = 2;
@@ -156,7 +156,7 @@ impl HostsTestbed {
             answer.map_err(|error| {
                 TestbedError::new(format!(
                     "{role} {} does not answer: {}; finished iterations are kept: when it is \
-                     back, go on with `weir lab resume`",
+                     back, continue with `weir lab resume`",
                     host.name(),
                     error.what
                 ))
@@ -185,11 +185,11 @@ impl HostsTestbed {
 
     fn install(&self, image: &Image) -> Result<(), Failure> {
         let began = self.began.borrow();
-        let wanted = match &image.sha256 {
-            Some(stated) => Some(Wanted { sha256: stated, by: By::Specification }),
-            None => began.get(&image.name).map(|sha256| Wanted { sha256, by: By::Campaign }),
+        let expected = match &image.sha256 {
+            Some(stated) => Some(Expected { sha256: stated, by: By::Specification }),
+            None => began.get(&image.name).map(|sha256| Expected { sha256, by: By::Campaign }),
         };
-        image::install(image, &self.folder, &self.parts, wanted, &self.cancel)
+        image::install(image, &self.folder, &self.parts, expected, &self.cancel)
     }
 
     /// Gets the image of the next trial onto the DUT.
@@ -218,10 +218,10 @@ impl HostsTestbed {
         };
         let attempt_count = (attempt_count + 1).min(INSTALL_ATTEMPTS_MAX);
         let next = match attempt_count < INSTALL_ATTEMPTS_MAX {
-            true => "the next cell tries it once more".to_owned(),
+            true => "the next cell tries again".to_owned(),
             false => format!(
                 "it was tried {attempt_count} times, and is not tried again for the rest of this \
-                 block; `weir lab resume` tries it anew for cells that are not finished, and with \
+                 block; `weir lab resume` tries it again for cells that are not finished, and with \
                  `-n` for more iterations"
             ),
         };
@@ -275,13 +275,13 @@ impl Testbed for HostsTestbed {
         let counts = !spec.dut.sends.is_empty() && spec.dut.system != System::Generic;
         if !counts && !spec.switches.iter().any(leaves) {
             warnings.push(
-                "nobody counts what leaves the DUT: a loss behind it that the receiver's \
+                "nothing counts what leaves the DUT: a loss behind it that the receiver's \
                  interface does not count either is taken for the DUT's; name its interfaces in \
                  `sends`, or a switch's `from_dut`"
                     .to_owned(),
             );
         }
-        if spec.dut.reboot == crate::model::Reset::None {
+        if spec.dut.reboot == weir_machine::access::Reset::None {
             warnings.push(
                 "the DUT is not rebooted between runs: iterations may depend on one another"
                     .to_owned(),
@@ -357,8 +357,7 @@ impl Testbed for HostsTestbed {
     }
 
     fn take_traces(&self) -> Traces {
-        let (host_log, artefacts) = (self.parts.take_log(), self.parts.take_artefacts());
-        Traces { host_log, artefacts }
+        self.parts.take_traces()
     }
 }
 

@@ -16,9 +16,9 @@
 //! specification asks for and that only the whole host has; those are put back.
 
 use serde_json::{Value, json};
+use weir_machine::cancel::Cancel;
 
 use super::{Rig, Testbed, TestbedError, Topology};
-use crate::cancel::Cancel;
 use crate::model::NetnsSpec;
 
 mod exclusive;

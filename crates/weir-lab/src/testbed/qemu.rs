@@ -15,44 +15,31 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use weir_net::process::{self, Invocation};
+use weir_machine::cancel::Cancel;
+use weir_machine::digest::Reader;
+use weir_machine::qemu::{self, Chosen, Login, QemuError, Vm};
+use weir_machine::ssh::profile::Profiler;
 
 use super::netns::NetnsTestbed;
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
-use crate::cancel::Cancel;
-use crate::digest::Reader;
-use crate::host::Host as _;
 use crate::material::Material;
 use crate::model::Image;
 use crate::model::qemu::QemuSpec;
-use crate::ssh::profile::Profiler;
 
-mod accel;
 mod command;
 mod files;
 mod guest;
 mod host;
-mod login;
 mod ports;
-mod qcow2;
 mod rig;
-mod vm;
 
-use accel::Chosen;
 use files::{Files, Stamp};
 use host::QemuHost;
-use login::Login;
 use ports::Ports;
 use rig::QemuRig;
-use vm::Vm;
-
-/// The program.
-const PROGRAM: &str = "qemu-system-x86_64";
-/// How long it may take to tell its version.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The testbed: a machine that can be started.
 #[derive(Debug)]
@@ -80,7 +67,7 @@ impl QemuTestbed {
     /// another lab measures on this host.
     pub fn new(spec: &QemuSpec, folder: &Path, cancel: Cancel) -> Result<Self, TestbedError> {
         let files = Files::find(spec, folder)?;
-        let version = version()?;
+        let version = qemu::version()?;
         let accel = Chosen::choose(spec.accel)?;
         let direct = NetnsTestbed::new(&spec.placement(), cancel.clone())?;
         Ok(Self {
@@ -101,16 +88,15 @@ impl QemuTestbed {
             stamp.check()?;
         }
         let ports = Ports::create()?;
-        let login = Login::prepare(&self.files, &ports)?;
+        let login = Login::prepare(&self.files.access(), &ports.dut, &ports.directory)?;
         let arguments = command::arguments(&self.spec, &self.files, &self.accel, &ports.directory);
         let placement = self.direct.placement();
         let deadline = Instant::now() + self.spec.boot_timeout;
-        let mut vm = Vm::start(&ports, &placement.dut, arguments)?;
-        ports.adopt(&mut vm)?;
+        let mut vm = Vm::start(&ports.dut, &ports.directory, &placement.dut, arguments)?;
+        ports.take_devices(&mut vm)?;
         let host = QemuHost::new(&self.spec, &self.files, login, vm, &ports, &self.cancel)?;
         if let Err(error) = host.boot(deadline) {
-            let (host_log, artefacts) = (host.take_log(), host.take_artefacts());
-            *self.traces.borrow_mut() = Traces { host_log, artefacts };
+            *self.traces.borrow_mut() = Traces::take_from(&host);
             return Err(error);
         }
         let profiler = match self.profile.take() {
@@ -182,12 +168,9 @@ impl Testbed for QemuTestbed {
     }
 }
 
-fn version() -> Result<String, TestbedError> {
-    let asked = Invocation::program([PROGRAM, "--version"]);
-    let output = process::run(&asked, VERSION_TIMEOUT).map_err(|error| {
-        TestbedError::new(format!(
-            "{error}; kind = \"qemu\" needs it: apt-get install qemu-system-x86"
-        ))
-    })?;
-    Ok(output.text().lines().next().unwrap_or_default().to_owned())
+impl From<QemuError> for TestbedError {
+    fn from(error: QemuError) -> Self {
+        // A machine that never ran would not run in the next trial either.
+        if error.is_passing { Self::voids_trial(error) } else { Self::new(error) }
+    }
 }

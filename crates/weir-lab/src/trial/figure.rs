@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use weir_gen::units::Rate;
+use weir_results::counters::Counters;
+use weir_results::record::{Ledger, Sample, TrialResult};
 use weir_stats::{stability, summary};
+use weir_wire::units::Rate;
 
 use super::Outcome;
-use crate::counters::Counters;
 use crate::event::Event;
-use crate::record::{Ledger, Sample, TrialResult};
 use crate::testbed::Reading;
 
 /// Readings as samples: cumulative since the first one.

@@ -5,10 +5,10 @@
 //! the way is full, and a delay would tell how long the queues are: there the rate is a share of
 //! what was delivered. RFC 2544 section 26.2 asks for a rate that the DUT forwards without loss.
 
-use weir_gen::units::Rate;
+use weir_results::record::Latency;
+use weir_wire::units::Rate;
 
 use super::{Runner, TrialError};
-use crate::record::Latency;
 use crate::testbed::{Burst, Observed, Rig};
 
 /// The share of the delivered rate at which traffic of maximum rate is sent again.

@@ -7,15 +7,15 @@
 
 use std::time::Duration;
 
-use weir_gen::units::Rate;
+use weir_results::record::Check;
+use weir_results::traffic::Traffic;
 use weir_wire::range::{AddrRange, Span as _};
 use weir_wire::stream::StreamSpec;
+use weir_wire::units::Rate;
 use weir_wire::walk::Walk;
 
 use super::{PROBE_PATIENCE, Runner, TrialError, host_of, packets};
 use crate::dut::DutDriver;
-use crate::model::Traffic;
-use crate::record::Check;
 use crate::testbed::Rig;
 
 /// Rates at which each flow is sent once to a DUT that keeps flows, pass by pass, until it knows
@@ -27,16 +27,9 @@ const PRIME_RATES_PPS: [f64; 8] = [400e3, 400e3, 200e3, 100e3, 50e3, 50e3, 25e3,
 /// after 30 seconds without an answer.
 const PRIME_PASS_MAX: Duration = Duration::from_secs(20);
 
-/// About how long it takes to send every flow once that is sent before the measurement.
-#[must_use]
-pub fn prime_duration(traffic: &Traffic) -> Duration {
-    let flow_count = flow_count(traffic);
-    Duration::from_secs_f64(packets(flow_count) / prime_rate_pps(flow_count, PRIME_RATES_PPS[0]))
-}
-
-/// The rate of a pass: the wanted one, or a higher one where the pass would take too long.
-fn prime_rate_pps(flow_count: u64, wanted_pps: f64) -> f64 {
-    wanted_pps.max(packets(flow_count) / PRIME_PASS_MAX.as_secs_f64())
+/// The rate of a pass: the one asked for, or a higher one where the pass would take too long.
+fn prime_rate_pps(flow_count: u64, asked_pps: f64) -> f64 {
+    asked_pps.max(packets(flow_count) / PRIME_PASS_MAX.as_secs_f64())
 }
 
 /// Flows that are sent before the measurement, to a DUT that keeps them.
@@ -50,7 +43,7 @@ fn flow_count(traffic: &Traffic) -> u64 {
 #[derive(Debug, PartialEq, Eq)]
 enum Expected {
     /// So many flows, and up to so many more that the probes happened to draw.
-    Flows { wanted: u64, drawn_max: u64 },
+    Flows { sent: u64, drawn_max: u64 },
     /// It cannot be foretold: why.
     Unknown(String),
 }
@@ -76,25 +69,25 @@ impl Expected {
         }
         let drawn_max = if walked.len() < specs.len() { probe_packets } else { 0 };
         match walked.iter().map(|spec| flows_of(spec)).sum::<Result<u64, String>>() {
-            Ok(wanted) => Self::Flows { wanted, drawn_max },
+            Ok(sent) => Self::Flows { sent, drawn_max },
             Err(why) => Self::Unknown(why),
         }
     }
 
     fn holds(&self, known: u64) -> bool {
         match self {
-            Self::Flows { wanted, drawn_max } => (*wanted..=wanted + drawn_max).contains(&known),
+            Self::Flows { sent, drawn_max } => (*sent..=sent + drawn_max).contains(&known),
             Self::Unknown(_) => true,
         }
     }
 
     fn check(&self, known: u64, passes: u32) -> Check {
         let detail = match self {
-            Self::Flows { wanted, drawn_max: 0 } => {
-                format!("the DUT knows {known} of {wanted} flows, each sent {passes} times")
+            Self::Flows { sent, drawn_max: 0 } => {
+                format!("the DUT knows {known} of {sent} flows, each sent {passes} times")
             }
-            Self::Flows { wanted, drawn_max } => format!(
-                "the DUT knows {known} flows: {wanted}, each sent {passes} times, and at most \
+            Self::Flows { sent, drawn_max } => format!(
+                "the DUT knows {known} flows: {sent}, each sent {passes} times, and at most \
                  {drawn_max} that the probes drew at random"
             ),
             Self::Unknown(why) => {

@@ -34,22 +34,23 @@ fn wrong_prefixes_are_refused() {
 
 #[test]
 fn addresses_routes_and_neighbours_are_in_the_kernel() {
-    let own = namespace("address");
-    own.run(|| {
-        let netlink = Netlink::open().unwrap();
-        netlink.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1"), 1).unwrap();
-        netlink.set_up("a0").unwrap();
-        netlink.set_up("a1").unwrap();
-        let (v4, v6) = (prefix("198.18.0.1/24"), prefix("2001:2:0:1::1/64"));
-        netlink.add_address("a0", v4).unwrap();
-        netlink.add_address("a0", v6).unwrap();
-        let addresses = netlink.addresses("a0").unwrap();
-        assert!(addresses.contains(&v4) && addresses.contains(&v6), "{addresses:?}");
-        check_routes(&netlink);
-        check_neighbours(&netlink);
-        compare_with_ip();
-    })
-    .unwrap();
+    let netns = namespace("address");
+    netns
+        .run(|| {
+            let netlink = Netlink::open().unwrap();
+            netlink.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1"), 1).unwrap();
+            netlink.set_up("a0").unwrap();
+            netlink.set_up("a1").unwrap();
+            let (v4, v6) = (prefix("198.18.0.1/24"), prefix("2001:2:0:1::1/64"));
+            netlink.add_address("a0", v4).unwrap();
+            netlink.add_address("a0", v6).unwrap();
+            let addresses = netlink.addresses("a0").unwrap();
+            assert!(addresses.contains(&v4) && addresses.contains(&v6), "{addresses:?}");
+            check_routes(&netlink);
+            check_neighbours(&netlink);
+            compare_with_ip();
+        })
+        .unwrap();
 }
 
 fn check_routes(netlink: &Netlink) {
@@ -121,19 +122,20 @@ fn compare_with_ip() {
 
 #[test]
 fn errors_name_the_address_and_the_interface() {
-    let own = namespace("address-error");
-    own.run(|| {
-        let netlink = Netlink::open().unwrap();
-        let address = prefix("198.18.0.1/24");
-        let error = netlink.add_address("a0", address).unwrap_err();
-        assert_eq!(error.to_string(), "there is no interface `a0` in this network namespace");
-        netlink.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1"), 1).unwrap();
-        netlink.add_address("a0", address).unwrap();
-        let error = netlink.add_address("a0", address).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot add address 198.18.0.1/24 to interface `a0`: File exists (os error 17)"
-        );
-    })
-    .unwrap();
+    let netns = namespace("address-error");
+    netns
+        .run(|| {
+            let netlink = Netlink::open().unwrap();
+            let address = prefix("198.18.0.1/24");
+            let error = netlink.add_address("a0", address).unwrap_err();
+            assert_eq!(error.to_string(), "there is no interface `a0` in this network namespace");
+            netlink.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1"), 1).unwrap();
+            netlink.add_address("a0", address).unwrap();
+            let error = netlink.add_address("a0", address).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "cannot add address 198.18.0.1/24 to interface `a0`: File exists (os error 17)"
+            );
+        })
+        .unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::testing::{namespace, tool};
+use crate::testing::{delete_link, namespace, tool};
 
 const MAC_A: [u8; 6] = [0x02, 0, 0, 0, 0, 0x0a];
 const MAC_B: [u8; 6] = [0x02, 0, 0, 0, 0, 0x0b];
@@ -79,12 +79,14 @@ fn settings_counters_moves_and_deletion() {
         let link = netlink.link("a0").unwrap();
         assert_eq!((link.mac, link.mtu, link.is_up), (Some(MAC_A), 9000, true));
         assert_eq!(link.peer_ifindex, Some(netlink.ifindex("a1").unwrap()));
-        netlink.set_down("a0").unwrap();
+        netlink
+            .change("a0", "set", "down", |message| message.header.change_mask |= LinkFlags::Up)
+            .unwrap();
         assert!(!netlink.link("a0").unwrap().is_up);
         assert_eq!(netlink.stats64("a0").unwrap().named().len(), 19);
         netlink.move_to_netns("a1", &far).unwrap();
         assert!(matches!(netlink.ifindex("a1"), Err(NetlinkError::NoLink { .. })));
-        netlink.delete_link("a0").unwrap();
+        delete_link(&netlink, "a0");
         assert!(matches!(netlink.ifindex("a0"), Err(NetlinkError::NoLink { .. })));
     })
     .unwrap();
@@ -94,25 +96,30 @@ fn settings_counters_moves_and_deletion() {
 
 #[test]
 fn refusals_name_the_object_and_the_cause() {
-    let own = namespace("refusals");
-    own.run(|| {
-        let netlink = Netlink::open().unwrap();
-        let pair = (VethEnd::new("a0"), VethEnd::new("a1"));
-        for count in [0, QUEUE_COUNT_MAX + 1] {
-            let error = netlink.create_veth(&pair.0, &pair.1, count).unwrap_err();
-            assert!(error.to_string().contains("`a0`"), "{error}");
-            assert!(matches!(error, NetlinkError::BadValue { .. }));
-        }
-        netlink.create_veth(&pair.0, &pair.1, 1).unwrap();
-        let error = netlink.create_veth(&pair.0, &VethEnd::new("a2"), 1).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot create veth `a0` with peer `a2`: File exists (os error 17)"
-        );
-        let error = netlink.set_mtu("a0", 70_000).unwrap_err();
-        assert!(error.to_string().starts_with("cannot set the MTU of interface `a0` to 70000: "));
-        let error = netlink.set_mac("a0", [0xff; 6]).unwrap_err();
-        assert!(error.to_string().starts_with("cannot set the MAC address of interface `a0`: "));
-    })
-    .unwrap();
+    let netns = namespace("refusals");
+    netns
+        .run(|| {
+            let netlink = Netlink::open().unwrap();
+            let pair = (VethEnd::new("a0"), VethEnd::new("a1"));
+            for count in [0, QUEUE_COUNT_MAX + 1] {
+                let error = netlink.create_veth(&pair.0, &pair.1, count).unwrap_err();
+                assert!(error.to_string().contains("`a0`"), "{error}");
+                assert!(matches!(error, NetlinkError::BadValue { .. }));
+            }
+            netlink.create_veth(&pair.0, &pair.1, 1).unwrap();
+            let error = netlink.create_veth(&pair.0, &VethEnd::new("a2"), 1).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "cannot create veth `a0` with peer `a2`: File exists (os error 17)"
+            );
+            let error = netlink.set_mtu("a0", 70_000).unwrap_err();
+            assert!(
+                error.to_string().starts_with("cannot set the MTU of interface `a0` to 70000: ")
+            );
+            let error = netlink.set_mac("a0", [0xff; 6]).unwrap_err();
+            assert!(
+                error.to_string().starts_with("cannot set the MAC address of interface `a0`: ")
+            );
+        })
+        .unwrap();
 }

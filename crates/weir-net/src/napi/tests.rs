@@ -3,7 +3,7 @@
 use super::*;
 use crate::link::VethEnd;
 use crate::netlink::Netlink;
-use crate::testing::{namespace, tool};
+use crate::testing::{delete_link, namespace, tool};
 
 #[test]
 fn thread_names_are_matched_exactly() {
@@ -37,18 +37,21 @@ fn an_unknown_interface_is_refused() {
 
 #[test]
 fn without_napi_there_is_nothing_to_thread() {
-    let own = namespace("napi-none");
-    own.run(|| {
-        let netlink = Netlink::open().unwrap();
-        netlink.create_veth(&VethEnd::new("d0"), &VethEnd::new("g0"), 2).unwrap();
-        assert_eq!(threads("d0").unwrap(), []);
-        let error = set_threaded("d0", true).unwrap_err();
-        assert!(matches!(error, NapiError::NoNapi { .. }), "{error}");
-        let error = threads_expecting("d0", 2, Duration::ZERO).unwrap_err();
-        assert!(matches!(&error, NapiError::Count { expected: 2, found, .. } if found.is_empty()));
-        assert!(error.to_string().contains("should have 2 NAPI threads"), "{error}");
-    })
-    .unwrap();
+    let netns = namespace("napi-none");
+    netns
+        .run(|| {
+            let netlink = Netlink::open().unwrap();
+            netlink.create_veth(&VethEnd::new("d0"), &VethEnd::new("g0"), 2).unwrap();
+            assert_eq!(threads("d0").unwrap(), []);
+            let error = set_threaded("d0", true).unwrap_err();
+            assert!(matches!(error, NapiError::NoNapi { .. }), "{error}");
+            let error = threads_expecting("d0", 2, Duration::ZERO).unwrap_err();
+            assert!(
+                matches!(&error, NapiError::Count { expected: 2, found, .. } if found.is_empty())
+            );
+            assert!(error.to_string().contains("should have 2 NAPI threads"), "{error}");
+        })
+        .unwrap();
 }
 
 /// Two namespaces with interfaces of the same name: each sees its own threads only.
@@ -71,7 +74,7 @@ fn threads_are_found_and_pinned_and_never_those_of_a_namesake() {
     // The way of older kernels has to refuse here, and to agree where the name is unique.
     let by_name = first.run(|| threads_by_name(&link)).unwrap();
     assert!(matches!(by_name, Err(NapiError::Ambiguous { .. })));
-    second.run(|| Netlink::open().unwrap().delete_link(&link)).unwrap().unwrap();
+    second.run(|| delete_link(&Netlink::open().unwrap(), &link)).unwrap();
     let mut by_name = first.run(|| threads_by_name(&link)).unwrap().unwrap();
     by_name.sort_unstable();
     assert_eq!(by_name, of_first);

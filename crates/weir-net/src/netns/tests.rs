@@ -62,8 +62,8 @@ fn names_made_here_are_iproute2s_too() {
 #[test]
 fn run_is_inside_with_a_sysfs_of_its_own() {
     let outside = current_inode().unwrap();
-    let own = namespace("inside");
-    let (inode, links) = own
+    let netns = namespace("inside");
+    let (inode, links) = netns
         .run(|| {
             let links: Vec<String> = fs::read_dir("/sys/class/net")
                 .unwrap()
@@ -72,12 +72,12 @@ fn run_is_inside_with_a_sysfs_of_its_own() {
             (current_inode().unwrap(), links)
         })
         .unwrap();
-    assert_eq!(inode, own.inode());
+    assert_eq!(inode, netns.inode());
     // Nothing but the loopback and the fallback tunnels that some kernels make everywhere.
     assert!(links.contains(&"lo".to_owned()), "{links:?}");
     assert!(!links.iter().any(|link| link.starts_with("eth") || link.starts_with("en")));
     assert_eq!(current_inode().unwrap(), outside, "the caller stays where it was");
-    assert!(own.run(|| fs::metadata("/sys").unwrap().dev()).unwrap() != host_sys_device());
+    assert!(netns.run(|| fs::metadata("/sys").unwrap().dev()).unwrap() != host_sys_device());
 }
 
 fn host_sys_device() -> u64 {
@@ -86,18 +86,18 @@ fn host_sys_device() -> u64 {
 
 #[test]
 fn panics_go_on_in_the_caller() {
-    let own = namespace("panic");
+    let netns = namespace("panic");
     let caught = std::panic::catch_unwind(|| {
-        own.run(|| std::panic::resume_unwind(Box::new("expected"))).unwrap()
+        netns.run(|| std::panic::resume_unwind(Box::new("expected"))).unwrap()
     });
     assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"expected"));
 }
 
 #[test]
 fn spawned_threads_are_inside_and_return_their_value() {
-    let own = namespace("spawn");
+    let netns = namespace("spawn");
     let (release, wait) = mpsc::channel::<()>();
-    let worker = own
+    let worker = netns
         .spawn(move || {
             let inside = current_inode().unwrap();
             wait.recv().unwrap();
@@ -106,31 +106,31 @@ fn spawned_threads_are_inside_and_return_their_value() {
         .unwrap();
     assert!(!worker.is_finished());
     release.send(()).unwrap();
-    assert_eq!(worker.join(), own.inode());
+    assert_eq!(worker.join(), netns.inode());
 }
 
 #[test]
 fn names_cannot_be_made_or_removed_inside() {
-    let own = namespace("nested");
+    let netns = namespace("nested");
     let name = unique("nested-new");
     let (made, removed) =
-        own.run(|| (Netns::create(&name).map(Netns::guard), delete(own.name()))).unwrap();
+        netns.run(|| (Netns::create(&name).map(Netns::guard), delete(netns.name()))).unwrap();
     assert!(matches!(made, Err(NetnsError::Inside { operation: "created", .. })));
     assert!(matches!(removed, Err(NetnsError::Inside { operation: "deleted", .. })));
 }
 
 #[test]
 fn removal_outside_reaches_a_thread_inside() {
-    let own = namespace("propagate");
-    let path = own.path().to_owned();
+    let netns = namespace("propagate");
+    let path = netns.path().to_owned();
     let (release, wait) = mpsc::channel::<()>();
-    let worker = own
+    let worker = netns
         .spawn(move || {
             wait.recv().unwrap();
             is_namespace(&path)
         })
         .unwrap();
-    own.delete().unwrap();
+    netns.delete().unwrap();
     release.send(()).unwrap();
     assert!(!worker.join(), "the thread's copy of the mount would keep the namespace alive");
 }

@@ -22,11 +22,13 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 ///
 /// If `/proc` cannot be read.
 pub fn processes_in_netns(inode: u64) -> Result<Vec<i32>, ProcessError> {
-    let own = std::process::id();
+    let our_pid = std::process::id();
     let pids = procfs::pids().map_err(|source| ProcessError::List { source })?;
     Ok(pids
         .into_iter()
-        .filter(|pid| u32::try_from(*pid) != Ok(own) && procfs::netns_inode(*pid) == Some(inode))
+        .filter(|pid| {
+            u32::try_from(*pid) != Ok(our_pid) && procfs::netns_inode(*pid) == Some(inode)
+        })
         .collect())
 }
 
@@ -38,7 +40,7 @@ pub fn processes_in_netns(inode: u64) -> Result<Vec<i32>, ProcessError> {
 /// If the namespace is this process's or that of process 1, or processes do not go even when
 /// killed.
 pub fn end_processes_in(inode: u64, grace: Duration) -> Result<usize, ProcessError> {
-    if [procfs::netns_inode(1), own_netns_inode()].contains(&Some(inode)) {
+    if [procfs::netns_inode(1), current_netns_inode()].contains(&Some(inode)) {
         return Err(ProcessError::Protected { inode });
     }
     let mut seen = BTreeSet::new();
@@ -92,6 +94,6 @@ fn identify(pids: &[i32]) -> BTreeSet<Identity> {
         .collect()
 }
 
-pub(super) fn own_netns_inode() -> Option<u64> {
+pub(super) fn current_netns_inode() -> Option<u64> {
     procfs::netns_inode(i32::try_from(std::process::id()).ok()?)
 }

@@ -1,6 +1,6 @@
 //! Running, capturing, timing out and stopping, with the shell as the program.
 
-use super::namespace::own_netns_inode;
+use super::namespace::current_netns_inode;
 use super::*;
 use crate::testing::namespace;
 
@@ -76,16 +76,16 @@ fn wait_until_ended(pid: i32) {
 
 #[test]
 fn what_stays_in_the_background_is_not_waited_for() {
-    let own = namespace("background");
-    let output = own
+    let netns = namespace("background");
+    let output = netns
         .run(|| run(&Invocation::shell("sleep 1000 & echo $!"), LONG).unwrap())
         .unwrap()
         .check()
         .unwrap();
     let pid: i32 = output.text().trim().parse().unwrap();
-    assert_eq!(processes_in_netns(own.inode()).unwrap(), [pid]);
-    assert_eq!(end_processes_in(own.inode(), LONG).unwrap(), 1);
-    assert!(processes_in_netns(own.inode()).unwrap().is_empty());
+    assert_eq!(processes_in_netns(netns.inode()).unwrap(), [pid]);
+    assert_eq!(end_processes_in(netns.inode(), LONG).unwrap(), 1);
+    assert!(processes_in_netns(netns.inode()).unwrap().is_empty());
 }
 
 fn start(line: &str) -> (tempfile::NamedTempFile, Process) {
@@ -159,21 +159,21 @@ fn a_dropped_process_is_killed() {
 
 #[test]
 fn processes_that_ignore_sigterm_are_killed() {
-    let own = namespace("stubborn");
+    let netns = namespace("stubborn");
     let (file, process) =
-        own.run(|| start("trap '' TERM; echo up; while :; do sleep .05; done")).unwrap();
+        netns.run(|| start("trap '' TERM; echo up; while :; do sleep .05; done")).unwrap();
     assert_eq!(wait_for_line(&file), "up\n");
-    assert!(processes_in_netns(own.inode()).unwrap().contains(&process.pid()));
-    assert!(end_processes_in(own.inode(), Duration::from_millis(100)).unwrap() >= 1);
+    assert!(processes_in_netns(netns.inode()).unwrap().contains(&process.pid()));
+    assert!(end_processes_in(netns.inode(), Duration::from_millis(100)).unwrap() >= 1);
     assert_eq!(process.try_wait().unwrap().unwrap().signal(), Some(9));
 }
 
 #[test]
 fn the_hosts_namespace_is_protected() {
-    let own = own_netns_inode().unwrap();
-    assert_eq!(crate::netns::current_inode().unwrap(), own);
-    let error = end_processes_in(own, LONG).unwrap_err();
+    let our_inode = current_netns_inode().unwrap();
+    assert_eq!(crate::netns::current_inode().unwrap(), our_inode);
+    let error = end_processes_in(our_inode, LONG).unwrap_err();
     assert!(matches!(error, ProcessError::Protected { .. }), "{error}");
     let pid = i32::try_from(std::process::id()).unwrap();
-    assert!(!processes_in_netns(own).unwrap().contains(&pid), "never this process");
+    assert!(!processes_in_netns(our_inode).unwrap().contains(&pid), "never this process");
 }

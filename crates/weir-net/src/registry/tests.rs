@@ -21,7 +21,7 @@ fn fake_record(registry: &Registry, file: &str, pid: i32, ticks: u64, names: &[&
     path
 }
 
-fn own_pid() -> i32 {
+fn current_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn a_record_is_written_extended_and_closed() {
     record.add(&["weirtest-c", "weirtest-a"]).unwrap();
     assert_eq!(record.namespaces(), ["weirtest-a", "weirtest-c"]);
     let content = read_content(record.path()).unwrap();
-    assert_eq!(content.pid, own_pid());
+    assert_eq!(content.pid, current_pid());
     assert!(content.owner_lives());
     assert_eq!(content.namespaces, record.namespaces());
     let path = record.path().to_owned();
@@ -81,13 +81,28 @@ fn a_directory_goes_with_its_record() {
 }
 
 #[test]
+fn what_a_killed_writer_had_begun_is_removed() {
+    let (_directory, registry) = registry();
+    let record = registry.record(&["weirtest-a"]).unwrap();
+    // Killed while it wrote its first record, and while it wrote this one anew.
+    let unwritten = [registry.directory.join("1-0.tmp"), record.path().with_extension("tmp")];
+    for path in &unwritten {
+        fs::write(path, r#"{"pid":1,"sta"#).unwrap();
+    }
+    let report = registry.clean_leftovers().unwrap();
+    assert!(report.is_empty(), "they are no records: {report:?}");
+    assert!(unwritten.iter().all(|path| !path.exists()));
+    assert_eq!(read_content(record.path()).unwrap().namespaces, ["weirtest-a"]);
+}
+
+#[test]
 fn living_owners_are_never_touched() {
     let (_directory, registry) = registry();
     let name = unique("living");
     let record = registry.record(&[&name]).unwrap();
     let namespace = Netns::create(&name).unwrap().guard();
     // A dead owner's record that names the same namespace must not take it away.
-    let dead = fake_record(&registry, "999-0.json", own_pid(), 1, &[&name]);
+    let dead = fake_record(&registry, "999-0.json", current_pid(), 1, &[&name]);
     let report = registry.clean_leftovers().unwrap();
     assert_eq!(report.namespaces, [""; 0]);
     assert_eq!(report.records, [dead]);
@@ -98,13 +113,13 @@ fn living_owners_are_never_touched() {
 #[test]
 fn corrupt_records_are_reported_and_kept() {
     let (_directory, registry) = registry();
-    let bad_name = fake_record(&registry, "1-0.json", own_pid(), 1, &["../../etc/passwd"]);
+    let bad_name = fake_record(&registry, "1-0.json", current_pid(), 1, &["../../etc/passwd"]);
     let bad_pid = fake_record(&registry, "2-0.json", 0, 1, &[]);
     let unknown = registry.directory.join("3-0.json");
     fs::write(&unknown, r#"{"pid":1,"start_time_ticks":1,"namespaces":[],"x":1}"#).unwrap();
     let cut = registry.directory.join("4-0.json");
     fs::write(&cut, r#"{"pid":1,"sta"#).unwrap();
-    let dead = fake_record(&registry, "5-0.json", own_pid(), 1, &[]);
+    let dead = fake_record(&registry, "5-0.json", current_pid(), 1, &[]);
     let report = registry.clean_leftovers().unwrap();
     let paths: Vec<&PathBuf> = report
         .problems
@@ -127,7 +142,7 @@ fn a_creation_that_was_cut_off_is_removed_too() {
     let path = Path::new(NETNS_DIR).join(&name);
     fs::write(&path, "").unwrap();
     let never_made = unique("never");
-    fake_record(&registry, "1-0.json", own_pid(), 1, &[&name, &never_made]);
+    fake_record(&registry, "1-0.json", current_pid(), 1, &[&name, &never_made]);
     let report = registry.clean_leftovers();
     let is_gone = fs::remove_file(&path).is_err();
     assert_eq!(report.unwrap().namespaces, [name]);
@@ -142,7 +157,7 @@ fn two_clean_ups_at_once_share_the_work() {
     for index in 0..4 {
         let name = unique("shared-work");
         guards.push(Netns::create(&name).unwrap().guard());
-        fake_record(&registry, &format!("{index}-0.json"), own_pid(), 1, &[&name]);
+        fake_record(&registry, &format!("{index}-0.json"), current_pid(), 1, &[&name]);
     }
     let clean = || registry.clean_leftovers().unwrap();
     let reports = std::thread::scope(|scope| {

@@ -6,12 +6,10 @@
 
 use std::net::IpAddr;
 
+use weir_wire::protocol::{ICMP, ICMP6, TCP};
+
 use crate::ir::{Address, IcmpMatch, Interface, Peer, Rule};
 use crate::value::{Comparison, Operator, RuleOptions, TcpFlags};
-
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const ICMP6: u8 = 58;
 
 /// Everything of a rule that decides whether it matches. The rest is what it does.
 struct Conditions<'a> {
@@ -55,7 +53,7 @@ fn option_conditions(options: &RuleOptions) -> OptionConditions<'_> {
         limiters,
     } = options;
     OptionConditions {
-        flags: flags.filter(|own| *own != TcpFlags::ANY),
+        flags: flags.filter(|flag| *flag != TcpFlags::ANY),
         tos: *tos,
         prio: *prio,
         fragment: *fragment,
@@ -148,13 +146,13 @@ fn icmp_covers(wide: Option<IcmpMatch>, narrow: Option<IcmpMatch>) -> bool {
 }
 
 fn options_cover(wide: &Conditions<'_>, narrow: &Conditions<'_>, leniency: Leniency) -> bool {
-    let (own, other) = (&wide.options, &narrow.options);
-    if own.varies || (own.fragment && !other.fragment) {
+    let (outer, other) = (&wide.options, &narrow.options);
+    if outer.varies || (outer.fragment && !other.fragment) {
         return false;
     }
-    wildcard(&own.tos, &other.tos)
-        && wildcard(&own.prio, &other.prio)
-        && wildcard(&own.tagged, &other.tagged)
+    wildcard(&outer.tos, &other.tos)
+        && wildcard(&outer.prio, &other.prio)
+        && wildcard(&outer.tagged, &other.tagged)
         && flags_cover(wide, narrow, leniency)
         && (leniency.new_connections || replies_covered(wide.rule, narrow.rule))
 }
@@ -162,9 +160,9 @@ fn options_cover(wide: &Conditions<'_>, narrow: &Conditions<'_>, leniency: Lenie
 /// OpenBSD's rules that keep state take no ICMP replies, unless they are sloppy.
 fn replies_covered(wide: &Rule, narrow: &Rule) -> bool {
     let refuses = |rule: &Rule| {
-        rule.keeps_state() && !rule.options.state.as_ref().is_some_and(|own| own.sloppy)
+        rule.keeps_state() && !rule.options.state.as_ref().is_some_and(|state| state.sloppy)
     };
-    let may_be_icmp = narrow.protocol.is_none_or(|own| matches!(own, ICMP | ICMP6));
+    let may_be_icmp = narrow.protocol.is_none_or(|protocol| matches!(protocol, ICMP | ICMP6));
     !refuses(wide) || refuses(narrow) || !may_be_icmp
 }
 
@@ -179,27 +177,27 @@ fn flags_cover(wide: &Conditions<'_>, narrow: &Conditions<'_>, leniency: Lenienc
     if wide_is_whole && !fragments_fit {
         return false;
     }
-    let counts = |own: &TcpFlags| !leniency.new_connections || *own != TcpFlags::SYN;
-    let Some(own) = wide.options.flags.filter(counts) else {
+    let counts = |flags: &TcpFlags| !leniency.new_connections || *flags != TcpFlags::SYN;
+    let Some(flag) = wide.options.flags.filter(counts) else {
         return true;
     };
     match (narrow.rule.protocol, narrow.options.flags) {
         (Some(protocol), _) if protocol != TCP => true,
-        (_, Some(other)) => own.mask & !other.mask == 0 && other.set & own.mask == own.set,
+        (_, Some(other)) => flag.mask & !other.mask == 0 && other.set & flag.mask == flag.set,
         (_, None) => false,
     }
 }
 
 /// Whether a rule looks behind the IP header, which a fragment does not have.
-fn needs_whole_packet(own: &Conditions<'_>) -> bool {
-    let rule = own.rule;
+fn needs_whole_packet(conditions: &Conditions<'_>) -> bool {
+    let rule = conditions.rule;
     rule.from.port.is_some()
         || rule.to.port.is_some()
         || rule.icmp.is_some()
         || rule.os.is_some()
         || rule.user.is_some()
         || rule.group.is_some()
-        || own.options.flags.is_some()
+        || conditions.options.flags.is_some()
 }
 
 fn peer_covers(wide: &Peer, narrow: &Peer) -> bool {
@@ -210,14 +208,14 @@ fn peer_covers(wide: &Peer, narrow: &Peer) -> bool {
     if wide.not == narrow.not && wide.address == narrow.address {
         return true;
     }
-    let (Some(own), Some(other)) = (Interval::of(&wide.address), Interval::of(&narrow.address))
+    let (Some(outer), Some(other)) = (Interval::of(&wide.address), Interval::of(&narrow.address))
     else {
         return false;
     };
     match (wide.not, narrow.not) {
-        (false, false) => own.contains(other),
-        (true, true) => other.contains(own),
-        (true, false) => !own.meets(other),
+        (false, false) => outer.contains(other),
+        (true, true) => other.contains(outer),
+        (true, false) => !outer.meets(other),
         (false, true) => false,
     }
 }
@@ -294,8 +292,9 @@ fn ports_cover(wide: Option<Comparison<u16>>, narrow: Option<Comparison<u16>>) -
     if wide == narrow {
         return true;
     }
-    let own = port_intervals(wide);
-    port_intervals(narrow).all(|(first, last)| own.clone().any(|(a, b)| a <= first && last <= b))
+    let port_interval = port_intervals(wide);
+    port_intervals(narrow)
+        .all(|(first, last)| port_interval.clone().any(|(a, b)| a <= first && last <= b))
 }
 
 /// Whether some packet certainly matches both: their addresses and ports have one in common, and

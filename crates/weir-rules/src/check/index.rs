@@ -8,9 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use super::cover::{Leniency, covers};
-use crate::expand::masked;
 use crate::ir::{Address, Peer, Rule};
-use crate::value::{Comparison, Operator, Text};
+use crate::value::{Comparison, Operator, Text, masked};
 
 /// Comparisons of two rules that one search may make: half a second or so. Six thousand rules that
 /// are all wild need this many; a file with more of them is searched as far as this reaches.
@@ -95,12 +94,12 @@ impl Index {
         budget: &mut Budget,
         accepts: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let own = key(&rules[narrow]);
+        let sought = key(&rules[narrow]);
         let mut best: Option<usize> = None;
-        for from in wider(own.from, &self.from_bits) {
-            for to in wider(own.to, &self.to_bits) {
-                for port in both(own.port) {
-                    for interface in both(own.interface.clone()) {
+        for from in wider(sought.from, &self.from_bits) {
+            for to in wider(sought.to, &self.to_bits) {
+                for port in both(sought.port) {
+                    for interface in both(sought.interface.clone()) {
                         let key = Key { interface, port, from, to };
                         let Some(candidates) = self.rules_by_key.get(&key) else { continue };
                         let start = candidates.partition_point(|at| *at < range.start);
@@ -126,9 +125,9 @@ impl Index {
 }
 
 fn key(rule: &Rule) -> Key {
-    let interface = rule.interface.as_ref().filter(|own| !own.not);
+    let interface = rule.interface.as_ref().filter(|interface| !interface.not);
     Key {
-        interface: interface.map(|own| own.name.clone()),
+        interface: interface.map(|interface| interface.name.clone()),
         port: rule.to.port.and_then(exact),
         from: prefix(&rule.from),
         to: prefix(&rule.to),
@@ -160,15 +159,15 @@ fn around(first: IpAddr, last: IpAddr) -> Option<Prefix> {
 }
 
 /// The value itself, and wild.
-fn both<T>(own: Option<T>) -> impl Iterator<Item = Option<T>> {
-    own.map(Some).into_iter().chain([None])
+fn both<T>(value: Option<T>) -> impl Iterator<Item = Option<T>> {
+    value.map(Some).into_iter().chain([None])
 }
 
 /// All prefixes that hold this one and that occur, and wild.
-fn wider(own: Option<Prefix>, bits: &[BTreeSet<u8>; 2]) -> Vec<Option<Prefix>> {
+fn wider(prefix: Option<Prefix>, bits: &[BTreeSet<u8>; 2]) -> Vec<Option<Prefix>> {
     let mut found = vec![None];
-    if let Some((address, own_bits)) = own {
-        let lengths = bits[usize::from(address.is_ipv6())].range(..=own_bits);
+    if let Some((address, prefix_bits)) = prefix {
+        let lengths = bits[usize::from(address.is_ipv6())].range(..=prefix_bits);
         found.extend(lengths.map(|bits| Some((masked(address, *bits), *bits))));
     }
     found

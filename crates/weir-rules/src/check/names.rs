@@ -13,14 +13,15 @@ use crate::value::Text;
 /// Macros of the main file that nothing uses. Files of macros are often included by several.
 /// What is used under a value of the command line is used.
 pub(super) fn macros(ast: &Ast, found: &mut Vec<Diagnostic>) {
-    let fixed = ast.macros.iter().filter(|own| own.is_fixed && !own.uses.is_empty());
-    let replaced: BTreeSet<&str> = fixed.map(|own| &*own.name.value).collect();
-    for own in &ast.macros {
-        let is_used = !own.uses.is_empty() || replaced.contains(&*own.name.value);
-        if !is_used && !own.is_fixed && own.name.span.file == MAIN_FILE {
-            let name = &own.name.value;
+    let fixed =
+        ast.macros.iter().filter(|definition| definition.is_fixed && !definition.uses.is_empty());
+    let replaced: BTreeSet<&str> = fixed.map(|definition| &*definition.name.value).collect();
+    for definition in &ast.macros {
+        let is_used = !definition.uses.is_empty() || replaced.contains(&*definition.name.value);
+        if !is_used && !definition.is_fixed && definition.name.span.file == MAIN_FILE {
+            let name = &definition.name.value;
             let message = format!("nothing uses the macro `{name}`");
-            found.push(Diagnostic::warning(Code::UnusedMacro, own.name.span, message));
+            found.push(Diagnostic::warning(Code::UnusedMacro, definition.name.span, message));
         }
     }
 }
@@ -49,13 +50,13 @@ pub(super) fn tables(compiled: &Compiled, found: &mut Vec<Diagnostic>) {
             found.push(problem.help("`persist` keeps it for programs and anchors that fill it"));
         }
     }
-    let defined: BTreeSet<&str> = ruleset.tables.iter().map(|own| &*own.name).collect();
+    let defined: BTreeSet<&str> = ruleset.tables.iter().map(|table| &*table.name).collect();
     for (name, span) in &uses.first_by_name {
         if defined.contains(&**name) || uses.is_filled(name) {
             continue;
         }
         let span = at_name(&compiled.sources, *span, name);
-        let message = format!("the table <{name}> is defined nowhere in this file");
+        let message = format!("the table <{name}> is not defined in this file");
         let problem = Diagnostic::warning(Code::MissingTable, span, message)
             .label("empty until something else fills it")
             .help(format!("define it: `table <{name}> persist`"));
@@ -78,7 +79,7 @@ fn at_name(sources: &SourceMap, span: Span, name: &str) -> Span {
 
 /// Whether rules come from elsewhere: anchors that something else fills, and files of anchors.
 pub(super) fn has_outside_rules(ruleset: &Ruleset) -> bool {
-    let is_outside = |rule: &Rule| rule.anchor.as_ref().is_some_and(|own| own.body.is_none());
+    let is_outside = |rule: &Rule| rule.anchor.as_ref().is_some_and(|anchor| anchor.body.is_none());
     !ruleset.loads.is_empty() || lists(ruleset).iter().any(|list| list.rules.iter().any(is_outside))
 }
 
@@ -103,7 +104,7 @@ impl Uses {
             for rule in &rules.ether {
                 uses.address(&rule.l3_from.address, rule.span);
                 uses.address(&rule.l3_to.address, rule.span);
-                open.extend(rule.anchor.as_ref().and_then(|own| own.body.as_deref()));
+                open.extend(rule.anchor.as_ref().and_then(|anchor| anchor.body.as_deref()));
             }
         }
         uses
@@ -117,9 +118,9 @@ impl Uses {
         self.address(&rule.from.address, rule.span);
         self.address(&rule.to.address, rule.span);
         let pools = [rule.nat.as_deref(), rule.rdr.as_deref()];
-        let pools = pools.into_iter().chain([rule.route.as_deref().map(|own| &own.pool)]);
+        let pools = pools.into_iter().chain([rule.route.as_deref().map(|route| &route.pool)]);
         for Pool { hosts, .. } in pools.flatten() {
-            for address in hosts.iter().filter_map(|own| own.address.as_ref()) {
+            for address in hosts.iter().filter_map(|host| host.address.as_ref()) {
                 self.address(address, rule.span);
             }
         }
@@ -139,12 +140,16 @@ pub(super) fn filled(ruleset: &Ruleset) -> BTreeSet<Text> {
     for list in lists(ruleset) {
         for rule in list.rules {
             let state = rule.options.state.as_ref();
-            names.extend(state.and_then(|own| own.overload.as_ref()).map(|own| own.0.clone()));
+            names.extend(
+                state
+                    .and_then(|overload| overload.overload.as_ref())
+                    .map(|overload| overload.0.clone()),
+            );
         }
     }
     for prelude in &ruleset.prelude {
         if let Prelude::Limiter(limiter) = prelude {
-            names.extend(limiter.table.as_ref().map(|own| own.name.clone()));
+            names.extend(limiter.table.as_ref().map(|table| table.name.clone()));
         }
     }
     names

@@ -64,7 +64,8 @@ impl<'a> World<'a> {
             }
         }
         let tables = ruleset.tables.iter();
-        let tables = tables.map(|own| ((&*own.anchor, &*own.name), Content::of(own))).collect();
+        let tables =
+            tables.map(|table| ((&*table.anchor, &*table.name), Content::of(table))).collect();
         let mut tags = BTreeSet::new();
         let has_errors = compiled.error_count > 0;
         let mut has_foreign_tags = has_errors || names::has_outside_rules(ruleset);
@@ -86,11 +87,12 @@ impl<'a> World<'a> {
     }
 
     fn skipped_interface(&self, rule: &Rule) -> Option<Finding> {
-        let on = rule.interface.as_ref().filter(|own| !own.not)?;
+        let on = rule.interface.as_ref().filter(|interface| !interface.not)?;
         let takes = |name: &str| {
             *name == *on.name
                 || (is_one_interface(&on.name)
-                    && interfaces_named(self.resolver, name).any(|own| *own.name == *on.name))
+                    && interfaces_named(self.resolver, name)
+                        .any(|interfaces_named| *interfaces_named.name == *on.name))
         };
         let (_, span) = self.skipped.iter().find(|(name, _)| takes(name))?;
         let message = format!("no packet comes to this rule: `{}` is not filtered", on.name);
@@ -104,13 +106,13 @@ impl<'a> World<'a> {
             return Some(finding(message, "", None));
         }
         if peer.port.is_some_and(|port| port_intervals(port).next().is_none()) {
-            let message = format!("no packet matches: there is no port that its {what} allows");
+            let message = format!("no packet matches: its {what} allows no port");
             let help = "`a >< b` leaves out both ends; `a:b` includes them";
             return Some(finding(message, help, None));
         }
         let Address::Table(name) = &peer.address else { return None };
-        let own = self.tables.get(&(list.anchor.as_str(), &**name));
-        let content = own.or_else(|| self.tables.get(&("", &**name)))?;
+        let local = self.tables.get(&(list.anchor.as_str(), &**name));
+        let content = local.or_else(|| self.tables.get(&("", &**name)))?;
         let table = content.table;
         let is_fixed = table.is_const && !table.is_incomplete && !self.filled.contains(name);
         let has_some = match af {
@@ -137,7 +139,7 @@ impl<'a> World<'a> {
             return None;
         }
         let message = format!("nothing here sets the tag `{tag}`");
-        let known = self.tags.iter().map(|own| &***own);
+        let known = self.tags.iter().map(|tag| &***tag);
         let near = crate::diagnostic::nearest(tag, known);
         let help = match near {
             Some(near) => format!("there is a tag `{near}`"),
@@ -166,6 +168,7 @@ fn received_on(rule: &Rule) -> Option<Finding> {
     if (on.name == received_on.name) != received_on.not {
         return None;
     }
-    let message = "no packet matches: what comes in here was not received elsewhere".to_owned();
+    let message =
+        "no packet matches: a packet that comes in here was not received elsewhere".to_owned();
     Some(finding(message, "`received-on` is for `out` rules", None))
 }

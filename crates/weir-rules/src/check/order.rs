@@ -8,8 +8,8 @@ use super::never::World;
 use super::{Decides, Finding, List, by_statement};
 use crate::ast::Translation;
 use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::fields::same_effects;
 use crate::ir::{Action, Rule, Ruleset};
-use crate::optimise::same_effects;
 use crate::source::Span;
 
 /// Redirections of one list that are compared pair by pair.
@@ -125,7 +125,7 @@ impl Checker {
         );
         let mut note = Diagnostic::warning(Code::Limit, span, message);
         note.severity = Severity::Note;
-        Some(note.help("tables make lists of addresses short"))
+        Some(note.help("put long lists of addresses into tables"))
     }
 
     /// Of scrub and translation rules, the first that matches holds.
@@ -137,8 +137,8 @@ impl Checker {
             // A `binat` works both ways: with another address, it takes other packets in.
             let is_binat =
                 matches!(rule.action, Action::Translate { kind: Translation::Binat, .. });
-            let other = |own: usize| {
-                rules[own].span != rule.span && (!is_binat || rules[own].nat == rule.nat)
+            let other = |count: usize| {
+                rules[count].span != rule.span && (!is_binat || rules[count].nat == rule.nat)
             };
             let Some(before) =
                 index.first_cover(rules, at, 0..at, self.leniency, &mut self.budget, other)
@@ -154,8 +154,9 @@ impl Checker {
                 message: "no packet reaches this rule: an earlier one takes all that it matches"
                     .to_owned(),
                 label: "never reached".to_owned(),
-                help: "the first rule of this kind that matches holds: put the narrower one first"
-                    .to_owned(),
+                help:
+                    "the first rule of this kind that matches applies: put the narrower one first"
+                        .to_owned(),
                 related: Some((rules[before].span, "this one takes them".to_owned())),
             };
             findings.push((rule.span, finding));
@@ -175,7 +176,7 @@ impl Checker {
             let finding = hidden
                 .or_else(|| self.unreachable(scene, &quick, at))
                 .or_else(|| self.shadowed(scene, &all, at));
-            findings.extend(finding.map(|own| (rule.span, own)));
+            findings.extend(finding.map(|finding| (rule.span, finding)));
         }
         findings
     }
@@ -187,8 +188,8 @@ impl Checker {
             return None;
         }
         let passes = |rule: &Rule| rule.action == Action::Pass;
-        let accepts = |own: usize| {
-            passes(&rules[own]) != passes(rule) && scene.is_steady(&rules[own], own, at)
+        let accepts = |count: usize| {
+            passes(&rules[count]) != passes(rule) && scene.is_steady(&rules[count], count, at)
         };
         let leniency = Leniency { new_connections: true, ..self.leniency };
         let before = quick.first_cover(rules, at, 0..at, leniency, &mut self.budget, accepts)?;
@@ -207,8 +208,9 @@ impl Checker {
     fn unreachable(&mut self, scene: &Scene<'_>, quick: &Index, at: usize) -> Option<Finding> {
         let rules = scene.rules;
         let rule = &rules[at];
-        let accepts =
-            |own: usize| rules[own].span != rule.span && scene.is_steady(&rules[own], own, at);
+        let accepts = |count: usize| {
+            rules[count].span != rule.span && scene.is_steady(&rules[count], count, at)
+        };
         let before =
             quick.first_cover(rules, at, 0..at, self.leniency, &mut self.budget, accepts)?;
         let what = if rule.anchor.is_some() { "anchor" } else { "rule" };
@@ -234,8 +236,9 @@ impl Checker {
         if !decides(rule) || rule.quick || acts_anyway(rule) {
             return None;
         }
-        let accepts =
-            |own: usize| rules[own].span != rule.span && scene.is_steady(&rules[own], at, own);
+        let accepts = |count: usize| {
+            rules[count].span != rule.span && scene.is_steady(&rules[count], at, count)
+        };
         let range = at + 1..rules.len();
         let later = all.first_cover(rules, at, range, self.leniency, &mut self.budget, accepts)?;
         let is_same = same_effects(&rules[later], rule);

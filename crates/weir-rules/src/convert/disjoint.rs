@@ -30,7 +30,7 @@ fn interfaces(a: Option<&Interface>, b: Option<&Interface>, resolver: &dyn Resol
     // A group, or a family such as `em`, may hold the other.
     let is_one = |name: &str| {
         let ends_in_digit = name.ends_with(|c: char| c.is_ascii_digit());
-        let is_known = resolver.interfaces().iter().any(|own| own.name == name);
+        let is_known = resolver.interfaces().iter().any(|interface| interface.name == name);
         (is_known || ends_in_digit) && !resolver.is_group(name)
     };
     !a.not && !b.not && is_one(&a.name) && is_one(&b.name)
@@ -60,14 +60,14 @@ fn addresses(a: &Peer, b: &Peer) -> bool {
 /// First and last address.
 fn range(address: &Address) -> Option<(IpAddr, IpAddr)> {
     match address {
-        Address::Network(IpAddr::V4(own), bits) => {
+        Address::Network(IpAddr::V4(v4), bits) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(*bits)).unwrap_or(0);
-            let first = own.to_bits() & mask;
+            let first = v4.to_bits() & mask;
             Some((IpAddr::V4(first.into()), IpAddr::V4((first | !mask).into())))
         }
-        Address::Network(IpAddr::V6(own), bits) => {
+        Address::Network(IpAddr::V6(v6), bits) => {
             let mask = u128::MAX.checked_shl(128 - u32::from(*bits)).unwrap_or(0);
-            let first = own.to_bits() & mask;
+            let first = v6.to_bits() & mask;
             Some((IpAddr::V6(first.into()), IpAddr::V6((first | !mask).into())))
         }
         Address::Range(first, last) => Some((*first, *last)),
@@ -78,16 +78,18 @@ fn range(address: &Address) -> Option<(IpAddr, IpAddr)> {
 /// Whether no port satisfies both: a port that does is an end of one of the intervals.
 fn ports(a: &Comparison<u16>, b: &Comparison<u16>) -> bool {
     !intervals(a).into_iter().flatten().any(|(first, last)| {
-        let own = intervals(b).into_iter().flatten();
-        own.into_iter().any(|(other_first, other_last)| first <= other_last && other_first <= last)
+        let interval = intervals(b).into_iter().flatten();
+        interval
+            .into_iter()
+            .any(|(other_first, other_last)| first <= other_last && other_first <= last)
     })
 }
 
-fn intervals(own: &Comparison<u16>) -> [Option<(u16, u16)>; 2] {
-    let (first, second) = (own.first, own.second);
+fn intervals(comparison: &Comparison<u16>) -> [Option<(u16, u16)>; 2] {
+    let (first, second) = (comparison.first, comparison.second);
     let below = |port: u16| port.checked_sub(1).map(|last| (0, last));
     let above = |port: u16| port.checked_add(1).map(|start| (start, u16::MAX));
-    match own.operator {
+    match comparison.operator {
         Operator::Equal => [Some((first, first)), None],
         Operator::NotEqual => [below(first), above(first)],
         Operator::Less => [below(first), None],

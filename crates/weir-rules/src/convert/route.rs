@@ -33,12 +33,12 @@ pub(super) fn to_openbsd(work: &mut Work<'_>, rule: &Rule, span: Span) {
             let help = "write `(interface address)`, and convert it then";
             return work.refuse(whole, message, help);
         };
-        let own = interface_to(gateway, work.resolver);
-        if interface.as_deref() != own || own.is_none() {
+        let name = interface_to(gateway, work.resolver);
+        if interface.as_deref() != name || name.is_none() {
             let message = format!(
                 "OpenBSD sends to {gateway} by the interface of its route there, and the facts do \
                  not say that this is {}",
-                interface.as_deref().unwrap_or("the one meant")
+                interface.as_deref().unwrap_or("the right one")
             );
             let help = "give the router's interfaces with --facts FILE";
             return work.refuse(whole, message, help);
@@ -67,8 +67,8 @@ pub(super) fn to_freebsd(work: &mut Work<'_>, rule: &Rule, span: Span) {
     }
     let whole = route.kind.span.to(route.pool.span);
     let Some(place) = behind_interfaces(work, rule, span) else {
-        let message = "FreeBSD has this in front of the addresses, and the beginning of the rule \
-                       comes from a macro";
+        let message = "FreeBSD writes this in front of the addresses, and the beginning of the \
+                       rule comes from a macro";
         return work.refuse(whole, message, "write direction and interface in the rule");
     };
     let hops = hops(work, span);
@@ -118,8 +118,8 @@ fn hops(work: &Work<'_>, span: Span) -> Vec<(Option<String>, Option<IpAddr>)> {
 /// The address, if it is one alone.
 fn single(address: &Address) -> Option<IpAddr> {
     match address {
-        Address::Network(own, 32) if own.is_ipv4() => Some(*own),
-        Address::Network(own, 128) => Some(*own),
+        Address::Network(network, 32) if network.is_ipv4() => Some(*network),
+        Address::Network(network, 128) => Some(*network),
         _ => None,
     }
 }
@@ -127,13 +127,14 @@ fn single(address: &Address) -> Option<IpAddr> {
 /// The interface whose network (or far end) holds the address, if it is one alone. Addresses of a
 /// link are on every interface.
 fn interface_to(address: IpAddr, resolver: &dyn Resolver) -> Option<&str> {
-    let holds = |own: &InterfaceAddress| {
-        own.peer == Some(address)
-            || (!own.is_link_local()
-                && own.address != address
-                && prefix_holds(own.address, own.bits, address))
+    let holds = |interface_address: &InterfaceAddress| {
+        interface_address.peer == Some(address)
+            || (!interface_address.is_link_local()
+                && interface_address.address != address
+                && prefix_holds(interface_address.address, interface_address.bits, address))
     };
-    let mut found = resolver.interfaces().iter().filter(|own| own.addresses.iter().any(holds));
+    let mut found =
+        resolver.interfaces().iter().filter(|interface| interface.addresses.iter().any(holds));
     let first = found.next()?;
     found.next().is_none().then_some(&*first.name)
 }
@@ -147,7 +148,7 @@ fn interface_of<'a>(
     let HostKind::Address(address, None) = &host.host.as_ref()?.kind else {
         return None;
     };
-    let is_hop = hops.iter().any(|(_, own)| own.as_ref() == Some(address));
+    let is_hop = hops.iter().any(|(_, hop)| hop.as_ref() == Some(address));
     interface_to(*address, resolver).filter(|_| is_hop)
 }
 

@@ -33,27 +33,29 @@ fn converted(text: &str, to: Dialect) -> Result<Conversion, Vec<String>> {
     let old = compiled(text, from, &facts);
     assert_eq!(old.error_count, 0, "{text}: {:?}", old.diagnostics);
     let result = convert(&old, to, &facts, &|text| compiled(text, to, &facts));
-    result.map_err(|list| list.iter().map(|own| own.line(&old.sources)).collect())
+    result.map_err(|list| list.iter().map(|problem| problem.line(&old.sources)).collect())
 }
 
 /// The new text without the line about fragments.
 fn to_openbsd(text: &str) -> String {
     let text = format!("set reassemble yes\n{text}");
-    let own = converted(&text, Dialect::OpenBsd).unwrap_or_else(|told| panic!("{text}: {told:?}"));
-    own.text["set reassemble yes\n".len()..].to_owned()
+    let result = converted(&text, Dialect::OpenBsd)
+        .unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
+    result.text["set reassemble yes\n".len()..].to_owned()
 }
 
 fn to_freebsd(text: &str) -> String {
     let text = format!("set reassemble yes\n{text}");
-    let own = converted(&text, Dialect::FreeBsd).unwrap_or_else(|told| panic!("{text}: {told:?}"));
-    own.text["set reassemble yes\n".len()..].to_owned()
+    let result = converted(&text, Dialect::FreeBsd)
+        .unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
+    result.text["set reassemble yes\n".len()..].to_owned()
 }
 
 #[track_caller]
 fn refused(text: &str, to: Dialect, line: u32, words: &str) {
-    let told = converted(text, to).expect_err(text);
+    let problems = converted(text, to).expect_err(text);
     let start = format!("pf.conf:{line}:");
-    assert!(told.iter().any(|own| own.starts_with(&start) && own.contains(words)), "{told:?}");
+    assert!(problems.iter().any(|p| p.starts_with(&start) && p.contains(words)), "{problems:?}");
 }
 
 #[test]
@@ -85,7 +87,7 @@ fn translation_becomes_match() {
             "scrub in on em0 all no-df max-mss 1440\n",
             "match in on em0 all scrub (no-df max-mss 1440)\n",
         ),
-        ("scrub in all\n", "# OpenBSD puts fragments together by itself: scrub in all\n"),
+        ("scrub in all\n", "# OpenBSD reassembles fragments by itself: scrub in all\n"),
         ("pass in on em0 # nothing to do\n", "pass in on em0 # nothing to do\n"),
     ] {
         assert_eq!(to_openbsd(old), new);
@@ -150,13 +152,13 @@ fn routes_lose_and_find_their_interfaces() {
 
 #[test]
 fn fragments_are_treated_as_before() {
-    let own = converted("pass\n", Dialect::OpenBsd).unwrap();
-    assert_eq!(own.text, "# As on FreeBSD without scrub.\nset reassemble no\npass\n");
-    assert_eq!(own.changes.len(), 1);
-    let own = converted("pass\n", Dialect::FreeBsd).unwrap();
-    assert_eq!(own.text, "# As on OpenBSD by default.\nset reassemble yes\npass\n");
-    let own = converted("scrub in on em0 all\npass\n", Dialect::OpenBsd).unwrap();
-    assert_eq!(own.notes.len(), 1);
+    let result = converted("pass\n", Dialect::OpenBsd).unwrap();
+    assert_eq!(result.text, "# As on FreeBSD without scrub.\nset reassemble no\npass\n");
+    assert_eq!(result.changes.len(), 1);
+    let result = converted("pass\n", Dialect::FreeBsd).unwrap();
+    assert_eq!(result.text, "# As on OpenBSD by default.\nset reassemble yes\npass\n");
+    let result = converted("scrub in on em0 all\npass\n", Dialect::OpenBsd).unwrap();
+    assert_eq!(result.notes.len(), 1);
 }
 
 #[test]
@@ -190,8 +192,12 @@ fn what_would_mean_something_else_is_refused() {
         ("anchor a {\n pass in route-to (em1 192.0.2.9) inet\n}\n", 2, "do not say"),
         ("nat-anchor \"ftp-proxy/*\"\n", 1, "no `nat-anchor`"),
         ("binat pass on em0 from 10.0.0.7 to any -> 192.0.2.7\n", 1, "both directions"),
-        ("altq on em0 cbq bandwidth 10Mb queue { q }\nqueue q cbq(default)\n", 1, "cannot be said"),
-        ("scrub in all fragment no reassemble\n", 1, "everywhere or nowhere"),
+        (
+            "altq on em0 cbq bandwidth 10Mb queue { q }\nqueue q cbq(default)\n",
+            1,
+            "cannot express this",
+        ),
+        ("scrub in all fragment no reassemble\n", 1, "all fragments or none"),
     ] {
         refused(text, Dialect::OpenBsd, line, words);
     }
@@ -200,7 +206,7 @@ fn what_would_mean_something_else_is_refused() {
         ("pass out quick on em0\nmatch out on em0 nat-to (em0)\n", 2, "of line 1"),
         ("block out from 10.0.0.9\nmatch out on em0 nat-to (em0)\n", 2, "look at their addresses"),
         ("match out on em0 nat-to (em0) label \"x\"\n", 1, "no `label`"),
-        ("pass in on rdomain 1\n", 1, "cannot be said in freebsd"),
+        ("pass in on rdomain 1\n", 1, "freebsd's pf.conf cannot express this"),
         ("pass in inet route-to 198.51.100.9\n", 1, "do not say which leads there"),
         ("pass in inet route-to (em0)\n", 1, "do not say which leads there"),
     ] {

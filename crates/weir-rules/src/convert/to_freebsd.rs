@@ -17,8 +17,9 @@ fn is_translation(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::Rule(rule) => {
             let translations = &rule.filter.translations;
-            let new =
-                |own: &crate::ast::TranslateTo| !matches!(own.kind.value, TranslateToKind::Af(_));
+            let new = |translate_to: &crate::ast::TranslateTo| {
+                !matches!(translate_to.kind.value, TranslateToKind::Af(_))
+            };
             rule.action.value == Action::Match && translations.iter().any(new)
         }
         _ => false,
@@ -72,7 +73,10 @@ fn kept(work: &mut Work<'_>, statement: &Statement) {
         && rule.action.value == Action::Pass
         && !rule.filter.translations.is_empty()
     {
-        work.note(statement.span, "FreeBSD reads translation in a `pass` rule since version 15");
+        work.note(
+            statement.span,
+            "FreeBSD reads translation in a `pass` rule only since version 15",
+        );
     }
 }
 
@@ -87,7 +91,8 @@ fn is_first(
     let same = |other: TranslateToKind| {
         other == kind || other == TranslateToKind::Binat || kind == TranslateToKind::Binat
     };
-    let earlier = translations.iter().find(|(own, at)| same(*own) && work.overlap(*at, span));
+    let earlier =
+        translations.iter().find(|(translation, at)| same(*translation) && work.overlap(*at, span));
     let line = |work: &Work<'_>, span: Span| work.compiled.sources.start(span).line;
     if let Some((_, at)) = earlier {
         let message = format!(
@@ -100,9 +105,9 @@ fn is_first(
         return false;
     }
     let blocking = filters.iter().find(|filter| {
-        let own = work.expanded(filter.span);
+        let expanded = work.expanded(filter.span);
         let is_anchor = matches!(filter.kind, StatementKind::Anchor(_));
-        let depends = is_anchor || own.iter().any(|rule| rule.quick || looks_at(rule, kind));
+        let depends = is_anchor || expanded.iter().any(|rule| rule.quick || looks_at(rule, kind));
         depends && work.overlap(filter.span, span)
     });
     if let Some(filter) = blocking {
@@ -111,7 +116,7 @@ fn is_first(
              may decide about the same packets or look at their addresses",
             line(work, filter.span)
         );
-        work.refuse(span, message, "put translation first where that is meant");
+        work.refuse(span, message, "if that is what you mean, put translation first");
         return false;
     }
     true
@@ -130,18 +135,18 @@ fn looks_at(rule: &ir::Rule, kind: TranslateToKind) -> bool {
 /// The old form of a `match` rule.
 fn translation(work: &mut Work<'_>, rule: &Rule, span: Span) -> Option<String> {
     let filter = &rule.filter;
-    let [own] = &filter.translations[..] else {
+    let [translation] = &filter.translations[..] else {
         let message = "FreeBSD's translation rules do one thing each, and this does two";
         work.refuse(span, message, "write a `match` for each");
         return None;
     };
-    let (word, direction) = match own.kind.value {
+    let (word, direction) = match translation.kind.value {
         TranslateToKind::Nat => ("nat", Some(Direction::Out)),
         TranslateToKind::Rdr => ("rdr", Some(Direction::In)),
         _ => ("binat", None),
     };
     if direction.is_some() && filter.direction != direction {
-        let message = format!("FreeBSD's `{word}` works in the other direction alone");
+        let message = format!("FreeBSD's `{word}` only works in the other direction");
         work.refuse(span, message, "");
         return None;
     }
@@ -151,17 +156,18 @@ fn translation(work: &mut Work<'_>, rule: &Rule, span: Span) -> Option<String> {
     let extra = other.next().or(filter.log.map(|_| "log")).or(filter.quick.then_some("quick"));
     if let Some(extra) = extra {
         let message = format!("FreeBSD's `{word}` rules have no `{extra}`");
-        work.refuse(span, message, "write a `match` rule of its own for it, if that is possible");
+        work.refuse(span, message, "write a separate `match` rule for it, if that is possible");
         return None;
     }
-    let rest = behind_head(work.text(rule.action.span.end, own.kind.span.start), filter.direction);
+    let rest =
+        behind_head(work.text(rule.action.span.end, translation.kind.span.start), filter.direction);
     let Some(head) = rest else {
         let message = "the direction of this rule comes from a macro";
         work.refuse(span, message, "write it in the rule");
         return None;
     };
-    let pool = work.text(own.pool.span.start, own.pool.span.end);
-    let tail = work.text(own.pool.span.end, span.end);
+    let pool = work.text(translation.pool.span.start, translation.pool.span.end);
+    let tail = work.text(translation.pool.span.end, span.end);
     let words = [word, head.trim(), tail.trim(), "->", pool.trim()];
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
     Some(words.join(" "))
@@ -193,7 +199,7 @@ fn place(work: &mut Work<'_>, span: Span, text: String, first_filter: Option<Spa
 fn fragments(work: &mut Work<'_>) {
     let is_set = |statement: &Statement| match &statement.kind {
         StatementKind::Set(settings) => {
-            settings.iter().any(|own| matches!(own, Setting::Reassemble { .. }))
+            settings.iter().any(|setting| matches!(setting, Setting::Reassemble { .. }))
         }
         _ => false,
     };

@@ -30,15 +30,15 @@ pub(super) fn statements(work: &mut Work<'_>) {
     let mut reached: Option<(Stage, Span)> = None;
     let mut translations: Vec<(&Rule, Span)> = Vec::new();
     for statement in work.statements() {
-        let own = stage(statement);
-        match (own, reached) {
-            (Some(own), Some((before, _))) if own < before && changes(statement) => {
+        let current = stage(statement);
+        match (current, reached) {
+            (Some(current), Some((before, _))) if current < before && changes(statement) => {
                 let message = "FreeBSD evaluates this before the rules above it, and OpenBSD \
-                               behind them";
+                               after them";
                 work.refuse(statement.span, message, "put scrub first, then nat, rdr and binat");
                 continue;
             }
-            (Some(own), _) => reached = Some((own, statement.span)),
+            (Some(current), _) => reached = Some((current, statement.span)),
             _ => {}
         }
         if let StatementKind::Rule(rule) = &statement.kind {
@@ -49,7 +49,7 @@ pub(super) fn statements(work: &mut Work<'_>) {
             StatementKind::Anchor(anchor) => {
                 if let AnchorKind::Translate(kind) = anchor.kind {
                     let message = format!("OpenBSD has no `{}-anchor`", kind.as_str());
-                    let help = "an `anchor` there holds translation too: put one in this place";
+                    let help = "an `anchor` there holds translation too: put one here instead";
                     work.refuse(statement.span, message, help);
                 }
             }
@@ -159,10 +159,10 @@ fn translation(work: &mut Work<'_>, rule: &Rule, kind: Translation, pass: bool, 
 
 fn scrub(work: &mut Work<'_>, rule: &Rule, span: Span) {
     let options = &rule.filter.options;
-    let own = options.scrub.unwrap_or_default();
-    let Scrub { no_df, random_id, min_ttl, max_mss, reassemble_tcp, no_reassemble } = own;
+    let scrub = options.scrub.unwrap_or_default();
+    let Scrub { no_df, random_id, min_ttl, max_mss, reassemble_tcp, no_reassemble } = scrub;
     if no_reassemble {
-        let message = "OpenBSD puts fragments together everywhere or nowhere";
+        let message = "OpenBSD reassembles all fragments or none";
         return work.refuse(span, message, "write `set reassemble no` there");
     }
     let mut words = Vec::new();
@@ -184,9 +184,9 @@ fn scrub(work: &mut Work<'_>, rule: &Rule, span: Span) {
     let set_tos = options.set.tos;
     if words.is_empty() && set_tos.is_none() {
         let at = Span { end: span.start, ..span };
-        return work.edit(at, "# OpenBSD puts fragments together by itself: ");
+        return work.edit(at, "# OpenBSD reassembles fragments by itself: ");
     }
-    let first = rule.filter.option_spans.iter().map(|(_, own)| own.start).min();
+    let first = rule.filter.option_spans.iter().map(|(_, option_span)| option_span.start).min();
     let start = first.unwrap_or(span.end).max(rule.action.span.end);
     let mut text = String::new();
     if !words.is_empty() {
@@ -207,14 +207,15 @@ fn fragments(work: &mut Work<'_>) {
     for statement in work.statements() {
         match &statement.kind {
             StatementKind::Set(settings)
-                if settings.iter().any(|own| matches!(own, Setting::Reassemble { .. })) =>
+                if settings.iter().any(|setting| matches!(setting, Setting::Reassemble { .. })) =>
             {
                 return;
             }
             StatementKind::Rule(rule) if matches!(rule.action.value, Action::Scrub { .. }) => {
                 let filter = &rule.filter;
                 if !filter.interfaces.is_empty() || filter.af.is_some() {
-                    let note = "OpenBSD puts fragments of all packets together, not only of these";
+                    let note =
+                        "OpenBSD reassembles the fragments of all packets, not only of these";
                     work.note(statement.span, note);
                 }
                 return;

@@ -3,132 +3,42 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use super::Ip;
 use super::probe::Head;
+use super::ready::{Block, End, LISTS, List, NameBits, Place, Ready, has_bit};
 use super::table::Tables;
-use super::{Ip, prefix_of};
 use crate::dialect::Dialect;
 use crate::ir::{Address, AnchorCall, Dynamic, Interface, Peer, Rule, Rules, Ruleset};
 use crate::resolve::{InterfaceFacts, Resolver, interfaces_named, is_instance};
-use crate::value::{Comparison, Direction, Text};
+use crate::value::{Text, mask4, mask6, masked};
 
 /// Depth of anchors in anchors, as pf's own stack has (`PF_ANCHOR_STACK_MAX`).
-pub const ANCHOR_DEPTH_MAX: usize = 64;
+pub(crate) const ANCHOR_DEPTH_MAX: usize = 64;
 /// Rules that one packet may meet, anchors that are entered twice counted twice.
-pub const EVALUATION_COUNT_MAX: u64 = 16_000_000;
+pub(crate) const EVALUATION_COUNT_MAX: u64 = 16_000_000;
 
 /// Why a ruleset cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {
     /// An anchor enters itself.
-    #[error("anchor `{0}` leads back into itself")]
+    #[error("anchor `{0}` contains itself")]
     AnchorLoop(Text),
     /// Anchors in anchors beyond [`ANCHOR_DEPTH_MAX`].
-    #[error("anchor `{0}` lies deeper than {ANCHOR_DEPTH_MAX} anchors in anchors")]
+    #[error("anchor `{0}` is nested deeper than {ANCHOR_DEPTH_MAX} anchors")]
     AnchorDepth(Text),
     /// More rules than [`EVALUATION_COUNT_MAX`] for one packet.
-    #[error("a packet could meet {0} rules, and {EVALUATION_COUNT_MAX} is the limit")]
+    #[error("a packet could meet {0} rules, over the limit of {EVALUATION_COUNT_MAX}")]
     TooManyRules(u64),
 }
 
 /// An anchor's rules from a file of their own (`load anchor`).
 #[derive(Debug, Clone)]
 pub struct LoadedAnchor {
-    /// Its path.
     pub path: Text,
     /// Its rules and tables. Settings do not count.
     pub ruleset: Ruleset,
 }
-
-/// The lists of rules of one ruleset, by their processing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum List {
-    /// `scrub` (FreeBSD).
-    Scrub,
-    /// `nat` (FreeBSD).
-    Nat,
-    /// `rdr` (FreeBSD).
-    Rdr,
-    /// `binat` (FreeBSD).
-    Binat,
-    /// `pass`, `block`, `match`.
-    Filter,
-}
-
-pub(super) const LISTS: [List; 5] = [List::Scrub, List::Nat, List::Rdr, List::Binat, List::Filter];
-
-impl List {
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scrub => "scrub",
-            Self::Nat => "nat",
-            Self::Rdr => "rdr",
-            Self::Binat => "binat",
-            Self::Filter => "filter",
-        }
-    }
-}
-
-/// The rules at one path.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) path: Text,
-    /// Its rules are from a [`LoadedAnchor`], and their spans of other files.
-    pub(super) is_loaded: bool,
-    /// First and after the last, for each of [`LISTS`].
-    pub(super) lists: [(u32, u32); 5],
-}
-
-/// An address, looked up.
-#[derive(Debug)]
-pub(super) enum Place {
-    Any,
-    Net4(u32, u32),
-    Net6(u128, u128),
-    Range(Ip, Ip),
-    Table(usize),
-    /// What an interface has.
-    Prefixes(Box<[(Ip, u8)]>),
-    NoRoute,
-    UrpfFailed,
-    RouteLabel(Text),
-    /// A name that could not be looked up.
-    Nothing,
-}
-
-#[derive(Debug)]
-pub(super) struct End {
-    pub(super) not: bool,
-    pub(super) place: Place,
-    pub(super) port: Option<Comparison<u16>>,
-}
-
-/// A rule with what its names mean.
-#[derive(Debug)]
-pub(super) struct Ready<'a> {
-    pub(super) rule: &'a Rule,
-    /// Its number in its list, as pfctl counts.
-    pub(super) number: u32,
-    pub(super) block: u32,
-    pub(super) list: List,
-    /// Index of the interface's name, and whether it is negated.
-    pub(super) interface: Option<(u32, bool)>,
-    pub(super) received_on: Option<(u32, bool)>,
-    pub(super) direction: Option<Direction>,
-    /// IP protocol; 0 is any, as in the kernel.
-    pub(super) protocol: u8,
-    pub(super) from: End,
-    pub(super) to: End,
-    /// Whether it has a criterion that few rules have.
-    pub(super) is_rare: bool,
-    /// The blocks that it enters, in order.
-    pub(super) call: Option<Box<[u32]>>,
-}
-
-/// Bits for the interface names that rules use.
-pub(super) type NameBits = Box<[u64]>;
 
 /// A ruleset ready for evaluation.
 pub struct Evaluator<'a> {
@@ -194,7 +104,7 @@ impl<'a> Evaluator<'a> {
     pub fn skips(&self, interface: &str) -> bool {
         let mut room = NameBits::default();
         let bits = self.name_bits(interface, &mut room);
-        self.skip.iter().any(|name| super::criteria::has_bit(bits, *name))
+        self.skip.iter().any(|name| has_bit(bits, *name))
     }
 
     /// The ruleset that it evaluates.
@@ -205,11 +115,11 @@ impl<'a> Evaluator<'a> {
 
     /// All rules, anchors' ones too, in the order of their [`super::RuleId`].
     pub fn rules(&self) -> impl Iterator<Item = &'a Rule> + '_ {
-        self.rules.iter().map(|own| own.rule)
+        self.rules.iter().map(|rule| rule.rule)
     }
 
     fn name(&mut self, name: &Text) -> u32 {
-        let at = self.names.iter().position(|own| own == name).unwrap_or_else(|| {
+        let at = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
             self.names.push(name.clone());
             self.names.len() - 1
         });
@@ -217,7 +127,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn interface(&mut self, interface: Option<&Interface>) -> Option<(u32, bool)> {
-        interface.map(|own| (self.name(&own.name), own.not))
+        interface.map(|interface| (self.name(&interface.name), interface.not))
     }
 
     fn know_interfaces(&mut self) {
@@ -252,11 +162,11 @@ impl<'a> Evaluator<'a> {
             Address::Any => Place::Any,
             Address::Network(address, bits) => match Ip::from(*address) {
                 Ip::V4(address) => {
-                    let mask = super::table::mask4(*bits);
+                    let mask = mask4(*bits);
                     Place::Net4(address & mask, mask)
                 }
                 Ip::V6(address) => {
-                    let mask = super::table::mask6(*bits);
+                    let mask = mask6(*bits);
                     Place::Net6(address & mask, mask)
                 }
             },
@@ -291,19 +201,19 @@ impl<'a> Evaluator<'a> {
         costs: &mut [Option<u64>],
         open: &mut Vec<u32>,
     ) -> Result<u64, EvaluateError> {
-        let own = &self.blocks[block as usize];
+        let entered = &self.blocks[block as usize];
         if open.contains(&block) {
-            return Err(EvaluateError::AnchorLoop(own.path.clone()));
+            return Err(EvaluateError::AnchorLoop(entered.path.clone()));
         }
         if open.len() > ANCHOR_DEPTH_MAX {
-            return Err(EvaluateError::AnchorDepth(own.path.clone()));
+            return Err(EvaluateError::AnchorDepth(entered.path.clone()));
         }
         if let Some(cost) = costs[block as usize] {
             return Ok(cost);
         }
         open.push(block);
         let mut cost = 0_u64;
-        for (first, end) in own.lists {
+        for (first, end) in entered.lists {
             for rule in &self.rules[first as usize..end as usize] {
                 cost = cost.saturating_add(1);
                 for callee in rule.call.iter().flatten() {
@@ -364,8 +274,8 @@ impl<'a> Builder<'a> {
         let mut next = 0;
         while let Some(&(at, rules, depth)) = self.work.get(next) {
             next += 1;
-            let own = &self.evaluator.blocks[at as usize];
-            let (path, is_loaded) = (own.path.clone(), own.is_loaded);
+            let block = &self.evaluator.blocks[at as usize];
+            let (path, is_loaded) = (block.path.clone(), block.is_loaded);
             for (list, rules) in LISTS.into_iter().zip(rules.lists()) {
                 let first = self.evaluator.count();
                 for (number, rule) in rules.iter().enumerate() {
@@ -488,9 +398,9 @@ pub(super) fn names_interface(
     facts: Option<&InterfaceFacts>,
     dialect: Dialect,
 ) -> bool {
-    let in_group = facts.is_some_and(|own| own.groups.iter().any(|group| group == name));
+    let in_group = facts.is_some_and(|facts| facts.groups.iter().any(|group| group == name));
     let is_loopback = match facts {
-        Some(own) => own.is_loopback,
+        Some(facts) => facts.is_loopback,
         None => is_instance(interface, "lo"),
     };
     let any = dialect == Dialect::OpenBsd && name == "any" && !is_loopback;
@@ -503,22 +413,23 @@ pub(super) fn dynamic_prefixes(resolver: &dyn Resolver, dynamic: &Dynamic) -> Ve
     let mut found = Vec::new();
     for interface in interfaces_named(resolver, &dynamic.name) {
         let (mut got4, mut got6) = (false, false);
-        for own in &interface.addresses {
-            let got = if own.address.is_ipv4() { &mut got4 } else { &mut got6 };
-            if modifiers.no_alias && (*got || own.is_link_local()) {
+        for entry in &interface.addresses {
+            let got = if entry.address.is_ipv4() { &mut got4 } else { &mut got6 };
+            if modifiers.no_alias && (*got || entry.is_link_local()) {
                 continue;
             }
             *got = true;
-            let width = own.af().bits();
+            let width = entry.af().bits();
             let bits = dynamic.bits.min(width);
             if modifiers.network {
-                found.push(prefix_of(own.address, own.bits.min(bits)));
+                let bits = entry.bits.min(bits);
+                found.push((masked(entry.address, bits), bits));
             } else if modifiers.broadcast {
-                found.extend(own.broadcast.map(|address| (address, width)));
+                found.extend(entry.broadcast.map(|address| (address, width)));
             } else if modifiers.peer {
-                found.extend(own.peer.map(|address| (address, width)));
+                found.extend(entry.peer.map(|address| (address, width)));
             } else {
-                found.push((own.address, bits));
+                found.push((entry.address, bits));
             }
         }
     }
@@ -531,11 +442,6 @@ impl Evaluator<'_> {
         self.resolver.protocol_name(number)
     }
 
-    /// What `(interface)` stands for.
-    pub(crate) fn dynamic(&self, dynamic: &Dynamic) -> Vec<(IpAddr, u8)> {
-        dynamic_prefixes(self.resolver, dynamic)
-    }
-
     /// The entry of a table that covers the address: network, bits, and whether it is negated.
     pub(crate) fn table_entry(
         &self,
@@ -545,7 +451,6 @@ impl Evaluator<'_> {
     ) -> Option<(IpAddr, u8, bool)> {
         let table = self.tables.at(self.tables.find(anchor, name)?);
         let (bits, not) = table.longest(address.into())?;
-        let (network, bits) = prefix_of(address, bits);
-        Some((network, bits, not))
+        Some((masked(address, bits), bits, not))
     }
 }

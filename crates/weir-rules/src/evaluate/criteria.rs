@@ -7,162 +7,66 @@
 
 use std::net::IpAddr;
 
-use super::compile::{End, List, Place, Ready};
-use super::packet::{ICMP, ICMP6, IcmpRole, SCTP, TCP, UDP};
-use super::walk::{Tracer, Walk};
+use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
+
+use super::criterion::Criterion;
+use super::packet::IcmpRole;
+use super::ready::{End, List, Place, Ready, has_bit};
+use super::trace::Tracer;
+use super::walk::Walk;
 use super::{Ip, RuleId};
 use crate::dialect::Dialect;
 use crate::ir::Action;
 use crate::value::{Comparison, Operator};
-
-/// What a packet failed at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Criterion {
-    /// `once`, and it has matched already.
-    Once,
-    /// `on`
-    Interface,
-    /// `in`, `out`
-    Direction,
-    /// `on rdomain`
-    Rdomain,
-    /// `inet`, `inet6`
-    Family,
-    /// `proto`
-    Protocol,
-    /// `from`
-    Source,
-    /// `to`
-    Destination,
-    /// The rule looks at what a fragment does not have.
-    FragmentBlind,
-    /// `flags`
-    Flags,
-    /// `os`
-    Os,
-    /// `port` of the source.
-    SourcePort,
-    /// `port` of the destination.
-    DestinationPort,
-    /// `user`
-    User,
-    /// `group`
-    Group,
-    /// `icmp-type`
-    IcmpType,
-    /// `code`
-    IcmpCode,
-    /// A rule that keeps state does not take a reply (OpenBSD).
-    IcmpReply,
-    /// `fragment`
-    Fragment,
-    /// `tos`
-    Tos,
-    /// `tagged`
-    Tag,
-    /// `received-on`
-    ReceivedOn,
-    /// `prio`
-    Prio,
-    /// `binat`: the outer address is not the destination.
-    BinatAddress,
-    /// `probability`: the number that was drawn.
-    Probability(u32),
-    /// `max-pkt-rate`
-    PacketRate,
-    /// A limiter without room; its place among the rule's limiters.
-    Limiter(u32),
-}
-
-impl Criterion {
-    /// Its word in rules.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::Interface => "on",
-            Self::Direction => "direction",
-            Self::Rdomain => "rdomain",
-            Self::Family => "family",
-            Self::Protocol => "proto",
-            Self::Source => "from",
-            Self::Destination => "to",
-            Self::FragmentBlind => "fragment-without-header",
-            Self::Flags => "flags",
-            Self::Os => "os",
-            Self::SourcePort => "source port",
-            Self::DestinationPort => "destination port",
-            Self::User => "user",
-            Self::Group => "group",
-            Self::IcmpType => "icmp-type",
-            Self::IcmpCode => "icmp code",
-            Self::IcmpReply => "icmp reply",
-            Self::Fragment => "fragment",
-            Self::Tos => "tos",
-            Self::Tag => "tagged",
-            Self::ReceivedOn => "received-on",
-            Self::Prio => "prio",
-            Self::BinatAddress => "binat address",
-            Self::Probability(_) => "probability",
-            Self::PacketRate => "max-pkt-rate",
-            Self::Limiter(_) => "limiter",
-        }
-    }
-}
-
-/// Whether the bit of a name is set.
-pub(super) fn has_bit(bits: &[u64], at: u32) -> bool {
-    bits.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
-}
 
 impl<T: Tracer> Walk<'_, '_, '_, T> {
     /// The first criterion of a filter rule that the packet fails.
     #[inline]
     pub(super) fn filter_mismatch(&mut self, at: u32) -> Option<Criterion> {
         let evaluator = self.evaluator;
-        let own = &evaluator.rules[at as usize];
-        if own.is_rare && self.is_spent(own, at) {
+        let rule = &evaluator.rules[at as usize];
+        if rule.is_rare && self.is_spent(rule, at) {
             return Some(Criterion::Once);
         }
-        if let failed @ Some(_) = self.common_mismatch(own) {
+        if let failed @ Some(_) = self.common_mismatch(rule) {
             return failed;
         }
-        if !self.end_holds(&own.from, self.subject.source, true) {
+        if !self.end_holds(&rule.from, self.subject.source, true) {
             return Some(Criterion::Source);
         }
-        if !self.end_holds(&own.to, self.subject.destination, false) {
+        if !self.end_holds(&rule.to, self.subject.destination, false) {
             return Some(Criterion::Destination);
         }
-        if let failed @ Some(_) = self.header_mismatch(own) {
+        if let failed @ Some(_) = self.header_mismatch(rule) {
             return failed;
         }
-        if own.is_rare { self.rare_mismatch(own, at) } else { None }
+        if rule.is_rare { self.rare_mismatch(rule, at) } else { None }
     }
 
-    fn is_spent(&mut self, own: &Ready<'_>, at: u32) -> bool {
-        own.rule.options.once && self.moment.states.once_is_spent(RuleId(at))
+    fn is_spent(&mut self, rule: &Ready<'_>, at: u32) -> bool {
+        rule.rule.options.once && self.moment.states.once_is_spent(RuleId(at))
     }
 
     /// What all rules have: interface, direction, routing domain, family, protocol.
-    fn common_mismatch(&self, own: &Ready<'_>) -> Option<Criterion> {
+    fn common_mismatch(&self, rule: &Ready<'_>) -> Option<Criterion> {
         let packet = self.packet;
-        if let Some((name, not)) = own.interface
+        if let Some((name, not)) = rule.interface
             && has_bit(self.bits, name) == not
         {
             return Some(Criterion::Interface);
         }
-        if own.direction.is_some_and(|direction| direction != packet.direction) {
+        if rule.direction.is_some_and(|direction| direction != packet.direction) {
             return Some(Criterion::Direction);
         }
-        if let Some((not, rdomain)) = own.rule.rdomain
+        if let Some((not, rdomain)) = rule.rule.rdomain
             && (rdomain == packet.rdomain) == not
         {
             return Some(Criterion::Rdomain);
         }
-        if own.rule.af.is_some_and(|af| af != self.af) {
+        if rule.rule.af.is_some_and(|af| af != self.af) {
             return Some(Criterion::Family);
         }
-        (own.protocol != 0 && own.protocol != packet.protocol).then_some(Criterion::Protocol)
+        (rule.protocol != 0 && rule.protocol != packet.protocol).then_some(Criterion::Protocol)
     }
 
     /// An address (`PF_MISMATCHAW` of pfvar.h). `urpf-failed` is for sources alone.
@@ -190,7 +94,7 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     /// Link-local addresses of IPv6 count as routed (`pf_routable` of pf.c).
     fn route_holds(&self, place: &Place, address: IpAddr, is_source: bool) -> bool {
         let (routes, table) = (self.moment.routes, self.routing_table());
-        let is_link = matches!(address, IpAddr::V6(own) if own.is_unicast_link_local());
+        let is_link = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
         match place {
             Place::NoRoute => !is_link && !routes.has_route(address, table),
             Place::UrpfFailed => {
@@ -203,13 +107,13 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     }
 
     /// Criteria of the protocol's header.
-    fn header_mismatch(&self, own: &Ready<'_>) -> Option<Criterion> {
-        let (rule, packet) = (own.rule, self.packet);
+    fn header_mismatch(&self, ready: &Ready<'_>) -> Option<Criterion> {
+        let (rule, packet) = (ready.rule, self.packet);
         if packet.fragment {
             // The kernel looks at those that must be set, not at the mask.
             let has_flags = rule.options.flags.is_some_and(|flags| flags.set != 0);
-            let blind = own.from.port.is_some()
-                || own.to.port.is_some()
+            let blind = ready.from.port.is_some()
+                || ready.to.port.is_some()
                 || (packet.protocol == TCP && has_flags)
                 || rule.icmp.is_some()
                 || rule.user.is_some()
@@ -224,51 +128,51 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
                 {
                     return Some(Criterion::Flags);
                 }
-                self.port_mismatch(own)
+                self.port_mismatch(ready)
             }
-            UDP => self.port_mismatch(own),
-            SCTP if dialect == Dialect::FreeBsd => self.port_mismatch(own),
-            ICMP | ICMP6 => self.icmp_mismatch(own),
+            UDP => self.port_mismatch(ready),
+            SCTP if dialect == Dialect::FreeBsd => self.port_mismatch(ready),
+            ICMP | ICMP6 => self.icmp_mismatch(ready),
             _ => None,
         }
     }
 
-    fn port_mismatch(&self, own: &Ready<'_>) -> Option<Criterion> {
-        if own.from.port.is_some_and(|port| !port.holds(self.subject.source_port)) {
+    fn port_mismatch(&self, rule: &Ready<'_>) -> Option<Criterion> {
+        if rule.from.port.is_some_and(|port| !port.holds(self.subject.source_port)) {
             return Some(Criterion::SourcePort);
         }
         let holds = |port: Comparison<u16>| port.holds(self.subject.destination_port);
-        own.to.port.is_some_and(|port| !holds(port)).then_some(Criterion::DestinationPort)
+        rule.to.port.is_some_and(|port| !holds(port)).then_some(Criterion::DestinationPort)
     }
 
-    fn icmp_mismatch(&self, own: &Ready<'_>) -> Option<Criterion> {
+    fn icmp_mismatch(&self, rule: &Ready<'_>) -> Option<Criterion> {
         let icmp = self.packet.icmp;
-        if let Some(wanted) = own.rule.icmp {
-            if wanted.kind != icmp.kind {
+        if let Some(match_on) = rule.rule.icmp {
+            if match_on.kind != icmp.kind {
                 return Some(Criterion::IcmpType);
             }
-            if wanted.code.is_some_and(|code| code != icmp.code) {
+            if match_on.code.is_some_and(|code| code != icmp.code) {
                 return Some(Criterion::IcmpCode);
             }
         }
-        let is_sloppy = own.rule.options.state.as_ref().is_some_and(|state| state.sloppy);
+        let is_sloppy = rule.rule.options.state.as_ref().is_some_and(|state| state.sloppy);
         let is_advert = self.packet.protocol == ICMP6 && icmp.kind == 136;
         let refused = self.evaluator.ruleset.dialect == Dialect::OpenBsd
             && self.packet.icmp_role() == IcmpRole::Reply
-            && own.rule.keeps_state()
+            && rule.rule.keeps_state()
             && !is_sloppy
             && !is_advert;
         refused.then_some(Criterion::IcmpReply)
     }
 
-    fn rare_mismatch(&mut self, own: &Ready<'_>, at: u32) -> Option<Criterion> {
-        let (rule, packet) = (own.rule, self.packet);
+    fn rare_mismatch(&mut self, ready: &Ready<'_>, at: u32) -> Option<Criterion> {
+        let (rule, packet) = (ready.rule, self.packet);
         let options = &rule.options;
         // OpenBSD looks at fingerprints of TCP alone: elsewhere `os` is no criterion.
         let is_tcp = packet.protocol == TCP && !packet.fragment;
         let is_freebsd = self.evaluator.ruleset.dialect == Dialect::FreeBsd;
         let looks_at_os = is_tcp || is_freebsd;
-        if looks_at_os && !self.os_holds(own) {
+        if looks_at_os && !self.os_holds(ready) {
             return Some(Criterion::Os);
         }
         // FreeBSD asks for SCTP too, and finds no socket.
@@ -288,10 +192,10 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         if options.tos.is_some_and(|tos| tos != 0 && tos != packet.tos & !3) {
             return Some(Criterion::Tos);
         }
-        if !self.tag_holds(own) {
+        if !self.tag_holds(ready) {
             return Some(Criterion::Tag);
         }
-        if let Some((name, not)) = own.received_on
+        if let Some((name, not)) = ready.received_on
             && self.received.is_some_and(|bits| has_bit(bits, name)) == not
         {
             return Some(Criterion::ReceivedOn);
@@ -299,7 +203,7 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         if options.prio.is_some_and(|prio| self.prio() != Some(prio)) {
             return Some(Criterion::Prio);
         }
-        self.chance_mismatch(own, at)
+        self.chance_mismatch(ready, at)
     }
 
     /// Packets without a tag of 802.1Q have priority 3 in OpenBSD (`IFQ_DEFPRIO`) and match no
@@ -310,8 +214,8 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     }
 
     /// What depends on chance, counters and limiters, in this order.
-    fn chance_mismatch(&mut self, own: &Ready<'_>, at: u32) -> Option<Criterion> {
-        let options = &own.rule.options;
+    fn chance_mismatch(&mut self, rule: &Ready<'_>, at: u32) -> Option<Criterion> {
+        let options = &rule.rule.options;
         if let Some(probability) = options.probability {
             let drawn = (self.moment.random)();
             if drawn >= probability.max(1) {
@@ -338,8 +242,8 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         None
     }
 
-    fn tag_holds(&self, own: &Ready<'_>) -> bool {
-        own.rule.options.tagged.as_ref().is_none_or(|(not, tag)| {
+    fn tag_holds(&self, rule: &Ready<'_>) -> bool {
+        rule.rule.options.tagged.as_ref().is_none_or(|(not, tag)| {
             let present = self.tag.as_ref().or(self.packet.tag.as_ref());
             (present == Some(tag)) != *not
         })
@@ -348,17 +252,17 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     /// Fingerprints are of SYN packets of TCP; what has none is of an unknown system, which only
     /// `os unknown` matches (`pf_osfp_match` of pf_osfp.c). A class (`Linux`) holds for its
     /// versions (`Linux 5.4`).
-    fn os_holds(&self, own: &Ready<'_>) -> bool {
-        let Some(wanted) = &own.rule.os else {
+    fn os_holds(&self, rule: &Ready<'_>) -> bool {
+        let Some(name) = &rule.rule.os else {
             return true;
         };
         if self.packet.protocol != TCP || self.packet.fragment {
             return false;
         }
         match &self.packet.os {
-            None => &**wanted == "unknown",
+            None => &**name == "unknown",
             Some(os) => {
-                let rest = os.strip_prefix(&**wanted);
+                let rest = os.strip_prefix(&**name);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
             }
         }
@@ -368,14 +272,14 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     /// their source, and its outer address with their destination.
     pub(super) fn translation_mismatch(&mut self, at: u32) -> Option<Criterion> {
         let evaluator = self.evaluator;
-        let own = &evaluator.rules[at as usize];
-        if let failed @ Some(_) = self.common_mismatch(own) {
+        let rule = &evaluator.rules[at as usize];
+        if let failed @ Some(_) = self.common_mismatch(rule) {
             return failed;
         }
-        let comes_back = own.list == List::Binat
-            && own.call.is_none()
+        let comes_back = rule.list == List::Binat
+            && rule.call.is_none()
             && self.packet.direction == crate::value::Direction::In;
-        let first = if comes_back { &own.to } else { &own.from };
+        let first = if comes_back { &rule.to } else { &rule.from };
         if !self.end_holds(first, self.subject.source, true) {
             return Some(Criterion::Source);
         }
@@ -384,29 +288,29 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
             return Some(Criterion::SourcePort);
         }
         if comes_back {
-            if !self.binat_address_holds(own) {
+            if !self.binat_address_holds(rule) {
                 return Some(Criterion::BinatAddress);
             }
         } else {
-            if !self.end_holds(&own.to, self.subject.destination, false) {
+            if !self.end_holds(&rule.to, self.subject.destination, false) {
                 return Some(Criterion::Destination);
             }
-            let wanted = self.subject.destination_port;
-            if own.to.port.is_some_and(|port| !looks_at_ports || !port.holds(wanted)) {
+            let port_number = self.subject.destination_port;
+            if rule.to.port.is_some_and(|port| !looks_at_ports || !port.holds(port_number)) {
                 return Some(Criterion::DestinationPort);
             }
         }
-        if !self.tag_holds(own) {
+        if !self.tag_holds(rule) {
             return Some(Criterion::Tag);
         }
-        (!self.os_holds(own)).then_some(Criterion::Os)
+        (!self.os_holds(rule)).then_some(Criterion::Os)
     }
 
-    fn binat_address_holds(&self, own: &Ready<'_>) -> bool {
-        let Some(pool) = &own.rule.nat else {
-            return matches!(own.rule.action, Action::Translate { no: true, .. });
+    fn binat_address_holds(&self, rule: &Ready<'_>) -> bool {
+        let Some(pool) = &rule.rule.nat else {
+            return matches!(rule.rule.action, Action::Translate { no: true, .. });
         };
-        let targets = self.targets(own, pool);
+        let targets = self.targets(rule, pool);
         let address = self.subject.destination;
         targets.iter().any(|target| target.base.prefix_holds(target.bits, address))
     }
@@ -415,30 +319,30 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     /// fragments are.
     pub(super) fn scrub_mismatch(&mut self, at: u32, looks_at_tcp: bool) -> Option<Criterion> {
         let evaluator = self.evaluator;
-        let own = &evaluator.rules[at as usize];
-        if let failed @ Some(_) = self.common_mismatch(own) {
+        let rule = &evaluator.rules[at as usize];
+        if let failed @ Some(_) = self.common_mismatch(rule) {
             return failed;
         }
-        if !self.end_holds(&own.from, self.subject.source, true) {
+        if !self.end_holds(&rule.from, self.subject.source, true) {
             return Some(Criterion::Source);
         }
-        if !self.end_holds(&own.to, self.subject.destination, false) {
+        if !self.end_holds(&rule.to, self.subject.destination, false) {
             return Some(Criterion::Destination);
         }
         if looks_at_tcp {
-            if let failed @ Some(_) = self.port_mismatch(own) {
+            if let failed @ Some(_) = self.port_mismatch(rule) {
                 return failed;
             }
-            return (!self.os_holds(own)).then_some(Criterion::Os);
+            return (!self.os_holds(rule)).then_some(Criterion::Os);
         }
-        (!self.tag_holds(own)).then_some(Criterion::Tag)
+        (!self.tag_holds(rule)).then_some(Criterion::Tag)
     }
 }
 
 /// A user's or group's number. One that is unknown equals `unknown` (the largest number) and is
 /// otherwise only unlike others (`pf_match_uid` of pf.c).
-fn id_holds(wanted: Comparison<u32>, id: Option<u32>) -> bool {
+fn id_holds(comparison: Comparison<u32>, id: Option<u32>) -> bool {
     let id = id.unwrap_or(u32::MAX);
-    let by_equality = matches!(wanted.operator, Operator::Equal | Operator::NotEqual);
-    (id != u32::MAX || by_equality) && wanted.holds(id)
+    let by_equality = matches!(comparison.operator, Operator::Equal | Operator::NotEqual);
+    (id != u32::MAX || by_equality) && comparison.holds(id)
 }

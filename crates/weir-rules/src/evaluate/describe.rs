@@ -21,7 +21,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::packet::{ACK, ICMP, ICMP6, Icmp, IcmpRole, Packet, Quoted, SCTP, SYN, TCP, UDP};
+use weir_wire::protocol::{self, ICMP, ICMP6, SCTP, TCP, UDP};
+
+use super::packet::{ACK, Icmp, IcmpRole, Packet, Quoted, SYN};
 use crate::names;
 use crate::print::ip;
 use crate::resolve::Resolver;
@@ -59,7 +61,10 @@ impl Packet {
             (_, "in") => Direction::In,
             (_, "out") => Direction::Out,
             (at, other) => {
-                return fail(at, &format!("`{other}` is no direction: begin with `in` or `out`"));
+                return fail(
+                    at,
+                    &format!("`{other}` is not a direction: begin with `in` or `out`"),
+                );
             }
         };
         reader.keyword("on")?;
@@ -153,21 +158,21 @@ impl<'a> Reader<'a> {
 
     fn keyword(&mut self, word: &str) -> Read<()> {
         match self.word(&format!("`{word}`"))? {
-            (_, own) if own == word => Ok(()),
-            (at, own) => fail(at, &format!("`{own}` stands where `{word}` is expected")),
+            (_, found) if found == word => Ok(()),
+            (at, found) => fail(at, &format!("expected `{word}`, found `{found}`")),
         }
     }
 
     fn interface(&mut self) -> Read<String> {
         let (at, name) = self.word("an interface")?;
         let interfaces = self.resolver.interfaces();
-        let is_own = interfaces.iter().any(|own| own.name == name);
-        if !is_own && self.resolver.is_group(name) {
-            let has = |own: &&crate::resolve::InterfaceFacts| {
-                own.groups.iter().any(|group| group == name)
+        let is_interface = interfaces.iter().any(|interface| interface.name == name);
+        if !is_interface && self.resolver.is_group(name) {
+            let has = |interface: &&crate::resolve::InterfaceFacts| {
+                interface.groups.iter().any(|group| group == name)
             };
             let members: Vec<_> =
-                interfaces.iter().filter(has).map(|own| own.name.as_str()).collect();
+                interfaces.iter().filter(has).map(|interface| interface.name.as_str()).collect();
             let members = if members.is_empty() { "none".into() } else { members.join(", ") };
             let message = format!(
                 "`{name}` is a group, and a packet crosses one interface; its members: {members}"
@@ -189,7 +194,7 @@ impl<'a> Reader<'a> {
             Some(number) => number,
             None => {
                 let message = format!(
-                    "`{name}` is no protocol: tcp, udp, icmp, icmp6, another name, or 0 to 255"
+                    "`{name}` is not a protocol: tcp, udp, icmp, icmp6, another name, or 0 to 255"
                 );
                 return fail(at, &message);
             }
@@ -207,7 +212,7 @@ impl<'a> Reader<'a> {
         let (at_to, destination, port) = self.end(packet, "the destination")?;
         (packet.destination, packet.destination_port) = (destination, port);
         if source.is_ipv4() != destination.is_ipv4() {
-            return fail(at_to, "the destination is of another address family than the source");
+            return fail(at_to, "the destination is of a different address family from the source");
         }
         if af.is_some_and(|af| af != packet.af()) {
             let message = format!("the source is not of the family {}", af.map_or("", Af::as_str));
@@ -227,7 +232,7 @@ impl<'a> Reader<'a> {
         let (address, port) = split(word);
         let Ok(address) = address.parse::<IpAddr>() else {
             let ports = if has_ports { ", as 192.0.2.1:80 or [2001:db8::1]:80" } else { "" };
-            return fail(at, &format!("`{word}` is no address{ports}"));
+            return fail(at, &format!("`{word}` is not an address{ports}"));
         };
         match (port, has_ports) {
             (None, false) => Ok((at, address, 0)),
@@ -241,13 +246,13 @@ impl<'a> Reader<'a> {
                 } else {
                     format!("[{address}]:80")
                 };
-                fail(at, &format!("{what} lacks its port: write it as {shown}"))
+                fail(at, &format!("{what} has no port: write it as {shown}"))
             }
             (Some(port), true) => {
                 let number = port.parse().ok().or_else(|| self.resolver.service_port(port));
                 match number {
                     Some(number) => Ok((at, address, number)),
-                    None => fail(at, &format!("`{port}` is no port: 0 to 65535 or a service")),
+                    None => fail(at, &format!("`{port}` is not a port: 0 to 65535 or a service")),
                 }
             }
         }
@@ -362,8 +367,8 @@ fn split(word: &str) -> (&str, Option<&str>) {
 
 fn unknown<T>(at: Range<usize>, word: &str, more: &str) -> Read<T> {
     let message = format!(
-        "`{word}` says nothing of a packet{more}; expected are tos, prio, tag, received-on, user, \
-         group, os, id, rdomain, fragment, options and routing-header"
+        "`{word}` does not describe a packet{more}; expected are tos, prio, tag, received-on, \
+         user, group, os, id, rdomain, fragment, options and routing-header"
     );
     fail(at, &message)
 }
@@ -394,13 +399,13 @@ fn icmp(packet: &mut Packet, at: Range<usize>, word: &str) -> Read<()> {
     let (kind, code) = word.split_once('/').map_or((word, None), |(kind, code)| (kind, Some(code)));
     let number = kind.parse().ok().or_else(|| names::icmp_type(kind, is_icmp6));
     let Some(kind) = number else {
-        return unknown(at, word, " and is no ICMP type");
+        return unknown(at, word, " and is not an ICMP type");
     };
     let code = match code {
         None => 0,
         Some(code) => match code.parse().ok().or_else(|| names::icmp_code(kind, code, is_icmp6)) {
             Some(code) => code,
-            None => return fail(at, &format!("`{code}` is no code of ICMP type {kind}")),
+            None => return fail(at, &format!("`{code}` is not a code of ICMP type {kind}")),
         },
     };
     packet.icmp.kind = kind;
@@ -466,30 +471,23 @@ impl Packet {
         if extensions.routing_header {
             f.write_str(" routing-header")?;
         }
-        if let Some(own) = &self.quoted {
-            let has_ports = matches!(own.protocol, TCP | UDP | SCTP);
-            let source = end_text(has_ports, own.source, own.source_port);
-            let destination = end_text(has_ports, own.destination, own.destination_port);
-            write!(f, " about {} {source} > {destination}", protocol_word(own.protocol))?;
+        if let Some(quoted) = &self.quoted {
+            let has_ports = matches!(quoted.protocol, TCP | UDP | SCTP);
+            let source = end_text(has_ports, quoted.source, quoted.source_port);
+            let destination = end_text(has_ports, quoted.destination, quoted.destination_port);
+            write!(f, " about {} {source} > {destination}", protocol_word(quoted.protocol))?;
         }
         Ok(())
     }
 }
 
 fn protocol_word(protocol: u8) -> String {
-    let name = match protocol {
-        TCP => "tcp",
-        UDP => "udp",
-        SCTP => "sctp",
-        ICMP => "icmp",
-        ICMP6 => "icmp6",
-        other => return other.to_string(),
-    };
-    name.to_owned()
+    protocol::word(protocol).map_or_else(|| protocol.to_string(), str::to_owned)
 }
 
 /// An address, with its port where there is one.
-pub(crate) fn end_text(has_ports: bool, address: IpAddr, port: u16) -> String {
+#[must_use]
+pub fn end_text(has_ports: bool, address: IpAddr, port: u16) -> String {
     match (has_ports, address) {
         (false, address) => ip(address),
         (true, IpAddr::V4(address)) => format!("{address}:{port}"),

@@ -1,10 +1,13 @@
 //! The end of an evaluation: what the last matching rule does with the packet (the second half of
 //! `pf_test_rule` of pf.c, and `pf_create_state`).
 
-use super::packet::{ACK, ICMP, ICMP6, RST, SCTP, SYN, TCP};
+use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP};
+
+use super::packet::{ACK, RST, SYN};
+use super::trace::Tracer;
 use super::verdict::{Decision, NewState, Reason, Response, RouteChoice, Verdict};
 use super::view::RuleId;
-use super::walk::{Tracer, Walk};
+use super::walk::Walk;
 use crate::dialect::Dialect;
 use crate::ir::{Action, Rule};
 use crate::value::{Af, BlockReturn, KeepState, RouteKind, SourceTrack, StateOptions};
@@ -118,7 +121,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         if self.packet.fragment || self.is_icmp_error() {
             return Ok(None);
         }
-        let scrubs = self.scrub.tcp.and_then(|own| own.rule.options.scrub);
+        let scrubs = self.scrub.tcp.and_then(|tcp| tcp.rule.options.scrub);
         let scrubs_tcp = scrubs.is_some_and(|scrub| scrub.reassemble_tcp);
         let kept = rule.is_some_and(Rule::keeps_state);
         if !kept && !(self.is_freebsd() && (self.translator.is_some() || scrubs_tcp)) {

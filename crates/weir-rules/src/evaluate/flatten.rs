@@ -3,7 +3,8 @@
 
 use std::net::IpAddr;
 
-use super::compile::{Evaluator, List, dynamic_prefixes, names_interface};
+use super::compile::{Evaluator, dynamic_prefixes, names_interface};
+use super::ready::List;
 use super::view::RuleId;
 use crate::ir::Dynamic;
 use crate::resolve::InterfaceFacts;
@@ -22,7 +23,7 @@ pub enum Step {
 
 impl Evaluator<'_> {
     /// The filter rules with anchors' rules in their places; an anchor that is entered twice is
-    /// there twice. There are no more of them than [`super::EVALUATION_COUNT_MAX`].
+    /// there twice. There are no more of them than [`super::compile::EVALUATION_COUNT_MAX`].
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
@@ -67,7 +68,7 @@ impl Evaluator<'_> {
     /// One that is nowhere defined is the main ruleset's.
     #[must_use]
     pub fn table_anchor(&self, anchor: &str, name: &Text) -> Text {
-        let is_own = self.tables.is_defined(anchor, name);
-        if is_own { anchor.into() } else { "".into() }
+        let is_in_anchor = self.tables.is_defined(anchor, name);
+        if is_in_anchor { anchor.into() } else { "".into() }
     }
 }

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use weir_wire::ethernet::{self, EtherType};
+use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 use weir_wire::{ParseError, icmp, ipv4, ipv6, tcp, udp, vlan};
 
-use super::packet::{ICMP, ICMP6, Icmp, IcmpRole, Packet, Quoted, SCTP, TCP, UDP};
+use super::packet::{Icmp, IcmpRole, Packet, Quoted};
 use crate::value::Direction;
 
 /// Headers that IPv6 puts before the protocol's (RFC 8200 §4.1).

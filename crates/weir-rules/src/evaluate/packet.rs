@@ -2,18 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::value::{Af, Direction, Text};
+use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 
-/// Protocol number of ICMP.
-pub const ICMP: u8 = 1;
-/// Protocol number of TCP.
-pub const TCP: u8 = 6;
-/// Protocol number of UDP.
-pub const UDP: u8 = 17;
-/// Protocol number of ICMPv6.
-pub const ICMP6: u8 = 58;
-/// Protocol number of SCTP.
-pub const SCTP: u8 = 132;
+use crate::value::{Af, Direction, Text};
 
 /// TCP's FIN, as a bit of its header.
 pub const FIN: u8 = 0x01;
@@ -33,7 +24,6 @@ pub const URG: u8 = 0x20;
 pub struct Icmp {
     /// The type.
     pub kind: u8,
-    /// The code.
     pub code: u8,
     /// Identifier of an echo message; 0 elsewhere.
     pub id: u16,
@@ -43,11 +33,8 @@ pub struct Icmp {
 /// do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quoted {
-    /// Its protocol.
     pub protocol: u8,
-    /// Its source.
     pub source: IpAddr,
-    /// Its destination.
     pub destination: IpAddr,
     /// Source port of TCP, UDP and SCTP; the identifier of an ICMP echo; 0 elsewhere.
     pub source_port: u16,
@@ -58,7 +45,6 @@ pub struct Quoted {
 /// What a packet carries between the fixed IP header and its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Extensions {
-    /// IPv4 options.
     pub ipv4_options: bool,
     /// An IPv6 hop-by-hop or destination options header.
     pub ipv6_options: bool,
@@ -72,13 +58,11 @@ pub struct Extensions {
 pub struct Packet {
     /// Which way it crosses the interface.
     pub direction: Direction,
-    /// The interface.
     pub interface: Text,
     /// The interface that it came in on, of a packet that goes out; `None` for one of the host's.
     pub received_on: Option<Text>,
     /// The routing domain of the interface.
     pub rdomain: u32,
-    /// The source.
     pub source: IpAddr,
     /// The destination, of the same family.
     pub destination: IpAddr,

@@ -1,10 +1,12 @@
 //! A quick look that most rules fail: what it refuses, the criteria refuse too. A trace does
 //! without it, and must come to the same verdict.
 
+use weir_wire::protocol::SCTP;
+
 use super::Ip;
-use super::compile::{End, Place, Ready};
-use super::criteria::has_bit;
-use super::walk::{Subject, Tracer, Walk};
+use super::packet::Packet;
+use super::ready::{End, Place, Ready, has_bit};
+use super::trace::Subject;
 use crate::dialect::Dialect;
 use crate::value::{Af, Comparison, Direction, Operator};
 
@@ -50,23 +52,23 @@ fn family_key(af: Af) -> u32 {
 }
 
 impl Head {
-    pub(super) fn new(own: &Ready<'_>) -> Self {
-        let (mut key, mut mask) = (u32::from(own.protocol), 0);
-        if own.protocol != 0 {
+    pub(super) fn new(rule: &Ready<'_>) -> Self {
+        let (mut key, mut mask) = (u32::from(rule.protocol), 0);
+        if rule.protocol != 0 {
             mask |= 0xff;
         }
-        if let Some(direction) = own.direction {
+        if let Some(direction) = rule.direction {
             key |= direction_key(direction);
             mask |= 0xff << 16;
         }
-        let (from, to) = (network(&own.from), network(&own.to));
+        let (from, to) = (network(&rule.from), network(&rule.to));
         let is_v4 = from.1 != 0 || to.1 != 0;
-        if let Some(af) = own.rule.af.or(is_v4.then_some(Af::Inet)) {
+        if let Some(af) = rule.rule.af.or(is_v4.then_some(Af::Inet)) {
             key |= family_key(af);
             mask |= 0xff << 8;
         }
-        let interface = own.interface.map_or(ANY, |(name, not)| name << 1 | u32::from(not));
-        Self { key, mask, interface, from, to, ports: ports(own.to.port) }
+        let interface = rule.interface.map_or(ANY, |(name, not)| name << 1 | u32::from(not));
+        Self { key, mask, interface, from, to, ports: ports(rule.to.port) }
     }
 }
 
@@ -79,15 +81,15 @@ fn network(end: &End) -> (u32, u32) {
 }
 
 /// The ports that a comparison takes, where they are one range.
-fn ports(wanted: Option<Comparison<u16>>) -> (u16, u16) {
-    let Some(wanted) = wanted else {
+fn ports(comparison: Option<Comparison<u16>>) -> (u16, u16) {
+    let Some(comparison) = comparison else {
         return (0, u16::MAX);
     };
-    match wanted.operator {
-        Operator::Equal => (wanted.first, wanted.first),
-        Operator::Range => (wanted.first, wanted.second),
-        Operator::LessEqual => (0, wanted.first),
-        Operator::GreaterEqual => (wanted.first, u16::MAX),
+    match comparison.operator {
+        Operator::Equal => (comparison.first, comparison.first),
+        Operator::Range => (comparison.first, comparison.second),
+        Operator::LessEqual => (0, comparison.first),
+        Operator::GreaterEqual => (comparison.first, u16::MAX),
         Operator::NotEqual
         | Operator::Less
         | Operator::Greater
@@ -97,17 +99,15 @@ fn ports(wanted: Option<Comparison<u16>>) -> (u16, u16) {
 }
 
 impl Probe {
-    pub(super) fn new<T: Tracer>(walk: &Walk<'_, '_, '_, T>, subject: &Subject) -> Self {
-        let packet = walk.packet;
+    pub(super) fn new(packet: &Packet, af: Af, dialect: Dialect, subject: &Subject) -> Self {
         let v4 = |address| match address {
             Ip::V4(address) => address,
             Ip::V6(_) => 0,
         };
         let has_ports = packet.has_ports();
-        let is_sctp = packet.protocol == super::packet::SCTP;
-        let is_freebsd = walk.evaluator.ruleset.dialect == Dialect::FreeBsd;
-        let key =
-            direction_key(packet.direction) | family_key(walk.af) | u32::from(packet.protocol);
+        let is_sctp = packet.protocol == SCTP;
+        let is_freebsd = dialect == Dialect::FreeBsd;
+        let key = direction_key(packet.direction) | family_key(af) | u32::from(packet.protocol);
         Self {
             key,
             from: v4(subject.source),

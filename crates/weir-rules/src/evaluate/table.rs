@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use super::Ip;
 use crate::ir::{Ruleset, TableEntry};
-use crate::value::{Af, Text};
+use crate::value::{Af, Text, mask4, mask6};
 
 /// The prefixes of one length: network and whether it is negated, sorted by network.
 #[derive(Debug, Clone, Default)]
@@ -67,16 +67,16 @@ impl Table {
     /// How many entries there are.
     #[must_use]
     pub fn entry_count(&self) -> usize {
-        let v4: usize = self.v4.iter().map(|own| own.entries.len()).sum();
-        v4 + self.v6.iter().map(|own| own.entries.len()).sum::<usize>()
+        let v4: usize = self.v4.iter().map(|v4| v4.entries.len()).sum();
+        v4 + self.v6.iter().map(|v6| v6.entries.len()).sum::<usize>()
     }
 
     /// Networks of a family that are in the table, longest prefixes first: what a pool gives out.
     pub(super) fn networks(&self, af: Af) -> Vec<(Ip, u8)> {
         fn list<T: Copy>(levels: &[Level<T>], wrap: impl Fn(T) -> Ip) -> Vec<(Ip, u8)> {
-            let of = |own: &Level<T>| {
-                let bits = own.bits;
-                let kept = own.entries.iter().filter(|entry| !entry.1);
+            let of = |level: &Level<T>| {
+                let bits = level.bits;
+                let kept = level.entries.iter().filter(|entry| !entry.1);
                 kept.map(|entry| (wrap(entry.0), bits)).collect::<Vec<_>>()
             };
             levels.iter().flat_map(of).collect()
@@ -89,7 +89,7 @@ impl Table {
 }
 
 fn level<T: Default>(levels: &mut Vec<Level<T>>, bits: u8) -> &mut Level<T> {
-    let at = match levels.iter().position(|own| own.bits == bits) {
+    let at = match levels.iter().position(|level| level.bits == bits) {
         Some(at) => at,
         None => {
             levels.push(Level { bits, entries: Vec::new() });
@@ -105,29 +105,19 @@ fn put<T: PartialEq>(level: &mut Level<T>, network: T) {
 }
 
 fn settle<T: Ord + Copy>(levels: &mut [Level<T>]) {
-    levels.sort_by_key(|own| std::cmp::Reverse(own.bits));
-    for own in levels {
-        own.entries.sort_by_key(|entry| entry.0);
-        own.entries.dedup_by_key(|entry| entry.0);
+    levels.sort_by_key(|level| std::cmp::Reverse(level.bits));
+    for level in levels {
+        level.entries.sort_by_key(|entry| entry.0);
+        level.entries.dedup_by_key(|entry| entry.0);
     }
 }
 
 fn find<T: Ord + Copy>(levels: &[Level<T>], masked: impl Fn(u8) -> T) -> Option<(u8, bool)> {
-    levels.iter().find_map(|own| {
-        let network = masked(own.bits);
-        let at = own.entries.binary_search_by_key(&network, |entry| entry.0).ok()?;
-        Some((own.bits, own.entries[at].1))
+    levels.iter().find_map(|level| {
+        let network = masked(level.bits);
+        let at = level.entries.binary_search_by_key(&network, |entry| entry.0).ok()?;
+        Some((level.bits, level.entries[at].1))
     })
-}
-
-/// The mask of a prefix length up to 32.
-pub(super) fn mask4(bits: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
-}
-
-/// The mask of a prefix length up to 128.
-pub(super) fn mask6(bits: u8) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0)
 }
 
 /// All tables of a ruleset. They can be changed between packets, as pfctl and `overload` do.
@@ -148,13 +138,13 @@ impl Tables {
 
     /// Adds the tables of a ruleset that is loaded at a path.
     pub(super) fn add(&mut self, path: &str, ruleset: &Ruleset) {
-        for own in &ruleset.tables {
-            let anchor = match (path, &*own.anchor) {
+        for table in &ruleset.tables {
+            let anchor = match (path, &*table.anchor) {
                 ("", anchor) => anchor.to_owned(),
                 (path, "") => path.to_owned(),
                 (path, anchor) => format!("{path}/{anchor}"),
             };
-            self.set(&anchor, &own.name, Table::new(own.entries()));
+            self.set(&anchor, &table.name, Table::new(table.entries()));
         }
     }
 
@@ -175,8 +165,8 @@ impl Tables {
         let at = self.find_or_make(anchor, name);
         let table = &mut self.tables[at];
         match Ip::from(address) {
-            Ip::V4(own) => put(level(&mut table.v4, 32), own),
-            Ip::V6(own) => put(level(&mut table.v6, 128), own),
+            Ip::V4(v4) => put(level(&mut table.v4, 32), v4),
+            Ip::V6(v6) => put(level(&mut table.v6, 128), v6),
         }
         settle(&mut table.v4);
         settle(&mut table.v6);

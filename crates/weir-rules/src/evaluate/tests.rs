@@ -50,10 +50,10 @@ pub(crate) fn ruleset(text: &str, dialect: Dialect, resolver: &dyn Resolver) -> 
 pub(super) fn summary(verdict: &Verdict<'_>) -> String {
     let mut words = vec![verdict.decision.as_str().to_owned()];
     match (verdict.reason, &verdict.rule) {
-        (Reason::Rule, Some(own)) if own.anchor.is_empty() => {
-            words.push(format!("@{}", own.number));
+        (Reason::Rule, Some(rule)) if rule.anchor.is_empty() => {
+            words.push(format!("@{}", rule.number));
         }
-        (Reason::Rule, Some(own)) => words.push(format!("{}@{}", own.anchor, own.number)),
+        (Reason::Rule, Some(rule)) => words.push(format!("{}@{}", rule.anchor, rule.number)),
         (reason, _) => words.push(reason.as_str().to_owned()),
     }
     if verdict.quick {
@@ -73,11 +73,11 @@ pub(super) fn summary(verdict: &Verdict<'_>) -> String {
             _ => "state".to_owned(),
         });
     }
-    if let Some(own) = &verdict.translation {
-        let (from, to) = (own.source, own.destination);
-        let (from_port, to_port) = (own.source_port, own.destination_port);
+    if let Some(translation) = &verdict.translation {
+        let (from, to) = (translation.source, translation.destination);
+        let (from_port, to_port) = (translation.source_port, translation.destination_port);
         words.push(format!("{from},{from_port}>{to},{to_port}"));
-        if !own.takes_effect {
+        if !translation.takes_effect {
             words.push("unchanged".into());
         }
     }
@@ -94,9 +94,9 @@ pub(super) fn run(
 ) -> String {
     let any4 = ("0.0.0.0".parse().unwrap(), 0, "em0".into());
     let lan = ("10.0.0.0".parse().unwrap(), 8, "em1".into());
-    let own = ("127.0.0.0".parse().unwrap(), 8, "lo0".into());
+    let loopback = ("127.0.0.0".parse().unwrap(), 8, "lo0".into());
     let any6 = ("::".parse().unwrap(), 0, "em0".into());
-    let routes = Routes { entries: vec![any4, lan, own, any6] };
+    let routes = Routes { entries: vec![any4, lan, loopback, any6] };
     let mut drawn = 0_u32;
     let mut random = || {
         drawn = drawn.wrapping_add(100);

@@ -8,15 +8,17 @@
 
 use std::net::IpAddr;
 
+use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
+
 use super::Ip;
-use super::compile::{List, Place, Ready, dynamic_prefixes};
-use super::packet::{ICMP, ICMP6, TCP, UDP};
-use super::table::{mask4, mask6};
+use super::compile::dynamic_prefixes;
+use super::ready::{List, Place, Ready};
+use super::trace::{Subject, Tracer};
 use super::verdict::Translated;
 use super::view::{Mapping, RuleId};
-use super::walk::{Found, Subject, Tracer, Walk};
+use super::walk::{Found, Walk};
 use crate::ir::{Address, Pool, PoolPorts, Rule};
-use crate::value::{Af, Direction, MapEPortSet, PoolKind, Text};
+use crate::value::{Af, Direction, MapEPortSet, PoolKind, Text, mask4, mask6};
 
 /// Ports that `nat` chooses from where the rule does not say.
 const NAT_PORTS: (u16, u16) = (50_001, 65_535);
@@ -57,8 +59,9 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 _ => self.source_nat(at, rule)?,
             }
             let after = self.subject;
-            let ends =
-                |own: Subject| (own.source, own.destination, own.source_port, own.destination_port);
+            let ends = |subject: Subject| {
+                (subject.source, subject.destination, subject.source_port, subject.destination_port)
+            };
             // A translation that changes nothing is none.
             if ends(before) != ends(after) {
                 self.translator = Some(at);
@@ -102,11 +105,11 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     }
 
     /// What a pool may give in the family of the packet, or of `af-to`.
-    pub(super) fn targets(&self, own: &Ready<'_>, pool: &Pool) -> Vec<Target> {
-        self.targets_of(own, pool, self.af_to.unwrap_or(self.af))
+    pub(super) fn targets(&self, rule: &Ready<'_>, pool: &Pool) -> Vec<Target> {
+        self.targets_of(rule, pool, self.af_to.unwrap_or(self.af))
     }
 
-    fn targets_of(&self, own: &Ready<'_>, pool: &Pool, af: Af) -> Vec<Target> {
+    fn targets_of(&self, rule: &Ready<'_>, pool: &Pool, af: Af) -> Vec<Target> {
         let mut targets = Vec::new();
         for (host, entry) in pool.hosts.iter().enumerate() {
             let weight = entry.weight.unwrap_or(1).max(1);
@@ -117,7 +120,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                     found.into_iter().map(|(ip, bits)| (ip.into(), bits)).collect()
                 }
                 Some(Address::Table(name)) => {
-                    let anchor = &self.evaluator.blocks[own.block as usize].path;
+                    let anchor = &self.evaluator.blocks[rule.block as usize].path;
                     let table = self.evaluator.tables.find(anchor, name);
                     table.map_or_else(Vec::new, |at| self.evaluator.tables.at(at).networks(af))
                 }
@@ -139,13 +142,13 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             && let Some(address) = self.moment.states.sticky(id, source.into())
         {
             let address = Ip::from(address);
-            let holds = |own: &&Target| own.base.prefix_holds(own.bits, address);
+            let holds = |target: &&Target| target.base.prefix_holds(target.bits, address);
             if let Some(target) = targets.iter().find(holds) {
                 return Ok((address, target.host));
             }
         }
-        let weight = |own: &Target| own.size().saturating_mul(own.weight.into());
-        let total = targets.iter().fold(0_u128, |sum, own| sum.saturating_add(weight(own)));
+        let weight = |target: &Target| target.size().saturating_mul(target.weight.into());
+        let total = targets.iter().fold(0_u128, |sum, target| sum.saturating_add(weight(target)));
         let index = match &pool.kind {
             None => return Ok((first.base, first.host)),
             Some(PoolKind::Bitmask) => {
@@ -161,10 +164,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             }
         };
         let mut left = index % total;
-        for own in &targets {
-            let here = weight(own);
+        for target in &targets {
+            let here = weight(target);
             if left < here {
-                return Ok((own.base.plus(own.bits, left % own.size()), own.host));
+                return Ok((target.base.plus(target.bits, left % target.size()), target.host));
             }
             left -= here;
         }
@@ -199,7 +202,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     /// A free source port (`pf_get_sport`): from a random place on to the end, then down.
     fn source_port(&mut self, pool: &Pool, source: Ip) -> Result<u16, ()> {
         let packet = self.packet;
-        let own = self.subject.source_port;
+        let source_port = self.subject.source_port;
         let is_echo = match packet.protocol {
             ICMP => packet.icmp.kind == 8,
             ICMP6 => packet.icmp.kind == 128,
@@ -207,13 +210,13 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         };
         if packet.is_icmp() {
             if !is_echo {
-                return Ok(own);
+                return Ok(source_port);
             }
             return self.free_port(source, 1, 65_535).ok_or(());
         }
         if !matches!(packet.protocol, TCP | UDP) || pool.ports == PoolPorts::Static {
-            let free = self.mapping_is_free(source, own);
-            return if free { Ok(own) } else { Err(()) };
+            let free = self.mapping_is_free(source, source_port);
+            return if free { Ok(source_port) } else { Err(()) };
         }
         if let Some(set) = pool.map_e {
             return self.map_e_port(source, set).ok_or(());
@@ -269,12 +272,12 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let Some(pool) = &rule.rdr else {
             return Ok(());
         };
-        let own = self.subject.destination;
+        let destination = self.subject.destination;
         let (mut address, host) = self.pick(at, pool, self.af, self.subject.source)?;
         if pool.kind == Some(PoolKind::Bitmask)
             && let Some(Address::Network(_, bits)) = pool.hosts[host].address
         {
-            address = address.with_host_bits(bits, own);
+            address = address.with_host_bits(bits, destination);
         }
         self.subject.destination = address;
         self.redirect_port(rule, pool);
@@ -300,17 +303,17 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     /// One address for another, ports untouched: out, the source; in, the destination.
     fn binat(&mut self, at: u32, rule: &'w Rule) -> Result<(), ()> {
         let evaluator = self.evaluator;
-        let own = &evaluator.rules[at as usize];
+        let ready = &evaluator.rules[at as usize];
         if self.packet.direction == Direction::Out {
             let pool = rule.nat.as_ref().ok_or(())?;
-            let targets = self.targets(own, pool);
+            let targets = self.targets(ready, pool);
             let target = targets.first().ok_or(())?;
             let source = self.subject.source;
             self.subject.source = target.base.with_host_bits(target.bits, source);
             return Ok(());
         }
         let destination = self.subject.destination;
-        let inside = match (&own.from.place, self.af) {
+        let inside = match (&ready.from.place, self.af) {
             (Place::Net4(network, mask), _) => {
                 let bits = u8::try_from(mask.count_ones()).unwrap_or(32);
                 Some((Ip::V4(*network), bits))
@@ -415,21 +418,21 @@ impl Ip {
     /// The address number `index` of its network.
     fn plus(self, bits: u8, index: u128) -> Self {
         match self {
-            Self::V4(own) => {
+            Self::V4(v4) => {
                 let host = u32::try_from(index & u128::from(u32::MAX)).unwrap_or(0) & !mask4(bits);
-                Self::V4(if bits >= 32 { own } else { own & mask4(bits) | host })
+                Self::V4(if bits >= 32 { v4 } else { v4 & mask4(bits) | host })
             }
-            Self::V6(own) if bits >= 128 => Self::V6(own),
-            Self::V6(own) => Self::V6(own & mask6(bits) | index & !mask6(bits)),
+            Self::V6(v6) if bits >= 128 => Self::V6(v6),
+            Self::V6(v6) => Self::V6(v6 & mask6(bits) | index & !mask6(bits)),
         }
     }
 
     /// This network's part with the rest of another address (`PF_POOLMASK`).
     fn with_host_bits(self, bits: u8, other: Self) -> Self {
         match (self, other) {
-            (Self::V4(own), Self::V4(other)) => Self::V4(own & mask4(bits) | other & !mask4(bits)),
-            (Self::V6(own), Self::V6(other)) => Self::V6(own & mask6(bits) | other & !mask6(bits)),
-            (own, _) => own,
+            (Self::V4(v4), Self::V4(other)) => Self::V4(v4 & mask4(bits) | other & !mask4(bits)),
+            (Self::V6(v6), Self::V6(other)) => Self::V6(v6 & mask6(bits) | other & !mask6(bits)),
+            (address, _) => address,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::compile::List;
+use super::ready::List;
 use super::view::RuleId;
 use crate::ir::Rule;
 use crate::value::{Af, Divert, Dummynet, KeepState, QueueName, RouteKind, Text};
@@ -12,11 +12,9 @@ use crate::value::{Af, Divert, Dummynet, KeepState, QueueName, RouteKind, Text};
 pub struct RuleRef<'a> {
     /// Its place among all rules.
     pub id: RuleId,
-    /// The rule.
     pub rule: &'a Rule,
     /// Its number in its list, as pfctl counts from 0.
     pub number: u32,
-    /// The list.
     pub list: List,
     /// The path of its anchor; empty for the main ruleset.
     pub anchor: &'a str,
@@ -107,7 +105,6 @@ impl Reason {
 /// The answer to the sender of a blocked packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Response {
-    /// None.
     None,
     /// A TCP RST with this TTL; 0 is the default one.
     Rst {
@@ -118,7 +115,6 @@ pub enum Response {
     Icmp {
         /// Its type: 3 of ICMP, 1 of ICMPv6.
         kind: u8,
-        /// Its code.
         code: u8,
     },
     /// An SCTP ABORT (FreeBSD).
@@ -171,9 +167,7 @@ pub struct NewState<'a> {
 pub struct Actions {
     /// The tag that it leaves with.
     pub tag: Option<Text>,
-    /// The queue.
     pub queue: Option<QueueName>,
-    /// dummynet.
     pub dummynet: Option<Dummynet>,
     /// The routing table.
     pub rtable: Option<u32>,
@@ -204,7 +198,6 @@ pub struct Actions {
 pub struct RouteChoice {
     /// How.
     pub kind: RouteKind,
-    /// The interface.
     pub interface: Option<Text>,
     /// The next hop; `None` leaves the packet's own destination.
     pub gateway: Option<IpAddr>,
@@ -217,7 +210,6 @@ pub struct RouteChoice {
 pub struct Normalisation<'a> {
     /// For the IP header and fragments.
     pub ip: Option<RuleRef<'a>>,
-    /// For TCP.
     pub tcp: Option<RuleRef<'a>>,
 }
 

@@ -27,7 +27,6 @@ pub enum StateHit {
 /// What is known of a source that is tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceCount {
-    /// Its states.
     pub state_count: u32,
 }
 
@@ -40,9 +39,7 @@ pub struct Mapping {
     pub source: IpAddr,
     /// The new source port, or the identifier of an ICMP echo.
     pub source_port: u16,
-    /// The destination.
     pub destination: IpAddr,
-    /// The destination port.
     pub destination_port: u16,
 }
 
@@ -163,7 +160,7 @@ impl RoutingView for Routes {
     }
 
     fn leads_out(&self, address: IpAddr, interface: &str, _table: u32) -> bool {
-        self.best(address).is_some_and(|(_, _, own)| &**own == interface)
+        self.best(address).is_some_and(|(_, _, best)| &**best == interface)
     }
 }
 
@@ -176,6 +173,5 @@ pub struct Moment<'a> {
     pub random: &'a mut dyn FnMut() -> u32,
     /// States and counters.
     pub states: &'a mut dyn StateView,
-    /// Routes.
     pub routes: &'a dyn RoutingView,
 }

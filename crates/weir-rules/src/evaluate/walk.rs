@@ -1,64 +1,19 @@
 //! A packet's way through the rules, in pf's order: skipped interfaces, old `scrub` rules, the
 //! state table, old translation rules, filter rules.
 
-use super::compile::{Evaluator, List, NameBits};
-use super::criteria::{Criterion, has_bit};
-use super::packet::{ACK, FIN, ICMP, ICMP6, PSH, Packet, RST, SYN, TCP, UDP, URG};
+use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
+
+use super::IcmpRole;
+use super::compile::Evaluator;
+use super::packet::{ACK, FIN, PSH, Packet, RST, SYN, URG};
 use super::probe::Probe;
+use super::ready::{List, NameBits, has_bit};
+use super::trace::{Outcome, Seen, Silent, Subject, Tracer};
 use super::verdict::{Actions, Decision, Normalisation, Reason, Response, RuleRef, Verdict};
 use super::view::{Moment, RuleId, StateHit};
-use super::{IcmpRole, Ip};
 use crate::dialect::Dialect;
 use crate::ir::{Action, Rule};
 use crate::value::{Af, Text};
-
-/// What the rules see of the packet at a moment: translation changes it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Subject {
-    pub(crate) source: Ip,
-    pub(crate) destination: Ip,
-    pub(crate) source_port: u16,
-    pub(crate) destination_port: u16,
-}
-
-/// What came of looking at a rule.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Outcome {
-    /// It does not match, for this.
-    Failed(Criterion),
-    /// It matches.
-    Matched,
-    /// It matches, and its anchor is entered.
-    Entered,
-    /// Its anchor is left; whether a rule in it decided the packet.
-    Left(bool),
-}
-
-/// What follows an evaluation.
-pub(crate) trait Tracer {
-    /// Whether it wants to know of every rule that is asked.
-    const IS_ON: bool;
-
-    /// A rule was looked at, `depth` anchors deep.
-    fn rule(&mut self, at: u32, depth: usize, outcome: Outcome, seen: &Seen<'_>);
-}
-
-/// What a tracer may look at.
-pub(crate) struct Seen<'a> {
-    pub(crate) subject: &'a Subject,
-    pub(crate) tag: Option<&'a Text>,
-    pub(crate) tcp_flags: u8,
-}
-
-/// Follows nothing.
-pub(crate) struct Silent;
-
-impl Tracer for Silent {
-    const IS_ON: bool = false;
-
-    #[inline]
-    fn rule(&mut self, _: u32, _: usize, _: Outcome, _: &Seen<'_>) {}
-}
 
 /// How a list of rules was left.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,16 +116,20 @@ impl Evaluator<'_> {
     /// A rule with its place.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<RuleRef<'_>> {
-        let own = self.rules.get(id.0 as usize)?;
-        let block = &self.blocks[own.block as usize];
-        Some(RuleRef {
-            id,
-            rule: own.rule,
-            number: own.number,
-            list: own.list,
+        ((id.0 as usize) < self.rules.len()).then(|| self.rule_ref(id.0))
+    }
+
+    fn rule_ref(&self, at: u32) -> RuleRef<'_> {
+        let rule = &self.rules[at as usize];
+        let block = &self.blocks[rule.block as usize];
+        RuleRef {
+            id: RuleId(at),
+            rule: rule.rule,
+            number: rule.number,
+            list: rule.list,
             anchor: &block.path,
             is_loaded: block.is_loaded,
-        })
+        }
     }
 }
 
@@ -191,16 +150,7 @@ fn normal_flags(flags: u8) -> Option<u8> {
 
 impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     pub(super) fn rule_ref(&self, at: u32) -> RuleRef<'w> {
-        let own = &self.evaluator.rules[at as usize];
-        let block = &self.evaluator.blocks[own.block as usize];
-        RuleRef {
-            id: RuleId(at),
-            rule: own.rule,
-            number: own.number,
-            list: own.list,
-            anchor: &block.path,
-            is_loaded: block.is_loaded,
-        }
+        self.evaluator.rule_ref(at)
     }
 
     /// The routing table that lookups use.
@@ -271,7 +221,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 let (first, end) = self.evaluator.blocks[0].lists[List::Scrub as usize];
                 if first != end {
                     self.scrub.tcp = self.scrub_rule(true);
-                    if self.scrub.tcp.is_none_or(|own| own.rule.action == Action::NoScrub) {
+                    if self.scrub.tcp.is_none_or(|tcp| tcp.rule.action == Action::NoScrub) {
                         return false;
                     }
                 }
@@ -307,13 +257,13 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 continue;
             }
             let evaluator = self.evaluator;
-            let own = &evaluator.rules[at as usize];
-            if let Some(tag) = &own.rule.options.tag {
+            let rule = &evaluator.rules[at as usize];
+            if let Some(tag) = &rule.rule.options.tag {
                 self.tag = Some(tag.clone());
             }
-            let Some(call) = &own.call else {
+            let Some(call) = &rule.call else {
                 self.trace(at, depth, Outcome::Matched);
-                let is_no = matches!(own.rule.action, Action::Translate { no: true, .. });
+                let is_no = matches!(rule.rule.action, Action::Translate { no: true, .. });
                 return if is_no { Found::No } else { Found::Rule(at) };
             };
             self.trace(at, depth, Outcome::Entered);
@@ -333,7 +283,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     fn filter(&mut self, block: u32, depth: usize) -> Flow {
         let evaluator = self.evaluator;
         let (first, end) = evaluator.blocks[block as usize].lists[List::Filter as usize];
-        let mut probe = Probe::new(self, &self.subject);
+        let mut probe = self.probe();
         for (at, head) in (first..end).zip(&evaluator.heads[first as usize..end as usize]) {
             if !T::IS_ON && probe.is_refused(head, self.bits) {
                 continue;
@@ -342,11 +292,11 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 self.trace(at, depth, Outcome::Failed(criterion));
                 continue;
             }
-            let own = &evaluator.rules[at as usize];
-            if let Some(tag) = &own.rule.options.tag {
+            let rule = &evaluator.rules[at as usize];
+            if let Some(tag) = &rule.rule.options.tag {
                 self.tag = Some(tag.clone());
             }
-            if let Some(call) = &own.call {
+            if let Some(call) = &rule.call {
                 let before = self.win_count;
                 self.trace(at, depth, Outcome::Entered);
                 for callee in call {
@@ -357,24 +307,28 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                 }
                 let decided = self.win_count != before;
                 self.trace(at, depth, Outcome::Left(decided));
-                if own.rule.quick && decided {
+                if rule.rule.quick && decided {
                     self.quick = true;
                     return Flow::Stop;
                 }
-                probe = Probe::new(self, &self.subject);
+                probe = self.probe();
                 continue;
             }
             self.trace(at, depth, Outcome::Matched);
-            if self.matched(at, own.rule).is_err() {
+            if self.matched(at, rule.rule).is_err() {
                 return Flow::Failed;
             }
-            if own.rule.quick {
+            if rule.rule.quick {
                 self.quick = true;
                 return Flow::Stop;
             }
-            probe = Probe::new(self, &self.subject);
+            probe = self.probe();
         }
         Flow::Next
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::new(self.packet, self.af, self.evaluator.ruleset.dialect, &self.subject)
     }
 
     fn matched(&mut self, at: u32, rule: &'w Rule) -> Result<(), ()> {
@@ -382,8 +336,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             self.spent_once.push(RuleId(at));
         }
         if rule.action == Action::Match {
-            let own = self.rule_ref(at);
-            self.matches.push(own);
+            let place = self.rule_ref(at);
+            self.matches.push(place);
             self.act(rule);
             self.translate_by(at, rule)?;
             if let Some(log) = rule.log {
@@ -401,9 +355,9 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     }
 
     pub(super) fn log(&mut self, at: u32) {
-        let own = self.rule_ref(at);
-        if !self.logs.contains(&own) {
-            self.logs.push(own);
+        let rule = self.rule_ref(at);
+        if !self.logs.contains(&rule) {
+            self.logs.push(rule);
         }
     }
 
@@ -434,10 +388,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     /// What needs `allow-opts`: pf.conf(5) of FreeBSD names IPv4 options and IPv6 routing
     /// headers, OpenBSD's IPv4 options and IPv6 hop-by-hop and destination options.
     pub(super) fn has_options(&self) -> bool {
-        let own = self.packet.extensions;
+        let extension = self.packet.extensions;
         match self.evaluator.ruleset.dialect {
-            Dialect::FreeBsd => own.ipv4_options || own.routing_header,
-            Dialect::OpenBsd => own.ipv4_options || own.ipv6_options,
+            Dialect::FreeBsd => extension.ipv4_options || extension.routing_header,
+            Dialect::OpenBsd => extension.ipv4_options || extension.ipv6_options,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Looking up hosts, ports, protocols and users.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::{Expanded, Expander, Reported};
 use crate::ast::{Host, HostKind, IdComparison, Name, PortComparison};
@@ -9,7 +9,7 @@ use crate::ir::{Address, Dynamic};
 use crate::names;
 use crate::resolve;
 use crate::source::Span;
-use crate::value::{Af, Comparison, Modifiers, Operator, Spanned, Text};
+use crate::value::{Af, Comparison, Modifiers, Operator, Spanned, Text, masked, with_modifiers};
 
 /// An address after lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Expander<'_> {
         };
         if resolve::interface_exists(self.resolver, name) {
             if (modifiers.network || modifiers.broadcast) && host.bits.is_some() {
-                let message = "a network or broadcast address with a prefix length of its own";
+                let message = "a network or broadcast address cannot have a prefix length as well";
                 return self.fail(Code::BadAddress, host.span, message);
             }
             for (address, bits, scope) in interface_addresses(self.resolver, name, modifiers) {
@@ -125,7 +125,7 @@ impl Expander<'_> {
             return;
         }
         let message = format!("no address is known for `{name}`");
-        let interfaces = self.resolver.interfaces().iter().map(|own| own.name.as_str());
+        let interfaces = self.resolver.interfaces().iter().map(|interface| interface.name.as_str());
         let mut problem = Diagnostic::warning(Code::UnresolvedHost, span, message)
             .label("nothing matches it")
             .help("there is no DNS here: name its address, or give it with --facts");
@@ -156,7 +156,7 @@ impl Expander<'_> {
     pub(super) fn port(&mut self, name: &Name, span: Span) -> Expanded<u16> {
         match name {
             Name::Number(number) => u16::try_from(*number).map_err(|_| {
-                let message = format!("{number} is no port: ports are 0 to 65535");
+                let message = format!("{number} is not a port: ports are 0 to 65535");
                 self.diagnostics.push(Diagnostic::error(Code::BadPort, span, message));
                 Reported
             }),
@@ -190,8 +190,8 @@ impl Expander<'_> {
                 return Err(Reported);
             };
             if number == 0 {
-                let message =
-                    "protocol 0 cannot be used: it is any, and `proto` is left out for that";
+                let message = "protocol 0 cannot be used: it means any protocol, for which `proto` \
+                     is left out";
                 return self.fail(Code::UnknownProtocol, protocol.span, message);
             }
             found.push(Some(number));
@@ -205,15 +205,15 @@ impl Expander<'_> {
         is_group: bool,
     ) -> Expanded<Vec<Option<Comparison<u32>>>> {
         let mut found = Vec::new();
-        for own in list {
-            let first = self.identity(&own.first, is_group, own.span)?;
-            let second = self.identity(&own.second, is_group, own.span)?;
+        for host in list {
+            let first = self.identity(&host.first, is_group, host.span)?;
+            let second = self.identity(&host.second, is_group, host.span)?;
             let has_unknown = first == u32::MAX || second == u32::MAX;
-            if has_unknown && !matches!(own.operator, Operator::Equal | Operator::NotEqual) {
+            if has_unknown && !matches!(host.operator, Operator::Equal | Operator::NotEqual) {
                 let message = "`unknown` takes no operator but `=` and `!=`";
-                return self.fail(Code::BadValue, own.span, message);
+                return self.fail(Code::BadValue, host.span, message);
             }
-            found.push(Some(Comparison { operator: own.operator, first, second }));
+            found.push(Some(Comparison { operator: host.operator, first, second }));
         }
         Ok(if found.is_empty() { vec![None] } else { found })
     }
@@ -248,43 +248,29 @@ pub fn interface_addresses(
     let mut found = Vec::new();
     for interface in resolve::interfaces_named(resolver, name) {
         let (mut has_v4, mut has_v6) = (false, false);
-        for own in &interface.addresses {
-            let is_v4 = own.address.is_ipv4();
+        for entry in &interface.addresses {
+            let is_v4 = entry.address.is_ipv4();
             let seen = if is_v4 { &mut has_v4 } else { &mut has_v6 };
-            if modifiers.network && own.is_link_local() {
+            if modifiers.network && entry.is_link_local() {
                 continue;
             }
-            if modifiers.no_alias && (*seen || own.is_link_local()) {
+            if modifiers.no_alias && (*seen || entry.is_link_local()) {
                 continue;
             }
             let address = if modifiers.broadcast {
-                own.broadcast.filter(|_| is_v4)
+                entry.broadcast.filter(|_| is_v4)
             } else if modifiers.peer {
-                own.peer
+                entry.peer
             } else {
-                Some(own.address)
+                Some(entry.address)
             };
             let Some(address) = address else { continue };
             *seen = true;
-            let scope = own.is_link_local().then(|| Text::from(interface.name.as_str()));
-            found.push((address, own.bits, scope));
+            let scope = entry.is_link_local().then(|| Text::from(interface.name.as_str()));
+            found.push((address, entry.bits, scope));
         }
     }
     found
-}
-
-/// A name with its modifiers, as written.
-pub(crate) fn with_modifiers(name: &str, modifiers: Modifiers) -> Text {
-    let Modifiers { network, broadcast, peer, no_alias } = modifiers;
-    let mut text = name.to_owned();
-    for (is_set, word) in
-        [(network, ":network"), (broadcast, ":broadcast"), (peer, ":peer"), (no_alias, ":0")]
-    {
-        if is_set {
-            text.push_str(word);
-        }
-    }
-    text.into()
 }
 
 /// Bits of an address.
@@ -296,21 +282,4 @@ pub(crate) fn width(address: IpAddr) -> u8 {
 fn network(address: IpAddr, bits: u8) -> Address {
     let masked = masked(address, bits);
     Address::Network(masked, bits)
-}
-
-/// The address with the bits after the prefix cleared.
-#[must_use]
-pub fn masked(address: IpAddr, bits: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => {
-            let shift = 32 - u32::from(bits.min(32));
-            let mask = u32::MAX.checked_shl(shift).unwrap_or(0);
-            IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
-        }
-        IpAddr::V6(v6) => {
-            let shift = 128 - u32::from(bits.min(128));
-            let mask = u128::MAX.checked_shl(shift).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! Rules that contradict themselves. The conditions are those of pfctl; each message is about one.
 
+use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
+
 use super::{Expanded, Expander, Reported};
 use crate::ast::{Filter, IcmpType, Translation};
 use crate::diagnostic::{Code, Diagnostic};
@@ -7,11 +9,8 @@ use crate::ir::{Action, PoolPorts, Rule};
 use crate::source::Span;
 use crate::value::{Af, BlockReturn, Direction, Divert, KeepState, Operator};
 
-/// Protocols with ports: TCP, UDP, SCTP.
-const WITH_PORTS: &[u8] = &[6, 17, 132];
-const ICMP: u8 = 1;
-const ICMP6: u8 = 58;
-const TCP: u8 = 6;
+/// Protocols with ports.
+const WITH_PORTS: &[u8] = &[TCP, UDP, SCTP];
 
 type Problem = (Option<&'static str>, &'static str);
 
@@ -30,11 +29,11 @@ impl Expander<'_> {
             return Ok(());
         };
         let icmp_span = icmp.map(|icmp| icmp.span);
-        let port_span = filter.to.ports.first().or(filter.from.ports.first()).map(|own| own.span);
+        let port_span = filter.to.ports.first().or(filter.from.ports.first()).map(|port| port.span);
         let span: Span = match option {
             Some("port") => port_span.unwrap_or(rule.span),
-            Some("proto") => filter.protocols.first().map_or(rule.span, |own| own.span),
-            Some("os") => filter.os.first().map_or(rule.span, |own| own.span),
+            Some("proto") => filter.protocols.first().map_or(rule.span, |protocol| protocol.span),
+            Some("os") => filter.os.first().map_or(rule.span, |os| os.span),
             Some("icmp") => icmp_span.unwrap_or(rule.span),
             Some(name) => filter.option_span(name).unwrap_or(rule.span),
             None => rule.span,
@@ -48,7 +47,7 @@ impl Expander<'_> {
 
 /// What to write, by the message.
 fn advice(message: &str) -> Option<&'static str> {
-    let part = |own: &str| message.contains(own);
+    let part = |text: &str| message.contains(text);
     if part("port only applies") {
         Some("write `proto tcp`, or `proto { tcp, udp }`, in front of `from` and `to`")
     } else if part("must indicate address family") {
@@ -75,7 +74,8 @@ fn ports_and_protocols(rule: &Rule, icmp: Option<&IcmpType>) -> Option<Problem> 
         rule.action,
         Action::Translate { kind: Translation::Nat | Translation::Binat, .. }
     );
-    if has_ports && !is_old_nat && !protocol.is_some_and(|own| WITH_PORTS.contains(&own)) {
+    if has_ports && !is_old_nat && !protocol.is_some_and(|protocol| WITH_PORTS.contains(&protocol))
+    {
         return Some((Some("port"), "port only applies to proto tcp, udp and sctp"));
     }
     if let Some(icmp) = icmp {
@@ -105,11 +105,11 @@ fn ports_and_protocols(rule: &Rule, icmp: Option<&IcmpType>) -> Option<Problem> 
     }
     if let Action::Translate { kind: Translation::Rdr, .. } = rule.action {
         let is_wrong = |operator| !matches!(operator, Operator::Equal | Operator::Range);
-        if rule.to.port.is_some_and(|own| is_wrong(own.operator)) {
+        if rule.to.port.is_some_and(|port| is_wrong(port.operator)) {
             return Some((Some("port"), "a destination port of `rdr` is a port or a range `a:b`"));
         }
         let has_port = rule.rdr.as_ref().is_some_and(|pool| pool.ports != PoolPorts::Default);
-        if has_port && !protocol.is_some_and(|own| WITH_PORTS.contains(&own)) {
+        if has_port && !protocol.is_some_and(|protocol| WITH_PORTS.contains(&protocol)) {
             return Some((None, "the port after `->` only applies to proto tcp, udp and sctp"));
         }
     }
@@ -117,7 +117,7 @@ fn ports_and_protocols(rule: &Rule, icmp: Option<&IcmpType>) -> Option<Problem> 
         return needs_tcp((None, "return-rst can only be applied to TCP rules"))
             .filter(|_| rule.anchor.is_none());
     }
-    if rule.os.is_some() && protocol.is_some_and(|own| own != TCP) {
+    if rule.os.is_some() && protocol.is_some_and(|protocol| protocol != TCP) {
         return Some((Some("os"), "OS fingerprinting only applies to tcp"));
     }
     let fragment_of =
@@ -212,7 +212,7 @@ fn other(rule: &Rule) -> Option<Problem> {
         let af = if address.is_ipv4() { Af::Inet } else { Af::Inet6 };
         match rule.af {
             None => return Some((Some("divert"), "must indicate address family with divert-to")),
-            Some(own) if own != af => {
+            Some(family) if family != af => {
                 return Some((Some("divert"), "divert-to address family mismatch"));
             }
             Some(_) => {}

@@ -50,9 +50,9 @@ impl Expander<'_> {
                         if l3_from.af.is_some() && l3_to.af.is_some() && l3_from.af != l3_to.af {
                             continue;
                         }
-                        let peer = |own: &super::address::Found| Peer {
-                            not: own.not,
-                            address: own.address.clone(),
+                        let peer = |found: &super::address::Found| Peer {
+                            not: found.not,
+                            address: found.address.clone(),
                             port: None,
                         };
                         self.rule_count += 1;

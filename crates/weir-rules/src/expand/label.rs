@@ -68,7 +68,9 @@ impl Expander<'_> {
 
     fn label_macro(&self, name: &str, rule: &Rule, number: usize, text: &mut String) {
         match name {
-            "$if" => text.push_str(rule.interface.as_ref().map_or("any", |own| &own.name)),
+            "$if" => {
+                text.push_str(rule.interface.as_ref().map_or("any", |interface| &interface.name));
+            }
             "$srcaddr" => address(&rule.from, rule, text),
             "$dstaddr" => address(&rule.to, rule, text),
             "$srcport" => port(&rule.from, text),

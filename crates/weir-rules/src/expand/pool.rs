@@ -52,43 +52,43 @@ impl Expander<'_> {
     pub(super) fn pool(&mut self, pool: &ast::Pool, purpose: PoolUse) -> Expanded<PoolTemplate> {
         self.check_pool_words(pool, purpose)?;
         let mut hosts = Vec::new();
-        for own in &pool.hosts {
-            let interface = own.interface.as_ref().map(|name| name.value.clone());
-            if let Some(name) = &own.interface {
+        for entry in &pool.hosts {
+            let interface = entry.interface.as_ref().map(|name| name.value.clone());
+            if let Some(name) = &entry.interface {
                 self.interface_known(&name.value, name.span);
             }
-            let Some(host) = &own.host else {
+            let Some(host) = &entry.host else {
                 hosts.push((interface, None));
                 continue;
             };
             let mut found = Vec::new();
             self.host(host, &mut found)?;
-            for own in found {
-                let wrong = own.not
-                    || matches!(own.address, Address::NoRoute | Address::UrpfFailed)
-                    || matches!(own.address, Address::RouteLabel(_) | Address::Range(..))
-                    || own.address == Address::Any;
+            for found in found {
+                let wrong = found.not
+                    || matches!(found.address, Address::NoRoute | Address::UrpfFailed)
+                    || matches!(found.address, Address::RouteLabel(_) | Address::Range(..))
+                    || found.address == Address::Any;
                 if wrong {
-                    let message = "this is no address for a pool";
+                    let message = "this is not an address for a pool";
                     return self.fail(Code::BadPool, host.span, message);
                 }
-                hosts.push((interface.clone(), Some(own)));
+                hosts.push((interface.clone(), Some(found)));
             }
         }
         let (mut ports, mut has_star) = (None, false);
-        if let Some(own) = &pool.ports {
-            let first = self.port(&own.first, own.span)?;
-            let last = match &own.last {
+        if let Some(port) = &pool.ports {
+            let first = self.port(&port.first, port.span)?;
+            let last = match &port.last {
                 PoolPortEnd::None => first,
                 PoolPortEnd::Star => {
                     has_star = true;
                     first
                 }
-                PoolPortEnd::Port(name) => self.port(name, own.span)?,
+                PoolPortEnd::Port(name) => self.port(name, port.span)?,
             };
             if last < first {
                 let message = format!("invalid port range: {first} is above {last}");
-                return self.fail(Code::BadPort, own.span, &message);
+                return self.fail(Code::BadPort, port.span, &message);
             }
             ports = Some((first, last));
         }
@@ -101,7 +101,7 @@ impl Expander<'_> {
             static_port: pool.static_port.is_some(),
             ports,
             has_star,
-            map_e: pool.map_e.as_ref().map(|own| own.value),
+            map_e: pool.map_e.as_ref().map(|map_e| map_e.value),
             endpoint_independent: pool.endpoint_independent,
         })
     }
@@ -143,17 +143,17 @@ impl Expander<'_> {
         af: Option<Af>,
         redirected: Option<Comparison<u16>>,
     ) -> Expanded<(Pool, Option<Af>)> {
-        let own_af = pool.hosts.iter().find_map(|(_, host)| host.as_ref()?.af);
-        let af = af.or(own_af);
-        let fits = |own: &Found| own.af.is_none() || own.af == af;
+        let host_af = pool.hosts.iter().find_map(|(_, host)| host.as_ref()?.af);
+        let af = af.or(host_af);
+        let fits = |found: &Found| found.af.is_none() || found.af == af;
         let hosts: Vec<PoolHost> = pool
             .hosts
             .iter()
             .filter(|(_, host)| host.as_ref().is_none_or(fits))
             .map(|(interface, host)| PoolHost {
                 interface: interface.clone(),
-                address: host.as_ref().map(|own| clipped(&own.address, af)),
-                weight: host.as_ref().and_then(|own| own.weight),
+                address: host.as_ref().map(|host| clipped(&host.address, af)),
+                weight: host.as_ref().and_then(|host| host.weight),
             })
             .collect();
         if hosts.is_empty() {
@@ -190,7 +190,7 @@ impl Expander<'_> {
             return Ok(last);
         };
         first.checked_add(range.second - range.first).ok_or_else(|| {
-            let message = format!("the ports from {first} on do not reach: 65535 is the last");
+            let message = format!("there are too few ports from {first} up: 65535 is the last");
             self.diagnostics.push(Diagnostic::error(Code::BadPort, pool.span, message));
             Reported
         })
@@ -198,8 +198,8 @@ impl Expander<'_> {
 
     /// The type: given, or round-robin where there may be several addresses.
     fn pool_kind(&mut self, pool: &PoolTemplate, hosts: &[PoolHost]) -> Expanded<Option<PoolKind>> {
-        let is_table = |own: &PoolHost| matches!(own.address, Some(Address::Table(_)));
-        let is_many = |own: &PoolHost| match &own.address {
+        let is_table = |host: &PoolHost| matches!(host.address, Some(Address::Table(_)));
+        let is_many = |host: &PoolHost| match &host.address {
             Some(Address::Dynamic(dynamic)) => dynamic.may_be_several(),
             _ => false,
         };

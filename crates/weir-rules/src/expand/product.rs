@@ -1,64 +1,14 @@
 //! The product of a rule's lists.
 
+use weir_wire::protocol::TCP;
+
 use super::address::Found;
-use super::pool::PoolTemplate;
-use super::rule::{RuleList, TCP};
+use super::template::Template;
 use super::{Expanded, Expander, Reported};
-use crate::ast::{Filter, IcmpType};
+use crate::ast::IcmpType;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Address, IcmpMatch, Interface, Peer, Route, Rule, Rules};
-use crate::value::{Af, Comparison, KeepState, RouteKind, Text};
-
-/// The lists of a rule; one that was not written has one value, which is any.
-#[derive(Debug, Clone)]
-pub(super) struct Lists {
-    pub(super) interfaces: Vec<Option<Interface>>,
-    pub(super) protocols: Vec<Option<u8>>,
-    pub(super) icmp: Vec<Option<IcmpType>>,
-    pub(super) from: Vec<Found>,
-    pub(super) to: Vec<Found>,
-    pub(super) from_ports: Vec<Option<Comparison<u16>>>,
-    pub(super) os: Vec<Option<Text>>,
-    pub(super) to_ports: Vec<Option<Comparison<u16>>>,
-    pub(super) users: Vec<Option<Comparison<u32>>>,
-    pub(super) groups: Vec<Option<Comparison<u32>>>,
-}
-
-impl Default for Lists {
-    fn default() -> Self {
-        Self {
-            interfaces: vec![None],
-            protocols: vec![None],
-            icmp: vec![None],
-            from: vec![Found::any()],
-            to: vec![Found::any()],
-            from_ports: vec![None],
-            os: vec![None],
-            to_ports: vec![None],
-            users: vec![None],
-            groups: vec![None],
-        }
-    }
-}
-
-/// A rule before its lists are multiplied.
-#[derive(Debug, Clone)]
-pub(super) struct Template<'f> {
-    pub(super) base: Rule,
-    pub(super) list: RuleList,
-    pub(super) filter: &'f Filter,
-    pub(super) lists: Lists,
-    pub(super) nat: Option<PoolTemplate>,
-    pub(super) rdr: Option<PoolTemplate>,
-    pub(super) route: Option<(RouteKind, PoolTemplate)>,
-}
-
-impl<'f> Template<'f> {
-    pub(super) fn new(base: Rule, list: RuleList, filter: &'f Filter) -> Self {
-        let lists = Lists::default();
-        Self { base, list, filter, lists, nat: None, rdr: None, route: None }
-    }
-}
+use crate::value::{Af, Comparison, KeepState, Text};
 
 /// One choice from each list.
 #[derive(Clone, Copy)]
@@ -226,18 +176,18 @@ impl Expander<'_> {
         let redirected = rule.to.port;
         let mut af = translated;
         if let Some(nat) = &template.nat {
-            let (pool, own) = self.pool_of(nat, af, None)?;
-            af = af.or(own);
+            let (pool, family) = self.pool_of(nat, af, None)?;
+            af = af.or(family);
             rule.nat = Some(Box::new(pool));
         }
         if let Some(rdr) = &template.rdr {
-            let (pool, own) = self.pool_of(rdr, af, redirected)?;
-            af = af.or(own);
+            let (pool, family) = self.pool_of(rdr, af, redirected)?;
+            af = af.or(family);
             rule.rdr = Some(Box::new(pool));
         }
         if let Some((kind, route)) = &template.route {
-            let (pool, own) = self.pool_of(route, af, None)?;
-            af = af.or(own);
+            let (pool, family) = self.pool_of(route, af, None)?;
+            af = af.or(family);
             rule.route = Some(Box::new(Route { kind: *kind, pool }));
         }
         if rule.af_to.is_none() {
@@ -252,14 +202,14 @@ impl Expander<'_> {
 fn family(af: Option<Af>, choice: &Choice<'_>) -> Option<Option<Af>> {
     let mut families = [af, choice.from.af, choice.to.af].into_iter().flatten();
     let first = families.next();
-    if families.any(|own| Some(own) != first) {
+    if families.any(|other| Some(other) != first) {
         return None;
     }
     let scopes = [&choice.from.scope, &choice.to.scope];
     let mut scopes = scopes.into_iter().flatten();
     if let Some(scope) = scopes.next() {
         let on = choice.interface.as_ref().map(|interface| &interface.name);
-        if scopes.any(|own| own != scope) || on.is_some_and(|on| on != scope) {
+        if scopes.any(|other| other != scope) || on.is_some_and(|on| on != scope) {
             return None;
         }
     }
@@ -270,17 +220,17 @@ fn family(af: Option<Af>, choice: &Choice<'_>) -> Option<Option<Af>> {
 fn no_combination(template: &Template<'_>) -> Diagnostic {
     let (filter, lists) = (template.filter, &template.lists);
     let (from, to) = (only_family(&lists.from), only_family(&lists.to));
-    let error = |span, own: Af, other: Af, what| {
-        let (own, other) = (own.as_str(), other.as_str());
+    let error = |span, this: Af, other: Af, what| {
+        let (this, other) = (this.as_str(), other.as_str());
         let message =
-            format!("the rule expands to no valid combination: this is {own}, and {what} {other}");
+            format!("the rule expands to no valid combination: this is {this}, and {what} {other}");
         Diagnostic::error(Code::NoCombination, span, message)
     };
-    for (own, hosts) in [(from, &filter.from.hosts), (to, &filter.to.hosts)] {
-        if let (Some(own), Some(host), Some(af)) = (own, hosts.first(), &filter.af)
-            && own != af.value
+    for (family, hosts) in [(from, &filter.from.hosts), (to, &filter.to.hosts)] {
+        if let (Some(family), Some(host), Some(af)) = (family, hosts.first(), &filter.af)
+            && family != af.value
         {
-            let problem = error(host.span, own, af.value, "the rule is");
+            let problem = error(host.span, family, af.value, "the rule is");
             return problem.related(af.span, "the rule's address family");
         }
     }
@@ -299,7 +249,7 @@ fn no_combination(template: &Template<'_>) -> Diagnostic {
 /// The family of all of a list.
 fn only_family(found: &[Found]) -> Option<Af> {
     let first = found.first()?.af?;
-    found.iter().all(|own| own.af == Some(first)).then_some(first)
+    found.iter().all(|found| found.af == Some(first)).then_some(first)
 }
 
 fn peer(found: &Found, port: Option<Comparison<u16>>, af: Option<Af>) -> Peer {

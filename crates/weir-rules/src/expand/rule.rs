@@ -1,37 +1,16 @@
 //! Rules, anchors and `antispoof`: what is the same in every combination of their lists.
 
+use weir_wire::protocol::TCP;
+
 use super::address::Found;
 use super::pool::{PoolTemplate, PoolUse};
-use super::product::{Lists, Template};
+use super::template::{Lists, RuleList, Template};
 use super::{Expanded, Expander, Reported, keeps};
 use crate::ast::{self, TranslateToKind, Translation};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{self, Action, AnchorCall, Rules};
 use crate::source::Span;
 use crate::value::{Af, BlockReturn, Divert, KeepState, Modifiers, RuleOptions, TcpFlags, Text};
-
-/// The protocol TCP.
-pub(super) const TCP: u8 = 6;
-
-/// Which list of a ruleset a rule goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RuleList {
-    Scrub,
-    Translate(Translation),
-    Filter,
-}
-
-impl RuleList {
-    pub(super) fn of(self, rules: &mut Rules) -> &mut Vec<ir::Rule> {
-        match self {
-            Self::Scrub => &mut rules.scrub,
-            Self::Translate(Translation::Nat) => &mut rules.nat,
-            Self::Translate(Translation::Rdr) => &mut rules.rdr,
-            Self::Translate(Translation::Binat) => &mut rules.binat,
-            Self::Filter => &mut rules.filter,
-        }
-    }
-}
 
 impl Expander<'_> {
     pub(super) fn rule(&mut self, rule: &ast::Rule, span: Span, rules: &mut Rules) -> Expanded<()> {
@@ -63,7 +42,7 @@ impl Expander<'_> {
             };
             let pool = self.pool(target, PoolUse::of(kind))?;
             // As pfctl, the first address after `->` gives the rule its family.
-            let first = target.hosts.first().and_then(|own| own.host.as_ref());
+            let first = target.hosts.first().and_then(|host| host.host.as_ref());
             if let Some(ast::HostKind::Address(address, _)) = first.map(|host| &host.kind) {
                 let af = if address.is_ipv4() { Af::Inet } else { Af::Inet6 };
                 template.base.af = template.base.af.or(Some(af));
@@ -85,7 +64,7 @@ impl Expander<'_> {
 
     /// Flags need a rule that TCP can match: in a list with other protocols, they hold for TCP.
     fn check_flags(&mut self, filter: &ast::Filter, lists: &Lists) -> Expanded<()> {
-        let is_tcp = |own: &Option<u8>| own.is_none_or(|own| own == TCP);
+        let is_tcp = |protocol: &Option<u8>| protocol.is_none_or(|protocol| protocol == TCP);
         let flags = filter.options.flags.filter(|flags| *flags != TcpFlags::ANY);
         if flags.is_some() && !lists.protocols.iter().any(is_tcp) {
             let span = filter.option_span("flags").unwrap_or_default();
@@ -142,7 +121,10 @@ impl Expander<'_> {
         pool: PoolTemplate,
         rules: &mut Rules,
     ) -> Expanded<()> {
-        let span = filter.translations.first().map_or(template.base.span, |own| own.kind.span);
+        let span = filter
+            .translations
+            .first()
+            .map_or(template.base.span, |translation| translation.kind.span);
         let [(None, Some(outside))] = &pool.hosts[..] else {
             return self.fail(Code::BadPool, span, "`binat-to` takes one address");
         };
@@ -195,22 +177,22 @@ impl Expander<'_> {
     ) -> Expanded<()> {
         let filter = &rule.filter;
         let sources = &template.lists.from;
-        let af = template.base.af.or(sources.first().and_then(|own| own.af));
-        let fits = |own: &&Found| own.af.is_none() || af.is_none() || own.af == af;
+        let af = template.base.af.or(sources.first().and_then(|source| source.af));
+        let fits = |found: &&Found| found.af.is_none() || af.is_none() || found.af == af;
         let outside: Vec<&Found> =
-            pool.hosts.iter().filter_map(|own| own.1.as_ref()).filter(fits).collect();
-        let is_many = |own: &Found| match &own.address {
+            pool.hosts.iter().filter_map(|host| host.1.as_ref()).filter(fits).collect();
+        let is_many = |found: &Found| match &found.address {
             ir::Address::Table(_) => true,
             ir::Address::Dynamic(dynamic) => dynamic.may_be_several(),
             _ => false,
         };
-        let bits = |own: &Found| match own.address {
+        let bits = |found: &Found| match found.address {
             ir::Address::Network(_, bits) => Some(bits),
             _ => None,
         };
-        let source = sources.first().filter(|own| own.address != ir::Address::Any);
+        let source = sources.first().filter(|source| source.address != ir::Address::Any);
         let (inside_bits, outside_bits) =
-            (source.and_then(bits), outside.first().and_then(|own| bits(own)));
+            (source.and_then(bits), outside.first().and_then(|outside| bits(outside)));
         let differ = inside_bits.is_some() && outside_bits.is_some() && inside_bits != outside_bits;
         let problem = if filter.interfaces.len() > 1 || filter.protocols.len() > 1 {
             "`binat` takes one interface and one protocol"
@@ -287,7 +269,7 @@ impl Expander<'_> {
                 let Some(id) = self.limiters.get(name) else {
                     let span = filter.option_span("limiter").unwrap_or_default();
                     let message = format!("limiter `{name}` is not defined");
-                    let known = self.limiters.keys().map(|own| &**own);
+                    let known = self.limiters.keys().map(|limiter| &**limiter);
                     let problem = Diagnostic::error(Code::BadValue, span, message);
                     let problem = problem.nearest(name, known);
                     self.diagnostics.push(Diagnostic { suggestion: None, ..problem });
@@ -318,8 +300,8 @@ impl Expander<'_> {
         let mut found = Vec::new();
         self.host(host, &mut found)?;
         let af = filter.af.as_ref().map(|af| af.value);
-        let address = found.iter().find_map(|own| match own.address {
-            ir::Address::Network(address, _) if af.is_none() || own.af == af => Some(address),
+        let address = found.iter().find_map(|found| match found.address {
+            ir::Address::Network(address, _) if af.is_none() || found.af == af => Some(address),
             _ => None,
         });
         let (Some(address), Some(Divert::To(_, port))) = (address, options.divert) else {
@@ -407,8 +389,8 @@ impl Expander<'_> {
         for interface in &antispoof.interfaces {
             let name: Text = interface.name.value.clone();
             let network = Modifiers { network: true, ..Modifiers::default() };
-            let facts = self.resolver.interfaces().iter().find(|own| own.name == *name);
-            let is_loopback = facts.is_some_and(|own| own.is_loopback);
+            let facts = self.resolver.interfaces().iter().find(|interface| interface.name == *name);
+            let is_loopback = facts.is_some_and(|facts| facts.is_loopback);
             let elsewhere = ir::Interface { not: true, name: name.clone() };
             let mut parts = vec![(Some(elsewhere), network)];
             if !is_loopback {

@@ -61,7 +61,7 @@ impl Expander<'_> {
             }
             Setting::StateDefaults(options) => {
                 if self.state_defaults.is_some() {
-                    return self.fail(Code::Duplicate, span, "`set state-defaults` stands twice");
+                    return self.fail(Code::Duplicate, span, "`set state-defaults` is given twice");
                 }
                 self.state_defaults = Some((**options).clone());
             }
@@ -84,16 +84,20 @@ impl Expander<'_> {
     pub(super) fn altq(&mut self, altq: &Altq, span: Span) -> Expanded<()> {
         self.cannot_run(span, "`altq`");
         let Some(scheduler) = &altq.scheduler else {
-            let problem = Diagnostic::error(Code::Syntax, span, "`altq` lacks its discipline");
+            let problem = Diagnostic::error(Code::Syntax, span, "`altq` has no discipline");
             self.diagnostics.push(problem.help("add cbq, priq, hfsc, fairq or codel"));
             return Err(super::Reported);
         };
         let name = scheduler.name;
         for interface in &altq.interfaces {
             let interface_name = interface.name.value.clone();
-            let facts = self.resolver.interfaces().iter().find(|own| own.name == *interface_name);
-            let speed = facts.and_then(|own| own.speed_bps).map(Bandwidth::Absolute);
-            let mtu = facts.and_then(|own| own.mtu_bytes).unwrap_or(1500);
+            let facts = self
+                .resolver
+                .interfaces()
+                .iter()
+                .find(|interface| interface.name == *interface_name);
+            let speed = facts.and_then(|facts| facts.speed_bps).map(Bandwidth::Absolute);
+            let mtu = facts.and_then(|facts| facts.mtu_bytes).unwrap_or(1500);
             let bandwidth = match (altq.bandwidth, speed) {
                 (Some(Bandwidth::Percent(percent)), Some(Bandwidth::Absolute(speed))) => {
                     Some(Bandwidth::Absolute(speed / 100 * u64::from(percent)))
@@ -106,7 +110,7 @@ impl Expander<'_> {
                 _ => None,
             };
             if altq.queues.is_empty() && name != "codel" {
-                return self.fail(Code::Syntax, span, "`altq` lacks its queues");
+                return self.fail(Code::Syntax, span, "`altq` has no queues");
             }
             self.ruleset.prelude.push(Prelude::Altq(Box::new(AltqOn {
                 altq: altq.clone(),

@@ -35,9 +35,9 @@ impl Expander<'_> {
                     .help("write `set state-reserve N`")
             }
             (Some(span), None) if reserved > 0 => {
-                let message = "no rule has `reserve`: nobody may use the reserved states";
+                let message = "no rule has `reserve`: no connection may use the reserved states";
                 Diagnostic::warning(Code::Inconsistent, span, message)
-                    .help("write `keep state (reserve)` where they are meant for")
+                    .help("write `keep state (reserve)` in the rules that they are meant for")
             }
             _ => return,
         };
@@ -91,7 +91,7 @@ fn complete(state: &mut StateOptions) {
     let Some(index) = names::timeout("src.track") else {
         return;
     };
-    match state.timeouts.iter_mut().find(|(own, _)| *own == index) {
+    match state.timeouts.iter_mut().find(|(timeout, _)| *timeout == index) {
         Some((_, value)) => *value = (*value).max(seconds),
         None => state.timeouts.push((index, seconds)),
     }
@@ -109,7 +109,7 @@ fn adapt(state: &mut StateOptions) {
     let Some(tenth) = state.max_states.map(|max| max / 10).filter(|tenth| *tenth > 0) else {
         return;
     };
-    if state.timeouts.iter().any(|(own, _)| *own == start || *own == end) {
+    if state.timeouts.iter().any(|(timeout, _)| *timeout == start || *timeout == end) {
         return;
     }
     let times = |count: u32| tenth.saturating_mul(count);
@@ -144,7 +144,7 @@ mod tests {
     use crate::parse::ParseInput;
     use crate::source::MemorySources;
 
-    fn told(text: &str) -> Vec<String> {
+    fn warnings_of(text: &str) -> Vec<String> {
         let input = ParseInput {
             name: "pf.conf",
             bytes: text.as_bytes(),
@@ -154,20 +154,20 @@ mod tests {
             limits: Limits::default(),
         };
         let compiled = crate::compile(input, &Facts::default());
-        let line = |own: &crate::diagnostic::Diagnostic| own.line(&compiled.sources);
+        let line = |diagnostic: &crate::diagnostic::Diagnostic| diagnostic.line(&compiled.sources);
         compiled.diagnostics.iter().map(line).collect()
     }
 
     #[test]
     fn reserved_states_are_meant_for_somebody() {
         let rule = "pass keep state (reserve)\n";
-        assert!(told(&format!("set state-reserve 10\n{rule}")).is_empty());
+        assert!(warnings_of(&format!("set state-reserve 10\n{rule}")).is_empty());
         // Settings may come later.
-        assert!(told(&format!("{rule}set state-reserve 10\n")).is_empty());
+        assert!(warnings_of(&format!("{rule}set state-reserve 10\n")).is_empty());
         let only = |text: &str, start: &str, words: &str| {
-            let told = told(text);
-            assert!(told.len() == 1, "{told:?}");
-            assert!(told[0].starts_with(start) && told[0].contains(words), "{told:?}");
+            let warnings = warnings_of(text);
+            assert!(warnings.len() == 1, "{warnings:?}");
+            assert!(warnings[0].starts_with(start) && warnings[0].contains(words), "{warnings:?}");
         };
         only(rule, "pf.conf:1:6: warning", "no state is reserved");
         only("set state-reserve 10\npass\n", "pf.conf:1:1: warning", "no rule has `reserve`");

@@ -7,12 +7,12 @@ use crate::ast;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::ir::{Address, Prelude, Table, TableEntry, TableSource};
 use crate::source::Span;
-use crate::value::Text;
+use crate::value::{Text, masked};
 
 impl Expander<'_> {
     pub(super) fn table(&mut self, table: &ast::Table, span: Span) {
         let anchor: Text = self.anchor_path.join("/").into();
-        let mut own = Table {
+        let mut expanded = Table {
             name: table.name.value.clone(),
             anchor,
             span,
@@ -25,23 +25,23 @@ impl Expander<'_> {
         for source in &table.sources {
             match source {
                 ast::TableSource::List(hosts) => {
-                    let entries = self.table_list(hosts, &mut own.is_incomplete);
+                    let entries = self.table_list(hosts, &mut expanded.is_incomplete);
                     self.count_entries(entries.len(), span);
                     // Lists in a row are one list; a file between them parts them.
-                    match own.sources.last_mut() {
+                    match expanded.sources.last_mut() {
                         Some(TableSource::List(last)) => last.extend(entries),
-                        _ => own.sources.push(TableSource::List(entries)),
+                        _ => expanded.sources.push(TableSource::List(entries)),
                     }
                 }
                 ast::TableSource::File(path) => {
-                    let entries = self.table_file(path, &mut own.is_incomplete);
+                    let entries = self.table_file(path, &mut expanded.is_incomplete);
                     self.count_entries(entries.len(), span);
-                    own.sources.push(TableSource::File(path.value.clone(), entries));
+                    expanded.sources.push(TableSource::File(path.value.clone(), entries));
                 }
             }
         }
         self.ruleset.prelude.push(Prelude::Table(self.ruleset.tables.len()));
-        self.ruleset.tables.push(own);
+        self.ruleset.tables.push(expanded);
     }
 
     fn count_entries(&mut self, count: usize, span: Span) {
@@ -62,10 +62,10 @@ impl Expander<'_> {
             if self.host(host, &mut found).is_err() {
                 continue;
             }
-            for own in &found {
-                match &own.address {
+            for found in &found {
+                match &found.address {
                     Address::Network(address, bits) => {
-                        entries.push(TableEntry { address: *address, bits: *bits, not: own.not });
+                        entries.push(TableEntry { address: *address, bits: *bits, not: found.not });
                     }
                     _ => *is_incomplete = true,
                 }
@@ -105,12 +105,12 @@ impl Expander<'_> {
             if self.host(&host, &mut found).is_err() {
                 continue;
             }
-            for own in found {
-                if let Address::Network(address, bits) = own.address {
+            for found in found {
+                if let Address::Network(address, bits) = found.address {
                     entries.push(TableEntry { address, bits, not });
                 } else {
                     *is_incomplete = true;
-                    let message = format!("{}:{line}: `{name}` is no address", path.value);
+                    let message = format!("{}:{line}: `{name}` is not an address", path.value);
                     self.diagnostics.push(Diagnostic::warning(Code::BadTableEntry, span, message));
                 }
             }
@@ -121,7 +121,7 @@ impl Expander<'_> {
 
 /// What a table's file holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TableFile {
+pub(crate) struct TableFile {
     /// Addresses and networks, in order.
     pub entries: Vec<TableEntry>,
     /// What is neither: line (from 1), `!`, and the word. These may be host names.
@@ -131,7 +131,7 @@ pub struct TableFile {
 /// Reads a table's file: addresses and networks between blanks, newlines and commas, `!` in
 /// front, comments after `#` or `;` (pf.conf(5), "TABLES").
 #[must_use]
-pub fn parse_table_file(bytes: &[u8]) -> TableFile {
+pub(crate) fn parse_table_file(bytes: &[u8]) -> TableFile {
     let mut file = TableFile::default();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let end = line.iter().position(|byte| matches!(byte, b'#' | b';')).unwrap_or(line.len());
@@ -169,7 +169,7 @@ fn entry(word: &[u8], not: bool) -> Option<TableEntry> {
     let address: IpAddr = text.parse().ok()?;
     let width = address::width(address);
     let bits = bits.unwrap_or(width);
-    (bits <= width).then(|| TableEntry { address: address::masked(address, bits), bits, not })
+    (bits <= width).then(|| TableEntry { address: masked(address, bits), bits, not })
 }
 
 #[cfg(test)]
@@ -184,7 +184,9 @@ mod tests {
         let shown: Vec<String> = file
             .entries
             .iter()
-            .map(|own| format!("{}{}/{}", if own.not { "!" } else { "" }, own.address, own.bits))
+            .map(|entry| {
+                format!("{}{}/{}", if entry.not { "!" } else { "" }, entry.address, entry.bits)
+            })
             .collect();
         assert_eq!(shown, ["1.0.0.1/32", "2.0.0.0/24", "!10.0.0.1/32", "!::1/128"]);
         let names: Vec<(usize, &str)> =

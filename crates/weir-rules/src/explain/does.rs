@@ -13,7 +13,7 @@ type Place<'a> = &'a dyn Fn(&RuleRef<'_>) -> String;
 pub(super) fn conclusion(verdict: &Verdict<'_>, printer: &Printer<'_>, place: Place<'_>) -> String {
     let decision = verdict.decision.as_str();
     let by = match &verdict.rule {
-        Some(own) => format!("{}: {}", place(own), printer.rule(own.rule)),
+        Some(rule) => format!("{}: {}", place(rule), printer.rule(rule.rule)),
         None => "the default".to_owned(),
     };
     match verdict.reason {
@@ -22,17 +22,16 @@ pub(super) fn conclusion(verdict: &Verdict<'_>, printer: &Printer<'_>, place: Pl
         Reason::Skip => format!("{decision}: `set skip` leaves the interface out"),
         Reason::State => match &verdict.rule {
             Some(_) => format!("{decision}: the packet belongs to a state, made by {by}"),
-            None => format!("{decision}: the packet belongs to a state; no rule is asked"),
+            None => format!("{decision}: the packet belongs to a state; no rule is evaluated"),
         },
         Reason::StateMismatch => {
             format!("{decision}: the packet has a state's addresses, but does not fit it")
         }
         Reason::TranslationPass => {
-            let by = verdict
-                .translation
-                .as_ref()
-                .map_or(by, |own| format!("{}: {}", place(&own.rule), printer.rule(own.rule.rule)));
-            format!("{decision} by {by} (`pass` in it: no filter rule is asked)")
+            let by = verdict.translation.as_ref().map_or(by, |translation| {
+                format!("{}: {}", place(&translation.rule), printer.rule(translation.rule.rule))
+            });
+            format!("{decision} by {by} (`pass` in it: no filter rule is evaluated)")
         }
         Reason::Malformed => format!("{decision}: no protocol sends such a packet"),
         Reason::Options => {
@@ -50,11 +49,11 @@ pub(super) fn conclusion(verdict: &Verdict<'_>, printer: &Printer<'_>, place: Pl
 pub(super) fn effects(verdict: &Verdict<'_>, packet: &Packet, place: Place<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let scrubs = [("IP", verdict.scrub.ip), ("TCP", verdict.scrub.tcp)];
-    for (what, own) in scrubs {
-        lines.extend(own.map(|own| format!("{what} is normalised by {}", place(&own))));
+    for (what, scrub) in scrubs {
+        lines.extend(scrub.map(|rule| format!("{what} is normalised by {}", place(&rule))));
     }
-    for own in &verdict.matches {
-        lines.push(format!("`match` adds {}", place(own)));
+    for rule in &verdict.matches {
+        lines.push(format!("`match` adds {}", place(rule)));
     }
     if let Some(translation) = &verdict.translation {
         let passes = verdict.decision == Decision::Pass;
@@ -74,23 +73,23 @@ pub(super) fn effects(verdict: &Verdict<'_>, packet: &Packet, place: Place<'_>) 
             Response::SctpAbort => "an SCTP ABORT answers".into(),
         });
     }
-    for own in &verdict.logs {
-        lines.push(format!("logged by {}", place(own)));
+    for log in &verdict.logs {
+        lines.push(format!("logged by {}", place(log)));
     }
     lines
 }
 
 fn translated(
     lines: &mut Vec<String>,
-    own: &Translated<'_>,
+    translated: &Translated<'_>,
     packet: &Packet,
     place: Place<'_>,
     passes: bool,
 ) {
     let end = |address, port| end_text(packet.has_ports(), address, port);
-    let by = place(&own.rule);
+    let by = place(&translated.rule);
     let old = end(packet.source, packet.source_port);
-    let new = end(own.source, own.source_port);
+    let new = end(translated.source, translated.source_port);
     let mut change = |end: &str, old: &str, new: &str| {
         if old != new && passes {
             lines.push(format!("{end} {old} becomes {new} by {by}"));
@@ -99,17 +98,17 @@ fn translated(
         }
     };
     change("source", &old, &new);
-    let id = Some(packet.icmp.id).filter(|_| packet.is_icmp() && own.source_port != 0);
-    if let Some(id) = id.filter(|id| *id != own.source_port) {
-        change("ICMP id", &id.to_string(), &own.source_port.to_string());
+    let id = Some(packet.icmp.id).filter(|_| packet.is_icmp() && translated.source_port != 0);
+    if let Some(id) = id.filter(|id| *id != translated.source_port) {
+        change("ICMP id", &id.to_string(), &translated.source_port.to_string());
     }
     let old = end(packet.destination, packet.destination_port);
-    let new = end(own.destination, own.destination_port);
+    let new = end(translated.destination, translated.destination_port);
     change("destination", &old, &new);
-    if let Some(af) = own.af_to {
+    if let Some(af) = translated.af_to {
         lines.push(format!("the packet becomes {}", af.as_str()));
     }
-    if passes && !own.takes_effect {
+    if passes && !translated.takes_effect {
         lines.push("but the packet leaves as it came: no state is made to translate it".into());
     }
 }
@@ -121,7 +120,7 @@ fn passed(lines: &mut Vec<String>, verdict: &Verdict<'_>) {
         None => lines.push("no state is made".into()),
     }
     if verdict.is_proxied {
-        lines.push("the SYN is answered here; it goes on when the handshake is done".into());
+        lines.push("the SYN is answered here, and forwarded when the handshake is done".into());
     }
     if let Some(route) = &verdict.route {
         let what = match route.kind {
@@ -129,9 +128,11 @@ fn passed(lines: &mut Vec<String>, verdict: &Verdict<'_>) {
             RouteKind::ReplyTo => "answers go",
             RouteKind::DupTo => "a copy goes",
         };
-        let gateway = route.gateway.map_or(String::new(), |own| format!(" to {}", ip(own)));
-        let interface =
-            route.interface.as_ref().map_or(String::new(), |own| format!(" out of {own}"));
+        let gateway = route.gateway.map_or(String::new(), |gateway| format!(" to {}", ip(gateway)));
+        let interface = route
+            .interface
+            .as_ref()
+            .map_or(String::new(), |interface| format!(" out of {interface}"));
         lines.push(format!("{what}{interface}{gateway}"));
     }
     match verdict.divert {
@@ -164,38 +165,38 @@ fn new_state(state: &NewState<'_>) -> String {
 }
 
 fn actions(lines: &mut Vec<String>, verdict: &Verdict<'_>) {
-    let own = &verdict.actions;
-    lines.extend(own.tag.as_ref().map(|tag| format!("tagged {tag}")));
-    lines.extend(own.queue.as_ref().map(|queue| match &queue.priority {
+    let action = &verdict.actions;
+    lines.extend(action.tag.as_ref().map(|tag| format!("tagged {tag}")));
+    lines.extend(action.queue.as_ref().map(|queue| match &queue.priority {
         Some(priority) => format!("queue {}, {priority} for low delay", queue.name),
         None => format!("queue {}", queue.name),
     }));
-    lines.extend(own.dummynet.map(|dummynet| {
+    lines.extend(action.dummynet.map(|dummynet| {
         let what = if dummynet.is_pipe { "pipe" } else { "queue" };
         match dummynet.reverse {
             0 => format!("dummynet {what} {}", dummynet.forward),
             reverse => format!("dummynet {what} {}, {reverse} back", dummynet.forward),
         }
     }));
-    lines.extend(own.rtable.map(|table| format!("routing table {table}")));
-    lines.extend(own.set_tos.map(|tos| format!("tos becomes {tos:#04x}")));
-    lines.extend(own.set_prio.map(|(prio, low)| {
+    lines.extend(action.rtable.map(|table| format!("routing table {table}")));
+    lines.extend(action.set_tos.map(|tos| format!("tos becomes {tos:#04x}")));
+    lines.extend(action.set_prio.map(|(prio, low)| {
         if prio == low {
             format!("priority becomes {prio}")
         } else {
             format!("priority becomes {prio}, {low} without payload or for low delay")
         }
     }));
-    lines.extend(own.delay_ms.map(|delay| format!("delayed by {delay} ms")));
-    lines.extend(own.min_ttl.map(|ttl| format!("TTL becomes at least {ttl}")));
-    lines.extend(own.max_mss.map(|mss| format!("MSS becomes at most {mss}")));
-    if own.no_df {
+    lines.extend(action.delay_ms.map(|delay| format!("delayed by {delay} ms")));
+    lines.extend(action.min_ttl.map(|ttl| format!("TTL becomes at least {ttl}")));
+    lines.extend(action.max_mss.map(|mss| format!("MSS becomes at most {mss}")));
+    if action.no_df {
         lines.push("the don't-fragment bit is cleared".into());
     }
-    if own.random_id {
+    if action.random_id {
         lines.push("the IP identification becomes random".into());
     }
-    if own.log_all {
+    if action.log_all {
         lines.push("every packet of the state is logged".into());
     }
 }

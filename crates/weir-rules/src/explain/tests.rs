@@ -14,7 +14,7 @@ interface em0 192.0.2.1/24 group egress
 interface em1 10.0.0.1/8
 ";
 
-fn told(text: &str, dialect: Dialect, packets: &[&str]) -> String {
+fn explained(text: &str, dialect: Dialect, packets: &[&str]) -> String {
     let facts = Facts::parse(FACTS).unwrap();
     let provider = MemorySources::default();
     let input = ParseInput {
@@ -36,9 +36,9 @@ fn told(text: &str, dialect: Dialect, packets: &[&str]) -> String {
         let mut moment =
             Moment { now_ns: 0, random: &mut random, states: &mut states, routes: &AllRouted };
         let sources = Some(&compiled.sources);
-        let told = explain(&evaluator, &printer, sources, &packet, &mut moment);
-        assert_eq!(told.winner.is_some(), told.verdict.rule.is_some());
-        out += &told.text();
+        let explanation = explain(&evaluator, &printer, sources, &packet, &mut moment);
+        assert_eq!(explanation.winner.is_some(), explanation.verdict.rule.is_some());
+        out += &explanation.text();
     }
     out
 }
@@ -76,12 +76,12 @@ fn reasons_have_both_values() {
         ("block tagged LAN", "the packet has no tag, the rule is for LAN"),
         ("block received-on em1", "the packet came in on none, the rule is for em1"),
         ("block prio 3", "priority is none, not 3"),
-        ("block fragment", "the packet is no fragment, and the rule is for those"),
+        ("block fragment", "the packet is not a fragment, and the rule is for fragments"),
         ("block proto tcp from any os Linux", "operating system is unknown, not Linux"),
         ("block probability 25%", "chance: 50.0 % was drawn, not under 25.0 %"),
     ] {
         let tables = "table <t> { 10.0.0.0/8 !10.0.0.0/24 }\ntable <u> { 10.0.0.0/8 }\n";
-        let text = told(&format!("{tables}{rule}\n"), Dialect::FreeBsd, &[packet]);
+        let text = explained(&format!("{tables}{rule}\n"), Dialect::FreeBsd, &[packet]);
         let said = text.lines().find_map(|line| line.trim().strip_prefix("no: "));
         assert_eq!(said, Some(why), "{rule}\n{text}");
     }
@@ -93,7 +93,7 @@ fn reasons_have_both_values() {
             "ICMP code is port-unr (3), not needfrag (4)",
         ),
     ] {
-        let text = told(&format!("{rule}\n"), Dialect::FreeBsd, &[icmp]);
+        let text = explained(&format!("{rule}\n"), Dialect::FreeBsd, &[icmp]);
         assert!(text.contains(&format!("no: {why}\n")), "{text}");
     }
 }
@@ -111,7 +111,8 @@ block quick from <bad>
 pass out quick on em0 proto tcp to port 443
 pass out
 ";
-    let told = told(text, Dialect::FreeBsd, &["out on em0 tcp 10.0.0.5:4000 > 1.2.3.4:443 S"]);
+    let report =
+        explained(text, Dialect::FreeBsd, &["out on em0 tcp 10.0.0.5:4000 > 1.2.3.4:443 S"]);
     let expected = "\
 packet: out on em0 tcp 10.0.0.5:4000 > 1.2.3.4:443 S
 
@@ -128,14 +129,14 @@ filter rules:
       no: source 192.0.2.1 is not in <bad>: no entry covers it
 * @3 pf.conf:8 pass out quick on em0 proto tcp from any to any port = https flags S/SA keep state
       matches, and is quick
-  (1 more rule not asked)
+  (1 more rule not evaluated)
 
 verdict: pass by @3 (pf.conf:8): \
 pass out quick on em0 proto tcp from any to any port = https flags S/SA keep state
   source 10.0.0.5:4000 becomes 192.0.2.1:4000 by nat @0 (pf.conf:2)
   a state is made
 ";
-    assert_eq!(told, expected);
+    assert_eq!(report, expected);
 }
 
 #[test]
@@ -150,7 +151,7 @@ anchor out quick {
 pass out
 ";
     let packet = "out on em0 tcp 10.0.0.5:4000 > 1.2.3.4:80 S";
-    let told = told(text, Dialect::OpenBsd, &[packet]);
+    let report = explained(text, Dialect::OpenBsd, &[packet]);
     let expected = "\
 packet: out on em0 tcp 10.0.0.5:4000 > 1.2.3.4:80 S
 
@@ -160,13 +161,13 @@ filter rules:
   @1 pf.conf:2 match out log on em0 inet from 10.0.0.0/8 to any tag OUT nat-to 192.0.2.1 static-port
       matches
   @2 pf.conf:3 anchor out quick all
-      matches: its rules are asked
+      matches: its rules are evaluated
 *   @0 pf.conf:4 block drop proto tcp from any to any port = http
-        matches, and is the last that does
+        matches, and is the last one that does
     @1 pf.conf:5 block drop proto udp all
         no: protocol is tcp, not udp
   @2 pf.conf:3 end of the anchor: a rule in it matched
-  (1 more rule not asked)
+  (1 more rule not evaluated)
 
 verdict: block by @0 of anchor `_` (pf.conf:4): block drop proto tcp from any to any port = http
   `match` adds @1 (pf.conf:2)
@@ -174,13 +175,13 @@ verdict: block by @0 of anchor `_` (pf.conf:4): block drop proto tcp from any to
   no answer is sent
   logged by @1 (pf.conf:2)
 ";
-    assert_eq!(told, expected);
+    assert_eq!(report, expected);
 }
 
 #[test]
 fn layer_2_rules_are_said_to_be_left_out() {
     let packet = "in on em0 tcp 10.0.0.5:80 > 192.0.2.1:443 S";
-    let text = told("ether block in on em0\npass\n", Dialect::FreeBsd, &[packet]);
-    assert!(text.contains("1 `ether` rule is not asked"), "{text}");
-    assert!(!told("pass\n", Dialect::FreeBsd, &[packet]).contains("ether"));
+    let text = explained("ether block in on em0\npass\n", Dialect::FreeBsd, &[packet]);
+    assert!(text.contains("1 `ether` rule is not evaluated"), "{text}");
+    assert!(!explained("pass\n", Dialect::FreeBsd, &[packet]).contains("ether"));
 }

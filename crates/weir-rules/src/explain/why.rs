@@ -1,6 +1,7 @@
 //! What a rule failed at, in words, with the packet's value and the rule's.
 
-use crate::evaluate::packet::{ICMP, ICMP6, SCTP, TCP, UDP};
+use weir_wire::protocol::{self, ICMP6};
+
 use crate::evaluate::{Criterion, Evaluator, Packet, RuleRef, Seen, flag_letters};
 use crate::ir::{Address, Interface, Peer};
 use crate::names;
@@ -13,41 +14,42 @@ pub(super) struct Narrator<'a> {
 }
 
 impl Narrator<'_> {
-    pub(super) fn why(&self, own: &RuleRef<'_>, criterion: Criterion, seen: &Seen<'_>) -> String {
-        let (rule, packet, options) = (own.rule, self.packet, &own.rule.options);
+    pub(super) fn why(&self, found: &RuleRef<'_>, criterion: Criterion, seen: &Seen<'_>) -> String {
+        let (rule, packet, options) = (found.rule, self.packet, &found.rule.options);
         match criterion {
             Criterion::Once => "it is a `once` rule, and has had its match".into(),
             Criterion::Interface => interface("is on", &packet.interface, rule.interface.as_ref()),
             Criterion::Direction => format!("{}, the rule is for {}", self.goes(), self.other()),
             Criterion::Rdomain => {
-                let (not, wanted) = rule.rdomain.unwrap_or_default();
+                let (not, expected) = rule.rdomain.unwrap_or_default();
                 let but = if not { "all but " } else { "" };
-                format!("routing domain is {}, the rule is for {but}{wanted}", packet.rdomain)
+                format!("routing domain is {}, the rule is for {but}{expected}", packet.rdomain)
             }
             Criterion::Family => {
-                let wanted = rule.af.map_or("any", |af| af.as_str());
-                format!("the packet is {}, the rule is for {wanted}", packet.af().as_str())
+                let expected = rule.af.map_or("any", |af| af.as_str());
+                format!("the packet is {}, the rule is for {expected}", packet.af().as_str())
             }
             Criterion::Protocol => {
-                let wanted = rule.protocol.unwrap_or(0);
-                let (is, wanted) = (self.protocol(packet.protocol), self.protocol(wanted));
-                format!("protocol is {is}, not {wanted}")
+                let expected = rule.protocol.unwrap_or(0);
+                let (is, expected) = (self.protocol(packet.protocol), self.protocol(expected));
+                format!("protocol is {is}, not {expected}")
             }
             Criterion::Source => {
                 // `binat` compares its `to` with the source of what comes in.
-                let comes_back = own.list == crate::evaluate::List::Binat
+                let comes_back = found.list == crate::evaluate::List::Binat
                     && packet.direction == Direction::In
                     && rule.anchor.is_none();
                 let peer = if comes_back { &rule.to } else { &rule.from };
-                self.address("source", seen.subject.source.into(), peer, own)
+                self.address("source", seen.subject.source.into(), peer, found)
             }
             Criterion::Destination => {
-                self.address("destination", seen.subject.destination.into(), &rule.to, own)
+                self.address("destination", seen.subject.destination.into(), &rule.to, found)
             }
             Criterion::BinatAddress => {
                 let outside = rule.nat.as_ref().and_then(|pool| pool.hosts.first());
                 let outside = outside.and_then(|host| host.address.as_ref());
-                let outside = outside.map_or("nothing".into(), |own| address_text(own, rule.af));
+                let outside =
+                    outside.map_or("nothing".into(), |outside| address_text(outside, rule.af));
                 let is = ip(seen.subject.destination.into());
                 format!("destination {is} is not in {outside}, the outer address")
             }
@@ -64,39 +66,41 @@ impl Narrator<'_> {
             Criterion::DestinationPort => {
                 port("destination port", seen.subject.destination_port, rule.to.port)
             }
-            other => self.rare(own, other, seen),
+            other => self.rare(found, other, seen),
         }
     }
 
-    fn rare(&self, own: &RuleRef<'_>, criterion: Criterion, seen: &Seen<'_>) -> String {
-        let (rule, packet, options) = (own.rule, self.packet, &own.rule.options);
+    fn rare(&self, found: &RuleRef<'_>, criterion: Criterion, seen: &Seen<'_>) -> String {
+        let (rule, packet, options) = (found.rule, self.packet, &found.rule.options);
         match criterion {
             Criterion::User => identity("user", packet.user, rule.user),
             Criterion::Group => identity("group", packet.group, rule.group),
             Criterion::IcmpType => {
-                let wanted = rule.icmp.map_or(0, |icmp| icmp.kind);
-                let (is, wanted) = (self.icmp_type(packet.icmp.kind), self.icmp_type(wanted));
-                format!("ICMP type is {is}, not {wanted}")
+                let expected = rule.icmp.map_or(0, |icmp| icmp.kind);
+                let (is, expected) = (self.icmp_type(packet.icmp.kind), self.icmp_type(expected));
+                format!("ICMP type is {is}, not {expected}")
             }
             Criterion::IcmpCode => {
-                let wanted = rule.icmp.and_then(|icmp| icmp.code).unwrap_or(0);
+                let expected = rule.icmp.and_then(|icmp| icmp.code).unwrap_or(0);
                 let kind = packet.icmp.kind;
                 let is = self.icmp_code(kind, packet.icmp.code);
-                format!("ICMP code is {is}, not {}", self.icmp_code(kind, wanted))
+                format!("ICMP code is {is}, not {}", self.icmp_code(kind, expected))
             }
             Criterion::IcmpReply => {
                 let kind = self.icmp_type(packet.icmp.kind);
                 format!("ICMP {kind} is a reply, and the rule keeps state, which replies need")
             }
-            Criterion::Fragment => "the packet is no fragment, and the rule is for those".into(),
+            Criterion::Fragment => {
+                "the packet is not a fragment, and the rule is for fragments".into()
+            }
             Criterion::Tos => {
-                let wanted = options.tos.unwrap_or(0);
-                format!("tos is {:#04x} without ECN, not {wanted:#04x}", packet.tos & !3)
+                let expected = options.tos.unwrap_or(0);
+                format!("tos is {:#04x} without ECN, not {expected:#04x}", packet.tos & !3)
             }
             Criterion::Tag => {
                 let is = seen.tag.map_or("no tag".to_owned(), |tag| format!("the tag {tag}"));
-                let wanted = options.tagged.as_ref();
-                let (not, tag) = wanted.map_or((false, ""), |(not, tag)| (*not, &**tag));
+                let expected = options.tagged.as_ref();
+                let (not, tag) = expected.map_or((false, ""), |(not, tag)| (*not, &**tag));
                 let but = if not { "any but " } else { "" };
                 format!("the packet has {is}, the rule is for {but}{tag}")
             }
@@ -110,8 +114,8 @@ impl Narrator<'_> {
             }
             Criterion::Os => {
                 let is = packet.os.as_deref().unwrap_or("unknown");
-                let wanted = rule.os.as_deref().unwrap_or("any");
-                format!("operating system is {is}, not {wanted}")
+                let expected = rule.os.as_deref().unwrap_or("any");
+                format!("operating system is {is}, not {expected}")
             }
             Criterion::Probability(drawn) => {
                 let chance = f64::from(options.probability.unwrap_or(0)) / f64::from(u32::MAX);
@@ -141,14 +145,7 @@ impl Narrator<'_> {
     }
 
     fn protocol(&self, number: u8) -> String {
-        match number {
-            TCP => "tcp".into(),
-            UDP => "udp".into(),
-            SCTP => "sctp".into(),
-            ICMP => "icmp".into(),
-            ICMP6 => "icmp6".into(),
-            other => self.named(other),
-        }
+        protocol::word(number).map_or_else(|| self.named(number), Into::into)
     }
 
     fn named(&self, number: u8) -> String {
@@ -166,8 +163,8 @@ impl Narrator<'_> {
         name.map_or_else(|| code.to_string(), |name| format!("{name} ({code})"))
     }
 
-    fn address(&self, what: &str, is: std::net::IpAddr, peer: &Peer, own: &RuleRef<'_>) -> String {
-        let text = address_text(&peer.address, own.rule.af);
+    fn address(&self, what: &str, is: std::net::IpAddr, peer: &Peer, rule: &RuleRef<'_>) -> String {
+        let text = address_text(&peer.address, rule.rule.af);
         let shown = ip(is);
         match (&peer.address, peer.not) {
             (Address::Any, true) => format!("{what} {shown} is an address, which `! any` excludes"),
@@ -185,7 +182,7 @@ impl Narrator<'_> {
                 format!("the rule's {name} could not be looked up, and holds nothing")
             }
             (Address::Table(name), not) => {
-                let entry = self.evaluator.table_entry(own.anchor, name, is);
+                let entry = self.evaluator.table_entry(rule.anchor, name, is);
                 let entry = match entry {
                     None => "no entry covers it".to_owned(),
                     Some((network, bits, true)) => format!("its entry is !{}/{bits}", ip(network)),
@@ -195,7 +192,7 @@ impl Narrator<'_> {
                 format!("{what} {shown} {is_in} <{name}>: {entry}")
             }
             (Address::Dynamic(dynamic), not) => {
-                let found = self.evaluator.dynamic(dynamic);
+                let found = self.evaluator.networks_of(dynamic);
                 let found: Vec<_> = found
                     .iter()
                     .map(|(network, bits)| match (network.is_ipv4(), bits) {
@@ -213,27 +210,27 @@ impl Narrator<'_> {
     }
 }
 
-fn interface(verb: &str, is: &str, wanted: Option<&Interface>) -> String {
-    match wanted {
-        Some(own) if own.not => {
-            format!("the packet {verb} {is}, the rule is for all but {}", own.name)
+fn interface(verb: &str, is: &str, criterion: Option<&Interface>) -> String {
+    match criterion {
+        Some(interface) if interface.not => {
+            format!("the packet {verb} {is}, the rule is for all but {}", interface.name)
         }
-        Some(own) => format!("the packet {verb} {is}, the rule is for {}", own.name),
+        Some(interface) => format!("the packet {verb} {is}, the rule is for {}", interface.name),
         None => format!("the packet {verb} {is}"),
     }
 }
 
-fn port(what: &str, is: u16, wanted: Option<Comparison<u16>>) -> String {
-    match wanted {
-        Some(own) => format!("{what} {is} is {}", unlike(own)),
+fn port(what: &str, is: u16, comparison: Option<Comparison<u16>>) -> String {
+    match comparison {
+        Some(ports) => format!("{what} {is} is {}", unlike(ports)),
         None => format!("the packet has no {what}"),
     }
 }
 
 /// How a number fails a comparison, behind "is".
-fn unlike<N: std::fmt::Display>(wanted: Comparison<N>) -> String {
-    let (first, second) = (wanted.first, wanted.second);
-    match wanted.operator {
+fn unlike<N: std::fmt::Display>(comparison: Comparison<N>) -> String {
+    let (first, second) = (comparison.first, comparison.second);
+    match comparison.operator {
         Operator::Equal => format!("not {first}"),
         Operator::NotEqual => format!("{first}, which the rule excludes"),
         Operator::Less => format!("not < {first}"),
@@ -246,13 +243,13 @@ fn unlike<N: std::fmt::Display>(wanted: Comparison<N>) -> String {
     }
 }
 
-fn identity(what: &str, is: Option<u32>, wanted: Option<Comparison<u32>>) -> String {
-    let wanted = wanted.map_or("matched".to_owned(), |own| {
-        let unknown = own.first == u32::MAX && own.operator == Operator::Equal;
-        if unknown { "unknown".to_owned() } else { unlike(own) }
+fn identity(what: &str, is: Option<u32>, comparison: Option<Comparison<u32>>) -> String {
+    let mismatch = comparison.map_or("matched".to_owned(), |comparison| {
+        let unknown = comparison.first == u32::MAX && comparison.operator == Operator::Equal;
+        if unknown { "unknown".to_owned() } else { unlike(comparison) }
     });
     match is {
-        Some(is) => format!("{what} {is} is {wanted}"),
-        None => format!("{what} is unknown (no socket of this host), and that is {wanted}"),
+        Some(is) => format!("{what} {is} is {mismatch}"),
+        None => format!("{what} is unknown (no socket of this host), and that is {mismatch}"),
     }
 }

@@ -63,7 +63,7 @@ impl Macros {
         };
         if let Some(path) = self.circle(at) {
             let definition = &self.list[at];
-            let message = format!("macro `{name}` leads back to itself: {}", path.join(" -> "));
+            let message = format!("macro `{name}` refers to itself: {}", path.join(" -> "));
             let problem = Diagnostic::error(Code::RecursiveMacro, span, message)
                 .related(definition.name.span, "defined here")
                 .help("macros are not expanded within quotes: write the value without them");
@@ -108,7 +108,7 @@ impl Macros {
         }
         path.push(start);
         path.reverse();
-        path.into_iter().map(|own| self.list[own].name.value.to_string()).collect()
+        path.into_iter().map(|index| self.list[index].name.value.to_string()).collect()
     }
 }
 

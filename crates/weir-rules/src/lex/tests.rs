@@ -57,7 +57,7 @@ fn macros_are_lexed_again() {
     assert_eq!(words("\"$net\" $q", &macros), ("\"$net\" $x".to_owned(), vec![]));
     let (text, messages) = words("$self", &macros);
     assert_eq!(text, "?");
-    assert_eq!(messages, ["macro `self` leads back to itself: self -> self"]);
+    assert_eq!(messages, ["macro `self` refers to itself: self -> self"]);
     let (_, messages) = words("$nett", &macros);
     assert_eq!(messages, ["macro `nett` is not defined"]);
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::fields::{Conditions, fields, table};
 use super::{TABLE_ADDRESS_COUNT_MIN, Work};
 use crate::check::cover::{Leniency, covers};
 use crate::check::index::{Budget, Index};
-use crate::ir::{Address, Rule, TableEntry};
+use crate::fields::{Conditions, fields, same_effects};
+use crate::ir::{Address, Rule, Table, TableEntry, TableSource};
+use crate::source::Span;
+use crate::value::Text;
 
 /// Removes duplicates but the first, and rules that another one covers. Where the budget is spent,
 /// rules stay that could go.
@@ -18,8 +20,8 @@ pub(super) fn remove_covered(block: &mut Vec<Rule>, reassembles: bool, budget: &
     for at in 0..count {
         // Of two that cover each other, the first stays; one that is gone covers nothing, so that
         // the last of a chain is always there.
-        let accepts = |own: usize| {
-            !is_covered[own] && (own < at || !covers(&block[at], &block[own], leniency))
+        let accepts = |other: usize| {
+            !is_covered[other] && (other < at || !covers(&block[at], &block[other], leniency))
         };
         let cover = index.first_cover(block, at, 0..count, leniency, budget, accepts);
         is_covered[at] = cover.is_some();
@@ -120,10 +122,10 @@ fn groups(block: &[Rule]) -> Vec<Group> {
         }
         let candidates = |side: Side| {
             let all = key(rule, side).and_then(|key| by_key.get(&key)).map_or(&[][..], |all| all);
-            let start = all.partition_point(|own| *own <= at);
+            let start = all.partition_point(|index| *index <= at);
             (side, &all[start..])
         };
-        let free = |own: &&usize| !is_taken[**own];
+        let free = |index: &&usize| !is_taken[**index];
         let sides = [candidates(Side::To), candidates(Side::From)];
         let firsts = sides.iter().filter_map(|(side, all)| {
             let first = all.iter().find(free)?;
@@ -132,11 +134,42 @@ fn groups(block: &[Rule]) -> Vec<Group> {
         let Some((_, side)) = firsts.min_by_key(|(first, _)| *first) else { continue };
         let rest = if side == Side::To { sides[0].1 } else { sides[1].1 };
         let mut members = vec![at];
-        members.extend(rest.iter().copied().filter(|own| !is_taken[*own]));
-        for own in &members {
-            is_taken[*own] = true;
+        members.extend(rest.iter().copied().filter(|index| !is_taken[*index]));
+        for member in &members {
+            is_taken[*member] = true;
         }
         groups.push(Group { side, members });
     }
     groups
+}
+
+/// Parts a list into blocks of rules in a row with the same effects.
+pub(super) fn blocks(rules: Vec<Rule>) -> Vec<Vec<Rule>> {
+    let mut blocks: Vec<Vec<Rule>> = Vec::new();
+    let mut is_closed = true;
+    for rule in rules {
+        let is_barrier = fields(&rule).is_barrier;
+        match blocks.last_mut() {
+            Some(last) if !is_closed && !is_barrier && same_effects(&last[0], &rule) => {
+                last.push(rule);
+            }
+            _ => blocks.push(vec![rule]),
+        }
+        is_closed = is_barrier;
+    }
+    blocks
+}
+
+/// A table of single entries.
+fn table(name: Text, entries: Vec<TableEntry>, span: Span) -> Table {
+    Table {
+        name,
+        anchor: "".into(),
+        span,
+        is_const: true,
+        is_persist: false,
+        has_counters: false,
+        sources: vec![TableSource::List(entries)],
+        is_incomplete: false,
+    }
 }

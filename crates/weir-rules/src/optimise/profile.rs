@@ -51,9 +51,10 @@ impl Profile {
             };
             let Some((_, counters)) = inside.split_once("Packets:") else { continue };
             let word = counters.split_whitespace().next().unwrap_or("");
-            let packets = word.parse().map_err(|_| fail("`Packets:` has no number behind it"))?;
+            let packets =
+                word.parse().map_err(|_| fail("`Packets:` is not followed by a number"))?;
             let Some(rule) = &rule else {
-                return Err(fail("counters stand above all rules"));
+                return Err(fail("counters come before all rules"));
             };
             profile.add(rule, packets);
         }
@@ -68,8 +69,8 @@ impl Profile {
 
     /// Adds packets to a rule, named by its text as [`Printer::rule`] gives it.
     pub fn add(&mut self, rule: &str, packets: u64) {
-        let own = self.packets_by_rule.entry(rule.to_owned()).or_default();
-        *own = own.saturating_add(packets);
+        let sum = self.packets_by_rule.entry(rule.to_owned()).or_default();
+        *sum = sum.saturating_add(packets);
     }
 
     /// Orders rules by their packets, most first; those without a count stay in order behind. Says
@@ -82,7 +83,7 @@ impl Profile {
         }
         let mut order: Vec<usize> = (0..block.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(counts[*at].unwrap_or(0)));
-        let moved = order.iter().enumerate().filter(|(at, own)| *at != **own).count();
+        let moved = order.iter().enumerate().filter(|(at, before)| *at != **before).count();
         let mut rules: Vec<Option<Rule>> = block.drain(..).map(Some).collect();
         block.extend(order.into_iter().filter_map(|at| rules[at].take()));
         Some(moved)
@@ -121,7 +122,7 @@ mod tests {
         let second = "pass in quick all flags S/SA keep state".to_owned();
         assert_eq!(found, [(first, 2), (second, 7)]);
         let error = Profile::parse("  [ Evaluations: 1 Packets: 2 ]").unwrap_err();
-        assert_eq!(error.to_string(), "line 1: counters stand above all rules");
+        assert_eq!(error.to_string(), "line 1: counters come before all rules");
         let error = Profile::parse("pass\n[ Packets: many ]").unwrap_err();
         assert_eq!(error.line, 2);
     }

@@ -18,7 +18,7 @@ pub(super) fn reorder(block: Vec<Rule>) -> (Vec<Rule>, usize) {
     let mut order = Vec::with_capacity(block.len());
     let all: Vec<usize> = (0..block.len()).collect();
     arrange(&block, &all, &mut order);
-    let moved = order.iter().enumerate().filter(|(at, own)| *at != **own).count();
+    let moved = order.iter().enumerate().filter(|(at, before)| *at != **before).count();
     let mut rules: Vec<Option<Rule>> = block.into_iter().map(Some).collect();
     let ordered = order.into_iter().filter_map(|at| rules[at].take()).collect();
     (ordered, moved)
@@ -39,7 +39,7 @@ enum Value<'a> {
 
 fn value(rule: &Rule, field: usize, at: usize) -> Value<'_> {
     let address = |peer: &'_ Peer| -> bool { peer.address != Address::Any };
-    let own = match field {
+    let known = match field {
         0 => rule.interface.as_ref().map(Value::Interface),
         1 => rule.direction.map(Value::Direction),
         2 => rule.af.map(Value::Af),
@@ -50,7 +50,7 @@ fn value(rule: &Rule, field: usize, at: usize) -> Value<'_> {
         7 => rule.to.port.map(Value::Port),
         _ => None,
     };
-    own.unwrap_or(Value::Wild(at))
+    known.unwrap_or(Value::Wild(at))
 }
 
 /// Groups of one field's values: which group a rule is in, and who is in each.
@@ -60,11 +60,11 @@ struct Grouping {
     left_counts: Vec<usize>,
 }
 
-fn grouping(rules: &[Rule], own: &[usize], field: usize) -> Grouping {
+fn grouping(rules: &[Rule], places: &[usize], field: usize) -> Grouping {
     let mut numbers: HashMap<Value<'_>, usize> = HashMap::new();
     let mut grouping =
         Grouping { group_of: Vec::new(), members: Vec::new(), left_counts: Vec::new() };
-    for (nth, at) in own.iter().enumerate() {
+    for (nth, at) in places.iter().enumerate() {
         let fresh = grouping.members.len();
         let group = *numbers.entry(value(&rules[*at], field, *at)).or_insert(fresh);
         if group == fresh {
@@ -80,19 +80,19 @@ fn grouping(rules: &[Rule], own: &[usize], field: usize) -> Grouping {
 
 /// Appends the places of `own` to `order`. Each level fixes one more field, so that it is at most
 /// as deep as there are fields.
-fn arrange(rules: &[Rule], own: &[usize], order: &mut Vec<usize>) {
+fn arrange(rules: &[Rule], all: &[usize], order: &mut Vec<usize>) {
     let mut groupings: Vec<Grouping> =
-        (0..FIELD_COUNT).map(|field| grouping(rules, own, field)).collect();
+        (0..FIELD_COUNT).map(|field| grouping(rules, all, field)).collect();
     // The largest groups; a field in which all rules agree parts nothing.
     let mut queue: BTreeSet<(Reverse<usize>, usize, usize)> = BTreeSet::new();
     for (field, grouping) in groupings.iter().enumerate() {
         for (group, count) in grouping.left_counts.iter().enumerate() {
-            if *count > 1 && *count < own.len() {
+            if *count > 1 && *count < all.len() {
                 queue.insert((Reverse(*count), field, group));
             }
         }
     }
-    let mut is_placed = vec![false; own.len()];
+    let mut is_placed = vec![false; all.len()];
     let mut rest = Vec::new();
     while let Some((Reverse(count), field, group)) = queue.pop_first() {
         let members: Vec<usize> = groupings[field].members[group]
@@ -112,13 +112,13 @@ fn arrange(rules: &[Rule], own: &[usize], order: &mut Vec<usize>) {
                 }
             }
         }
-        let places: Vec<usize> = members.iter().map(|nth| own[*nth]).collect();
+        let places: Vec<usize> = members.iter().map(|nth| all[*nth]).collect();
         if places.len() >= SPLIT_COUNT_MIN {
             arrange(rules, &places, order);
         } else {
             rest.extend(places);
         }
     }
-    rest.extend((0..own.len()).filter(|nth| !is_placed[*nth]).map(|nth| own[nth]));
+    rest.extend((0..all.len()).filter(|nth| !is_placed[*nth]).map(|nth| all[nth]));
     order.append(&mut rest);
 }

@@ -103,7 +103,7 @@ impl Parser<'_> {
 
     /// Whether the next token is one of these words, without a note.
     pub(super) fn is_any(&mut self, words: &[&str]) -> bool {
-        matches!(&self.peek().kind, TokenKind::Word(own) if words.contains(&&**own))
+        matches!(&self.peek().kind, TokenKind::Word(word) if words.contains(&&**word))
     }
 
     /// Whether an anchor begins at the next token.
@@ -132,20 +132,20 @@ impl Parser<'_> {
         if self.eat(word) { Ok(()) } else { self.expected(&[&format!("`{word}`")]) }
     }
 
-    pub(super) fn at_punct(&mut self, wanted: char) -> bool {
-        self.peek().kind == TokenKind::Punct(wanted)
+    pub(super) fn at_punct(&mut self, punct: char) -> bool {
+        self.peek().kind == TokenKind::Punct(punct)
     }
 
-    pub(super) fn eat_punct(&mut self, wanted: char) -> bool {
-        let found = self.at_punct(wanted);
+    pub(super) fn eat_punct(&mut self, punct: char) -> bool {
+        let found = self.at_punct(punct);
         if found {
             self.bump();
         }
         found
     }
 
-    pub(super) fn expect_punct(&mut self, wanted: char) -> Parsed<()> {
-        if self.eat_punct(wanted) { Ok(()) } else { self.expected(&[&format!("`{wanted}`")]) }
+    pub(super) fn expect_punct(&mut self, punct: char) -> Parsed<()> {
+        if self.eat_punct(punct) { Ok(()) } else { self.expected(&[&format!("`{punct}`")]) }
     }
 
     /// Commas, which most lists may leave out.
@@ -161,8 +161,8 @@ impl Parser<'_> {
 
     /// Words that begin a statement in the file's dialect.
     pub(super) fn statement_words(&self) -> Vec<&'static str> {
-        let own = if self.dialect == Dialect::FreeBsd { FREEBSD_STATEMENTS } else { &[] };
-        STATEMENTS.iter().chain(own).copied().collect()
+        let statements = if self.dialect == Dialect::FreeBsd { FREEBSD_STATEMENTS } else { &[] };
+        STATEMENTS.iter().chain(statements).copied().collect()
     }
 
     /// Whether a statement begins at the next token.
@@ -308,7 +308,7 @@ impl Parser<'_> {
         let token = self.peek().clone();
         let message = format!("the {what} is not closed");
         let mut problem = Diagnostic::error(Code::Syntax, open, message)
-            .label("this brace has no partner")
+            .label("this brace has no counterpart")
             .expected(["`}`"]);
         if !matches!(token.kind, TokenKind::End | TokenKind::Broken) {
             let before = format!("a `}}` is missing before {}", describe(&token.kind));
@@ -368,7 +368,7 @@ impl Parser<'_> {
         if let TokenKind::Word(word) = &token.kind {
             let words = expected.iter().map(|word| word.trim_matches('`'));
             let tried = self.tried.iter().copied();
-            problem = problem.nearest(word, words.chain(tried).filter(|own| *own != &**word));
+            problem = problem.nearest(word, words.chain(tried).filter(|near| *near != &**word));
         }
         self.report(problem.expected(expected.iter().copied()));
     }
@@ -385,7 +385,7 @@ impl Parser<'_> {
         if self.lexer.diagnostics.is_full() {
             return self.fail(problem);
         }
-        let problem = self.meant(problem, &token.kind);
+        let problem = self.hint(problem, &token.kind);
         let tried = self.tried.iter().map(|word| format!("`{word}`"));
         let rest = ["an option of the rule", "the end of the line"].map(ToOwned::to_owned);
         let expected: Vec<String> = tried.chain(rest).collect();

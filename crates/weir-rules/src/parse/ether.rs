@@ -54,7 +54,7 @@ impl Parser<'_> {
             let mut hosts = Filter::default();
             self.hosts(&mut hosts)?;
             if !hosts.from.ports.is_empty() || !hosts.to.ports.is_empty() || !hosts.os.is_empty() {
-                let message = "`l3` takes addresses alone";
+                let message = "`l3` takes only addresses";
                 return self.fail(Diagnostic::error(Code::Syntax, self.last, message));
             }
             filter.l3_from = hosts.from.hosts;
@@ -65,15 +65,15 @@ impl Parser<'_> {
     }
 
     fn ether_options(&mut self, filter: &mut EtherFilter) -> Parsed<()> {
-        let mut own = Filter::default();
-        self.filter_options(&mut own)?;
+        let mut default = Filter::default();
+        self.filter_options(&mut default)?;
         let allowed = ["label", "ridentifier", "queue", "tag", "tagged", "dnpipe"];
-        let wrong = own.option_spans.iter().find(|(name, _)| !allowed.contains(name));
+        let wrong = default.option_spans.iter().find(|(name, _)| !allowed.contains(name));
         if let Some((name, span)) = wrong {
             let message = format!("`{name}` cannot be in an `ether` rule");
             return self.fail(Diagnostic::error(Code::Inconsistent, *span, message));
         }
-        filter.options = own.options;
+        filter.options = default.options;
         Ok(())
     }
 

@@ -33,7 +33,8 @@ impl Parser<'_> {
             if !self.at("port") {
                 filter.to.hosts = self.list(Self::host_item)?;
             }
-            if let Some(host) = filter.to.hosts.iter().find(|own| own.kind == HostKind::UrpfFailed)
+            if let Some(host) =
+                filter.to.hosts.iter().find(|host| host.kind == HostKind::UrpfFailed)
             {
                 let message = "`urpf-failed` is about a source, and cannot be a destination";
                 return self.fail(Diagnostic::error(Code::BadAddress, host.span, message));
@@ -83,7 +84,7 @@ impl Parser<'_> {
             );
             let bits = self.number8("a prefix length", 0, max)?;
             if !takes_bits {
-                let message = "there is no prefix length here";
+                let message = "a prefix length is not allowed here";
                 return self.fail(Diagnostic::error(Code::BadAddress, self.last, message));
             }
             host.bits = Some(bits);
@@ -113,7 +114,8 @@ impl Parser<'_> {
                 let name = self.name("an interface")?;
                 self.expect_punct(')')?;
                 if !name.value.starts_with(|c: char| c.is_ascii_alphabetic()) {
-                    let message = format!("`{}` is no interface: `(…)` takes its name", name.value);
+                    let message =
+                        format!("`{}` is not an interface: `(…)` takes its name", name.value);
                     return self.fail(Diagnostic::error(Code::BadAddress, name.span, message));
                 }
                 let (name, modifiers) = self.modifiers(&name)?;
@@ -183,7 +185,8 @@ impl Parser<'_> {
             host.kind = HostKind::Address(IpAddr::V4(Ipv4Addr::from(whole)), None);
             return Ok(());
         }
-        let message = format!("`{name}` is no address without a prefix length of at most 32");
+        let message =
+            format!("`{name}` is not an address unless a prefix length of at most 32 follows");
         self.fail(Diagnostic::error(Code::BadAddress, host.span, message))
     }
 
@@ -196,7 +199,7 @@ impl Parser<'_> {
             return self.fail(Diagnostic::error(Code::BadAddress, span, message));
         };
         let problem = if first.is_ipv4() != last.is_ipv4() {
-            "a range has one address family"
+            "both ends of a range must be of the same address family"
         } else if first > last {
             "the range ends before it begins"
         } else {
@@ -218,7 +221,7 @@ impl Parser<'_> {
                 "peer" => modifiers.peer = true,
                 "0" => modifiers.no_alias = true,
                 _ => {
-                    let message = format!("`{word}` is nothing of an interface");
+                    let message = format!("`{word}` is not a property of an interface");
                     let problem = Diagnostic::error(Code::BadAddress, name.span, message);
                     let known = ["network", "broadcast", "peer", "0"];
                     let mut problem = problem.nearest(word, known).expected(known);

@@ -56,9 +56,9 @@ impl Parser<'_> {
         }
         let span = limiter.name.span;
         let problem = if limiter.id == 0 {
-            "the limiter lacks its `id`"
+            "the limiter has no `id`"
         } else if limiter.limit.is_none() {
-            "the limiter lacks its `limit`"
+            "the limiter has no `limit`"
         } else {
             return Ok(StatementKind::Limiter(Box::new(limiter)));
         };

@@ -1,6 +1,6 @@
 //! Options of a rule, in any order.
 
-use super::{Parsed, Parser, Reported};
+use super::{Parsed, Parser, Reported, hint};
 use crate::ast::{Filter, HostKind, IcmpType};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
@@ -11,68 +11,6 @@ use crate::source::Span;
 use crate::value::{
     Divert, Dummynet, KeepState, QueueName, Rate, Scrub, TCP_FLAG_LETTERS, TcpFlags, Text,
 };
-
-/// Every word that can follow the hosts of a rule, and those in front that are often forgotten.
-pub(super) const OPTION_WORDS: &[&str] = &[
-    "user",
-    "group",
-    "flags",
-    "icmp-type",
-    "icmp6-type",
-    "tos",
-    "prio",
-    "keep",
-    "modulate",
-    "synproxy",
-    "no",
-    "fragment",
-    "allow-opts",
-    "label",
-    "ridentifier",
-    "once",
-    "queue",
-    "dnpipe",
-    "dnqueue",
-    "tag",
-    "tagged",
-    "rtable",
-    "probability",
-    "received-on",
-    "divert-to",
-    "divert-reply",
-    "divert-packet",
-    "max-pkt-rate",
-    "set",
-    "scrub",
-    "nat-to",
-    "rdr-to",
-    "binat-to",
-    "af-to",
-    "route-to",
-    "reply-to",
-    "dup-to",
-    "state",
-    "source",
-    "in",
-    "out",
-    "log",
-    "quick",
-    "on",
-    "inet",
-    "inet6",
-    "proto",
-    "from",
-    "to",
-    "port",
-    "os",
-    "all",
-    "min-ttl",
-    "max-mss",
-    "no-df",
-    "random-id",
-    "reassemble",
-    "set-tos",
-];
 
 /// Reserved words that no list holds, so that a list before them was not closed.
 pub(super) const ENDS_LIST: &[&str] = &[
@@ -152,7 +90,7 @@ impl Parser<'_> {
             "label" | "limiter" | "translation" | "set" | "route" | "user" | "group"
         );
         if let Some(first) = filter.option_span(name).filter(|_| !may_repeat) {
-            let message = format!("`{name}` stands in the rule twice");
+            let message = format!("`{name}` is given twice in the rule");
             let problem = Diagnostic::error(Code::Duplicate, span, message);
             return self.fail(problem.related(first, "the first one"));
         }
@@ -200,7 +138,7 @@ impl Parser<'_> {
                 "limiter"
             }
             "no-df" | "min-ttl" | "max-mss" | "random-id" | "reassemble" => {
-                let message = format!("`{word}` stands outside `scrub (…)`");
+                let message = format!("`{word}` is outside `scrub (…)`");
                 let problem = Diagnostic::error(Code::Syntax, span, message);
                 return self.fail(problem.help(format!("write `scrub ({word} …)`")));
             }
@@ -333,7 +271,7 @@ impl Parser<'_> {
         if filter.options.labels.len() >= count_max {
             let message = match count_max {
                 1 => "a rule has one label".to_owned(),
-                _ => format!("a rule has {count_max} labels at most"),
+                _ => format!("a rule has at most {count_max} labels"),
             };
             return self.fail(Diagnostic::error(Code::Limit, span, message));
         }
@@ -358,8 +296,8 @@ impl Parser<'_> {
             if word.as_ref() == "fragment" {
                 self.bump();
                 if self.at_any(&["crop", "drop-ovl"]) {
-                    let message = "`fragment crop` and `fragment drop-ovl` went away with \
-                                   FreeBSD 10: fragments are put together";
+                    let message = "`fragment crop` and `fragment drop-ovl` were removed in \
+                                   FreeBSD 10: fragments are reassembled";
                     self.report(Diagnostic::warning(Code::Deprecated, span, message));
                     self.bump();
                 } else {
@@ -452,7 +390,7 @@ impl Parser<'_> {
         self.expect_punct('/')?;
         let mask = self.flag_letters()?;
         if set & mask != set {
-            let message = "the flags are never so: some that must be set are not looked at";
+            let message = "the flags never match: some that must be set are not in the mask";
             return self.fail(Diagnostic::error(Code::Inconsistent, self.last, message));
         }
         Ok(TcpFlags { set, mask })
@@ -466,7 +404,7 @@ impl Parser<'_> {
         for letter in word.chars() {
             let Some(bit) = TCP_FLAG_LETTERS.find(letter) else {
                 let span = self.peek().span;
-                let message = format!("`{letter}` is no TCP flag");
+                let message = format!("`{letter}` is not a TCP flag");
                 let problem = Diagnostic::error(Code::BadValue, span, message);
                 return self.fail(problem.help(format!("flags are {TCP_FLAG_LETTERS}")));
             };
@@ -513,7 +451,7 @@ impl Parser<'_> {
         }
         let message = format!("`{}` is not {what}", name.value);
         let problem = Diagnostic::error(Code::UnknownIcmp, name.span, message);
-        self.fail(super::meant::icmp_name(problem, &name.value, known))
+        self.fail(hint::icmp_name(problem, &name.value, known))
     }
 
     pub(super) fn tos(&mut self) -> Parsed<u8> {
@@ -530,7 +468,8 @@ impl Parser<'_> {
             return Ok(tos);
         }
         let span = self.peek().span;
-        let problem = Diagnostic::error(Code::BadValue, span, format!("`{word}` is no TOS"));
+        let problem =
+            Diagnostic::error(Code::BadValue, span, format!("`{word}` is not a TOS value"));
         self.fail(problem.nearest(&word, names::TOS.iter().map(|(name, _)| *name)))
     }
 
@@ -549,7 +488,7 @@ impl Parser<'_> {
         };
         let chance = number.parse::<f64>().ok().map(|number| number / scale);
         let Some(chance) = chance.filter(|chance| (0.0..=1.0).contains(chance)) else {
-            let message = format!("`{text}` is no probability: 0 to 1, or 0% to 100%");
+            let message = format!("`{text}` is not a probability: 0 to 1, or 0% to 100%");
             return self.fail(Diagnostic::error(Code::BadValue, token.span, message));
         };
         self.bump();
@@ -575,7 +514,7 @@ impl Parser<'_> {
     pub(super) fn label(&mut self) -> Parsed<Text> {
         let label = self.name("a label")?;
         if label.value.len() > LABEL_SIZE_MAX {
-            let message = format!("a label may have {LABEL_SIZE_MAX} characters at most");
+            let message = format!("a label may have at most {LABEL_SIZE_MAX} characters");
             return self.fail(Diagnostic::error(Code::BadValue, label.span, message));
         }
         Ok(label.value)
@@ -584,7 +523,7 @@ impl Parser<'_> {
     fn tag_name(&mut self) -> Parsed<Text> {
         let tag = self.name("a tag")?;
         if tag.value.len() > TAG_SIZE_MAX {
-            let message = format!("a tag may have {TAG_SIZE_MAX} characters at most");
+            let message = format!("a tag may have at most {TAG_SIZE_MAX} characters");
             return self.fail(Diagnostic::error(Code::BadValue, tag.span, message));
         }
         Ok(tag.value)
@@ -597,7 +536,7 @@ impl Parser<'_> {
         self.bump();
         let tag = self.tag_name()?;
         if filter.options.tagged.is_some() && not {
-            let message = "`tagged` stands in the rule twice";
+            let message = "`tagged` is given twice in the rule";
             return self.fail(Diagnostic::error(Code::Duplicate, self.last, message));
         }
         filter.options.tagged = Some((not, tag));
@@ -779,5 +718,5 @@ impl Parser<'_> {
 }
 
 fn static_scrub_word(word: &str) -> &'static str {
-    OPTION_WORDS.iter().copied().find(|known| *known == word).unwrap_or("scrub")
+    hint::OPTION_WORDS.iter().copied().find(|known| *known == word).unwrap_or("scrub")
 }

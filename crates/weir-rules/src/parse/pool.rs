@@ -181,8 +181,8 @@ impl Parser<'_> {
         };
         let span = self.last;
         if offset + length > 16 || u32::from(id) >= 1 << length {
-            let message = "the port set does not fit: offset and length are 16 bits at most, and \
-                           the identifier fits in the length";
+            let message = "the port set does not fit: offset and length together are at most 16 \
+                           bits, and the identifier fits in the length";
             return self.fail(Diagnostic::error(Code::BadValue, span, message));
         }
         Ok(MapEPortSet { offset, length, id })
@@ -195,7 +195,7 @@ impl Parser<'_> {
             TokenKind::Word(word) if &**word == "reply-to" => RouteKind::ReplyTo,
             TokenKind::Word(word) if &**word == "dup-to" => RouteKind::DupTo,
             _ => {
-                let message = "`fastroute` went away with FreeBSD 11 and OpenBSD 5.5";
+                let message = "`fastroute` was removed in FreeBSD 11 and OpenBSD 5.5";
                 let problem = Diagnostic::error(Code::Deprecated, token.span, message);
                 return self.fail(problem.help("leave it out"));
             }
@@ -232,11 +232,11 @@ impl Parser<'_> {
         } else {
             self.pool(false)?
         };
-        let same = |own: &TranslateTo| {
-            std::mem::discriminant(&own.kind.value) == std::mem::discriminant(&kind)
+        let same = |translate_to: &TranslateTo| {
+            std::mem::discriminant(&translate_to.kind.value) == std::mem::discriminant(&kind)
         };
         if filter.translations.iter().any(same) {
-            let message = format!("`{word}` stands in the rule twice");
+            let message = format!("`{word}` is given twice in the rule");
             return self.fail(Diagnostic::error(Code::Duplicate, span, message));
         }
         let kind = Spanned { value: kind, span };

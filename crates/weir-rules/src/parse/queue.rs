@@ -34,7 +34,7 @@ impl Parser<'_> {
                 return Ok(StatementKind::Altq(Box::new(altq)));
             } else if let Some(scheduler) = self.scheduler()? {
                 altq.scheduler = Some(scheduler);
-            } else if altq.scheduler.as_ref().is_some_and(|own| own.name == "codel") {
+            } else if altq.scheduler.as_ref().is_some_and(|scheduler| scheduler.name == "codel") {
                 return Ok(StatementKind::Altq(Box::new(altq)));
             } else {
                 return self.expected(&["`bandwidth`", "`queue`", "a discipline", "`qlimit`"]);
@@ -165,6 +165,6 @@ impl Parser<'_> {
             self.bump();
             return Ok(number);
         }
-        self.number32("a time, as 100ms")
+        self.number32("a time, such as 100ms")
     }
 }

@@ -86,7 +86,7 @@ impl Parser<'_> {
         let known = list.iter().filter(|(_, of, _)| *of == kind).map(|(name, _, _)| *name);
         let message = format!("unknown ICMP code `{}` of unreachable", name.value);
         let problem = Diagnostic::error(Code::UnknownIcmp, name.span, message);
-        self.fail(super::meant::icmp_name(problem, &name.value, known))
+        self.fail(super::hint::icmp_name(problem, &name.value, known))
     }
 
     /// `scrub`, `nat`, `rdr`, `binat` and their `no` forms.
@@ -142,14 +142,14 @@ impl Parser<'_> {
         let problem = if rule.filter.direction.is_some() {
             format!("`{word}` rules have no direction")
         } else if rule.filter.quick {
-            format!("`{word}` rules have no `quick`: the first that matches holds")
+            format!("`{word}` rules have no `quick`: the first that matches applies")
         } else if no && pass {
             format!("`pass` is not valid with `no {word}`")
         } else if no && rule.target.is_some() {
             format!("`no {word}` rules do not need `->`")
         } else if let Some(to) = rule.filter.translations.first() {
             let span = to.kind.span;
-            let message = format!("`{word}` rules translate to what stands behind `->`");
+            let message = format!("`{word}` rules translate to what follows `->`");
             let problem = Diagnostic::error(Code::Inconsistent, span, message);
             return self.fail(problem.help("write `->`, or make it a `match` or `pass` rule"));
         } else if let Some((other, at)) = rule
@@ -183,7 +183,7 @@ impl Parser<'_> {
                 let suggestion = Suggestion { span, replacement: format!("-> {word}") };
                 Diagnostic { suggestion: Some(suggestion), ..problem }
             }
-            kind => self.meant(problem, &kind),
+            kind => self.hint(problem, &kind),
         };
         self.fail(problem)
     }
@@ -193,9 +193,9 @@ impl Parser<'_> {
         let mut filter = Filter::default();
         self.filter_head(&mut filter)?;
         self.scrub_options(&mut filter)?;
-        let puts_together = filter.options.scrub.is_some_and(|own| own.reassemble_tcp);
+        let puts_together = filter.options.scrub.is_some_and(|scrub| scrub.reassemble_tcp);
         let problem = if filter.quick {
-            "`scrub` rules have no `quick`: the first that matches holds"
+            "`scrub` rules have no `quick`: the first that matches applies"
         } else if puts_together && filter.direction.is_some() {
             "`scrub … reassemble tcp` has no direction: it needs both"
         } else {
@@ -257,7 +257,7 @@ impl Parser<'_> {
                 return Ok((log, quick));
             };
             if twice {
-                let message = "the word stands here twice";
+                let message = "the word is given twice here";
                 self.report(Diagnostic::warning(Code::Duplicate, span, message));
             }
         }
@@ -279,7 +279,7 @@ impl Parser<'_> {
                 let name = self.name("a pflog interface")?;
                 let number = name.value.strip_prefix("pflog").and_then(|n| n.parse().ok());
                 let Some(number) = number else {
-                    let message = format!("`{}` is no pflog interface", name.value);
+                    let message = format!("`{}` is not a pflog interface", name.value);
                     let problem = Diagnostic::error(Code::BadValue, name.span, message);
                     return self.fail(problem.help("they are called pflog0 to pflog255"));
                 };
@@ -315,12 +315,12 @@ impl Parser<'_> {
         };
         if name.value.len() > INTERFACE_NAME_SIZE_MAX {
             let message = format!(
-                "an interface's name may have {INTERFACE_NAME_SIZE_MAX} characters at most"
+                "an interface's name may have at most {INTERFACE_NAME_SIZE_MAX} characters"
             );
             return self.fail(Diagnostic::error(Code::BadValue, name.span, message));
         }
         if let Some((before, _)) = name.value.split_once(':') {
-            let message = format!("`{}` is no interface: `:` is for addresses", name.value);
+            let message = format!("`{}` is not an interface: `:` is for addresses", name.value);
             let problem = Diagnostic::error(Code::BadValue, name.span, message);
             return self.fail(problem.help(format!("write `{before}`")));
         }

@@ -36,7 +36,7 @@ impl Parser<'_> {
 
     fn scheduler_option(&mut self, scheduler: &mut Scheduler) -> Parsed<()> {
         let word = self.word_at(0).unwrap_or_else(|| "".into());
-        let known = |list: &[&'static str]| list.iter().copied().find(|own| *own == &*word);
+        let known = |list: &[&'static str]| list.iter().copied().find(|name| *name == &*word);
         if let Some(curve) = known(CURVES) {
             self.bump();
             let value = self.service_curve()?;
@@ -81,9 +81,10 @@ impl Parser<'_> {
             _ => return self.expected(&["a bandwidth"]),
         };
         let Some(bandwidth) = parse_bandwidth(&text) else {
-            let message = format!("`{text}` is no bandwidth");
+            let message = format!("`{text}` is not a bandwidth");
             let problem = Diagnostic::error(Code::BadValue, token.span, message);
-            return self.fail(problem.help("write bits per second, as 20Mb or 20M, or percent"));
+            return self
+                .fail(problem.help("write bits per second, such as 20Mb or 20M, or percent"));
         };
         self.bump();
         Ok(bandwidth)

@@ -38,7 +38,7 @@ impl Parser<'_> {
         };
         if !SETTINGS.contains(&&*word) {
             let span = self.peek().span;
-            let message = format!("`{word}` is nothing that can be set");
+            let message = format!("`{word}` cannot be set");
             let problem = Diagnostic::error(Code::Syntax, span, message);
             let problem = problem.nearest(&word, SETTINGS.iter().copied());
             return self.fail(problem.expected(SETTINGS.iter().copied()));
@@ -126,7 +126,8 @@ impl Parser<'_> {
             let message = "`set skip on ! interface` is not supported";
             return self.fail(Diagnostic::error(Code::BadValue, span, message));
         }
-        let names: Vec<Text> = interfaces.into_iter().map(|own| own.name.value).collect();
+        let names: Vec<Text> =
+            interfaces.into_iter().map(|interface| interface.name.value).collect();
         Ok(if names.len() == 1 && &*names[0] == "none" { Vec::new() } else { names })
     }
 
@@ -190,7 +191,8 @@ impl Parser<'_> {
         if size.is_power_of_two() {
             return Ok(size);
         }
-        let message = format!("{size} buckets: the state table has a power of two of them");
+        let message =
+            format!("{size} buckets: the state table's number of buckets must be a power of two");
         let problem = Diagnostic::error(Code::BadValue, span, message);
         self.fail(problem.help(format!("for instance {}", size.max(1).next_power_of_two())))
     }
@@ -220,7 +222,7 @@ impl Parser<'_> {
             return Ok(Syncookies::Adaptive { start, end });
         }
         let span = self.last;
-        let message = format!("syncookies start at {start}% and end at {end}%, which is not less");
+        let message = format!("syncookies start at {start}% and end at {end}%, which is not lower");
         self.fail(Diagnostic::error(Code::BadValue, span, message))
     }
 

@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
         if !WORDS.contains(&&*word) {
             let span = self.peek().span;
-            let message = format!("`{word}` is no option of a state");
+            let message = format!("`{word}` is not a state option");
             let problem = Diagnostic::error(Code::Syntax, span, message);
             let timeouts = names::TIMEOUTS.iter().map(|(name, _)| *name);
             let known: Vec<&str> = WORDS.iter().copied().chain(timeouts).collect();
@@ -127,12 +127,12 @@ impl Parser<'_> {
     fn state_timeout(&mut self, options: &mut StateOptions, word: &str) -> Parsed<()> {
         let index = self.timeout_name()?;
         if !word.contains('.') {
-            let message = format!("`{word}` is a timeout of the whole, not of a state");
+            let message = format!("`{word}` is a global timeout, not a state's");
             let problem = Diagnostic::error(Code::BadValue, self.last, message);
             return self.fail(problem.help(format!("write `set timeout {word} …`")));
         }
         let seconds = self.number32("a time in seconds")?;
-        if options.timeouts.iter().any(|(own, _)| *own == index) {
+        if options.timeouts.iter().any(|(timeout, _)| *timeout == index) {
             return self.twice(word);
         }
         options.timeouts.push((index, seconds));
@@ -154,7 +154,7 @@ impl Parser<'_> {
     }
 
     fn twice<T>(&mut self, word: &str) -> Parsed<T> {
-        let message = format!("state option `{word}` stands here twice");
+        let message = format!("state option `{word}` is given twice here");
         self.fail(Diagnostic::error(Code::Duplicate, self.last, message))
     }
 

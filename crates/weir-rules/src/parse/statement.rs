@@ -20,7 +20,7 @@ impl Parser<'_> {
                 let span = self.peek().span;
                 let message = "expected a statement, found `}`";
                 let problem = Diagnostic::error(Code::Syntax, span, message);
-                return self.fail(problem.help("no anchor and no list is open here"));
+                return self.fail(problem.help("no anchor or list is open here"));
             }
             return self.expected(&["a statement"]);
         };
@@ -54,7 +54,7 @@ impl Parser<'_> {
             let message = format!("syntax error: no statement begins with `{word}`");
             let problem = Diagnostic::error(Code::Syntax, token.span, message)
                 .expected(self.statement_words());
-            let problem = self.meant_statement(problem, word);
+            let problem = self.statement_hint(problem, word);
             return self.fail(problem);
         }
         let name = self.name("a macro's name")?;
@@ -127,7 +127,7 @@ impl Parser<'_> {
         }
         let span = self.peek().span;
         let problem = Diagnostic::error(Code::Syntax, span, format!("expected {what}, found `/`"));
-        self.fail(problem.help("a path with `/` has to be quoted"))
+        self.fail(problem.help("a path with `/` must be quoted"))
     }
 
     fn load_anchor(&mut self) -> Parsed<StatementKind> {
@@ -183,7 +183,7 @@ impl Parser<'_> {
         self.expect_punct('>')?;
         if name.value.len() > TABLE_NAME_SIZE_MAX {
             let message =
-                format!("a table's name may have {TABLE_NAME_SIZE_MAX} characters at most");
+                format!("a table's name may have at most {TABLE_NAME_SIZE_MAX} characters");
             return self.fail(Diagnostic::error(Code::BadValue, name.span, message));
         }
         Ok(name)
@@ -207,10 +207,10 @@ impl Parser<'_> {
         loop {
             if self.eat("label") {
                 let span = self.last;
-                let mut own = Filter::default();
-                own.options.labels = std::mem::take(&mut antispoof.labels);
-                self.another_label(&mut own, span)?;
-                antispoof.labels = own.options.labels;
+                let mut default = Filter::default();
+                default.options.labels = std::mem::take(&mut antispoof.labels);
+                self.another_label(&mut default, span)?;
+                antispoof.labels = default.options.labels;
             } else if self.eat("ridentifier") {
                 antispoof.ridentifier = Some(self.number32("an identifier")?);
             } else if self.eat("rtable") {
@@ -224,7 +224,7 @@ impl Parser<'_> {
     pub(super) fn anchor(&mut self, kind: AnchorKind) -> Parsed<StatementKind> {
         if let AnchorKind::Translate(translation) = kind {
             let word = format!("{}-anchor", translation.as_str());
-            self.only_in(Dialect::FreeBsd, &word, "OpenBSD has `anchor` alone")?;
+            self.only_in(Dialect::FreeBsd, &word, "OpenBSD has only `anchor`")?;
         }
         self.bump();
         let has_name = match self.peek().kind.clone() {
@@ -294,8 +294,8 @@ impl Parser<'_> {
         let fail = |parser: &mut Self, span, message| {
             parser.fail(Diagnostic::error(Code::Inconsistent, span, message))
         };
-        let hosts = from.hosts.first().or(to.hosts.first()).map(|own| own.span);
-        let ports = from.ports.first().or(to.ports.first()).map(|own| own.span);
+        let hosts = from.hosts.first().or(to.hosts.first()).map(|host| host.span);
+        let ports = from.ports.first().or(to.ports.first()).map(|port| port.span);
         match kind {
             Translation::Binat => {
                 if let Some(span) = hosts.or(ports) {
@@ -312,7 +312,7 @@ impl Parser<'_> {
                 if let Some(port) = to.ports.get(1) {
                     return fail(self, port.span, "`rdr-anchor` takes one destination port");
                 }
-                if let Some(port) = to.ports.iter().find(|own| own.operator != Operator::Equal) {
+                if let Some(port) = to.ports.iter().find(|port| port.operator != Operator::Equal) {
                     return fail(
                         self,
                         port.span,

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
+use weir_wire::protocol::TCP;
+
 use super::{Printer, bare, quoted};
-use crate::expand::with_modifiers;
 use crate::ir::{Address, Pool, PoolPorts, Rule};
-use crate::value::{Af, Comparison, Operator, PoolKind};
+use crate::value::{Af, Comparison, Operator, PoolKind, with_modifiers};
 
 /// What a pool is printed as.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,7 +97,7 @@ fn port(out: &mut String, printer: &Printer<'_>, port: Comparison<u16>, protocol
     let by_name = matches!(port.operator, Operator::Equal | Operator::NotEqual)
         && !printer.options.numeric_ports;
     let name = by_name
-        .then(|| printer.resolver.service_name(port.first, protocol == Some(6)))
+        .then(|| printer.resolver.service_name(port.first, protocol == Some(TCP)))
         .flatten()
         .filter(|name| printer.resolver.service_port(name) == Some(port.first));
     let first = name.map_or_else(|| port.first.to_string(), |name| name.to_string());
@@ -115,8 +116,8 @@ pub(super) fn from_to(out: &mut String, printer: &Printer<'_>, rule: &Rule) {
             out.push_str("! ");
         }
         out.push_str(&address(&peer.address, rule.af));
-        if let Some(own) = peer.port {
-            port(out, printer, own, rule.protocol);
+        if let Some(comparison) = peer.port {
+            port(out, printer, comparison, rule.protocol);
         }
         if let Some(os) = rule.os.as_ref().filter(|_| word == " from ") {
             let _ = write!(out, " os {}", quoted(os));
@@ -136,7 +137,7 @@ pub(super) fn pool(
     out.push_str(if many { "{ " } else { "" });
     for (index, host) in hosts.iter().enumerate() {
         out.push_str(if index > 0 { ", " } else { "" });
-        let text = host.address.as_ref().map(|own| address(own, af));
+        let text = host.address.as_ref().map(|target| address(target, af));
         match (&host.interface, text) {
             (Some(interface), Some(text)) => {
                 let is_open = printer.dialect == crate::Dialect::OpenBsd;
@@ -183,8 +184,8 @@ pub(super) fn pool(
     }
     out.push_str(if *sticky { " sticky-address" } else { "" });
     out.push_str(if *ports == PoolPorts::Static { " static-port" } else { "" });
-    if let Some(own) = map_e {
-        let _ = write!(out, " map-e-portset {}/{}/{}", own.offset, own.length, own.id);
+    if let Some(map_e) = map_e {
+        let _ = write!(out, " map-e-portset {}/{}/{}", map_e.offset, map_e.length, map_e.id);
     }
     out.push_str(if *endpoint_independent { " endpoint-independent" } else { "" });
 }

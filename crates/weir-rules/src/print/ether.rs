@@ -6,44 +6,44 @@ use super::{Printer, address, anchor_words, bare, rule};
 use crate::ast::{EtherAction, MacHost};
 use crate::ir::{Action, EtherRule, Rule};
 
-pub(super) fn print(out: &mut String, printer: &Printer<'_>, own: &EtherRule) {
-    match &own.anchor {
+pub(super) fn print(out: &mut String, printer: &Printer<'_>, ether_rule: &EtherRule) {
+    match &ether_rule.anchor {
         Some(anchor) => out.push_str(&anchor_words(anchor)),
-        None => out.push_str(match own.action {
+        None => out.push_str(match ether_rule.action {
             EtherAction::Pass => "ether pass",
             EtherAction::Block => "ether block",
             EtherAction::Match => "ether match",
         }),
     }
-    rule::direction(out, own.direction);
-    out.push_str(if own.quick { " quick" } else { "" });
-    if let Some(interface) = &own.interface {
+    rule::direction(out, ether_rule.direction);
+    out.push_str(if ether_rule.quick { " quick" } else { "" });
+    if let Some(interface) = &ether_rule.interface {
         rule::on(out, " on", interface);
     }
-    if let Some(bridge) = &own.bridge_to {
+    if let Some(bridge) = &ether_rule.bridge_to {
         let _ = write!(out, " bridge-to {}", bare(bridge));
     }
-    if let Some(protocol) = own.protocol {
+    if let Some(protocol) = ether_rule.protocol {
         let _ = write!(out, " proto 0x{protocol:04x}");
     }
-    for (word, mac) in [(" from ", own.from), (" to ", own.to)] {
+    for (word, mac) in [(" from ", ether_rule.from), (" to ", ether_rule.to)] {
         if let Some(mac) = mac {
             out.push_str(word);
             print_mac(out, mac);
         }
     }
     out.push_str(" l3");
-    let mut hosts = Rule::new(Action::Match, own.span);
-    hosts.af = own.af;
-    hosts.from = own.l3_from.clone();
-    hosts.to = own.l3_to.clone();
+    let mut hosts = Rule::new(Action::Match, ether_rule.span);
+    hosts.af = ether_rule.af;
+    hosts.from = ether_rule.l3_from.clone();
+    hosts.to = ether_rule.l3_to.clone();
     address::from_to(out, printer, &hosts);
-    rule::labels(out, &own.options);
-    if let Some(id) = own.options.ridentifier {
+    rule::labels(out, &ether_rule.options);
+    if let Some(id) = ether_rule.options.ridentifier {
         let _ = write!(out, " ridentifier {id}");
     }
-    rule::queue_and_dummynet(out, &own.options);
-    rule::tags(out, &own.options);
+    rule::queue_and_dummynet(out, &ether_rule.options);
+    rule::tags(out, &ether_rule.options);
 }
 
 fn print_mac(out: &mut String, mac: MacHost) {

@@ -133,13 +133,13 @@ fn print_log(out: &mut String, log: &Log) {
 }
 
 fn route(out: &mut String, printer: &Printer<'_>, rule: &Rule) {
-    let Some(Route { kind, pool: own }) = rule.route.as_deref() else { return };
+    let Some(Route { kind, pool: target }) = rule.route.as_deref() else { return };
     out.push_str(match kind {
         RouteKind::RouteTo => " route-to ",
         RouteKind::ReplyTo => " reply-to ",
         RouteKind::DupTo => " dup-to ",
     });
-    pool(out, printer, own, rule.af_to.or(rule.af), PoolForm::Route);
+    pool(out, printer, target, rule.af_to.or(rule.af), PoolForm::Route);
 }
 
 /// Users, flags, ICMP, TOS and priority: what both dialects print the same way.
@@ -192,14 +192,14 @@ fn matching(out: &mut String, rule: &Rule) {
     }
 }
 
-fn identity(out: &mut String, word: &str, own: Option<Comparison<u32>>) {
-    let Some(own) = own else { return };
+fn identity(out: &mut String, word: &str, asked: Option<Comparison<u32>>) {
+    let Some(asked) = asked else { return };
     out.push_str(word);
     let text = |number: u32| match number {
         u32::MAX => "unknown".to_owned(),
         number => number.to_string(),
     };
-    comparison(out, own.operator, &text(own.first), &text(own.second));
+    comparison(out, asked.operator, &text(asked.first), &text(asked.second));
 }
 
 fn letters(out: &mut String, flags: u8) {
@@ -236,9 +236,9 @@ fn freebsd_options(out: &mut String, rule: &Rule) {
         out.push_str(" allow-opts");
     }
     if rule.action == Action::Scrub {
-        let own = options.scrub.unwrap_or_default();
-        out.push_str(if own.reassemble_tcp { " reassemble tcp" } else { "" });
-        out.push_str(if own.no_reassemble {
+        let scrub = options.scrub.unwrap_or_default();
+        out.push_str(if scrub.reassemble_tcp { " reassemble tcp" } else { "" });
+        out.push_str(if scrub.no_reassemble {
             " fragment no reassemble"
         } else {
             " fragment reassemble"
@@ -258,7 +258,7 @@ fn freebsd_options(out: &mut String, rule: &Rule) {
         Some(Divert::To(None, port)) => {
             let _ = write!(out, " divert-to {port}");
         }
-        Some(own) => divert(out, own),
+        Some(target) => divert(out, target),
     }
 }
 
@@ -269,11 +269,11 @@ pub(super) fn queue_and_dummynet(out: &mut String, options: &RuleOptions) {
             None => write!(out, " queue {}", bare(&queue.name)),
         };
     }
-    if let Some(own) = options.dummynet {
-        let word = if own.is_pipe { "dnpipe" } else { "dnqueue" };
-        let _ = match own.reverse {
-            0 => write!(out, " {word} {}", own.forward),
-            reverse => write!(out, " {word}({}, {reverse})", own.forward),
+    if let Some(dummynet) = options.dummynet {
+        let word = if dummynet.is_pipe { "dnpipe" } else { "dnqueue" };
+        let _ = match dummynet.reverse {
+            0 => write!(out, " {word} {}", dummynet.forward),
+            reverse => write!(out, " {word}({}, {reverse})", dummynet.forward),
         };
     }
 }
@@ -311,8 +311,8 @@ fn openbsd_options(out: &mut String, rule: &Rule) {
         out.push_str(" once");
     }
     tags(out, options);
-    if let Some(own) = options.divert {
-        divert(out, own);
+    if let Some(target) = options.divert {
+        divert(out, target);
     }
 }
 
@@ -342,8 +342,8 @@ pub(super) fn tags(out: &mut String, options: &RuleOptions) {
     }
 }
 
-fn divert(out: &mut String, own: Divert) {
-    let _ = match own {
+fn divert(out: &mut String, divert: Divert) {
+    let _ = match divert {
         Divert::Reply => write!(out, " divert-reply"),
         Divert::Packet(port) => write!(out, " divert-packet port {port}"),
         Divert::To(Some(address), port) => {
@@ -394,24 +394,24 @@ pub(super) fn state_options(state: &StateOptions) -> Vec<String> {
         timeouts,
     } = state;
     let mut words = Vec::new();
-    let count = |word: &str, own: Option<u32>, words: &mut Vec<String>| {
-        words.extend(own.map(|count| format!("{word} {count}")));
+    let count = |word: &str, text: Option<u32>, words: &mut Vec<String>| {
+        words.extend(text.map(|count| format!("{word} {count}")));
     };
     count("max", *max_states, &mut words);
     let flag = |is_set: bool, word: &str, words: &mut Vec<String>| {
         words.extend(is_set.then(|| word.to_owned()));
     };
     flag(*no_sync, "no-sync", &mut words);
-    words.extend(source_track.map(|own| match own {
+    words.extend(source_track.map(|source_track| match source_track {
         SourceTrack::Rule => "source-track rule".to_owned(),
         SourceTrack::Global => "source-track global".to_owned(),
         SourceTrack::Default => "source-track".to_owned(),
     }));
     count("max-src-states", *max_src_states, &mut words);
     count("max-src-conn", *max_src_conn, &mut words);
-    words.extend(
-        max_src_conn_rate.map(|own| format!("max-src-conn-rate {}/{}", own.limit, own.seconds)),
-    );
+    words.extend(max_src_conn_rate.map(|max_src_conn_rate| {
+        format!("max-src-conn-rate {}/{}", max_src_conn_rate.limit, max_src_conn_rate.seconds)
+    }));
     count("max-src-nodes", *max_src_nodes, &mut words);
     words.extend(overload.as_ref().map(|(table, flush)| {
         let flush = match flush {
@@ -421,36 +421,39 @@ pub(super) fn state_options(state: &StateOptions) -> Vec<String> {
         };
         format!("overload <{}>{flush}", bare(table))
     }));
-    words.extend(if_bound.map(|own| if own { "if-bound" } else { "floating" }.to_owned()));
+    words
+        .extend(if_bound.map(|if_bound| if if_bound { "if-bound" } else { "floating" }.to_owned()));
     flag(*sloppy, "sloppy", &mut words);
     flag(*reserve, "reserve", &mut words);
     flag(*pflow, "pflow", &mut words);
     flag(*allow_related, "allow-related", &mut words);
     // In the order of pf's own numbers, where these came last.
-    let is_late = |own: u8| {
-        let name = names::timeout_name(own);
+    let is_late = |number: u8| {
+        let name = names::timeout_name(number);
         name == "tcp.tsdiff" || name.starts_with("sctp.")
     };
     let mut timeouts = timeouts.clone();
-    timeouts.sort_by_key(|(own, _)| (is_late(*own), *own));
+    timeouts.sort_by_key(|(timeout, _)| (is_late(*timeout), *timeout));
     let timeouts = timeouts.iter();
-    words.extend(timeouts.map(|(own, value)| format!("{} {value}", names::timeout_name(*own))));
+    words.extend(
+        timeouts.map(|(timeout, value)| format!("{} {value}", names::timeout_name(*timeout))),
+    );
     words
 }
 
 fn limiters(out: &mut String, options: &RuleOptions) {
-    for own in &options.limiters {
-        out.push_str(match own.kind {
+    for limiter in &options.limiters {
+        out.push_str(match limiter.kind {
             LimiterKind::State => " state limiter ",
             LimiterKind::Source => " source limiter ",
         });
-        match &own.limiter {
+        match &limiter.limiter {
             LimiterName::Id(id) => {
                 let _ = write!(out, "id {id}");
             }
             LimiterName::Name(name) => out.push_str(&bare(name)),
         }
-        out.push_str(match own.action {
+        out.push_str(match limiter.action {
             None => "",
             Some(LimiterAction::NoMatch) => " (no-match)",
             Some(LimiterAction::Block) => " (block)",
@@ -460,14 +463,14 @@ fn limiters(out: &mut String, options: &RuleOptions) {
 
 /// ` no-df …` of the old `scrub` rule.
 fn old_scrub(out: &mut String, rule: &Rule) {
-    let own = rule.options.scrub.unwrap_or_default();
-    out.push_str(if own.no_df { " no-df" } else { "" });
-    out.push_str(if own.random_id { " random-id" } else { "" });
-    if own.min_ttl > 0 {
-        let _ = write!(out, " min-ttl {}", own.min_ttl);
+    let scrub = rule.options.scrub.unwrap_or_default();
+    out.push_str(if scrub.no_df { " no-df" } else { "" });
+    out.push_str(if scrub.random_id { " random-id" } else { "" });
+    if scrub.min_ttl > 0 {
+        let _ = write!(out, " min-ttl {}", scrub.min_ttl);
     }
-    if own.max_mss > 0 {
-        let _ = write!(out, " max-mss {}", own.max_mss);
+    if scrub.max_mss > 0 {
+        let _ = write!(out, " max-mss {}", scrub.max_mss);
     }
     if let Some(tos) = rule.options.set.tos {
         let _ = write!(out, " set-tos 0x{tos:02x}");
@@ -475,9 +478,9 @@ fn old_scrub(out: &mut String, rule: &Rule) {
 }
 
 /// ` scrub (no-df …)`
-fn scrub(out: &mut String, own: Option<Scrub>) {
-    let Some(own) = own else { return };
-    let Scrub { no_df, random_id, min_ttl, max_mss, reassemble_tcp, no_reassemble: _ } = own;
+fn scrub(out: &mut String, scrub: Option<Scrub>) {
+    let Some(scrub) = scrub else { return };
+    let Scrub { no_df, random_id, min_ttl, max_mss, reassemble_tcp, no_reassemble: _ } = scrub;
     let mut words = Vec::new();
     words.extend(no_df.then(|| "no-df".to_owned()));
     words.extend(random_id.then(|| "random-id".to_owned()));

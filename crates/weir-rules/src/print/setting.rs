@@ -7,8 +7,10 @@ use crate::names;
 use crate::value::{BlockReturn, Setting, Syncookies};
 
 pub(super) fn print(out: &mut String, setting: &Setting) {
-    let policy = |own: &BlockReturn| if *own == BlockReturn::Drop { "drop" } else { "return" };
-    let yes = |own: bool| if own { "yes" } else { "no" };
+    let policy = |block_return: &BlockReturn| {
+        if *block_return == BlockReturn::Drop { "drop" } else { "return" }
+    };
+    let yes = |is_set: bool| if is_set { "yes" } else { "no" };
     out.push_str("set ");
     let _ = match setting {
         Setting::Timeout(index, value) => {
@@ -20,18 +22,24 @@ pub(super) fn print(out: &mut String, setting: &Setting) {
         }
         Setting::Optimization(name) => writeln!(out, "optimization {name}"),
         Setting::RulesetOptimization(name) => writeln!(out, "ruleset-optimization {name}"),
-        Setting::BlockPolicy(own) => writeln!(out, "block-policy {}", policy(own)),
-        Setting::FailPolicy(own) => writeln!(out, "fail-policy {}", policy(own)),
+        Setting::BlockPolicy(block_policy) => {
+            writeln!(out, "block-policy {}", policy(block_policy))
+        }
+        Setting::FailPolicy(fail_policy) => writeln!(out, "fail-policy {}", policy(fail_policy)),
         Setting::Skip(names) if names.is_empty() => writeln!(out, "skip on none"),
         Setting::Skip(names) => {
             let names: Vec<String> = names.iter().map(|name| bare(name)).collect();
             writeln!(out, "skip on {{ {} }}", names.join(" "))
         }
-        Setting::StatePolicyIfBound(own) => {
-            writeln!(out, "state-policy {}", if *own { "if-bound" } else { "floating" })
+        Setting::StatePolicyIfBound(state_policy_if_bound) => {
+            writeln!(
+                out,
+                "state-policy {}",
+                if *state_policy_if_bound { "if-bound" } else { "floating" }
+            )
         }
-        Setting::StateDefaults(own) => {
-            writeln!(out, "state-defaults {}", rule::state_options(own).join(", "))
+        Setting::StateDefaults(state_defaults) => {
+            writeln!(out, "state-defaults {}", rule::state_options(state_defaults).join(", "))
         }
         Setting::LogInterface(None) => writeln!(out, "loginterface none"),
         Setting::LogInterface(Some(name)) if &**name == "all" => writeln!(out, "loginterface all"),
@@ -47,7 +55,9 @@ pub(super) fn print(out: &mut String, setting: &Setting) {
         Setting::Syncookies(Syncookies::Adaptive { start, end }) => {
             writeln!(out, "syncookies adaptive (start {start}%, end {end}%)")
         }
-        Setting::RequireOrder(own) => writeln!(out, "require-order {}", yes(*own)),
+        Setting::RequireOrder(require_order) => {
+            writeln!(out, "require-order {}", yes(*require_order))
+        }
         Setting::KeepCounters => writeln!(out, "keepcounters"),
         Setting::HashSize(size) => writeln!(out, "hashsize {size}"),
         Setting::StateReserve(count) => writeln!(out, "state-reserve {count}"),

@@ -7,7 +7,7 @@ use super::{
 
 /// Measurements of a candidate from which on their median is a level of its own: what repeats is no
 /// bad boot.
-const OWN_MIN: usize = 3;
+const REPEATS_MIN: usize = 3;
 
 /// Quantiles of the prior of the change's size, for each sign.
 const QUANTILES: u32 = 12;
@@ -127,8 +127,8 @@ impl Fit {
     /// Weighs the measurements by their distance from the levels, and sums them up.
     fn weigh(&mut self, shares: &[Vec<f64>], levels: (f64, f64)) {
         let weigh = |values: &Vec<f64>| {
-            let own = (values.len() >= OWN_MIN).then(|| median(values)).flatten();
-            let centres = [Some(levels.0), Some(levels.1), own];
+            let middle = (values.len() >= REPEATS_MIN).then(|| median(values)).flatten();
+            let centres = [Some(levels.0), Some(levels.1), middle];
             let weight = |value: f64| {
                 let distances = centres.iter().flatten().map(|c| (value - c).abs() / self.noise);
                 (CLIP / distances.fold(f64::INFINITY, f64::min).max(CLIP)).powi(8)
@@ -219,7 +219,6 @@ impl Fit {
         cauchy(size / CHANGE_SCALE) / kept
     }
 
-    /// The posterior.
     pub(super) fn posterior(&self) -> Posterior {
         let changes = self.groups.len() - 1;
         let prior = ((1.0 - NO_CHANGE_PRIOR) / changes as f64).ln();
@@ -304,11 +303,11 @@ fn noise(shares: &[Vec<f64>]) -> f64 {
     for values in shares.iter().filter(|values| values.len() >= 3) {
         let (centre, count) = (median(values).unwrap_or_default(), values.len() as f64);
         let widen = (count / (count - 1.0)).sqrt();
-        let mut own: Vec<f64> = values.iter().map(|v| (v - centre).abs() * widen).collect();
-        own.sort_by(f64::total_cmp);
+        let mut deviations: Vec<f64> = values.iter().map(|v| (v - centre).abs() * widen).collect();
+        deviations.sort_by(f64::total_cmp);
         // The median is one of the values, or between two of them: the nearest is near by
         // construction, and says nothing about the noise.
-        distances.extend_from_slice(&own[1..]);
+        distances.extend_from_slice(&deviations[1..]);
     }
     median(&distances).unwrap_or_default() * DEVIATION_PER_MEDIAN
 }

@@ -85,7 +85,7 @@ fn what_is_refused() {
         assert!(Question::new(Level::P95, Some(margin)).is_err(), "{margin}");
     }
     let error = Question::new(Level::P95, Some(1.5)).unwrap_err();
-    assert_eq!(error.to_string(), "a margin of 150 % is none: it lies above 0 and below 100 %");
+    assert_eq!(error.to_string(), "150 % is not a margin: it must be above 0 and below 100 %");
     let zero = Pair { baseline: &[0.0; 3], other: &BASELINE };
     assert_eq!(single(zero, &question(None)), Err(WelchError::NoRatio));
 }

@@ -38,7 +38,7 @@ fn too_few_values_say_how_many_are_needed() {
         assert!(order_statistic(&ascending(u32::try_from(need).unwrap()), level).is_ok());
     }
     let error = order_statistic(&[1.0; 5], Level::P95).unwrap_err();
-    assert_eq!(error.to_string(), "5 values have no such interval at 95 %: 6 are needed");
+    assert_eq!(error.to_string(), "5 values give no such interval at 95 %: 6 are needed");
     assert!(bootstrap(&[1.0; 4], Level::P95).is_err());
     assert!(bootstrap(&[1.0, 2.0, 3.0, 4.0, f64::NAN], Level::P95).is_err());
     assert!(order_statistic(&[f64::INFINITY; 9], Level::P95).is_err());

@@ -32,7 +32,7 @@ impl Layout<'_> {
     /// The longest line in bytes, its end included: one less than `BUFSIZ` of the system on which
     /// that version runs, FreeBSD or Debian.
     #[must_use]
-    pub const fn line_bytes_max(&self) -> usize {
+    pub(crate) const fn line_bytes_max(&self) -> usize {
         match self.version {
             Version::Current => 1023,
             Version::Of2015 => 8191,

@@ -68,15 +68,15 @@ proptest! {
     }
 
     #[test]
-    fn effect_and_power_are_inverse(df in 2.0_f64..60.0, wanted in 0.2_f64..0.97) {
-        let effect = detectable_effect(df, Level::P95, wanted);
-        prop_assert!((power(effect, df, Level::P95) - wanted).abs() < 1e-4);
+    fn effect_and_power_are_inverse(df in 2.0_f64..60.0, target in 0.2_f64..0.97) {
+        let effect = detectable_effect(df, Level::P95, target);
+        prop_assert!((power(effect, df, Level::P95) - target).abs() < 1e-4);
     }
 
     #[test]
-    fn the_count_is_the_smallest(stddev in 0.1_f64..20.0, wanted in 0.2_f64..10.0) {
-        let count = values_for_half_width(stddev, wanted, Level::P95).unwrap();
-        prop_assert!(half_width(count, stddev, Level::P95) <= wanted);
-        prop_assert!(count == 2 || half_width(count - 1, stddev, Level::P95) > wanted);
+    fn the_count_is_the_smallest(stddev in 0.1_f64..20.0, width in 0.2_f64..10.0) {
+        let count = values_for_half_width(stddev, width, Level::P95).unwrap();
+        prop_assert!(half_width(count, stddev, Level::P95) <= width);
+        prop_assert!(count == 2 || half_width(count - 1, stddev, Level::P95) > width);
     }
 }

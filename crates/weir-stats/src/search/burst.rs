@@ -300,8 +300,8 @@ mod tests {
         #[test]
         fn any_device_is_found(room in 0_u64..2_000_000, packets_max in 1_u64..1_000_000) {
             let (bursts, _) = run(Config { packets_max, repeats: 2, ..CONFIG }, |_| room);
-            let wanted = room.min(packets_max);
-            prop_assert_eq!(bursts.lengths(), [wanted, wanted]);
+            let expected = room.min(packets_max);
+            prop_assert_eq!(bursts.lengths(), [expected, expected]);
         }
 
         #[test]

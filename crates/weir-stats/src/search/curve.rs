@@ -180,9 +180,9 @@ mod tests {
         let shares: Vec<f64> = curve.points().iter().map(|p| (p.share * 10.0).round()).collect();
         assert_eq!(shares, [10.0, 9.0, 8.0, 7.0, 6.0, 5.0]);
         for point in curve.points() {
-            let wanted = (1.0 - 650_000.0 / point.load_pps).max(0.0);
+            let expected = (1.0 - 650_000.0 / point.load_pps).max(0.0);
             let loss = point.loss_ratio.expect("it was offered");
-            assert!((loss - wanted).abs() < 1e-5, "{point:?}");
+            assert!((loss - expected).abs() < 1e-5, "{point:?}");
         }
         assert!(curve.is_lossless_below() && curve.stopped().is_none());
     }

@@ -1,12 +1,16 @@
 //! What a search looks for: the goals of RFC 9971, and what standards and projects set for them.
 
+use serde::{Deserialize, Serialize};
+
 use super::classify::Criterion;
+use crate::number;
 
 /// The least share by which two loads differ that are told apart.
-pub const WIDTH_RATIO_MIN: f64 = 1e-4;
+pub(crate) const WIDTH_RATIO_MIN: f64 = 1e-4;
 
 /// One goal of a search (RFC 9971, "Search Goal").
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Goal {
     /// The loss that a good trial does not exceed, 0 to below 1.
     pub loss_ratio: f64,
@@ -38,7 +42,6 @@ impl Preset {
     /// Every preset.
     pub const ALL: [Self; 3] = [Self::Csit, Self::Rfc2544, Self::Tst009];
 
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,6 +100,16 @@ pub struct Phase {
 }
 
 impl Goal {
+    /// `NDR`, or `PDR 0.5 %`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        if self.loss_ratio == 0.0 {
+            "NDR".to_owned()
+        } else {
+            format!("PDR {} %", number::percent(self.loss_ratio))
+        }
+    }
+
     /// Checks the values.
     ///
     /// # Errors
@@ -118,7 +131,7 @@ impl Goal {
             return error("a trial must take some time");
         }
         if self.duration_sum_s < self.final_trial_s {
-            return error("the duration sum must not be below the length of a full trial");
+            return error("the duration sum must not be less than the length of a full trial");
         }
         match self.initial_trial_s {
             Some(initial_s) if !is_time(initial_s) || initial_s > self.final_trial_s => {

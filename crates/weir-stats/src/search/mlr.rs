@@ -63,7 +63,7 @@ pub enum ConfigError {
     NoGoal,
     /// There are no loads to try.
     #[error(
-        "loads must go from above 0 to a finite one, not from {min_load_pps} to {max_load_pps}"
+        "loads must go from above 0 to a finite value, not from {min_load_pps} to {max_load_pps}"
     )]
     Loads {
         /// The lowest.
@@ -76,7 +76,6 @@ pub enum ConfigError {
 /// What was found for a goal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoalResult {
-    /// The goal.
     pub goal: Goal,
     /// The relevant lower bound: the highest load below every upper bound that is forwarded well
     /// enough, packets per second.
@@ -111,7 +110,6 @@ pub enum Ending {
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// A trial.
     Trial(Request),
     /// Nothing: the results stand.
     Done,
@@ -284,13 +282,6 @@ impl Search {
     #[must_use]
     pub fn trials(&self) -> u32 {
         self.trials
-    }
-
-    /// The highest load that is still tried: below the configured one where the testbed could not
-    /// offer that.
-    #[must_use]
-    pub fn ceiling_pps(&self) -> f64 {
-        self.ceiling_pps
     }
 
     /// What is known of every goal so far, in the order of their loss ratios.

@@ -114,13 +114,13 @@ fn decisions_by_hand() {
 proptest! {
     #[test]
     fn narrow_is_what_the_half_width_says(
-        values in prop::collection::vec(90.0_f64..110.0, 2..30), wanted in 0.001_f64..0.2
+        values in prop::collection::vec(90.0_f64..110.0, 2..30), width_ratio in 0.001_f64..0.2
     ) {
-        let rule = Rule { half_width_ratio: wanted, values_min: 2, runs_max: 1000, ..RULE };
+        let rule = Rule { half_width_ratio: width_ratio, values_min: 2, runs_max: 1000, ..RULE };
         let half_width = half_width_ratio(&values, rule.level).unwrap();
-        prop_assume!((half_width - wanted).abs() > 1e-9);
+        prop_assume!((half_width - width_ratio).abs() > 1e-9);
         let decision = rule.decide(values.len(), &values);
-        prop_assert_eq!(decision == Decision::NarrowEnough, half_width < wanted);
+        prop_assert_eq!(decision == Decision::NarrowEnough, half_width < width_ratio);
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn series_that_cannot_be_measured_so() {
 
 #[test]
 fn every_threshold_has_a_name_of_its_own() {
-    let mut names: Vec<_> = THRESHOLDS.iter().map(|t| t.name).collect();
+    let mut names: Vec<_> = THRESHOLDS.iter().map(|t| t.name.clone()).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), THRESHOLDS.len());

@@ -60,7 +60,7 @@ fn flow_counts_beyond_64_bits_are_refused() {
     let error = FlowSpace::new(all, all).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "0.0.0.0:0-255.255.255.255:65535 to 0.0.0.0:0-255.255.255.255:65535 are 2^64 flows or \
+        "0.0.0.0:0-255.255.255.255:65535 to 0.0.0.0:0-255.255.255.255:65535 make 2^64 flows or \
          more, which cannot be counted: use smaller ranges"
     );
     // 2^48 × 65,535 is the last that fits.
@@ -95,8 +95,8 @@ fn families_are_one() {
     let error = FlowSpace::new(v4, v6).unwrap_err().to_string();
     assert_eq!(
         error,
-        "10.0.0.1:1234 to [::1]:5-[::3]:6 are of two address families: give two IPv4 or two IPv6 \
-         ranges"
+        "10.0.0.1:1234 to [::1]:5-[::3]:6 are of different address families: give two IPv4 or two \
+         IPv6 ranges"
     );
     let space = FlowSpace::new(v6, v6).unwrap();
     assert_eq!(space.flow_count(), 36);
@@ -139,20 +139,6 @@ proptest! {
         if let Ok(space) = FlowSpace::new(src, dst) {
             let index = index % space.flow_count();
             prop_assert_eq!(space.index_of(&space.flow(index)), Some(index));
-        }
-    }
-
-    #[test]
-    fn any_interval_has_the_predicted_flows(space in spaces(), start: u64, size in 0_u64..600) {
-        let interval = start..start.saturating_add(size);
-        let mut seen = std::collections::HashMap::<Flow, u64>::new();
-        for sequence in interval.clone() {
-            *seen.entry(space.flow(sequence)).or_default() += 1;
-        }
-        prop_assert_eq!(space.flow_count_in(interval.clone()), u64::try_from(seen.len()).unwrap());
-        for index in 0..space.flow_count() {
-            let packets = seen.get(&space.flow(index)).copied().unwrap_or(0);
-            prop_assert_eq!(space.packet_count_in(index, interval.clone()), packets);
         }
     }
 }

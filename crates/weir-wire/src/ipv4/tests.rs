@@ -10,7 +10,7 @@ const PACKET: [u8; 26] = [
 const REPR: Repr = Repr {
     src: Ipv4Addr::new(198, 18, 10, 1),
     dst: Ipv4Addr::new(198, 19, 10, 1),
-    protocol: PROTOCOL_UDP,
+    protocol: crate::protocol::UDP,
     tos: 0x10,
     ident: 0x1234,
     dont_fragment: true,
@@ -48,11 +48,11 @@ fn construct() {
 }
 
 #[test]
-fn setters_and_checksum() {
+fn changed_fields_and_checksum() {
     let mut packet = Packet::new_checked(PACKET).unwrap();
-    packet.set_ttl(63);
-    packet.set_src(Ipv4Addr::new(10, 0, 0, 1));
-    packet.set_dst(Ipv4Addr::new(10, 0, 0, 2));
+    packet.buffer[field::TTL] = 63;
+    packet.buffer[field::SRC].copy_from_slice(&[10, 0, 0, 1]);
+    packet.buffer[field::DST].copy_from_slice(&[10, 0, 0, 2]);
     assert!(!packet.checksum_is_valid());
     packet.fill_checksum();
     let repr = Repr { ttl: 63, src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into(), ..REPR };
@@ -66,8 +66,8 @@ fn impossible_lengths_and_versions() {
     assert_eq!(view(&PACKET[..23]), "the IPv4 packet needs 24 bytes, but the buffer holds 23");
     assert_eq!(view(&changed(0, 0x65)), "IP version is 6, not 4");
     assert_eq!(view(&changed(0, 0x44)), "IPv4 header length is 4 words, the smallest is 5");
-    assert_eq!(view(&changed(3, 19)), "IPv4 total length 19 is under its header's 20 bytes");
-    assert_eq!(view(&changed(0, 0x47)), "IPv4 total length 24 is under its header's 28 bytes");
+    assert_eq!(view(&changed(3, 19)), "IPv4 total length 19 is less than its header's 20 bytes");
+    assert_eq!(view(&changed(0, 0x47)), "IPv4 total length 24 is less than its header's 28 bytes");
 }
 
 #[test]

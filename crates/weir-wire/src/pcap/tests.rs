@@ -80,7 +80,7 @@ fn other_files_are_refused() {
             Ok(reader) => reader.last().unwrap().unwrap_err().to_string(),
         }
     };
-    assert_eq!(changed(0, 0), "this is no pcap file: it starts with 0x003cb2a1");
+    assert_eq!(changed(0, 0), "this is not a pcap file: it starts with 0x003cb2a1");
     assert_eq!(changed(6, 3), "pcap version 2.3 is not supported: 2.4 is");
     assert!(changed(20, 101).starts_with("link type 101 is not Ethernet (1)"));
     assert_eq!(changed(23, 0x24), "the frames carry 4 bytes of FCS, which weir's frames do not");
@@ -88,7 +88,7 @@ fn other_files_are_refused() {
         changed(31, 0x40),
         "the time of the record at offset 24 has 1073741825 parts of a second"
     );
-    assert_eq!(changed(35, 1), "the record at offset 24 has 16777276 bytes, over 262144");
+    assert_eq!(changed(35, 1), "the record at offset 24 has 16777276 bytes, more than 262144");
     assert_eq!(changed(36, 59), "the record at offset 24 holds 60 bytes of a frame of 59");
     let pcapng = [0x0a, 0x0d, 0x0d, 0x0a, 0, 0, 0, 0];
     assert_eq!(Reader::new(&pcapng).unwrap_err(), PcapError::Pcapng);

@@ -53,7 +53,7 @@ fn what_is_wrong_is_said() {
     assert!(changed(23, 50).contains("10.0.0.1 > 10.1.0.1: protocol 50, length 26"));
     assert!(changed(20, 0x20).contains("10.0.0.1 > 10.1.0.1: fragment at 0 and more, ttl"));
     assert!(changed(59, 1).contains("length 18, [UDP checksum is 0x"));
-    assert!(changed(39, 4).contains("10.0.0.1 > 10.1.0.1: [UDP length 4 is under"));
+    assert!(changed(39, 4).contains("10.0.0.1 > 10.1.0.1: [UDP length 4 is less than"));
     let frame = frames.build(0);
     assert_eq!(
         Frame(&frame[..5]).to_string(),

@@ -33,7 +33,7 @@ fn missing_ports_follow_pkt_gen() {
 #[test]
 fn without_a_default_the_port_must_be_written() {
     let error = Range::parse("10.0.0.1-10.0.0.9:5", 0).unwrap_err();
-    assert_eq!(error.to_string(), "`10.0.0.1` names no port: write `10.0.0.1:PORT`");
+    assert_eq!(error.to_string(), "`10.0.0.1` has no port: write `10.0.0.1:PORT`");
     assert_eq!(error.at(), 0..8);
     assert!(Range::parse("10.0.0.1:5-10.0.0.9", 0).is_ok());
     // Port 0 as written is a port like any other: 0 to 65535 are 65,536 ports.
@@ -86,7 +86,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("10.0.1", "`10.0.1` is not an IPv4 address: 3 numbers where 4 are needed", "10.0.1"),
     ("10:80", "`10` is not an IPv4 address: 1 number where 4 are needed", "10"),
     ("1.2.3.4.5", "`1.2.3.4.5` is not an IPv4 address: 5 numbers where 4 are needed", "1.2.3.4.5"),
-    ("10..0.1", "`10..0.1` is not an IPv4 address: a number is missing beside a dot", "10..0.1"),
+    ("10..0.1", "`10..0.1` is not an IPv4 address: a number is missing next to a dot", "10..0.1"),
     (
         "10.0.0.010",
         "`10.0.0.010` is not an IPv4 address: 010 has a leading zero, which some programs read as \

@@ -34,7 +34,7 @@ pub struct Range6 {
 
 impl Range6 {
     /// The group that varies where none is named: the last.
-    pub const GROUP_DEFAULT: u8 = 7;
+    pub(crate) const GROUP_DEFAULT: u8 = 7;
 
     /// The range between two addresses and two ports, in whichever order they are given.
     ///

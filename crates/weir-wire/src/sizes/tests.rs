@@ -88,9 +88,9 @@ fn refusals() {
         assert!(refused(text).starts_with(&expected), "{text}: {}", refused(text));
     }
     assert!(refused("70-60").starts_with("the sizes 70-60 run backwards"));
-    assert_eq!(refused(&"60,".repeat(4096)), "4097 sizes are too many: 4096 at most");
+    assert_eq!(refused(&"60,".repeat(4096)), "4097 sizes are too many: at most 4096");
     assert!(refused("imix-genome:").starts_with("the genome has no letter"));
-    assert!(refused("imix-genome:ak").starts_with("`k` is no letter"));
+    assert!(refused("imix-genome:ak").starts_with("`k` is not a letter"));
     assert!(refused("imix-genome:aZ").starts_with("the genome's letter `Z` has no size"));
     for definition in ["A", "a=64", "B=1", "A=1,A=2", "AA=1"] {
         let text = refused(&format!("imix-genome:A,{definition}"));

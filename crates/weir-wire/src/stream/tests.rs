@@ -146,7 +146,7 @@ fn smallest_sizes_are_named() {
     assert_eq!(
         StreamFrames::new(small).unwrap_err().to_string(),
         "frames of 60 bytes cannot be sent: TCP over IPv6 with 1 VLAN tag and the signature of 18 \
-         bytes needs 96 bytes at least, without the 4 bytes of FCS"
+         bytes needs at least 96 bytes, without the 4 bytes of FCS"
     );
 }
 

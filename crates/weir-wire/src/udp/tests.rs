@@ -30,10 +30,10 @@ fn construct() {
 }
 
 #[test]
-fn setters_and_checksum() {
+fn changed_fields_and_checksum() {
     let mut packet = Packet::new_checked(DATAGRAM).unwrap();
-    packet.set_src_port(1);
-    packet.set_dst_port(65_535);
+    packet.buffer[field::SRC_PORT].copy_from_slice(&1_u16.to_be_bytes());
+    packet.buffer[field::DST_PORT].copy_from_slice(&65_535_u16.to_be_bytes());
     assert!(Repr::parse(&packet, SRC, DST).is_err());
     packet.fill_checksum(SRC, DST);
     let repr = Repr { src_port: 1, dst_port: 65_535 };
@@ -47,7 +47,7 @@ fn impossible_lengths() {
     assert_eq!(view(&DATAGRAM[..10]), "the UDP datagram needs 11 bytes, but the buffer holds 10");
     let mut bytes = DATAGRAM;
     bytes[5] = 7;
-    assert_eq!(view(&bytes), "UDP length 7 is under the header's 8 bytes");
+    assert_eq!(view(&bytes), "UDP length 7 is less than the header's 8 bytes");
 }
 
 #[test]

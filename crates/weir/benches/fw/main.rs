@@ -7,6 +7,8 @@
 #[path = "../support/command.rs"]
 mod command;
 mod suite;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use clap::Parser;
 use command::Report;
 use suite::{Settings, rows, show};
-use weir_gen::units::parse_duration;
+use weir_wire::units::parse_duration;
 
 /// Measures weir's firewall against other routers and firewalls, and against limits.
 #[derive(Debug, Parser)]

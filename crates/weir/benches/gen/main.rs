@@ -6,6 +6,8 @@
 #[path = "../support/command.rs"]
 mod command;
 mod suite;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use clap::Parser;
 use command::Report;
 use suite::{Settings, rows, show};
-use weir_gen::units::parse_duration;
+use weir_wire::units::parse_duration;
 
 /// Measures the generator and the sink against their floors.
 #[derive(Debug, Parser)]

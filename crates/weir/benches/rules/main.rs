@@ -5,7 +5,12 @@
 
 #[path = "../support/command.rs"]
 mod command;
+#[path = "../support/report.rs"]
+mod report;
 mod suite;
+mod support {
+    pub(crate) use super::report;
+}
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +19,7 @@ use std::time::Duration;
 use clap::Parser;
 use command::Report;
 use suite::{Settings, rows, show};
-use weir_gen::units::parse_duration;
+use weir_wire::units::parse_duration;
 
 /// Measures the pf.conf language and the evaluator against their limits.
 #[derive(Debug, Parser)]

@@ -5,7 +5,12 @@
 
 #[path = "../support/command.rs"]
 mod command;
+#[path = "../support/report.rs"]
+mod report;
 mod suite;
+mod support {
+    pub(crate) use super::report;
+}
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
 /// What a benchmark hands over.
 #[derive(Debug)]

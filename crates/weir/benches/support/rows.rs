@@ -94,11 +94,11 @@ pub(crate) fn selected(
         return Err(format!("there is no row `{unknown}`: there are {}", known.join(", ")));
     }
     let is_named = |row: &RowSpec| names.is_empty() || names.iter().any(|name| name == row.name);
-    let is_wanted = |row: &RowSpec| {
+    let is_selected = |row: &RowSpec| {
         let counterpart = Against::Series(row.name);
         is_named(row) || all.iter().any(|other| is_named(other) && other.against == counterpart)
     };
-    Ok(all.iter().filter(|row| is_wanted(row)).collect())
+    Ok(all.iter().filter(|row| is_selected(row)).collect())
 }
 
 /// A row with what was measured.
@@ -120,7 +120,9 @@ impl Row {
             Against::Nothing => None,
             Against::Series(name) => share(&series.samples, &all.get(name)?.samples),
             Against::Value { value: limit, is_limit: true, .. } => Some(limit / value),
-            Against::Value { value: wanted, .. } => Some((value / wanted).min(wanted / value)),
+            Against::Value { value: expected, .. } => {
+                Some((value / expected).min(expected / value))
+            }
         });
         Self { spec, series, value, ratio }
     }
@@ -141,7 +143,8 @@ impl Row {
 /// ratio of the medians.
 fn share(samples: &[f64], others: &[f64]) -> Option<f64> {
     if samples.len() == others.len() {
-        let ratios: Vec<f64> = samples.iter().zip(others).map(|(own, other)| own / other).collect();
+        let ratios: Vec<f64> =
+            samples.iter().zip(others).map(|(sample, other)| sample / other).collect();
         return median(&ratios);
     }
     Some(median(samples)? / median(others)?)

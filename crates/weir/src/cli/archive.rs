@@ -12,7 +12,7 @@ pub(crate) struct ImportArgs {
     /// Folder of results, or a tree of such folders.
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Directory for the store; it must not exist, or be empty.
+    /// Directory for the store; it must not exist, or must be empty.
     #[arg(long, value_name = "STORE")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct ExportArgs {
     /// Store of a campaign, or imported store.
     #[arg(value_name = "STORE")]
     pub(crate) store: PathBuf,
-    /// Directory for the files; it must not exist, or be empty.
+    /// Directory for the files; it must not exist, or must be empty.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
@@ -40,8 +40,9 @@ pub(crate) const IMPORT_HELP: &str = "\
 Example: weir lab import netbenches/Atom_C2558_4Cores --out stores/c2558
 
 Reads results of bench-lab.sh of any year. What cannot be read is named with its file and line, the
-rest is imported, and the exit code is 1; so it is if a run is invalid, or if the archive publishes
-a figure that its own files do not give. docs/archives.md says how files are read.";
+rest is imported, and the exit code is 1; it is also 1 if a run is invalid, or if the archive
+publishes a figure that does not follow from its own files. docs/archives.md says how files are
+read.";
 
 /// Help of `weir lab export`.
 pub(crate) const EXPORT_HELP: &str =

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
-use weir_gen::units::parse_duration;
+use weir_wire::units::parse_duration;
 
 use super::{ITERATIONS, JsonFlag};
 
@@ -16,7 +16,6 @@ pub(crate) enum System {
     Freebsd,
     /// OpenBSD.
     Openbsd,
-    /// Linux.
     Linux,
     /// Anything else with a shell.
     Generic,
@@ -69,7 +68,7 @@ pub(crate) struct BenchLabSets {
     /// How long traffic runs before it counts [default: 15s].
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) warmup: Option<Duration>,
-    /// How long a trial measures [default: 30s]; five seconds at least.
+    /// How long a trial measures [default: 30s]; at least five seconds.
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
     /// Configuration file for ssh(1), instead of the user's own.
@@ -106,7 +105,7 @@ pub(crate) struct BenchLabArgs {
     pub(crate) config: PathBuf,
     #[command(flatten)]
     pub(crate) sets: BenchLabSets,
-    /// Folder for the results: new, empty, or with a campaign to go on with.
+    /// Folder for the results: new, empty, or with a campaign to continue.
     #[arg(short = 'd', value_name = "RESULTS", default_value = "/tmp/benchs")]
     pub(crate) results: PathBuf,
     /// What the DUT runs, instead of asking it.
@@ -118,20 +117,20 @@ pub(crate) struct BenchLabArgs {
 
 /// Help of `weir bench-lab`.
 pub(crate) const BENCH_LAB_HELP: &str = "\
-Runs what bench-lab.sh would run with the same options, files and folders; a link of the name
-bench-lab or bench-lab.sh to weir does the same. It makes a specification of them (RESULTS/lab.toml,
+Runs what bench-lab.sh would run with the same options, files and folders; a link to weir named
+bench-lab or bench-lab.sh does the same. It makes a specification from them (RESULTS/lab.toml,
 as weir lab import-config), shows what is reachable and how long it will take, asks unless -y, and
 runs it as weir lab run: RESULTS is a store with a report. Figures stand in RESULTS/netbenches under
 bench-lab-ministat.sh's file names as well.
 
-RESULTS that hold a campaign of these sets are gone on with: what is there is not run again, a
+If RESULTS holds a campaign of these sets, it is continued: what is there is not run again, a
 larger -n adds iterations, more sets add series.
 
-  -P : one run more of each series that is not counted, with a profile of the DUT. -n stays, which
+  -P : one more run of each series, not counted, with a profile of the DUT. -n stays, which
        bench-lab.sh sets to 1
-  -S : says which counters of the DUT stand where; they are kept without it. -n stays
+  -S : says where each counter of the DUT is kept; they are kept without it, too. -n stays
   -r : mail at the end, by the system's mail; or as MAIL says in the configuration. bench-lab.sh
-       mails root@localhost where neither does, and weir nobody
+       mails root@localhost where neither is given; weir sends nothing
 
 docs/bench-lab.md says what else is different.
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
-use weir_gen::units::parse_number;
-use weir_lab::bisect::RUNS_MAX;
+use weir_results::bisect::RUNS_MAX;
+use weir_wire::units::parse_number;
 
 use super::JsonFlag;
 
@@ -15,10 +15,10 @@ const RUNS_MIN: u64 = 6;
 pub(crate) const HELP: &str = "\
 The list is a part of the specification: from --good to --bad, in the order in which its DUTs, or
 the values of a sweep, are written. Each run is a cell on a freshly built DUT. Which candidate runs
-next follows from what is known: first the ends, then the one of which it is most uncertain whether
-it is bad; runs repeat until one place of the change has the probability that --confidence asks for.
+next follows from what is known: first the ends, then the one about which least is
+known; runs repeat until one place of the change has the probability that --confidence asks for.
 Noise needs no setting. A candidate whose runs are invalid (it does not build, it does not start) is
-passed over.
+skipped.
 
 Exit codes: 0 found; 1 nothing changes by the margin or more, or it is undecided; 2 refused.
 
@@ -49,7 +49,7 @@ pub(crate) struct BisectArgs {
     /// Probability that an answer needs, above 50% and below 100%.
     #[arg(long, value_name = "PERCENT", default_value = "95%", value_parser = confidence)]
     pub(crate) confidence: f64,
-    /// The smallest change that matters, up or down, of the good level.
+    /// The smallest change that matters, up or down, as a share of the good level.
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = margin)]
     pub(crate) margin: f64,
     /// The most runs, invalid ones included.
@@ -77,7 +77,7 @@ fn percent(text: &str, low: f64, high: f64) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     match parse_number(number) {
         Ok(percent) if percent > low && percent < high => Ok(percent / 100.0),
-        Ok(_) => Err(format!("it is a percentage above {low}% and below {high}%")),
+        Ok(_) => Err(format!("it must be a percentage above {low}% and below {high}%")),
         Err(error) => Err(error.to_string()),
     }
 }

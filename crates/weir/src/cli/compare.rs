@@ -7,10 +7,10 @@ use clap::Args;
 use super::JsonFlag;
 
 pub(crate) const HELP: &str = "\
-The first store is the baseline; every other one is held against it. A store is the directory of a
-campaign's results, or one that `weir lab import` has written. Series are matched by their levels
-(DUT, traffic, sweep values, ...); a dimension in which each store has one level, such as the image,
-is what is compared. Series without a partner are listed.
+The first store is the baseline; every other one is compared with it. A store is the directory of a
+campaign's, a bisection's or a rate search's results, or one that `weir lab import` has written.
+Series are matched by their levels (DUT, traffic, sweep values, ...); a dimension in which each
+store has one level, such as the image, is what is compared. Series without a partner are listed.
 
 Verdicts hold for all comparisons together (Holm, at 95 %): faster, slower, equivalent within
 --margin, no loss above --margin, undecided. A regression fails only if it is proven to be larger
@@ -73,16 +73,17 @@ fn criterion(text: &str) -> Result<Criterion, String> {
 
 fn margin(text: &str) -> Result<f64, String> {
     let ratio = percent(text)?;
-    if ratio > 0.0 { Ok(ratio) } else { Err("a margin is above 0 %".to_owned()) }
+    if ratio > 0.0 { Ok(ratio) } else { Err("a margin must be above 0 %".to_owned()) }
 }
 
 /// `1%` as 0.01.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().strip_suffix('%').map(str::trim_end);
-    let number = number.ok_or_else(|| format!("`{text}` is no share: write one such as 1%"))?;
+    let number =
+        number.ok_or_else(|| format!("`{text}` is not a percentage: write one such as 1%"))?;
     match number.parse::<f64>() {
         Ok(value) if (0.0..100.0).contains(&value) => Ok(value / 100.0),
-        _ => Err(format!("`{text}` is no share from 0 % to below 100 %")),
+        _ => Err(format!("`{text}` is not a percentage from 0 % to below 100 %")),
     }
 }
 

@@ -62,6 +62,6 @@ fn escape(text: &str) -> Result<EscapeCharacter, String> {
     match text.as_bytes() {
         _ if text == "none" => Ok(EscapeCharacter(None)),
         [byte] if byte.is_ascii_graphic() => Ok(EscapeCharacter(Some(*byte))),
-        _ => Err("it is one visible ASCII character, or none".to_owned()),
+        _ => Err("it must be one visible ASCII character, or `none`".to_owned()),
     }
 }

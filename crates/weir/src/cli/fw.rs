@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use weir_rules::Dialect;
 
 use super::JsonFlag;
+use super::ruleset::{DialectName, LanguageArgs, parse_macro};
 
 pub(crate) const EXAMPLES: &str = "\
-pf.conf of FreeBSD and of OpenBSD is read on Linux, and run: run, status, stats and stop are about
-the firewall of this network namespace and need root, all else is about files and needs nothing.
-docs/fw.md is the guide.
+pf.conf of FreeBSD and of OpenBSD is read on Linux, and run: run, status, stats and stop act on the
+firewall of this network namespace and need root; everything else works on files and needs no
+privilege. docs/fw.md is the guide.
 
 Examples:
   sudo weir fw run -f /etc/pf.conf         filter by it
@@ -22,10 +22,10 @@ Examples:
 const CHECK_HELP: &str = "\
 Every error of a file is reported in one run, with file, line and column. On a terminal it is drawn;
 elsewhere each is a line FILE:LINE:COLUMN: SEVERITY: MESSAGE. What is understood but cannot run here
-(a queue, an interface or a host name that is not there, a table file that cannot be read) is a
-warning; so is what is right and pointless: rules that no packet reaches, that never match or never
-decide, redirections that overlap, tables and macros without a use. Exit codes: 0 without errors; 1
-with errors, or with warnings under --deny warnings; 2 if a file cannot be read.
+(a queue, an interface or a host name that does not exist, a table file that cannot be read) is a
+warning; so is what is valid but pointless: rules that no packet reaches, that never match or never
+decide, redirections that overlap, unused tables and macros. Exit codes: 0 without errors; 1 with
+errors, or with warnings under --deny warnings; 2 if a file cannot be read.
 
 Examples:
   weir fw check /etc/pf.conf
@@ -35,10 +35,10 @@ Examples:
 
 const PRINT_HELP: &str = "\
 Macros, options, tables and rules as pfctl -nvf prints them, lists multiplied out, in the dialect
-they are written in. With --expanded only the rules, one a line, each with its number (as pfctl -vv)
-and, as a comment, the line of the file that it comes from.
+they are written in. With --expanded only the rules, one per line, each with its number (as pfctl
+-vv) and, as a comment, the line of the file that it comes from.
 
-With -o basic superfluous filter rules are left out, six or more addresses become a table, and rules
+With -o basic, redundant filter rules are left out, six or more addresses become a table, and rules
 are ordered for skip steps, as pfctl does without -o; -o profile orders quick rules by the packets
 that they matched, which a file must say. What becomes of a packet stays the same.
 
@@ -49,10 +49,10 @@ Examples:
   weir fw print --json pf.conf | jq -r '.rules[].text'";
 
 const CONVERT_HELP: &str = "\
-Comments, macros and lists stay; only statements that the other system writes otherwise change:
+Comments, macros and lists stay; only statements that the other system writes differently change:
 nat, rdr, binat and scrub become match with nat-to, rdr-to, binat-to and scrub (...), rdr pass
-becomes pass in quick with rdr-to, and back. What cannot be said in the other dialect with the same
-meaning is refused with its line, and nothing is printed. docs/fw.md has the rules.
+becomes pass in quick with rdr-to, and back. What cannot be expressed in the other dialect with the
+same meaning is refused with its line, and nothing is printed. docs/fw.md has the rules.
 
 Examples:
   weir fw convert --to openbsd pf.conf > pf.conf.openbsd
@@ -60,8 +60,8 @@ Examples:
   weir fw convert --to openbsd pf.conf --json | jq '.changes'";
 
 const EXPLAIN_HELP: &str = "\
-Every rule that is asked, why it does not match (with the packet's value and the rule's), which rule
-decides, and what it does: translation, state, answer, log.
+Every rule that is evaluated, why it does not match (with the packet's value and the rule's), which
+rule decides, and what it does: translation, state, answer, log.
 
 A packet in words is DIRECTION on INTERFACE PROTOCOL SOURCE > DESTINATION and more, such as
   in on em0 tcp 10.0.0.5:51234 > 1.2.3.4:443 S
@@ -72,14 +72,15 @@ A packet in words is DIRECTION on INTERFACE PROTOCOL SOURCE > DESTINATION and mo
   in on em0 fragment udp 10.0.0.5 > 1.2.3.4
   in on vlan20 esp 10.0.0.5 > 1.2.3.4 prio 5 tag LAN
 TCP flags are letters of FSRPAUEW, or none (a SYN without them); an ICMP type is a name or a number,
-its code behind a slash (an echo request without them). Words behind the addresses are tos, prio,
+its code after a slash (an echo request without them). Words after the addresses are tos, prio,
 tag, received-on, user, group, os, id, rdomain with a value, fragment, options, routing-header, and
-about with the packet that an ICMP error is about. A VLAN is an interface of its own.
+about with the packet that an ICMP error is about. A VLAN is a separate interface.
 
-Each packet is judged for itself, as the first of its connection, unless --states is given: then it
+Each packet is judged on its own, as the first of its connection, unless --states is given: then it
 may belong to a state that one before it made (which does not expire, and whose TCP window is not
-checked). Every address has a route, a rule with probability matches, and limits of rates are not
-met. Anchors that load anchor names are read; others that are filled at run time are empty.
+checked). Every address is taken to have a route, a rule with probability matches, and rate limits
+are never reached. Anchors that load anchor names are read; others that are filled at run time are
+empty.
 
 Examples:
   weir fw explain pf.conf --packet 'in on em0 tcp 10.0.0.5:51234 > 1.2.3.4:443 S'
@@ -89,8 +90,8 @@ Examples:
 
 const LSP_HELP: &str = "\
 A server of the Language Server Protocol on standard input and output, for an editor to start:
-diagnostics while one types, the expanded rules of a statement (or the value of a macro or a table)
-under the cursor, and the way to the definition of macros, tables, anchors and included files.
+diagnostics as you type, the expanded rules of a statement (or the value of a macro or a table)
+under the cursor, and jumps to the definition of macros, tables, anchors and included files.
 docs/fw.md has the set-up of Neovim, Emacs and VS Code.
 
 Examples:
@@ -118,31 +119,15 @@ pub(crate) enum FwCommand {
     /// Route and filter packets by a pf.conf, in XDP.
     #[command(after_help = super::fw_run::RUN_HELP)]
     Run(super::fw_run::RunArgs),
-    /// Say how the firewall runs: rules, states, memory, interfaces.
+    /// Show the state of the firewall: rules, states, memory, interfaces.
     #[command(after_help = super::fw_run::STATUS_HELP)]
     Status(JsonFlag),
-    /// Say what the firewall has counted: packets, states, drops by reason.
+    /// Show what the firewall has counted: packets, states, drops by reason.
     #[command(after_help = super::fw_run::STATS_HELP)]
     Stats(super::fw_run::StatsArgs),
     /// Stop the firewall: programs, states and counters go.
     #[command(after_help = super::fw_run::STOP_HELP)]
     Stop(JsonFlag),
-}
-
-/// How a file is read.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct LanguageArgs {
-    /// Whose pf.conf it is [default: seen from its words].
-    #[arg(long, value_name = "DIALECT", value_enum)]
-    pub(crate) dialect: Option<DialectName>,
-    /// Define a macro, which a definition in the file does not change.
-    #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = parse_macro)]
-    pub(crate) macros: Vec<(String, String)>,
-    /// Interfaces, groups, addresses, hosts, services and users, instead of this machine's.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) facts: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) json: JsonFlag,
 }
 
 /// `weir fw check`.
@@ -151,7 +136,7 @@ pub(crate) struct CheckArgs {
     /// The files; `-` is standard input.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// What else makes the answer no.
+    /// What else makes the exit code 1.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) deny: Option<Deny>,
     #[command(flatten)]
@@ -206,7 +191,7 @@ pub(crate) struct ExplainArgs {
     /// The interface that the packets of --pcap cross.
     #[arg(long, value_name = "IF", requires = "pcap")]
     pub(crate) on: Option<String>,
-    /// They leave by it, instead of coming in.
+    /// They leave through it, instead of coming in.
     #[arg(long, requires = "pcap")]
     pub(crate) out: bool,
     /// The interface's own MAC address: frames of --pcap that it sent leave, the others come in.
@@ -225,36 +210,18 @@ pub(crate) struct ExplainArgs {
 /// `weir fw lsp`.
 #[derive(Debug, Args)]
 pub(crate) struct LspArgs {
-    /// Whose pf.conf it is [default: seen from its words].
+    /// The dialect of the file [default: recognised from its words].
     #[arg(long, value_name = "DIALECT", value_enum)]
     pub(crate) dialect: Option<DialectName>,
-    /// Define a macro, which a definition in the file does not change.
+    /// Define a macro; a definition in the file does not override it.
     #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = parse_macro)]
     pub(crate) macros: Vec<(String, String)>,
     /// Interfaces, groups, addresses, hosts, services and users, instead of this machine's.
     #[arg(long, value_name = "FILE")]
     pub(crate) facts: Option<PathBuf>,
-    /// What it does anyway; some editors add it.
+    /// Does nothing: this is the default, and some editors add it.
     #[arg(long = "stdio")]
     pub(crate) _stdio: bool,
-}
-
-/// The dialects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DialectName {
-    /// FreeBSD's, with nat, rdr, scrub and altq.
-    Freebsd,
-    /// OpenBSD's, with nat-to, rdr-to and queues.
-    Openbsd,
-}
-
-impl From<DialectName> for Dialect {
-    fn from(name: DialectName) -> Self {
-        match name {
-            DialectName::Freebsd => Self::FreeBsd,
-            DialectName::Openbsd => Self::OpenBsd,
-        }
-    }
 }
 
 /// What `--deny` takes.
@@ -271,19 +238,6 @@ pub(crate) enum Level {
     None,
     /// Duplicates and subsets removed, tables made from lists.
     Basic,
-    /// Besides, `quick` rules in the order of their use.
+    /// The same, and `quick` rules ordered by how often they matched.
     Profile,
-}
-
-/// `NAME=VALUE`, with a name as pf.conf has them.
-pub(crate) fn parse_macro(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !is_name {
-        return Err(format!(
-            "`{name}` is no name of a macro: letters, digits and underscores, not a digit first"
-        ));
-    }
-    Ok((name.to_owned(), value.to_owned()))
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::JsonFlag;
-use super::fw::{DialectName, parse_macro};
+use super::ruleset::{DialectName, parse_macro};
 
 pub(crate) const RUN_HELP: &str = "\
 Packets are routed and filtered in XDP, by the kernel's routes and neighbours: switch forwarding on
@@ -16,7 +16,7 @@ or, if every rule has `on`, on those that rules name. Linux 6.12 is the oldest k
 
 The command returns once packets are filtered, and a daemon stays behind that expires states,
 follows routes and interfaces and answers weir pfctl and weir fw. If the daemon ends, by SIGTERM or
-otherwise, the programs stay and go on filtering; weir fw run then takes over their states and
+otherwise, the programs stay and keep filtering; weir fw run then takes over their states and
 counters. Only weir fw stop removes them.
 
 What the data path cannot do (translation, for one) is refused with file, line and reason; limits
@@ -74,16 +74,16 @@ pub(crate) struct RunArgs {
     /// Use generic XDP on interfaces without native XDP: behind any driver, several times slower.
     #[arg(long)]
     pub(crate) generic: bool,
-    /// Append packets of rules with `log` to a pcap file (link type PFLOG). SIGHUP opens it anew.
+    /// Append packets of rules with `log` to a pcap file (link type PFLOG). SIGHUP reopens it.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Serve the counters as OpenMetrics: http://ADDRESS:PORT/metrics; on loopback without ADDRESS.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = weir_fw::metrics::address)]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Whose pf.conf it is [default: seen from its words].
+    /// The dialect of the file [default: recognised from its words].
     #[arg(long, value_name = "DIALECT", value_enum)]
     pub(crate) dialect: Option<DialectName>,
-    /// Define a macro, which a definition in the file does not change.
+    /// Define a macro; a definition in the file does not override it.
     #[arg(short = 'D', value_name = "NAME=VALUE", value_parser = parse_macro)]
     pub(crate) macros: Vec<(String, String)>,
     /// What the command starts itself as, to stay in the background.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use weir_gen::units::parse_count;
+use weir_wire::units::parse_count;
 
 use super::JsonFlag;
 

@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use super::JsonFlag;
 
 pub(crate) const HELP: &str = "\
-A store is the directory of a campaign's results, or one that `weir lab import` has written. A curve
-goes along a numeric dimension (flows, a sweep, an archive's labels); a point of it is the median of
-a series' valid iterations. What else varies makes curves of their own. The axis is logarithmic
-where the largest position is 100 times the smallest, or more; its ticks are powers of two if all
-positions are (32Ki, 64Ki, ...), and of ten otherwise.
+A store is the directory of a campaign's, a bisection's or a rate search's results, or one that
+`weir lab import` has written. A curve runs along a numeric dimension (flows, a sweep, an archive's
+labels); a point of it is the median of a series' valid iterations. Everything else that varies
+makes separate curves. The axis is logarithmic where the largest position is 100 times the smallest,
+or more; its ticks are powers of two if all positions are (32Ki, 64Ki, ...), and of ten otherwise.
 
 Examples:
   weir lab plot results/flows --out flows.svg
@@ -54,7 +54,7 @@ pub(crate) struct PlotArgs {
     /// Only series that match this pattern, such as 'pf-*'.
     #[arg(long, value_name = "GLOB")]
     pub(crate) series: Option<String>,
-    /// A heading of your own.
+    /// The heading of the figure.
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
     /// The words under the horizontal axis [default: the dimension].

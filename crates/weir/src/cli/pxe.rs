@@ -15,11 +15,11 @@ Examples:
 const SERVE_HELP: &str = "\
 Answers DHCP and TFTP on that interface (by dnsmasq) and HTTP, until SIGINT or SIGTERM. What is
 offered stands in pxe.toml in the directory; docs/pxe.md has its format. A menu comes up on the
-machine's serial port and screen; a [[host]] boots its entry by itself.
+machine's serial port and screen; a [[host]] boots its entry without being asked.
 
-The interface needs an address in the network of the range, and nobody else may answer DHCP there.
-Each line of output says who asked for what: machines that ask, addresses, files sent, files that
-are missing. Nothing is downloaded: weir pxe check says where files come from.
+The interface needs an address in the network of the range, and no other server may answer DHCP
+there. Each line of output says who asked for what: machines that ask, addresses, files sent, files
+that are missing. Nothing is downloaded: weir pxe check says where files come from.
 
 Examples:
   sudo weir pxe serve --interface eth1 --dir /srv/pxe
@@ -31,7 +31,7 @@ pub(crate) enum PxeCommand {
     /// Serve menus, boot loaders and files to machines that boot from the network.
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
-    /// Tell which files are missing, and where each comes from.
+    /// List the files that are missing, and where each comes from.
     #[command(after_help = "Example: weir pxe check --dir /srv/pxe")]
     Check(CheckArgs),
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use weir_gen::units::parse_duration;
+use weir_wire::units::parse_duration;
 
 use super::JsonFlag;
 
@@ -17,11 +17,11 @@ One line for each interface and interval:
   QT        all queues together; what the interface took from the line, lost packets
             included; -> what it sent
   then      losses of the interface by the name of its counter, if there are any
-  -         no rate: the counter began anew, or the driver has none for queues
+  -         no rate: the counter was reset, or the driver has none for queues
 
 Queues that are far apart show a traffic whose flows the card cannot spread, or a mapping of queues
-to CPUs that is not what was meant: docs/queues.md. The counters are the driver's own (ethtool -S);
-no privilege is needed, and nothing is changed.
+to CPUs that is not what was intended: docs/queues.md. The counters are the driver's own (ethtool
+-S); no privilege is needed, and nothing is changed.
 
 Examples:
   weir queues                               all interfaces that have counters for queues
@@ -36,7 +36,7 @@ pub(crate) struct QueuesArgs {
     /// queues].
     #[arg(value_name = "IF")]
     pub(crate) interfaces: Vec<String>,
-    /// Of another machine, which ssh(1) reaches by this destination; FreeBSD and Linux.
+    /// Read the counters of another machine (FreeBSD or Linux); a destination for ssh(1).
     #[arg(long, value_name = "DESTINATION", requires = "interfaces")]
     pub(crate) ssh: Option<String>,
     /// Configuration file for ssh(1) [default: your own].
@@ -45,7 +45,7 @@ pub(crate) struct QueuesArgs {
     /// Time between two lines, from 10ms.
     #[arg(long, value_name = "D", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,
-    /// End after so many lines; without it, at SIGINT or SIGTERM.
+    /// Stop after this many lines; without it, at SIGINT or SIGTERM.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(10);
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
     if interval < INTERVAL_MIN {
-        return Err(format!("an interval is {INTERVAL_MIN:?} at least"));
+        return Err(format!("an interval must be at least {INTERVAL_MIN:?}"));
     }
     Ok(interval)
 }

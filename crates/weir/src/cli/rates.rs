@@ -1,8 +1,8 @@
 //! The arguments of `weir rates`.
 
 use clap::Args;
-use weir_gen::units::{Rate, parse_count};
 use weir_wire::sizes::Sizes;
+use weir_wire::units::{Rate, parse_count};
 
 use super::JsonFlag;
 
@@ -15,10 +15,10 @@ two such links forwards when both are full.
   Ethernet  IP packets and the 14 bytes of the Ethernet header
   line      frames, padded to 60 bytes, with 4 bytes of FCS, 8 of preamble and 12 of gap
 
-A link is filled when the line is (RFC 2544, section 20). A box is called enough for a link with
-IMIX when it forwards as many packets as make the link's speed at the Ethernet layer, which is a
-little more than the line carries. IMIX is the simple one: 7 IP packets of 40 bytes, 4 of 576, 1 of
-1,500. Frames have no VLAN tag.
+A link is filled when the line is (RFC 2544, section 20). A box is said to be enough for a link
+with IMIX when it forwards as many packets as make the link's speed at the Ethernet layer, which is
+a little more than the line carries. IMIX is the simple one: 7 IP packets of 40 bytes, 4 of 576, 1
+of 1,500. Frames have no VLAN tag.
 
 Examples:
   weir rates                              usual links, frame sizes of RFC 2544, and IMIX
@@ -51,7 +51,7 @@ fn packet_rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(Rate::Pps(rate_pps)) => Ok(rate_pps),
         Ok(Rate::Max | Rate::Bps(_) | Rate::Percent(_)) => {
-            Err("it is no number of packets per second: write one such as 353k or 1.5M".to_owned())
+            Err("not a number of packets per second: write one such as 353k or 1.5M".to_owned())
         }
         Err(error) => Err(error.to_string()),
     }
@@ -60,7 +60,7 @@ fn packet_rate(text: &str) -> Result<f64, String> {
 fn link_speed(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix("bps").unwrap_or(text);
     match parse_count(number) {
-        Ok(0) => Err("a link has a speed above zero".to_owned()),
+        Ok(0) => Err("a link's speed must be above zero".to_owned()),
         Ok(link_bps) => Ok(link_bps),
         Err(error) => Err(format!("{error}; a link's speed is in bits per second, such as 10G")),
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weir_lab::search::wanted::parse_percent;
+use weir_lab::model::search::parse_percent;
 
 use super::JsonFlag;
 
@@ -14,8 +14,8 @@ table, the rate that is still forwarded: by MLRsearch (RFC 9971), with the goals
 project unless the table or an option says otherwise. Bounds that something other than the DUT
 limits are marked with >=.
 
-Every trial is kept with its counters and verdict. A search that was interrupted goes on with
---resume from the trial that was running.
+Every trial is kept with its counters and verdict. A search that was interrupted continues with
+--resume, or by `weir lab resume DIR`, from the trial that was running.
 
 Examples:
   weir lab search labs/search/lab.toml

@@ -8,9 +8,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use weir_gen::describe::Description;
-use weir_gen::units::{Rate, parse_count, parse_duration, parse_rate};
 use weir_net::CpuList;
+use weir_wire::describe::Description;
+use weir_wire::units::{Rate, parse_count, parse_duration, parse_rate};
 
 use super::JsonFlag;
 
@@ -27,7 +27,7 @@ Examples:
       --dst-mac 02:00:00:00:00:01 --count 1000
       the same packets into a file: no privilege, no interface
   weir gen -i eth1 --pcap recorded.pcap --dst-mac 02:00:00:00:00:01 --loops 10
-      the packets of a file, as far apart as they were recorded; also `--rate 10kpps`, `--rate max`
+      the packets of a file, with the gaps of the recording; also `--rate 10kpps`, `--rate max`
 
 Rates: `pps` packets; `bps` bits of frames without FCS, preamble and gap, as pkt-gen prints them;
 `%` of the line, with FCS, preamble and gap, as RFC 2544 counts. All are totals over all threads.
@@ -56,19 +56,19 @@ pub(crate) struct GenArgs {
     /// [default: max, with --pcap recorded].
     #[arg(long, value_name = "RATE")]
     rate: Option<RateArg>,
-    /// Send exactly that many packets, all threads together.
+    /// Send exactly this many packets, all threads together.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) count: Option<u64>,
-    /// Send for that long.
+    /// Send for this long.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
-    /// How often something is shown.
+    /// Time between two lines of output.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::interval)]
     pub(crate) interval: Duration,
-    /// Let the rate rise linearly from zero for that long.
+    /// Let the rate rise linearly from zero over this time.
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) ramp: Option<Duration>,
-    /// Number of threads, each on a CPU and a transmit queue of its own [default: 1, or one for
+    /// Number of threads, each with its own CPU and transmit queue [default: 1, or one for
     /// each of --cpus].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) threads: Option<u8>,
@@ -112,7 +112,7 @@ pub(crate) struct ReplayArgs {
     /// unchanged, or with the addresses of --src-mac and --dst-mac in the place of theirs.
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Send the file that many times; 0 is without end [default: 1].
+    /// Send the file this many times; 0 means forever [default: 1].
     #[arg(long, value_name = "N", requires = "pcap", value_parser = count)]
     pub(crate) loops: Option<u64>,
 }
@@ -144,7 +144,7 @@ impl fmt::Display for RateArg {
     }
 }
 
-/// The options of a single stream: those of `weir_gen::describe::FIELDS` that make sense for one.
+/// The options of a single stream: those of `weir_wire::describe::FIELDS` that make sense for one.
 #[derive(Debug, Default, Args)]
 pub(crate) struct StreamArgs {
     /// Source addresses and ports: `ADDR[:PORT][-ADDR[:PORT]]`, for IPv6 `[ADDR]:PORT[-[ADDR]]`
@@ -244,7 +244,7 @@ impl FromStr for BackendName {
             None if text == "packet" => Ok(Self::Packet),
             Some(("pcap", file)) if !file.is_empty() => Ok(Self::Pcap(file.into())),
             _ if text.starts_with("pcap") => Err("a file is missing: write `pcap:FILE`".into()),
-            _ => Err("there are `live`, `packet` and `pcap:FILE`".into()),
+            _ => Err("the backends are `live`, `packet` and `pcap:FILE`".into()),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use weir_net::CpuList;
 
+use super::finding::Finding;
 use super::host::Host;
-use super::list::Finding;
 
 /// Generator and DUT do not share a core.
 const CPU_COUNT_MIN: usize = 2;

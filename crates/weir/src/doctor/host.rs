@@ -3,27 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::probes::Kernel;
+use super::probes::{Kernel, Probes};
 
 /// Linux's numbers of the capabilities that a lab takes (capabilities(7)).
 const CAPABILITIES: [(&str, u32); 3] =
     [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21), ("CAP_BPF", 39)];
-
-/// Features that are tried. Each error says why it did not work.
-pub(super) trait Probes {
-    /// Makes and removes a network namespace.
-    fn namespaces(&self) -> Result<(), String>;
-    /// Runs a program on live frames.
-    fn live_frames(&self) -> Result<(), String>;
-    /// Attaches a native XDP program to a veth in a namespace of its own.
-    fn xdp_native(&self) -> Result<(), String>;
-    /// Switches threaded NAPI on for such a veth.
-    fn threaded_napi(&self) -> Result<(), String>;
-    /// Makes a BPF arena.
-    fn arena(&self) -> Result<(), String>;
-    /// The version that `nft --version` prints.
-    fn nft_version(&self) -> Result<String, String>;
-}
 
 /// A machine.
 pub(super) struct Host {

@@ -1,8 +1,8 @@
 //! Checks of the kernel: its version, what it can do (tried), and what it is set to.
 
-use super::Status;
-use super::host::{Host, Probes};
-use super::list::Finding;
+use super::finding::Finding;
+use super::host::Host;
+use super::probes::Probes;
 
 /// The first release with live frames (kernel commit b530e9e1063e).
 const LIVE_FRAMES_SINCE: (u32, u32) = (5, 18);
@@ -38,9 +38,7 @@ pub(super) fn threaded_napi(host: &Host) -> Finding {
 }
 
 pub(super) fn arena(host: &Host) -> Finding {
-    let finding = tried(host, "works", |probes| probes.arena());
-    // Nothing that weir does today needs it: no reason to warn.
-    if finding.status == Status::Ok { finding } else { Finding::info(finding.seen) }
+    tried(host, "works", |probes| probes.arena())
 }
 
 /// Tries a feature, if the privileges are there that each of them takes.

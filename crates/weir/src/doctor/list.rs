@@ -1,31 +1,8 @@
 //! The list of checks: for each its name, what a lack costs and how to mend it, and who looks.
 
+use super::finding::Finding;
 use super::host::Host;
 use super::{Check, Status, cpu, kernel, tools};
-
-/// What a check saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) status: Status,
-    pub(super) seen: String,
-}
-
-impl Finding {
-    /// As it should be.
-    pub(super) fn ok(seen: impl Into<String>) -> Self {
-        Self { status: Status::Ok, seen: seen.into() }
-    }
-
-    /// Worth knowing.
-    pub(super) fn info(seen: impl Into<String>) -> Self {
-        Self { status: Status::Info, seen: seen.into() }
-    }
-
-    /// Something is missing or in the way; how bad that is, the list knows.
-    pub(super) fn lacking(seen: impl Into<String>) -> Self {
-        Self { status: Status::Fail, seen: seen.into() }
-    }
-}
 
 /// One check.
 #[derive(Debug)]
@@ -96,16 +73,16 @@ pub(super) const CHECKS: &[Spec] = &[
         id: "kernel.live-frames",
         title: "XDP live frames (tried)",
         required: true,
-        cost: "the generator injects packets with them: no traffic without",
-        fix: "a kernel of 5.18 or later with CONFIG_BPF_SYSCALL",
+        cost: "the generator uses them to inject packets: without them there is no traffic",
+        fix: "kernel 5.18 or later with CONFIG_BPF_SYSCALL",
         look: kernel::live_frames,
     },
     Spec {
         id: "kernel.xdp-native",
         title: "native XDP on veth (tried)",
         required: true,
-        cost: "generator and sink are native XDP programs: nothing could be sent or counted",
-        fix: "a kernel of 4.19 or later with CONFIG_VETH and CONFIG_BPF_SYSCALL",
+        cost: "generator and sink are native XDP programs and cannot run without it",
+        fix: "kernel 4.19 or later with CONFIG_VETH and CONFIG_BPF_SYSCALL",
         look: kernel::xdp_native,
     },
     Spec {
@@ -113,15 +90,15 @@ pub(super) const CHECKS: &[Spec] = &[
         title: "threaded NAPI (tried)",
         required: true,
         cost: "the DUT could not be given CPUs of its own: generator and DUT would share a core",
-        fix: "a kernel of 5.12 or later",
+        fix: "kernel 5.12 or later",
         look: kernel::threaded_napi,
     },
     Spec {
         id: "kernel.arena",
         title: "BPF arena (tried)",
         required: false,
-        cost: "none today; weir's own firewall, which is yet to come, will keep its states there",
-        fix: "a kernel of 6.12 or later",
+        cost: "`weir fw run` refuses to start: its states are in one; everything else works",
+        fix: "kernel 6.12 or later",
         look: kernel::arena,
     },
     Spec {
@@ -169,7 +146,7 @@ pub(super) const CHECKS: &[Spec] = &[
         title: "CPUs",
         required: true,
         cost: "generator and DUT would share a core, and the figure would be about both",
-        fix: "two CPUs at least; three keep the receiver apart as well",
+        fix: "at least two CPUs; three keep the receiver apart as well",
         look: cpu::count,
     },
     Spec {
@@ -227,7 +204,7 @@ pub(super) const CHECKS: &[Spec] = &[
         title: "memory",
         required: false,
         cost: "large flow counts make large connection tables: they may not fit",
-        fix: "1 GiB free at least",
+        fix: "at least 1 GiB free",
         look: tools::memory,
     },
     Spec {

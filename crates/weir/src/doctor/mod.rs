@@ -7,6 +7,7 @@
 //! One list ([`list::CHECKS`]) feeds the text, the JSON and `docs/doctor.md`.
 
 mod cpu;
+mod finding;
 mod host;
 mod kernel;
 mod list;

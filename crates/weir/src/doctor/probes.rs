@@ -7,12 +7,26 @@ use weir_bpf::{ethtool, probe};
 use weir_net::registry::Registry;
 use weir_net::{Netlink, Netns, VethEnd, napi};
 
-use super::host::Probes;
-
 /// One end of the veth pair in the namespace.
 const VETH: &str = "weir-doc0";
 /// The other end.
 const PEER: &str = "weir-doc1";
+
+/// Features that are tried. Each error says why it did not work.
+pub(super) trait Probes {
+    /// Makes and removes a network namespace.
+    fn namespaces(&self) -> Result<(), String>;
+    /// Runs a program on live frames.
+    fn live_frames(&self) -> Result<(), String>;
+    /// Attaches a native XDP program to a veth in a namespace of its own.
+    fn xdp_native(&self) -> Result<(), String>;
+    /// Switches threaded NAPI on for such a veth.
+    fn threaded_napi(&self) -> Result<(), String>;
+    /// Makes a BPF arena.
+    fn arena(&self) -> Result<(), String>;
+    /// The version that `nft --version` prints.
+    fn nft_version(&self) -> Result<String, String>;
+}
 
 /// The kernel that this process runs on.
 #[derive(Debug, Clone, Copy)]

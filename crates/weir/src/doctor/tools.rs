@@ -1,8 +1,8 @@
 //! Checks of privileges, tools and memory.
 
+use super::finding::Finding;
 use super::host::Host;
 use super::kernel::tried;
-use super::list::Finding;
 
 /// Room for the connection table of the largest campaign that comes with weir, with reserve.
 const MEMORY_AVAILABLE_MIN_KIB: u64 = 1024 * 1024;

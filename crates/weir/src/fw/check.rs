@@ -17,7 +17,6 @@ struct Unreadable {
     message: String,
 }
 
-/// The answer.
 #[derive(Debug, Serialize)]
 struct Answer {
     error_count: usize,
@@ -68,18 +67,18 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
 }
 
 /// A line about a file.
-fn summary(compiled: &weir_rules::Compiled, own: &Findings) -> String {
+fn summary(compiled: &weir_rules::Compiled, findings: &Findings) -> String {
     let count = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         _ => format!("{count} {one}s"),
     };
-    let verdict = if own.error_count == 0 { "ok" } else { "refused" };
+    let verdict = if findings.error_count == 0 { "ok" } else { "refused" };
     format!(
         "{}: {verdict} ({}, {}, {}, {})\n",
-        own.file,
+        findings.file,
         compiled.ast.dialect,
         count(compiled.ruleset.main.count(), "rule"),
-        count(own.error_count, "error"),
-        count(own.warning_count, "warning"),
+        count(findings.error_count, "error"),
+        count(findings.warning_count, "warning"),
     )
 }

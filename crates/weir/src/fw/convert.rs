@@ -20,7 +20,6 @@ struct Change {
     new: String,
 }
 
-/// The answer.
 #[derive(Debug, Serialize)]
 struct Answer {
     from: &'static str,
@@ -55,8 +54,8 @@ pub(super) fn command(args: &ConvertArgs) -> anyhow::Result<Outcome> {
         put_json(&Answer {
             from: compiled.ast.dialect.as_str(),
             to: to.as_str(),
-            text: conversion.map(|own| own.text.clone()),
-            changes: conversion.map_or_else(Vec::new, |own| changes(own, sources)),
+            text: conversion.map(|conversion| conversion.text.clone()),
+            changes: conversion.map_or_else(Vec::new, |conversion| changes(conversion, sources)),
             diagnostics: json::list(found, sources),
         })?;
     } else if let Ok(conversion) = &result {
@@ -66,10 +65,10 @@ pub(super) fn command(args: &ConvertArgs) -> anyhow::Result<Outcome> {
 }
 
 fn changes(conversion: &Conversion, sources: &weir_rules::source::SourceMap) -> Vec<Change> {
-    let change = |own: &convert::Change| Change {
-        place: Place::new(own.span, sources),
-        old: sources.text(own.span).to_owned(),
-        new: own.text.clone(),
+    let change = |edit: &convert::Change| Change {
+        place: Place::new(edit.span, sources),
+        old: sources.text(edit.span).to_owned(),
+        new: edit.text.clone(),
     };
     conversion.changes.iter().map(change).collect()
 }

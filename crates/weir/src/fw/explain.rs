@@ -106,15 +106,17 @@ struct Passed {
 pub(super) fn command(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let language = Language::new(&args.language)?;
     let compiled = language.compile(&args.file)?;
-    let errors = compiled.diagnostics.iter().filter(|own| own.severity == Severity::Error);
+    let errors =
+        compiled.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     let errors: Vec<_> = errors.cloned().collect();
     show::diagnostics(&errors, &compiled.sources, compiled.dropped_count);
     if compiled.error_count > 0 {
         return Ok(Outcome::Refused);
     }
     let loaded = loaded(&language, &compiled)?;
-    let own = |(path, own): (Text, Compiled)| LoadedAnchor { path, ruleset: own.ruleset };
-    let anchors: Vec<LoadedAnchor> = loaded.into_iter().map(own).collect();
+    let loaded_anchor =
+        |(path, compiled): (Text, Compiled)| LoadedAnchor { path, ruleset: compiled.ruleset };
+    let anchors: Vec<LoadedAnchor> = loaded.into_iter().map(loaded_anchor).collect();
     let evaluator = Evaluator::new(&compiled.ruleset, &anchors, &language.facts)?;
     let session = Session {
         evaluator: &evaluator,
@@ -130,7 +132,7 @@ pub(super) fn command(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let mut states = States::new(args.states);
     match (&args.pcap, &args.on) {
         (Some(path), Some(interface)) => {
-            let way = Way { interface, out: args.out, own: args.mac };
+            let way = Way { interface, out: args.out, mac: args.mac };
             session.capture(path, &way, &mut states)
         }
         _ => session.words(&args.packets, &mut states),
@@ -144,12 +146,12 @@ fn loaded(language: &Language, compiled: &Compiled) -> anyhow::Result<Vec<(Text,
         let from = compiled.sources.file(load.span.file).map_or("", |file| &file.name);
         // That it is missing has been a warning of the check; the anchor is then empty.
         let Ok(bytes) = language.disk.read(&load.file, from) else { continue };
-        let own = language.compile_bytes(&load.file, &bytes);
-        if own.error_count > 0 {
-            show::diagnostics(&own.diagnostics, &own.sources, own.dropped_count);
+        let compiled = language.compile_bytes(&load.file, &bytes);
+        if compiled.error_count > 0 {
+            show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
             bail!("the file of anchor `{}` has errors: {}", load.name, load.file);
         }
-        loaded.push((load.name.clone(), own));
+        loaded.push((load.name.clone(), compiled));
     }
     Ok(loaded)
 }
@@ -159,15 +161,15 @@ struct Way<'a> {
     interface: &'a str,
     /// All of them leave.
     out: bool,
-    /// The interface's own address: what it sent leaves.
-    own: Option<MacAddr>,
+    /// The address of the interface: what it sent leaves.
+    mac: Option<MacAddr>,
 }
 
 impl Way<'_> {
     fn direction(&self, frame: &[u8]) -> Direction {
-        let sender = ethernet::Packet::new_checked(frame).ok().map(|own| own.src());
-        let is_own = self.own.is_some() && sender == self.own;
-        if self.out || is_own { Direction::Out } else { Direction::In }
+        let sender = ethernet::Packet::new_checked(frame).ok().map(|header| header.src());
+        let is_sent = self.mac.is_some() && sender == self.mac;
+        if self.out || is_sent { Direction::Out } else { Direction::In }
     }
 }
 
@@ -205,7 +207,7 @@ impl Session<'_> {
     fn capture(&self, path: &Path, way: &Way<'_>, states: &mut States) -> anyhow::Result<Outcome> {
         let name = path.display();
         let bytes = std::fs::read(path)
-            .map_err(|error| anyhow::anyhow!("cannot read {name}: {}", files::told(&error)))?;
+            .map_err(|error| anyhow::anyhow!("cannot read {name}: {}", files::message(&error)))?;
         let reader = pcap::Reader::new(&bytes).with_context(|| name.to_string())?;
         let mut out = std::io::BufWriter::new(std::io::stdout());
         for (number, record) in (1..).zip(reader) {
@@ -220,7 +222,7 @@ impl Session<'_> {
                     let text = if self.is_json {
                         serde_json::to_string(&Passed { number, time_ns, error })?
                     } else {
-                        format!("#{number}: not looked at by rules: {error}")
+                        format!("#{number}: not evaluated by the rules: {error}")
                     };
                     writeln!(out, "{text}").context("cannot write to standard output")?;
                 }
@@ -246,16 +248,17 @@ impl Session<'_> {
         };
         let (evaluator, printer) = (self.evaluator, &self.printer);
         let sources = Some(self.sources);
-        let own = weir_rules::explain::explain(evaluator, printer, sources, packet, &mut moment);
-        states.keep(packet, &own.verdict)?;
+        let explanation =
+            weir_rules::explain::explain(evaluator, printer, sources, packet, &mut moment);
+        states.keep(packet, &explanation.verdict)?;
         let text = if self.is_json {
-            serde_json::to_string(&self.answer(number, time_ns, &own))? + "\n"
+            serde_json::to_string(&self.answer(number, time_ns, &explanation))? + "\n"
         } else if self.is_brief {
-            format!("#{number}: {}: {}\n", own.packet, own.conclusion)
+            format!("#{number}: {}: {}\n", explanation.packet, explanation.conclusion)
         } else if number > 1 {
-            format!("\n{}", own.text())
+            format!("\n{}", explanation.text())
         } else {
-            own.text()
+            explanation.text()
         };
         out.write_all(text.as_bytes()).context("cannot write to standard output")
     }
@@ -264,20 +267,20 @@ impl Session<'_> {
         &self,
         number: u64,
         time_ns: Option<u64>,
-        own: &'e Explanation<'_>,
+        explanation: &'e Explanation<'_>,
     ) -> Answer<'e> {
-        let steps = if self.is_brief { &[][..] } else { &own.steps };
+        let steps = if self.is_brief { &[][..] } else { &explanation.steps };
         Answer {
             number,
             time_ns,
-            packet: &own.packet,
-            decision: own.verdict.decision.as_str(),
-            reason: own.verdict.reason.as_str(),
-            quick: own.verdict.quick,
-            conclusion: &own.conclusion,
-            effects: &own.effects,
+            packet: &explanation.packet,
+            decision: explanation.verdict.decision.as_str(),
+            reason: explanation.verdict.reason.as_str(),
+            quick: explanation.verdict.quick,
+            conclusion: &explanation.conclusion,
+            effects: &explanation.effects,
             steps: steps.iter().map(StepRow::new).collect(),
-            not_listed_count: own.dropped_count,
+            not_listed_count: explanation.dropped_count,
         }
     }
 }

@@ -27,12 +27,12 @@ impl SourceProvider for Disk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut found = self.beside.borrow_mut();
                 let from = found.get(from).map_or(Path::new(from), PathBuf::as_path);
-                let other = beside(path, from).ok_or_else(|| told(&error))?;
-                let bytes = read(&other).map_err(|_| told(&error))?;
+                let other = beside(path, from).ok_or_else(|| message(&error))?;
+                let bytes = read(&other).map_err(|_| message(&error))?;
                 found.insert(path.to_owned(), other);
                 Ok(bytes)
             }
-            result => result.map_err(|error| told(&error)),
+            result => result.map_err(|error| message(&error)),
         }
     }
 }
@@ -49,7 +49,7 @@ pub(crate) fn first(path: &Path) -> Result<(String, Vec<u8>), String> {
     let is_input = path == Path::new(STANDARD_INPUT);
     let bytes = if is_input { limited(io::stdin().lock()) } else { read(path) };
     let name = if is_input { "stdin".to_owned() } else { path.display().to_string() };
-    bytes.map(|bytes| (name, bytes)).map_err(|error| told(&error))
+    bytes.map(|bytes| (name, bytes)).map_err(|error| message(&error))
 }
 
 /// Reads a file, but no more of it than a ruleset may have.
@@ -66,7 +66,7 @@ fn limited(source: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The system's words for an error, without its number.
-pub(crate) fn told(error: &io::Error) -> String {
+pub(crate) fn message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

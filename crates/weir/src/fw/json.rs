@@ -72,20 +72,20 @@ pub(super) struct Diagnostic {
 }
 
 impl Diagnostic {
-    fn new(own: &diagnostic::Diagnostic, sources: &SourceMap) -> Self {
+    fn new(diagnostic: &diagnostic::Diagnostic, sources: &SourceMap) -> Self {
         Self {
-            severity: own.severity.as_str(),
-            code: own.code.as_str(),
-            message: own.message.clone(),
-            place: Place::new(own.span, sources),
-            label: own.label.clone(),
-            expected: own.expected.clone(),
-            help: own.help.clone(),
-            suggestion: own.suggestion.as_ref().map(|suggestion| Suggestion {
+            severity: diagnostic.severity.as_str(),
+            code: diagnostic.code.as_str(),
+            message: diagnostic.message.clone(),
+            place: Place::new(diagnostic.span, sources),
+            label: diagnostic.label.clone(),
+            expected: diagnostic.expected.clone(),
+            help: diagnostic.help.clone(),
+            suggestion: diagnostic.suggestion.as_ref().map(|suggestion| Suggestion {
                 place: Place::new(suggestion.span, sources),
                 replacement: suggestion.replacement.clone(),
             }),
-            related: (own.related.iter())
+            related: (diagnostic.related.iter())
                 .map(|label| Related {
                     place: Place::new(label.span, sources),
                     text: label.text.clone(),
@@ -112,7 +112,8 @@ impl Findings {
     pub(super) fn new(compiled: &Compiled) -> Self {
         let first = compiled.sources.files().first();
         let list = &compiled.diagnostics;
-        let is_warning = |own: &&diagnostic::Diagnostic| own.severity == Severity::Warning;
+        let is_warning =
+            |diagnostic: &&diagnostic::Diagnostic| diagnostic.severity == Severity::Warning;
         Self {
             file: first.map_or_else(String::new, |file| file.name.clone()),
             dialect: compiled.ast.dialect.as_str(),
@@ -127,5 +128,5 @@ impl Findings {
 
 /// Findings as a list.
 pub(super) fn list(list: &[diagnostic::Diagnostic], sources: &SourceMap) -> Vec<Diagnostic> {
-    list.iter().map(|own| Diagnostic::new(own, sources)).collect()
+    list.iter().map(|diagnostic| Diagnostic::new(diagnostic, sources)).collect()
 }

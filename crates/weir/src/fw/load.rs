@@ -11,7 +11,7 @@ use weir_rules::{Compiled, Dialect};
 
 use super::files::{self, Disk};
 use super::machine;
-use crate::cli::fw::LanguageArgs;
+use crate::cli::ruleset::LanguageArgs;
 
 /// How files are read.
 pub(crate) struct Language {
@@ -87,6 +87,8 @@ impl Language {
         compiled.dropped_count += found.len().saturating_sub(room);
         found.truncate(room);
         compiled.diagnostics.append(&mut found);
-        compiled.diagnostics.sort_by_key(|own| (own.span.file, own.span.start));
+        compiled
+            .diagnostics
+            .sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
     }
 }

@@ -51,16 +51,19 @@ pub(super) fn command(args: &LspArgs) -> anyhow::Result<Outcome> {
     let (connection, threads) = Connection::stdio();
     let is_shut_down = serve(&connection, language)?;
     drop(connection);
-    threads.join().context("the editor's messages cannot be read, or it reads no answers")?;
+    threads
+        .join()
+        .context("the editor's messages cannot be read, or it does not read the answers")?;
     Ok(if is_shut_down { Outcome::Done } else { Outcome::No })
 }
 
 /// Answers until `exit`, or until the editor is gone; whether `shutdown` came before.
 fn serve(connection: &Connection, language: Language) -> anyhow::Result<bool> {
-    let (id, params) = connection.initialize_start().context("the editor did not begin")?;
+    let (id, params) =
+        connection.initialize_start().context("the editor did not open the session")?;
     connection
         .initialize_finish(id, serde_json::to_value(abilities())?)
-        .context("the editor did not begin")?;
+        .context("the editor did not open the session")?;
     let mut server = Server::new(connection, language, &params);
     loop {
         let message = if server.is_stale {
@@ -76,11 +79,11 @@ fn serve(connection: &Connection, language: Language) -> anyhow::Result<bool> {
         };
         match message {
             None => return Ok(false),
-            Some(Message::Notification(own)) if own.method == "exit" => {
+            Some(Message::Notification(notification)) if notification.method == "exit" => {
                 return Ok(server.is_shut_down);
             }
-            Some(Message::Notification(own)) => server.notified(own)?,
-            Some(Message::Request(own)) => server.requested(own)?,
+            Some(Message::Notification(notification)) => server.notified(notification)?,
+            Some(Message::Request(request)) => server.requested(request)?,
             // This server asks nothing.
             Some(Message::Response(_)) => {}
         }
@@ -141,10 +144,11 @@ impl<'a> Server<'a> {
 
     /// What needs no answer. What is not known, or cannot be read, is passed over, as the protocol
     /// has it.
-    fn notified(&mut self, own: Notification) -> anyhow::Result<()> {
-        match own.method.as_str() {
+    fn notified(&mut self, notification: Notification) -> anyhow::Result<()> {
+        match notification.method.as_str() {
             "textDocument/didOpen" => {
-                if let Ok(params) = serde_json::from_value::<DidOpenTextDocumentParams>(own.params)
+                if let Ok(params) =
+                    serde_json::from_value::<DidOpenTextDocumentParams>(notification.params)
                 {
                     let document = params.text_document;
                     self.workspace.open(document.uri, document.version, document.text);
@@ -152,7 +156,8 @@ impl<'a> Server<'a> {
                 }
             }
             "textDocument/didChange" => {
-                let params = serde_json::from_value::<DidChangeTextDocumentParams>(own.params);
+                let params =
+                    serde_json::from_value::<DidChangeTextDocumentParams>(notification.params);
                 if let Ok(params) = params {
                     let changes = params.content_changes.into_iter().map(change).collect();
                     let version = params.text_document.version;
@@ -161,7 +166,8 @@ impl<'a> Server<'a> {
                 }
             }
             "textDocument/didClose" => {
-                let params = serde_json::from_value::<DidCloseTextDocumentParams>(own.params);
+                let params =
+                    serde_json::from_value::<DidCloseTextDocumentParams>(notification.params);
                 if let Ok(params) = params {
                     self.workspace.close(&params.text_document.uri);
                     self.publish()?;
@@ -172,17 +178,17 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    fn requested(&mut self, own: Request) -> anyhow::Result<()> {
+    fn requested(&mut self, request: Request) -> anyhow::Result<()> {
         if self.is_shut_down {
             let text = "the server was shut down";
-            return self.refuse(own.id, ErrorCode::InvalidRequest, text);
+            return self.refuse(request.id, ErrorCode::InvalidRequest, text);
         }
-        match own.method.as_str() {
+        match request.method.as_str() {
             "shutdown" => {
                 self.is_shut_down = true;
-                self.answer(own.id, &Value::Null)
+                self.answer(request.id, &Value::Null)
             }
-            "textDocument/hover" => match params::<HoverParams>(own.params) {
+            "textDocument/hover" => match params::<HoverParams>(request.params) {
                 Ok(params) => {
                     self.workspace.refresh();
                     let at = params.text_document_position_params;
@@ -191,22 +197,22 @@ impl<'a> Server<'a> {
                         contents: self.contents(&hover).into(),
                         range: Some(range),
                     });
-                    self.answer(own.id, &hover)
+                    self.answer(request.id, &hover)
                 }
-                Err(text) => self.refuse(own.id, ErrorCode::InvalidParams, &text),
+                Err(text) => self.refuse(request.id, ErrorCode::InvalidParams, &text),
             },
-            "textDocument/definition" => match params::<DefinitionParams>(own.params) {
+            "textDocument/definition" => match params::<DefinitionParams>(request.params) {
                 Ok(params) => {
                     self.workspace.refresh();
                     let at = params.text_document_position_params;
                     let found = self.workspace.definitions(&at.text_document.uri, at.position);
-                    self.answer(own.id, &found)
+                    self.answer(request.id, &found)
                 }
-                Err(text) => self.refuse(own.id, ErrorCode::InvalidParams, &text),
+                Err(text) => self.refuse(request.id, ErrorCode::InvalidParams, &text),
             },
             method => {
-                let text = format!("`{method}` is not among this server's abilities");
-                self.refuse(own.id, ErrorCode::MethodNotFound, &text)
+                let text = format!("`{method}` is not supported by this server");
+                self.refuse(request.id, ErrorCode::MethodNotFound, &text)
             }
         }
     }
@@ -266,7 +272,7 @@ impl<'a> Server<'a> {
 
     fn send(&self, message: Message) -> anyhow::Result<()> {
         let sent = self.connection.sender.send(message);
-        sent.map_err(|_| anyhow::anyhow!("the editor does not read any more"))
+        sent.map_err(|_| anyhow::anyhow!("the editor has stopped reading"))
     }
 }
 
@@ -274,13 +280,13 @@ fn params<T: DeserializeOwned>(params: Value) -> Result<T, String> {
     serde_json::from_value(params).map_err(|error| error.to_string())
 }
 
-fn change(own: TextDocumentContentChangeEvent) -> (Option<gen_lsp_types::Range>, String) {
-    match own {
-        TextDocumentContentChangeEvent::TextDocumentContentChangePartial(own) => {
-            (Some(own.range), own.text)
+fn change(event: TextDocumentContentChangeEvent) -> (Option<gen_lsp_types::Range>, String) {
+    match event {
+        TextDocumentContentChangeEvent::TextDocumentContentChangePartial(edit) => {
+            (Some(edit.range), edit.text)
         }
-        TextDocumentContentChangeEvent::TextDocumentContentChangeWholeDocument(own) => {
-            (None, own.text)
+        TextDocumentContentChangeEvent::TextDocumentContentChangeWholeDocument(edit) => {
+            (None, edit.text)
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn facts(file: Option<&Path>) -> anyhow::Result<Facts> {
         return of_host().context("cannot read the interfaces of this machine (give --facts FILE)");
     };
     let text = fs::read_to_string(path).map_err(|error| {
-        anyhow::anyhow!("cannot read the facts of {}: {}", path.display(), files::told(&error))
+        anyhow::anyhow!("cannot read the facts of {}: {}", path.display(), files::message(&error))
     })?;
     Facts::parse(&text)
         .map_err(|error| anyhow::anyhow!("{}:{}: {}", path.display(), error.line, error.message))
@@ -67,11 +67,11 @@ fn interfaces() -> anyhow::Result<Vec<InterfaceFacts>> {
     for link in netlink.links()? {
         // An interface may go between the two questions.
         let Ok(addresses) = netlink.link_addresses(&link.name) else { continue };
-        let addresses = addresses.into_iter().map(|own| InterfaceAddress {
-            address: own.prefix.address(),
-            bits: own.prefix.length(),
-            broadcast: own.broadcast,
-            peer: own.peer,
+        let addresses = addresses.into_iter().map(|address| InterfaceAddress {
+            address: address.prefix.address(),
+            bits: address.prefix.length(),
+            broadcast: address.broadcast,
+            peer: address.peer,
         });
         let groups = is_egress(link.ifindex).then(|| "egress".to_owned());
         interfaces.push(InterfaceFacts {

@@ -20,7 +20,7 @@ pub(crate) fn profile(path: &Path) -> Result<Profile, String> {
         format!("{name}:{}: {}; write it with `pfctl -vsr`", error.line, error.cause)
     })?;
     if parsed.is_empty() {
-        return Err(format!("{name} counts no rule's packets; write it with `pfctl -vsr`"));
+        return Err(format!("{name} has no packet counts of rules; write it with `pfctl -vsr`"));
     }
     Ok(parsed)
 }

@@ -11,7 +11,7 @@ use weir_rules::source::Span;
 use super::json::{self, Diagnostic, Place};
 use super::load::Language;
 use super::{optimise, put, put_json, show};
-use crate::cli::fw::{Level as Wanted, PrintArgs};
+use crate::cli::fw::{Level as LevelOption, PrintArgs};
 use crate::exit::Outcome;
 
 /// A rule with where it stands.
@@ -27,7 +27,6 @@ struct Row {
     place: Place,
 }
 
-/// The answer.
 #[derive(Debug, Serialize)]
 struct Answer {
     dialect: &'static str,
@@ -40,12 +39,12 @@ struct Answer {
 /// Runs the command.
 pub(super) fn command(args: &PrintArgs) -> anyhow::Result<Outcome> {
     let profile = match (args.optimise, &args.profile) {
-        (Wanted::Profile, Some(path)) => Some(optimise::profile(path).map_err(Error::msg)?),
-        (Wanted::Profile, None) => bail!(
+        (LevelOption::Profile, Some(path)) => Some(optimise::profile(path).map_err(Error::msg)?),
+        (LevelOption::Profile, None) => bail!(
             "-o profile orders rules by their packets: write those of the running firewall into \
              a file (pfctl -vsr > FILE), and give it with --profile FILE"
         ),
-        (_, Some(_)) => bail!("--profile goes with -o profile alone"),
+        (_, Some(_)) => bail!("--profile is only for -o profile"),
         (_, None) => None,
     };
     let language = Language::new(&args.language)?;
@@ -55,7 +54,7 @@ pub(super) fn command(args: &PrintArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Refused);
     }
     match (args.optimise, &profile) {
-        (Wanted::None, _) => {}
+        (LevelOption::None, _) => {}
         (_, Some(profile)) => optimise::apply(&mut compiled, Level::Profile(profile), &language),
         (_, None) => optimise::apply(&mut compiled, Level::Basic, &language),
     }

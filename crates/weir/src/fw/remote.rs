@@ -21,7 +21,7 @@ impl SourceProvider for Recorder {
     fn read(&self, path: &str, from: &str) -> Result<Vec<u8>, String> {
         let bytes = self.disk.read(path, from)?;
         let mut files = self.files.borrow_mut();
-        if !files.iter().any(|own| own.path == path && own.from == from) {
+        if !files.iter().any(|file| file.path == path && file.from == from) {
             files.push(NamedFile {
                 path: path.to_owned(),
                 from: from.to_owned(),
@@ -36,10 +36,10 @@ impl SourceProvider for Recorder {
 pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8]) -> (Compiled, Load) {
     let recorder = Recorder::default();
     let mut compiled = language.compile_with(name, bytes, &recorder);
-    for own in compiled.ruleset.loads.clone() {
+    for load in compiled.ruleset.loads.clone() {
         // That it is missing is a warning already; the daemon refuses it.
-        let Ok(inner) = recorder.read(&own.file, name) else { continue };
-        let inner = language.compile_with(&own.file, &inner, &recorder);
+        let Ok(inner) = recorder.read(&load.file, name) else { continue };
+        let inner = language.compile_with(&load.file, &inner, &recorder);
         compiled.error_count += inner.error_count;
         if inner.error_count > 0 {
             super::show::diagnostics(&inner.diagnostics, &inner.sources, inner.dropped_count);

@@ -43,7 +43,7 @@ struct Host;
 
 impl Machine for Host {
     fn facts(&self) -> Result<Facts, String> {
-        machine::facts(None).map_err(|error| exit::told(&error))
+        machine::facts(None).map_err(|error| exit::message(&error))
     }
 }
 
@@ -64,11 +64,11 @@ impl Messages for Voice {
         let mut syslog = self.syslog.lock().unwrap_or_else(PoisonError::into_inner);
         if syslog.is_none() {
             let socket = UnixDatagram::unbound();
-            *syslog = socket.and_then(|own| own.connect(SYSLOG).map(|()| own)).ok();
+            *syslog = socket.and_then(|socket| socket.connect(SYSLOG).map(|()| socket)).ok();
         }
         let line = format!("<{SYSLOG_PRIORITY}>weir[{}]: {text}", std::process::id());
         // A system log that is gone is looked for again with the next message.
-        if syslog.as_ref().is_some_and(|own| own.send(line.as_bytes()).is_err()) {
+        if syslog.as_ref().is_some_and(|socket| socket.send(line.as_bytes()).is_err()) {
             *syslog = None;
         }
     }
@@ -76,7 +76,7 @@ impl Messages for Voice {
 
 fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     if args.detached {
-        nix::unistd::setsid().context("cannot leave the terminal")?;
+        nix::unistd::setsid().context("cannot detach from the terminal")?;
     }
     let facts = machine::facts(None)?;
     let dialect = args.dialect.map(Dialect::from);
@@ -123,9 +123,9 @@ fn listen(
     stop: &Arc<Stop>,
     is_log_moved: Option<Arc<AtomicBool>>,
 ) -> anyhow::Result<Arc<AtomicI32>> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot take signals")?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot handle signals")?;
     let (stop, seen) = (Arc::clone(stop), Arc::new(AtomicI32::new(0)));
-    let own = Arc::clone(&seen);
+    let latest = Arc::clone(&seen);
     let thread = std::thread::Builder::new().name("signals".to_owned());
     thread.spawn(move || {
         for signal in signals.forever() {
@@ -133,7 +133,7 @@ fn listen(
                 is_log_moved.store(true, Ordering::Release);
                 continue;
             }
-            own.store(signal, Ordering::Release);
+            latest.store(signal, Ordering::Release);
             stop.request();
         }
     })?;
@@ -176,10 +176,10 @@ fn wait_ready(
     signal: &AtomicI32,
 ) -> anyhow::Result<Outcome> {
     let mut message = [0; 4096];
-    let mut is_told = false;
+    let mut is_stopping = false;
     loop {
         let seen = signal.load(Ordering::Acquire);
-        if seen != 0 && !std::mem::replace(&mut is_told, true) {
+        if seen != 0 && !std::mem::replace(&mut is_stopping, true) {
             let pid = i32::try_from(child.id()).context("cannot end the daemon")?;
             kill(Pid::from_raw(pid), Signal::SIGTERM).context("cannot end the daemon")?;
         }
@@ -191,11 +191,11 @@ fn wait_ready(
                 }
             }
             Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(error).context("cannot hear of the daemon"),
+            Err(error) => return Err(error).context("cannot hear from the daemon"),
         }
         if let Some(status) = child.try_wait().context("cannot wait for the daemon")? {
             return match status.code() {
-                _ if is_told => Ok(Outcome::Signal(seen)),
+                _ if is_stopping => Ok(Outcome::Signal(seen)),
                 // It has said why.
                 Some(2) => Ok(Outcome::Refused),
                 _ => bail!("the daemon ended before it filtered packets ({status})"),

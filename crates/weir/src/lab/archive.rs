@@ -11,8 +11,9 @@ use weir_lab::archive::{
     self, Archive, ArchiveError, ArchiveSummary, Derived, Import, Problem, ProblemKind,
     SeriesFigures,
 };
-use weir_lab::plot::Quantity;
-use weir_lab::report::printable;
+use weir_results::document::{Column, Row, Table, Terminal, printable};
+use weir_results::number::or_dash;
+use weir_results::plot::Quantity;
 
 use super::absolute;
 use crate::cli::archive::{ExportArgs, ImportArgs};
@@ -40,7 +41,7 @@ pub(super) fn import(arguments: &ImportArgs) -> anyhow::Result<Outcome> {
     bar.finish();
     let (archive, derived) = match imported {
         Err(ArchiveError::Cancelled { signal }) => {
-            progress::warn("interrupted; nothing is left of the import");
+            progress::warn("interrupted; the import left nothing behind");
             return Ok(Outcome::Signal(signal));
         }
         imported => imported?,
@@ -85,7 +86,7 @@ fn show_import(archive: &Archive, derived: &Derived, json: bool) -> anyhow::Resu
     );
     for (title, kind) in [
         ("notes", ProblemKind::Note),
-        ("published otherwise than the files give", ProblemKind::Differs),
+        ("published with figures other than the files give", ProblemKind::Differs),
         ("invalid runs", ProblemKind::Invalid),
         ("skipped", ProblemKind::Skipped),
     ] {
@@ -116,7 +117,7 @@ fn problems(title: &str, problems: &[&Problem]) -> String {
     }
     let mut text = format!("\n{title} ({}):\n", problems.len());
     for problem in problems.iter().take(PROBLEMS_SHOWN) {
-        text += &format!("  {}\n", printable(&problem.told()));
+        text += &format!("  {}\n", printable(&problem.message()));
     }
     if problems.len() > PROBLEMS_SHOWN {
         let more = problems.len() - PROBLEMS_SHOWN;
@@ -147,39 +148,34 @@ pub(super) fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
 
 /// The table of the series.
 fn table(summary: &ArchiveSummary) -> String {
-    let width =
-        summary.series.iter().map(|s| printable(&s.name).chars().count()).max().unwrap_or(0).max(6);
-    let mut text = format!(
-        "{:<width$} {:>4} {:>12} {:>12} {:>12}  verdict\n",
-        "series", "n", "median", "minimum", "maximum"
-    );
-    for series in &summary.series {
-        text += &format!("{}\n", row(series, width));
-    }
-    text
+    let columns = vec![
+        Column::words("series"),
+        Column::numbers("n"),
+        Column::numbers("median"),
+        Column::numbers("minimum"),
+        Column::numbers("maximum"),
+        Column::words("verdict"),
+    ];
+    Table::new(columns, summary.series.iter().map(row)).text(Terminal::default())
 }
 
-fn row(series: &SeriesFigures, width: usize) -> String {
+fn row(series: &SeriesFigures) -> Row {
     // As in report.html.
-    let rate = |value: Option<f64>| match value {
-        None => "–".to_owned(),
-        Some(value) => {
-            let quantity = Quantity::suited(value, series.unit);
-            format!("{} {}", quantity.text(value, 4), quantity.name)
-        }
+    let rate = |value: f64| {
+        let quantity = Quantity::suited(value, series.unit);
+        format!("{} {}", quantity.text(value, 4), quantity.name)
     };
     let figures = series.figures;
     let verdicts: Vec<String> =
         series.verdicts.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    format!(
-        "{:<width$} {:>4} {:>12} {:>12} {:>12}  {}",
-        printable(&series.name),
-        figures.map_or(0, |f| f.count),
-        rate(figures.map(|f| f.median)),
-        rate(figures.map(|f| f.min)),
-        rate(figures.map(|f| f.max)),
-        if verdicts.is_empty() { "–".to_owned() } else { verdicts.join(", ") },
-    )
+    Row::from_iter([
+        series.name.clone(),
+        figures.map_or(0, |f| f.count).to_string(),
+        or_dash(figures.map(|f| rate(f.median))),
+        or_dash(figures.map(|f| rate(f.min))),
+        or_dash(figures.map(|f| rate(f.max))),
+        or_dash((!verdicts.is_empty()).then(|| verdicts.join(", "))),
+    ])
 }
 
 /// What `weir lab export --json` prints.

@@ -7,10 +7,11 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use weir_lab::bench_lab::{Request, Sets};
-use weir_lab::cancel::Cancel;
-use weir_lab::digest::Reader;
+use weir_machine::cancel::Cancel;
+use weir_machine::digest::Reader;
+use weir_machine::ssh::quote;
 
-use super::run::tell_reading;
+use super::left::tell_reading;
 use crate::cli::bench_lab::{BenchLabSets, ImportConfigArgs};
 use crate::exit::Outcome;
 use crate::progress;
@@ -18,7 +19,7 @@ use crate::progress;
 mod direct;
 mod mail;
 
-pub(crate) use direct::{command, is_own_name};
+pub(crate) use direct::{command, is_called_by};
 
 /// `weir lab import-config`.
 pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
@@ -39,8 +40,8 @@ pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
     let next = next(arguments);
     let mut stdout = anstream::stdout();
     if arguments.json.json {
-        let told = json!({ "specification": out, "notes": made.notes, "next": next });
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&told)?)?;
+        let summary = json!({ "specification": out, "notes": made.notes, "next": next });
+        writeln!(stdout, "{}", serde_json::to_string_pretty(&summary)?)?;
     } else {
         writeln!(stdout, "specification: {}\nnext: {next}", out.display())?;
     }
@@ -79,11 +80,7 @@ fn request(config: &Path, sets: &BenchLabSets, system: &str) -> Request {
 
 /// The command that runs it as bench-lab.sh would have.
 fn next(arguments: &ImportConfigArgs) -> String {
-    let quoted = |path: &Path| {
-        let text = path.display().to_string();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-        if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-    };
+    let quoted = |path: &Path| quote(&path.display().to_string());
     let mut line = format!("weir lab run {}", quoted(&arguments.out));
     let results = arguments.results.as_deref();
     if let Some(results) = results {
@@ -94,7 +91,7 @@ fn next(arguments: &ImportConfigArgs) -> String {
     }
     if let Some(address) = &arguments.sets.report_to {
         let results = results.map_or_else(|| "RESULTS".to_owned(), quoted);
-        let address = quoted(Path::new(address));
+        let address = quote(address);
         line = format!("{line}; mail -s 'weir: done' {address} < {results}/summary.md");
     }
     line

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use weir_lab::compare::{self, Asked, Report};
-use weir_lab::plot::PlotError;
+use weir_results::compare::{self, Asked, Report};
+use weir_results::plot::PlotError;
 
 use super::plot::{FileFormat, save};
 use super::stores::{self, write};
@@ -29,7 +29,7 @@ pub(super) fn command(args: &CompareArgs) -> anyhow::Result<Outcome> {
         value["report"] = args.out.as_ref().map(|p| p.display().to_string()).into();
         serde_json::to_string_pretty(&value)? + "\n"
     } else {
-        report.text()
+        progress::text(&report.document(&[]))
     };
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -81,7 +81,7 @@ impl<'a> Target<'a> {
     fn write(&self, report: &Report<'_>, stores: &[PathBuf]) -> anyhow::Result<()> {
         match self {
             Self::Html(path) => write(path, html(report, stores, path)?.as_bytes()),
-            Self::Markdown(path) => write(path, report.markdown().as_bytes()),
+            Self::Markdown(path) => write(path, report.document(&[]).markdown().as_bytes()),
             Self::Json(path) => write(path, json(report)?.as_bytes()),
             Self::Directory(dir) => {
                 let plots = dir.join("plots");
@@ -89,7 +89,7 @@ impl<'a> Target<'a> {
                     .with_context(|| format!("cannot make {}", plots.display()))?;
                 let page = dir.join("compare.html");
                 write(&page, html(report, stores, &page)?.as_bytes())?;
-                write(&dir.join("compare.md"), report.markdown().as_bytes())?;
+                write(&dir.join("compare.md"), report.document(&[]).markdown().as_bytes())?;
                 write(&dir.join("compare.json"), json(report)?.as_bytes())?;
                 for (name, figure) in report.figures() {
                     for (ending, format) in [
@@ -123,7 +123,7 @@ fn html(report: &Report<'_>, stores: &[PathBuf], page: &Path) -> anyhow::Result<
     let from = page.parent().unwrap_or(Path::new("/"));
     let root = |store: &PathBuf| Ok(relative(from, &super::absolute(store)?));
     let roots: Vec<String> = stores.iter().map(root).collect::<anyhow::Result<_>>()?;
-    Ok(report.html(&roots))
+    Ok(report.document(&roots).html())
 }
 
 /// The path from one directory to another, both absolute; empty if it cannot be written as text.

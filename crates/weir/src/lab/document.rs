@@ -8,6 +8,8 @@ use std::path::Path;
 
 use weir_lab::plan::{self, Overrides};
 use weir_lab::spec::files::MemoryFiles;
+use weir_results::number::percent;
+use weir_stats::Threshold;
 
 /// A name that is near no other, so that the answer is the list.
 const STRANGER: &str = "qqqqqqqqqqqq = 1\n";
@@ -111,15 +113,17 @@ fn every_field_of_hosts_is_in_their_document() {
 }
 
 #[test]
-fn every_threshold_of_the_warnings_is_in_the_document() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/statistics.md");
-    let document = std::fs::read_to_string(path).unwrap();
-    for threshold in weir_stats::warning::THRESHOLDS {
-        // Rounded far below any threshold.
-        let value = (threshold.value * 1e8).round() / 1e6;
-        let row = format!("| `{}` | {value} % {} |", threshold.name, threshold.unit);
-        assert!(document.contains(&row), "docs/statistics.md has no row {row}");
-    }
+fn every_threshold_is_in_its_document() {
+    let check = |name: &str, thresholds: &[Threshold]| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+        let document = std::fs::read_to_string(path).unwrap();
+        for Threshold { name: threshold, value, unit, .. } in thresholds {
+            let row = format!("| `{threshold}` | {} {unit} |", percent(*value));
+            assert!(document.contains(&row), "docs/{name} has no row {row}");
+        }
+    };
+    check("statistics.md", &weir_stats::warning::THRESHOLDS);
+    check("verdicts.md", &weir_results::verdict::THRESHOLDS);
 }
 
 #[test]

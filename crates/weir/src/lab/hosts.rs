@@ -8,14 +8,16 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use weir_gen::units::format_duration;
-use weir_lab::cancel::Cancel;
-use weir_lab::model::{HostsSpec, Plan, Reset};
+use weir_lab::model::{HostsSpec, Plan};
 use weir_lab::plan::view::duration_of;
 use weir_lab::testbed::Testbed;
 use weir_lab::testbed::hosts::{HostsTestbed, Reach};
+use weir_machine::access::Reset;
+use weir_machine::cancel::Cancel;
+use weir_results::document::{Column, Row, Table, Terminal};
+use weir_wire::units::format_duration;
 
-use super::run::Left;
+use super::left::Left;
 use crate::progress;
 
 /// Looks at every machine, shows what was found, and asks whether to begin.
@@ -29,14 +31,14 @@ pub(super) fn preflight(
     let testbed = HostsTestbed::new(spec, plan, folder, cancel)?;
     let rows = testbed.look();
     if cancel.signal().is_some() {
-        bail!("stopped while the machines were looked at; nothing was run");
+        bail!("stopped while the machines were being checked; nothing was run");
     }
     progress::note(table(&rows).trim_end());
     let failed: Vec<&Reach> = rows.iter().filter(|row| !row.passed).collect();
     if let Some(first) = failed.first() {
         bail!(
-            "{} of {} things that a trial needs are not there, the first: {} {}, {}: {}; mend \
-             them and try again: nothing was run",
+            "{} of {} things that a trial needs are missing, the first: {} {}, {}: {}; fix them \
+             and try again: nothing was run",
             failed.len(),
             rows.len(),
             first.role,
@@ -54,27 +56,12 @@ pub(super) fn preflight(
 
 /// The rows as a table.
 fn table(rows: &[Reach]) -> String {
-    let head = ["role", "machine", "at", "what", "", "seen"].map(str::to_owned);
-    let cells = rows.iter().map(|row| {
+    let columns = ["role", "machine", "at", "what", "", "seen"].map(Column::words).to_vec();
+    let row = |row: &Reach| {
         let passed = if row.passed { "ok" } else { "FAILED" };
-        let role = row.role.to_owned();
-        let (machine, at) = (row.machine.clone(), row.at.clone());
-        [role, machine, at, row.what.to_owned(), passed.to_owned(), row.detail.clone()]
-    });
-    let lines: Vec<[String; 6]> = std::iter::once(head).chain(cells).collect();
-    let width = |column: usize| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
+        Row::from_iter([row.role, &row.machine, &row.at, row.what, passed, &row.detail])
     };
-    let widths: Vec<usize> = (0..5).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        for (cell, width) in line.iter().zip(&widths) {
-            text.push_str(&format!("{cell:<width$}  "));
-        }
-        text.push_str(&line[5]);
-        text.push('\n');
-    }
-    text
+    Table::new(columns, rows.iter().map(row)).text(Terminal::default())
 }
 
 /// What is about to happen, and for how long.
@@ -105,7 +92,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// Asks on the terminal. Without one, nobody can be asked.
 fn ask(cancel: &Cancel) -> anyhow::Result<()> {
     if !io::stdin().is_terminal() {
-        bail!("nobody can be asked whether to begin: there is no terminal; begin with --yes");
+        bail!("cannot ask whether to begin: there is no terminal; use --yes");
     }
     let mut out = io::stderr();
     write!(out, "Begin? [y/N] ").and_then(|()| out.flush()).context("cannot ask")?;
@@ -115,7 +102,7 @@ fn ask(cancel: &Cancel) -> anyhow::Result<()> {
     })?;
     match answer.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => bail!("not begun: nothing was run"),
+        _ => bail!("not started: nothing was run"),
     }
 }
 
@@ -125,14 +112,16 @@ fn answer(
     cancel: &Cancel,
     read: impl FnOnce() -> io::Result<String> + Send + 'static,
 ) -> anyhow::Result<String> {
-    let (tell, told) = mpsc::channel();
+    let (tell, answers) = mpsc::channel();
     thread::spawn(move || {
         // Nobody listens any more where a signal came first.
         let _ = tell.send(read());
     });
     loop {
-        match told.recv_timeout(POLL) {
-            _ if cancel.signal().is_some() => bail!("not begun: a signal came; nothing was run"),
+        match answers.recv_timeout(POLL) {
+            _ if cancel.signal().is_some() => {
+                bail!("not started: stopped by a signal; nothing was run")
+            }
             Ok(answer) => return answer.context("cannot read the answer"),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("cannot read the answer"),
@@ -156,8 +145,8 @@ mod tests {
             let _ = never.recv();
             Ok(String::new())
         };
-        let told = answer(&cancel, asked).unwrap_err().to_string();
-        assert!(told.contains("nothing was run"), "{told}");
+        let refusal = answer(&cancel, asked).unwrap_err().to_string();
+        assert!(refusal.contains("nothing was run"), "{refusal}");
         assert!(answer(&cancel, || Ok("y".to_owned())).is_err(), "a yes does not take it back");
     }
 

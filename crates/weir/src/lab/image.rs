@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
-use weir_lab::image::ImageError;
-use weir_lab::image::debian::{self, Request};
+use weir_machine::image::ImageError;
+use weir_machine::image::debian::{self, Request};
 
 use super::is_root;
 use crate::cli::image::{DebianArgs, ImageCommand};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde_json::json;
-use weir_lab::plot::collect::{self, Bars, FigureError, Request, Scale};
-use weir_lab::plot::{Body, Figure, Format, StripRow};
+use weir_results::plot::collect::{self, Bars, FigureError, Request, Scale};
+use weir_results::plot::{Body, Figure, Format, StripRow};
 
 use super::stores::{self, write};
 use crate::cli::plot::{BarsArg, PlotArgs};
@@ -33,7 +33,7 @@ pub(super) fn command(args: &PlotArgs) -> anyhow::Result<Outcome> {
 
 fn figure(
     args: &PlotArgs,
-    collections: &[weir_lab::collection::Collection],
+    collections: &[weir_results::collection::Collection],
 ) -> anyhow::Result<Figure> {
     if args.strip {
         return Ok(collect::strip(collections)?);

@@ -1,28 +1,30 @@
-//! `weir lab run` and `weir lab resume`: preflight, campaign, derived files, result.
+//! What all runs of the lab have in common, campaigns, bisections and rate searches: preflight, the
+//! store, the run, derived files, result.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use weir_bpf::probe;
-use weir_lab::bisect::{self, Question};
-use weir_lab::campaign::{CampaignError, Run, pending_cells, to_run_max};
-use weir_lab::cancel::Cancel;
-use weir_lab::digest::Reader;
+use weir_lab::derive;
 use weir_lab::material::{self, Material};
-use weir_lab::model::{Cell, Image, Plan, TestbedSpec};
-use weir_lab::store::{PlanRecord, STORE_SCHEMA, Store};
+use weir_lab::model::{Plan, TestbedSpec};
+use weir_lab::runner::{RunError, Runner};
+use weir_lab::store::{Kind, PlanRecord, STORE_SCHEMA, Store};
+use weir_lab::task::Task;
 use weir_lab::testbed::Testbed;
 use weir_lab::testbed::netns::NetnsTestbed;
 use weir_lab::testbed::qemu::QemuTestbed;
-use weir_lab::{derive, environment};
+use weir_machine::cancel::Cancel;
+use weir_machine::environment;
 
-use super::{absolute, hosts, outcome, require_root, show, show_result, stored_plan};
+use super::left::Left;
+use super::watch::Progress;
+use super::{absolute, hosts, outcome, require_root, show, stored_plan};
 use crate::cli::Selection;
-use crate::exit::{Outcome, or_stopped};
-use crate::progress::Progress;
+use crate::exit::Outcome;
 use crate::signals;
 
-/// How a campaign is begun.
+/// How a run is begun.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     /// Nobody is asked.
@@ -31,9 +33,25 @@ pub(super) struct How {
     pub(super) json: bool,
 }
 
-/// A campaign that may begin: its store is open, and what it needs is there.
+/// What is to be run.
+pub(super) struct Asked<'a> {
+    /// The command, for messages.
+    pub(super) command: &'static str,
+    /// Which part of which specification.
+    pub(super) selection: &'a Selection,
+    pub(super) plan: &'a Plan,
+    /// What is asked of it.
+    pub(super) task: Task,
+    /// Where results go.
+    pub(super) out: Option<PathBuf>,
+    /// Go on with what is there.
+    pub(super) resume: bool,
+}
+
+/// A run that may begin: its store is open, and what it needs is there.
 pub(super) struct Begun {
     store: Store,
+    task: Task,
     testbed: Box<dyn Testbed>,
     cancel: Cancel,
 }
@@ -44,75 +62,102 @@ impl Begun {
         self.store.root()
     }
 
-    /// Runs it to its end.
+    /// Runs it to its end, and shows what it comes to.
     pub(super) fn run(&self, plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
-        campaign(&self.store, plan, self.testbed.as_ref(), &self.cancel, json)
+        let Self { store, task, testbed, .. } = self;
+        keep_environment(store, testbed.as_ref())?;
+        let signal = match self.trials(plan) {
+            Ok(()) => None,
+            Err(RunError::Cancelled { signal }) => Some(signal),
+            Err(error) => {
+                // What is finished is worth a report, but the error is what must be told.
+                drop(derive::account(store, plan, task));
+                return Err(error.into());
+            }
+        };
+        let account = derive::account(store, plan, task)?;
+        let Some(signal) = signal else {
+            show::account(store, &account, json)?;
+            return Ok(outcome(&account));
+        };
+        // Where a terminal is gone, nobody reads the result, and the signal is still the reason.
+        drop(show::account(store, &account, json));
+        show::interrupted(store);
+        Ok(Outcome::Signal(signal))
+    }
+
+    fn trials(&self, plan: &Plan) -> Result<(), RunError> {
+        let Self { store, task, testbed, cancel } = self;
+        let mut schedule = task.schedule(plan, store)?;
+        let mut progress = Progress::new(task.kind());
+        let (testbed, observer) = (testbed.as_ref(), &mut progress);
+        let ran = Runner { plan, store, testbed, cancel, observer }.run(schedule.as_mut());
+        progress.finish();
+        ran
     }
 }
 
-/// `weir lab run`.
-pub(super) fn new(
-    selection: &Selection,
-    plan: &Plan,
-    out: Option<PathBuf>,
-    resume: bool,
-    how: How,
-) -> anyhow::Result<Outcome> {
+/// Runs what is asked for, from the question whether to begin to the result.
+pub(super) fn new(asked: Asked<'_>, how: How) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
-    begin(selection, plan, out, resume, (how.yes, cancel))?.run(plan, how.json)
+    let plan = asked.plan;
+    begin(asked, (how.yes, cancel))?.run(plan, how.json)
 }
 
-/// Looks at everything that a campaign needs, asks whether to begin unless `yes`, and makes its
-/// store, or opens the one that is there.
-pub(super) fn begin(
-    selection: &Selection,
-    plan: &Plan,
-    out: Option<PathBuf>,
-    resume: bool,
-    (yes, cancel): (bool, Cancel),
-) -> anyhow::Result<Begun> {
+/// Looks at everything that a run needs, asks whether to begin unless `yes`, and makes its store,
+/// or opens the one that is there.
+pub(super) fn begin(asked: Asked<'_>, (yes, cancel): (bool, Cancel)) -> anyhow::Result<Begun> {
+    let Asked { command, selection, plan, task, out, resume } = asked;
     let spec = absolute(&selection.spec)?;
     let root = match out {
         Some(out) => out,
-        None => default_out(&plan.campaign.name)?,
+        None => default_out(&plan.campaign.name, task.kind())?,
     };
     let earlier = match resume && root.join("campaign.toml").is_file() {
         true => Some(Store::open(&root)?),
         false => None,
     };
     let left = match &earlier {
-        Some(store) => Left::of(plan, store)?,
+        Some(store) => Left::of(plan, store, &task)?,
         None => Left::all(plan),
     };
-    let testbed = preflight("weir lab run", plan, &spec, (yes, &left), &cancel)?;
+    let testbed = preflight(command, plan, &spec, (yes, &left), &cancel)?;
     let made_of = left.material(plan, testbed.as_ref(), &cancel)?;
     if earlier.is_some() {
         material::compare(&root, &made_of)?;
     }
     let record = PlanRecord {
         schema: STORE_SCHEMA,
-        spec_path: absolute(&selection.spec)?.display().to_string(),
+        spec_path: spec.display().to_string(),
         iterations: selection.iterations,
         only: selection.only.clone(),
         weir: crate::VERSION.to_owned(),
     };
     let store = if let Some(store) = earlier {
-        store.replace_specification(&plan.source, &record)?;
+        task.replace(&store, &plan.source, &record)?;
         store
     } else {
-        Store::create(&root, &plan.source, &record)?
+        task.create(&root, &plan.source, &record)?
     };
     keep_material(&store, &made_of)?;
-    Ok(Begun { store, testbed, cancel })
+    Ok(Begun { store, task, testbed, cancel })
 }
 
-/// `weir lab resume`.
+/// `weir lab resume`: goes on with whatever the store was made for.
 pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::Result<Outcome> {
     let store = Store::open(dir)?;
+    let task = Task::of(&store)?;
+    if iterations.is_some() && task.kind() != Kind::Campaign {
+        bail!(
+            "{} holds {}, which runs as many trials as it needs: -n is for campaigns; leave it out",
+            dir.display(),
+            task.kind().name()
+        );
+    }
     let Some(plan) = stored_plan(&store, iterations)? else {
         return Ok(Outcome::Refused);
     };
-    let left = Left::of(&plan, &store)?;
+    let left = Left::of(&plan, &store, &task)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let spec = PathBuf::from(store.plan_record()?.spec_path);
     let testbed = preflight("weir lab resume", &plan, &spec, (how.yes, &left), &cancel)?;
@@ -121,110 +166,25 @@ pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::R
         let record = PlanRecord { iterations, ..store.plan_record()? };
         store.replace_plan_record(&record)?;
     }
-    campaign(&store, &plan, testbed.as_ref(), &cancel, how.json)
-}
-
-/// What is left of a campaign.
-#[derive(Debug, Clone)]
-pub(super) struct Left {
-    /// Cells that the store does not hold.
-    cells: Vec<Cell>,
-    /// How many of them are run at the most, as far as is known.
-    pub(super) cell_count_max: usize,
-}
-
-impl Left {
-    /// All of a plan, of which nothing was run.
-    pub(super) fn all(plan: &Plan) -> Self {
-        Self { cells: plan.cells.clone(), cell_count_max: plan.cells.len() }
-    }
-
-    /// What a store does not hold. One that the plan cannot go on in is refused here, before
-    /// anything in it is replaced.
-    fn of(plan: &Plan, store: &Store) -> anyhow::Result<Self> {
-        refuse_bisect(store)?;
-        refuse_fewer(plan, store)?;
-        // It names the image, and a conflict of cells only the cell.
-        material::compare(store.root(), &material::stated(plan))?;
-        let cells = pending_cells(plan, store)?;
-        let cell_count_max = to_run_max(plan, store, &cells)?;
-        Ok(Self { cells, cell_count_max })
-    }
-
-    /// The images that these cells need. A run for a profile may need any.
-    pub(super) fn images<'p>(&self, plan: &'p Plan) -> Vec<&'p Image> {
-        let cells = if plan.testbed.profile() { &plan.cells } else { &self.cells };
-        material::images_of(plan, cells)
-    }
-
-    /// What the testbed is made of now, if anything is to run on it.
-    pub(super) fn material(
-        &self,
-        plan: &Plan,
-        testbed: &dyn Testbed,
-        cancel: &Cancel,
-    ) -> anyhow::Result<Material> {
-        if self.cells.is_empty() && !plan.testbed.profile() {
-            return Ok(Material::default());
-        }
-        let reader = Reader { cancel, tell: &tell_reading };
-        let read = testbed.material(&self.images(plan), &reader);
-        read.map_err(|error| or_stopped(cancel, error.into()))
-    }
-}
-
-/// Says why nothing happens for a while.
-pub(super) fn tell_reading(path: &Path, size_bytes: u64) {
-    let path = path.display();
-    crate::progress::note(&format!("reading {path} for its SHA-256: {} MiB", size_bytes >> 20));
+    Begun { store, task, testbed, cancel }.run(&plan, how.json)
 }
 
 /// Keeps what the testbed is made of, unless it is something else than the campaign began with.
-pub(super) fn keep_material(store: &Store, now: &Material) -> anyhow::Result<()> {
+fn keep_material(store: &Store, now: &Material) -> anyhow::Result<()> {
     let was_recorded = material::keep(store, now)?;
     if !was_recorded && *now != Material::default() && !store.read_cells()?.trials.is_empty() {
         crate::progress::warn(&format!(
-            "{} does not say which images its finished iterations ran on: those of now are \
-             recorded, and what was before cannot be compared",
+            "{} does not say which images its finished iterations ran on: the present ones \
+             are recorded, and earlier ones cannot be compared",
             store.root().display()
         ));
     }
     Ok(())
 }
 
-/// Refuses a plan of fewer iterations than are finished: a finished one is never taken back.
-fn refuse_fewer(plan: &Plan, store: &Store) -> anyhow::Result<()> {
-    let cells = store.read_cells()?.trials;
-    let Some((most, _)) = cells.iter().max_by_key(|(record, _)| record.iteration) else {
-        return Ok(());
-    };
-    let (asked, finished) = (plan.campaign.iterations, most.iteration);
-    if asked < finished {
-        bail!(
-            "{} holds {finished} iterations of `{}` already, and {asked} are asked for: finished \
-             iterations are never taken back; ask for {finished} or more with -n",
-            store.root().display(),
-            most.series,
-        );
-    }
-    Ok(())
-}
-
-/// Refuses to run the whole matrix where a search has run a part of it.
-fn refuse_bisect(store: &Store) -> anyhow::Result<()> {
-    if let Some(question) = bisect::question(store)? {
-        let (root, Question { good, bad, .. }) = (store.root().display(), question);
-        bail!(
-            "{root} holds a search between {good} and {bad}, not a campaign: go on with `weir lab \
-             bisect SPEC --good {good} --bad {bad} --out {root} --resume`"
-        );
-    }
-    Ok(())
-}
-
 /// What must hold before anything is made. `spec` is where the specification stands, `yes` that
 /// nobody is to be asked, `left` what is to run.
-pub(super) fn preflight(
+fn preflight(
     command: &str,
     plan: &Plan,
     spec: &Path,
@@ -249,59 +209,23 @@ pub(super) fn preflight(
     }
 }
 
-/// `results/<campaign>-<time>`, time in UTC.
-pub(super) fn default_out(campaign: &str) -> anyhow::Result<PathBuf> {
+/// `results/<campaign>-<time>`, time in UTC; what is no campaign is named besides.
+fn default_out(campaign: &str, kind: Kind) -> anyhow::Result<PathBuf> {
+    let what = match kind {
+        Kind::Campaign => "",
+        Kind::Bisection => "-bisect",
+        Kind::Search => "-search",
+    };
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    let path = PathBuf::from(format!("results/{campaign}-{now}"));
+    let path = PathBuf::from(format!("results/{campaign}{what}-{now}"));
     if path.exists() {
         bail!("{} exists already: choose another directory with --out", path.display());
     }
     Ok(path)
 }
 
-fn campaign(
-    store: &Store,
-    plan: &Plan,
-    testbed: &dyn Testbed,
-    cancel: &Cancel,
-    json: bool,
-) -> anyhow::Result<Outcome> {
-    keep_environment(store, testbed)?;
-    let mut progress = Progress::new();
-    let ran = run(store, plan, testbed, cancel, &mut progress);
-    progress.finish();
-    let signal = match ran {
-        Ok(()) => None,
-        Err(CampaignError::Cancelled { signal }) => Some(signal),
-        Err(error) => {
-            // What is finished is worth a report, but the error is what must be told.
-            drop(derive::write(store, plan));
-            return Err(error.into());
-        }
-    };
-    let derived = derive::write(store, plan)?;
-    let Some(signal) = signal else {
-        show_result(store, &derived, json)?;
-        return Ok(outcome(&derived));
-    };
-    // Where a terminal is gone, nobody reads the result, and the signal is still the reason.
-    drop(show::result(store, &derived, json));
-    show::interrupted(store);
-    Ok(Outcome::Signal(signal))
-}
-
-fn run(
-    store: &Store,
-    plan: &Plan,
-    testbed: &dyn Testbed,
-    cancel: &Cancel,
-    progress: &mut Progress,
-) -> Result<(), CampaignError> {
-    Run { plan, store, testbed, cancel, observer: progress }.run()
-}
-
 /// Writes `env.json`, or notes in it what has changed since the campaign began.
-pub(super) fn keep_environment(store: &Store, testbed: &dyn Testbed) -> anyhow::Result<()> {
+fn keep_environment(store: &Store, testbed: &dyn Testbed) -> anyhow::Result<()> {
     // The plan may have been read from the copy in the store, which has no revision of its own.
     let record = store.plan_record()?;
     let spec_dir = Path::new(&record.spec_path).parent().unwrap_or(Path::new("."));
@@ -311,7 +235,7 @@ pub(super) fn keep_environment(store: &Store, testbed: &dyn Testbed) -> anyhow::
         return Ok(store.write_json("env.json", &now)?);
     }
     let mut first: serde_json::Value = store.read_json(&path)?;
-    if let Some(note) = environment::resumed(&mut first, &now) {
+    if let Some(note) = weir_results::environment::resumed(&mut first, &now) {
         crate::progress::warn(&note);
     }
     Ok(store.write_json("env.json", &first)?)

@@ -2,16 +2,23 @@
 
 use std::io::Write as _;
 
-use anyhow::Context as _;
-use weir_gen::units::{format_count, format_duration, format_pps};
-use weir_lab::derive::Derived;
+use anyhow::{Context as _, anyhow};
+use weir_lab::derive::{Account, Derived};
 use weir_lab::model::Plan;
 use weir_lab::plan::view::{self, PlanView, estimated_duration};
 use weir_lab::store::Store;
-use weir_lab::summary::{CampaignSummary, SeriesSummary};
+use weir_results::document::{Column, Row, Table, Terminal};
+use weir_results::matrix::Series;
+use weir_results::number::{or_dash, pps, share};
+use weir_results::summary::{CampaignSummary, SeriesSummary};
+use weir_wire::units::{format_count, format_duration};
 
 use super::absolute;
+use crate::exit;
 use crate::progress::{self, time};
+
+mod bisection;
+mod search;
 
 /// Cells of a plan that are listed one by one; the rest is counted.
 const CELLS_SHOWN: usize = 60;
@@ -43,17 +50,7 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
         );
     }
     text.push('\n');
-    text += &format!("{:<32} {:>12} {:>9}  {:<10} id\n", "series", "flows", "size", "rate");
-    for series in &plan.series {
-        text += &format!(
-            "{:<32} {:>12} {:>9}  {:<10} {}\n",
-            series.name,
-            format_count(series.traffic.flow_count()),
-            one_or_both(series.traffic.streams.size_bytes_range()),
-            series.traffic.rate.to_string(),
-            &series.id[..12],
-        );
-    }
+    text += &series_table(plan);
     text += &format!("\norder ({:?}, seed {}):\n", campaign.order, campaign.seed);
     for (index, cell) in plan.cells.iter().take(CELLS_SHOWN).enumerate() {
         text += &format!("{:>5}  {}\n", index + 1, plan.cell_name(cell));
@@ -68,6 +65,27 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
+/// What a plan measures.
+fn series_table(plan: &Plan) -> String {
+    let columns = vec![
+        Column::words("series"),
+        Column::numbers("flows"),
+        Column::numbers("size"),
+        Column::words("rate"),
+        Column::words("id"),
+    ];
+    let row = |series: &Series| -> Row {
+        Row::from_iter([
+            series.name.clone(),
+            format_count(series.traffic.flow_count()),
+            one_or_both(series.traffic.streams.size_bytes_range()),
+            series.traffic.rate.to_string(),
+            series.id[..12].to_owned(),
+        ])
+    };
+    Table::new(columns, plan.series.iter().map(row)).text(Terminal::default())
+}
+
 /// One value, or the least and the most.
 fn range<T: PartialEq + std::fmt::Display>(least: &T, most: &T) -> String {
     if least == most { most.to_string() } else { format!("{least} to {most}") }
@@ -78,8 +96,30 @@ fn one_or_both((min_bytes, max_bytes): (u16, u16)) -> String {
     if min_bytes == max_bytes { min_bytes.to_string() } else { format!("{min_bytes}-{max_bytes}") }
 }
 
+/// Shows what a store comes to, whose files are written: that they are is said if it cannot be
+/// shown.
+pub(super) fn account(store: &Store, account: &Account, json: bool) -> anyhow::Result<()> {
+    let shown = match account {
+        Account::Campaign(derived) => {
+            for problem in &derived.damaged {
+                progress::warn(&format!("{problem}; it is left out of the figures"));
+            }
+            for warning in &derived.warnings {
+                progress::warn(warning);
+            }
+            result(store, derived, json)
+        }
+        Account::Bisection(account) => bisection::show(store, &account.0, json),
+        Account::Search(summary) => search::show(store, summary, json),
+    };
+    shown.map_err(|error| {
+        let dir = store.root().display();
+        anyhow!("{}; the results are complete in {dir}", exit::message(&error))
+    })
+}
+
 /// Prints the result of a campaign: table, comparison, answers, where the report is.
-pub(super) fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Result<()> {
+fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Result<()> {
     let report = absolute(&store.root().join("report.html"))?;
     let mut out = anstream::stdout();
     if json {
@@ -111,78 +151,61 @@ pub(super) fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Re
         .context("cannot write to standard output")
 }
 
-/// The table of the series.
+/// The table of the series, how much of the campaign it is, and the latencies.
 fn table(summary: &CampaignSummary) -> String {
-    let width = summary.series.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(6);
-    let mut text = format!(
-        "{:<width$} {:>4} {:>12} {:>12} {:>12} {:>8} {:>8}  verdict\n",
-        "series", "n", "median", "minimum", "maximum", "lost", "of path"
-    );
-    for series in &summary.series {
-        text += &format!("{}\n", row(series, width));
-    }
+    let columns = vec![
+        Column::words("series"),
+        Column::numbers("n"),
+        Column::numbers("median"),
+        Column::numbers("minimum"),
+        Column::numbers("maximum"),
+        Column::numbers("lost"),
+        Column::numbers("of path"),
+        Column::words("verdict"),
+    ];
+    let mut text = Table::new(columns, summary.series.iter().map(row)).text(Terminal::default());
     let counts = &summary.counts;
     text += &format!("{} of {} cells", counts.finished_cells, counts.planned_cells);
-    if counts.invalid_cells > 0 {
-        text += &format!(", {} of them invalid and left out of the figures", counts.invalid_cells);
+    for (count, what) in [(counts.invalid_cells, "invalid"), (counts.disturbed_cells, "disturbed")]
+    {
+        if count > 0 {
+            text += &format!(", {count} of them {what} and left out of the figures");
+        }
     }
     text += &format!("; frames of {} bytes\n", sizes(summary));
-    text += &latencies(summary, width);
+    text += &latencies(summary);
     text
 }
 
 /// The table of the latencies; empty without any.
-fn latencies(summary: &CampaignSummary, width: usize) -> String {
-    let measured = summary.series.iter().filter_map(|series| Some((series, series.latency?)));
-    let mut text = String::new();
-    for (series, latency) in measured {
-        if text.is_empty() {
-            text += &format!(
-                "\n{:<width$} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-                "latency", "at", "min", "p50", "p90", "p99", "p99.9", "max"
-            );
-        }
-        text += &format!("{:<width$} {:>12}", series.name, format_pps(latency.rate_pps));
-        for delay_ns in latency.delays.in_order() {
-            text += &format!(" {:>9}", time(delay_ns));
-        }
-        text.push('\n');
-    }
-    text
+fn latencies(summary: &CampaignSummary) -> String {
+    let heads = ["at", "min", "p50", "p90", "p99", "p99.9", "max"].map(Column::numbers);
+    let columns = [Column::words("latency")].into_iter().chain(heads).collect();
+    let row = |series: &SeriesSummary| -> Option<Row> {
+        let latency = series.latency?;
+        let start = [series.name.clone(), pps(latency.rate_pps)];
+        Some(start.into_iter().chain(latency.delays.in_order().map(time)).collect())
+    };
+    let table = Table::new(columns, summary.series.iter().filter_map(row));
+    if table.is_empty() { String::new() } else { format!("\n{}", table.text(Terminal::default())) }
 }
 
-/// A share in per cent; what is there is never 0 %.
-fn percent(ratio: f64) -> String {
-    if ratio > 0.0 && ratio < 1e-4 {
-        return "< 0.01 %".to_owned();
-    }
-    format!("{:.*} %", if ratio > 0.0 && ratio < 0.1 { 2 } else { 0 }, ratio * 100.0)
-}
-
-fn row(series: &SeriesSummary, width: usize) -> String {
-    let pps = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), format_pps);
+fn row(series: &SeriesSummary) -> Row {
     let rate = series.rate_pps;
-    let verdicts: Vec<String> = series
-        .verdicts
-        .iter()
-        .map(
-            |(name, count)| {
-                if *count == series.iterations { name.clone() } else { format!("{count} {name}") }
-            },
-        )
-        .collect();
-    let lost = series.loss_ratio.map_or_else(|| "–".to_owned(), |s| percent(s.median));
-    let ratio =
-        series.calibration_ratio.map_or_else(|| "–".to_owned(), |r| format!("{:.0} %", r * 100.0));
-    format!(
-        "{:<width$} {:>4} {:>12} {:>12} {:>12} {lost:>8} {ratio:>8}  {}",
-        series.name,
-        series.valid_iterations,
-        pps(rate.map(|r| r.median)),
-        pps(rate.map(|r| r.min)),
-        pps(rate.map(|r| r.max)),
+    let verdict = |(name, count): (&String, &usize)| {
+        if *count == series.iterations { name.clone() } else { format!("{count} {name}") }
+    };
+    let verdicts: Vec<String> = series.verdicts.iter().map(verdict).collect();
+    Row::from_iter([
+        series.name.clone(),
+        series.valid_iterations.to_string(),
+        or_dash(rate.map(|r| pps(r.median))),
+        or_dash(rate.map(|r| pps(r.min))),
+        or_dash(rate.map(|r| pps(r.max))),
+        or_dash(series.loss_ratio.map(|s| share(s.median))),
+        or_dash(series.calibration_ratio.map(share)),
         verdicts.join(", "),
-    )
+    ])
 }
 
 /// Frame sizes of the campaign, without and with FCS.
@@ -201,7 +224,7 @@ fn sizes(summary: &CampaignSummary) -> String {
 /// Says how to go on after an interruption.
 pub(super) fn interrupted(store: &Store) {
     progress::warn(&format!(
-        "interrupted; finished iterations are kept. Go on with: weir lab resume {}",
+        "interrupted; finished trials are kept. Go on with: weir lab resume {}",
         store.root().display()
     ));
 }

@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use weir_lab::collection::{self, Collection, OpenError, SeriesPattern};
 use weir_lab::derive::StoredPlanError;
+use weir_lab::open::{self, OpenError};
+use weir_results::collection::{Collection, SeriesPattern};
 
 use crate::{draw, progress};
 
@@ -22,7 +23,7 @@ pub(super) fn read(dirs: &[PathBuf], pattern: Option<&str>) -> anyhow::Result<Op
     let pattern = pattern.map(SeriesPattern::new).transpose()?;
     let mut stores = Stores { collections: Vec::new(), is_whole: true };
     for dir in dirs {
-        let opened = match collection::open(dir) {
+        let opened = match open::open(dir) {
             Ok(opened) => opened,
             Err(OpenError::Plan(StoredPlanError::Refused(diagnostics))) => {
                 draw::diagnostics(&diagnostics);
@@ -106,7 +107,7 @@ pub(super) fn refuse_derived(data: &Path) -> anyhow::Result<()> {
     let is_store = ["archive.json", "plan.json"].iter().any(|file| parent.join(file).is_file());
     if is_store && data.file_name().is_some_and(|name| name == "gnuplot.data") {
         bail!(
-            "{} is the store's own, and the figure's data would replace it; choose another name \
+            "{} belongs to the store, and the figure's data would replace it; choose another name \
              with --out",
             data.display()
         );

@@ -3,8 +3,8 @@ use std::ffi::{OsStr, OsString};
 use weir_stats::Confidence;
 use weir_stats::ministat::{EvenMedian, Version};
 
-use super::arguments::{HELP, Parsed, Plan, leading_integer, parse};
-use super::is_own_name;
+use super::is_called_by;
+use crate::cli::ministat::{HELP, Parsed, Plan, leading_integer, parse};
 
 fn words(line: &[&str]) -> Vec<OsString> {
     line.iter().map(OsString::from).collect()
@@ -30,7 +30,7 @@ fn refusal(line: &[&str]) -> String {
 #[test]
 fn only_the_files_name_counts() {
     for (name, is) in [("ministat", true), ("/usr/bin/ministat", true), ("weir", false)] {
-        assert_eq!(is_own_name(OsStr::new(name)), is, "{name}");
+        assert_eq!(is_called_by(OsStr::new(name)), is, "{name}");
     }
 }
 
@@ -80,7 +80,10 @@ fn own_options() {
     assert!(HELP.lines().all(|line| line.chars().count() <= 100));
     for word in ["--compat", "--compat=2014", "--median-even=lower", "--help=1"] {
         let said = refusal(&[word]);
-        assert!(said.starts_with(&format!("No such option: {word} (there are ")), "{said}");
+        assert!(
+            said.starts_with(&format!("No such option: {word} (the long options are ")),
+            "{said}"
+        );
     }
 }
 

@@ -11,8 +11,8 @@ use weir_rules::Dialect;
 use weir_rules::facts::Facts;
 use weir_rules::resolve::Resolver as _;
 
-use super::arguments::{Level, Parts, Plan, TableCommand};
 use super::say;
+use crate::cli::pfctl::{Level, Parts, Plan, TableCommand};
 use crate::exit::Outcome;
 use crate::fw::load::Language;
 use crate::fw::{files, machine, remote};
@@ -46,7 +46,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Outcome> {
                 say(text);
                 return Ok(Outcome::No);
             }
-            Err(Failure::Own(error)) => return Err(error),
+            Err(Failure::Machine(error)) => return Err(error),
         }
     }
     Ok(outcome)
@@ -64,7 +64,7 @@ enum Failure {
     /// The words of the command line make no sense.
     Words(String),
     /// This machine could not be asked.
-    Own(anyhow::Error),
+    Machine(anyhow::Error),
 }
 
 impl From<ClientError> for Failure {
@@ -141,11 +141,11 @@ fn kill(client: &mut Client, plan: &Plan) -> Step {
         }
         [word, ..] if word == "gateway" || word == "nat" => {
             return Err(Failure::Words(format!(
-                "-k {word}: weir has no states with a gateway or a translation of their own"
+                "-k {word}: weir has no states with a gateway or a translation"
             )));
         }
         [from, rest @ ..] => {
-            let facts = own_facts()?;
+            let facts = host_facts()?;
             let to = rest.first().map(|to| networks(&facts, to)).transpose()?;
             Killed::Hosts { from: networks(&facts, from)?, to: to.unwrap_or_default() }
         }
@@ -155,13 +155,13 @@ fn kill(client: &mut Client, plan: &Plan) -> Step {
 
 fn kill_sources(client: &mut Client, plan: &Plan) -> Step {
     let [from, rest @ ..] = &plan.kill_sources[..] else { return Ok(Outcome::Done) };
-    let facts = own_facts()?;
+    let facts = host_facts()?;
     let to = rest.first().map(|to| networks(&facts, to)).transpose()?.unwrap_or_default();
     tell(client, plan, &Request::KillSources { from: networks(&facts, from)?, to })
 }
 
-fn own_facts() -> Result<Facts, Failure> {
-    machine::facts(None).map_err(Failure::Own)
+fn host_facts() -> Result<Facts, Failure> {
+    machine::facts(None).map_err(Failure::Machine)
 }
 
 /// The networks that a word stands for: an address, `ADDRESS/BITS`, or a name in /etc/hosts.
@@ -173,20 +173,22 @@ fn networks(facts: &Facts, word: &str) -> Result<Vec<String>, Failure> {
     };
     if addresses.is_empty() {
         return Err(Failure::Words(format!(
-            "{host}: no address, and no name in /etc/hosts (no name server is asked)"
+            "{host}: neither an address nor a name in /etc/hosts (no name server is asked)"
         )));
     }
     let mut networks = Vec::new();
     for address in addresses {
         let bits_max: u8 = if address.is_ipv4() { 32 } else { 128 };
-        let own = match bits {
+        let length = match bits {
             None => bits_max,
             Some(text) => match text.parse::<u8>() {
-                Ok(own) if own <= bits_max => own,
-                _ => return Err(Failure::Words(format!("prefix too long or no number: {word}"))),
+                Ok(length) if length <= bits_max => length,
+                _ => {
+                    return Err(Failure::Words(format!("prefix too long or not a number: {word}")));
+                }
             },
         };
-        networks.push(format!("{address}/{own}"));
+        networks.push(format!("{address}/{length}"));
     }
     Ok(networks)
 }
@@ -198,7 +200,7 @@ fn table(client: &mut Client, plan: &Plan) -> Step {
         TableCommand::Do(action) => (*action, &words[..]),
         TableCommand::Expire => (expire(words)?, &[][..]),
     };
-    let facts = own_facts()?;
+    let facts = host_facts()?;
     let mut entries = Vec::new();
     for word in words {
         add_entries(&facts, word, &mut entries)?;
@@ -233,7 +235,7 @@ fn expire(words: &[String]) -> Result<TableAction, Failure> {
     let word = words.first().map_or("", String::as_str);
     let number = word.parse::<u32>();
     let older_than_s = number.map_err(|_| {
-        Failure::Words(format!("expiry time: {word} is no number of seconds up to {}", u32::MAX))
+        Failure::Words(format!("expiry time: {word} is not a number of seconds up to {}", u32::MAX))
     })?;
     Ok(TableAction::Expire { older_than_s })
 }
@@ -252,7 +254,7 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     };
     // What is loaded must not depend on a guess.
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
-    let facts = own_facts()?;
+    let facts = host_facts()?;
     let disk = files::Disk::default();
     let language = Language { dialect, macros: plan.macros.clone(), facts, disk };
     let (name, bytes) = files::first(path)
@@ -271,7 +273,7 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
         // Lines FILE:LINE: MESSAGE, as of errors that were found here.
         Err(Failure::Client(ClientError::Refused { message })) => {
             drop(writeln!(io::stderr(), "{message}"));
-            say("pf rules not loaded: what ran before still does");
+            say("pf rules not loaded: the previous ones are still in effect");
             Ok(Outcome::No)
         }
         other => other,
@@ -279,11 +281,11 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
 }
 
 fn level(level: Level) -> weir_fw::protocol::Level {
-    use weir_fw::protocol::Level as Wanted;
+    use weir_fw::protocol::Level as Requested;
     match level {
-        Level::None => Wanted::None,
-        Level::Basic => Wanted::Basic,
-        Level::Profile => Wanted::Profile,
+        Level::None => Requested::None,
+        Level::Basic => Requested::Basic,
+        Level::Profile => Requested::Profile,
     }
 }
 

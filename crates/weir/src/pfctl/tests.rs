@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 
 use weir_fw::protocol::{Flushed, Shown, TableAction};
 
-use super::arguments::{Level, Parsed, Plan, Refusal, TableCommand, parse};
-use super::is_own_name;
+use super::is_called_by;
+use crate::cli::pfctl::{Level, Parsed, Plan, Refusal, TableCommand, parse};
 
 fn parsed(line: &str) -> Result<Parsed, Refusal> {
     let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
@@ -22,25 +22,25 @@ fn plan(line: &str) -> Plan {
 #[test]
 fn the_name_is_the_last_part_of_the_path() {
     for (name, is) in [("pfctl", true), ("/sbin/pfctl", true), ("weir", false), ("pfctl2", false)] {
-        assert_eq!(is_own_name(OsStr::new(name)), is, "{name}");
+        assert_eq!(is_called_by(OsStr::new(name)), is, "{name}");
     }
 }
 
 #[test]
 fn letters_stand_together() {
-    let own = plan("-o none -nvvf pf.conf");
-    assert_eq!((own.verbosity, own.level), (2, Some(Level::None)));
-    assert_eq!(own.file.as_deref().and_then(|own| own.to_str()), Some("pf.conf"));
-    let own = plan("-onone -nPqf- -Da=1 -D b=2=3");
-    assert!(own.numeric_ports && own.is_quiet);
-    assert_eq!(own.file.as_deref().and_then(|own| own.to_str()), Some("-"));
+    let given = plan("-o none -nvvf pf.conf");
+    assert_eq!((given.verbosity, given.level), (2, Some(Level::None)));
+    assert_eq!(given.file.as_deref().and_then(|path| path.to_str()), Some("pf.conf"));
+    let given = plan("-onone -nPqf- -Da=1 -D b=2=3");
+    assert!(given.numeric_ports && given.is_quiet);
+    assert_eq!(given.file.as_deref().and_then(|path| path.to_str()), Some("-"));
     let macros = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2=3".to_owned())];
-    assert_eq!(own.macros, macros);
+    assert_eq!(given.macros, macros);
     // As pfctl, the beginning of a word is enough.
     assert_eq!(plan("-o b -nf x").level, Some(Level::Basic));
-    let own = plan("-o p -gnf x --profile=y");
-    assert_eq!((own.level, own.skip_steps), (Some(Level::Profile), true));
-    assert_eq!(own.profile.as_deref().and_then(|path| path.to_str()), Some("y"));
+    let given = plan("-o p -gnf x --profile=y");
+    assert_eq!((given.level, given.skip_steps), (Some(Level::Profile), true));
+    assert_eq!(given.profile.as_deref().and_then(|path| path.to_str()), Some("y"));
     assert_eq!(plan("-nf x").level, None);
 }
 
@@ -48,10 +48,10 @@ fn letters_stand_together() {
 fn parts_are_chosen() {
     let all = plan("-nf x").parts;
     assert!(all.queues && all.translation && all.options && all.filter && all.tables && all.ether);
-    let own = plan("-nNRf x").parts;
-    assert!(own.translation && own.filter && !own.options && !own.queues && !own.tables);
-    let own = plan("-n -a ftp-proxy/x -f x").parts;
-    assert!(own.translation && own.filter && own.tables && !own.options && !own.queues);
+    let parts = plan("-nNRf x").parts;
+    assert!(parts.translation && parts.filter && !parts.options && !parts.queues && !parts.tables);
+    let parts = plan("-n -a ftp-proxy/x -f x").parts;
+    assert!(parts.translation && parts.filter && parts.tables && !parts.options && !parts.queues);
 }
 
 #[test]
@@ -67,16 +67,16 @@ fn what_pfctl_refuses_is_refused_in_its_words() {
         ("-n", "no file to read"),
         ("-v", "nothing to do"),
         ("-s nothing", "Unknown show modifier 'nothing'"),
-        ("-t bad", "-t wants a command"),
-        ("-T add 10.0.0.1", "-T wants a table"),
-        ("-T load", "-T load wants a file"),
+        ("-t bad", "-t needs a command"),
+        ("-T add 10.0.0.1", "-T needs a table"),
+        ("-T load", "-T load needs a file"),
         ("-k a -k b -k c", "can only specify -k twice"),
         ("-ed", "-e and -d contradict"),
-        ("-mf x", "-m merges settings alone"),
+        ("-mf x", "-m merges only settings"),
         ("--dialect=netbsd -nf x", "--dialect=freebsd or --dialect=openbsd"),
     ] {
         match parsed(line) {
-            Err(Refusal::Usage(told)) => assert!(told.contains(text), "{line}: {told}"),
+            Err(Refusal::Usage(message)) => assert!(message.contains(text), "{line}: {message}"),
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -85,8 +85,8 @@ fn what_pfctl_refuses_is_refused_in_its_words() {
 #[test]
 fn what_is_not_there_is_refused_by_name() {
     for (line, text) in [
-        ("-n -e -f x", "-e speaks to a running firewall, and -n to none"),
-        ("-s rules -nf x", "-s speaks"),
+        ("-n -e -f x", "-e is for a running firewall, which -n does not talk to"),
+        ("-s rules -nf x", "-s is for a running firewall"),
         ("-z", "-z clears counters"),
         ("-Mk label", "-M kills matching states"),
         ("-s osfp", "-s osfp: weir has none"),
@@ -94,7 +94,9 @@ fn what_is_not_there_is_refused_by_name() {
         ("-Nf x", "-A and -N load queues and translation"),
     ] {
         match parsed(line) {
-            Err(Refusal::NotHere(told)) => assert!(told.starts_with(text), "{line}: {told}"),
+            Err(Refusal::NotHere(message)) => {
+                assert!(message.starts_with(text), "{line}: {message}");
+            }
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -102,8 +104,8 @@ fn what_is_not_there_is_refused_by_name() {
 
 #[test]
 fn a_firewall_is_asked() {
-    let own = plan("-e -f pf.conf");
-    assert!(own.enable && !own.is_dry && own.file.is_some());
+    let given = plan("-e -f pf.conf");
+    assert!(given.enable && !given.is_dry && given.file.is_some());
     assert_eq!(plan("-sr").show, Some(Shown::Rules));
     assert_eq!(plan("-s m").show, Some(Shown::Memory));
     assert_eq!(plan("-sI").show, Some(Shown::Interfaces));
@@ -112,10 +114,10 @@ fn a_firewall_is_asked() {
     assert_eq!(plan("-FT").flush, Some(Flushed::Tables));
     assert_eq!(plan("-k 10.0.0.1 -k 10.0.0.2").kill, ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(plan("-xm").debug, Some("misc"));
-    let own = plan("-qt bad -T add 10.0.0.1 !10.0.0.2");
+    let given = plan("-qt bad -T add 10.0.0.1 !10.0.0.2");
     let words = vec!["10.0.0.1".to_owned(), "!10.0.0.2".to_owned()];
     let command = TableCommand::Do(TableAction::Add);
-    assert_eq!(own.table, Some((Some("bad".to_owned()), command, words)));
+    assert_eq!(given.table, Some((Some("bad".to_owned()), command, words)));
     assert_eq!(plan("-T load -f x").table, Some((None, TableCommand::Load, Vec::new())));
     let parts = plan("-T load -f x").parts;
     assert!(parts.tables && !parts.filter && !parts.options);

@@ -18,14 +18,14 @@ pub(super) fn log(function: &str, line: u32, text: &(impl fmt::Display + ?Sized)
 }
 
 /// Prints a report each interval.
-pub(super) struct Reports {
+pub(super) struct ReportTimer {
     reporter: Reporter,
     interval: Duration,
     last: Instant,
     packets: u64,
 }
 
-impl Reports {
+impl ReportTimer {
     /// The first interval begins now.
     pub(super) fn new(plan: &Plan) -> Self {
         Self {

@@ -10,11 +10,11 @@ use weir_bpf::sink::{Arrival, SinkObserver};
 use weir_gen::pkt_gen::Plan;
 use weir_gen::pkt_gen::print::Counters;
 use weir_gen::pkt_gen::rtt::RoundTrips;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
-use super::console::{Reports, log};
+use super::console::{ReportTimer, log};
 use super::sender::Sender;
-use super::{attach, open, outcome, session, wait};
+use super::{attach, open, outcome, ready, session, wait};
 use crate::exit::Outcome;
 
 /// How long pkt-gen waits for a reply before it sends again.
@@ -37,8 +37,8 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
         log(
             "main",
             line!(),
-            "-D is missing, or a group address: netmap's pong replies to those, weir's and any \
-             host do not",
+            "-D is missing, or a group address: netmap's pong replies to those, weir's and other \
+             hosts do not",
         );
     }
     let sink = SinkObserver::load_timing_all(&[], Arrival::AnyCpu)?;
@@ -51,9 +51,15 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
         cancel: &session.cancel,
         sent: Counters::default(),
         seen: Histogram::default(),
-        reports: Reports::new(plan),
+        timer: ReportTimer::new(plan),
     };
-    let ended = if wait(plan, &session.cancel) { ping.run(&mut sender) } else { Ok(()) };
+    let ended = match wait(plan, &session.cancel) {
+        true => {
+            ready();
+            ping.run(&mut sender)
+        }
+        false => Ok(()),
+    };
     ping.end()?;
     drop(link);
     ended?;
@@ -68,13 +74,13 @@ struct Ping<'a> {
     sent: Counters,
     /// What the last report has told.
     seen: Histogram,
-    reports: Reports,
+    timer: ReportTimer,
 }
 
 impl Ping<'_> {
     /// Sends until there were enough packets, or a signal comes.
     fn run(&mut self, sender: &mut Sender) -> anyhow::Result<()> {
-        self.reports = Reports::new(self.plan);
+        self.timer = ReportTimer::new(self.plan);
         let mut due = Instant::now();
         loop {
             let left = self.plan.packet_count.map(|count| count - self.sent.packets);
@@ -119,7 +125,7 @@ impl Ping<'_> {
     fn pause(&mut self, due: Instant) -> anyhow::Result<bool> {
         loop {
             self.report_if_due()?;
-            if !self.cancel.sleep_until(due.min(self.reports.due())) {
+            if !self.cancel.sleep_until(due.min(self.timer.due())) {
                 return Ok(false);
             }
             if Instant::now() >= due {
@@ -129,9 +135,9 @@ impl Ping<'_> {
     }
 
     fn report_if_due(&mut self) -> anyhow::Result<()> {
-        if self.reports.is_due() {
+        if self.timer.is_due() {
             self.round_trips()?;
-            self.reports.print(self.sent);
+            self.timer.print(self.sent);
         }
         Ok(())
     }
@@ -152,7 +158,7 @@ impl Ping<'_> {
         if now.count() > self.seen.count() {
             self.round_trips()?;
         }
-        self.reports.end(self.sent);
+        self.timer.end(self.sent);
         log("ping_body", line!(), &RoundTrips::since(&Histogram::default(), &now).totals());
         Ok(())
     }

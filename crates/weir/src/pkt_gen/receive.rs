@@ -8,8 +8,8 @@ use weir_bpf::sink::SinkProgram;
 use weir_gen::pkt_gen::Plan;
 use weir_gen::pkt_gen::print::{self, Counters};
 
-use super::console::{Reports, log};
-use super::{POLL, attach, open, outcome, put, session, wait};
+use super::console::{ReportTimer, log};
+use super::{POLL, attach, open, outcome, put, ready, session, wait};
 use crate::exit::Outcome;
 use crate::receive::Session;
 
@@ -37,13 +37,14 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
         Ok(Counters { packets, bytes: total.bytes + total.foreign_bytes, batches: packets })
     };
     let before = all()?;
+    ready();
     let read = || all().map(|now| since(now, before));
     let mut arrivals = Arrivals::begin();
-    let mut reports = Reports::new(plan);
-    let ended = watch(plan, &session, &mut reports, &mut arrivals, read);
+    let mut timer = ReportTimer::new(plan);
+    let ended = watch(plan, &session, &mut timer, &mut arrivals, read);
     drop(link);
     let all = read()?;
-    reports.end(all);
+    timer.end(all);
     put(&print::totals(plan.function, plan.style, all, arrivals.duration(plan)))?;
     ended?;
     Ok(outcome(&session.cancel))
@@ -66,11 +67,12 @@ pub(super) fn pong(plan: &Plan) -> anyhow::Result<Outcome> {
     if !wait(plan, &session.cancel) {
         return Ok(outcome(&session.cancel));
     }
-    let mut reports = Reports::new(plan);
-    let ended = watch(plan, &session, &mut reports, &mut Arrivals::begin(), read);
+    ready();
+    let mut timer = ReportTimer::new(plan);
+    let ended = watch(plan, &session, &mut timer, &mut Arrivals::begin(), read);
     drop(link);
     let all = read()?;
-    reports.end(all);
+    timer.end(all);
     let passed = program.counters()?.passed_packets;
     log(
         "pong_body",
@@ -137,17 +139,17 @@ impl Arrivals {
 fn watch(
     plan: &Plan,
     session: &Session,
-    reports: &mut Reports,
+    timer: &mut ReportTimer,
     arrivals: &mut Arrivals,
     read: impl Fn() -> anyhow::Result<Counters>,
 ) -> anyhow::Result<()> {
     loop {
-        let slept = session.cancel.sleep_until(reports.due().min(Instant::now() + POLL));
+        let slept = session.cancel.sleep_until(timer.due().min(Instant::now() + POLL));
         let now = read()?;
         arrivals.look(now.packets);
-        if reports.is_due() {
+        if timer.is_due() {
             session.check_present()?;
-            reports.print(now);
+            timer.print(now);
         }
         let enough = plan.packet_count.is_some_and(|count| now.packets >= count);
         if !slept || enough || (plan.stops_in_silence && arrivals.silence() >= SILENCE) {

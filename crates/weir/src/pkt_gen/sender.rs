@@ -11,9 +11,9 @@ use weir_gen::packet::PacketGenerator;
 use weir_gen::pkt_gen::print::{self, Counters};
 use weir_gen::pkt_gen::{Packets, Plan};
 use weir_gen::preflight::{self, Path, PreflightError};
-use weir_gen::stream::Traffic;
-use weir_gen::units::Rate;
 use weir_wire::mac::MacAddr;
+use weir_wire::traffic::Traffic;
+use weir_wire::units::Rate;
 
 use super::{console, put};
 
@@ -43,11 +43,11 @@ impl Sender {
         if plan.verbose {
             path.notes.iter().for_each(|note| console::log("main", line!(), note));
         }
-        let traffic = Traffic::one(packets.stream(own_mac(packets, &path)?))?;
+        let traffic = Traffic::one(packets.stream(interface_mac(packets, &path)?))?;
         let (backend, accepted): (Box<dyn Backend>, _) = if live {
             let counter = DeviceCounter::for_live(&path.link.name)?;
             let before = counter.read()?;
-            let generator = LiveGenerator::with_own_park(&traffic, path.link.ifindex, &cpus)?;
+            let generator = LiveGenerator::with_private_park(&traffic, path.link.ifindex, &cpus)?;
             (Box::new(generator), Some((counter, before)))
         } else {
             (Box::new(PacketGenerator::new(&traffic, path.link.ifindex, &cpus)?), None)
@@ -58,8 +58,8 @@ impl Sender {
     /// Prints what will be sent: the second line of standard output, and with -v the flows.
     pub(super) fn introduce(&self, plan: &Plan) -> anyhow::Result<()> {
         let Some(packets) = &plan.packets else { return Ok(()) };
-        let own = self.path.link.mac.map(|mac| MacAddr(mac).to_string()).unwrap_or_default();
-        let src_mac = packets.src_mac_text.as_deref().unwrap_or(&own);
+        let link_mac = self.path.link.mac.map(|mac| MacAddr(mac).to_string()).unwrap_or_default();
+        let src_mac = packets.src_mac_text.as_deref().unwrap_or(&link_mac);
         let (src, dst) = (&packets.src_text, &packets.dst_text);
         put(&print::ends(src, dst, src_mac, &packets.dst_mac_text))?;
         let flow_count = self.traffic.flow_count();
@@ -128,7 +128,7 @@ fn cpus(plan: &Plan) -> anyhow::Result<Vec<u32>> {
         if let Some((thread, cpu)) = twice {
             bail!(
                 "-p {count} with this -a and -c: thread {thread} would be the second one on CPU \
-                 {cpu}, but each needs a CPU of its own"
+                 {cpu}, but each needs its own CPU"
             );
         }
         return Ok(cpus);
@@ -136,7 +136,7 @@ fn cpus(plan: &Plan) -> anyhow::Result<Vec<u32>> {
     let online: Vec<usize> = weir_net::cpu::online()?.iter().collect();
     if count > online.len() {
         bail!(
-            "-p {count}: each thread needs a CPU of its own, but this process may use {}",
+            "-p {count}: each thread needs its own CPU, but this process may use {}",
             online.len()
         );
     }
@@ -172,7 +172,7 @@ fn refusal(error: &PreflightError) -> anyhow::Error {
     anyhow::anyhow!(text.replace("`--backend packet`", "`weir gen --backend packet`"))
 }
 
-fn own_mac(packets: &Packets, path: &Path) -> anyhow::Result<MacAddr> {
+fn interface_mac(packets: &Packets, path: &Path) -> anyhow::Result<MacAddr> {
     match (path.link.mac, &packets.src_mac_text) {
         (Some(mac), _) => Ok(MacAddr(mac)),
         (None, Some(_)) => Ok(ANY_MAC),

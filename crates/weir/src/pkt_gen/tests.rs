@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_gen::pkt_gen::options_table;
 
-use super::is_own_name;
+use super::is_called_by;
 
 /// What is around the table in the manual.
 const BEGIN: &str = "<!-- options: begin -->\n";
@@ -34,6 +34,6 @@ fn only_the_files_name_counts() {
         ("/opt/pkt-gen/weir", false),
         ("pkt-gen2", false),
     ] {
-        assert_eq!(is_own_name(&OsString::from(name)), is, "{name}");
+        assert_eq!(is_called_by(&OsString::from(name)), is, "{name}");
     }
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weir_gen::pkt_gen::{Plan, print};
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
-use super::console::{Reports, log};
+use super::console::{ReportTimer, log};
 use super::sender::{Sender, counted, counted_by_thread};
-use super::{POLL, open, outcome, put, wait};
+use super::{POLL, open, outcome, put, ready, wait};
 use crate::exit::Outcome;
 use crate::progress::time;
 use crate::signals;
@@ -28,13 +28,14 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
         put(&print::totals(plan.function, plan.style, print::Counters::default(), Duration::ZERO))?;
         return Ok(outcome(&cancel));
     }
+    ready();
     let paced = plan.thread_rate_pps.is_some();
-    let mut reports = Reports::new(plan);
+    let mut timer = ReportTimer::new(plan);
     sender.backend.start(Sender::options(plan.rate_pps(), plan.packet_count, 0))?;
-    watch(&mut sender, &mut reports, paced, &cancel)?;
+    watch(&mut sender, &mut timer, paced, &cancel)?;
     let report = sender.backend.stop()?;
     let sent = counted_by_thread(&report, paced);
-    reports.end(sent);
+    timer.end(sent);
     std::thread::sleep(SETTLE);
     sender.check_accepted(sent.packets)?;
     put(&print::totals(plan.function, plan.style, sent, report.duration))?;
@@ -52,7 +53,7 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
 /// Reports until the run ends by itself or a signal comes.
 fn watch(
     sender: &mut Sender,
-    reports: &mut Reports,
+    timer: &mut ReportTimer,
     paced: bool,
     cancel: &Cancel,
 ) -> anyhow::Result<()> {
@@ -63,10 +64,10 @@ fn watch(
             first_look = None;
             sender.check_accepted(counters.offered_packets)?;
         }
-        if reports.is_due() {
-            reports.print(counted(counters.offered_packets, counters.offered_bytes, paced));
+        if timer.is_due() {
+            timer.print(counted(counters.offered_packets, counters.offered_bytes, paced));
         }
-        if !cancel.sleep_until(reports.due().min(Instant::now() + POLL)) {
+        if !cancel.sleep_until(timer.due().min(Instant::now() + POLL)) {
             break;
         }
     }

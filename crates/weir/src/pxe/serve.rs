@@ -10,13 +10,13 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use weir_lab::pxe::config::Config;
-use weir_lab::pxe::dnsmasq::{
+use weir_machine::pxe::config::Config;
+use weir_machine::pxe::dnsmasq::{
     Dnsmasq, Event, Follower, Heard, check_names, configuration, is_started,
 };
-use weir_lab::pxe::http::{self, Asked, State};
-use weir_lab::pxe::need::needs;
-use weir_lab::pxe::{Place, layout};
+use weir_machine::pxe::http::{self, Asked, State};
+use weir_machine::pxe::need::needs;
+use weir_machine::pxe::{Place, layout};
 use weir_net::{Netlink, Prefix};
 
 use crate::cli::pxe::ServeArgs;
@@ -34,7 +34,7 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let lacking: Vec<String> =
         needs.iter().filter(|need| need.trouble.is_some()).map(super::line).collect();
     if !lacking.is_empty() {
-        bail!("these files are not as they have to be (weir pxe check):\n{}", lacking.concat());
+        bail!("these files are missing or wrong (weir pxe check):\n{}", lacking.concat());
     }
     let dir = fs::canonicalize(&args.dir)
         .with_context(|| format!("cannot enter {}", args.dir.display()))?;
@@ -101,19 +101,21 @@ fn address(interface: &str, config: &Config) -> anyhow::Result<Ipv4Addr> {
     };
     let addresses = netlink.addresses(interface)?;
     let found = addresses.iter().find_map(|prefix| match prefix.address() {
-        IpAddr::V4(own) if holds(prefix, first) && holds(prefix, last) => Some(own),
+        IpAddr::V4(address) if holds(prefix, first) && holds(prefix, last) => Some(address),
         _ => None,
     });
-    let Some(own) = found else {
+    let Some(address) = found else {
         bail!(
             "`{interface}` has no address in the network of the range {first}-{last}: `ip address \
              add ADDRESS/LENGTH dev {interface}`"
         );
     };
-    if (first..=last).contains(&own) {
-        bail!("the range {first}-{last} holds {own}, which is the address of `{interface}` itself");
+    if (first..=last).contains(&address) {
+        bail!(
+            "the range {first}-{last} holds {address}, which is the address of `{interface}` itself"
+        );
     }
-    Ok(own)
+    Ok(address)
 }
 
 /// Where events go.
@@ -140,7 +142,7 @@ impl Screen {
         if let Err(error) = writeln!(log, "{} {line}", Timestamp::now()) {
             self.log = None;
             progress::warn(&format!(
-                "cannot write the log (--log), which ends here: {error}; the service goes on"
+                "cannot write the log (--log), which ends here: {error}; the service continues"
             ));
         }
     }
@@ -159,19 +161,19 @@ impl Screen {
     fn event(&mut self, event: &Event) -> anyhow::Result<()> {
         let (who, what): (Who, String) = match event {
             Event::Asked { mac, firmware } => {
-                let firmware = firmware.as_deref().unwrap_or("no firmware's name");
+                let firmware = firmware.as_deref().unwrap_or("no firmware named");
                 (Who::Mac(mac.clone()), format!("asks for an address ({firmware})"))
             }
             Event::Address { mac, address } => {
                 self.macs.insert((*address).into(), mac.clone());
-                ((*address).into(), "has its address".to_owned())
+                ((*address).into(), "got its address".to_owned())
             }
             Event::Refused { mac, reason } => {
                 (Who::Mac(mac.clone()), format!("GOT NO ADDRESS: {reason}"))
             }
             Event::Sent { address, file } => ((*address).into(), format!("{file} sent by TFTP")),
             Event::Looked { address, file } => {
-                ((*address).into(), format!("{file}: looked for, is not there and need not be"))
+                ((*address).into(), format!("{file}: looked for; it does not exist, and need not"))
             }
             Event::Missing { address, file } => {
                 ((*address).into(), format!("{file}: MISSING, asked for by TFTP"))
@@ -219,7 +221,7 @@ fn by_http(asked: &Asked) -> String {
         State::Broken => {
             format!("{file}: transfer by HTTP BROKE OFF after {sent_bytes} of {size_bytes} bytes")
         }
-        State::Told => format!("{file}: asked for its size by HTTP ({size_bytes} bytes)"),
+        State::SizeOnly => format!("{file}: asked for its size by HTTP ({size_bytes} bytes)"),
         State::Refused if *status == 404 => format!("{file}: MISSING, asked for by HTTP"),
         State::Refused => format!("{file}: refused by HTTP, status {status}"),
     }

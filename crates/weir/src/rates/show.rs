@@ -1,8 +1,13 @@
 //! The answers of `weir rates` as text: tables with one line for each link or size.
 
-use weir_gen::units::{format_bps, format_count};
+use weir_results::document::{Column, Row, Table, Terminal};
+use weir_results::number::{bps, significant};
+use weir_wire::units::{format_bps, format_count};
 
 use super::{Equivalents, LineRate, LineRates, LinkAnswer, Size};
+
+/// Significant digits of a figure.
+const DIGITS: u8 = 4;
 
 /// Line rates: a matrix of links and sizes, or a line for each if one of the two is given.
 pub(super) fn line_rates(answer: &LineRates) -> String {
@@ -44,9 +49,9 @@ fn details(answer: &LineRates) -> String {
             rate.size.name(),
             format!("{} Mpps", mpps(rate.half_duplex_pps)),
             format!("{} Mpps", mpps(rate.full_duplex_pps)),
-            format!("{} ns", significant(rate.packet_ns)),
-            bits(rate.half_duplex_ip_bps),
-            bits(rate.half_duplex_ethernet_bps),
+            format!("{} ns", significant(rate.packet_ns, DIGITS)),
+            bps(rate.half_duplex_ip_bps),
+            bps(rate.half_duplex_ethernet_bps),
         ]
     });
     table(head.map(str::to_owned).to_vec(), lines)
@@ -75,7 +80,7 @@ pub(super) fn equivalents(answer: &Equivalents, link_bps: Option<u64>) -> String
     let head = ["frame", "IP", "Ethernet", "line"].map(str::to_owned).to_vec();
     let lines = answer.equivalents.iter().map(|equivalent| {
         let [ip, ethernet, line] =
-            [equivalent.ip_bps, equivalent.ethernet_bps, equivalent.line_bps].map(bits);
+            [equivalent.ip_bps, equivalent.ethernet_bps, equivalent.line_bps].map(bps);
         vec![equivalent.size.name(), ip, ethernet, line]
     });
     format!(
@@ -110,7 +115,7 @@ fn links(answer: &Equivalents) -> String {
             format!("{} Mpps", mpps(link.imix_full_duplex_pps)),
             enough(link.imix_full_duplex_enough),
             format!("{} Mpps", mpps(link.line_rate_pps)),
-            format!("{} %", significant(link.line_rate_ratio * 100.0)),
+            format!("{} %", significant(link.line_rate_ratio * 100.0, DIGITS)),
         ]
     });
     table(head, lines)
@@ -123,7 +128,11 @@ fn sentence(answer: &Equivalents, link_bps: Option<u64>) -> String {
     let too_little = |link: &LinkAnswer| {
         // What is not enough never reads as if it were.
         let percent = (answer.rate_pps / link.imix_full_duplex_pps * 100.0).min(99.99);
-        format!("Not enough for {}, but for {} % of one", full(link.link_bps), significant(percent))
+        format!(
+            "Not enough for {}, but for {} % of one",
+            full(link.link_bps),
+            significant(percent, DIGITS)
+        )
     };
     if link_bps.is_some() {
         let link = &answer.links[0];
@@ -159,7 +168,7 @@ impl Size {
         if label != self.sizes {
             return label;
         }
-        let mean = |size_bytes: f64| significant(size_bytes);
+        let mean = |size_bytes: f64| significant(size_bytes, DIGITS);
         let (without, with) = (mean(self.mean_size_bytes), mean(self.mean_size_with_fcs_bytes));
         format!("{label} (mean {without}/{with})")
     }
@@ -167,25 +176,11 @@ impl Size {
 
 /// The first column to the left, the others to the right.
 fn table(head: Vec<String>, lines: impl Iterator<Item = Vec<String>>) -> String {
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(lines).collect();
-    let width = |column: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    let column = |(index, head): (usize, String)| {
+        if index == 0 { Column::words(head) } else { Column::numbers(head) }
     };
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let mut cells = line.iter().zip(&widths);
-        if let Some((first, width)) = cells.next() {
-            text += &format!("{first:<width$}");
-        }
-        for (cell, width) in cells {
-            text += &format!("  {cell:>width$}");
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    text
+    let columns = head.into_iter().enumerate().map(column).collect();
+    Table::new(columns, lines.map(Row::from_iter)).text(Terminal::default())
 }
 
 fn packets(rate_pps: f64) -> String {
@@ -202,63 +197,7 @@ fn packets(rate_pps: f64) -> String {
     }
 }
 
+/// Four digits: line rates are known to all of them.
 fn mpps(rate_pps: f64) -> String {
-    significant(rate_pps / 1e6)
-}
-
-/// Bits per second with four significant digits.
-fn bits(rate_bps: f64) -> String {
-    let (divisor, unit) = match rate_bps {
-        rate if rate >= 999_950_000.0 => (1e9, "Gb/s"),
-        rate if rate >= 999_950.0 => (1e6, "Mb/s"),
-        rate if rate >= 999.95 => (1e3, "kb/s"),
-        _ => (1.0, "b/s"),
-    };
-    format!("{} {unit}", significant(rate_bps / divisor))
-}
-
-/// Four significant digits, and never more than six decimals.
-fn significant(value: f64) -> String {
-    let decimals = match value.abs() {
-        m if m >= 999.95 => 0,
-        m if m >= 99.995 => 1,
-        m if m >= 9.9995 => 2,
-        m if m >= 0.999_95 => 3,
-        m if m >= 0.099_995 => 4,
-        m if m >= 0.009_999_5 => 5,
-        _ => 6,
-    };
-    format!("{value:.decimals$}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn four_digits_are_shown() {
-        for (value, text) in [
-            (1.488_095, "1.488"),
-            (14.880_952, "14.88"),
-            (595.238, "595.2"),
-            (0.352_775, "0.3528"),
-            (0.081_274, "0.08127"),
-            (0.000_001, "0.000001"),
-            (9.999_6, "10.00"),
-            (1_190.476, "1190"),
-        ] {
-            assert_eq!(significant(value), text);
-        }
-        assert_eq!(bits(4_252e6), "4.252 Gb/s");
-        assert_eq!(bits(999_960_000.0), "1.000 Gb/s");
-        assert_eq!(bits(480e6), "480.0 Mb/s");
-        assert_eq!(bits(480.0), "480.0 b/s");
-    }
-
-    #[test]
-    fn columns_stand_under_their_heads() {
-        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        let text = table(row(["a", "bbb", ""]), [row(["×é×", "1", ""])].into_iter());
-        assert_eq!(text, "a    bbb\n×é×    1\n");
-    }
+    significant(rate_pps / 1e6, DIGITS)
 }

@@ -7,7 +7,8 @@ use serde::Serialize;
 use weir_bpf::histogram::Histogram;
 use weir_bpf::sink::QueueCounters;
 use weir_gen::observer::{Observed, StreamResult};
-use weir_gen::units::{format_count, format_pps};
+use weir_results::number::{bps, pps};
+use weir_wire::units::format_count;
 
 /// The JSON object. Counts and distributions are since the start, rates are of the last interval,
 /// or of the whole time in the total. Sizes are without FCS.
@@ -159,7 +160,7 @@ impl Report {
         let mut line = format!(
             "{:>5.0} s  {:>10}  {} packets, {} lost, {} reordered, {} duplicated, {} foreign",
             Duration::from_nanos(self.duration_ns).as_secs_f64(),
-            format_pps(self.rate_pps),
+            pps(self.rate_pps),
             format_count(self.packets),
             sum(|stream| stream.lost_packets),
             sum(|stream| stream.reordered_packets),
@@ -177,10 +178,10 @@ impl Report {
     /// Several lines, each ended.
     pub(super) fn block(&self) -> String {
         let mut lines = vec![format!(
-            "{:.1} s  {}  {:.1} Mbit/s  {} packets  {} bytes  {} foreign",
+            "{:.1} s  {}  {}  {} packets  {} bytes  {} foreign",
             Duration::from_nanos(self.duration_ns).as_secs_f64(),
-            format_pps(self.rate_pps),
-            self.rate_bps / 1e6,
+            pps(self.rate_pps),
+            bps(self.rate_bps),
             format_count(self.packets),
             format_count(self.bytes),
             format_count(self.foreign_packets),
@@ -189,7 +190,7 @@ impl Report {
             lines.push(format!(
                 "queue {:<3} {:>10}  {} packets  {} foreign",
                 queue.queue,
-                format_pps(queue.rate_pps),
+                pps(queue.rate_pps),
                 format_count(queue.packets),
                 format_count(queue.foreign_packets),
             ));
@@ -218,21 +219,21 @@ impl Report {
         [
             (
                 too_late,
-                "came too late to be judged, and count as lost; a generator that started \
-                        over looks like this: start the sink anew",
+                "came too late to be judged, and count as lost; \
+                 a generator that started over looks like this: restart the sink",
             ),
             (
                 surplus,
-                "are more than the stream's threads can have sent: the number of threads is \
-                       wrong, and so is the loss (give --expect)",
+                "are more than the stream's threads can have sent: \
+                 the number of threads is wrong, and so is the loss (give --expect)",
             ),
-            (self.untracked_packets, "are of more than 64 senders, and are not followed"),
+            (self.untracked_packets, "come from senders beyond the first 64, and are not tracked"),
             (
                 self.elsewhere_packets,
-                "came on queues that were added while the sink ran, and are not followed: start \
-                 the sink anew",
+                "came on queues that were added while the sink ran, and are not tracked: restart \
+                 the sink",
             ),
-            (self.unstamped_packets, "carry no time of sending, and have no latency"),
+            (self.unstamped_packets, "carry no send time, and have no latency"),
             (self.ahead_packets, "were stamped by another host's clock, and have no latency"),
         ]
         .into_iter()

@@ -11,10 +11,10 @@ use weir_gen::live::LiveGenerator;
 use weir_gen::packet::PacketGenerator;
 use weir_gen::pcap::PcapGenerator;
 use weir_gen::preflight::{self, Path};
-use weir_gen::stream::{self, Traffic};
-use weir_gen::units::Rate;
+use weir_wire::traffic::{self, Traffic};
+use weir_wire::units::Rate;
 
-use super::replay::{self, Recording};
+use super::recording::Recording;
 use super::streams::Streams;
 use crate::cli::traffic::{BackendName, GenArgs, RateArg};
 
@@ -65,14 +65,8 @@ impl Content {
 }
 
 impl Plan {
-    pub(super) fn new(args: &GenArgs) -> anyhow::Result<Self> {
-        match &args.replay.pcap {
-            Some(file) => replay::plan(args, file),
-            None => Self::of_streams(args),
-        }
-    }
-
-    fn of_streams(args: &GenArgs) -> anyhow::Result<Self> {
+    /// The plan of streams.
+    pub(super) fn of_streams(args: &GenArgs) -> anyhow::Result<Self> {
         if args.replay.loops.is_some() {
             bail!("--loops repeats a capture file: give one with --pcap, or leave it out");
         }
@@ -99,7 +93,7 @@ impl Plan {
         streams.address(args.interface.as_deref(), path.as_ref())?;
         let traffic = streams.traffic()?;
         let line_bps = path.as_ref().and_then(|path| path.line_bps);
-        let rate = stream::resolve_rate(requested, traffic.mean_bytes(), line_bps)?;
+        let rate = traffic::resolve_rate(requested, traffic.mean_bytes(), line_bps)?;
         let (options, duration) = ending(args, rate)?;
         Ok(Self {
             content: Content::Streams(traffic, streams.names),
@@ -129,7 +123,7 @@ impl Plan {
                 Box::new(PcapGenerator::new(traffic, file, self.thread_count.into())?)
             }
             (BackendName::Live, Some(ifindex)) => {
-                Box::new(LiveGenerator::with_own_park(traffic, ifindex, &self.cpus)?)
+                Box::new(LiveGenerator::with_private_park(traffic, ifindex, &self.cpus)?)
             }
             (BackendName::Packet, Some(ifindex)) => {
                 Box::new(PacketGenerator::new(traffic, ifindex, &self.cpus)?)
@@ -165,14 +159,14 @@ pub(super) fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
         && cpus.len() != threads
     {
         bail!(
-            "--threads {threads} and the {} CPUs of --cpus do not fit: each thread has a CPU of \
-             its own",
+            "--threads {threads} and the {} CPUs of --cpus do not fit: each thread needs its own \
+             CPU",
             cpus.len()
         );
     }
     let count = given.as_ref().map(Vec::len).or(asked).unwrap_or(1);
     let thread_count = u8::try_from(count)
-        .with_context(|| format!("{count} threads are more than 255, which weir can number"))?;
+        .with_context(|| format!("{count} threads are too many: weir can number 255"))?;
     if matches!(args.backend(), BackendName::Pcap(_)) {
         if given.is_some() {
             bail!("--cpus has no meaning with --backend pcap:FILE: leave it out");
@@ -213,7 +207,7 @@ fn ending(args: &GenArgs, rate: Rate) -> anyhow::Result<(RunOptions, Option<Dura
     let by_time = match (schedule, args.duration) {
         (Some(schedule), Some(duration)) => Some(count_within(schedule.packets_by(duration))),
         (None, Some(_)) => bail!(
-            "a file is written in no time: --duration needs a --rate to become a number of \
+            "writing a file takes no time: --duration needs a --rate to become a number of \
              packets, or give --count"
         ),
         (_, None) => None,

@@ -11,10 +11,11 @@ use serde::Serialize;
 use weir_bpf::generator::GeneratorCounters;
 use weir_bpf::histogram::Histogram;
 use weir_gen::backend::{GeneratorReport, ThreadReport};
-use weir_gen::stream::Traffic;
-use weir_gen::units::{Rate, format_count, format_pps};
+use weir_results::number;
 use weir_wire::ethernet::FCS_BYTES;
 use weir_wire::stream::StreamFrames;
+use weir_wire::traffic::Traffic;
+use weir_wire::units::{Rate, format_count};
 
 use super::plan::{Content, Plan};
 use crate::cli::traffic::{BackendName, RateArg};
@@ -198,10 +199,10 @@ impl Show {
             "{:>6.1} s  {} packets offered, {}",
             elapsed.as_secs_f64(),
             format_count(second.offered_packets),
-            format_pps(second.offered_pps)
+            number::pps(second.offered_pps)
         );
         if let Some(accepted_pps) = second.accepted_pps {
-            text += &format!(", {} accepted", format_pps(accepted_pps));
+            text += &format!(", {} accepted", number::pps(accepted_pps));
         }
         match &self.bar {
             Some(bar) => bar.set_message(text),
@@ -381,7 +382,7 @@ fn summary(result: &RunResult) -> String {
         result.requested,
         format_count(result.offered_packets),
         duration.as_secs_f64(),
-        format_pps(result.offered_pps)
+        number::pps(result.offered_pps)
     );
     if let (Some(accepted), Some(counter)) = (result.accepted_packets, result.accepted_counter) {
         text += &format!("\naccepted   {} packets ({counter})", format_count(accepted));
@@ -396,9 +397,9 @@ fn summary(result: &RunResult) -> String {
         }
     }
     text += &format!(
-        "\nachieved   {}, {:.1} Mbps of frames without FCS",
-        format_pps(result.achieved_pps),
-        result.achieved_bps / 1e6
+        "\nachieved   {}, {} of frames without FCS",
+        number::pps(result.achieved_pps),
+        number::bps(result.achieved_bps)
     );
     if let Some(percent) = result.achieved_percent {
         text += &format!(", {percent:.2} % of what was requested");

@@ -4,14 +4,14 @@
 use std::fs;
 
 use anyhow::{Context as _, bail};
-use weir_gen::describe::{Described, Description, FieldError, Macs};
 use weir_gen::next_hop;
 use weir_gen::preflight::Path;
-use weir_gen::stream::Traffic;
 use weir_gen::stream_file;
+use weir_wire::describe::{Described, Description, FieldError, Macs};
 use weir_wire::mac::MacAddr;
 use weir_wire::range::Span as _;
 use weir_wire::stream::StreamSpec;
+use weir_wire::traffic::Traffic;
 
 use crate::cli::traffic::GenArgs;
 
@@ -73,9 +73,9 @@ impl Streams {
         interface: Option<&str>,
         path: Option<&Path>,
     ) -> anyhow::Result<()> {
-        let own = path.and_then(|path| path.link.mac).map(MacAddr);
+        let link_mac = path.and_then(|path| path.link.mac).map(MacAddr);
         for ((spec, _), (src, dst)) in self.specs.iter_mut().zip(&self.macs) {
-            spec.src_mac = src.or(own).unwrap_or(FILE_SRC_MAC);
+            spec.src_mac = src.or(link_mac).unwrap_or(FILE_SRC_MAC);
             spec.dst_mac = match (dst, interface) {
                 (Some(mac), _) => *mac,
                 (None, Some(interface)) => next_hop::mac(interface, spec.dst.addr(0))?,

@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use crate::common::{
-    Lab, assert_exit, can_run_lab, json, run, stderr, stdout, surroundings, trials, turn,
+    Lab, assert_exit, can_run_lab, json, run, stderr, stdout, surroundings, trials,
 };
+use crate::turns::alone;
 
 /// A rate so low that the kernel forwards all of it, so that iterations are much alike.
 const AUTO: &str = r#"
@@ -41,7 +42,7 @@ fn a_quiet_series_stops_before_its_last_iteration() {
     if !can_run_lab("a_quiet_series_stops_before_its_last_iteration") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let lab = Lab::new(AUTO, &[]);
     let plan = run(&["lab", "plan", &lab.arg("lab.toml"), "--json"]);
@@ -57,8 +58,8 @@ fn a_quiet_series_stops_before_its_last_iteration() {
     assert_eq!(surroundings(), before, "something stayed behind");
     let taken = trials(&lab.path("out")).len();
     assert!((3..8).contains(&taken), "{taken} iterations\n{}", stderr(&output));
-    let told = format!("linux.at-20k: known to ±25 % after {taken} iterations");
-    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    let decision = format!("linux.at-20k: known to ±25 % after {taken} iterations");
+    assert!(stderr(&output).contains(&decision), "{}", stderr(&output));
     let summary = json(&lab.path("out/summary.json"));
     assert_eq!(summary["complete"], true);
     assert_eq!(summary["counts"]["planned_cells"], taken);

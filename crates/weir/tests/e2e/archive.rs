@@ -51,7 +51,7 @@ fn the_own_archive_comes_out_as_it_is_published() {
     let text = stdout(&imported);
     assert!(text.contains("5 series, 22 runs from "), "{text}");
     assert!(text.contains("verdicts: 1 generator-bound, 21 without a verdict"), "{text}");
-    assert!(text.contains("alone.pps: 3 medians without the samples that they are of"), "{text}");
+    assert!(text.contains("alone.pps: 3 medians without the samples they come from"), "{text}");
     assert!(!text.contains("skipped"), "{text}");
     let exported = place.export(&["--json"]);
     assert_exit(&exported, 0);
@@ -111,7 +111,7 @@ fn everything_that_is_wrong_is_named_and_the_rest_is_there() {
     let imported = place.import(&["--json"]);
     assert_exit(&imported, 1);
     let result = parsed(&imported);
-    let mut told: Vec<String> = result["skipped"]
+    let mut skipped: Vec<String> = result["skipped"]
         .as_array()
         .expect("a list")
         .iter()
@@ -121,16 +121,16 @@ fn everything_that_is_wrong_is_named_and_the_rest_is_there() {
             format!("{file}{line}: {}", problem["text"].as_str().expect("a text"))
         })
         .collect();
-    told.sort();
-    assert_eq!(told, fixture::SKIPPED);
+    skipped.sort();
+    assert_eq!(skipped, fixture::SKIPPED);
     assert_eq!(result["differing"], Value::Array(Vec::new()));
     let invalid = fixture::VERDICTS.iter().filter(|(_, kind, _)| *kind == "invalid").count();
     assert_eq!(result["invalid"].as_array().expect("a list").len(), invalid);
     for (series, kind, reason) in fixture::VERDICTS {
         let trial = trial(&place, series);
         assert_eq!(trial["verdict"]["kind"], *kind, "{series}");
-        let told = trial["verdict"]["reason"].as_str().expect("a reason");
-        assert!(told.contains(reason), "{series}: {told}");
+        let stated = trial["verdict"]["reason"].as_str().expect("a reason");
+        assert!(stated.contains(reason), "{series}: {stated}");
     }
     for (series, median) in
         [("cut", 50.0), ("codes", 50.0), ("noise", 50.0), ("scales", 50.0), ("scaled", 1_067_500.0)]

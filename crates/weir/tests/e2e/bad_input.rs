@@ -1,8 +1,7 @@
 //! Bad input: one clear message with its place, exit code 2, and nothing touched.
 
-use crate::common::{
-    Lab, STATEFUL, assert_exit, can_run_lab, run, stderr, surroundings, turn, weir,
-};
+use crate::common::{Lab, STATEFUL, assert_exit, can_run_lab, run, stderr, surroundings};
+use crate::turns::alone;
 
 const SPEC: &str = r#"[campaign]
 name = "bad"
@@ -116,7 +115,7 @@ fn a_ruleset_that_does_not_load_is_quoted_and_nothing_stays() {
     if !can_run_lab("a_ruleset_that_does_not_load_is_quoted_and_nothing_stays") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let lab = Lab::new(SPEC, &[("rules.nft", "table inet f {\n    chian c { }\n}\n")]);
     let output = lab.run(&[]);
@@ -132,7 +131,7 @@ fn a_dut_that_never_gets_ready_is_invalid_and_the_campaign_goes_on() {
     if !can_run_lab("a_dut_that_never_gets_ready_is_invalid_and_the_campaign_goes_on") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let spec = SPEC.replace(
         "[[traffic]]",
@@ -155,7 +154,7 @@ fn a_dut_that_dies_at_once_is_invalid_with_its_exit_code() {
     if !can_run_lab("a_dut_that_dies_at_once_is_invalid_with_its_exit_code") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let spec = SPEC.replace(
         "kind = \"linux\"\nfiles = { nft = \"rules.nft\" }",
         "kind = \"command\"\nstart = \"echo cannot open device >&2; exit 7\"\nready = \"false\"",
@@ -173,12 +172,12 @@ fn without_root_the_lab_says_so_and_makes_nothing() {
     if !can_run_lab("without_root_the_lab_says_so_and_makes_nothing") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
     // An unprivileged user must be able to reach binary and specification.
     let mut command = std::process::Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
-    command.args(["--bounding-set=-all"]).arg(weir().get_program());
+    command.args(["--bounding-set=-all"]).arg(env!("CARGO_BIN_EXE_weir"));
     let spec = lab.arg("lab.toml");
     let world = |path: &std::path::Path| {
         use std::os::unix::fs::PermissionsExt as _;
@@ -199,7 +198,7 @@ fn a_store_is_not_overwritten_and_other_configurations_are_not_mixed_in() {
     if !can_run_lab("a_store_is_not_overwritten_and_other_configurations_are_not_mixed_in") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
     assert_exit(&lab.run(&[]), 0);
     let output = lab.run(&[]);

@@ -70,7 +70,7 @@ fn what_is_missing_is_told_with_its_name() {
 fn what_cannot_be_honoured_is_refused() {
     let whole = lab(CONFIG);
     assert_refused(&whole, &["-r", "-A"], &["unexpected argument '-A'"]);
-    assert_refused(&whole, &["-r", "a b"], &["`a b` is no address"]);
+    assert_refused(&whole, &["-r", "a b"], &["`a b` is not a mail address"]);
     assert_refused(&whole, &["-n", "0"], &["1..=1000"]);
     assert_refused(&whole, &["-k", "kernels"], &["unexpected argument '-k'"]);
     let short = ["--system", "linux", "--duration", "2s"];

@@ -4,12 +4,12 @@
 //! does, and the place where it begins is what is asked for.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{
-    Lab, assert_exit, can_run_lab, run, stderr, stdout, surroundings, trials, turn,
-};
+use crate::common::{Lab, assert_exit, can_run_lab, run, stderr, stdout, surroundings, trials};
+use crate::turns::alone;
 
 /// Rules that match nothing, behind a hook that every packet passes.
 fn ruleset(rule_count: usize) -> String {
@@ -58,12 +58,22 @@ fn bisect(lab: &Lab, more: &[&str]) -> std::process::Output {
     run(&arguments)
 }
 
+/// A page says what the search came to, then every candidate, then the cells.
+fn assert_answers_first(page: &Path) -> String {
+    let html = std::fs::read_to_string(page).expect("a page");
+    let place = |part: &str| html.find(part).unwrap_or_else(|| panic!("no {part} in {html}"));
+    let answer = place("r4 is the first bad one, with a probability of ");
+    assert!(answer < place("id=\"candidates\""), "{html}");
+    assert!(place("id=\"candidates\"") < place("id=\"throughput\""), "{html}");
+    html
+}
+
 #[test]
 fn the_first_slow_release_is_found_and_the_search_goes_on_where_it_stopped() {
     if !can_run_lab("the_first_slow_release_is_found_and_the_search_goes_on_where_it_stopped") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let lab = lab(4, "");
     let asked = ["--good", "r1", "--bad", "r6", "--metric", "many"];
@@ -89,20 +99,31 @@ fn the_first_slow_release_is_found_and_the_search_goes_on_where_it_stopped() {
     // The runs are cells of a store like any other.
     let trials = trials(&lab.path("out"));
     assert_eq!(Some(trials.len() as u64), report["runs"].as_u64());
-    assert!(lab.path("out/report.html").is_file());
+    // Its answer stands before any figure, as the run left it and when it is rebuilt.
+    let page = lab.path("out/report.html");
+    let written = assert_answers_first(&page);
+    std::fs::remove_file(&page).expect("the page can be removed");
     assert_exit(&run(&["lab", "report", &lab.arg("out")]), 0);
+    assert_eq!(assert_answers_first(&page), written);
     // With the answer there, nothing more runs.
     let again = bisect(&lab, &[&asked[..], &["--resume"]].concat());
     assert_exit(&again, 0);
     assert!(stdout(&again).contains("r4 is the first bad one"), "{}", stdout(&again));
     assert_eq!(crate::common::trials(&lab.path("out")).len(), trials.len());
-    // Neither another search nor a campaign goes on in it.
+    // Neither another search nor a campaign goes on in it; the same one does, from the store alone.
     let other = bisect(&lab, &["--good", "r2", "--bad", "r6", "--metric", "many", "--resume"]);
     assert_exit(&other, 2);
-    assert!(stderr(&other).contains("another search: --good r1 --bad r6"), "{}", stderr(&other));
-    let campaign = run(&["lab", "resume", &lab.arg("out")]);
+    let message = stderr(&other);
+    assert!(message.contains("another bisection: --good r1 --bad r6"), "{message}");
+    let campaign = lab.run(&["--resume"]);
     assert_exit(&campaign, 2);
-    assert!(stderr(&campaign).contains("weir lab bisect"), "{}", stderr(&campaign));
+    let message = stderr(&campaign);
+    assert!(message.contains("holds a bisection, not a campaign"), "{message}");
+    for verb in ["report", "resume"] {
+        let output = run(&["lab", verb, &lab.arg("out")]);
+        assert_exit(&output, 0);
+        assert_eq!(stdout(&output), stdout(&again), "{verb}");
+    }
 }
 
 #[test]
@@ -110,13 +131,13 @@ fn a_release_that_does_not_start_is_passed_over() {
     if !can_run_lab("a_release_that_does_not_start_is_passed_over") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let lab = lab(4, "kind = \"command\"\nstart = \"exit 3\"\n");
     let output = bisect(&lab, &["--good", "r6", "--bad", "r1", "--metric", "one"]);
     assert_exit(&output, 1);
     let text = stdout(&output);
     assert!(text.contains("one of those from r3 to r2"), "{text}");
-    assert!(text.contains("passed over: 3 invalid runs"), "{text}");
+    assert!(text.contains("skipped: 3 invalid runs"), "{text}");
     assert!(text.contains("It is an improvement"), "{text}");
 }
 

@@ -1,25 +1,22 @@
-//! What the end-to-end tests share: running the binary, one at a time, and seeing that nothing
-//! stays behind.
-//!
-//! A campaign uses CPUs 0 and 1 and names of this host, so tests that run one take turns.
+//! What the end-to-end tests share: running the binary, and seeing that nothing stays behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use weir_net::{Netlink, Netns};
 
-static TURN: Mutex<()> = Mutex::new(());
+/// How long a test waits for something that happens within seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for this test's turn.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The binary under test, without colours.
+/// The binary under test, without colours. It is killed when the thread that started it ends, so
+/// that a test that is killed leaves no manager behind.
 pub(crate) fn weir() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_weir")]);
     command.env("NO_COLOR", "1").stdin(Stdio::null());
     command
 }
@@ -67,19 +64,39 @@ pub(crate) fn skipped(test: &str, why: &str) {
     eprintln!("skipped: {test}: {why}");
 }
 
+/// Waits until something is so, or fails.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// How many packets sent to an interface have been received, or lost because its queue was full;
+/// a veth counts them behind the XDP program.
+pub(crate) fn arrived_packets(netns: &Netns, interface: &str) -> u64 {
+    let count = || {
+        let stats = Netlink::open().expect("netlink").stats64(interface).expect("counted");
+        stats.rx_packets + stats.rx_dropped
+    };
+    netns.run(count).expect("entered")
+}
+
 /// Tries a few times what a busy machine may spoil, and skips the test if it did every time.
 ///
 /// `attempt` fails by itself where the fault is weir's. It gives an error only with evidence that
 /// the machine took the CPU from the traffic, and that is what is told.
 pub(crate) fn unless_starved(test: &str, mut attempt: impl FnMut() -> Result<(), String>) {
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for _ in 0..3 {
         match attempt() {
             Ok(()) => return,
-            Err(evidence) => told.push(evidence),
+            Err(evidence) => found.push(evidence),
         }
     }
-    skipped(test, &format!("the machine is too busy for the traffic: {}", told.join("; ")));
+    skipped(test, &format!("the machine is too busy for the traffic: {}", found.join("; ")));
 }
 
 /// What labs that have ended left behind, and the interfaces of the host's own namespace.
@@ -102,15 +119,25 @@ pub(crate) fn surroundings() -> Surroundings {
         names.sort();
         names
     };
-    let ended = |name: &str| {
-        let owner = name.trim_start_matches("weir-").split('-').next().unwrap_or_default();
-        owner.bytes().all(|b| b.is_ascii_digit()) && !Path::new("/proc").join(owner).exists()
+    // Those named after a process, perhaps behind a prefix. It may end while they are looked at:
+    // what is still there after its end was left behind.
+    let left = |dir: &str, prefix: &str| {
+        let mut names = names(dir);
+        names.retain(|name| {
+            let owner = name.strip_prefix(prefix).and_then(|name| name.split('-').next());
+            owner.is_some_and(|owner| {
+                owner.bytes().all(|b| b.is_ascii_digit())
+                    && !Path::new("/proc").join(owner).exists()
+                    && Path::new(dir).join(name).exists()
+            })
+        });
+        names
     };
-    let mut namespaces = names("/run/netns");
-    namespaces.retain(|n| n.starts_with("weir-") && ended(n));
-    let mut records = names("/run/weir/lab");
-    records.retain(|n| n != "lock" && ended(n));
-    Surroundings { namespaces, interfaces: names("/sys/class/net"), records }
+    Surroundings {
+        namespaces: left("/run/netns", "weir-"),
+        interfaces: names("/sys/class/net"),
+        records: left("/run/weir/lab", ""),
+    }
 }
 
 /// A directory with a specification and its files.
@@ -145,6 +172,12 @@ impl Lab {
         arguments.extend(more);
         run(&arguments)
     }
+}
+
+/// Whether a verdict is that of a trial that lost nothing, below what its generator can offer. A
+/// shared machine may make its samples jump.
+pub(crate) fn lost_nothing(kind: &str) -> bool {
+    matches!(kind, "generator-bound" | "unstable")
 }
 
 /// A JSON file.

@@ -18,7 +18,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_net::{Netlink, VethEnd, sysctl};
 
-use crate::common::{assert_exit, can_run_lab, stderr, turn};
+use crate::common::{assert_exit, can_run_lab, stderr};
+use crate::turns::{alone, beside};
 use network::{
     IMPATIENCE, Killed, Network, PATIENCE, ROUTER, SERVER, SERVER6, echo_server, wait_until,
 };
@@ -42,7 +43,7 @@ fn rules_decide_who_gets_through() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("pass");
     for (host, port) in [(SERVER, 7001), (SERVER, 7002), (SERVER6, 7001)] {
         echo_server(&net.server, host, port);
@@ -51,7 +52,7 @@ fn rules_decide_who_gets_through() {
     for host in [SERVER, SERVER6] {
         let mut line = net.connect(host, 7001, PATIENCE).expect("passed");
         line.echo("through the box");
-        let bytes: Vec<u8> = (0..3_000_000_u32).map(|own| own.to_le_bytes()[0]).collect();
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
     }
     // A RST comes back: the connection is refused at once.
@@ -61,15 +62,16 @@ fn rules_decide_who_gets_through() {
     assert_eq!((&status["running"], &status["enabled"]), (&true.into(), &true.into()));
     let interfaces = status["interfaces"].as_array().expect("a list");
     assert_eq!(interfaces.len(), 2);
-    assert!(interfaces.iter().all(|own| own["mode"] == "native"), "{interfaces:?}");
+    assert!(interfaces.iter().all(|interface| interface["mode"] == "native"), "{interfaces:?}");
     let stats = net.json("stats");
     assert!(stats["forwarded_packets"].as_u64() > Some(100), "{stats}");
-    let is_match = |own: &serde_json::Value| own["reason"] == "match" && own["interface"] == "b0";
+    let is_match =
+        |drop: &serde_json::Value| drop["reason"] == "match" && drop["interface"] == "b0";
     assert!(stats["drops"].as_array().is_some_and(|all| all.iter().any(is_match)), "{stats}");
 
     let states = net.pfctl("-ss");
-    let own = format!("all tcp {SERVER}:7001 <- 10.1.0.2:");
-    assert!(states.lines().any(|line| line.starts_with(&own)), "{states}");
+    let start = format!("all tcp {SERVER}:7001 <- 10.1.0.2:");
+    assert!(states.lines().any(|line| line.starts_with(&start)), "{states}");
     let rules = net.pfctl("-sr");
     assert_eq!(rules.lines().next(), Some("block return all"), "{rules}");
     let counted = net.pfctl("-vsr");
@@ -106,7 +108,7 @@ fn curl_goes_through_a_home_router() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("home");
     network::http_server(&net.server, SERVER, 8080);
     echo_server(&net.client, "10.1.0.2", 7001);
@@ -137,7 +139,7 @@ fn a_reload_keeps_flows_and_counters() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("load");
     // Nobody speaks but the connection: what a router or a host says of itself would be blocked.
     for netns in [&net.client, &net.router, &net.server] {
@@ -162,8 +164,8 @@ fn a_reload_keeps_flows_and_counters() {
         let path = net.file("bad.conf", text);
         let output = net.run(&["pfctl", "-f", &path]);
         assert_exit(&output, 1);
-        let told = stderr(&output);
-        assert!(told.contains(&format!("bad.conf{part}")), "{told}");
+        let message = stderr(&output);
+        assert!(message.contains(&format!("bad.conf{part}")), "{message}");
         line.echo("still there");
     }
     assert!(net.pfctl("-sr").starts_with("block return all\n"));
@@ -200,7 +202,7 @@ fn a_daemon_that_dies_is_followed() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("die");
     echo_server(&net.server, SERVER, 7001);
     net.start(RULES);
@@ -221,10 +223,10 @@ fn a_daemon_that_dies_is_followed() {
     let after = net.json("status");
     assert_eq!(after["adopted"], true);
     assert_ne!(after["pid"], status["pid"]);
-    let own = states.lines().next().expect("a state");
-    assert!(net.pfctl("-ss").lines().any(|line| line == own), "the same state: {own}");
+    let state = states.lines().next().expect("a state");
+    assert!(net.pfctl("-ss").lines().any(|line| line == state), "the same state: {state}");
     let labels = net.pfctl("-sl");
-    let created = labels.split_whitespace().next_back().and_then(|own| own.parse::<u64>().ok());
+    let created = labels.split_whitespace().next_back().and_then(|word| word.parse::<u64>().ok());
     assert_eq!(created, Some(2), "counters go on: {labels}");
     assert_eq!(net.pfctl("-t bad -T show"), "   192.0.2.1\n   198.51.100.0/24\n");
     line.echo("after");
@@ -250,7 +252,7 @@ fn connections_go_on_over_an_empty_ruleset() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("empty");
     for port in [7001, 7002] {
         echo_server(&net.server, SERVER, port);
@@ -278,7 +280,7 @@ fn a_start_that_is_interrupted_leaves_nothing() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("int");
     let path = net.file("pf.conf", "block\n");
     let mut command = net.weir(&["fw", "run", "-f", &path]);
@@ -286,7 +288,7 @@ fn a_start_that_is_interrupted_leaves_nothing() {
     // The socket is there before the programs are loaded, which takes a second at least.
     let has_socket = || {
         let read = || fs::read_to_string("/proc/thread-self/net/unix");
-        net.router.run(read).expect("entered").is_ok_and(|own| own.contains("@weir-fw\n"))
+        net.router.run(read).expect("entered").is_ok_and(|sockets| sockets.contains("@weir-fw\n"))
     };
     wait_until("the daemon has begun", has_socket);
     let pid = Pid::from_raw(i32::try_from(child.0.id()).expect("a process"));
@@ -307,12 +309,12 @@ fn a_daemon_that_is_killed_while_it_starts_is_followed_by_one_that_filters() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("early");
     echo_server(&net.server, SERVER, 7002);
     let path = net.file("pf.conf", RULES);
     let has_xdp = || {
-        let look = || Netlink::open().and_then(|own| own.links());
+        let look = || Netlink::open().and_then(|netlink| netlink.links());
         let links = net.router.run(look).expect("entered").expect("listed");
         links.iter().any(|link| link.has_xdp)
     };
@@ -339,7 +341,7 @@ fn a_firewall_without_a_daemon_is_stopped() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("stop");
     echo_server(&net.server, SERVER, 7002);
     net.start(RULES);
@@ -358,7 +360,7 @@ fn pfctl_controls_it() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("ctl");
     echo_server(&net.server, SERVER, 7001);
     net.start("table <bad> persist\nblock in quick on b0 from <bad>\npass\n");
@@ -380,8 +382,8 @@ fn pfctl_controls_it() {
 
     // What has a state goes on, until it is killed.
     line.echo("three");
-    let told = net.pfctl("-k 10.1.0.2 -k 0.0.0.0/0");
-    assert!(told.starts_with("killed ") && !told.starts_with("killed 0 "), "{told}");
+    let printed = net.pfctl("-k 10.1.0.2 -k 0.0.0.0/0");
+    assert!(printed.starts_with("killed ") && !printed.starts_with("killed 0 "), "{printed}");
     assert!(!net.pfctl("-ss").contains(":7001"), "no state is left");
     // The box's own neighbour discovery may make states at any moment.
     let inserts = || -> u64 {
@@ -406,7 +408,7 @@ fn a_route_that_changes_is_taken_at_once() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("route");
     echo_server(&net.server, SERVER, 7001);
     net.add_second_way();
@@ -414,8 +416,9 @@ fn a_route_that_changes_is_taken_at_once() {
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("one way");
     let sent = |name: &str| {
-        let own = || Netlink::open().expect("netlink").stats64(name).expect("counted").tx_packets;
-        net.router.run(own).expect("entered")
+        let transmitted =
+            || Netlink::open().expect("netlink").stats64(name).expect("counted").tx_packets;
+        net.router.run(transmitted).expect("entered")
     };
     let before = sent("b2");
     net.router
@@ -446,7 +449,7 @@ fn what_cannot_run_is_refused() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("not");
     for (text, part) in [
         ("pass\nnat on b1 from 10.1.0.0/24 to any -> (b1)\n", "pf.conf:2"),
@@ -475,14 +478,17 @@ fn what_cannot_run_is_refused() {
     let path = net.file("pf.conf", "pass\n");
     let output = net.run(&["fw", "run", "-f", &path]);
     assert_exit(&output, 2);
-    let told = stderr(&output);
-    assert!(told.contains("br9") && told.contains("--generic"), "{told}");
+    let message = stderr(&output);
+    assert!(message.contains("br9") && message.contains("--generic"), "{message}");
     let output = net.run(&["fw", "run", "--generic", "-f", &path]);
     assert_exit(&output, 0);
     let status = net.json("status");
     let mode = |name: &str| {
-        let own = status["interfaces"].as_array().expect("a list").iter();
-        own.clone().find(|own| own["name"] == name).map(|own| own["mode"].clone())
+        let interfaces = status["interfaces"].as_array().expect("a list").iter();
+        interfaces
+            .clone()
+            .find(|interface| interface["name"] == name)
+            .map(|interface| interface["mode"].clone())
     };
     assert_eq!((mode("br9"), mode("b0")), (Some("generic".into()), Some("native".into())));
 }
@@ -501,14 +507,14 @@ fn interfaces_that_are_not_ethernet_are_no_secret() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("tun");
     ip(&net, "tuntap add dev tun9 mode tun");
     let path = net.file("pf.conf", "pass\nblock in on b0\nblock in on tun9\n");
     let output = net.run(&["fw", "run", "-f", &path]);
     assert_exit(&output, 2);
-    let told = stderr(&output);
-    assert!(told.contains("pf.conf:3") && told.contains("not an Ethernet"), "{told}");
+    let message = stderr(&output);
+    assert!(message.contains("pf.conf:3") && message.contains("not an Ethernet"), "{message}");
 
     // Without a rule about it, it is told; with `set skip` it is meant. So is a box that does not
     // forward.
@@ -517,9 +523,12 @@ fn interfaces_that_are_not_ethernet_are_no_secret() {
     let path = net.file("pf.conf", "pass\n");
     let output = net.run(&["fw", "run", "-f", &path]);
     assert_exit(&output, 0);
-    let told = stderr(&output);
-    assert!(told.contains("net.ipv4.ip_forward is 0"), "{told}");
-    assert!(told.contains("tun9 is not Ethernet") && told.contains("set skip on tun9"), "{told}");
+    let message = stderr(&output);
+    assert!(message.contains("net.ipv4.ip_forward is 0"), "{message}");
+    assert!(
+        message.contains("tun9 is not Ethernet") && message.contains("set skip on tun9"),
+        "{message}"
+    );
     assert_eq!(net.json("status")["interfaces_not_ethernet"], serde_json::json!(["tun9"]));
     let path = net.file("pf.conf", "pass\nblock in on tun9\n");
     let output = net.run(&["pfctl", "-f", &path]);
@@ -536,7 +545,7 @@ fn a_reload_that_is_refused_changes_no_interface() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("stay");
     net.start("set skip on br9\npass\nblock in on b1 proto udp\n");
     let status = || net.json("status")["interfaces"].clone();
@@ -558,7 +567,7 @@ fn a_stranger_who_listens_is_not_taken_for_the_firewall() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("other");
     // perl is in every Debian.
     let listens = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
@@ -569,8 +578,8 @@ fn a_stranger_who_listens_is_not_taken_for_the_firewall() {
     command.args(["--clear-groups", "perl", "-e", listens]).stdout(std::process::Stdio::piped());
     let mut child = Killed(command.spawn().expect("ip runs"));
     let mut ready = [0; 6];
-    let mut told = child.0.stdout.take().expect("a pipe");
-    std::io::Read::read_exact(&mut told, &mut ready).expect("it listens");
+    let mut printed = child.0.stdout.take().expect("a pipe");
+    std::io::Read::read_exact(&mut printed, &mut ready).expect("it listens");
 
     let path = net.file("pf.conf", "pass\n");
     for words in [&["fw", "status"][..], &["pfctl", "-f", &path], &["fw", "run", "-f", &path]] {
@@ -588,7 +597,7 @@ fn interfaces_that_come_later_are_filtered() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("late");
     net.start("pass\nblock return in on b7 proto tcp to any port 7003\n");
     net.router
@@ -610,7 +619,7 @@ fn interfaces_that_come_later_are_filtered() {
     wait_until("it is attached", || {
         let status = net.json("status");
         let mut list = status["interfaces"].as_array().expect("a list").iter();
-        list.any(|own| own["name"] == "b7" && own["mode"] == "native")
+        list.any(|interface| interface["name"] == "b7" && interface["mode"] == "native")
     });
     echo_server(&net.router, "10.7.0.1", 7003);
     echo_server(&net.router, "10.7.0.1", 7004);
@@ -624,7 +633,7 @@ fn logged_packets_are_read_by_tcpdump() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("log");
     let rules = net.file("pf.conf", "pass\nblock drop in log on b0 proto tcp to any port 7002\n");
     let log = net.dir.path().join("pflog");
@@ -632,15 +641,15 @@ fn logged_packets_are_read_by_tcpdump() {
     let output = net.run(&["fw", "run", "-f", &rules, "--log", &path]);
     assert_exit(&output, 0);
     assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked");
-    wait_until("a packet is logged", || fs::metadata(&log).is_ok_and(|own| own.len() > 24));
+    wait_until("a packet is logged", || fs::metadata(&log).is_ok_and(|file| file.len() > 24));
     let mut tcpdump = std::process::Command::new("tcpdump");
     let Ok(output) = tcpdump.args(["-ner", &path]).output() else {
         crate::common::skipped(test, "no tcpdump");
         return;
     };
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(told.contains("rule 1/0(match): block in on b0:"), "{told}");
-    assert!(told.contains(&format!("> {SERVER}.7002")), "{told}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains("rule 1/0(match): block in on b0:"), "{printed}");
+    assert!(printed.contains(&format!("> {SERVER}.7002")), "{printed}");
 }
 
 /// A daemon that takes longer than this does not answer.
@@ -652,7 +661,7 @@ fn a_box_under_fire_answers() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let net = Network::new("fire");
     echo_server(&net.server, SERVER, 7001);
     echo_server(&net.router, ROUTER, 7004);

@@ -47,11 +47,11 @@ fn all_errors_are_told_in_one_run() {
     let path = files.path("pf.conf");
     let output = run(&["fw", "check", &path]);
     assert_exit(&output, 1);
-    let told = stderr(&output);
+    let message = stderr(&output);
     for line in [2, 3, 4] {
-        assert!(told.contains(&format!("{path}:{line}:")), "{told}");
+        assert!(message.contains(&format!("{path}:{line}:")), "{message}");
     }
-    assert!(told.contains("did you mean `quick`?"), "{told}");
+    assert!(message.contains("did you mean `quick`?"), "{message}");
     assert!(stdout(&output).starts_with(&format!("{path}: refused (")), "{}", stdout(&output));
 
     let output = run(&["fw", "check", "--json", &path]);
@@ -179,13 +179,13 @@ fn pfctl_has_its_own_form_and_exit_codes() {
     let path = files.path("pf.conf");
     let output = run(&["pfctl", "-nf", &path]);
     assert_exit(&output, 1);
-    let told = stderr(&output);
-    let mut lines = told.lines();
-    assert!(lines.next().unwrap_or("").starts_with(&format!("{path}:2: ")), "{told}");
+    let message = stderr(&output);
+    let mut lines = message.lines();
+    assert!(lines.next().unwrap_or("").starts_with(&format!("{path}:2: ")), "{message}");
     assert_eq!(lines.next(), Some("pfctl: Syntax error in config file: pf rules not loaded"));
     for (arguments, code, words) in [
-        (&["-ne", "-f", "x"][..], 2, "-e speaks to a running firewall, and -n to none"),
-        (&["-sr", "-n", "-f", &path], 2, "-s speaks to a running firewall"),
+        (&["-ne", "-f", "x"][..], 2, "-e is for a running firewall, which -n does not talk to"),
+        (&["-sr", "-n", "-f", &path], 2, "-s is for a running firewall"),
         (&["-z"], 2, "-z clears counters of rules"),
         (&["-w"], 1, "illegal option -- w"),
         (&["-nf", "/nonexistent"], 1, "/nonexistent: No such file or directory"),

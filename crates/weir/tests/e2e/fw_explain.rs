@@ -44,7 +44,7 @@ fn packets_are_told_in_the_words_that_are_read() {
     assert_eq!(shown.len(), 7, "{help}");
     let words = |packets: &[&str]| -> Vec<String> {
         let answers = explained("pass\n", packets, &[]);
-        answers.iter().map(|own| own["packet"].as_str().expect("words").to_owned()).collect()
+        answers.iter().map(|answer| answer["packet"].as_str().expect("words").to_owned()).collect()
     };
     let once = words(&shown);
     assert_eq!(words(&once.iter().map(String::as_str).collect::<Vec<_>>()), once);
@@ -95,13 +95,13 @@ fn packets_belong_to_the_states_before_them() {
 fn a_capture_file_goes_both_ways() {
     let (dir, path, facts) = files("block\npass out on em0\n");
     let trace = dir.path().join("trace.pcap").to_string_lossy().into_owned();
-    let own = "02:00:00:00:00:01";
+    let router_mac = "02:00:00:00:00:01";
     let output = run(&[
         "gen",
         "--backend",
         &format!("pcap:{trace}"),
         "--src-mac",
-        own,
+        router_mac,
         "--dst-mac",
         "02:00:00:00:00:02",
         "--src",
@@ -131,7 +131,7 @@ fn a_capture_file_goes_both_ways() {
         assert_exit(&output, 0);
         stdout(&output)
     };
-    let text = explain(&["--states", "--brief", "--mac", own]);
+    let text = explain(&["--states", "--brief", "--mac", router_mac]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[0].contains("out on em0 udp 10.0.0.1:2000 > 198.19.10.1:2000: pass by @1"));
@@ -139,8 +139,9 @@ fn a_capture_file_goes_both_ways() {
     assert!(lines[2].contains("in on em0 udp 198.19.10.1:2000 > 10.0.0.1:2000: pass: the packet"));
     let text = explain(&["--states", "--brief"]);
     assert_eq!(text.matches(": block by @0").count(), 3, "{text}");
-    let output =
-        run(&["fw", "explain", &path, "--pcap", &trace, "--on", "em0", "--out", "--mac", own]);
+    let output = run(&[
+        "fw", "explain", &path, "--pcap", &trace, "--on", "em0", "--out", "--mac", router_mac,
+    ]);
     assert_exit(&output, 2);
     assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
 }

@@ -75,8 +75,8 @@ fn what_cannot_be_read_is_named_with_the_cause() {
             let level = if option == "--profile" { &["-o", "profile"][..] } else { &[] };
             let output = run(&[&["fw", "print", option, &path, &good], level].concat());
             assert_exit(&output, 2);
-            let told = stderr(&output);
-            assert!(told.contains(&path) && told.contains(cause), "{told}");
+            let message = stderr(&output);
+            assert!(message.contains(&path) && message.contains(cause), "{message}");
         }
         let output = run(&["fw", "check", "--json", &path, &good]);
         assert_exit(&output, 2);
@@ -126,7 +126,8 @@ fn odd_texts_are_read_as_what_they_are() {
 fn too_much_is_refused_with_the_numbers() {
     let files = Files::new();
     let list = |first: u8| {
-        let hosts = (0..1001_u16).map(|own| format!("10.{first}.{}.{}", own >> 8, own & 255));
+        let hosts =
+            (0..1001_u16).map(|number| format!("10.{first}.{}.{}", number >> 8, number & 255));
         format!("{{ {} }}", hosts.collect::<Vec<_>>().join(" "))
     };
     let path = files.write("lists.conf", format!("pass\npass from {} to {}\n", list(1), list(2)));
@@ -148,7 +149,7 @@ fn too_much_is_refused_with_the_numbers() {
 fn a_large_table_is_read_and_asked() {
     let files = Files::new();
     let entries: String = (0..1_000_000_u32)
-        .map(|own| format!("10.{}.{}.{}\n", own >> 16, own >> 8 & 255, own & 255))
+        .map(|number| format!("10.{}.{}.{}\n", number >> 16, number >> 8 & 255, number & 255))
         .collect();
     files.write("big.table", entries);
     let rules = "set limit table-entries 2000000\ntable <big> file \"big.table\"\n\

@@ -121,10 +121,10 @@ impl Session {
         loop {
             let message = self.receive();
             let params = &message["params"];
-            let is_wanted = message["method"] == "textDocument/publishDiagnostics"
+            let is_match = message["method"] == "textDocument/publishDiagnostics"
                 && params["uri"] == uri
                 && params["version"].as_i64() == version.map(i64::from);
-            if is_wanted {
+            if is_match {
                 return params["diagnostics"].as_array().expect("a list").clone();
             }
         }
@@ -186,7 +186,8 @@ fn what_is_wrong_shows_and_goes_while_one_types() {
     assert_eq!((&slip["range"], &slip["severity"]), (&range(1, 26, 30), &json!(1)), "{slip}");
     assert_eq!((&slip["source"], &slip["code"]), (&json!("weir"), &json!("syntax")));
     assert!(slip["message"].as_str().unwrap().contains("did you mean `keep`?"), "{slip}");
-    let circle = found.iter().find(|own| own["code"] == "recursive-macro").expect("the circle");
+    let circle =
+        found.iter().find(|finding| finding["code"] == "recursive-macro").expect("the circle");
     let related = &circle["relatedInformation"][0];
     assert_eq!(related["location"]["uri"], session.uri("pf.conf"));
     assert_eq!(related["location"]["range"]["start"]["line"], 2, "{circle}");
@@ -194,7 +195,7 @@ fn what_is_wrong_shows_and_goes_while_one_types() {
     let word = json!([{"range": range(1, 26, 30), "text": "keep"}]);
     session.change("pf.conf", 2, &word);
     let found = session.diagnostics("pf.conf", Some(2));
-    assert!(found.iter().all(|own| own["range"]["start"]["line"] != 1), "{found:?}");
+    assert!(found.iter().all(|finding| finding["range"]["start"]["line"] != 1), "{found:?}");
     session.change("pf.conf", 3, &json!([{"text": "pass on em7\n"}]));
     let found = session.diagnostics("pf.conf", Some(3));
     assert_eq!(found.len(), 1, "{found:?}");
@@ -216,17 +217,17 @@ fn hovers_and_definitions() {
     assert!(value.starts_with("```pf\npass in on em0 "), "{value}");
     assert_eq!(value.matches("\npass in").count(), 2, "{value}");
     assert_eq!(rules["range"]["start"], json!({"line": 2, "character": 0}));
-    let own = session.at("textDocument/hover", "pf.conf", 2, 12);
-    assert_eq!(own["contents"]["value"], "```pf\next = \"em0\"\n```", "{own}");
-    assert_eq!(own["range"], range(2, 11, 15));
+    let hover = session.at("textDocument/hover", "pf.conf", 2, 12);
+    assert_eq!(hover["contents"]["value"], "```pf\next = \"em0\"\n```", "{hover}");
+    assert_eq!(hover["range"], range(2, 11, 15));
     assert_eq!(session.at("textDocument/hover", "pf.conf", 9, 9), Value::Null);
     assert_eq!(session.at("textDocument/hover", "other.conf", 0, 0), Value::Null);
 
     let uri = session.uri("pf.conf");
-    let own = session.at("textDocument/definition", "pf.conf", 2, 12);
-    assert_eq!(own, json!([{"uri": uri, "range": range(0, 0, 3)}]));
-    let own = session.at("textDocument/definition", "pf.conf", 2, 33);
-    assert_eq!(own[0]["range"]["start"]["line"], 1, "{own}");
+    let definition = session.at("textDocument/definition", "pf.conf", 2, 12);
+    assert_eq!(definition, json!([{"uri": uri, "range": range(0, 0, 3)}]));
+    let definition = session.at("textDocument/definition", "pf.conf", 2, 33);
+    assert_eq!(definition[0]["range"]["start"]["line"], 1, "{definition}");
     assert_eq!(session.at("textDocument/definition", "pf.conf", 2, 1), json!([]));
     assert!(session.end().success());
 }
@@ -241,8 +242,8 @@ fn what_is_pointless_shows_with_both_places() {
     session.open("pf.conf", text);
     let found = session.diagnostics("pf.conf", Some(1));
     let by_code = |code: &str| {
-        let own = found.iter().find(|own| own["code"] == code);
-        own.unwrap_or_else(|| panic!("{code}: {found:#?}")).clone()
+        let finding = found.iter().find(|finding| finding["code"] == code);
+        finding.unwrap_or_else(|| panic!("{code}: {found:#?}")).clone()
     };
     for (code, line) in
         [("unused-macro", 0), ("unused-table", 1), ("unreachable", 3), ("missing-table", 4)]
@@ -274,11 +275,11 @@ fn anchors_have_definitions() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|own| own["range"]["start"]["line"].clone())
+        .map(|definition| definition["range"]["start"]["line"].clone())
         .collect();
     assert_eq!(lines, [json!(2), json!(6)]);
-    let own = session.at("textDocument/definition", "pf.conf", 6, 27);
-    assert_eq!(own[0]["uri"], session.uri("own.conf"), "{own}");
+    let definition = session.at("textDocument/definition", "pf.conf", 6, 27);
+    assert_eq!(definition[0]["uri"], session.uri("own.conf"), "{definition}");
     let rule = session.at("textDocument/hover", "pf.conf", 3, 5);
     let value = rule["contents"].to_string();
     assert!(value.contains("block drop all"), "{rule}");
@@ -298,10 +299,10 @@ fn an_included_file_is_part_of_what_includes_it() {
     // Once it is open, the editor's text holds, and the other file's macro is known in it.
     session.open("part.conf", "pass in on $ext\n");
     assert_eq!(session.diagnostics("part.conf", Some(1)), Vec::<Value>::new());
-    let own = session.at("textDocument/definition", "part.conf", 0, 13);
-    assert_eq!(own, json!([{"uri": session.uri("pf.conf"), "range": range(0, 0, 3)}]));
-    let own = session.at("textDocument/definition", "pf.conf", 1, 12);
-    assert_eq!(own[0]["uri"], session.uri("part.conf"), "{own}");
+    let definition = session.at("textDocument/definition", "part.conf", 0, 13);
+    assert_eq!(definition, json!([{"uri": session.uri("pf.conf"), "range": range(0, 0, 3)}]));
+    let definition = session.at("textDocument/definition", "pf.conf", 1, 12);
+    assert_eq!(definition[0]["uri"], session.uri("part.conf"), "{definition}");
     // Alone, it lacks the macro.
     let uri = session.uri("pf.conf");
     session.tell("textDocument/didClose", &json!({"textDocument": {"uri": uri}}));
@@ -333,9 +334,9 @@ fn bad_messages_and_ends_are_told() {
     input.write_all(b"Content-Length: nonsense\r\n\r\n").expect("it is written");
     session.input = None;
     assert_eq!(session.child.wait().expect("it ends").code(), Some(2));
-    let mut told = String::new();
+    let mut message = String::new();
     let errors = session.child.stderr.as_mut().expect("standard error");
-    errors.read_to_string(&mut told).expect("it is text");
-    assert!(told.starts_with("error: "), "{told}");
+    errors.read_to_string(&mut message).expect("it is text");
+    assert!(message.starts_with("error: "), "{message}");
     assert!(Path::new(&session.directory.path()).exists());
 }

@@ -61,18 +61,18 @@ fn what_is_right_and_pointless_is_told_in_the_order_of_the_file() {
     let check = ["fw", "check", "--facts", &facts];
     let output = run(&[&check[..], &[&path]].concat());
     assert_exit(&output, 0);
-    let told = stderr(&output);
-    let lines = told.lines().filter_map(|line| line.strip_prefix(&format!("{path}:")));
+    let messages = stderr(&output);
+    let lines = messages.lines().filter_map(|line| line.strip_prefix(&format!("{path}:")));
     let places: Vec<&str> = lines.filter_map(|line| line.split(':').next()).collect();
-    assert_eq!(places, ["1", "2", "5", "6"], "{told}");
-    assert!(told.contains(&format!("\n  {path}:4: this `quick` decides")), "{told}");
+    assert_eq!(places, ["1", "2", "5", "6"], "{messages}");
+    assert!(messages.contains(&format!("\n  {path}:4: this `quick` decides")), "{messages}");
     assert!(stdout(&output).ends_with("0 errors, 3 warnings)\n"), "{}", stdout(&output));
 
     let output = run(&[&check[..], &["--json", &path]].concat());
     let answer: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
     assert_eq!(answer["warning_count"], 3);
     let list = answer["files"][0]["diagnostics"].as_array().expect("a list");
-    let codes: Vec<_> = list.iter().map(|own| own["code"].as_str().unwrap_or("")).collect();
+    let codes: Vec<_> = list.iter().map(|finding| finding["code"].as_str().unwrap_or("")).collect();
     assert_eq!((codes[0], codes[1], codes[3]), ("unused-macro", "unused-table", "unreachable"));
     assert_eq!(list[3]["related"][0]["line"], 4);
 
@@ -154,12 +154,16 @@ fn what_the_optimiser_lacks_is_said() {
     let counters = format!("--profile={}", files.path("counters"));
     for (arguments, code, words) in [
         (&["fw", "print", "-o", "profile", &path][..], 2, "--profile FILE"),
-        (&["fw", "print", "-o", "basic", &counters, &path], 2, "with -o profile alone"),
+        (&["fw", "print", "-o", "basic", &counters, &path], 2, "only for -o profile"),
         (&["fw", "print", "-o", "profile", "--profile", &wrong, &path], 2, "wrong:2: `Packets:`"),
-        (&["fw", "print", "-o", "profile", "--profile", &empty, &path], 2, "counts no rule"),
+        (
+            &["fw", "print", "-o", "profile", "--profile", &empty, &path],
+            2,
+            "no packet counts of rules",
+        ),
         (&["fw", "print", "-oprofile", "--profile", "/nonexistent", &path], 2, "cannot read /non"),
         (&["pfctl", "-o", "profile", "-nf", &path], 2, "--profile=FILE"),
-        (&["pfctl", "-o", "none", &counters, "-nf", &path], 1, "with -o profile alone"),
+        (&["pfctl", "-o", "none", &counters, "-nf", &path], 1, "only for -o profile"),
         (&["pfctl", "--profile=", "-nf", &path], 1, "write it as --profile=FILE"),
         (&["pfctl", "-nvRf", &path], 1, "pfctl: Must enable table loading for optimizations"),
     ] {

@@ -1,25 +1,23 @@
 //! `weir gen`: what it refuses, what it sends and reports, and that signals end it cleanly.
 
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
+use weir_net::NetnsGuard;
 
-use crate::common::{assert_exit, can_run_lab, run, stderr, stdout, turn};
+use crate::common::{assert_exit, can_run_lab, run, stderr, stdout};
+use crate::turns::{beside, namespace};
 
 const STREAM: [&str; 4] =
     ["--src", "198.18.10.1:2000-198.18.10.70", "--dst", "198.19.10.1:2000-198.19.10.70"];
 const TO: [&str; 2] = ["--dst-mac", "02:00:00:00:00:01"];
 
 /// A namespace with a veth pair `out`, `in`, whose far end takes frames; removed when dropped.
-pub(crate) struct Wire(String);
+pub(crate) struct Wire(NetnsGuard);
 
 impl Wire {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let wire = Self(format!("weire2egen{}x{next}", std::process::id()));
-        ip(&format!("netns add {}", wire.0));
+        let wire = Self(namespace("gen"));
         wire.ip("link add out type veth peer name in");
         wire.ip("link set in up");
         wire.ip("link set out up");
@@ -27,17 +25,25 @@ impl Wire {
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.0
+        self.0.name()
     }
 
     fn ip(&self, line: &str) {
-        ip(&format!("-n {} {line}", self.0));
+        ip(&format!("-n {} {line}", self.name()));
     }
 
     /// `weir gen -i out` inside, without a stream.
     fn bare(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0, env!("CARGO_BIN_EXE_weir"), "gen", "-i", "out"]);
+        command.args([
+            "netns",
+            "exec",
+            self.name(),
+            env!("CARGO_BIN_EXE_weir"),
+            "gen",
+            "-i",
+            "out",
+        ]);
         command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
         command
     }
@@ -54,12 +60,6 @@ impl Wire {
 
     fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("it starts")
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
     }
 }
 
@@ -123,7 +123,7 @@ fn bad_paths_are_refused() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let wire = Wire::new();
     let refused = |arguments: &[&str], needle: &str| {
         let output = wire.run(arguments);
@@ -133,7 +133,7 @@ fn bad_paths_are_refused() {
     refused(&TO, "ethtool -K in gro on");
     refused(&["--backend", "packet"], "no route to 198.19.10.1");
     let status = Command::new("ip")
-        .args(["netns", "exec", &wire.0, env!("CARGO_BIN_EXE_weir"), "gen", "-i", "lo"])
+        .args(["netns", "exec", wire.name(), env!("CARGO_BIN_EXE_weir"), "gen", "-i", "lo"])
         .args(STREAM)
         .output()
         .expect("it starts");
@@ -153,13 +153,13 @@ fn a_counted_run_is_reported_exactly() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let wire = Wire::new();
     for backend in ["live", "packet"] {
         if backend == "live" {
             // GRO makes the far end take XDP frames.
             let status = Command::new("ip")
-                .args(["netns", "exec", &wire.0, "ethtool", "-K", "in", "gro", "on"])
+                .args(["netns", "exec", wire.name(), "ethtool", "-K", "in", "gro", "on"])
                 .status();
             if !status.is_ok_and(|status| status.success()) {
                 crate::common::skipped("weir gen live", "ethtool is not installed");
@@ -193,7 +193,7 @@ fn signals_end_a_run_with_totals() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let wire = Wire::new();
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let arguments = [&TO[..], &["--backend", "packet", "--rate", "1000", "--json"]].concat();

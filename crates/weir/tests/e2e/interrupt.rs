@@ -8,8 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Lab, assert_exit, can_run_lab, run, skipped, surroundings, tree, trials, turn, weir,
+    Lab, assert_exit, can_run_lab, run, skipped, surroundings, tree, trials, weir,
 };
+use crate::turns::alone;
 
 const SPEC: &str = r#"
 [campaign]
@@ -86,7 +87,7 @@ fn after_a_kill_the_next_start_cleans_up_and_resume_completes() {
     if !can_run_lab("after_a_kill_the_next_start_cleans_up_and_resume_completes") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let lab = Lab::new(SPEC, &[]);
     let out = lab.path("out");
@@ -117,7 +118,7 @@ fn clean_removes_what_a_killed_lab_left() {
     if !can_run_lab("clean_removes_what_a_killed_lab_left") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let lab = Lab::new(SPEC, &[]);
     let mut child = start(&lab);
@@ -138,16 +139,16 @@ fn the_trackers_size_is_put_back_after_a_kill() {
     if !can_run_lab(NAME) {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let setting = "/proc/sys/net/netfilter/nf_conntrack_max";
-    let read = || fs::read_to_string(setting).ok().and_then(|own| own.trim().parse::<u64>().ok());
+    let read = || fs::read_to_string(setting).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let Some(before) = read() else {
         skipped(NAME, "no connection tracker here");
         return;
     };
-    let wanted = before + 12_345;
+    let limit = before + 12_345;
     let spec =
-        SPEC.replace("kind = \"netns\"", &format!("kind = \"netns\"\nconntrack_max = {wanted}"));
+        SPEC.replace("kind = \"netns\"", &format!("kind = \"netns\"\nconntrack_max = {limit}"));
     let lab = Lab::new(&spec, &[]);
     let mut child = start(&lab);
     wait_for_cells(&lab.path("out"), 1);
@@ -156,7 +157,7 @@ fn the_trackers_size_is_put_back_after_a_kill() {
     child.wait().expect("it ended");
     let left = read();
     assert_exit(&run(&["lab", "clean"]), 0);
-    assert_eq!(left, Some(wanted), "the lab had changed it");
+    assert_eq!(left, Some(limit), "the lab had changed it");
     assert_eq!(read(), Some(before), "it is as it was");
 }
 
@@ -165,7 +166,7 @@ fn signals_end_cleanly_with_their_exit_codes() {
     if !can_run_lab("signals_end_cleanly_with_their_exit_codes") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     for (name, code) in [("-INT", 130), ("-TERM", 143)] {
         let lab = Lab::new(SPEC, &[]);
@@ -186,7 +187,7 @@ fn a_signal_while_a_dut_does_not_get_ready_ends_at_once_and_keeps_nothing_false(
     if !can_run_lab("a_signal_while_a_dut_does_not_get_ready_ends_at_once") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let spec = SPEC.replace(
         "name = \"linux\"\nkind = \"linux\"",
@@ -234,7 +235,7 @@ fn a_full_disk_is_one_clear_message_and_keeps_what_is_finished() {
     if !can_run_lab("a_full_disk_is_one_clear_message_and_keeps_what_is_finished") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let before = surroundings();
     let lab = Lab::new(SPEC, &[]);
     let disk = SmallDisk::new("1m");

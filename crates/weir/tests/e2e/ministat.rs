@@ -36,7 +36,7 @@ fn feed(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-fn own_archive() -> PathBuf {
+fn project_archive() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ministat")
 }
 
@@ -110,13 +110,13 @@ fn reproduce_blocks(archive: &Path) -> usize {
 
 #[test]
 fn the_projects_own_blocks_byte_for_byte() {
-    let readme = own_archive().join("README.md");
+    let readme = project_archive().join("README.md");
     if std::env::var_os("WEIR_BLESS").is_some() {
-        fs::write(&readme, blocks::blessed(&own_archive())).expect("writable");
+        fs::write(&readme, blocks::blessed(&project_archive())).expect("writable");
     }
-    assert_eq!(reproduce_blocks(&own_archive()), blocks::OWN.len());
+    assert_eq!(reproduce_blocks(&project_archive()), blocks::PROJECT_BLOCKS.len());
     let text = fs::read_to_string(&readme).expect("it is there");
-    assert_eq!(text, blocks::blessed(&own_archive()), "{} is not up to date", readme.display());
+    assert_eq!(text, blocks::blessed(&project_archive()), "{} is not up to date", readme.display());
 }
 
 #[test]
@@ -170,13 +170,13 @@ fn has_debian(test: &str) -> bool {
 #[track_caller]
 fn same_as_debian(dir: &Path, arguments: &[&str], input: &str) {
     let theirs = feed(Command::new(DEBIAN).args(arguments).current_dir(dir), input);
-    let mut own = vec!["--compat=2015"];
-    own.extend(arguments);
-    let ours = ministat(dir, &own, input);
+    let mut words = vec!["--compat=2015"];
+    words.extend(arguments);
+    let ours = ministat(dir, &words, input);
     assert_eq!(stdout(&ours), stdout(&theirs), "{arguments:?} {input:?}");
     // Debian's program names itself by the word that it was called by.
-    let told = stderr(&theirs).replace(&format!("{DEBIAN}: "), "ministat: ");
-    assert_eq!(stderr(&ours), told, "{arguments:?} {input:?}");
+    let expected = stderr(&theirs).replace(&format!("{DEBIAN}: "), "ministat: ");
+    assert_eq!(stderr(&ours), expected, "{arguments:?} {input:?}");
     assert_eq!(ours.status.code(), theirs.status.code(), "{arguments:?} {input:?}");
 }
 
@@ -202,7 +202,7 @@ fn words_and_refusals_as_debian_has_them() {
     if !has_debian("words_and_refusals_as_debian_has_them") {
         return;
     }
-    let dir = own_archive();
+    let dir = project_archive();
     for arguments in [
         &["nothing-here"][..],
         &["few.txt", "nothing-here"],
@@ -246,7 +246,7 @@ fn words_and_refusals_as_debian_has_them() {
 
 #[test]
 fn standard_input_and_both_names() {
-    let dir = own_archive();
+    let dir = project_archive();
     let numbers = "3\n1\n4\n1\n5\n";
     let row = "x   5             1             5             3           2.8     1.7888544\n";
     let output = ministat(&dir, &["-A"], numbers);
@@ -267,7 +267,7 @@ fn standard_input_and_both_names() {
 
 #[test]
 fn refusals_end_with_two_and_print_nothing_else() {
-    let dir = own_archive();
+    let dir = project_archive();
     for (arguments, input, expected) in [
         (&["nothing"][..], "", "ministat: Cannot open nothing: No such file or directory\n"),
         // All files are opened before one is read.

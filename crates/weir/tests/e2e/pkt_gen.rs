@@ -3,18 +3,17 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_bpf::attach;
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
 
-use crate::common::{assert_exit, can_run_lab, run, skipped, stderr, stdout, turn};
-
-/// How long a test waits for something that happens within seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::common::{
+    arrived_packets, assert_exit, can_run_lab, run, skipped, stderr, stdout, wait_until,
+};
+use crate::turns::{beside, namespace};
 
 const FAR_MAC: &str = "02:00:00:00:00:01";
 const RANGES: [&str; 4] =
@@ -22,8 +21,7 @@ const RANGES: [&str; 4] =
 
 /// A namespace with `out` connected to `in`, both with two queues, and `off`, which is down.
 fn wire(name: &str) -> NetnsGuard {
-    let name = format!("weir-pktgen-{name}-{}", std::process::id());
-    let namespace = Netns::create(&name).expect("a namespace can be made").guard();
+    let namespace = namespace(&format!("pktgen-{name}"));
     let made = namespace.run(|| {
         for which in ["all", "default"] {
             // No neighbour discovery: rx counts every frame.
@@ -62,35 +60,67 @@ fn send(namespace: &Netns, arguments: &[&str]) -> Output {
     command(namespace, &[&first[..], arguments].concat()).output().expect("ip runs")
 }
 
-/// Starts a command, and waits until its program is attached to `in`.
-fn start(namespace: &Netns, arguments: &[&str]) -> Child {
-    let mut command = command(namespace, arguments);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ip runs");
-    let deadline = Instant::now() + PATIENCE;
-    while !is_attached(namespace, "in") {
-        assert!(Instant::now() < deadline, "nothing was attached after {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(20));
+/// A command in the background.
+struct Running<'a> {
+    namespace: &'a Netns,
+    child: Child,
+    log: BufReader<ChildStderr>,
+    /// What it has said on standard error so far.
+    said: String,
+    /// What had arrived at `in` before its start.
+    arrived: u64,
+}
+
+impl<'a> Running<'a> {
+    fn start(namespace: &'a Netns, arguments: &[&str]) -> Self {
+        let arrived = arrived_packets(namespace, "in");
+        let mut command = command(namespace, arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("ip runs");
+        let log = BufReader::new(child.stderr.take().expect("piped"));
+        Self { namespace, child, log, said: String::new(), arrived }
     }
-    // Attached is before counting.
-    thread::sleep(Duration::from_millis(200));
-    child
+
+    /// The same, with a program that is attached to `in`.
+    fn attached(namespace: &'a Netns, arguments: &[&str]) -> Self {
+        let running = Self::start(namespace, arguments);
+        wait_until("its program is attached", || is_attached(namespace, "in"));
+        running
+    }
+
+    /// Waits until its standard error has these words.
+    #[track_caller]
+    fn wait_for(&mut self, words: &str) {
+        while !self.said.contains(words) {
+            let size = self.log.read_line(&mut self.said).expect("readable");
+            assert!(size > 0, "it ended: {}", self.said);
+        }
+    }
+
+    /// Ends it with a signal.
+    fn end(mut self, signal: &str) -> Output {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill(1) runs").success());
+        self.log.read_to_string(&mut self.said).expect("readable");
+        let output = self.child.wait_with_output().expect("it ended");
+        Output { stderr: self.said.into_bytes(), ..output }
+    }
+
+    /// The same, when so many packets have arrived at `in`.
+    #[track_caller]
+    fn end_after(self, packets: u64, signal: &str) -> Output {
+        let all = self.arrived + packets;
+        wait_until("what was sent has arrived", || arrived_packets(self.namespace, "in") >= all);
+        self.end(signal)
+    }
 }
 
-fn receive(namespace: &Netns, arguments: &[&str]) -> Child {
+/// A pkt-gen that counts what arrives at `in`.
+fn receive<'a>(namespace: &'a Netns, arguments: &[&str]) -> Running<'a> {
     let first = ["pkt-gen", "-i", "in", "-f", "rx", "-N", "-w", "0"];
-    start(namespace, &[&first[..], arguments].concat())
-}
-
-/// Ends a command with a signal, when what was sent has had time to arrive.
-fn end(child: Child, signal: &str) -> Output {
-    thread::sleep(Duration::from_millis(300));
-    kill(&child, signal);
-    child.wait_with_output().expect("it ended")
-}
-
-fn kill(child: &Child, signal: &str) {
-    let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
-    assert!(status.expect("kill(1) runs").success());
+    let mut receiver = Running::start(namespace, &[&first[..], arguments].concat());
+    receiver.wait_for("Ready...");
+    receiver
 }
 
 /// The numbers of packets and bytes in the line of totals.
@@ -138,13 +168,13 @@ fn what_tx_sends_rx_counts_and_scripts_can_cut_both() {
     if !can_run_lab("what_tx_sends_rx_counts_and_scripts_can_cut_both") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire("scripts");
     let receiver = receive(&namespace, &["-T", "200"]);
     let arguments = ["-n", "4901", "-R", "4000", "-T", "200", "-U"];
     let sent = send(&namespace, &[&RANGES[..], &arguments].concat());
     assert_exit(&sent, 0);
-    let received = end(receiver, "-INT");
+    let received = receiver.end_after(4_901, "-INT");
     assert_exit(&received, 130);
     assert_eq!(totals(&sent, "Sent"), (4_901, 4_901 * 60));
     assert_eq!(totals(&received, "Received"), (4_901, 4_901 * 60));
@@ -175,7 +205,7 @@ fn a_pair_of_ranges_has_its_flows_and_threads_share_them_exactly() {
     if !can_run_lab("a_pair_of_ranges_has_its_flows_and_threads_share_them_exactly") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire("flows");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("stream.json").to_string_lossy().into_owned();
@@ -191,14 +221,15 @@ fn a_pair_of_ranges_has_its_flows_and_threads_share_them_exactly() {
             RANGES[1], RANGES[3]
         );
         fs::write(&file, expectation).expect("writable");
-        let sink = start(&namespace, &["sink", "-i", "in", "--expect", &file, "--json"]);
+        let sink =
+            Running::attached(&namespace, &["sink", "-i", "in", "--expect", &file, "--json"]);
         let (count, threads) = (packets.to_string(), threads.to_string());
         // 4,901 are odd, and 4,902 leave a remainder with three, which -b has no say in.
         let arguments = ["-n", &count, "-p", &threads, "-R", "10000", "-b", "3"];
         let sent = send(&namespace, &[&RANGES[..], &arguments].concat());
         assert_exit(&sent, 0);
         assert_eq!(totals(&sent, "Sent").0, packets);
-        let output = end(sink, "-INT");
+        let output = sink.end_after(packets, "-INT");
         let text = stdout(&output);
         let total: Value = serde_json::from_str(text.lines().last().expect("a line")).expect(&text);
         let stream = &total["streams"][0];
@@ -212,7 +243,8 @@ fn a_pair_of_ranges_has_its_flows_and_threads_share_them_exactly() {
         let receiver = receive(&namespace, &[]);
         let sent = send(&namespace, &["-n", "1001", "-p", "2", "-R", "5000"]);
         assert_exit(&sent, 0);
-        assert_eq!(totals(&end(receiver, "-TERM"), "Received").0, 1_001);
+        let received = receiver.end_after(1_001, "-TERM");
+        assert_eq!(totals(&received, "Received").0, 1_001);
         assert_eq!(totals(&sent, "Sent").0, 1_001);
         assert!(stderr(&sent).contains("loses the remainder"), "{}", stderr(&sent));
     }
@@ -223,15 +255,15 @@ fn ipv6_and_sizes_arrive_as_sent() {
     if !can_run_lab("ipv6_and_sizes_arrive_as_sent") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire("sizes");
     let exchange = |arguments: &[&str]| {
         let receiver = receive(&namespace, &[]);
         let sent = send(&namespace, arguments);
         assert_exit(&sent, 0);
-        let received = end(receiver, "-TERM");
-        assert_exit(&received, 143);
         let counted = totals(&sent, "Sent");
+        let received = receiver.end_after(counted.0, "-TERM");
+        assert_exit(&received, 143);
         assert_eq!(totals(&received, "Received"), counted);
         (counted, stderr(&sent))
     };
@@ -244,7 +276,7 @@ fn ipv6_and_sizes_arrive_as_sent() {
     assert_eq!(packets, 500);
     // The mean of 500 sizes is hardly ever within 60 of either end.
     assert!((120 * 500..1454 * 500).contains(&bytes), "{bytes} bytes");
-    assert!(log.contains("-l twice: every packet has a size of its own"), "{log}");
+    assert!(log.contains("-l twice: every packet has its own size"), "{log}");
 }
 
 #[test]
@@ -252,9 +284,9 @@ fn ping_times_what_pong_returns() {
     if !can_run_lab("ping_times_what_pong_returns") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire("ping");
-    let pong = start(&namespace, &["pkt-gen", "-i", "in", "-f", "pong", "-w", "0"]);
+    let pong = Running::attached(&namespace, &["pkt-gen", "-i", "in", "-f", "pong", "-w", "0"]);
     let ping = |arguments: &[&str]| {
         let first = ["pkt-gen", "-i", "out", "-f", "ping", "-w", "0", "-D", FAR_MAC];
         command(&namespace, &[&first[..], arguments].concat()).output().expect("ip runs")
@@ -276,7 +308,7 @@ fn ping_times_what_pong_returns() {
         assert!(0 < min_ns && min_ns <= mean_ns, "{line}");
         assert!(log.contains(" ping_body ["), "{log}");
     }
-    let output = end(pong, "-TERM");
+    let output = pong.end("-TERM");
     assert_exit(&output, 143);
     assert!(stderr(&output).contains("returned 12 packets 720 bytes"), "{}", stderr(&output));
     assert!(!is_attached(&namespace, "in") && !is_attached(&namespace, "out"));
@@ -288,7 +320,7 @@ fn a_device_without_xdp_is_used_more_slowly() {
     if !can_run_lab("a_device_without_xdp_is_used_more_slowly") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire("plain");
     for arguments in ["link add link out name plain type macvlan", "link set plain up"] {
         let line = format!("-n {} {arguments}", namespace.name());
@@ -316,40 +348,29 @@ fn a_signal_or_silence_ends_with_totals() {
     if !can_run_lab("a_signal_or_silence_ends_with_totals") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire("ends");
     let receiver = receive(&namespace, &["-n", "100000"]);
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let arguments =
             ["pkt-gen", "-i", "out", "-f", "tx", "-w", "0", "-R", "1000", "-T", "100", "-N"];
-        let mut child = command(&namespace, &arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("ip runs");
-        let mut log = BufReader::new(child.stderr.take().expect("piped"));
-        let mut line = String::new();
-        while !line.contains(" main_thread [") {
-            line.clear();
-            assert!(log.read_line(&mut line).expect("readable") > 0, "it ended");
-        }
-        kill(&child, signal);
-        let mut rest = String::new();
-        log.read_to_string(&mut rest).expect("readable");
-        let output = child.wait_with_output().expect("it ends");
+        let mut sender = Running::start(&namespace, &arguments);
+        sender.wait_for(" main_thread [");
+        let output = sender.end(signal);
         assert_exit(&output, code);
         let (packets, bytes) = totals(&output, "Sent");
         assert!(packets > 0 && bytes == packets * 60, "{packets} packets, {bytes} bytes");
         assert!(stdout(&output).contains("\nSpeed: "), "{}", stdout(&output));
     }
-    assert_exit(&end(receiver, "-TERM"), 143);
+    assert_exit(&receiver.end("-TERM"), 143);
     let silent = command(&namespace, &["pkt-gen", "-i", "in", "-w", "0", "-W"]).output();
     let silent = silent.expect("ip runs");
     assert_exit(&silent, 0);
     assert!(stdout(&silent).ends_with("Received nothing.\n"), "{}", stdout(&silent));
     // Ended while it waits for the interface, too.
-    let waiting = start(&namespace, &["pkt-gen", "-i", "in", "-w", "600"]);
-    let output = end(waiting, "-TERM");
+    let mut waiting = Running::start(&namespace, &["pkt-gen", "-i", "in", "-w", "600"]);
+    waiting.wait_for("Wait 600 secs");
+    let output = waiting.end("-TERM");
     assert_exit(&output, 143);
     assert!(!is_attached(&namespace, "in"), "the program was left attached");
 }
@@ -372,7 +393,11 @@ fn a_symlink_is_the_command() {
     }
     let output = by_name("doctor");
     assert_exit(&output, 2);
-    assert!(stderr(&output).contains("`doctor` belongs to no option"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("`doctor` does not belong to an option"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -388,13 +413,13 @@ fn bad_options_are_refused() {
     };
     refused("-f tx", "-i INTERFACE");
     refused("-i x -f txseq", "weir sink");
-    refused("-i x --rate 5", "`--rate` is no option");
-    refused("-i x -q", "-q is no option");
+    refused("-i x --rate 5", "`--rate` is not an option");
+    refused("-i x -q", "-q is not an option");
     refused("-i x -n", "-n needs an argument");
     refused("-i x -P file.pcap", "weir gen --pcap FILE");
     refused("-i x -f tx -d 198.19.0.1:0", "-d 198.19.0.1:0");
     refused("-i x -f tx -d 198.19.0.1:65536", "65535");
-    refused("-i x -f tx -s 198.19.0.1 -d ::1", "two address families");
+    refused("-i x -f tx -s 198.19.0.1 -d ::1", "different address families");
     refused("-i x -f tx -s 198.18.255.255-2001:db8::1", "-s 198.18.255.255-2001:db8::1");
     refused("-i x -f tx -l 60 -l 61", "the first is the largest");
     refused("-i x -f tx -a 100000", "-a");
@@ -406,7 +431,7 @@ fn bad_paths_are_refused_and_nothing_is_left() {
     if !can_run_lab("bad_paths_are_refused_and_nothing_is_left") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire("bad");
     let refused = |line: &str, needle: &str| {
         let arguments: Vec<&str> =
@@ -429,7 +454,7 @@ fn bad_paths_are_refused_and_nothing_is_left() {
     refused("-i out -f ping -n 1", "ethtool -K in gro on");
     refused("-i out -f tx -l 1515", "MTU of 1500");
     if thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
-        refused("-i out -f tx -p 2 -a 0 -c 1", "a CPU of its own");
+        refused("-i out -f tx -p 2 -a 0 -c 1", "its own CPU");
     }
     refused("-i out -f tx -p 200", "200");
     let receiver = receive(&namespace, &[]);
@@ -437,5 +462,5 @@ fn bad_paths_are_refused_and_nothing_is_left() {
     let second = second.expect("ip runs");
     assert_exit(&second, 2);
     assert!(stderr(&second).contains("is attached to `in` already"), "{}", stderr(&second));
-    assert_exit(&end(receiver, "-TERM"), 143);
+    assert_exit(&receiver.end("-TERM"), 143);
 }

@@ -9,14 +9,14 @@ use serde_json::Value;
 use weir_bpf::ethtool;
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
 
-use crate::common::{assert_exit, can_run_lab, run, stderr, stdout, turn};
+use crate::common::{assert_exit, can_run_lab, run, stderr, stdout};
+use crate::turns::{alone, namespace};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A namespace with `out` connected to `in`, of two queues each, and an idle `park`.
 fn wire(name: &str) -> NetnsGuard {
-    let name = format!("weir-queues-{name}-{}", std::process::id());
-    let namespace = Netns::create(&name).expect("a namespace can be made").guard();
+    let namespace = namespace(&format!("queues-{name}"));
     let made = namespace.run(|| {
         for which in ["all", "default"] {
             let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
@@ -56,7 +56,7 @@ fn the_rates_of_two_queues_add_up_to_what_ethtool_counts() {
     if !can_run_lab("the_rates_of_two_queues_add_up_to_what_ethtool_counts") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     let namespace = wire("rates");
     let weir = env!("CARGO_BIN_EXE_weir");
     let mut command = inside(&namespace, &[weir, "queues", "in", "--interval", "100ms", "--json"]);

@@ -128,8 +128,8 @@ fn bad_input_is_refused() {
     for (arguments, said) in [
         (["--pps", "fast"], "`fast` is not a rate"),
         (["--pps", "0"], "above zero"),
-        (["--pps", "500Mbps"], "no number of packets per second"),
-        (["--pps", "80%"], "no number of packets per second"),
+        (["--pps", "500Mbps"], "not a number of packets per second"),
+        (["--pps", "80%"], "not a number of packets per second"),
         (["--link", "0"], "above zero"),
         (["--link", "10GbE"], "bits per second, such as 10G"),
         (["--link", "80%"], "bits per second, such as 10G"),
@@ -137,7 +137,7 @@ fn bad_input_is_refused() {
         (["--size", "1514-60"], "backwards"),
         (["--size", "59"], "59 bytes is too short for Ethernet: the smallest has 60"),
         (["--size", "60,46"], "46 bytes is too short"),
-        (["--size", "imix-genome:k"], "no letter of an IMIX genome"),
+        (["--size", "imix-genome:k"], "not a letter of an IMIX genome"),
     ] {
         let output = run(&["rates", arguments[0], arguments[1]]);
         assert_exit(&output, 2);

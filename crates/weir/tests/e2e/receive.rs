@@ -3,33 +3,27 @@
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_bpf::attach;
-use weir_bpf::fault::{Fault, FaultProgram};
 use weir_bpf::generator::{CATCH_UP_NS, GeneratorProgram, Interval, ThreadConfig};
 use weir_bpf::reflect::ReflectProgram;
 use weir_gen::expect::{Expectation, ExpectedStream};
-use weir_gen::stream::Traffic;
 use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd};
+use weir_oracle::fault::{Fault, FaultProgram};
 use weir_wire::mac::MacAddr;
 use weir_wire::stream::StreamSpec;
+use weir_wire::traffic::Traffic;
 
-use crate::common::{assert_exit, can_run_lab, stderr, stdout, turn};
-
-/// How long a test waits for something that happens within seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::common::{arrived_packets, assert_exit, can_run_lab, stderr, stdout, wait_until};
+use crate::turns::{beside, namespace};
 
 const SRC: &str = "198.18.10.1:2000-198.18.10.70";
 const DST: &str = "198.19.10.1:2000-198.19.10.70";
 
 /// A namespace with `out` connected to `in`, an idle `park`, and `off`, which is down.
 fn wire() -> NetnsGuard {
-    let namespace = Netns::create(&format!("weir-receive-{}", std::process::id()))
-        .expect("a namespace can be made")
-        .guard();
+    let namespace = namespace("receive");
     let made = namespace.run(|| {
         for which in ["all", "default"] {
             // No neighbour discovery: only the packets of the test are to be seen.
@@ -67,25 +61,36 @@ fn run_inside(namespace: &Netns, arguments: &[&str]) -> Output {
     weir_inside(namespace, arguments).output().expect("ip runs")
 }
 
-/// Starts a command and waits until its program is attached.
-fn start(namespace: &Netns, interface: &str, arguments: &[&str]) -> Child {
-    let mut command = weir_inside(namespace, arguments);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ip runs");
-    let deadline = Instant::now() + PATIENCE;
-    while attached(namespace, interface).is_none() {
-        assert!(Instant::now() < deadline, "nothing was attached after {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-    child
+/// A command whose program is attached to an interface.
+struct Running<'a> {
+    namespace: &'a Netns,
+    interface: &'a str,
+    child: Child,
+    /// What had arrived before its start.
+    arrived: u64,
 }
 
-/// Ends a command with a signal, when what was sent has had time to arrive: a veth that loses its
-/// program drops what is in its ring. `ip netns exec` has become the command itself.
-fn end(child: Child, signal: &str) -> Output {
-    thread::sleep(Duration::from_millis(300));
-    let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
-    assert!(status.expect("kill(1) runs").success());
-    child.wait_with_output().expect("it ended")
+impl<'a> Running<'a> {
+    /// Starts it, and waits until the program is attached.
+    fn start(namespace: &'a Netns, interface: &'a str, arguments: &[&str]) -> Self {
+        let arrived = arrived_packets(namespace, interface);
+        let mut command = weir_inside(namespace, arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ip runs");
+        wait_until("its program is attached", || attached(namespace, interface).is_some());
+        Self { namespace, interface, child, arrived }
+    }
+
+    /// Ends it with a signal, when so many packets have arrived: a veth that loses its program
+    /// drops what is in its ring. `ip netns exec` has become the command itself.
+    #[track_caller]
+    fn end_after(self, packets: u64, signal: &str) -> Output {
+        let all = self.arrived + packets;
+        let arrived = || arrived_packets(self.namespace, self.interface);
+        wait_until("what was sent has arrived", || arrived() >= all);
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill(1) runs").success());
+        self.child.wait_with_output().expect("it ended")
+    }
 }
 
 /// Sends stamped packets `first` to before `end` of stream 0 out of `out`.
@@ -130,7 +135,7 @@ fn the_sink_reports_faults_exactly_and_ends_by_signal() {
     if !can_run_lab("the_sink_reports_faults_exactly_and_ends_by_signal") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire();
     let expectation = Expectation {
         streams: vec![ExpectedStream {
@@ -149,15 +154,16 @@ fn the_sink_reports_faults_exactly_and_ends_by_signal() {
     fs::write(&file, expectation.to_json().expect("writable")).expect("writable");
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let arguments = ["sink", "-i", "in", "--expect", &file, "--json"];
-        let child = start(&namespace, "in", &arguments);
+        let sink = Running::start(&namespace, "in", &arguments);
         for (first, end) in [(0, 5_000), (4_000, 4_100), (6_000, 9_990), (5_500, 5_600)] {
             send(&namespace, first, end);
         }
-        let output = end(child, signal);
+        let packets = 5_000 + 100 + 3_990 + 100;
+        let output = sink.end_after(packets, signal);
         assert_exit(&output, code);
         let total = total(&output);
-        assert_eq!(total["packets"], 5_000 + 100 + 3_990 + 100);
-        assert_eq!(total["bytes"], 60 * 9_190);
+        assert_eq!(total["packets"], packets);
+        assert_eq!(total["bytes"], 60 * packets);
         assert_eq!(total["foreign_packets"], 0);
         let stream = &total["streams"][0];
         assert_eq!(stream["lost_packets"], 500 + 400 + 10, "{stream}");
@@ -166,8 +172,8 @@ fn the_sink_reports_faults_exactly_and_ends_by_signal() {
         assert_eq!(stream["extent_max_packets"], 3_990 + 99);
         assert_eq!(stream["flows_seen"], 4_900);
         assert_eq!(total["latency_ns"]["count"], total["measured_packets"]);
-        assert!(total["measured_packets"].as_u64().is_some_and(|n| (1_024..=9_190).contains(&n)));
-        assert_eq!(total["queues"][0]["packets"], 9_190);
+        assert!(total["measured_packets"].as_u64().is_some_and(|n| (1_024..=packets).contains(&n)));
+        assert_eq!(total["queues"][0]["packets"], packets);
         assert_eq!(attached(&namespace, "in"), None, "the program was left attached");
     }
 }
@@ -177,12 +183,12 @@ fn a_duration_ends_the_sink_and_text_says_what_json_says() {
     if !can_run_lab("a_duration_ends_the_sink_and_text_says_what_json_says") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire();
-    let child = start(&namespace, "in", &["sink", "-i", "in", "--duration", "4s"]);
+    let sink = Running::start(&namespace, "in", &["sink", "-i", "in", "--duration", "4s"]);
     send(&namespace, 0, 100);
     send(&namespace, 50, 60);
-    let output = child.wait_with_output().expect("it ends");
+    let output = sink.child.wait_with_output().expect("it ends");
     assert_exit(&output, 0);
     let text = stdout(&output);
     assert!(text.contains("110 packets  0 lost  0 reordered  10 duplicated"), "{text}");
@@ -198,7 +204,7 @@ fn the_flows_of_pkt_gens_examples_are_all_seen() {
     if !can_run_lab("the_flows_of_pkt_gens_examples_are_all_seen") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("expect.json").to_string_lossy().into_owned();
@@ -210,13 +216,15 @@ fn the_flows_of_pkt_gens_examples_are_all_seen() {
         let announced = Expectation::new(&set, None).to_json().expect("writable");
         fs::write(&file, announced).expect("writable");
         // Each flow three times: a stall of this machine may overflow the veth's ring.
-        let count = (3 * flow_count).to_string();
+        let packets = 3 * flow_count;
         let to = ["--dst-mac", "02:00:00:00:00:01", "--src", src, "--dst", dst];
-        let sink = start(&namespace, "in", &["sink", "-i", "in", "--expect", &file, "--json"]);
+        let arguments = ["sink", "-i", "in", "--expect", &file, "--json"];
+        let sink = Running::start(&namespace, "in", &arguments);
+        let count = packets.to_string();
         let sent =
             run_inside(&namespace, &[&["gen", "-i", "out", "--count", &count], &to[..]].concat());
         assert_exit(&sent, 0);
-        let output = end(sink, "-INT");
+        let output = sink.end_after(packets, "-INT");
         assert_exit(&output, 130);
         let stream = &total(&output)["streams"][0];
         assert_eq!(
@@ -232,7 +240,7 @@ fn the_sink_reports_what_a_fault_element_did() {
     if !can_run_lab("the_sink_reports_what_a_fault_element_did") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire();
     let element = namespace.run(|| {
         let netlink = Netlink::open()?;
@@ -261,12 +269,13 @@ fn the_sink_reports_what_a_fault_element_did() {
             "thread_count": 1, "packets": 2000}}]}}"#
     );
     fs::write(&file, announced).expect("writable");
-    let sink = start(&namespace, "in", &["sink", "-i", "in", "--expect", &file, "--json"]);
+    let arguments = ["sink", "-i", "in", "--expect", &file, "--json"];
+    let sink = Running::start(&namespace, "in", &arguments);
     let arguments = ["gen", "-i", "from", "--src", SRC, "--dst", DST, "--count", "2000"];
     let to = ["--rate", "20kpps", "--threads", "1", "--dst-mac", "02:00:00:00:00:01"];
     let sent = run_inside(&namespace, &[&arguments[..], &to[..]].concat());
     assert_exit(&sent, 0);
-    let output = end(sink, "-INT");
+    let output = sink.end_after(1_999, "-INT");
     drop(link);
     assert_exit(&output, 130);
     assert_eq!(element.counters().expect("readable").refused_packets, 0);
@@ -288,17 +297,17 @@ fn the_reflector_returns_what_it_gets() {
     if !can_run_lab("the_reflector_returns_what_it_gets") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire();
-    let reflector = start(&namespace, "in", &["reflect", "-i", "in", "--json"]);
-    let sink = start(&namespace, "out", &["sink", "-i", "out", "--json"]);
+    let reflector = Running::start(&namespace, "in", &["reflect", "-i", "in", "--json"]);
+    let sink = Running::start(&namespace, "out", &["sink", "-i", "out", "--json"]);
     send(&namespace, 0, 1_000);
-    let output = end(sink, "-INT");
+    let output = sink.end_after(1_000, "-INT");
     assert_exit(&output, 130);
     let returned = total(&output);
     assert_eq!(returned["packets"], 1_000);
     assert_eq!(returned["streams"][0]["lost_packets"], 0);
-    let output = end(reflector, "-TERM");
+    let output = reflector.end_after(1_000, "-TERM");
     assert_exit(&output, 143);
     let total = total(&output);
     assert_eq!(total["reflected_packets"], 1_000);
@@ -312,7 +321,7 @@ fn what_cannot_be_received_is_refused_with_a_next_step() {
     if !can_run_lab("what_cannot_be_received_is_refused_with_a_next_step") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let namespace = wire();
     let refused = |arguments: &[&str], words: &[&str]| {
         let output = run_inside(&namespace, arguments);

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use weir_wire::pcap::{Reader, Writer};
 
-use crate::common::{assert_exit, can_run_lab, run, skipped, stderr, stdout, turn};
+use crate::common::{assert_exit, can_run_lab, run, skipped, stderr, stdout};
 use crate::generator::Wire;
+use crate::turns::alone;
 
 /// Records that a test can tell apart: sizes of 60 to 1,459 bytes, in gaps that differ.
 fn records(count: u64) -> Vec<(u64, Vec<u8>)> {
@@ -67,7 +68,7 @@ fn bad_files_and_options_are_refused() {
     refused("truncated", &[], "truncated");
     refused("empty", &[], "no packets");
     refused("ng", &[], "editcap -F pcap");
-    refused("text", &[], "no pcap file");
+    refused("text", &[], "not a pcap file");
     refused("wifi", &[], "link type 105 is not Ethernet");
     refused("cut", &[], "packet 1 was recorded only in part, 60 of its 1000 bytes");
     refused("single", &["--loops", "2"], "--rate");
@@ -146,7 +147,7 @@ fn what_arrives_is_the_file() {
     if !can_run_lab("weir gen needs namespaces") {
         return;
     }
-    let _turn = turn();
+    let _turn = alone();
     if Command::new("tcpdump").arg("--version").output().is_err() {
         skipped("a replay over a wire", "tcpdump is not installed");
         return;

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::common::{
-    Lab, assert_exit, can_run_lab, json, run, skipped, stderr, stdout, surroundings, turn,
-    unless_starved,
+    Lab, assert_exit, can_run_lab, json, run, skipped, stderr, stdout, surroundings, unless_starved,
 };
+use crate::turns::alone;
 
 /// The bucket's rate: few enough that a busy machine holds it, and no round share of anything.
 const RATE_PPS: f64 = 17_300.0;
@@ -48,10 +48,10 @@ dst = "198.19.10.1:2000-198.19.10.16"
 loss = ["0%", "0.5%"]
 trial = "2s"
 first_trial = "1s"
-duration_sum = "6s"
-min_load = "2kpps"
-max_load = "60kpps"
-warmup = "500ms"
+duration_sum = "4s"
+min_load = "8kpps"
+max_load = "30kpps"
+warmup = "200ms"
 "#;
 
 /// What a trial below the bucket's rate may lose: the larger of the two goals.
@@ -86,7 +86,7 @@ fn the_rate_of_a_token_bucket_is_found_within_a_per_cent() {
         skipped(NAME, "examples/shaper is not built: run `cargo build -p weir --examples`");
         return;
     };
-    let _turn = turn();
+    let _turn = alone();
     unless_starved(NAME, || search(&lab(RATE_PPS, &shaper.to_string_lossy())));
 }
 
@@ -115,13 +115,16 @@ fn search(lab: &Lab) -> Result<(), String> {
     let pdr = &goals(&summary)[1];
     let found = pdr["conditional_throughput_pps"].as_f64().expect("a rate");
     let error = found / RATE_PPS - 1.0;
-    let told = format!("{found:.0} pps found of {RATE_PPS}: {:.2} %", error * 100.0);
+    let outcome = format!("{found:.0} pps found of {RATE_PPS}: {:.2} %", error * 100.0);
     // Only too little may be the machine's doing: nothing makes a bucket pass more.
     let starved: Vec<String> = trials.iter().filter_map(lost_by_the_machine).collect();
     if error <= -0.01 && !starved.is_empty() {
-        return Err(format!("{told}, with losses outside of the bucket: {}", starved.join(", ")));
+        return Err(format!(
+            "{outcome}, with losses outside of the bucket: {}",
+            starved.join(", ")
+        ));
     }
-    assert!(error.abs() < 0.01, "{told}");
+    assert!(error.abs() < 0.01, "{outcome}");
     let text = fs::read_to_string(lab.path("out/summary.md")).expect("a summary");
     assert!(text.contains("60 (64)") && text.contains("dut-bound"), "{text}");
     Ok(())
@@ -155,7 +158,7 @@ fn every_trial(lab: &Lab) -> Vec<Value> {
 
 #[test]
 fn only_losses_below_the_buckets_rate_are_the_machines() {
-    let told = |load_pps: f64, delivered_ratio: f64| {
+    let loss_at = |load_pps: f64, delivered_ratio: f64| {
         let points: Vec<Value> = [1.0, 1.0, 1.0, delivered_ratio, delivered_ratio]
             .map(|ratio| serde_json::json!({ "packets": 20_000.0 * ratio }))
             .into();
@@ -163,9 +166,9 @@ fn only_losses_below_the_buckets_rate_are_the_machines() {
             "result": { "requested_pps": load_pps }, "ledger": { "points": points },
         }))
     };
-    assert_eq!(told(10_000.0, 0.9).as_deref(), Some("10.00 % at 10000 pps"));
-    assert_eq!(told(10_000.0, 0.996), None);
-    assert_eq!(told(RATE_PPS * 2.0, 0.4), None, "the bucket may have dropped it");
+    assert_eq!(loss_at(10_000.0, 0.9).as_deref(), Some("10.00 % at 10000 pps"));
+    assert_eq!(loss_at(10_000.0, 0.996), None);
+    assert_eq!(loss_at(RATE_PPS * 2.0, 0.4), None, "the bucket may have dropped it");
 }
 
 #[test]

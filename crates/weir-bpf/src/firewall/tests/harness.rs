@@ -2,12 +2,16 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
+use weir_wire::protocol::UDP;
 
-use crate::firewall::layout::{self, BLANK_AT, BLANK_PROFILE_AT, Sizes, control, image};
-use crate::firewall::{Firewall, FirewallError, Options};
+use crate::firewall::layout::{
+    self, BLANK_AT, BLANK_PROFILE_AT, Sizes, TIMEOUT_COUNT, control, decision_flags, image,
+};
+use crate::firewall::{Firewall, FirewallError, OBJECT, Options};
 
 pub(super) static STATES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/states.bpf.o"));
 
@@ -19,14 +23,74 @@ pub(super) fn key() -> [u64; 8] {
     crate::firewall::load::hash_key(SEED)
 }
 
+/// Loaded programs and their memory, as new. They go back to their pool when they are dropped: the
+/// verifier takes more than a second for them, and tests only need memory that nobody has used.
+#[derive(Debug)]
+pub(super) struct Lent {
+    firewall: Option<Firewall>,
+    pool: &'static Pool,
+}
+
+/// Programs of one object file that no test is using.
+#[derive(Debug)]
+pub(super) struct Pool {
+    object: &'static [u8],
+    idle: Mutex<Vec<Firewall>>,
+}
+
+/// The data path's programs.
+pub(super) static DATA_PATH: Pool = Pool::new(OBJECT);
+/// Those that call the state table's functions.
+static STATE_TABLE: Pool = Pool::new(STATES);
+
+impl Pool {
+    const fn new(object: &'static [u8]) -> Self {
+        Self { object, idle: Mutex::new(Vec::new()) }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Firewall>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Programs with a table of these sizes; `None`, and the reason is printed, without privileges.
+    pub(super) fn lend(&'static self, bucket_count: u32, overflow_count: u32) -> Option<Lent> {
+        let idle = self.idle().pop();
+        let firewall = match idle {
+            Some(mut firewall) => {
+                firewall.renew(sizes(bucket_count, overflow_count)).expect("it is as new");
+                firewall
+            }
+            None => load(self.object, bucket_count, overflow_count)?,
+        };
+        Some(Lent { firewall: Some(firewall), pool: self })
+    }
+}
+
+impl std::ops::Deref for Lent {
+    type Target = Firewall;
+
+    fn deref(&self) -> &Firewall {
+        self.firewall.as_ref().expect("it goes back only when it is dropped")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.pool.idle().extend(self.firewall.take());
+    }
+}
+
+fn sizes(bucket_count: u32, overflow_count: u32) -> Sizes {
+    let cpu_count = u32::try_from(libbpf_rs::num_possible_cpus().unwrap()).unwrap();
+    Sizes { bucket_count, overflow_count, heap_bytes: 1 << 20, cpu_count }
+}
+
 /// A firewall of an object file; `None`, and the reason is printed, without privileges.
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 pub(super) fn load(object: &[u8], bucket_count: u32, overflow_count: u32) -> Option<Firewall> {
     let options =
         Options { hash_seed: SEED, fragment_count_max: 100, source_count_max: 64, log_bytes: 4096 };
-    let cpu_count = u32::try_from(libbpf_rs::num_possible_cpus().unwrap()).unwrap();
-    let sizes = Sizes { bucket_count, overflow_count, heap_bytes: 1 << 20, cpu_count };
-    match Firewall::load_object(object, &options, sizes) {
+    match Firewall::load_object(object, &options, sizes(bucket_count, overflow_count)) {
         Ok(firewall) => Some(firewall),
         Err(FirewallError::Load(error)) if error.is_permission() => {
             eprintln!("skipped: BPF programs need privileges: {error}");
@@ -37,7 +101,8 @@ pub(super) fn load(object: &[u8], bucket_count: u32, overflow_count: u32) -> Opt
 }
 
 /// pf's defaults in seconds, in the order of a timeout table.
-const TIMEOUTS_S: [u32; 16] = [120, 30, 86400, 900, 45, 90, 60, 30, 60, 20, 10, 60, 30, 60, 30, 0];
+const TIMEOUTS_S: [u32; TIMEOUT_COUNT] =
+    [120, 30, 86400, 900, 45, 90, 60, 30, 60, 20, 10, 60, 30, 60, 30, 0];
 
 /// Ticks of some seconds.
 pub(super) fn ticks(seconds: u32) -> u32 {
@@ -46,7 +111,7 @@ pub(super) fn ticks(seconds: u32) -> u32 {
 
 /// A table for states alone, with a limit and pf's timeouts.
 pub(super) fn table(bucket_count: u32, overflow_count: u32, limit: u32) -> Option<Table> {
-    let firewall = load(STATES, bucket_count, overflow_count)?;
+    let firewall = STATE_TABLE.lend(bucket_count, overflow_count)?;
     let arena = firewall.arena();
     arena.write32(BLANK_AT + image::STATE_LIMIT, limit);
     arena.write32(control::FLAGS, layout::CONTROL_ENABLED);
@@ -81,17 +146,14 @@ impl Fields {
             base
         };
         add("", 0, "weir_test_request");
-        add("packet.", 16, "weir_fw_packet");
-        let decision = 16 + {
-            use libbpf_rs::HasSize as _;
-            let packet: Struct<'_> = btf.type_by_name("weir_fw_packet").unwrap();
-            packet.size()
-        };
-        add("decision.", decision, "weir_fw_decision");
         let request: Struct<'_> = btf.type_by_name("weir_test_request").unwrap();
-        let hit = request.iter().find(|member| member.name.unwrap() == "hit").unwrap();
-        let MemberAttr::Normal { offset } = hit.attr else { panic!("bit field") };
-        add("hit.", offset as usize / 8, "weir_fw_hit");
+        for (name, structure) in
+            [("packet", "weir_fw_packet"), ("decision", "weir_fw_decision"), ("hit", "weir_fw_hit")]
+        {
+            let member = request.iter().find(|member| member.name.unwrap() == name).unwrap();
+            let MemberAttr::Normal { offset } = member.attr else { panic!("bit field") };
+            add(&format!("{name}."), offset as usize / 8, structure);
+        }
         Self(fields)
     }
 
@@ -103,7 +165,7 @@ impl Fields {
 /// A state table and the way to call it.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) firewall: Firewall,
+    pub(super) firewall: Lent,
     fields: Fields,
 }
 
@@ -114,22 +176,10 @@ pub(super) struct Request<'a> {
     bytes: Vec<u8>,
 }
 
-/// Operations of the program; 0 looks up, and inserts where nothing is found.
-pub(super) const LOOK: u32 = 1;
-pub(super) const ERROR: u32 = 2;
-pub(super) const NEXT_HOP: u32 = 3;
-pub(super) const REUSE_FRAGMENT: u32 = 4;
-pub(super) const REUSE_SOURCE: u32 = 5;
+// Operations of the program, and what `result` is: of `bpf/include/weir/fw/test.h`.
+include!(concat!(env!("OUT_DIR"), "/states.rs"));
 
-/// What `result` is.
-pub(super) const MISS: u32 = 0;
-pub(super) const HIT: u32 = 1;
-pub(super) const DROP: u32 = 2;
-pub(super) const REFUSED: u32 = 16;
-
-pub(super) const KEEP_STATE: u32 = 1 << 1;
-
-const HEADER_BYTES: usize = 16;
+const HEADER_BYTES: usize = AT as usize;
 
 impl Request<'_> {
     /// Sets a field of up to eight bytes.
@@ -201,13 +251,14 @@ impl Table {
         let request = Request { fields: &self.fields, bytes: vec![0; HEADER_BYTES + size] };
         let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(192, 0, 2, 1));
         request
+            .set("operation", KEEP.into())
             .set("count", 1)
-            .set("packet.protocol", 17)
+            .set("packet.protocol", UDP.into())
             .set("packet.interface", 1)
             .set("packet.ip_bytes", 46)
             .set("packet.tick", 1000)
             .set("packet.ruleset", u64::from(BLANK_AT))
-            .set("decision.flags", u64::from(KEEP_STATE))
+            .set("decision.flags", u64::from(decision_flags::KEEP_STATE))
             .set("decision.rule", 7)
             .ends((src.into(), 1000), (dst.into(), 53))
     }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::{BLANK_AT, BLANK_PROFILE_AT, control, image};
+use crate::firewall::layout::{
+    BLANK_AT, BLANK_PROFILE_AT, control, decision_flags, image, reason, rule, source_flags, timeout,
+};
 use crate::firewall::sweep::{Filter, Mode};
-
-const SOURCE_TRACK: u64 = 1 << 10;
-const SRC_LIMIT: u64 = 13;
 
 /// Limits of a rule: `struct weir_fw_rule` of image.h.
 #[derive(Default)]
@@ -27,13 +26,14 @@ impl Limits {
     fn write(&self, table: &Table) -> u64 {
         let (arena, at) = (table.firewall.arena(), table.firewall.regions().heap.at);
         arena.populate(at, 4096).unwrap();
-        arena.write(at + 40, &self.overload.to_ne_bytes());
-        arena.write(at + 42, &[1 | u8::from(self.is_global) << 1]);
-        arena.write32(at + 44, self.states_max);
-        arena.write32(at + 48, self.nodes_max);
-        arena.write32(at + 52, self.connections_max);
-        arena.write32(at + 56, self.rate.0);
-        arena.write32(at + 60, self.rate.1);
+        let global = if self.is_global { source_flags::GLOBAL } else { 0 };
+        arena.write(at + rule::OVERLOAD, &self.overload.to_ne_bytes());
+        arena.write(at + rule::SOURCE_FLAGS, &[source_flags::TRACK | global]);
+        arena.write32(at + rule::SOURCE_STATES_MAX, self.states_max);
+        arena.write32(at + rule::SOURCE_NODES_MAX, self.nodes_max);
+        arena.write32(at + rule::SOURCE_CONN_MAX, self.connections_max);
+        arena.write32(at + rule::SOURCE_RATE_COUNT, self.rate.0);
+        arena.write32(at + rule::SOURCE_RATE_S, self.rate.1);
         at.into()
     }
 }
@@ -51,7 +51,7 @@ fn flow<'a>(table: &'a Table, rule_at: u64, last: u8, port: u16) -> Request<'a> 
     table
         .request()
         .ends((source(last), port), server())
-        .set("decision.flags", u64::from(KEEP_STATE) | SOURCE_TRACK)
+        .set("decision.flags", u64::from(decision_flags::KEEP_STATE | decision_flags::SOURCE_TRACK))
         .set("decision.rule_at", rule_at)
 }
 
@@ -80,7 +80,8 @@ fn a_source_has_so_many_states() {
         assert_eq!(table.call(&flow(&table, rule, 1, port)).get("inserts"), 1);
     }
     let refused = table.call(&flow(&table, rule, 1, 4));
-    assert_eq!((u64::from(refused.result()), refused.drops("src-limit")), (16 + SRC_LIMIT, 1));
+    let result = REFUSED + u32::from(reason::SRC_LIMIT);
+    assert_eq!((refused.result(), refused.drops("src-limit")), (result, 1));
     assert_eq!(table.call(&flow(&table, rule, 2, 4)).get("inserts"), 1, "another source");
     assert_eq!((table.state_count(), node_count(&table)), (4, 2));
     // What ends makes room.
@@ -108,7 +109,7 @@ fn states_of_tracked_sources_are_killed_by_their_interface() {
 #[test]
 fn src_track_keeps_a_source_for_a_while() {
     let Some(table) = table(64, 200, 100) else { return };
-    table.firewall.arena().write32(BLANK_PROFILE_AT + 15 * 4, ticks(100));
+    table.firewall.arena().write32(BLANK_PROFILE_AT + timeout::SRC_TRACK * 4, ticks(100));
     let rule = Limits { nodes_max: 1, ..Limits::default() }.write(&table);
     table.set_tick(1000);
     assert_eq!(table.call(&flow(&table, rule, 1, 1)).get("inserts"), 1);
@@ -134,10 +135,10 @@ fn what_is_counted_of_a_source_is_read_and_forgotten() {
     }
     let counted = || -> Vec<(IpAddr, u32)> {
         let list = table.firewall.sources().unwrap();
-        list.iter().map(|own| (own.address, own.state_count)).collect()
+        list.iter().map(|source| (source.address, source.state_count)).collect()
     };
     let all = counted();
-    assert_eq!(all.iter().map(|own| own.1).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(all.iter().map(|counted| counted.1).collect::<Vec<_>>(), [2, 1]);
     let IpAddr::V4(first) = all[0].0 else { panic!("{all:?}") };
     let mut filter = Filter { ip_version: 4, ..Filter::default() };
     filter.source.address[..4].copy_from_slice(&first.octets());
@@ -204,8 +205,8 @@ fn a_connection_too_many_ends_and_is_told() {
     }
     connect(&table, rule, 1, 3, 1000);
     assert_eq!(table.state_count(), 2, "the third one is gone");
-    let told = overloads.read(Duration::from_millis(10)).unwrap();
-    let [event] = told[..] else { panic!("{told:?}") };
+    let reported = overloads.read(Duration::from_millis(10)).unwrap();
+    let [event] = reported[..] else { panic!("{reported:?}") };
     assert_eq!((event.rule, event.address), (7, source(1)));
     // Until its table is asked, the source makes no further states.
     assert_eq!(table.call(&flow(&table, rule, 1, 9)).drops("src-limit"), 1);

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::{self, BLANK_AT, account, control, image, own, state};
+use crate::firewall::layout::{
+    self, BLANK_AT, account, control, decision_flags, image, line_account, reason, state,
+};
 use crate::firewall::sweep::{Ends, Filter, Mode};
 
 fn v4(last: u8) -> IpAddr {
@@ -57,15 +59,17 @@ fn the_second_half_joins_the_record() {
     assert_eq!(out.get("inserts"), 1, "the insert adds a half");
     assert_eq!((out.word("hit.covered", 0, 1), out.word("hit.covered", 1, 1)), (1, 1));
     assert_eq!(table.state_count(), 1);
-    let own_at = table.firewall.regions().states.at + out.slot() * 64 + state::SEQ + own::HALF;
-    let rule = |half: u32| table.firewall.arena().read32(own_at + half * 4) & layout::RULE_NONE;
+    let line_account_at =
+        table.firewall.regions().states.at + out.slot() * 64 + state::SEQ + line_account::HALF;
+    let rule =
+        |half: u32| table.firewall.arena().read32(line_account_at + half * 4) & layout::RULE_NONE;
     assert_eq!((rule(0), rule(1)), (7, 8));
 }
 
 #[test]
 fn bound_halves_cover_only_their_interface() {
     let Some(table) = table(64, 64, 100) else { return };
-    let if_bound = u64::from(KEEP_STATE | 1 << 8);
+    let if_bound = u64::from(decision_flags::KEEP_STATE | decision_flags::IF_BOUND);
     let packet = table.request().set("decision.flags", if_bound);
     assert_eq!(table.call(&packet).get("inserts"), 1);
     let look = packet.set("operation", u64::from(LOOK));
@@ -73,7 +77,7 @@ fn bound_halves_cover_only_their_interface() {
     let elsewhere = table.call(&look.clone().set("packet.interface", 2));
     assert_eq!((elsewhere.result(), elsewhere.word("hit.covered", 0, 1)), (HIT, 0));
     // Rules that pass it there move the half.
-    let moved = look.clone().set("packet.interface", 2).set("operation", 0);
+    let moved = look.clone().set("packet.interface", 2).set("operation", KEEP.into());
     assert_eq!(table.call(&moved).get("inserts"), 1);
     assert_eq!(table.call(&look.set("packet.interface", 1)).word("hit.covered", 0, 1), 0);
     assert_eq!((table.state_count(), table.call(&moved).word("hit.covered", 0, 1)), (1, 1));
@@ -98,10 +102,12 @@ fn packets_and_bytes_are_counted_beyond_what_a_line_holds() {
     let slot = last.slot();
     let line = u64::from(arena.read32(regions.states.at + slot * 64 + state::COUNT));
     let at = regions.accounts.at + slot * account::SIZE_BYTES;
-    let packets = arena.read64(at) & ((1 << 40) - 1);
-    let bytes = arena.read64(at + account::BYTES_CREATED) & ((1 << 48) - 1);
-    assert_eq!(packets + (line >> 24), 1001);
-    assert_eq!(bytes + (line & 0xff_ffff), 1001 * 60_000);
+    let lowest = |bits: u32| (1 << bits) - 1;
+    let packets = arena.read64(at) & lowest(layout::ACCOUNT_RULE_SHIFT);
+    let bytes = arena.read64(at + account::BYTES_CREATED) & lowest(layout::ACCOUNT_OPTIONS_SHIFT);
+    let shift = layout::STATE_COUNT_PACKETS_SHIFT;
+    assert_eq!(packets + (line >> shift), 1001);
+    assert_eq!(bytes + (line & lowest(shift)), 1001 * 60_000);
 }
 
 #[test]
@@ -110,7 +116,7 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
     let flows = table.request().set("count", 150);
     let filled = table.call(&flows);
     assert_eq!((filled.get("inserts"), filled.drops("state-limit")), (100, 50));
-    assert_eq!(filled.result(), REFUSED + 12);
+    assert_eq!(filled.result(), REFUSED + u32::from(reason::STATE_LIMIT));
     let again = table.call(&flows);
     assert_eq!((again.get("hits"), again.get("inserts")), (100, 0), "nobody lost its state");
     assert_eq!(again.drops("state-limit"), 50);
@@ -124,7 +130,8 @@ fn reserved_states_are_for_their_rules() {
     let flows = table.request().set("count", 150);
     assert_eq!(table.call(&flows).get("inserts"), 90);
     let reserved = table.request().ends((v4(200), 22), (v4(201), 22));
-    let reserved = reserved.set("decision.flags", u64::from(KEEP_STATE | 1 << 11));
+    let flags = decision_flags::KEEP_STATE | decision_flags::RESERVED;
+    let reserved = reserved.set("decision.flags", flags.into());
     assert_eq!(table.call(&reserved.set("count", 20)).get("inserts"), 10);
 }
 
@@ -282,5 +289,6 @@ fn icmp_errors_pass_with_the_flow_that_they_quote() {
     let error = Table::leaving(syn.set("operation", u64::from(ERROR)));
     assert_eq!(table.call(&error).result(), HIT);
     let forged = table.call(&error.set("packet.seq", 5_000_000));
-    assert_eq!((forged.result(), forged.get("hit.reason")), (DROP, 10));
+    let mismatch = u64::from(reason::STATE_MISMATCH);
+    assert_eq!((forged.result(), forged.get("hit.reason")), (DROP, mismatch));
 }

@@ -3,14 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::harness::*;
-use crate::firewall::layout::state;
+use crate::firewall::layout::{decision_flags, reason, state};
 use crate::firewall::sweep::Mode;
 
 const FIN: u64 = 1;
 const SYN: u64 = 2;
 const RST: u64 = 4;
 const ACK: u64 = 16;
-const STATE_MISMATCH: u64 = 10;
 
 /// A connection between two ends, and what its segments say.
 struct Connection<'a> {
@@ -55,7 +54,7 @@ impl Segment {
 
 impl<'a> Connection<'a> {
     const fn new(table: &'a Table) -> Self {
-        Self { table, flags: KEEP_STATE as u64 }
+        Self { table, flags: decision_flags::KEEP_STATE as u64 }
     }
 
     fn send(&self, segment: &Segment) -> Request<'a> {
@@ -92,7 +91,10 @@ impl<'a> Connection<'a> {
 
     fn is_dropped(&self, segment: &Segment) -> Request<'a> {
         let answer = self.send(segment);
-        assert_eq!((answer.result(), answer.get("hit.reason")), (DROP, STATE_MISMATCH));
+        assert_eq!(
+            (answer.result(), answer.get("hit.reason")),
+            (DROP, u64::from(reason::STATE_MISMATCH))
+        );
         answer
     }
 
@@ -235,7 +237,7 @@ fn a_wrong_answer_to_a_syn_is_dropped_and_told() {
 fn sloppy_states_follow_what_is_seen_of_one_direction() {
     let Some(table) = table(64, 64, 100) else { return };
     let mut tcp = Connection::new(&table);
-    tcp.flags |= 1 << 7;
+    tcp.flags |= u64::from(decision_flags::SLOPPY);
     tcp.passes(&client(SYN, 1000, 0));
     tcp.passes(&client(ACK, 1001, 9001));
     let slot = tcp.send(&client(ACK, 900_000_000, 5).data(1000)).slot();

@@ -149,12 +149,12 @@ fn sizes() {
     }
     // Ethernet pads to 60, and over IPv6 the signature needs 80.
     assert_eq!(stream("-f tx -l 16").sizes, Sizes::Fixed(60));
-    noted("-f tx -l 16", "60 bytes at least");
+    noted("-f tx -l 16", "at least 60 bytes");
     assert_eq!(
         stream("-f tx -l 100 -l 20").sizes,
         Sizes::Uniform { first_bytes: 60, last_bytes: 100 }
     );
-    noted("-f tx -l 100 -l 20", "60 bytes at least");
+    noted("-f tx -l 100 -l 20", "at least 60 bytes");
     noted("-f rx -l 60", "-l changes nothing with -f rx");
 }
 
@@ -181,14 +181,14 @@ fn ipv6() {
     assert_eq!(StreamFrames::new(spec.clone()).unwrap().flows().flow_count(), 100);
     // No size was asked for: 60 bytes cannot be had.
     assert_eq!((spec.sizes, spec.dscp), (Sizes::Fixed(80), 0));
-    noted(line, "80 bytes at least");
+    noted(line, "at least 80 bytes");
     assert_eq!(stream(&format!("{line} -l 62")).sizes, Sizes::Fixed(80));
     assert_eq!(stream(&format!("{line} -l 90")).sizes, Sizes::Fixed(90));
     silent(&format!("{line} -l 90"));
 
     noted("-f tx -l 80 -s ::1 -d ::2", "-6 is implied");
     refused("-f tx -6", "give -s and -d");
-    refused("-f tx -s ::1", "two address families");
+    refused("-f tx -s ::1", "different address families");
     refused("-f tx -4 -s ::1 -d ::2", "-4 does not go with");
     // The last of both counts.
     assert!(stream("-f tx -4 -6 -s ::1 -d ::2").src.is_ipv6());
@@ -228,7 +228,7 @@ fn mac_addresses() {
     let packets = plan("-f tx -S 2:0:0:0:0:a").packets.unwrap();
     assert_eq!(packets.src_mac_text.as_deref(), Some("2:0:0:0:0:a"));
     refused("-f tx -D 00:08:a2:09:33", "six octets");
-    refused("-f tx -D 02:00:00:00:00:01-02:00:00:00:00:09", "no range");
+    refused("-f tx -D 02:00:00:00:00:01-02:00:00:00:00:09", "not a range");
     refused("-f tx -S ff:ff:ff:ff:ff:ff", "cannot be a source");
     noted("-f pong -S 2:0:0:0:0:a", "-S changes nothing");
 }
@@ -293,7 +293,7 @@ fn bursts_are_pings() {
 #[test]
 fn silence_ends_rx_alone() {
     assert!(plan("-W").stops_in_silence);
-    noted("-W", "for ever");
+    noted("-W", "forever");
     noted("-f tx -W", "-W changes nothing with -f tx");
     assert!(!plan("-f tx -W").stops_in_silence);
 }
@@ -309,14 +309,14 @@ fn formats() {
 
 #[test]
 fn ping_says_what_it_mends() {
-    noted("-f ping", "right checksums");
+    noted("-f ping", "correct checksums");
     assert!(plan("-f ping").packets.is_some());
 }
 
 #[test]
 fn what_has_no_effect_says_so() {
     for (option, part) in [
-        ("-U", "right checksums"),
+        ("-U", "correct checksums"),
         ("-F 4", "slots are netmap's"),
         ("-M 512", "slots are netmap's"),
         ("-I", "VALE"),
@@ -338,7 +338,7 @@ fn what_has_no_effect_says_so() {
 #[test]
 fn what_cannot_be_had_is_refused() {
     for (option, part) in [
-        ("-P file.pcap", "first packet only"),
+        ("-P file.pcap", "only its first packet"),
         ("-r", "-r is refused"),
         ("-X", "tcpdump"),
         ("-H 10", "-H 10 is refused"),
@@ -350,8 +350,8 @@ fn what_cannot_be_had_is_refused() {
         ("-F 0", "1 to 63"),
         ("-F 64", "1 to 63"),
         ("-M x", "-M x"),
-        ("-q", "-q is no option"),
-        ("eth0", "belongs to no option"),
+        ("-q", "-q is not an option"),
+        ("eth0", "does not belong to an option"),
     ] {
         refused(&format!("-f tx {option}"), part);
     }

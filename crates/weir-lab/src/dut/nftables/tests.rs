@@ -1,13 +1,12 @@
 //! What nft lists, in files as it wrote them, and rulesets that real packets meet.
 
 use std::net::UdpSocket;
-use std::os::unix::fs::MetadataExt as _;
 
+use weir_machine::host::Process;
 use weir_net::netns::NetnsGuard;
-use weir_net::{Netlink, Netns, process, sysctl};
+use weir_net::{Netlink, process, sysctl};
 
 use super::*;
-use crate::host::Process;
 
 /// The files that stand next to their listings.
 const STATEMENTS_NFT: &str = include_str!("statements.nft");
@@ -30,13 +29,13 @@ fn nftables(text: &str) -> Nftables {
 }
 
 /// Each counter's packets, which tell them apart in the files, and whether they are losses.
-fn told(known: &Known) -> Vec<(u64, bool)> {
-    let mut told: Vec<_> = known.counters.iter().map(|c| (c.packets, c.drops)).collect();
-    told.sort_unstable();
-    told
+fn counted(known: &Known) -> Vec<(u64, bool)> {
+    let mut counted: Vec<_> = known.counters.iter().map(|c| (c.packets, c.drops)).collect();
+    counted.sort_unstable();
+    counted
 }
 
-const STATEMENTS_TOLD: [(u64, bool); 14] = [
+const STATEMENTS_COUNTED: [(u64, bool); 14] = [
     (1, false),  // named, no verdict
     (2, true),   // named, drop
     (3, false),  // named, in two rules
@@ -55,13 +54,13 @@ const STATEMENTS_TOLD: [(u64, bool); 14] = [
 
 /// The first two are in a map without a name, which refers to the first counter too. Then: one
 /// of a table with a map of counters, and one that two rules of its table refer to.
-const NAMED_TOLD: [(u64, bool); 6] =
+const NAMED_COUNTED: [(u64, bool); 6] =
     [(1, false), (2, true), (3, false), (4, false), (5, false), (6, true)];
 
 #[test]
 fn a_drop_counter_counts_what_its_rule_drops_and_nothing_else() {
     let known = Known::of(&statements_json());
-    assert_eq!(told(&known), STATEMENTS_TOLD);
+    assert_eq!(counted(&known), STATEMENTS_COUNTED);
     // The matches, the limit, the quota, the set, the shared counter, and one without a counter.
     assert_eq!(known.uncounted_drop_count, 7);
     let names: Vec<&str> = known.counters.iter().map(|c| c.name.as_str()).collect();
@@ -76,7 +75,7 @@ fn a_drop_counter_counts_what_its_rule_drops_and_nothing_else() {
 #[test]
 fn a_named_counter_is_a_loss_if_one_rule_refers_to_it() {
     let known = Known::of(&named_json());
-    assert_eq!(told(&known), NAMED_TOLD);
+    assert_eq!(counted(&known), NAMED_COUNTED);
     assert!(known.counters.iter().any(|c| c.name == "ip g counter a" && !c.drops));
 }
 
@@ -101,7 +100,7 @@ fn a_ruleset_whose_counters_stand_still_did_not_take_effect() {
     let moved = nftables.took_effect(&run(&[("ip f counter a", 9), ("ip f counter b", 0)]));
     assert!(moved.passed);
     let expected = "ip f counter a: 9 packets; 4 rules drop without a `counter` of their own \
-                    right before `drop` or `reject`: their losses have no name";
+                    right before `drop` or `reject`: their losses cannot be attributed";
     assert_eq!(moved.detail, expected);
 }
 
@@ -132,17 +131,12 @@ impl Namespace {
     /// `None`, said aloud, where there can be none or where nft is missing.
     #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
     fn create(what: &str) -> Option<Self> {
-        if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
-            eprintln!("skipped: network namespaces need root");
-            return None;
-        }
         let version = process::Invocation::program(["nft", "--version"]);
         if let Err(error) = process::run(&version, NFT_TIMEOUT) {
             eprintln!("skipped: {error}");
             return None;
         }
-        let name = format!("weirtest-{}-nft-{what}", std::process::id());
-        Some(Self(Netns::create(&name).unwrap().guard()))
+        weir_oracle::netns::namespace(&format!("nft-{what}")).map(Self)
     }
 }
 
@@ -203,10 +197,12 @@ fn the_installed_nft_lists_as_the_files_say() {
     let Some(host) = Namespace::create("listing") else {
         return;
     };
-    for (text, expected) in [(STATEMENTS_NFT, &STATEMENTS_TOLD[..]), (NAMED_NFT, &NAMED_TOLD[..])] {
+    for (text, expected) in
+        [(STATEMENTS_NFT, &STATEMENTS_COUNTED[..]), (NAMED_NFT, &NAMED_COUNTED[..])]
+    {
         let mut nftables = nftables(&format!("flush ruleset\n{text}"));
         nftables.load(&host).unwrap();
-        assert_eq!(told(&nftables.known), expected);
+        assert_eq!(counted(&nftables.known), expected);
         assert_eq!(nftables.counters(&host).unwrap().len(), expected.len());
     }
 }
@@ -271,7 +267,7 @@ fn elements_of_sets_are_not_listed() {
     ));
     // Without the message of nft, which would be long.
     assert!(nftables.load(&host).is_ok());
-    assert_eq!(told(&nftables.known), [(0, true)]);
+    assert_eq!(counted(&nftables.known), [(0, true)]);
     let output = nftables.nft(&host, &LIST, "").unwrap();
     assert!(output.stdout.len() < 2000, "{} bytes", output.stdout.len());
 }

@@ -53,10 +53,10 @@ fn every_drop_that_was_seen_is_a_named_loss_of_the_dut() {
     let driver = driver();
     driver.drops.borrow_mut().extend(stats().drops.iter().map(drop_counter));
     let drops = driver.drops();
-    let own = drops.iter().find(|drop| drop.name == "weir-fw drop in match").expect("it is named");
-    assert_eq!((own.place, own.after), (Place::Dut, "dut_received"));
+    let rule = drops.iter().find(|drop| drop.name == "weir-fw drop in match").expect("it is named");
+    assert_eq!((rule.place, rule.after), (Place::Dut, "dut_received"));
     let run = Counters::from([(SOURCE.to_owned(), stats().counters())]);
-    assert_eq!(own.counters.sum(&run), Some(9));
+    assert_eq!(rule.counters.sum(&run), Some(9));
 }
 
 #[test]
@@ -85,9 +85,4 @@ fn a_ruleset_that_no_packet_met_is_not_in_effect() {
     let forwarded = BTreeMap::from([("forwarded_packets".to_owned(), 5)]);
     assert!(check(forwarded, &Stats::default()).passed);
     assert!(!check(BTreeMap::new(), &Stats::default()).passed);
-}
-
-#[test]
-fn a_word_for_the_shell_is_one_word() {
-    assert_eq!(quoted("it's here"), r"'it'\''s here'");
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use weir_machine::access::{BoxSpec, Online, Reset, Upload, UploadMethod};
+use weir_results::dut::System;
 use weir_wire::mac::MacAddr;
 
-use crate::diagnostic::{Report, quote};
-use crate::model::{BoxSpec, Online, Reset, System, Upload, UploadMethod};
-use crate::spec::fields::Fields;
-
 use super::{BOOT_TIMEOUT_MAX, REMOTE, check_interface, filled, remote, texts, word};
+use crate::diagnostic::{Report, quote};
+use crate::spec::fields::Fields;
 
 /// How long a machine may take to boot, unless it says otherwise.
 const BOOT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(300);
@@ -127,7 +127,7 @@ fn reset(
             None
         }
         (_, Some(_)) => {
-            let message = format!("`{command_name}` stands beside {name} = \"{by}\"");
+            let message = format!("`{command_name}` is given together with {name} = \"{by}\"");
             let help = format!("write {name} = \"command\", or leave it out");
             report.error_help(&fields.span_of(&command_name), message, help);
             None
@@ -151,7 +151,7 @@ fn ipmi(fields: &Fields<'_, '_>, secrets: &[String], report: &mut Report) -> Opt
     let host = table.required_text("host", report)?;
     let password = table.text("password", report);
     if let Some(password) = password.as_ref().filter(|p| !secrets.contains(&p.text)) {
-        let message = format!("{} is none of the `secrets`", quote(&password.text));
+        let message = format!("{} is not one of the `secrets`", quote(&password.text));
         let help = "`password` names an environment variable, which `secrets` of [testbed] lists; \
                     the password itself has no place in a specification";
         report.error_help(&password.span, message, help);

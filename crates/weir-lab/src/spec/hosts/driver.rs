@@ -4,7 +4,6 @@ use crate::diagnostic::{Report, quote};
 use crate::model::{DriverKind, DriverSpec};
 use crate::spec::fields::{Fields, Text};
 use crate::spec::template::Template;
-use crate::testbed::hosts::variables;
 
 use super::{filled, word};
 
@@ -48,7 +47,7 @@ pub(super) fn driver(
     for name in ["program", "options"] {
         let whole = spec.start.is_some();
         if let (Some(span), true) = (fields.key_span(name), whole) {
-            let message = format!("`{name}` stands beside `start`");
+            let message = format!("`{name}` is given together with `start`");
             report.error_help(&span, message, "`start` is the whole line: put it in there");
         }
     }
@@ -61,13 +60,31 @@ fn check_line(name: &str, fields: &Fields<'_, '_>, is_generator: bool, report: &
         return;
     };
     let template = Template::in_spec(&text, report);
-    let known = variables::names(is_generator);
+    let known = names(is_generator);
     for (reference, span) in template.references() {
         if !known.contains(&reference) {
-            let message = format!("`${{{reference}}}` is nothing that a run has");
+            let message = format!("`${{{reference}}}` is not a variable of a run");
             report.error_help(span, message, format!("there are: {}", known.join(", ")));
         }
     }
+}
+
+/// The names that a generator's lines, or a receiver's, may refer to.
+fn names(is_generator: bool) -> &'static [&'static str] {
+    const BOTH: [&str; 3] = ["interface", "sample_ms", "traffic"];
+    const GENERATOR: [&str; 10] = [
+        "interface",
+        "sample_ms",
+        "traffic",
+        "src",
+        "dst",
+        "size",
+        "src_mac",
+        "dst_mac",
+        "rate_pps",
+        "count",
+    ];
+    if is_generator { &GENERATOR } else { &BOTH }
 }
 
 /// The pattern of a command's figures.

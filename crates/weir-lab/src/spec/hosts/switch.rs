@@ -1,12 +1,12 @@
 //! `[[testbed.switch]]`: whose counters are held against those of the others.
 
-use crate::diagnostic::{Report, quote};
-use crate::model::{SwitchPlace, SwitchRead, SwitchSpec};
-use crate::spec::check_name;
-use crate::spec::fields::Fields;
+use weir_machine::switch::{SwitchPlace, SwitchRead, SwitchSpec};
 
 use super::driver::check_pattern;
 use super::filled;
+use crate::diagnostic::{Report, quote};
+use crate::spec::check_name;
+use crate::spec::fields::Fields;
 
 /// Reads it.
 pub(super) fn switch(fields: &Fields<'_, '_>, report: &mut Report) -> Option<SwitchSpec> {
@@ -39,8 +39,8 @@ pub(super) fn switch(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Swi
                     && text.text.chars().all(part);
                 if !good {
                     let shown = quote(&text.text);
-                    let message = format!("{shown} is not the name of an SNMP object");
-                    let help = "IF-MIB::ifHCInUcastPkts.5, .1.3.6.1.2.1.31.1.1.1.7.5";
+                    let message = format!("{shown} is not an SNMP object name");
+                    let help = "for example IF-MIB::ifHCInUcastPkts.5 or .1.3.6.1.2.1.31.1.1.1.7.5";
                     report.error_help(&text.span, message, help);
                 }
                 good
@@ -51,8 +51,8 @@ pub(super) fn switch(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Swi
         }
     }
     if counters.is_empty() {
-        let message = format!("the switch {} counts nothing", quote(&name.text));
-        let help = format!("it has: {}", places.join(", "));
+        let message = format!("switch {} has no counters", quote(&name.text));
+        let help = format!("give at least one of: {}", places.join(", "));
         report.error_help(&fields.span, message, help);
         return None;
     }

@@ -3,13 +3,15 @@
 //! Each is asked before its generators start and after they have ended. A machine that slowed down
 //! for heat meanwhile voids the figure, whichever it is; nothing else is judged here.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use weir_machine::host::Host;
+use weir_machine::ssh::system::activity::Activity;
+use weir_results::machine_use::MachineUse;
+use weir_results::record::Check;
+
 use super::parts::Parts;
-use crate::host::Host;
-use crate::record::{Check, MachineUse};
-use crate::ssh::system::activity::Activity;
+use crate::testbed::Machines;
 
 /// The machines during a run.
 #[derive(Default)]
@@ -48,46 +50,44 @@ impl Activities {
         }
     }
 
-    /// The DUT.
-    pub(super) fn dut(&self) -> Option<MachineUse> {
-        self.dut.as_ref().map(Activity::machine)
-    }
-
-    /// The others, by their names.
-    pub(super) fn helpers(&self) -> BTreeMap<String, MachineUse> {
+    /// What they did.
+    pub(super) fn machines(&self) -> Machines {
         let helpers = self.helpers.iter();
-        helpers.map(|(host, activity)| (host.name().to_owned(), activity.machine())).collect()
+        let named = |(host, activity): &(Rc<dyn Host>, Activity)| {
+            (host.name().to_owned(), activity.machine())
+        };
+        Machines {
+            dut: self.dut.as_ref().map(Activity::machine),
+            others: helpers.map(named).collect(),
+        }
     }
 
     /// Whether one of them slowed down; nothing where none shows anything. One that shows nothing
     /// excuses no other.
     pub(super) fn check(&self, dut: &str) -> Option<Check> {
-        let machines: Vec<(String, MachineUse)> = self
-            .dut()
-            .map(|used| (dut.to_owned(), used))
-            .into_iter()
-            .chain(self.helpers())
-            .collect();
+        let Machines { dut: dut_use, others } = self.machines();
+        let dut = dut_use.map(|used| (dut.to_owned(), used));
+        let machines: Vec<(String, MachineUse)> = dut.into_iter().chain(others).collect();
         (!machines.is_empty()).then(|| throttling(&machines))
     }
 }
 
 /// The check of these machines, by name.
 fn throttling(machines: &[(String, MachineUse)]) -> Check {
-    let told = machines.iter().map(|(name, used)| {
+    let details = machines.iter().map(|(name, used)| {
         let slowed = &used.slowed_for_heat;
         match (used.counts_throttling, slowed.is_empty()) {
             (false, _) => format!("{name} does not count it"),
             (true, true) => format!("no CPU of {name} slowed down"),
             (true, false) => {
-                format!("{name} slowed down: {}; look at its fans and air", slowed.join(", "))
+                format!("{name} slowed down: {}; check its fans and airflow", slowed.join(", "))
             }
         }
     });
     Check {
         name: "cpu-throttling".to_owned(),
         passed: machines.iter().all(|(_, used)| used.slowed_for_heat.is_empty()),
-        detail: told.collect::<Vec<_>>().join("; "),
+        detail: details.collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::counters::{Counters, DropRule, Selection};
-use crate::host::{Host, HostError, Output};
+use weir_machine::host::{Host, HostError, Output};
+use weir_results::counters::{Counters, DropRule, Selection};
 
 /// The DUT's machine. Starting it afresh is the host's own ([`Host::fresh`]).
 pub(super) trait Device {

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::lines::{Count, Lines, Told};
-use crate::host::LineSink;
+use weir_machine::host::LineSink;
+
+use super::lines::{Count, Lines, Parsed};
 
 /// Lines without figures that are kept, for messages.
 const WORDS_MAX: usize = 4;
@@ -43,31 +44,32 @@ impl Feed {
         (feed, sink)
     }
 
-    fn take(&self, told: Told, line: &str, at: Instant) {
+    fn take(&self, parsed: Parsed, line: &str, at: Instant) {
         let (said, news) = &*self.0;
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        match told {
-            Told::Count(count) => {
+        match parsed {
+            Parsed::Count(count) => {
                 // Packets do not become fewer: what goes back is another program's line.
                 let last = said.counts.last().map(|last| last.count).unwrap_or_default();
                 if count.packets < last.packets {
-                    said.unusable.get_or_insert_with(|| format!("its count went back: `{line}`"));
+                    said.unusable
+                        .get_or_insert_with(|| format!("its count went backwards: `{line}`"));
                 } else if count.t_ns < last.t_ns {
                     said.unusable.get_or_insert_with(|| {
-                        format!("its clock went back: `{line}`; look at what sets it (`ntpd`)")
+                        format!("its clock went backwards: `{line}`; check what sets it (`ntpd`)")
                     });
                 } else {
                     said.counts.push(Arrived { at, count });
                 }
             }
-            Told::Total(count) => {
+            Parsed::Total(count) => {
                 said.counts.push(Arrived { at, count });
                 said.is_total = true;
             }
-            Told::Unusable(why) => {
+            Parsed::Unusable(why) => {
                 said.unusable.get_or_insert(why);
             }
-            Told::Nothing => {
+            Parsed::Nothing => {
                 if !line.trim().is_empty() {
                     said.words.push_back(line.trim().to_owned());
                 }
@@ -93,8 +95,8 @@ impl Feed {
     pub(super) fn span(&self) -> Option<(Duration, Duration)> {
         self.read(|said| {
             let (first, last) = (said.counts.first()?, said.counts.last()?);
-            let own_ns = last.count.t_ns?.saturating_sub(first.count.t_ns?);
-            Some((Duration::from_nanos(own_ns), last.at.saturating_duration_since(first.at)))
+            let program_ns = last.count.t_ns?.saturating_sub(first.count.t_ns?);
+            Some((Duration::from_nanos(program_ns), last.at.saturating_duration_since(first.at)))
         })
     }
 
@@ -184,8 +186,8 @@ mod tests {
     use super::*;
     use crate::model::DriverKind;
 
-    fn count(packets: u64) -> Told {
-        Told::Count(Count { packets, ..Count::default() })
+    fn count(packets: u64) -> Parsed {
+        Parsed::Count(Count { packets, ..Count::default() })
     }
 
     #[test]
@@ -206,7 +208,7 @@ mod tests {
         feed.take(count(5), "five", Instant::now());
         feed.take(count(4), "four", Instant::now());
         assert_eq!(feed.last().map(|last| last.count.packets), Some(5));
-        assert_eq!(feed.unusable().as_deref(), Some("its count went back: `four`"));
+        assert_eq!(feed.unusable().as_deref(), Some("its count went backwards: `four`"));
     }
 
     #[test]

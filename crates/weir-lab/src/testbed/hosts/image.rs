@@ -7,13 +7,13 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-use weir_gen::units::format_duration;
+use weir_machine::cancel::Cancel;
+use weir_machine::digest;
+use weir_machine::host::{Command, Host, HostError, Output, Program};
+use weir_machine::ssh::quote;
+use weir_wire::units::format_duration;
 
 use super::parts::Parts;
-use super::variables::quoted;
-use crate::cancel::Cancel;
-use crate::digest;
-use crate::host::{Command, Host, HostError, Output, Program};
 use crate::model::{Image, InstallOn};
 
 /// How long a check may take.
@@ -21,7 +21,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the file of an image must have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct Expected<'a> {
     pub(super) sha256: &'a str,
     pub(super) by: By,
 }
@@ -54,7 +54,7 @@ pub(super) fn install(
     image: &Image,
     folder: &Path,
     parts: &Parts,
-    wanted: Option<Wanted<'_>>,
+    expected: Option<Expected<'_>>,
     cancel: &Cancel,
 ) -> Result<(), Failure> {
     let (name, dut) = (&image.name, &parts.spec.dut.remote.name);
@@ -65,13 +65,13 @@ pub(super) fn install(
         let Some(check) = &image.check else { return Ok(()) };
         let why = format!(
             "image {name} does not run on DUT {dut}: `{check}` fails, and there is no `install`: \
-             put it there by hand, or say in `install` how weir does"
+             put it there by hand, or say in `install` how weir installs it"
         );
         return Err(why.into());
     };
     let file = image.file.as_ref().map(|file| folder.join(file));
-    if let (Some(file), Some(wanted)) = (&file, wanted) {
-        verify(file, wanted, cancel)?;
+    if let (Some(file), Some(expected)) = (&file, expected) {
+        verify(file, expected, cancel)?;
     }
     let output = match (image.on, &file) {
         (InstallOn::Dut, Some(file)) => parts.device.feed(line, file, image.timeout),
@@ -81,8 +81,8 @@ pub(super) fn install(
             let destination = parts.spec.dut.remote.ssh.as_deref().unwrap_or_default();
             let line = format!(
                 "WEIR_IMAGE={}; WEIR_DUT={}; export WEIR_IMAGE WEIR_DUT; {line}",
-                quoted(&shown),
-                quoted(destination)
+                quote(&shown),
+                quote(destination)
             );
             run(parts.manager.as_ref(), &line, image.timeout)
         }
@@ -91,7 +91,7 @@ pub(super) fn install(
     let booted = parts.device.host().fresh();
     booted.map_err(|error| {
         format!(
-            "booting image {name}, which is installed: {error}; see whether it is one for {dut}"
+            "booting image {name}, which is installed: {error}; check that it is an image for {dut}"
         )
     })?;
     match runs(image, parts)? {
@@ -159,9 +159,9 @@ fn runs(image: &Image, parts: &Parts) -> Result<Option<bool>, String> {
 }
 
 /// Holds a file against the digest that it must have.
-fn verify(path: &Path, wanted: Wanted<'_>, cancel: &Cancel) -> Result<(), Failure> {
+fn verify(path: &Path, expected: Expected<'_>, cancel: &Cancel) -> Result<(), Failure> {
     let shown = path.display();
-    let Wanted { sha256, by } = wanted;
+    let Expected { sha256, by } = expected;
     let whose = match by {
         By::Specification => "`sha256`",
         By::Campaign => "what the campaign began with",

@@ -6,20 +6,21 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use weir_gen::units::Rate;
+use weir_machine::ssh::quote;
+use weir_results::traffic::Traffic;
 use weir_wire::frame::Protocol;
 use weir_wire::range::{AddrRange, Span as _};
 use weir_wire::sizes::Sizes;
 use weir_wire::stream::StreamSpec;
+use weir_wire::units::Rate;
 use weir_wire::walk::Walk;
 
-use super::variables::{quoted, render};
-use crate::model::{DriverKind, EndSpec, Traffic};
+use super::variables::render;
+use crate::model::{DriverKind, EndSpec};
 
 /// What one generator is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ask<'a> {
-    /// The traffic.
     pub(super) traffic: &'a Traffic,
     /// Its part of the rate.
     pub(super) rate: Rate,
@@ -45,9 +46,9 @@ pub(crate) fn refusal(kind: DriverKind, traffic: &Traffic) -> Option<String> {
         _ if !fixed => "sends frames of one size",
         _ if !plain => "sends neither VLAN tags nor code points",
         DriverKind::Trafgen if spec.walk != Walk::Odometer => "does not draw flows at random",
-        DriverKind::Trafgen if spec.src.is_ipv6() => "is driven over IPv4 alone",
+        DriverKind::Trafgen if spec.src.is_ipv6() => "is driven over IPv4 only",
         DriverKind::Trafgen if !steps_one_port(spec) => {
-            "steps through one range of ports at most, and through no addresses"
+            "steps through at most one range of ports, and through no addresses"
         }
         _ => return None,
     };
@@ -76,7 +77,7 @@ pub(super) fn generator(end: &EndSpec, ask: Ask<'_>, file: &str) -> String {
             let mut line = format!(
                 "exec {program} gen -i {} --stream {} --rate {} --interval {}ms --json",
                 get("interface"),
-                quoted(file),
+                quote(file),
                 ask.rate,
                 get("sample_ms")
             );
@@ -90,8 +91,8 @@ pub(super) fn generator(end: &EndSpec, ask: Ask<'_>, file: &str) -> String {
                 "exec {program} -f tx -N -i {} -l {} -s {} -d {} -D {} -T {} -n {}",
                 get("interface"),
                 get("size"),
-                quoted(get("src")),
-                quoted(get("dst")),
+                quote(get("src")),
+                quote(get("dst")),
                 get("dst_mac"),
                 get("sample_ms"),
                 get("count")
@@ -109,7 +110,7 @@ pub(super) fn generator(end: &EndSpec, ask: Ask<'_>, file: &str) -> String {
         }
         DriverKind::Trafgen => {
             let mut line =
-                format!("exec {program} -o {} -c {} -P 1", get("interface"), quoted(file));
+                format!("exec {program} -o {} -c {} -P 1", get("interface"), quote(file));
             if let Some(count) = ask.count {
                 let _ = write!(line, " -n {count}");
             }
@@ -154,7 +155,7 @@ fn append(line: &mut String, options: Option<&str>) {
 
 /// The program as a shell has it.
 pub(super) fn program(end: &EndSpec) -> String {
-    quoted(end.driver.program.as_deref().unwrap_or(end.driver.kind.name()))
+    quote(end.driver.program.as_deref().unwrap_or(end.driver.kind.name()))
 }
 
 fn receiver_values(end: &EndSpec, traffic: &str, sample: Duration) -> Vec<(&'static str, String)> {

@@ -7,8 +7,8 @@
 use regex::Regex;
 use serde_json::Value;
 
-use crate::archive::{Said, said};
 use crate::model::DriverKind;
+use weir_gen::pkt_gen::lines::{self, Report};
 
 /// How many packets so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,8 +27,7 @@ pub(super) struct Count {
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
-    /// A count.
+pub(super) enum Parsed {
     Count(Count),
     /// The last count, which is exact.
     Total(Count),
@@ -54,7 +53,7 @@ impl Lines {
     }
 
     /// Reads the next line.
-    pub(super) fn read(&mut self, line: &str) -> Told {
+    pub(super) fn read(&mut self, line: &str) -> Parsed {
         match self.kind {
             DriverKind::Weir => weir(line),
             DriverKind::PktGen => self.pkt_gen(line),
@@ -63,32 +62,32 @@ impl Lines {
         }
     }
 
-    fn pkt_gen(&mut self, line: &str) -> Told {
-        match said(line) {
-            Said::Interval { is_plain: false, .. } => Told::Unusable(
+    fn pkt_gen(&mut self, line: &str) -> Parsed {
+        match lines::report(line) {
+            Some(Report::Interval { is_plain: false, .. }) => Parsed::Unusable(
                 "pkt-gen prints scaled units, which have lost their digits: start it with -N"
                     .to_owned(),
             ),
-            Said::Interval { packets, interval_us, .. } => {
+            Some(Report::Interval { packets, interval_us, .. }) => {
                 self.sum.packets += whole(packets);
                 let t_ns = self.sum.t_ns.unwrap_or(0) + interval_us.saturating_mul(1000);
                 self.sum.t_ns = Some(t_ns);
-                Told::Count(self.sum)
+                Parsed::Count(self.sum)
             }
-            Said::Total(packets) => Told::Total(Count { packets, ..self.sum }),
-            Said::Dies | Said::Nothing => Told::Nothing,
+            Some(Report::Total(packets)) => Parsed::Total(Count { packets, ..self.sum }),
+            None => Parsed::Nothing,
         }
     }
 
-    fn command(&self, line: &str) -> Told {
+    fn command(&self, line: &str) -> Parsed {
         let found = self.pattern.as_ref().and_then(|pattern| pattern.captures(line));
         let Some(number) = found.and_then(|groups| Some(groups.get(1)?.as_str().to_owned())) else {
-            return Told::Nothing;
+            return Parsed::Nothing;
         };
         let digits: String = number.chars().filter(|c| !matches!(c, ',' | '_' | '\'')).collect();
         match digits.parse() {
-            Ok(packets) => Told::Count(Count { packets, ..Count::default() }),
-            Err(_) => Told::Unusable(format!(
+            Ok(packets) => Parsed::Count(Count { packets, ..Count::default() }),
+            Err(_) => Parsed::Unusable(format!(
                 "`packets` found `{number}`, which is not a whole number, in `{line}`"
             )),
         }
@@ -96,9 +95,9 @@ impl Lines {
 }
 
 /// An object of `weir gen --json` or `weir sink --json`.
-fn weir(line: &str) -> Told {
+fn weir(line: &str) -> Parsed {
     let Ok(object) = serde_json::from_str::<Value>(line) else {
-        return Told::Nothing;
+        return Parsed::Nothing;
     };
     let number = |name: &str| object.get(name).and_then(Value::as_u64);
     let count = |time: &str, packets: &str, bytes: &str| {
@@ -110,25 +109,27 @@ fn weir(line: &str) -> Told {
             foreign: number("foreign_packets").unwrap_or(0),
         })
     };
-    let told = match object.get("kind").and_then(Value::as_str) {
-        Some("second") => count("t_ns", "offered_packets", "").map(Told::Count),
-        Some("result") => count("duration_ns", "offered_packets", "offered_bytes").map(Told::Total),
-        Some("interval") => count("duration_ns", "packets", "bytes").map(Told::Count),
-        Some("total") => count("duration_ns", "packets", "bytes").map(Told::Total),
+    let parsed = match object.get("kind").and_then(Value::as_str) {
+        Some("second") => count("t_ns", "offered_packets", "").map(Parsed::Count),
+        Some("result") => {
+            count("duration_ns", "offered_packets", "offered_bytes").map(Parsed::Total)
+        }
+        Some("interval") => count("duration_ns", "packets", "bytes").map(Parsed::Count),
+        Some("total") => count("duration_ns", "packets", "bytes").map(Parsed::Total),
         _ => None,
     };
-    told.unwrap_or(Told::Nothing)
+    parsed.unwrap_or(Parsed::Nothing)
 }
 
 /// The last lines of trafgen.
-fn trafgen(line: &str) -> Told {
+fn trafgen(line: &str) -> Parsed {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
         [number, "packets", "outgoing"] => match number.parse() {
-            Ok(packets) => Told::Total(Count { packets, ..Count::default() }),
-            Err(_) => Told::Unusable(format!("`{number}` in `{line}` is no number of packets")),
+            Ok(packets) => Parsed::Total(Count { packets, ..Count::default() }),
+            Err(_) => Parsed::Unusable(format!("`{number}` in `{line}` is not a packet count")),
         },
-        _ => Told::Nothing,
+        _ => Parsed::Nothing,
     }
 }
 

@@ -6,20 +6,23 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use weir_machine::access::RemoteSpec;
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Command, Host, HostError, Output, Program};
+use weir_machine::ssh::machine::Machine;
+use weir_machine::ssh::{Secrets, SshHost, system};
+use weir_results::counters::{Counters, DropRule, Selection};
 use weir_wire::mac::MacAddr;
 
 use super::device::Device;
 use super::parts::Parts;
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule, Selection};
-use crate::host::{Command, Host, HostError, Output, Program};
-use crate::model::{HostsSpec, RemoteSpec};
-use crate::ssh::machine::Machine;
-use crate::ssh::{Secrets, SshHost, system};
+use crate::model::HostsSpec;
 use crate::testbed::TestbedError;
 
 /// How long the listing of interfaces may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the total of a program that has ended may be under way.
+const TOTAL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Source of the sums over the DUT's interfaces.
 const PORTS: &str = "dut ports";
@@ -45,7 +48,8 @@ pub(super) fn open(spec: &HostsSpec, cancel: &Cancel) -> Result<Parts, TestbedEr
     let next_hops = spec.generators.iter().filter_map(|end| end.next_hop_mac.clone()).collect();
     let machine = Machine::new(&spec.dut, &secrets, cancel);
     let device = Box::new(Dut { machine, next_hops, ports: OnceCell::new() });
-    Ok(Parts { spec: spec.clone(), generators, receiver, device, reference, manager })
+    let (spec, total_patience) = (spec.clone(), TOTAL_PATIENCE);
+    Ok(Parts { spec, generators, receiver, device, reference, manager, total_patience })
 }
 
 /// The DUT's machine.
@@ -117,7 +121,7 @@ fn find(
                      `ifconfig` lists them"
                 )),
                 several => Err(format!(
-                    "{} have the address {name}: write in `{field}` which of them is meant",
+                    "{} have the address {name}: name the right one in `{field}`",
                     several.join(" and ")
                 )),
             },
@@ -128,15 +132,15 @@ fn find(
         [] => {
             let mut found: Vec<String> = Vec::new();
             for next_hop in next_hops {
-                let own = with_address(listing, next_hop);
-                if own.len() > 1 {
+                let names = with_address(listing, next_hop);
+                if names.len() > 1 {
                     return Err(format!(
-                        "{} have the address {next_hop}, and would be counted twice: write in \
-                         `receives` which of them is meant",
-                        own.join(" and ")
+                        "{} have the address {next_hop}, and would be counted twice: name the \
+                         right one in `receives`",
+                        names.join(" and ")
                     ));
                 }
-                for name in own {
+                for name in names {
                     if !found.contains(&name) {
                         found.push(name);
                     }
@@ -151,7 +155,7 @@ fn find(
 
 /// Interfaces that have an Ethernet address, out of `ip -o link` or `ifconfig -a`. Of several those
 /// count that are not made upon another one, as a VLAN is, whose packets are the other one's, too.
-fn with_address(listing: &str, wanted: &str) -> Vec<String> {
+fn with_address(listing: &str, sought: &str) -> Vec<String> {
     let mut found: Vec<(String, bool)> = Vec::new();
     let (mut current, mut is_upon) = ("", false);
     for line in listing.lines() {
@@ -170,14 +174,14 @@ fn with_address(listing: &str, wanted: &str) -> Vec<String> {
         let mut words = line.split_whitespace();
         let is_kind = |word: &str| ["link/ether", "ether", "lladdr"].contains(&word);
         let address = words.find(|word| is_kind(word)).and_then(|_| words.next());
-        if address.is_some_and(|address| address.eq_ignore_ascii_case(wanted))
+        if address.is_some_and(|address| address.eq_ignore_ascii_case(sought))
             && !current.is_empty()
         {
             found.push((current.to_owned(), is_upon));
         }
         // FreeBSD's and OpenBSD's words for what a VLAN is made upon.
         if ["parent interface: ", "parent: "].iter().any(|word| line.contains(word)) {
-            found.iter_mut().filter(|own| own.0 == current).for_each(|own| own.1 = true);
+            found.iter_mut().filter(|entry| entry.0 == current).for_each(|entry| entry.1 = true);
         }
     }
     if found.len() > 1 {
@@ -222,13 +226,13 @@ impl Device for Dut {
     }
 
     fn received(&self) -> Option<Selection> {
-        let counts = self.machine.spec().system != crate::model::System::Generic;
+        let counts = self.machine.spec().system != weir_results::dut::System::Generic;
         let known = counts && !self.receives().is_empty();
         known.then(|| Selection::new(PORTS, &["received_packets"]))
     }
 
     fn forwarded(&self) -> Option<Selection> {
-        let counts = self.machine.spec().system != crate::model::System::Generic;
+        let counts = self.machine.spec().system != weir_results::dut::System::Generic;
         let known = counts && !self.machine.spec().sends.is_empty();
         known.then(|| Selection::new(PORTS, &["forwarded_packets"]))
     }
@@ -286,8 +290,8 @@ mod tests {
                        5: eth2: <UP> master br0 \\    link/ether 02:00:00:00:00:0d brd f\n\
                        6: br0: <UP> mtu 1500 \\    link/ether 02:00:00:00:00:0d brd f\n";
         let spec = |receives: &[&str], sends: &[&str]| {
-            let own = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-            (own(receives), own(sends))
+            let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+            (owned(receives), owned(sends))
         };
         let next_hops = ["02:00:00:00:00:0a".to_owned()];
         let found = |(receives, sends): (Vec<String>, Vec<String>)| {
@@ -298,16 +302,16 @@ mod tests {
             (ports.receives.join(" "), ports.sends.join(" ")),
             ("eth0".into(), "eth0 eth1.7".into())
         );
-        let told = found(spec(&["02:00:00:00:00:0c"], &[])).unwrap_err();
-        assert!(told.contains("00:0c") && told.contains("`receives`"), "{told}");
+        let error = found(spec(&["02:00:00:00:00:0c"], &[])).unwrap_err();
+        assert!(error.contains("00:0c") && error.contains("`receives`"), "{error}");
         // A VLAN's packets are its parent's; a bridge and its member cannot be told apart.
         let ports = found(spec(&["eth0"], &["02:00:00:00:00:0b"])).unwrap();
         assert_eq!(ports.sends, ["eth1"]);
-        let told = found(spec(&["eth0"], &["02:00:00:00:00:0d"])).unwrap_err();
-        assert!(told.contains("eth2 and br0") && told.contains("`sends`"), "{told}");
+        let error = found(spec(&["eth0"], &["02:00:00:00:00:0d"])).unwrap_err();
+        assert!(error.contains("eth2 and br0") && error.contains("`sends`"), "{error}");
         let shared = ["02:00:00:00:00:0d".to_owned()];
-        let told = find(listing, (&[], &[]), &shared).unwrap_err();
-        assert!(told.contains("eth2 and br0") && told.contains("`receives`"), "{told}");
+        let error = find(listing, (&[], &[]), &shared).unwrap_err();
+        assert!(error.contains("eth2 and br0") && error.contains("`receives`"), "{error}");
         let bsd = "igb3: flags=8863<UP> mtu 1500\n\tether 02:00:00:00:00:0a\n\
                    vlan7: flags=8843<UP> mtu 1500\n\tether 02:00:00:00:00:0a\n\
                    \tvlan: 7 vlanproto: 802.1q vlanpcp: 0 parent interface: igb3\n";

@@ -1,10 +1,13 @@
 //! The machines of a campaign, each once, however many roles it has.
 
 use std::rc::Rc;
+use std::time::Duration;
+
+use weir_machine::host::Host;
 
 use super::device::Device;
-use crate::host::Host;
 use crate::model::HostsSpec;
+use crate::testbed::Traces;
 
 /// The machines, by role.
 pub(super) struct Parts {
@@ -16,6 +19,8 @@ pub(super) struct Parts {
     pub(super) reference: Option<Rc<dyn Host>>,
     /// This machine.
     pub(super) manager: Rc<dyn Host>,
+    /// How long the total of a program that has ended may be under way.
+    pub(super) total_patience: Duration,
 }
 
 impl Parts {
@@ -33,14 +38,11 @@ impl Parts {
         hosts
     }
 
-    /// The commands that ran on all of them since they were asked last.
-    pub(super) fn take_log(&self) -> String {
-        self.hosts().into_iter().map(Host::take_log).collect()
-    }
-
-    /// Files of all of them to keep.
-    pub(super) fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
-        self.hosts().into_iter().flat_map(Host::take_artefacts).collect()
+    /// What all of them have left to be read since they were asked last.
+    pub(super) fn take_traces(&self) -> Traces {
+        let mut traces = Traces::default();
+        self.hosts().into_iter().for_each(|host| traces.append(Traces::take_from(host)));
+        traces
     }
 
     /// Every machine but the DUT that the path needs, with its role.

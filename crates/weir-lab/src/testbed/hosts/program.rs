@@ -8,20 +8,17 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Command, Host, HostError, Process, Program as Run, STOP_PATIENCE};
+
 use super::feed::{Arrived, Feed};
 use super::line;
 use super::lines::{Count, Lines};
-use crate::cancel::Cancel;
-use crate::host::{Command, Host, HostError, Process, Program as Run};
 use crate::model::{DriverKind, EndSpec};
 use crate::testbed::TestbedError;
 
 /// How long a program may take to sum up once it is asked to end.
 const SUM_UP_PATIENCE: Duration = Duration::from_secs(10);
-/// How long it is given between SIGTERM and SIGKILL.
-const STOP_PATIENCE: Duration = Duration::from_secs(2);
-/// How long its total may be under way.
-const TOTAL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked at.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a line that stops a program may take.
@@ -131,7 +128,7 @@ impl Program {
             if cancel.signal().is_some() {
                 return Err(TestbedError::voids_trial(format!(
                     "{}: cancelled while `{}` was waited for, because weir was told to stop; \
-                     finished iterations are kept, and `weir lab resume` goes on",
+                     finished iterations are kept, and `weir lab resume` continues",
                     self.who, self.line
                 )));
             }
@@ -196,13 +193,13 @@ impl Program {
         Ok(true)
     }
 
-    /// The last count of one that has ended.
-    pub(super) fn total(&self) -> Result<Option<Count>, TestbedError> {
+    /// The last count of one that has ended, which may be under way for as long as `patience`.
+    pub(super) fn total(&self, patience: Duration) -> Result<Option<Count>, TestbedError> {
         // The last lines may still be under way when the end is known.
-        if self.sums_up && !self.feed.wait_total(Instant::now() + TOTAL_PATIENCE) {
+        if self.sums_up && !self.feed.wait_total(Instant::now() + patience) {
             let said = self.said();
             return Err(TestbedError::voids_trial(format!(
-                "{}: `{}` has ended without its total, so nobody knows how many packets it sent\
+                "{}: `{}` has ended without its total, so its packets cannot be counted\
                  {said}; {} among the artefacts of this trial has all of it",
                 self.who, self.line, self.log
             )));
@@ -229,10 +226,10 @@ impl Program {
 
     /// The error that it has ended.
     pub(super) fn died(&self) -> TestbedError {
-        let how = self.ended.as_ref().map_or("nobody knows how", |(_, how)| how.as_str());
+        let how = self.ended.as_ref().map_or("it is not known how", |(_, how)| how.as_str());
         let said = self.said();
         TestbedError::voids_trial(format!(
-            "{}: `{}` ended before it was to ({how}){said}; {} among the artefacts of this trial \
+            "{}: `{}` ended too early ({how}){said}; {} among the artefacts of this trial \
              has all of it",
             self.who, self.line, self.log
         ))
@@ -257,8 +254,8 @@ impl Program {
 fn cannot(who: &str, what: &str, line: &str, error: &HostError) -> TestbedError {
     let next = match error.is_gone() {
         true => {
-            "if it is still gone when the next trial begins, the campaign ends: bring it back \
-             then, and go on with `weir lab resume`"
+            "if it is still gone when the next trial begins, the campaign ends: bring it back, \
+             and continue with `weir lab resume`"
         }
         false => "run the line there by hand to see what it lacks",
     };

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use weir_machine::access::RemoteSpec;
+use weir_machine::host::{Command, Host, HostError, Program};
+use weir_machine::ssh::quote;
+use weir_machine::switch::{self, SwitchRead};
 
 use super::line;
 use super::parts::Parts;
-use super::switch;
-use super::variables::quoted;
-use crate::host::{Command, Host, HostError, Program};
-use crate::model::{DriverKind, EndSpec, RemoteSpec, SwitchRead};
+use crate::model::{DriverKind, EndSpec};
 
 /// How long one look may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,7 +95,7 @@ impl Table {
             let seen = program(host, end);
             self.row(role, of(), "program", seen);
         }
-        let seen = interface(host, &end.interface).map_err(Interface::told);
+        let seen = interface(host, &end.interface).map_err(Interface::message);
         self.row(role, of(), "interface", seen);
     }
 
@@ -105,7 +106,7 @@ impl Table {
         }
         let of = || (spec.remote.name.as_str(), destination(&spec.remote));
         if is_configured_first {
-            let seen = "is looked at when it has its configuration".to_owned();
+            let seen = "is checked once it has its configuration".to_owned();
             self.row("dut", of(), "online", Ok(seen));
         } else {
             let online = device.online().map(|()| "it is".to_owned());
@@ -118,7 +119,7 @@ impl Table {
                         (Err(Interface::Down(why)), true) => {
                             Ok(format!("{why}, unless its configuration does so"))
                         }
-                        (seen, _) => seen.map_err(Interface::told),
+                        (seen, _) => seen.map_err(Interface::message),
                     };
                     self.row("dut", of(), "interface", seen);
                 }
@@ -191,7 +192,7 @@ enum Interface {
 }
 
 impl Interface {
-    fn told(self) -> String {
+    fn message(self) -> String {
         match self {
             Self::Missing(why) | Self::Down(why) => why,
         }
@@ -201,7 +202,7 @@ impl Interface {
 /// Whether an interface is there, on Linux and the BSDs.
 fn interface(host: &dyn Host, name: &str) -> Result<String, Interface> {
     let name = name.strip_prefix("netmap:").unwrap_or(name);
-    let name = quoted(name);
+    let name = quote(name);
     let line = format!(
         "if command -v ip >/dev/null 2>&1; then ip link show dev {name}; else ifconfig {name}; fi"
     );

@@ -9,7 +9,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_gen::units::Rate;
+use weir_machine::cancel::Cancel;
+use weir_machine::host::Host;
+use weir_machine::ssh::profile::Profiler;
+use weir_machine::ssh::system::{activity, missed};
+use weir_machine::switch;
+use weir_results::counters::Counters;
+use weir_results::dut::System;
+use weir_results::record::{Check, Ledger};
+use weir_results::traffic::Traffic;
+use weir_wire::units::{Rate, whole_ns};
 
 use super::activity::Activities;
 use super::feed::{Arrived, Feed};
@@ -17,16 +26,10 @@ use super::line::{self, Ask};
 use super::lines::Count;
 use super::parts::Parts;
 use super::program::{Program, StopLine, labels, stop_line};
-use super::switch;
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule, PointRule, Selection};
-use crate::host::Host;
-use crate::model::{DriverKind, System, Traffic};
-use crate::record::{Check, Ledger, MachineUse, Place};
-use crate::ssh::profile::Profiler;
-use crate::ssh::system::{activity, missed, missed_counters};
-use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError};
-use crate::verdict::STRAY_MAX;
+use crate::model::DriverKind;
+use crate::testbed::{Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Traces};
+
+mod accounting;
 
 /// How long a program may take until it shows its first count: pkt-gen waits for its link.
 const FIRST_COUNT_PATIENCE: Duration = Duration::from_secs(30);
@@ -120,15 +123,15 @@ impl HostsRig {
 
     fn reading_at(&self, arrived: Arrived, start: Instant) -> Reading {
         let rx_packets = self.received(arrived.count);
-        let own = arrived
+        let t_ns = arrived
             .count
             .t_ns
-            .unwrap_or_else(|| crate::trial::nanos(arrived.at.saturating_duration_since(start)));
+            .unwrap_or_else(|| whole_ns(arrived.at.saturating_duration_since(start)));
         let mean_bytes = self.traffic.as_ref().map_or(0.0, |t| t.streams.mean_bytes());
         let feeds = self.last_feeds.iter();
         let running: u64 = feeds.map(|(start, feed)| feed.packets_at(*start, arrived.at)).sum();
         Reading {
-            t_ns: own,
+            t_ns,
             rx_packets,
             rx_bytes: match arrived.count.bytes {
                 Some(bytes) if self.is_signed() => bytes,
@@ -163,7 +166,7 @@ impl HostsRig {
             return Err(receiver.died());
         }
         Err(TestbedError::voids_trial(format!(
-            "receiver {}: no line for {:?}: the program stands still, or the connection does; \
+            "receiver {}: no line for {:?}: the program has stalled, or the connection has; \
              see the artefacts of this trial",
             self.parts.receiver.name(),
             deadline.saturating_duration_since(asked)
@@ -211,7 +214,7 @@ impl HostsRig {
         let ended = end_all(&mut running, self.is_limited);
         let indices = self.running_indices(running.len());
         for (index, (program, ended)) in indices.into_iter().zip(running.iter_mut().zip(ended)) {
-            match ended.and_then(|()| program.total()) {
+            match ended.and_then(|()| program.total(self.parts.total_patience)) {
                 Ok(count) => {
                     let count = count.unwrap_or_default();
                     let (sent, accepted) = &mut self.before[index];
@@ -243,26 +246,6 @@ impl HostsRig {
     /// Limited runs may leave out the last generators; those that run are the first ones.
     fn running_indices(&self, running: usize) -> Vec<usize> {
         (0..running.min(self.parts.generators.len())).collect()
-    }
-
-    /// A counting point of a switch, where no machine counts.
-    fn switch_point(&self, place: crate::model::SwitchPlace) -> Option<Selection> {
-        let counts = |switch: &&crate::model::SwitchSpec| {
-            switch.counters.iter().any(|(counted, _)| *counted == place)
-        };
-        let switch = self.parts.spec.switches.iter().find(counts)?;
-        Some(Selection::new(&switch_source(&switch.name), &[place.name()]))
-    }
-
-    /// The last counting point before the DUT.
-    fn last_before_dut(&self) -> &'static str {
-        let has_accepted = self.points().iter().any(|point| point.name == "accepted");
-        if has_accepted { "accepted" } else { "offered" }
-    }
-
-    /// The last counting point before the receiver.
-    fn last_before_receiver(&self) -> &'static str {
-        self.points().iter().rev().nth(1).map_or("offered", |point| point.name)
     }
 
     /// The receiver's interface, if its machine counts what it missed: a source of counters, the
@@ -424,7 +407,7 @@ impl Rig for HostsRig {
         counters.insert(RECEIVER.to_owned(), seen);
         counters.extend(self.missed());
         let device = self.parts.device.counters();
-        counters.extend(device.map_err(|error| match error.costs_trial() {
+        counters.extend(device.map_err(|error| match error.is_passing() {
             true => TestbedError::voids_trial(format!("{}: {error}", error.says_of_dut())),
             false => TestbedError::new(error),
         })?);
@@ -437,88 +420,15 @@ impl Rig for HostsRig {
         Ok(counters)
     }
 
-    fn points(&self) -> Vec<PointRule> {
-        use crate::model::SwitchPlace;
-        let own = |name: &str| Selection::new(GENERATOR, &[name]);
-        let accepted = self.knows_accepted().then(|| own("accepted_packets"));
-        let (received, forwarded) = (self.parts.device.received(), self.parts.device.forwarded());
-        let points = [
-            ("offered", Some(own("offered_packets"))),
-            ("accepted", accepted.or_else(|| self.switch_point(SwitchPlace::FromGenerator))),
-            ("dut_received", received.or_else(|| self.switch_point(SwitchPlace::ToDut))),
-            ("dut_forwarded", forwarded.or_else(|| self.switch_point(SwitchPlace::FromDut))),
-            ("delivered", Some(Selection::new(RECEIVER, &["packets"]))),
-        ];
-        let known = points.into_iter();
-        known.filter_map(|(name, counters)| Some(PointRule { name, counters: counters? })).collect()
+    fn accounting(&self) -> Accounting {
+        self.account_now()
     }
 
-    fn drops(&self) -> Vec<DropRule> {
-        let mut drops = self.parts.device.drops();
-        for drop in drops.iter_mut().filter(|drop| drop.after == "accepted") {
-            drop.after = self.last_before_dut();
-        }
-        if let Some((source, system, _)) = self.receiving() {
-            let after = self.last_before_receiver();
-            drops.extend(missed_counters(system).into_iter().map(|counter| {
-                let counters = Selection::new(&source, &[counter]);
-                DropRule::new(&format!("receiver_{counter}"), after, Place::Sink, counters)
-            }));
-        }
-        drops
-    }
-
-    fn gaps(&self) -> Vec<(&'static str, &'static str, Place)> {
-        let names: Vec<&str> = self.points().iter().map(|point| point.name).collect();
-        let last_before_dut = self.last_before_dut();
-        let mut gaps = Vec::new();
-        if names.contains(&"accepted") {
-            gaps.push(("offered", "not_accepted", Place::Generator));
-        }
-        if names.contains(&"dut_received") {
-            gaps.push((last_before_dut, "not_received", Place::Dut));
-        }
-        if names.contains(&"dut_forwarded") {
-            let received = names.contains(&"dut_received");
-            let before = if received { "dut_received" } else { last_before_dut };
-            gaps.push((before, "inside_the_dut", Place::Dut));
-            gaps.push(("dut_forwarded", "after_the_dut", Place::Sink));
-        } else {
-            // Nobody counts what leaves the DUT: what did not arrive, and what the receiver's
-            // interface did not miss, is taken to be its loss.
-            gaps.push((self.last_before_receiver(), "not_delivered", Place::Dut));
-        }
-        gaps
-    }
-
-    fn stray_ratio_max(&self) -> f64 {
-        STRAY_MAX.value
-    }
-
-    fn shares_stack(&self) -> bool {
-        true
-    }
-
-    fn opinions(&self) -> Vec<PointRule> {
-        let switches = self.parts.spec.switches.iter();
-        let rules = switches.flat_map(|switch| {
-            switch.counters.iter().map(|(place, _)| PointRule {
-                name: place.point(),
-                counters: Selection::new(&switch_source(&switch.name), &[place.name()]),
-            })
-        });
-        rules.collect()
-    }
-
-    fn take_log(&self) -> String {
-        self.parts.take_log()
-    }
-
-    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
-        let mut artefacts = self.parts.take_artefacts();
-        artefacts.retain(|(name, _)| name != activity::LOG);
-        artefacts.append(&mut self.profile.borrow_mut());
-        artefacts
+    fn take_traces(&self) -> Traces {
+        let mut traces = self.parts.take_traces();
+        traces.artefacts.retain(|(name, _)| name != activity::LOG);
+        traces.artefacts.append(&mut self.profile.borrow_mut());
+        traces
     }
 
     fn measuring(&mut self, duration: Duration) -> Result<(), TestbedError> {
@@ -574,12 +484,8 @@ impl Rig for HostsRig {
         Ok(checks)
     }
 
-    fn machine(&self) -> Option<MachineUse> {
-        self.activities.as_ref().and_then(Activities::dut)
-    }
-
-    fn machines(&self) -> BTreeMap<String, MachineUse> {
-        self.activities.as_ref().map(Activities::helpers).unwrap_or_default()
+    fn machines(&self) -> Machines {
+        self.activities.as_ref().map(Activities::machines).unwrap_or_default()
     }
 
     fn advice(&self, ledger: &Ledger) -> Option<String> {
@@ -643,15 +549,15 @@ fn end_all(programs: &mut [Program], is_limited: bool) -> Vec<Result<(), Testbed
 impl HostsRig {
     /// Whether the receiver's clock went as fast as this machine's, by which its lines came.
     fn clock_check(&self) -> Option<Check> {
-        let (own, here) = self.receiver.borrow().as_ref()?.feed.span()?;
-        let passed = own.abs_diff(here) <= CLOCK_SLACK + here.mul_f64(CLOCK_RATIO_MAX);
+        let (there, here) = self.receiver.borrow().as_ref()?.feed.span()?;
+        let passed = there.abs_diff(here) <= CLOCK_SLACK + here.mul_f64(CLOCK_RATIO_MAX);
         let name = self.parts.receiver.name();
         let detail = match passed {
-            true => format!("the clock of {name} went as fast as this machine's"),
+            true => format!("the clock of {name} ran as fast as this machine's"),
             false => format!(
                 "the clock of receiver {name} jumped: {:.1} s went by there while {:.1} s did \
-                 here; look at what sets it (`ntpd`, a virtual machine that was suspended)",
-                own.as_secs_f64(),
+                 here; check what sets it (`ntpd`, a virtual machine that was suspended)",
+                there.as_secs_f64(),
                 here.as_secs_f64()
             ),
         };

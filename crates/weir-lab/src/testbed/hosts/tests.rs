@@ -5,17 +5,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use weir_machine::host::{Ended, HostError, LineSink, Output, Process};
+use weir_results::counters::{Counters, DropRule, Selection};
+use weir_results::record::VerdictKind;
+use weir_results::verdict;
+
 use super::device::Device;
 use super::*;
-use crate::campaign;
-use crate::counters::{Counters, DropRule, Selection};
 use crate::event::Silent;
-use crate::host::{Ended, HostError, LineSink, Output, Process};
 use crate::plan::{self, Overrides};
-use crate::record::VerdictKind;
+use crate::runner;
 use crate::spec::files::MemoryFiles;
 use crate::trial::{self, Failed, Outcome, Trial};
-use crate::verdict;
 
 const SPEC: &str = r#"
 [campaign]
@@ -166,8 +167,8 @@ impl Host for Formula {
         self.world.commands.lock().unwrap().push(format!("{}: {line}", self.name));
         if line.contains("pkill") {
             let running = self.world.running.lock().unwrap();
-            let own = running.iter().filter(|(machine, _)| *machine == self.name);
-            own.for_each(|(_, killed)| killed.store(true, Ordering::SeqCst));
+            let here = running.iter().filter(|(machine, _)| *machine == self.name);
+            here.for_each(|(_, killed)| killed.store(true, Ordering::SeqCst));
         }
         let exit_code = Some(i32::from(is_check && !installed));
         let stdout = self.world.printed(self.name, &line);
@@ -243,27 +244,29 @@ impl Host for Formula {
     }
 }
 
-/// Sends 1000 packets every 2 ms, and says so. Who asks is told the total, who kills is not.
+/// Sends 500,000 packets a second, makes up for moments in which it did not run, and says so. Who
+/// asks is told the total, who kills is not.
 fn generate(
     world: &World,
     limit: Option<u64>,
     [asked, killed]: [&AtomicBool; 2],
     lines: &mut LineSink,
 ) -> Result<(), String> {
-    let mut own = 0;
-    let mut tick = |kind: &str, own: u64| {
+    let (started, mut sent) = (std::time::Instant::now(), 0);
+    let mut tick = |kind: &str, sent: u64| {
         let time = if kind == "second" { "t_ns" } else { "duration_ns" };
         lines(&format!(
-            "{{\"kind\":\"{kind}\",\"{time}\":{},\"offered_packets\":{own},\
-             \"accepted_packets\":{own}}}",
-            own + 1
+            "{{\"kind\":\"{kind}\",\"{time}\":{},\"offered_packets\":{sent},\
+             \"accepted_packets\":{sent}}}",
+            sent + 1
         ));
     };
-    while !asked.load(Ordering::SeqCst) && limit.is_none_or(|limit| own < limit) {
-        let step = limit.map_or(1000, |limit| (limit - own).min(1000));
-        own += step;
+    while !asked.load(Ordering::SeqCst) && limit.is_none_or(|limit| sent < limit) {
+        let due = 1_000 + u64::try_from(started.elapsed().as_micros()).expect("short") / 2;
+        let step = limit.map_or(due, |limit| limit.min(due)) - sent;
+        sent += step;
         world.sent.fetch_add(step, Ordering::SeqCst);
-        tick("second", own);
+        tick("second", sent);
         let dies = world.dies_after.load(Ordering::SeqCst);
         if dies > 0 && world.sent() >= dies {
             lines("ouch, thread 0 exited with error");
@@ -275,7 +278,7 @@ fn generate(
         std::thread::sleep(Duration::from_millis(2));
     }
     if !world.mute.load(Ordering::SeqCst) {
-        tick("result", own);
+        tick("result", sent);
     }
     Ok(())
 }
@@ -428,6 +431,7 @@ fn lab_of(text: &str) -> Lab {
         device: Box::new(Box0(dut, !spec.dut.sends.is_empty())),
         reference: None,
         manager: host("manager"),
+        total_patience: Duration::from_secs(1),
     };
     let (parts, cancel) = (Rc::new(parts), Cancel::default());
     let testbed = HostsTestbed::with(parts, &plan, Path::new(""), &cancel);
@@ -445,7 +449,7 @@ impl Lab {
     fn run(&self) -> Result<Outcome, Failed> {
         let series = &self.plan.series[0];
         self.testbed.next(series);
-        trial::run(Trial {
+        let trial = Trial {
             testbed: &self.testbed,
             dut: Some(crate::dut::driver(&series.dut)),
             traffic: &series.traffic,
@@ -453,12 +457,14 @@ impl Lab {
             packet_limit: None,
             cancel: &Cancel::default(),
             observer: &mut Silent,
-        })
+        };
+        let second = Duration::from_secs(1);
+        trial::run_within(trial, trial::Patience { probe: second, burst: second })
     }
 
-    fn judged(&self) -> crate::record::Verdict {
+    fn judged(&self) -> weir_results::record::Verdict {
         let outcome = self.run().expect("the campaign goes on");
-        campaign::judge(&outcome, verdict::Path::LineRate(14.88e6))
+        runner::judge(&outcome, verdict::Path::LineRate(14.88e6))
     }
 }
 
@@ -473,7 +479,7 @@ fn a_trial_counts_from_the_generator_to_the_receiver() {
     assert!(outcome.ledger.points.iter().all(|p| p.packets == offered), "{:?}", outcome.ledger);
     assert!(offered > 10_000 && outcome.result.sample_count >= 10, "{:?}", outcome.result);
     assert!(outcome.result.offered_pps > 0.0);
-    let verdict = campaign::judge(&outcome, verdict::Path::LineRate(14.88e6));
+    let verdict = runner::judge(&outcome, verdict::Path::LineRate(14.88e6));
     assert_eq!(verdict.kind, VerdictKind::GeneratorBound, "{}", verdict.reason);
     for host in ["box", "gen", "sink", "manager"] {
         assert!(outcome.host_log.contains(&format!("a command of {host}")), "{host}");
@@ -576,14 +582,14 @@ fn a_suspended_manager_voids_the_trial() {
 
 #[test]
 fn a_clock_that_jumps_on_the_receiver_voids_the_trial_and_is_named() {
-    for (seconds, told) in [(3_600, "jumped: 36"), (-5, "its clock went back")] {
+    for (seconds, expected) in [(3_600, "jumped: 36"), (-5, "its clock went back")] {
         let lab = lab();
         lab.world.clock_jump_s.store(seconds, Ordering::SeqCst);
         let verdict = lab.judged();
         let left_s = lab.world.clock_jump_s.load(Ordering::SeqCst);
         assert_eq!(verdict.kind, VerdictKind::Invalid, "{seconds}, {left_s}: {}", verdict.reason);
         let reason = &verdict.reason;
-        assert!(reason.contains("receiver sink") && reason.contains(told), "{reason}");
+        assert!(reason.contains("receiver sink") && reason.contains(expected), "{reason}");
         // The next trial runs.
         assert_eq!(lab.judged().kind, VerdictKind::GeneratorBound);
     }
@@ -645,7 +651,8 @@ fn a_line_that_kills_every_program_of_its_machine_costs_no_total() {
 fn commands_that_are_stopped_by_one_line_do_not_count_as_dead() {
     let command = "driver = \"command\"\nstart = \"my gen --count ${count}\"\n\
                    stop = \"pkill my\"\npackets = '\"offered_packets\":([0-9]+)'";
-    let (generators, rest) = with_second("gen").split_once("[testbed.receiver]").map(own).unwrap();
+    let (generators, rest) =
+        with_second("gen").split_once("[testbed.receiver]").map(owned).unwrap();
     let generators = generators.replace("driver = \"weir\"", command);
     let lab = lab_of(&format!("{generators}[testbed.receiver]{rest}"));
     let verdict = lab.judged();
@@ -653,7 +660,7 @@ fn commands_that_are_stopped_by_one_line_do_not_count_as_dead() {
     assert!(lab.world.ran("gen: pkill my") >= 2);
 }
 
-fn own((one, other): (&str, &str)) -> (String, String) {
+fn owned((one, other): (&str, &str)) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
 
@@ -715,7 +722,7 @@ fn an_image_that_cannot_be_installed_voids_its_cells_and_is_tried_twice_a_block(
         }
     };
     let why = "installing image v1 on DUT box: `install-it`: exit code 1; it says: upgrade: slice";
-    judged(&lab, &[why, "correct `install`", "the next cell tries it once more"]);
+    judged(&lab, &[why, "correct `install`", "the next cell tries again"]);
     for _ in 0..2 {
         judged(&lab, &[why, "tried 2 times", "weir lab resume"]);
     }
@@ -723,7 +730,7 @@ fn an_image_that_cannot_be_installed_voids_its_cells_and_is_tried_twice_a_block(
     // A resumed campaign tries it anew.
     let parts = Rc::clone(&lab.testbed.parts);
     lab.testbed = HostsTestbed::with(parts, &lab.plan, Path::new(""), &Cancel::default());
-    judged(&lab, &[why, "the next cell tries it once more"]);
+    judged(&lab, &[why, "the next cell tries again"]);
     assert_eq!(lab.world.ran("fed in vain"), 3);
     // And so does another block of the same one.
     judged(&lab, &[why]);

@@ -41,7 +41,7 @@ impl Exclusive {
                 drop(file.read_to_string(&mut owner));
                 return Err(TestbedError::new(format!(
                     "another lab is measuring on this host (process {}); two at once would \
-                     measure each other: wait for its end",
+                     measure each other: wait until it has ended",
                     owner.trim()
                 )));
             }

@@ -9,12 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use weir_machine::cancel::Cancel;
+use weir_machine::capped_log::CappedLog;
+use weir_machine::host::{Command, Ended, Host, HostError, Output, Process, Program};
 use weir_net::{CpuList, Netns, counters, cpu, process, sysctl};
-
-use crate::cancel::Cancel;
-use crate::capped_log::CappedLog;
-use crate::counters::Counters;
-use crate::host::{Command, Ended, Host, HostError, Output, Process, Program};
+use weir_results::counters::Counters;
 
 /// How much a command may print: the listing of a ruleset of several 100,000 rules.
 const OUTPUT_SIZE_BYTES_MAX: usize = 64 << 20;

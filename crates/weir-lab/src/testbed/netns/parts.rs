@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_machine::host::STOP_PATIENCE;
 use weir_net::registry::{Record, Registry};
 use weir_net::{Netlink, Netns, NetnsError, Prefix, VethEnd, process, sysctl};
 
@@ -16,7 +17,7 @@ use super::layout::{
     GENERATOR_ADDRESSES, GENERATOR_DEVICE, GENERATOR_MAC, GENERATOR_NETWORKS, MTU_BYTES,
     PARK_DEVICES, QUIET_SYSCTLS, SINK_ADDRESSES, SINK_DEVICE, SINK_MAC, SINK_NETWORKS,
 };
-use crate::testbed::{STOP_PATIENCE, TestbedError, Topology};
+use crate::testbed::{TestbedError, Topology};
 
 /// How long a veth pair may take to notice that both of its ends are up.
 const CARRIER_PATIENCE: Duration = Duration::from_secs(2);
@@ -235,3 +236,7 @@ pub(in crate::testbed) fn prefix(text: &str) -> Result<Prefix, String> {
 
 /// After this pause the kernel has sent what it sends when a link comes up: see `QUIET_SYSCTLS`.
 pub(in crate::testbed) const SETTLE: Duration = Duration::from_millis(50);
+
+pub(in crate::testbed) fn ifindex(device: &str) -> Result<u32, String> {
+    Netlink::open().and_then(|n| n.ifindex(device)).map_err(|e| e.to_string())
+}

@@ -15,7 +15,6 @@ use crate::testbed::TestbedError;
 /// Tells the CPUs of a CPU's physical core; `None` where the kernel does not say.
 type Siblings<'a> = &'a dyn Fn(usize) -> Option<CpuList>;
 
-/// A placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::testbed) struct Placement {
     pub(in crate::testbed) generator: CpuList,
@@ -62,7 +61,7 @@ impl Placement {
             if free.is_empty() {
                 return Err(TestbedError::new(format!(
                     "no CPU is left for the {what}: online are {online}; generator and DUT need \
-                     one each, or their figures would be of each other"
+                     one each, or each would disturb the other's figures"
                 )));
             }
             Ok(CpuList::new([free.remove(index)]).unwrap_or_else(|| online.clone()))
@@ -121,7 +120,7 @@ fn parse(name: &str, text: &str, online: &CpuList) -> Result<CpuList, TestbedErr
     match list.without(online) {
         None => Ok(list),
         Some(missing) => Err(TestbedError::new(format!(
-            "{name} = \"{text}\": CPU {missing} is not there; this host has {online}"
+            "{name} = \"{text}\": CPU {missing} does not exist; this host has {online}"
         ))),
     }
 }
@@ -131,11 +130,11 @@ mod tests {
     use super::*;
 
     fn spec(generator: Option<&str>, dut: Option<&str>, sink: Option<&str>) -> NetnsSpec {
-        let own = |t: Option<&str>| t.map(str::to_owned);
+        let owned = |t: Option<&str>| t.map(str::to_owned);
         NetnsSpec {
-            generator_cpus: own(generator),
-            dut_cpus: own(dut),
-            sink_cpus: own(sink),
+            generator_cpus: owned(generator),
+            dut_cpus: owned(dut),
+            sink_cpus: owned(sink),
             queues: 1,
             conntrack_max: None,
         }
@@ -215,6 +214,6 @@ mod tests {
         assert!(error.what.contains("no CPU is left for the DUT"), "{error}");
         let error = Placement::choose_among(&spec(Some("7"), None, None), &list("0-1"), &unknown)
             .unwrap_err();
-        assert!(error.what.contains("CPU 7 is not there; this host has 0-1"), "{error}");
+        assert!(error.what.contains("CPU 7 does not exist; this host has 0-1"), "{error}");
     }
 }

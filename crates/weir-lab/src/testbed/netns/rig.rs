@@ -10,7 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use weir_bpf::ethtool;
+use weir_machine::cancel::Cancel;
+use weir_machine::environment::{self, tasks};
+use weir_machine::host::Host;
+use weir_net::process::processes_in_netns;
 use weir_net::{CpuList, Netlink, Netns, cpu, napi};
+use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
+use weir_results::record::Check;
+use weir_results::traffic::Traffic;
 
 use super::host::NetnsHost;
 use super::layout::{
@@ -21,13 +28,7 @@ use super::placement::Placement;
 use super::sink::Sink;
 use super::source::Source;
 use super::watch::Watch;
-use crate::cancel::Cancel;
-use crate::counters::{Counters, DropRule, PointRule, Selection};
-use crate::environment;
-use crate::host::Host;
-use crate::model::Traffic;
-use crate::record::{Check, MachineUse, Place};
-use crate::testbed::{Burst, Observed, Reading, Rig, TestbedError, Topology};
+use crate::testbed::{Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Topology};
 
 /// How long the kernel may take to start a NAPI thread for each queue.
 const NAPI_PATIENCE: Duration = Duration::from_secs(2);
@@ -132,6 +133,20 @@ impl NetnsRig {
         cpus
     }
 
+    /// Processes and kernel threads that belong to the trial: this process, the testbed's NAPI
+    /// threads, whatever runs in its namespaces.
+    fn trial_parts(&self) -> tasks::Parts {
+        let mut processes = vec![std::process::id().cast_signed()];
+        let namespaces =
+            [Some(&self.parts.generator), Some(&self.parts.sink), self.parts.dut.as_ref()];
+        for namespace in namespaces.into_iter().flatten() {
+            // Those that cannot be listed count as something else, and are named.
+            processes.extend(processes_in_netns(namespace.inode()).unwrap_or_default());
+        }
+        let kernel_threads = self.napi.iter().map(|thread| thread.pid).collect();
+        tasks::Parts { processes, kernel_threads }
+    }
+
     /// Devices whose counters are read: name and namespace.
     fn devices(&self) -> Vec<(&'static str, &Netns)> {
         let mut devices: Vec<(&'static str, &Netns)> =
@@ -167,9 +182,9 @@ impl Rig for NetnsRig {
     }
 
     fn stop(&mut self) -> Result<(), TestbedError> {
-        let stopped = self.generator.stop();
-        self.watch.stop();
-        stopped
+        // The run time of a thread that has ended is nowhere: the generator's is read before.
+        self.watch.stop(Some(self.trial_parts()));
+        self.generator.stop()
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
@@ -194,62 +209,9 @@ impl Rig for NetnsRig {
         Ok(counters)
     }
 
-    fn points(&self) -> Vec<PointRule> {
-        let point = |name, source, counters: &[&str]| PointRule {
-            name,
-            counters: Selection::new(source, counters),
-        };
-        let mut points = vec![
-            point("offered", "generator", &["offered_packets"]),
-            point("accepted", GENERATOR_DEVICE, &["tx_queue_*_xdp_xmit"]),
-        ];
-        if self.parts.topology == Topology::Dut {
-            points.push(point("dut_received", DUT_IN_DEVICE, &["rx_queue_*_xdp_packets"]));
-            points.push(point("dut_forwarded", DUT_OUT_DEVICE, &["tx_packets", "tx_dropped"]));
-        }
-        points.push(point("delivered", "sink", &["packets"]));
-        points
-    }
-
-    fn drops(&self) -> Vec<DropRule> {
-        let refused = Selection::new(GENERATOR_DEVICE, &["tx_queue_*_xdp_xmit_errors"]);
-        let device_drops = |device| Selection::new(device, &["rx_queue_*_drops"]);
-        match self.parts.topology {
-            Topology::Direct => vec![
-                DropRule::new("sink_rx_ring_full", "offered", Place::Sink, refused),
-                DropRule::new("sink_rx_drops", "accepted", Place::Sink, device_drops(SINK_DEVICE)),
-            ],
-            Topology::Dut => vec![
-                DropRule::new("dut_rx_ring_full", "offered", Place::Dut, refused),
-                DropRule::new("dut_rx_drops", "accepted", Place::Dut, device_drops(DUT_IN_DEVICE)),
-                DropRule::new(
-                    "dut_xdp_drops",
-                    "dut_received",
-                    Place::Dut,
-                    Selection::new(DUT_IN_DEVICE, &["rx_queue_*_xdp_drops"]),
-                ),
-                DropRule::new(
-                    "sink_rx_ring_full",
-                    "dut_forwarded",
-                    Place::Sink,
-                    Selection::new(DUT_OUT_DEVICE, &["tx_dropped"]),
-                ),
-                DropRule::new(
-                    "sink_rx_drops",
-                    "dut_forwarded",
-                    Place::Sink,
-                    device_drops(SINK_DEVICE),
-                ),
-                // Frames that the DUT made itself: its device counts them, the sink tells them
-                // apart.
-                DropRule::new(
-                    "foreign_packets",
-                    "dut_forwarded",
-                    Place::Dut,
-                    Selection::new("sink", &["foreign_packets"]),
-                ),
-            ],
-        }
+    fn accounting(&self) -> Accounting {
+        let topology = self.parts.topology;
+        Accounting { points: points(topology), drops: drops(topology), ..Accounting::default() }
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {
@@ -299,8 +261,9 @@ impl Rig for NetnsRig {
         Ok(checks)
     }
 
-    fn machine(&self) -> Option<MachineUse> {
-        Some(self.watch.machine(&self.watched_cpus()))
+    fn machines(&self) -> Machines {
+        let dut = Some(self.watch.machine(&self.watched_cpus()));
+        Machines { dut, ..Machines::default() }
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
@@ -310,8 +273,59 @@ impl Rig for NetnsRig {
     }
 }
 
-pub(in crate::testbed) fn ifindex(device: &str) -> Result<u32, String> {
-    Netlink::open().and_then(|n| n.ifindex(device)).map_err(|e| e.to_string())
+/// Counting points in the order of a packet's way.
+fn points(topology: Topology) -> Vec<PointRule> {
+    let point = |name, source, counters: &[&str]| PointRule {
+        name,
+        counters: Selection::new(source, counters),
+    };
+    let mut points = vec![
+        point("offered", "generator", &["offered_packets"]),
+        point("accepted", GENERATOR_DEVICE, &["tx_queue_*_xdp_xmit"]),
+    ];
+    if topology == Topology::Dut {
+        points.push(point("dut_received", DUT_IN_DEVICE, &["rx_queue_*_xdp_packets"]));
+        points.push(point("dut_forwarded", DUT_OUT_DEVICE, &["tx_packets", "tx_dropped"]));
+    }
+    points.push(point("delivered", "sink", &["packets"]));
+    points
+}
+
+/// Losses that the devices and the sink count.
+fn drops(topology: Topology) -> Vec<DropRule> {
+    let refused = Selection::new(GENERATOR_DEVICE, &["tx_queue_*_xdp_xmit_errors"]);
+    let device_drops = |device| Selection::new(device, &["rx_queue_*_drops"]);
+    match topology {
+        Topology::Direct => vec![
+            DropRule::new("sink_rx_ring_full", "offered", Place::Sink, refused),
+            DropRule::new("sink_rx_drops", "accepted", Place::Sink, device_drops(SINK_DEVICE)),
+        ],
+        Topology::Dut => vec![
+            DropRule::new("dut_rx_ring_full", "offered", Place::Dut, refused),
+            DropRule::new("dut_rx_drops", "accepted", Place::Dut, device_drops(DUT_IN_DEVICE)),
+            DropRule::new(
+                "dut_xdp_drops",
+                "dut_received",
+                Place::Dut,
+                Selection::new(DUT_IN_DEVICE, &["rx_queue_*_xdp_drops"]),
+            ),
+            DropRule::new(
+                "sink_rx_ring_full",
+                "dut_forwarded",
+                Place::Sink,
+                Selection::new(DUT_OUT_DEVICE, &["tx_dropped"]),
+            ),
+            DropRule::new("sink_rx_drops", "dut_forwarded", Place::Sink, device_drops(SINK_DEVICE)),
+            // Frames that the DUT made itself: its device counts them, the sink tells them
+            // apart.
+            DropRule::new(
+                "foreign_packets",
+                "dut_forwarded",
+                Place::Dut,
+                Selection::new("sink", &["foreign_packets"]),
+            ),
+        ],
+    }
 }
 
 /// Switches a device to threaded NAPI and pins its threads, one for each queue.

@@ -12,11 +12,10 @@ use weir_gen::expect::Expectation;
 use weir_gen::observer::Observer;
 use weir_gen::receiver::{Receiver, Snapshot};
 use weir_net::Netns;
+use weir_results::record::Delays;
 
 use super::layout::SINK_DEVICE;
-use super::parts::inside;
-use super::rig::ifindex;
-use crate::record::Delays;
+use super::parts::{ifindex, inside};
 use crate::testbed::{Observed, Reading, TestbedError};
 
 /// One of the two programs; none after a failed exchange.

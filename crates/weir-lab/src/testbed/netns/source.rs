@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use weir_bpf::generator::GeneratorCounters;
 use weir_gen::backend::{Backend as _, RunOptions};
-use weir_gen::describe::Macs;
 use weir_gen::live::LiveGenerator;
 use weir_net::Netns;
+use weir_results::traffic::Traffic;
+use weir_wire::describe::Macs;
 use weir_wire::mac::MacAddr;
 
 use super::layout::{GENERATOR_DEVICE, GENERATOR_MAC, PARK_DEVICES};
-use super::parts::inside;
-use super::rig::ifindex;
-use crate::model::Traffic;
+use super::parts::{ifindex, inside};
 use crate::testbed::{Burst, TestbedError};
 
 /// A generator on one CPU.

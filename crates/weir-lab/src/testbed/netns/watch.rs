@@ -1,14 +1,14 @@
 //! What the machine did to a trial: its load, time taken by the hypervisor or by other programs,
 //! and slowing down for heat.
 //!
-//! Stolen time is told, not judged: it is in the spread of the samples already. A CPU that slowed
-//! down for heat voids the figure.
+//! A CPU that slowed down for heat voids the figure; what else ran is for the verdict to judge.
 
+use weir_machine::environment::machine::{Counted, SensorWatch, Sensors, machine_use};
+use weir_machine::environment::tasks::Parts;
 use weir_net::CpuList;
-
-use crate::environment::machine::{Counted, SensorWatch, Sensors, machine_use};
-use crate::environment::{stolen_share, user_share};
-use crate::record::{Check, MachineUse};
+use weir_results::machine_use::MachineUse;
+use weir_results::number;
+use weir_results::record::Check;
 
 /// The machine before, during and after the generator's run.
 #[derive(Debug, Default)]
@@ -16,6 +16,8 @@ pub(in crate::testbed) struct Watch {
     before: Counted,
     after: Counted,
     sensors: Vec<Sensors>,
+    /// What belongs to the trial.
+    parts: Option<Parts>,
     watching: Option<SensorWatch>,
 }
 
@@ -26,8 +28,9 @@ impl Watch {
         self.before = Counted::take();
     }
 
-    /// The run has ended.
-    pub(in crate::testbed) fn stop(&mut self) {
+    /// The run has ended; `parts` belong to the trial. Without them, what else ran is not known.
+    pub(in crate::testbed) fn stop(&mut self, parts: Option<Parts>) {
+        self.parts = parts;
         self.after = Counted::take();
         self.sensors = self.watching.take().map(SensorWatch::stop).unwrap_or_default();
     }
@@ -37,29 +40,25 @@ impl Watch {
         let mut list: Vec<usize> = cpus.iter().flat_map(|(_, cpus)| cpus.iter()).collect();
         list.sort_unstable();
         list.dedup();
-        machine_use(&self.before, &self.after, &self.sensors, &list)
+        machine_use(&self.before, &self.after, &self.sensors, (&list, self.parts.as_ref()))
     }
 
-    /// What is to be said of it. `cpus` are those of the testbed; on those of the generator and
-    /// the kernel's forwarding, time in user mode is other programs'.
+    /// What is to be said of it. `cpus` are those of the testbed.
     pub(in crate::testbed) fn checks(&self, cpus: &[(&str, &CpuList)]) -> Vec<Check> {
-        let percent = |share: Option<f64>| match share {
-            Some(share) => format!("{:.1} %", share * 100.0),
-            None => "unknown".to_owned(),
-        };
-        let told: Vec<String> = cpus
-            .iter()
-            .map(|(name, list)| {
-                let list: Vec<usize> = list.iter().collect();
-                let (before, after) = (&self.before.times, &self.after.times);
-                format!(
-                    "{name}: {} stolen by the hypervisor, {} in user mode",
-                    percent(stolen_share(before, after, &list)),
-                    percent(user_share(before, after, &list))
-                )
+        let used = self.machine(cpus);
+        let times = cpus.iter().flat_map(|(name, list)| list.iter().map(move |cpu| (*name, cpu)));
+        let times: Vec<String> = times
+            .map(|(name, cpu)| match used.cpus.get(&cpu) {
+                None => format!("{name}: no time of CPU {cpu} is known"),
+                Some(used) => format!(
+                    "{name}: CPU {cpu} was busy for {}, with {} stolen by the hypervisor and {} \
+                     for something else",
+                    number::share(used.busy_ratio),
+                    number::share(used.stolen_ratio),
+                    used.foreign_ratio.map_or_else(|| "an unknown share".to_owned(), number::share)
+                ),
             })
             .collect();
-        let used = self.machine(cpus);
         let slowed = used.slowed_for_heat;
         let heat = match (used.counts_throttling, slowed.is_empty()) {
             (false, _) => "this machine does not count it".to_owned(),
@@ -68,7 +67,7 @@ impl Watch {
         };
         let check = |name: &str, passed, detail| Check { name: name.to_owned(), passed, detail };
         vec![
-            check("cpu-time", true, told.join("; ")),
+            check("cpu-time", true, times.join("; ")),
             check("cpu-throttling", slowed.is_empty(), heat),
         ]
     }
@@ -94,7 +93,7 @@ mod tests {
             (checks[1].passed, checks[1].detail.as_str()),
             (false, "slowed down: cpu0/core")
         );
-        assert_eq!(checks[0].detail, "DUT: unknown stolen by the hypervisor, unknown in user mode");
+        assert_eq!(checks[0].detail, "DUT: no time of CPU 0 is known");
         // A cooling device that was in use for a moment only.
         let passing = |state| Sensors {
             cooling: BTreeMap::from([("cooling_device0/Processor".to_owned(), state)]),

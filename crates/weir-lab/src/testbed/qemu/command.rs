@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use super::accel::Chosen;
+use weir_machine::qemu::{self, CONSOLE_LOG, Chosen, MONITOR_SOCKET};
+
 use super::files::Files;
-use super::{PROGRAM, login};
 use crate::model::qemu::QemuSpec;
 use crate::testbed::netns::layout::{DUT_IN_MAC, DUT_OUT_MAC, GENERATOR_DEVICE, SINK_DEVICE};
 
-/// Files in the directory of a trial.
-pub(super) const CONSOLE_SOCKET: &str = "console.sock";
-pub(super) const CONSOLE_LOG: &str = "console.log";
-pub(super) const MONITOR_SOCKET: &str = "qmp.sock";
+/// A socket in the directory of a trial.
+const CONSOLE_SOCKET: &str = "console.sock";
 
 /// Address of the card that carries nothing but the lab's commands.
 const MANAGEMENT_MAC: [u8; 6] = [0x02, 0x77, 0x65, 0x69, 0x72, 0x0f];
@@ -26,7 +24,7 @@ pub(super) fn arguments(
     directory: &Path,
 ) -> Vec<String> {
     let in_directory = |name: &str| quoted(&directory.join(name));
-    let mut all: Vec<String> = vec![PROGRAM.to_owned()];
+    let mut all: Vec<String> = vec![qemu::PROGRAM.to_owned()];
     let mut add = |name: &str, value: String| all.extend([name.to_owned(), value]);
     add("-name", "weir-dut".to_owned());
     add("-machine", format!("q35,accel={}", accel.name()));
@@ -50,7 +48,7 @@ pub(super) fn arguments(
     add("-drive", format!("file={image},format={format},if=none,id=disk,snapshot=on,cache=unsafe"));
     add("-device", "virtio-blk-pci,drive=disk".to_owned());
     add("-device", "virtio-rng-pci".to_owned());
-    let forward = format!("hostfwd=tcp:127.0.0.1:{}-:{}", login::PORT, spec.ssh_port);
+    let forward = format!("hostfwd=tcp:127.0.0.1:{}-:{}", qemu::PORT, spec.ssh_port);
     add("-netdev", format!("user,id=management,restrict=on,ipv6=off,{forward}"));
     add("-device", card(&spec.nic, "management", MANAGEMENT_MAC, 1));
     for (device, mac) in [(GENERATOR_DEVICE, DUT_IN_MAC), (SINK_DEVICE, DUT_OUT_MAC)] {

@@ -5,20 +5,19 @@
 //! when the campaign goes on later.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde_json::{Value, json};
+use weir_machine::digest::Reader;
+use weir_machine::image::{self, About, DiskFormat, qcow2};
+use weir_machine::qemu::Access;
+use weir_results::content::sha256;
 
-use super::qcow2;
-use crate::digest::Reader;
-use crate::image::{self, About};
 use crate::material::MaterialFile;
-use crate::model::content::sha256;
-use crate::model::qemu::{DiskFormat, QemuSpec};
+use crate::model::qemu::QemuSpec;
 use crate::testbed::TestbedError;
 
 /// The files, all of which are there.
@@ -31,9 +30,9 @@ pub(super) struct Files {
     pub(super) append: Option<String>,
     /// The same as the file beside the image says it, if that is where it comes from.
     append_beside: Option<String>,
-    pub(super) user: String,
+    user: String,
     pub(super) key: Option<PathBuf>,
-    pub(super) host_key: Option<String>,
+    host_key: Option<String>,
     pub(super) console_ready: Option<String>,
     about: About,
 }
@@ -45,9 +44,9 @@ impl Files {
         let beside = image.parent().unwrap_or(Path::new(".")).to_owned();
         // A kernel of the user's own does not go with the image's RAM disk and command line.
         let boot = if spec.kernel.is_some() { None } else { Some(&about.boot) };
-        let choose = |name: &str, own: &Option<String>, known: Option<&String>| {
-            let path = match (own, known) {
-                (Some(own), _) => folder.join(own),
+        let choose = |name: &str, given: &Option<String>, known: Option<&String>| {
+            let path = match (given, known) {
+                (Some(given), _) => folder.join(given),
                 (None, Some(known)) => beside.join(known),
                 (None, None) => return Ok(None),
             };
@@ -55,7 +54,7 @@ impl Files {
         };
         let format = match spec.format {
             Some(format) => format,
-            None => format_of(&image)?,
+            None => DiskFormat::of(&image).map_err(|error| cannot_read("image", &image, &error))?,
         };
         let append_beside = match &spec.append {
             None => boot.filter(|b| b.kernel.is_some()),
@@ -110,6 +109,12 @@ impl Files {
             files.insert("append, the kernel's command line,".to_owned(), line);
         }
         Ok((stamps, files))
+    }
+
+    /// What is known of the machine's SSH server.
+    pub(super) fn access(&self) -> Access<'_> {
+        let (key, host_key) = (self.key.as_deref(), self.host_key.as_deref());
+        Access { user: &self.user, key, host_key }
     }
 
     /// What is told of the image in `env.json`.
@@ -176,20 +181,15 @@ fn existing(field: &str, path: &Path) -> Result<PathBuf, TestbedError> {
     })
 }
 
-fn format_of(image: &Path) -> Result<DiskFormat, TestbedError> {
-    let mut magic = [0; 4];
-    let read = File::open(image).and_then(|mut file| file.read_exact(&mut magic));
-    read.map_err(|error| cannot_read("image", image, &error))?;
-    Ok(if magic == qcow2::MAGIC { DiskFormat::Qcow2 } else { DiskFormat::Raw })
-}
-
 #[cfg(test)]
 pub(super) mod tests {
+    use std::fs::File;
     use std::time::Duration;
 
     use super::*;
-    use crate::model::hosts::System;
-    use crate::model::qemu::{Accel, Setup};
+    use crate::model::qemu::Setup;
+    use weir_machine::qemu::Accel;
+    use weir_results::dut::System;
 
     pub(in crate::testbed::qemu) fn spec(image: &str) -> QemuSpec {
         QemuSpec {
@@ -234,8 +234,8 @@ pub(super) mod tests {
         assert_eq!((files.format, files.user.as_str()), (DiskFormat::Qcow2, "u"));
         assert_eq!(files.kernel, Some(folder.join("k")));
         assert_eq!(files.append.as_deref(), Some("a"));
-        let own = QemuSpec { kernel: Some("own".to_owned()), ..spec("dut.qcow2") };
-        let files = Files::find(&own, &folder).unwrap();
+        let with_kernel = QemuSpec { kernel: Some("own".to_owned()), ..spec("dut.qcow2") };
+        let files = Files::find(&with_kernel, &folder).unwrap();
         assert_eq!((files.kernel, files.append), (Some(folder.join("own")), None));
     }
 
@@ -251,7 +251,7 @@ pub(super) mod tests {
             ..spec("dut.raw")
         };
         let files = Files::find(&spec, dir.path()).unwrap();
-        let cancel = crate::cancel::Cancel::default();
+        let cancel = weir_machine::cancel::Cancel::default();
         let reader = Reader { cancel: &cancel, tell: &|_, _| {} };
         let (stamps, earlier) = files.read(&reader).unwrap();
         assert!(earlier.keys().eq(["image", "initrd", "kernel"]), "{earlier:?}");
@@ -285,7 +285,7 @@ pub(super) mod tests {
         put("base", b"one");
         put("k", b"kernel");
         put("dut.qcow2.toml", b"[boot]\nkernel = \"k\"\nappend = \"quiet\"\n");
-        let cancel = crate::cancel::Cancel::default();
+        let cancel = weir_machine::cancel::Cancel::default();
         let reader = Reader { cancel: &cancel, tell: &|_, _| {} };
         let read = || Files::find(&spec("dut.qcow2"), dir.path())?.read(&reader);
         let (stamps, earlier) = read().unwrap();
@@ -300,7 +300,7 @@ pub(super) mod tests {
         assert_eq!(later["image"], earlier["image"]);
         fs::remove_file(dir.path().join("base")).unwrap();
         let error = read().unwrap_err();
-        assert!(error.what.starts_with("image: what lies below "), "{}", error.what);
+        assert!(error.what.starts_with("image: what is below "), "{}", error.what);
     }
 
     #[test]

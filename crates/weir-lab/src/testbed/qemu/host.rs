@@ -9,20 +9,20 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use weir_machine::access::{BoxSpec, Online, Reset, Upload, UploadMethod};
+use weir_machine::cancel::Cancel;
+use weir_machine::host::{Command, Host, HostError, LineSink, Output, Process, Program};
+use weir_machine::qemu::{Login, Vm};
+use weir_machine::ssh::Secrets;
+use weir_machine::ssh::machine::Machine;
 use weir_net::Netns;
+use weir_results::counters::Counters;
+use weir_results::dut::{System, Tree};
 
 use super::files::Files;
 use super::guest;
-use super::login::Login;
 use super::ports::Ports;
-use super::vm::Vm;
-use crate::cancel::Cancel;
-use crate::counters::Counters;
-use crate::host::{Command, Host, HostError, LineSink, Output, Process, Program};
-use crate::model::hosts::{BoxSpec, Online, Reset, System, Tree, Upload, UploadMethod};
 use crate::model::qemu::{QemuSpec, Setup};
-use crate::ssh::Secrets;
-use crate::ssh::machine::Machine;
 use crate::testbed::TestbedError;
 
 /// How often the console is looked at.
@@ -82,7 +82,7 @@ impl QemuHost {
     pub(super) fn boot(&self, deadline: Instant) -> Result<(), TestbedError> {
         self.wait(0, deadline)?;
         self.machine.connect().and_then(|()| self.set_up()).map_err(|error| {
-            match error.costs_trial() {
+            match error.is_passing() {
                 true => TestbedError::voids_trial(error),
                 false => TestbedError::new(error),
             }
@@ -91,12 +91,12 @@ impl QemuHost {
 
     /// Fails if QEMU has ended.
     pub(super) fn alive(&self) -> Result<(), TestbedError> {
-        self.vm.borrow_mut().alive()
+        Ok(self.vm.borrow_mut().alive()?)
     }
 
     /// Fails if QEMU ends now.
     pub(super) fn stays_alive(&self) -> Result<(), TestbedError> {
-        self.vm.borrow_mut().stays_alive()
+        Ok(self.vm.borrow_mut().stays_alive()?)
     }
 
     /// How long its starts took, in seconds.
@@ -120,7 +120,7 @@ impl QemuHost {
     pub(super) fn stop(self) -> Result<(), TestbedError> {
         self.machine.host().disconnect();
         drop(self.machine);
-        self.vm.into_inner().stop()
+        Ok(self.vm.into_inner().stop()?)
     }
 
     /// Waits for the console's text behind `console_start`, the machine's key, and SSH.
@@ -181,7 +181,7 @@ impl QemuHost {
             }
             self.alive()?;
             if Instant::now() >= deadline {
-                return Err(self.not_up(&format!("it was waited for {what}")));
+                return Err(self.not_up(&format!("waiting for {what}")));
             }
             if !self.cancel.sleep(POLL) {
                 return Err(TestbedError::new("cancelled while the machine was waited for"));

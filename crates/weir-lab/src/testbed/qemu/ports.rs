@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_machine::qemu::Vm;
 use weir_net::{Netlink, Netns};
 
-use super::vm::Vm;
 use crate::testbed::TestbedError;
 use crate::testbed::netns::layout::{
     GENERATOR_ADDRESSES, GENERATOR_DEVICE, GENERATOR_MAC, MTU_BYTES, SINK_ADDRESSES, SINK_DEVICE,
@@ -44,8 +44,14 @@ impl Ports {
         Ok(Self { generator, dut, sink, directory, claim })
     }
 
+    fn has(&self, device: &str) -> Result<bool, TestbedError> {
+        inside(&self.dut, || {
+            Ok::<_, String>(Netlink::open().and_then(|netlink| netlink.link(device)).is_ok())
+        })
+    }
+
     /// Gives generator and sink the devices that QEMU has made.
-    pub(super) fn adopt(&self, vm: &mut Vm) -> Result<(), TestbedError> {
+    pub(super) fn take_devices(&self, vm: &mut Vm) -> Result<(), TestbedError> {
         let deadline = Instant::now() + DEVICE_PATIENCE;
         let ends = [
             (&self.generator, GENERATOR_DEVICE, GENERATOR_MAC, GENERATOR_ADDRESSES),
@@ -55,7 +61,7 @@ impl Ports {
             while !self.has(device)? {
                 vm.alive()?;
                 if Instant::now() >= deadline {
-                    let what = format!("QEMU does not make its device {device}");
+                    let what = format!("QEMU did not create its device {device}");
                     return Err(TestbedError::new(what));
                 }
                 thread::sleep(POLL);
@@ -67,12 +73,6 @@ impl Ports {
             }
         }
         park(&self.generator)
-    }
-
-    fn has(&self, device: &str) -> Result<bool, TestbedError> {
-        inside(&self.dut, || {
-            Ok::<_, String>(Netlink::open().and_then(|netlink| netlink.link(device)).is_ok())
-        })
     }
 
     /// Moves a device to its namespace and sets it up there.

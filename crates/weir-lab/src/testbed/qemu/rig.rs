@@ -11,24 +11,26 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
+use weir_machine::host::Host;
+use weir_machine::ssh::profile::Profiler;
+use weir_machine::ssh::system::activity::Activity;
 use weir_net::{CpuList, Netlink, Netns};
+use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
+use weir_results::dut::System;
+use weir_results::record::Check;
+use weir_results::traffic::Traffic;
 
 use super::host::QemuHost;
 use super::ports::Ports;
-use crate::counters::{Counters, DropRule, PointRule, Selection};
-use crate::host::Host;
-use crate::model::Traffic;
-use crate::model::hosts::System;
-use crate::record::{Check, MachineUse, Place};
-use crate::ssh::profile::Profiler;
-use crate::ssh::system::activity::Activity;
 use crate::testbed::netns::layout::{DUT_IN_MAC, GENERATOR_DEVICE, SINK_DEVICE};
 use crate::testbed::netns::parts::{SETTLE, inside};
 use crate::testbed::netns::placement::Placement;
 use crate::testbed::netns::sink::Sink;
 use crate::testbed::netns::source::Source;
 use crate::testbed::netns::watch::Watch;
-use crate::testbed::{Burst, Observed, Reading, Rig, Scope, TestbedError};
+use crate::testbed::{
+    Accounting, Burst, Gap, Machines, Observed, Reading, Rig, Scope, TestbedError, Traces,
+};
 
 /// Frames that the namespaces' own stacks send now and then: answers to ARP.
 const STRAY_RATIO_MAX: f64 = 0.001;
@@ -147,7 +149,8 @@ impl Rig for QemuRig {
 
     fn stop(&mut self) -> Result<(), TestbedError> {
         let stopped = self.generator.stop();
-        self.watch.stop();
+        // QEMU's threads are many, and which CPU each is on is the kernel's choice.
+        self.watch.stop(None);
         if let Some(guest) = self.guest.as_mut().filter(|_| !self.is_limited) {
             guest.end(&self.host);
         }
@@ -163,55 +166,47 @@ impl Rig for QemuRig {
         self.explained(self.read_counters())
     }
 
-    fn points(&self) -> Vec<PointRule> {
+    fn accounting(&self) -> Accounting {
         let point = |name, source, counters: &[&str]| PointRule {
             name,
             counters: Selection::new(source, counters),
         };
-        vec![
-            point("offered", "generator", &["offered_packets"]),
-            point("accepted", GENERATOR_DEVICE, &["tx_packets"]),
-            point("dut_received", GENERATOR_DEVICE, &["tx_packets"]),
-            point("dut_forwarded", SINK_DEVICE, &["rx_packets", "rx_dropped"]),
-            point("delivered", "sink", &["packets"]),
-        ]
+        Accounting {
+            points: vec![
+                point("offered", "generator", &["offered_packets"]),
+                point("accepted", GENERATOR_DEVICE, &["tx_packets"]),
+                point("dut_received", GENERATOR_DEVICE, &["tx_packets"]),
+                point("dut_forwarded", SINK_DEVICE, &["rx_packets", "rx_dropped"]),
+                point("delivered", "sink", &["packets"]),
+            ],
+            drops: vec![
+                DropRule::new(
+                    "dut_rx_ring_full",
+                    "offered",
+                    Place::Dut,
+                    Selection::new(GENERATOR_DEVICE, &["tx_dropped"]),
+                ),
+                // Frames that the DUT made itself: its device counts them, the sink tells them
+                // apart.
+                DropRule::new(
+                    "foreign_packets",
+                    "dut_forwarded",
+                    Place::Dut,
+                    Selection::new("sink", &["foreign_packets"]),
+                ),
+            ],
+            // From card to card: what goes in and does not come out was lost inside.
+            gaps: vec![Gap::new("dut_received", "inside_the_dut", Place::Dut)],
+            stray_ratio_max: STRAY_RATIO_MAX,
+            shares_stack: true,
+            opinions: Vec::new(),
+        }
     }
 
-    fn drops(&self) -> Vec<DropRule> {
-        vec![
-            DropRule::new(
-                "dut_rx_ring_full",
-                "offered",
-                Place::Dut,
-                Selection::new(GENERATOR_DEVICE, &["tx_dropped"]),
-            ),
-            // Frames that the DUT made itself: its device counts them, the sink tells them apart.
-            DropRule::new(
-                "foreign_packets",
-                "dut_forwarded",
-                Place::Dut,
-                Selection::new("sink", &["foreign_packets"]),
-            ),
-        ]
-    }
-
-    fn gaps(&self) -> Vec<(&'static str, &'static str, Place)> {
-        // From card to card: what goes in and does not come out was lost inside.
-        vec![("dut_received", "inside_the_dut", Place::Dut)]
-    }
-
-    fn stray_ratio_max(&self) -> f64 {
-        STRAY_RATIO_MAX
-    }
-
-    fn shares_stack(&self) -> bool {
-        true
-    }
-
-    fn take_artefacts(&self) -> Vec<(String, Vec<u8>)> {
-        let mut artefacts = self.host.take_artefacts();
-        artefacts.append(&mut self.profile.borrow_mut());
-        artefacts
+    fn take_traces(&self) -> Traces {
+        let mut traces = Traces::take_from(&self.host);
+        traces.artefacts.append(&mut self.profile.borrow_mut());
+        traces
     }
 
     fn measuring(&mut self, duration: Duration) -> Result<(), TestbedError> {
@@ -271,13 +266,12 @@ impl Rig for QemuRig {
         Ok(checks)
     }
 
-    fn machine(&self) -> Option<MachineUse> {
-        Some(self.watch.machine(&self.watched_cpus()))
-    }
-
-    fn machines(&self) -> BTreeMap<String, MachineUse> {
+    fn machines(&self) -> Machines {
         let guest = self.guest.as_ref().map(Activity::machine);
-        guest.map(|used| ("dut".to_owned(), used)).into_iter().collect()
+        Machines {
+            dut: Some(self.watch.machine(&self.watched_cpus())),
+            others: guest.map(|used| ("dut".to_owned(), used)).into_iter().collect(),
+        }
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {

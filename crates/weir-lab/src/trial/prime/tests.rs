@@ -28,7 +28,7 @@ fn all(spec: &StreamSpec) -> Result<u64, String> {
 fn flows_of_all_walked_streams_are_expected() {
     let other = ("198.18.11.1-198.18.11.2", "198.19.10.1", "");
     let expected = Expected::of(&traffic(&[LEGITIMATE, other]), 10, all);
-    assert_eq!(expected, Expected::Flows { wanted: 23, drawn_max: 0 });
+    assert_eq!(expected, Expected::Flows { sent: 23, drawn_max: 0 });
     assert!(expected.holds(23) && !expected.holds(22) && !expected.holds(24));
     assert!(expected.check(22, 6).detail.starts_with("the DUT knows 22 of 23 flows"));
 }
@@ -38,7 +38,7 @@ fn random_streams_are_not_primed_but_probes_may_have_drawn_some() {
     let both = traffic(&[LEGITIMATE, ATTACK]);
     assert_eq!(flow_count(&both), 21);
     let expected = Expected::of(&both, 10, all);
-    assert_eq!(expected, Expected::Flows { wanted: 21, drawn_max: 10 });
+    assert_eq!(expected, Expected::Flows { sent: 21, drawn_max: 10 });
     assert!(expected.holds(21) && expected.holds(31));
     assert!(!expected.holds(20) && !expected.holds(32));
     let alone = Expected::of(&traffic(&[ATTACK]), 10, all);
@@ -53,7 +53,7 @@ fn what_cannot_be_foretold_is_not_checked() {
     assert!(matches!(&shared, Expected::Unknown(why) if why.contains("share")), "{shared:?}");
     let tcp = (overlapping.0, overlapping.1, r#","proto":"tcp""#);
     let apart = Expected::of(&traffic(&[LEGITIMATE, tcp]), 0, all);
-    assert_eq!(apart, Expected::Flows { wanted: 28, drawn_max: 0 });
+    assert_eq!(apart, Expected::Flows { sent: 28, drawn_max: 0 });
     let refused = Expected::of(&traffic(&[LEGITIMATE]), 0, |_| Err("no connection".to_owned()));
     assert_eq!(refused, Expected::Unknown("no connection".to_owned()));
     assert!(refused.check(0, 1).detail.contains("not checked: no connection"));

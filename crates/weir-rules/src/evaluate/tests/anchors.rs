@@ -70,7 +70,7 @@ fn loops_and_multiplication_are_refused() {
         &facts,
     );
     let refused = Evaluator::new(&around, &[], &facts).err().unwrap();
-    assert_eq!(refused.to_string(), "anchor `a` leads back into itself");
+    assert_eq!(refused.to_string(), "anchor `a` contains itself");
     let mut text = String::new();
     for step in 0..30 {
         let next = step + 1;
@@ -108,7 +108,7 @@ fn match_rules_add_up() {
     let mut moment =
         Moment { now_ns: 0, random: &mut random, states: &mut states, routes: &AllRouted };
     let verdict = evaluator.evaluate(&packet, &mut moment);
-    let numbers = |rules: &[RuleRef<'_>]| rules.iter().map(|own| own.number).collect::<Vec<_>>();
+    let numbers = |rules: &[RuleRef<'_>]| rules.iter().map(|rule| rule.number).collect::<Vec<_>>();
     assert_eq!(numbers(&verdict.matches), [0, 1, 2]);
     assert_eq!(numbers(&verdict.logs), [0, 1, 2, 3], "log (matches) logs what follows");
     let actions = &verdict.actions;

@@ -69,13 +69,13 @@ fn holds(network: Option<(bool, u8, u8)>, address: u8) -> bool {
 }
 
 fn naive(rules: &[Simple], packet: &Plain) -> Option<usize> {
-    let matches = |own: &Simple| {
-        own.direction.is_none_or(|inbound| inbound == packet.inbound)
-            && own.interface.is_none_or(|(not, at)| (at == packet.interface) != not)
-            && own.protocol.is_none_or(|at| at == packet.protocol)
-            && holds(own.from, packet.from)
-            && holds(own.to, packet.to)
-            && own.port.is_none_or(|(at, a, b)| {
+    let matches = |rule: &Simple| {
+        rule.direction.is_none_or(|inbound| inbound == packet.inbound)
+            && rule.interface.is_none_or(|(not, at)| (at == packet.interface) != not)
+            && rule.protocol.is_none_or(|at| at == packet.protocol)
+            && holds(rule.from, packet.from)
+            && holds(rule.to, packet.to)
+            && rule.port.is_none_or(|(at, a, b)| {
                 let is = packet.port;
                 match OPERATORS[at] {
                     "=" => is == a,
@@ -94,32 +94,32 @@ fn naive(rules: &[Simple], packet: &Plain) -> Option<usize> {
 
 fn text(rules: &[Simple]) -> String {
     let mut text = String::new();
-    for own in rules {
-        text += if own.pass { "pass" } else { "block" };
-        text += own.direction.map_or("", |inbound| if inbound { " in" } else { " out" });
-        text += if own.quick { " quick" } else { "" };
-        if let Some((not, at)) = own.interface {
+    for rule in rules {
+        text += if rule.pass { "pass" } else { "block" };
+        text += rule.direction.map_or("", |inbound| if inbound { " in" } else { " out" });
+        text += if rule.quick { " quick" } else { "" };
+        if let Some((not, at)) = rule.interface {
             text += &format!(" on {}{}", if not { "! " } else { "" }, INTERFACES[at]);
         }
         text += " inet";
-        if let Some(at) = own.protocol {
+        if let Some(at) = rule.protocol {
             text += &format!(" proto {}", PROTOCOLS[at].0);
         }
-        let end = |own: Option<(bool, u8, u8)>| match own {
+        let end = |range: Option<(bool, u8, u8)>| match range {
             None => "any".to_owned(),
             Some((not, base, bits)) => {
                 format!("{}10.0.0.{base}/{}", if not { "! " } else { "" }, 24 + bits)
             }
         };
-        text += &format!(" from {} to {}", end(own.from), end(own.to));
-        if let Some((at, a, b)) = own.port {
+        text += &format!(" from {} to {}", end(rule.from), end(rule.to));
+        if let Some((at, a, b)) = rule.port {
             text += &match OPERATORS[at] {
                 ":" => format!(" port {a}:{b}"),
                 operator @ ("><" | "<>") => format!(" port {a} {operator} {b}"),
                 operator => format!(" port {operator} {a}"),
             };
         }
-        text += if own.pass { " no state\n" } else { "\n" };
+        text += if rule.pass { " no state\n" } else { "\n" };
     }
     text
 }
@@ -153,7 +153,7 @@ proptest! {
             };
             let verdict = evaluator.evaluate(&packet, &mut moment);
             let expected = naive(&rules, plain);
-            let is = verdict.rule.map(|own| own.number as usize);
+            let is = verdict.rule.map(|rule| rule.number as usize);
             prop_assert_eq!(is, expected, "{:?}\n{}", plain, text(&rules));
             let passes = expected.is_none_or(|at| rules[at].pass);
             prop_assert_eq!(verdict.decision == Decision::Pass, passes);

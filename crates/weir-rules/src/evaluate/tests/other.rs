@@ -191,7 +191,7 @@ fn the_first_scrub_rule_holds() {
         let mut moment =
             Moment { now_ns: 0, random: &mut random, states: &mut states, routes: &AllRouted };
         let verdict = evaluator.evaluate(&packet, &mut moment);
-        let number = |own: Option<RuleRef<'_>>| own.map(|own| own.number);
+        let number = |rule: Option<RuleRef<'_>>| rule.map(|rule| rule.number);
         (number(verdict.scrub.ip), number(verdict.scrub.tcp), summary(&verdict))
     };
     let passes = "pass @0".to_owned();
@@ -249,24 +249,24 @@ fn wrong_descriptions_say_where_and_what() {
     let facts = facts();
     for (text, at, part) in [
         ("", 0..0, "the packet ends where `in` or `out` is expected"),
-        ("through em0", 0..7, "`through` is no direction"),
-        ("in em0", 3..6, "`em0` stands where `on` is expected"),
+        ("through em0", 0..7, "`through` is not a direction"),
+        ("in em0", 3..6, "expected `on`, found `em0`"),
         ("in on lan tcp", 6..9, "its members: em1, vlan20"),
-        ("in on em0 tpc 1.1.1.1:1 > 2.2.2.2:2", 10..13, "`tpc` is no protocol"),
+        ("in on em0 tpc 1.1.1.1:1 > 2.2.2.2:2", 10..13, "`tpc` is not a protocol"),
         ("in on em0 tcp 1.1.1.1 > 2.2.2.2:2", 14..21, "write it as 1.1.1.1:80"),
         ("in on em0 tcp ::1 > ::2", 14..17, "write it as [::1]:80"),
         ("in on em0 gre 1.1.1.1:1 > 2.2.2.2", 14..23, "this protocol has none"),
         ("in on em0 tcp 1.1.1.1:1 2.2.2.2:2", 24..33, "`>` is expected"),
-        ("in on em0 tcp 1.1.1:1 > 2.2.2.2:2", 14..21, "`1.1.1:1` is no address"),
-        ("in on em0 tcp 1.1.1.1:99999 > 2.2.2.2:2", 14..27, "`99999` is no port"),
-        ("in on em0 gre 1.1.1.1 > ::1", 24..27, "another address family"),
+        ("in on em0 tcp 1.1.1:1 > 2.2.2.2:2", 14..21, "`1.1.1:1` is not an address"),
+        ("in on em0 tcp 1.1.1.1:99999 > 2.2.2.2:2", 14..27, "`99999` is not a port"),
+        ("in on em0 gre 1.1.1.1 > ::1", 24..27, "a different address family"),
         ("in on em0 icmp ::1 > ::2", 15..18, "it is `icmp6`"),
         ("in on em0 tcp 1.1.1.1:1 > 2.2.2.2:2 SX", 36..38, "letters of FSRPAUEW"),
-        ("in on em0 icmp 1.1.1.1 > 2.2.2.2 unreach/x", 33..42, "`x` is no code of ICMP type 3"),
+        ("in on em0 icmp 1.1.1.1 > 2.2.2.2 unreach/x", 33..42, "`x` is not a code of ICMP type 3"),
         ("in on em0 gre 1.1.1.1 > 2.2.2.2 about udp", 32..37, "only an ICMP error is about"),
         ("in on em0 gre 1.1.1.1 > 2.2.2.2 prio 9", 37..38, "priorities are 0 to 7"),
         ("in on em0 gre 1.1.1.1 > 2.2.2.2 tag", 35..35, "a tag is expected"),
-        ("in on em0 gre 1.1.1.1 > 2.2.2.2 frobnicate", 32..42, "says nothing of a packet"),
+        ("in on em0 gre 1.1.1.1 > 2.2.2.2 frobnicate", 32..42, "does not describe a packet"),
     ] {
         let error = Packet::parse(text, &facts).unwrap_err();
         assert!(error.message.contains(part), "{text}: {}", error.message);

@@ -183,19 +183,19 @@ proptest! {
             let (mut random, mut states) = (|| draw(&mut second), NoStates);
             let mut moment =
                 Moment { now_ns: 0, random: &mut random, states: &mut states, routes: &AllRouted };
-            let told = explain(&evaluator, &printer, None, packet, &mut moment);
-            prop_assert_eq!(summary(&told.verdict), summary(&verdict));
-            let winner = told.winner.map(|at| &told.steps[at]);
+            let explained = explain(&evaluator, &printer, None, packet, &mut moment);
+            prop_assert_eq!(summary(&explained.verdict), summary(&verdict));
+            let winner = explained.winner.map(|at| &explained.steps[at]);
             let expected = match verdict.reason {
-                Reason::TranslationPass => verdict.translation.map(|own| own.rule.id),
-                _ => verdict.rule.map(|own| own.id),
+                Reason::TranslationPass => verdict.translation.map(|found| found.rule.id),
+                _ => verdict.rule.map(|rule| rule.id),
             };
-            prop_assert_eq!(winner.map(|step| step.id), expected, "{}\n{}", text, told.text());
+            prop_assert_eq!(winner.map(|step| step.id), expected, "{}\n{}", text, explained.text());
             let says = |step: &&crate::explain::Step| matches!(
                 &step.outcome,
                 StepOutcome::Failed { why, .. } if why.ends_with("does not hold")
             );
-            prop_assert!(told.steps.iter().find(says).is_none(), "{}", told.text());
+            prop_assert!(explained.steps.iter().find(says).is_none(), "{}", explained.text());
         }
     }
 }

@@ -333,7 +333,7 @@ proptest! {
             prop_assert!(count < 10_001);
             prop_assert!(request.load_pps >= 1_000.0 * 0.999_999);
             prop_assert!(request.load_pps <= 2e6 * 1.000_001);
-            prop_assert!(search.ceiling_pps() <= 2e6);
+            prop_assert!(search.ceiling_pps <= 2e6);
             let &(kind, share) = answers.next().expect("endless");
             let mut device = Simulated::new(request.load_pps * 2.0);
             let mut measured = device.trial(request.load_pps, request.duration_s);

@@ -36,7 +36,7 @@ fn ports_and_order_follow_the_ipv4_rules() {
     assert_eq!(swapped, Swapped { addr: true, port: false });
     assert_eq!("::1".parse::<Range6>().unwrap().port_first, 1234);
     let error = Range6::parse("[::1]-[::2]:9", 0).unwrap_err();
-    assert_eq!(error.to_string(), "`::1` names no port: write `[::1]:PORT`");
+    assert_eq!(error.to_string(), "`::1` has no port: write `[::1]:PORT`");
 }
 
 /// Text, message, and the word that the caret must stand under.
@@ -56,14 +56,14 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("[::1]-7@[::2]", "`7@[::2]` names a group: only the start of a range does", "7@[::2]"),
     (
         "[::1]:1-10.0.0.9",
-        "`10.0.0.9` is of another address family than the start of the range: both ends are IPv4, \
-         or both are IPv6",
+        "`10.0.0.9` is of a different address family from the start of the range: both ends are \
+         IPv4, or both are IPv6",
         "10.0.0.9",
     ),
     (
         "10.0.0.1-[::9]:1",
-        "`[::9]:1` is of another address family than the start of the range: both ends are IPv4, \
-         or both are IPv6",
+        "`[::9]:1` is of a different address family from the start of the range: both ends are \
+         IPv4, or both are IPv6",
         "[::9]:1",
     ),
     ("[::1]:0", "port `0` cannot be used: ports run from 1 to 65535", "0"),
@@ -81,7 +81,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "`fe80::1%eth0` is not an IPv6 address: '%' does not belong there",
         "fe80::1%eth0",
     ),
-    ("1::2::3", "`1::2::3` is not an IPv6 address: `::` may stand in it once", "1::2::3"),
+    ("1::2::3", "`1::2::3` is not an IPv6 address: `::` may occur only once", "1::2::3"),
     ("12345::1", "`12345::1` is not an IPv6 address: 12345 has more than four digits", "12345::1"),
     ("1:2:3", "`1:2:3` is not an IPv6 address: 3 groups where 8 are needed", "1:2:3"),
     ("[10.0.0.1]:5", "`10.0.0.1` is not an IPv6 address: it has no colon", "10.0.0.1"),

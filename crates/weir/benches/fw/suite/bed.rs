@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weir_bpf::attach::Link;
-use weir_bpf::bench::Router;
-use weir_gen::units::Rate;
-use weir_lab::cancel::Cancel;
 use weir_lab::dut::{self, DutDriver};
-use weir_lab::host::Host;
-use weir_lab::model::{Dut, NetnsSpec, Traffic};
+use weir_lab::model::NetnsSpec;
 use weir_lab::testbed::netns::NetnsTestbed;
 use weir_lab::testbed::{Burst, Rig, Testbed as _, Topology};
+use weir_machine::cancel::Cancel;
+use weir_machine::host::Host;
 use weir_net::registry::clean_leftovers;
 use weir_net::{Netlink, Netns, napi};
+use weir_oracle::bench::Router;
+use weir_results::dut::Dut;
+use weir_results::traffic::Traffic;
+use weir_wire::units::Rate;
 
 use super::boxes::Box as Device;
 use super::priority::{self, Measuring};
@@ -179,7 +181,7 @@ impl Stand<'_> {
     /// Sends each flow of the traffic that is loaded once, until the device knows them.
     pub(crate) fn fill(&mut self, device: Device, flow_count: u64) -> Result<()> {
         let rates = if matches!(device, Device::Weir(_)) { FILL_PPS_WEIR } else { FILL_PPS };
-        let wanted = flow_count as f64;
+        let target = flow_count as f64;
         let mut known = 0;
         for rate in rates {
             let burst = Burst { rate: Rate::Pps(rate), packet_limit: Some(flow_count) };
@@ -197,11 +199,11 @@ impl Stand<'_> {
             waited?;
             self.bed.wait(SETTLE)?;
             known = self.states()?;
-            if known as f64 >= wanted {
+            if known as f64 >= target {
                 return Ok(());
             }
         }
-        if (known as f64) < wanted * FILLED_SHARE_MIN {
+        if (known as f64) < target * FILLED_SHARE_MIN {
             let limit = self.driver.flow_limit(self.host()?)?.unwrap_or_default();
             return Err(format!("only {known} of {flow_count} flows are known; {limit}").into());
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use weir_lab::model::{Dut, DutFile, DutKind};
+use weir_results::dut::{Dut, DutFile, DutKind};
 
 use super::Settings;
 use super::rows::RULE_COUNT;

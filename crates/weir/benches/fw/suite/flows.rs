@@ -2,11 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use weir_gen::describe::Described;
-use weir_gen::units::Rate;
-use weir_lab::model::{Streams, Traffic};
+use weir_results::traffic::{Streams, Traffic};
+use weir_wire::describe::Described;
 use weir_wire::mac::MacAddr;
 use weir_wire::stream::StreamSpec;
+use weir_wire::units::Rate;
 use weir_wire::walk::Walk;
 
 use super::Result;

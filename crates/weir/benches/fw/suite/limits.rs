@@ -5,7 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_lab::host::{Command, Program};
+use weir_machine::host::{Command, Program};
+use weir_machine::ssh;
 
 use super::bed::{Bed, Stand};
 use super::boxes::{self, Box as Device, Rules, pf};
@@ -64,16 +65,16 @@ fn stand<'a>(settings: &Settings, bed: &'a Bed, rules: &str) -> Result<(Group, S
 
 /// Start, memory and listing of a firewall that is filled to its limit.
 fn full(settings: &Settings, bed: &Bed, add: &mut dyn FnMut(&'static str, f64)) -> Result<()> {
-    let wanted = settings.scaled(MOST);
-    let (group, mut stand) = stand(settings, bed, &pf(Rules::Stateful, wanted))?;
+    let flow_count = settings.scaled(MOST);
+    let (group, mut stand) = stand(settings, bed, &pf(Rules::Stateful, flow_count))?;
     if settings.wants(rows::START_10M) {
         add(rows::START_10M, stand.started().as_secs_f64());
     }
     if !settings.wants(rows::MEMORY_10M) && !settings.wants(rows::DUMP_10M) {
         return Ok(());
     }
-    stand.load(&flows::walk(wanted)?)?;
-    stand.fill(Device::Weir(Rules::Stateful), wanted)?;
+    stand.load(&flows::walk(flow_count)?)?;
+    stand.fill(Device::Weir(Rules::Stateful), flow_count)?;
     let states = stand.states()?;
     if settings.wants(rows::MEMORY_10M) {
         add(rows::MEMORY_10M, group.bytes()? as f64 / states as f64);
@@ -87,8 +88,8 @@ fn full(settings: &Settings, bed: &Bed, add: &mut dyn FnMut(&'static str, f64)) 
 /// How long it takes to write all states into a file, one a line.
 fn listing(settings: &Settings, stand: &Stand<'_>, states: u64) -> Result<Duration> {
     let file = tempfile::Builder::new().prefix("weirbench").tempfile()?;
-    let weir = settings.weir.display().to_string().replace('\'', r"'\''");
-    let line = format!("exec '{weir}' pfctl -ss >'{}'", file.path().display());
+    let weir = ssh::quote(&settings.weir.display().to_string());
+    let line = format!("exec {weir} pfctl -ss >{}", ssh::quote(&file.path().display().to_string()));
     let begin = Instant::now();
     let output = stand.host()?.run(&Command {
         program: Program::Shell(&line),

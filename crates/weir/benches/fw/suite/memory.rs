@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use weir_machine::ssh;
+
 use super::Result;
 
 /// Where a group can be made, and the file with what it is charged for, in bytes.
@@ -46,15 +48,14 @@ impl Group {
             .find(|(directory, usage)| {
                 let there = fs::create_dir(directory).is_ok() && directory.join(usage).exists();
                 if !there {
-                    // What is no group that counts memory is none that is wanted.
+                    // What does not count memory is of no use.
                     let _ = fs::remove_dir(directory);
                 }
                 there
             })
             .ok_or("no control group counts memory here: mount the controller `memory`")?;
         let mut file = tempfile::Builder::new().prefix("weirbench").tempfile()?;
-        let quoted =
-            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+        let quoted = |path: &Path| ssh::quote(&path.display().to_string());
         write!(
             file,
             "#!/bin/sh\necho $$ >{} || exit\nexec {} \"$@\"\n",

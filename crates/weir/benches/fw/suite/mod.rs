@@ -14,16 +14,14 @@ mod priority;
 mod rates;
 pub(crate) mod rows;
 pub(crate) mod show;
-#[path = "../../support/mod.rs"]
-pub(crate) mod support;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
-pub(crate) use support::report::Machine;
-pub(crate) use support::rows::{AllSeries, Row, RowSpec};
+pub(crate) use crate::support::report::Machine;
+pub(crate) use crate::support::rows::{AllSeries, Row, RowSpec};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Error>;

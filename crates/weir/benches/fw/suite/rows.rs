@@ -1,7 +1,7 @@
 //! The rows of the result: what each is compared with, and its floor. This is the one list.
 
 use super::Result;
-use super::support::rows::{self, Against, RowSpec, pps};
+use crate::support::rows::{self, Against, RowSpec, pps};
 
 /// Flows of the rows' names.
 pub(crate) const FEW: u64 = 128;

@@ -1,7 +1,7 @@
 //! The result as a table for people and as JSON.
 
 use super::Outcome;
-use super::support::table;
+use crate::support::table;
 
 const HEAD: &str = "\
 Two veth pairs with the device under test between them, frames of 60 bytes, UDP over IPv4. Its CPU

@@ -6,16 +6,16 @@
 use std::time::{Duration, Instant};
 
 use weir_bpf::attach::{Link, Mode};
-use weir_bpf::bench::DropCounter;
 use weir_bpf::ethtool;
 use weir_bpf::sink::SinkProgram;
 use weir_gen::expect::Expectation;
 use weir_gen::observer::Observer;
-use weir_gen::stream::Traffic;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 use weir_net::process::{self, Invocation, Process};
 use weir_net::registry::{Record, Registry};
 use weir_net::{CpuList, Netlink, Netns, NetnsGuard, VethEnd, napi};
+use weir_oracle::bench::DropCounter;
+use weir_wire::traffic::Traffic;
 
 use super::Result;
 use super::senders::{RANGES_4900, stream};

@@ -10,8 +10,6 @@ mod rounds;
 pub(crate) mod rows;
 mod senders;
 pub(crate) mod show;
-#[path = "../../support/mod.rs"]
-pub(crate) mod support;
 mod taken;
 mod trafgen;
 
@@ -19,10 +17,10 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
-pub(crate) use support::report::Machine;
-pub(crate) use support::rows::{AllSeries, Row, RowSpec};
+pub(crate) use crate::support::report::Machine;
+pub(crate) use crate::support::rows::{AllSeries, Row, RowSpec};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;

@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 
 use weir_gen::backend::Backend;
 use weir_gen::live::LiveGenerator;
-use weir_gen::units::Rate;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
+use weir_wire::units::Rate;
 
-use super::bed::{Bed, End, OTHER_CPU, Output, Receiver, Regime, SENDER_CPU, Sample, wait};
-use super::rows;
+use super::bed::{self, Bed, End, OTHER_CPU, Output, Receiver, Regime, SENDER_CPU, Sample, wait};
 use super::senders::{
     DESTINATION_MAC, Fixed, RANGES_5M, RANGES_4900, Sender, generator, options, stream,
 };
 use super::taken::Threads;
-use super::{AllSeries, Result, Settings, bed, trafgen};
+use super::{AllSeries, Result, Settings, rows, trafgen};
 
 /// A sender sends for this part of a slice before it is measured.
 const WARM_UP_PARTS: u32 = 5;
@@ -225,7 +224,7 @@ impl Rounds<'_> {
             return Ok(());
         }
         let _receiver = self.bed.receive(Regime::Shared, End::Drop)?;
-        let weir = self.settings.weir.to_str().ok_or("the path of weir is no UTF-8")?;
+        let weir = self.settings.weir.to_str().ok_or("the path of weir is not UTF-8")?;
         let duration = format!("{}ms", self.settings.sample.as_millis().max(200));
         let mac = DESTINATION_MAC.to_string();
         let cpu = SENDER_CPU.to_string();

@@ -1,8 +1,8 @@
 //! The rows of the result: what each is compared with, and its floor. This is the one list.
 
 use super::Result;
-pub(crate) use super::support::rows::Against;
-use super::support::rows::{self, RowSpec, pps};
+pub(crate) use crate::support::rows::Against;
+use crate::support::rows::{self, RowSpec, pps};
 
 /// Largest resident memory of `weir gen` with five million flows, MiB.
 const MEMORY_MIB_MAX: f64 = 64.0;

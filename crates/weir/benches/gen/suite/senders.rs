@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_bpf::bench::FixedSender;
 use weir_gen::backend::{Backend, RunOptions};
 use weir_gen::live::LiveGenerator;
-use weir_gen::stream::Traffic;
-use weir_gen::units::Rate;
 use weir_net::private::PrivateNetns;
 use weir_net::{Netlink, VethEnd, cpu};
+use weir_oracle::bench::FixedSender;
 use weir_wire::mac::MacAddr;
 use weir_wire::stream::{StreamFrames, StreamSpec};
+use weir_wire::traffic::Traffic;
+use weir_wire::units::Rate;
 
 use super::Result;
 use super::bed::{Bed, SENDER_CPU, one_cpu};
@@ -55,7 +55,7 @@ pub(crate) fn stream(ranges: [&str; 2]) -> Result<StreamSpec> {
 pub(crate) fn generator(bed: &Bed, spec: &StreamSpec, cpus: &[u32]) -> Result<LiveGenerator> {
     let traffic = Traffic::one(spec.clone())?;
     let ifindex = bed.out_ifindex()?;
-    Ok(bed.sender().run(|| LiveGenerator::with_own_park(&traffic, ifindex, cpus))??)
+    Ok(bed.sender().run(|| LiveGenerator::with_private_park(&traffic, ifindex, cpus))??)
 }
 
 /// A run until it is stopped.

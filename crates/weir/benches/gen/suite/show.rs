@@ -1,7 +1,7 @@
 //! The result as a table for people and as JSON.
 
 use super::Outcome;
-use super::support::table;
+use crate::support::table;
 
 const HEAD: &str = "\
 One veth pair (two queues for two threads), frames of 60 bytes, into an XDP program that counts and

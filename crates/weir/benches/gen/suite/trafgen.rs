@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 use weir_net::process::Process;
 
 use super::Result;

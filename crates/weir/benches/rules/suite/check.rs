@@ -1,14 +1,13 @@
 //! `weir fw check` of large rulesets, from its start to its end: how long it took, and how much
 //! memory it had.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::Value;
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
 use super::{Result, Samples, Settings, rows, ruleset};
 
@@ -31,12 +30,12 @@ pub(super) fn measure(
         ("written", ruleset::written(rule_count, true), rows::WRITTEN_TIME, rows::WRITTEN_MEMORY),
         ("lists", ruleset::lists(rule_count), rows::LISTS_TIME, rows::LISTS_MEMORY),
     ];
-    let wanted = kinds.iter().filter(|(.., time, memory)| settings.wants(&[*time, *memory]));
-    for (name, text, ..) in wanted.clone() {
+    let chosen = kinds.iter().filter(|(.., time, memory)| settings.wants(&[*time, *memory]));
+    for (name, text, ..) in chosen.clone() {
         fs::write(place(name), text)?;
     }
     for round in 1..=settings.repeats {
-        for (name, _, time, memory) in wanted.clone() {
+        for (name, _, time, memory) in chosen.clone() {
             let file = place(name);
             let taken = run(&settings.weir, &file, &place("facts"), rule_count, cancel)?;
             let Taken { time_s, memory_mib } = taken;
@@ -88,7 +87,7 @@ fn run(weir: &Path, file: &Path, facts: &Path, rule_count: u32, cancel: &Cancel)
     let answer: Value = serde_json::from_slice(&fs::read(&answer)?)?;
     let found = &answer["files"][0];
     let codes = found["diagnostics"].as_array().ok_or("the answer has no diagnostics")?;
-    if codes.iter().any(|own| own["code"] == "file-missing") {
+    if codes.iter().any(|finding| finding["code"] == "file-missing") {
         return Err("the table's file was not read".into());
     }
     if found["rule_count"].as_u64().is_none_or(|count| count < u64::from(rule_count)) {

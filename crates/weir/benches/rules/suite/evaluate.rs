@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use weir_lab::cancel::Cancel;
-use weir_rules::evaluate::packet::{SYN, TCP, UDP};
+use weir_machine::cancel::Cancel;
+use weir_rules::evaluate::packet::SYN;
 use weir_rules::evaluate::{AllRouted, Decision, Evaluator, Moment, NoStates, Packet};
 use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
@@ -14,6 +14,7 @@ use weir_rules::parse::ParseInput;
 use weir_rules::source::MemorySources;
 use weir_rules::value::Direction;
 use weir_rules::{Compiled, Dialect};
+use weir_wire::protocol::{TCP, UDP};
 
 use super::{Result, Samples, Settings, rows, ruleset};
 
@@ -72,9 +73,9 @@ fn compiled(rule_count: u32, facts: &Facts) -> Result<Compiled> {
 
 /// Packets for the rules, each as one of the rules has it: all kinds of rules are met.
 fn packets(rule_count: u32) -> Vec<Packet> {
-    let packets = (0..PACKET_COUNT).map(|own| {
+    let packets = (0..PACKET_COUNT).map(|index| {
         // The factor has no divisor in common with the numbers of rules.
-        let number = own.wrapping_mul(7919) % rule_count;
+        let number = index.wrapping_mul(7919) % rule_count;
         let [_, _, b, c] = number.to_be_bytes();
         let v4 = |a, b, c, d| Ipv4Addr::new(a, b, c, d).into();
         let v6 = |b: u8, c: u8| {

@@ -3,9 +3,6 @@
 //! One CPU for all. What the command reads is made beforehand, in a directory that is removed at
 //! the end.
 
-#[path = "../../support/report.rs"]
-mod report;
-
 mod check;
 mod evaluate;
 pub(crate) mod rows;
@@ -17,10 +14,10 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
-pub(crate) use report::Machine;
+pub(crate) use crate::support::report::Machine;
 pub(crate) use rows::{Row, RowSpec};
 
 /// What a step of the benchmark returns.

@@ -84,8 +84,8 @@ pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static RowSpec>> {
         let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
         return Err(format!("there is no row `{unknown}`: there are {}", known.join(", ")).into());
     }
-    let is_wanted = |row: &RowSpec| names.is_empty() || names.iter().any(|name| name == row.name);
-    Ok(ROWS.iter().filter(|row| is_wanted(row)).collect())
+    let is_named = |row: &RowSpec| names.is_empty() || names.iter().any(|name| name == row.name);
+    Ok(ROWS.iter().filter(|row| is_named(row)).collect())
 }
 
 /// A row with what was measured.

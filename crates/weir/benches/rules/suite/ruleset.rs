@@ -60,9 +60,9 @@ pub(crate) fn lists(rule_count: u32) -> String {
     let mut text = HEAD.to_owned();
     for number in 0..rule_count.div_ceil(100) {
         let (b, c) = (number >> 8 & 255, number & 255);
-        let hosts: Vec<String> = (0..10).map(|own| format!("10.{b}.{c}.{own}")).collect();
+        let hosts: Vec<String> = (0..10).map(|d| format!("10.{b}.{c}.{d}")).collect();
         let ports: Vec<String> =
-            (0..10).map(|own| format!("{}", 2000 + 10 * number + own)).collect();
+            (0..10).map(|offset| format!("{}", 2000 + 10 * number + offset)).collect();
         let (hosts, ports) = (hosts.join(", "), ports.join(" "));
         let _ = writeln!(
             text,

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::report::{self, Entry};
 use super::rows::Limit;
 use super::{Machine, Outcome};
+use crate::support::report::{self, Entry};
 
 const HEAD: &str = "\
 One CPU. Checks are of the command itself, from its start to its end; the evaluator is called in a

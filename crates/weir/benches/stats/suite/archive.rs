@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
 use super::command::{self, Taken};
 use super::rows::{IMPORT_MEMORY, IMPORT_TIME};

@@ -10,14 +10,15 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use weir_lab::cancel::Cancel;
-use weir_lab::model::{Plan, Series};
+use weir_lab::model::Plan;
 use weir_lab::plan::{self, Overrides};
-use weir_lab::record::{
-    Ledger, Point, Sample, TRIAL_SCHEMA, Times, TrialRecord, TrialResult, Verdict, VerdictKind,
-};
 use weir_lab::spec::files::MemoryFiles;
 use weir_lab::store::{PlanRecord, STORE_SCHEMA, Store};
+use weir_machine::cancel::Cancel;
+use weir_results::matrix::Series;
+use weir_results::record::{
+    Ledger, Point, Sample, TRIAL_SCHEMA, Times, TrialRecord, TrialResult, Verdict, VerdictKind,
+};
 
 use super::command::{self, Taken};
 use super::rows::REPORT_TIME;

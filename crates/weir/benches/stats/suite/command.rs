@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
 use super::Result;
 

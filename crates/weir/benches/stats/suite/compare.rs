@@ -1,6 +1,6 @@
 //! Two imported archives of any size, and how long it takes to compare them.
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 
 use super::archive::{self, RUN_COUNT};
 use super::command::{self, Taken};

@@ -4,9 +4,6 @@
 //! resident size on the way. The command has two CPUs. What it reads is made beforehand, in a
 //! directory that is removed at the end.
 
-#[path = "../../support/report.rs"]
-mod report;
-
 pub(crate) mod archive;
 pub(crate) mod campaign;
 mod command;
@@ -18,10 +15,10 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
-use weir_lab::cancel::Cancel;
+use weir_machine::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
-pub(crate) use report::Machine;
+pub(crate) use crate::support::report::Machine;
 pub(crate) use rows::{Row, RowSpec};
 
 /// What a step of the benchmark returns.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::report::{self, Entry};
 use super::{Machine, Outcome};
+use crate::support::report::{self, Entry};
 
 const HEAD: &str = "\
 Each figure is of the command itself, on two CPUs: from its start to its end, with what it writes on

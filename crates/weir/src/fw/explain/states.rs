@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use anyhow::bail;
-use weir_rules::evaluate::packet::{ICMP, ICMP6};
 use weir_rules::evaluate::{IcmpRole, Packet, RuleId, StateHit, StateView, Translated, Verdict};
 use weir_rules::value::{Direction, Text};
+use weir_wire::protocol::{ICMP, ICMP6};
 
 /// States of one run, at most: some 300 MB.
 const STATE_COUNT_MAX: usize = 1_000_000;
@@ -67,12 +67,15 @@ impl States {
         }
         let at = self.states.len();
         self.states.push(State {
-            rule: new.rule.map(|own| own.id),
+            rule: new.rule.map(|rule| rule.id),
             allow_opts: verdict.actions.allow_opts,
             interface: new.if_bound.then(|| packet.interface.clone()),
         });
         let before = ends(packet);
-        let after = verdict.translation.as_ref().map_or(before, |own| translated(packet, own));
+        let after = verdict
+            .translation
+            .as_ref()
+            .map_or(before, |translation| translated(packet, translation));
         let key = |(source, destination)| {
             Key::new(packet.direction, packet.protocol, source, destination)
         };
@@ -111,7 +114,8 @@ impl StateView for States {
             Direction::Out => &self.stack,
         };
         let state = &self.states[*keys.get(&key)?];
-        let is_here = state.interface.as_ref().is_none_or(|own| *own == packet.interface);
+        let is_here =
+            state.interface.as_ref().is_none_or(|interface| *interface == packet.interface);
         is_here.then_some(StateHit::Pass { rule: state.rule, allow_opts: state.allow_opts })
     }
 }
@@ -125,10 +129,10 @@ fn ends(packet: &Packet) -> (End, End) {
     ((packet.source, ports.0), (packet.destination, ports.1))
 }
 
-fn translated(packet: &Packet, own: &Translated<'_>) -> (End, End) {
+fn translated(packet: &Packet, translation: &Translated<'_>) -> (End, End) {
     let ports = match packet.protocol {
-        ICMP | ICMP6 => (own.source_port, own.source_port),
-        _ => (own.source_port, own.destination_port),
+        ICMP | ICMP6 => (translation.source_port, translation.source_port),
+        _ => (translation.source_port, translation.destination_port),
     };
-    ((own.source, ports.0), (own.destination, ports.1))
+    ((translation.source, ports.0), (translation.destination, ports.1))
 }

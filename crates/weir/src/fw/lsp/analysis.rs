@@ -46,9 +46,9 @@ type Placed<'a> = (&'a Statement, String);
 impl Analysis {
     /// What is at a place: a macro's value, a table, or the rules that the statement comes to.
     pub(super) fn hover(&self, file: FileId, at: u32, resolver: &dyn Resolver) -> Option<Hover> {
-        if let Some((own, span)) = self.macro_at(file, at) {
-            let (name, value) = (&own.name.value, &own.value.value);
-            let note = if own.is_fixed { "from the command line" } else { "" };
+        if let Some((definition, span)) = self.macro_at(file, at) {
+            let (name, value) = (&definition.name.value, &definition.value.value);
+            let note = if definition.is_fixed { "from the command line" } else { "" };
             return Some(Hover { span, code: format!("{name} = \"{value}\""), note: note.into() });
         }
         let statements = self.statements();
@@ -59,8 +59,8 @@ impl Analysis {
             return Some(Hover { span, code: table_text(table), note: table_note(table) });
         }
         let (statement, anchor) = inner?;
-        if let StatementKind::Table(own) = &statement.kind {
-            let table = self.table(&own.name.value, anchor)?;
+        if let StatementKind::Table(definition) = &statement.kind {
+            let table = self.table(&definition.name.value, anchor)?;
             let (code, note) = (table_text(table), table_note(table));
             return Some(Hover { span: statement.span, code, note });
         }
@@ -83,9 +83,9 @@ impl Analysis {
 
     /// Where what is at a place is defined: a macro, a table, an anchor, a file.
     pub(super) fn definitions(&self, file: FileId, at: u32) -> Vec<Target> {
-        if let Some((own, _)) = self.macro_at(file, at) {
-            let is_written = !own.is_fixed;
-            return is_written.then_some(Target::Words(own.name.span)).into_iter().collect();
+        if let Some((definition, _)) = self.macro_at(file, at) {
+            let is_written = !definition.is_fixed;
+            return is_written.then_some(Target::Words(definition.name.span)).into_iter().collect();
         }
         let statements = self.statements();
         let Some((statement, anchor)) = innermost(&statements, file, at) else {
@@ -93,27 +93,27 @@ impl Analysis {
         };
         if let Some((name, _)) = self.table_at(file, at) {
             let Some(table) = self.table(name, anchor) else { return Vec::new() };
-            let own = statements.iter().find(|(own, _)| own.span == table.span);
-            return match own.map(|(own, _)| &own.kind) {
-                Some(StatementKind::Table(own)) => vec![Target::Words(own.name.span)],
+            let definition = statements.iter().find(|(statement, _)| statement.span == table.span);
+            return match definition.map(|(statement, _)| &statement.kind) {
+                Some(StatementKind::Table(definition)) => vec![Target::Words(definition.name.span)],
                 _ => vec![Target::Words(table.span)],
             };
         }
-        let under = |own: &Spanned<Text>| holds(own.span, file, at);
-        let to_file = |own: &Spanned<Text>| vec![Target::File(own.value.clone(), own.span.file)];
+        let under = |name: &Spanned<Text>| holds(name.span, file, at);
+        let to_file = |path: &Spanned<Text>| vec![Target::File(path.value.clone(), path.span.file)];
         match &statement.kind {
-            StatementKind::Include(own) if under(own) => to_file(own),
-            StatementKind::LoadAnchor { file: own, .. } if under(own) => to_file(own),
+            StatementKind::Include(path) if under(path) => to_file(path),
+            StatementKind::LoadAnchor { file: path, .. } if under(path) => to_file(path),
             StatementKind::LoadAnchor { name, .. } if under(name) => {
                 anchors(&statements, &joined("", &name.value))
             }
-            StatementKind::Anchor(own) => match &own.name {
+            StatementKind::Anchor(inner) => match &inner.name {
                 Some(name) if under(name) => anchors(&statements, &joined(anchor, &name.value)),
                 _ => Vec::new(),
             },
-            StatementKind::Table(own) => {
-                let mut files = own.sources.iter().filter_map(|source| match source {
-                    TableSource::File(own) if under(own) => Some(to_file(own)),
+            StatementKind::Table(definition) => {
+                let mut files = definition.sources.iter().filter_map(|source| match source {
+                    TableSource::File(path) if under(path) => Some(to_file(path)),
                     _ => None,
                 });
                 files.next().unwrap_or_default()
@@ -124,11 +124,11 @@ impl Analysis {
 
     /// The macro that is used or defined at a place, with the words there.
     fn macro_at(&self, file: FileId, at: u32) -> Option<(&weir_rules::ast::Macro, Span)> {
-        self.compiled.ast.macros.iter().find_map(|own| {
+        self.compiled.ast.macros.iter().find_map(|definition| {
             // One of the command line has no place of its own.
-            let name = Some(own.name.span).filter(|_| !own.is_fixed);
-            let mut spans = own.uses.iter().copied().chain(name);
-            spans.find(|span| holds(*span, file, at)).map(|span| (own, span))
+            let name = Some(definition.name.span).filter(|_| !definition.is_fixed);
+            let mut spans = definition.uses.iter().copied().chain(name);
+            spans.find(|span| holds(*span, file, at)).map(|span| (definition, span))
         })
     }
 
@@ -156,10 +156,10 @@ impl Analysis {
 
     /// A table as rules of an anchor see it: the anchor's own, or the main ruleset's.
     fn table(&self, name: &str, anchor: &str) -> Option<&Table> {
-        let mut named = self.compiled.ruleset.tables.iter().filter(|own| &*own.name == name);
+        let mut named = self.compiled.ruleset.tables.iter().filter(|table| &*table.name == name);
         let first = named.clone().next();
-        let own = named.clone().find(|own| &*own.anchor == anchor);
-        own.or_else(|| named.find(|own| own.anchor.is_empty())).or(first)
+        let exact = named.clone().find(|table| &*table.anchor == anchor);
+        exact.or_else(|| named.find(|table| table.anchor.is_empty())).or(first)
     }
 
     fn statements(&self) -> Vec<Placed<'_>> {
@@ -173,10 +173,10 @@ impl Analysis {
 fn collect<'a>(statements: &'a [Statement], anchor: &str, list: &mut Vec<Placed<'a>>) {
     for statement in statements {
         list.push((statement, anchor.to_owned()));
-        if let StatementKind::Anchor(own) = &statement.kind
-            && let Some(body) = &own.body
+        if let StatementKind::Anchor(inner) = &statement.kind
+            && let Some(body) = &inner.body
         {
-            let name = own.name.as_ref().map_or("_", |name| &*name.value);
+            let name = inner.name.as_ref().map_or("_", |name| &*name.value);
             collect(body, &joined(anchor, name), list);
         }
     }
@@ -188,8 +188,8 @@ fn innermost<'a>(
     file: FileId,
     at: u32,
 ) -> Option<(&'a Statement, &'a str)> {
-    let mut found = statements.iter().filter(|(own, _)| holds(own.span, file, at));
-    found.next_back().map(|(own, anchor)| (*own, anchor.as_str()))
+    let mut found = statements.iter().filter(|(statement, _)| holds(statement.span, file, at));
+    found.next_back().map(|(statement, anchor)| (*statement, anchor.as_str()))
 }
 
 fn holds(span: Span, file: FileId, at: u32) -> bool {
@@ -208,13 +208,13 @@ fn joined(anchor: &str, name: &str) -> String {
 /// Where an anchor gets its rules: in braces, or by `load anchor`. A path that ends in `*` has
 /// those of all anchors below it.
 fn anchors(statements: &[Placed<'_>], path: &str) -> Vec<Target> {
-    let is_meant = |own: &str| match path.strip_suffix('*') {
-        Some(start) => own.starts_with(start) && !own.ends_with('*'),
-        None => own == path,
+    let is_meant = |name: &str| match path.strip_suffix('*') {
+        Some(start) => name.starts_with(start) && !name.ends_with('*'),
+        None => name == path,
     };
     let targets = statements.iter().filter_map(|(statement, anchor)| match &statement.kind {
-        StatementKind::Anchor(own) if own.body.is_some() => {
-            own.name.as_ref().filter(|name| is_meant(&joined(anchor, &name.value)))
+        StatementKind::Anchor(inner) if inner.body.is_some() => {
+            inner.name.as_ref().filter(|name| is_meant(&joined(anchor, &name.value)))
         }
         StatementKind::LoadAnchor { name, .. } => {
             Some(name).filter(|name| is_meant(&joined("", &name.value)))
@@ -231,7 +231,7 @@ fn is_in_comment(before: &str) -> bool {
         match (quote, character) {
             (None, '#') => return true,
             (None, '"' | '\'') => quote = Some(character),
-            (Some(open), own) if open == own => quote = None,
+            (Some(open), c) if open == c => quote = None,
             _ => {}
         }
     }
@@ -247,12 +247,12 @@ fn rules_of(rules: &Rules, span: Span, printer: Printer<'_>, lines: &mut Vec<Str
     };
     for rule in &rules.ether {
         if rule.span == span {
-            let mut own = rule.clone();
-            if let Some(anchor) = &mut own.anchor {
+            let mut copy = rule.clone();
+            if let Some(anchor) = &mut copy.anchor {
                 anchor.body = None;
             }
             let mut text = String::new();
-            printer.rules(&mut text, &Rules { ether: vec![own], ..Rules::default() }, 0);
+            printer.rules(&mut text, &Rules { ether: vec![copy], ..Rules::default() }, 0);
             lines.push(text.trim_end().to_owned());
         }
         inner(rule.anchor.as_ref(), lines);

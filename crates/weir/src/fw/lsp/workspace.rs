@@ -122,7 +122,8 @@ impl Workspace {
 
     fn read(&self, document: &Document) -> Read {
         let open = self.documents.values();
-        let open = open.filter_map(|own| Some((place::path(&own.uri)?, own.text.as_str())));
+        let open =
+            open.filter_map(|document| Some((place::path(&document.uri)?, document.text.as_str())));
         let path = place::path(&document.uri);
         let name = match &path {
             Some(path) => path.display().to_string(),
@@ -150,9 +151,9 @@ impl Workspace {
 
     /// The URI of a path: the editor's own, if it has it open.
     fn uri(&self, path: &Path) -> Uri {
-        let mut open = self.documents.values().map(|own| &own.uri);
-        let own = open.find(|uri| place::path(uri).as_deref() == Some(path));
-        own.cloned().unwrap_or_else(|| place::uri(path))
+        let mut open = self.documents.values().map(|document| &document.uri);
+        let found = open.find(|uri| place::path(uri).as_deref() == Some(path));
+        found.cloned().unwrap_or_else(|| place::uri(path))
     }
 
     /// Rulesets of their own: those that no other open text includes. Of texts that include each
@@ -162,12 +163,12 @@ impl Workspace {
             let files = outer.read.as_ref().map_or(&[][..], |read| &read.files);
             files.iter().skip(1).any(|(uri, _)| *uri == inner.uri)
         };
-        self.documents.values().filter(move |own| {
+        self.documents.values().filter(move |document| {
             !self.documents.values().any(|other| {
-                let is_other = other.uri != own.uri;
+                let is_other = other.uri != document.uri;
                 is_other
-                    && includes(other, own)
-                    && (!includes(own, other) || other.uri.0 < own.uri.0)
+                    && includes(other, document)
+                    && (!includes(document, other) || other.uri.0 < document.uri.0)
             })
         })
     }
@@ -179,10 +180,10 @@ impl Workspace {
         for document in self.roots() {
             let Some(read) = &document.read else { continue };
             let compiled = &read.analysis.compiled;
-            for own in &compiled.diagnostics {
-                let Some(location) = read.location(own.span) else { continue };
+            for diagnostic in &compiled.diagnostics {
+                let Some(location) = read.location(diagnostic.span) else { continue };
                 let list = all.entry(location.uri.0.clone()).or_default();
-                let shown = self.diagnostic(read, own, location.range);
+                let shown = self.diagnostic(read, diagnostic, location.range);
                 // A file that is included twice says what is wrong with it twice.
                 if !list.contains(&shown) {
                     list.push(shown);
@@ -202,34 +203,39 @@ impl Workspace {
         all
     }
 
-    fn diagnostic(&self, read: &Read, own: &diagnostic::Diagnostic, range: Range) -> Diagnostic {
-        let mut message = own.message.clone();
-        for advice in show::advice(own) {
+    fn diagnostic(
+        &self,
+        read: &Read,
+        diagnostic: &diagnostic::Diagnostic,
+        range: Range,
+    ) -> Diagnostic {
+        let mut message = diagnostic.message.clone();
+        for advice in show::advice(diagnostic) {
             message.push_str("\nhelp: ");
             message.push_str(&advice);
         }
         let mut related = Vec::new();
-        if !own.label.is_empty() {
-            related.extend(read.related(own.span, &own.label));
+        if !diagnostic.label.is_empty() {
+            related.extend(read.related(diagnostic.span, &diagnostic.label));
         }
-        for label in &own.related {
+        for label in &diagnostic.related {
             related.extend(read.related(label.span, &label.text));
         }
         if !self.shows_related {
             let sources = &read.analysis.compiled.sources;
-            for label in &own.related {
+            for label in &diagnostic.related {
                 message.push_str(&format!("\n{}: {}", sources.place(label.span), label.text));
             }
             related.clear();
         }
         Diagnostic {
             range,
-            severity: Some(match own.severity {
+            severity: Some(match diagnostic.severity {
                 Severity::Error => DiagnosticSeverity::Error,
                 Severity::Warning => DiagnosticSeverity::Warning,
                 Severity::Note => DiagnosticSeverity::Information,
             }),
-            code: Some(Code::String(own.code.as_str().to_owned())),
+            code: Some(Code::String(diagnostic.code.as_str().to_owned())),
             source: Some(SOURCE.to_owned()),
             message: message.into(),
             related_information: Some(related).filter(|list| !list.is_empty()),
@@ -239,10 +245,10 @@ impl Workspace {
 
     /// The rulesets that a text is in, and which of their files it is.
     fn readings(&self, uri: &Uri) -> Vec<(&Read, FileId)> {
-        let reads = self.roots().filter_map(|own| own.read.as_ref());
+        let reads = self.roots().filter_map(|root| root.read.as_ref());
         let places = reads.flat_map(|read| {
             let files = read.files.iter().zip(0_u32..);
-            files.filter(|((own, _), _)| own == uri).map(move |(_, id)| (read, FileId(id)))
+            files.filter(|((name, _), _)| name == uri).map(move |(_, id)| (read, FileId(id)))
         });
         places.collect()
     }
@@ -313,7 +319,7 @@ impl SourceProvider for Overlay<'_> {
     /// From the working directory as pfctl, or else beside the file that names it.
     fn read(&self, path: &str, from: &str) -> Result<Vec<u8>, String> {
         let mut seen = self.seen.borrow_mut();
-        let beside = seen.paths.get(from).and_then(|own| Some(own.parent()?.join(path)));
+        let beside = seen.paths.get(from).and_then(|base| Some(base.parent()?.join(path)));
         let mut first_error = None;
         for candidate in [Some(PathBuf::from(path)), beside].into_iter().flatten() {
             let Ok(candidate) = std::path::absolute(candidate) else { continue };
@@ -330,9 +336,9 @@ impl SourceProvider for Overlay<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     first_error.get_or_insert(error);
                 }
-                Err(error) => return Err(files::told(&error)),
+                Err(error) => return Err(files::message(&error)),
             }
         }
-        Err(first_error.map_or_else(|| "no such file".to_owned(), |error| files::told(&error)))
+        Err(first_error.map_or_else(|| "no such file".to_owned(), |error| files::message(&error)))
     }
 }

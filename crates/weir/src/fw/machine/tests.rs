@@ -38,12 +38,15 @@ fn this_machine_has_a_loopback_interface() {
 fn a_file_of_facts_that_is_wrong_is_named_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("facts");
-    let told = facts(Some(&path)).unwrap_err().to_string();
+    let refusal = facts(Some(&path)).unwrap_err().to_string();
     assert_eq!(
-        told,
+        refusal,
         format!("cannot read the facts of {}: No such file or directory", path.display())
     );
     fs::write(&path, "interface em0\nhots a 1.2.3.4\n").unwrap();
-    let told = facts(Some(&path)).unwrap_err().to_string();
-    assert!(told.starts_with(&format!("{}:2: `hots` begins no fact", path.display())), "{told}");
+    let refusal = facts(Some(&path)).unwrap_err().to_string();
+    assert!(
+        refusal.starts_with(&format!("{}:2: `hots` is not a fact", path.display())),
+        "{refusal}"
+    );
 }

@@ -10,19 +10,21 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use weir_lab::archive;
 use weir_lab::bench_lab::{self, Request, Sets, Specification};
-use weir_lab::cancel::Cancel;
-use weir_lab::digest::Reader;
 use weir_lab::model::Plan;
-use weir_lab::model::hosts::RemoteSpec;
 use weir_lab::plan::{self, Overrides};
 use weir_lab::spec::files::DiskFiles;
-use weir_lab::ssh::{Secrets, connect};
+use weir_lab::task::Task;
+use weir_machine::access::RemoteSpec;
+use weir_machine::cancel::Cancel;
+use weir_machine::digest::Reader;
+use weir_machine::ssh::{Secrets, connect};
 
 use super::mail::Mail;
 use super::request;
 use crate::cli::Selection;
 use crate::cli::bench_lab::{BenchLabArgs, System};
 use crate::exit::{self, Outcome};
+use crate::lab::left::tell_reading;
 use crate::lab::{clean_leftovers, run};
 use crate::{draw, progress, signals};
 
@@ -39,8 +41,8 @@ const NETBENCHES: &str = "netbenches";
 const CUSTOM_COMMAND: &str = "CUSTOM_CMD";
 
 /// Whether the program was called by bench-lab's name.
-pub(crate) fn is_own_name(program: &OsStr) -> bool {
-    Path::new(program).file_name().is_some_and(|name| NAMES.iter().any(|own| name == *own))
+pub(crate) fn is_called_by(program: &OsStr) -> bool {
+    Path::new(program).file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
 }
 
 /// `weir bench-lab`.
@@ -54,7 +56,7 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
     let named = arguments.system.unwrap_or(System::Generic);
     let mut asked = request(&arguments.config, &arguments.sets, named.name());
     // What is wrong with the files is told before a machine is asked.
-    let sets = Sets::read(&asked, &Reader { cancel: &cancel, tell: &run::tell_reading })
+    let sets = Sets::read(&asked, &Reader { cancel: &cancel, tell: &tell_reading })
         .map_err(|error| exit::or_stopped(&cancel, error.into()))?;
     let mut made = sets.specification(&asked)?;
     let mail = mail(arguments, &made)?;
@@ -86,13 +88,15 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
         );
     }
     let selection = Selection { spec: spec.clone(), iterations: None, only: None };
-    let begun = run::begin(
-        &selection,
-        &plan,
-        Some(results.to_owned()),
-        resumes,
-        (arguments.sets.yes, cancel),
-    )?;
+    let campaign = run::Asked {
+        command: "weir bench-lab",
+        selection: &selection,
+        plan: &plan,
+        task: Task::Campaign,
+        out: Some(results.to_owned()),
+        resume: resumes,
+    };
+    let begun = run::begin(campaign, (arguments.sets.yes, cancel))?;
     fs::write(&spec, &made.text).with_context(|| format!("cannot write {}", spec.display()))?;
     let ran = begun.run(&plan, arguments.json.json);
     if let Ok(Outcome::Done | Outcome::No) = ran {
@@ -116,7 +120,7 @@ fn look_at(results: &Path) -> anyhow::Result<bool> {
     let mut names = entries.flatten().map(|entry| entry.file_name());
     if let Some(name) = names.find(|name| !weir_lab::store::is_begun(&name.to_string_lossy())) {
         bail!(
-            "{} holds other things than a campaign of weir ({}): give another folder with -d. \
+            "{} holds something other than a campaign of weir ({}): give another folder with -d. \
              Results of bench-lab.sh itself are read by `weir lab import`",
             results.display(),
             name.display()
@@ -148,7 +152,7 @@ fn ask_system(asked: &Request, address: String, cancel: &Cancel) -> anyhow::Resu
     let system = connect(&remote, &Secrets::default(), cancel).and_then(|host| host.system_now());
     let system = system.context(
         "the DUT cannot be asked what it runs, and nothing was run; with --system it is not asked, \
-         and all machines are looked at together",
+         and all machines are checked together",
     )?;
     Ok(system.name().to_owned())
 }
@@ -192,7 +196,7 @@ fn publish(results: &Path, asked: &Request) {
             let count = exported.files.len();
             progress::note(&format!("netbenches: {count} files in {}", out.display()));
         }
-        Err(error) => progress::warn(&format!("{NETBENCHES}: {}", exit::told(&error.into()))),
+        Err(error) => progress::warn(&format!("{NETBENCHES}: {}", exit::message(&error.into()))),
     }
 }
 
@@ -204,11 +208,11 @@ fn tell(mail: &Mail, results: &Path, ran: &anyhow::Result<Outcome>) {
             let summary = fs::read_to_string(results.join("summary.md"));
             ("done", summary.unwrap_or_else(|error| format!("summary.md: {error}")))
         }
-        Err(error) => ("failed", exit::told(error)),
+        Err(error) => ("failed", exit::message(error)),
     };
     let sent = mail.send(&format!("Benchs {} {how}", results.display()), &format!("{text}\n"));
     if let Err(error) = sent {
-        progress::warn(&format!("the mail was not sent: {}", exit::told(&error)));
+        progress::warn(&format!("the mail was not sent: {}", exit::message(&error)));
     }
 }
 
@@ -219,10 +223,10 @@ mod tests {
     #[test]
     fn both_names_are_its_own() {
         for name in ["bench-lab", "/opt/scripts/bench-lab.sh"] {
-            assert!(is_own_name(OsStr::new(name)), "{name}");
+            assert!(is_called_by(OsStr::new(name)), "{name}");
         }
         for name in ["weir", "bench-lab.config", "/bench-lab/weir"] {
-            assert!(!is_own_name(OsStr::new(name)), "{name}");
+            assert!(!is_called_by(OsStr::new(name)), "{name}");
         }
     }
 
@@ -234,8 +238,11 @@ mod tests {
         fs::create_dir(&results).unwrap();
         assert!(!look_at(&results).unwrap());
         fs::write(results.join("bench.1.receiver"), "").unwrap();
-        let told = look_at(&results).unwrap_err().to_string();
-        assert!(told.contains("(bench.1.receiver)") && told.contains("weir lab import"), "{told}");
+        let refusal = look_at(&results).unwrap_err().to_string();
+        assert!(
+            refusal.contains("(bench.1.receiver)") && refusal.contains("weir lab import"),
+            "{refusal}"
+        );
         fs::write(results.join("campaign.toml"), "").unwrap();
         assert!(look_at(&results).unwrap());
     }

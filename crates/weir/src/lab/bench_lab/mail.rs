@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::bail;
 use weir_net::process::{self, Invocation};
 
-/// The program.
 const PROGRAM: &str = "mail";
 
 /// How long it may take to hand a mail over.
@@ -29,7 +28,7 @@ impl Mail {
     pub(super) fn to(address: &str) -> anyhow::Result<Self> {
         let good = |c: char| c.is_ascii_alphanumeric() || SIGNS.contains(c);
         if address.is_empty() || address.starts_with('-') || !address.chars().all(good) {
-            bail!("`{address}` is no address for a mail: one is meant, such as root@localhost");
+            bail!("`{address}` is not a mail address: give one such as root@localhost");
         }
         Ok(Self { address: address.to_owned() })
     }
@@ -41,7 +40,7 @@ impl Mail {
             return None;
         }
         Some(format!(
-            "there is no `{PROGRAM}` here: {} will not be told when it is over; install bsd-mailx \
+            "there is no `{PROGRAM}` here: {} will get no mail when it is over; install bsd-mailx \
              or mailutils",
             self.address
         ))
@@ -68,7 +67,10 @@ mod tests {
             assert!(Mail::to(address).is_ok(), "{address}");
         }
         for address in ["", "-A", "a b", "x;reboot", "a\nb"] {
-            assert!(Mail::to(address).unwrap_err().to_string().contains("no address"), "{address}");
+            assert!(
+                Mail::to(address).unwrap_err().to_string().contains("not a mail address"),
+                "{address}"
+            );
         }
     }
 }

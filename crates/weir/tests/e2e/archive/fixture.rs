@@ -119,7 +119,7 @@ const TRAPS: &str = "box/results/traps";
 
 /// What the import must say of [`traps`], in its order.
 pub(super) const SKIPPED: &[&str] = &[
-    "bench.cut.1.receiver:31: the file is cut short: its last line has no end",
+    "bench.cut.1.receiver:31: the file is cut short: its last line is incomplete",
     "bench.empty.1.receiver: the file is empty",
     "bench.info.info:2: CFG has no closing quote: the file is cut short",
     "bench.mixed.2.sender:1: mixed units: it is in bps, the series in pps",

@@ -58,26 +58,28 @@ impl BadLine {
             (&*far, "f0", "192.0.2.2", "192.0.2.1", "10.9.0.2/24"),
             (&*net.client, "f1", "192.0.2.6", "192.0.2.5", "10.9.0.1/24"),
         ];
-        for (own, peer, local, remote, inner) in ends {
+        for (netns, peer, local, remote, inner) in ends {
             let made =
-                ip(&between, &format!("link add {peer} type veth peer w9 netns {}", own.name()))
+                ip(&between, &format!("link add {peer} type veth peer w9 netns {}", netns.name()))
                     && ip(&between, &format!("address add {remote}/30 dev {peer}"))
                     && ip(&between, &format!("link set {peer} up"))
-                    && ip(own, &format!("address add {local}/30 dev w9"))
-                    && ip(own, "link set w9 up")
-                    && ip(own, "link set lo up");
+                    && ip(netns, &format!("address add {local}/30 dev w9"))
+                    && ip(netns, "link set w9 up")
+                    && ip(netns, "link set lo up");
             assert!(made, "the way of the datagrams");
             let vxlan = format!(
                 "link add vx9 type vxlan id 9 local {local} remote {remote} dstport {PORT} dev w9"
             );
-            if !ip(own, &vxlan) {
+            if !ip(netns, &vxlan) {
                 return None;
             }
             let mut command = Command::new("ip");
-            command.args(["netns", "exec", own.name(), "ethtool", "-K", "vx9"]);
+            command.args(["netns", "exec", netns.name(), "ethtool", "-K", "vx9"]);
             command.args(["tx", "off", "tso", "off", "gso", "off"]);
             assert!(command.output().expect("ip runs").status.success(), "one frame, one datagram");
-            assert!(ip(own, &format!("address add {inner} dev vx9")) && ip(own, "link set vx9 up"));
+            assert!(
+                ip(netns, &format!("address add {inner} dev vx9")) && ip(netns, "link set vx9 up")
+            );
         }
         assert!(ip(&far, "route add default via 10.9.0.1"));
         assert!(ip(&net.router, "route add 10.9.0.0/24 via 10.1.0.2"));
@@ -90,8 +92,8 @@ impl BadLine {
     }
 
     fn relay(&mut self) {
-        let bound = |own: &str| {
-            let address: SocketAddr = format!("{own}:{PORT}").parse().expect("an address");
+        let bound = |host: &str| {
+            let address: SocketAddr = format!("{host}:{PORT}").parse().expect("an address");
             let socket = self.between.run(|| UdpSocket::bind(address));
             let socket = socket.expect("entered").expect("bound");
             socket.set_read_timeout(Some(SILENCE)).expect("set");

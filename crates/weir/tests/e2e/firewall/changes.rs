@@ -6,14 +6,14 @@
 use std::ffi::OsString;
 use std::net::UdpSocket;
 use std::process::Command;
-use std::time::Duration;
 
 use nix::sys::socket::{
     setsockopt,
     sockopt::{BindToDevice, Ipv4Tos},
 };
 
-use crate::common::{assert_exit, can_run_lab, turn};
+use crate::common::{assert_exit, can_run_lab};
+use crate::turns::beside;
 
 use super::network::{Network, PATIENCE, SERVER, plain_frames, wait_until};
 
@@ -36,8 +36,8 @@ fn ip(netns: &weir_net::Netns, words: &str) -> String {
 /// The MAC address of an interface.
 #[track_caller]
 fn mac(netns: &weir_net::Netns, name: &str) -> String {
-    let told = ip(netns, &format!("-o link show dev {name}"));
-    let mut words = told.split_whitespace().skip_while(|word| *word != "link/ether");
+    let printed = ip(netns, &format!("-o link show dev {name}"));
+    let mut words = printed.split_whitespace().skip_while(|word| *word != "link/ether");
     words.nth(1).expect("a MAC address").to_owned()
 }
 
@@ -95,8 +95,8 @@ impl Flow {
     fn states(&self, net: &Network) -> Vec<String> {
         let all = net.pfctl("-vvss");
         let lines: Vec<&str> = all.lines().collect();
-        let is_own = |state: &&[&str]| state[0].contains("10.1.0.2:5000");
-        let states = lines.chunk_by(|_, next| next.starts_with(' ')).filter(is_own);
+        let is_of_client = |state: &&[&str]| state[0].contains("10.1.0.2:5000");
+        let states = lines.chunk_by(|_, next| next.starts_with(' ')).filter(is_of_client);
         let ids = states.flatten().filter_map(|line| line.split_once(" id: "));
         let ids: Vec<String> = ids.map(|(_, id)| id.to_owned()).collect();
         assert!(!ids.is_empty(), "{all}");
@@ -128,15 +128,16 @@ fn generation(net: &Network) -> u64 {
     net.json("status")["next_hop_generation"].as_u64().expect("a number")
 }
 
-/// The generation once nothing has changed for a while.
+/// The generation that counts what the kernel has told so far: the daemon has read all of it, and
+/// the generation stays the same from one look to the next.
+#[track_caller]
 fn settled_generation(net: &Network) -> u64 {
-    let mut last = generation(net);
-    wait_until("nothing changes any more", || {
-        std::thread::sleep(Duration::from_millis(1200));
-        let before = std::mem::replace(&mut last, generation(net));
-        before == last
+    let mut last = None;
+    wait_until("the daemon has followed", || {
+        let before = last.replace(generation(net));
+        net.is_all_heard() && before == last
     });
-    last
+    last.expect("it was looked at")
 }
 
 /// Does something, and waits until the daemon has made next hops stale by it.
@@ -144,7 +145,7 @@ fn settled_generation(net: &Network) -> u64 {
 fn followed(net: &Network, what: impl FnOnce()) {
     let before = settled_generation(net);
     what();
-    wait_until("the daemon has heard of it", || generation(net) != before);
+    wait_until("the daemon has heard of it", || net.is_all_heard() && generation(net) != before);
 }
 
 /// The box with two ways to the server, where nothing changes by itself.
@@ -152,13 +153,13 @@ fn two_ways(tag: &str, ruleset: &str) -> Network {
     let net = Network::new(tag);
     net.add_second_way();
     plain_frames(&net.server, "s1");
-    for (peer, name, own, address) in [
+    for (peer, name, device, address) in [
         (&net.client, "c0", "b0", "10.1.0.2"),
         (&net.server, "s0", "b1", SERVER),
         (&net.server, "s1", "b2", "10.3.0.2"),
     ] {
         let mac = mac(peer, name);
-        let words = format!("neigh replace {address} lladdr {mac} dev {own} nud permanent");
+        let words = format!("neigh replace {address} lladdr {mac} dev {device} nud permanent");
         ip(&net.router, &words);
     }
     net.start(ruleset);
@@ -204,7 +205,7 @@ fn the_very_next_packets_take_the_new_route() {
     if !can_run_lab("the_very_next_packets_take_the_new_route") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = two_ways("newroute", "pass\n");
     let mut flow = Flow::new(&net);
     flow.all_come_by(true, "the first ones");
@@ -218,7 +219,7 @@ fn the_very_next_packets_go_to_the_new_neighbour() {
     if !can_run_lab("the_very_next_packets_go_to_the_new_neighbour") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = two_ways("newmac", "pass\n");
     let mut flow = Flow::new(&net);
     flow.all_come_by(true, "the first ones");
@@ -232,13 +233,13 @@ fn without_rules_kept_routes_follow_the_kernels() {
     if !can_run_lab("without_rules_kept_routes_follow_the_kernels") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = two_ways("keptroute", "");
     let mut flow = Flow::new(&net);
     flow.all_come_by(true, "the first ones");
     // Neighbours and addresses of the namespaces may still change meanwhile.
     wait_until("packets of a flow go by the route that is kept", || {
-        let before = (settled_generation(&net), fib_lookups(&net));
+        let before = (generation(&net), fib_lookups(&net));
         flow.all_come_by(true, "those after");
         (generation(&net), fib_lookups(&net)) == before
     });
@@ -251,7 +252,7 @@ fn without_rules_flows_that_the_kernel_routes_apart_stay_apart() {
     if !can_run_lab("without_rules_flows_that_the_kernel_routes_apart_stay_apart") {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = two_ways("apart", "");
     ip(&net.router, &format!("route add {SERVER}/32 via 10.3.0.2 dev b2 table 77"));
     // The kernel's own rules, which look at more than the destination.

@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::network::{IMPATIENCE, Network, PATIENCE, SERVER, SERVER6, echo_server, wait_until};
-use crate::common::{assert_exit, can_run_lab, stderr, stdout, turn};
+use crate::common::{assert_exit, can_run_lab, stderr, stdout};
+use crate::turns::beside;
 
 /// Two tables, two labels, and everything in them.
 const RULES: &str = "\
@@ -41,7 +42,7 @@ fn states_are_killed_by_host_label_and_id() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = network("kill");
     net.start(RULES);
     let open = |host: &str, port: u16| {
@@ -97,7 +98,7 @@ fn tables_are_changed_by_every_command() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = network("tables");
     net.start(RULES);
     let of = |words: &str| net.pfctl(&format!("-t bad -T {words}"));
@@ -108,8 +109,8 @@ fn tables_are_changed_by_every_command() {
     let marked = refused(&net, "-t bad -v -T test 198.51.100.7 10.0.0.1", 2);
     assert_eq!(marked, "   198.51.100.7\n1/2 addresses match.\n");
     assert_eq!(of("delete 198.51.100.7 10.0.0.1"), "1/2 addresses deleted.\n");
-    let told = of("replace 10.0.0.0/8 !10.1.0.0/16 2001:db8::/32");
-    assert_eq!(told, "2 addresses added.\n");
+    let printed = of("replace 10.0.0.0/8 !10.1.0.0/16 2001:db8::/32");
+    assert_eq!(printed, "2 addresses added.\n");
     assert_eq!(of("replace 10.0.0.0/8 !10.1.0.0/16 2001:db8::/32"), "no changes.\n");
     assert_eq!(net.run(&["pfctl", "-t", "bad", "-T", "test", "10.1.0.2"]).status.code(), Some(2));
     assert!(net.connect(SERVER, 7001, PATIENCE).is_some(), "the negated network has it");
@@ -162,7 +163,7 @@ fn a_source_that_comes_too_often_is_overloaded_and_forgiven() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = network("often");
     let rules = |limit: &str| {
         format!(
@@ -214,7 +215,7 @@ fn a_source_that_comes_too_often_is_overloaded_and_forgiven() {
     // States that were counted before it end without being counted off.
     drop((one, two));
     wait_until("they are gone", || {
-        net.pfctl("-ss").lines().filter(|own| own.contains(":7001")).count() == 1
+        net.pfctl("-ss").lines().filter(|state| state.contains(":7001")).count() == 1
     });
     three.echo("and this one goes on");
     let shown = net.pfctl("-s Sources");
@@ -230,28 +231,28 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = network("show");
     net.start(RULES);
     net.connect(SERVER, 7001, PATIENCE).expect("passed").echo("hello");
 
     let rules = net.pfctl("-sr");
     let numbered = net.pfctl("-vvsr");
-    let wanted = rules.lines().enumerate().map(|(at, own)| format!("@{at} {own}"));
-    let found: Vec<&str> = numbered.lines().filter(|own| own.starts_with('@')).collect();
-    assert_eq!(found, wanted.collect::<Vec<_>>());
+    let expected = rules.lines().enumerate().map(|(at, rule)| format!("@{at} {rule}"));
+    let found: Vec<&str> = numbered.lines().filter(|line| line.starts_with('@')).collect();
+    assert_eq!(found, expected.collect::<Vec<_>>());
     assert_eq!(numbered.matches("[ Inserted: uid 0 pid ").count(), found.len(), "{numbered}");
     let steps = net.pfctl("-gsr");
     assert!(steps.contains("  [ Skip steps: "), "{steps}");
     assert_eq!(net.pfctl("-st").lines().next(), Some("tcp.first                   120s"));
     let memory = net.pfctl("-sm");
     for name in ["states ", "src-nodes ", "frags ", "table-entries "] {
-        let line = memory.lines().find(|own| own.starts_with(name)).expect(name);
+        let line = memory.lines().find(|line| line.starts_with(name)).expect(name);
         assert!(line.contains("hard limit "), "{memory}");
     }
     let interfaces = net.pfctl("-sI");
     for name in ["all", "b0", "b1"] {
-        assert!(interfaces.lines().any(|own| own == name), "{name}: {interfaces}");
+        assert!(interfaces.lines().any(|line| line == name), "{name}: {interfaces}");
     }
     let counted = net.pfctl("-vvsI -i b0");
     assert!(counted.starts_with("b0\n\tCleared:     "), "{counted}");
@@ -261,9 +262,9 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     anchors_come_and_go(&net);
     settings_are_merged(&net);
 
-    let told = net.pfctl("-Fa");
+    let printed = net.pfctl("-Fa");
     for part in ["rules cleared", "tables deleted", "states cleared", "pf: statistics cleared"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(printed.contains(part), "{part}: {printed}");
     }
     assert_eq!(net.pfctl("-sr"), "");
     let output = net.run(&["pfctl", "-d"]);
@@ -273,10 +274,10 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
 
 /// A line of `-vsi` below a title: the number behind a name.
 fn counted(info: &str, title: &str, name: &str) -> u64 {
-    let mut lines = info.lines().skip_while(|own| *own != title).skip(1);
-    let own = lines.by_ref().take_while(|own| own.starts_with("  "));
-    let mut own = own.filter_map(|own| own.strip_prefix("  ")?.strip_prefix(name));
-    let rest = own.next().unwrap_or_else(|| panic!("no {name} below {title}: {info}"));
+    let mut lines = info.lines().skip_while(|line| *line != title).skip(1);
+    let section = lines.by_ref().take_while(|line| line.starts_with("  "));
+    let mut section = section.filter_map(|line| line.strip_prefix("  ")?.strip_prefix(name));
+    let rest = section.next().unwrap_or_else(|| panic!("no {name} below {title}: {info}"));
     rest.split_whitespace().next().expect("a count").parse().expect("a number")
 }
 
@@ -324,7 +325,7 @@ fn sources_fragments_and_limits_are_counted() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = network("count");
     net.start(COUNTED);
     let info = || net.pfctl("-vsi");
@@ -429,7 +430,7 @@ fn metrics_come_by_http() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = network("metrics");
     // The namespace's loopback is down until somebody asks for it.
     let up = || weir_net::Netlink::open().expect("netlink").set_up("lo").expect("up");
@@ -448,12 +449,12 @@ fn metrics_come_by_http() {
     assert!(head.contains("application/openmetrics-text"), "{head}");
     assert!(body.ends_with("# EOF\n"), "{body}");
     let value = |name: &str| -> f64 {
-        let line = body.lines().find(|own| own.starts_with(name)).expect(name);
+        let line = body.lines().find(|line| line.starts_with(name)).expect(name);
         line.rsplit(' ').next().expect("a value").parse().expect("a number")
     };
     assert!(value("weir_fw_states ") >= 1.0, "{body}");
-    let blocked = body.lines().filter(|own| own.contains("reason=\"match\""));
-    let blocked = blocked.filter_map(|own| own.rsplit(' ').next()?.parse::<f64>().ok());
+    let blocked = body.lines().filter(|line| line.contains("reason=\"match\""));
+    let blocked = blocked.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
     assert!(blocked.sum::<f64>() >= 1.0, "{body}");
     assert!(get(&net, address, "/other").starts_with("HTTP/1.1 404"), "nothing else is there");
 }

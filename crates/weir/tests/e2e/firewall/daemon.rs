@@ -14,7 +14,8 @@ use weir_net::Netlink;
 
 use super::ip;
 use super::network::{IMPATIENCE, Killed, Network, PATIENCE, SERVER, echo_server, wait_until};
-use crate::common::{assert_exit, can_run_lab, stderr, turn};
+use crate::common::{assert_exit, can_run_lab, stderr};
+use crate::turns::beside;
 
 /// Longer than any answer of a daemon that has nothing else to do.
 const ANSWER: Duration = Duration::from_millis(200);
@@ -42,27 +43,28 @@ fn has_ended(child: &mut Child) -> bool {
 
 /// The data path of the box, as whoever looks at it without its daemon sees it.
 fn adopt(net: &Network) -> Firewall {
-    let own = || {
+    let look = || {
         let links = Netlink::open().expect("netlink").links().expect("listed");
         let ifindexes: Vec<u32> = links.iter().map(|link| link.ifindex).collect();
         Firewall::adopt(&ifindexes).expect("it is looked at").expect("it is there")
     };
-    net.router.run(own).expect("entered")
+    net.router.run(look).expect("entered")
 }
 
 fn generation(firewall: &Firewall) -> u32 {
     firewall.arena().read32(control::GENERATION)
 }
 
-/// Waits until next hops have kept their generation for a while.
-fn settle(firewall: &Firewall) -> u32 {
-    loop {
-        let before = generation(firewall);
-        thread::sleep(Duration::from_millis(100));
-        if generation(firewall) == before {
-            return before;
-        }
-    }
+/// The generation of next hops when the daemon has read all that the kernel has told, and it stays
+/// the same from one look to the next.
+#[track_caller]
+fn settled_generation(net: &Network, firewall: &Firewall) -> u32 {
+    let mut last = None;
+    wait_until("the daemon has followed", || {
+        let before = last.replace(generation(firewall));
+        net.is_all_heard() && before == last
+    });
+    last.expect("it was looked at")
 }
 
 /// What changes the next hops of flows, and is undone in the next round.
@@ -83,7 +85,7 @@ fn changes_are_seen_while_the_engine_is_busy() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("busy");
     echo_server(&net.server, SERVER, 7001);
     net.add_second_way();
@@ -98,8 +100,9 @@ fn changes_are_seen_while_the_engine_is_busy() {
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("one way");
     let sent = |name: &str| {
-        let own = || Netlink::open().expect("netlink").stats64(name).expect("counted").tx_packets;
-        net.router.run(own).expect("entered")
+        let transmitted =
+            || Netlink::open().expect("netlink").stats64(name).expect("counted").tx_packets;
+        net.router.run(transmitted).expect("entered")
     };
     // A load may be over too soon on a fast machine: every kind of change is tried until it has met
     // a busy engine, another one first in each round.
@@ -115,14 +118,10 @@ fn changes_are_seen_while_the_engine_is_busy() {
             let (what, words) = CHANGES[index];
             let which = tried[index] % 2;
             tried[index] += 1;
-            let before = settle(&firewall);
+            let before = settled_generation(&net, &firewall);
             let on_b2 = sent("b2");
             ip(&net, words[which]);
-            let changed_at = Instant::now();
-            while generation(&firewall) == before {
-                assert!(changed_at.elapsed() < PATIENCE, "{what}: nothing has seen it");
-                thread::sleep(Duration::from_millis(1));
-            }
+            wait_until(what, || net.is_all_heard() && generation(&firewall) != before);
             if what == "route" {
                 line.echo("the next packets");
                 let is_there = sent("b2") > on_b2;
@@ -161,7 +160,7 @@ fn a_table_of_a_million_entries_is_replaced_while_packets_run() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("million");
     echo_server(&net.server, SERVER, 7001);
     let [first, second] = [("first", 0x4000_0000), ("second", 0x5000_0000)]
@@ -204,7 +203,7 @@ fn a_daemon_comes_back_although_an_interface_cannot_be_filtered() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("back");
     echo_server(&net.server, SERVER, 7001);
     net.start("pass\n");
@@ -222,8 +221,9 @@ fn a_daemon_comes_back_although_an_interface_cannot_be_filtered() {
     let mode = |name: &str| {
         let status = net.json("status");
         let list = status["interfaces"].as_array().expect("a list").clone();
-        let own = list.into_iter().find(|own| own["name"] == name).expect("it is there");
-        (own["mode"].clone(), own["problem"].is_string())
+        let interface =
+            list.into_iter().find(|interface| interface["name"] == name).expect("it is there");
+        (interface["mode"].clone(), interface["problem"].is_string())
     };
     assert_eq!((mode("br9"), mode("b0")), (("none".into(), true), ("native".into(), false)));
     assert_exit(&net.run(&["pfctl", "-f", &path]), 1);
@@ -236,12 +236,12 @@ fn a_refused_reload_leaves_no_false_status() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("false");
     net.start("pass in on b0\n");
     let interfaces = || net.json("status")["interfaces"].clone();
     ip(&net, "link add br9 type bridge");
-    wait_until("it is seen", || interfaces().as_array().is_some_and(|own| own.len() == 3));
+    wait_until("it is seen", || interfaces().as_array().is_some_and(|list| list.len() == 3));
     let before = interfaces();
     assert_eq!((&before[0]["mode"], &before[1]["mode"]), (&"native".into(), &"none".into()));
     let path = net.file("next.conf", "pass\n");
@@ -260,7 +260,7 @@ fn stop_takes_both_programs_off() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("both");
     for has_daemon in [true, false] {
         net.start("pass\n");
@@ -272,7 +272,11 @@ fn stop_takes_both_programs_off() {
             })
         };
         let at = || net.router.run(at).expect("entered");
-        assert!(at().iter().all(|own| own.ingress.is_some() && own.egress), "{:?}", at());
+        assert!(
+            at().iter().all(|programs| programs.ingress.is_some() && programs.egress),
+            "{:?}",
+            at()
+        );
         if !has_daemon {
             net.kill_daemon();
         }
@@ -288,7 +292,7 @@ fn another_user_is_not_answered() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("user");
     net.start("pass\n");
     // perl is in every Debian. The answer may come before the question.
@@ -302,11 +306,11 @@ fn another_user_is_not_answered() {
         let output = command.output().expect("ip runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let told = answer("65534");
-    assert!(told.contains("only root, or the user that runs weir fw"), "{told}");
+    let reply = answer("65534");
+    assert!(reply.contains("only root, or the user that runs weir fw"), "{reply}");
     assert_eq!(net.json("status")["running"], true, "it goes on");
-    let told = answer("0");
-    assert!(!told.contains("only root"), "{told}");
+    let reply = answer("0");
+    assert!(!reply.contains("only root"), "{reply}");
     wait_until("root has ended it", || net.run(&["fw", "status"]).status.code() == Some(1));
 }
 
@@ -317,11 +321,11 @@ fn a_log_is_rotated() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("rotate");
     let rules = net.file("pf.conf", "pass\nblock drop in log on b0 proto tcp to any port 7002\n");
     let [log, old] = ["pflog", "pflog.1"].map(|name| net.dir.path().join(name));
-    let size_bytes = |path: &std::path::Path| fs::metadata(path).map_or(0, |own| own.len());
+    let size_bytes = |path: &std::path::Path| fs::metadata(path).map_or(0, |file| file.len());
     assert_exit(&net.run(&["fw", "run", "-f", &rules, "--log", &log.to_string_lossy()]), 0);
     let is_logged = || {
         assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked");

@@ -9,7 +9,8 @@ use std::time::Duration;
 use weir_net::Netns;
 
 use super::network::{IMPATIENCE, Network, PATIENCE, ROUTER, SERVER, echo_server, wait_until};
-use crate::common::{assert_exit, can_run_lab, stderr, turn};
+use crate::common::{assert_exit, can_run_lab, stderr};
+use crate::turns::beside;
 
 /// TCP and UDP with states; what the hosts' neighbour discovery needs makes none.
 const RULES: &str = "\
@@ -38,7 +39,7 @@ fn a_full_table_loses_no_flow() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("full");
     echo_server(&net.server, SERVER, 7001);
     let rules = format!(
@@ -72,7 +73,7 @@ fn reserved_states_are_for_the_rules_that_say_so() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("reserve");
     echo_server(&net.server, SERVER, 7001);
     echo_server(&net.router, ROUTER, 7022);
@@ -112,18 +113,18 @@ fn half_open_states_go_first() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("adapt");
     echo_server(&net.server, SERVER, 7001);
     let mut nft = Command::new("ip");
     nft.args(["netns", "exec", net.server.name(), "nft"]);
     nft.arg("table ip t { chain c { type filter hook input priority 0; tcp dport 9 drop; }; }");
     assert_exit(&nft.output().expect("ip runs"), 0);
-    let own = "set limit states 1000\nset timeout { adaptive.start 20, adaptive.end 240 }\n\
+    let settings = "set limit states 1000\nset timeout { adaptive.start 20, adaptive.end 240 }\n\
                set timeout { tcp.first 90, tcp.opening 90, tcp.established 90, interval 1 }\n";
-    net.start(&format!("{own}{RULES}"));
+    net.start(&format!("{settings}{RULES}"));
     let mut idle = net.connect(SERVER, 7001, PATIENCE).expect("passed");
-    let half_open = || net.pfctl("-ss").lines().filter(|own| own.contains("SYN_SENT")).count();
+    let half_open = || net.pfctl("-ss").lines().filter(|state| state.contains("SYN_SENT")).count();
     wait_until("many connections are half open", || {
         idle.echo("not idle yet");
         knock(&net.client, 40);
@@ -185,7 +186,7 @@ fn a_transfer_outlives_the_daemon() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("outlive");
     transfer_while_daemons_follow_each_other(&net, RULES);
     assert_eq!(net.dropped("state-mismatch"), 0);
@@ -198,7 +199,7 @@ fn what_is_skipped_stays_so_while_a_daemon_takes_over() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("skipped");
     let rules = "set skip on b0\nblock\npass on b1 no state allow-opts\n";
     transfer_while_daemons_follow_each_other(&net, rules);
@@ -217,7 +218,7 @@ fn sizes_change_by_a_new_start_alone() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("sizes");
     echo_server(&net.server, SERVER, 7001);
     let sizes = "set limit states 2000\nset hashsize 1024\n";
@@ -227,10 +228,10 @@ fn sizes_change_by_a_new_start_alone() {
         let path = net.file("next.conf", &format!("{first}{RULES}"));
         let output = net.run(&["pfctl", "-f", &path]);
         assert_exit(&output, 1);
-        let told = stderr(&output);
-        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        let message = stderr(&output);
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     };
-    let stop = "`weir fw stop` and `weir fw run`";
+    let stop = "run `weir fw stop`, then `weir fw run`";
     refused("set hashsize 2048\n", &["next.conf:1: set hashsize 2048", "1024 buckets", stop]);
     refused("set limit states 900000\n", &["next.conf:1: ", "states 900000", "set hashsize 1024"]);
     let two = "set limit states 2000\nset limit frags 100\n";
@@ -239,7 +240,7 @@ fn sizes_change_by_a_new_start_alone() {
     refused("set limit states 20000\n", &["next.conf:1: set limit states 20000", "slots", stop]);
     let reserve = "set state-reserve 2000\nset limit states 2000\n";
     refused(reserve, &["next.conf:1: state-reserve 2000"]);
-    line.echo("what ran before still does");
+    line.echo("the previous ones are still in effect");
     assert_eq!(net.pfctl("-sm").lines().next(), Some("states        hard limit     2000"));
 
     // Less is possible at any time, and as much again as was made.

@@ -1,6 +1,7 @@
 //! A client and a server in namespaces of their own, and between them the box that the firewall
 //! runs on: `b0` towards the client, `b1` towards the server, IPv4 and IPv6.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,10 +12,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
 
+pub(super) use crate::common::{PATIENCE, wait_until};
 use crate::common::{assert_exit, stderr, stdout};
+use crate::turns;
 
-/// How long a test waits for something that happens within seconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a connection may take that is not to come about.
 pub(super) const IMPATIENCE: Duration = Duration::from_millis(700);
 
@@ -34,8 +35,7 @@ pub(super) struct Network {
 
 /// An empty namespace that goes when it is dropped.
 pub(super) fn namespace(tag: &str, which: &str) -> NetnsGuard {
-    let name = format!("weir-fw-{}-{tag}-{which}", std::process::id());
-    Netns::create(&name).expect("a namespace can be made").guard()
+    turns::namespace(&format!("fw-{tag}-{which}"))
 }
 
 fn end(netns: &Netns, name: &str, addresses: [&str; 2]) {
@@ -90,9 +90,9 @@ impl Network {
             .run(|| {
                 let netlink = Netlink::open().expect("netlink");
                 let ends = [("b0", "c0", &client), ("b1", "s0", &server)];
-                for (own, other, netns) in ends {
+                for (name, other, netns) in ends {
                     let peer = VethEnd::new(other).in_netns(netns);
-                    netlink.create_veth(&VethEnd::new(own), &peer, 1).expect("a veth is made");
+                    netlink.create_veth(&VethEnd::new(name), &peer, 1).expect("a veth is made");
                 }
                 sysctl::write("net.ipv4.ip_forward", "1").expect("written");
                 sysctl::write("net.ipv6.conf.all.forwarding", "1").expect("written");
@@ -124,7 +124,7 @@ impl Network {
     /// Writes a file; gives its path.
     pub(super) fn file(&self, name: &str, text: &str) -> String {
         let path = self.dir.path().join(name);
-        std::fs::write(&path, text).expect("writable");
+        fs::write(&path, text).expect("writable");
         path.to_string_lossy().into_owned()
     }
 
@@ -143,7 +143,7 @@ impl Network {
 
     /// Runs it, and fails unless it ends well; gives what it printed.
     #[track_caller]
-    pub(super) fn told(&self, arguments: &[&str]) -> String {
+    pub(super) fn printed(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_exit(&output, 0);
         stdout(&output)
@@ -193,15 +193,26 @@ impl Network {
     /// A JSON answer of `weir fw`.
     #[track_caller]
     pub(super) fn json(&self, command: &str) -> serde_json::Value {
-        serde_json::from_str(&self.told(&["fw", command, "--json"])).expect("JSON")
+        serde_json::from_str(&self.printed(&["fw", command, "--json"])).expect("JSON")
     }
 
     /// Packets that were dropped for a reason, anywhere.
     #[track_caller]
     pub(super) fn dropped(&self, reason: &str) -> u64 {
         let stats = self.json("stats");
-        let own = stats["drops"].as_array().expect("a list").iter();
-        own.filter(|own| own["reason"] == reason).filter_map(|own| own["packets"].as_u64()).sum()
+        let drops = stats["drops"].as_array().expect("a list").iter();
+        drops
+            .filter(|drop| drop["reason"] == reason)
+            .filter_map(|drop| drop["packets"].as_u64())
+            .sum()
+    }
+
+    /// Whether the daemon has read all that the kernel has told of the box.
+    pub(super) fn is_all_heard(&self) -> bool {
+        let read = || fs::read_to_string("/proc/thread-self/net/netlink");
+        let sockets = self.router.run(read).expect("entered").expect("readable");
+        // sk Eth Pid Groups Rmem …: the bytes that wait for a socket's reader.
+        sockets.lines().skip(1).all(|line| line.split_whitespace().nth(4) == Some("0"))
     }
 
     /// Loads a ruleset with `pfctl -f`.
@@ -287,16 +298,16 @@ impl Line {
 
     /// Sends so many bytes back, as they come.
     pub(super) fn answer(&mut self, count: usize) {
-        let mut own = self.0.get_ref().try_clone().expect("a second handle");
+        let mut writer = self.0.get_ref().try_clone().expect("a second handle");
         let mut left = std::io::Read::by_ref(&mut self.0).take(count as u64);
-        std::io::copy(&mut left, &mut own).expect("all goes back");
+        std::io::copy(&mut left, &mut writer).expect("all goes back");
     }
 
     /// Sends bytes and reads as many back, both at once; gives what came.
     pub(super) fn bulk(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut writer = self.0.get_ref().try_clone().expect("a second handle");
-        let own = bytes.to_vec();
-        let sender = thread::spawn(move || writer.write_all(&own).expect("sent"));
+        let copy = bytes.to_vec();
+        let sender = thread::spawn(move || writer.write_all(&copy).expect("sent"));
         let mut back = vec![0; bytes.len()];
         self.0.read_exact(&mut back).expect("all comes back");
         sender.join().expect("sent");
@@ -312,9 +323,9 @@ pub(super) fn echo_server(netns: &Netns, host: &str, port: u16) {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             thread::spawn(move || {
-                let mut own = stream.try_clone().expect("a second handle");
+                let mut writer = stream.try_clone().expect("a second handle");
                 // The client ends it.
-                drop(std::io::copy(&mut stream, &mut own));
+                drop(std::io::copy(&mut stream, &mut writer));
             });
         }
     });
@@ -338,16 +349,6 @@ pub(super) fn http_server(netns: &Netns, host: &str, port: u16) {
             drop(stream.write_all((head + PAGE).as_bytes()));
         }
     });
-}
-
-/// Waits until something is so, or fails.
-#[track_caller]
-pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not after {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// A child that is killed when the test ends.

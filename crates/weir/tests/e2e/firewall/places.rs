@@ -3,13 +3,15 @@
 use std::thread;
 
 use super::network::{Network, PATIENCE, SERVER, echo_server};
-use crate::common::{can_run_lab, turn};
+use crate::common::can_run_lab;
+use crate::turns::beside;
 
 /// The mode of the ingress program.
 fn mode(net: &Network, name: &str) -> serde_json::Value {
     let status = net.json("status");
-    let own = status["interfaces"].as_array().expect("a list").iter();
-    own.clone().find(|own| own["name"] == name).expect("it is there")["mode"].clone()
+    let interfaces = status["interfaces"].as_array().expect("a list").iter();
+    interfaces.clone().find(|interface| interface["name"] == name).expect("it is there")["mode"]
+        .clone()
 }
 
 #[test]
@@ -18,7 +20,7 @@ fn a_flow_outlives_the_program_of_an_interface() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("leave");
     echo_server(&net.server, SERVER, 7001);
     // The second one names b1 alone: what the client sends comes in by the kernel then.
@@ -26,7 +28,7 @@ fn a_flow_outlives_the_program_of_an_interface() {
     net.start(rules[0]);
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("judged on both ways");
-    let bytes: Vec<u8> = (0..3_000_000_u32).map(|own| own.to_le_bytes()[0]).collect();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     let before = mode(&net, "b0");
     assert_eq!(before, "native");
     for number in [1, 0] {

@@ -16,7 +16,8 @@ use super::badline::BadLine;
 use super::network::{
     Line, Network, PATIENCE, SERVER, SERVER6, connect_from, echo_server, wait_until,
 };
-use crate::common::{assert_exit, can_run_lab, skipped, turn};
+use crate::common::{assert_exit, can_run_lab, skipped};
+use crate::turns::beside;
 
 /// Everything that is TCP, with states on both sides, and nothing without one.
 const RULES: &str = "\
@@ -27,7 +28,7 @@ pass proto tcp keep state
 ";
 
 fn bytes(count: u32) -> Vec<u8> {
-    (0..count).map(|own| own.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
+    (0..count).map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
 
 /// Nothing of what was passed has failed a check of its state.
@@ -42,7 +43,7 @@ fn bulk_transfers_stay_in_their_windows() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("bulk");
     for host in [SERVER, SERVER6] {
         echo_server(&net.server, host, 7001);
@@ -67,7 +68,7 @@ fn loss_and_reordering_are_no_mismatch() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("bad");
     let Some(bad) = BadLine::new(&net, "bad") else {
         skipped(test, "the kernel has no VXLAN");
@@ -98,9 +99,9 @@ fn nft(netns: &Netns, line: &str) {
 fn socket_at(netns: &Netns, address: SocketAddrV4) -> OwnedFd {
     let make = || {
         let flags = SockFlag::SOCK_CLOEXEC;
-        let own = socket(AddressFamily::Inet, SockType::Stream, flags, None).expect("a socket");
-        bind(own.as_raw_fd(), &SockaddrIn::from(address)).expect("bound");
-        own
+        let made = socket(AddressFamily::Inet, SockType::Stream, flags, None).expect("a socket");
+        bind(made.as_raw_fd(), &SockaddrIn::from(address)).expect("bound");
+        made
     };
     netns.run(make).expect("entered")
 }
@@ -112,7 +113,7 @@ fn both_ends_may_open_at_once() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("open");
     net.start(RULES);
     let one = SocketAddrV4::new(Ipv4Addr::new(10, 1, 0, 2), 7101);
@@ -124,8 +125,8 @@ fn both_ends_may_open_at_once() {
         nft(netns, "add rule ip t c tcp flags & (syn | ack) == syn drop");
     }
     let [first, second] =
-        [(&net.client, one, other), (&net.server, other, one)].map(|(netns, own, peer)| {
-            let socket = socket_at(netns, own);
+        [(&net.client, one, other), (&net.server, other, one)].map(|(netns, local, peer)| {
+            let socket = socket_at(netns, local);
             thread::spawn(move || {
                 connect(socket.as_raw_fd(), &SockaddrIn::from(peer)).expect("connected");
                 TcpStream::from(socket)
@@ -138,7 +139,7 @@ fn both_ends_may_open_at_once() {
         nft(netns, "delete table ip t");
     }
     let [mut first, mut second] =
-        [first, second].map(|own| Line::new(own.join().expect("connected")));
+        [first, second].map(|thread| Line::new(thread.join().expect("connected")));
     first.say("from the one");
     second.say("from the other");
     assert_eq!(second.hear(), "from the one");
@@ -159,7 +160,7 @@ fn a_half_closed_connection_lives_on() {
     if !can_run_lab(test) {
         return;
     }
-    let _turn = turn();
+    let _turn = beside();
     let net = Network::new("half");
     // Of the four timeouts behind `established`, only `closing` is longer than the pauses.
     let timeouts = "set timeout { tcp.closing 30, tcp.finwait 1, tcp.closed 1, tcp.opening 1 }\n\
@@ -167,18 +168,20 @@ fn a_half_closed_connection_lives_on() {
     net.start(&format!("{timeouts}{RULES}"));
     let listener = net.server.run(|| TcpListener::bind((SERVER, 7005)));
     let listener = listener.expect("entered").expect("bound");
-    let (tell, told) = mpsc::channel::<&str>();
+    let (tell, messages) = mpsc::channel::<&str>();
     let server = thread::spawn(move || {
         let mut line = Line::new(listener.accept().expect("a client").0);
         assert_eq!((line.hear().as_str(), line.hear().as_str()), ("all I have to say", ""));
-        told.iter().for_each(|word| line.say(word));
+        messages.iter().for_each(|word| line.say(word));
     });
     let mut line = net.connect(SERVER, 7005, PATIENCE).expect("passed");
     line.say("all I have to say");
     line.finish();
     wait_until("one side is closed", || {
         let states = net.pfctl("-ss");
-        ["ESTABLISHED:FIN_WAIT_2", "FIN_WAIT_2:ESTABLISHED"].iter().any(|own| states.contains(own))
+        ["ESTABLISHED:FIN_WAIT_2", "FIN_WAIT_2:ESTABLISHED"]
+            .iter()
+            .any(|pair| states.contains(pair))
     });
     for word in ["one", "two", "three"] {
         // Longer than the timeouts that must not be the ones in force.

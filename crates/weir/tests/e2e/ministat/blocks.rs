@@ -91,7 +91,7 @@ impl Block {
 }
 
 /// What the project's own archive shows: options and datasets of each block.
-pub(super) const OWN: &[&[&str]] = &[
+pub(super) const PROJECT_BLOCKS: &[&[&str]] = &[
     &["a.pps", "b.pps"],
     &["-s", "-w", "60", "-c", "99", "a.pps", "b.pps", "even.pps"],
     &["-n", "a.pps", "b.pps"],
@@ -105,7 +105,7 @@ pub(super) const OWN: &[&[&str]] = &[
 /// The text of the project's own archive: every other block is indented, the others are fenced.
 pub(super) fn blessed(dir: &Path) -> String {
     let mut text = "# Datasets and what ministat prints of them\n".to_owned();
-    for (index, arguments) in OWN.iter().enumerate() {
+    for (index, arguments) in PROJECT_BLOCKS.iter().enumerate() {
         let block = stdout(&super::ministat(dir, arguments, ""));
         let command = arguments.join(" ");
         text.push_str(&format!("\n`ministat {command}`\n\n"));

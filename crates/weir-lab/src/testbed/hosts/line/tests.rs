@@ -1,5 +1,7 @@
+use weir_machine::access::RemoteSpec;
+
 use super::*;
-use crate::model::{DriverSpec, RemoteSpec};
+use crate::model::DriverSpec;
 use crate::plan::{Overrides, from_text};
 use crate::spec::files::MemoryFiles;
 

@@ -1,22 +1,22 @@
 use super::*;
 
-fn lines(kind: DriverKind, text: &str) -> Vec<Told> {
+fn lines(kind: DriverKind, text: &str) -> Vec<Parsed> {
     let mut lines = Lines::new(kind, None).expect("no pattern");
-    let told = text.lines().map(|line| lines.read(line));
-    told.filter(|told| *told != Told::Nothing).collect()
+    let parsed = text.lines().map(|line| lines.read(line));
+    parsed.filter(|parsed| *parsed != Parsed::Nothing).collect()
 }
 
-fn packets(told: &[Told]) -> Vec<u64> {
-    let one = |told: &Told| match told {
-        Told::Count(count) | Told::Total(count) => count.packets,
+fn packets(parsed: &[Parsed]) -> Vec<u64> {
+    let one = |parsed: &Parsed| match parsed {
+        Parsed::Count(count) | Parsed::Total(count) => count.packets,
         other => panic!("{other:?}"),
     };
-    told.iter().map(one).collect()
+    parsed.iter().map(one).collect()
 }
 
 #[test]
 fn pkt_gens_intervals_add_up_until_its_total_says_how_many_there_were() {
-    let told = lines(
+    let parsed = lines(
         DriverKind::PktGen,
         "CMD on 10.0.0.1: pkt-gen -N -f rx -i ix0\n\
          + pkt-gen -N -f rx -i ix0\n\
@@ -27,22 +27,22 @@ fn pkt_gens_intervals_add_up_until_its_total_says_how_many_there_were() {
          465.082163 main_thread [2553] 1300 pps (1301 pkts in 1001000 usec)\n\
          Received 2600 packets 156000 bytes 2502 events 60 bytes each in 2.00 seconds.\n",
     );
-    assert_eq!(packets(&told), [0, 1201, 2502, 2600]);
-    let Told::Count(last) = &told[2] else { panic!("{told:?}") };
+    assert_eq!(packets(&parsed), [0, 1201, 2502, 2600]);
+    let Parsed::Count(last) = &parsed[2] else { panic!("{parsed:?}") };
     assert_eq!(last.t_ns, Some(1_000_130_000 + 1_001_013_000 + 1_001_000_000));
-    assert!(matches!(told[3], Told::Total(_)));
+    assert!(matches!(parsed[3], Parsed::Total(_)));
 }
 
 #[test]
 fn pkt_gens_scaled_units_are_refused() {
     let line = "463.08 main_thread [2639] 1.067 Mpps (1.068 Mpkts 512.782 Mbps in 1000130 usec)";
-    let [Told::Unusable(why)] = &lines(DriverKind::PktGen, line)[..] else { panic!() };
+    let [Parsed::Unusable(why)] = &lines(DriverKind::PktGen, line)[..] else { panic!() };
     assert!(why.contains("-N"), "{why}");
 }
 
 #[test]
 fn weirs_own_objects_are_read_and_other_text_is_not() {
-    let told = lines(
+    let parsed = lines(
         DriverKind::Weir,
         "warning: something\n\
          {\"kind\":\"second\",\"t_ns\":5,\"offered_packets\":7,\"accepted_packets\":6}\n\
@@ -52,12 +52,12 @@ fn weirs_own_objects_are_read_and_other_text_is_not() {
          \"foreign_packets\":4}\n",
     );
     let sent = Count { t_ns: Some(5), packets: 7, accepted: Some(6), ..Count::default() };
-    assert_eq!(told[0], Told::Count(sent));
+    assert_eq!(parsed[0], Parsed::Count(sent));
     let result = Count { t_ns: Some(9), packets: 8, bytes: Some(480), ..Count::default() };
-    assert_eq!(told[1], Told::Total(result));
+    assert_eq!(parsed[1], Parsed::Total(result));
     let received =
         Count { t_ns: Some(3), packets: 2, bytes: Some(120), foreign: 4, ..Count::default() };
-    assert_eq!(told[2], Told::Count(received));
+    assert_eq!(parsed[2], Parsed::Count(received));
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn trafgen_counts_at_its_end() {
 fn a_command_counts_by_its_pattern() {
     let pattern = "rx=([0-9,.]+)";
     let mut lines = Lines::new(DriverKind::Command, Some(pattern)).expect("a pattern");
-    assert_eq!(lines.read("nothing here"), Told::Nothing);
+    assert_eq!(lines.read("nothing here"), Parsed::Nothing);
     assert_eq!(
         lines.read("t=1 rx=1,234,567 lost=0"),
-        Told::Count(Count { packets: 1_234_567, ..Count::default() })
+        Parsed::Count(Count { packets: 1_234_567, ..Count::default() })
     );
-    let Told::Unusable(why) = lines.read("rx=1.5") else { panic!() };
+    let Parsed::Unusable(why) = lines.read("rx=1.5") else { panic!() };
     assert!(why.contains("`1.5`"), "{why}");
 }

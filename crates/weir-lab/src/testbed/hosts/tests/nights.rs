@@ -13,7 +13,7 @@ fn a_generator_that_does_not_stop_after_its_packets_voids_the_trial() {
     let lab = lab_of(&format!("{before}{endless}{after}"));
     let verdict = lab.judged();
     assert_eq!(verdict.kind, VerdictKind::Invalid);
-    for part in ["still sends", "10 packets", "`${count}`", "correct `start`"] {
+    for part in ["still sending", "10 packets", "`${count}`", "correct `start`"] {
         assert!(verdict.reason.contains(part), "{part:?} is not in: {}", verdict.reason);
     }
 }
@@ -44,7 +44,7 @@ fn a_dut_that_gets_its_configuration_first_need_not_be_online_before() {
     };
     assert_eq!(row(&lab()).detail, "it is");
     let row = row(&lab_of(&SPEC.replace("[[dut]]", IMAGE)));
-    assert!(row.passed && row.detail.contains("when it has its configuration"), "{row:?}");
+    assert!(row.passed && row.detail.contains("once it has its configuration"), "{row:?}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pass out on $cli keep state (max-src-conn-rate 3/4, overload <bad>)
 
 fn analysis() -> (Analysis, Facts) {
     let facts = Facts::parse("interface em0 192.0.2.1/24\n").unwrap();
-    let big: String = (0..100).map(|own| format!("10.0.1.{own}\n")).collect();
+    let big: String = (0..100).map(|host| format!("10.0.1.{host}\n")).collect();
     let provider = MemorySources::default()
         .with("big", big)
         .with("late", "pass\n")
@@ -86,10 +86,10 @@ fn macros_and_tables_show_their_values() {
     assert_eq!(hover("$ext", 1), Some(("ext = \"em0\"".into(), String::new())));
     let (code, note) = hover("$cli", 1).unwrap();
     assert_eq!((code.as_str(), note.as_str()), ("cli = \"em0\"", "from the command line"));
-    let own = "table <bad> persist { 10.0.0.1, ! 10.0.0.2/31, 2001:db8::/32 }";
+    let table = "table <bad> persist { 10.0.0.1, ! 10.0.0.2/31, 2001:db8::/32 }";
     for words in ["table <bad> persist", "<bad> persist", "<bad> to", "<bad>)"] {
         let (code, note) = hover(words, 1).unwrap();
-        assert_eq!((code.as_str(), note.as_str()), (own, "3 entries"), "{words}");
+        assert_eq!((code.as_str(), note.as_str()), (table, "3 entries"), "{words}");
     }
     let (code, note) = hover("<big>", 1).unwrap();
     assert!(code.starts_with("table <big> file \"big\" { 10.0.1.0, "), "{code}");

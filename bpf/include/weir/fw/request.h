@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the control process asks weir_fw_sweep (sweep.h), and what it answers. */
+#ifndef WEIR_FW_REQUEST_H
+#define WEIR_FW_REQUEST_H
+
+#include <weir/vmlinux.h>
+
+enum weir_fw_sweep_mode {
+	WEIR_SWEEP_EXPIRE,
+	WEIR_SWEEP_KILL,
+	WEIR_SWEEP_UNTRACK,	/* halves whose source fits are no longer counted in its node */
+	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
+};
+
+enum weir_fw_sweep_constant {
+	/* weir_fw_sweep.flags: version (4, 6) in the lowest byte, protocol, interface slot. */
+	WEIR_SWEEP_PROTOCOL_SHIFT = 8,
+	WEIR_SWEEP_INTERFACE_SHIFT = 16,
+	WEIR_SWEEP_RULE = 1 << 24,
+	WEIR_SWEEP_EITHER_WAY = 1 << 25,
+	/* The request stands behind room for an Ethernet header. */
+	WEIR_SWEEP_AT = 16,
+};
+
+struct weir_fw_sweep {
+	__u32 mode;
+	__u32 from;		/* buckets */
+	__u32 to;
+	__u32 flags;		/* WEIR_SWEEP_*; 0: all records fit */
+	__u32 rule;
+	__u32 port[2];		/* network order; 0: any */
+	__u32 unused;
+	__be32 addr[2][4];
+	__be32 mask[2][4];
+	/* The answer. */
+	__u32 live;
+	__u32 removed;
+	__u32 busy;
+	__u32 next;		/* the bucket to go on with */
+	__u32 answer_unused[4];
+};
+
+#endif /* WEIR_FW_REQUEST_H */

@@ -1,0 +1,86 @@
+//! What the daemon's threads share: the engine, a request to end, and a voice.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::engine::Engine;
+
+/// What the daemon has to say while it runs; whoever starts it decides where that goes.
+pub trait Messages: Send + Sync {
+    /// Something that somebody should know.
+    fn tell(&self, text: &str);
+}
+
+/// A request to end, which threads wait for.
+#[derive(Debug, Default)]
+pub struct Stop {
+    is_requested: AtomicBool,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Stop {
+    /// Asks all threads to end.
+    pub fn request(&self) {
+        self.is_requested.store(true, Ordering::Release);
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wake.notify_all();
+    }
+
+    /// Whether it was asked for.
+    #[must_use]
+    pub(crate) fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is asked for, at most this long; tells whether it is.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |_: &mut ()| !self.is_requested();
+        drop(self.wake.wait_timeout_while(guard, timeout, is_open));
+        self.is_requested()
+    }
+}
+
+/// What the daemon's threads share.
+pub(crate) struct Shared {
+    engine: Mutex<Engine>,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) messages: Arc<dyn Messages>,
+    pub(crate) has_log_file: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        engine: Engine,
+        stop: &Arc<Stop>,
+        messages: Arc<dyn Messages>,
+        has_log_file: bool,
+    ) -> Self {
+        Self { engine: Mutex::new(engine), stop: Arc::clone(stop), messages, has_log_file }
+    }
+
+    /// The engine, for one change or one look.
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        // A thread that panicked in the middle has left what the shared memory has.
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_stop_wakes_who_waits() {
+        let stop = Arc::new(Stop::default());
+        assert!(!stop.wait(Duration::ZERO));
+        let other = Arc::clone(&stop);
+        let waiting = thread::spawn(move || other.wait(Duration::from_secs(600)));
+        stop.request();
+        assert!(waiting.join().unwrap() && stop.is_requested());
+    }
+}

@@ -1,0 +1,122 @@
+//! Random rulesets and random packets, on the reference and on the data path.
+
+use std::time::{Duration, Instant};
+
+use weir_oracle::count;
+use weir_oracle::device::DeviceError;
+use weir_oracle::random::{Case, Disagreement, Features};
+
+use super::device::DataPath;
+use super::minimise::minimise;
+use super::oracle::Oracle;
+use super::with_data_path;
+
+/// Packets of one ruleset.
+const PACKET_COUNT: usize = 60;
+/// Pairs of a ruleset and a packet that each of the two tests runs at least, in a full run.
+const PAIR_COUNT_MIN: u64 = 50_000;
+/// How often a case is run again if the clock went on inside a run.
+const TRY_COUNT: usize = 20;
+/// So many cases that differ are told.
+const DISAGREEMENT_COUNT_MAX: usize = 4;
+
+/// When a soak ends, with `WEIR_SOAK_SECONDS`.
+pub(crate) fn soak_end() -> Option<Instant> {
+    let asked = std::env::var("WEIR_SOAK_SECONDS").ok()?;
+    let seconds = asked.parse().expect("WEIR_SOAK_SECONDS is a number of seconds");
+    Some(Instant::now() + Duration::from_secs(seconds))
+}
+
+/// Which cases are run: the same ones each time, and others with `WEIR_SOAK_SEED`, which
+/// `make soak` draws and prints.
+pub(crate) fn soak_seed() -> u64 {
+    let Ok(asked) = std::env::var("WEIR_SOAK_SEED") else { return 0 };
+    let seed: u32 = asked.parse().expect("WEIR_SOAK_SEED is a number of 32 bits");
+    seed.into()
+}
+
+/// What was run.
+#[derive(Default)]
+struct Tally {
+    case_count: u64,
+    pair_count: u64,
+    refused_count: u64,
+    differing: Vec<(u64, Disagreement)>,
+}
+
+impl Tally {
+    fn is_enough(&self, end: Option<Instant>) -> bool {
+        let is_over = end.is_none_or(|end| Instant::now() >= end);
+        let is_long = self.pair_count >= count::pairs(PAIR_COUNT_MIN);
+        self.differing.len() >= DISAGREEMENT_COUNT_MAX || (is_over && is_long)
+    }
+
+    /// Runs one case; again if it may have been the clock that made them differ.
+    fn run(&mut self, case: &Case, seed: u64, device: &mut DataPath) -> Result<(), DeviceError> {
+        let mut found = None;
+        for count in 0..TRY_COUNT {
+            device.is_careful = count > 0;
+            found = match case.compare(&mut Oracle::new(), device) {
+                Ok(found) => found,
+                Err(_) if device.was_refused() => {
+                    self.refused_count += 1;
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            if found.is_none() || !device.has_slipped {
+                break;
+            }
+        }
+        device.is_careful = false;
+        self.case_count += 1;
+        self.pair_count += case.packet_count() as u64;
+        self.differing.extend(found.map(|found| (seed, found)));
+        Ok(())
+    }
+
+    fn report(&self, device: &mut DataPath) -> String {
+        device.is_careful = true;
+        let reports = self.differing.iter().map(|(seed, found)| {
+            let (at, first, second) = (&found.at, &found.first, &found.second);
+            let short = minimise(&found.test, &mut Oracle::new(), device);
+            format!("seed {seed}: {at}\n  reference: {first}\n  data path: {second}\n{short}")
+        });
+        reports.collect::<Vec<_>>().join("\n----\n")
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "how much was run has to be known")]
+fn compare(what: &str, features: &Features, first_seed: u64) {
+    with_data_path(what, |device| {
+        let (mut tally, end) = (Tally::default(), soak_end());
+        let mut seed = first_seed + soak_seed();
+        while !tally.is_enough(end) {
+            let case = Case::new(seed, features, PACKET_COUNT);
+            if let Err(error) = tally.run(&case, seed, device) {
+                panic!("seed {seed}: {error}\n{}", case.rules);
+            }
+            seed += 1;
+        }
+        eprintln!(
+            "{what}: {} pairs of {} rulesets run, {} rulesets refused, {} rulesets differ",
+            tally.pair_count,
+            tally.case_count,
+            tally.refused_count,
+            tally.differing.len()
+        );
+        assert!(tally.differing.is_empty(), "{}", tally.report(device));
+        assert_eq!(tally.refused_count, 0, "the data path refuses what it has");
+    });
+}
+
+#[test]
+fn rulesets_of_all_constructs_treat_packets_alike() {
+    // What is refused anyhow would be run in vain.
+    compare("all", &Features { rewrites: false, ..Features::ALL }, 0);
+}
+
+#[test]
+fn rulesets_of_the_core_treat_packets_alike() {
+    compare("core", &Features::CORE, 1 << 32);
+}

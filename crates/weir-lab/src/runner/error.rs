@@ -1,0 +1,63 @@
+//! Why a run stopped before its end.
+
+use std::error::Error;
+
+use crate::store::StoreError;
+use crate::trial::TrialError;
+
+/// Why a run stopped before its end, whatever it ran.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A trial could not be run.
+    #[error("{name}: {source}")]
+    Trial {
+        name: String,
+        /// The cause.
+        source: TrialError,
+    },
+    /// Nothing can be judged without a calibration.
+    #[error(
+        "the calibration of traffic `{traffic}` is invalid: {reason}; nothing can be judged \
+         without it: run `weir doctor`, quieten the machine, and try again"
+    )]
+    Calibration {
+        traffic: String,
+        /// Why.
+        reason: String,
+    },
+    /// The specification is not one for what is asked: it gives no list to bisect, say.
+    #[error(transparent)]
+    Unsuited(Box<dyn Error + Send + Sync>),
+    /// A bisection with a setting out of its range, or with figures that are not numbers.
+    #[error("cannot decide: {0}")]
+    Decide(#[from] weir_stats::bisect::BisectError),
+    /// Without its ends a list cannot be bisected.
+    #[error(
+        "`{name}`, one end of the list, cannot be measured: {invalid} of its {runs} runs are \
+         invalid, the last one because: {reason}; fix it, or choose another end"
+    )]
+    End {
+        /// The candidate.
+        name: String,
+        /// Its invalid runs.
+        invalid: usize,
+        /// All its runs.
+        runs: usize,
+        /// Why the last of them is invalid.
+        reason: String,
+    },
+    /// A search has no loads to try.
+    #[error("{name}: {reason}")]
+    Loads {
+        /// The item.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// Somebody asked to stop.
+    #[error("stopped by signal {signal}; finished trials are kept")]
+    Cancelled { signal: i32 },
+}

@@ -1,0 +1,6 @@
+//! Tests of whole runs (campaign, bisection, search) on a testbed without packets.
+
+mod adaptive;
+mod lifecycle;
+mod searches;
+mod simulator;

@@ -1,0 +1,413 @@
+//! Searches on a simulated testbed whose device is a formula: that they find it, keep every trial,
+//! go on where they were stopped, and say what limited them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use crate::event::Silent;
+use crate::model::Plan;
+use crate::model::search::{self, Asked};
+use crate::plan::{self, Overrides};
+use crate::runner::{RunError, Runner};
+use crate::search::{collection, items, results};
+use crate::spec::files::MemoryFiles;
+use crate::store::{Kind, PlanRecord, STORE_SCHEMA, Store, StoreError};
+use crate::task::Task;
+use weir_machine::cancel::Cancel;
+use weir_results::collection::{DUT, GOAL, Origin, SIZE_BYTES, TRAFFIC};
+use weir_results::document::Terminal;
+use weir_results::search::record::{ItemResult, Limit};
+use weir_results::search::show::SearchSummary;
+use weir_results::search::{FrameSize, Terms, Test};
+
+use super::lifecycle::{SPEC, plan_of};
+use super::simulator::{Formula, Script, Simulator};
+
+/// What a terminal shows.
+fn text(summary: &SearchSummary) -> String {
+    summary.document().text(Terminal::default())
+}
+
+/// Trials of five samples, one of which decides.
+const SEARCH: &str = r#"
+[search]
+preset = "rfc2544"
+loss = ["0%", "1%"]
+trial = "50ms"
+width = "2%"
+warmup = "50ms"
+max_load = "400kpps"
+latency_trial = "100ms"
+latency_repeats = 2
+burst_repeats = 2
+"#;
+
+const DEVICE: Formula =
+    Formula { capacity_pps: 123_400.0, buffer_packets: 0.0, sender_pps: 500_000.0 };
+
+/// A specification that is searched, and where.
+struct Bench {
+    dir: tempfile::TempDir,
+    plan: Plan,
+    terms: Terms,
+    script: Rc<Script>,
+}
+
+impl Bench {
+    fn new(search: &str, device: Formula) -> Self {
+        let plan = plan_of(&format!("{SPEC}{search}"), Some(1));
+        let terms = search::resolve(&plan.search, &Asked::default()).expect("resolved");
+        let script: Rc<Script> = Rc::default();
+        script.formula.set(Some(device));
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self { dir, plan, terms, script }
+    }
+
+    fn task(&self) -> Task {
+        Task::Search(Box::new(self.terms.clone()))
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.dir.path().join("out")
+    }
+
+    /// The store: a new one, or the one that is there, with what is asked for now.
+    fn store(&self) -> Result<Store, RunError> {
+        let record = PlanRecord {
+            schema: STORE_SCHEMA,
+            spec_path: "lab.toml".into(),
+            iterations: Some(1),
+            only: None,
+            weir: "test".into(),
+        };
+        let (task, source) = (self.task(), &self.plan.source);
+        if !self.root().join("campaign.toml").exists() {
+            return Ok(task.create(&self.root(), source, &record)?);
+        }
+        let store = Store::open(&self.root())?;
+        task.check(&store).expect("searches");
+        task.schedule(&self.plan, &store)?;
+        task.replace(&store, source, &record)?;
+        Ok(store)
+    }
+
+    fn run(&self, cancel: &Cancel) -> Result<Vec<ItemResult>, RunError> {
+        let store = self.store()?;
+        let testbed = Simulator { script: Rc::clone(&self.script) };
+        let task = self.task();
+        let mut schedule = task.schedule(&self.plan, &store)?;
+        let (plan, store, observer) = (&self.plan, &store, &mut Silent);
+        Runner { plan, store, testbed: &testbed, cancel, observer }.run(schedule.as_mut())?;
+        Ok(self.results(store))
+    }
+
+    fn results(&self, store: &Store) -> Vec<ItemResult> {
+        let (found, _) = results(&self.plan, &self.terms, store).expect("readable");
+        found.into_iter().map(|(_, result)| result).collect()
+    }
+
+    fn found(&self) -> Vec<ItemResult> {
+        self.run(&Cancel::simulated()).expect("the searches run")
+    }
+
+    fn builds(&self) -> usize {
+        self.script.log().iter().filter(|call| *call == "build").count()
+    }
+
+    fn trials(&self, item: &str, test: Test) -> usize {
+        let dir = self.dir.path().join("out/items").join(item).join(test.name());
+        std::fs::read_dir(dir).map_or(0, |entries| entries.flatten().count())
+    }
+}
+
+#[test]
+fn the_scripted_capacity_is_found_and_every_trial_is_kept() {
+    let bench = Bench::new(SEARCH, DEVICE);
+    let results = bench.found();
+    let asked = std::fs::read_to_string(bench.root().join("search.json")).expect("written");
+    assert!(asked.contains("400000.0") && !asked.contains("ip_forward"), "{asked}");
+    let [ndr, pdr] = results[0].goals.as_slice() else { panic!("{results:?}") };
+    assert_eq!((ndr.limit, pdr.limit), (Limit::Dut, Limit::Dut), "{results:?}");
+    // A trial of 60 ms in steps of 10 ms: a packet of rounding in each.
+    let is_near = |pps: Option<f64>| (pps.expect("a rate") / 123_400.0 - 1.0).abs() < 0.03;
+    assert!(is_near(ndr.lower_pps) && is_near(ndr.upper_pps), "{ndr:?}");
+    assert!(is_near(pdr.conditional_throughput_pps), "{pdr:?}");
+    let cost = results[0].costs[0];
+    let kept = bench.trials("linux.t", Test::Throughput);
+    assert_eq!(kept, cost.trials as usize);
+    assert_eq!(bench.builds(), kept + 1, "a fresh testbed for each trial and the calibration");
+    assert!(kept < 30, "{kept} trials");
+    // Again: nothing is left to do.
+    assert_eq!(bench.found(), results);
+    assert_eq!(bench.builds(), kept + 1);
+}
+
+#[test]
+fn a_search_that_was_stopped_goes_on_from_its_trials_and_finds_the_same() {
+    let whole = Bench::new(SEARCH, DEVICE);
+    let expected = whole.found();
+    let bench = Bench::new(SEARCH, DEVICE);
+    let cancel = Cancel::simulated();
+    let (asked, mut starts) = (cancel.clone(), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        starts += usize::from(name == "send endlessly");
+        // The calibration has no such start; the third is that of the second load.
+        if starts == 3 {
+            asked.request(2);
+        }
+    }));
+    let error = bench.run(&cancel).expect_err("it was stopped");
+    assert!(matches!(error, RunError::Cancelled { signal: 2 }), "{error}");
+    let kept = bench.trials("linux.t", Test::Throughput);
+    assert!((1..=3).contains(&kept), "{kept}");
+    let before = bench.builds();
+    let results = bench.found();
+    let (again, all) = (bench.builds() - before, bench.trials("linux.t", Test::Throughput));
+    assert_eq!(again, all - kept, "what was kept is not measured again, nor is the calibration");
+    // All but the time that the trials took.
+    assert_eq!(results[0].goals, expected[0].goals);
+}
+
+#[test]
+fn what_the_sender_cannot_do_is_not_said_of_the_device() {
+    let device = Formula { capacity_pps: 1e6, sender_pps: 90_000.0, ..DEVICE };
+    let results = Bench::new(SEARCH, device).found();
+    // The path itself carries no more than the sender offers.
+    let ndr = &results[0].goals[0];
+    assert!(ndr.limit.is_lower_bound(), "{ndr:?}");
+    assert!((ndr.lower_pps.expect("a bound") / 90_000.0 - 1.0).abs() < 0.02, "{ndr:?}");
+    // The specification's own limit is named as such.
+    let device = Formula { capacity_pps: 1e6, ..DEVICE };
+    let results = Bench::new(SEARCH, device).found();
+    let ndr = &results[0].goals[0];
+    assert_eq!((ndr.limit, ndr.lower_pps), (Limit::MaxLoad, Some(400_000.0)));
+}
+
+#[test]
+fn all_tests_are_done_at_all_sizes() {
+    let search = SEARCH.replace(
+        "[search]",
+        "[search]\nsizes = [60, \"imix\"]\n\
+         tests = [\"back-to-back\", \"throughput\", \"latency\", \"loss-curve\"]",
+    );
+    let bench = Bench::new(&search, Formula { buffer_packets: 700.0, ..DEVICE });
+    let results = bench.found();
+    let names: Vec<&str> = results.iter().map(|item| item.name.as_str()).collect();
+    assert_eq!(names, ["linux.t.size=60", "linux.t.size=imix"]);
+    assert_eq!(results[1].frames.size, FrameSize::Imix);
+    assert_eq!(results[0].frames.size_with_fcs_bytes_min, 64);
+    for result in &results {
+        let curve = result.loss_curve.as_ref().expect("a curve");
+        let lost = |load: f64| (1.0 - DEVICE.capacity_pps / load).max(0.0);
+        for point in &curve.points {
+            let loss = point.loss_ratio.expect("it was offered");
+            assert!((loss - lost(point.load_pps)).abs() < 0.03, "{point:?}");
+        }
+        assert!(curve.is_lossless_below);
+        let latency = result.latency.as_ref().expect("latency");
+        assert_eq!(latency.points.len(), 3);
+        for point in &latency.points {
+            assert_eq!(point.repeats.len(), 2);
+            assert_eq!(point.mean.expect("measured").p50_ns, 5.0);
+        }
+        let bursts = result.back_to_back.as_ref().expect("bursts");
+        // 700 packets, and what is forwarded in the step in which they come.
+        assert!((690.0..=2_000.0).contains(&bursts.mean_packets.expect("bursts")), "{bursts:?}");
+        assert!(bursts.corrected_buffer_s < bursts.implied_buffer_s);
+    }
+    assert_eq!(bench.trials("linux.t.size=imix", Test::Latency), 6);
+    let summary = SearchSummary {
+        campaign: "simulated".into(),
+        terms: bench.terms,
+        planned_items: 2,
+        items: results,
+    };
+    assert!(summary.is_whole());
+    for text in [text(&summary), summary.document().markdown()] {
+        for word in ["60 (64)", "NDR", "PDR 1 %", "dut-bound", "loss by load", "p99", "longest"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
+}
+
+#[test]
+fn other_conditions_are_not_mixed_and_a_campaign_is_no_search() {
+    let mut bench = Bench::new(SEARCH, DEVICE);
+    bench.found();
+    bench.terms.goals[0].width_ratio = 0.1;
+    let before = std::fs::read(bench.dir.path().join("out/search.json")).expect("readable");
+    let error = bench.store().expect_err("another search");
+    let is_conflict = matches!(error, RunError::Store(StoreError::Conflict { .. }));
+    assert!(is_conflict, "{error}");
+    let after = std::fs::read(bench.dir.path().join("out/search.json")).expect("readable");
+    assert_eq!(before, after, "what was asked for stands");
+    let store = Store::open_to_read(&bench.root()).expect("a store like any other");
+    assert_eq!(Task::of(&store).expect("readable").kind(), Kind::Search);
+    let error = Task::Campaign.check(&store).expect_err("no campaign").to_string();
+    assert!(error.contains("holds a rate search, not a campaign"), "{error}");
+    assert!(error.contains("weir lab resume"), "{error}");
+}
+
+#[test]
+fn searches_of_before_stores_had_one_layout_are_refused_in_words() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(dir.path().join("search.toml"), SPEC).expect("writable");
+    std::fs::write(dir.path().join("search.json"), "{}").expect("writable");
+    for error in [
+        Store::open_to_read(dir.path()).expect_err("read"),
+        Store::open(dir.path()).expect_err("gone on with"),
+    ] {
+        let message = error.to_string();
+        assert!(message.contains("earlier version") && message.contains("summary.md"), "{message}");
+    }
+}
+
+#[test]
+fn what_was_found_is_a_collection_by_goal_and_size() {
+    let search = SEARCH.replace("[search]", "[search]\nsizes = [60, 590]");
+    let bench = Bench::new(&search, DEVICE);
+    bench.found();
+    let store = Store::open_to_read(&bench.root()).expect("a store");
+    let (found, planned) = results(&bench.plan, &bench.terms, &store).expect("readable");
+    assert_eq!((found.len(), planned), (2, 2));
+    let collected = collection("simulated", serde_json::json!({}), &found);
+    assert_eq!(collected.origin, Origin::Search);
+    let names: Vec<&str> = collected.series.iter().map(|series| series.name.as_str()).collect();
+    let all = ["linux.t.size=60.ndr", "linux.t.size=60.pdr=1%"];
+    assert_eq!(names[..2], all);
+    let last = &collected.series[3];
+    let label = |dimension| last.level(dimension).map(|level| level.label.as_str());
+    assert_eq!((label(GOAL), label(SIZE_BYTES)), (Some("PDR 1 %"), Some("590")));
+    assert_eq!((label(TRAFFIC), label(DUT)), (Some("t"), Some("linux")));
+    let [point] = last.points.as_slice() else { panic!("{last:?}") };
+    assert_eq!(Some(point.value), found[1].1.goals[1].lower_pps);
+    assert!(bench.root().join(&point.cell).join("result.json").is_file());
+    assert_eq!(last.values(), [point.value]);
+    // What was not searched to its end is there, and is no figure.
+    let mut found = found;
+    found[0].1.goals[0].limit = Limit::Stopped;
+    let collected = collection("simulated", serde_json::json!({}), &found);
+    assert!(collected.series[0].values().is_empty());
+    assert!(collected.series[0].points[0].verdict.is_some());
+}
+
+#[test]
+fn trials_of_other_conditions_are_refused_before_anything_is_replaced() {
+    let mut bench = Bench::new(SEARCH, DEVICE);
+    let cancel = Cancel::simulated();
+    let (asked, mut starts) = (cancel.clone(), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        starts += usize::from(name == "send endlessly");
+        if starts == 3 {
+            asked.request(2);
+        }
+    }));
+    bench.run(&cancel).expect_err("it was stopped");
+    assert!(bench.trials("linux.t", Test::Throughput) > 0, "and has no result");
+    let read = || {
+        let of = |name| std::fs::read(bench.dir.path().join("out").join(name)).expect("readable");
+        ["search.json", "campaign.toml", "plan.json"].map(of)
+    };
+    let before = read();
+    let good = bench.terms.clone();
+    bench.terms.goals[0].width_ratio = 0.1;
+    let error = bench.store().expect_err("other");
+    let is_conflict = matches!(error, RunError::Store(StoreError::Conflict { .. }));
+    assert!(is_conflict, "{error}");
+    assert_eq!(before, read(), "what was asked for stands");
+    bench.terms = good;
+    bench.found();
+}
+
+#[test]
+fn latency_of_trials_that_say_nothing_is_not_in_the_means() {
+    let search = SEARCH.replace("[search]", "[search]\ntests = [\"throughput\", \"latency\"]");
+    let bench = Bench::new(&search, DEVICE);
+    let (script, mut observed) = (Rc::downgrade(&bench.script), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        observed += usize::from(name == "observed");
+        // In the second of six measurements, at half of the rate, the sender cannot keep it.
+        let sender_pps = if observed == 1 { 30_000.0 } else { DEVICE.sender_pps };
+        if let Some(script) = script.upgrade() {
+            script.formula.set(Some(Formula { sender_pps, ..DEVICE }));
+        }
+    }));
+    let results = bench.found();
+    let latency = results[0].latency.as_ref().expect("latency");
+    let counts: Vec<_> = latency.points.iter().map(|at| (at.repeats.len(), at.trials)).collect();
+    assert_eq!(counts, [(2, 2), (1, 2), (2, 2)]);
+    assert_eq!(latency.stopped, None);
+    let cost = results[0].costs[1];
+    assert_eq!((cost.trials, cost.not_offered_trials + cost.void_trials), (6, 1), "{cost:?}");
+    let summary = summary(&bench, results);
+    assert!(summary.is_whole());
+    assert!(text(&summary).contains("1 of 2"), "{}", text(&summary));
+}
+
+#[test]
+fn latency_ends_when_its_trials_are_used_up() {
+    let search = SEARCH
+        .replace("[search]", "[search]\ntests = [\"throughput\", \"latency\"]\ntrials_max = 40")
+        .replace("latency_repeats = 2", "latency_repeats = 20");
+    let bench = Bench::new(&search, DEVICE);
+    let results = bench.found();
+    assert_eq!(bench.trials("linux.t", Test::Latency), 40);
+    let latency = results[0].latency.as_ref().expect("latency");
+    assert!(latency.stopped.as_ref().is_some_and(|why| why.contains("trials")), "{latency:?}");
+    assert_eq!(latency.points.iter().map(|at| at.trials).sum::<u32>(), 40);
+    let summary = summary(&bench, results);
+    assert!(!summary.is_whole(), "60 were asked for");
+    assert!(text(&summary).contains("fewer repetitions"), "{}", text(&summary));
+}
+
+fn summary(bench: &Bench, items: Vec<ItemResult>) -> SearchSummary {
+    let (terms, planned_items) = (bench.terms.clone(), items.len());
+    SearchSummary { campaign: "simulated".into(), terms, planned_items, items }
+}
+
+/// What is wrong with a `[search]` table.
+fn complaints(table: &str) -> String {
+    let text = format!("{SPEC}[search]\n{table}\n");
+    let files = MemoryFiles(BTreeMap::new());
+    let read = plan::from_text(Path::new("lab.toml"), &text, &files, &Overrides::default());
+    let found = read.expect_err(table);
+    found.iter().map(|one| format!("{} {:?}\n", one.message, one.help)).collect()
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_in_the_specification() {
+    for (table, expected) in [
+        ("presett = \"csit\"", "did you mean `preset`"),
+        ("preset = \"cist\"", "did you mean \\\"csit\\\""),
+        ("loss = [\"0.5\"]", "0.5%"),
+        ("loss = [\"1%\", \"1%\"]", "twice"),
+        ("loss = []", "entries"),
+        ("exceed = \"100%\"", "below 100%"),
+        ("width = \"0%\"", "0.01%"),
+        ("trial = \"0s\"", "must not be zero"),
+        ("duration_sum = \"500ms\"", "duration sum"),
+        ("first_trial = \"2s\"", "first trials"),
+        ("tests = [\"thruput\"]", "there are: throughput"),
+        ("tests = [\"latency\"]", "need"),
+        ("sizes = [20]", "42 to 1514"),
+        ("sizes = [1515]", "\\\"rfc2544\\\""),
+        ("max_load = \"80%\"", "packets per second"),
+        ("min_load = 2000\nmax_load = 1000", "must not be above"),
+        ("curve_step = \"20%\"", "RFC 2544"),
+        ("burst_packets_max = 0", "1 to 10G"),
+        ("trials_max = 0", "must be 1 to"),
+    ] {
+        let found = complaints(table);
+        assert!(found.contains(expected), "{table}: {found}");
+    }
+}
+
+#[test]
+fn a_traffic_with_a_rate_is_refused() {
+    let spec = SPEC.replace("name = \"t\"", "name = \"t\"\nrate = \"50kpps\"");
+    let plan = plan_of(&spec, Some(1));
+    let terms = search::resolve(&plan.search, &Asked::default()).expect("resolved");
+    let error = items(&plan, &terms).expect_err("refused").to_string();
+    assert!(error.contains("50kpps") && error.contains("max_load"), "{error}");
+}

@@ -1,0 +1,372 @@
+//! What the machine did while it was measured: load of each CPU, softirqs, frequencies,
+//! temperatures, fans, and whether something slowed it down for heat.
+//!
+//! Times and softirqs are read at the two ends; what comes and goes (frequency, temperature, fans,
+//! throttling) is read again and again meanwhile, seldom enough not to disturb. Sources:
+//! `/proc/stat` and `/proc/softirqs` (proc(5)), `/proc/pressure`
+//! (`Documentation/accounting/psi.rst`), `sysfs-devices-system-cpu`,
+//! `Documentation/driver-api/thermal/sysfs-api.rst` and `Documentation/hwmon/sysfs-interface.rst`
+//! in the kernel tree. What a machine does not show is left out, never guessed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weir_results::machine_use::{CpuUse, ForeignTask, MachineUse, Pressure, Span};
+
+use super::MACHINE;
+use super::cpu::{self, CPU_DIR, CpuTimes, HWMON_DIR, THERMAL_DIR, parse_times, throttle_counts};
+use super::files::Files;
+use super::tasks::{Parts, Ran, Tasks};
+
+/// How far apart readings of sensors are.
+const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A tick of `/proc/stat` (`USER_HZ` is 100 wherever weir runs).
+const TICK_NS: f64 = 1e7;
+/// How many threads are named that are not the measurement's, at the most.
+const FOREIGN_MAX: usize = 5;
+/// From which part of a CPU's time on they are.
+const FOREIGN_RATIO_MIN: f64 = 0.01;
+
+/// Cooling devices (`type`) that slow CPUs down; others are fans and displays.
+const SLOWING: [&str; 4] = ["Processor", "cpufreq-", "thermal-cpufreq-", "intel_powerclamp"];
+
+/// What counts up, at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counted {
+    /// Times of each CPU.
+    pub times: BTreeMap<usize, CpuTimes>,
+    /// Softirqs of each CPU by name (`NET_RX`).
+    pub softirqs: BTreeMap<usize, BTreeMap<String, u64>>,
+    /// Counters of slowing down for heat.
+    pub throttled: BTreeMap<String, u64>,
+    /// How long tasks have waited since the machine started, and the clock for it.
+    pub stalled: Option<Stalled>,
+    /// Who ran; only of the machine weir runs on.
+    pub tasks: Option<Tasks>,
+}
+
+/// Time in which at least one task waited for a CPU or for memory, since the machine started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stalled {
+    pub cpu_us: u64,
+    pub memory_us: u64,
+}
+
+/// What comes and goes, at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sensors {
+    /// Frequency of each CPU, kHz.
+    pub frequencies_khz: BTreeMap<usize, u64>,
+    /// Temperatures by sensor, degrees Celsius.
+    pub temperatures_celsius: BTreeMap<String, f64>,
+    /// Fan speeds by sensor, revolutions per minute.
+    pub fans_rpm: BTreeMap<String, f64>,
+    /// Steps by which cooling devices that slow CPUs down are in use; 0 is not.
+    pub cooling: BTreeMap<String, u64>,
+}
+
+impl Counted {
+    /// Reads this machine.
+    #[must_use]
+    pub fn take() -> Self {
+        let files = Path::new(MACHINE).into();
+        Self { tasks: Some(Tasks::read(&files)), ..Self::read(&files) }
+    }
+
+    pub(crate) fn read(files: &Files) -> Self {
+        Self {
+            times: parse_times(&files.text("proc/stat").unwrap_or_default()),
+            softirqs: softirqs(&files.text("proc/softirqs").unwrap_or_default()),
+            throttled: throttle_counts(files),
+            stalled: stalled(files),
+            tasks: None,
+        }
+    }
+}
+
+impl Sensors {
+    pub(crate) fn read(files: &Files) -> Self {
+        let frequency =
+            |(cpu, dir)| Some((cpu, files.number(&format!("{dir}/cpufreq/scaling_cur_freq"))?));
+        Self {
+            frequencies_khz: files
+                .numbered(CPU_DIR, "cpu")
+                .into_iter()
+                .filter_map(frequency)
+                .collect(),
+            temperatures_celsius: cpu::temperatures(files),
+            fans_rpm: fans(files),
+            cooling: cooling(files),
+        }
+    }
+}
+
+/// The `total` of the lines `some` in `/proc/pressure`.
+fn stalled(files: &Files) -> Option<Stalled> {
+    let total_us = |name: &str| {
+        let text = files.text(&format!("proc/pressure/{name}"))?;
+        let some = text.lines().find(|line| line.starts_with("some "))?;
+        some.rsplit_once("total=")?.1.trim().parse().ok()
+    };
+    Some(Stalled { cpu_us: total_us("cpu")?, memory_us: total_us("memory")? })
+}
+
+/// Fan speeds: hardware monitors by `<chip>/<label>`. A fan that is not connected shows 0 as one
+/// that stands still does.
+pub(super) fn fans(files: &Files) -> BTreeMap<String, f64> {
+    let mut fans = BTreeMap::new();
+    for (number_of_chip, chip) in files.numbered(HWMON_DIR, "hwmon") {
+        let name_of_chip = files.text(&format!("{chip}/name")).unwrap_or_default();
+        for name in files.names(&chip) {
+            let Some(fan) = name.strip_suffix("_input").filter(|s| s.starts_with("fan")) else {
+                continue;
+            };
+            let rpm = files.text(&format!("{chip}/{name}"));
+            let Some(rpm) = rpm.and_then(|rpm| rpm.parse().ok()) else {
+                continue;
+            };
+            let label = files.text(&format!("{chip}/{fan}_label"));
+            let mut key = format!("{name_of_chip}/{}", label.unwrap_or_else(|| fan.to_owned()));
+            if fans.contains_key(&key) {
+                key = format!("{key} (hwmon{number_of_chip})");
+            }
+            fans.insert(key, rpm);
+        }
+    }
+    fans
+}
+
+fn cooling(files: &Files) -> BTreeMap<String, u64> {
+    files
+        .numbered(THERMAL_DIR, "cooling_device")
+        .into_iter()
+        .filter_map(|(device, dir)| {
+            let kind = files.text(&format!("{dir}/type"))?;
+            let slows = SLOWING.iter().any(|slowing| kind.starts_with(slowing));
+            // intel_powerclamp has -1 while it is idle: no number, and no slowing.
+            let state = files.number(&format!("{dir}/cur_state"))?;
+            slows.then(|| (format!("cooling_device{device}/{kind}"), state))
+        })
+        .collect()
+}
+
+/// The table of `/proc/softirqs`: a line of CPUs, then a line for each softirq.
+fn softirqs(table: &str) -> BTreeMap<usize, BTreeMap<String, u64>> {
+    let mut lines = table.lines();
+    let cpus: Vec<usize> = lines
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .filter_map(|name| name.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    let mut softirqs: BTreeMap<usize, BTreeMap<String, u64>> = BTreeMap::new();
+    for line in lines {
+        let Some((name, counts)) = line.split_once(':') else { continue };
+        for (cpu, count) in cpus.iter().zip(counts.split_ascii_whitespace()) {
+            if let Ok(count) = count.parse() {
+                softirqs.entry(*cpu).or_default().insert(name.trim().to_owned(), count);
+            }
+        }
+    }
+    softirqs
+}
+
+/// What was done between two readings, on these CPUs. `parts` belong to the measurement; without
+/// them what else ran is not told.
+#[must_use]
+pub fn machine_use(
+    before: &Counted,
+    after: &Counted,
+    sensors: &[Sensors],
+    (cpus, parts): (&[usize], Option<&Parts>),
+) -> MachineUse {
+    let ran = match (&before.tasks, &after.tasks, parts) {
+        (Some(before), Some(after), Some(parts)) => Some(after.since(before, parts)),
+        _ => None,
+    };
+    let uses = cpus.iter().filter_map(|&cpu| {
+        let mut used = cpu_use(before, after, sensors, cpu)?;
+        let on_cpu = ran.as_ref().map(|ran| ran.iter().filter(|ran| ran.cpu == cpu));
+        used.foreign_ratio =
+            on_cpu.map(|ran| foreign_ratio(&used, ran, elapsed_ns(before, after, cpu)));
+        Some((cpu, used))
+    });
+    MachineUse {
+        cpus: uses.collect(),
+        foreign: foreign(before, after, ran.unwrap_or_default(), cpus),
+        pressure: pressure(before, after, cpus),
+        temperatures_celsius: spans(sensors, |s| &s.temperatures_celsius),
+        fans_rpm: spans(sensors, |s| &s.fans_rpm),
+        slowed_for_heat: slowed(before, after, sensors),
+        counts_throttling: counts_throttling(after, sensors),
+        sensor_reading_count: sensors.len(),
+    }
+}
+
+/// What has slowed CPUs down between two readings, by the counter or cooling device that says so.
+fn slowed(before: &Counted, after: &Counted, sensors: &[Sensors]) -> Vec<String> {
+    let counted = after
+        .throttled
+        .iter()
+        .filter(|(name, count)| before.throttled.get(*name) != Some(count))
+        .map(|(name, _)| name.clone());
+    let mut slowed: Vec<String> = counted.collect();
+    for (name, _) in sensors.iter().flat_map(|s| &s.cooling).filter(|(_, state)| **state > 0) {
+        if !slowed.contains(name) {
+            slowed.push(name.clone());
+        }
+    }
+    slowed
+}
+
+/// Whether this machine would tell of slowing down for heat at all.
+fn counts_throttling(after: &Counted, sensors: &[Sensors]) -> bool {
+    !after.throttled.is_empty() || sensors.iter().any(|s| !s.cooling.is_empty())
+}
+
+/// What a CPU has done that is not the measurement's, as a part of its time.
+///
+/// Two ways, because neither sees all: its time less what the measurement's threads had, which
+/// includes threads that have ended, and what threads had that are still there. Stolen time and
+/// interrupts are left out of the first: kernels differ in whose run time they are in.
+fn foreign_ratio<'a>(used: &CpuUse, ran: impl Iterator<Item = &'a Ran>, elapsed_ns: f64) -> f64 {
+    let (mut part_ns, mut other_ns) = (0, 0);
+    for ran in ran {
+        *(if ran.is_part { &mut part_ns } else { &mut other_ns }) += ran.run_ns;
+    }
+    let (part, other) = (ratio_of(part_ns, elapsed_ns), ratio_of(other_ns, elapsed_ns));
+    let in_threads =
+        used.busy_ratio - used.stolen_ratio - used.irq_ratio - used.softirq_ratio - part;
+    in_threads.max(other.min(used.busy_ratio - part)).max(0.0)
+}
+
+/// Threads that are not the measurement's and had a part of these CPUs worth naming.
+fn foreign(before: &Counted, after: &Counted, ran: Vec<Ran>, cpus: &[usize]) -> Vec<ForeignTask> {
+    let others = ran.into_iter().filter(|ran| !ran.is_part && cpus.contains(&ran.cpu));
+    let named = others.map(|ran| ForeignTask {
+        ratio: ratio_of(ran.run_ns, elapsed_ns(before, after, ran.cpu)),
+        name: ran.name,
+        process: ran.process,
+        cpu: ran.cpu,
+    });
+    named.filter(|task| task.ratio >= FOREIGN_RATIO_MIN).take(FOREIGN_MAX).collect()
+}
+
+/// How long tasks waited, as parts of the time that passed on the first of these CPUs.
+fn pressure(before: &Counted, after: &Counted, cpus: &[usize]) -> Option<Pressure> {
+    let (earlier, later) = (before.stalled?, after.stalled?);
+    let elapsed_ns = elapsed_ns(before, after, *cpus.first()?);
+    let ratio =
+        |before: u64, after: u64| ratio_of(after.saturating_sub(before) * 1_000, elapsed_ns);
+    Some(Pressure {
+        cpu_ratio: ratio(earlier.cpu_us, later.cpu_us),
+        memory_ratio: ratio(earlier.memory_us, later.memory_us),
+    })
+}
+
+/// What passed on a CPU between two readings, by its ticks; 0 if it cannot be said.
+#[expect(clippy::cast_precision_loss, reason = "ticks of a run are far below 2^53")]
+fn elapsed_ns(before: &Counted, after: &Counted, cpu: usize) -> f64 {
+    let spent = after.times.get(&cpu).zip(before.times.get(&cpu));
+    let ticks = spent.and_then(|(after, before)| Some(after.since(before)?.total_ticks()));
+    ticks.unwrap_or_default() as f64 * TICK_NS
+}
+
+/// A part of this time, 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "run times are far below 2^53 ns: 104 days")]
+fn ratio_of(part_ns: u64, elapsed_ns: f64) -> f64 {
+    if elapsed_ns > 0.0 { (part_ns as f64 / elapsed_ns).min(1.0) } else { 0.0 }
+}
+
+fn cpu_use(before: &Counted, after: &Counted, sensors: &[Sensors], cpu: usize) -> Option<CpuUse> {
+    let spent = after.times.get(&cpu)?.since(before.times.get(&cpu)?)?;
+    let total = spent.total_ticks();
+    #[expect(clippy::cast_precision_loss, reason = "ticks of a run are far below 2^53")]
+    let ratio = |part: u64| part as f64 / total as f64;
+    if total == 0 {
+        return None;
+    }
+    let none = BTreeMap::new();
+    let first = before.softirqs.get(&cpu).unwrap_or(&none);
+    let softirq_counts =
+        after.softirqs.get(&cpu).unwrap_or(&none).iter().filter_map(|(name, c)| {
+            let rise = c.checked_sub(*first.get(name)?)?;
+            (rise > 0).then(|| (name.clone(), rise))
+        });
+    #[expect(clippy::cast_precision_loss, reason = "frequencies are far below 2^53 kHz")]
+    let frequencies = sensors.iter().filter_map(|s| Some(*s.frequencies_khz.get(&cpu)? as f64));
+    Some(CpuUse {
+        busy_ratio: 1.0 - ratio(spent.idle_ticks + spent.iowait_ticks),
+        user_ratio: ratio(spent.user_ticks + spent.nice_ticks),
+        system_ratio: ratio(spent.system_ticks),
+        irq_ratio: ratio(spent.irq_ticks),
+        softirq_ratio: ratio(spent.softirq_ticks),
+        stolen_ratio: ratio(spent.steal_ticks),
+        foreign_ratio: None,
+        softirq_counts: softirq_counts.collect(),
+        frequency_khz: span(frequencies),
+    })
+}
+
+fn span(values: impl Iterator<Item = f64>) -> Option<Span> {
+    values.fold(None, |span: Option<Span>, value| {
+        let span = span.unwrap_or(Span { min: value, max: value });
+        Some(Span { min: span.min.min(value), max: span.max.max(value) })
+    })
+}
+
+fn spans(
+    sensors: &[Sensors],
+    of: impl Fn(&Sensors) -> &BTreeMap<String, f64>,
+) -> BTreeMap<String, Span> {
+    let mut names: Vec<&String> = sensors.iter().flat_map(|s| of(s).keys()).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let values = sensors.iter().filter_map(|s| of(s).get(name).copied());
+            Some((name.clone(), span(values)?))
+        })
+        .collect()
+}
+
+/// Reads the sensors of this machine, now and once a second, until it is stopped.
+#[derive(Debug)]
+pub struct SensorWatch {
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Sensors>>,
+}
+
+impl SensorWatch {
+    /// Begins. `None` if no thread can be started: then nothing is told of sensors.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        Self::start_in(MACHINE.into(), SENSOR_INTERVAL)
+    }
+
+    pub(super) fn start_in(root: PathBuf, interval: Duration) -> Option<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::Builder::new().name("sensors".into()).spawn(move || {
+            let files = Files::Below(root);
+            let mut readings = vec![Sensors::read(&files)];
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                readings.push(Sensors::read(&files));
+            }
+            readings.push(Sensors::read(&files));
+            readings
+        });
+        Some(Self { stop, thread: thread.ok()? })
+    }
+
+    /// Ends, and returns the readings in their order, the last one of this moment.
+    #[must_use]
+    pub fn stop(self) -> Vec<Sensors> {
+        drop(self.stop);
+        self.thread.join().unwrap_or_default()
+    }
+}

@@ -1,0 +1,208 @@
+//! Which threads ran on a machine's CPUs between two moments, and for how long: what belongs to a
+//! measurement, and what else ran.
+//!
+//! Run time is the first field of `/proc/PID/task/TID/schedstat`
+//! (`Documentation/scheduler/sched-stats.rst` in the kernel tree), the rest is in `stat`
+//! (proc_pid_stat(5)). A thread that ended between the two readings is not seen here: the times
+//! of its CPU hold it ([`super::machine`]). Nothing is ever changed, and nothing judged.
+
+use std::collections::BTreeMap;
+
+use super::files::Files;
+
+/// The flag of kernel threads (`include/linux/sched.h`).
+const PF_KTHREAD: u64 = 0x0020_0000;
+/// Softirqs that found no other thread to run in: they belong to whoever's packets they handle.
+const SOFTIRQ_THREAD: &str = "ksoftirqd/";
+
+/// The run time of every thread at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tasks(BTreeMap<Key, Task>);
+
+/// A thread's number, and when it was started, in ticks since the machine was: numbers come again.
+type Key = (i32, u64);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Task {
+    process: i32,
+    parent: i32,
+    name: String,
+    is_kernel: bool,
+    /// Where it ran last.
+    cpu: usize,
+    run_ns: u64,
+}
+
+/// What belongs to a measurement.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Processes: all of their threads, and all that they have started.
+    pub processes: Vec<i32>,
+    /// By their thread numbers: no process is theirs.
+    pub kernel_threads: Vec<i32>,
+}
+
+/// How long a thread ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    pub process: i32,
+    pub name: String,
+    /// The CPU that it ran on last.
+    pub cpu: usize,
+    /// For so long.
+    pub run_ns: u64,
+    /// Whether it belongs to the measurement.
+    pub is_part: bool,
+}
+
+impl Tasks {
+    /// Reads those of a machine; none where they cannot be read.
+    pub(super) fn read(files: &Files) -> Self {
+        let mut tasks = BTreeMap::new();
+        for process in numbers(files, "proc") {
+            for thread in numbers(files, &format!("proc/{process}/task")) {
+                let dir = format!("proc/{process}/task/{thread}");
+                // One that has just ended is left out.
+                let stat = files.text(&format!("{dir}/stat"));
+                let times = files.text(&format!("{dir}/schedstat"));
+                let run_ns = times.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
+                if let (Some(stat), Some(run_ns)) = (stat, run_ns)
+                    && let Some((start, task)) = parse(&stat, process, run_ns)
+                {
+                    tasks.insert((thread, start), task);
+                }
+            }
+        }
+        Self(tasks)
+    }
+
+    /// Those that ran since an earlier reading, the longest first.
+    pub(super) fn since(&self, earlier: &Self, parts: &Parts) -> Vec<Ran> {
+        let parents: BTreeMap<i32, i32> =
+            self.0.values().map(|task| (task.process, task.parent)).collect();
+        let mut ran: Vec<Ran> = Vec::new();
+        for (key, task) in &self.0 {
+            let before = earlier.0.get(key).map_or(0, |task| task.run_ns);
+            let run_ns = task.run_ns.saturating_sub(before);
+            if run_ns > 0 {
+                ran.push(Ran {
+                    process: task.process,
+                    name: task.name.clone(),
+                    cpu: task.cpu,
+                    run_ns,
+                    is_part: is_part(key.0, task, parts, &parents),
+                });
+            }
+        }
+        ran.sort_by_key(|ran| std::cmp::Reverse(ran.run_ns));
+        ran
+    }
+}
+
+fn is_part(thread: i32, task: &Task, parts: &Parts, parents: &BTreeMap<i32, i32>) -> bool {
+    if task.is_kernel {
+        return parts.kernel_threads.contains(&thread) || task.name.starts_with(SOFTIRQ_THREAD);
+    }
+    let mut process = Some(task.process);
+    // A machine's processes are a tree; the bound is for one that changed while it was read.
+    for _ in 0..=parents.len() {
+        match process {
+            Some(number) if parts.processes.contains(&number) => return true,
+            Some(number) => process = parents.get(&number).copied().filter(|parent| *parent != 0),
+            None => return false,
+        }
+    }
+    false
+}
+
+/// The numbers among the names in a directory.
+fn numbers(files: &Files, dir: &str) -> Vec<i32> {
+    files.names(dir).iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// Start and task of a line of `stat`. The name, field 2, may contain spaces and parentheses: the
+/// fields are counted from the last closing one.
+fn parse(stat: &str, process: i32, run_ns: u64) -> Option<(u64, Task)> {
+    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
+    let name = stat.get(open + 1..close)?.to_owned();
+    let fields: Vec<&str> = stat.get(close + 1..)?.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let task = Task {
+        process,
+        parent: i32::try_from(number(1)?).ok()?,
+        name,
+        is_kernel: number(6)? & PF_KTHREAD != 0,
+        cpu: usize::try_from(number(36)?).ok()?,
+        run_ns,
+    };
+    Some((number(19)?, task))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Process, thread, name, parent, flags, start, CPU, run time.
+    type Thread<'a> = (i32, i32, &'a str, i32, u64, u64, usize, u64);
+
+    /// A machine with these threads.
+    fn tasks(list: &[Thread<'_>]) -> Tasks {
+        let mut copies = BTreeMap::new();
+        for &(process, thread, name, parent, flags, start, cpu, run_ns) in list {
+            let dir = format!("proc/{process}/task/{thread}");
+            let middle = "0 ".repeat(12);
+            let stat = format!(
+                "{thread} ({name}) R {parent} 1 1 0 -1 {flags} {middle}{start}{} {cpu} 0 0",
+                " 0".repeat(16)
+            );
+            copies.insert(format!("{dir}/stat"), stat);
+            copies.insert(format!("{dir}/schedstat"), format!("{run_ns} 7 3"));
+        }
+        Tasks::read(&Files::Copies(copies))
+    }
+
+    #[test]
+    fn run_time_is_told_apart_by_who_it_belongs_to() {
+        let before = tasks(&[
+            (10, 10, "weir", 1, 0, 100, 0, 5_000),
+            (2, 2, "kthreadd", 0, PF_KTHREAD, 1, 0, 50),
+            (30, 30, "hog", 1, 0, 90, 1, 1_000),
+        ]);
+        let after = tasks(&[
+            (10, 10, "weir", 1, 0, 100, 0, 6_000),
+            (10, 11, "a (b) c", 1, 0, 101, 1, 300),
+            (20, 20, "child", 10, 0, 102, 1, 200),
+            (21, 21, "grandchild", 20, 0, 103, 1, 100),
+            (2, 2, "kthreadd", 0, PF_KTHREAD, 1, 0, 50),
+            (40, 40, "napi/v0-1", 2, PF_KTHREAD, 110, 1, 9_000),
+            (41, 41, "napi/v9-1", 2, PF_KTHREAD, 111, 1, 8_000),
+            (42, 42, "ksoftirqd/1", 2, PF_KTHREAD, 5, 1, 70),
+            // The same number, but another process than before.
+            (30, 30, "hog", 1, 0, 120, 0, 2_000),
+        ]);
+        let parts = Parts { processes: vec![10], kernel_threads: vec![40] };
+        let ran = after.since(&before, &parts);
+        let seen: Vec<(&str, u64, usize, bool)> =
+            ran.iter().map(|ran| (&*ran.name, ran.run_ns, ran.cpu, ran.is_part)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("napi/v0-1", 9_000, 1, true),
+                ("napi/v9-1", 8_000, 1, false),
+                ("hog", 2_000, 0, false),
+                ("weir", 1_000, 0, true),
+                ("a (b) c", 300, 1, true),
+                ("child", 200, 1, true),
+                ("grandchild", 100, 1, true),
+                ("ksoftirqd/1", 70, 1, true),
+            ]
+        );
+    }
+
+    #[test]
+    fn this_machines_threads_are_read() {
+        let tasks = Tasks::read(&std::path::Path::new("/").into());
+        let this = i32::try_from(std::process::id()).unwrap();
+        assert!(tasks.0.iter().any(|(_, task)| task.process == this && task.run_ns > 0));
+    }
+}

@@ -1,0 +1,427 @@
+//! Random rulesets and packets, the same for the same seed, to hold two devices against each
+//! other. A case can be written as a packet test, so that a difference becomes one that stays.
+//!
+//! ```
+//! use weir_oracle::random::{Case, Features};
+//! use weir_oracle::reference::Reference;
+//!
+//! let case = Case::new(7, &Features::ALL, 50);
+//! let (mut one, mut other) = (Reference::new(), Reference::new());
+//! assert!(case.compare(&mut one, &mut other).unwrap().is_none());
+//! ```
+
+mod draw;
+mod packets;
+mod rules;
+
+use std::fmt::Write as _;
+
+use crate::device::{Device, DeviceError, Network, RuleText};
+use crate::format::{FormatError, TestFile};
+use crate::frame::FrameSpec;
+use crate::outcome::{Outcome, Sent, StateInfo};
+use draw::Draw;
+use packets::Traffic;
+use weir_rules::facts::Facts;
+use weir_rules::limits::Limits;
+use weir_rules::parse::ParseInput;
+use weir_rules::source::MemorySources;
+use weir_rules::{Compiled, compile};
+
+/// Interfaces and routes of all cases.
+pub const NETWORK: &str = "\
+interface em0 10.0.0.1/24 broadcast 10.0.0.255 2001:db8::1/64 group lan
+interface em1 192.0.2.1/24 broadcast 192.0.2.255 2001:db8:1::1/64
+interface em2 10.2.0.1/24 broadcast 10.2.0.255 2001:db8:22::1/64 group lan
+route 0.0.0.0/0 em1
+route 2001:db8::/32 em1
+";
+
+/// Which constructs are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a construct that a device may lack")]
+pub struct Features {
+    /// `quick`
+    pub quick: bool,
+    pub tables: bool,
+    /// Anchors with rules in braces, and `quick` on them.
+    pub anchors: bool,
+    pub ipv6: bool,
+    /// ICMP rules, echo messages and errors.
+    pub icmp: bool,
+    /// A protocol without ports.
+    pub other_protocols: bool,
+    /// Fragments, and rules for them.
+    pub fragments: bool,
+    /// `no state`
+    pub no_state: bool,
+    /// `sloppy`
+    pub sloppy: bool,
+    /// Bound and floating states.
+    pub if_bound: bool,
+    /// `set limit states` and `max`.
+    pub limits: bool,
+    /// Limits by source, and `overload`.
+    pub sources: bool,
+    /// `set timeout` and timeouts of rules; the clock moves without it too.
+    pub timeouts: bool,
+    /// `return` and `set block-policy`.
+    pub returns: bool,
+    /// `set skip`
+    pub skip: bool,
+    /// `log`
+    pub log: bool,
+    /// `tag`, `tagged`
+    pub tags: bool,
+    /// `received-on`
+    pub received_on: bool,
+    /// `no-route`, `urpf-failed`
+    pub routes: bool,
+    /// `(em0)` and its like.
+    pub interface_addresses: bool,
+    /// `tos`
+    pub tos: bool,
+    /// `set tos`, `min-ttl` and `no-df`.
+    pub rewrites: bool,
+    /// VLAN tags and `prio`.
+    pub vlan: bool,
+    /// IP options, extension headers and `allow-opts`.
+    pub options: bool,
+    /// Frames that are cut off or lie.
+    pub malformed: bool,
+    /// Packets from and to groups, the box itself, and addresses that no router forwards.
+    pub specials: bool,
+    /// Another ruleset, or the same once more, in place of the one that runs.
+    pub reload: bool,
+}
+
+impl Features {
+    /// Everything.
+    pub const ALL: Self = Self {
+        quick: true,
+        tables: true,
+        anchors: true,
+        ipv6: true,
+        icmp: true,
+        other_protocols: true,
+        fragments: true,
+        no_state: true,
+        sloppy: true,
+        if_bound: true,
+        limits: true,
+        sources: true,
+        timeouts: true,
+        returns: true,
+        skip: true,
+        log: true,
+        tags: true,
+        received_on: true,
+        routes: true,
+        interface_addresses: true,
+        tos: true,
+        rewrites: true,
+        vlan: true,
+        options: true,
+        malformed: true,
+        specials: true,
+        reload: true,
+    };
+
+    /// Stateful filtering by addresses, ports and tables, of both families.
+    pub const CORE: Self = Self {
+        anchors: false,
+        other_protocols: false,
+        fragments: false,
+        sloppy: false,
+        if_bound: false,
+        limits: false,
+        sources: false,
+        timeouts: false,
+        skip: false,
+        log: false,
+        tags: false,
+        received_on: false,
+        routes: false,
+        tos: false,
+        rewrites: false,
+        vlan: false,
+        options: false,
+        malformed: false,
+        specials: false,
+        reload: false,
+        ..Self::ALL
+    };
+}
+
+/// What happens in a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Event {
+    Advance(u64),
+    /// The text of a ruleset.
+    Reload(String),
+    /// Words of a packet.
+    Packet(String),
+}
+
+/// A ruleset and what comes at it.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The ruleset.
+    pub rules: String,
+    events: Vec<Event>,
+}
+
+/// Where two devices differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disagreement {
+    /// The packet, or `states` or `counters` at the end.
+    pub at: String,
+    /// What the first device says.
+    pub first: String,
+    /// What the second says.
+    pub second: String,
+    /// The case up to there as a packet test, with what the first device says.
+    pub test: String,
+}
+
+/// How often each outcome came, for a look at how well they are mixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mix {
+    /// Packets that left.
+    pub out_count: u64,
+    /// Packets for the box.
+    pub box_count: u64,
+    /// Packets that were dropped.
+    pub blocked_count: u64,
+}
+
+/// How many rules a ruleset has at most, but for those of anchors.
+const RULE_COUNT_MAX: u32 = 10;
+const FLOW_COUNT_MAX: u32 = 9;
+
+impl Case {
+    /// A case of so many packets.
+    #[must_use]
+    pub fn new(seed: u64, features: &Features, packet_count: usize) -> Self {
+        let mut draw = Draw::new(seed);
+        let rules = rules::ruleset(&mut draw, features, RULE_COUNT_MAX);
+        let flow_count = 2 + draw.below(FLOW_COUNT_MAX - 1);
+        let mut traffic = Traffic::new(&mut draw, features, flow_count);
+        let mut events = Vec::new();
+        for _ in 0..packet_count {
+            if draw.happens(8) {
+                // Never a timeout to the millisecond, which packet tests look at: a data path's
+                // clock may be that much ahead.
+                events.push(Event::Advance(draw.pick(&[103, 1009, 3011, 11_027, 35_051])));
+            }
+            if features.reload && draw.happens(1) {
+                let is_same = draw.happens(30);
+                let other = rules::ruleset(&mut draw, features, RULE_COUNT_MAX);
+                let next = if is_same { rules.clone() } else { changed(&rules, &other) };
+                events.push(Event::Reload(next));
+            }
+            events.push(Event::Packet(traffic.next(&mut draw, features)));
+        }
+        Self { rules, events }
+    }
+
+    /// How many packets it has.
+    #[must_use]
+    pub fn packet_count(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::Packet(_))).count()
+    }
+
+    /// The network of all cases.
+    ///
+    /// # Errors
+    ///
+    /// None that happen: the text is part of the program.
+    pub fn network() -> Result<Network, FormatError> {
+        Ok(TestFile::parse("network", NETWORK)?.network)
+    }
+
+    /// The ruleset, compiled.
+    #[must_use]
+    pub fn compile(&self, facts: &Facts) -> Compiled {
+        compiled(&self.rules, facts)
+    }
+
+    /// Runs the case on two devices, and finds the first packet that they treat otherwise, or
+    /// what else they tell differently at the end. Both are set up anew.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`] if one of them fails, or the ruleset is refused.
+    pub fn compare(
+        &self,
+        first: &mut dyn Device,
+        second: &mut dyn Device,
+    ) -> Result<Option<Disagreement>, DeviceError> {
+        let network = Self::network().map_err(|error| DeviceError(error.to_string()))?;
+        let compiled = self.compile(&network.facts);
+        self.compare_as(&network, (&compiled, &compiled), first, second)
+    }
+
+    /// As [`Case::compare`], with a ruleset for each: to compare what an optimiser made of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Case::compare`].
+    pub fn compare_as(
+        &self,
+        network: &Network,
+        compiled: (&Compiled, &Compiled),
+        first: &mut dyn Device,
+        second: &mut dyn Device,
+    ) -> Result<Option<Disagreement>, DeviceError> {
+        first.configure(network)?;
+        second.configure(network)?;
+        load(&self.rules, compiled.0, first)?;
+        load(&self.rules, compiled.1, second)?;
+        self.run(network, first, second)
+    }
+
+    fn run(
+        &self,
+        network: &Network,
+        first: &mut dyn Device,
+        second: &mut dyn Device,
+    ) -> Result<Option<Disagreement>, DeviceError> {
+        let mut test = format!("{NETWORK}\nrules {{\n{}}}\n\n", self.rules);
+        let mut now_ns = 0;
+        for event in &self.events {
+            let words = match event {
+                Event::Advance(time_ms) => {
+                    now_ns += time_ms * 1_000_000;
+                    // Writing to a string does not fail.
+                    let _ = writeln!(test, "at +{time_ms}ms");
+                    continue;
+                }
+                Event::Reload(text) => {
+                    let compiled = compiled(text, &network.facts);
+                    load(text, &compiled, first)?;
+                    load(text, &compiled, second)?;
+                    let _ = write!(test, "rules {{\n{text}}}\n");
+                    continue;
+                }
+                Event::Packet(words) => words,
+            };
+            let frame = self.frame(words, network)?;
+            let (direction, interface) = (frame.packet.direction, frame.packet.interface.clone());
+            let bytes = frame.build();
+            let one = first.send(&bytes, direction, &interface, now_ns)?;
+            let other = second.send(&bytes, direction, &interface, now_ns)?;
+            let _ = writeln!(test, "{words} => {}", one.outcome);
+            if let Some((one, other)) = difference(&one, &other) {
+                return Ok(Some(Disagreement {
+                    at: words.clone(),
+                    first: one,
+                    second: other,
+                    test,
+                }));
+            }
+        }
+        let (one, other) = (state_text(first, now_ns)?, state_text(second, now_ns)?);
+        let at = "states and counters".to_owned();
+        Ok((one != other).then_some(Disagreement { at, first: one, second: other, test }))
+    }
+
+    fn frame(&self, words: &str, network: &Network) -> Result<FrameSpec, DeviceError> {
+        FrameSpec::parse(words, &network.facts)
+            .map_err(|error| DeviceError(format!("{words}: {error}")))
+    }
+
+    /// Runs the case on one device, and counts what became of its packets.
+    ///
+    /// # Errors
+    ///
+    /// As [`Case::compare`].
+    pub fn mix(&self, device: &mut dyn Device, mix: &mut Mix) -> Result<(), DeviceError> {
+        let network = Self::network().map_err(|error| DeviceError(error.to_string()))?;
+        device.configure(&network)?;
+        load(&self.rules, &self.compile(&network.facts), device)?;
+        let mut now_ns = 0;
+        for event in &self.events {
+            match event {
+                Event::Advance(time_ms) => now_ns += time_ms * 1_000_000,
+                Event::Reload(text) => load(text, &compiled(text, &network.facts), device)?,
+                Event::Packet(words) => {
+                    let frame = self.frame(words, &network)?;
+                    let (direction, name) =
+                        (frame.packet.direction, frame.packet.interface.clone());
+                    match device.send(&frame.build(), direction, &name, now_ns)?.outcome {
+                        Outcome::Out(_) => mix.out_count += 1,
+                        Outcome::Box => mix.box_count += 1,
+                        Outcome::Blocked(..) => mix.blocked_count += 1,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compiled(text: &str, facts: &Facts) -> Compiled {
+    let input = ParseInput {
+        name: "random",
+        bytes: text.as_bytes(),
+        dialect: None,
+        macros: &[],
+        provider: &MemorySources::default(),
+        limits: Limits::default(),
+    };
+    compile(input, facts)
+}
+
+fn load(text: &str, compiled: &Compiled, device: &mut dyn Device) -> Result<(), DeviceError> {
+    if let Some(error) = compiled.diagnostics.first().filter(|_| compiled.error_count > 0) {
+        let line = error.line(&compiled.sources);
+        return Err(DeviceError(format!("{line}\n{text}")));
+    }
+    device.load(&RuleText { name: "random", first_line: 1, text, compiled })
+}
+
+/// Another ruleset, and behind it the first half of the rules of this one.
+fn changed(rules: &str, other: &str) -> String {
+    let is_head = |line: &&str| line.starts_with("set ") || line.starts_with("table ");
+    let has_anchors = rules.contains('{') && rules.lines().any(|line| line == "}");
+    if has_anchors || other.lines().any(|line| line == "}") {
+        return other.to_owned();
+    }
+    let lines_here = rules.lines().filter(|line| !is_head(line));
+    let count = lines_here.clone().count() / 2;
+    let lines = other.lines().chain(lines_here.take(count));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// What of two answers differs; what one device cannot tell is not compared.
+fn difference(one: &Sent, other: &Sent) -> Option<(String, String)> {
+    if one.outcome != other.outcome {
+        return Some((one.outcome.to_string(), other.outcome.to_string()));
+    }
+    if let (Some(one), Some(other)) = (one.logged, other.logged)
+        && one != other
+    {
+        return Some((format!("logged: {one}"), format!("logged: {other}")));
+    }
+    // MAC addresses are the first twelve bytes.
+    let (one, other) = (one.frame.as_ref()?, other.frame.as_ref()?);
+    let text = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    (one.get(12..) != other.get(12..)).then(|| (text(one), text(other)))
+}
+
+/// States and counters in a fixed order.
+fn state_text(device: &mut dyn Device, now_ns: u64) -> Result<String, DeviceError> {
+    let mut states: Vec<String> = device.states(now_ns)?.iter().map(StateInfo::to_string).collect();
+    states.sort();
+    let counters = device.counters(now_ns)?;
+    let drops: Vec<String> = counters
+        .drops
+        .iter()
+        .filter(|entry| *entry.1 != 0)
+        .map(|entry| format!("{} {}", entry.0, entry.1))
+        .collect();
+    let (inserts, removals) = (counters.inserts, counters.removals);
+    let (states, drops) = (states.join("\n"), drops.join(", "));
+    Ok(format!("{states}\ndrops: {drops}\ninserts: {inserts}\nremovals: {removals}"))
+}

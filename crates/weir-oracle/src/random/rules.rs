@@ -1,0 +1,299 @@
+//! Random rulesets, of values so few that rules and packets often meet.
+
+use super::Features;
+use super::draw::Draw;
+
+const PORTS: &[&str] = &[
+    "port 80",
+    "port 53",
+    "port { 22, 80 }",
+    "port != 80",
+    "port 50:90",
+    "port > 60",
+    "port < 80",
+    "port 40 >< 90",
+    "port 50 <> 70",
+    "port >= 443",
+    "port <= 53",
+];
+const HOSTS4: &[&str] = &[
+    "10.0.0.5",
+    "10.0.0.0/24",
+    "203.0.113.9",
+    "203.0.113.0/28",
+    "192.0.2.0/24",
+    "10.0.0.0/29",
+    "! 10.0.0.6",
+    "10.2.0.0/24",
+    "10.0.0.5 - 10.0.0.6",
+    "! 203.0.113.0/24",
+    "10.0.0.1",
+    "em1",
+];
+const HOSTS6: &[&str] = &[
+    "2001:db8::5",
+    "2001:db8::/64",
+    "2001:db8:2::9",
+    "2001:db8:2::/64",
+    "! 2001:db8::6",
+    "2001:db8::1",
+    "2001:db8::5 - 2001:db8::6",
+];
+const TABLES: &[&str] = &["<one>", "<two>", "! <one>", "<three>"];
+
+/// A rule as it grows.
+struct Words {
+    text: String,
+}
+
+impl Words {
+    fn put(&mut self, word: &str) {
+        if !word.is_empty() {
+            self.text.push(' ');
+            self.text.push_str(word);
+        }
+    }
+}
+
+/// A ruleset of up to `rule_count` rules and what they need.
+pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> String {
+    let mut text = String::new();
+    settings(draw, features, &mut text);
+    if features.tables {
+        text.push_str("table <one> { 10.0.0.0/29, !10.0.0.6, 2001:db8::/64, !2001:db8::6 }\n");
+        text.push_str("table <two> { 203.0.113.9, 203.0.113.10, 2001:db8:2::9 }\n");
+        text.push_str("table <three> persist\n");
+    }
+    match draw.below(4) {
+        0 => {}
+        1 => text.push_str("block in\n"),
+        2 => text.push_str("block return\n"),
+        _ => text.push_str("block\n"),
+    }
+    if draw.happens(65) {
+        text.push_str(draw.pick(&["pass out\n", "pass out\n", "pass out no state\n"]));
+    }
+    let count = 1 + draw.below(rule_count.max(1));
+    rules(draw, features, &mut text, count, 0);
+    text
+}
+
+fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
+    if features.limits && draw.happens(25) {
+        text.push_str(draw.pick(&[
+            "set limit states 4\n",
+            "set limit states 30\n",
+            "set limit states 5\nset state-reserve 2\n",
+        ]));
+    }
+    if features.timeouts && draw.happens(30) {
+        text.push_str(draw.pick(&[
+            "set timeout { udp.first 5, udp.single 3, tcp.opening 4 }\n",
+            "set timeout { adaptive.start 3, adaptive.end 12 }\n",
+            "set optimization aggressive\n",
+            "set timeout { frag 2, icmp.first 4, tcp.closed 3 }\n",
+        ]));
+    }
+    if features.if_bound && draw.happens(30) {
+        text.push_str("set state-policy if-bound\n");
+    }
+    if features.returns && draw.happens(30) {
+        text.push_str("set block-policy return\n");
+    }
+    if features.skip && draw.happens(8) {
+        text.push_str("set skip on em2\n");
+    }
+}
+
+fn rules(draw: &mut Draw, features: &Features, text: &mut String, count: u32, depth: u32) {
+    for _ in 0..count {
+        if features.anchors && depth < 2 && draw.happens(8) {
+            let head = draw.pick(&[
+                "anchor",
+                "anchor in",
+                "anchor out on em1",
+                "anchor in quick",
+                "anchor quick proto tcp",
+                "anchor on lan",
+            ]);
+            text.push_str(head);
+            text.push_str(" {\n");
+            let inner = 1 + draw.below(3);
+            rules(draw, features, text, inner, depth + 1);
+            text.push_str("}\n");
+        } else {
+            text.push_str(&rule(draw, features));
+            text.push('\n');
+        }
+    }
+}
+
+fn rule(draw: &mut Draw, features: &Features) -> String {
+    let action = draw.pick(&["pass", "pass", "pass", "pass", "block", "block", "match"]);
+    let mut words = Words { text: action.to_owned() };
+    if action == "block" && features.returns && draw.happens(40) {
+        words.put(draw.pick(&["return", "drop", "return-icmp (host-unr, admin-unr)"]));
+    }
+    let direction = draw.pick(&["in", "in", "in", "out", "out", ""]);
+    words.put(direction);
+    if features.log && draw.happens(12) {
+        words.put(draw.pick(&["log", "log (all)"]));
+    }
+    if features.quick && draw.happens(20) && action != "match" {
+        words.put("quick");
+    }
+    if draw.happens(50) {
+        words.put(draw.pick(&["on em0", "on em1", "on em2", "on lan", "on ! em1", "on ! lan"]));
+    }
+    let family = family(draw, features, &mut words);
+    let proto = protocol(draw, features, family, &mut words);
+    let has_ports = matches!(proto, "proto tcp" | "proto udp" | "proto { tcp, udp }");
+    ends(draw, features, family, has_ports, &mut words);
+    let criteria = Criteria { action, direction, proto };
+    options(draw, features, criteria, &mut words);
+    words.text
+}
+
+#[derive(Clone, Copy)]
+struct Criteria {
+    action: &'static str,
+    direction: &'static str,
+    proto: &'static str,
+}
+
+fn family(draw: &mut Draw, features: &Features, words: &mut Words) -> u8 {
+    let family = match draw.below(10) {
+        0..=4 => 0,
+        5..=7 => 4,
+        _ if features.ipv6 => 6,
+        _ => 4,
+    };
+    words.put(match family {
+        4 => "inet",
+        6 => "inet6",
+        _ => "",
+    });
+    family
+}
+
+fn protocol(draw: &mut Draw, features: &Features, family: u8, words: &mut Words) -> &'static str {
+    let icmp = match family {
+        4 => "proto icmp",
+        6 => "proto icmp6",
+        _ => "proto udp",
+    };
+    let list = ["", "", "proto tcp", "proto tcp", "proto tcp", "proto udp", "proto udp"];
+    let proto = match draw.below(10) {
+        0 if features.icmp => icmp,
+        1 => "proto { tcp, udp }",
+        2 if features.other_protocols => "proto esp",
+        _ => draw.pick(&list),
+    };
+    words.put(proto);
+    proto
+}
+
+fn host(draw: &mut Draw, features: &Features, family: u8) -> &'static str {
+    match draw.below(10) {
+        0..=3 => "any",
+        4 | 5 if features.tables => draw.pick(TABLES),
+        6 if features.interface_addresses && family != 0 => {
+            draw.pick(&["(em0)", "(em0:network)", "(em1)"])
+        }
+        _ if family == 4 => draw.pick(HOSTS4),
+        _ if family == 6 => draw.pick(HOSTS6),
+        _ => "any",
+    }
+}
+
+fn ends(draw: &mut Draw, features: &Features, family: u8, has_ports: bool, words: &mut Words) {
+    words.put("from");
+    words.put(match draw.below(20) {
+        0 if features.routes => "no-route",
+        1 if features.routes => "urpf-failed",
+        _ => host(draw, features, family),
+    });
+    if has_ports && draw.happens(8) {
+        words.put(draw.pick(PORTS));
+    }
+    words.put("to");
+    words.put(host(draw, features, family));
+    if has_ports && draw.happens(45) {
+        words.put(draw.pick(PORTS));
+    }
+}
+
+fn options(draw: &mut Draw, features: &Features, criteria: Criteria, words: &mut Words) {
+    if criteria.proto == "proto tcp" && draw.happens(30) {
+        words.put(draw.pick(&["flags any", "flags any", "flags S/SAFR", "flags A/A", "flags /R"]));
+    }
+    if criteria.proto == "proto icmp" && draw.happens(60) {
+        words.put(draw.pick(&["icmp-type echoreq", "icmp-type unreach", "icmp-type echorep"]));
+    }
+    if criteria.proto == "proto icmp6" && draw.happens(60) {
+        words.put(draw.pick(&["icmp6-type echoreq", "icmp6-type toobig", "icmp6-type echorep"]));
+    }
+    if features.tos && draw.happens(6) {
+        words.put("tos 0x10");
+    }
+    if features.vlan && draw.happens(4) {
+        words.put("prio 5");
+    }
+    if criteria.action != "block" && features.rewrites && draw.happens(6) {
+        words.put(draw.pick(&["set tos 0x20", "scrub (min-ttl 32)", "scrub (no-df)"]));
+    }
+    if criteria.action == "pass" {
+        state(draw, features, words);
+    }
+    if features.fragments && criteria.proto.is_empty() && draw.happens(5) {
+        words.put("fragment");
+    }
+    if features.options && criteria.action == "pass" && draw.happens(20) {
+        words.put("allow-opts");
+    }
+    if features.tags && draw.happens(10) {
+        words.put(draw.pick(&["tag A", "tag B"]));
+    }
+    if features.tags && draw.happens(8) {
+        words.put(draw.pick(&["tagged A", "! tagged A", "tagged B"]));
+    }
+    if features.received_on && criteria.direction == "out" && draw.happens(12) {
+        words.put(draw.pick(&["received-on em0", "received-on lan", "! received-on em1"]));
+    }
+}
+
+fn state(draw: &mut Draw, features: &Features, words: &mut Words) {
+    let mut options = Vec::new();
+    if features.no_state && draw.happens(18) {
+        words.put("no state");
+        return;
+    }
+    if features.sloppy && draw.happens(8) {
+        options.push("sloppy");
+    }
+    if features.if_bound && draw.happens(12) {
+        options.push(draw.pick(&["if-bound", "floating"]));
+    }
+    if features.limits && draw.happens(8) {
+        options.push(draw.pick(&["max 1", "max 3"]));
+    }
+    if features.limits && draw.happens(20) {
+        options.push("reserve");
+    }
+    if features.sources && draw.happens(30) {
+        options.push(draw.pick(&[
+            "max-src-states 1",
+            "source-track rule, max-src-nodes 1",
+            "source-track global, max-src-states 2",
+            "max-src-conn 1",
+            "max-src-conn 1, overload <three> flush",
+            "max-src-conn-rate 2/10, overload <three> flush global",
+        ]));
+    }
+    if features.timeouts && draw.happens(8) {
+        options.push(draw.pick(&["udp.first 7", "tcp.established 9", "icmp.first 3"]));
+    }
+    if !options.is_empty() {
+        words.put(&format!("keep state ({})", options.join(", ")));
+    }
+}

@@ -1,0 +1,378 @@
+//! A whole router in plain Rust, with the reference evaluator in its middle: the oracle for the
+//! data path.
+//!
+//! A frame that comes in is taken apart, asked for its state, filtered `in`, routed, filtered `out`
+//! and sent; each step is pf's, with one state record where pf has two (the
+//! module `states` says how).
+//! What it does where pf.conf(5) leaves it open:
+//!
+//! - Discovery of routers and neighbours by IPv6, frames that are not IP, multicast and broadcast
+//!   (after the rules), IPv4 options that a rule allows, TTL 1, no route, and packets over the MTU
+//!   (before the rules of the interface that they would leave by) are left to the box's stack; so
+//!   are packets from and to addresses that no router forwards (RFC 1812, section 5.3.7).
+//! - A VLAN's tag is stepped over: to the rules the packet is one of the interface itself. What
+//!   they pass is left to the box's stack, which knows its VLANs. A tagged frame that the box sends
+//!   is not judged: that was done at its VLAN interface.
+//! - Nobody is answered at such an address, and by ICMP only where a route leads.
+//! - A first fragment is filtered as if it were the whole packet. If it passes, later ones follow
+//!   it until they are complete or `set timeout frag` is over; a later one whose first has not
+//!   been seen is a fragment to the rules, as pf has it under `set reassemble no`.
+//!   The state counts later ones that are sent on, but for those of TCP and those for the box.
+//! - The header checksum of IPv4 must be right, as the kernel has it before pf.
+//! - An expired state is gone at once, not when the next sweep comes.
+//! - Interface and rule of a half are those of the packet that made it last: a bound half moves if
+//!   a packet of its flow passes the rules of another interface.
+//! - Adaptive timeouts scale in milliseconds, and twice for flows that are half open: those that
+//!   nobody has answered, or that are not yet complete, go before connections do.
+//! - A connection has the timeout of its present phase, also where a packet that fits loosely has
+//!   changed that: pf then leaves the earlier timeout.
+//! - SCTP is followed like other protocols, by its ports.
+//! - After a change of rules states keep the options of the rules that made them. They count for
+//!   `max` of a rule that is the same as before: its text, its anchor, and its place among those of
+//!   the same text; and no longer for others.
+
+mod dissect;
+mod fragments;
+mod key;
+mod states;
+mod tcp;
+pub mod timeout;
+mod trip;
+mod view;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::device::{Device, DeviceError, Network, RuleText};
+use crate::outcome::{Answer, Counters, DropReason, Outcome, Sent, StateInfo};
+use dissect::{Frame, dissect};
+use fragments::Fragments;
+use states::{LoadedRule, States};
+use trip::Trip;
+use weir_rules::ast::Translation;
+use weir_rules::evaluate::{Evaluator, Routes, RuleId};
+use weir_rules::ir::{Action, Rule, Rules, Ruleset};
+use weir_rules::print::{PrintOptions, Printer};
+use weir_rules::value::{Direction, KeepState, RouteKind, Setting, Text};
+
+/// Largest packet of an interface that says nothing else.
+const MTU_BYTES: u32 = 1500;
+
+/// The reference device.
+#[derive(Debug, Clone, Default)]
+pub struct Reference {
+    network: Network,
+    ruleset: Ruleset,
+    /// The rules of the ruleset, by their numbers, as states know them.
+    identities: Vec<LoadedRule>,
+    /// By what a rule is known again: anchor, text, and how many of these stand before it.
+    known: BTreeMap<(Text, String, u32), LoadedRule>,
+    world: World,
+}
+
+/// What changes from packet to packet.
+#[derive(Debug, Clone, Default)]
+struct World {
+    states: States,
+    fragments: Fragments,
+    drops: BTreeMap<DropReason, u64>,
+    /// Which load of the ruleset it is.
+    load: u32,
+    /// Addresses that `overload` put into tables: anchor, table, address.
+    overloaded: Vec<(Text, Text, IpAddr)>,
+    limits: Vec<u32>,
+    state_reserve: u32,
+    /// For `probability`: every draw is the next of a sequence that all devices can follow.
+    draw_count: u64,
+}
+
+impl Reference {
+    /// A device without interfaces and rules.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Interfaces' networks, and the routes.
+    fn routes(network: &Network) -> Routes {
+        let mut entries = Vec::new();
+        for interface in &network.interfaces {
+            for entry in &interface.addresses {
+                let bits = if entry.address.is_ipv4() { 32 } else { 128 };
+                entries.push((entry.address, entry.bits, interface.name.as_str().into()));
+                // The box reaches itself by no interface of the network's.
+                entries.push((entry.address, bits, "lo0".into()));
+            }
+        }
+        for (address, bits, interface) in &network.routes {
+            entries.push((*address, *bits, interface.as_str().into()));
+        }
+        Routes { entries }
+    }
+
+    fn has_address(&self, address: IpAddr) -> bool {
+        let mut all = self.network.interfaces.iter().flat_map(|interface| &interface.addresses);
+        all.any(|entry| entry.address == address)
+    }
+
+    /// Whether the box's stack takes packets to an address: its own, and those to many.
+    fn is_for_box(&self, address: IpAddr) -> bool {
+        let is_broadcast = |interface: &weir_rules::resolve::InterfaceFacts| {
+            interface.addresses.iter().any(|entry| entry.broadcast == Some(address))
+        };
+        self.has_address(address) || self.network.interfaces.iter().any(is_broadcast)
+    }
+
+    /// As what states know a rule of the present ruleset.
+    fn loaded(&self, rule: RuleId) -> LoadedRule {
+        self.identities.get(rule.0 as usize).copied().unwrap_or((self.world.load, rule))
+    }
+
+    /// The rule of the present ruleset that made a half, if it is still there.
+    fn rule_of(&self, loaded: LoadedRule) -> Option<RuleId> {
+        let at = self.identities.iter().position(|identity| *identity == loaded)?;
+        u32::try_from(at).ok().map(RuleId)
+    }
+
+    fn mtu_bytes(&self, interface: &str) -> u32 {
+        let found = self.network.interfaces.iter().find(|known| known.name == interface);
+        found.and_then(|found| found.mtu_bytes).unwrap_or(MTU_BYTES)
+    }
+}
+
+impl Device for Reference {
+    fn configure(&mut self, network: &Network) -> Result<(), DeviceError> {
+        *self = Self { network: network.clone(), ..Self::default() };
+        self.world.states.timeouts.clone_from(&self.ruleset.settings.timeouts);
+        self.world.limits.clone_from(&self.ruleset.settings.limits);
+        Ok(())
+    }
+
+    fn load(&mut self, rules: &RuleText<'_>) -> Result<(), DeviceError> {
+        let ruleset = &rules.compiled.ruleset;
+        if let Some((rule, what)) = refusal(&ruleset.main) {
+            let line = rules.first_line + rules.compiled.sources.start(rule.span).line - 1;
+            return Err(DeviceError(format!("{}:{line}: {what} is not followed", rules.name)));
+        }
+        if let Some(rule) = ruleset.main.ether.first() {
+            let line = rules.first_line + rules.compiled.sources.start(rule.span).line - 1;
+            let name = rules.name;
+            return Err(DeviceError(format!("{name}:{line}: `ether` rules are not followed")));
+        }
+        if let Some(load) = ruleset.loads.first() {
+            return Err(DeviceError(format!("{}: anchor `{}` is a file", rules.name, load.name)));
+        }
+        let evaluator = Evaluator::new(ruleset, &[], &self.network.facts)
+            .map_err(|error| DeviceError(format!("{}: {error}", rules.name)))?;
+        self.world.load += 1;
+        let known = identities(&evaluator, &self.network.facts, self.world.load, &self.known);
+        self.identities = known.iter().map(|known| known.1).collect();
+        self.known = known.into_iter().collect();
+        self.ruleset = ruleset.clone();
+        let world = &mut self.world;
+        // A table that the new rules fill is as they say; others keep what came in.
+        world.overloaded.retain(|(anchor, name, _)| {
+            let is_it =
+                |table: &&weir_rules::ir::Table| table.anchor == *anchor && table.name == *name;
+            ruleset.tables.iter().find(is_it).is_none_or(|table| table.sources.is_empty())
+        });
+        world.states.timeouts = timeouts(ruleset);
+        world.limits.clone_from(&ruleset.settings.limits);
+        world.state_reserve = ruleset.settings.state_reserve;
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        frame: &[u8],
+        direction: Direction,
+        interface: &str,
+        now_ns: u64,
+    ) -> Result<Sent, DeviceError> {
+        let mut world = std::mem::take(&mut self.world);
+        world.states.expire(now_ns);
+        world.fragments.expire(now_ns);
+        let sent = self.pass(&mut world, frame, direction, interface, now_ns);
+        if let Outcome::Blocked(reason, _) = &sent.outcome {
+            *world.drops.entry(*reason).or_insert(0) += 1;
+        }
+        self.world = world;
+        Ok(sent)
+    }
+
+    fn counters(&mut self, now_ns: u64) -> Result<Counters, DeviceError> {
+        self.world.states.expire(now_ns);
+        let states = &self.world.states;
+        let (inserts, removals) = (states.insert_count, states.removal_count);
+        Ok(Counters { drops: self.world.drops.clone(), inserts, removals })
+    }
+
+    fn states(&mut self, now_ns: u64) -> Result<Vec<StateInfo>, DeviceError> {
+        self.world.states.expire(now_ns);
+        Ok(self.world.states.list(now_ns))
+    }
+}
+
+impl Reference {
+    fn pass(
+        &self,
+        world: &mut World,
+        frame: &[u8],
+        direction: Direction,
+        interface: &str,
+        now_ns: u64,
+    ) -> Sent {
+        let left = |outcome: Outcome| Sent { outcome, frame: None, logged: Some(false) };
+        let untouched = |frame: &[u8]| match direction {
+            Direction::In => left(Outcome::Box),
+            Direction::Out => Sent {
+                outcome: Outcome::Out(interface.into()),
+                frame: Some(frame.to_vec()),
+                logged: Some(false),
+            },
+        };
+        if direction == Direction::Out && is_tagged(frame) {
+            return untouched(frame);
+        }
+        let evaluator = match Evaluator::new(&self.ruleset, &[], &self.network.facts) {
+            Ok(mut evaluator) => {
+                for (anchor, name, address) in &world.overloaded {
+                    evaluator.tables.add_address(anchor, name, *address);
+                }
+                evaluator
+            }
+            // `load` has tried the same.
+            Err(_) => return left(Outcome::Blocked(DropReason::Memory, Answer::None)),
+        };
+        let dissected = match dissect(frame, direction, interface) {
+            Frame::NotIp => return untouched(frame),
+            Frame::Bad(_) if evaluator.skips(interface) => return untouched(frame),
+            Frame::Bad(reason) => return left(Outcome::Blocked(reason, Answer::None)),
+            Frame::Packet(packet) => *packet,
+        };
+        if dissected.is_discovery {
+            return untouched(frame);
+        }
+        let routes = Self::routes(&self.network);
+        let mut trip = Trip::new(self, &evaluator, world, (&dissected, frame), &routes, now_ns);
+        let outcome = trip.run(direction, interface);
+        let out = matches!(outcome, Outcome::Out(_)).then(|| trip.rewritten(direction));
+        Sent { outcome, frame: out, logged: Some(trip.is_logged) }
+    }
+}
+
+/// Whether no router forwards packets between these (RFC 1122, section 3.2.1.3; RFC 4291, section
+/// 2.5): groups, and addresses that only hold on a link, on a host, or not at all.
+fn is_martian(source: IpAddr, destination: IpAddr) -> bool {
+    let v6 = |address: Ipv6Addr| {
+        address.is_unicast_link_local() || address.is_multicast() || address.to_bits() >> 96 == 0
+    };
+    match (source, destination) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let either = |address: &Ipv4Addr| {
+                address.is_loopback() || address.is_multicast() || address.is_broadcast()
+            };
+            from.octets()[0] == 0 || to.is_unspecified() || either(&from) || either(&to)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => v6(from) || v6(to),
+        _ => false,
+    }
+}
+
+/// Whether a frame has a tag of 802.1Q or 802.1ad.
+fn is_tagged(frame: &[u8]) -> bool {
+    matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
+}
+
+/// What each rule is known by, and as what: as before, if there was one like it.
+fn identities(
+    evaluator: &Evaluator<'_>,
+    facts: &weir_rules::facts::Facts,
+    load: u32,
+    before: &BTreeMap<(Text, String, u32), LoadedRule>,
+) -> Vec<((Text, String, u32), LoadedRule)> {
+    let dialect = evaluator.ruleset().dialect;
+    let printer = Printer { dialect, resolver: facts, options: PrintOptions::default() };
+    let mut counts = BTreeMap::new();
+    let mut identity = |id: RuleId| {
+        let rule = evaluator.rule(id)?;
+        let (anchor, text) = (Text::from(rule.anchor), printer.rule(rule.rule));
+        let count: &mut u32 = counts.entry((anchor.clone(), text.clone())).or_default();
+        let key = (anchor, text, *count);
+        *count += 1;
+        let known = before.get(&key).copied().unwrap_or((load, id));
+        Some((key, known))
+    };
+    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
+    (0..count).map_while(|at| identity(RuleId(at))).collect()
+}
+
+/// Timeouts with adaptive ones that follow `set limit states` unless they are set (pfctl.c).
+fn timeouts(ruleset: &Ruleset) -> Vec<u32> {
+    use timeout::{ADAPTIVE_END, ADAPTIVE_START};
+    let mut timeouts = ruleset.settings.timeouts.clone();
+    let mut is_set = false;
+    let mut limit = None;
+    for prelude in &ruleset.prelude {
+        match prelude {
+            weir_rules::ir::Prelude::Set(Setting::Timeout(index, _), _) => {
+                is_set |= matches!(*index, ADAPTIVE_START | ADAPTIVE_END);
+            }
+            weir_rules::ir::Prelude::Set(Setting::Limit(0, count), _) => limit = Some(*count),
+            _ => {}
+        }
+    }
+    if let (Some(limit), false) = (limit, is_set) {
+        timeouts[usize::from(ADAPTIVE_START)] = limit / 10 * 6;
+        timeouts[usize::from(ADAPTIVE_END)] = limit / 10 * 12;
+    }
+    timeouts
+}
+
+/// The first rule with something that the reference does not follow.
+fn refusal(rules: &Rules) -> Option<(&Rule, &'static str)> {
+    for list in rules.lists() {
+        for rule in list {
+            if let Some(what) = not_followed(rule) {
+                return Some((rule, what));
+            }
+            let body = rule.anchor.as_ref().and_then(|anchor| anchor.body.as_deref());
+            if let Some(found) = body.and_then(refusal) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+fn not_followed(rule: &Rule) -> Option<&'static str> {
+    let options = &rule.options;
+    let translates = matches!(
+        rule.action,
+        Action::Translate { kind: Translation::Nat | Translation::Rdr | Translation::Binat, .. }
+    );
+    let scrub = options.scrub.unwrap_or_default();
+    let kept = options.keep_state;
+    let is_dup = rule.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo);
+    [
+        (translates || rule.nat.is_some() || rule.rdr.is_some(), "translation"),
+        (rule.af_to.is_some(), "`af-to`"),
+        (matches!(rule.action, Action::Scrub | Action::NoScrub), "a `scrub` rule"),
+        (scrub.max_mss != 0, "`max-mss`"),
+        (scrub.random_id, "`random-id`"),
+        (scrub.reassemble_tcp, "`reassemble tcp`"),
+        (matches!(kept, Some(KeepState::Modulate)), "`modulate state`"),
+        (matches!(kept, Some(KeepState::Synproxy)), "`synproxy state`"),
+        (is_dup, "`dup-to`"),
+        (options.divert.is_some(), "`divert`"),
+        (options.queue.is_some() || options.dummynet.is_some(), "a queue"),
+        (options.set.prio.is_some(), "`set prio`"),
+        (options.set.delay_ms.is_some(), "`set delay`"),
+        (options.rtable.is_some(), "`rtable`"),
+        (options.once, "`once`"),
+        (options.max_pkt_rate.is_some(), "`max-pkt-rate`"),
+        (!options.limiters.is_empty(), "a limiter"),
+    ]
+    .into_iter()
+    .find_map(|(is_there, what)| is_there.then_some(what))
+}

@@ -1,0 +1,432 @@
+//! A frame taken apart: what the rules see of it, and what states, fragments and forwarding need
+//! besides. What cannot be taken apart has a reason to be dropped.
+
+use std::net::IpAddr;
+
+use weir_wire::checksum;
+
+use crate::frame::{checksum_at, message_checksum};
+use crate::outcome::DropReason;
+use weir_rules::evaluate::packet::{FIN, SYN};
+use weir_rules::evaluate::{Icmp, IcmpRole, Packet};
+use weir_rules::value::Direction;
+use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
+
+/// IPv6 extension headers that are read; a packet with more is dropped as `ip-option`.
+pub(crate) const EXTENSION_COUNT_MAX: usize = 16;
+
+const ETHERNET_BYTES: usize = 14;
+const V6_BYTES: usize = 40;
+
+/// What a frame is.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// Neither IPv4 nor IPv6.
+    NotIp,
+    /// It is dropped unless its interface is skipped.
+    Bad(DropReason),
+    /// An IP packet.
+    Packet(Box<Dissected>),
+}
+
+/// A fragment's place in its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) ident: u32,
+    pub(super) offset_bytes: u32,
+    pub(super) size_bytes: u32,
+    pub(super) more: bool,
+}
+
+/// A TCP segment, as sequence tracking sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) sequence: u32,
+    pub(super) acknowledgement: u32,
+    pub(super) window: u16,
+    pub(super) flags: u8,
+    /// The window scale option, at most 14 (RFC 7323 §2.3).
+    pub(super) scale: Option<u8>,
+    pub(super) payload_bytes: u32,
+}
+
+/// The packet that an ICMP error quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Inner {
+    pub(super) protocol: u8,
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    pub(super) source_port: u16,
+    pub(super) destination_port: u16,
+    /// Of TCP.
+    pub(super) sequence: u32,
+}
+
+/// A packet with everything that was read of it.
+#[derive(Debug, Clone)]
+pub(super) struct Dissected {
+    /// As the rules see it. A first fragment is a whole packet here, a later one has no ports.
+    pub(super) packet: Packet,
+    /// Where the IP header is.
+    pub(super) ip_at: usize,
+    /// Size of the IP packet.
+    pub(super) ip_bytes: usize,
+    pub(super) ttl: u8,
+    /// Where the protocol's header is, and how much is there with its payload.
+    pub(super) body_at: usize,
+    pub(super) body_bytes: usize,
+    pub(super) piece: Option<Piece>,
+    pub(super) segment: Option<Segment>,
+    /// Of an ICMP error; where it cannot be read, the reason to drop it.
+    pub(super) inner: Option<Result<Inner, DropReason>>,
+    /// Router and neighbour discovery (RFC 4861), which no router forwards.
+    pub(super) is_discovery: bool,
+}
+
+impl Dissected {
+    /// Whether the protocol's checksum is right; of fragments it cannot be told.
+    pub(super) fn has_right_checksum(&self, frame: &[u8]) -> bool {
+        let packet = &self.packet;
+        let body = &frame[self.body_at..self.body_at + self.body_bytes];
+        let Some(at) = checksum_at(packet.protocol).filter(|_| self.piece.is_none()) else {
+            return true;
+        };
+        let expected = message_checksum(body, packet.source, packet.destination, packet.protocol);
+        body.get(at..at + 2) == Some(&expected.to_be_bytes()[..])
+    }
+}
+
+type Read<T> = Result<T, DropReason>;
+
+fn number(bytes: &[u8], at: usize) -> Read<u16> {
+    match bytes.get(at..at + 2) {
+        Some(pair) => Ok(u16::from_be_bytes([pair[0], pair[1]])),
+        None => Err(DropReason::Short),
+    }
+}
+
+fn number32(bytes: &[u8], at: usize) -> Read<u32> {
+    Ok(u32::from(number(bytes, at)?) << 16 | u32::from(number(bytes, at + 2)?))
+}
+
+/// Takes a frame apart.
+pub(super) fn dissect(frame: &[u8], direction: Direction, interface: &str) -> Frame {
+    let Ok(mut kind) = number(frame, ETHERNET_BYTES - 2) else {
+        return Frame::NotIp;
+    };
+    let (mut at, mut prio) = (ETHERNET_BYTES, None);
+    while matches!(kind, 0x8100 | 0x88a8) {
+        let (Ok(tag), Ok(next)) = (number(frame, at), number(frame, at + 2)) else {
+            return Frame::Bad(DropReason::Short);
+        };
+        prio = prio.or(u8::try_from(tag >> 13).ok());
+        kind = next;
+        at += 4;
+    }
+    let read = match kind {
+        0x0800 => v4(frame, at, direction, interface),
+        0x86dd => v6(frame, at, direction, interface),
+        _ => return Frame::NotIp,
+    };
+    match read {
+        Ok(mut dissected) => {
+            dissected.packet.prio = prio;
+            Frame::Packet(Box::new(dissected))
+        }
+        Err(reason) => Frame::Bad(reason),
+    }
+}
+
+fn v4(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read<Dissected> {
+    let ip = frame.get(ip_at..).filter(|ip| ip.len() >= 20).ok_or(DropReason::Short)?;
+    let header_bytes = usize::from(ip[0] & 15) * 4;
+    let ip_bytes = usize::from(number(ip, 2)?);
+    if ip[0] >> 4 != 4 || header_bytes < 20 || ip_bytes < header_bytes || ip_bytes > ip.len() {
+        return Err(DropReason::Short);
+    }
+    // What leaves is the box's own work, and may get its checksum later.
+    let is_wrong = checksum::ipv4_header(&ip[..header_bytes]) != number(ip, 10)?;
+    if is_wrong && direction == Direction::In {
+        return Err(DropReason::ProtoCksum);
+    }
+    let address = |at: usize| IpAddr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+    let mut packet = Packet::new(direction, interface, (address(12), address(16)), ip[9]);
+    packet.tos = ip[1];
+    packet.extensions.ipv4_options = header_bytes > 20;
+    let flags = number(ip, 6)?;
+    let size_bytes = u32::try_from(ip_bytes - header_bytes).unwrap_or(u32::MAX);
+    let piece = Piece {
+        ident: number(ip, 4)?.into(),
+        offset_bytes: u32::from(flags & 0x1fff) * 8,
+        size_bytes,
+        more: flags & 0x2000 != 0,
+    };
+    let (body_at, body_bytes) = (ip_at + header_bytes, ip_bytes - header_bytes);
+    let dissected = Dissected::new(packet, (ip_at, ip_bytes), ip[8], (body_at, body_bytes));
+    dissected.finish(frame, Some(piece))
+}
+
+fn v6(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read<Dissected> {
+    let ip = frame.get(ip_at..).filter(|ip| ip.len() >= V6_BYTES).ok_or(DropReason::Short)?;
+    let ip_bytes = V6_BYTES + usize::from(number(ip, 4)?);
+    if ip[0] >> 4 != 6 || ip_bytes > ip.len() {
+        return Err(DropReason::Short);
+    }
+    let ip = &ip[..ip_bytes];
+    let address = |at: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&ip[at..at + 16]);
+        IpAddr::from(octets)
+    };
+    let mut packet = Packet::new(direction, interface, (address(8), address(24)), ip[6]);
+    packet.tos = ip[0] << 4 | ip[1] >> 4;
+    let (mut at, mut piece) = (V6_BYTES, None);
+    for _ in 0..EXTENSION_COUNT_MAX {
+        let header_bytes = match packet.protocol {
+            0 | 60 => {
+                packet.extensions.ipv6_options = true;
+                (usize::from(*ip.get(at + 1).ok_or(DropReason::Short)?) + 1) * 8
+            }
+            43 => {
+                packet.extensions.routing_header = true;
+                if *ip.get(at + 2).ok_or(DropReason::Short)? == 0 {
+                    // Type 0 is forbidden (RFC 5095).
+                    return Err(DropReason::IpOption);
+                }
+                (usize::from(ip[at + 1]) + 1) * 8
+            }
+            51 => (usize::from(*ip.get(at + 1).ok_or(DropReason::Short)?) + 2) * 4,
+            44 => {
+                let flags = number(ip, at + 2)?;
+                let ident = number32(ip, at + 4)?;
+                let size_bytes = u32::try_from(ip_bytes - at - 8).unwrap_or(u32::MAX);
+                let (offset_bytes, more) = (u32::from(flags & 0xfff8), flags & 1 != 0);
+                piece = Some(Piece { ident, offset_bytes, size_bytes, more });
+                if offset_bytes != 0 {
+                    packet.protocol = ip[at];
+                    at += 8;
+                    break;
+                }
+                8
+            }
+            _ => break,
+        };
+        packet.protocol = ip[at];
+        at += header_bytes;
+        if at > ip.len() {
+            return Err(DropReason::Short);
+        }
+    }
+    if matches!(packet.protocol, 0 | 43 | 44 | 51 | 60)
+        && piece.is_none_or(|piece| piece.offset_bytes == 0)
+    {
+        return Err(DropReason::IpOption);
+    }
+    let dissected = Dissected::new(packet, (ip_at, ip_bytes), ip[7], (ip_at + at, ip_bytes - at));
+    dissected.finish(frame, piece)
+}
+
+impl Dissected {
+    fn new(packet: Packet, ip: (usize, usize), ttl: u8, body: (usize, usize)) -> Self {
+        Self {
+            packet,
+            ip_at: ip.0,
+            ip_bytes: ip.1,
+            ttl,
+            body_at: body.0,
+            body_bytes: body.1,
+            piece: None,
+            segment: None,
+            inner: None,
+            is_discovery: false,
+        }
+    }
+
+    /// Reads the protocol's header, if there is one here.
+    fn finish(mut self, frame: &[u8], piece: Option<Piece>) -> Read<Self> {
+        self.piece = piece.filter(|piece| piece.more || piece.offset_bytes != 0);
+        if let Some(piece) = self.piece {
+            let is_cut = piece.more && piece.size_bytes % 8 != 0;
+            if piece.size_bytes == 0 || is_cut || piece.offset_bytes + piece.size_bytes > 65535 {
+                return Err(DropReason::Fragment);
+            }
+            if piece.offset_bytes != 0 {
+                self.packet.fragment = true;
+                return Ok(self);
+            }
+        }
+        let body = &frame[self.body_at..self.body_at + self.body_bytes];
+        let is_whole = self.piece.is_none();
+        match self.packet.protocol {
+            TCP => self.tcp(body)?,
+            UDP => {
+                self.ports(body, 8)?;
+                let size_bytes = usize::from(number(body, 4)?);
+                let is_over = is_whole && size_bytes > body.len();
+                if size_bytes < 8 || is_over || self.packet.destination_port == 0 {
+                    return Err(DropReason::Short);
+                }
+            }
+            SCTP => self.ports(body, 12)?,
+            ICMP | ICMP6 => self.icmp(body)?,
+            _ => {}
+        }
+        Ok(self)
+    }
+
+    fn ports(&mut self, body: &[u8], header_bytes: usize) -> Read<()> {
+        if body.len() < header_bytes {
+            return Err(DropReason::Short);
+        }
+        self.packet.source_port = number(body, 0)?;
+        self.packet.destination_port = number(body, 2)?;
+        Ok(())
+    }
+
+    fn tcp(&mut self, body: &[u8]) -> Read<()> {
+        self.ports(body, 20)?;
+        let header_bytes = usize::from(body[12] >> 4) * 4;
+        if header_bytes < 20 {
+            return Err(DropReason::Normalize);
+        }
+        let options = body.get(20..header_bytes).ok_or(DropReason::Short)?;
+        self.packet.tcp_flags = body[13];
+        // A SYN ends nothing (`pf_normalize_tcp` of pf_norm.c).
+        let flags = if body[13] & SYN != 0 { body[13] & !FIN } else { body[13] };
+        self.segment = Some(Segment {
+            sequence: number32(body, 4)?,
+            acknowledgement: number32(body, 8)?,
+            window: number(body, 14)?,
+            flags,
+            scale: window_scale(options),
+            payload_bytes: u32::try_from(body.len() - header_bytes).unwrap_or(u32::MAX),
+        });
+        Ok(())
+    }
+
+    fn icmp(&mut self, body: &[u8]) -> Read<()> {
+        let is_v4 = self.packet.source.is_ipv4();
+        // The rules refuse it as malformed.
+        if (self.packet.protocol == ICMP) != is_v4 {
+            return Ok(());
+        }
+        if body.len() < 8 {
+            return Err(DropReason::Short);
+        }
+        let kind = body[0];
+        let has_id =
+            if is_v4 { matches!(kind, 0 | 8 | 13..=18) } else { matches!(kind, 128 | 129) };
+        let id = if has_id { number(body, 4)? } else { 0 };
+        self.packet.icmp = Icmp { kind, code: body[1], id };
+        if self.packet.icmp_role() == IcmpRole::Error {
+            self.inner = Some(inner(&body[8..], is_v4));
+        }
+        self.is_discovery = !is_v4 && matches!(kind, 133..=137) && self.ttl == 255;
+        Ok(())
+    }
+}
+
+fn window_scale(options: &[u8]) -> Option<u8> {
+    let mut at = 0;
+    while at < options.len() {
+        match (options[at], options.get(at + 1)) {
+            (0, _) | (_, None) => return None,
+            (1, _) => at += 1,
+            (3, Some(3)) => return options.get(at + 2).map(|scale| (*scale).min(14)),
+            (_, Some(0 | 1)) => return None,
+            (_, Some(size)) => at += usize::from(*size),
+        }
+    }
+    None
+}
+
+/// What a quoted IPv6 packet has behind its extension headers; later fragments have no message.
+fn behind_extensions(bytes: &[u8]) -> Read<(u8, &[u8])> {
+    let mut protocol = bytes.get(..V6_BYTES).ok_or(DropReason::Short)?[6];
+    let mut at = V6_BYTES;
+    for _ in 0..EXTENSION_COUNT_MAX {
+        if !matches!(protocol, 0 | 43 | 44 | 51 | 60) {
+            break;
+        }
+        let header = bytes.get(at..at + 8).ok_or(DropReason::Short)?;
+        at += match protocol {
+            44 if number(header, 2)? & 0xfff8 != 0 => return Err(DropReason::Fragment),
+            44 => 8,
+            51 => (usize::from(header[1]) + 2) * 4,
+            _ => (usize::from(header[1]) + 1) * 8,
+        };
+        protocol = header[0];
+    }
+    if matches!(protocol, 0 | 43 | 44 | 51 | 60) {
+        return Err(DropReason::IpOption);
+    }
+    Ok((protocol, bytes.get(at..).unwrap_or_default()))
+}
+
+/// The header of a quoted packet, and the first bytes behind it (RFC 792, RFC 4443 §2.4). It is of
+/// the error's own family.
+fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
+    let version = bytes.first().map(|first| first >> 4);
+    let (protocol, source, destination, rest) = match (version, is_v4) {
+        (Some(4), true) => {
+            let header_bytes = usize::from(bytes[0] & 15) * 4;
+            let rest = bytes.get(header_bytes.max(20)..).ok_or(DropReason::Short)?;
+            if number(bytes, 6)? & 0x1fff != 0 {
+                return Err(DropReason::Fragment);
+            }
+            let address =
+                |at: usize| IpAddr::from([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            (bytes[9], address(12), address(16), rest)
+        }
+        (Some(6), false) => {
+            let (protocol, rest) = behind_extensions(bytes)?;
+            let address = |at: usize| {
+                let mut octets = [0; 16];
+                octets.copy_from_slice(&bytes[at..at + 16]);
+                IpAddr::from(octets)
+            };
+            (protocol, address(8), address(24), rest)
+        }
+        _ => return Err(DropReason::Short),
+    };
+    let mut inner =
+        Inner { protocol, source, destination, source_port: 0, destination_port: 0, sequence: 0 };
+    match protocol {
+        TCP | UDP | SCTP => {
+            if rest.len() < 8 {
+                return Err(DropReason::Short);
+            }
+            (inner.source_port, inner.destination_port) = (number(rest, 0)?, number(rest, 2)?);
+            inner.sequence = number32(rest, 4)?;
+        }
+        ICMP | ICMP6 => {
+            if rest.len() < 8 {
+                return Err(DropReason::Short);
+            }
+            let ends = icmp_ends(protocol, rest[0], number(rest, 4)?);
+            (inner.source_port, inner.destination_port) = ends;
+        }
+        _ => {}
+    }
+    Ok(inner)
+}
+
+/// The ends of an ICMP message that is not an error (`pf_icmp_mapping` of pf.c).
+pub(super) fn icmp_ends(protocol: u8, kind: u8, id: u16) -> (u16, u16) {
+    let query = match (protocol, kind) {
+        (ICMP, 0) => Some(8),
+        (ICMP, 9) => Some(10),
+        (ICMP, 14 | 16 | 18 | 34 | 36) => Some(kind - 1),
+        (ICMP6, 129 | 136) => Some(kind - 1),
+        (ICMP6, 134) => Some(133),
+        (ICMP6, 140) => Some(139),
+        (ICMP6, 200) => Some(201),
+        _ => None,
+    };
+    let has_id = matches!((protocol, kind), (ICMP, 0 | 8 | 13..=18) | (ICMP6, 128 | 129));
+    let id = if has_id { id } else { 0 };
+    match query {
+        Some(query) => (query.into(), id),
+        None => (id, kind.into()),
+    }
+}

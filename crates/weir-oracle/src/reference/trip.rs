@@ -1,0 +1,490 @@
+//! One packet's way through the box.
+
+use weir_wire::{checksum, random};
+
+use super::dissect::{Dissected, Piece};
+use super::fragments::Fate;
+use super::key::Key;
+use super::states::{self, Half, Record, SourceLimits, Tracking, half_index};
+use super::timeout;
+use super::view::{Progress, View};
+use super::{Reference, World, is_martian, tcp};
+use crate::outcome::{Answer, DropReason, Outcome};
+use weir_rules::evaluate::packet::{FIN, SYN};
+use weir_rules::evaluate::{
+    Actions, Decision, Evaluator, Moment, NewState, Reason, Response, RouteChoice, Routes, Verdict,
+};
+use weir_rules::value::{Direction, RouteKind, SourceTrack, Text};
+
+/// Seed of the numbers that `probability` draws.
+pub(super) const CHANCE_SEED: u64 = 0x7765_6972;
+
+/// A packet on its way.
+pub(super) struct Trip<'a> {
+    device: &'a Reference,
+    evaluator: &'a Evaluator<'a>,
+    world: &'a mut World,
+    dissected: &'a Dissected,
+    frame: &'a [u8],
+    routes: &'a Routes,
+    now_ns: u64,
+    progress: Progress,
+    received_on: Option<Text>,
+    tag: Option<Text>,
+    ttl: u8,
+    tos: u8,
+    clears_df: bool,
+    /// The state that the packet belongs to, for the fragments behind it.
+    state: Option<(Key, bool)>,
+    pub(super) is_logged: bool,
+}
+
+type Stage = Result<Option<RouteChoice>, Outcome>;
+
+fn blocked<T>(reason: DropReason) -> Result<T, Outcome> {
+    Err(Outcome::Blocked(reason, Answer::None))
+}
+
+impl<'a> Trip<'a> {
+    pub(super) fn new(
+        device: &'a Reference,
+        evaluator: &'a Evaluator<'a>,
+        world: &'a mut World,
+        (dissected, frame): (&'a Dissected, &'a [u8]),
+        routes: &'a Routes,
+        now_ns: u64,
+    ) -> Self {
+        Self {
+            device,
+            evaluator,
+            world,
+            dissected,
+            frame,
+            routes,
+            now_ns,
+            progress: Progress::default(),
+            received_on: None,
+            tag: None,
+            ttl: dissected.ttl,
+            tos: dissected.packet.tos,
+            clears_df: false,
+            state: None,
+            is_logged: false,
+        }
+    }
+
+    /// What becomes of the packet.
+    pub(super) fn run(&mut self, direction: Direction, interface: &str) -> Outcome {
+        let piece = self.dissected.piece;
+        if let Some(piece) = piece.filter(|_| !self.evaluator.skips(interface))
+            && let Some(outcome) = self.gather(piece)
+        {
+            let packet = &self.dissected.packet;
+            let is_odd = packet.extensions.ipv4_options || packet.prio.is_some();
+            let is_over = self.is_last_hop(direction) || (direction == Direction::In && is_odd);
+            let is_box = is_over && !matches!(outcome, Outcome::Blocked(..));
+            return if is_box { Outcome::Box } else { outcome };
+        }
+        let walked = match direction {
+            Direction::In => self.through(interface),
+            Direction::Out => self.leave(interface),
+        };
+        let outcome = walked.unwrap_or_else(|blocked| blocked);
+        let is_first = piece.filter(|piece| piece.offset_bytes == 0);
+        if let (Some(piece), false) = (is_first, matches!(outcome, Outcome::Blocked(..))) {
+            let seconds = u64::from(self.world.states.setting(timeout::FRAGMENT));
+            let expires_ns = self.now_ns + seconds * 1_000_000_000;
+            let state = match self.state {
+                Some((key, true)) => key,
+                Some((key, false)) => key.reversed(),
+                None => Key::of(&self.dissected.packet),
+            };
+            self.world.fragments.open(self.dissected, piece, outcome.clone(), state, expires_ns);
+        }
+        outcome
+    }
+
+    /// What becomes of a fragment by what came of its packet before; `None`: it is judged.
+    fn gather(&mut self, piece: Piece) -> Option<Outcome> {
+        match self.world.fragments.follow(self.dissected, piece) {
+            Fate::Follows(outcome, state) => {
+                if let (Some((key, forward)), false) =
+                    (self.world.states.find(state), outcome == Outcome::Box)
+                {
+                    self.count_piece(key, forward);
+                }
+                return Some(outcome);
+            }
+            Fate::Refused(reason) => return Some(Outcome::Blocked(reason, Answer::None)),
+            Fate::Unknown => {}
+        }
+        let limit = self.world.limits.get(2).copied().unwrap_or(u32::MAX);
+        let is_too_many = piece.offset_bytes == 0 && self.world.fragments.is_full(limit);
+        is_too_many.then_some(Outcome::Blocked(DropReason::Memory, Answer::None))
+    }
+
+    /// A later fragment of a packet that was sent on, but for TCP, which would look for a header.
+    fn count_piece(&mut self, key: Key, forward: bool) {
+        let Some(record) = self.world.states.get_mut(key) else {
+            return;
+        };
+        if !matches!(record.tracking, Tracking::Tcp(..)) {
+            record.packets[usize::from(!forward)] += 1;
+            record.follow_pair(key.protocol, forward);
+            record.touched_ns = self.now_ns;
+        }
+    }
+
+    fn is_last_hop(&self, direction: Direction) -> bool {
+        direction == Direction::In && self.ttl <= 1
+    }
+
+    /// From the box itself.
+    fn leave(&mut self, interface: &str) -> Result<Outcome, Outcome> {
+        let route = self.stage(Direction::Out, interface)?;
+        let other = route.filter(|route| route.applies_now).and_then(|route| route.interface);
+        Ok(Outcome::Out(other.unwrap_or_else(|| interface.into())))
+    }
+
+    fn through(&mut self, interface: &str) -> Result<Outcome, Outcome> {
+        let route = self.stage(Direction::In, interface)?;
+        let packet = &self.dissected.packet;
+        let (device, has_options) = (self.device, packet.extensions.ipv4_options);
+        // Frames with a tag, and none else, have a priority.
+        let is_tagged = packet.prio.is_some();
+        if device.is_for_box(packet.destination)
+            || is_martian(packet.source, packet.destination)
+            || has_options
+            || is_tagged
+            || self.is_last_hop(Direction::In)
+        {
+            return Ok(Outcome::Box);
+        }
+        let chosen = route.filter(|route| route.applies_now).and_then(|route| route.interface);
+        let found = self.routes.interface(packet.destination).cloned();
+        let Some(out) = chosen.or(found) else {
+            return Ok(Outcome::Box);
+        };
+        let size_bytes = u32::try_from(self.dissected.ip_bytes).unwrap_or(u32::MAX);
+        if size_bytes > device.mtu_bytes(&out) {
+            return Ok(Outcome::Box);
+        }
+        self.received_on = Some(interface.into());
+        // Where it came in nothing is filtered: its packet is looked for where it is judged first.
+        let is_unjudged = self.evaluator.skips(interface) && !self.evaluator.skips(&out);
+        if let Some(piece) = self.dissected.piece.filter(|_| is_unjudged)
+            && let Some(outcome) = self.gather(piece)
+        {
+            return Ok(outcome);
+        }
+        let route = self.stage(Direction::Out, &out)?;
+        let other = route.filter(|route| route.applies_now).and_then(|route| route.interface);
+        Ok(Outcome::Out(other.unwrap_or(out)))
+    }
+
+    /// One interface, one direction.
+    fn stage(&mut self, direction: Direction, interface: &str) -> Stage {
+        let mut packet = self.dissected.packet.clone();
+        packet.direction = direction;
+        packet.interface = interface.into();
+        packet.received_on.clone_from(&self.received_on);
+        packet.tos = self.tos;
+        packet.tag.clone_from(&self.tag);
+        let mut draw_count = self.world.draw_count;
+        let mut view = View {
+            device: self.device,
+            world: self.world,
+            dissected: self.dissected,
+            progress: &mut self.progress,
+            record: None,
+            half: None,
+            refusal: None,
+        };
+        let mut random = || {
+            draw_count += 1;
+            random::halves(random::splitmix64(CHANCE_SEED, draw_count)).0
+        };
+        let (evaluator, now_ns, routes) = (self.evaluator, self.now_ns, self.routes);
+        let mut moment = Moment { now_ns, random: &mut random, states: &mut view, routes };
+        let verdict = evaluator.evaluate(&packet, &mut moment);
+        let (record, half, refusal) = (view.record, view.half, view.refusal);
+        self.world.draw_count = draw_count;
+        self.is_logged |= !verdict.logs.is_empty();
+        if verdict.decision == Decision::Block {
+            return Err(self.refused(&verdict, refusal));
+        }
+        match verdict.reason {
+            Reason::Skip => Ok(None),
+            Reason::State => Ok(self.by_state(direction, interface, half)),
+            _ => self.by_rules(&verdict, direction, interface, record),
+        }
+    }
+
+    /// What is sent to who gets an answer: nothing to a group, or where no route leads.
+    fn answer(&self, answer: Answer) -> Answer {
+        let (source, destination) =
+            (self.dissected.packet.source, self.dissected.packet.destination);
+        let is_outgoing = self.dissected.packet.direction == Direction::Out;
+        let is_reached = match answer {
+            Answer::Icmp(..) if !is_outgoing => {
+                self.routes.interface(source).is_some() && !self.device.is_for_box(source)
+            }
+            _ => true,
+        };
+        if is_reached && !is_martian(source, destination) { answer } else { Answer::None }
+    }
+
+    fn refused(&self, verdict: &Verdict<'_>, by_state: Option<(DropReason, Answer)>) -> Outcome {
+        if let (Reason::StateMismatch, Some((reason, answer))) = (verdict.reason, by_state) {
+            return Outcome::Blocked(reason, self.answer(answer));
+        }
+        let reason = match verdict.reason {
+            Reason::Malformed => DropReason::Normalize,
+            Reason::Options => DropReason::IpOption,
+            Reason::StateMismatch => DropReason::StateMismatch,
+            Reason::StateLimit => DropReason::StateLimit,
+            Reason::SourceLimit | Reason::Limiter => DropReason::SrcLimit,
+            Reason::Translation | Reason::Route => DropReason::MapFailed,
+            Reason::Rule
+            | Reason::Default
+            | Reason::Skip
+            | Reason::State
+            | Reason::TranslationPass => DropReason::Match,
+        };
+        let answer = match verdict.response {
+            Response::None => Answer::None,
+            // A segment with a wrong checksum is not answered by a RST; the box's own get theirs
+            // later.
+            Response::Rst { .. }
+                if self.dissected.packet.direction == Direction::In
+                    && !self.dissected.has_right_checksum(self.frame) =>
+            {
+                return Outcome::Blocked(DropReason::ProtoCksum, Answer::None);
+            }
+            Response::Rst { .. } => Answer::Rst,
+            Response::Icmp { kind, code } => Answer::Icmp(kind, code),
+            Response::SctpAbort => Answer::Abort,
+        };
+        Outcome::Blocked(reason, self.answer(answer))
+    }
+
+    fn by_state(
+        &mut self,
+        direction: Direction,
+        interface: &str,
+        index: Option<usize>,
+    ) -> Option<RouteChoice> {
+        let at = match &self.dissected.inner {
+            Some(Ok(inner)) => self.world.states.find(Key::against(inner)),
+            _ => self.world.states.find(Key::of(&self.dissected.packet)),
+        }?;
+        self.state = Some(at);
+        let half = self.world.states.get(at.0)?.halves[index?].clone()?;
+        self.is_logged |= half.actions.log_all;
+        self.act(&half.actions);
+        let applies_now = half.route.as_ref().is_some_and(|route| {
+            let is_same = half.direction == direction;
+            match route.kind {
+                RouteKind::RouteTo => is_same,
+                RouteKind::ReplyTo => !is_same,
+                RouteKind::DupTo => false,
+            }
+        });
+        debug_assert!(!interface.is_empty());
+        half.route.map(|route| RouteChoice { applies_now, ..route })
+    }
+
+    fn act(&mut self, actions: &Actions) {
+        if let Some(tos) = actions.set_tos {
+            self.tos = tos | self.tos & 3;
+        }
+        if let Some(ttl) = actions.min_ttl {
+            self.ttl = self.ttl.max(ttl);
+        }
+        self.clears_df |= actions.no_df;
+        if actions.tag.is_some() {
+            self.tag.clone_from(&actions.tag);
+        }
+    }
+
+    fn by_rules(
+        &mut self,
+        verdict: &Verdict<'_>,
+        direction: Direction,
+        interface: &str,
+        record: Option<(Key, bool)>,
+    ) -> Stage {
+        if let Some(state) = &verdict.state {
+            self.keep(verdict, state, direction, interface, record)?;
+        }
+        self.act(&verdict.actions);
+        Ok(verdict.route.clone())
+    }
+
+    /// Makes a state, or the half of it that is missing.
+    fn keep(
+        &mut self,
+        verdict: &Verdict<'_>,
+        state: &NewState<'_>,
+        direction: Direction,
+        interface: &str,
+        record: Option<(Key, bool)>,
+    ) -> Result<(), Outcome> {
+        let dissected = self.dissected;
+        let half = self.half(verdict, state, direction, interface);
+        self.check_nodes(&half)?;
+        let now_ns = self.now_ns;
+        let (world, progress) = (&mut *self.world, &mut self.progress);
+        let device = self.device;
+        let mut view =
+            View { device, world, dissected, progress, record, half: None, refusal: None };
+        let mut record = record;
+        if let Some(at) = record {
+            if dissected.segment.is_some() && view.reopens(at.0) {
+                view.world.states.remove(at.0);
+                view.progress.followed = None;
+                record = None;
+            } else {
+                // The rules have passed the packet, so that the state has no say; but it looks.
+                let seen = view.follow(at, now_ns);
+                // What does not fit is not counted.
+                view.progress.is_counted |= seen.is_err();
+                let is_gone = view.world.states.get(at.0).is_none();
+                if seen == Err(DropReason::SrcLimit) || is_gone {
+                    return blocked(DropReason::SrcLimit);
+                }
+            }
+        }
+        let at = match record {
+            Some(at) => at,
+            None => (self.open(state)?, true),
+        };
+        if !std::mem::replace(&mut self.progress.is_counted, true)
+            && let Some(record) = self.world.states.get_mut(at.0)
+        {
+            record.packets[usize::from(!at.1)] += 1;
+        }
+        self.state = Some(at);
+        self.world.states.attach(at.0, half_index(direction, at.1), half);
+        Ok(())
+    }
+
+    /// A record of its own for the packet's flow.
+    fn open(&mut self, state: &NewState<'_>) -> Result<Key, Outcome> {
+        let limit = self.world.limits.first().copied().unwrap_or(u32::MAX);
+        let reserved = if state.reserve { 0 } else { self.world.state_reserve };
+        if self.world.states.count() >= limit.saturating_sub(reserved) as usize {
+            return blocked(DropReason::StateLimit);
+        }
+        let key = Key::of(&self.dissected.packet);
+        let peers = self.dissected.segment.as_ref().map(tcp::begin);
+        let (tracking, phase) = states::begin(key.protocol, peers);
+        let options = state.rule.and_then(|rule| rule.rule.options.state.as_deref());
+        let is_tcp = matches!(tracking, Tracking::Tcp(..));
+        self.world.states.insert(
+            key,
+            Record {
+                halves: [None, None],
+                tracking,
+                is_sloppy: state.sloppy && is_tcp,
+                timeouts: options.map(|options| options.timeouts.clone()).unwrap_or_default(),
+                rule: state.rule.map(|rule| self.device.loaded(rule.id)),
+                phase,
+                touched_ns: self.now_ns,
+                packets: [0, 0],
+            },
+        );
+        self.progress.followed = Some(key);
+        Ok(key)
+    }
+
+    fn half(
+        &self,
+        verdict: &Verdict<'_>,
+        state: &NewState<'_>,
+        direction: Direction,
+        interface: &str,
+    ) -> Half {
+        let rule = state.rule.map(|rule| self.device.loaded(rule.id));
+        let options = state.rule.and_then(|rule| rule.rule.options.state.as_deref());
+        let tracks = |options: &&weir_rules::value::StateOptions| {
+            options.source_track.is_some()
+                || options.max_src_nodes.is_some()
+                || options.max_src_states.is_some()
+                || options.max_src_conn.is_some()
+                || options.max_src_conn_rate.is_some()
+        };
+        let node = options.filter(tracks).map(|options| {
+            let is_global = options.source_track == Some(SourceTrack::Global);
+            let limits = SourceLimits {
+                conn_max: options.max_src_conn,
+                conn_rate: options.max_src_conn_rate,
+                overload: options.overload.clone(),
+                anchor: state.rule.map_or("", |rule| rule.anchor).into(),
+            };
+            ((rule.filter(|_| !is_global), self.dissected.packet.source), limits)
+        });
+        let actions = verdict.actions.clone();
+        let route = verdict.route.clone();
+        let interface = state.if_bound.then(|| interface.into());
+        Half { rule, interface, direction, actions, route, node, is_counted: false }
+    }
+
+    /// `set limit src-nodes`.
+    fn check_nodes(&self, half: &Half) -> Result<(), Outcome> {
+        let Some((key, _)) = &half.node else {
+            return Ok(());
+        };
+        let nodes = &self.world.states.nodes;
+        let limit = self.world.limits.get(1).copied().unwrap_or(u32::MAX);
+        if !nodes.contains_key(key) && nodes.len() >= limit as usize {
+            return blocked(DropReason::SrcLimit);
+        }
+        Ok(())
+    }
+
+    /// The frame as it leaves: forwarded, with its TTL one lower.
+    pub(super) fn rewritten(&self, direction: Direction) -> Vec<u8> {
+        let mut frame = self.frame.to_vec();
+        let ttl = self.ttl - u8::from(direction == Direction::In && self.ttl > 0);
+        let at = self.dissected.ip_at;
+        if self.dissected.packet.source.is_ipv4() {
+            let header_bytes = usize::from(frame[at] & 15) * 4;
+            let before = frame[at..at + header_bytes].to_vec();
+            frame[at + 1] = self.tos;
+            frame[at + 8] = ttl;
+            if self.clears_df {
+                frame[at + 6] &= !0x40;
+            }
+            if frame[at..at + header_bytes] == before {
+                return frame;
+            }
+            let sum = checksum::ipv4_header(&frame[at..at + header_bytes]);
+            frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
+        } else {
+            frame[at] = 0x60 | self.tos >> 4;
+            frame[at + 1] = self.tos << 4 | frame[at + 1] & 15;
+            frame[at + 7] = ttl;
+        }
+        if direction == Direction::In && !self.evaluator.skips(&self.dissected.packet.interface) {
+            self.clear_fin(&mut frame);
+        }
+        frame
+    }
+
+    /// Takes the FIN out of a SYN with FIN (`pf_normalize_tcp` of pf_norm.c), and corrects the
+    /// checksum by it (RFC 1624).
+    fn clear_fin(&self, frame: &mut [u8]) {
+        if self.dissected.segment.is_none()
+            || self.dissected.packet.tcp_flags & (SYN | FIN) != SYN | FIN
+        {
+            return;
+        }
+        let at = self.dissected.body_at;
+        frame[at + 13] &= !FIN;
+        let sum = u16::from_be_bytes([frame[at + 16], frame[at + 17]]);
+        let (sum, carries) = sum.overflowing_add(FIN.into());
+        let sum = sum + u16::from(carries);
+        frame[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
+    }
+}

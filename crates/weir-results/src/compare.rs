@@ -1,0 +1,437 @@
+//! Two or more collections compared: the first is the baseline, every other one is held against it.
+//!
+//! Series are matched by their levels, not by their names. A dimension in which each of two
+//! collections has a single level is what is being compared (two images, say) and does not take
+//! part; every other dimension that both have must agree. What has no partner, or more than one, is
+//! listed and never dropped. All comparisons of a call are one family: words and the criterion for
+//! failure hold for all of them together ([`weir_stats::comparison`]).
+//!
+//! Nothing here reads files or prints: collections in, a [`Report`] out.
+
+mod document;
+mod environment;
+mod json;
+mod matching;
+mod warnings;
+
+use weir_stats::comparison::{self, BadMargin, Comparison, Pair, Question, Word};
+use weir_stats::interval::{Interval, Level};
+use weir_stats::welch::{VALUES_MIN, WelchError};
+use weir_stats::{Summary, holm, median, ministat};
+
+pub use environment::Difference as EnvironmentDifference;
+pub use matching::{Changed, Unmatched};
+pub use warnings::Warned;
+
+use crate::collection::{CollectedSeries, Collection};
+use crate::document::Document;
+use crate::number;
+use crate::plot::Figure;
+use crate::plot::collect::{self, Request};
+
+/// Series that a plot of raw points holds at most; those with the largest differences are taken.
+pub(crate) const PLOTTED_MAX: usize = 40;
+
+/// What is compared, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked {
+    /// Level of every interval and word.
+    pub level: Level,
+    /// The margin within which two series count as equivalent, a share of the baseline's mean.
+    pub margin_ratio: f64,
+    /// The loss beyond which the answer is no; absent if no loss is.
+    pub regression_ratio: Option<f64>,
+    /// Whether a series of the baseline that another collection lacks makes the answer a no.
+    pub missing_fails: bool,
+}
+
+impl Asked {
+    /// The margin, if none is asked for.
+    pub(crate) const MARGIN_RATIO: f64 = 0.01;
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            level: Level::P95,
+            margin_ratio: Self::MARGIN_RATIO,
+            regression_ratio: None,
+            missing_fails: false,
+        }
+    }
+}
+
+/// A series of the baseline and its partner.
+#[derive(Debug)]
+pub struct Matched<'a> {
+    /// Number of the collection that it is compared with, from 1.
+    pub other_index: usize,
+    /// The baseline's series.
+    pub baseline: &'a CollectedSeries,
+    /// Its partner.
+    pub other: &'a CollectedSeries,
+    /// The comparison, or why there is none.
+    pub result: Result<Comparison, WelchError>,
+    /// p-value, adjusted for all that are asked together, of "the loss is not beyond what is
+    /// allowed"; absent where that is not asked, or cannot be told.
+    pub p_regression: Option<f64>,
+    /// Whether a loss beyond what is allowed is proven.
+    pub regressed: bool,
+}
+
+/// Everything that is said about the collections.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// What was asked.
+    pub asked: Asked,
+    /// The collections; the first is the baseline.
+    pub collections: &'a [Collection],
+    /// The matched series, in the order of the baseline.
+    pub matched: Vec<Matched<'a>>,
+    /// The series without a partner, with the reason.
+    pub unmatched: Vec<Unmatched>,
+    /// The dimensions in which whole collections differ.
+    pub changed: Vec<Changed>,
+    /// What differs between the environments.
+    pub environment: Vec<EnvironmentDifference>,
+}
+
+/// Why nothing can be compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    /// One collection, or none.
+    #[error("a comparison takes two or more collections, not {0}")]
+    TooFew(usize),
+    /// A margin that is none.
+    #[error(transparent)]
+    Margin(#[from] BadMargin),
+    /// No series has a partner.
+    #[error(
+        "no series of `{baseline}` has a partner in any other: {example}. Series are matched by \
+         their levels in the dimensions that vary: {dimensions}"
+    )]
+    NothingMatches {
+        /// Name of the first collection.
+        baseline: String,
+        /// The first series without a partner, and why.
+        example: String,
+        /// The dimensions that occur.
+        dimensions: String,
+    },
+}
+
+/// Compares every collection with the first.
+///
+/// # Errors
+/// When there is nothing to compare: see [`CompareError`].
+pub fn compare(collections: &[Collection], asked: Asked) -> Result<Report<'_>, CompareError> {
+    let (Some((baseline, others)), true) = (collections.split_first(), collections.len() > 1)
+    else {
+        return Err(CompareError::TooFew(collections.len()));
+    };
+    let question = Question::new(asked.level, Some(asked.margin_ratio))?;
+    let (mut found, mut unmatched, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, other) in others.iter().enumerate() {
+        let result = matching::of(baseline, other, index + 1);
+        found.extend(result.pairs);
+        unmatched.extend(result.unmatched);
+        changed.extend(result.changed);
+    }
+    if found.is_empty() {
+        let example = unmatched.first().map_or_else(String::new, Unmatched::line);
+        return Err(CompareError::NothingMatches {
+            baseline: baseline.name.clone(),
+            example,
+            dimensions: collect::dimensions(collections).join(", "),
+        });
+    }
+    // In the order of the baseline, the other collections beside each other.
+    let place = |series: &CollectedSeries| {
+        baseline.series.iter().position(|s| s.name == series.name).unwrap_or(usize::MAX)
+    };
+    found.sort_by_cached_key(|p: &matching::Pair<'_>| (place(p.baseline), p.other_index));
+    let matched = judged(found, &question, &asked);
+    Ok(Report {
+        asked,
+        collections,
+        matched,
+        unmatched,
+        changed,
+        environment: environment::differences(collections),
+    })
+}
+
+/// The comparisons of all pairs, as one family, and the criterion for failure.
+fn judged<'a>(
+    pairs: Vec<matching::Pair<'a>>,
+    question: &Question,
+    asked: &Asked,
+) -> Vec<Matched<'a>> {
+    let values: Vec<(Vec<f64>, Vec<f64>)> =
+        pairs.iter().map(|p| (p.baseline.values(), p.other.values())).collect();
+    let sets: Vec<Pair<'_>> = values.iter().map(|(a, b)| Pair { baseline: a, other: b }).collect();
+    let results = comparison::family(&sets, question);
+    let raw = |result: &Result<Comparison, WelchError>| {
+        Some(result.as_ref().ok()?.p_no_regression_beyond(asked.regression_ratio?))
+    };
+    let asked_p: Vec<f64> = results.iter().filter_map(raw).collect();
+    let mut adjusted = holm::adjusted(&asked_p).into_iter();
+    let join = |(pair, result): (matching::Pair<'a>, Result<Comparison, WelchError>)| {
+        let p_regression = raw(&result).and_then(|_| adjusted.next());
+        Matched {
+            other_index: pair.other_index,
+            baseline: pair.baseline,
+            other: pair.other,
+            regressed: p_regression.is_some_and(|p| p <= asked.level.alpha()),
+            p_regression,
+            result,
+        }
+    };
+    pairs.into_iter().zip(results).map(join).collect()
+}
+
+impl Matched<'_> {
+    /// The word, as data has it; that of a comparison that cannot be made is `none`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        self.result.as_ref().map_or("none", |c| c.word.name())
+    }
+
+    /// Whether the baseline delivered nothing in any run, so that no share of it is a number.
+    #[must_use]
+    pub(crate) fn baseline_is_zero(&self) -> bool {
+        let values = self.baseline.values();
+        !values.is_empty() && values.iter().all(|v| v.total_cmp(&0.0).is_eq())
+    }
+
+    /// The comparison in ministat's layout; `None` with fewer than three values on a side, and
+    /// where the baseline is 0, for which that layout has no numbers.
+    #[must_use]
+    pub fn ministat(&self) -> Option<String> {
+        if self.baseline_is_zero() {
+            return None;
+        }
+        let (a, b) = (self.baseline.values(), self.other.values());
+        let sets = [
+            ministat::Set { name: "baseline", values: &a },
+            ministat::Set { name: "other", values: &b },
+        ];
+        ministat::render(&sets, &ministat::Options::default()).ok()
+    }
+}
+
+/// A median with its interval, where there are values enough for one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Figured {
+    /// Values that count.
+    pub count: usize,
+    /// Their median, in the series' unit.
+    pub median: f64,
+    /// The bootstrap's interval of the median.
+    pub interval: Option<Interval>,
+}
+
+/// The median of a series; `None` if no value counts.
+#[must_use]
+pub(crate) fn figured(series: &CollectedSeries, level: Level) -> Option<Figured> {
+    let values = series.values();
+    let summary = Summary::of(&values)?;
+    Some(Figured {
+        count: summary.count,
+        median: summary.median,
+        interval: median::bootstrap(&values, level).ok(),
+    })
+}
+
+impl Report<'_> {
+    /// Whether the answer is a no: a regression beyond what is allowed, or a series that is
+    /// missing where that counts.
+    #[must_use]
+    pub fn fails(&self) -> bool {
+        self.matched.iter().any(|m| m.regressed) || (self.asked.missing_fails && self.lacks() > 0)
+    }
+
+    /// Series of the baseline that another collection lacks, or has without a run that counts.
+    #[must_use]
+    pub fn lacks(&self) -> usize {
+        let void =
+            |m: &&Matched<'_>| m.other.values().is_empty() && !m.baseline.values().is_empty();
+        let unmatched = self.unmatched.iter().filter(|u| u.owner_index == 0).count();
+        unmatched + self.matched.iter().filter(void).count()
+    }
+
+    /// How often each word was said, in the order of [`WORDS`].
+    #[must_use]
+    pub fn counts(&self) -> Vec<(&'static str, usize)> {
+        let count = |word: &&str| self.matched.iter().filter(|m| m.word() == *word).count();
+        WORDS.iter().map(|word| (*word, count(word))).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The answer in a sentence.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let counts: Vec<String> = self
+            .counts()
+            .iter()
+            .map(|(word, count)| format!("{count} {}", spelled(word)))
+            .collect();
+        let comparisons = if self.matched.len() == 1 { "comparison" } else { "comparisons" };
+        format!("{} {comparisons}: {}", self.matched.len(), counts.join(", "))
+    }
+
+    /// The answer to what makes a failure; `None` where nothing does.
+    #[must_use]
+    pub fn verdict(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        if let Some(ratio) = self.asked.regression_ratio {
+            let regressed = self.matched.iter().filter(|m| m.regressed).count();
+            let untested = self.matched.iter().filter(|m| m.p_regression.is_none()).count();
+            let loss = number::percent(ratio);
+            parts.push(match regressed {
+                0 => format!("no regression beyond {loss} is proven"),
+                1 => format!("1 regression beyond {loss} is proven"),
+                n => format!("{n} regressions beyond {loss} are proven"),
+            });
+            if untested > 0 {
+                parts.push(format!("{untested} could not be tested"));
+            }
+        }
+        if self.asked.missing_fails {
+            parts.push(format!("{} series of the baseline are missing", self.lacks()));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// The figures: raw points of the series that differ most, and curves where there is a numeric
+    /// axis. Each with a name for its file.
+    #[must_use]
+    pub fn figures(&self) -> Vec<(&'static str, Figure)> {
+        let mut figures = Vec::new();
+        let plotted = self.plotted();
+        if let Ok(mut figure) = collect::strip(&plotted) {
+            let shown = self.matched.len().min(PLOTTED_MAX);
+            if shown < self.matched.len() {
+                let count = self.matched.len();
+                figure.note = format!(
+                    "The {shown} series of {count} whose medians differ most. {}",
+                    figure.note
+                );
+            }
+            figures.push(("iterations", figure));
+        }
+        let count: usize = self.collections.iter().map(|c| c.series.len()).sum();
+        if count <= collect::SERIES_MAX
+            && let Ok(figure) = collect::curves(self.collections, &Request::default())
+        {
+            figures.push(("curves", figure));
+        }
+        figures
+    }
+
+    /// The collections, reduced to the matched series that differ most, under the baseline's
+    /// names.
+    fn plotted(&self) -> Vec<Collection> {
+        let size = |m: &Matched<'_>| {
+            let relative = m.result.as_ref().map_or(0.0, |c| c.relative.value.abs());
+            if relative.is_finite() { relative } else { 0.0 }
+        };
+        let mut order: Vec<usize> = (0..self.matched.len()).collect();
+        order.sort_by(|a, b| size(&self.matched[*b]).total_cmp(&size(&self.matched[*a])));
+        order.truncate(PLOTTED_MAX);
+        order.sort_unstable();
+        let kept: Vec<&Matched<'_>> = order.iter().map(|index| &self.matched[*index]).collect();
+        let reduced = |(index, collection): (usize, &Collection)| {
+            let mut series: Vec<CollectedSeries> = Vec::new();
+            for m in &kept {
+                let matched = if index == 0 { Some(m.baseline) } else { None };
+                let matched = matched.or_else(|| (m.other_index == index).then_some(m.other));
+                let is_new = series.iter().all(|s| s.name != m.baseline.name);
+                if let Some(matched) = matched.filter(|_| is_new) {
+                    series
+                        .push(CollectedSeries { name: m.baseline.name.clone(), ..matched.clone() });
+                }
+            }
+            Collection { series, ..collection.clone() }
+        };
+        self.collections.iter().enumerate().map(reduced).collect()
+    }
+
+    /// What the matched series show beside their means, each series once.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warned<'_>> {
+        warnings::of(self)
+    }
+
+    /// Why series have no block in ministat's layout; `None` where no baseline is 0.
+    fn zero_note(&self) -> Option<String> {
+        let zero = self.matched.iter().filter(|m| m.baseline_is_zero());
+        let names: Vec<&str> = zero.map(|m| m.baseline.name.as_str()).collect();
+        let (first, rest) = names.split_first()?;
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        Some(format!("no ministat block for {first}{more}: every run of the baseline has 0"))
+    }
+
+    /// The report for people. `roots` are the collections' stores as a page links them, in their
+    /// order; an empty one gives no links.
+    #[must_use]
+    pub fn document(&self, roots: &[String]) -> Document {
+        document::document(self, roots)
+    }
+
+    /// The report as data.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        json::value(self)
+    }
+}
+
+/// The words in the order in which they are counted.
+pub const WORDS: [&str; 6] = ["slower", "faster", "equivalent", "not-worse", "undecided", "none"];
+
+/// A word as people read it.
+fn spelled(word: &str) -> &str {
+    match word {
+        "not-worse" => "not worse",
+        "none" => "not comparable",
+        word => word,
+    }
+}
+
+/// What may be said of a pair, in words.
+fn words(matched: &Matched<'_>) -> String {
+    match &matched.result {
+        Ok(comparison) => match comparison.word {
+            // A word without its size would hide that nothing is known of it.
+            Word::Undecided => {
+                let ratio = comparison.detectable_ratio;
+                let size =
+                    if ratio.is_finite() { number::share(ratio) } else { "any size".to_owned() };
+                format!("undecided (a difference of {size} would have been found)")
+            }
+            word => word.to_string(),
+        },
+        Err(WelchError::TooFewValues { have }) => {
+            let values = if *have == 1 { "value" } else { "values" };
+            format!(
+                "not comparable: {have} {values} on a side, and {VALUES_MIN} are needed on each"
+            )
+        }
+        Err(error) => format!("not comparable: {error}"),
+    }
+}
+
+/// A relative difference and its interval: `−2.1 %`, `−2.6 to −1.5 %`.
+fn relative_parts(comparison: &Comparison) -> (String, String) {
+    let sign = |ratio: f64| {
+        let text = format!("{:+.2}", ratio * 100.0);
+        text.replace('-', "\u{2212}")
+    };
+    let effect = comparison.relative;
+    let high = effect.interval.high;
+    let high = if high.is_finite() { sign(high) } else { "∞".to_owned() };
+    (format!("{} %", sign(effect.value)), format!("{} to {high} %", sign(effect.interval.low)))
+}
+
+#[cfg(test)]
+mod tests;

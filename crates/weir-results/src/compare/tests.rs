@@ -1,0 +1,268 @@
+//! Comparisons of collections made by hand.
+
+use serde_json::json;
+
+use super::*;
+use crate::collection::{CollectedPoint, Level as Place, Origin, Unit};
+use crate::document::Terminal;
+use crate::record::{Verdict, VerdictKind};
+
+fn place(dimension: &str, label: &str, number: Option<f64>) -> Place {
+    Place { dimension: dimension.into(), label: label.into(), number }
+}
+
+fn series(name: &str, levels: Vec<Place>, values: &[f64]) -> CollectedSeries {
+    let point = |(index, value): (u32, &f64)| CollectedPoint {
+        iteration: index + 1,
+        value: *value,
+        has_figure: true,
+        offered: None,
+        verdict: None,
+        cell: format!("cells/{name}/{}", index + 1),
+    };
+    let points = (0..).zip(values).map(point).collect();
+    CollectedSeries { name: name.into(), levels, unit: Unit::Pps, points }
+}
+
+fn collection(name: &str, series: Vec<CollectedSeries>) -> Collection {
+    Collection { name: name.into(), origin: Origin::Archive, environment: json!({}), series }
+}
+
+fn text(report: &Report<'_>) -> String {
+    report.document(&[]).text(Terminal::default())
+}
+
+/// Five values around `rate`, a thousandth apart.
+fn around(rate: f64) -> Vec<f64> {
+    [0.998, 1.001, 1.0, 0.999, 1.002].iter().map(|factor| factor * rate).collect()
+}
+
+/// A store of one image with two configurations and two numbers of flows.
+fn store(name: &str, image: &str, factor: f64) -> Collection {
+    let mut all = Vec::new();
+    for (dut, rate) in [("pf", 4e5), ("ipfw", 6e5)] {
+        for (label, flows) in [("64Ki", 65_536.0), ("1M", 1e6)] {
+            let levels = vec![
+                place("image", image, None),
+                place("dut", dut, None),
+                place("flows", label, Some(flows)),
+            ];
+            all.push(series(&format!("{image}.{dut}.{label}"), levels, &around(rate * factor)));
+        }
+    }
+    collection(name, all)
+}
+
+fn asked(percent: f64) -> Asked {
+    Asked { regression_ratio: Some(percent / 100.0), ..Asked::default() }
+}
+
+#[test]
+fn a_loss_beyond_the_bound_fails_and_one_below_it_does_not() {
+    let stores = [store("old", "a", 1.0), store("new", "b", 0.97)];
+    let report = compare(&stores, asked(1.0)).unwrap();
+    assert_eq!(report.matched.len(), 4);
+    assert!(report.fails());
+    assert!(report.matched.iter().all(|m| m.regressed && m.word() == "slower"));
+    assert_eq!(report.verdict().unwrap(), "4 regressions beyond 1 % are proven");
+    let report = compare(&stores, asked(5.0)).unwrap();
+    assert!(!report.fails(), "3 % are no loss beyond 5 %");
+    let report = compare(&stores, Asked::default()).unwrap();
+    assert!(!report.fails(), "nothing was asked to fail on");
+    // A gain is no regression.
+    let gain = [stores[1].clone(), stores[0].clone()];
+    let report = compare(&gain, asked(1.0)).unwrap();
+    assert!(!report.fails());
+    assert_eq!(report.counts(), [("faster", 4)]);
+}
+
+#[test]
+fn what_is_not_proven_does_not_fail_and_is_not_called_equal() {
+    let noisy = |rate: f64| [0.8, 1.1, 1.0, 0.9, 1.2].map(|f| f * rate);
+    let levels = || vec![place("dut", "pf", None)];
+    let stores = [
+        collection("old", vec![series("pf", levels(), &noisy(1e6))]),
+        collection("new", vec![series("pf", levels(), &noisy(0.98e6))]),
+    ];
+    let report = compare(&stores, asked(1.0)).unwrap();
+    assert_eq!(report.counts(), [("undecided", 1)]);
+    assert!(!report.fails());
+    assert!(text(&report).contains("undecided (a difference of "), "{}", text(&report));
+}
+
+#[test]
+fn a_dimension_with_one_level_on_each_side_is_what_is_compared() {
+    let stores = [store("old", "a", 1.0), store("new", "b", 1.0)];
+    let report = compare(&stores, Asked::default()).unwrap();
+    assert_eq!(report.changed.len(), 1);
+    assert_eq!((&*report.changed[0].baseline, &*report.changed[0].other), ("a", "b"));
+    for m in &report.matched {
+        assert_eq!(m.baseline.level("dut"), m.other.level("dut"));
+        assert_eq!(m.baseline.level("flows"), m.other.level("flows"));
+    }
+    assert_eq!(report.counts(), [("equivalent", 4)]);
+}
+
+#[test]
+fn numbers_agree_however_they_are_written() {
+    let mut new = store("new", "a", 1.0);
+    for level in new.series.iter_mut().flat_map(|s| &mut s.levels) {
+        if level.dimension == "flows" {
+            level.label = level.number.unwrap().to_string();
+        }
+    }
+    let stores = [store("old", "a", 1.0), new];
+    assert_eq!(compare(&stores, Asked::default()).unwrap().matched.len(), 4);
+}
+
+#[test]
+fn what_has_no_partner_is_listed_with_the_reason() {
+    let mut new = store("new", "b", 1.0);
+    let gone = new.series.remove(0);
+    new.series[0].unit = Unit::Bps;
+    new.series[1].points.truncate(1);
+    let twice = new.series[2].clone();
+    new.series.push(CollectedSeries { name: "again".into(), ..twice });
+    let stores = [store("old", "a", 1.0), new];
+    let report = compare(&stores, Asked { missing_fails: true, ..asked(1.0) }).unwrap();
+    let of = |owner: usize| -> Vec<String> {
+        report.unmatched.iter().filter(|u| u.owner_index == owner).map(Unmatched::line).collect()
+    };
+    assert_eq!(report.matched.len(), 1);
+    assert_eq!(report.matched[0].word(), "none", "one value cannot be compared");
+    assert_eq!(of(0).len(), 3, "{:?}", of(0));
+    assert!(text(&report).contains("1 value on a side"), "{}", text(&report));
+    assert!(of(0)[0].contains("not in new"), "{:?} for {}", of(0), gone.name);
+    assert!(of(0)[1].contains("counts pps, but"), "{:?}", of(0));
+    assert!(of(0)[2].contains("several with the same levels"), "{:?}", of(0));
+    assert_eq!(of(1).len(), 3, "{:?}", of(1));
+    assert!(report.fails(), "missing series fail");
+    assert!(report.verdict().unwrap().contains("1 could not be tested"));
+    for text in [text(&report), report.document(&[]).markdown(), report.document(&[]).html()] {
+        for name in ["again", "a.pf.64Ki"] {
+            assert!(text.contains(name), "{name} is dropped: {text}");
+        }
+    }
+}
+
+#[test]
+fn nothing_in_common_is_refused_with_the_reason() {
+    let one = collection(
+        "old",
+        vec![
+            series("x", vec![place("dut", "x", None), place("n", "1", Some(1.0))], &around(1.0)),
+            series("z", vec![place("dut", "z", None), place("n", "2", Some(2.0))], &around(1.0)),
+        ],
+    );
+    let two = collection(
+        "new",
+        vec![
+            series("y", vec![place("dut", "y", None), place("n", "3", Some(3.0))], &around(1.0)),
+            series("w", vec![place("dut", "w", None), place("n", "4", Some(4.0))], &around(1.0)),
+        ],
+    );
+    let error = compare(&[one.clone(), two], Asked::default()).unwrap_err().to_string();
+    assert!(error.contains("x: not in new") && error.contains("dut, n"), "{error}");
+    assert!(matches!(compare(&[one], Asked::default()), Err(CompareError::TooFew(1))));
+}
+
+#[test]
+fn invalid_runs_do_not_count() {
+    let mut old = store("old", "a", 1.0);
+    let verdict = Verdict { kind: VerdictKind::Invalid, reason: "link flap".into() };
+    old.series[0].points[0] =
+        CollectedPoint { value: 0.0, verdict: Some(verdict), ..old.series[0].points[0].clone() };
+    let stores = [old, store("new", "a", 1.0)];
+    let report = compare(&stores, Asked::default()).unwrap();
+    let first = report.matched[0].result.as_ref().unwrap();
+    assert_eq!((first.baseline.count, first.other.count), (4, 5));
+    assert!(report.document(&["a".into(), "b".into()]).html().contains("(invalid)"));
+}
+
+#[test]
+fn environments_are_compared_without_what_passes() {
+    let mut stores = [store("old", "a", 1.0), store("new", "a", 1.0), store("last", "a", 1.0)];
+    let environment = |kernel: &str, time: &str| {
+        let host = json!({"kernel_release": kernel, "os": "x"});
+        json!({"taken_utc": time, "host": host})
+    };
+    stores[0].environment = environment("6.1", "1");
+    stores[1].environment = environment("6.18", "2");
+    stores[2].environment = json!({"dut": {"uname": "FreeBSD <b>"}});
+    let report = compare(&stores, Asked::default()).unwrap();
+    let paths: Vec<&str> = report.environment.iter().map(|d| d.path.as_str()).collect();
+    assert_eq!(paths, ["/dut", "/host/kernel_release", "/host"]);
+    let kernel = &report.environment[1];
+    assert!(kernel.matters);
+    assert_eq!(kernel.values[..2], [Some("6.1".to_owned()), Some("6.18".to_owned())]);
+    assert_eq!(report.matched.len(), 8, "both others against the first");
+    assert!(report.document(&[]).markdown().contains("6.18"));
+}
+
+#[test]
+fn every_form_tells_the_same() {
+    let stores = [store("old & <x>", "a", 1.0), store("new", "b", 0.97)];
+    let report = compare(&stores, asked(1.0)).unwrap();
+    let value = report.json();
+    assert_eq!(value["fails"], true);
+    assert_eq!(value["series"][0]["word"], "slower");
+    assert_eq!(value["series"][0]["baseline"]["name"], "a.pf.64Ki");
+    let percent = value["series"][0]["comparison"]["difference_percent"].as_f64().unwrap();
+    assert!((percent + 3.0).abs() < 0.01, "{percent}");
+    let page = report.document(&["../old".into(), String::new()]).html();
+    assert!(page.contains("href=\"../old/cells/a.pf.64Ki/1/trial.json\""), "links to raw cells");
+    assert!(!page.contains("old & <x>") && page.contains("old &amp; &lt;x&gt;"));
+    for text in [text(&report), report.document(&[]).markdown(), page] {
+        assert!(text.contains("4 comparisons: 4 slower"), "{text}");
+        assert!(text.contains("slower by at least 2"), "{text}");
+        assert!(text.contains("Student's t") || text.contains("Student&#39;s"), "a ministat block");
+    }
+    let names: Vec<&str> = report.figures().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["iterations", "curves"]);
+}
+
+#[test]
+fn warnings_of_both_sides_are_told_with_each_advice_once() {
+    let levels = |dut: &str| vec![place("dut", dut, None)];
+    let same = vec![4e5; 6];
+    let stores = [
+        collection("old", vec![series("a", levels("a"), &same), series("b", levels("b"), &same)]),
+        collection(
+            "new",
+            vec![series("a", levels("a"), &around(4e5)), series("b", levels("b"), &same)],
+        ),
+    ];
+    let report = compare(&stores, Asked::default()).unwrap();
+    let warned = report.warnings();
+    let flat = |w: &&Warned<'_>| w.warning.kind() == "no-spread";
+    assert_eq!(warned.iter().filter(flat).count(), 3, "{warned:?}");
+    for text in [text(&report), report.document(&[]).markdown(), report.document(&[]).html()] {
+        assert!(text.matches("all values are the same").count() >= 3, "{text}");
+        assert_eq!(text.matches("measured rates differ in their last digits").count(), 1);
+    }
+    assert_eq!(report.json()["warnings"].as_array().map(Vec::len), Some(warned.len()));
+}
+
+#[test]
+fn a_median_links_to_the_run_that_is_nearest_to_it() {
+    let stores = [store("old", "a", 1.0), store("new", "a", 1.0)];
+    let report = compare(&stores, Asked::default()).unwrap();
+    let page = report.document(&["../old".into(), String::new()]).html();
+    // The third value is the median.
+    let link = "<a href=\"../old/cells/a.pf.64Ki/3/trial.json\">400.0\u{a0}kpps</a>";
+    assert!(page.contains(link), "{page}");
+}
+
+#[test]
+fn a_baseline_of_nothing_has_no_block_and_says_so() {
+    let levels = || vec![place("dut", "pf", None)];
+    let stores = [
+        collection("old", vec![series("pf", levels(), &[0.0; 5])]),
+        collection("new", vec![series("pf", levels(), &around(4e5))]),
+    ];
+    let report = compare(&stores, Asked::default()).unwrap();
+    for text in [text(&report), report.document(&[]).markdown(), report.document(&[]).html()] {
+        assert!(text.contains("no ministat block for pf"), "{text}");
+        assert!(!text.contains("inf%") && !text.contains("nan%"), "{text}");
+    }
+}

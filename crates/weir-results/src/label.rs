@@ -1,0 +1,191 @@
+//! Numbers in labels and names: positions on an axis.
+//!
+//! `k` and `K`, `M`, `G` are thousands, as everywhere; `Ki`, `Mi`, `Gi`, also with a `B` behind
+//! them, and `KB`, `MB`, `GB` are powers of 1024, because such labels count entries of tables.
+//! Authors who write `65Ki` mean 65,536, whose thousands are 65: where a power of two lies within
+//! the thousand (million, …) that a binary label names, and the label itself is none, it is that
+//! power of two. That holds for whole numbers: `1.5Mi` is one and a half times 1,048,576.
+//!
+//! In a name, a number belongs to the word that is written onto it: `4Mstates-32KBhash` has 4
+//! million states and a hash of 32,768. A number that stands alone between separators belongs to
+//! the word before it, or behind it if there is none before (`rules-100`, `100-rules`).
+
+use crate::collection::Level;
+
+/// What may follow a number: multiplier per step of a thousand, and whether it is binary.
+const SUFFIXES: [(&str, u32, bool); 14] = [
+    ("KiB", 1, true),
+    ("MiB", 2, true),
+    ("GiB", 3, true),
+    ("Ki", 1, true),
+    ("Mi", 2, true),
+    ("Gi", 3, true),
+    ("KB", 1, true),
+    ("MB", 2, true),
+    ("GB", 3, true),
+    ("k", 1, false),
+    ("K", 1, false),
+    ("M", 2, false),
+    ("G", 3, false),
+    ("", 0, false),
+];
+
+/// The number that all of a label is; `None` if it is none.
+pub fn number(label: &str) -> Option<f64> {
+    let (mantissa, rest) = leading_number(label)?;
+    let (_, power, binary) = SUFFIXES.iter().find(|(suffix, ..)| *suffix == rest)?;
+    Some(scaled(mantissa, *power, *binary))
+}
+
+/// The number that the last part of a name is, or all of it: `flows-4900`, `128`.
+pub(crate) fn at_the_end(name: &str) -> Option<f64> {
+    number(tokens(name).last()?)
+}
+
+/// The numbers in a name, with the words that they belong to, in their order.
+pub fn in_name(name: &str) -> Vec<Level> {
+    let tokens = tokens(name);
+    let mut found: Vec<Level> = Vec::new();
+    for (index, token) in tokens.iter().enumerate() {
+        let Some((dimension, value, label)) = joined(token).or_else(|| {
+            let value = number(token)?;
+            let before = index.checked_sub(1).and_then(|i| word(tokens[i]));
+            let behind = || tokens.get(index + 1).and_then(|next| word(next));
+            Some((before.or_else(behind)?, value, (*token).to_owned()))
+        }) else {
+            continue;
+        };
+        if found.iter().all(|other| other.dimension != dimension) {
+            found.push(Level { dimension, label, number: Some(value) });
+        }
+    }
+    found
+}
+
+/// The parts of a name between its separators; a point between digits is none.
+fn tokens(name: &str) -> Vec<&str> {
+    let bytes = name.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let inside_number = *byte == b'.' && at > 0 && is_digit(at - 1) && is_digit(at + 1);
+        if b"-_.+=, /".contains(byte) && !inside_number {
+            parts.push(&name[start..at]);
+            start = at + 1;
+        }
+    }
+    parts.push(&name[start..]);
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// `32KBhash`: the word, the number, and how that is written.
+fn joined(token: &str) -> Option<(String, f64, String)> {
+    let (mantissa, rest) = leading_number(token)?;
+    SUFFIXES.iter().find_map(|(suffix, power, binary)| {
+        let word = word(rest.strip_prefix(suffix)?)?;
+        let label = &token[..token.len() - word.len()];
+        Some((word, scaled(mantissa, *power, *binary), label.to_owned()))
+    })
+}
+
+/// Two letters or more, and nothing else, as the name of a dimension.
+fn word(text: &str) -> Option<String> {
+    let is_word = text.len() >= 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    is_word.then(|| text.to_ascii_lowercase())
+}
+
+/// Digits with an optional fraction, and what follows them.
+fn leading_number(text: &str) -> Option<(f64, &str)> {
+    let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    let end = text.bytes().position(|byte| !is_part(byte)).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    let ends_well = digits.starts_with(|c: char| c.is_ascii_digit()) && !digits.ends_with('.');
+    let value: f64 = digits.parse().ok().filter(|_| ends_well)?;
+    Some((value, rest))
+}
+
+fn scaled(mantissa: f64, power: u32, binary: bool) -> f64 {
+    let power = i32::try_from(power).unwrap_or(0);
+    let thousands = 1000_f64.powi(power);
+    if !binary {
+        return mantissa * thousands;
+    }
+    let is_power_of_two = |value: f64| value >= 1.0 && value.log2().fract() == 0.0;
+    let next = 2_f64.powi(exponent_above(mantissa * thousands));
+    let is_whole = mantissa.fract() == 0.0;
+    if is_whole && !is_power_of_two(mantissa) && next < (mantissa + 1.0) * thousands {
+        return next;
+    }
+    mantissa * 1024_f64.powi(power)
+}
+
+/// The smallest exponent of two that gives `value` or more.
+fn exponent_above(value: f64) -> i32 {
+    (0..64).find(|&exponent| 2_f64.powi(exponent) >= value).unwrap_or(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_numbers() {
+        for (label, value) in [
+            ("128", 128.0),
+            ("1K", 1000.0),
+            ("10M", 1e7),
+            ("2.5k", 2500.0),
+            ("32Ki", 32_768.0),
+            ("32KiB", 32_768.0),
+            ("32KB", 32_768.0),
+            ("65Ki", 65_536.0),
+            ("65KiB", 65_536.0),
+            ("131KB", 131_072.0),
+            ("100Ki", 102_400.0),
+            ("1Mi", 1_048_576.0),
+            ("16MB", 16_777_216.0),
+            ("65K", 65_000.0),
+            ("1.5Mi", 1_572_864.0),
+            ("7.5Ki", 7680.0),
+            ("0.5Mi", 524_288.0),
+            ("65.0Ki", 65_536.0),
+        ] {
+            assert_eq!(number(label), Some(value), "{label}");
+        }
+        for label in ["", "K", "1x", "inet4", "1.", ".5", "1.2.3", "4Mstates", "-1", "1e5", "nan"] {
+            assert_eq!(number(label), None, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_end_in_a_number() {
+        assert_eq!(at_the_end("flows-100k"), Some(1e5));
+        assert_eq!(at_the_end("10M"), Some(1e7));
+        for name in ["", "fbsd10", "4Mstates", "10-flows"] {
+            assert_eq!(at_the_end(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_names_have_the_words_beside_them() {
+        let read = |name: &str| -> Vec<(String, String, f64)> {
+            let of = |level: Level| (level.dimension, level.label, level.number.unwrap());
+            in_name(name).into_iter().map(of).collect()
+        };
+        let level = |dimension: &str, label: &str, number: f64| {
+            (dimension.to_owned(), label.to_owned(), number)
+        };
+        let both = [level("states", "4M", 4e6), level("hash", "32KB", 32_768.0)];
+        assert_eq!(read("4Mstates-32KBhash"), both);
+        assert_eq!(read("65KBhash"), [level("hash", "65KB", 65_536.0)]);
+        assert_eq!(read("rules-100"), [level("rules", "100", 100.0)]);
+        assert_eq!(read("100_rules"), [level("rules", "100", 100.0)]);
+        assert_eq!(read("flows.0.5M"), [level("flows", "0.5M", 500_000.0)]);
+        assert_eq!(read("4Cores"), [level("cores", "4", 4.0)]);
+        for name in ["pf-stateful", "inet6", "128", "r287531", "", "---", "é5"] {
+            assert_eq!(read(name), [], "{name}");
+        }
+    }
+}

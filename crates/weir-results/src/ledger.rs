@@ -1,0 +1,178 @@
+//! The ledger: where the packets of one run of the generator went.
+//!
+//! It takes counter differences and the rules of the testbed and the DUT, and accounts for every
+//! packet between two counting points: lost to a named counter, or residual. It never corrects a
+//! number: where more packets came out of a step than went in, that is a fault and stays visible.
+
+use crate::counters::{Counters, DropRule, Place, PointRule};
+use crate::record::{Drop, Ledger, Point};
+
+/// Builds the ledger from counter differences.
+///
+/// `points` are in the order of a packet's way. Drops of 0 packets are left out.
+///
+/// # Errors
+/// Names the counting points that no counter gives.
+pub fn build(
+    counters: &Counters,
+    points: &[PointRule],
+    drops: &[DropRule],
+) -> Result<Ledger, MissingPoint> {
+    build_with_strays(counters, points, drops, 0.0)
+}
+
+/// As [`build`], on links that carry more than the traffic: where more came out of a step than went
+/// in, but not more than `stray_ratio_max` of what was offered, the surplus is residual and no
+/// fault.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_with_strays(
+    counters: &Counters,
+    points: &[PointRule],
+    drops: &[DropRule],
+    stray_ratio_max: f64,
+) -> Result<Ledger, MissingPoint> {
+    let mut counted = Vec::with_capacity(points.len());
+    for rule in points {
+        let Some(packets) = rule.counters.sum(counters) else {
+            return Err(MissingPoint { name: rule.name, counters: rule.counters.describe() });
+        };
+        counted.push(Point {
+            name: rule.name.to_owned(),
+            packets,
+            source: rule.counters.describe(),
+        });
+    }
+    let drops: Vec<Drop> = drops
+        .iter()
+        .filter_map(|rule| {
+            let packets = rule.counters.sum(counters).filter(|&p| p > 0)?;
+            Some(Drop {
+                name: rule.name.clone(),
+                packets,
+                after: rule.after.to_owned(),
+                place: rule.place,
+                source: rule.counters.describe(),
+            })
+        })
+        .collect();
+    Ok(balance(counted, drops, stray_ratio_max))
+}
+
+/// A counting point whose counters do not exist on this testbed or DUT.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no counter gives `{name}` (looked for {counters})")]
+pub struct MissingPoint {
+    /// The point.
+    pub name: &'static str,
+    /// The counters that were looked for.
+    pub counters: String,
+}
+
+/// Gives what is unexplained after the counting point `after` a name and a place: for a DUT that
+/// shows no counters of its own, and whose devices tell how much went in and came out.
+pub fn attribute_gap(ledger: &mut Ledger, after: &str, name: &str, place: Place) {
+    let at = ledger.points.iter().position(|p| p.name == after);
+    let pair = at.and_then(|i| Some((ledger.points.get(i)?, ledger.points.get(i + 1)?)));
+    let Some((upper, lower)) = pair else { return };
+    let named: u64 = ledger.drops.iter().filter(|d| d.after == after).map(|d| d.packets).sum();
+    let unexplained = upper.packets.saturating_sub(lower.packets).saturating_sub(named);
+    if unexplained == 0 {
+        return;
+    }
+    let source = format!("{} − {}", upper.name, lower.name);
+    ledger.drops.push(Drop {
+        name: name.to_owned(),
+        packets: unexplained,
+        after: after.to_owned(),
+        place,
+        source,
+    });
+    let (points, drops) = (std::mem::take(&mut ledger.points), std::mem::take(&mut ledger.drops));
+    // What is a fault stays one; what was none stays residual.
+    let faults = std::mem::take(&mut ledger.faults);
+    *ledger = Ledger { faults, ..balance(points, drops, f64::INFINITY) };
+}
+
+/// Holds the gaps between the points against the named drops.
+fn balance(points: Vec<Point>, drops: Vec<Drop>, stray_ratio_max: f64) -> Ledger {
+    let offered = points.first().map_or(0, |p| p.packets);
+    let mut residual_packets = 0_u64;
+    let mut faults = Vec::new();
+    for pair in points.windows(2) {
+        let [upper, lower] = pair else { continue };
+        let named: u64 = drops.iter().filter(|d| d.after == upper.name).map(|d| d.packets).sum();
+        let Some(gap) = upper.packets.checked_sub(lower.packets) else {
+            if ratio(lower.packets - upper.packets, offered) > stray_ratio_max {
+                faults.push(format!(
+                    "negative loss: {} packets {} but only {} {}",
+                    lower.packets, lower.name, upper.packets, upper.name
+                ));
+            }
+            residual_packets += lower.packets - upper.packets + named;
+            continue;
+        };
+        residual_packets += gap.abs_diff(named);
+    }
+    Ledger {
+        residual_ratio: ratio(residual_packets, offered),
+        points,
+        drops,
+        residual_packets,
+        faults,
+    }
+}
+
+/// `part / whole`, 0 of 0 being 0 and something of nothing being all of it.
+#[expect(clippy::cast_precision_loss, reason = "packet counts stay far below 2^53")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    match (part, whole) {
+        (0, _) => 0.0,
+        (_, 0) => 1.0,
+        (p, w) => p as f64 / w as f64,
+    }
+}
+
+impl Ledger {
+    /// Packets at the counting point `name`.
+    #[must_use]
+    pub fn point(&self, name: &str) -> Option<u64> {
+        self.points.iter().find(|p| p.name == name).map(|p| p.packets)
+    }
+
+    /// Packets lost between the first and the last counting point; 0 if more came out than in.
+    #[must_use]
+    pub fn lost_packets(&self) -> u64 {
+        let first = self.points.first().map_or(0, |p| p.packets);
+        let last = self.points.last().map_or(0, |p| p.packets);
+        first.saturating_sub(last)
+    }
+
+    /// The loss as a share of what was offered.
+    #[must_use]
+    pub fn loss_ratio(&self) -> f64 {
+        ratio(self.lost_packets(), self.points.first().map_or(0, |p| p.packets))
+    }
+
+    /// Packets lost at `place` by named counters.
+    #[must_use]
+    pub(crate) fn lost_at(&self, place: Place) -> u64 {
+        self.drops.iter().filter(|d| d.place == place).map(|d| d.packets).sum()
+    }
+
+    /// The place that lost most of the named losses, and its share of all lost packets.
+    #[must_use]
+    pub fn main_place(&self) -> Option<(Place, f64)> {
+        let lost = self.lost_packets();
+        [Place::Generator, Place::Dut, Place::Sink]
+            .into_iter()
+            .map(|place| (place, self.lost_at(place)))
+            .filter(|&(_, packets)| packets > 0)
+            .max_by_key(|&(_, packets)| packets)
+            .map(|(place, packets)| (place, ratio(packets, lost.max(packets))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! What a machine did while it was measured: its CPUs, temperatures and fans.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a machine did during the generator's run. What it does not show is left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineUse {
+    /// The testbed's CPUs by number; all of a machine behind SSH.
+    pub cpus: BTreeMap<usize, CpuUse>,
+    /// Temperatures by sensor, degrees Celsius.
+    pub temperatures_celsius: BTreeMap<String, Span>,
+    /// Fan speeds by sensor, revolutions per minute.
+    pub fans_rpm: BTreeMap<String, Span>,
+    /// What slowed CPUs down for heat, by the counter or cooling device that says so.
+    pub slowed_for_heat: Vec<String>,
+    /// Whether the machine would tell if it was slowed down.
+    pub counts_throttling: bool,
+    /// How often frequencies, temperatures and fans were read.
+    pub sensor_reading_count: usize,
+    /// What else ran on these CPUs, the longest first: threads that are neither the lab's nor the
+    /// DUT's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign: Vec<ForeignTask>,
+    /// How long tasks of the whole machine waited; absent where it is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<Pressure>,
+}
+
+/// A thread that is neither the lab's nor the DUT's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForeignTask {
+    /// Its name, as the kernel has it.
+    pub name: String,
+    pub process: i32,
+    /// The CPU that it ran on last.
+    pub cpu: usize,
+    /// Its part of the time of one CPU, 0 to 1.
+    pub ratio: f64,
+}
+
+/// Pressure stall information: the parts of the time, 0 to 1, in which at least one task waited
+/// for a CPU or for memory (`some` in `Documentation/accounting/psi.rst` in the kernel tree).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pressure {
+    pub cpu_ratio: f64,
+    pub memory_ratio: f64,
+}
+
+/// What a CPU did. Ratios are parts of its time, 0 to 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuUse {
+    /// Not idle.
+    pub busy_ratio: f64,
+    /// In user mode.
+    pub user_ratio: f64,
+    /// In kernel mode; threaded NAPI and a generator are here.
+    pub system_ratio: f64,
+    /// In interrupt handlers.
+    pub irq_ratio: f64,
+    /// In softirqs; NAPI without threads is here.
+    pub softirq_ratio: f64,
+    /// Taken by the hypervisor.
+    pub stolen_ratio: f64,
+    /// Neither the lab's nor the DUT's; absent where that cannot be told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign_ratio: Option<f64>,
+    /// Softirqs by name, those that ran.
+    pub softirq_counts: BTreeMap<String, u64>,
+    /// Frequency, kHz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_khz: Option<Span>,
+}
+
+/// Smallest and largest of several readings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}

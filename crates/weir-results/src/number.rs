@@ -1,0 +1,267 @@
+//! Numbers as every report, table and line of output writes them: the one place where a rate gets
+//! its unit and its digits.
+//!
+//! Counts have thousands separators, shares are in per cent, a minus is U+2212. Mpps is the unit of
+//! the field, so that it begins at a tenth of one. Nothing here is meant to be read back; what is,
+//! is in `units`.
+
+/// Significant digits of a rate in a report.
+const DIGITS: u8 = 3;
+
+/// A rate in Mpps, without the unit: for columns that have it in their head.
+#[must_use]
+pub fn mpps(rate_pps: f64) -> String {
+    significant(rate_pps / 1e6, DIGITS)
+}
+
+/// A packet rate with the unit that suits it: `0.870 Mpps`, `50.0 kpps`, `12.0 pps`.
+#[must_use]
+pub fn pps(rate_pps: f64) -> String {
+    pps_with(rate_pps, DIGITS)
+}
+
+/// The same with so many significant digits.
+#[must_use]
+pub(crate) fn pps_with(rate_pps: f64, digits: u8) -> String {
+    // From where rounding would otherwise write `1000 pps` or `100.0 kpps`.
+    match rate_pps.abs() {
+        rate if rate >= 99_950.0 => format!("{} Mpps", significant(rate_pps / 1e6, digits)),
+        rate if rate >= 999.5 => format!("{} kpps", significant(rate_pps / 1e3, digits)),
+        _ => format!("{} pps", significant(rate_pps, digits)),
+    }
+}
+
+/// Bits per second in four digits, with the unit that suits them: `4.252 Gb/s`.
+#[must_use]
+pub fn bps(rate_bps: f64) -> String {
+    let (divisor, unit) = match rate_bps.abs() {
+        rate if rate >= 999_950_000.0 => (1e9, "Gb/s"),
+        rate if rate >= 999_950.0 => (1e6, "Mb/s"),
+        rate if rate >= 999.95 => (1e3, "kb/s"),
+        _ => (1.0, "b/s"),
+    };
+    format!("{} {unit}", significant(rate_bps / divisor, 4))
+}
+
+/// A rate in whole packets per second, without the unit.
+#[must_use]
+pub(crate) fn whole_pps(rate_pps: f64) -> String {
+    signed(rate_pps, 0)
+}
+
+/// So many significant digits, all whole ones, no more than six decimals, and no exponent.
+#[must_use]
+pub fn significant(value: f64, digits: u8) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let mut decimals = 0;
+    // The least that is written with all digits before the point, as it is rounded.
+    let mut bound = 10_f64.powi(i32::from(digits) - 1) * (1.0 - 0.5 / 10_f64.powi(digits.into()));
+    while value.abs() < bound && decimals < 6 {
+        bound /= 10.0;
+        decimals += 1;
+    }
+    signed(value, decimals)
+}
+
+/// A fixed number of decimals, thousands separated, with a true minus.
+#[must_use]
+pub fn signed(value: f64, decimals: usize) -> String {
+    let digits = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+    let is_zero = digits.bytes().all(|b| b == b'0' || b == b'.');
+    let minus = if value < 0.0 && !is_zero { "\u{2212}" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{minus}{}{point}{fraction}", grouped(whole))
+}
+
+/// A count with thousands separators.
+#[must_use]
+pub fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+fn grouped(digits: &str) -> String {
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1 flow`, `4,900 flows`.
+#[must_use]
+pub fn counted(value: u64, singular: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {singular}{plural}", count(value))
+}
+
+/// [`counted`] of a length.
+#[must_use]
+pub(crate) fn counted_len(value: usize, singular: &str) -> String {
+    counted(u64::try_from(value).unwrap_or(u64::MAX), singular)
+}
+
+/// A share in per cent: as many digits as tell it from 0 and from 100 %.
+#[must_use]
+pub fn share(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    let magnitude = percent.abs();
+    let decimals = match magnitude {
+        0.0 => return "0 %".to_owned(),
+        m if m < 0.0005 => return "< 0.001 %".to_owned(),
+        m if m < 0.095 => 3,
+        m if m < 0.95 => 2,
+        m if (99.5..99.95).contains(&m) => 2,
+        m if m < 9.95 || (99.0..100.0).contains(&m) => 1,
+        _ => 0,
+    };
+    format!("{} %", signed(percent, decimals))
+}
+
+/// A share that was asked for, in per cent: `0.5 %`, with every digit that it was given.
+#[must_use]
+pub fn percent(ratio: f64) -> String {
+    format!("{} %", weir_stats::number::percent(ratio))
+}
+
+/// A probability; only what is certain is 0 or 100 %.
+#[must_use]
+pub fn probability(probability: f64) -> String {
+    match probability * 100.0 {
+        percent if percent > 0.0 && percent < 0.1 => "<0.1 %".to_owned(),
+        percent if percent > 99.9 && percent < 100.0 => ">99.9 %".to_owned(),
+        percent if (0.1..9.95).contains(&percent) || (99.0..99.95).contains(&percent) => {
+            format!("{percent:.1} %")
+        }
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// Decimals at which a value is worth writing, given the half width of its interval.
+#[must_use]
+pub(crate) fn decimals_for(half_width: f64) -> usize {
+    match half_width.abs() {
+        0.0 => 1,
+        w if w >= 1.95 => 0,
+        w if w >= 0.195 => 1,
+        w if w >= 0.0195 => 2,
+        _ => 3,
+    }
+}
+
+/// A duration in the largest unit in which it is whole.
+#[must_use]
+pub fn duration(duration_ns: u64) -> String {
+    match duration_ns {
+        n if n.is_multiple_of(1_000_000_000) => format!("{} s", count(n / 1_000_000_000)),
+        n if n.is_multiple_of(1_000_000) => format!("{} ms", count(n / 1_000_000)),
+        n if n.is_multiple_of(1_000) => format!("{} µs", count(n / 1_000)),
+        n => format!("{} ns", count(n)),
+    }
+}
+
+/// A delay with three significant digits, in the unit that suits it.
+#[must_use]
+pub fn delay(delay_ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "delays stay far below 2^53")]
+    let value = delay_ns as f64;
+    match delay_ns {
+        0..1_000 => format!("{delay_ns} ns"),
+        1_000..999_500 => format!("{} µs", significant(value / 1e3, DIGITS)),
+        999_500..999_500_000 => format!("{} ms", significant(value / 1e6, DIGITS)),
+        _ => format!("{} s", significant(value / 1e9, DIGITS)),
+    }
+}
+
+/// Sizes of frames in bytes: one, or the smallest and the largest.
+#[must_use]
+pub fn sizes((min_bytes, max_bytes): (u16, u16)) -> String {
+    if min_bytes == max_bytes {
+        min_bytes.to_string()
+    } else {
+        format!("{min_bytes}–{max_bytes}")
+    }
+}
+
+/// A time to the second; anything but RFC 3339 in UTC is left as it is.
+#[must_use]
+pub(crate) fn utc(time: &str) -> String {
+    match time.strip_suffix('Z').and_then(|t| t.split_once('T')) {
+        Some((date, clock)) => {
+            let seconds = clock.split_once('.').map_or(clock, |(seconds, _)| seconds);
+            format!("{date} {seconds} UTC")
+        }
+        None => time.to_owned(),
+    }
+}
+
+/// What stands for a figure that there is not.
+#[must_use]
+pub fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_their_unit_and_their_digits() {
+        let mega = [561_234.0, 50_000.0, 999_960.0, 14_880_952.0, 148_809_523.0, 0.0, -213_000.0];
+        let written = ["0.561", "0.0500", "1.00", "14.9", "149", "0", "\u{2212}0.213"];
+        assert_eq!(mega.map(mpps), written);
+        for (rate_pps, digits, text) in [
+            (870_000.0, 3, "0.870 Mpps"),
+            (99_960.0, 3, "0.100 Mpps"),
+            (50_000.0, 3, "50.0 kpps"),
+            (999.6, 3, "1.00 kpps"),
+            (12.0, 3, "12.0 pps"),
+            (14_880_952.4, 4, "14.88 Mpps"),
+            (1_234_567.0, 5, "1.2346 Mpps"),
+            (98_765.4, 5, "98.765 kpps"),
+        ] {
+            assert_eq!(pps_with(rate_pps, digits), text);
+        }
+        let bits = [4_252e6, 999_960_000.0, 480e6, 480.0].map(bps);
+        assert_eq!(bits, ["4.252 Gb/s", "1.000 Gb/s", "480.0 Mb/s", "480.0 b/s"]);
+        assert_eq!(whole_pps(1_488_095.4), "1,488,095");
+    }
+
+    #[test]
+    fn four_digits_are_four() {
+        for (value, text) in [
+            (1.488_095, "1.488"),
+            (14.880_952, "14.88"),
+            (595.238, "595.2"),
+            (0.352_775, "0.3528"),
+            (0.081_274, "0.08127"),
+            (0.000_001, "0.000001"),
+            (9.999_6, "10.00"),
+            (1_190.476, "1,190"),
+        ] {
+            assert_eq!(significant(value, 4), text);
+        }
+    }
+
+    #[test]
+    fn counts_shares_and_times() {
+        assert_eq!([count(1_234_567), count(123)], ["1,234,567", "123"]);
+        assert_eq!([counted(1, "flow"), counted_len(4_900, "flow")], ["1 flow", "4,900 flows"]);
+        let shares = [0.0, 0.000_004, 0.12, 0.9996, 1.0].map(share);
+        assert_eq!(shares, ["0 %", "< 0.001 %", "12 %", "100.0 %", "100 %"]);
+        assert_eq!([0.007, 0.005, 0.9].map(percent), ["0.7 %", "0.5 %", "90 %"]);
+        let probabilities = [0.0, 1e-9, 0.034, 0.45, 0.994, 0.999_5, 1.0].map(probability);
+        assert_eq!(probabilities, ["0 %", "<0.1 %", "3.4 %", "45 %", "99.4 %", ">99.9 %", "100 %"]);
+        assert_eq!(duration(500_000_000), "500 ms");
+        let delays = [999, 12_345, 999_600, 2_500_000_000].map(delay);
+        assert_eq!(delays, ["999 ns", "12.3 µs", "1.00 ms", "2.50 s"]);
+        assert_eq!([sizes((60, 1514)), sizes((60, 60))], ["60–1514", "60"]);
+        assert_eq!(utc("2026-03-01T10:05:06.473838095Z"), "2026-03-01 10:05:06 UTC");
+        assert_eq!(utc("2026-03-01T10:05:06+02:00"), "2026-03-01T10:05:06+02:00");
+    }
+}

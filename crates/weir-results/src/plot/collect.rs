@@ -1,0 +1,562 @@
+//! Figures of collections: which series makes which curve, and what its error bars are.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::hash::Hash;
+
+use serde::Serialize;
+use weir_stats::interval::Level;
+use weir_stats::{Summary, median};
+
+use super::axis::{self, AxisScale, Quantity};
+use super::{Body, Curve, CurvePoint, Figure, LinePanel, Mark, Strip, StripRow, XAxis};
+use crate::collection::{CollectedSeries, Collection, DUT, IMAGE, Unit};
+use crate::label;
+
+/// Series that a page's figures are drawn of at most; a figure that is asked for has no such limit.
+pub const SERIES_MAX: usize = 400;
+
+/// What is drawn.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The dimension of the horizontal axis; if not given, the one that suits best.
+    pub x: Option<String>,
+    /// The dimension that is spread over panels.
+    pub panels: Option<String>,
+    /// The scale of the horizontal axis; what suits the positions, if not given.
+    pub scale: Scale,
+    /// What error bars span.
+    pub bars: Bars,
+}
+
+/// The scale of a horizontal axis, as it is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// What suits the positions.
+    #[default]
+    Suited,
+    Linear,
+    /// Logarithmic, of the base that suits the positions.
+    Log,
+}
+
+/// What the error bars of a curve span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bars {
+    /// Minimum to maximum of the iterations.
+    #[default]
+    Range,
+    /// The 95 % interval of the median by the bootstrap, where there are values enough.
+    Interval,
+    /// There are none.
+    None,
+}
+
+/// Why a figure cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FigureError {
+    /// There is nothing to draw.
+    #[error("no series has a figure that counts: nothing can be drawn")]
+    Nothing,
+    /// A dimension that no series has.
+    #[error("no series has a dimension `{name}`; there are: {known}")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+        /// Those that occur.
+        known: String,
+    },
+    /// A dimension with a level that is no number.
+    #[error("`{name}` is not a numeric axis: series `{series}` has `{label}` there")]
+    NotNumeric {
+        /// The dimension.
+        name: String,
+        series: String,
+        /// Its level as written.
+        label: String,
+    },
+    /// A logarithmic axis was asked for, and a position is not above 0.
+    #[error(
+        "`{name}` has a position of 0 or below, which a logarithmic axis cannot show: leave out \
+         --log"
+    )]
+    NotAboveZero {
+        /// The dimension.
+        name: String,
+    },
+    /// No dimension can be the axis.
+    #[error(
+        "no numeric dimension gives a curve of two points; dimensions are: {known}. Draw a strip \
+         instead"
+    )]
+    NoAxis {
+        /// Those that occur.
+        known: String,
+    },
+    /// Two series at one place.
+    #[error("`{first}` and `{second}` are at the same {dimension}: choose one by a pattern")]
+    SamePlace {
+        /// A series.
+        first: String,
+        /// Another one.
+        second: String,
+        /// The horizontal axis.
+        dimension: String,
+    },
+    /// Packets and bits in one figure.
+    #[error("`{first}` counts {a}, `{second}` {b}: choose by a pattern what to draw together")]
+    MixedUnits {
+        /// A series.
+        first: String,
+        /// Its unit.
+        a: &'static str,
+        /// Another one.
+        second: String,
+        /// Its unit.
+        b: &'static str,
+    },
+}
+
+/// A series of one of several collections, with the summary of its valid figures.
+struct Item<'a> {
+    owner: usize,
+    series: &'a CollectedSeries,
+    summary: Summary,
+}
+
+impl Item<'_> {
+    fn label(&self, dimension: &str) -> &str {
+        self.series.level(dimension).map_or("", |l| l.label.as_str())
+    }
+
+    fn number(&self, dimension: &str) -> Option<f64> {
+        self.series.level(dimension)?.number.filter(|n| n.is_finite())
+    }
+}
+
+/// The series that have a figure, and the names of those that have none.
+fn items(collections: &[Collection]) -> (Vec<Item<'_>>, Vec<&str>) {
+    let (mut items, mut without) = (Vec::new(), Vec::new());
+    for (owner, collection) in collections.iter().enumerate() {
+        for series in &collection.series {
+            match Summary::of(&series.values()) {
+                Some(summary) => items.push(Item { owner, series, summary }),
+                None => without.push(series.name.as_str()),
+            }
+        }
+    }
+    (items, without)
+}
+
+fn check_units(items: &[Item<'_>]) -> Result<Unit, FigureError> {
+    let first = items.first().ok_or(FigureError::Nothing)?.series;
+    match items.iter().find(|i| i.series.unit != first.unit) {
+        None => Ok(first.unit),
+        Some(other) => Err(FigureError::MixedUnits {
+            first: first.name.clone(),
+            a: first.unit.name(),
+            second: other.series.name.clone(),
+            b: other.series.unit.name(),
+        }),
+    }
+}
+
+/// The dimensions of all collections, in the order in which they occur first.
+#[must_use]
+pub fn dimensions(collections: &[Collection]) -> Vec<&str> {
+    let mut names = Vec::new();
+    for name in collections.iter().flat_map(Collection::dimensions) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The numeric dimension along which curves have the most positions, on average; the first of
+/// several. `None` if none gives a curve of two points: what sets collections as wholes apart is
+/// no axis.
+fn suited_axis<'a>(items: &[Item<'_>], known: &[&'a str], panels: Option<&str>) -> Option<&'a str> {
+    let mut best: Option<(&'a str, f64)> = None;
+    for name in known.iter().filter(|name| Some(**name) != panels) {
+        let length = curve_length(items, known, name, panels);
+        if let Some(length) = length.filter(|l| best.is_none_or(|(_, most)| *l > most)) {
+            best = Some((name, length));
+        }
+    }
+    best.map(|(name, _)| name)
+}
+
+/// Positions per curve along a dimension; `None` if it is not numeric for every series, or gives
+/// single points alone.
+#[expect(clippy::cast_precision_loss, reason = "counts of series are small")]
+fn curve_length(items: &[Item<'_>], known: &[&str], x: &str, panels: Option<&str>) -> Option<f64> {
+    let keys = Keys::of(items, known, x, panels);
+    let mut curves: HashMap<(usize, Vec<&str>), HashSet<u64>> = HashMap::new();
+    for item in items {
+        let at = item.number(x)?;
+        let labels = keys.of_curve(item).iter().copied().chain(panels);
+        let labels = labels.map(|key| item.label(key)).collect();
+        curves.entry((item.owner, labels)).or_default().insert(at.to_bits());
+    }
+    let points: usize = curves.values().map(HashSet::len).sum();
+    let is_curve = curves.values().any(|positions| positions.len() > 1);
+    is_curve.then(|| points as f64 / curves.len() as f64)
+}
+
+/// The curves of `collections` along a numeric dimension.
+///
+/// # Errors
+/// When nothing can be drawn along it: see [`FigureError`].
+pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, FigureError> {
+    let (mut items, without) = items(collections);
+    let known = dimensions(collections);
+    let check = |name: &String| match known.contains(&name.as_str()) {
+        true => Ok(()),
+        false => Err(FigureError::Unknown { name: name.clone(), known: known.join(", ") }),
+    };
+    request.x.iter().chain(&request.panels).try_for_each(check)?;
+    let asked: Vec<&str> = request.x.iter().chain(&request.panels).map(String::as_str).collect();
+    let left_out = left_out(&mut items, &asked);
+    let unit = check_units(&items)?;
+    let panels_by = request.panels.as_deref();
+    let x = request.x.as_deref().or_else(|| suited_axis(&items, &known, panels_by));
+    let x = x.ok_or_else(|| FigureError::NoAxis { known: known.join(", ") })?;
+    let not_numeric = items.iter().find(|i| i.number(x).is_none());
+    if let Some(item) = not_numeric {
+        return Err(FigureError::NotNumeric {
+            name: x.to_owned(),
+            series: item.series.name.clone(),
+            label: item.label(x).to_owned(),
+        });
+    }
+    let keys = Keys::of(&items, &known, x, panels_by);
+    let mut panels = panels(&items, collections, x, request, &keys)?;
+    let highest = axis::top(items.iter().map(|i| i.summary.max));
+    let quantity = Quantity::suited(highest, unit);
+    let scale = scale_of(&items, x, request.scale)?;
+    let positions = positions(&items, x);
+    let is_alone = panels.len() == 1;
+    let one_level = panels_by.filter(|_| is_alone).map_or_else(String::new, |dimension| {
+        let level = items.first().map_or("", |i| i.label(dimension));
+        format!(" There is one panel: {dimension} is {level} everywhere.")
+    });
+    for panel in &mut panels {
+        panel.x = XAxis { title: x.to_owned(), scale, positions: positions.clone() };
+        panel.y = quantity;
+        panel.values = panel.curves.len() == 1 && is_alone;
+        panel.height = if is_alone { 280.0 } else { 170.0 };
+        panel.legend = panel.curves.iter().any(|c| !c.name.is_empty());
+    }
+    let title = format!(
+        "{} by {x}",
+        if unit == Unit::Pps { "Packets per second" } else { "Bits per second" }
+    );
+    Ok(Figure {
+        description: format!(
+            "Median {} of the iterations against {x}, one curve for each of: {}.",
+            unit.name(),
+            panels.first().map_or_else(String::new, |p| {
+                p.curves.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")
+            }),
+        ),
+        title: with_names(&title, collections),
+        note: note(&items, &without, request.bars) + &left_out + &one_level,
+        body: Body::Lines(panels),
+    })
+}
+
+/// Takes away the series that lack a dimension that was asked for, and says so.
+fn left_out(items: &mut Vec<Item<'_>>, asked: &[&str]) -> String {
+    let mut text = String::new();
+    for dimension in asked {
+        let (with, without): (Vec<Item<'_>>, Vec<Item<'_>>) =
+            items.drain(..).partition(|i| i.series.level(dimension).is_some());
+        *items = with;
+        if let Some(first) = without.first() {
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                " Left out because they have no {dimension}: {} series, {} first.",
+                without.len(),
+                first.series.name
+            );
+        }
+    }
+    text
+}
+
+fn with_names(title: &str, collections: &[Collection]) -> String {
+    let names: Vec<&str> = collections.iter().map(|c| c.name.as_str()).collect();
+    format!("{title}: {}", names.join(", "))
+}
+
+fn scale_of(items: &[Item<'_>], x: &str, scale: Scale) -> Result<AxisScale, FigureError> {
+    let positions: Vec<f64> = items.iter().filter_map(|i| i.number(x)).collect();
+    let (low, _) = axis::range(&positions);
+    match scale {
+        Scale::Suited => Ok(AxisScale::suited(&positions)),
+        Scale::Log if low > 0.0 => Ok(AxisScale::log(&positions)),
+        Scale::Log => Err(FigureError::NotAboveZero { name: x.to_owned() }),
+        Scale::Linear => Ok(AxisScale::Linear),
+    }
+}
+
+/// The dimensions that name the curves of each collection. Collections are looked at one by one: a
+/// name that only says again where a series stands on the axis in an archive does so beside a
+/// campaign as well, whose names do not.
+struct Keys<'a>(Vec<Vec<&'a str>>);
+
+impl<'a> Keys<'a> {
+    fn of(items: &[Item<'_>], known: &[&'a str], x: &str, panels: Option<&str>) -> Self {
+        let owners = items.iter().map(|i| i.owner + 1).max().unwrap_or(0);
+        let known: Vec<&'a str> =
+            known.iter().copied().filter(|name| *name != x && Some(*name) != panels).collect();
+        let keys = (0..owners).map(|owner| {
+            let of_owner: Vec<&Item<'_>> = items.iter().filter(|i| i.owner == owner).collect();
+            let apart = curve_dimensions(&of_owner, &known, x, panels);
+            let tells = |name: &&'a str| apart.contains(name) || is_subject(items, &of_owner, name);
+            known.iter().copied().filter(tells).collect()
+        });
+        Self(keys.collect())
+    }
+
+    fn of_curve(&self, item: &Item<'_>) -> &[&'a str] {
+        self.0.get(item.owner).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Whether a dimension says what was measured in one collection, and something else in another.
+fn is_subject(items: &[Item<'_>], of_owner: &[&Item<'_>], name: &str) -> bool {
+    let Some(label) = of_owner.first().map(|i| i.label(name)) else { return false };
+    [IMAGE, DUT].contains(&name)
+        && of_owner.iter().all(|i| i.label(name) == label)
+        && items.iter().any(|i| i.label(name) != label)
+}
+
+/// The dimensions that set the curves of one collection apart: those that vary, but follow neither
+/// from the axis nor from each other.
+fn curve_dimensions<'a>(
+    of_owner: &[&Item<'_>],
+    known: &[&'a str],
+    x: &str,
+    panels: Option<&str>,
+) -> Vec<&'a str> {
+    let mut keys = known.to_vec();
+    keys.retain(|name| !follows(of_owner, name, |item| item.number(x).map(f64::to_bits)));
+    for name in keys.clone() {
+        if repeats_axis(of_owner, &keys, name, x, panels) {
+            keys.retain(|key| *key != name);
+        }
+    }
+    for name in keys.clone().into_iter().rev() {
+        let others: Vec<&str> =
+            keys.iter().copied().filter(|key| *key != name).chain(panels).collect();
+        let place = |item: &Item<'_>| -> Vec<String> {
+            others.iter().map(|key| item.label(key).to_owned()).collect()
+        };
+        if follows(of_owner, name, place) {
+            keys.retain(|key| *key != name);
+        }
+    }
+    keys
+}
+
+/// Whether the label of a dimension is known once `place` is.
+fn follows<P: Eq + Hash>(
+    of_owner: &[&Item<'_>],
+    name: &str,
+    place: impl Fn(&Item<'_>) -> P,
+) -> bool {
+    let mut labels: HashMap<P, &str> = HashMap::new();
+    of_owner.iter().all(|item| {
+        let label = item.label(name);
+        *labels.entry(place(item)).or_insert(label) == label
+    })
+}
+
+/// Whether the labels of a dimension say again where a series stands on the axis, in numbers of
+/// their own: states for flows, or names such as `flows-4900`, which differ between stores. They
+/// do if they grow with it in all that would be one curve without them.
+fn repeats_axis(
+    of_owner: &[&Item<'_>],
+    keys: &[&str],
+    name: &str,
+    x: &str,
+    panels: Option<&str>,
+) -> bool {
+    let mut curves: HashMap<Vec<&str>, Vec<(f64, f64)>> = HashMap::new();
+    for item in of_owner {
+        let (Some(at), Some(number)) = (item.number(x), label::at_the_end(item.label(name))) else {
+            return false;
+        };
+        let others = keys.iter().copied().filter(|key| *key != name).chain(panels);
+        let labels = others.map(|key| item.label(key)).collect();
+        curves.entry(labels).or_default().push((at, number));
+    }
+    curves.values_mut().all(|places| {
+        places.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
+    })
+}
+
+fn positions(items: &[Item<'_>], x: &str) -> Vec<(f64, String)> {
+    let mut positions: Vec<(f64, String)> = Vec::new();
+    for item in items {
+        let Some(at) = item.number(x) else { continue };
+        if !positions.iter().any(|(p, _)| p.total_cmp(&at).is_eq()) {
+            positions.push((at, item.label(x).to_owned()));
+        }
+    }
+    positions.sort_by(|a, b| a.0.total_cmp(&b.0));
+    positions
+}
+
+/// One panel per level of the dimension that is spread, with the curves in it.
+fn panels(
+    items: &[Item<'_>],
+    collections: &[Collection],
+    x: &str,
+    request: &Request,
+    keys: &Keys<'_>,
+) -> Result<Vec<LinePanel>, FigureError> {
+    let mut panels: Vec<LinePanel> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut places: Vec<(usize, usize, f64, &str)> = Vec::new();
+    for item in items {
+        let panel = request.panels.as_ref().map(|p| format!("{p} {}", item.label(p)));
+        let index = panels.iter().position(|p| p.title == panel).unwrap_or_else(|| {
+            panels.push(empty_panel(panel.clone()));
+            panels.len() - 1
+        });
+        let name = curve_name(item, collections, keys);
+        let number = names.iter().position(|n| *n == name).unwrap_or_else(|| {
+            names.push(name.clone());
+            names.len() - 1
+        });
+        let at = item.number(x).unwrap_or_default();
+        let place = |p: &&(usize, usize, f64, &str)| {
+            (p.0, p.1) == (index, number) && p.2.total_cmp(&at).is_eq()
+        };
+        if let Some((.., first)) = places.iter().find(place) {
+            return Err(FigureError::SamePlace {
+                first: (*first).to_owned(),
+                second: item.series.name.clone(),
+                dimension: x.to_owned(),
+            });
+        }
+        places.push((index, number, at, &item.series.name));
+        let curves = &mut panels[index].curves;
+        let curve = curves.iter().position(|c| c.name == name).unwrap_or_else(|| {
+            curves.push(empty_curve(&name, number));
+            curves.len() - 1
+        });
+        curves[curve].points.push(point(item, at, request.bars));
+    }
+    for curve in panels.iter_mut().flat_map(|p| &mut p.curves) {
+        curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    Ok(panels)
+}
+
+fn empty_panel(title: Option<String>) -> LinePanel {
+    let x = XAxis { title: String::new(), scale: AxisScale::Linear, positions: Vec::new() };
+    let (y, curves) = (axis::MPPS, Vec::new());
+    LinePanel { title, x, y, values: false, legend: true, height: 0.0, reach: None, curves }
+}
+
+fn empty_curve(name: &str, number: usize) -> Curve {
+    let dash = number / crate::palette::SERIES_COLOURS;
+    Curve { name: name.to_owned(), colour: number, dash, marks: true, points: Vec::new() }
+}
+
+fn curve_name(item: &Item<'_>, collections: &[Collection], keys: &Keys<'_>) -> String {
+    let owner = collections.get(item.owner).map(|c| c.name.as_str());
+    let owner = owner.filter(|_| collections.len() > 1);
+    let labels =
+        keys.of_curve(item).iter().map(|key| item.label(key)).filter(|label| !label.is_empty());
+    owner.into_iter().chain(labels).collect::<Vec<_>>().join(" · ")
+}
+
+fn point(item: &Item<'_>, x: f64, bars: Bars) -> CurvePoint {
+    let bar = match bars {
+        Bars::Range => Some((item.summary.min, item.summary.max)),
+        Bars::Interval => median::bootstrap(&item.series.values(), Level::P95)
+            .ok()
+            .map(|interval| (interval.low, interval.high)),
+        Bars::None => None,
+    };
+    CurvePoint { x, y: item.summary.median, bar }
+}
+
+/// What points and bars are, over how many iterations, and what is not there.
+fn note(items: &[Item<'_>], without: &[&str], bars: Bars) -> String {
+    let counts = || items.iter().map(|i| i.summary.count);
+    let (low, high) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
+    let plural = if high == 1 { "" } else { "s" };
+    let mut note = format!("A point is the median of {count} iteration{plural}");
+    // Writing to a String cannot fail.
+    let _ = match bars {
+        Bars::Range => write!(note, "; bars span their minimum to their maximum."),
+        Bars::Interval => write!(
+            note,
+            "; bars span the {} interval of the median (bootstrap, of {} iterations or more).",
+            Level::P95,
+            median::BOOTSTRAP_VALUES_MIN
+        ),
+        Bars::None => write!(note, "."),
+    };
+    if !without.is_empty() {
+        let _ = write!(note, " Without a figure that counts: {}.", without.join(", "));
+    }
+    note
+}
+
+/// Every raw point of every series, in rows; those of several collections beside each other.
+///
+/// # Errors
+/// When nothing can be drawn: see [`FigureError`].
+pub fn strip(collections: &[Collection]) -> Result<Figure, FigureError> {
+    let (items, _) = items(collections);
+    let unit = check_units(&items)?;
+    let mut rows = Vec::new();
+    let mut done: Vec<&str> = Vec::new();
+    for series in collections.iter().flat_map(|c| &c.series) {
+        if done.contains(&series.name.as_str()) {
+            continue;
+        }
+        done.push(&series.name);
+        if collections.len() > 1 {
+            rows.push(StripRow::Heading { text: series.name.clone(), reference: None });
+        }
+        for (colour, collection) in collections.iter().enumerate() {
+            if let Some(series) = collection.series_named(&series.name) {
+                let name = if collections.len() > 1 { &collection.name } else { &series.name };
+                // A run without a figure has no place on the axis.
+                let mark = |p: &crate::collection::CollectedPoint| {
+                    Some(Mark { value: p.figure()?, counts: p.is_valid() })
+                };
+                let marks = series.points.iter().filter_map(mark).collect();
+                rows.push(StripRow::Series { name: name.clone(), colour, marks });
+            }
+        }
+    }
+    let quantity = Quantity::suited(axis::top(items.iter().map(|i| i.summary.max)), unit);
+    let strip = Strip { quantity, title: "delivered".to_owned(), rows };
+    Ok(Figure {
+        title: with_names("Every iteration", collections),
+        description: STRIP_NOTE.to_owned(),
+        note: STRIP_NOTE.to_owned(),
+        body: Body::Strip(strip),
+    })
+}
+
+/// What the marks of a strip are.
+pub(crate) const STRIP_NOTE: &str = "Each mark is one iteration, in order from top to bottom; \
+    the thick line is their median, the box (of four or more) spans the quartiles, the whiskers \
+    minimum to maximum. A cross does not count.";
+
+#[cfg(test)]
+mod tests;

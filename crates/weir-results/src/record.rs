@@ -1,0 +1,294 @@
+//! What was measured: the records that the store keeps, one `trial.json` per cell.
+//!
+//! A record is written once and never changed. It holds what was asked, what was done, every
+//! counter that was read, the ledger and the verdict. It never holds anything that could be
+//! derived from several cells: that is the summary's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counters::Place;
+use crate::dut::Dut;
+use crate::machine_use::MachineUse;
+use crate::matrix::SweepValue;
+use crate::traffic::Traffic;
+
+/// Version of the format of `trial.json`.
+pub const TRIAL_SCHEMA: u32 = 1;
+
+/// One iteration: the content of `trial.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrialRecord {
+    /// [`TRIAL_SCHEMA`].
+    pub schema: u32,
+    /// SHA-256 (hex) of what determines the cell.
+    pub cell_id: String,
+    /// SHA-256 (hex) of what determines the series.
+    pub series_id: String,
+    /// Name of the series.
+    pub series: String,
+    /// Iteration, from 1; 0 for a calibration.
+    pub iteration: u32,
+    /// Image, on testbeds that have images.
+    pub image: Option<String>,
+    /// The DUT as it was configured; absent for a calibration.
+    pub dut: Option<Dut>,
+    /// Values of the sweeps.
+    pub sweep: Vec<(String, SweepValue)>,
+    pub traffic: Traffic,
+    /// What was asked and done, in time.
+    pub times: Times,
+    /// The figure and its spread inside the trial.
+    pub result: TrialResult,
+    /// One-way latency; absent where it was not asked for, or nothing arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// Where the packets went.
+    pub ledger: Ledger,
+    /// What the figure is worth.
+    pub verdict: Verdict,
+    /// What was checked before, during and after.
+    pub checks: Vec<Check>,
+    /// Counters by source and name: the difference over the generator's run.
+    pub counters: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Sizes and numbers that the DUT told after the measurement: states, bytes of a table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub levels: BTreeMap<String, u64>,
+    /// What the DUT's machine did meanwhile, or the one that carries generator and DUT; absent
+    /// where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineUse>,
+    /// The same of the other machines, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub machines: BTreeMap<String, MachineUse>,
+    /// Namespaced kernel settings of the DUT that differ from a fresh one: name → (fresh, used).
+    pub sysctls_changed: BTreeMap<String, (String, String)>,
+}
+
+/// Times of a trial. Absolute times are RFC 3339 in UTC.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// When the building of the testbed began.
+    pub started_utc: String,
+    /// When the testbed was gone again.
+    pub finished_utc: String,
+    /// Requested length of the warm-up.
+    pub warmup_ns: u64,
+    /// Requested length of the measurement.
+    pub duration_ns: u64,
+    /// Measured length: from the first to the last sample.
+    pub measured_ns: u64,
+    /// Requested pause before the counters were read.
+    pub drain_ns: u64,
+    /// Requested distance of the samples.
+    pub sample_ns: u64,
+    /// Duration of each phase, in order.
+    pub phases: Vec<Phase>,
+}
+
+/// One phase of a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// `build`, `boot`, `configure`, `probe`, `prime`, `warmup`, `measure`, `drain`, `latency`,
+    /// `teardown`.
+    pub name: String,
+    /// How long it took.
+    pub duration_ns: u64,
+}
+
+/// The figure of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Median of the samples: packets per second delivered at the sink.
+    pub rate_pps: f64,
+    /// Smallest sample.
+    pub rate_pps_min: f64,
+    /// Largest sample.
+    pub rate_pps_max: f64,
+    /// Number of samples.
+    pub sample_count: usize,
+    /// Packets per second offered during the measurement.
+    pub offered_pps: f64,
+    /// Packets per second asked for; absent for "as fast as possible".
+    pub requested_pps: Option<f64>,
+    /// Theil–Sen trend over the trial, relative to the median; absent if there are too few samples
+    /// or their median is 0.
+    pub trend_ratio: Option<f64>,
+    /// Largest shift of the level inside the trial, relative to the median; absent as above.
+    pub jump_ratio: Option<f64>,
+}
+
+/// Distribution of one-way latencies from the generator to the sink, by one clock, in nanoseconds.
+/// Quantiles are within 1/64; all are 0 without a sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delays {
+    /// Packets whose latency was measured.
+    pub sample_count: u64,
+    /// The smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// What 90 % do not exceed.
+    pub p90_ns: u64,
+    /// What 99 % do not exceed.
+    pub p99_ns: u64,
+    /// What 99.9 % do not exceed.
+    pub p999_ns: u64,
+    /// The largest.
+    pub max_ns: u64,
+}
+
+impl Delays {
+    /// The smallest, the quantiles in their order, the largest.
+    #[must_use]
+    pub const fn in_order(&self) -> [u64; 6] {
+        [self.min_ns, self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.max_ns]
+    }
+}
+
+/// One-way latency from the generator to the sink, measured in a phase of its own after the
+/// measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Packets per second that were asked for in that phase.
+    pub rate_pps: f64,
+    /// Packets offered in that phase.
+    pub offered_packets: u64,
+    /// Packets that arrived.
+    pub delivered_packets: u64,
+    /// How long those took that were measured.
+    #[serde(flatten)]
+    pub delays: Delays,
+}
+
+/// The five counting points of a packet's way, in order, and the drops between them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// `offered`, `accepted`, `dut_received`, `dut_forwarded`, `delivered`; a calibration has no
+    /// `dut_…` points.
+    pub points: Vec<Point>,
+    /// Named losses between the points.
+    pub drops: Vec<Drop>,
+    /// What no counter explains: Σ over the gaps of |gap − named drops|, in packets.
+    pub residual_packets: u64,
+    /// The residual as a share of `offered`.
+    pub residual_ratio: f64,
+    /// Gaps where more came out than went in, in words. Not empty means the trial is invalid.
+    pub faults: Vec<String>,
+}
+
+/// A counting point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// Name out of CLI vocabulary.
+    pub name: String,
+    pub packets: u64,
+    /// The counter it was read from.
+    pub source: String,
+}
+
+/// A named loss.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drop {
+    /// Name of the counter.
+    pub name: String,
+    pub packets: u64,
+    /// The counting point after which they were lost.
+    pub after: String,
+    /// Whose loss it is.
+    pub place: Place,
+    /// The counter it was read from.
+    pub source: String,
+}
+
+/// A verdict and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The verdict.
+    pub kind: VerdictKind,
+    /// The reason, in words, with the numbers that decided.
+    pub reason: String,
+}
+
+/// The closed list of verdicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerdictKind {
+    /// The DUT is what limited the figure.
+    DutBound,
+    /// The DUT forwarded all that was offered.
+    GeneratorBound,
+    /// The path limited the figure.
+    LinkBound,
+    /// The sink limited the figure.
+    SinkBound,
+    /// The DUT lived and delivered next to nothing.
+    Overloaded,
+    /// The samples trend or jump.
+    Unstable,
+    /// Something else ran on the machine: the figure takes part in nothing.
+    Disturbed,
+    /// The figure is void.
+    Invalid,
+}
+
+impl VerdictKind {
+    /// Every verdict.
+    pub const ALL: [Self; 8] = [
+        Self::DutBound,
+        Self::GeneratorBound,
+        Self::LinkBound,
+        Self::SinkBound,
+        Self::Overloaded,
+        Self::Unstable,
+        Self::Disturbed,
+        Self::Invalid,
+    ];
+
+    /// Its name in reports and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DutBound => "dut-bound",
+            Self::GeneratorBound => "generator-bound",
+            Self::LinkBound => "link-bound",
+            Self::SinkBound => "sink-bound",
+            Self::Overloaded => "overloaded",
+            Self::Unstable => "unstable",
+            Self::Disturbed => "disturbed",
+            Self::Invalid => "invalid",
+        }
+    }
+
+    /// Whether the figure takes part in nothing: no median, no comparison.
+    #[must_use]
+    pub fn is_void(self) -> bool {
+        matches!(self, Self::Disturbed | Self::Invalid)
+    }
+}
+
+/// One check of a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// `probe-before`, `configuration`, `flows`, `probe-after`, ….
+    pub name: String,
+    /// Whether it held.
+    pub passed: bool,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// One line of `samples.csv`: cumulative counts since the start of the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Nanoseconds since the first reading of the measurement.
+    pub t_ns: u64,
+    /// Packets received by the sink since then.
+    pub rx_packets: u64,
+    /// Bytes received, without FCS.
+    pub rx_bytes: u64,
+    /// Packets offered since then.
+    pub tx_packets: u64,
+}

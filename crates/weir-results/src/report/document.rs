@@ -1,0 +1,239 @@
+//! The report of a campaign, or of a bisection's cells, as a document: `report.html` and
+//! `summary.md`.
+//!
+//! The answer stands first, everything that it rests on below. A page's links lead to the raw
+//! records beside it, and nowhere else.
+
+use super::{Report, answer, environment, figures, levels, profile, statistics, tables};
+use crate::bisect;
+use crate::document::{Block, Document, Figure, Fold, Line, Outputs, Voice, prose};
+use crate::matrix::Order;
+use crate::number;
+use crate::plot::Format;
+
+pub(super) fn document(report: &Report<'_>) -> Document {
+    let summary = &report.summary;
+    let counts = &summary.counts;
+    let foot = format!(
+        "Derived from {} and {} by weir; the raw records are beside this page and are never \
+         rewritten.",
+        number::counted_len(counts.finished_cells, "cell"),
+        number::counted_len(counts.calibrations, "calibration")
+    );
+    let mut document = Document {
+        kind: "weir lab · campaign report".to_owned(),
+        title: summary.campaign.name.clone(),
+        window: format!("{} – weir lab report", summary.campaign.name),
+        answer: head(report),
+        body: Vec::new(),
+        foot: foot.into(),
+    };
+    if !summary.series.is_empty() {
+        let key = vec![tables::key_figures(report).into()];
+        document.section("figures", "Key figures", vec![Block::Only(Outputs::PAGE, key)]);
+        document.section("throughput", "Throughput", throughput(report));
+    }
+    let latency = vec![tables::latency(report).into()];
+    document.section("latency", "Latency", explained(latency, Block::note(prose(tables::LATENCY))));
+    document.section("comparison", "Comparison", comparison(report));
+    document.section("statistics", "Statistics", statistics::blocks(report));
+    let sizes = levels::table(summary).map(Block::from).into_iter().collect();
+    document.section("levels", levels::TITLE, explained(sizes, Block::note(levels::NOTE)));
+    document.section("ledger", "Where the packets went", ledgers(report));
+    document.section("profiles", profile::TITLE, profile::blocks(&report.data.profiles));
+    document.section("samples", "Over time", samples(report));
+    let iterations = Block::Only(Outputs::PAGE, tables::iterations(report));
+    document.section("iterations", "Iterations", vec![iterations]);
+    let thresholds = vec![tables::thresholds(report).into()];
+    document.section("thresholds", "Thresholds of the verdicts", thresholds);
+    document.section("environment", "Environment", environment(report));
+    let specification = vec![Block::Preformatted(report.data.spec_text.clone())];
+    let specification = Block::Only(Outputs::PAGE, specification);
+    document.section("specification", "Specification", vec![specification]);
+    let commands = commands(report).into_iter();
+    let commands = commands.map(|(name, what)| (Line::new().code(name), prose(&what))).collect();
+    document.section(
+        "reproduce",
+        "How to reproduce",
+        vec![Block::Facts("list commands", commands)],
+    );
+    document
+}
+
+/// The same for the cells that a bisection ran: its answer stands first, then every candidate. What
+/// a campaign would say of the cells follows below.
+pub(super) fn of_bisection(report: &Report<'_>, bisection: &bisect::Report) -> Document {
+    let found = bisection.document();
+    let cells = document(report);
+    let series = vec![Block::List(Voice::Plain, answer::sentences(&report.summary))];
+    let mut document = Document {
+        kind: found.kind,
+        answer: found.answer.into_iter().chain(state(report)).collect(),
+        body: Vec::new(),
+        ..cells
+    };
+    document.section("candidates", "Candidates", found.body);
+    document.section("series", "Series", series);
+    document.body.extend(cells.body);
+    document
+}
+
+/// Blocks with what explains them; neither where there is nothing to explain.
+fn explained(mut blocks: Vec<Block>, note: Block) -> Vec<Block> {
+    blocks.retain(|block| !block.is_empty());
+    if !blocks.is_empty() {
+        blocks.push(note);
+    }
+    blocks
+}
+
+/// The answers, and how much of the campaign this is.
+fn head(report: &Report<'_>) -> Vec<Block> {
+    let summary = &report.summary;
+    let mut blocks: Vec<Block> = answer::leads(summary).into_iter().map(Block::lead).collect();
+    let sentences = answer::sentences(summary);
+    if sentences.is_empty() {
+        blocks.push(Block::lead("No cell of this campaign is finished yet."));
+    }
+    blocks.push(Block::List(Voice::Lead, sentences));
+    blocks.extend(state(report));
+    blocks
+}
+
+/// How much of the campaign this is.
+fn state(report: &Report<'_>) -> Vec<Block> {
+    let summary = &report.summary;
+    let mut blocks = Vec::new();
+    let counts = &summary.counts;
+    let cells = format!("{} of {}", counts.finished_cells, counts.planned_cells);
+    if !summary.complete {
+        let line = Line::new().strong(format!("Incomplete: {cells} cells."));
+        let line = line.prose(" `weir lab resume` runs the missing ones.");
+        blocks.push(Block::warning(line));
+    }
+    for (count, what) in
+        [(counts.invalid_cells, "invalid cell"), (counts.disturbed_cells, "disturbed cell")]
+    {
+        if count > 0 {
+            let line = Line::new().strong(format!("{}.", number::counted_len(count, what)));
+            blocks.push(Block::warning(line.text(" Shown below, and left out of every figure.")));
+        }
+    }
+    blocks.push(Block::Facts("facts", facts(report, cells)));
+    blocks
+}
+
+fn facts(report: &Report<'_>, cells: String) -> Vec<(Line, Line)> {
+    let summary = &report.summary;
+    let order = match summary.campaign.order {
+        Order::Interleaved => "interleaved",
+        Order::Sequential => "sequential",
+    };
+    let verdicts = summary.counts.verdicts.iter();
+    let verdicts: Vec<String> = verdicts.map(|(name, count)| format!("{count} {name}")).collect();
+    let verdicts = if verdicts.is_empty() { "none".to_owned() } else { verdicts.join(", ") };
+    let iterations = format!("{}, {order}", summary.campaign.iterations_text());
+    let trial = report.data.cells.first().map(|(record, _)| {
+        let times = &record.times;
+        let (duration, warmup) =
+            (number::duration(times.duration_ns), number::duration(times.warmup_ns));
+        format!("{duration} after {warmup} warm-up")
+    });
+    let ended = summary.finished_utc.as_deref().map(number::utc);
+    [
+        ("Cells", Some(cells)),
+        ("Verdicts", Some(verdicts)),
+        ("Iterations", Some(iterations)),
+        ("Trial", trial),
+        ("Last run ended", ended),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.into(), value?.into())))
+    .collect()
+}
+
+fn throughput(report: &Report<'_>) -> Vec<Block> {
+    let axis = figures::along_axis(report).map(|figure| Block::Figure(figure.in_page("axis")));
+    let strip = Block::Figure(figures::throughput(report).in_page("throughput"));
+    let table = tables::series(report).into();
+    axis.into_iter().chain([strip, table, Block::note(answer::method(report))]).collect()
+}
+
+fn comparison(report: &Report<'_>) -> Vec<Block> {
+    let block = |(title, block): (String, String)| {
+        Block::Titled(Fold::Never, title.into(), vec![Block::Preformatted(block)])
+    };
+    let blocks: Vec<Block> = report.ministat().into_iter().map(block).collect();
+    if blocks.is_empty() {
+        return blocks;
+    }
+    let note = "In the layout of ministat, in packets per second; every set is tested against the \
+                first.";
+    [Block::note(note)].into_iter().chain(blocks).collect()
+}
+
+fn ledgers(report: &Report<'_>) -> Vec<Block> {
+    let tables = tables::ledgers(report);
+    if tables.is_empty() {
+        return tables;
+    }
+    let note = "Medians over the valid iterations, shares of offered; medians of entries need not \
+                add up to the packet, the ledgers of single iterations do.";
+    let figure = Block::Figure(figures::ledger(report).in_page("where"));
+    [figure].into_iter().chain(tables).chain([Block::note(note)]).collect()
+}
+
+fn samples(report: &Report<'_>) -> Vec<Block> {
+    let count = report.summary.series.len();
+    if count == 0 {
+        return Vec::new();
+    }
+    let note = "Packets per second delivered during the measurement, one line per iteration. The \
+                series of a traffic share their scale; a dashed line does not count.";
+    let drawing = |index: usize| {
+        let id = format!("samples-{index}");
+        figures::samples(report, index).inline_svg(Format::Half, &id, "multiple")
+    };
+    let drawings = (0..count).map(drawing).collect();
+    let figure = Figure { style: "multiples", drawings, caption: String::new() };
+    vec![Block::Only(Outputs::PAGE, vec![Block::note(note), Block::Figure(figure)])]
+}
+
+fn environment(report: &Report<'_>) -> Vec<Block> {
+    let environment = &report.data.environment;
+    let entries = environment::short(environment).into_iter();
+    let entries = entries.map(|(name, value)| (name.into(), value.into())).collect();
+    let all = serde_json::to_string_pretty(environment).unwrap_or_default();
+    let title = prose("All of it, as recorded in `env.json`");
+    let all = Block::Titled(Fold::Closed, title, vec![Block::Preformatted(all)]);
+    vec![
+        Block::Facts("list", entries),
+        Block::Only(Outputs::PAGE, vec![all]),
+        Block::Only(Outputs::TEXTS, vec![Block::plain(prose("Everything else: `env.json`."))]),
+    ]
+}
+
+/// The commands that lead to this report again, and what each does.
+fn commands(report: &Report<'_>) -> Vec<(&'static str, String)> {
+    let campaign = &report.summary.campaign;
+    let order = match campaign.order {
+        Order::Interleaved => {
+            format!("interleaved in randomised blocks, seed {}", campaign.seed)
+        }
+        Order::Sequential => "series by series".to_owned(),
+    };
+    let run = format!(
+        "{} cells, {order}, from the specification that is kept as `campaign.toml`",
+        report.summary.counts.planned_cells
+    );
+    let mut commands = vec![("weir lab run SPEC", run)];
+    if !report.summary.complete {
+        commands
+            .push(("weir lab resume DIR", "runs the missing cells of this campaign".to_owned()));
+    }
+    commands.push((
+        "weir lab report DIR",
+        "writes this report again from the raw records, without measuring".to_owned(),
+    ));
+    commands
+}

@@ -1,0 +1,107 @@
+//! Intervals, warnings and words: what statistics say of the figures, in every report.
+
+use super::{Report, dut_label, group_label};
+use crate::document::{Block, Column, Line, Row, Table, Voice};
+use crate::number::{mpps, or_dash};
+use crate::summary::analysis::{RateInterval, Stopped};
+use crate::summary::{CampaignSummary, SeriesAnalysis, SeriesSummary};
+
+/// What stands under that table.
+const NOTE: &str = "The bootstrap interval is near its confidence, the exact one is at \
+    it or above, and takes six iterations at 95 %. The number of iterations is an estimate from \
+    the spread so far. Methods and their assumptions: docs/statistics.md of weir.";
+
+/// Intervals of every series of which there are several iterations.
+fn intervals(summary: &CampaignSummary) -> Table {
+    let columns = vec![
+        Column::words("Traffic"),
+        Column::words("DUT"),
+        Column::numbers("Median, bootstrap interval, Mpps"),
+        Column::numbers("Median, exact interval, Mpps"),
+        Column::numbers("Mean known to"),
+        Column::numbers("Iterations for ±1 %"),
+        Column::numbers("Stopped"),
+    ];
+    let interval = |found: Option<RateInterval>| {
+        or_dash(found.map(|i| {
+            let coverage = i.coverage_percent.map(|c| format!(" ({c:.1} %)"));
+            format!("{}–{}{}", mpps(i.low_pps), mpps(i.high_pps), coverage.unwrap_or_default())
+        }))
+    };
+    let row = |series: &SeriesSummary| -> Option<Row> {
+        let analysis = series.analysis.as_ref().filter(|_| series.valid_iterations > 1)?;
+        Some(Row::from_iter([
+            group_label(series),
+            dut_label(series),
+            interval(analysis.median_bootstrap),
+            interval(analysis.median_exact),
+            or_dash(analysis.mean_half_width_percent.map(|h| format!("±{h:.2} %"))),
+            or_dash(analysis.iterations_for_one_percent.map(|n| n.to_string())),
+            stopped(series, analysis),
+        ]))
+    };
+    Table::new(columns, summary.series.iter().filter_map(row)).style("figures")
+}
+
+/// Why a series has as many iterations as it has.
+fn stopped(series: &SeriesSummary, analysis: &SeriesAnalysis) -> String {
+    match analysis.stopped {
+        None => "as asked for".to_owned(),
+        Some(Stopped::NarrowEnough) => format!("narrow enough after {}", series.iterations),
+        Some(Stopped::MaxReached) => format!("at the maximum, {}", series.iterations),
+        Some(Stopped::Open) => format!("not yet, after {}", series.iterations),
+    }
+}
+
+/// Every warning: series, what it is, what to do.
+pub(super) fn warnings(summary: &CampaignSummary) -> Vec<(&str, &str, &str)> {
+    let mut warnings = Vec::new();
+    for series in &summary.series {
+        for warning in series.analysis.iter().flat_map(|analysis| &analysis.warnings) {
+            warnings.push((series.name.as_str(), warning.text.as_str(), warning.advice.as_str()));
+        }
+    }
+    warnings
+}
+
+/// The word of every comparison: title and text.
+pub(super) fn words(summary: &CampaignSummary) -> Vec<(String, &str)> {
+    let mut words = Vec::new();
+    for comparison in &summary.comparisons {
+        if let Some(analysis) = &comparison.analysis {
+            let title = format!("{} against {}", comparison.other, comparison.baseline);
+            words.push((title, analysis.text.as_str()));
+        }
+    }
+    words
+}
+
+/// What the words stand on.
+const WORDS_NOTE: &str = "Welch's test, which does not assume equal spreads, with \
+    Fieller's interval of the ratio; p-values as one of several are Holm's, over all comparisons \
+    of this campaign. Undecided is not the same as equal: that takes a margin.";
+
+/// The section of the report.
+pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {
+    let summary = &report.summary;
+    let warnings = warnings(summary).into_iter().map(|(series, what, advice)| {
+        let what = Line::from(format!("{series}: ")).prose(what);
+        Line::new().strong(what).text(": ").prose(advice).text(".")
+    });
+    let warnings: Vec<Line> = warnings.collect();
+    let table = intervals(summary);
+    let mut blocks = Vec::new();
+    if !warnings.is_empty() {
+        blocks.push(Block::List(Voice::Plain, warnings));
+    }
+    if !table.is_empty() {
+        blocks.extend([table.into(), Block::note(NOTE)]);
+    }
+    let words = words(summary).into_iter();
+    let words = words.map(|(title, text)| Line::new().strong(title).text(": ").prose(text));
+    let words: Vec<Line> = words.collect();
+    if !blocks.is_empty() && !words.is_empty() {
+        blocks.extend([Block::List(Voice::Plain, words), Block::note(WORDS_NOTE)]);
+    }
+    blocks
+}

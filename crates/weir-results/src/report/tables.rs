@@ -1,0 +1,380 @@
+//! The tables of a campaign's report: figures, latencies, ledgers, iterations, thresholds.
+
+use weir_wire::units::Rate;
+
+use super::{Report, answer, cell_link, dut_label, group_label, series_link, words};
+use crate::document::{
+    Block, Cell, Column, Fold, Group, Line, Outputs, Row, Table, link, linked, prose,
+};
+use crate::machine_use::CpuUse;
+use crate::number::{self, mpps, or_dash, share};
+use crate::record::{TrialRecord, VerdictKind};
+use crate::summary::{LatencySummary, LedgerSummary, SeriesSummary, Spread};
+
+/// What a table of latencies rests on.
+pub(super) const LATENCY: &str = "\
+    One way, from the generator to the sink, by the clock of the one host that both are on; \
+    medians over the valid iterations, quantiles of the packets measured, to within 1/64. It is \
+    measured in a phase of its own after the figures, because a sink that looks at every packet is \
+    slower than one that counts them: traffic with a rate keeps it, traffic at `max` is sent at \
+    half of what was delivered. A packet that was lost has no latency.";
+
+/// A DUT with the colour that it has in every figure.
+fn dut(report: &Report<'_>, series: &SeriesSummary) -> Line {
+    Line::new().swatch(report.colour(series)).text(dut_label(series))
+}
+
+/// A verdict, and what it says of the figure beside it.
+fn badge(kind: VerdictKind, text: impl Into<Line>) -> Line {
+    Line::new().styled(format!("badge v-{}", kind.name()), Line::new().strong(text)).text(": ")
+}
+
+fn min_max(rate: Spread) -> String {
+    format!("{}–{}", mpps(rate.min), mpps(rate.max))
+}
+
+/// Rows in the groups whose members are compared.
+fn groups<'a>(
+    report: &'a Report<'_>,
+    row: impl Fn(&'a SeriesSummary) -> Option<Row>,
+) -> Vec<Group> {
+    let groups = report.summary.groups().into_iter().map(|series| Group {
+        title: group_label(series[0]).into(),
+        rows: series.into_iter().filter_map(&row).collect(),
+    });
+    groups.filter(|group| !group.rows.is_empty()).collect()
+}
+
+/// One large figure per traffic and DUT, and the difference between the DUTs.
+pub(super) fn key_figures(report: &Report<'_>) -> Table {
+    let summary = &report.summary;
+    let mut duts: Vec<(&str, usize)> = Vec::new();
+    for series in &summary.series {
+        if !duts.iter().any(|(name, _)| *name == series.dut) {
+            duts.push((&series.dut, report.colour(series)));
+        }
+    }
+    let has_comparisons = !summary.comparisons.is_empty();
+    let names =
+        duts.iter().map(|(n, colour)| Column::numbers(Line::new().swatch(*colour).text(*n)));
+    let difference = has_comparisons.then(|| Column::numbers("Difference").style("answer"));
+    let columns = [Column::words("Mpps delivered")].into_iter().chain(names).chain(difference);
+    let row = |group: Vec<&SeriesSummary>| -> Row {
+        let figures = duts.iter().map(|(name, _)| {
+            group.iter().find(|s| s.dut == *name).map_or_else(|| "–".into(), |s| key_figure(s))
+        });
+        let difference = has_comparisons.then(|| key_difference(report, &group));
+        [key_label(group[0])].into_iter().chain(figures).chain(difference).collect()
+    };
+    Table::new(columns.collect(), summary.groups().into_iter().map(row)).style("key")
+}
+
+fn key_label(series: &SeriesSummary) -> Cell {
+    let image = series.image.as_ref().map_or_else(String::new, |image| format!("{image} "));
+    let label = format!("{image}{}", group_label(series));
+    let (name, flows) = label.rsplit_once(" · ").unwrap_or((&label, ""));
+    Cell::from(name).under(flows)
+}
+
+fn key_figure(series: &SeriesSummary) -> Cell {
+    let median = or_dash(series.median_pps().map(mpps));
+    let under = match series.rate_pps {
+        Some(rate) if rate.count > 1 => min_max(rate),
+        Some(_) => "one iteration".to_owned(),
+        None => "no valid iteration".to_owned(),
+    };
+    Cell::from(Line::new().link(series_link(&series.name), median)).under(under)
+}
+
+fn key_difference(report: &Report<'_>, group: &[&SeriesSummary]) -> Cell {
+    let comparisons = report.summary.comparisons.iter();
+    let of_group: Vec<_> =
+        comparisons.filter(|c| group.iter().any(|s| s.name == c.other)).collect();
+    let mut line = Line::from(if of_group.is_empty() { "–" } else { "" });
+    for comparison in &of_group {
+        let proven = comparison.difference.is_some_and(|d| d.proven);
+        let name = group.iter().find(|s| s.name == comparison.other).map(|s| dut_label(s));
+        let name = name.filter(|_| of_group.len() > 1);
+        let name = name.map(|name| Line::new().styled("of", format!("{name} ")));
+        let style = if proven { "difference" } else { "difference open" };
+        line = line.styled(style, name.unwrap_or_default().text(answer::short(comparison)));
+    }
+    line.into()
+}
+
+/// Every series with all of its figures and its verdict.
+pub(super) fn series(report: &Report<'_>) -> Table {
+    let columns = vec![
+        Column::words("DUT"),
+        Column::numbers("Median").unit("Mpps").strong(),
+        Column::numbers("Min–max").unit("Mpps"),
+        Column::numbers("CV").unit("of mean"),
+        Column::numbers("Offered").unit("Mpps"),
+        Column::numbers("Lost").unit("of offered"),
+        Column::numbers("Calibrated").unit("Mpps"),
+        Column::numbers("Ratio").unit("of calibr."),
+        Column::numbers("Frame").unit("B / with FCS"),
+        Column::numbers("Valid").unit("iterations"),
+        Column::numbers("Worst residual").only(Outputs::TEXTS),
+    ];
+    let groups = groups(report, |series| Some(series_row(report, series)));
+    Table::grouped("Traffic", columns, groups).style("series").sortable()
+}
+
+fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Row {
+    let rate = series.rate_pps;
+    let raw = series_link(&series.name);
+    let raw = |text: Option<String>| Cell::from(Line::new().link(&raw, or_dash(text)));
+    let variation = rate.and_then(|s| s.variation_ratio());
+    let (offered, loss) = (series.offered_pps.map(|s| s.median), series.loss_ratio);
+    let requested = requested_pps(report, series);
+    let requested = requested.map(|rate_pps| format!("{} requested", mpps(rate_pps)));
+    let lost = series.lost_packets.filter(|s| s.median > 0.0);
+    let calibration = calibration_link(report, series);
+    let mut because = badge(series.verdict.kind, verdict_counts(series));
+    because = because.prose(&series.verdict.reason);
+    if let Some(rate_pps) = series.median_pps() {
+        because = because.text(format!("; {}", words::enough(rate_pps)));
+    }
+    let cells = vec![
+        dut(report, series).into(),
+        raw(series.median_pps().map(mpps)).sorted(series.median_pps()),
+        raw(rate.map(min_max)).sorted(rate.map(|r| r.min)),
+        Cell::from(or_dash(variation.map(share))).sorted(variation),
+        raw(offered.map(mpps)).sorted(offered).under(requested.unwrap_or_default()),
+        raw(loss.map(|s| share(s.median)))
+            .sorted(loss.map(|s| s.median))
+            .under(lost.map_or_else(String::new, |s| number::signed(s.median, 0))),
+        Cell::from(linked(calibration.as_deref(), or_dash(series.calibration_pps.map(mpps))))
+            .sorted(series.calibration_pps),
+        Cell::from(or_dash(series.calibration_ratio.map(share))).sorted(series.calibration_ratio),
+        frame(series).into(),
+        format!("{} of {}", series.valid_iterations, series.iterations).into(),
+        share(series.residual_ratio_worst).into(),
+    ];
+    Row { cells, because: vec![because], ..Row::default() }
+}
+
+/// How often each verdict was given, the deciding one first: `dut-bound 4 of 5, invalid 1 of 5`.
+fn verdict_counts(series: &SeriesSummary) -> String {
+    let mut kinds: Vec<(&String, &usize)> = series.verdicts.iter().collect();
+    kinds.sort_by_key(|(name, count)| (*name != series.verdict.kind.name(), usize::MAX - **count));
+    let kinds =
+        kinds.iter().map(|(name, count)| format!("{name} {count} of {}", series.iterations));
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
+/// The rate that the specification asks for; absent where it asks for all there is.
+fn requested_pps(report: &Report<'_>, series: &SeriesSummary) -> Option<f64> {
+    match report.cells(series).first()?.0.traffic.rate {
+        Rate::Pps(rate_pps) => Some(rate_pps),
+        Rate::Max | Rate::Bps(_) | Rate::Percent(_) => None,
+    }
+}
+
+/// The raw records of the calibration that a series is held against, if there is one.
+fn calibration_link(report: &Report<'_>, series: &SeriesSummary) -> Option<String> {
+    series.calibration_pps?;
+    let traffic = &report.cells(series).first()?.0.traffic;
+    let is_there = report.data.calibrations.iter().any(|(r, _)| r.traffic.id == traffic.id);
+    is_there.then(|| link(&format!("calibration/{}/", traffic.name)))
+}
+
+/// The frame sizes of a series, without and with FCS.
+fn frame(series: &SeriesSummary) -> String {
+    let without = number::sizes((series.size_bytes_min, series.size_bytes_max));
+    format!("{without} / {}", number::sizes(series.size_with_fcs_bytes_range()))
+}
+
+/// The latency of every series that has one.
+pub(super) fn latency(report: &Report<'_>) -> Table {
+    let delays = ["Min", "p50", "p90", "p99", "p99.9", "Max"].map(|name| match name {
+        "p50" => Column::numbers(name).strong(),
+        _ => Column::numbers(name),
+    });
+    let ends =
+        [Column::numbers("Measured").unit("packets"), Column::numbers("Lost").unit("of offered")];
+    let columns = [Column::words("DUT"), Column::numbers("At").unit("Mpps")];
+    let columns = columns.into_iter().chain(delays).chain(ends).collect();
+    let groups = groups(report, |s| Some(latency_row(report, s, s.latency.as_ref()?)));
+    Table::grouped("Traffic", columns, groups).style("series")
+}
+
+fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySummary) -> Row {
+    let delays = latency.delays.in_order().map(|delay_ns| number::delay(delay_ns).into());
+    let measured = number::count(latency.delays.sample_count);
+    let cells: Vec<Cell> = [
+        dut(report, series).into(),
+        Line::new().link(series_link(&series.name), mpps(latency.rate_pps)).into(),
+    ]
+    .into_iter()
+    .chain(delays)
+    .chain([measured.into(), share(latency.loss_ratio).into()])
+    .collect();
+    Row { cells, style: "figures", ..Row::default() }
+}
+
+/// The ledger of every group as a table: counting points in order, the drops after each, the
+/// residual.
+pub(super) fn ledgers(report: &Report<'_>) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for group in report.summary.groups() {
+        let rows = ledger_rows(&group);
+        if rows.is_empty() {
+            continue;
+        }
+        let duts = group.iter().map(|s| Column::numbers(dut(report, s)).with_aside());
+        let words = [Column::words("Packets"), Column::words("Counted by").style("source")];
+        let table = Table::new(words.into_iter().chain(duts).collect(), rows).style("ledger");
+        let fold = if blocks.is_empty() { Fold::Open } else { Fold::Closed };
+        blocks.push(Block::Titled(fold, group_label(group[0]).into(), vec![table.into()]));
+    }
+    blocks
+}
+
+fn ledger_rows(group: &[&SeriesSummary]) -> Vec<Row> {
+    let Some(first) = group.iter().find_map(|s| s.ledger.as_ref()) else {
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    for point in &first.points {
+        rows.push(ledger_row(group, (words::words(&point.name), &point.source, false), |ledger| {
+            ledger.points.iter().find(|p| p.name == point.name).map_or(0, |p| p.packets)
+        }));
+        let all = group.iter().filter_map(|s| s.ledger.as_ref()).flat_map(|l| &l.drops);
+        let mut seen = Vec::new();
+        for drop in all.filter(|d| d.after == point.name) {
+            if seen.contains(&(&drop.name, drop.place)) {
+                continue;
+            }
+            seen.push((&drop.name, drop.place));
+            let name = format!("{} ({})", drop.name, words::place(drop.place));
+            rows.push(ledger_row(group, (name, &drop.source, true), |ledger| {
+                let same = ledger.drops.iter().filter(|d| {
+                    d.name == drop.name && d.place == drop.place && d.after == drop.after
+                });
+                same.map(|d| d.packets).sum()
+            }));
+        }
+    }
+    let residual = ("residual".to_owned(), "no counter explains it", true);
+    rows.push(ledger_row(group, residual, |ledger| ledger.residual_packets));
+    rows
+}
+
+fn ledger_row(
+    group: &[&SeriesSummary],
+    (name, source, is_inner): (String, &str, bool),
+    packets: impl Fn(&LedgerSummary) -> u64,
+) -> Row {
+    let cell = |series: &&SeriesSummary| -> Cell {
+        let Some(ledger) = &series.ledger else { return "–".into() };
+        let offered = ledger.points.first().map_or(0, |p| p.packets);
+        let text = number::count(packets(ledger));
+        Cell::from(Line::new().link(series_link(&series.name), text))
+            .under(share(ratio(packets(ledger), offered)))
+    };
+    let cells = [name.into(), source.into()].into_iter().chain(group.iter().map(cell)).collect();
+    let style = if is_inner { "" } else { "point" };
+    Row { cells, is_inner, style, ..Row::default() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "packet counts stay far below 2^53")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Every iteration of every series, folded away.
+pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
+    let block = |series: &SeriesSummary| {
+        let title = format!("{} · {}", dut_label(series), group_label(series));
+        let title = Line::from(title).styled("count", format!(" {}", verdict_counts(series)));
+        let raw = Line::new().code(format!("cells/{}/", series.name));
+        let raw = Line::from("Raw records: ").link(series_link(&series.name), raw);
+        let columns = vec![
+            Column::numbers("#"),
+            Column::numbers("Median").unit("Mpps").strong(),
+            Column::numbers("Samples").unit("min–max, Mpps"),
+            Column::numbers("Offered").unit("Mpps"),
+            Column::numbers("Lost").unit("of offered"),
+            Column::numbers("Trend").unit("of median"),
+            Column::numbers("Jump").unit("of median"),
+            Column::numbers("Residual").unit("of offered"),
+            Column::numbers("Softirq").unit("of a CPU"),
+            Column::numbers("Stolen").unit("of a CPU"),
+            Column::numbers("Foreign").unit("of a CPU"),
+            Column::numbers("CPU wait").unit("of the time"),
+            Column::numbers("Began"),
+        ];
+        let cells = report.cells(series);
+        let rows = cells.iter().map(|(record, _)| iteration_row(record));
+        let table = Table::new(columns, rows).style("iterations").sortable();
+        Block::Titled(Fold::Closed, title, vec![Block::note(raw), table.into()])
+    };
+    report.summary.series.iter().map(block).collect()
+}
+
+fn iteration_row(record: &TrialRecord) -> Row {
+    let r = &record.result;
+    let raw = |file| cell_link(&record.series, record.iteration, file);
+    let (trial, samples) = (raw("trial.json"), raw("samples.csv"));
+    let trial = |text: String| Cell::from(Line::new().link(&trial, text));
+    // A measure of stability that a trial does not have; a loss that no counter gave.
+    let ratio = |ratio: Option<f64>| trial(or_dash(ratio.map(share))).sorted(ratio);
+    let lost = (!record.ledger.points.is_empty()).then(|| record.ledger.loss_ratio());
+    let range = format!("{}–{}", mpps(r.rate_pps_min), mpps(r.rate_pps_max));
+    let range = Line::new().link(samples, format!("{} · {range}", r.sample_count));
+    let cells = vec![
+        trial(record.iteration.to_string()),
+        trial(mpps(r.rate_pps)).sorted(r.rate_pps),
+        Cell::from(range).sorted(r.rate_pps_min),
+        trial(mpps(r.offered_pps)).sorted(r.offered_pps),
+        ratio(lost),
+        ratio(r.trend_ratio),
+        ratio(r.jump_ratio),
+        ratio(Some(record.ledger.residual_ratio)),
+        ratio(most(record, |used| Some(used.softirq_ratio))),
+        ratio(most(record, |used| Some(used.stolen_ratio))),
+        ratio(most(record, |used| used.foreign_ratio)),
+        ratio(record.machine.as_ref().and_then(|machine| Some(machine.pressure?.cpu_ratio))),
+        number::utc(&record.times.started_utc).into(),
+    ];
+    let verdict = &record.verdict;
+    // What decided the verdict stands in its reason already.
+    let failed = record.checks.iter();
+    let failed = failed.filter(|c| !c.passed && !verdict.reason.contains(&c.detail));
+    let failed = failed.map(|c| prose(&format!("Check {} failed: {}", c.name, c.detail)));
+    let faults = record.ledger.faults.iter().filter(|f| !verdict.reason.contains(f.as_str()));
+    let faults = faults.map(|fault| prose(&format!("Fault: {fault}")));
+    let reason = badge(verdict.kind, verdict.kind.name()).prose(&verdict.reason);
+    let because = [reason].into_iter().chain(faults).chain(failed).collect();
+    let style = if verdict.kind.is_void() { "void" } else { "" };
+    Row { cells, because, style, ..Row::default() }
+}
+
+/// The largest of what the CPUs of a trial show; `None` where none shows it.
+fn most(record: &TrialRecord, of: impl Fn(&CpuUse) -> Option<f64>) -> Option<f64> {
+    let cpus = record.machine.as_ref()?.cpus.values();
+    cpus.filter_map(of).max_by(f64::total_cmp)
+}
+
+/// The thresholds of the verdicts.
+pub(super) fn thresholds(report: &Report<'_>) -> Table {
+    let columns =
+        vec![Column::words("Threshold"), Column::words("Meaning"), Column::numbers("Value")];
+    let rows = report.summary.thresholds.iter().map(|threshold| {
+        let name = Line::new().code(threshold.name.as_ref());
+        let value = threshold_value(threshold.value, &threshold.unit);
+        Row::from(vec![name.into(), threshold.meaning.as_ref().into(), value.into()])
+    });
+    Table::new(columns, rows).style("thresholds")
+}
+
+/// A share in per cent of what it is a share of; any other value as it is.
+fn threshold_value(value: f64, unit: &str) -> String {
+    if unit.starts_with("of ") {
+        format!("{} {unit}", number::percent(value))
+    } else {
+        format!("{value} {unit}").trim_end().to_owned()
+    }
+}

@@ -1,0 +1,452 @@
+//! The reports against golden files, and what must hold for every report.
+//!
+//! `WEIR_UPDATE_GOLDEN=1` writes the golden files; `WEIR_REPORT_LOOK=DIR` writes the reports of
+//! the fixtures to a directory, to be looked at.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::palette;
+use crate::record::VerdictKind;
+use crate::summary::fixture::{awkward, profiled, swept, usual, with_latency};
+
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name);
+    if std::env::var_os("WEIR_UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(path.parent().expect("a directory")).expect("the directory");
+        fs::write(&path, text).expect("the golden file");
+    }
+    let expected = fs::read_to_string(&path).expect("the golden file");
+    assert_eq!(text, expected, "{name} differs; WEIR_UPDATE_GOLDEN=1 writes it anew");
+}
+
+fn file(data: &CampaignData, path: &str) -> String {
+    files(data, None).into_iter().find(|f| f.path == path).expect("the file").text
+}
+
+fn campaigns() -> Vec<(&'static str, CampaignData)> {
+    let mut void = awkward();
+    for (record, _) in &mut void.cells {
+        record.verdict.kind = VerdictKind::Invalid;
+    }
+    let mut empty = awkward();
+    empty.cells.clear();
+    empty.calibrations.clear();
+    vec![
+        ("awkward", awkward()),
+        ("usual", usual()),
+        ("latency", with_latency(usual())),
+        ("profiled", profiled(usual())),
+        ("swept", swept()),
+        ("void", void),
+        ("empty", empty),
+    ]
+}
+
+#[test]
+fn the_derived_texts_are_as_ever() {
+    let data = awkward();
+    golden("summary.json", &file(&data, "summary.json"));
+    golden("summary.md", &file(&data, "summary.md"));
+    golden("gnuplot.data", &file(&data, "gnuplot.data"));
+    golden("gnuplot-axis.data", &file(&swept(), "gnuplot.data"));
+}
+
+#[test]
+fn a_colon_separates_a_verdict_from_its_reason() {
+    let (reason, data) = ("the DUT lost 87", usual());
+    for (path, end) in [("summary.md", "**: "), ("report.html", "</strong></span>: ")] {
+        let text = file(&data, path);
+        let before: Vec<&str> = text.split(reason).collect();
+        let reasons = &before[..before.len() - 1];
+        assert!(!reasons.is_empty(), "{path}");
+        assert!(reasons.iter().all(|before| before.ends_with(end)), "{path}");
+    }
+}
+
+#[test]
+fn latency_and_loss_stand_in_every_text() {
+    let data = with_latency(usual());
+    golden("latency.md", &file(&data, "summary.md"));
+    let summary = CampaignSummary::of(&data);
+    let nft = summary.series_named("nft.flows-128").expect("a series");
+    let latency = nft.latency.expect("it was measured");
+    assert_eq!(
+        (latency.iterations, latency.delays.min_ns, latency.delays.p50_ns),
+        (5, 950, 14_300)
+    );
+    assert!((latency.loss_ratio - 3.0 / 200_000.0).abs() < 1e-12);
+    let lost = nft.lost_packets.expect("a ledger").median;
+    assert!((lost - (15_400_000.0 - 352_000.0 * 3.5)).abs() < 1.0, "{lost}");
+    let page = file(&data, "report.html");
+    for part in ["id=\"latency\"", "p99.9", "14.3\u{a0}µs", "950\u{a0}ns", "3.41\u{a0}ms"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!file(&usual(), "report.html").contains("id=\"latency\""));
+    assert!(!file(&usual(), "summary.md").contains("## Latency"));
+    let written = file(&data, "summary.json");
+    assert!(written.contains("\"p999_ns\": 1287000"), "{written}");
+}
+
+#[test]
+fn every_page_and_plot_is_well_formed() {
+    for (name, data) in campaigns() {
+        for file in files(&data, None) {
+            if file.path.ends_with(".html") || file.path.ends_with(".svg") {
+                balanced(&file.text).unwrap_or_else(|e| panic!("{name}: {}: {e}", file.path));
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_fetched_and_nothing_runs() {
+    for (name, data) in campaigns() {
+        let page = file(&data, "report.html");
+        // The one that sorts tables is part of the page, and fetches nothing.
+        let scripts: Vec<&str> = page.split("<script").skip(1).collect();
+        assert!(scripts.len() == 1 && scripts[0].starts_with('>'), "{name}: {scripts:?}");
+        for banned in
+            ["http://", "https://", "src=", "@import", "javascript:", "<link", "fetch(", "import("]
+        {
+            assert!(!page.contains(banned), "{name}: the page holds {banned}");
+        }
+        for link in page.split("href=\"").skip(1) {
+            let link = link.split('"').next().expect("an end");
+            let is_raw =
+                ["cells/", "calibration/", "profiles/"].iter().any(|f| link.starts_with(f));
+            assert!(is_raw && !link.contains(':'), "{name}: {link} leads elsewhere");
+        }
+        for plot in Report::new(&data).plots() {
+            let rest = plot.text.replacen("http://www.w3.org/2000/svg", "", 1);
+            assert!(!rest.contains("http") && !rest.contains("<script"), "{name}: {}", plot.path);
+        }
+    }
+}
+
+#[test]
+fn profiles_are_shown_and_lead_to_their_artefacts() {
+    let data = profiled(usual());
+    let page = file(&data, "report.html");
+    for part in [
+        "<h2>Where the time went</h2>",
+        "href=\"profiles/linux.flows-128/artefacts/flamegraph.svg\"",
+        "<title>nft_do_chain, 26 %</title>",
+        "check `profile` failed: perf may not sample",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let summary = file(&data, "summary.md");
+    let link = "[flamegraph.svg](profiles/linux.flows-128/artefacts/flamegraph.svg)";
+    assert!(summary.contains("## Where the time went") && summary.contains(link), "{summary}");
+    for path in ["report.html", "summary.md"] {
+        let text = file(&usual(), path);
+        assert!(!text.contains("flamegraph") && !text.contains("Where the time"), "{path}");
+    }
+}
+
+#[test]
+fn every_iteration_leads_to_its_raw_records() {
+    for (name, data) in campaigns() {
+        let page = file(&data, "report.html");
+        for (record, _) in &data.cells {
+            for raw in ["trial.json", "samples.csv"] {
+                let link = link(&format!("cells/{}/{}/{raw}", record.series, record.iteration));
+                assert!(page.contains(&format!("href=\"{link}\"")), "{name}: {link}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_number_is_finite() {
+    for (name, data) in campaigns() {
+        for file in files(&data, None) {
+            let words = file.text.split(|c: char| !c.is_alphanumeric());
+            let odd = words.filter(|w| matches!(*w, "NaN" | "inf" | "Infinity" | "nan")).count();
+            assert_eq!(odd, 0, "{name}: {} holds a number that is not one", file.path);
+        }
+    }
+}
+
+#[test]
+fn identifiers_are_unique_in_a_page() {
+    for (name, data) in campaigns() {
+        let page = file(&data, "report.html");
+        let mut ids: Vec<&str> =
+            page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "{name}");
+    }
+}
+
+#[test]
+fn paths_are_unique_and_safe() {
+    let mut data = awkward();
+    // Two names that become the same file name.
+    data.cells[1].0.series = "a b".into();
+    data.cells[2].0.series = "a&b".into();
+    let files = files(&data, None);
+    let mut paths: Vec<&str> = files.iter().map(|f| f.path.as_str()).collect();
+    let all = paths.len();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), all);
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_.=/".contains(c);
+    assert!(paths.iter().all(|p| p.chars().all(safe)), "{paths:?}");
+}
+
+#[test]
+fn the_report_of_a_bisection_says_its_answer_first_and_then_its_candidates() {
+    let candidate = |name: &str, probability| bisect::CandidateReport {
+        name: name.to_owned(),
+        series: format!("{name}.flows-4900"),
+        first_bad_probability: probability,
+        bad_probability: probability,
+        measurements: 3,
+        invalid: 0,
+        skipped: false,
+        misfit: false,
+        median_pps: Some(524_000.0),
+        values_pps: vec![524_000.0; 3],
+    };
+    let found = bisect::Report {
+        answer: bisect::Answer::Found,
+        dimension: "dut".to_owned(),
+        first_bad: Some("nft".to_owned()),
+        first_bad_latest: None,
+        last_good: Some("linux".to_owned()),
+        probability: Some(0.98),
+        no_change_probability: 0.02,
+        confidence: 0.95,
+        margin_ratio: 0.01,
+        runs_max: 60,
+        runs: 6,
+        change: None,
+        candidates: vec![candidate("linux", 0.0), candidate("nft", 0.98)],
+        next: None,
+    };
+    let data = usual();
+    let text = |path: &str| {
+        let mut files = files(&data, Some(&found)).into_iter();
+        files.find(|file| file.path == path).expect("the file").text
+    };
+    let page = text("report.html");
+    let markdown = text("summary.md");
+    for (text, parts) in [
+        (&page, ["<p class=\"lead\">", "id=\"candidates\"", "id=\"series\"", "id=\"throughput\""]),
+        (&markdown, ["\n\nnft is", "## Candidates", "## Series", "## Throughput"]),
+    ] {
+        let places = parts.map(|part| text.find(part).unwrap_or_else(|| panic!("{part}: {text}")));
+        assert!(places.is_sorted(), "{places:?}");
+    }
+    let answer =
+        "nft is the first bad one, with a probability of 98\u{a0}%; linux before it is good.";
+    assert!(page.contains(&format!("<p class=\"lead\">{answer}</p>")), "{page}");
+    // Everything of the cells stands below, as in a campaign.
+    let sections = |page: &str| page.matches("<section id=").count();
+    assert_eq!(sections(&page), sections(&file(&data, "report.html")) + 2);
+}
+
+#[test]
+fn the_answer_names_who_is_slower_and_what_limited_it() {
+    let data = usual();
+    let answers = Report::new(&data).answers();
+    assert_eq!(answers.len(), 3);
+    assert_eq!(
+        answers[1],
+        "nft forwards 0.331 Mpps, 36.8 % ± 0.9 % less than linux (0.524 Mpps) with 4,900 flows; \
+         both limited by the DUT."
+    );
+    let page = file(&data, "report.html");
+    assert!(page.contains("is <strong>slower</strong> than linux under all 3 traffics"));
+}
+
+#[test]
+fn an_unproven_difference_is_never_called_none() {
+    let mut data = usual();
+    for (record, _) in &mut data.cells {
+        if record.dut.as_ref().is_some_and(|d| d.name == "nft") {
+            let rate = record.result.rate_pps;
+            record.result.rate_pps = rate * if rate > 3e5 { 1.59 } else { 1.71 };
+        }
+    }
+    for path in ["report.html", "summary.md"] {
+        let text = file(&data, path);
+        let lower = text.to_lowercase();
+        assert!(lower.contains("no difference"), "{path}");
+        for (at, _) in lower.match_indices("no difference") {
+            let context: String = lower[at..].chars().take(60).collect();
+            assert!(context.contains("proven"), "{path}: {context}");
+        }
+        assert!(text.contains("remains possible"), "{path}");
+    }
+}
+
+#[test]
+fn a_comparison_of_offers_is_not_sold_as_one_of_duts() {
+    let mut data = usual();
+    for (record, _) in &mut data.cells {
+        record.verdict.kind = VerdictKind::GeneratorBound;
+    }
+    let answers = Report::new(&data).answers();
+    assert!(answers.iter().all(|a| a.contains("their limits are not compared")), "{answers:?}");
+    assert!(file(&data, "summary.md").contains("; not every figure was limited by the DUT."));
+}
+
+#[test]
+fn what_was_not_tested_is_not_judged() {
+    let mut data = awkward();
+    for (record, _) in &mut data.cells {
+        record.verdict.kind = VerdictKind::Invalid;
+    }
+    let page = file(&data, "summary.md");
+    assert!(page.contains("**Not enough valid iterations** to compare nft with linux"), "{page}");
+    assert!(!page.contains("No difference"), "{page}");
+    let answers = Report::new(&data).answers();
+    assert_eq!(answers.len(), 5, "one for each series: {answers:?}");
+    assert!(answers.iter().all(|a| a.contains("no valid iteration")), "{answers:?}");
+}
+
+#[test]
+fn an_incomplete_campaign_says_so_in_every_text() {
+    let data = awkward();
+    for path in ["report.html", "summary.md"] {
+        let text = file(&data, path);
+        assert!(text.contains("ncomplete: 13 of 24 cells"), "{path}");
+        assert!(text.contains("weir lab resume"), "{path}");
+        assert!(text.contains("1 invalid"), "{path}");
+    }
+}
+
+#[test]
+fn the_link_that_a_figure_is_enough_for_is_named() {
+    let one = "a full-duplex link of 1 Gb/s with IMIX";
+    assert_eq!(words::enough(352_775.0), format!("50 % of what is enough for {one}"));
+    assert_eq!(words::enough(705_500.0), format!("99.90 % of what is enough for {one}"));
+    assert_eq!(words::enough(706_000.0), format!("enough for {one}"));
+    assert_eq!(words::enough(7.1e6), "enough for a full-duplex link of 10 Gb/s with IMIX");
+    let data = usual();
+    let summary = CampaignSummary::of(&data);
+    let (page, html) = (file(&data, "summary.md"), file(&data, "report.html"));
+    for series in &summary.series {
+        let enough = words::enough(series.median_pps().expect("a figure"));
+        assert!(page.contains(&format!("; {enough}\n")), "{page}");
+        let (number, link) = enough.split_once(" 1 Gb/s").expect("a link");
+        assert!(html.contains(&number.replace(" %", "\u{a0}%")), "{enough}{link}");
+    }
+}
+
+#[test]
+fn frame_sizes_are_given_both_ways() {
+    let data = usual();
+    assert!(file(&data, "report.html").contains("60 / 64"));
+    assert!(file(&data, "summary.md").contains("60 / 64"));
+}
+
+#[test]
+fn marks_stand_out_against_both_backgrounds() {
+    for tone in palette::MARKS {
+        for (colour, background) in
+            [(tone.light, palette::BACKGROUND.light), (tone.dark, palette::BACKGROUND.dark)]
+        {
+            let ratio = contrast(colour, background);
+            assert!(ratio >= 4.5, "{} {colour} on {background}: {ratio:.2}", tone.name);
+        }
+    }
+}
+
+#[test]
+fn the_balance_check_finds_what_is_wrong() {
+    assert!(balanced("<p>a<br>b</p>").is_ok());
+    assert!(balanced("<p><b></p></b>").is_err());
+    assert!(balanced("<p>").is_err());
+    assert!(balanced("<p title=\"a<b\">").is_err());
+}
+
+#[test]
+fn ticks_are_round_and_cover_the_range() {
+    for max in [0.0001, 0.56, 0.9999, 1.0, 4.41, 14.88, 148.8] {
+        let (values, decimals) = crate::plot::axis::ticks(max, 6.0);
+        let last = values.last().copied().expect("ticks");
+        assert!(last >= max * 0.999 && last <= max * 2.0, "{max}: {values:?}");
+        for value in &values {
+            let written: f64 = format!("{value:.decimals$}").parse().expect("a number");
+            assert!((written - value).abs() < 1e-9, "{max}: {value} with {decimals} decimals");
+        }
+    }
+}
+
+#[test]
+fn reports_can_be_looked_at() {
+    let Some(directory) = std::env::var_os("WEIR_REPORT_LOOK") else {
+        return;
+    };
+    for (name, data) in campaigns() {
+        for file in files(&data, None) {
+            let path = Path::new(&directory).join(name).join(&file.path);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("the directory");
+            fs::write(path, file.text).expect("the file");
+        }
+    }
+}
+
+/// Whether every element is closed in the order in which it was opened, every attribute is quoted
+/// and no markup character stands in a text.
+fn balanced(text: &str) -> Result<(), String> {
+    const VOID: [&str; 3] = ["meta", "br", "hr"];
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('<') {
+        let is_style = matches!(open.last(), Some(&"style" | &"script"));
+        if rest[..start].contains('>') && !is_style {
+            return Err(format!("stray `>` in {:?}", &rest[..start]));
+        }
+        rest = &rest[start + 1..];
+        let end = tag_end(rest).ok_or("a tag without an end")?;
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name = tag.split_whitespace().next().unwrap_or("");
+        if let Some(name) = name.strip_prefix('/') {
+            let last = open.pop();
+            if last != Some(name) {
+                return Err(format!("</{name}> closes {last:?}"));
+            }
+        } else if !name.starts_with('!') && !VOID.contains(&name) && !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    if open.is_empty() { Ok(()) } else { Err(format!("never closed: {open:?}")) }
+}
+
+/// The `>` that ends a tag, outside of quotes.
+fn tag_end(tag: &str) -> Option<usize> {
+    let mut quoted = false;
+    for (at, c) in tag.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '<' => return None,
+            '>' if !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Contrast of two colours, after WCAG 2.2.
+fn contrast(a: &str, b: &str) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+fn luminance(colour: &str) -> f64 {
+    let channel = |at: usize| {
+        let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("a colour");
+        let share = f64::from(value) / 255.0;
+        if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+}

@@ -1,0 +1,52 @@
+//! Words as every report writes them: they follow the summary and decide nothing.
+
+use weir_stats::rates::{Duplex, LINKS_BPS, imix_link_bps, imix_pps};
+use weir_wire::units::format_bps;
+
+use crate::counters::Place;
+use crate::number::share;
+use crate::record::VerdictKind;
+
+/// What a verdict says of the DUT: "limited by the DUT".
+pub(super) fn limit(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::DutBound => "limited by the DUT",
+        VerdictKind::GeneratorBound => "limited by the offer, all of which was forwarded",
+        VerdictKind::LinkBound => "limited by the path, not by the DUT",
+        VerdictKind::SinkBound => "limited by the sink",
+        VerdictKind::Overloaded => "overloaded: alive, but delivering next to nothing",
+        VerdictKind::Unstable => "not steady inside the trials",
+        VerdictKind::Disturbed => "void: something else ran on the machine",
+        VerdictKind::Invalid => "void",
+    }
+}
+
+/// The fastest usual link for which a rate is enough with the simple Internet mix; of a rate that
+/// is too low for any, the share of what the slowest link takes.
+pub(super) fn enough(rate_pps: f64) -> String {
+    let link = |link_bps| format!("a full-duplex link of {} with IMIX", format_bps(link_bps));
+    if let Some(link_bps) = imix_link_bps(rate_pps, Duplex::Full) {
+        return format!("enough for {}", link(link_bps));
+    }
+    let [slowest_bps, ..] = LINKS_BPS;
+    let ratio = rate_pps / imix_pps(slowest_bps, Duplex::Full);
+    // A rate that is not enough never reads as if it were.
+    format!("{} of what is enough for {}", share(ratio.min(0.999)), link(slowest_bps))
+}
+
+/// Whose loss it is, in words.
+pub(super) fn place(place: Place) -> &'static str {
+    match place {
+        Place::Generator => "generator",
+        Place::Dut => "DUT",
+        Place::Sink => "sink",
+    }
+}
+
+/// A name out of CLI vocabulary in words: `dut_received` is "DUT received".
+pub(super) fn words(name: &str) -> String {
+    name.split('_')
+        .map(|word| if word == "dut" { "DUT" } else { word })
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,315 @@
+//! What a search has found: one `result.json` for each item, written once, when the item is done.
+//!
+//! A result names what limited it. Every trial behind it stands beside it in the store.
+
+use serde::{Deserialize, Serialize};
+use weir_stats::search::curve;
+use weir_stats::search::goal::Goal;
+use weir_stats::search::mlr::{Ending, GoalResult};
+
+use crate::matrix::SweepValue;
+use crate::record::Delays;
+use crate::search::{FrameSize, Test};
+
+/// Version of the format of `result.json`.
+pub const RESULT_SCHEMA: u32 = 1;
+
+/// Everything that was found for one item: a series at one frame size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ItemResult {
+    /// [`RESULT_SCHEMA`].
+    pub schema: u32,
+    /// SHA-256 (hex) of what determines it.
+    pub item_id: String,
+    /// Name, and folder in the store.
+    pub name: String,
+    /// Name of the DUT.
+    pub dut: String,
+    /// Values of the sweeps.
+    pub sweep: Vec<(String, SweepValue)>,
+    /// Name of the traffic.
+    pub traffic: String,
+    pub frames: Frames,
+    /// What the path delivers without a DUT, packets per second.
+    pub calibrated_pps: f64,
+    /// What the generator offers when nothing holds it back.
+    pub generator_pps: f64,
+    /// The lowest load that was to be tried.
+    pub min_load_pps: f64,
+    /// The highest.
+    pub max_load_pps: f64,
+    /// Bounds, by the goals' loss ratios.
+    pub goals: Vec<GoalRecord>,
+    /// Points of the loss-rate curve, from the highest load downwards.
+    pub loss_curve: Option<CurveRecord>,
+    /// Latency at shares of the throughput.
+    pub latency: Option<LatencyRecord>,
+    /// Back-to-back frames.
+    pub back_to_back: Option<BurstRecord>,
+    /// What each test cost.
+    pub costs: Vec<Cost>,
+}
+
+/// Frame sizes of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Frames {
+    /// As asked for.
+    pub size: FrameSize,
+    /// The smallest frame, bytes without FCS.
+    pub size_bytes_min: u16,
+    /// The largest.
+    pub size_bytes_max: u16,
+    pub size_bytes_mean: f64,
+    /// The smallest frame as RFC 2544 counts it, bytes with FCS.
+    pub size_with_fcs_bytes_min: u16,
+    /// The largest.
+    pub size_with_fcs_bytes_max: u16,
+}
+
+/// What limited a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// The DUT: the figure is its rate.
+    #[serde(rename = "dut-bound")]
+    Dut,
+    /// The path: it carries no more without a DUT either. The figure is a lower bound.
+    #[serde(rename = "link-bound")]
+    Link,
+    /// The generator, or another part of the testbed. The figure is a lower bound.
+    #[serde(rename = "generator-bound")]
+    Testbed,
+    /// The specification's `max_load`. The figure is a lower bound.
+    #[serde(rename = "max-load")]
+    MaxLoad,
+    /// The lowest load is not forwarded well enough: there is no figure.
+    #[serde(rename = "below-min-load")]
+    BelowMinLoad,
+    /// The search ended before its end.
+    #[serde(rename = "stopped")]
+    Stopped,
+}
+
+impl Limit {
+    /// Its label in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dut => "dut-bound",
+            Self::Link => "link-bound",
+            Self::Testbed => "generator-bound",
+            Self::MaxLoad => "max-load",
+            Self::BelowMinLoad => "below-min-load",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether the device can do the figure, and perhaps more.
+    #[must_use]
+    pub const fn is_lower_bound(self) -> bool {
+        matches!(self, Self::Link | Self::Testbed | Self::MaxLoad)
+    }
+}
+
+/// What was found for a goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GoalRecord {
+    /// `NDR` or `PDR …`.
+    pub name: String,
+    pub goal: Goal,
+    /// Relevant lower bound, packets per second.
+    pub lower_pps: Option<f64>,
+    /// Relevant upper bound.
+    pub upper_pps: Option<f64>,
+    /// Conditional throughput at the lower bound.
+    pub conditional_throughput_pps: Option<f64>,
+    /// The lower bound of a coarser stage, where the search ended before the goal had one.
+    pub indicated_pps: Option<f64>,
+    /// What limited it.
+    pub limit: Limit,
+    /// The same in words.
+    pub reason: String,
+}
+
+impl GoalRecord {
+    /// Says what limited a result. `link_bound_pps` is the rate from which on the path itself is
+    /// the limit; `max_load_given` whether the specification named the highest load.
+    #[must_use]
+    pub fn new(result: &GoalResult, link_bound_pps: f64, max_load_given: bool) -> Self {
+        let (limit, reason) = match result.ending {
+            Ending::Regular if result.lower_pps.is_some_and(|pps| pps >= link_bound_pps) => {
+                (Limit::Link, "even without the DUT, the path carries hardly more".to_owned())
+            }
+            Ending::Regular => {
+                (Limit::Dut, "the DUT forwards the lower bound and not the upper one".to_owned())
+            }
+            Ending::MaxLoadPasses if max_load_given => (
+                Limit::MaxLoad,
+                "the DUT forwards the highest load that the search may try".to_owned(),
+            ),
+            Ending::MaxLoadPasses => {
+                (Limit::Link, "the DUT forwards what the path carries without it".to_owned())
+            }
+            Ending::TestbedLimited => (
+                Limit::Testbed,
+                "higher loads could not be offered, or were lost outside the DUT".to_owned(),
+            ),
+            Ending::MinLoadFails => (
+                Limit::BelowMinLoad,
+                "not even the lowest load passes: the DUT loses packets at any load, or its rate \
+                 is below `min_load`"
+                    .to_owned(),
+            ),
+            Ending::Stopped(stopped) => (Limit::Stopped, stopped.reason().to_owned()),
+        };
+        let goal = result.goal;
+        Self {
+            name: goal.name(),
+            goal,
+            lower_pps: result.lower_pps,
+            upper_pps: result.upper_pps,
+            conditional_throughput_pps: result.conditional_throughput_pps,
+            indicated_pps: result.indicated_pps,
+            limit,
+            reason,
+        }
+    }
+}
+
+/// A loss-rate curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurveRecord {
+    /// Its points, from the highest load downwards.
+    pub points: Vec<CurvePoint>,
+    /// Whether two loads in a row lost nothing, which is its end.
+    pub is_lossless_below: bool,
+    /// Why it ended before that, if it was not the lowest load.
+    pub stopped: Option<String>,
+}
+
+/// A point of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurvePoint {
+    /// The load as a share of the maximum.
+    pub load_ratio: f64,
+    /// The load, packets per second.
+    pub load_pps: f64,
+    /// The share that was lost; absent where the load could not be offered.
+    pub loss_ratio: Option<f64>,
+}
+
+impl From<&curve::Point> for CurvePoint {
+    fn from(point: &curve::Point) -> Self {
+        let curve::Point { share, load_pps, loss_ratio } = *point;
+        Self { load_ratio: share, load_pps, loss_ratio }
+    }
+}
+
+/// Latency at shares of a throughput.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyRecord {
+    /// The goal whose lower bound the shares are of.
+    pub of: String,
+    /// That bound, packets per second.
+    pub throughput_pps: f64,
+    /// By share.
+    pub points: Vec<LatencyPoint>,
+    /// Why it ended before its end.
+    pub stopped: Option<String>,
+}
+
+/// Latency at one share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyPoint {
+    /// The share of the throughput.
+    pub load_ratio: f64,
+    /// The load, packets per second.
+    pub load_pps: f64,
+    /// Means over the repetitions, in nanoseconds; absent where nothing was measured.
+    pub mean: Option<MeanDelays>,
+    /// Trials at this load, of whatever outcome.
+    #[serde(default)]
+    pub trials: u32,
+    /// Each repetition that counts: its load was offered, and its trial is valid.
+    pub repeats: Vec<Delays>,
+}
+
+/// Means of quantiles over repetitions, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeanDelays {
+    /// Of the smallest.
+    pub min_ns: f64,
+    /// Of the medians.
+    pub p50_ns: f64,
+    /// Of the 90 % quantiles.
+    pub p90_ns: f64,
+    /// Of the 99 % quantiles.
+    pub p99_ns: f64,
+    /// Of the largest.
+    pub max_ns: f64,
+}
+
+/// Back-to-back frames.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BurstRecord {
+    /// The longest burst that was to be tried, packets.
+    pub packets_max: u64,
+    /// The rate of the bursts, packets per second: what the generator offers without a DUT.
+    pub burst_pps: f64,
+    /// The longest burst without loss of each repetition.
+    pub lengths_packets: Vec<u64>,
+    /// Their mean.
+    pub mean_packets: Option<f64>,
+    /// Their standard deviation.
+    pub stddev_packets: Option<f64>,
+    /// Whether the longest burst came through every time: the buffer may be larger.
+    pub is_lower_bound: bool,
+    /// Time that the mean burst takes, seconds (RFC 9004).
+    pub implied_buffer_s: Option<f64>,
+    /// The same without what was forwarded meanwhile.
+    pub corrected_buffer_s: Option<f64>,
+    /// Why it ended before its end.
+    pub stopped: Option<String>,
+}
+
+/// What a test cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    pub test: Test,
+    /// Trials, of whatever outcome.
+    pub trials: u32,
+    /// Trials whose load could not be offered.
+    pub not_offered_trials: u32,
+    /// Trials that were void.
+    pub void_trials: u32,
+    /// Time of all of them, seconds.
+    pub elapsed_s: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_the_same_names_in_files_and_tables() {
+        for limit in [
+            Limit::Dut,
+            Limit::Link,
+            Limit::Testbed,
+            Limit::MaxLoad,
+            Limit::BelowMinLoad,
+            Limit::Stopped,
+        ] {
+            assert_eq!(serde_json::to_value(limit).expect("a name"), limit.name());
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What statistics say of a series and of a comparison, beside spread and ministat's test.
+//!
+//! The methods are `weir-stats`'; here their results become what `summary.json` holds. Figures of
+//! packets per second are rates, shares of a mean or a median are in per cent.
+
+use serde::{Deserialize, Serialize};
+use weir_stats::comparison::{self, Pair, Question};
+use weir_stats::interval::TooFew;
+use weir_stats::number::percent;
+use weir_stats::stopping::{self, Decision};
+use weir_stats::warning::{self, Warning};
+use weir_stats::welch::WelchError;
+use weir_stats::{Interval, Level, median, power};
+
+use crate::matrix::Campaign;
+use crate::summary::{SeriesSummary, Trial};
+
+/// The half width that [`SeriesAnalysis::iterations_for_one_percent`] is about.
+const ONE_PERCENT: f64 = 0.01;
+
+/// An interval of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateInterval {
+    /// Lower end, in packets per second.
+    pub low_pps: f64,
+    /// Upper end, in packets per second.
+    pub high_pps: f64,
+    /// What it covers exactly, in per cent, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage_percent: Option<f64>,
+}
+
+/// Something about a series that its figures do not show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesWarning {
+    /// `clusters`, `trend`, `outliers`, `no-spread`, `too-few` or `max-reached`.
+    pub kind: String,
+    /// What it is.
+    pub text: String,
+    /// What to do about it.
+    pub advice: String,
+    /// The iterations that it is about, where it is about some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iterations: Vec<u32>,
+}
+
+/// Why a series has as many iterations as it has (`iterations = "auto"`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stopped {
+    /// Its interval is narrow enough.
+    NarrowEnough,
+    /// It has had all that the specification gives it.
+    MaxReached,
+    /// It has not stopped yet.
+    Open,
+}
+
+/// What the iterations of a series say beside their spread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesAnalysis {
+    /// Level of the intervals, in per cent.
+    pub confidence_percent: f64,
+    /// The median's percentile bootstrap interval; absent for fewer than five values.
+    pub median_bootstrap: Option<RateInterval>,
+    /// The median's interval between two of the values; absent for too few values.
+    pub median_exact: Option<RateInterval>,
+    /// Half of the width of Student's interval of the mean, in per cent of the mean.
+    pub mean_half_width_percent: Option<f64>,
+    /// About how many iterations would give the mean to ±1 %.
+    pub iterations_for_one_percent: Option<usize>,
+    /// Why it has as many iterations as it has; absent where a number was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+    /// Warnings, with advice.
+    pub warnings: Vec<SeriesWarning>,
+}
+
+/// What may be said of two series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComparisonAnalysis {
+    /// `faster`, `slower`, `equivalent`, `not-worse` or `undecided`.
+    pub word: String,
+    /// The word with its sizes, intervals and p-values.
+    pub text: String,
+    /// Difference of the means in per cent of the baseline's.
+    pub difference_percent: f64,
+    /// Lower end of its interval (Fieller).
+    pub low_percent: f64,
+    /// Upper end of its interval; absent where there is none.
+    pub high_percent: Option<f64>,
+    /// Two-sided p-value of Welch's test.
+    pub p_value: f64,
+    /// The same after Holm's correction over the campaign's comparisons.
+    pub adjusted_p_value: f64,
+    /// How many comparisons that are.
+    pub family_size: usize,
+    /// Two-sided p-value of the Mann–Whitney test.
+    pub mann_whitney_p_value: f64,
+    /// The Hodges–Lehmann shift.
+    pub shift_pps: f64,
+    /// Lower end of its interval; absent for too few values.
+    pub shift_low_pps: Option<f64>,
+    /// Upper end of its interval; absent for too few values.
+    pub shift_high_pps: Option<f64>,
+    /// The smallest true difference, in per cent of the baseline's mean, that would have been
+    /// proven with the power below.
+    pub detectable_percent: f64,
+    /// That power, in per cent.
+    pub power_percent: f64,
+}
+
+/// Analyses the iterations of a series, in their order.
+pub(super) fn series(cells: &[&Trial], campaign: &Campaign) -> SeriesAnalysis {
+    let rule = campaign.stopping_rule();
+    let level = rule.map_or_else(Level::default, |rule| rule.level);
+    let valid = cells.iter().filter(|(r, _)| !r.verdict.kind.is_void());
+    let (numbers, values): (Vec<u32>, Vec<f64>) =
+        valid.map(|(r, _)| (r.iteration, r.result.rate_pps)).unzip();
+    let half_width_ratio = stopping::half_width_ratio(&values, level);
+    let decision = rule.map(|rule| rule.decide(cells.len(), &values));
+    let mut warnings = warnings(&values, &numbers, level);
+    if let (Some(rule), Some(Decision::MaxReached)) = (rule, decision) {
+        warnings.push(max_reached(&rule, &values, half_width_ratio));
+    }
+    SeriesAnalysis {
+        confidence_percent: level.percent(),
+        median_bootstrap: rate_interval(median::bootstrap(&values, level), None),
+        median_exact: match median::order_statistic(&values, level) {
+            Ok(exact) => rate_interval(Ok(exact.interval), Some(percent(exact.coverage))),
+            Err(_) => None,
+        },
+        mean_half_width_percent: half_width_ratio.map(|ratio| ratio * 100.0),
+        iterations_for_one_percent: needed(&values, ONE_PERCENT, level),
+        stopped: decision.map(|decision| match decision {
+            Decision::NarrowEnough => Stopped::NarrowEnough,
+            Decision::MaxReached => Stopped::MaxReached,
+            Decision::Continue => Stopped::Open,
+        }),
+        warnings,
+    }
+}
+
+/// What `values` show beside their median; `numbers` are their iterations.
+pub(crate) fn warnings(values: &[f64], numbers: &[u32], level: Level) -> Vec<SeriesWarning> {
+    // Where the bootstrap gives an interval, the lack of an exact one shows in its place.
+    let matters = |warning: &Warning| match warning {
+        Warning::TooFew(few) => few.have < median::BOOTSTRAP_VALUES_MIN,
+        _ => true,
+    };
+    let found = warning::warnings(values, level).into_iter().filter(matters);
+    found.map(|warning| worded(&warning, numbers)).collect()
+}
+
+fn rate_interval(
+    found: Result<Interval, TooFew>,
+    coverage_percent: Option<f64>,
+) -> Option<RateInterval> {
+    let Interval { low, high } = found.ok()?;
+    Some(RateInterval { low_pps: low, high_pps: high, coverage_percent })
+}
+
+/// About how many values give the mean to `half_width_ratio`.
+fn needed(values: &[f64], half_width_ratio: f64, level: Level) -> Option<usize> {
+    let summary = weir_stats::Summary::of(values).filter(|s| s.count > 1 && s.mean > 0.0)?;
+    power::values_for_half_width(summary.stddev, half_width_ratio * summary.mean, level)
+}
+
+fn worded(warning: &Warning, numbers: &[u32]) -> SeriesWarning {
+    let mut text = warning.to_string();
+    let mut iterations = Vec::new();
+    if let Warning::Outliers { indices, farthest_ratio } = warning {
+        iterations = indices.iter().filter_map(|i| numbers.get(*i).copied()).collect();
+        let names: Vec<String> = iterations.iter().map(ToString::to_string).collect();
+        let (name, are) =
+            if names.len() == 1 { ("iteration", "lies") } else { ("iterations", "lie") };
+        text = format!(
+            "{name} {} {are} far from the others, up to {:+.1} % from the median",
+            names.join(", "),
+            farthest_ratio * 100.0
+        );
+    }
+    let advice = warning.advice().to_owned();
+    SeriesWarning { kind: warning.kind().to_owned(), text, advice, iterations }
+}
+
+fn max_reached(rule: &stopping::Rule, values: &[f64], ratio: Option<f64>) -> SeriesWarning {
+    let target_percent = percent(rule.half_width_ratio);
+    let reached = match ratio {
+        Some(ratio) => format!("its mean is known to ±{:.2} % only", ratio * 100.0),
+        None => "too few of its iterations are valid for an interval".to_owned(),
+    };
+    let advice = match rule.values_expected(values) {
+        Some(count) => format!(
+            "about {count} valid iterations would do if the spread stays as it is: raise `max`, \
+             or find out what makes the device so uneven"
+        ),
+        None => "look at why iterations are invalid before running more of them".to_owned(),
+    };
+    SeriesWarning {
+        kind: "max-reached".to_owned(),
+        text: format!(
+            "after all of its {} iterations {reached}, not to ±{target_percent:.2} %",
+            rule.runs_max
+        ),
+        advice,
+        iterations: Vec::new(),
+    }
+}
+
+/// Compares pairs of series, which are one family, in their order; the reason where one cannot be.
+pub(super) fn comparisons(
+    pairs: &[(&SeriesSummary, &SeriesSummary)],
+    level: Level,
+) -> Vec<Result<ComparisonAnalysis, WelchError>> {
+    // Without a margin no question can be refused.
+    let Ok(question) = Question::new(level, None) else {
+        return Vec::new();
+    };
+    let values: Vec<Pair<'_>> = pairs
+        .iter()
+        .map(|(baseline, other)| Pair { baseline: &baseline.values_pps, other: &other.values_pps })
+        .collect();
+    comparison::family(&values, &question).into_iter().map(|c| c.map(|c| analysis(&c))).collect()
+}
+
+fn analysis(comparison: &comparison::Comparison) -> ComparisonAnalysis {
+    let relative = comparison.relative;
+    let shift = comparison.shift.interval.ok();
+    ComparisonAnalysis {
+        word: comparison.word.name().to_owned(),
+        text: comparison.to_string(),
+        difference_percent: relative.value * 100.0,
+        low_percent: relative.interval.low * 100.0,
+        high_percent: Some(relative.interval.high * 100.0).filter(|high| high.is_finite()),
+        p_value: comparison.p_value,
+        adjusted_p_value: comparison.adjusted_p_value,
+        family_size: comparison.family_size,
+        mann_whitney_p_value: comparison.rank.p_value,
+        shift_pps: comparison.shift.shift,
+        shift_low_pps: shift.map(|s| s.low),
+        shift_high_pps: shift.map(|s| s.high),
+        detectable_percent: comparison.detectable_ratio * 100.0,
+        power_percent: power::POWER * 100.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! One series: the figures over its iterations.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Latency, Verdict, VerdictKind};
+use crate::summary::{
+    CampaignData, FCS_BYTES, SeriesSummary, Spread, Trial, analysis, latency, ledger, order,
+};
+
+/// Summarises the cells of one series; `None` without any, or without a DUT.
+pub(super) fn summarise(
+    cells: &[&Trial],
+    data: &CampaignData,
+    axis: Option<&str>,
+) -> Option<SeriesSummary> {
+    let (first, _) = cells.first()?;
+    let valid: Vec<&Trial> =
+        cells.iter().filter(|(r, _)| !r.verdict.kind.is_void()).copied().collect();
+    let values_pps: Vec<f64> = valid.iter().map(|(r, _)| r.result.rate_pps).collect();
+    let offered: Vec<f64> = valid.iter().map(|(r, _)| r.result.offered_pps).collect();
+    let rate_pps = Spread::of(&values_pps);
+    let calibration_pps = calibration(&data.calibrations, &first.traffic.id);
+    let residuals = cells.iter().map(|(r, _)| r.ledger.residual_ratio);
+    let ledgers: Vec<_> = valid.iter().map(|(r, _)| &r.ledger).collect();
+    // A trial whose counters gave no ledger says nothing of losses.
+    let counted = || ledgers.iter().filter(|ledger| !ledger.points.is_empty());
+    let lost: Vec<f64> = counted().map(|ledger| count(ledger.lost_packets())).collect();
+    let loss_ratios: Vec<f64> = counted().map(|ledger| ledger.loss_ratio()).collect();
+    let latencies: Vec<Latency> = valid.iter().filter_map(|(r, _)| r.latency).collect();
+    let streams = &first.traffic.streams;
+    let (size_bytes_min, size_bytes_max) = streams.size_bytes_range();
+    let size_bytes = rounded(streams.mean_bytes());
+    let position = |name: &str| first.sweep.iter().find(|(n, _)| n == name)?.1.number;
+    Some(SeriesSummary {
+        name: first.series.clone(),
+        series_id: first.series_id.clone(),
+        image: first.image.clone(),
+        dut: first.dut.as_ref()?.name.clone(),
+        traffic: first.traffic.name.clone(),
+        traffic_base: order::traffic_base(first).to_owned(),
+        flow_count: first.traffic.flow_count(),
+        sweep: first.sweep.clone(),
+        axis: axis.and_then(position),
+        size_bytes,
+        size_bytes_min,
+        size_bytes_max,
+        size_with_fcs_bytes: size_bytes.saturating_add(FCS_BYTES),
+        iterations: cells.len(),
+        valid_iterations: valid.len(),
+        rate_pps,
+        offered_pps: Spread::of(&offered),
+        lost_packets: Spread::of(&lost),
+        loss_ratio: Spread::of(&loss_ratios),
+        latency: latency::median(&latencies),
+        calibration_pps,
+        calibration_ratio: rate_pps
+            .zip(calibration_pps)
+            .filter(|&(_, c)| c > 0.0)
+            .map(|(rate, c)| rate.median / c),
+        verdicts: verdicts(cells),
+        verdict: verdict(if valid.is_empty() { cells } else { &valid }, rate_pps)?,
+        residual_ratio_worst: residuals.fold(0.0, f64::max),
+        ledger: ledger::median(&ledgers),
+        levels: levels(&valid),
+        values_pps,
+        analysis: Some(analysis::series(cells, &data.campaign)),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "packet counts stay far below 2^53")]
+fn count(packets: u64) -> f64 {
+    packets as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a mean of frame sizes is one"
+)]
+fn rounded(size_bytes: f64) -> u16 {
+    size_bytes.round() as u16
+}
+
+/// What the traffic reached with no DUT between: the median of its valid calibrations.
+fn calibration(calibrations: &[Trial], traffic_id: &str) -> Option<f64> {
+    let rates: Vec<f64> = calibrations
+        .iter()
+        .map(|(record, _)| record)
+        .filter(|r| r.traffic.id == traffic_id && !r.verdict.kind.is_void())
+        .map(|r| r.result.rate_pps)
+        .collect();
+    Spread::of(&rates).map(|s| s.median)
+}
+
+/// The median of each level that a DUT told of.
+fn levels(valid: &[&Trial]) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::<&String, Vec<u64>>::new();
+    for (name, value) in valid.iter().flat_map(|trial| &trial.0.levels) {
+        all.entry(name).or_default().push(*value);
+    }
+    all.into_iter().map(|(name, values)| (name.clone(), ledger::median_of(values))).collect()
+}
+
+fn verdicts(cells: &[&Trial]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for (record, _) in cells {
+        *counts.entry(record.verdict.kind.name().to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// The most frequent verdict, the earlier in the closed list of equals, with the reason of the
+/// iteration that is nearest to the median.
+fn verdict(cells: &[&Trial], rate: Option<Spread>) -> Option<Verdict> {
+    let count = |kind| cells.iter().filter(|(r, _)| r.verdict.kind == kind).count();
+    let kind = VerdictKind::ALL.into_iter().rev().max_by_key(|&kind| count(kind))?;
+    let median = rate.map_or(0.0, |s| s.median);
+    let distance = |(record, _): &&&Trial| (record.result.rate_pps - median).abs();
+    let (nearest, _) = cells
+        .iter()
+        .filter(|(record, _)| record.verdict.kind == kind)
+        .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    Some(nearest.verdict.clone())
+}

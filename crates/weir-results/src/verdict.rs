@@ -1,0 +1,431 @@
+//! The verdict on a trial: what limited its figure, or why the figure is void.
+//!
+//! All thresholds stand in one table, [`THRESHOLDS`], which the code below reads and every report
+//! prints. The rules are tried in the order of [`judge`]; the first that holds decides. Nothing
+//! here changes a number.
+
+use weir_stats::Threshold;
+
+use crate::counters::Place;
+use crate::machine_use::MachineUse;
+use crate::number::{self, pps};
+use crate::record::{Check, Ledger, TrialResult, Verdict, VerdictKind};
+
+const RESIDUAL_MAX: Threshold = Threshold::new(
+    "residual_max",
+    0.001,
+    "of offered",
+    "more packets than this that no counter explains make a trial invalid",
+);
+const LOSS_FREE_MAX: Threshold = Threshold::new(
+    "loss_free_max",
+    0.001,
+    "of offered",
+    "a loss up to this counts as none: the DUT forwarded what was offered",
+);
+const DUT_BOUND_MAX: Threshold = Threshold::new(
+    "dut_bound_max",
+    0.90,
+    "of calibrated",
+    "a DUT that loses packets is dut-bound; above this share of what the path delivers \
+     without a DUT the reason says that the path is close",
+);
+/// From which share of the path on its figure is the path's.
+pub const LINK_BOUND_MIN: Threshold = Threshold::new(
+    "link_bound_min",
+    0.99,
+    "of calibrated",
+    "at maximum rate, delivering at least this much of what the path delivers without a \
+     DUT is link-bound; where the path's line rate is stated instead, at any rate",
+);
+/// Also of imported runs.
+pub const OVERLOADED_MAX: Threshold = Threshold::new(
+    "overloaded_max",
+    0.001,
+    "of offered",
+    "a DUT that is alive and delivers at most this much is overloaded",
+);
+/// From which share on the losses are of one place.
+pub const PLACE_SHARE_MIN: Threshold = Threshold::new(
+    "place_share_min",
+    0.50,
+    "of lost",
+    "a loss is located where at least this share of the lost packets was counted",
+);
+const RATE_KEPT_MIN: Threshold = Threshold::new(
+    "rate_kept_min",
+    0.99,
+    "of requested",
+    "a generator that offers less than this of a requested rate did not keep it",
+);
+const TREND_MAX: Threshold = Threshold::new(
+    "trend_max",
+    0.50,
+    "of median",
+    "a trend over the trial (Theil–Sen) above this makes it unstable",
+);
+const JUMP_MAX: Threshold = Threshold::new(
+    "jump_max",
+    0.50,
+    "of median",
+    "a shift of the level inside the trial above this makes it unstable",
+);
+
+/// Of imported runs, which have no ledger.
+pub const IMPORTED_GENERATOR_BOUND_MIN: Threshold = Threshold::new(
+    "imported_generator_bound_min",
+    0.99,
+    "of offered",
+    "an imported run that received at least this much of what was sent is \
+     generator-bound",
+);
+
+/// On links of real machines.
+pub const STRAY_MAX: Threshold = Threshold::new(
+    "stray_max",
+    0.001,
+    "of offered",
+    "on links between machines, this many frames more at a counting point than at the one \
+     before it are residual (ARP, spanning tree), and no negative loss",
+);
+/// On links of real machines.
+pub const OPINION_MAX: Threshold = Threshold::new(
+    "opinion_max",
+    0.001,
+    "of offered",
+    "a switch whose count differs by more than this from that of the machine beside it \
+     makes a trial invalid",
+);
+
+const FOREIGN_MAX: Threshold = Threshold::new(
+    "foreign_max",
+    0.05,
+    "of a CPU's time",
+    "more than this of a CPU of the trial for anything that is neither the lab's nor the \
+     DUT's makes it disturbed",
+);
+const MEMORY_PRESSURE_MAX: Threshold = Threshold::new(
+    "memory_pressure_max",
+    0.05,
+    "of the time",
+    "a machine whose tasks wait for memory in more than this makes a trial disturbed",
+);
+
+/// Every threshold of weir's own trials, for code, reports and documentation.
+pub const THRESHOLDS: [Threshold; 13] = [
+    RESIDUAL_MAX,
+    FOREIGN_MAX,
+    MEMORY_PRESSURE_MAX,
+    LOSS_FREE_MAX,
+    DUT_BOUND_MAX,
+    LINK_BOUND_MIN,
+    OVERLOADED_MAX,
+    PLACE_SHARE_MIN,
+    RATE_KEPT_MIN,
+    TREND_MAX,
+    JUMP_MAX,
+    STRAY_MAX,
+    OPINION_MAX,
+];
+
+/// What a verdict is reached from.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// The figure of the trial.
+    pub result: &'a TrialResult,
+    /// Where its packets went.
+    pub ledger: &'a Ledger,
+    /// What was checked.
+    pub checks: &'a [Check],
+    /// What is known of the path without the DUT.
+    pub path: Path,
+    /// What its machines did meanwhile.
+    pub machines: &'a [&'a MachineUse],
+}
+
+/// What is known of the path without the DUT.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Path {
+    /// Nothing yet: this trial is its calibration, without a DUT.
+    Calibration,
+    /// Packets per second that it delivered without the DUT.
+    Calibrated(f64),
+    /// Packets per second that its slowest link carries; the DUT cannot be left out.
+    LineRate(f64),
+    /// Nothing: the DUT cannot be left out, and no rate of the links is stated.
+    Unknown,
+}
+
+impl Path {
+    /// Packets per second that the path can deliver, if they are known.
+    #[must_use]
+    pub fn rate_pps(self) -> Option<f64> {
+        match self {
+            Self::Calibrated(rate_pps) | Self::LineRate(rate_pps) => {
+                Some(rate_pps).filter(|rate_pps| *rate_pps > 0.0)
+            }
+            Self::Calibration | Self::Unknown => None,
+        }
+    }
+
+    /// What a share is of, in words.
+    fn whole(self) -> &'static str {
+        match self {
+            Self::LineRate(_) => "of the line rate",
+            _ => "of what the path delivers without the DUT",
+        }
+    }
+}
+
+/// Reaches the verdict.
+#[must_use]
+pub fn judge(evidence: &Evidence<'_>) -> Verdict {
+    void(evidence)
+        .or_else(|| disturbed(evidence.machines))
+        .or_else(|| overloaded(evidence))
+        .or_else(|| unstable(evidence))
+        .unwrap_or_else(|| limit(evidence))
+}
+
+/// A trial that never got as far as measuring.
+#[must_use]
+pub fn invalid(reason: impl Into<String>) -> Verdict {
+    Verdict { kind: VerdictKind::Invalid, reason: reason.into() }
+}
+
+fn verdict(kind: VerdictKind, reason: String) -> Verdict {
+    Verdict { kind, reason }
+}
+
+/// What voids the figure.
+fn void(e: &Evidence<'_>) -> Option<Verdict> {
+    if let Some(fault) = e.ledger.faults.first() {
+        return Some(invalid(fault.clone()));
+    }
+    if let Some(check) = e.checks.iter().find(|c| !c.passed) {
+        return Some(invalid(format!("check `{}` failed: {}", check.name, check.detail)));
+    }
+    if e.ledger.points.first().is_none_or(|p| p.packets == 0) {
+        return Some(invalid("the generator offered no packet"));
+    }
+    if e.ledger.residual_ratio > RESIDUAL_MAX.value {
+        return Some(invalid(format!(
+            "{} packets ({}) are not explained by any counter; at most {} may be",
+            e.ledger.residual_packets,
+            number::share(e.ledger.residual_ratio),
+            number::percent(RESIDUAL_MAX.value),
+        )));
+    }
+    if e.result.sample_count == 0 {
+        return Some(invalid("not a single sample was taken"));
+    }
+    None
+}
+
+/// What else the machines did, if that was too much for a figure.
+fn disturbed(machines: &[&MachineUse]) -> Option<Verdict> {
+    let reason = machines.iter().find_map(|machine| foreign(machine));
+    let reason = reason.or_else(|| machines.iter().find_map(|machine| out_of_memory(machine)))?;
+    Some(verdict(VerdictKind::Disturbed, reason))
+}
+
+/// The CPU that had the most of anything else, if that was too much.
+fn foreign(machine: &MachineUse) -> Option<String> {
+    let uses = machine.cpus.iter().filter_map(|(cpu, used)| Some((*cpu, used.foreign_ratio?)));
+    let above = uses.filter(|(_, ratio)| *ratio > FOREIGN_MAX.value);
+    let (cpu, ratio) = above.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mut names: Vec<String> = Vec::new();
+    for task in machine.foreign.iter().filter(|task| task.cpu == cpu) {
+        names.push(format!(
+            "{} (process {}) {}",
+            task.name,
+            task.process,
+            number::share(task.ratio)
+        ));
+    }
+    let who = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+    Some(format!(
+        "{} of CPU {cpu} went to something else{who}; at most {} may",
+        number::share(ratio),
+        number::percent(FOREIGN_MAX.value)
+    ))
+}
+
+fn out_of_memory(machine: &MachineUse) -> Option<String> {
+    let ratio = machine.pressure?.memory_ratio;
+    (ratio > MEMORY_PRESSURE_MAX.value).then(|| {
+        format!(
+            "tasks waited for memory in {} of the time; at most {} is undisturbed",
+            number::share(ratio),
+            number::percent(MEMORY_PRESSURE_MAX.value)
+        )
+    })
+}
+
+fn overloaded(e: &Evidence<'_>) -> Option<Verdict> {
+    let offered = e.ledger.points.first()?.packets;
+    let delivered = e.ledger.points.last()?.packets;
+    let share = share(delivered, offered);
+    let place = located(e.ledger);
+    (e.path != Path::Calibration && share <= OVERLOADED_MAX.value && place == Some(Place::Dut))
+        .then(|| {
+            verdict(
+                VerdictKind::Overloaded,
+                format!(
+                    "the DUT answered before and after, and delivered {} of what was offered",
+                    number::share(share)
+                ),
+            )
+        })
+}
+
+fn unstable(e: &Evidence<'_>) -> Option<Verdict> {
+    let r = e.result;
+    let over = |ratio: Option<f64>, bound: f64| ratio.filter(|r| r.abs() > bound);
+    let (what, seen, bound) = if let Some(seen) = over(r.trend_ratio, TREND_MAX.value) {
+        ("trend", seen, TREND_MAX.value)
+    } else if let Some(seen) = over(r.jump_ratio, JUMP_MAX.value) {
+        ("jump", seen, JUMP_MAX.value)
+    } else if r.rate_pps <= 0.0 && r.rate_pps_max > 0.0 {
+        return Some(verdict(
+            VerdictKind::Unstable,
+            "in most of the samples nothing was delivered, in some of them something was".into(),
+        ));
+    } else {
+        return None;
+    };
+    Some(verdict(
+        VerdictKind::Unstable,
+        format!(
+            "the samples {what} by {} of their median inside the trial; at most {} is stable",
+            number::share(seen),
+            number::percent(bound)
+        ),
+    ))
+}
+
+/// What limited a figure that stands.
+fn limit(e: &Evidence<'_>) -> Verdict {
+    let loss = e.ledger.loss_ratio();
+    let rate = e.result.rate_pps;
+    let ratio = e.path.rate_pps().map(|path| rate / path);
+    // A line rate bounds what is offered, too; a calibration at a rate says nothing of the path.
+    let is_line = matches!(e.path, Path::LineRate(_));
+    let at_line = ratio.is_some_and(|r| r >= LINK_BOUND_MIN.value)
+        && (is_line || e.result.requested_pps.is_none());
+    if loss <= LOSS_FREE_MAX.value {
+        return loss_free(e, loss, ratio.filter(|_| at_line));
+    }
+    match (located(e.ledger), ratio) {
+        (Some(Place::Sink), _) => verdict(
+            VerdictKind::SinkBound,
+            format!("{} of the packets were lost, most of them at the sink", number::share(loss)),
+        ),
+        (Some(Place::Generator), _) => verdict(
+            VerdictKind::GeneratorBound,
+            format!(
+                "{} of the packets were lost before they left the generator",
+                number::share(loss)
+            ),
+        ),
+        (_, Some(r)) if at_line => verdict(
+            VerdictKind::LinkBound,
+            format!("delivered {} {}", number::share(r), e.path.whole()),
+        ),
+        (Some(Place::Dut), None) if e.path == Path::Calibration => {
+            invalid("a loss in the DUT, in a run that has no DUT")
+        }
+        (Some(Place::Dut), _) => verdict(VerdictKind::DutBound, dut_bound_reason(e, loss, ratio)),
+        (None, _) => invalid(format!(
+            "{} of the packets were lost, and no place lost {} of them",
+            number::share(loss),
+            number::percent(PLACE_SHARE_MIN.value)
+        )),
+    }
+}
+
+/// The verdict on a trial that lost nothing: the offer limited it, or the path did.
+fn loss_free(e: &Evidence<'_>, loss: f64, of_line: Option<f64>) -> Verdict {
+    match of_line {
+        Some(r) if matches!(e.path, Path::LineRate(_)) => verdict(
+            VerdictKind::LinkBound,
+            format!("lost nothing, and delivered {} of the line rate", number::share(r)),
+        ),
+        Some(r) => verdict(
+            VerdictKind::LinkBound,
+            format!(
+                "offered as fast as the generator can, and delivered {} of what the path \
+                 delivers without the DUT",
+                number::share(r)
+            ),
+        ),
+        None => verdict(
+            VerdictKind::GeneratorBound,
+            format!(
+                "all that was offered was delivered (loss {}): more may be possible{}{}",
+                number::share(loss),
+                rate_not_kept(e.result),
+                unknown_path(e.path),
+            ),
+        ),
+    }
+}
+
+/// Says so if the generator did not keep the rate that was asked for.
+fn rate_not_kept(r: &TrialResult) -> String {
+    match r.requested_pps {
+        Some(asked) if r.offered_pps < asked * RATE_KEPT_MIN.value => format!(
+            "; the generator did not keep its rate: asked {}, offered {}",
+            pps(asked),
+            pps(r.offered_pps)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// Says so if nothing is known of what the path could do.
+fn unknown_path(path: Path) -> &'static str {
+    match path {
+        Path::Unknown => "; no rate of the links is stated, so they may be the limit",
+        _ => "",
+    }
+}
+
+fn dut_bound_reason(e: &Evidence<'_>, loss: f64, ratio: Option<f64>) -> String {
+    let drop = e.ledger.drops.iter().filter(|d| d.place == Place::Dut).max_by_key(|d| d.packets);
+    let most = drop.map_or_else(String::new, |d| format!(", most of them as `{}`", d.name));
+    let margin = match ratio {
+        Some(ratio) if ratio > DUT_BOUND_MAX.value => format!(
+            "; that is above {} of it, so the path is close to being the limit",
+            number::percent(DUT_BOUND_MAX.value)
+        ),
+        _ => String::new(),
+    };
+    let delivered = match (ratio, e.path) {
+        (Some(ratio), Path::LineRate(_)) => {
+            format!("; it delivered {} of the line rate", number::share(ratio))
+        }
+        (Some(ratio), _) => {
+            format!("; it delivered {} of what the path delivers without it", number::share(ratio))
+        }
+        (None, path) => unknown_path(path).to_owned(),
+    };
+    format!(
+        "the DUT lost {} of the packets{most}{delivered}{margin}{}",
+        number::share(loss),
+        rate_not_kept(e.result)
+    )
+}
+
+/// The place that lost at least the required share.
+fn located(ledger: &Ledger) -> Option<Place> {
+    ledger.main_place().filter(|&(_, share)| share >= PLACE_SHARE_MIN.value).map(|(place, _)| place)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "packet counts stay far below 2^53")]
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Every verdict, at its threshold and beside it.
+
+use super::*;
+use crate::machine_use::{CpuUse, ForeignTask, Pressure};
+use crate::record::{Drop, Point};
+
+const CALIBRATED_PPS: f64 = 5.0e6;
+
+fn result(rate_pps: f64, requested_pps: Option<f64>) -> TrialResult {
+    TrialResult {
+        rate_pps,
+        rate_pps_min: rate_pps,
+        rate_pps_max: rate_pps,
+        sample_count: 30,
+        offered_pps: 5.0e6,
+        requested_pps,
+        trend_ratio: Some(0.0),
+        jump_ratio: Some(0.0),
+    }
+}
+
+fn ledger(offered: u64, delivered: u64, place: Place) -> Ledger {
+    let point = |name: &str, packets| Point { name: name.into(), packets, source: "s".into() };
+    let lost = offered.saturating_sub(delivered);
+    Ledger {
+        points: vec![point("offered", offered), point("delivered", delivered)],
+        drops: vec![Drop {
+            name: "dut_rx_ring_full".into(),
+            packets: lost,
+            after: "offered".into(),
+            place,
+            source: "s".into(),
+        }],
+        residual_packets: 0,
+        residual_ratio: 0.0,
+        faults: Vec::new(),
+    }
+}
+
+fn kind(result: &TrialResult, ledger: &Ledger, checks: &[Check]) -> VerdictKind {
+    judge(&Evidence {
+        result,
+        ledger,
+        checks,
+        path: Path::Calibrated(CALIBRATED_PPS),
+        machines: &[],
+    })
+    .kind
+}
+
+#[test]
+fn a_dut_that_loses_packets_far_below_the_path_is_dut_bound() {
+    let r = result(0.5e6, None);
+    let l = ledger(1_000_000, 100_000, Place::Dut);
+    let v = judge(&Evidence {
+        result: &r,
+        ledger: &l,
+        checks: &[],
+        path: Path::Calibrated(CALIBRATED_PPS),
+        machines: &[],
+    });
+    assert_eq!(v.kind, VerdictKind::DutBound);
+    assert_eq!(
+        v.reason,
+        "the DUT lost 90 % of the packets, most of them as `dut_rx_ring_full`; it delivered 10 % \
+         of what the path delivers without it"
+    );
+}
+
+#[test]
+fn between_the_two_bounds_the_reason_says_so() {
+    let r = result(0.95 * CALIBRATED_PPS, None);
+    let l = ledger(1_000_000, 900_000, Place::Dut);
+    let v = judge(&Evidence {
+        result: &r,
+        ledger: &l,
+        checks: &[],
+        path: Path::Calibrated(CALIBRATED_PPS),
+        machines: &[],
+    });
+    assert_eq!(v.kind, VerdictKind::DutBound);
+    assert!(v.reason.contains("close to being the limit"), "{}", v.reason);
+}
+
+#[test]
+fn no_loss_at_a_fixed_rate_is_generator_bound_and_at_maximum_link_bound() {
+    let l = ledger(1_000_000, 999_000, Place::Dut);
+    assert_eq!(kind(&result(50e3, Some(50e3)), &l, &[]), VerdictKind::GeneratorBound);
+    assert_eq!(kind(&result(0.99 * CALIBRATED_PPS, None), &l, &[]), VerdictKind::LinkBound);
+    assert_eq!(kind(&result(0.98 * CALIBRATED_PPS, None), &l, &[]), VerdictKind::GeneratorBound);
+    let over = ledger(1_000_000, 998_999, Place::Dut);
+    assert_eq!(kind(&result(50e3, Some(50e3)), &over, &[]), VerdictKind::DutBound);
+}
+
+#[test]
+fn a_loss_at_a_fixed_rate_is_never_link_bound() {
+    let l = ledger(1_000_000, 995_000, Place::Dut);
+    let paced = result(CALIBRATED_PPS, Some(CALIBRATED_PPS));
+    assert_eq!(kind(&paced, &l, &[]), VerdictKind::DutBound);
+    assert_eq!(kind(&result(CALIBRATED_PPS, None), &l, &[]), VerdictKind::LinkBound);
+}
+
+#[test]
+fn a_loss_goes_to_the_place_that_lost_it() {
+    let r = result(1e6, None);
+    assert_eq!(kind(&r, &ledger(1_000_000, 500_000, Place::Sink), &[]), VerdictKind::SinkBound);
+    assert_eq!(
+        kind(&r, &ledger(1_000_000, 500_000, Place::Generator), &[]),
+        VerdictKind::GeneratorBound
+    );
+}
+
+#[test]
+fn nearly_nothing_delivered_by_a_living_dut_is_overloaded() {
+    let r = result(1e3, None);
+    assert_eq!(kind(&r, &ledger(1_000_000, 1_000, Place::Dut), &[]), VerdictKind::Overloaded);
+    assert_eq!(kind(&r, &ledger(1_000_000, 1_001, Place::Dut), &[]), VerdictKind::DutBound);
+    let dead = [Check { name: "probe-after".into(), passed: false, detail: "silence".into() }];
+    assert_eq!(kind(&r, &ledger(1_000_000, 0, Place::Dut), &dead), VerdictKind::Invalid);
+}
+
+#[test]
+fn a_rate_that_was_not_kept_is_said() {
+    let l = ledger(1_000_000, 1_000_000, Place::Dut);
+    let mut r = result(40e3, Some(50e3));
+    r.offered_pps = 40e3;
+    let reason = |r: &TrialResult| {
+        judge(&Evidence {
+            result: r,
+            ledger: &l,
+            checks: &[],
+            path: Path::Calibrated(50e3),
+            machines: &[],
+        })
+        .reason
+    };
+    assert!(reason(&r).contains("did not keep its rate: asked 50"), "{}", reason(&r));
+    r.offered_pps = 49.6e3;
+    assert!(!reason(&r).contains("did not keep"), "{}", reason(&r));
+}
+
+#[test]
+fn mostly_nothing_and_sometimes_something_is_unstable() {
+    let l = ledger(1_000_000, 100_000, Place::Dut);
+    let mut r = result(0.0, None);
+    r.rate_pps_max = 1e5;
+    (r.trend_ratio, r.jump_ratio) = (None, None);
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
+}
+
+#[test]
+fn a_trend_or_a_jump_is_unstable() {
+    let l = ledger(1_000_000, 100_000, Place::Dut);
+    let mut r = result(0.5e6, None);
+    r.trend_ratio = Some(-0.51);
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
+    r.trend_ratio = Some(0.0);
+    r.jump_ratio = Some(0.51);
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Unstable);
+    r.jump_ratio = Some(0.50);
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::DutBound);
+}
+
+#[test]
+fn faults_residuals_and_failed_checks_void_the_figure() {
+    let r = result(0.5e6, None);
+    let mut l = ledger(1_000_000, 100_000, Place::Dut);
+    l.residual_packets = 1_001;
+    l.residual_ratio = 0.001_001;
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Invalid);
+    l.residual_ratio = 0.001;
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::DutBound);
+    l.faults.push("negative loss".into());
+    assert_eq!(kind(&r, &l, &[]), VerdictKind::Invalid);
+    assert_eq!(kind(&r, &ledger(0, 0, Place::Dut), &[]), VerdictKind::Invalid);
+    let mut unplaced = ledger(1_000_000, 100_000, Place::Dut);
+    unplaced.drops.clear();
+    assert_eq!(kind(&r, &unplaced, &[]), VerdictKind::Invalid);
+}
+
+#[test]
+fn every_threshold_is_in_the_table_once() {
+    let mut names: Vec<_> = THRESHOLDS.iter().map(|t| t.name.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), THRESHOLDS.len());
+}
+
+/// A machine whose CPU 1 was busy with a trial, and with something else for a part of its time.
+fn machine(foreign_ratio: Option<f64>, memory_ratio: f64) -> MachineUse {
+    let used = CpuUse { busy_ratio: 1.0, system_ratio: 1.0, foreign_ratio, ..CpuUse::default() };
+    MachineUse {
+        cpus: std::collections::BTreeMap::from([(1, used)]),
+        pressure: Some(Pressure { cpu_ratio: 0.9, memory_ratio }),
+        ..MachineUse::default()
+    }
+}
+
+fn verdict_beside(machine: &MachineUse) -> Verdict {
+    let (result, ledger) = (result(0.5e6, None), ledger(1_000_000, 100_000, Place::Dut));
+    let path = Path::Calibrated(CALIBRATED_PPS);
+    judge(&Evidence { result: &result, ledger: &ledger, checks: &[], path, machines: &[machine] })
+}
+
+#[test]
+fn whatever_else_ran_above_its_bound_disturbs_a_trial_and_is_named() {
+    let kind = |foreign, memory| verdict_beside(&machine(foreign, memory)).kind;
+    assert_eq!(kind(Some(0.05), 0.05), VerdictKind::DutBound);
+    assert_eq!(kind(None, 0.0), VerdictKind::DutBound, "nobody knows what else ran");
+    assert_eq!(kind(Some(0.051), 0.0), VerdictKind::Disturbed);
+    let task = |name: &str, cpu| ForeignTask { name: name.into(), process: 4711, cpu, ratio: 0.61 };
+    let foreign = vec![task("idle hands", 0), task("hog", 1)];
+    let with_hog = MachineUse { foreign, ..machine(Some(0.62), 0.0) };
+    assert_eq!(
+        verdict_beside(&with_hog).reason,
+        "62 % of CPU 1 went to something else: hog (process 4711) 61 %; at most 5 % may"
+    );
+    let waited = verdict_beside(&machine(Some(0.0), 0.2));
+    assert_eq!(waited.kind, VerdictKind::Disturbed);
+    assert!(waited.reason.contains("waited for memory in 20 % of the time"), "{}", waited.reason);
+}
+
+#[test]
+fn a_fault_of_the_trial_is_said_before_what_disturbed_it() {
+    let (result, mut ledger) = (result(0.5e6, None), ledger(1_000_000, 100_000, Place::Dut));
+    ledger.faults.push("more came out than went in".into());
+    let (path, machine) = (Path::Calibrated(CALIBRATED_PPS), machine(Some(0.9), 0.0));
+    let machines = &[&machine][..];
+    let verdict =
+        judge(&Evidence { result: &result, ledger: &ledger, checks: &[], path, machines });
+    assert_eq!(verdict.kind, VerdictKind::Invalid);
+    assert!(verdict.kind.is_void() && VerdictKind::Disturbed.is_void());
+    assert!(!VerdictKind::Unstable.is_void());
+}

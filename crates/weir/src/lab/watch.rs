@@ -1,0 +1,361 @@
+//! How a run looks, of a campaign, a bisection or a search: a bar on a terminal, plain lines
+//! elsewhere.
+//!
+//! It shows what events say and computes nothing but the time that is left.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use anstyle::{AnsiColor, Style};
+use indicatif::ProgressBar;
+use weir_lab::event::{Event, Observer};
+use weir_lab::store::Kind;
+use weir_results::bisect::{CandidateReport, Report};
+use weir_results::number::{pps, probability};
+use weir_results::record::{Point, TrialRecord, VerdictKind};
+use weir_results::search::record::ItemResult;
+use weir_results::search::show::figure;
+use weir_wire::units::{Rate, format_count, format_duration};
+
+use crate::progress::{OPEN_TEMPLATE, TEMPLATE, bar, has_colour, warning, whole_seconds};
+
+/// Shows a run's events.
+pub(super) struct Progress {
+    kind: Kind,
+    bar: Option<ProgressBar>,
+    time: TimeLeft,
+    /// Of a bisection, the run that has just ended: what it means is told with it.
+    ended: Option<String>,
+    /// When the current trial began.
+    began: Instant,
+    current: String,
+}
+
+impl Progress {
+    /// A bar if standard error is a terminal that can move its cursor, plain lines if not.
+    pub(super) fn new(kind: Kind) -> Self {
+        let template = if kind == Kind::Campaign { TEMPLATE } else { OPEN_TEMPLATE };
+        Self {
+            kind,
+            bar: std::io::stderr().is_terminal().then(|| bar(template)).flatten(),
+            time: TimeLeft::default(),
+            ended: None,
+            began: Instant::now(),
+            current: String::new(),
+        }
+    }
+
+    /// Removes the bar.
+    pub(super) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            // The bar writes past anstream, which takes colours out elsewhere.
+            Some(bar) if has_colour() => bar.println(text),
+            Some(bar) => bar.println(anstream::adapter::strip_str(text).to_string()),
+            // A closed standard error must not end a measurement.
+            None => drop(writeln!(anstream::stderr(), "{text}")),
+        }
+    }
+
+    fn message(&self, detail: &str) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        if self.kind == Kind::Campaign {
+            let left = rounded(self.time.left(self.began.elapsed()));
+            bar.set_message(format!("{left} left  {}  {detail}", self.current));
+        } else {
+            bar.set_message(format!("{}  {detail}", self.current));
+        }
+    }
+
+    fn finished(&mut self, name: &str, record: &TrialRecord, kept: bool) {
+        match self.kind {
+            Kind::Campaign => self.cell_finished(name, record),
+            Kind::Bisection if record.iteration > 0 => {
+                self.ended = Some(run_line(name, record));
+            }
+            // A calibration, or a run for a profile.
+            Kind::Bisection => self.line(&run_line(name, record)),
+            Kind::Search => self.line(&trial_line(name, record, kept)),
+        }
+    }
+
+    fn assessed(&mut self, report: &Report) {
+        match self.ended.take() {
+            None => self.line(&begin_line(report)),
+            Some(ended) => {
+                self.line(&format!("[{}] {ended}  {}", report.runs, places(report)));
+            }
+        }
+    }
+
+    fn item_finished(&self, result: &ItemResult) {
+        for goal in &result.goals {
+            let (name, limit) = (&goal.name, goal.limit.name());
+            self.line(&format!("  {name}: {} pps, {limit}", figure(goal)));
+        }
+    }
+
+    fn cell_finished(&mut self, name: &str, record: &TrialRecord) {
+        self.time.finish(self.began.elapsed());
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+        let TimeLeft { finished, to_run, .. } = self.time;
+        let colour = style(record.verdict.kind);
+        let left = if self.bar.is_none() && finished < to_run {
+            format!("  ({} left)", rounded(self.time.left(Duration::ZERO)))
+        } else {
+            String::new()
+        };
+        self.line(&format!(
+            "[{finished}/{to_run}] {name:<28} {:>12}  {colour}{}{colour:#}{left}",
+            pps(record.result.rate_pps),
+            record.verdict.kind.name(),
+        ));
+        if record.verdict.kind.is_void() {
+            self.line(&format!("        {}", record.verdict.reason));
+        }
+    }
+
+    fn started(&mut self, (least, most): (usize, usize), cells: (usize, usize), time: Duration) {
+        self.time = TimeLeft::new(most, time);
+        if let Some(bar) = &self.bar {
+            bar.set_length(most as u64);
+        }
+        if most == 0 {
+            return;
+        }
+        let (at_least, up_to) = match least == most {
+            true => (String::new(), ""),
+            false => (format!("{least} to "), "up to "),
+        };
+        let (planned, done) = cells;
+        self.line(&format!(
+            "{up_to}{planned} cells, {done} done; {at_least}{most} trials to run, {up_to}about {}",
+            rounded(time)
+        ));
+    }
+
+    fn trial_started(&mut self, name: &str, to_run: Option<usize>) {
+        if let Some(to_run) = to_run {
+            // Less than at first, where series have been measured often enough.
+            self.time.shrink(to_run);
+            if let Some(bar) = &self.bar {
+                bar.set_length(to_run as u64);
+            }
+        }
+        self.began = Instant::now();
+        name.clone_into(&mut self.current);
+        self.message("");
+    }
+}
+
+impl Observer for Progress {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started { to_run, to_run_min, done, planned, estimate } => {
+                self.started((*to_run_min, *to_run), (*planned, *done), *estimate);
+            }
+            Event::SearchStarted { items, done } => {
+                self.line(&format!("{items} searches, {done} done"));
+            }
+            Event::ItemStarted { position, to_do, name } => {
+                self.line(&format!("[{position}/{to_do}] {name}"));
+            }
+            Event::TrialStarted { name, to_run, .. } => self.trial_started(name, *to_run),
+            Event::Phase { name } => self.message(name),
+            Event::Live { rx_pps, tx_pps } => {
+                self.message(&format!("{} of {}", pps(*rx_pps), pps(*tx_pps)));
+            }
+            Event::TrialFinished { name, record, kept } => self.finished(name, record, *kept),
+            Event::SeriesStopped { series, iterations, half_width_percent } => {
+                self.line(&format!(
+                    "        {series}: known to ±{half_width_percent} % after {iterations} \
+                     iterations"
+                ));
+            }
+            Event::ItemFinished(result) => self.item_finished(result),
+            Event::Assessed(report) => self.assessed(report),
+            Event::Warning(text) => self.line(&warning(text)),
+        }
+    }
+}
+
+/// A line for a run that has ended.
+fn run_line(name: &str, record: &TrialRecord) -> String {
+    let verdict = record.verdict.kind.name();
+    let line = format!("{name:<28} {:>12}  {verdict}", pps(record.result.rate_pps));
+    match record.verdict.kind {
+        kind if kind.is_void() => format!("{line}: {}", record.verdict.reason),
+        _ => line,
+    }
+}
+
+/// A line for what is asked and has been done.
+fn begin_line(report: &Report) -> String {
+    let list = &report.candidates;
+    format!(
+        "{} candidates from {} to {}, {} runs done, {} at most",
+        list.len(),
+        list[0].name,
+        list[list.len() - 1].name,
+        report.runs,
+        report.runs_max
+    )
+}
+
+/// Where the change may be, the most probable places first.
+fn places(report: &Report) -> String {
+    let mut places: Vec<&CandidateReport> = report.candidates.iter().skip(1).collect();
+    places.sort_by(|a, b| b.first_bad_probability.total_cmp(&a.first_bad_probability));
+    let shown = places.iter().take(3).filter(|c| c.first_bad_probability >= 0.005);
+    let mut posterior: Vec<String> =
+        shown.map(|c| format!("{} {}", c.name, probability(c.first_bad_probability))).collect();
+    posterior.push(format!("no change {}", probability(report.no_change_probability)));
+    posterior.join(", ")
+}
+
+/// A line for a trial that is done.
+fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
+    let ledger = &record.ledger;
+    let count = |point: Option<&Point>| point.map_or(0, |point| point.packets);
+    let offered = count(ledger.points.first());
+    let lost = i128::from(offered) - i128::from(count(ledger.points.last()));
+    let duration = Duration::from_nanos(record.times.duration_ns);
+    let note = match (kept, record.verdict.kind) {
+        (true, _) => "  (kept)".to_owned(),
+        (false, kind) if kind.is_void() => format!("  {}: {}", kind.name(), record.verdict.reason),
+        (false, _) => String::new(),
+    };
+    format!(
+        "  {name:<40} {:>13} for {:>7}  lost {lost} of {}{note}",
+        rate(record.traffic.rate),
+        format_duration(whole(duration)),
+        format_count(offered),
+    )
+}
+
+/// A rate in whole packets per second.
+fn rate(rate: Rate) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a conversion from floating point saturates; rates are not negative"
+    )]
+    match rate {
+        Rate::Pps(rate_pps) => format!("{} pps", format_count(rate_pps.round() as u64)),
+        other => other.to_string(),
+    }
+}
+
+/// A duration in whole milliseconds, or microseconds where it is shorter.
+fn whole(duration: Duration) -> Duration {
+    match u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) {
+        0 => Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)),
+        millis => Duration::from_millis(millis),
+    }
+}
+
+/// How much time is left, by what the finished trials took.
+#[derive(Debug, Clone, Copy, Default)]
+struct TimeLeft {
+    estimate: Duration,
+    to_run: usize,
+    finished: usize,
+    spent: Duration,
+}
+
+impl TimeLeft {
+    fn new(to_run: usize, estimate: Duration) -> Self {
+        Self { estimate, to_run, ..Self::default() }
+    }
+
+    /// Fewer trials than at first are to run.
+    fn shrink(&mut self, to_run: usize) {
+        let count = |trials: usize| u32::try_from(trials).unwrap_or(u32::MAX);
+        self.estimate = self.estimate / count(self.to_run).max(1) * count(to_run);
+        self.to_run = to_run;
+    }
+
+    /// One more trial is finished, and took this long.
+    fn finish(&mut self, took: Duration) {
+        self.finished += 1;
+        self.spent += took;
+    }
+
+    /// The time that is left when the current trial has been running for `current`: never more
+    /// than a moment earlier in the same trial.
+    fn left(&self, current: Duration) -> Duration {
+        // Before any is finished, the estimate stands for what they take.
+        let (time, count) = match self.finished {
+            0 => (self.estimate, self.to_run),
+            finished => (self.spent, finished),
+        };
+        let count = u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let remaining = u32::try_from(self.to_run.saturating_sub(self.finished));
+        let mean = time / count;
+        // A trial that takes longer than the others takes nothing off those that follow it.
+        mean.saturating_mul(remaining.unwrap_or(u32::MAX)).saturating_sub(current.min(mean))
+    }
+}
+
+/// A time in whole seconds, for people.
+fn rounded(duration: Duration) -> String {
+    format_duration(whole_seconds(duration))
+}
+
+/// Colour of a verdict.
+fn style(kind: VerdictKind) -> Style {
+    match kind {
+        VerdictKind::DutBound => AnsiColor::Green.on_default(),
+        VerdictKind::GeneratorBound | VerdictKind::LinkBound => AnsiColor::Cyan.on_default(),
+        VerdictKind::SinkBound | VerdictKind::Overloaded | VerdictKind::Unstable => {
+            AnsiColor::Yellow.on_default()
+        }
+        VerdictKind::Disturbed | VerdictKind::Invalid => AnsiColor::Red.on_default().bold(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_time_left_is_the_estimate_until_a_trial_is_finished() {
+        let time = TimeLeft::new(10, 40 * S);
+        assert_eq!(time.left(Duration::ZERO), 40 * S);
+        assert_eq!(time.left(3 * S), 37 * S);
+    }
+
+    #[test]
+    fn the_time_left_follows_the_finished_trials() {
+        let mut time = TimeLeft::new(4, 4 * S);
+        time.finish(5 * S);
+        assert_eq!(time.left(Duration::ZERO), 15 * S);
+        time.finish(7 * S);
+        assert_eq!(time.left(2 * S), 10 * S);
+    }
+
+    #[test]
+    fn the_time_left_never_grows_during_a_trial() {
+        let mut time = TimeLeft::new(3, 9 * S);
+        time.finish(4 * S);
+        let shown: Vec<Duration> = (0..10).map(|second| time.left(second * S)).collect();
+        assert!(shown.is_sorted_by(|earlier, later| earlier >= later), "{shown:?}");
+        // The current trial is late; the one after it still takes its time.
+        assert_eq!(shown.last(), Some(&(4 * S)));
+        time.finish(10 * S);
+        time.finish(S);
+        assert_eq!(time.left(9 * S), Duration::ZERO);
+        assert_eq!(TimeLeft::default().left(S), Duration::ZERO);
+    }
+}

@@ -1,0 +1,80 @@
+//! The benchmark of `make bench-fw`, tiny: that it runs and reports, not how fast anything is.
+
+#[path = "../../../benches/fw/suite/mod.rs"]
+mod suite;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{cannot_run, entry};
+use serde_json::Value;
+use suite::rows::{ROWS, selected};
+use suite::{Outcome, Settings, show};
+use weir_machine::cancel::Cancel;
+
+/// Numbers of flows in the thousands, samples of some milliseconds.
+fn tiny(only: &[&str]) -> Settings {
+    let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+    Settings {
+        sample: Duration::from_millis(60),
+        repeats: 1,
+        rows: selected(&only).expect("rows"),
+        weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
+        divisor: 1000,
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn the_benchmark_runs_and_reports() {
+    if let Some(reason) = cannot_run() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let _turn = crate::turns::alone();
+    let mut said = Vec::new();
+    let outcome =
+        suite::run(&tiny(&[]), &Cancel::default(), &mut |line| said.push(line.to_owned()))
+            .unwrap_or_else(|error| panic!("{error}\n{}", said.join("\n")));
+    check(&outcome);
+}
+
+/// Every row is there, with positive numbers, in the table and in the JSON.
+fn check(outcome: &Outcome) {
+    let json: Value = serde_json::from_str(&show::json(outcome)).expect("it is JSON");
+    let table = show::table(outcome);
+    assert_eq!(outcome.rows.len(), ROWS.len());
+    for row in &outcome.rows {
+        let name = row.spec.name;
+        let entry = entry(&json, name);
+        assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
+        assert_eq!(entry["against"].is_null(), entry["ratio"].is_null(), "{entry}");
+        assert_eq!(row.meets().is_some(), row.spec.floor.is_some(), "{entry}");
+        assert!(table.contains(row.spec.what), "{name} is missing in\n{table}");
+    }
+}
+
+#[test]
+fn rows_bring_what_they_are_compared_with() {
+    let names = |only: &str| -> Vec<&str> {
+        let rows = selected(&[only.to_owned()]).expect("it exists");
+        rows.iter().map(|row| row.name).collect()
+    };
+    assert_eq!(names("route"), ["minimal", "route"]);
+    assert_eq!(names("stateful_5m_vs_128"), ["stateful_128", "stateful_5m_vs_128"]);
+    assert_eq!(names("memory_rest"), ["memory_rest"]);
+    let error = selected(&["fast".to_owned()]).expect_err("there is no such row").to_string();
+    assert!(error.contains("`fast`") && error.contains("new_states"), "{error}");
+}
+
+/// What is compared is there to be compared with, under the name of its series.
+#[test]
+fn every_counterpart_is_a_row() {
+    use crate::support::rows::Against;
+    for row in ROWS {
+        if let Against::Series(other) = row.against {
+            assert!(ROWS.iter().any(|row| row.name == other && row.series == other), "{other}");
+        }
+        assert_eq!(row.against == Against::Nothing, row.floor.is_none(), "{}", row.name);
+    }
+}

@@ -1,0 +1,320 @@
+//! Campaigns on three machines behind SSH: generator, DUT and receiver, which reboots before every
+//! run.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::ssh_hosts::{Next, SshHosts};
+use crate::common::{Lab, assert_exit, lost_nothing, run, stderr, stdout, trials};
+
+/// How long a test waits for something that happens within seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a line on a machine, and returns what it printed.
+pub(super) fn on(hosts: &SshHosts, machine: &str, line: &str) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let output = Command::new("ssh")
+            .args(["-F", &hosts.config(), machine, line])
+            .stdin(Stdio::null())
+            .output()
+            .expect("ssh");
+        if output.status.success() {
+            return String::from_utf8(output.stdout).expect("text").trim().to_owned();
+        }
+        // It has started, but its server may not listen yet.
+        assert!(Instant::now() < deadline, "{output:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Without it, machines that start ask for routers and addresses.
+pub(super) const QUIET: &str = "net.ipv6.conf.all.disable_ipv6";
+
+/// The machines, whose links carry nothing but the traffic and a few questions for addresses.
+pub(super) fn machines(test: &str) -> Option<SshHosts> {
+    machines_with_disks_of(test, "64m")
+}
+
+/// The same with disks of this size.
+pub(super) fn machines_with_disks_of(test: &str, size: &str) -> Option<SshHosts> {
+    let hosts = SshHosts::start_with_disks_of(test, size)?;
+    for machine in ["gen", "dut", "recv"] {
+        on(&hosts, machine, &format!("echo 1 >/proc/sys/{}", QUIET.replace('.', "/")));
+        let settings = hosts.host(machine).path("/etc/sysctl.conf");
+        fs::write(settings, format!("{QUIET} = 1\n")).expect("writable");
+    }
+    Some(hosts)
+}
+
+/// A specification of these machines: `campaign` and `dut` are more lines of those tables, `rest`
+/// the DUTs.
+pub(super) fn spec(hosts: &SshHosts, campaign: &str, dut: &str, rest: &str) -> String {
+    let config = hosts.config();
+    let mac = on(hosts, "dut", "cat /sys/class/net/dut0/address");
+    format!(
+        r#"
+[campaign]
+name = "machines"
+{campaign}
+
+[trial]
+warmup = "200ms"
+duration = "1s"
+drain = "100ms"
+sample = "100ms"
+
+[testbed]
+kind = "hosts"
+link_rate = "10G"
+
+[[testbed.generator]]
+name = "gen"
+ssh = "gen"
+ssh_config = "{config}"
+interface = "gen0"
+next_hop_mac = "{mac}"
+driver = "weir"
+program = "/opt/weir/weir"
+options = "--backend packet"
+
+[testbed.receiver]
+name = "recv"
+ssh = "recv"
+ssh_config = "{config}"
+interface = "recv0"
+driver = "weir"
+program = "/opt/weir/weir"
+
+[testbed.dut]
+name = "dut"
+ssh = "dut"
+ssh_config = "{config}"
+system = "linux"
+receives = ["dut0"]
+sends = ["dut1"]
+boot_timeout = "60s"
+boot_time = "2s"
+{dut}
+
+{rest}
+"#
+    )
+}
+
+const DUTS: &str = r#"
+[[dut]]
+name = "linux"
+kind = "linux"
+
+[[dut]]
+name = "nft"
+kind = "linux"
+files = { nft = "rules.nft" }
+"#;
+
+pub(super) const TRAFFICS: &str = r#"
+[[traffic]]
+name = "few"
+src = "198.18.0.2:2000-198.18.0.2:2003"
+dst = "198.19.0.2:9"
+rate = "20kpps"
+
+[[traffic]]
+name = "many"
+src = "198.18.0.2:2000-198.18.0.2:2099"
+dst = "198.19.0.2:9"
+rate = "20kpps"
+"#;
+
+const RULES: &str = "\
+table ip filter {
+  chain forward {
+    type filter hook forward priority 0; policy accept;
+    udp dport 9 counter accept
+  }
+}
+";
+
+/// One series, so many times.
+pub(super) fn short(hosts: &SshHosts, iterations: u32, dut: &str) -> String {
+    let only = TRAFFICS.split("[[traffic]]").nth(1).expect("a traffic");
+    let rest = format!("[[dut]]\nname = \"linux\"\nkind = \"linux\"\n\n[[traffic]]{only}");
+    spec(hosts, &format!("iterations = {iterations}"), dut, &rest)
+}
+
+/// Kind and reason of every verdict, the ledger behind the reason.
+fn verdicts(out: &Path) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let verdict = |trial: &Value| {
+        let reason = text(&trial["verdict"]["reason"]);
+        (text(&trial["verdict"]["kind"]), format!("{reason}; {}", trial["ledger"]))
+    };
+    trials(out).iter().map(|(_, trial)| verdict(trial)).collect()
+}
+
+/// A campaign of one cell, whose image is the file `image`.
+fn with_image(hosts: &SshHosts) -> Lab {
+    let rest = format!(
+        "[[image]]\nname = \"v1\"\nfile = \"image\"\ninstall = \"cat >/etc/image\"\n\n\
+         [[dut]]\nname = \"linux\"\nkind = \"linux\"\n\n[[traffic]]{}",
+        TRAFFICS.split("[[traffic]]").nth(1).expect("a traffic")
+    );
+    let lab = Lab::new(&spec(hosts, "iterations = 1", "", &rest), &[]);
+    fs::write(lab.path("image"), "abc").expect("writable");
+    lab
+}
+
+#[test]
+fn a_campaign_goes_on_with_the_image_that_it_began_with_alone() {
+    let Some(hosts) = machines("a_campaign_goes_on_with_the_image_that_it_began_with_alone") else {
+        return;
+    };
+    let lab = with_image(&hosts);
+    let out = lab.arg("out");
+    let ran = lab.run(&["--yes"]);
+    assert_exit(&ran, 0);
+    assert!(stderr(&ran).contains("\n1 cells, about "), "{}", stderr(&ran));
+    let more = || run(&["lab", "resume", &out, "--yes", "-n", "3"]);
+    let boots = hosts.dut().boots();
+    // As sha256sum(1) begins of either file.
+    let (old, new) = ("ba7816bf8f01cfea", "a52d159f262b2c6d");
+    fs::write(lab.path("image"), "abd").expect("writable");
+    for refused in [more(), lab.run(&["--yes", "--resume", "-n", "3"])] {
+        assert_exit(&refused, 2);
+        let said = stderr(&refused);
+        for part in ["image v1 is not the one", old, new, "put the old one back", "results folder"]
+        {
+            assert!(said.contains(part), "{part:?} is not in:\n{said}");
+        }
+        assert!(said.contains("\n2 of 3 cells are left, about "), "{said}");
+    }
+    fs::remove_file(lab.path("image")).expect("removable");
+    let refused = more();
+    assert_exit(&refused, 2);
+    assert!(stderr(&refused).contains("image v1: reading "), "{}", stderr(&refused));
+    assert_eq!((hosts.dut().boots(), trials(&lab.path("out")).len()), (boots, 1));
+    // Nothing is to run, and nothing is needed.
+    assert_exit(&run(&["lab", "resume", &out, "--yes"]), 0);
+    fs::write(lab.path("image"), "abc").expect("writable");
+    assert_exit(&more(), 0);
+    assert_eq!(trials(&lab.path("out")).len(), 3);
+    assert_eq!(fs::read_to_string(hosts.dut().path("/etc/image")).expect("installed"), "abc");
+}
+
+#[test]
+fn a_campaign_of_2_by_2_by_2_ends_in_a_report_with_valid_verdicts() {
+    let name = "a_campaign_of_2_by_2_by_2_ends_in_a_report_with_valid_verdicts";
+    let Some(hosts) = machines(name) else { return };
+    let spec = spec(&hosts, "iterations = 2", "", &format!("{DUTS}{TRAFFICS}"));
+    let lab = Lab::new(&spec, &[("rules.nft", RULES)]);
+    let ran = lab.run(&["--yes"]);
+    let (said, out) = (stderr(&ran), lab.path("out"));
+    let verdicts = verdicts(&out);
+    assert!(verdicts.iter().all(|(kind, _)| lost_nothing(kind)), "{verdicts:#?}");
+    assert_exit(&ran, 0);
+    for row in ["generator  gen", "receiver   recv", "dut        dut", "8 cells"] {
+        assert!(said.contains(row), "{row}: {said}");
+    }
+    assert_eq!(verdicts.len(), 8);
+    // Every run began with a boot, and the first start was the test's.
+    assert_eq!(hosts.dut().boots(), 9);
+    for (path, trial) in trials(&out) {
+        let points = trial["ledger"]["points"].as_array().expect("points");
+        let names: Vec<&str> =
+            points.iter().map(|point| point["name"].as_str().expect("a name")).collect();
+        let all = ["offered", "accepted", "dut_received", "dut_forwarded", "delivered"];
+        assert_eq!(names, all, "{}", path.display());
+        let offered = points[0]["packets"].as_u64().expect("a number");
+        assert!(offered > 10_000, "{}: {offered}", path.display());
+        // What each machine did meanwhile.
+        let has_cpus = |used: &Value| used["cpus"].as_object().is_some_and(|cpus| !cpus.is_empty());
+        let (dut, others) = (&trial["machine"], &trial["machines"]);
+        assert!(has_cpus(dut) && has_cpus(&others["gen"]) && has_cpus(&others["recv"]), "{trial}");
+        assert!(dut["sensor_reading_count"].as_u64() >= Some(2), "{dut}");
+        let checks = trial["checks"].as_array().expect("checks");
+        for name in ["cpu-throttling", "receiver-clock"] {
+            assert!(checks.iter().any(|check| check["name"] == name), "{name}: {checks:?}");
+        }
+    }
+    let report = fs::read_to_string(out.join("report.html")).expect("a report");
+    assert!(report.contains("nft.many") && report.contains("generator-bound"));
+    let log = fs::read_to_string(out.join("host.log")).expect("a log");
+    for part in ["weir gen", "weir sink", "reboot", "\tgen\t", "\trecv\t", "\tdut\t"] {
+        assert!(log.contains(part), "{part} is not in the log of commands");
+    }
+    // With nothing to do, nothing is done.
+    assert_exit(&run(&["lab", "resume", &lab.arg("out"), "--yes"]), 0);
+    assert_eq!(hosts.dut().boots(), 9);
+}
+
+#[test]
+fn without_a_terminal_nothing_begins_unasked() {
+    let name = "without_a_terminal_nothing_begins_unasked";
+    let Some(hosts) = machines(name) else { return };
+    let lab = Lab::new(&short(&hosts, 1, ""), &[]);
+    let ran = lab.run(&[]);
+    assert_exit(&ran, 2);
+    assert!(stderr(&ran).contains("--yes"), "{}", stderr(&ran));
+    assert!(!lab.path("out").exists() && hosts.dut().boots() == 1);
+}
+
+#[test]
+fn what_is_not_reachable_is_in_the_table_and_nothing_runs() {
+    let name = "what_is_not_reachable_is_in_the_table_and_nothing_runs";
+    let Some(hosts) = machines(name) else { return };
+    let spec = short(&hosts, 1, "").replace("interface = \"recv0\"", "interface = \"recv7\"");
+    hosts.host("gen").refuse_keys();
+    hosts.forget_host_key("dut");
+    let ran = Lab::new(&spec, &[]).run(&["--yes"]);
+    assert_exit(&ran, 2);
+    let said = stderr(&ran);
+    let failed: Vec<&str> = said.lines().filter(|line| line.contains("FAILED")).collect();
+    assert_eq!(failed.len(), 3, "{said}");
+    assert!(failed[0].contains("gen") && failed[0].contains("ssh-copy-id gen"), "{said}");
+    assert!(failed[1].contains("recv7"), "{said}");
+    assert!(failed[2].contains("dut") && failed[2].contains("ssh-keygen -R"), "{said}");
+    assert!(said.contains("3 of "), "{said}");
+    assert_eq!(hosts.dut().boots(), 1);
+}
+
+#[test]
+fn a_dut_that_does_not_return_is_power_cycled_once_and_its_cell_counts() {
+    let name = "a_dut_that_does_not_return_is_power_cycled_once_and_its_cell_counts";
+    let Some(hosts) = machines(name) else { return };
+    let power = hosts.power_command("dut");
+    let dut = format!("power = \"command\"\npower_command = \"{power}\"");
+    let spec = short(&hosts, 1, &dut).replace("boot_timeout = \"60s\"", "boot_timeout = \"10s\"");
+    let lab = Lab::new(&spec, &[]);
+    hosts.dut().then(Next::WaitForPower);
+    let ran = lab.run(&["--yes"]);
+    let verdicts = verdicts(&lab.path("out"));
+    assert_eq!(verdicts.len(), 1, "{}", stderr(&ran));
+    assert!(lost_nothing(&verdicts[0].0), "{verdicts:?}");
+    assert_exit(&ran, 0);
+    let log = fs::read_to_string(lab.path("out").join("host.log")).expect("a log");
+    assert_eq!(log.lines().filter(|line| line.contains(&power)).count(), 1, "{log}");
+}
+
+#[test]
+fn a_dut_that_is_gone_marks_its_cells_and_the_campaign_ends_with_a_report() {
+    let name = "a_dut_that_is_gone_marks_its_cells_and_the_campaign_ends_with_a_report";
+    let Some(hosts) = machines(name) else { return };
+    let spec = short(&hosts, 2, "").replace("boot_timeout = \"60s\"", "boot_timeout = \"4s\"");
+    let lab = Lab::new(&spec, &[]);
+    hosts.dut().then(Next::StayOff);
+    let ran = lab.run(&["--yes"]);
+    assert_exit(&ran, 1);
+    let verdicts = verdicts(&lab.path("out"));
+    assert_eq!(verdicts.len(), 2);
+    for (kind, reason) in &verdicts {
+        assert_eq!(kind, "invalid", "{reason}");
+        assert!(reason.contains("DUT gone") && reason.contains("dut"), "{reason}");
+    }
+    assert!(lab.path("out").join("report.html").is_file(), "{}", stdout(&ran));
+}

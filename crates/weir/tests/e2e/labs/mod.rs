@@ -1,0 +1,14 @@
+//! Labs on machines: real servers, reboots and boots, all on this machine (`make test-labs`).
+
+mod bench_lab;
+mod console;
+mod faults;
+mod hosts;
+mod kills;
+mod left;
+mod machines;
+mod pxe;
+mod qemu;
+mod queues;
+mod slots;
+mod ssh_hosts;
