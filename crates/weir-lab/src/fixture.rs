@@ -27,6 +27,7 @@ pub(crate) fn trial(dut: &str, traffic: &str, iteration: u32) -> TrialRecord {
         times: times(),
         result: result(),
         latency: None,
+        cost: None,
         ledger: ledger(),
         verdict: Verdict { kind: VerdictKind::GeneratorBound, reason: "test".into() },
         checks: vec![probe],

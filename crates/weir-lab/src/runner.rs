@@ -510,6 +510,7 @@ fn record(
         },
         result: outcome.result,
         latency: outcome.latency,
+        cost: outcome.cost,
         ledger: outcome.ledger.clone(),
         verdict,
         checks: outcome.checks.clone(),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_machine::digest::Reader;
 use weir_machine::host::Host;
 use weir_results::counters::Counters;
-use weir_results::machine_use::MachineUse;
+use weir_results::machine_use::{DutTime, MachineUse};
 use weir_results::matrix::Series;
 use weir_results::record::{Check, Delays, Ledger};
 use weir_results::traffic::Traffic;
@@ -103,6 +103,8 @@ pub struct Machines {
     pub dut: Option<MachineUse>,
     /// The others, by their names.
     pub others: BTreeMap<String, MachineUse>,
+    /// CPU time of the DUT; `None` where its system does not tell, and without a DUT.
+    pub dut_time: Option<DutTime>,
 }
 
 /// What lies between generator and sink.

@@ -16,7 +16,7 @@ use weir_machine::host::{Host, HostError};
 use weir_results::counters::{self, Counters, DropRule, Place, PointRule};
 use weir_results::ledger;
 use weir_results::machine_use::MachineUse;
-use weir_results::record::{Check, Latency, Ledger, Phase, Sample, TrialResult};
+use weir_results::record::{Check, Cost, Latency, Ledger, Phase, Sample, TrialResult};
 use weir_results::traffic::Traffic;
 use weir_results::verdict::OPINION_MAX;
 use weir_wire::units::{Rate, whole_ns};
@@ -56,6 +56,8 @@ pub struct Outcome {
     pub result: TrialResult,
     /// Latency, if it was measured.
     pub latency: Option<Latency>,
+    /// CPU time per packet, if it is known.
+    pub cost: Option<Cost>,
     /// Where the packets went.
     pub ledger: Ledger,
     /// What was checked.
@@ -441,7 +443,8 @@ impl<'a> Runner<'a> {
         }
         self.checks.extend(rig.checks()?);
         self.checks.extend(opinions(accounting.opinions, &ledger, &counters));
-        let Machines { dut: machine, others: machines } = rig.machines();
+        let Machines { dut: machine, others: machines, dut_time } = rig.machines();
+        let cost = dut_time.and_then(|time| Cost::of(time, &ledger));
         let samples = figure::samples(&readings);
         let result = figure::result(&samples, self.trial.traffic.rate);
         let latency = self.latency(rig, result.rate_pps)?;
@@ -450,6 +453,7 @@ impl<'a> Runner<'a> {
             samples,
             result,
             latency,
+            cost,
             ledger,
             checks: Vec::new(),
             counters,

@@ -42,6 +42,16 @@ pub struct ForeignTask {
     pub ratio: f64,
 }
 
+/// CPU time that a DUT had during the generator's run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DutTime {
+    /// The run time of its threads; on a machine of its own, all that CPUs were not idle.
+    pub run_ns: u64,
+    /// The part of it in which the sink took packets on the DUT's CPUs, by the ticks of softirqs;
+    /// absent where the sink is elsewhere.
+    pub sink_ns: Option<u64>,
+}
+
 /// Pressure stall information: the parts of the time, 0 to 1, in which at least one task waited
 /// for a CPU or for memory (`some` in `Documentation/accounting/psi.rst` in the kernel tree).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

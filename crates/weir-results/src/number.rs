@@ -178,6 +178,12 @@ pub fn delay(delay_ns: u64) -> String {
     }
 }
 
+/// A time per packet: nanoseconds in three digits.
+#[must_use]
+pub fn cost(cost_ns: f64) -> String {
+    format!("{} ns", significant(cost_ns, DIGITS))
+}
+
 /// Sizes of frames in bytes: one, or the smallest and the largest.
 #[must_use]
 pub fn sizes((min_bytes, max_bytes): (u16, u16)) -> String {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Place;
 use crate::dut::Dut;
-use crate::machine_use::MachineUse;
+use crate::machine_use::{DutTime, MachineUse};
 use crate::matrix::SweepValue;
 use crate::traffic::Traffic;
 
@@ -45,6 +45,10 @@ pub struct TrialRecord {
     /// One-way latency; absent where it was not asked for, or nothing arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// CPU time per packet; absent where the DUT's system or its counters do not tell, and of
+    /// calibrations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// Where the packets went.
     pub ledger: Ledger,
     /// What the figure is worth.
@@ -161,6 +165,42 @@ pub struct Latency {
     /// How long those took that were measured.
     #[serde(flatten)]
     pub delays: Delays,
+}
+
+/// What a packet costs the DUT: its CPU time during the generator's run, warm-up included, by the
+/// packets that it received in that time. It hardly depends on what else a shared machine does; at
+/// rates that leave a CPU idle a packet costs more, because fewer of them are handled at once.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// Nanoseconds per packet.
+    pub cost_ns: f64,
+    /// The part of it, 0 to 1, that is the sink's work on the DUT's CPUs; absent where the sink is
+    /// elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apparatus_ratio: Option<f64>,
+    /// CPU time of the DUT.
+    pub run_ns: u64,
+    /// Packets that it received.
+    pub packets: u64,
+}
+
+impl Cost {
+    /// The cost of the packets that a DUT received; `None` if it received none, or nothing counted
+    /// them.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "packets and times of a run are below 2^53")]
+    pub fn of(time: DutTime, ledger: &Ledger) -> Option<Self> {
+        let received = ledger.points.iter().find(|point| point.name == "dut_received")?;
+        let (run_ns, packets) = (time.run_ns, received.packets);
+        let part = |sink_ns: u64| if run_ns == 0 { 0.0 } else { sink_ns as f64 / run_ns as f64 };
+        (packets > 0).then(|| Self {
+            cost_ns: run_ns as f64 / packets as f64,
+            apparatus_ratio: time.sink_ns.map(part),
+            run_ns,
+            packets,
+        })
+    }
 }
 
 /// The five counting points of a packet's way, in order, and the drops between them.
@@ -291,4 +331,37 @@ pub struct Sample {
     pub rx_bytes: u64,
     /// Packets offered since then.
     pub tx_packets: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(points: &[(&str, u64)]) -> Ledger {
+        let point = |&(name, packets): &(&str, u64)| Point {
+            name: name.to_owned(),
+            packets,
+            source: "a counter".to_owned(),
+        };
+        Ledger {
+            points: points.iter().map(point).collect(),
+            drops: Vec::new(),
+            residual_packets: 0,
+            residual_ratio: 0.0,
+            faults: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_packet_costs_what_the_dut_ran_for_those_it_received() {
+        let time = DutTime { run_ns: 3_000_000, sink_ns: Some(750_000) };
+        let received = ledger(&[("offered", 9_000), ("dut_received", 3_000), ("delivered", 10)]);
+        let cost = Cost::of(time, &received).unwrap();
+        assert_eq!((cost.cost_ns, cost.apparatus_ratio), (1_000.0, Some(0.25)));
+        let elsewhere = Cost::of(DutTime { sink_ns: None, ..time }, &received).unwrap();
+        assert_eq!(elsewhere.apparatus_ratio, None);
+        // A calibration, a DUT whose counters are not known, and one that received nothing.
+        assert_eq!(Cost::of(time, &ledger(&[("offered", 9_000), ("delivered", 9_000)])), None);
+        assert_eq!(Cost::of(time, &ledger(&[("dut_received", 0)])), None);
+    }
 }

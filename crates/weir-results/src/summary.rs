@@ -175,6 +175,13 @@ pub struct SeriesSummary {
     /// One-way latency, where it was measured, over the valid iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
+    /// The DUT's CPU time per packet in nanoseconds, over the valid iterations that tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_ns: Option<Spread>,
+    /// The part of it that is the sink's work on the DUT's CPUs: the median; absent where the sink
+    /// is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apparatus_ratio: Option<f64>,
     /// Packets per second that this traffic reached with no DUT between.
     pub calibration_pps: Option<f64>,
     /// `rate_pps.median / calibration_pps`.

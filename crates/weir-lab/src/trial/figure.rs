@@ -64,6 +64,7 @@ pub(super) fn not_measured(why: String) -> Outcome {
         samples: Vec::new(),
         result: result(&[], Rate::Max),
         latency: None,
+        cost: None,
         ledger: no_ledger(Vec::new()),
         checks: Vec::new(),
         counters: Counters::new(),

@@ -59,10 +59,14 @@ impl CpuTimes {
         })
     }
 
+    /// What the CPU worked.
+    pub(super) fn busy_ticks(&self) -> u64 {
+        let tasks = self.user_ticks + self.nice_ticks + self.system_ticks;
+        tasks + self.irq_ticks + self.softirq_ticks
+    }
+
     pub(super) fn total_ticks(&self) -> u64 {
-        let busy = self.user_ticks + self.nice_ticks + self.system_ticks;
-        let interrupts = self.irq_ticks + self.softirq_ticks;
-        busy + interrupts + self.idle_ticks + self.iowait_ticks + self.steal_ticks
+        self.busy_ticks() + self.idle_ticks + self.iowait_ticks + self.steal_ticks
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use weir_results::machine_use::{CpuUse, ForeignTask, MachineUse, Pressure, Span};
+use weir_results::machine_use::{CpuUse, DutTime, ForeignTask, MachineUse, Pressure, Span};
 
 use super::MACHINE;
 use super::cpu::{self, CPU_DIR, CpuTimes, HWMON_DIR, THERMAL_DIR, parse_times, throttle_counts};
@@ -25,7 +25,7 @@ use super::tasks::{Parts, Ran, Tasks};
 const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A tick of `/proc/stat` (`USER_HZ` is 100 wherever weir runs).
-const TICK_NS: f64 = 1e7;
+const TICK_NS: u64 = 10_000_000;
 /// How many threads are named that are not the measurement's, at the most.
 const FOREIGN_MAX: usize = 5;
 /// From which part of a CPU's time on they are.
@@ -207,6 +207,45 @@ pub fn machine_use(
     }
 }
 
+/// The CPU time of a DUT that shares its machine: of these threads, on these CPUs. With
+/// `has_sink`, their softirqs are the sink's work; a DUT's NAPI has threads. `None` if nobody read
+/// who ran.
+///
+/// Where the kernel counts softirqs by ticks, they are part of the run time of the thread that they
+/// interrupt; where it measures them (`CONFIG_IRQ_TIME_ACCOUNTING`), they are not, and cost the DUT
+/// nothing here.
+#[must_use]
+pub fn dut_time(
+    before: &Counted,
+    after: &Counted,
+    dut: &Parts,
+    (cpus, has_sink): (&[usize], bool),
+) -> Option<DutTime> {
+    let run_ns = after.tasks.as_ref()?.run_ns_since(before.tasks.as_ref()?, dut);
+    let spent = spent(before, after, cpus);
+    let ns = |of: fn(&CpuTimes) -> u64| spent.iter().map(of).sum::<u64>() * TICK_NS;
+    let softirq_ns = ns(|spent| spent.softirq_ticks);
+    let is_inside = run_ns + softirq_ns > ns(CpuTimes::busy_ticks);
+    let sink_ns = if is_inside { softirq_ns.min(run_ns) } else { 0 };
+    Some(DutTime { run_ns, sink_ns: has_sink.then_some(sink_ns) })
+}
+
+/// How long the CPUs of a machine that is the DUT were not idle, all together; `None` if it does
+/// not count that in ticks of [`TICK_NS`].
+#[must_use]
+pub fn busy_time(before: &Counted, after: &Counted) -> Option<DutTime> {
+    let cpus: Vec<usize> = after.times.keys().copied().collect();
+    let spent = spent(before, after, &cpus);
+    let ticks: u64 = spent.iter().map(CpuTimes::busy_ticks).sum();
+    (!spent.is_empty()).then_some(DutTime { run_ns: ticks * TICK_NS, sink_ns: None })
+}
+
+/// What each of these CPUs spent between two readings, as far as that is known.
+fn spent(before: &Counted, after: &Counted, cpus: &[usize]) -> Vec<CpuTimes> {
+    let spent = |cpu: &usize| after.times.get(cpu)?.since(before.times.get(cpu)?);
+    cpus.iter().filter_map(spent).collect()
+}
+
 /// What has slowed CPUs down between two readings, by the counter or cooling device that says so.
 fn slowed(before: &Counted, after: &Counted, sensors: &[Sensors]) -> Vec<String> {
     let counted = after
@@ -269,11 +308,10 @@ fn pressure(before: &Counted, after: &Counted, cpus: &[usize]) -> Option<Pressur
 }
 
 /// What passed on a CPU between two readings, by its ticks; 0 if it cannot be said.
-#[expect(clippy::cast_precision_loss, reason = "ticks of a run are far below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns: 104 days")]
 fn elapsed_ns(before: &Counted, after: &Counted, cpu: usize) -> f64 {
-    let spent = after.times.get(&cpu).zip(before.times.get(&cpu));
-    let ticks = spent.and_then(|(after, before)| Some(after.since(before)?.total_ticks()));
-    ticks.unwrap_or_default() as f64 * TICK_NS
+    let ticks: u64 = spent(before, after, &[cpu]).iter().map(CpuTimes::total_ticks).sum();
+    (ticks * TICK_NS) as f64
 }
 
 /// A part of this time, 0 to 1.

@@ -78,30 +78,51 @@ impl Tasks {
 
     /// Those that ran since an earlier reading, the longest first.
     pub(super) fn since(&self, earlier: &Self, parts: &Parts) -> Vec<Ran> {
-        let parents: BTreeMap<i32, i32> =
-            self.0.values().map(|task| (task.process, task.parent)).collect();
-        let mut ran: Vec<Ran> = Vec::new();
-        for (key, task) in &self.0 {
-            let before = earlier.0.get(key).map_or(0, |task| task.run_ns);
-            let run_ns = task.run_ns.saturating_sub(before);
-            if run_ns > 0 {
-                ran.push(Ran {
-                    process: task.process,
-                    name: task.name.clone(),
-                    cpu: task.cpu,
-                    run_ns,
-                    is_part: is_part(key.0, task, parts, &parents),
-                });
-            }
-        }
+        let parents = self.parents();
+        let ran = self.ran_since(earlier).map(|(thread, task, run_ns)| Ran {
+            process: task.process,
+            name: task.name.clone(),
+            cpu: task.cpu,
+            run_ns,
+            is_part: belongs(thread, task, parts, &parents)
+                || task.is_kernel && task.name.starts_with(SOFTIRQ_THREAD),
+        });
+        let mut ran: Vec<Ran> = ran.collect();
         ran.sort_by_key(|ran| std::cmp::Reverse(ran.run_ns));
         ran
     }
+
+    /// How long these parts ran since an earlier reading, all together.
+    pub(super) fn run_ns_since(&self, earlier: &Self, parts: &Parts) -> u64 {
+        let parents = self.parents();
+        let ran = self.ran_since(earlier);
+        ran.filter(|(thread, task, _)| belongs(*thread, task, parts, &parents))
+            .map(|(_, _, run_ns)| run_ns)
+            .sum()
+    }
+
+    /// The parent of each process.
+    fn parents(&self) -> BTreeMap<i32, i32> {
+        self.0.values().map(|task| (task.process, task.parent)).collect()
+    }
+
+    /// Threads that ran since an earlier reading, by number, and for how long.
+    fn ran_since<'a>(
+        &'a self,
+        earlier: &'a Self,
+    ) -> impl Iterator<Item = (i32, &'a Task, u64)> + 'a {
+        self.0.iter().filter_map(|(key, task)| {
+            let before = earlier.0.get(key).map_or(0, |task| task.run_ns);
+            let run_ns = task.run_ns.saturating_sub(before);
+            (run_ns > 0).then_some((key.0, task, run_ns))
+        })
+    }
 }
 
-fn is_part(thread: i32, task: &Task, parts: &Parts, parents: &BTreeMap<i32, i32>) -> bool {
+/// Whether a thread is one of these parts.
+fn belongs(thread: i32, task: &Task, parts: &Parts, parents: &BTreeMap<i32, i32>) -> bool {
     if task.is_kernel {
-        return parts.kernel_threads.contains(&thread) || task.name.starts_with(SOFTIRQ_THREAD);
+        return parts.kernel_threads.contains(&thread);
     }
     let mut process = Some(task.process);
     // A machine's processes are a tree; the bound is for one that changed while it was read.
@@ -197,6 +218,7 @@ mod tests {
                 ("ksoftirqd/1", 70, 1, true),
             ]
         );
+        assert_eq!(after.run_ns_since(&before, &parts), 9_000 + 1_000 + 300 + 200 + 100);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use weir_bpf::ethtool;
 use weir_net::{Netlink, VethEnd, napi};
-use weir_results::machine_use::MachineUse;
+use weir_results::machine_use::{DutTime, MachineUse};
 
 use super::tasks::{Parts, Tasks};
 use super::*;
@@ -193,9 +193,9 @@ fn cpu_times_are_those_of_the_single_cpus() {
     );
 }
 
-/// What was done between [`BEFORE`] and [`AFTER`], 400 ms of CPU 0, by these threads: process,
+/// Readings at [`BEFORE`] and [`AFTER`], 400 ms of CPU 0 apart, in which these threads ran: process,
 /// name, and run time on CPU 0.
-fn used_by(ran: &[(i32, &str, u64)], parts: &Parts) -> MachineUse {
+fn readings(ran: &[(i32, &str, u64)]) -> [machine::Counted; 2] {
     let reading = |stat: &str, ran: &[(i32, &str, u64)], stalled_us: u64| {
         let mut files = vec![
             ("proc/stat".to_owned(), stat.to_owned()),
@@ -218,8 +218,37 @@ fn used_by(ran: &[(i32, &str, u64)], parts: &Parts) -> MachineUse {
     };
     let idle: Vec<(i32, &str, u64)> =
         ran.iter().map(|&(process, name, _)| (process, name, 1)).collect();
-    let (before, after) = (reading(BEFORE, &idle, 1_000), reading(AFTER, ran, 201_000));
+    let ran: Vec<(i32, &str, u64)> =
+        ran.iter().map(|&(process, name, run_ns)| (process, name, run_ns + 1)).collect();
+    [reading(BEFORE, &idle, 1_000), reading(AFTER, &ran, 201_000)]
+}
+
+/// What was done between these readings.
+fn used_by(ran: &[(i32, &str, u64)], parts: &Parts) -> MachineUse {
+    let [before, after] = readings(ran);
     machine::machine_use(&before, &after, &[], (&[0, 1], Some(parts)))
+}
+
+#[test]
+fn a_dut_has_the_time_of_its_threads_and_the_sinks_is_a_part_of_it() {
+    let dut = Parts { processes: vec![10], kernel_threads: Vec::new() };
+    let time = |run_ns, has_sink| {
+        let [before, after] = readings(&[(10, "napi", run_ns), (30, "hog", 1_000)]);
+        machine::dut_time(&before, &after, &dut, (&[0], has_sink))
+    };
+    // 280 ms of CPU 0 were work, 90 of them softirqs: the threads cannot have run beside those.
+    let all = DutTime { run_ns: 280_000_000, sink_ns: Some(90_000_000) };
+    assert_eq!(time(280_000_000, true), Some(all));
+    assert_eq!(time(280_000_000, false), Some(DutTime { sink_ns: None, ..all }));
+    // A kernel that measures softirqs has them beside the threads.
+    let apart = DutTime { run_ns: 190_000_000, sink_ns: Some(0) };
+    assert_eq!(time(190_000_000, true), Some(apart));
+    // A machine of its own, of which nobody read the threads.
+    let [before, after] = readings(&[]).map(|read| machine::Counted { tasks: None, ..read });
+    assert_eq!(machine::dut_time(&before, &after, &dut, (&[0], true)), None);
+    let busy = DutTime { run_ns: 280_000_000, sink_ns: None };
+    assert_eq!(machine::busy_time(&before, &after), Some(busy));
+    assert_eq!(machine::busy_time(&Default::default(), &Default::default()), None);
 }
 
 #[test]

@@ -104,11 +104,15 @@ fn key_difference(report: &Report<'_>, group: &[&SeriesSummary]) -> Cell {
 
 /// Every series with all of its figures and its verdict.
 pub(super) fn series(report: &Report<'_>) -> Table {
-    let columns = vec![
+    let has_costs = report.summary.series.iter().any(|series| series.cost_ns.is_some());
+    let mut columns = vec![
         Column::words("DUT"),
         Column::numbers("Median").unit("Mpps").strong(),
         Column::numbers("Min–max").unit("Mpps"),
         Column::numbers("CV").unit("of mean"),
+    ];
+    columns.extend(has_costs.then(|| Column::numbers("CPU time").unit("per packet")));
+    columns.extend([
         Column::numbers("Offered").unit("Mpps"),
         Column::numbers("Lost").unit("of offered"),
         Column::numbers("Calibrated").unit("Mpps"),
@@ -116,12 +120,19 @@ pub(super) fn series(report: &Report<'_>) -> Table {
         Column::numbers("Frame").unit("B / with FCS"),
         Column::numbers("Valid").unit("iterations"),
         Column::numbers("Worst residual").only(Outputs::TEXTS),
-    ];
-    let groups = groups(report, |series| Some(series_row(report, series)));
+    ]);
+    let groups = groups(report, |series| Some(series_row(report, series, has_costs)));
     Table::grouped("Traffic", columns, groups).style("series").sortable()
 }
 
-fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Row {
+/// The DUT's CPU time per packet, and how much of it is the sink's.
+fn cost(series: &SeriesSummary) -> Cell {
+    let median = series.cost_ns.map(|cost| cost.median);
+    let sink = series.apparatus_ratio.map(|ratio| format!("{} sink", share(ratio)));
+    Cell::from(or_dash(median.map(number::cost))).sorted(median).under(sink.unwrap_or_default())
+}
+
+fn series_row(report: &Report<'_>, series: &SeriesSummary, has_costs: bool) -> Row {
     let rate = series.rate_pps;
     let raw = series_link(&series.name);
     let raw = |text: Option<String>| Cell::from(Line::new().link(&raw, or_dash(text)));
@@ -136,11 +147,14 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Row {
     if let Some(rate_pps) = series.median_pps() {
         because = because.text(format!("; {}", words::enough(rate_pps)));
     }
-    let cells = vec![
+    let mut cells = vec![
         dut(report, series).into(),
         raw(series.median_pps().map(mpps)).sorted(series.median_pps()),
         raw(rate.map(min_max)).sorted(rate.map(|r| r.min)),
         Cell::from(or_dash(variation.map(share))).sorted(variation),
+    ];
+    cells.extend(has_costs.then(|| cost(series)));
+    cells.extend([
         raw(offered.map(mpps)).sorted(offered).under(requested.unwrap_or_default()),
         raw(loss.map(|s| share(s.median)))
             .sorted(loss.map(|s| s.median))
@@ -151,7 +165,7 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary) -> Row {
         frame(series).into(),
         format!("{} of {}", series.valid_iterations, series.iterations).into(),
         share(series.residual_ratio_worst).into(),
-    ];
+    ]);
     Row { cells, because: vec![because], ..Row::default() }
 }
 
@@ -300,6 +314,7 @@ pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
             Column::numbers("Trend").unit("of median"),
             Column::numbers("Jump").unit("of median"),
             Column::numbers("Residual").unit("of offered"),
+            Column::numbers("CPU time").unit("ns/packet"),
             Column::numbers("Softirq").unit("of a CPU"),
             Column::numbers("Stolen").unit("of a CPU"),
             Column::numbers("Foreign").unit("of a CPU"),
@@ -322,6 +337,7 @@ fn iteration_row(record: &TrialRecord) -> Row {
     // A measure of stability that a trial does not have; a loss that no counter gave.
     let ratio = |ratio: Option<f64>| trial(or_dash(ratio.map(share))).sorted(ratio);
     let lost = (!record.ledger.points.is_empty()).then(|| record.ledger.loss_ratio());
+    let cost_ns = record.cost.map(|cost| cost.cost_ns);
     let range = format!("{}–{}", mpps(r.rate_pps_min), mpps(r.rate_pps_max));
     let range = Line::new().link(samples, format!("{} · {range}", r.sample_count));
     let cells = vec![
@@ -333,6 +349,7 @@ fn iteration_row(record: &TrialRecord) -> Row {
         ratio(r.trend_ratio),
         ratio(r.jump_ratio),
         ratio(Some(record.ledger.residual_ratio)),
+        trial(or_dash(cost_ns.map(|cost_ns| number::significant(cost_ns, 3)))).sorted(cost_ns),
         ratio(most(record, |used| Some(used.softirq_ratio))),
         ratio(most(record, |used| Some(used.stolen_ratio))),
         ratio(most(record, |used| used.foreign_ratio)),

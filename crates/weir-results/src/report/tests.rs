@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::*;
 use crate::palette;
-use crate::record::VerdictKind;
+use crate::record::{Cost, VerdictKind};
 use crate::summary::fixture::{awkward, profiled, swept, usual, with_latency};
 
 fn golden(name: &str, text: &str) {
@@ -87,6 +87,28 @@ fn latency_and_loss_stand_in_every_text() {
     assert!(!file(&usual(), "summary.md").contains("## Latency"));
     let written = file(&data, "summary.json");
     assert!(written.contains("\"p999_ns\": 1287000"), "{written}");
+}
+
+#[test]
+fn what_a_packet_costs_stands_beside_the_rate() {
+    let mut data = usual();
+    for (record, _) in &mut data.cells {
+        let cost_ns = if record.series.starts_with("nft") { 1_700.0 } else { 900.0 };
+        let apparatus_ratio = Some(300.0 / cost_ns);
+        record.cost = Some(Cost { cost_ns, apparatus_ratio, run_ns: 1, packets: 1 });
+    }
+    let summary = CampaignSummary::of(&data);
+    let nft = summary.series_named("nft.flows-128").expect("a series");
+    let cost = nft.cost_ns.expect("every trial tells it");
+    assert_eq!((cost.count, cost.median), (5, 1_700.0));
+    assert!(nft.apparatus_ratio.is_some_and(|ratio| (ratio - 3.0 / 17.0).abs() < 1e-9));
+    for path in ["report.html", "summary.md"] {
+        let text = file(&data, path).replace('\u{a0}', " ");
+        for part in ["CPU time", "1,700 ns", "900 ns", "18 % sink", "33 % sink"] {
+            assert!(text.contains(part), "{path}: {part}");
+        }
+        assert!(!file(&usual(), path).contains("% sink"), "{path}");
+    }
 }
 
 #[test]

@@ -74,6 +74,7 @@ impl Made<'_> {
                 jump_ratio: Some(-0.006),
             },
             latency: None,
+            cost: None,
             ledger,
             verdict: Verdict { kind: self.verdict.0, reason: self.verdict.1.into() },
             checks: vec![Check { name: "probe-before".into(), passed: true, detail: "ok".into() }],

@@ -27,6 +27,9 @@ pub(super) fn summarise(
     let lost: Vec<f64> = counted().map(|ledger| count(ledger.lost_packets())).collect();
     let loss_ratios: Vec<f64> = counted().map(|ledger| ledger.loss_ratio()).collect();
     let latencies: Vec<Latency> = valid.iter().filter_map(|(r, _)| r.latency).collect();
+    let costs = || valid.iter().filter_map(|(record, _)| record.cost);
+    let costs_ns: Vec<f64> = costs().map(|cost| cost.cost_ns).collect();
+    let apparatus: Vec<f64> = costs().filter_map(|cost| cost.apparatus_ratio).collect();
     let streams = &first.traffic.streams;
     let (size_bytes_min, size_bytes_max) = streams.size_bytes_range();
     let size_bytes = rounded(streams.mean_bytes());
@@ -52,6 +55,8 @@ pub(super) fn summarise(
         lost_packets: Spread::of(&lost),
         loss_ratio: Spread::of(&loss_ratios),
         latency: latency::median(&latencies),
+        cost_ns: Spread::of(&costs_ns),
+        apparatus_ratio: Spread::of(&apparatus).map(|s| s.median),
         calibration_pps,
         calibration_ratio: rate_pps
             .zip(calibration_pps)

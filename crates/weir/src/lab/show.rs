@@ -9,7 +9,7 @@ use weir_lab::plan::view::{self, PlanView, estimated_duration};
 use weir_lab::store::Store;
 use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::matrix::Series;
-use weir_results::number::{or_dash, pps, share};
+use weir_results::number::{self, or_dash, pps, share};
 use weir_results::summary::{CampaignSummary, SeriesSummary};
 use weir_wire::units::{format_count, format_duration};
 
@@ -161,6 +161,7 @@ fn table(summary: &CampaignSummary) -> String {
         Column::numbers("maximum"),
         Column::numbers("lost"),
         Column::numbers("of path"),
+        Column::numbers("CPU/packet"),
         Column::words("verdict"),
     ];
     let mut text = Table::new(columns, summary.series.iter().map(row)).text(Terminal::default());
@@ -204,6 +205,7 @@ fn row(series: &SeriesSummary) -> Row {
         or_dash(rate.map(|r| pps(r.max))),
         or_dash(series.loss_ratio.map(|s| share(s.median))),
         or_dash(series.calibration_ratio.map(share)),
+        or_dash(series.cost_ns.map(|cost| number::cost(cost.median))),
         verdicts.join(", "),
     ])
 }

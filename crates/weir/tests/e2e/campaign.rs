@@ -166,6 +166,11 @@ fn at_a_fixed_rate_everything_offered_is_delivered() {
             // 1.1 seconds of 10 kpps, on a machine that may be busy with other things.
             assert!((5_000..=12_000).contains(&packets(trial, "offered")));
             assert_ne!(trial["verdict"]["kind"], "invalid", "{}", trial["verdict"]);
+            let cost = &trial["cost"];
+            assert_eq!(cost["packets"], packets(trial, "dut_received"), "{cost}");
+            assert!(cost["cost_ns"].as_f64().is_some_and(|cost_ns| cost_ns > 1.0), "{cost}");
+            let sink = cost["apparatus_ratio"].as_f64();
+            assert!(sink.is_some_and(|sink| (0.0..=1.0).contains(&sink)), "{cost}");
             match lost(trial) {
                 Some(loss) => losses.push(loss),
                 None => {

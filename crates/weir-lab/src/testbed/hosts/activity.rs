@@ -59,13 +59,14 @@ impl Activities {
         Machines {
             dut: self.dut.as_ref().map(Activity::machine),
             others: helpers.map(named).collect(),
+            dut_time: self.dut.as_ref().and_then(Activity::dut_time),
         }
     }
 
     /// Whether one of them slowed down; nothing where none shows anything. One that shows nothing
     /// excuses no other.
     pub(super) fn check(&self, dut: &str) -> Option<Check> {
-        let Machines { dut: dut_use, others } = self.machines();
+        let Machines { dut: dut_use, others, .. } = self.machines();
         let dut = dut_use.map(|used| (dut.to_owned(), used));
         let machines: Vec<(String, MachineUse)> = dut.into_iter().chain(others).collect();
         (!machines.is_empty()).then(|| throttling(&machines))

@@ -16,6 +16,7 @@ use weir_machine::host::Host;
 use weir_net::process::processes_in_netns;
 use weir_net::{CpuList, Netlink, Netns, cpu, napi};
 use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
+use weir_results::machine_use::DutTime;
 use weir_results::record::Check;
 use weir_results::traffic::Traffic;
 
@@ -147,6 +148,18 @@ impl NetnsRig {
         tasks::Parts { processes, kernel_threads }
     }
 
+    /// CPU time of the DUT: of its NAPI threads and of what runs in its namespace.
+    fn dut_time(&self) -> Option<DutTime> {
+        let dut = self.parts.dut.as_ref()?;
+        let devices = [DUT_IN_DEVICE, DUT_OUT_DEVICE];
+        let threads = self.napi.iter().filter(|thread| devices.contains(&thread.device));
+        let parts = tasks::Parts {
+            processes: processes_in_netns(dut.inode()).ok()?,
+            kernel_threads: threads.map(|thread| thread.pid).collect(),
+        };
+        self.watch.dut_time(&parts, &self.placement.dut, self.placement.sink.is_none())
+    }
+
     /// Devices whose counters are read: name and namespace.
     fn devices(&self) -> Vec<(&'static str, &Netns)> {
         let mut devices: Vec<(&'static str, &Netns)> =
@@ -263,7 +276,7 @@ impl Rig for NetnsRig {
 
     fn machines(&self) -> Machines {
         let dut = Some(self.watch.machine(&self.watched_cpus()));
-        Machines { dut, ..Machines::default() }
+        Machines { dut, dut_time: self.dut_time(), ..Machines::default() }
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {

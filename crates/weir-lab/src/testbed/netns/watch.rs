@@ -3,10 +3,10 @@
 //!
 //! A CPU that slowed down for heat voids the figure; what else ran is for the verdict to judge.
 
-use weir_machine::environment::machine::{Counted, SensorWatch, Sensors, machine_use};
+use weir_machine::environment::machine::{Counted, SensorWatch, Sensors, dut_time, machine_use};
 use weir_machine::environment::tasks::Parts;
 use weir_net::CpuList;
-use weir_results::machine_use::MachineUse;
+use weir_results::machine_use::{DutTime, MachineUse};
 use weir_results::number;
 use weir_results::record::Check;
 
@@ -41,6 +41,18 @@ impl Watch {
         list.sort_unstable();
         list.dedup();
         machine_use(&self.before, &self.after, &self.sensors, (&list, self.parts.as_ref()))
+    }
+
+    /// CPU time of the DUT, which is these threads on these CPUs; `has_sink`: the sink's packets
+    /// are taken there, too. `None` without a run.
+    pub(in crate::testbed) fn dut_time(
+        &self,
+        dut: &Parts,
+        cpus: &CpuList,
+        has_sink: bool,
+    ) -> Option<DutTime> {
+        let cpus: Vec<usize> = cpus.iter().collect();
+        dut_time(&self.before, &self.after, dut, (&cpus, has_sink))
     }
 
     /// What is to be said of it. `cpus` are those of the testbed.

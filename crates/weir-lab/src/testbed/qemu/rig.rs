@@ -271,6 +271,7 @@ impl Rig for QemuRig {
         Machines {
             dut: Some(self.watch.machine(&self.watched_cpus())),
             others: guest.map(|used| ("dut".to_owned(), used)).into_iter().collect(),
+            dut_time: self.guest.as_ref().and_then(Activity::dut_time),
         }
     }
 

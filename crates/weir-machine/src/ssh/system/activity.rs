@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_results::dut::System;
-use weir_results::machine_use::MachineUse;
+use weir_results::machine_use::{DutTime, MachineUse};
 
 use super::{ask, sensors};
-use crate::environment::machine::{Counted, Sensors, machine_use};
+use crate::environment::machine::{Counted, Sensors, busy_time, machine_use};
 use crate::environment::{CpuTimes, Files};
 use crate::host::{Host, Process};
 
@@ -113,6 +113,14 @@ impl Activity {
         let cpus: Vec<usize> = self.after.times.keys().copied().collect();
         let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         machine_use(&self.before, &self.after, &readings, (&cpus, None))
+    }
+
+    /// Its CPU time if it is the DUT; `None` of systems that count it otherwise than Linux.
+    pub fn dut_time(&self) -> Option<DutTime> {
+        match self.system {
+            System::Linux => busy_time(&self.before, &self.after),
+            System::Freebsd | System::Openbsd | System::Generic => None,
+        }
     }
 }
 

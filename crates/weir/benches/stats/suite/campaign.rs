@@ -182,6 +182,7 @@ fn trial(series: &Series, cell_id: &str, iteration: u32, rate_pps: f64) -> Trial
             jump_ratio: Some(0.001),
         },
         latency: None,
+        cost: None,
         ledger: Ledger {
             points: vec![point("offered", delivered * 4), point("delivered", delivered)],
             drops: Vec::new(),

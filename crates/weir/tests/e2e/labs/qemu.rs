@@ -177,6 +177,8 @@ fn a_campaign_on_a_machine_boots_it_for_every_iteration_and_ends_in_a_report() {
         let has_cpus = |used: &Value| used["cpus"].as_object().is_some_and(|cpus| !cpus.is_empty());
         assert!(has_cpus(&trial["machine"]) && seen.len() == 1, "{name}: {seen:?}");
         assert!(seen.values().all(has_cpus), "{name}: {seen:?}");
+        let cost = &trial["cost"];
+        assert!(cost["cost_ns"].as_f64().is_some_and(|cost_ns| cost_ns > 1.0), "{name}: {cost}");
         let machine = artefact(path, "machine.txt");
         let boot = machine.lines().find_map(|line| line.strip_prefix("boot_id "));
         boots.insert(boot.unwrap_or_else(|| panic!("no boot_id in {machine}")).to_owned());
