@@ -12,7 +12,8 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-const PROGRAMS: [&str; 8] = ["gen", "sink", "reflect", "probe", "fw", "rules", "layout", "states"];
+const PROGRAMS: [&str; 9] =
+    ["gen", "sink", "reflect", "probe", "fw", "rules", "layout", "states", "yardstick"];
 
 const REASONS: &str = "../../bpf/include/weir/fw/reasons.h";
 

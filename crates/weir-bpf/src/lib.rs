@@ -2,7 +2,7 @@
 //! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
-//! XDP. [`firewall`] holds the firewall's programs and the memory they share. The C sources are in
+//! XDP, [`yardstick`] is a fixed piece of work. [`firewall`] holds the firewall's programs and the memory they share. The C sources are in
 //! `bpf/`; the build script compiles them, and the object files are embedded here. [`object`],
 //! [`map`], [`attach`] and [`run`] do for any object file what these do for theirs: tests and
 //! benchmarks have programs of their own (weir-oracle).
@@ -34,3 +34,4 @@ mod streams;
 mod sys;
 #[expect(dead_code, reason = "structures and enumerations come as a whole")]
 mod words;
+pub mod yardstick;

@@ -72,7 +72,8 @@ pub fn collection(root: &Path) -> Result<Opened, StoredPlanError> {
     if let Task::Search(terms) = &task {
         let (found, _) = search::results(&plan, terms, &store)?;
         let environment = store.read_json(&store.root().join("env.json"))?;
-        let collection = search::collection(&plan.campaign.name, environment, &found);
+        let mut collection = search::collection(&plan.campaign.name, environment, &found);
+        collection.yardsticks = store.yardsticks()?;
         return Ok(Opened { collection, damaged: Vec::new() });
     }
     let (data, damaged) = campaign_data(&store, task.reported(&plan, &store)?.as_ref())?;
@@ -95,6 +96,7 @@ pub(crate) fn campaign_data(
         campaign: plan.campaign.clone(),
         spec_text: plan.source.text.clone(),
         environment: store.read_json(&store.root().join("env.json"))?,
+        yardsticks: store.yardsticks()?,
         calibrations: calibrations.trials,
         cells: cells.trials,
         planned_cells: planned.planned_cells(),

@@ -5,6 +5,7 @@
 use weir_results::bisect::Report;
 use weir_results::record::TrialRecord;
 use weir_results::search::record::ItemResult;
+use weir_results::yardstick::Yardstick;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,10 @@ pub enum Event<'a> {
         /// Estimated time of all trials.
         estimate: std::time::Duration,
     },
+    /// The host was looked at before the first trial.
+    Looked(&'a Yardstick),
+    /// The host is busy with this, and the run waits.
+    Waiting(&'a str),
     /// A trial begins.
     TrialStarted {
         /// Position among the trials of this run, from 1.

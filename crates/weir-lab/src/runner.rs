@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -30,6 +31,7 @@ use weir_results::verdict::{self, Evidence, Path};
 use weir_wire::units::whole_ns;
 
 mod error;
+mod look;
 
 pub use error::RunError;
 
@@ -199,6 +201,8 @@ pub struct Runner<'a> {
     pub cancel: &'a Cancel,
     /// Who is told.
     pub observer: &'a mut dyn Observer,
+    /// How long it may wait for a quiet host before its first trial; zero: it begins at once.
+    pub wait: Duration,
 }
 
 impl Runner<'_> {
@@ -216,6 +220,7 @@ impl Runner<'_> {
         let mut begun = 0;
         loop {
             match schedule.next(&paths, self.observer)? {
+                Step::Done if begun > 0 => return self.look_after(),
                 Step::Done => return Ok(()),
                 Step::Calibrate { traffic, left } => {
                     paths.add(&self.calibration(*traffic, (&mut begun, left))?);
@@ -360,6 +365,9 @@ impl Runner<'_> {
     ) -> Result<(), RunError> {
         if let Some(signal) = self.cancel.signal() {
             return Err(RunError::Cancelled { signal });
+        }
+        if *begun == 0 {
+            self.look_before()?;
         }
         let to_run = left.map(|left| *begun + left);
         *begun += 1;

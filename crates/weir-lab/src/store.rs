@@ -1,7 +1,7 @@
 //! The store of a campaign, a bisection or a rate search: one directory, files only.
 //!
 //! ```text
-//! campaign.toml  plan.json  env.json  host.log  files/<digest>-<name>
+//! campaign.toml  plan.json  env.json  yardsticks.json  host.log  files/<digest>-<name>
 //! images.json                                                           where there are images
 //! bisect.json, search.json                              what is asked, if it is not a campaign
 //! calibration/<traffic>/{trial.json,samples.csv}
@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_results::record::{Sample, TrialRecord};
+use weir_results::yardstick::Yardstick;
 
 mod disk;
 mod error;
@@ -44,6 +45,9 @@ use disk::{UNFINISHED, make_dirs, publish, subdirectories, sync_dir, unfinished,
 pub use error::StoreError;
 pub use files::StoredFiles;
 pub use kind::Kind;
+
+/// The file of [`Store::yardsticks`].
+const YARDSTICKS: &str = "yardsticks.json";
 
 /// Version of the layout of a store.
 pub const STORE_SCHEMA: u32 = 1;
@@ -446,6 +450,25 @@ impl Store {
         let text = fs::read_to_string(path).map_err(StoreError::io("read", path))?;
         serde_json::from_str(&text)
             .map_err(|e| StoreError::Damaged { path: path.to_owned(), cause: e.to_string() })
+    }
+
+    /// How fast this host was before and after each run of the store, in their order.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub(crate) fn yardsticks(&self) -> Result<Vec<Yardstick>, StoreError> {
+        let path = self.root.join(YARDSTICKS);
+        if path.exists() { self.read_json(&path) } else { Ok(Vec::new()) }
+    }
+
+    /// Adds one.
+    ///
+    /// # Errors
+    /// When the file is damaged, or cannot be written.
+    pub(crate) fn keep_yardstick(&self, reading: Yardstick) -> Result<(), StoreError> {
+        let mut all = self.yardsticks()?;
+        all.push(reading);
+        self.write_json(YARDSTICKS, &all)
     }
 
     /// Appends to `host.log`: every command that was run on a host.

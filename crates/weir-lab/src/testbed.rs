@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use weir_machine::digest::Reader;
 use weir_machine::host::Host;
+use weir_net::CpuList;
 use weir_results::counters::Counters;
 use weir_results::machine_use::{DutTime, MachineUse};
 use weir_results::matrix::Series;
@@ -30,6 +31,12 @@ pub mod qemu;
 pub trait Testbed {
     /// What belongs into `env.json`: placement, queues, devices, offloads.
     fn environment(&self) -> serde_json::Value;
+
+    /// The CPUs of this host that are measured on, and which of them is the DUT's first; `None`
+    /// where other machines are measured.
+    fn cpus(&self) -> Option<(usize, CpuList)> {
+        None
+    }
 
     /// What is worth knowing of its placement before anything is measured.
     fn warnings(&self) -> Vec<String>;

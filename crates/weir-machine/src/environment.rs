@@ -20,6 +20,7 @@ pub mod machine;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
+pub mod yardstick;
 
 pub use cpu::CpuTimes;
 pub use devices::devices;

@@ -10,6 +10,7 @@ use weir_stats::Level as Confidence;
 use crate::record::Verdict;
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
+use crate::yardstick::Yardstick;
 
 mod pattern;
 
@@ -70,6 +71,8 @@ pub struct Collection {
     pub origin: Origin,
     /// What is known of the machines it was measured on, as the store keeps it.
     pub environment: serde_json::Value,
+    /// How fast the machine was that it was measured on, where that is known.
+    pub yardsticks: Vec<Yardstick>,
     /// The series, in the order of the specification, or of the archive's names.
     pub series: Vec<CollectedSeries>,
 }
@@ -140,6 +143,7 @@ impl Collection {
             name: data.campaign.name.clone(),
             origin: Origin::Campaign,
             environment: data.environment.clone(),
+            yardsticks: data.yardsticks.clone(),
             series: CampaignSummary::of(data).series.iter().map(collect).collect(),
         }
     }

@@ -10,6 +10,7 @@
 
 mod document;
 mod environment;
+mod host;
 mod json;
 mod matching;
 mod warnings;
@@ -20,6 +21,7 @@ use weir_stats::welch::{VALUES_MIN, WelchError};
 use weir_stats::{Summary, holm, median, ministat};
 
 pub use environment::Difference as EnvironmentDifference;
+pub use host::HostChange;
 pub use matching::{Changed, Unmatched};
 pub use warnings::Warned;
 
@@ -75,7 +77,7 @@ pub struct Matched<'a> {
     /// p-value, adjusted for all that are asked together, of "the loss is not beyond what is
     /// allowed"; absent where that is not asked, or cannot be told.
     pub p_regression: Option<f64>,
-    /// Whether a loss beyond what is allowed is proven.
+    /// Whether a loss beyond what is allowed is proven; never where the hosts differ.
     pub regressed: bool,
 }
 
@@ -94,6 +96,8 @@ pub struct Report<'a> {
     pub changed: Vec<Changed>,
     /// What differs between the environments.
     pub environment: Vec<EnvironmentDifference>,
+    /// How fast the hosts were, against the baseline's, where that is known.
+    pub hosts: Vec<HostChange>,
 }
 
 /// Why nothing can be compared.
@@ -150,8 +154,14 @@ pub fn compare(collections: &[Collection], asked: Asked) -> Result<Report<'_>, C
         baseline.series.iter().position(|s| s.name == series.name).unwrap_or(usize::MAX)
     };
     found.sort_by_cached_key(|p: &matching::Pair<'_>| (place(p.baseline), p.other_index));
-    let matched = judged(found, &question, &asked);
+    let mut matched = judged(found, &question, &asked);
+    let hosts = host::changes(collections);
+    for differing in hosts.iter().filter(|host| host.change.is_another_machine()) {
+        let of_host = |m: &&mut Matched<'_>| m.other_index == differing.other_index;
+        matched.iter_mut().filter(of_host).for_each(|m| m.regressed = false);
+    }
     Ok(Report {
+        hosts,
         asked,
         collections,
         matched,

@@ -28,3 +28,4 @@ pub mod search;
 pub mod summary;
 pub mod traffic;
 pub mod verdict;
+pub mod yardstick;

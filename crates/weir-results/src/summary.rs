@@ -24,6 +24,7 @@ pub use weir_wire::ethernet::FCS_BYTES;
 pub use analysis::{ComparisonAnalysis, SeriesAnalysis};
 
 use crate::matrix::{Campaign, SweepValue};
+use crate::yardstick::Yardstick;
 
 use crate::record::{Delays, Drop, Point, Sample, TrialRecord, Verdict, VerdictKind};
 
@@ -45,6 +46,8 @@ pub struct CampaignData {
     pub spec_text: String,
     /// The content of `env.json`.
     pub environment: serde_json::Value,
+    /// The content of `yardsticks.json`.
+    pub yardsticks: Vec<Yardstick>,
     /// Calibrations, in any order.
     pub calibrations: Vec<Trial>,
     /// Finished cells, in any order.

@@ -181,7 +181,7 @@ impl Path {
 #[must_use]
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     void(evidence)
-        .or_else(|| disturbed(evidence.machines))
+        .or_else(|| Some(verdict(VerdictKind::Disturbed, disturbance(evidence.machines)?)))
         .or_else(|| overloaded(evidence))
         .or_else(|| unstable(evidence))
         .unwrap_or_else(|| limit(evidence))
@@ -222,11 +222,11 @@ fn void(e: &Evidence<'_>) -> Option<Verdict> {
     None
 }
 
-/// What else the machines did, if that was too much for a figure.
-fn disturbed(machines: &[&MachineUse]) -> Option<Verdict> {
+/// What else the machines did, in words, if that was too much for a figure.
+#[must_use]
+pub fn disturbance(machines: &[&MachineUse]) -> Option<String> {
     let reason = machines.iter().find_map(|machine| foreign(machine));
-    let reason = reason.or_else(|| machines.iter().find_map(|machine| out_of_memory(machine)))?;
-    Some(verdict(VerdictKind::Disturbed, reason))
+    reason.or_else(|| machines.iter().find_map(|machine| out_of_memory(machine)))
 }
 
 /// The CPU that had the most of anything else, if that was too much.

@@ -179,6 +179,22 @@ pub(crate) struct YesFlag {
     pub(crate) yes: bool,
 }
 
+/// `--wait`.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WaitFlag {
+    /// Wait up to this long until no other lab measures on this host and nothing else keeps its
+    /// CPUs busy; without it, begin at once.
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    wait: Option<Duration>,
+}
+
+impl WaitFlag {
+    /// How long; zero without it.
+    pub(crate) fn duration(self) -> Duration {
+        self.wait.unwrap_or_default()
+    }
+}
+
 /// The commands of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
@@ -204,6 +220,8 @@ pub(crate) enum LabCommand {
         #[command(flatten)]
         yes: YesFlag,
         #[command(flatten)]
+        wait: WaitFlag,
+        #[command(flatten)]
         json: JsonFlag,
     },
     /// Find the first bad one of an ordered list: commits, images, configurations.
@@ -220,6 +238,8 @@ pub(crate) enum LabCommand {
         iterations: Option<u32>,
         #[command(flatten)]
         yes: YesFlag,
+        #[command(flatten)]
+        wait: WaitFlag,
         #[command(flatten)]
         json: JsonFlag,
     },
@@ -264,7 +284,8 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   weir lab run labs/quick/lab.toml
   weir lab run labs/quick/lab.toml -n 3 --only '*.flows-128'
-  weir lab run lab.toml --out results/night --resume";
+  weir lab run lab.toml --out results/night --resume
+  weir lab run lab.toml --wait 30m";
 
 /// Which specification, and which part of it.
 #[derive(Debug, Clone, Args)]

@@ -49,7 +49,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
             show::plan(&plan, json.json)?;
             Ok(Outcome::Done)
         }
-        LabCommand::Run { selection, out, resume, yes, json } => {
+        LabCommand::Run { selection, out, resume, yes, wait, json } => {
             let Some(plan) = read_plan(&selection) else {
                 return Ok(Outcome::Refused);
             };
@@ -61,11 +61,12 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
                 out,
                 resume,
             };
-            run::new(asked, run::How { yes: yes.yes, json: json.json })
+            run::new(asked, run::How { yes: yes.yes, json: json.json, wait: wait.duration() })
         }
         LabCommand::Bisect(args) => bisect::command(&args),
-        LabCommand::Resume { dir, iterations, yes, json } => {
-            run::resume(&dir, iterations, run::How { yes: yes.yes, json: json.json })
+        LabCommand::Resume { dir, iterations, yes, wait, json } => {
+            let how = run::How { yes: yes.yes, json: json.json, wait: wait.duration() };
+            run::resume(&dir, iterations, how)
         }
         LabCommand::Report { dir, json } if weir_lab::archive::is_archive(&dir) => {
             archive::report(&dir, json.json)

@@ -29,6 +29,7 @@ pub(crate) fn of_archive(archive: &Archive) -> Opened {
         name: record.name.clone(),
         origin: Origin::Archive,
         environment: environment(archive),
+        yardsticks: Vec::new(),
         series,
     };
     Opened { collection, damaged }

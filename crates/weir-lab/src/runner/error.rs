@@ -57,6 +57,17 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// The host did not get quiet.
+    #[error(
+        "this host was busy for {}, and nothing was measured: {reason}; end what runs there, or \
+         begin without --wait",
+        weir_wire::units::format_duration(*waited)
+    )]
+    Busy {
+        waited: std::time::Duration,
+        /// What it did.
+        reason: String,
+    },
     /// Somebody asked to stop.
     #[error("stopped by signal {signal}; finished trials are kept")]
     Cancelled { signal: i32 },

@@ -21,6 +21,7 @@ pub fn collection(name: &str, environment: Value, found: &[(Item, ItemResult)]) 
         name: name.to_owned(),
         origin: Origin::Search,
         environment,
+        yardsticks: Vec::new(),
         series: found.iter().flat_map(goals).collect(),
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::simulator::{Script, Simulator};
 use crate::campaign::{Campaign, History};
@@ -132,7 +133,14 @@ fn run(plan: &Plan, store: &Store, cancel_at: usize) -> (Watcher, Result<(), Run
         started: None,
     };
     let testbed = Simulator { script };
-    let runner = Runner { plan, store, testbed: &testbed, cancel: &cancel, observer: &mut watcher };
+    let runner = Runner {
+        plan,
+        store,
+        testbed: &testbed,
+        cancel: &cancel,
+        observer: &mut watcher,
+        wait: Duration::ZERO,
+    };
     let result = run_on(runner, plan, store);
     (watcher, result)
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::simulator::{SAMPLE, Script, Simulator};
 use crate::bisect::{self, Bisection};
@@ -77,7 +78,7 @@ impl Bench {
     fn run(&self, plan: &Plan, store: &Store) -> Result<(), RunError> {
         let testbed = Simulator { script: Rc::clone(&self.script) };
         let (cancel, observer) = (&self.cancel, &mut Silent);
-        Runner { plan, store, testbed: &testbed, cancel, observer }
+        Runner { plan, store, testbed: &testbed, cancel, observer, wait: Duration::ZERO }
             .run(&mut Campaign::new(plan, store)?)
     }
 }
@@ -355,7 +356,8 @@ fn search(
     let question = question();
     let mut bisection = Bisection::new(plan, &question, store)?;
     let cancel = &bench.cancel;
-    let mut runner = Runner { plan, store, testbed: &testbed, cancel, observer: losses };
+    let mut runner =
+        Runner { plan, store, testbed: &testbed, cancel, observer: losses, wait: Duration::ZERO };
     runner.run(&mut bisection)?;
     Ok(bisection.report().clone())
 }

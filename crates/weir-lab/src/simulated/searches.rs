@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::event::Silent;
 use crate::model::Plan;
@@ -98,7 +99,8 @@ impl Bench {
         let task = self.task();
         let mut schedule = task.schedule(&self.plan, &store)?;
         let (plan, store, observer) = (&self.plan, &store, &mut Silent);
-        Runner { plan, store, testbed: &testbed, cancel, observer }.run(schedule.as_mut())?;
+        Runner { plan, store, testbed: &testbed, cancel, observer, wait: Duration::ZERO }
+            .run(schedule.as_mut())?;
         Ok(self.results(store))
     }
 

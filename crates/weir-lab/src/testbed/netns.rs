@@ -15,8 +15,11 @@
 //! This module changes nothing outside the namespaces that it made, but for the settings that the
 //! specification asks for and that only the whole host has; those are put back.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use weir_machine::cancel::Cancel;
+use weir_net::CpuList;
 
 use super::{Rig, Testbed, TestbedError, Topology};
 use crate::model::NetnsSpec;
@@ -51,14 +54,14 @@ pub struct NetnsTestbed {
 
 impl NetnsTestbed {
     /// A testbed on this host's CPUs, which are its own as long as it lives. Commands of the DUT
-    /// are killed when `cancel` asks to stop.
+    /// are killed when `cancel` asks to stop. For another lab to end it waits as long as `wait`.
     ///
     /// # Errors
     /// When the CPUs that were asked for are not there, there are too few, another lab measures on
     /// this host, or one of its settings cannot be changed.
-    pub fn new(spec: &NetnsSpec, cancel: Cancel) -> Result<Self, TestbedError> {
+    pub fn new(spec: &NetnsSpec, wait: Duration, cancel: Cancel) -> Result<Self, TestbedError> {
         let placement = Placement::choose(spec)?;
-        let exclusive = Exclusive::take()?;
+        let exclusive = Exclusive::take(wait, &cancel)?;
         let host_wide = HostWide::set(spec)?;
         Ok(Self {
             placement,
@@ -108,6 +111,13 @@ impl Testbed for NetnsTestbed {
             "queues": self.queues,
             "devices": devices,
         })
+    }
+
+    fn cpus(&self) -> Option<(usize, CpuList)> {
+        let Placement { generator, dut, sink, .. } = &self.placement;
+        let sink = sink.iter().flat_map(CpuList::iter);
+        let cpus = CpuList::new(generator.iter().chain(dut.iter()).chain(sink))?;
+        Some((dut.first(), cpus))
     }
 
     fn warnings(&self) -> Vec<String> {

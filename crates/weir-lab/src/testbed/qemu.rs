@@ -15,13 +15,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use weir_machine::cancel::Cancel;
 use weir_machine::digest::Reader;
 use weir_machine::qemu::{self, Chosen, Login, QemuError, Vm};
 use weir_machine::ssh::profile::Profiler;
+use weir_net::CpuList;
 
 use super::netns::NetnsTestbed;
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
@@ -60,16 +61,22 @@ pub struct QemuTestbed {
 }
 
 impl QemuTestbed {
-    /// A testbed whose paths are relative to `folder`.
+    /// A testbed whose paths are relative to `folder`. For another lab to end it waits as long as
+    /// `wait`.
     ///
     /// # Errors
     /// When QEMU or a file is missing, KVM is asked for and does not work, CPUs are not there, or
     /// another lab measures on this host.
-    pub fn new(spec: &QemuSpec, folder: &Path, cancel: Cancel) -> Result<Self, TestbedError> {
+    pub fn new(
+        spec: &QemuSpec,
+        folder: &Path,
+        wait: Duration,
+        cancel: Cancel,
+    ) -> Result<Self, TestbedError> {
         let files = Files::find(spec, folder)?;
         let version = qemu::version()?;
         let accel = Chosen::choose(spec.accel)?;
-        let direct = NetnsTestbed::new(&spec.placement(), cancel.clone())?;
+        let direct = NetnsTestbed::new(&spec.placement(), wait, cancel.clone())?;
         Ok(Self {
             spec: spec.clone(),
             files,
@@ -127,6 +134,10 @@ impl Testbed for QemuTestbed {
             "cpu_siblings": placement.siblings(),
             "sink_placement": "in the machine's own thread, which hands frames to the tap device",
         })
+    }
+
+    fn cpus(&self) -> Option<(usize, CpuList)> {
+        self.direct.cpus()
     }
 
     fn warnings(&self) -> Vec<String> {

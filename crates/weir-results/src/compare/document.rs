@@ -50,6 +50,9 @@ fn answer(report: &Report<'_>) -> Vec<Block> {
         let line = Line::new().strong(format!("{verdict}."));
         blocks.push(if report.fails() { Block::warning(line) } else { Block::note(line) });
     }
+    for host in report.hosts.iter().filter(|host| host.change.is_another_machine()) {
+        blocks.push(Block::warning(host.line(report.collections)));
+    }
     blocks.push(Block::Only(Outputs::FILES, subject(report)));
     blocks
 }
@@ -157,6 +160,14 @@ fn warnings(report: &Report<'_>) -> Vec<Block> {
 }
 
 fn environment(report: &Report<'_>) -> Vec<Block> {
+    // Those that differ stand at the top.
+    let equal = report.hosts.iter().filter(|host| !host.change.is_another_machine());
+    let hosts = equal.map(|host| Block::note(host.line(report.collections)));
+    hosts.chain(entries(report)).collect()
+}
+
+/// The entries of the environments that differ.
+fn entries(report: &Report<'_>) -> Vec<Block> {
     if report.environment.is_empty() {
         let note = Block::note("The environments recorded in the stores do not differ.");
         return vec![Block::Only(Outputs::FILES, vec![note])];

@@ -39,6 +39,12 @@ pub(super) fn value(report: &Report<'_>) -> Value {
         .environment
         .iter()
         .map(|d| json!({ "path": d.path, "values": d.values, "matters": d.matters }));
+    let hosts = report.hosts.iter().map(|host| {
+        json!({
+            "collection": name(host.other_index), "slower": host.change,
+            "differs": host.change.is_another_machine(),
+        })
+    });
     json!({
         "schema": SCHEMA,
         "confidence_percent": report.asked.level.percent(),
@@ -54,6 +60,7 @@ pub(super) fn value(report: &Report<'_>) -> Value {
         "warnings": warnings.collect::<Vec<_>>(),
         "unmatched": unmatched.collect::<Vec<_>>(),
         "environment": environment.collect::<Vec<_>>(),
+        "hosts": hosts.collect::<Vec<_>>(),
     })
 }
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::collection::{CollectedPoint, Level as Place, Origin, Unit};
 use crate::document::Terminal;
 use crate::record::{Verdict, VerdictKind};
+use crate::yardstick::tests::reading;
 
 fn place(dimension: &str, label: &str, number: Option<f64>) -> Place {
     Place { dimension: dimension.into(), label: label.into(), number }
@@ -25,7 +26,13 @@ fn series(name: &str, levels: Vec<Place>, values: &[f64]) -> CollectedSeries {
 }
 
 fn collection(name: &str, series: Vec<CollectedSeries>) -> Collection {
-    Collection { name: name.into(), origin: Origin::Archive, environment: json!({}), series }
+    Collection {
+        name: name.into(),
+        origin: Origin::Archive,
+        environment: json!({}),
+        yardsticks: Vec::new(),
+        series,
+    }
 }
 
 fn text(report: &Report<'_>) -> String {
@@ -55,6 +62,41 @@ fn store(name: &str, image: &str, factor: f64) -> Collection {
 
 fn asked(percent: f64) -> Asked {
     Asked { regression_ratio: Some(percent / 100.0), ..Asked::default() }
+}
+
+#[test]
+fn a_host_that_was_slower_takes_the_proof_out_of_a_loss() {
+    let with = |mut store: Collection, readings: &[(f64, f64)]| {
+        let readings = readings.iter().map(|&(xdp_ns, memory_ns)| reading(xdp_ns, memory_ns));
+        store.yardsticks = readings.collect();
+        store
+    };
+    let compared = |readings: &[(f64, f64)]| {
+        let old = with(store("old", "a", 1.0), &[(10.0, 100.0), (10.1, 101.0)]);
+        [old, with(store("new", "b", 0.8), readings)]
+    };
+    let slower = compared(&[(12.5, 99.0), (12.6, 102.0)]);
+    let report = compare(&slower, asked(1.0)).unwrap();
+    assert!(!report.fails());
+    assert!(report.matched.iter().all(|m| !m.regressed && m.p_regression.is_some()));
+    let shown = text(&report);
+    for part in [
+        "The host differs: the host of new was 25 % slower in a CPU's cache",
+        "no regression is proven",
+    ] {
+        assert!(shown.replace('\n', " ").contains(part), "{part}: {shown}");
+    }
+    let data = report.json();
+    assert_eq!(
+        (&data["hosts"][0]["collection"], &data["hosts"][0]["differs"]),
+        (&json!("new"), &json!(true))
+    );
+    // Within the bound, and where one of them has none.
+    let equal = compared(&[(10.2, 95.0)]);
+    let report = compare(&equal, asked(1.0)).unwrap();
+    assert!(report.fails() && !text(&report).contains("The host differs"));
+    assert!(text(&report).replace('\n', " ").contains("By their yardsticks, the host of new was"));
+    assert!(compare(&compared(&[]), asked(1.0)).unwrap().fails());
 }
 
 #[test]

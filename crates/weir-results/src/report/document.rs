@@ -6,10 +6,14 @@
 
 use super::{Report, answer, environment, figures, levels, profile, statistics, tables};
 use crate::bisect;
-use crate::document::{Block, Document, Figure, Fold, Line, Outputs, Voice, prose};
+use crate::document::{
+    Block, Cell, Column, Document, Figure, Fold, Line, Outputs, Row, Table, Voice, prose,
+};
+use crate::machine_use::CpuUse;
 use crate::matrix::Order;
 use crate::number;
 use crate::plot::Format;
+use crate::yardstick::{Pace, Yardstick};
 
 pub(super) fn document(report: &Report<'_>) -> Document {
     let summary = &report.summary;
@@ -206,11 +210,46 @@ fn environment(report: &Report<'_>) -> Vec<Block> {
     let all = serde_json::to_string_pretty(environment).unwrap_or_default();
     let title = prose("All of it, as recorded in `env.json`");
     let all = Block::Titled(Fold::Closed, title, vec![Block::Preformatted(all)]);
+    let yardsticks = yardsticks(report);
     vec![
         Block::Facts("list", entries),
+        Block::Only(
+            Outputs::ALL,
+            (!yardsticks.is_empty()).then(|| yardsticks.into()).into_iter().collect(),
+        ),
         Block::Only(Outputs::PAGE, vec![all]),
         Block::Only(Outputs::TEXTS, vec![Block::plain(prose("Everything else: `env.json`."))]),
     ]
+}
+
+/// How fast the host was, and what else it did.
+fn yardsticks(report: &Report<'_>) -> Table {
+    let columns = vec![
+        Column::words("Yardstick"),
+        Column::numbers("CPU"),
+        Column::numbers("XDP").unit("a pass"),
+        Column::numbers("Spread").unit("quartiles"),
+        Column::numbers("Memory").unit("a step"),
+        Column::numbers("Spread").unit("quartiles"),
+        Column::numbers("Stolen").unit("of a CPU"),
+        Column::numbers("Foreign").unit("of a CPU"),
+    ];
+    let row = |reading: &Yardstick| -> Row {
+        let pace = |pace: Pace| {
+            let spread = format!("±{}", number::share(pace.spread_ratio));
+            [Cell::from(number::cost(pace.median_ns)), spread.into()]
+        };
+        let most = |of: fn(&CpuUse) -> Option<f64>| -> Cell {
+            let cpus = reading.machine.cpus.values();
+            let most = cpus.filter_map(of).max_by(f64::total_cmp);
+            number::or_dash(most.map(number::share)).into()
+        };
+        let cells = [number::utc(&reading.time_utc).into(), reading.cpu.to_string().into()];
+        let cells = cells.into_iter().chain(pace(reading.xdp)).chain(pace(reading.memory));
+        let others = [most(|used| Some(used.stolen_ratio)), most(|used| used.foreign_ratio)];
+        cells.chain(others).collect()
+    };
+    Table::new(columns, report.data.yardsticks.iter().map(row))
 }
 
 /// The commands that lead to this report again, and what each does.

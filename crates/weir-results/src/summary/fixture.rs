@@ -321,6 +321,7 @@ pub(crate) fn awkward() -> CampaignData {
         campaign: campaign("awkward", 4),
         spec_text: format!("# <tags> & \"quotes\"\n[campaign]\nname = \"awkward\"\n\n{names}"),
         environment: environment(),
+        yardsticks: Vec::new(),
         calibrations: vec![
             calibration("few", 128, 4_400_000.0),
             calibration("many", 4_900, 4_310_000.0),
@@ -365,6 +366,7 @@ pub(crate) fn usual() -> CampaignData {
         campaign: campaign("quick", 5),
         spec_text: spec.to_owned(),
         environment: environment(),
+        yardsticks: Vec::new(),
         calibrations: plan.iter().map(|(t, flows, _, _)| calibration(t, *flows, 4.4e6)).collect(),
         cells,
         planned_cells: 30,
@@ -426,6 +428,7 @@ pub(crate) fn swept() -> CampaignData {
         campaign: campaign("sweep", 3),
         spec_text: "[[dut]]\nname = \"linux\"\n[[dut]]\nname = \"nft\"\n".to_owned(),
         environment: environment(),
+        yardsticks: Vec::new(),
         calibrations: Vec::new(),
         cells,
         planned_cells: 18,

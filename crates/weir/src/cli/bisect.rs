@@ -69,6 +69,8 @@ pub(crate) struct BisectArgs {
     #[command(flatten)]
     pub(crate) yes: super::YesFlag,
     #[command(flatten)]
+    pub(crate) wait: super::WaitFlag,
+    #[command(flatten)]
     pub(crate) json: JsonFlag,
 }
 

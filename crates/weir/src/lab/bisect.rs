@@ -33,5 +33,8 @@ pub(super) fn command(args: &BisectArgs) -> anyhow::Result<Outcome> {
         out: args.out.clone(),
         resume: args.resume,
     };
-    run::new(asked, run::How { yes: args.yes.yes, json: args.json.json })
+    run::new(
+        asked,
+        run::How { yes: args.yes.yes, json: args.json.json, wait: args.wait.duration() },
+    )
 }

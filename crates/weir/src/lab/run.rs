@@ -2,6 +2,7 @@
 //! store, the run, derived files, result.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use weir_bpf::probe;
@@ -31,6 +32,8 @@ pub(super) struct How {
     pub(super) yes: bool,
     /// The result is JSON.
     pub(super) json: bool,
+    /// How long it may wait for a quiet host.
+    pub(super) wait: Duration,
 }
 
 /// What is to be run.
@@ -62,11 +65,15 @@ impl Begun {
         self.store.root()
     }
 
-    /// Runs it to its end, and shows what it comes to.
-    pub(super) fn run(&self, plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
+    /// Runs it to its end, and shows what it comes to. For a quiet host it waits as long as `wait`.
+    pub(super) fn run(
+        &self,
+        plan: &Plan,
+        (json, wait): (bool, Duration),
+    ) -> anyhow::Result<Outcome> {
         let Self { store, task, testbed, .. } = self;
         keep_environment(store, testbed.as_ref())?;
-        let signal = match self.trials(plan) {
+        let signal = match self.trials(plan, wait) {
             Ok(()) => None,
             Err(RunError::Cancelled { signal }) => Some(signal),
             Err(error) => {
@@ -86,12 +93,12 @@ impl Begun {
         Ok(Outcome::Signal(signal))
     }
 
-    fn trials(&self, plan: &Plan) -> Result<(), RunError> {
+    fn trials(&self, plan: &Plan, wait: Duration) -> Result<(), RunError> {
         let Self { store, task, testbed, cancel } = self;
         let mut schedule = task.schedule(plan, store)?;
         let mut progress = Progress::new(task.kind());
         let (testbed, observer) = (testbed.as_ref(), &mut progress);
-        let ran = Runner { plan, store, testbed, cancel, observer }.run(schedule.as_mut());
+        let ran = Runner { plan, store, testbed, cancel, observer, wait }.run(schedule.as_mut());
         progress.finish();
         ran
     }
@@ -101,12 +108,16 @@ impl Begun {
 pub(super) fn new(asked: Asked<'_>, how: How) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
     let plan = asked.plan;
-    begin(asked, (how.yes, cancel))?.run(plan, how.json)
+    begin(asked, (how.yes, how.wait), cancel)?.run(plan, (how.json, how.wait))
 }
 
 /// Looks at everything that a run needs, asks whether to begin unless `yes`, and makes its store,
-/// or opens the one that is there.
-pub(super) fn begin(asked: Asked<'_>, (yes, cancel): (bool, Cancel)) -> anyhow::Result<Begun> {
+/// or opens the one that is there. For another lab to end it waits as long as `wait`.
+pub(super) fn begin(
+    asked: Asked<'_>,
+    (yes, wait): (bool, Duration),
+    cancel: Cancel,
+) -> anyhow::Result<Begun> {
     let Asked { command, selection, plan, task, out, resume } = asked;
     let spec = absolute(&selection.spec)?;
     let root = match out {
@@ -121,7 +132,7 @@ pub(super) fn begin(asked: Asked<'_>, (yes, cancel): (bool, Cancel)) -> anyhow::
         Some(store) => Left::of(plan, store, &task)?,
         None => Left::all(plan),
     };
-    let testbed = preflight(command, plan, &spec, (yes, &left), &cancel)?;
+    let testbed = preflight(command, plan, &spec, (yes, wait, &left), &cancel)?;
     let made_of = left.material(plan, testbed.as_ref(), &cancel)?;
     if earlier.is_some() {
         material::compare(&root, &made_of)?;
@@ -160,13 +171,14 @@ pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::R
     let left = Left::of(&plan, &store, &task)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let spec = PathBuf::from(store.plan_record()?.spec_path);
-    let testbed = preflight("weir lab resume", &plan, &spec, (how.yes, &left), &cancel)?;
+    let (yes, wait) = (how.yes, how.wait);
+    let testbed = preflight("weir lab resume", &plan, &spec, (yes, wait, &left), &cancel)?;
     keep_material(&store, &left.material(&plan, testbed.as_ref(), &cancel)?)?;
     if iterations.is_some() {
         let record = PlanRecord { iterations, ..store.plan_record()? };
         store.replace_plan_record(&record)?;
     }
-    Begun { store, task, testbed, cancel }.run(&plan, how.json)
+    Begun { store, task, testbed, cancel }.run(&plan, (how.json, how.wait))
 }
 
 /// Keeps what the testbed is made of, unless it is something else than the campaign began with.
@@ -183,12 +195,12 @@ fn keep_material(store: &Store, now: &Material) -> anyhow::Result<()> {
 }
 
 /// What must hold before anything is made. `spec` is where the specification stands, `yes` that
-/// nobody is to be asked, `left` what is to run.
+/// nobody is to be asked, `wait` how long another lab is waited for, `left` what is to run.
 fn preflight(
     command: &str,
     plan: &Plan,
     spec: &Path,
-    (yes, left): (bool, &Left),
+    (yes, wait, left): (bool, Duration, &Left),
     cancel: &Cancel,
 ) -> anyhow::Result<Box<dyn Testbed>> {
     // The plan may have been read from a copy in a store: files lie beside the original.
@@ -201,8 +213,10 @@ fn preflight(
         )?;
     }
     match &plan.testbed {
-        TestbedSpec::Netns(netns) => Ok(Box::new(NetnsTestbed::new(netns, cancel.clone())?)),
-        TestbedSpec::Qemu(qemu) => Ok(Box::new(QemuTestbed::new(qemu, folder, cancel.clone())?)),
+        TestbedSpec::Netns(netns) => Ok(Box::new(NetnsTestbed::new(netns, wait, cancel.clone())?)),
+        TestbedSpec::Qemu(qemu) => {
+            Ok(Box::new(QemuTestbed::new(qemu, folder, wait, cancel.clone())?))
+        }
         TestbedSpec::Hosts(machines) => {
             hosts::preflight(plan, machines, folder, (yes, left), cancel)
         }

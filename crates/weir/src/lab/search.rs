@@ -37,5 +37,5 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
         out: args.out.clone(),
         resume: args.resume,
     };
-    run::new(asked, run::How { yes: true, json: args.json.json })
+    run::new(asked, run::How { yes: true, json: args.json.json, wait: args.wait.duration() })
 }

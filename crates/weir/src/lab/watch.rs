@@ -11,10 +11,12 @@ use indicatif::ProgressBar;
 use weir_lab::event::{Event, Observer};
 use weir_lab::store::Kind;
 use weir_results::bisect::{CandidateReport, Report};
-use weir_results::number::{pps, probability};
+use weir_results::machine_use::CpuUse;
+use weir_results::number::{self, pps, probability};
 use weir_results::record::{Point, TrialRecord, VerdictKind};
 use weir_results::search::record::ItemResult;
 use weir_results::search::show::figure;
+use weir_results::yardstick::Yardstick;
 use weir_wire::units::{Rate, format_count, format_duration};
 
 use crate::progress::{OPEN_TEMPLATE, TEMPLATE, bar, has_colour, warning, whole_seconds};
@@ -143,6 +145,17 @@ impl Progress {
         ));
     }
 
+    /// Says what is waited for: again and again on a terminal, once elsewhere.
+    fn waiting(&mut self, reason: &str) {
+        const WAITING: &str = "waiting for a quiet host";
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{WAITING}: {reason}"));
+        } else if self.current != WAITING {
+            self.line(&format!("{WAITING}: {reason}"));
+        }
+        WAITING.clone_into(&mut self.current);
+    }
+
     fn trial_started(&mut self, name: &str, to_run: Option<usize>) {
         if let Some(to_run) = to_run {
             // Less than at first, where series have been measured often enough.
@@ -163,6 +176,8 @@ impl Observer for Progress {
             Event::Started { to_run, to_run_min, done, planned, estimate } => {
                 self.started((*to_run_min, *to_run), (*planned, *done), *estimate);
             }
+            Event::Looked(reading) => self.line(&look_line(reading)),
+            Event::Waiting(reason) => self.waiting(reason),
             Event::SearchStarted { items, done } => {
                 self.line(&format!("{items} searches, {done} done"));
             }
@@ -186,6 +201,22 @@ impl Observer for Progress {
             Event::Warning(text) => self.line(&warning(text)),
         }
     }
+}
+
+/// What a look at the host found.
+fn look_line(reading: &Yardstick) -> String {
+    let most = |of: fn(&CpuUse) -> Option<f64>| {
+        let cpus = reading.machine.cpus.values();
+        number::share(cpus.filter_map(of).fold(0.0, f64::max))
+    };
+    format!(
+        "host: work of a few milliseconds took ±{} in a CPU's cache, ±{} in memory; at most {} of \
+         a CPU was stolen, {} went to something else",
+        number::share(reading.xdp.spread_ratio),
+        number::share(reading.memory.spread_ratio),
+        most(|used| Some(used.stolen_ratio)),
+        most(|used| used.foreign_ratio),
+    )
 }
 
 /// A line for a run that has ended.

@@ -1,8 +1,11 @@
 //! What else runs on the machine: it is named, and never taken for the DUT.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
-use crate::common::{Lab, assert_exit, can_run_lab, run, stderr, stdout, trials};
+use crate::common::{Lab, assert_exit, can_run_lab, run, stderr, stdout, trials, wait_until, weir};
 use crate::turns::alone;
 
 const SPEC: &str = r#"
@@ -33,7 +36,7 @@ struct Hogs(Vec<Child>);
 
 impl Hogs {
     fn start() -> Self {
-        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let hog = || {
             let mut command = Command::new("sh");
             command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
@@ -89,6 +92,97 @@ fn two_equal_campaigns_of_which_one_has_a_hog_never_differ() {
         let printed = stdout(&output);
         assert!(printed.contains("not comparable: 0 values on a side"), "{printed}");
         assert!(printed.contains("no regression beyond 1 % is proven"), "{printed}");
-        assert!(!printed.contains("slower") && !printed.contains("faster"), "{printed}");
+        assert!(!printed.contains("slower by") && !printed.contains("faster by"), "{printed}");
     }
+}
+
+/// A lab that runs beside the test; it is killed if the test ends first.
+struct Running(Child);
+
+impl Running {
+    fn start(lab: &Lab) -> Self {
+        let mut command = weir();
+        command.args(["lab", "run", &lab.arg("lab.toml"), "--out", &lab.arg("out")]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().expect("the binary starts"))
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.0.wait().expect("a child").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_hog_that_starts_in_mid_trial_is_seen_and_the_trial_repeated() {
+    if !can_run_lab("a_hog_that_starts_in_mid_trial_is_seen_and_the_trial_repeated") {
+        return;
+    }
+    let _turn = alone();
+    let spec = SPEC.replace("iterations = 3", "iterations = 1").replace("\"1s\"", "\"3s\"");
+    let lab = Lab::new(&spec, &[]);
+    let mut running = Running::start(&lab);
+    let namespace = format!("/run/netns/weir-{}-dut", running.0.id());
+    wait_until("the path is calibrated", || lab.path("out/calibration/flows").is_dir());
+    wait_until("the DUT is there", || Path::new(&namespace).exists());
+    // Into the measurement.
+    thread::sleep(Duration::from_secs(1));
+    let hogs = Hogs::start();
+    thread::sleep(Duration::from_secs(1));
+    drop(hogs);
+    assert!(running.code().is_some_and(|code| code <= 1));
+    let first = lab.path("out/rejected/linux.flows/1/trial.json");
+    let first = std::fs::read_to_string(&first).unwrap_or_else(|e| panic!("{first:?}: {e}"));
+    let first: serde_json::Value = serde_json::from_str(&first).expect("JSON");
+    assert_eq!(first["verdict"]["kind"], "disturbed", "{}", first["verdict"]);
+    let trials = trials(&lab.path("out"));
+    assert_eq!(trials.len(), 1, "it was repeated");
+    assert_ne!(trials[0].1["times"]["started_utc"], first["times"]["started_utc"]);
+}
+
+#[test]
+fn a_lab_waits_for_its_neighbour_and_for_a_quiet_host() {
+    if !can_run_lab("a_lab_waits_for_its_neighbour_and_for_a_quiet_host") {
+        return;
+    }
+    let _turn = alone();
+    let spec = SPEC.replace("iterations = 3", "iterations = 1");
+    let first = Lab::new(&spec, &[]);
+    let mut running = Running::start(&first);
+    wait_until("the neighbour measures", || first.path("out/calibration/flows").is_dir());
+    let second = Lab::new(&spec, &[]);
+    let output = second.run(&[]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("another lab is measuring"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--wait"), "{}", stderr(&output));
+    let output = second.run(&["--wait", "2m"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", stderr(&output));
+    assert!(running.code().is_some_and(|code| code <= 1));
+    let times = |lab: &Lab, which: &str| {
+        let time = trials(&lab.path("out"))[0].1["times"][which].clone();
+        time.as_str().expect("a time").parse::<jiff::Timestamp>().expect("RFC 3339")
+    };
+    assert!(times(&second, "started_utc") > times(&first, "finished_utc"));
+    // Before and after.
+    let yardsticks = crate::common::json(&second.path("out/yardsticks.json"));
+    assert_eq!(yardsticks.as_array().map(Vec::len), Some(2), "{yardsticks}");
+
+    let third = Lab::new(&spec, &[]);
+    let output = {
+        let _hogs = Hogs::start();
+        third.run(&["--wait", "1s"])
+    };
+    assert_exit(&output, 2);
+    for part in
+        ["waiting for a quiet host", "was busy for 1s, and nothing was measured", "sh (process"]
+    {
+        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+    }
+    assert!(trials(&third.path("out")).is_empty());
 }

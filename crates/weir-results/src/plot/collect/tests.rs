@@ -44,7 +44,13 @@ fn matrix(name: &str) -> Collection {
             }
         }
     }
-    Collection { name: name.into(), origin: Origin::Campaign, environment: json!({}), series: all }
+    Collection {
+        name: name.into(),
+        origin: Origin::Campaign,
+        environment: json!({}),
+        yardsticks: Vec::new(),
+        series: all,
+    }
 }
 
 fn drawn(figure: &Figure) -> &[LinePanel] {
@@ -84,7 +90,13 @@ fn a_dimension_that_repeats_the_axis_in_its_own_numbers_makes_no_curves() {
             series(&levels, &[1e5])
         };
         let series = labels.into_iter().zip(positions).map(level).collect();
-        Collection { name: name.into(), origin: Origin::Campaign, environment: json!({}), series }
+        Collection {
+            name: name.into(),
+            origin: Origin::Campaign,
+            environment: json!({}),
+            yardsticks: Vec::new(),
+            series,
+        }
     };
     let names = |all: &[Collection]| -> Vec<String> {
         let request = Request { x: Some("flows".into()), ..Request::default() };
@@ -135,6 +147,7 @@ fn each_collection_has_the_curves_that_it_has_alone() {
         name: name.into(),
         origin: Origin::Archive,
         environment: json!({}),
+        yardsticks: Vec::new(),
         series,
     };
     let old = store("old", [archive("pf", "4M"), archive("pf", "9800")].concat());

@@ -73,7 +73,10 @@ impl Bed {
             queues: 1,
             conntrack_max: tracks.then(|| settings.scaled(MOST).max(CONNTRACK_MIN)),
         };
-        Ok(Self { testbed: NetnsTestbed::new(&spec, cancel.clone())?, cancel: cancel.clone() })
+        Ok(Self {
+            testbed: NetnsTestbed::new(&spec, Duration::ZERO, cancel.clone())?,
+            cancel: cancel.clone(),
+        })
     }
 
     /// Waits, or fails if the run is to stop.

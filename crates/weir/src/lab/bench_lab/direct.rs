@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use weir_lab::archive;
@@ -96,9 +97,9 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
         out: Some(results.to_owned()),
         resume: resumes,
     };
-    let begun = run::begin(campaign, (arguments.sets.yes, cancel))?;
+    let begun = run::begin(campaign, (arguments.sets.yes, Duration::ZERO), cancel)?;
     fs::write(&spec, &made.text).with_context(|| format!("cannot write {}", spec.display()))?;
-    let ran = begun.run(&plan, arguments.json.json);
+    let ran = begun.run(&plan, (arguments.json.json, Duration::ZERO));
     if let Ok(Outcome::Done | Outcome::No) = ran {
         publish(begun.root(), &asked);
     }
