@@ -41,7 +41,7 @@ pub mod netlink;
 pub mod netns;
 pub mod private;
 pub mod process;
-mod procfs;
+pub mod procfs;
 pub mod registry;
 pub mod route;
 pub mod sysctl;

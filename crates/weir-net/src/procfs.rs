@@ -8,17 +8,23 @@ use std::os::unix::fs::MetadataExt;
 /// The flag of kernel threads (`include/linux/sched.h`).
 const PF_KTHREAD: u32 = 0x0020_0000;
 
-/// The part of `/proc/PID/stat` that is needed here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stat {
+/// What is needed of `/proc/PID/stat`, and of `/proc/PID/task/TID/stat`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// The name, of at most 15 bytes.
+    pub name: String,
     /// `R`, `S`, `D`, `Z`, ...
     pub(crate) state: char,
+    /// The process that started it.
+    pub parent: i32,
     /// The process group.
     pub(crate) group: i32,
     /// Whether it is a kernel thread (`PF_KTHREAD`).
-    pub(crate) is_kernel_thread: bool,
+    pub is_kernel_thread: bool,
     /// When it was started, in clock ticks since boot: with the pid, this names one process.
-    pub(crate) start_time_ticks: u64,
+    pub start_time_ticks: u64,
+    /// The CPU that it ran on last.
+    pub cpu: usize,
 }
 
 impl Stat {
@@ -33,16 +39,20 @@ pub(crate) fn stat(pid: i32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The name, field 2, may contain spaces and parentheses: the fields are counted from the last
-/// closing one.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let after_name = &text[text.rfind(')')? + 1..];
-    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+/// Reads a line of it; `None` if it is not one. The name, field 2, may contain spaces and
+/// parentheses: the fields are counted from the last closing one.
+#[must_use]
+pub fn parse_stat(text: &str) -> Option<Stat> {
+    let (open, close) = (text.find('(')?, text.rfind(')')?);
+    let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
     Some(Stat {
+        name: text.get(open + 1..close)?.to_owned(),
         state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
         is_kernel_thread: fields.get(6)?.parse::<u32>().ok()? & PF_KTHREAD != 0,
         start_time_ticks: fields.get(19)?.parse().ok()?,
+        cpu: fields.get(36)?.parse().ok()?,
     })
 }
 
@@ -69,9 +79,17 @@ mod tests {
 
     #[test]
     fn names_with_parentheses_do_not_shift_the_fields() {
-        let text = "77 (a) b (c)) S 1 70 70 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 1 0 143616 3 4";
-        let expected =
-            Stat { state: 'S', group: 70, is_kernel_thread: false, start_time_ticks: 143_616 };
+        let text = "77 (a) b (c)) S 1 70 70 0 -1 4194304 100 0 0 0 1 2 3 4 20 0 1 0 143616 3 4 \
+                    5 6 7 8 9 10 11 12 13 14 15 16 17 18 5 0 0";
+        let expected = Stat {
+            name: "a) b (c)".to_owned(),
+            state: 'S',
+            parent: 1,
+            group: 70,
+            is_kernel_thread: false,
+            start_time_ticks: 143_616,
+            cpu: 5,
+        };
         assert_eq!(parse_stat(text), Some(expected));
         let kernel = text.replace("4194304", "2129984");
         assert!(parse_stat(&kernel).unwrap().is_kernel_thread);

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use weir_net::procfs::{Stat, parse_stat};
+
 use super::files::Files;
 
-/// The flag of kernel threads (`include/linux/sched.h`).
-const PF_KTHREAD: u64 = 0x0020_0000;
 /// Softirqs that found no other thread to run in: they belong to whoever's packets they handle.
 const SOFTIRQ_THREAD: &str = "ksoftirqd/";
 
@@ -25,11 +25,7 @@ type Key = (i32, u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Task {
     process: i32,
-    parent: i32,
-    name: String,
-    is_kernel: bool,
-    /// Where it ran last.
-    cpu: usize,
+    stat: Stat,
     run_ns: u64,
 }
 
@@ -66,10 +62,9 @@ impl Tasks {
                 let stat = files.text(&format!("{dir}/stat"));
                 let times = files.text(&format!("{dir}/schedstat"));
                 let run_ns = times.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
-                if let (Some(stat), Some(run_ns)) = (stat, run_ns)
-                    && let Some((start, task)) = parse(&stat, process, run_ns)
-                {
-                    tasks.insert((thread, start), task);
+                let stat = stat.and_then(|line| parse_stat(&line));
+                if let (Some(stat), Some(run_ns)) = (stat, run_ns) {
+                    tasks.insert((thread, stat.start_time_ticks), Task { process, stat, run_ns });
                 }
             }
         }
@@ -81,11 +76,11 @@ impl Tasks {
         let parents = self.parents();
         let ran = self.ran_since(earlier).map(|(thread, task, run_ns)| Ran {
             process: task.process,
-            name: task.name.clone(),
-            cpu: task.cpu,
+            name: task.stat.name.clone(),
+            cpu: task.stat.cpu,
             run_ns,
             is_part: belongs(thread, task, parts, &parents)
-                || task.is_kernel && task.name.starts_with(SOFTIRQ_THREAD),
+                || task.stat.is_kernel_thread && task.stat.name.starts_with(SOFTIRQ_THREAD),
         });
         let mut ran: Vec<Ran> = ran.collect();
         ran.sort_by_key(|ran| std::cmp::Reverse(ran.run_ns));
@@ -103,7 +98,7 @@ impl Tasks {
 
     /// The parent of each process.
     fn parents(&self) -> BTreeMap<i32, i32> {
-        self.0.values().map(|task| (task.process, task.parent)).collect()
+        self.0.values().map(|task| (task.process, task.stat.parent)).collect()
     }
 
     /// Threads that ran since an earlier reading, by number, and for how long.
@@ -121,7 +116,7 @@ impl Tasks {
 
 /// Whether a thread is one of these parts.
 fn belongs(thread: i32, task: &Task, parts: &Parts, parents: &BTreeMap<i32, i32>) -> bool {
-    if task.is_kernel {
+    if task.stat.is_kernel_thread {
         return parts.kernel_threads.contains(&thread);
     }
     let mut process = Some(task.process);
@@ -141,27 +136,12 @@ fn numbers(files: &Files, dir: &str) -> Vec<i32> {
     files.names(dir).iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Start and task of a line of `stat`. The name, field 2, may contain spaces and parentheses: the
-/// fields are counted from the last closing one.
-fn parse(stat: &str, process: i32, run_ns: u64) -> Option<(u64, Task)> {
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let name = stat.get(open + 1..close)?.to_owned();
-    let fields: Vec<&str> = stat.get(close + 1..)?.split_ascii_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    let task = Task {
-        process,
-        parent: i32::try_from(number(1)?).ok()?,
-        name,
-        is_kernel: number(6)? & PF_KTHREAD != 0,
-        cpu: usize::try_from(number(36)?).ok()?,
-        run_ns,
-    };
-    Some((number(19)?, task))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `PF_KTHREAD` (`include/linux/sched.h`).
+    const KERNEL: u64 = 0x0020_0000;
 
     /// Process, thread, name, parent, flags, start, CPU, run time.
     type Thread<'a> = (i32, i32, &'a str, i32, u64, u64, usize, u64);
@@ -186,7 +166,7 @@ mod tests {
     fn run_time_is_told_apart_by_who_it_belongs_to() {
         let before = tasks(&[
             (10, 10, "weir", 1, 0, 100, 0, 5_000),
-            (2, 2, "kthreadd", 0, PF_KTHREAD, 1, 0, 50),
+            (2, 2, "kthreadd", 0, KERNEL, 1, 0, 50),
             (30, 30, "hog", 1, 0, 90, 1, 1_000),
         ]);
         let after = tasks(&[
@@ -194,10 +174,10 @@ mod tests {
             (10, 11, "a (b) c", 1, 0, 101, 1, 300),
             (20, 20, "child", 10, 0, 102, 1, 200),
             (21, 21, "grandchild", 20, 0, 103, 1, 100),
-            (2, 2, "kthreadd", 0, PF_KTHREAD, 1, 0, 50),
-            (40, 40, "napi/v0-1", 2, PF_KTHREAD, 110, 1, 9_000),
-            (41, 41, "napi/v9-1", 2, PF_KTHREAD, 111, 1, 8_000),
-            (42, 42, "ksoftirqd/1", 2, PF_KTHREAD, 5, 1, 70),
+            (2, 2, "kthreadd", 0, KERNEL, 1, 0, 50),
+            (40, 40, "napi/v0-1", 2, KERNEL, 110, 1, 9_000),
+            (41, 41, "napi/v9-1", 2, KERNEL, 111, 1, 8_000),
+            (42, 42, "ksoftirqd/1", 2, KERNEL, 5, 1, 70),
             // The same number, but another process than before.
             (30, 30, "hog", 1, 0, 120, 0, 2_000),
         ]);
