@@ -389,6 +389,12 @@ impl Report<'_> {
         document::document(self, roots)
     }
 
+    /// Every comparison in ministat's layout, where it has one: title and text.
+    #[must_use]
+    pub fn ministat(&self) -> Vec<(String, String)> {
+        document::ministat(self)
+    }
+
     /// The report as data.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {

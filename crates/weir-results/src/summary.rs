@@ -247,29 +247,12 @@ pub struct Comparison {
     pub baseline: String,
     /// Series of the other DUT.
     pub other: String,
-    /// The test; absent where there are too few valid iterations for one.
-    pub difference: Option<Difference>,
-    /// Welch's test and what goes with it, corrected over all comparisons; absent as above.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Welch's test and what goes with it, corrected over all comparisons; absent where the two
+    /// cannot be compared.
     pub analysis: Option<ComparisonAnalysis>,
-}
-
-/// The difference of two means, by Student's t with a pooled deviation.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Difference {
-    /// Mean of the other minus mean of the baseline.
-    pub difference_pps: f64,
-    /// Half of the width of its confidence interval.
-    pub half_width_pps: f64,
-    /// The difference in per cent of the baseline's mean; absent if that is 0.
-    pub difference_percent: Option<f64>,
-    /// Half of the width of that one's interval.
-    pub half_width_percent: Option<f64>,
-    /// The pooled standard deviation.
-    pub pooled_stddev_pps: f64,
-    /// Whether the interval excludes 0.
-    pub proven: bool,
+    /// Why they cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 impl Spread {

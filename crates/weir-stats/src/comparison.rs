@@ -163,13 +163,12 @@ pub struct Comparison {
     pub baseline: Summary,
     /// The other one.
     pub other: Summary,
-    /// Mean of the other minus mean of the baseline, in the values' unit, by Welch.
+    /// Mean of the other minus mean of the baseline, in the values' unit, by Welch. This interval
+    /// and the next are at the level that each of the family needs so that all of them hold
+    /// together (Bonferroni): where no difference is proven, they contain 0.
     pub difference: Effect,
-    /// The same as a share of the baseline's mean, by Fieller: 0.02 is 2 % more.
+    /// The same as a share of the baseline's mean, by Fieller: 0.02 is 2 % more; never below −1.
     pub relative: Effect,
-    /// The relative difference's interval at the level that each of the family needs so that all
-    /// of them hold together.
-    pub relative_in_family: Interval,
     /// Two-sided p-value of Welch's test.
     pub p_value: f64,
     /// The same, adjusted for the family by Holm.
@@ -221,12 +220,11 @@ impl fmt::Display for Comparison {
             true => write!(f, ", {low:+.2} to {high:+.2} % at {level}")?,
             false => write!(f, ", {low:+.2} % or more at {level}")?,
         }
-        write!(f, "; p {}", p_text(self.p_value))?;
-        if self.family_size > 1 {
-            let (adjusted, of) = (p_text(self.adjusted_p_value), self.family_size);
-            write!(f, ", as one of {of} {adjusted}")?;
+        write!(f, ", p {}", p_text(self.adjusted_p_value))?;
+        match self.family_size {
+            1 => f.write_str(")"),
+            size => write!(f, ", for all {size} together)"),
         }
-        f.write_str(")")
     }
 }
 
@@ -297,18 +295,14 @@ fn comparison(
     let Pair { baseline, other } = *pair;
     let level = asked.question.level;
     let family_level = level.each_of(asked.family_size);
-    let relative_in_family = welch.ratio_interval(family_level).shifted(-1.0);
+    let relative = welch.ratio_interval(family_level).shifted(-1.0);
     Some(Comparison {
         question: *asked.question,
         family_size: asked.family_size,
         baseline: Summary::of(baseline)?,
         other: Summary::of(other)?,
-        difference: Effect { value: welch.difference(), interval: welch.interval(level) },
-        relative: Effect {
-            value: welch.ratio() - 1.0,
-            interval: welch.ratio_interval(level).shifted(-1.0),
-        },
-        relative_in_family,
+        difference: Effect { value: welch.difference(), interval: welch.interval(family_level) },
+        relative: Effect { value: welch.ratio() - 1.0, interval: relative },
         p_value: welch.p_value(),
         adjusted_p_value: asked.p_value,
         rank: rank::mann_whitney(baseline, other)?,
@@ -316,7 +310,7 @@ fn comparison(
         relative_shift: relative_shift(pair, level),
         equivalence,
         detectable_ratio: power::detectable_ratio(&welch, family_level, POWER),
-        word: word(&welch, asked, equivalence.as_ref(), relative_in_family),
+        word: word(&welch, asked, equivalence.as_ref(), relative),
         baseline_warnings: warning::warnings(baseline, level),
         other_warnings: warning::warnings(other, level),
         welch,

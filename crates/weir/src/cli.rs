@@ -179,6 +179,14 @@ pub(crate) struct YesFlag {
     pub(crate) yes: bool,
 }
 
+/// `--verbose`.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct VerboseFlag {
+    /// Show more: comparisons in ministat's layout too; of a plan, the order of its trials.
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
 /// `--wait`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WaitFlag {
@@ -204,6 +212,8 @@ pub(crate) enum LabCommand {
         #[command(flatten)]
         selection: Selection,
         #[command(flatten)]
+        verbose: VerboseFlag,
+        #[command(flatten)]
         json: JsonFlag,
     },
     /// Run a campaign: calibrate, run every cell on a fresh DUT, compare, report.
@@ -221,6 +231,8 @@ pub(crate) enum LabCommand {
         yes: YesFlag,
         #[command(flatten)]
         wait: WaitFlag,
+        #[command(flatten)]
+        verbose: VerboseFlag,
         #[command(flatten)]
         json: JsonFlag,
     },
@@ -241,6 +253,8 @@ pub(crate) enum LabCommand {
         #[command(flatten)]
         wait: WaitFlag,
         #[command(flatten)]
+        verbose: VerboseFlag,
+        #[command(flatten)]
         json: JsonFlag,
     },
     /// Rebuild summary, plots and report from the raw results of any run.
@@ -248,6 +262,8 @@ pub(crate) enum LabCommand {
     Report {
         /// Directory of the results.
         dir: PathBuf,
+        #[command(flatten)]
+        verbose: VerboseFlag,
         #[command(flatten)]
         json: JsonFlag,
     },

@@ -107,7 +107,7 @@ fn drive(
             lost = writeln!(io::stdout(), "{line}");
         }
     });
-    lost.context("cannot write to standard output")?;
+    lost.context(crate::exit::NO_OUTPUT)?;
     let error = match ran {
         Ok(()) => return Ok(None),
         Err(error) => error,
@@ -120,7 +120,7 @@ fn drive(
     }
     if json {
         let line = json!({ "kind": "failure", "message": error.to_string() });
-        writeln!(io::stdout(), "{line}").context("cannot write to standard output")?;
+        writeln!(io::stdout(), "{line}").context(crate::exit::NO_OUTPUT)?;
     }
     progress::note("");
     progress::warn(&error.to_string());

@@ -14,9 +14,9 @@ pub(crate) fn command(json: bool) -> anyhow::Result<Outcome> {
     if json {
         let text = serde_json::to_string_pretty(&report)
             .context("the report cannot be written as JSON")?;
-        writeln!(out, "{text}").context("cannot write to standard output")?;
+        writeln!(out, "{text}").context(crate::exit::NO_OUTPUT)?;
     } else {
-        doctor::render_text(&report, &mut out).context("cannot write to standard output")?;
+        doctor::render_text(&report, &mut out).context(crate::exit::NO_OUTPUT)?;
     }
     Ok(if report.exit_code() == 0 { Outcome::Done } else { Outcome::No })
 }

@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use anstyle::AnsiColor;
 use weir_machine::cancel::Cancel;
 
+/// What ends a program whose output nobody reads (signal(7)).
+const SIGPIPE: i32 = 13;
+
 /// Done, but the answer is no.
 pub(crate) const NO: u8 = 1;
 /// The request cannot be honoured.
@@ -30,6 +33,7 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::No) => NO.into(),
         Ok(Outcome::Refused) => REFUSED.into(),
         Ok(Outcome::Signal(signal)) => crate::signals::exit_code(signal).into(),
+        Err(error) if reader_has_gone(&error) => crate::signals::exit_code(SIGPIPE).into(),
         Err(error) => {
             let red = AnsiColor::Red.on_default().bold();
             // Nobody is left to tell if standard error is closed.
@@ -37,6 +41,18 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
             failure_code(&error).into()
         }
     }
+}
+
+/// What everything that cannot write its result says.
+pub(crate) const NO_OUTPUT: &str = "cannot write to standard output";
+
+/// Whether this is no failure but a reader of standard output that has seen enough, as `head` has.
+pub(crate) fn reader_has_gone(error: &anyhow::Error) -> bool {
+    let is_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<std::io::Error>();
+        cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    error.to_string() == NO_OUTPUT && error.chain().any(is_pipe)
 }
 
 /// The exit code of an error.
@@ -103,6 +119,16 @@ mod tests {
         let error = ProcessError::Start { command: "nft".into(), source: full() };
         assert_eq!(error.to_string(), "cannot start `nft`: disk full");
         assert_eq!(message(&error.into()), "cannot start `nft`: disk full");
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_failure_and_a_broken_connection_is_one() {
+        let broken = || Error::from(ErrorKind::BrokenPipe);
+        let written: Result<(), Error> = Err(broken());
+        assert!(reader_has_gone(&written.context(NO_OUTPUT).unwrap_err()));
+        let full: Result<(), Error> = Err(full());
+        assert!(!reader_has_gone(&full.context(NO_OUTPUT).unwrap_err()));
+        assert!(!reader_has_gone(&broken().into()));
     }
 
     #[test]

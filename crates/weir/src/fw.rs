@@ -44,7 +44,7 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
 pub(crate) fn put(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context("cannot write to standard output")
+    written.context(crate::exit::NO_OUTPUT)
 }
 
 /// Writes a result as JSON to standard output.

@@ -14,7 +14,7 @@ use crate::exit::Outcome;
 pub(crate) fn completions(shell: Shell, command: &mut clap::Command) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(shell, command, "weir", &mut script);
-    std::io::stdout().write_all(&script).context("cannot write to standard output")?;
+    std::io::stdout().write_all(&script).context(crate::exit::NO_OUTPUT)?;
     Ok(Outcome::Done)
 }
 
@@ -119,7 +119,7 @@ mod tests {
         let page = fs::read_to_string(dir.path().join("weir-lab-run.1")).unwrap();
         let line = page.lines().skip_while(|line| *line != ".SH SYNOPSIS").nth(1).unwrap();
         let line = line.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "");
-        let options = "[-n N] [--only GLOB] [--out DIR] [--resume] [-y] [--json]";
+        let options = "[-n N] [--only GLOB] [--out DIR] [--resume] [-y] [--wait D] [-v] [--json]";
         assert_eq!(line, format!("weir lab run SPEC {options}"));
     }
 

@@ -7,17 +7,19 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use weir_lab::derive::{self, Account, StoredPlanError};
 use weir_lab::diagnostic::has_errors;
-use weir_lab::model::Plan;
+use weir_lab::model::{Plan, TestbedSpec};
 use weir_lab::plan::{self, Overrides};
 use weir_lab::spec::files::DiskFiles;
 use weir_lab::store::Store;
 use weir_lab::task::Task;
+use weir_lab::testbed::netns::check_cpus;
 use weir_net::registry::Registry;
 use weir_results::bisect::Answer;
 
 use crate::cli::{LabCommand, Selection};
-use crate::exit::Outcome;
+use crate::exit::{NO_OUTPUT, Outcome};
 use crate::{draw, progress};
+use show::Shown;
 
 mod archive;
 pub(crate) mod bench_lab;
@@ -42,14 +44,20 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
         clean_leftovers()?;
     }
     match command {
-        LabCommand::Plan { selection, json } => {
+        LabCommand::Plan { selection, verbose, json } => {
             let Some(plan) = read_plan(&selection) else {
                 return Ok(Outcome::Refused);
             };
-            show::plan(&plan, json.json)?;
+            // What a run would be refused for on this host.
+            match &plan.testbed {
+                TestbedSpec::Netns(netns) => check_cpus(netns)?,
+                TestbedSpec::Qemu(qemu) => check_cpus(&qemu.placement())?,
+                TestbedSpec::Hosts(_) => {}
+            }
+            show::plan(&plan, verbose.verbose, json.json)?;
             Ok(Outcome::Done)
         }
-        LabCommand::Run { selection, out, resume, yes, wait, json } => {
+        LabCommand::Run { selection, out, resume, yes, wait, verbose, json } => {
             let Some(plan) = read_plan(&selection) else {
                 return Ok(Outcome::Refused);
             };
@@ -61,17 +69,18 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
                 out,
                 resume,
             };
-            run::new(asked, run::How { yes: yes.yes, json: json.json, wait: wait.duration() })
+            let (yes, wait, shown) = (yes.yes, wait.duration(), Shown::of(verbose, json));
+            run::new(asked, run::How { yes, wait, shown })
         }
         LabCommand::Bisect(args) => bisect::command(&args),
-        LabCommand::Resume { dir, iterations, yes, wait, json } => {
-            let how = run::How { yes: yes.yes, json: json.json, wait: wait.duration() };
-            run::resume(&dir, iterations, how)
+        LabCommand::Resume { dir, iterations, yes, wait, verbose, json } => {
+            let (yes, wait, shown) = (yes.yes, wait.duration(), Shown::of(verbose, json));
+            run::resume(&dir, iterations, run::How { yes, wait, shown })
         }
-        LabCommand::Report { dir, json } if weir_lab::archive::is_archive(&dir) => {
+        LabCommand::Report { dir, json, .. } if weir_lab::archive::is_archive(&dir) => {
             archive::report(&dir, json.json)
         }
-        LabCommand::Report { dir, json } => report(&dir, json.json),
+        LabCommand::Report { dir, verbose, json } => report(&dir, Shown::of(verbose, json)),
         LabCommand::Compare(args) => compare::command(&args),
         LabCommand::Plot(args) => plot::command(&args),
         LabCommand::Import(arguments) => archive::import(&arguments),
@@ -111,14 +120,14 @@ fn stored_plan(store: &Store, iterations: Option<u32>) -> anyhow::Result<Option<
     }
 }
 
-fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
+fn report(dir: &Path, shown: Shown) -> anyhow::Result<Outcome> {
     let store = Store::open(dir).map_err(weir_lab::open::OpenError::from)?;
     let task = Task::of(&store)?;
     let Some(plan) = stored_plan(&store, None)? else {
         return Ok(Outcome::Refused);
     };
     let account = derive::account(&store, &plan, &task)?;
-    show::account(&store, &account, json)?;
+    show::account(&store, &account, shown)?;
     Ok(outcome(&account))
 }
 
@@ -152,17 +161,18 @@ fn clean(json: bool) -> anyhow::Result<Outcome> {
         records: report.records.iter().map(|r| r.display().to_string()).collect(),
         problems: report.problems.iter().map(ToString::to_string).collect(),
     };
-    let mut out = anstream::stdout();
-    if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&cleaned)?)?;
+    let text = if json {
+        serde_json::to_string_pretty(&cleaned)? + "\n"
     } else if cleaned.records.is_empty() && cleaned.problems.is_empty() {
-        writeln!(out, "nothing was left behind")?;
+        "nothing was left behind\n".to_owned()
     } else {
-        for name in &cleaned.namespaces {
-            writeln!(out, "removed network namespace {name}")?;
-        }
-        writeln!(out, "ended {} processes in them", cleaned.processes_ended)?;
-    }
+        let removed =
+            cleaned.namespaces.iter().map(|name| format!("removed network namespace {name}\n"));
+        let count = cleaned.processes_ended;
+        let noun = if count == 1 { "process" } else { "processes" };
+        removed.collect::<String>() + &format!("ended {count} {noun} in them\n")
+    };
+    anstream::stdout().write_all(text.as_bytes()).context(NO_OUTPUT)?;
     for problem in &cleaned.problems {
         progress::warn(problem);
     }

@@ -52,7 +52,7 @@ pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         Ok(text) => {
             let mut out = io::stdout();
             let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            written.context("cannot write to standard output")?;
+            written.context(crate::exit::NO_OUTPUT)?;
             Ok(Outcome::Done)
         }
         Err(refusal) => {

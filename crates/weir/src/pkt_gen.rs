@@ -74,7 +74,7 @@ fn host() -> anyhow::Result<Host> {
 fn put(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context("cannot write to standard output")
+    written.context(crate::exit::NO_OUTPUT)
 }
 
 /// The first lines of every function: what will be done where.

@@ -40,7 +40,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<Outcome> {
         let lines: String = needs.iter().map(line).collect();
         format!("{lines}\n{} files, {lacking} of them missing or wrong\n", needs.len())
     };
-    out.write_all(text.as_bytes()).context("cannot write to standard output")?;
+    out.write_all(text.as_bytes()).context(crate::exit::NO_OUTPUT)?;
     Ok(if lacking == 0 { Outcome::Done } else { Outcome::No })
 }
 

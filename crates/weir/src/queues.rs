@@ -214,5 +214,5 @@ fn show(
         rates.to_string()
     };
     let mut out = std::io::stdout();
-    writeln!(out, "{text}").and_then(|()| out.flush()).context("cannot write to standard output")
+    writeln!(out, "{text}").and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
 }

@@ -108,7 +108,7 @@ pub(crate) fn command(args: &RatesArgs) -> anyhow::Result<Outcome> {
         rendered(args.json.json, &answer, show::line_rates)?
     };
     let mut out = anstream::stdout();
-    out.write_all(text.as_bytes()).context("cannot write to standard output")?;
+    out.write_all(text.as_bytes()).context(crate::exit::NO_OUTPUT)?;
     Ok(Outcome::Done)
 }
 

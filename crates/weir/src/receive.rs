@@ -201,6 +201,6 @@ impl Screen {
     fn put(&self, text: &str) -> anyhow::Result<()> {
         let mut out = std::io::stdout();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        written.context("cannot write to standard output")
+        written.context(crate::exit::NO_OUTPUT)
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
         preflight::check_accepted(path, report.counters.offered_packets, packets, counter)?;
     }
     show.end(&RunResult::new(&plan, &report, accepted, ended_by))
-        .context("cannot write to standard output")?;
+        .context(crate::exit::NO_OUTPUT)?;
     Ok(cancel.signal().map_or(Outcome::Done, Outcome::Signal))
 }
 
@@ -119,7 +119,7 @@ fn watch(
             next_line += plan.interval;
             let accepted = device.accepted()?.map(|(packets, _)| packets);
             show.second(begin.elapsed(), &backend.counters()?, accepted)
-                .context("cannot write to standard output")?;
+                .context(crate::exit::NO_OUTPUT)?;
         }
         let wake = end.map_or(next_line, |end| next_line.min(end)).min(now + POLL);
         // Whether it was cut short is asked at the top.

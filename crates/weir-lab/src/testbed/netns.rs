@@ -73,6 +73,14 @@ impl NetnsTestbed {
     }
 }
 
+/// Whether the CPUs that a specification asks for are there, and enough of them.
+///
+/// # Errors
+/// As [`NetnsTestbed::new`], for that reason.
+pub fn check_cpus(spec: &NetnsSpec) -> Result<(), TestbedError> {
+    Placement::choose(spec).map(drop)
+}
+
 impl NetnsTestbed {
     /// Where its parts are placed.
     pub(super) fn placement(&self) -> &Placement {

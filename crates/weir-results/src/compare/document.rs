@@ -10,9 +10,6 @@ use crate::document::{
 };
 use crate::plot::Quantity;
 
-/// Up to this many comparisons, a terminal has them in ministat's layout as well.
-const TERMINAL_BLOCKS_MAX: usize = 8;
-
 /// Blocks in ministat's layout that a page holds at most; the rest is counted.
 const PAGE_BLOCKS_MAX: usize = 200;
 
@@ -79,8 +76,9 @@ fn method(report: &Report<'_>) -> String {
     format!(
         "Medians are shown with the bootstrap's {level} interval (of five values or more), over \
          the runs that count. Differences are between means, by Welch's t test and Fieller's \
-         interval, at {level}. Verdicts and adjusted p-values hold for all comparisons together \
-         (Holm). \"Undecided\" does not mean that there is no difference."
+         interval of the ratio. Verdicts, p-values (Holm) and intervals (Bonferroni) hold at \
+         {level} for all comparisons together. Undecided is not the same as equal: that takes a \
+         margin or more iterations."
     )
 }
 
@@ -207,27 +205,30 @@ fn unmatched(report: &Report<'_>) -> Table {
 }
 
 fn blocks(report: &Report<'_>) -> Vec<Block> {
-    let block = |m: &Matched<'_>| {
-        let title = title(report, m).into();
-        Some(Block::Titled(Fold::Closed, title, vec![Block::Preformatted(m.ministat()?)]))
+    let block = |(title, block): (String, String)| {
+        Block::Titled(Fold::Closed, title.into(), vec![Block::Preformatted(block)])
     };
-    let mut blocks: Vec<Block> = report.matched.iter().filter_map(block).collect();
+    let mut blocks: Vec<Block> = ministat(report).into_iter().map(block).collect();
     let rest = blocks.split_off(blocks.len().min(PAGE_BLOCKS_MAX));
-    let is_short = report.matched.len() <= TERMINAL_BLOCKS_MAX;
-    let outputs = if is_short { Outputs::ALL } else { Outputs::FILES };
     let more = (!rest.is_empty()).then(|| {
         let line = Line::new().text(format!("{} more are in the Markdown that ", rest.len()));
         let note = Block::note(line.code("--out FILE.md").text(" writes."));
         Block::Only(Outputs::PAGE, vec![note])
     });
     let zero = report.zero_note().map(|note| Block::note(format!("{note}.")));
-    let (blocks, rest) = (Block::Only(outputs, blocks), Block::Only(Outputs::MARKDOWN, rest));
-    [blocks, rest].into_iter().chain(zero).chain(more).collect()
+    blocks.extend([Block::Only(Outputs::MARKDOWN, rest)].into_iter().chain(zero).chain(more));
+    vec![Block::Only(Outputs::FILES, blocks)]
 }
 
-fn title(report: &Report<'_>, m: &Matched<'_>) -> String {
+/// Every comparison in ministat's layout, where it has one: title and text.
+pub(super) fn ministat(report: &Report<'_>) -> Vec<(String, String)> {
     let name = |index: usize| report.collections[index].name.as_str();
-    format!("{}, {} (x) against {} (+)", m.baseline.name, name(0), name(m.other_index))
+    let block = |m: &Matched<'_>| {
+        let title =
+            format!("{}, {} (x) against {} (+)", m.baseline.name, name(0), name(m.other_index));
+        Some((title, m.ministat()?))
+    };
+    report.matched.iter().filter_map(block).collect()
 }
 
 /// Every figure of every matched series, each linked to its raw cell.

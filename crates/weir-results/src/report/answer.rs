@@ -3,13 +3,15 @@
 //! The words follow the tests and never go beyond them: where no difference is proven, the
 //! sentence says so and names the differences that remain possible. It never says "equal".
 
-use weir_stats::ministat::{self, SETS_MAX, VALUES_MIN};
+use weir_stats::ministat::{self, SETS_MAX};
+use weir_stats::welch::VALUES_MIN;
 
 use super::{Report, dut_label, group_label, words};
 use crate::document::Line;
 use crate::number::{self, mpps};
 use crate::record::VerdictKind;
-use crate::summary::{CONFIDENCE, CampaignSummary, Comparison, Difference, SeriesSummary};
+use crate::summary::analysis::ComparisonAnalysis;
+use crate::summary::{CONFIDENCE, CampaignSummary, Comparison, SeriesSummary};
 
 /// One sentence over all comparisons, for each DUT that was compared.
 pub(super) fn leads(summary: &CampaignSummary) -> Vec<Line> {
@@ -27,16 +29,18 @@ fn lead(summary: &CampaignSummary, baseline: &str, other: &str) -> Line {
     let pairs: Vec<_> = compared(summary)
         .filter(|(b, o, _)| dut_label(b) == *baseline && dut_label(o) == *other)
         .collect();
-    let tested: Vec<Difference> = pairs.iter().filter_map(|(_, _, c)| c.difference).collect();
+    let tested: Vec<&ComparisonAnalysis> =
+        pairs.iter().filter_map(|(_, _, c)| c.analysis.as_ref()).collect();
     if tested.is_empty() {
         return Line::new()
             .strong("Not enough valid iterations")
             .text(format!(" to compare {other} with {baseline}: it takes {VALUES_MIN} of each."));
     }
-    let side = |slower: bool| -> Vec<&Difference> {
-        tested.iter().filter(|d| d.proven && (d.difference_pps < 0.0) == slower).collect()
+    let side = |slower: bool| -> Vec<&ComparisonAnalysis> {
+        let proven = tested.iter().filter(|a| a.is_proven());
+        proven.filter(|a| a.is_slower() == slower).copied().collect()
     };
-    let clause = |sentence: Line, word: &str, differences: &[&Difference]| {
+    let clause = |sentence: Line, word: &str, differences: &[&ComparisonAnalysis]| {
         let share = share_of(differences.len(), pairs.len());
         sentence.strong(word.to_owned()).text(format!(" than {baseline}{share}{}", by(differences)))
     };
@@ -65,9 +69,8 @@ fn share_of(count: usize, all: usize) -> String {
 }
 
 /// `, by 37 % to 44 %`.
-fn by(differences: &[&Difference]) -> String {
-    let mut percents: Vec<f64> =
-        differences.iter().filter_map(|d| d.difference_percent).map(f64::abs).collect();
+fn by(differences: &[&ComparisonAnalysis]) -> String {
+    let mut percents: Vec<f64> = differences.iter().map(|d| d.difference_percent.abs()).collect();
     percents.sort_by(f64::total_cmp);
     let words = |p: f64| format!("{} %", number::signed(p, usize::from(p < 9.95)));
     match (percents.first(), percents.last()) {
@@ -158,82 +161,79 @@ fn comparing(
     let (first, second) = (dut_label(baseline), dut_label(other));
     let under = under(summary, other);
     let ending = limits(baseline, other);
-    match comparison.difference {
-        None => Line::new()
+    let Some(analysis) = &comparison.analysis else {
+        let few = baseline.valid_iterations.min(other.valid_iterations) < VALUES_MIN;
+        let why = match &comparison.problem {
+            Some(problem) if !few => format!("they cannot be compared: {problem}"),
+            _ => format!(
+                "too few valid iterations to compare them ({} and {}; it takes {VALUES_MIN} of \
+                 each)",
+                other.valid_iterations, baseline.valid_iterations
+            ),
+        };
+        return Line::new()
             .strong(second)
             .text(format!(" forwards {} and ", rate(other)))
             .strong(first)
+            .text(format!(" {} {under}: {why}; {ending}.", rate(baseline)));
+    };
+    if analysis.is_proven() {
+        let word = if analysis.is_slower() { "less" } else { "more" };
+        let size = percent(analysis.difference_percent.abs(), decimals(analysis));
+        return Line::new()
+            .strong(second)
+            .text(" forwards ")
+            .strong(rate(other))
+            .text(", ")
+            .strong(format!("{size} % {word}"))
             .text(format!(
-                " {} {under}: too few valid iterations to compare them ({} and {}; it takes \
-                 {VALUES_MIN} of each); {ending}.",
-                rate(baseline),
-                other.valid_iterations,
-                baseline.valid_iterations
-            )),
-        Some(d) if d.proven => {
-            let word = if d.difference_pps < 0.0 { "less" } else { "more" };
-            Line::new()
-                .strong(second)
-                .text(" forwards ")
-                .strong(rate(other))
-                .text(", ")
-                .strong(format!("{} {word}", magnitude(&d)))
-                .text(format!(" than {first} ({}) {under}; {ending}.", rate(baseline)))
-        }
-        Some(d) => Line::new().strong("No difference is proven").text(format!(
-            " between {second} ({}) and {first} ({}) {under}: {} remains possible; {ending}.",
-            rate(other),
-            rate(baseline),
-            possible(&d, baseline)
-        )),
+                " ({}) than {first} ({}) {under}; {ending}.",
+                interval(analysis),
+                rate(baseline)
+            ));
+    }
+    Line::new().strong("No difference is proven").text(format!(
+        " between {second} ({}) and {first} ({}) {under}: anything from {} remains possible; \
+         {ending}.",
+        rate(other),
+        rate(baseline),
+        interval(analysis)
+    ))
+}
+
+/// As many decimals as the interval deserves.
+fn decimals(analysis: &ComparisonAnalysis) -> usize {
+    let high = analysis.high_percent.unwrap_or(analysis.difference_percent);
+    number::decimals_for((high - analysis.low_percent) / 2.0).min(2)
+}
+
+fn percent(value: f64, decimals: usize) -> String {
+    number::signed(value, decimals)
+}
+
+/// `−49 % to −16 %`, or `−12 % or more`: the difference as a share of the baseline's mean.
+fn interval(analysis: &ComparisonAnalysis) -> String {
+    let plus = |value: f64| {
+        let sign = if value > 0.0 { "+" } else { "" };
+        format!("{sign}{} %", percent(value, decimals(analysis)))
+    };
+    match analysis.high_percent {
+        Some(high) => format!("{} to {}", plus(analysis.low_percent), plus(high)),
+        None => format!("{} or more", plus(analysis.low_percent)),
     }
 }
 
-/// `38 % ± 4 %`, or in Mpps where there is no percentage.
-fn magnitude(d: &Difference) -> String {
-    match d.difference_percent.zip(d.half_width_percent) {
-        Some((percent, half)) => {
-            let decimals = number::decimals_for(half).min(2);
-            let number = |v: f64| number::signed(v.abs(), decimals);
-            format!("{} % ± {} %", number(percent), number(half))
+/// The difference as a table cell has it: `−38 %` with its interval, or what there is instead.
+pub(super) fn short(comparison: &Comparison) -> (String, String) {
+    match &comparison.analysis {
+        None => ("not comparable".to_owned(), String::new()),
+        Some(analysis) if !analysis.is_proven() => {
+            ("no difference proven".to_owned(), interval(analysis))
         }
-        None => {
-            let number = |v: f64| mpps(v.abs());
-            format!("{} Mpps ± {} Mpps", number(d.difference_pps), number(d.half_width_pps))
-        }
-    }
-}
-
-/// `anything from −2.3 % to +1.5 %`: the interval, as a share of the baseline's mean.
-fn possible(d: &Difference, baseline: &SeriesSummary) -> String {
-    let plus = |v: f64, text: String| if v > 0.0 { format!("+{text}") } else { text };
-    let (low, high) = (d.difference_pps - d.half_width_pps, d.difference_pps + d.half_width_pps);
-    match baseline.rate_pps.map(|s| s.mean).filter(|&mean| mean > 0.0) {
-        Some(mean) => {
-            let (low, high) = (low / mean * 100.0, high / mean * 100.0);
-            let decimals = number::decimals_for((high - low) / 2.0).min(2);
-            format!(
-                "anything from {} % to {} %",
-                plus(low, number::signed(low, decimals)),
-                plus(high, number::signed(high, decimals))
-            )
-        }
-        None => format!(
-            "anything from {} Mpps to {} Mpps",
-            plus(low, mpps(low)),
-            plus(high, mpps(high))
-        ),
-    }
-}
-
-/// The difference as a table cell has it: `−38 % ± 4 %`, or what there is instead.
-pub(super) fn short(comparison: &Comparison) -> String {
-    match comparison.difference {
-        None => "too few iterations".to_owned(),
-        Some(d) if !d.proven => "no difference proven".to_owned(),
-        Some(d) => {
-            let sign = if d.difference_pps < 0.0 { "\u{2212}" } else { "+" };
-            format!("{sign}{}", magnitude(&d))
+        Some(analysis) => {
+            let sign = if analysis.is_slower() { "\u{2212}" } else { "+" };
+            let size = percent(analysis.difference_percent.abs(), decimals(analysis));
+            (format!("{sign}{size} %"), interval(analysis))
         }
     }
 }
@@ -264,7 +264,7 @@ pub(super) fn ministat(report: &Report<'_>) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     for group in summary.groups() {
         let others = compared(summary)
-            .filter(|(b, _, c)| b.comparable(group[0]) && c.difference.is_some())
+            .filter(|(b, _, c)| b.comparable(group[0]) && c.analysis.is_some())
             .map(|(_, other, _)| other);
         let baseline = compared(summary).map(|(b, _, _)| b).find(|b| b.comparable(group[0]));
         let sets: Vec<ministat::Set<'_>> = baseline
@@ -297,7 +297,8 @@ pub(super) fn method(report: &Report<'_>) -> String {
     format!(
         "A figure is the median over iterations; an iteration's figure is the median of packets \
          per second delivered at the sink,{trial}, on a DUT built afresh. Differences are between \
-         means, tested by Student's t at {} % confidence. Frame sizes are \
+         means, by Welch's test and Fieller's interval of the ratio at {} % for all comparisons \
+         together. Frame sizes are \
          given without and with the 4 bytes of FCS. 1 Mpps is 1,000,000 packets per second. \
          A figure is enough for a full-duplex link with IMIX (7 IP packets of 40 bytes, 4 of 576, \
          1 of 1,500) if so many of those make the link's speed in both directions, counted with \

@@ -39,7 +39,6 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     }
     let latency = vec![tables::latency(report).into()];
     document.section("latency", "Latency", explained(latency, Block::note(prose(tables::LATENCY))));
-    document.section("comparison", "Comparison", comparison(report));
     document.section("statistics", "Statistics", statistics::blocks(report));
     let sizes = levels::table(summary).map(Block::from).into_iter().collect();
     document.section("levels", levels::TITLE, explained(sizes, Block::note(levels::NOTE)));
@@ -54,6 +53,7 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     let specification = vec![Block::Preformatted(report.data.spec_text.clone())];
     let specification = Block::Only(Outputs::PAGE, specification);
     document.section("specification", "Specification", vec![specification]);
+    document.section("ministat", "In ministat's layout", ministat(report));
     let commands = commands(report).into_iter();
     let commands = commands.map(|(name, what)| (Line::new().code(name), prose(&what))).collect();
     document.section(
@@ -163,16 +163,16 @@ fn throughput(report: &Report<'_>) -> Vec<Block> {
     axis.into_iter().chain([strip, table, Block::note(answer::method(report))]).collect()
 }
 
-fn comparison(report: &Report<'_>) -> Vec<Block> {
+fn ministat(report: &Report<'_>) -> Vec<Block> {
     let block = |(title, block): (String, String)| {
-        Block::Titled(Fold::Never, title.into(), vec![Block::Preformatted(block)])
+        Block::Titled(Fold::Closed, title.into(), vec![Block::Preformatted(block)])
     };
     let blocks: Vec<Block> = report.ministat().into_iter().map(block).collect();
     if blocks.is_empty() {
         return blocks;
     }
-    let note = "In the layout of ministat, in packets per second; every set is tested against the \
-                first.";
+    let note = "In packets per second. ministat tests every set against the first, alone, by \
+                Student's t with one pooled spread: the comparisons above decide, not this.";
     [Block::note(note)].into_iter().chain(blocks).collect()
 }
 

@@ -3,7 +3,7 @@
 use super::{Report, dut_label, group_label};
 use crate::document::{Block, Column, Line, Row, Table, Voice};
 use crate::number::{mpps, or_dash};
-use crate::summary::analysis::{RateInterval, Stopped};
+use crate::summary::analysis::{RateInterval, SeriesWarning, Stopped};
 use crate::summary::{CampaignSummary, SeriesAnalysis, SeriesSummary};
 
 /// What stands under that table.
@@ -53,15 +53,37 @@ fn stopped(series: &SeriesSummary, analysis: &SeriesAnalysis) -> String {
     }
 }
 
-/// Every warning: series, what it is, what to do.
-pub(super) fn warnings(summary: &CampaignSummary) -> Vec<(&str, &str, &str)> {
-    let mut warnings = Vec::new();
+/// Further series that a warning names at most; the rest is counted.
+const NAMED_MAX: usize = 3;
+
+/// Every kind of warning once: the first series that it is about, what it is and which other series
+/// have one of that kind, what to do.
+pub(super) fn warnings(summary: &CampaignSummary) -> Vec<(&str, String, &str)> {
+    let mut kinds: Vec<(&str, &SeriesWarning, Vec<&str>)> = Vec::new();
     for series in &summary.series {
         for warning in series.analysis.iter().flat_map(|analysis| &analysis.warnings) {
-            warnings.push((series.name.as_str(), warning.text.as_str(), warning.advice.as_str()));
+            match kinds.iter_mut().find(|(_, first, _)| first.kind == warning.kind) {
+                Some((.., others)) => others.push(&series.name),
+                None => kinds.push((&series.name, warning, Vec::new())),
+            }
         }
     }
-    warnings
+    let kinds = kinds.into_iter().map(|(series, warning, others)| {
+        (series, format!("{}{}", warning.text, also(&others)), warning.advice.as_str())
+    });
+    kinds.collect()
+}
+
+/// ` (also nft.a, nft.b and 2 more)`; empty without any.
+fn also(others: &[&str]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let named = others.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match others.len().saturating_sub(NAMED_MAX) {
+        0 => format!(" (also {named})"),
+        more => format!(" (also {named} and {more} more)"),
+    }
 }
 
 /// The word of every comparison: title and text.
@@ -78,14 +100,14 @@ pub(super) fn words(summary: &CampaignSummary) -> Vec<(String, &str)> {
 
 /// What the words stand on.
 const WORDS_NOTE: &str = "Welch's test, which does not assume equal spreads, with \
-    Fieller's interval of the ratio; p-values as one of several are Holm's, over all comparisons \
-    of this campaign. Undecided is not the same as equal: that takes a margin.";
+    Fieller's interval of the ratio. Both hold for all comparisons of this campaign together: \
+    p-values by Holm, intervals by Bonferroni. Undecided is not the same as equal: that takes a margin.";
 
 /// The section of the report.
 pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {
     let summary = &report.summary;
     let warnings = warnings(summary).into_iter().map(|(series, what, advice)| {
-        let what = Line::from(format!("{series}: ")).prose(what);
+        let what = Line::from(format!("{series}: ")).prose(&what);
         Line::new().strong(what).text(": ").prose(advice).text(".")
     });
     let warnings: Vec<Line> = warnings.collect();

@@ -9,6 +9,7 @@ use crate::document::{
 use crate::machine_use::CpuUse;
 use crate::number::{self, mpps, or_dash, share};
 use crate::record::{TrialRecord, VerdictKind};
+use crate::summary::analysis::ComparisonAnalysis;
 use crate::summary::{LatencySummary, LedgerSummary, SeriesSummary, Spread};
 
 /// What a table of latencies rests on.
@@ -92,12 +93,17 @@ fn key_difference(report: &Report<'_>, group: &[&SeriesSummary]) -> Cell {
         comparisons.filter(|c| group.iter().any(|s| s.name == c.other)).collect();
     let mut line = Line::from(if of_group.is_empty() { "–" } else { "" });
     for comparison in &of_group {
-        let proven = comparison.difference.is_some_and(|d| d.proven);
+        let proven = comparison.analysis.as_ref().is_some_and(ComparisonAnalysis::is_proven);
         let name = group.iter().find(|s| s.name == comparison.other).map(|s| dut_label(s));
         let name = name.filter(|_| of_group.len() > 1);
         let name = name.map(|name| Line::new().styled("of", format!("{name} ")));
         let style = if proven { "difference" } else { "difference open" };
-        line = line.styled(style, name.unwrap_or_default().text(answer::short(comparison)));
+        let (size, interval) = answer::short(comparison);
+        let mut text = name.unwrap_or_default().text(size);
+        if !interval.is_empty() {
+            text = text.styled("interval", format!(" {interval}"));
+        }
+        line = line.styled(style, text);
     }
     line.into()
 }

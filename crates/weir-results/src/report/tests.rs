@@ -280,8 +280,8 @@ fn the_answer_names_who_is_slower_and_what_limited_it() {
     assert_eq!(answers.len(), 3);
     assert_eq!(
         answers[1],
-        "nft forwards 0.331 Mpps, 36.8 % ± 0.9 % less than linux (0.524 Mpps) with 4,900 flows; \
-         both limited by the DUT."
+        "nft forwards 0.331 Mpps, 36.8 % less (−38.0 % to −35.7 %) than linux (0.524 Mpps) with \
+         4,900 flows; both limited by the DUT."
     );
     let page = file(&data, "report.html");
     assert!(page.contains("is <strong>slower</strong> than linux under all 3 traffics"));

@@ -89,13 +89,14 @@ pub struct ComparisonAnalysis {
     pub text: String,
     /// Difference of the means in per cent of the baseline's.
     pub difference_percent: f64,
-    /// Lower end of its interval (Fieller).
+    /// Lower end of its interval (Fieller), at the level at which the intervals of all comparisons
+    /// hold together: where no difference is proven, it contains 0.
     pub low_percent: f64,
     /// Upper end of its interval; absent where there is none.
     pub high_percent: Option<f64>,
     /// Two-sided p-value of Welch's test.
     pub p_value: f64,
-    /// The same after Holm's correction over the campaign's comparisons.
+    /// The same after Holm's correction over the campaign's comparisons, which decides the word.
     pub adjusted_p_value: f64,
     /// How many comparisons that are.
     pub family_size: usize,
@@ -112,6 +113,18 @@ pub struct ComparisonAnalysis {
     pub detectable_percent: f64,
     /// That power, in per cent.
     pub power_percent: f64,
+}
+
+impl ComparisonAnalysis {
+    /// Whether a difference is proven; of no margin is asked here.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_slower() || self.word == "faster"
+    }
+
+    /// Whether a loss is proven.
+    pub(crate) fn is_slower(&self) -> bool {
+        self.word == "slower"
+    }
 }
 
 /// Analyses the iterations of a series, in their order.

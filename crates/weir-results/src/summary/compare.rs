@@ -1,12 +1,9 @@
-//! The first DUT against each other one, where everything else is equal.
-//!
-//! One test is ministat's: Student's t with a pooled deviation, two-sided. It never says that two
-//! DUTs are equal: the most it says is that no difference is proven. The other is Welch's,
-//! corrected over all comparisons of the campaign, with what goes beside it ([`super::analysis`]).
+//! The first DUT against each other one, where everything else is equal: Welch's test, corrected
+//! over all comparisons of the campaign, with what goes beside it ([`super::analysis`]).
 
-use weir_stats::ministat;
+use weir_stats::welch::WelchError;
 
-use crate::summary::{CONFIDENCE, Comparison, Difference, SeriesSummary, analysis};
+use crate::summary::{CONFIDENCE, Comparison, SeriesSummary, analysis};
 
 /// Every comparison with `baseline_dut`, in the order of the series. Where that DUT has no cell
 /// yet there is none: one of two other DUTs would be taken for it.
@@ -19,25 +16,13 @@ pub(super) fn all(series: &[SeriesSummary], baseline_dut: &str) -> Vec<Compariso
         }
     }
     let analyses = analysis::comparisons(&pairs, CONFIDENCE.into());
-    let compare =
-        |((baseline, other), analysis): (&(&SeriesSummary, &SeriesSummary), _)| Comparison {
-            baseline: baseline.name.clone(),
-            other: other.name.clone(),
-            difference: difference(&baseline.values_pps, &other.values_pps),
-            analysis: Result::ok(analysis),
+    let compare = |((baseline, other), result): (&(&SeriesSummary, &SeriesSummary), _)| {
+        let (analysis, problem) = match result {
+            Ok(analysis) => (Some(analysis), None),
+            Err(error) => (None, Some(WelchError::to_string(&error))),
         };
+        let (baseline, other) = (baseline.name.clone(), other.name.clone());
+        Comparison { baseline, other, analysis, problem }
+    };
     pairs.iter().zip(analyses).map(compare).collect()
-}
-
-/// The test of `other` against `baseline`; `None` with too few values on a side.
-fn difference(baseline: &[f64], other: &[f64]) -> Option<Difference> {
-    let test = ministat::compare(baseline, other, CONFIDENCE)?;
-    Some(Difference {
-        difference_pps: test.difference,
-        half_width_pps: test.half_width,
-        difference_percent: Some(test.percent).filter(|p| p.is_finite()),
-        half_width_percent: Some(test.percent_half_width).filter(|p| p.is_finite()),
-        pooled_stddev_pps: test.pooled_stddev,
-        proven: test.proven,
-    })
 }

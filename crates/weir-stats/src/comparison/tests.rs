@@ -17,10 +17,9 @@ fn a_proven_loss_is_told_with_its_least_size() {
     assert_eq!(got.word.to_string(), "slower by at least 0.53 %");
     assert_eq!(
         got.to_string(),
-        "slower by at least 0.53 % (-1.03 %, -1.52 to -0.54 % at 95 %; p = 0.0012)"
+        "slower by at least 0.53 % (-1.03 %, -1.52 to -0.54 % at 95 %, p = 0.0012)"
     );
     assert_eq!((got.family_size, got.adjusted_p_value), (1, got.p_value));
-    assert_eq!(got.relative.interval, got.relative_in_family);
     assert!(got.rank.exact && got.shift.shift < 0.0 && got.equivalence.is_none());
     let relative_shift = got.relative_shift.unwrap();
     assert!(relative_shift.interval.unwrap().contains(relative_shift.shift));
@@ -74,8 +73,10 @@ fn a_family_claims_less_than_its_members_would() {
     assert_eq!(last.family_size, 60);
     assert!((last.adjusted_p_value - 60.0 * last.p_value).abs() < 1e-12);
     assert_eq!(last.word, Word::Undecided);
-    assert!(last.relative_in_family.contains(0.0) && !last.relative.interval.contains(0.0));
-    assert!(last.to_string().contains("p = 0.0012, as one of 60 = 0.074"), "{last}");
+    let alone = single(pair, &question(None)).unwrap();
+    assert!(last.relative.interval.contains(0.0) && !alone.relative.interval.contains(0.0));
+    assert!(last.difference.interval.contains(0.0) && !alone.difference.interval.contains(0.0));
+    assert!(last.to_string().contains("at 95 %, p = 0.074, for all 60 together)"), "{last}");
     assert!(family(&[], &question(None)).is_empty());
 }
 
@@ -148,6 +149,34 @@ proptest! {
             Word::Slower { at_least_ratio } => prop_assert_eq!(at_least_ratio, -interval.high),
             Word::Undecided => prop_assert!(interval.contains(0.0)),
             word => prop_assert!(false, "{word} without a margin"),
+        }
+    }
+
+    #[test]
+    fn words_of_a_family_agree_with_its_intervals(
+        values in prop::collection::vec(prop::collection::vec(1.0_f64..110.0, 3..7), 6..=6),
+    ) {
+        let pair = |pair: &'_ [Vec<f64>]| (pair[0].clone(), pair[1].clone());
+        let values: Vec<(Vec<f64>, Vec<f64>)> = values.chunks(2).map(pair).collect();
+        let pairs: Vec<Pair<'_>> =
+            values.iter().map(|(baseline, other)| Pair { baseline, other }).collect();
+        for got in family(&pairs, &question(None)) {
+            let got = got.unwrap();
+            let Effect { value, interval } = got.relative;
+            prop_assert!(interval.low >= -1.0 && interval.contains(value));
+            prop_assume!((got.adjusted_p_value - 0.05).abs() > 1e-6);
+            match got.word {
+                Word::Faster { at_least_ratio } => {
+                    prop_assert!(value > 0.0 && at_least_ratio == interval.low.max(0.0));
+                }
+                Word::Slower { at_least_ratio } => {
+                    prop_assert!(value < 0.0 && at_least_ratio == (-interval.high).max(0.0));
+                }
+                Word::Undecided => {
+                    prop_assert!(interval.contains(0.0) && got.difference.interval.contains(0.0));
+                }
+                word => prop_assert!(false, "{word} without a margin"),
+            }
         }
     }
 }

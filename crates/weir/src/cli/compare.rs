@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::JsonFlag;
+use super::{JsonFlag, VerboseFlag};
 
 pub(crate) const HELP: &str = "\
 The first store is the baseline; every other one is compared with it. A store is the directory of a
@@ -46,6 +46,8 @@ pub(crate) struct CompareArgs {
     /// that gets all of them, and the plots as SVG, PNG and for gnuplot.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) verbose: VerboseFlag,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }

@@ -199,7 +199,7 @@ impl Session<'_> {
         for (number, packet) in (1..).zip(&parsed) {
             self.packet(&mut out, (number, None), packet, states)?;
         }
-        out.flush().context("cannot write to standard output")?;
+        out.flush().context(crate::exit::NO_OUTPUT)?;
         Ok(Outcome::Done)
     }
 
@@ -224,11 +224,11 @@ impl Session<'_> {
                     } else {
                         format!("#{number}: not evaluated by the rules: {error}")
                     };
-                    writeln!(out, "{text}").context("cannot write to standard output")?;
+                    writeln!(out, "{text}").context(crate::exit::NO_OUTPUT)?;
                 }
             }
         }
-        out.flush().context("cannot write to standard output")?;
+        out.flush().context(crate::exit::NO_OUTPUT)?;
         Ok(Outcome::Done)
     }
 
@@ -260,7 +260,7 @@ impl Session<'_> {
         } else {
             explanation.text()
         };
-        out.write_all(text.as_bytes()).context("cannot write to standard output")
+        out.write_all(text.as_bytes()).context(crate::exit::NO_OUTPUT)
     }
 
     fn answer<'e>(

@@ -214,7 +214,5 @@ fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
 
 fn print_text(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
 }

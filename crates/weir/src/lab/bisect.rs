@@ -3,6 +3,7 @@
 use weir_lab::task::Task;
 use weir_results::bisect::{BISECT_SCHEMA, List, Question};
 
+use super::show::Shown;
 use super::{read_plan, run};
 use crate::cli::Selection;
 use crate::cli::bisect::BisectArgs;
@@ -35,6 +36,6 @@ pub(super) fn command(args: &BisectArgs) -> anyhow::Result<Outcome> {
     };
     run::new(
         asked,
-        run::How { yes: args.yes.yes, json: args.json.json, wait: args.wait.duration() },
+        run::How { yes: args.yes.yes, wait: args.wait.duration(), shown: Shown::brief(args.json) },
     )
 }

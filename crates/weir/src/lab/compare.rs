@@ -29,11 +29,11 @@ pub(super) fn command(args: &CompareArgs) -> anyhow::Result<Outcome> {
         value["report"] = args.out.as_ref().map(|p| p.display().to_string()).into();
         serde_json::to_string_pretty(&value)? + "\n"
     } else {
-        progress::text(&report.document(&[]))
+        let blocks = if args.verbose.verbose { report.ministat() } else { Vec::new() };
+        let blocks = blocks.iter().map(|(title, block)| format!("{title}\n{block}\n"));
+        blocks.collect::<String>() + &progress::text(&report.document(&[]))
     };
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")?;
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)?;
     if let Some(path) = &args.out {
         progress::note(&format!("report: {}", super::absolute(path)?.display()));
     }

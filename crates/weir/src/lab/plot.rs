@@ -109,7 +109,7 @@ fn show(figure: &Figure, args: &PlotArgs) -> anyhow::Result<()> {
             "panels": panels(figure),
         });
         return writeln!(out, "{}", serde_json::to_string_pretty(&value)?)
-            .context("cannot write to standard output");
+            .context(crate::exit::NO_OUTPUT);
     }
     let mut text = String::new();
     if let Body::Lines(panels) = &figure.body {
@@ -133,7 +133,7 @@ fn show(figure: &Figure, args: &PlotArgs) -> anyhow::Result<()> {
         }
     }
     text += &format!("{}\nfigure: {}\n", figure.note, super::absolute(&args.out)?.display());
-    out.write_all(text.as_bytes()).context("cannot write to standard output")?;
+    out.write_all(text.as_bytes()).context(crate::exit::NO_OUTPUT)?;
     if args.out.extension().is_some_and(|e| e != "svg" && e != "png") {
         progress::note(&format!("draw it with: gnuplot {}", args.out.display()));
     }

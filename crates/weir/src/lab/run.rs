@@ -19,6 +19,7 @@ use weir_machine::cancel::Cancel;
 use weir_machine::environment;
 
 use super::left::Left;
+use super::show::Shown;
 use super::watch::Progress;
 use super::{absolute, hosts, outcome, require_root, show, stored_plan};
 use crate::cli::Selection;
@@ -30,10 +31,10 @@ use crate::signals;
 pub(super) struct How {
     /// Nobody is asked.
     pub(super) yes: bool,
-    /// The result is JSON.
-    pub(super) json: bool,
     /// How long it may wait for a quiet host.
     pub(super) wait: Duration,
+    /// How its result is shown.
+    pub(super) shown: Shown,
 }
 
 /// What is to be run.
@@ -65,15 +66,11 @@ impl Begun {
         self.store.root()
     }
 
-    /// Runs it to its end, and shows what it comes to. For a quiet host it waits as long as `wait`.
-    pub(super) fn run(
-        &self,
-        plan: &Plan,
-        (json, wait): (bool, Duration),
-    ) -> anyhow::Result<Outcome> {
+    /// Runs it to its end, and shows what it comes to.
+    pub(super) fn run(&self, plan: &Plan, how: How) -> anyhow::Result<Outcome> {
         let Self { store, task, testbed, .. } = self;
         keep_environment(store, testbed.as_ref())?;
-        let signal = match self.trials(plan, wait) {
+        let signal = match self.trials(plan, how.wait) {
             Ok(()) => None,
             Err(RunError::Cancelled { signal }) => Some(signal),
             Err(error) => {
@@ -84,11 +81,11 @@ impl Begun {
         };
         let account = derive::account(store, plan, task)?;
         let Some(signal) = signal else {
-            show::account(store, &account, json)?;
+            show::account(store, &account, how.shown)?;
             return Ok(outcome(&account));
         };
         // Where a terminal is gone, nobody reads the result, and the signal is still the reason.
-        drop(show::account(store, &account, json));
+        drop(show::account(store, &account, how.shown));
         show::interrupted(store);
         Ok(Outcome::Signal(signal))
     }
@@ -108,16 +105,12 @@ impl Begun {
 pub(super) fn new(asked: Asked<'_>, how: How) -> anyhow::Result<Outcome> {
     let cancel = signals::listen().context("cannot listen to signals")?;
     let plan = asked.plan;
-    begin(asked, (how.yes, how.wait), cancel)?.run(plan, (how.json, how.wait))
+    begin(asked, how, cancel)?.run(plan, how)
 }
 
-/// Looks at everything that a run needs, asks whether to begin unless `yes`, and makes its store,
-/// or opens the one that is there. For another lab to end it waits as long as `wait`.
-pub(super) fn begin(
-    asked: Asked<'_>,
-    (yes, wait): (bool, Duration),
-    cancel: Cancel,
-) -> anyhow::Result<Begun> {
+/// Looks at everything that a run needs, asks whether to begin, and makes its store, or opens the one
+/// that is there.
+pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Result<Begun> {
     let Asked { command, selection, plan, task, out, resume } = asked;
     let spec = absolute(&selection.spec)?;
     let root = match out {
@@ -132,7 +125,7 @@ pub(super) fn begin(
         Some(store) => Left::of(plan, store, &task)?,
         None => Left::all(plan),
     };
-    let testbed = preflight(command, plan, &spec, (yes, wait, &left), &cancel)?;
+    let testbed = preflight(command, plan, &spec, (how, &left), &cancel)?;
     let made_of = left.material(plan, testbed.as_ref(), &cancel)?;
     if earlier.is_some() {
         material::compare(&root, &made_of)?;
@@ -171,14 +164,13 @@ pub(super) fn resume(dir: &Path, iterations: Option<u32>, how: How) -> anyhow::R
     let left = Left::of(&plan, &store, &task)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let spec = PathBuf::from(store.plan_record()?.spec_path);
-    let (yes, wait) = (how.yes, how.wait);
-    let testbed = preflight("weir lab resume", &plan, &spec, (yes, wait, &left), &cancel)?;
+    let testbed = preflight("weir lab resume", &plan, &spec, (how, &left), &cancel)?;
     keep_material(&store, &left.material(&plan, testbed.as_ref(), &cancel)?)?;
     if iterations.is_some() {
         let record = PlanRecord { iterations, ..store.plan_record()? };
         store.replace_plan_record(&record)?;
     }
-    Begun { store, task, testbed, cancel }.run(&plan, (how.json, how.wait))
+    Begun { store, task, testbed, cancel }.run(&plan, how)
 }
 
 /// Keeps what the testbed is made of, unless it is something else than the campaign began with.
@@ -194,13 +186,13 @@ fn keep_material(store: &Store, now: &Material) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What must hold before anything is made. `spec` is where the specification stands, `yes` that
-/// nobody is to be asked, `wait` how long another lab is waited for, `left` what is to run.
+/// What must hold before anything is made. `spec` is where the specification stands, `left`
+/// what is to run.
 fn preflight(
     command: &str,
     plan: &Plan,
     spec: &Path,
-    (yes, wait, left): (bool, Duration, &Left),
+    (how, left): (How, &Left),
     cancel: &Cancel,
 ) -> anyhow::Result<Box<dyn Testbed>> {
     // The plan may have been read from a copy in a store: files lie beside the original.
@@ -213,12 +205,14 @@ fn preflight(
         )?;
     }
     match &plan.testbed {
-        TestbedSpec::Netns(netns) => Ok(Box::new(NetnsTestbed::new(netns, wait, cancel.clone())?)),
+        TestbedSpec::Netns(netns) => {
+            Ok(Box::new(NetnsTestbed::new(netns, how.wait, cancel.clone())?))
+        }
         TestbedSpec::Qemu(qemu) => {
-            Ok(Box::new(QemuTestbed::new(qemu, folder, wait, cancel.clone())?))
+            Ok(Box::new(QemuTestbed::new(qemu, folder, how.wait, cancel.clone())?))
         }
         TestbedSpec::Hosts(machines) => {
-            hosts::preflight(plan, machines, folder, (yes, left), cancel)
+            hosts::preflight(plan, machines, folder, (how.yes, left), cancel)
         }
     }
 }

@@ -5,6 +5,7 @@ use weir_lab::model::search::{self, Asked};
 use weir_lab::search::items;
 use weir_lab::task::Task;
 
+use super::show::Shown;
 use super::{read_plan, run};
 use crate::cli::Selection;
 use crate::cli::search::SearchArgs;
@@ -37,5 +38,8 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
         out: args.out.clone(),
         resume: args.resume,
     };
-    run::new(asked, run::How { yes: true, json: args.json.json, wait: args.wait.duration() })
+    run::new(
+        asked,
+        run::How { yes: true, wait: args.wait.duration(), shown: Shown::brief(args.json) },
+    )
 }

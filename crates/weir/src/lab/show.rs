@@ -14,21 +14,39 @@ use weir_results::summary::{CampaignSummary, SeriesSummary};
 use weir_wire::units::{format_count, format_duration};
 
 use super::absolute;
+use crate::cli::{JsonFlag, VerboseFlag};
 use crate::exit;
 use crate::progress::{self, time};
 
 mod bisection;
 mod search;
 
-/// Cells of a plan that are listed one by one; the rest is counted.
-const CELLS_SHOWN: usize = 60;
+/// How a result is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    /// As JSON.
+    json: bool,
+    /// Comparisons in ministat's layout, too.
+    verbose: bool,
+}
 
-/// Prints a plan.
-pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
+impl Shown {
+    pub(super) fn of(verbose: VerboseFlag, json: JsonFlag) -> Self {
+        Self { json: json.json, verbose: verbose.verbose }
+    }
+
+    /// By a command that has no more to show.
+    pub(super) fn brief(json: JsonFlag) -> Self {
+        Self { json: json.json, verbose: false }
+    }
+}
+
+/// Prints a plan, with the order of its trials if it is to be `verbose`.
+pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()> {
     let mut out = anstream::stdout();
     if json {
         let text = serde_json::to_string_pretty(&PlanView::new(plan))?;
-        return writeln!(out, "{text}").context("cannot write to standard output");
+        return writeln!(out, "{text}").context(exit::NO_OUTPUT);
     }
     let mut text = String::new();
     let campaign = &plan.campaign;
@@ -51,18 +69,17 @@ pub(super) fn plan(plan: &Plan, json: bool) -> anyhow::Result<()> {
     }
     text.push('\n');
     text += &series_table(plan);
-    text += &format!("\norder ({:?}, seed {}):\n", campaign.order, campaign.seed);
-    for (index, cell) in plan.cells.iter().take(CELLS_SHOWN).enumerate() {
-        text += &format!("{:>5}  {}\n", index + 1, plan.cell_name(cell));
-    }
-    if plan.cells.len() > CELLS_SHOWN {
-        text += &format!("       … and {} more\n", plan.cells.len() - CELLS_SHOWN);
+    if verbose {
+        text += &format!("\norder ({:?}, seed {}):\n", campaign.order, campaign.seed);
+        for (index, cell) in plan.cells.iter().enumerate() {
+            text += &format!("{:>5}  {}\n", index + 1, plan.cell_name(cell));
+        }
     }
     if plan.search != weir_lab::model::SearchTable::default() {
         text += "\n[search] is not part of `weir lab run`: `weir lab search` with this \
                  specification searches every series at each of its frame sizes\n";
     }
-    out.write_all(text.as_bytes()).context("cannot write to standard output")
+    out.write_all(text.as_bytes()).context(exit::NO_OUTPUT)
 }
 
 /// What a plan measures.
@@ -98,8 +115,9 @@ fn one_or_both((min_bytes, max_bytes): (u16, u16)) -> String {
 
 /// Shows what a store comes to, whose files are written: that they are is said if it cannot be
 /// shown.
-pub(super) fn account(store: &Store, account: &Account, json: bool) -> anyhow::Result<()> {
-    let shown = match account {
+pub(super) fn account(store: &Store, account: &Account, shown: Shown) -> anyhow::Result<()> {
+    let json = shown.json;
+    let result = match account {
         Account::Campaign(derived) => {
             for problem in &derived.damaged {
                 progress::warn(&format!("{problem}; it is left out of the figures"));
@@ -107,48 +125,46 @@ pub(super) fn account(store: &Store, account: &Account, json: bool) -> anyhow::R
             for warning in &derived.warnings {
                 progress::warn(warning);
             }
-            result(store, derived, json)
+            result(store, derived, shown)
         }
         Account::Bisection(account) => bisection::show(store, &account.0, json),
         Account::Search(summary) => search::show(store, summary, json),
     };
-    shown.map_err(|error| {
+    result.map_err(|error| {
+        if exit::reader_has_gone(&error) {
+            return error;
+        }
         let dir = store.root().display();
         anyhow!("{}; the results are complete in {dir}", exit::message(&error))
     })
 }
 
-/// Prints the result of a campaign: table, comparison, answers, where the report is.
-fn result(store: &Store, derived: &Derived, json: bool) -> anyhow::Result<()> {
+/// Prints the result of a campaign: the answers, the table, where the report is.
+fn result(store: &Store, derived: &Derived, shown: Shown) -> anyhow::Result<()> {
     let report = absolute(&store.root().join("report.html"))?;
     let mut out = anstream::stdout();
-    if json {
+    if shown.json {
         let mut value = serde_json::to_value(&derived.summary)?;
         value["report"] = report.display().to_string().into();
         let text = serde_json::to_string_pretty(&value)?;
-        return writeln!(out, "{text}")
-            .and_then(|()| out.flush())
-            .context("cannot write to standard output");
+        return writeln!(out, "{text}").and_then(|()| out.flush()).context(exit::NO_OUTPUT);
     }
     let mut text = String::from("\n");
-    text += &table(&derived.summary);
-    for (title, comparison) in &derived.ministat {
-        text += &format!("\n{title}\n{comparison}");
-        if !comparison.ends_with('\n') {
-            text.push('\n');
+    if shown.verbose {
+        for (title, block) in &derived.ministat {
+            text += &format!("{title}\n{block}");
+            text += if block.ends_with('\n') { "\n" } else { "\n\n" };
+        }
+        for (title, words) in &derived.words {
+            text += &format!("{title}: {words}\n\n");
         }
     }
-    for (title, words) in &derived.words {
-        text += &format!("{title}: {words}\n");
-    }
-    text.push('\n');
     for answer in &derived.answers {
         text += &format!("{answer}\n");
     }
+    text += &format!("\n{}", table(&derived.summary));
     text += &format!("\nreport: {}\n", report.display());
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(exit::NO_OUTPUT)
 }
 
 /// The table of the series, how much of the campaign it is, and the latencies.

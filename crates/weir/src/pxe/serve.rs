@@ -206,9 +206,7 @@ impl Screen {
             format!("{now} {text}")
         };
         let mut out = std::io::stdout();
-        writeln!(out, "{line}")
-            .and_then(|()| out.flush())
-            .context("cannot write to standard output")
+        writeln!(out, "{line}").and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
     }
 }
 

@@ -97,6 +97,12 @@ fn overlapping_cpus_are_refused() {
 }
 
 #[test]
+fn cpus_that_are_not_there_are_refused() {
+    let said = refused(&SPEC.replace("kind = \"netns\"", "kind = \"netns\"\ndut_cpus = \"1023\""));
+    assert!(said.contains("CPU 1023 does not exist"), "{said}");
+}
+
+#[test]
 fn a_missing_ruleset_is_refused_with_the_line_that_names_it() {
     let spec = SPEC.replace("rules.nft", "absent.nft");
     let said = refused(&spec);

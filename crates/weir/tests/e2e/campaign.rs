@@ -75,7 +75,7 @@ fn a_stateful_ruleset_is_slower_and_every_packet_is_accounted_for() {
     the_ruleset_took_effect(&nft.1);
     let summary = json(&lab.path("out/summary.json"));
     assert!(median(&summary, "nft") < median(&summary, "linux"));
-    let difference = &summary["comparisons"][0]["difference"];
+    let difference = &summary["comparisons"][0]["analysis"];
     assert!(f64_at(difference, "/difference_percent") < 0.0, "{difference}");
     assert!(stdout(&output).contains("report.html"));
     for derived in ["summary.md", "gnuplot.data", "report.html", "env.json", "campaign.toml"] {

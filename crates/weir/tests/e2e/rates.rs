@@ -1,5 +1,7 @@
 //! `weir rates`: its text, its JSON, and what it refuses. No privilege, no packets.
 
+use std::process::Stdio;
+
 use serde_json::Value;
 
 use crate::common::{assert_exit, run, stderr, stdout};
@@ -144,5 +146,19 @@ fn bad_input_is_refused() {
         assert!(stderr(&output).contains(said), "{arguments:?}:\n{}", stderr(&output));
         assert!(stderr(&output).contains(arguments[0]), "{}", stderr(&output));
         assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for arguments in [&["rates"][..], &["completions", "bash"], &["doctor", "--json"], &["help"]] {
+        let mut command = crate::common::weir();
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(stderr(&output), "", "{arguments:?}");
+        // As SIGPIPE would have it; clap ends its help with 0.
+        assert!(matches!(output.status.code(), Some(141 | 0)), "{arguments:?}: {}", output.status);
     }
 }

@@ -26,6 +26,7 @@ use crate::cli::Selection;
 use crate::cli::bench_lab::{BenchLabArgs, System};
 use crate::exit::{self, Outcome};
 use crate::lab::left::tell_reading;
+use crate::lab::show::Shown;
 use crate::lab::{clean_leftovers, run};
 use crate::{draw, progress, signals};
 
@@ -97,9 +98,11 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
         out: Some(results.to_owned()),
         resume: resumes,
     };
-    let begun = run::begin(campaign, (arguments.sets.yes, Duration::ZERO), cancel)?;
+    let shown = Shown::brief(arguments.json);
+    let how = run::How { yes: arguments.sets.yes, wait: Duration::ZERO, shown };
+    let begun = run::begin(campaign, how, cancel)?;
     fs::write(&spec, &made.text).with_context(|| format!("cannot write {}", spec.display()))?;
-    let ran = begun.run(&plan, (arguments.json.json, Duration::ZERO));
+    let ran = begun.run(&plan, how);
     if let Ok(Outcome::Done | Outcome::No) = ran {
         publish(begun.root(), &asked);
     }

@@ -21,7 +21,5 @@ pub(in crate::lab) fn show(store: &Store, report: &Report, json: bool) -> anyhow
         format!("\n{}\nreport: {}\n", progress::text(&report.document()), html.display())
     };
     let mut out = anstream::stdout();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
 }

@@ -24,7 +24,5 @@ pub(in crate::lab) fn show(
         format!("\n{}\nsummary: {}\n", progress::text(&summary.document()), path.display())
     };
     let mut out = anstream::stdout();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
 }
