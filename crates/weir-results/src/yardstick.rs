@@ -58,9 +58,9 @@ impl Pace {
 /// was faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
-    /// In the XDP program.
+    /// Of the time that a pass of the XDP program takes.
     pub xdp_ratio: f64,
-    /// In memory.
+    /// Of the time that a step of the memory walk takes.
     pub memory_ratio: f64,
 }
 

@@ -193,8 +193,8 @@ fn cpu_times_are_those_of_the_single_cpus() {
     );
 }
 
-/// Readings at [`BEFORE`] and [`AFTER`], 400 ms of CPU 0 apart, in which these threads ran: process,
-/// name, and run time on CPU 0.
+/// Readings at [`BEFORE`] and [`AFTER`], 400 ms of CPU 0 apart, in which these threads ran:
+/// process, name, and run time on CPU 0.
 fn readings(ran: &[(i32, &str, u64)]) -> [machine::Counted; 2] {
     let reading = |stat: &str, ran: &[(i32, &str, u64)], stalled_us: u64| {
         let mut files = vec![

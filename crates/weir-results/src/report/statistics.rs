@@ -101,7 +101,8 @@ pub(super) fn words(summary: &CampaignSummary) -> Vec<(String, &str)> {
 /// What the words stand on.
 const WORDS_NOTE: &str = "Welch's test, which does not assume equal spreads, with \
     Fieller's interval of the ratio. Both hold for all comparisons of this campaign together: \
-    p-values by Holm, intervals by Bonferroni. Undecided is not the same as equal: that takes a margin.";
+    p-values by Holm, intervals by Bonferroni. Undecided is not the same as equal: that takes a \
+    margin.";
 
 /// The section of the report.
 pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {

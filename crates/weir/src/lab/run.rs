@@ -108,8 +108,8 @@ pub(super) fn new(asked: Asked<'_>, how: How) -> anyhow::Result<Outcome> {
     begin(asked, how, cancel)?.run(plan, how)
 }
 
-/// Looks at everything that a run needs, asks whether to begin, and makes its store, or opens the one
-/// that is there.
+/// Looks at everything that a run needs, asks whether to begin, and makes its store, or opens the
+/// one that is there.
 pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Result<Begun> {
     let Asked { command, selection, plan, task, out, resume } = asked;
     let spec = absolute(&selection.spec)?;
