@@ -8,6 +8,8 @@ use std::io;
 
 use crate::sys::{self, EthtoolRequest, IFNAMSIZ};
 
+pub mod rss;
+
 #[cfg(test)]
 mod tests;
 

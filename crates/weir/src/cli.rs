@@ -25,6 +25,7 @@ pub(crate) mod plot;
 pub(crate) mod pxe;
 pub(crate) mod queues;
 pub(crate) mod rates;
+pub(crate) mod rss;
 pub(crate) mod ruleset;
 pub(crate) mod search;
 pub(crate) mod traffic;
@@ -145,6 +146,9 @@ pub(crate) enum Command {
     /// Show line rates of links, and what a packet rate is in bits per second.
     #[command(after_help = rates::HELP)]
     Rates(rates::RatesArgs),
+    /// Predict which receive queue a flow goes to (receive side scaling), or find flows for one.
+    #[command(subcommand, after_help = rss::EXAMPLES)]
+    Rss(rss::RssCommand),
     /// Receive a generator's packets: loss, order, duplicates, flows, latency.
     #[command(after_help = SINK_HELP)]
     Sink(SinkOptions),

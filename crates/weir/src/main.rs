@@ -28,6 +28,7 @@ mod queues;
 mod rates;
 mod receive;
 mod reflect;
+mod rss;
 mod signals;
 mod sink;
 mod traffic;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         Command::Pxe(command) => pxe::command(&command),
         Command::Queues(args) => queues::command(&args),
         Command::Rates(args) => rates::command(&args),
+        Command::Rss(command) => rss::command(&command),
         Command::Sink(options) => sink::command(&options),
         Command::Reflect(options) => reflect::command(&options),
         Command::Completions { shell } => generate::completions(shell, &mut Cli::command()),

@@ -26,6 +26,7 @@ mod queues;
 mod rates;
 mod receive;
 mod replay;
+mod rss;
 mod search;
 mod stores;
 #[path = "../../benches/support/mod.rs"]

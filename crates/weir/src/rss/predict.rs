@@ -1,0 +1,149 @@
+//! `weir rss predict`: how flows spread over buckets and queues.
+
+use anyhow::bail;
+use serde::Serialize;
+use weir_results::document::{Column, Row, Table, Terminal};
+use weir_results::number::{count, counted, share};
+use weir_wire::rss::pick::distinct_count;
+use weir_wire::rss::{Fields, Steering};
+
+use super::{answer, settings, space};
+use crate::cli::rss::PredictArgs;
+use crate::exit::Outcome;
+
+/// Most flows that are counted: about ten seconds' work.
+const FLOWS_MAX: u64 = 1 << 30;
+/// Characters of the longest bar.
+const BAR: f64 = 40.0;
+
+/// The answer.
+#[derive(Debug, Serialize)]
+struct Prediction {
+    flow_count: u64,
+    fields: String,
+    symmetry: String,
+    bucket_count: usize,
+    queue_count: usize,
+    /// Flows of the busiest queue, divided by the mean of all queues.
+    heaviest_queue_ratio: f64,
+    /// Flows of the busiest bucket, divided by the mean of all buckets.
+    heaviest_bucket_ratio: f64,
+    empty_bucket_count: usize,
+    queues: Vec<Queue>,
+    /// Flows of each bucket, from bucket 0.
+    buckets: Vec<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Queue {
+    queue: usize,
+    bucket_count: usize,
+    flow_count: u64,
+    flow_ratio: f64,
+}
+
+pub(super) fn command(args: &PredictArgs) -> anyhow::Result<Outcome> {
+    let space = space(args.flows.src, args.flows.dst)?;
+    let steering = settings::steering(&args.steering, args.flows.src.is_ipv6())?;
+    if space.flow_count() > FLOWS_MAX {
+        bail!(
+            "{} are more than are counted one by one ({}): use smaller ranges, whose flows \
+             spread in the same way",
+            counted(space.flow_count(), "flow"),
+            count(FLOWS_MAX)
+        );
+    }
+    let mut buckets = vec![0; steering.table.bucket_count()];
+    for (_, place) in steering.places(&space) {
+        buckets[place.bucket] += 1;
+    }
+    let prediction = Prediction::new(&steering, buckets);
+    let distinct = distinct_count(&steering, &space);
+    answer(args.json.json, &prediction, || prediction.text(&steering, distinct))?;
+    Ok(Outcome::Done)
+}
+
+impl Prediction {
+    #[expect(clippy::cast_precision_loss, reason = "ratios need no more than 53 bits")]
+    fn new(steering: &Steering, buckets: Vec<u64>) -> Self {
+        let flow_count: u64 = buckets.iter().sum();
+        let queue_count = steering.table.queue_count();
+        let mut queues: Vec<Queue> = (0..queue_count)
+            .map(|queue| Queue { queue, bucket_count: 0, flow_count: 0, flow_ratio: 0.0 })
+            .collect();
+        for (flows, queue) in buckets.iter().zip(steering.table.queues()) {
+            let queue = &mut queues[usize::from(*queue)];
+            queue.bucket_count += 1;
+            queue.flow_count += flows;
+        }
+        let total = flow_count.max(1) as f64;
+        for queue in &mut queues {
+            queue.flow_ratio = queue.flow_count as f64 / total;
+        }
+        let heaviest = |loads: &mut dyn Iterator<Item = u64>, count: usize| {
+            loads.max().unwrap_or(0) as f64 * count as f64 / total
+        };
+        Self {
+            flow_count,
+            fields: steering.fields.to_string(),
+            symmetry: steering.symmetry.to_string(),
+            bucket_count: buckets.len(),
+            queue_count,
+            heaviest_queue_ratio: heaviest(&mut queues.iter().map(|q| q.flow_count), queue_count),
+            heaviest_bucket_ratio: heaviest(&mut buckets.iter().copied(), buckets.len()),
+            empty_bucket_count: buckets.iter().filter(|flows| **flows == 0).count(),
+            queues,
+            buckets,
+        }
+    }
+
+    fn text(&self, steering: &Steering, distinct: u64) -> String {
+        let columns = vec![
+            Column::numbers("queue"),
+            Column::numbers("buckets"),
+            Column::numbers("flows"),
+            Column::numbers("share"),
+            Column::words(""),
+        ];
+        let most = self.queues.iter().map(|queue| queue.flow_ratio).fold(0.0, f64::max);
+        let rows = self.queues.iter().map(|queue| {
+            let bar = if most > 0.0 { (queue.flow_ratio / most * BAR).round() } else { 0.0 };
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "from 0 to 40"
+            )]
+            let bar = "#".repeat(bar as usize);
+            Row::from_iter([
+                queue.queue.to_string(),
+                queue.bucket_count.to_string(),
+                count(queue.flow_count),
+                share(queue.flow_ratio),
+                bar,
+            ])
+        });
+        let mut text = format!(
+            "{} over {} and {}, by the {}\n\n{}\n",
+            counted(self.flow_count, "flow"),
+            counted(self.bucket_count as u64, "bucket"),
+            counted(self.queue_count as u64, "queue"),
+            steering.fields,
+            Table::new(columns, rows).text(Terminal::default())
+        );
+        text += &format!(
+            "The busiest queue has {:.2} times the mean of all queues, the busiest bucket {:.2} \
+             times that of all buckets; {} of {} get no flow.\n",
+            self.heaviest_queue_ratio,
+            self.heaviest_bucket_ratio,
+            self.empty_bucket_count,
+            counted(self.bucket_count as u64, "bucket"),
+        );
+        if steering.fields == Fields::TwoTuple && distinct < self.flow_count {
+            text += &format!(
+                "Ports are not hashed: these are {} to the hash.\n",
+                counted(distinct, "address pair")
+            );
+        }
+        text
+    }
+}
