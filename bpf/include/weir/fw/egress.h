@@ -164,37 +164,44 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 SEC("tcx/egress")
 int weir_fw_egress(struct __sk_buff *skb)
 {
-	struct weir_fw_packet p = { .direction = WEIR_FW_OUT, .flags = WEIR_PACKET_SKB };
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	__u32 control_flags = weir_fw_control()->flags;
-	struct weir_fw_hit hit;
+	struct weir_fw_packet *p;
+	struct weir_fw_hit *hit;
 	int drop;
 
 	weir_uses_arena();
 	if (skb->vlan_present || skb->protocol == bpf_htons(WEIR_ETH_TYPE_8021Q) ||
 	    skb->protocol == bpf_htons(WEIR_ETH_TYPE_8021AD))
 		return TCX_NEXT;
-	p.cpu = bpf_get_smp_processor_id();
-	p.interface = weir_fw_ifslot(skb->ingress_ifindex);
-	p.out_interface = weir_fw_ifslot(skb->ifindex);
+	if (!scratch)
+		return TCX_DROP;
+	p = weir_fw_packet_of(scratch);
+	hit = &scratch->hit;
+	p->direction = WEIR_FW_OUT;
+	p->flags = WEIR_PACKET_SKB;
+	p->cpu = bpf_get_smp_processor_id();
+	p->interface = weir_fw_ifslot(skb->ingress_ifindex);
+	p->out_interface = weir_fw_ifslot(skb->ifindex);
 	if (!skb->ingress_ifindex)
-		p.flags |= WEIR_PACKET_LOCAL;
+		p->flags |= WEIR_PACKET_LOCAL;
 	/* Once: whatever is asked of the ruleset below is asked of this one. */
-	p.ruleset = weir_fw_control()->active;
-	drop = weir_fw_read_skb(skb, &p);
+	p->ruleset = weir_fw_control()->active;
+	drop = weir_fw_read_skb(skb, p);
 	if (drop == WEIR_PARSE_NOT_IP)
 		return TCX_NEXT;
-	weir_fw_hit_none(&hit);
+	weir_fw_hit_none(hit);
 	if (!(control_flags & WEIR_FW_CONTROL_ENABLED) ||
-	    weir_fw_skips(p.ruleset, p.out_interface)) {
+	    weir_fw_skips(p->ruleset, p->out_interface)) {
 		drop = 0;
-	} else if (!drop && weir_fw_filters(p.ruleset) && !weir_fw_is_discovery(&p)) {
-		p.tick = weir_fw_tick(weir_fw_control()->clock_offset);
-		weir_state_touch(&p);
-		drop = weir_fw_let_out(skb, &p, &hit);
+	} else if (!drop && weir_fw_filters(p->ruleset) && !weir_fw_is_discovery(p)) {
+		p->tick = weir_fw_tick(weir_fw_control()->clock_offset);
+		weir_state_touch(p);
+		drop = weir_fw_let_out(skb, p, hit);
 	}
 	if (drop)
-		return weir_fw_refuse_egress(skb, &p, &hit, drop);
-	weir_fw_count(&p, p.out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
+		return weir_fw_refuse_egress(skb, p, hit, drop);
+	weir_fw_count(p, p->out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
 	return TCX_NEXT;
 }
 

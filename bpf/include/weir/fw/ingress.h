@@ -393,9 +393,9 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 
 /* From the route on: the way out. */
 static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_packet *p,
-					 struct weir_fw_hit *hit, bool is_filtered)
+					 struct weir_fw_hit *hit, struct weir_fw_route *route,
+					 bool is_filtered)
 {
-	struct weir_fw_route route = {};
 	int action;
 
 	/* The kernel answers where the TTL ends, and knows IPv4 options and other MAC addresses. */
@@ -403,15 +403,15 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	    (p->family == WEIR_FW_INET && p->flags & WEIR_PACKET_OPTIONS) ||
 	    weir_fw_is_martian(p))
 		return weir_fw_to_kernel(p);
-	action = weir_fw_route(ctx, p, hit, &route);
+	action = weir_fw_route(ctx, p, hit, route);
 	if (action == WEIR_ROUTE_BLACKHOLE)
 		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
 	if (action != WEIR_ROUTE_FORWARD)
 		return weir_fw_to_kernel(p);
 	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	p->direction = WEIR_FW_OUT;
-	p->out_interface = route.interface;
-	if (is_filtered && !weir_fw_skips(p->ruleset, route.interface)) {
+	p->out_interface = route->interface;
+	if (is_filtered && !weir_fw_skips(p->ruleset, route->interface)) {
 		action = weir_fw_release(ctx, p, hit);
 		if (action != WEIR_FW_CONTINUE)
 			return action;
@@ -423,49 +423,57 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	}
 	weir_fw_count(p, p->out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->forwarded_packets++;
-	return weir_fw_forward(ctx, p, &route);
+	return weir_fw_forward(ctx, p, route);
 }
 
-/* The longer way, for every packet that the quick one is not for. */
-static __always_inline int weir_fw_receive_any(struct xdp_md *ctx)
+/*
+ * The longer way, for every packet that the quick one is not for. A function of its own, so that
+ * neither has the other's stack.
+ */
+static __noinline int weir_fw_receive_any(struct xdp_md *ctx)
 {
 	bool is_enabled = weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	bool is_filtered, is_skipped;
-	struct weir_fw_packet p = {};
-	struct weir_fw_hit hit;
+	struct weir_fw_packet *p;
+	struct weir_fw_hit *hit;
 	int result;
 
-	p.cpu = bpf_get_smp_processor_id();
+	if (!scratch)
+		return XDP_ABORTED;
+	p = weir_fw_packet_of(scratch);
+	hit = &scratch->hit;
+	p->cpu = bpf_get_smp_processor_id();
 	/* Once: whatever is asked of the ruleset below is asked of this one. */
-	p.ruleset = weir_fw_control()->active;
-	is_filtered = is_enabled && weir_fw_filters(p.ruleset);
-	result = weir_fw_read(ctx, &p);
+	p->ruleset = weir_fw_control()->active;
+	is_filtered = is_enabled && weir_fw_filters(p->ruleset);
+	result = weir_fw_read(ctx, p);
 	if (result == WEIR_PARSE_NOT_IP)
 		return XDP_PASS;
-	is_skipped = weir_fw_receive(ctx, &p);
+	is_skipped = weir_fw_receive(ctx, p);
 	if (!is_filtered || result != WEIR_PARSE_DONE)
-		p.ruleset = 0;
+		p->ruleset = 0;
 	if (result != WEIR_PARSE_DONE) {
 		if (is_enabled && !is_skipped)
-			return weir_fw_drop(&p, result);
-		return weir_fw_to_kernel(&p);
+			return weir_fw_drop(p, result);
+		return weir_fw_to_kernel(p);
 	}
-	weir_fw_hit_none(&hit);
+	weir_fw_hit_none(hit);
 	if (is_filtered) {
-		p.tick = weir_fw_tick(weir_fw_control()->clock_offset);
-		if (p.flags & WEIR_PACKET_FRAGMENT && !is_skipped) {
-			result = weir_fw_gather(&p);
+		p->tick = weir_fw_tick(weir_fw_control()->clock_offset);
+		if (p->flags & WEIR_PACKET_FRAGMENT && !is_skipped) {
+			result = weir_fw_gather(p);
 			if (result != WEIR_FW_CONTINUE)
 				return result;
 		}
-		weir_state_touch(&p);
-		result = weir_fw_inspect(ctx, &p, is_skipped);
+		weir_state_touch(p);
+		result = weir_fw_inspect(ctx, p, is_skipped);
 		if (result == WEIR_FW_CONTINUE)
-			result = weir_fw_admit(ctx, &p, &hit, is_skipped);
+			result = weir_fw_admit(ctx, p, hit, is_skipped);
 		if (result != WEIR_FW_CONTINUE)
 			return result;
 	}
-	return weir_fw_leave(ctx, &p, &hit, is_filtered);
+	return weir_fw_leave(ctx, p, hit, &scratch->route, is_filtered);
 }
 
 SEC("xdp")

@@ -107,10 +107,13 @@ static __always_inline __u32 weir_bucket_fill(weir_line *s, __u32 slot, __u32 ad
 	return control;
 }
 
-/* Makes a record in a locked bucket. Returns 0, or the drop's reason + 1. */
-static __always_inline int weir_bucket_insert(const struct weir_fw_packet *p,
-					      const struct weir_fw_decision *d, __u32 home,
-					      struct weir_fw_hit *hit)
+/*
+ * Makes a record in a locked bucket. Returns 0, or the drop's reason + 1. A function of its own, so
+ * that its stack is not also that of what ends a record.
+ */
+__noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
+				  const struct weir_fw_decision *d __arg_nonnull, __u32 home,
+				  struct weir_fw_hit *hit __arg_nonnull)
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 slot = home, addresses = 0, control;

@@ -66,7 +66,7 @@ static __always_inline void weir_fw_ask(struct weir_fw_packet *p)
 		return;
 	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 	scratch->decision.tag = p->tag;
-	weir_fw_evaluate(p, &scratch->decision);
+	weir_fw_evaluate(p, &scratch->walk, &scratch->decision);
 	p->tag = scratch->decision.tag;
 }
 

@@ -14,6 +14,7 @@
 #include <weir/fw/counters.h>
 #include <weir/fw/headers.h>
 #include <weir/fw/image.h>
+#include <weir/fw/loop.h>
 #include <weir/fw/packet.h>
 
 /* What parsers return; anything else is the reason of a drop + 1. */
@@ -434,7 +435,8 @@ static __always_inline void weir_fw_parse_options(struct weir_fw_packet *p,
 {
 	__u32 at = 0, i;
 
-	for (i = 0; i < WEIR_TCP_OPTIONS_BYTES_MAX && at + 1 < bytes; i++) {
+	for (i = weir_fw_bound(WEIR_TCP_OPTIONS_BYTES_MAX);
+	     i && at + 1 < bytes && weir_fw_may_loop; i--) {
 		__u8 kind, size;
 
 		/* For the verifier: what is read below lies inside. */

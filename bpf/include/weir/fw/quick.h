@@ -315,7 +315,7 @@ static __noinline int weir_quick_ask(struct xdp_md *ctx, __u32 ip_bytes, __u32 c
 	struct weir_ipv4 *ip = q.data + sizeof(struct weir_eth);
 	const struct weir_udp *ports = (void *)(ip + 1);
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
-	struct weir_fw_route route;
+	struct weir_fw_route *route;
 	struct bpf_fib_lookup *f;
 
 	if (!scratch || (void *)(ports + 1) > weir_xdp_data_end(ctx))
@@ -324,6 +324,7 @@ static __noinline int weir_quick_ask(struct xdp_md *ctx, __u32 ip_bytes, __u32 c
 	if (weir_is_martian4(bpf_ntohl(ip->src), bpf_ntohl(ip->dst)))
 		return WEIR_QUICK_NOT;
 	/* On the stack there is no room for the question. */
+	route = &scratch->route;
 	f = &scratch->fib;
 	__builtin_memset(f, 0, sizeof(*f));
 	f->family = WEIR_AF_INET;
@@ -336,18 +337,18 @@ static __noinline int weir_quick_ask(struct xdp_md *ctx, __u32 ip_bytes, __u32 c
 	f->ipv4_src = ip->src;
 	f->ipv4_dst = ip->dst;
 	if (bpf_fib_lookup(ctx, f, sizeof(*f), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
-	    weir_fw_fib_found(f, &route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)
+	    weir_fw_fib_found(f, route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)
 		return WEIR_QUICK_NOT;
 	weir_fw_table_counters(cpu)->fib_lookups++;
 	if (weir_kept_has_room(kept_at, generation)) {
-		int next_hop = weir_fw_next_hop_index(&route, generation);
+		int next_hop = weir_fw_next_hop_index(route, generation);
 		struct weir_fw_kept key;
 
 		weir_kept_key(&key, ip, slot);
 		if (next_hop > WEIR_FW_NEXT_HOP_KERNEL)
 			weir_kept_keep(kept_at, &key, next_hop, generation);
 	}
-	return weir_quick_send(ctx, &q, &route);
+	return weir_quick_send(ctx, &q, route);
 }
 
 /* A packet where nothing is filtered: by the route that is kept for its flow, or the kernel's. */

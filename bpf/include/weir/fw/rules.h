@@ -313,8 +313,10 @@ static __always_inline void weir_fw_answer(const struct weir_fw_packet *p,
 /* Where the evaluation stands. */
 struct weir_fw_walk {
 	struct weir_fw_asking asking;
+	struct weir_fw_candidates candidates;
 	__u32 winner;		/* the last that passes or blocks: its number + 1; 0: none */
 	__u32 logs_matches;	/* a rule with `log (matches)` has matched */
+	__u32 next;		/* candidates before this number are in anchors not entered */
 };
 
 #define WEIR_FW_WALK_ENDS 0xffffffffu
@@ -405,22 +407,24 @@ static __always_inline void weir_fw_walk_all(const struct weir_fw_packet *p,
 		number = weir_fw_rule_step(p, walk, d, number);
 }
 
-/* Asks the candidates among the rules. */
-static __always_inline void weir_fw_walk_candidates(const struct weir_fw_packet *p,
-						    struct weir_fw_walk *walk,
-						    struct weir_fw_decision *d)
+/* Asks the candidates among the rules, or all of them. */
+__noinline int weir_fw_walk_rules(const struct weir_fw_packet *p __arg_nonnull,
+				  struct weir_fw_walk *walk __arg_nonnull,
+				  struct weir_fw_decision *d __arg_nonnull)
 {
-	struct weir_fw_candidates candidates;
-	__u32 chunk_count, next = 0;
+	struct weir_fw_candidates *candidates = &walk->candidates;
 
-	weir_fw_classify(p, walk->asking.slot, walk->asking.fragment, &candidates);
-	chunk_count = candidates.words_at / 8;
-	for (__u32 chunk = 0; chunk < chunk_count && weir_fw_may_loop; chunk++) {
-		__u64 summary = weir_fw_summary(&candidates, chunk);
+	if (!(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_CLASSES)) {
+		weir_fw_walk_all(p, walk, d);
+		return 0;
+	}
+	weir_fw_classify(p, walk->asking.slot, walk->asking.fragment, candidates);
+	for (__u32 chunk = 0; chunk < candidates->words_at / 8 && weir_fw_may_loop; chunk++) {
+		__u64 summary = weir_fw_summary(candidates, chunk);
 
 		while (summary && weir_fw_may_loop) {
 			__u32 bit = weir_fw_lowest(summary);
-			__u64 word = weir_fw_word(&candidates, p->ruleset, chunk, bit);
+			__u64 word = weir_fw_word(candidates, p->ruleset, chunk, bit);
 			__u32 first = (chunk * WEIR_FW_CHUNK_WORDS + bit) * 64;
 
 			summary &= summary - 1;
@@ -428,62 +432,77 @@ static __always_inline void weir_fw_walk_candidates(const struct weir_fw_packet 
 				__u32 number = first + weir_fw_lowest(word);
 
 				word &= word - 1;
-				/* Inside an anchor that was not entered. */
-				if (number < next)
+				if (number < walk->next)
 					continue;
-				next = weir_fw_rule_step(p, walk, d, number);
-				if (next == WEIR_FW_WALK_ENDS)
-					return;
+				walk->next = weir_fw_rule_step(p, walk, d, number);
+				if (walk->next == WEIR_FW_WALK_ENDS)
+					return 0;
 			}
 		}
 	}
+	return 0;
+}
+
+/* Prepares the walk. Returns whether some rule can match. */
+__noinline int weir_fw_begin(const struct weir_fw_packet *p __arg_nonnull,
+			     struct weir_fw_walk *walk __arg_nonnull,
+			     struct weir_fw_decision *d __arg_nonnull)
+{
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+
+	__builtin_memset(walk, 0, sizeof(*walk));
+	d->rule = WEIR_FW_RULE_NONE;
+	d->log_rule = WEIR_FW_RULE_NONE;
+	if (!p->ruleset)
+		return false;
+	walk->asking.slot = p->direction == WEIR_FW_IN ? p->interface : p->out_interface;
+	if (!(image->judged[p->direction & 1] >> (walk->asking.slot & 63) & 1))
+		return false;
+	walk->asking.tag = d->tag;
+	walk->asking.hooks = 1 << (p->direction & 1) |
+			     1 << (WEIR_FW_HOOKS_FAMILY_SHIFT + (p->family & 1));
+	/* A first fragment has a header, and is judged as the whole packet. */
+	walk->asking.fragment = !!(p->flags & WEIR_PACKET_LATER_FRAGMENT);
+	walk->asking.icmp_reply = weir_fw_icmp_is_reply(p);
+	return true;
+}
+
+/* What the walk comes to. */
+__noinline int weir_fw_end(const struct weir_fw_packet *p __arg_nonnull,
+			   const struct weir_fw_walk *walk __arg_nonnull,
+			   struct weir_fw_decision *d __arg_nonnull)
+{
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+
+	d->tag = walk->asking.tag;
+	if (walk->winner)
+		weir_fw_finish(p, p->ruleset + image->rules_at +
+				       (walk->winner - 1) * (__u32)sizeof(struct weir_fw_rule),
+			       walk->asking.fragment, d);
+	else if (image->flags & WEIR_FW_IMAGE_OPENBSD)
+		d->flags &= ~WEIR_DECISION_ALLOW_OPTIONS;
+	return 0;
 }
 
 /*
  * Judges a packet on the interface of its direction: `interface` of one that comes in,
- * `out_interface` of one that leaves. `d` is all zero but for `tag`, the packet's own so far.
- * Returns whether it is blocked.
+ * `out_interface` of one that leaves. `d` is all zero but for `tag`, the packet's own so far, and
+ * `walk` is room. In three functions that do not call each other: what rules need of the stack
+ * begins where that of the caller ends.
  */
-__noinline int weir_fw_evaluate(const struct weir_fw_packet *p, struct weir_fw_decision *d)
+static __always_inline void weir_fw_evaluate(const struct weir_fw_packet *p,
+					     struct weir_fw_walk *walk, struct weir_fw_decision *d)
 {
-	struct weir_fw_image __weir_arena *image;
-	struct weir_fw_walk walk = {};
-
-	if (!p || !d)
-		return 0;
-	d->rule = WEIR_FW_RULE_NONE;
-	d->log_rule = WEIR_FW_RULE_NONE;
-	if (!p->ruleset)
-		return 0;
-	image = weir_fw_image_of(p);
-	walk.asking.slot = p->direction == WEIR_FW_IN ? p->interface : p->out_interface;
-	if (!(image->judged[p->direction & 1] >> (walk.asking.slot & 63) & 1))
-		goto judged;
-	walk.asking.tag = d->tag;
-	walk.asking.hooks = 1 << (p->direction & 1) |
-			    1 << (WEIR_FW_HOOKS_FAMILY_SHIFT + (p->family & 1));
-	/* A first fragment has a header, and is judged as the whole packet. */
-	walk.asking.fragment = !!(p->flags & WEIR_PACKET_LATER_FRAGMENT);
-	walk.asking.icmp_reply = weir_fw_icmp_is_reply(p);
-	if (image->flags & WEIR_FW_IMAGE_CLASSES)
-		weir_fw_walk_candidates(p, &walk, d);
-	else
-		weir_fw_walk_all(p, &walk, d);
-	d->tag = walk.asking.tag;
-	if (walk.winner)
-		weir_fw_finish(p, p->ruleset + image->rules_at +
-				       (walk.winner - 1) * (__u32)sizeof(struct weir_fw_rule),
-			       walk.asking.fragment, d);
-	else if (image->flags & WEIR_FW_IMAGE_OPENBSD)
-		d->flags &= ~WEIR_DECISION_ALLOW_OPTIONS;
-judged:
-	if (!(d->flags & WEIR_DECISION_BLOCK) && p->flags & WEIR_PACKET_OPTIONS &&
+	if (weir_fw_begin(p, walk, d)) {
+		weir_fw_walk_rules(p, walk, d);
+		weir_fw_end(p, walk, d);
+	}
+	if (p->ruleset && !(d->flags & WEIR_DECISION_BLOCK) && p->flags & WEIR_PACKET_OPTIONS &&
 	    !(d->flags & WEIR_DECISION_ALLOW_OPTIONS)) {
 		d->flags &= ~WEIR_DECISION_KEEP_STATE;
 		d->flags |= WEIR_DECISION_BLOCK | WEIR_DECISION_BLOCK_LIMIT;
 		d->reason = WEIR_FW_REASON_IP_OPTION;
 	}
-	return !!(d->flags & WEIR_DECISION_BLOCK);
 }
 
 #endif /* WEIR_FW_RULES_H */

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Room of each CPU for what rare packets need, beside the stack: of its 512 bytes the descriptor
- * and what every packet needs take the most.
+ * Room of each CPU for one packet, beside the stack, whose 512 bytes are for the paths through the
+ * programs: its descriptor, what is known of its state, and what rare packets need. Programs of one
+ * CPU never interrupt each other.
  */
 #ifndef WEIR_FW_SCRATCH_H
 #define WEIR_FW_SCRATCH_H
 
 #include <bpf/bpf_helpers.h>
 #include <weir/fw/headers.h>
+#include <weir/fw/next_hop.h>
 #include <weir/fw/packet.h>
+#include <weir/fw/request.h>
+#include <weir/fw/rules.h>
+#include <weir/fw/state.h>
 
 /* Sums are taken over pieces of this size. */
 #define WEIR_FW_CHUNK_BYTES 64
@@ -17,9 +22,14 @@
 #define WEIR_FW_SCRATCH_HEADERS_BYTES 80
 
 struct weir_fw_scratch {
+	struct weir_fw_packet packet;	/* that is being judged */
+	struct weir_fw_hit hit;		/* of that packet, as the route is */
+	struct weir_fw_route route;
+	struct weir_fw_sweep sweep;	/* what the control process asks for */
 	struct weir_fw_packet quoted;	/* by an ICMP error */
 	struct weir_fw_packet quick;	/* of an established connection */
 	struct weir_fw_decision decision;
+	struct weir_fw_walk walk;	/* through the rules */
 	struct bpf_fib_lookup fib;	/* for the source of an answer */
 	struct weir_ipv4 ipv4;
 	struct weir_ipv6 ipv6;
@@ -41,6 +51,13 @@ static __always_inline struct weir_fw_scratch *weir_fw_scratch(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&weir_scratch, &zero);
+}
+
+/* The descriptor of a packet that nothing is known of yet. */
+static __always_inline struct weir_fw_packet *weir_fw_packet_of(struct weir_fw_scratch *scratch)
+{
+	__builtin_memset(&scratch->packet, 0, sizeof(scratch->packet));
+	return &scratch->packet;
 }
 
 /* Reads from the frame of either hook. */

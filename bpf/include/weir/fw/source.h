@@ -53,6 +53,12 @@ struct weir_source_room {
 	struct weir_source_key count_key;
 	/* struct weir_source, before it is in its map, where the lock in it means something. */
 	__u32 fresh[sizeof(struct weir_source) / sizeof(__u32)];
+	/* What a node gets of the rule: as its fields of these names. */
+	__u32 connections_max;
+	__u32 rate_count;
+	__u32 rate_seconds;
+	__u32 overloads;
+	__u32 keep_ticks;
 };
 
 #define WEIR_SOURCE_OWNER_AT (__builtin_offsetof(struct weir_source, owner) / sizeof(__u32))
@@ -183,9 +189,7 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 				const struct weir_fw_decision *d __arg_nonnull)
 {
 	struct weir_fw_rule __weir_arena *rule = weir_source_rule(d);
-	__u32 states_max = rule->source_states_max, connections_max = rule->source_conn_max;
-	__u32 rate_count = rule->source_rate_count, rate_seconds = rule->source_rate_s;
-	__u32 overloads = rule->overload, tick = p->tick, keep_ticks;
+	__u32 states_max = rule->source_states_max, tick = p->tick;
 	__u32 second = weir_source_second_ticks();
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
@@ -194,10 +198,15 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 
 	if (!room)
 		return WEIR_FW_REASON_SRC_LIMIT + 1;
+	room->connections_max = rule->source_conn_max;
+	room->rate_count = rule->source_rate_count;
+	room->rate_seconds = rule->source_rate_s;
+	room->overloads = rule->overload;
 	if (rule->source_flags & (WEIR_FW_SOURCE_FLUSH_RULE | WEIR_FW_SOURCE_FLUSH_GLOBAL))
-		overloads |= WEIR_SOURCE_FLUSHES;
+		room->overloads |= WEIR_SOURCE_FLUSHES;
 	weir_fw_table_counters(p->cpu)->source_searches++;
-	keep_ticks = weir_fw_timeout_ticks(p->ruleset, d->profile, WEIR_FW_TIMEOUT_SRC_TRACK);
+	room->keep_ticks =
+		weir_fw_timeout_ticks(p->ruleset, d->profile, WEIR_FW_TIMEOUT_SRC_TRACK);
 	weir_source_key_of_packet(p, d, &room->key);
 	for (i = 0; i < WEIR_SOURCE_TRIES; i++) {
 		node = bpf_map_lookup_elem(&weir_sources, &room->key);
@@ -215,11 +224,11 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 		     tick - node->blocked_tick >= second)) {
 			node->states++;
 			node->blocked_tick = 0;
-			node->connections_max = connections_max;
-			node->rate_count = rate_count;
-			node->rate_seconds = rate_seconds;
-			node->overloads = overloads;
-			node->keep_ticks = keep_ticks;
+			node->connections_max = room->connections_max;
+			node->rate_count = room->rate_count;
+			node->rate_seconds = room->rate_seconds;
+			node->overloads = room->overloads;
+			node->keep_ticks = room->keep_ticks;
 			fits = true;
 		}
 		bpf_spin_unlock(&node->lock);
@@ -257,7 +266,7 @@ static __always_inline bool weir_source_subtract(struct weir_source *node,
 }
 
 /* One state less; the node goes with its last one. */
-static __noinline int weir_source_part(const struct weir_source_key *key, bool is_connection)
+static __always_inline int weir_source_part(const struct weir_source_key *key, bool is_connection)
 {
 	struct weir_source *node = bpf_map_lookup_elem(&weir_sources, key);
 	__u32 now = weir_fw_tick(weir_at(struct weir_fw_control, 0)->clock_offset);
@@ -389,7 +398,6 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 	struct weir_state __weir_arena *s = weir_source_line(slot);
 	__u32 now_s = tick / weir_source_second_ticks();
 	bool is_over = false, is_often = false, is_own;
-	__u32 overloads = 0;
 	struct weir_source_room *room = weir_source_room();
 	struct weir_source *node;
 	__u32 passed_s;
@@ -418,9 +426,8 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 		if (node->rate > (__u64)node->rate_count * WEIR_SOURCE_RATE_UNIT)
 			is_often = true;
 	}
-	if (is_over || is_often)
-		overloads = node->overloads;
-	if (overloads)
+	room->overloads = is_over || is_often ? node->overloads : 0;
+	if (room->overloads)
 		node->blocked_tick = tick ?: 1;
 	bpf_spin_unlock(&node->lock);
 	if (is_own)
@@ -429,11 +436,11 @@ __noinline int weir_source_connect(__u32 slot, __u32 half, __u32 tick, __u32 cpu
 		weir_source_count_limit(cpu, WEIR_FW_LIMIT_SRC_CONN);
 	if (is_often)
 		weir_source_count_limit(cpu, WEIR_FW_LIMIT_SRC_CONN_RATE);
-	if (overloads)
+	if (room->overloads)
 		weir_source_count_limit(cpu, WEIR_FW_LIMIT_OVERLOAD_TABLE);
-	if (overloads & WEIR_SOURCE_FLUSHES)
+	if (room->overloads & WEIR_SOURCE_FLUSHES)
 		weir_source_count_limit(cpu, WEIR_FW_LIMIT_OVERLOAD_FLUSH);
-	if (overloads)
+	if (room->overloads)
 		weir_source_tell(&room->key, weir_half_rule(s, slot, half), cpu);
 	return is_over || is_often;
 }

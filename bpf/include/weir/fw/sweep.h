@@ -12,6 +12,7 @@
 #include <weir/fw/clock.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
+#include <weir/fw/scratch.h>
 #include <weir/fw/timeout.h>
 
 /* A next hop this many generations old is forgotten, long before its number comes again. */
@@ -91,13 +92,17 @@ static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, we
 
 /* A node that is to go. */
 static long weir_sweep_source(void *map, struct weir_source_key *key, struct weir_source *node,
-			      struct weir_fw_sweep *r)
+			      void *unused)
 {
-	__u32 version = r->flags & 0xff, differ = 0, owner, i;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 version, differ = 0, owner, i;
+	struct weir_fw_sweep *r;
 	bool is_dead;
 
-	if (key->family == WEIR_SOURCE_NODES_OF_RULE || !node)
+	if (key->family == WEIR_SOURCE_NODES_OF_RULE || !node || !scratch)
 		return 0;
+	r = &scratch->sweep;
+	version = r->flags & 0xff;
 	if (version && version != (key->family == WEIR_FW_INET6 ? 6 : 4))
 		return 0;
 	for (i = 0; i < 4; i++)
@@ -188,21 +193,21 @@ __noinline int weir_sweep_bucket(struct weir_fw_sweep *r __arg_nonnull,
 }
 
 /* Most buckets need no lock: nothing is in them, or one record that stays. */
-static __always_inline void weir_sweep_look(struct weir_fw_sweep *r,
-					    const struct weir_sweep_run *run, __u32 home)
+__noinline int weir_sweep_look(struct weir_fw_sweep *r __arg_nonnull,
+			       const struct weir_sweep_run *run __arg_nonnull, __u32 home)
 {
 	weir_line *line = weir_state_line(home);
 	__u32 control = weir_read_once(line->control);
 
 	if (!(control & WEIR_STATE_LIVE))
-		return;
+		return 0;
 	if (r->mode == WEIR_SWEEP_EXPIRE && !line->next &&
 	    !weir_sweep_is_stale(line, run->generation) &&
 	    !weir_state_expired(line, control, run->ruleset, run->now, run->state_count)) {
 		r->live++;
-		return;
+		return 0;
 	}
-	weir_sweep_bucket(r, run, home);
+	return weir_sweep_bucket(r, run, home);
 }
 
 SEC("xdp")
@@ -216,23 +221,27 @@ int weir_fw_sweep(struct xdp_md *ctx)
 		.ruleset = control->active,
 		.state_count = control->state_count,
 	};
-	struct weir_fw_sweep r;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_sweep *r;
 	__u32 home;
 
 	weir_uses_arena();
-	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT, &r, sizeof(r)))
+	if (!scratch)
 		return XDP_ABORTED;
-	r.live = r.removed = r.busy = 0;
-	if (r.to > control->bucket_count)
-		r.to = control->bucket_count;
-	for (home = r.from; home < r.to && weir_fw_may_loop; home++)
-		weir_sweep_look(&r, &run, home);
-	r.next = home;
-	if (r.mode == WEIR_SWEEP_SOURCES)
-		bpf_for_each_map_elem(&weir_sources, weir_sweep_source, &r, 0);
-	if (!r.from && r.mode == WEIR_SWEEP_EXPIRE && control->source_count)
+	r = &scratch->sweep;
+	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT, r, sizeof(*r)))
+		return XDP_ABORTED;
+	r->live = r->removed = r->busy = 0;
+	if (r->to > control->bucket_count)
+		r->to = control->bucket_count;
+	for (home = r->from; home < r->to && weir_fw_may_loop; home++)
+		weir_sweep_look(r, &run, home);
+	r->next = home;
+	if (r->mode == WEIR_SWEEP_SOURCES)
+		bpf_for_each_map_elem(&weir_sources, weir_sweep_source, 0, 0);
+	if (!r->from && r->mode == WEIR_SWEEP_EXPIRE && control->source_count)
 		weir_source_reap(run.now);
-	if (bpf_xdp_store_bytes(ctx, WEIR_SWEEP_AT, &r, sizeof(r)))
+	if (bpf_xdp_store_bytes(ctx, WEIR_SWEEP_AT, r, sizeof(*r)))
 		return XDP_ABORTED;
 	return XDP_PASS;
 }

@@ -214,7 +214,11 @@ pub(super) fn hash_key(seed: [u64; 8]) -> [u64; 8] {
 /// The section of the object file that has the hash's key.
 const SEED_MAP: &str = ".rodata.seed";
 
-fn prepare(opened: &mut OpenObject, options: &Options, address: u64) -> libbpf_rs::Result<()> {
+pub(super) fn prepare(
+    opened: &mut OpenObject,
+    options: &Options,
+    address: u64,
+) -> libbpf_rs::Result<()> {
     for mut map in opened.maps_mut() {
         match map.name().to_str() {
             Some(ARENA_MAP) => map.set_map_extra(address)?,

@@ -6,6 +6,7 @@ use super::*;
 mod audit;
 mod harness;
 mod reuse;
+mod room;
 mod source;
 mod stress;
 mod table;

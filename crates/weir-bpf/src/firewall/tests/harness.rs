@@ -18,6 +18,10 @@ pub(super) static STATES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stat
 /// Small numbers: the loader spreads them.
 const SEED: [u64; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
+/// How programs are loaded.
+pub(super) const OPTIONS: Options =
+    Options { hash_seed: SEED, fragment_count_max: 100, source_count_max: 64, log_bytes: 4096 };
+
 /// The key that the programs hash with.
 pub(super) fn key() -> [u64; 8] {
     crate::firewall::load::hash_key(SEED)
@@ -88,9 +92,7 @@ fn sizes(bucket_count: u32, overflow_count: u32) -> Sizes {
 /// A firewall of an object file; `None`, and the reason is printed, without privileges.
 #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 pub(super) fn load(object: &[u8], bucket_count: u32, overflow_count: u32) -> Option<Firewall> {
-    let options =
-        Options { hash_seed: SEED, fragment_count_max: 100, source_count_max: 64, log_bytes: 4096 };
-    match Firewall::load_object(object, &options, sizes(bucket_count, overflow_count)) {
+    match Firewall::load_object(object, &OPTIONS, sizes(bucket_count, overflow_count)) {
         Ok(firewall) => Some(firewall),
         Err(FirewallError::Load(error)) if error.is_permission() => {
             eprintln!("skipped: BPF programs need privileges: {error}");
