@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use weir_machine::ssh::profile::{FLAME_GRAPH, FOLDED, LOG};
+use weir_machine::ssh::quote;
 use weir_results::collection::{Collection, Opened};
 use weir_results::record::TrialRecord;
 use weir_results::search::Terms;
@@ -92,9 +93,13 @@ pub(crate) fn campaign_data(
     let (calibrations, cells) = (store.read_calibrations()?, store.read_cells()?);
     let runs = store.read_profiles()?;
     let planned = History::of(plan, cells.trials.iter().map(|(record, _)| record));
+    // Whoever reads it elsewhere is not where it was written.
+    let root = std::path::absolute(store.root()).unwrap_or_else(|_| store.root().to_owned());
     let data = CampaignData {
         campaign: plan.campaign.clone(),
         spec_text: plan.source.text.clone(),
+        command: Task::of(store)?.command_line(&store.plan_record()?),
+        store: quote(&root.to_string_lossy()),
         environment: store.read_json(&store.root().join("env.json"))?,
         yardsticks: store.yardsticks()?,
         calibrations: calibrations.trials,

@@ -15,8 +15,10 @@ use crate::model::{Plan, SpecSource};
 use crate::runner::{RunError, Schedule};
 use crate::search::Searches;
 use crate::store::{Kind, PlanRecord, Store, StoreError};
+use weir_machine::ssh::quote;
 use weir_results::bisect::Question;
 use weir_results::search::Terms;
+use weir_stats::search::goal::Preset;
 
 /// Version of `search.json`.
 const SEARCH_SCHEMA: u32 = 2;
@@ -148,6 +150,45 @@ impl Task {
         }
     }
 
+    /// The command line that asks for it again, into a store of its own.
+    #[must_use]
+    pub(crate) fn command_line(&self, plan: &PlanRecord) -> String {
+        let option = |name: &str, value: &str| format!(" {name} {}", quote(value));
+        let percent = |ratio: f64| {
+            // Digits beyond these are those of a division by 100.
+            let text = format!("{:.6}", ratio * 100.0);
+            format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+        };
+        let iterations = plan.iterations.map(|count| option("-n", &count.to_string()));
+        let only = plan.only.as_ref().map(|only| option("--only", only));
+        let (name, options) = match self {
+            Self::Campaign => ("run", iterations.into_iter().chain(only).collect()),
+            Self::Bisection(question) => {
+                let metric = question.metric.iter().map(|metric| option("--metric", metric));
+                let mut options = option("--good", &question.good);
+                options.push_str(&option("--bad", &question.bad));
+                options.extend(metric);
+                options.push_str(&format!(" --confidence {}", percent(question.confidence)));
+                options.push_str(&format!(" --margin {}", percent(question.margin_ratio)));
+                options.push_str(&option("--max-runs", &question.runs_max.to_string()));
+                ("bisect", options)
+            }
+            Self::Search(terms) => {
+                let loss_ratios = terms.goals.iter().map(|goal| goal.loss_ratio);
+                let lossless = match terms.preset == Preset::Rfc2544.name() {
+                    true => " --rfc2544",
+                    false => " --ndr",
+                };
+                let goals = loss_ratios.map(|loss_ratio| match loss_ratio {
+                    0.0 => lossless.to_owned(),
+                    _ => format!(" --pdr {}", percent(loss_ratio)),
+                });
+                ("search", goals.chain(only).collect::<String>())
+            }
+        };
+        format!("weir lab {name} {}{options}", quote(&plan.spec_path))
+    }
+
     /// Checks that a store was made for this. How sure an answer has to be may differ; whether what
     /// was measured fits is for [`Task::schedule`] to say.
     ///
@@ -244,6 +285,39 @@ mod tests {
     "burst_width_ratio": 0.01
   }
 }"#;
+
+    #[test]
+    fn the_command_line_that_asks_for_the_same_again_has_all_its_options() {
+        let mut plan = PlanRecord {
+            schema: 1,
+            spec_path: "/srv/my labs/lab.toml".to_owned(),
+            iterations: Some(3),
+            only: Some("nft.*".to_owned()),
+            weir: "0.1.0".to_owned(),
+        };
+        let run = "weir lab run '/srv/my labs/lab.toml' -n 3 --only 'nft.*'";
+        assert_eq!(Task::Campaign.command_line(&plan), run);
+        (plan.iterations, plan.only) = (None, None);
+        assert_eq!(Task::Campaign.command_line(&plan), "weir lab run '/srv/my labs/lab.toml'");
+        plan.spec_path = "lab.toml".to_owned();
+        let question = Question {
+            schema: 1,
+            good: "v1".to_owned(),
+            bad: "v9".to_owned(),
+            metric: Some("*.many".to_owned()),
+            confidence: 0.99,
+            margin_ratio: 0.005,
+            runs_max: 40,
+        };
+        assert_eq!(
+            Task::Bisection(question).command_line(&plan),
+            "weir lab bisect lab.toml --good v1 --bad v9 --metric '*.many' --confidence 99% \
+             --margin 0.5% --max-runs 40"
+        );
+        let file: SearchFile = serde_json::from_str(SEARCH).expect("readable");
+        let search = Task::Search(Box::new(file.terms));
+        assert_eq!(search.command_line(&plan), "weir lab search lab.toml --pdr 0.5%");
+    }
 
     #[test]
     fn the_terms_of_a_search_keep_their_names_in_stores() {

@@ -44,6 +44,10 @@ pub struct CampaignData {
     pub campaign: Campaign,
     /// The specification, byte for byte.
     pub spec_text: String,
+    /// The command line that asks for the same again.
+    pub command: String,
+    /// The store's directory, as a word of a command line.
+    pub store: String,
     /// The content of `env.json`.
     pub environment: serde_json::Value,
     /// The content of `yardsticks.json`.

@@ -13,6 +13,7 @@ use crate::machine_use::CpuUse;
 use crate::matrix::Order;
 use crate::number;
 use crate::plot::Format;
+use crate::summary::CampaignData;
 use crate::yardstick::{Pace, Yardstick};
 
 pub(super) fn document(report: &Report<'_>) -> Document {
@@ -55,7 +56,7 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     document.section("specification", "Specification", vec![specification]);
     document.section("ministat", "In ministat's layout", ministat(report));
     let commands = commands(report).into_iter();
-    let commands = commands.map(|(name, what)| (Line::new().code(name), prose(&what))).collect();
+    let commands = commands.map(|(name, what)| (Line::new().code(&name), prose(&what))).collect();
     document.section(
         "reproduce",
         "How to reproduce",
@@ -253,7 +254,7 @@ fn yardsticks(report: &Report<'_>) -> Table {
 }
 
 /// The commands that lead to this report again, and what each does.
-fn commands(report: &Report<'_>) -> Vec<(&'static str, String)> {
+fn commands(report: &Report<'_>) -> Vec<(String, String)> {
     let campaign = &report.summary.campaign;
     let order = match campaign.order {
         Order::Interleaved => {
@@ -261,17 +262,17 @@ fn commands(report: &Report<'_>) -> Vec<(&'static str, String)> {
         }
         Order::Sequential => "series by series".to_owned(),
     };
+    let CampaignData { command, store, .. } = report.data;
     let run = format!(
-        "{} cells, {order}, from the specification that is kept as `campaign.toml`",
-        report.summary.counts.planned_cells
+        "{}, {order}, into a new store; this one keeps the specification as `campaign.toml`",
+        number::counted_len(report.summary.counts.planned_cells, "cell")
     );
-    let mut commands = vec![("weir lab run SPEC", run)];
+    let mut commands = vec![(command.clone(), run)];
     if !report.summary.complete {
-        commands
-            .push(("weir lab resume DIR", "runs the missing cells of this campaign".to_owned()));
+        commands.push((format!("weir lab resume {store}"), "runs the missing cells".to_owned()));
     }
     commands.push((
-        "weir lab report DIR",
+        format!("weir lab report {store}"),
         "writes this report again from the raw records, without measuring".to_owned(),
     ));
     commands

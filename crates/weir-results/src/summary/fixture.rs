@@ -320,6 +320,8 @@ pub(crate) fn awkward() -> CampaignData {
     CampaignData {
         campaign: campaign("awkward", 4),
         spec_text: format!("# <tags> & \"quotes\"\n[campaign]\nname = \"awkward\"\n\n{names}"),
+        command: command(),
+        store: "/srv/results/quick".to_owned(),
         environment: environment(),
         yardsticks: Vec::new(),
         calibrations: vec![
@@ -331,6 +333,10 @@ pub(crate) fn awkward() -> CampaignData {
         thresholds: thresholds(),
         profiles: Vec::new(),
     }
+}
+
+fn command() -> String {
+    "weir lab run /srv/labs/quick/lab.toml -n 5 --only 'linux.*'".to_owned()
 }
 
 /// A campaign as a reader expects it: two DUTs, three traffics, five iterations.
@@ -365,6 +371,8 @@ pub(crate) fn usual() -> CampaignData {
     CampaignData {
         campaign: campaign("quick", 5),
         spec_text: spec.to_owned(),
+        command: command(),
+        store: "/srv/results/quick".to_owned(),
         environment: environment(),
         yardsticks: Vec::new(),
         calibrations: plan.iter().map(|(t, flows, _, _)| calibration(t, *flows, 4.4e6)).collect(),
@@ -427,6 +435,8 @@ pub(crate) fn swept() -> CampaignData {
     CampaignData {
         campaign: campaign("sweep", 3),
         spec_text: "[[dut]]\nname = \"linux\"\n[[dut]]\nname = \"nft\"\n".to_owned(),
+        command: command(),
+        store: "/srv/results/quick".to_owned(),
         environment: environment(),
         yardsticks: Vec::new(),
         calibrations: Vec::new(),
