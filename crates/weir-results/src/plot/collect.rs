@@ -68,13 +68,15 @@ pub enum FigureError {
         known: String,
     },
     /// A dimension with a level that is no number.
-    #[error("`{name}` is not a numeric axis: series `{series}` has `{label}` there")]
+    #[error("`{name}` is not a numeric axis: series `{series}` has `{label}` there; {works}")]
     NotNumeric {
         /// The dimension.
         name: String,
         series: String,
         /// Its level as written.
         label: String,
+        /// Options that draw a figure.
+        works: String,
     },
     /// A logarithmic axis was asked for, and a position is not above 0.
     #[error(
@@ -86,13 +88,12 @@ pub enum FigureError {
         name: String,
     },
     /// No dimension can be the axis.
-    #[error(
-        "no numeric dimension gives a curve of two points; dimensions are: {known}. Draw a strip \
-         instead"
-    )]
+    #[error("no numeric dimension gives a curve of two points; dimensions are: {known}; {works}")]
     NoAxis {
         /// Those that occur.
         known: String,
+        /// Options that draw a figure.
+        works: String,
     },
     /// Two series at one place.
     #[error("`{first}` and `{second}` are at the same {dimension}: choose one by a pattern")]
@@ -188,6 +189,14 @@ fn suited_axis<'a>(items: &[Item<'_>], known: &[&'a str], panels: Option<&str>) 
     best.map(|(name, _)| name)
 }
 
+/// The options that draw a figure of these: along a dimension that is numeric for all of them, or
+/// without an axis.
+fn what_works(items: &[Item<'_>], known: &[&str]) -> String {
+    let is_numeric = |name: &&&str| items.iter().all(|item| item.number(name).is_some());
+    let axes = known.iter().filter(is_numeric).map(|name| format!("--x {name}, "));
+    format!("what works: {}--strip", axes.collect::<String>())
+}
+
 /// Positions per curve along a dimension; `None` if it is not numeric for every series, or gives
 /// single points alone.
 #[expect(clippy::cast_precision_loss, reason = "counts of series are small")]
@@ -222,13 +231,15 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
     let unit = check_units(&items)?;
     let panels_by = request.panels.as_deref();
     let x = request.x.as_deref().or_else(|| suited_axis(&items, &known, panels_by));
-    let x = x.ok_or_else(|| FigureError::NoAxis { known: known.join(", ") })?;
+    let works = || what_works(&items, &known);
+    let x = x.ok_or_else(|| FigureError::NoAxis { known: known.join(", "), works: works() })?;
     let not_numeric = items.iter().find(|i| i.number(x).is_none());
     if let Some(item) = not_numeric {
         return Err(FigureError::NotNumeric {
             name: x.to_owned(),
             series: item.series.name.clone(),
             label: item.label(x).to_owned(),
+            works: works(),
         });
     }
     let keys = Keys::of(&items, &known, x, panels_by);

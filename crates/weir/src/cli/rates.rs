@@ -2,7 +2,7 @@
 
 use clap::Args;
 use weir_wire::sizes::Sizes;
-use weir_wire::units::{Rate, parse_count};
+use weir_wire::units::{Rate, UnitError, parse_count};
 
 use super::JsonFlag;
 
@@ -50,10 +50,15 @@ pub(crate) struct RatesArgs {
 fn packet_rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(Rate::Pps(rate_pps)) => Ok(rate_pps),
-        Ok(Rate::Max | Rate::Bps(_) | Rate::Percent(_)) => {
-            Err("not a number of packets per second: write one such as 353k or 1.5M".to_owned())
-        }
-        Err(error) => Err(error.to_string()),
+        Ok(Rate::Bps(_) | Rate::Percent(_)) => Err(
+            "this is not a number of packets per second: write one such as 353k or 1.5M; for what \
+             a link carries, use --link 10G"
+                .to_owned(),
+        ),
+        Err(error @ UnitError::OutOfRange { .. }) => Err(error.to_string()),
+        Ok(Rate::Max) | Err(UnitError::Malformed { .. }) => Err(format!(
+            "`{text}` is not a packet rate: write packets per second, such as 353k, 1.5M or 1488095"
+        )),
     }
 }
 

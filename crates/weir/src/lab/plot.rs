@@ -52,11 +52,13 @@ fn figure(
     let result = collect::curves(collections, &request);
     // Whoever asked for a part of an axis is told that there is none.
     let any = args.panels.is_none() && args.x_label.is_none() && !args.log && !args.linear;
-    if any && matches!(result, Err(FigureError::NoAxis { .. })) {
-        progress::note("no numeric dimension gives a curve of two points: every run is drawn");
+    if let (true, Err(FigureError::NoAxis { works, .. })) = (any, &result) {
+        progress::note(&format!(
+            "no numeric dimension gives a curve of two points: every run is drawn ({works})"
+        ));
         return Ok(collect::strip(collections)?);
     }
-    result.context("cannot draw (--x names the axis, --series chooses, --strip needs no axis)")
+    result.context("cannot draw a figure")
 }
 
 /// What a file is, by its ending.

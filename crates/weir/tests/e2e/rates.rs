@@ -128,7 +128,7 @@ fn what_a_packet_rate_is_enough_for() {
 #[test]
 fn bad_input_is_refused() {
     for (arguments, said) in [
-        (["--pps", "fast"], "`fast` is not a rate"),
+        (["--pps", "fast"], "`fast` is not a packet rate: write packets per second, such as 353k"),
         (["--pps", "0"], "above zero"),
         (["--pps", "500Mbps"], "not a number of packets per second"),
         (["--pps", "80%"], "not a number of packets per second"),

@@ -216,7 +216,10 @@ fn what_cannot_be_drawn_is_refused_with_what_could() {
     let mut single = matrix("m");
     single.series.truncate(1);
     let error = curves(&[single], &Request::default()).unwrap_err().to_string();
-    assert!(error.contains("Draw a strip instead"), "{error}");
+    assert!(error.ends_with("what works: --x flows, --x cores, --strip"), "{error}");
+    let by_dut = Request { x: Some("dut".into()), ..Request::default() };
+    let error = curves(&[matrix("m")], &by_dut).unwrap_err().to_string();
+    assert!(error.ends_with("there; what works: --x flows, --x cores, --strip"), "{error}");
 }
 
 #[test]
