@@ -29,6 +29,7 @@ mod mirror;
 mod redact;
 pub mod script;
 mod target;
+mod telnet;
 #[cfg(test)]
 mod tests;
 
@@ -160,6 +161,8 @@ pub struct Options {
     /// How long the console may take to be there: the socket of a virtual machine that is just
     /// being started.
     pub patience: Duration,
+    /// Who ends that wait.
+    pub cancel: Cancel,
 }
 
 /// What the reading thread and its console share.
@@ -189,7 +192,8 @@ pub struct Console {
     target: String,
     shared: Arc<Shared>,
     line: Arc<Mutex<Line>>,
-    output: File,
+    /// Where keys go, as a whole: what else is sent never comes between.
+    output: Arc<Mutex<File>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -197,29 +201,34 @@ impl Console {
     /// Opens a console and begins to read it.
     ///
     /// # Errors
-    /// When it, or the log, cannot be opened.
+    /// When it, or the log, cannot be opened, or somebody asked to stop while it was waited for.
     pub fn open(target: &Target, options: Options) -> Result<Self, ConsoleError> {
         let log = options.log.map(open_log).transpose()?;
         let deadline = Instant::now() + options.patience;
         let line = loop {
             match Line::open(target) {
-                Err(ConsoleError::Open { .. }) if Instant::now() < deadline => thread::sleep(LOOK),
+                Err(ConsoleError::Open { .. }) if Instant::now() < deadline => {
+                    if !options.cancel.sleep(LOOK) {
+                        return Err(ConsoleError::Cancelled);
+                    }
+                }
                 other => break other?,
             }
         };
         let failed = |source| ConsoleError::Open { target: target.to_string(), source };
         let input = line.input.try_clone().map_err(failed)?;
-        let output = line.output.try_clone().map_err(failed)?;
+        let output = Arc::new(Mutex::new(line.output.try_clone().map_err(failed)?));
         let shared = Arc::new(Shared::default());
         hide(&shared, &options.secrets);
         let line = Arc::new(Mutex::new(line));
         let mirror = options.mirror.map(Mirror::start).transpose().map_err(failed)?;
         let mut sinks = Sinks { log, mirror };
         let (for_reader, ended) = (Arc::clone(&shared), Arc::clone(&line));
+        let answers = Arc::clone(&output);
         let reader = thread::Builder::new()
             .name("console".into())
             .spawn(move || {
-                let mut what = read(&input, &for_reader, &mut sinks);
+                let mut what = read(&input, (&ended, &answers), &for_reader, &mut sinks);
                 if let Some(ended) = lock(&ended).ended() {
                     what = ended;
                 }
@@ -240,10 +249,12 @@ impl Console {
     /// When the machine does not take them.
     pub fn send(&self, bytes: &[u8]) -> Result<(), ConsoleError> {
         let deadline = Instant::now() + WRITE_PATIENCE;
-        let encoded = lock(&self.line).encode(bytes);
-        let mut rest = &*encoded;
+        let output = lock(&self.output);
+        let mut encoded = lock(&self.line).take_replies();
+        encoded.extend_from_slice(&lock(&self.line).encode(bytes));
+        let mut rest = encoded.as_slice();
         while !rest.is_empty() {
-            match (&self.output).write(rest) {
+            match (&*output).write(rest) {
                 Ok(count) => rest = &rest[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -251,7 +262,7 @@ impl Console {
                         let what = format!("nothing was accepted for {WRITE_PATIENCE:?}");
                         return Err(self.end(what));
                     }
-                    let mut fds = [PollFd::new(self.output.as_fd(), PollFlags::POLLOUT)];
+                    let mut fds = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
                     let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
                 }
                 Err(error) => return Err(self.end(error.to_string())),
@@ -285,6 +296,7 @@ impl Console {
     /// # Errors
     /// When the line has none, or fails.
     pub fn send_break(&self) -> Result<(), ConsoleError> {
+        let _alone = lock(&self.output);
         lock(&self.line).send_break().map_err(ConsoleError::Refused)
     }
 
@@ -436,7 +448,12 @@ struct Sinks {
 }
 
 /// Reads until the line ends, or nobody wants it any more. Returns how it ended.
-fn read(mut input: &File, shared: &Shared, sinks: &mut Sinks) -> String {
+fn read(
+    mut input: &File,
+    (line, output): (&Mutex<Line>, &Mutex<File>),
+    shared: &Shared,
+    sinks: &mut Sinks,
+) -> String {
     let mut buffer = vec![0; 64 * 1024];
     let how = loop {
         if shared.stop.load(Ordering::Relaxed) {
@@ -450,7 +467,11 @@ fn read(mut input: &File, shared: &Shared, sinks: &mut Sinks) -> String {
         }
         match input.read(&mut buffer) {
             Ok(0) => break "the other end closed it".to_owned(),
-            Ok(count) => take(shared, &buffer[..count], sinks),
+            Ok(count) => {
+                let said = lock(line).decode(&buffer[..count]).into_owned();
+                take(shared, &said, sinks);
+                answer(line, output);
+            }
             Err(error) if is_passing(error.kind()) => {}
             Err(error) => break error.to_string(),
         }
@@ -458,6 +479,14 @@ fn read(mut input: &File, shared: &Shared, sinks: &mut Sinks) -> String {
     let rest = lock(&shared.state).redactor.finish();
     put(shared, &rest, sinks);
     how
+}
+
+/// Answers the other end of the line, unless keys are being sent: they take the answer along. The
+/// few bytes of one find room where nothing else is under way, or the line is as good as gone.
+fn answer(line: &Mutex<Line>, output: &Mutex<File>) {
+    if let Ok(mut output) = output.try_lock() {
+        drop(output.write_all(&lock(line).take_replies()));
+    }
 }
 
 fn is_passing(kind: io::ErrorKind) -> bool {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -30,7 +30,11 @@ pub(crate) fn command(args: &ConsoleArgs) -> anyhow::Result<Outcome> {
     if args.json.json && args.script.is_empty() {
         bail!("--json reports the steps of a script: give one with --script");
     }
-    let mut target = Target::parse(&args.target).map_err(|error| anyhow!("{error}"))?;
+    let cancel = signals::listen_alone()?;
+    let deadline = Instant::now() + args.wait.unwrap_or_default();
+    let Some(mut target) = target(&args.target, deadline, &cancel)? else {
+        return Ok(Outcome::Signal(cancel.signal().unwrap_or_default()));
+    };
     if let Some(speed_bps) = args.speed {
         target = target
             .with_speed(speed_bps)
@@ -43,15 +47,24 @@ pub(crate) fn command(args: &ConsoleArgs) -> anyhow::Result<Outcome> {
     for script in &scripts {
         secrets.extend(script.secret_values(&environment)?);
     }
-    let cancel = signals::listen_alone()?;
     // With --json, standard output is for the steps.
     let mirror: Box<dyn Write + Send> =
         if args.json.json { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    let options =
-        Options { log: args.log.clone(), mirror: Some(mirror), secrets, patience: Duration::ZERO };
+    let options = Options {
+        log: args.log.clone(),
+        mirror: Some(mirror),
+        secrets,
+        patience: deadline.saturating_duration_since(Instant::now()),
+        cancel: cancel.clone(),
+    };
     // Goes after the console, whose line it gives back when there is no time for the rest.
     let _line;
-    let console = Console::open(&target, options)?;
+    let console = match Console::open(&target, options) {
+        Err(error) if error.is_cancelled() => {
+            return Ok(Outcome::Signal(cancel.signal().unwrap_or_default()));
+        }
+        opened => opened?,
+    };
     let closer = console.closer();
     _line = signals::before_the_end(move || closer.close());
     let outcome = use_it(&console, &target, &scripts, args, &cancel);
@@ -59,6 +72,22 @@ pub(crate) fn command(args: &ConsoleArgs) -> anyhow::Result<Outcome> {
         progress::warn(&format!("the log, or the output, is not complete: {trouble}"));
     }
     outcome
+}
+
+/// Reads the target; waits for a file without a prefix, which has to say what it is. `None` if a
+/// signal came first.
+fn target(text: &str, deadline: Instant, cancel: &Cancel) -> anyhow::Result<Option<Target>> {
+    loop {
+        let parsed = Target::parse(text);
+        // What has a prefix needs no file to be understood.
+        let is_missing = parsed.is_err() && text.contains('/') && !Path::new(text).exists();
+        if !is_missing || Instant::now() >= deadline {
+            return parsed.map(Some).map_err(|error| anyhow!("{error}"));
+        }
+        if !cancel.sleep(Duration::from_millis(TICK_MS.into())) {
+            return Ok(None);
+        }
+    }
 }
 
 fn use_it(

@@ -19,6 +19,7 @@ use nix::sys::termios::{self, BaudRate, ControlFlags, SetArg, Termios};
 
 use super::ConsoleError;
 use super::target::Target;
+use super::telnet::Telnet;
 
 /// How long a TCP connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -35,6 +36,7 @@ enum Behind {
     Nothing,
     Serial { device: Flock<File>, before: Box<Termios> },
     Ipmi { child: Child, arguments: Vec<String>, keys: IpmiKeys },
+    Telnet(Box<Telnet>),
 }
 
 /// What ipmitool makes of the keys that it gets: it looks for its escape character at the beginning
@@ -91,12 +93,16 @@ impl Line {
                 let output = stream.try_clone().map_err(failed)?;
                 Ok(Self::plain(stream.into(), output.into()))
             }
-            Target::Tcp(address) => {
+            Target::Tcp(address) | Target::Telnet(address) => {
                 let stream = connect(address).map_err(failed)?;
                 stream.set_nonblocking(true).map_err(failed)?;
                 stream.set_nodelay(true).map_err(failed)?;
                 let output = stream.try_clone().map_err(failed)?;
-                Ok(Self::plain(stream.into(), output.into()))
+                let mut line = Self::plain(stream.into(), output.into());
+                if let Target::Telnet(_) = target {
+                    line.behind = Behind::Telnet(Box::new(Telnet::new()));
+                }
+                Ok(line)
             }
             Target::Serial { device, speed_bps } => serial(device, *speed_bps, target),
             Target::Ipmi { host, user } => ipmi(host, user.as_deref()),
@@ -111,7 +117,24 @@ impl Line {
     pub(super) fn encode<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         match &mut self.behind {
             Behind::Ipmi { keys, .. } => keys.encode(bytes).into(),
+            Behind::Telnet(telnet) => telnet.encode(bytes).into(),
             Behind::Nothing | Behind::Serial { .. } => bytes.into(),
+        }
+    }
+
+    /// What the machine has said, out of what the line carried.
+    pub(super) fn decode<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        match &mut self.behind {
+            Behind::Telnet(telnet) => telnet.decode(bytes).into(),
+            _ => bytes.into(),
+        }
+    }
+
+    /// What the other end of the line is to be answered, which no machine has asked for.
+    pub(super) fn take_replies(&mut self) -> Vec<u8> {
+        match &mut self.behind {
+            Behind::Telnet(telnet) => telnet.take_replies(),
+            _ => Vec::new(),
         }
     }
 
@@ -124,8 +147,11 @@ impl Line {
                 let sequence = keys.send_break()?;
                 self.output.write_all(&sequence).map_err(|error| error.to_string())
             }
+            Behind::Telnet(_) => {
+                self.output.write_all(&Telnet::send_break()).map_err(|error| error.to_string())
+            }
             Behind::Nothing => {
-                Err("a socket carries no break; only serial devices and IPMI do".into())
+                Err("a socket carries no break; serial devices, telnet and IPMI do".into())
             }
         }
     }
@@ -143,7 +169,7 @@ impl Line {
     /// Gives the line back as it was, and ends what stands behind it; once.
     pub(super) fn close(&mut self) {
         match &mut std::mem::replace(&mut self.behind, Behind::Nothing) {
-            Behind::Nothing => {}
+            Behind::Nothing | Behind::Telnet(_) => {}
             Behind::Serial { device, before } => {
                 // A line that is gone cannot be set, and needs not.
                 let _ = termios::tcsetattr(device.as_fd(), SetArg::TCSANOW, before);

@@ -9,8 +9,10 @@ use std::{fmt, fs};
 pub enum Target {
     /// A socket of this machine's file system, such as the serial port of a virtual machine.
     Unix(PathBuf),
-    /// A TCP port that carries the line as it is (no telnet): `HOST:PORT`.
+    /// A TCP port that carries the line as it is: `HOST:PORT`.
     Tcp(String),
+    /// A TCP port of a terminal server that speaks telnet: `HOST:PORT`.
+    Telnet(String),
     /// A serial device: 8 data bits, no parity, no flow control.
     Serial {
         device: PathBuf,
@@ -32,7 +34,7 @@ pub(crate) const SPEED_BPS_DEFAULT: u32 = 115_200;
 
 /// The forms of a target, for messages.
 const FORMS: &str = "write /dev/ttyUSB0 (or another serial device), unix:/path/to/socket, \
-                     tcp:HOST:PORT or ipmi:[USER@]HOST";
+                     tcp:HOST:PORT, telnet:HOST:PORT or ipmi:[USER@]HOST";
 
 impl Target {
     /// Reads a target. What a path without a prefix is, a socket or a serial device, the file
@@ -45,11 +47,12 @@ impl Target {
         match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Ok(Self::Unix(path.into())),
             Some(("serial", path)) if !path.is_empty() => Ok(serial(path.into())),
-            Some(("tcp", address)) => match address.rsplit_once(':') {
+            Some((kind @ ("tcp" | "telnet"), address)) => match address.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                    Ok(Self::Tcp(address.to_owned()))
+                    let target = if kind == "tcp" { Self::Tcp } else { Self::Telnet };
+                    Ok(target(address.to_owned()))
                 }
-                _ => Err(format!("`{text}` has no host and port: write tcp:HOST:PORT")),
+                _ => Err(format!("`{text}` has no host and port: write {kind}:HOST:PORT")),
             },
             Some(("ipmi", rest)) => {
                 let (user, host) = match rest.rsplit_once('@') {
@@ -92,6 +95,7 @@ impl fmt::Display for Target {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Telnet(address) => write!(f, "telnet:{address}"),
             Self::Serial { device, .. } => write!(f, "{}", device.display()),
             Self::Ipmi { host, user: Some(user) } => write!(f, "ipmi:{user}@{host}"),
             Self::Ipmi { host, user: None } => write!(f, "ipmi:{host}"),
@@ -105,7 +109,13 @@ mod tests {
 
     #[test]
     fn each_form_is_read_and_printed() {
-        for text in ["unix:/run/vm.sock", "tcp:[::1]:7001", "ipmi:admin@bmc1", "ipmi:bmc1"] {
+        for text in [
+            "unix:/run/vm.sock",
+            "tcp:[::1]:7001",
+            "telnet:ts1:2001",
+            "ipmi:admin@bmc1",
+            "ipmi:bmc1",
+        ] {
             assert_eq!(Target::parse(text).map(|t| t.to_string()).as_deref(), Ok(text));
         }
         let serial = Target::parse("serial:/dev/ttyS0").unwrap().with_speed(9_600).unwrap();
@@ -127,8 +137,17 @@ mod tests {
 
     #[test]
     fn what_is_no_console_is_refused_with_the_forms() {
-        for text in ["", "dut1", "tcp:host", "tcp::7", "tcp:host:99999", "unix:", "ipmi:", "ipmi:@"]
-        {
+        for text in [
+            "",
+            "dut1",
+            "tcp:host",
+            "tcp::7",
+            "tcp:host:99999",
+            "telnet:ts1",
+            "unix:",
+            "ipmi:",
+            "ipmi:@",
+        ] {
             assert!(Target::parse(text).is_err(), "{text}");
         }
         assert!(Target::parse("dut1").unwrap_err().contains("ipmi:[USER@]HOST"));

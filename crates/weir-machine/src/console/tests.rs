@@ -227,3 +227,42 @@ fn a_log_that_cannot_be_opened_is_told() {
     let error = Console::open(&Target::Unix("/nonexistent".into()), Options::default());
     assert!(error.err().unwrap().to_string().contains("unix:/nonexistent"));
 }
+
+#[test]
+fn a_terminal_server_is_answered_and_the_machine_behind_it_heard() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let console = Console::open(&Target::Telnet(address), Options::default()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    // It echoes, wants no go-aheads, and asks for a terminal type.
+    server.write_all(b"\xff\xfb\x01\xff\xfd\x03\xff\xfd\x18log\xff\xf1in: \r\0").unwrap();
+    let mut heard = |count: usize| {
+        let mut bytes = vec![0; count];
+        server.read_exact(&mut bytes).unwrap();
+        bytes
+    };
+    assert_eq!(heard(9), b"\xff\xfd\x01\xff\xfb\x03\xff\xfc\x18");
+    let found = console.expect(&regex("login: \r"), PATIENCE, &Cancel::default()).unwrap();
+    assert_eq!(found, "login: \r");
+    console.send(b"root\r\xff").unwrap();
+    assert_eq!(heard(8), b"root\r\0\xff\xff");
+    console.send_break().unwrap();
+    assert_eq!(heard(2), b"\xff\xf3");
+}
+
+#[test]
+fn a_console_that_is_not_there_yet_is_waited_for_until_somebody_asks_to_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("console");
+    let options = || Options { patience: PATIENCE, ..Options::default() };
+    thread::scope(|scope| {
+        let opened = scope.spawn(|| Console::open(&Target::Unix(path.clone()), options()));
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert!(opened.join().unwrap().is_ok());
+    });
+    let options = options();
+    options.cancel.request(15);
+    let error = Console::open(&Target::Unix(dir.path().join("never")), options).err().unwrap();
+    assert!(error.is_cancelled(), "{error}");
+}

@@ -1,8 +1,10 @@
 //! The arguments of `weir console`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use weir_wire::units::parse_duration;
 
 use super::JsonFlag;
 
@@ -11,6 +13,7 @@ TARGET is one of
   /dev/ttyUSB0          a serial device (or serial:/dev/…), 115200 8n1 unless --speed
   /run/vm/console.sock  a socket, such as QEMU's -serial unix:…,server=on,wait=off (or unix:PATH)
   tcp:HOST:PORT         a TCP port that carries the line as it is, such as a terminal server's
+  telnet:HOST:PORT      one that speaks telnet
   ipmi:[USER@]HOST      serial over LAN through ipmitool; the password is in IPMI_PASSWORD
 
 On a terminal, keys go to the machine as they are. The escape sequences are those of ssh and
@@ -27,12 +30,14 @@ Examples:
   weir console /dev/ttyUSB0 --log dut1.log
   IPMI_PASSWORD=… weir console ipmi:admin@bmc1
   weir console vm.sock --script install.toml --log install.log
-  weir console tcp:ts1:7003 --script login.toml --stay";
+  weir console telnet:ts1:2003 --script login.toml --stay
+  weir console unix:vm.sock --wait 30s          a machine that is about to be started";
 
 /// `weir console`.
 #[derive(Debug, Args)]
 pub(crate) struct ConsoleArgs {
-    /// The console: a device, a socket, tcp:HOST:PORT, ipmi:HOST or ipmi:USER@HOST.
+    /// The console: a device, a socket, tcp:HOST:PORT, telnet:HOST:PORT, ipmi:HOST or
+    /// ipmi:USER@HOST.
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
     /// Append everything that the machine says to this file.
@@ -44,6 +49,9 @@ pub(crate) struct ConsoleArgs {
     /// Stay after the scripts, as without one.
     #[arg(long, requires = "script", conflicts_with = "json")]
     pub(crate) stay: bool,
+    /// Wait for the console to be there, such as the socket of a machine that is being started.
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
+    pub(crate) wait: Option<Duration>,
     /// Speed of a serial device, bits per second [default: 115200].
     #[arg(long, value_name = "N")]
     pub(crate) speed: Option<u32>,
