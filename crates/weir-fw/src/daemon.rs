@@ -54,7 +54,10 @@ pub enum DaemonError {
     #[error(transparent)]
     Foreign(ClientError),
     /// It has to be root.
-    #[error("weir fw run loads BPF programs and attaches them to interfaces; run as root")]
+    #[error(
+        "`weir fw run` needs root, because it loads BPF programs and attaches them to interfaces: \
+         run it with sudo"
+    )]
     Root,
     /// The system refused something.
     #[error("cannot {what}: {source}")]

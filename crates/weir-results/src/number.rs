@@ -102,7 +102,7 @@ pub fn counted(value: u64, singular: &str) -> String {
 
 /// [`counted`] of a length.
 #[must_use]
-pub(crate) fn counted_len(value: usize, singular: &str) -> String {
+pub fn counted_len(value: usize, singular: &str) -> String {
     counted(u64::try_from(value).unwrap_or(u64::MAX), singular)
 }
 

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::AnsiColor;
+use anyhow::Context as _;
 use weir_machine::cancel::Cancel;
 
 /// What ends a program whose output nobody reads (signal(7)).
@@ -45,6 +46,13 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
 
 /// What everything that cannot write its result says.
 pub(crate) const NO_OUTPUT: &str = "cannot write to standard output";
+
+/// Writes a result to standard output.
+pub(crate) fn put(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context(NO_OUTPUT)
+}
 
 /// Whether this is no failure but a reader of standard output that has seen enough, as `head` has.
 pub(crate) fn reader_has_gone(error: &anyhow::Error) -> bool {

@@ -3,12 +3,10 @@
 //! `weir-rules` reads, checks and prints, `weir-fw` runs; here are the machine's facts, the files,
 //! the drawings and the exit codes.
 
-use std::io::Write as _;
-
 use anyhow::Context as _;
 
 use crate::cli::fw::FwCommand;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, put};
 
 mod check;
 mod convert;
@@ -38,13 +36,6 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
         FwCommand::Stats(args) => status::stats(args),
         FwCommand::Stop(flag) => status::stop(flag.json),
     }
-}
-
-/// Writes a result to standard output.
-pub(crate) fn put(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context(crate::exit::NO_OUTPUT)
 }
 
 /// Writes a result as JSON to standard output.

@@ -1,6 +1,5 @@
 //! `weir lab`: plans, runs, resumes, reports, imports, exports and cleans up.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -12,12 +11,12 @@ use weir_lab::plan::{self, Overrides};
 use weir_lab::spec::files::DiskFiles;
 use weir_lab::store::Store;
 use weir_lab::task::Task;
-use weir_lab::testbed::netns::check_cpus;
+use weir_lab::testbed;
 use weir_net::registry::Registry;
 use weir_results::bisect::Answer;
 
 use crate::cli::{LabCommand, Selection};
-use crate::exit::{NO_OUTPUT, Outcome};
+use crate::exit::{self, Outcome};
 use crate::{draw, progress};
 use show::Shown;
 
@@ -48,12 +47,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
             let Some(plan) = read_plan(&selection) else {
                 return Ok(Outcome::Refused);
             };
-            // What a run would be refused for on this host.
-            match &plan.testbed {
-                TestbedSpec::Netns(netns) => check_cpus(netns)?,
-                TestbedSpec::Qemu(qemu) => check_cpus(&qemu.placement())?,
-                TestbedSpec::Hosts(_) => {}
-            }
+            check_host(&plan, &selection.spec)?;
             show::plan(&plan, verbose.verbose, json.json)?;
             Ok(Outcome::Done)
         }
@@ -90,6 +84,17 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
         LabCommand::Image(arguments) => image::command(&arguments),
         LabCommand::Clean { json } => clean(json.json),
     }
+}
+
+/// What a run would be refused for on this host, apart from privileges and another lab.
+fn check_host(plan: &Plan, spec: &Path) -> anyhow::Result<()> {
+    let folder = spec.parent().unwrap_or(Path::new(""));
+    match &plan.testbed {
+        TestbedSpec::Netns(netns) => testbed::netns::check_cpus(netns)?,
+        TestbedSpec::Qemu(qemu) => testbed::qemu::check(qemu, folder)?,
+        TestbedSpec::Hosts(hosts) => testbed::hosts::check(hosts, plan, folder)?,
+    }
+    Ok(())
 }
 
 /// Reads a specification; `None` if it is refused, which has been shown then.
@@ -153,7 +158,7 @@ struct Cleaned {
 }
 
 fn clean(json: bool) -> anyhow::Result<Outcome> {
-    require_root("weir lab clean")?;
+    require_root("weir lab clean", "removes network namespaces and ends the processes in them")?;
     let report = Registry::default().clean_leftovers()?;
     let cleaned = Cleaned {
         namespaces: report.namespaces,
@@ -172,7 +177,7 @@ fn clean(json: bool) -> anyhow::Result<Outcome> {
         let noun = if count == 1 { "process" } else { "processes" };
         removed.collect::<String>() + &format!("ended {count} {noun} in them\n")
     };
-    anstream::stdout().write_all(text.as_bytes()).context(NO_OUTPUT)?;
+    exit::put(&text)?;
     for problem in &cleaned.problems {
         progress::warn(problem);
     }
@@ -203,15 +208,26 @@ pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
 }
 
-/// Refuses to go on without root.
-pub(crate) fn require_root(what: &str) -> anyhow::Result<()> {
+/// Refuses to go on without root, which `command` needs because it `does` something.
+pub(crate) fn require_root(command: &str, does: &str) -> anyhow::Result<()> {
     if !is_root() {
-        bail!(
-            "`{what}` needs root, because it makes network namespaces and loads BPF programs: \
-             run it with sudo"
-        );
+        bail!("`{command}` needs root, because it {does}: run it with sudo");
     }
     Ok(())
+}
+
+/// Refuses a place for results whose parent is not there: one folder is made, so that a slip in a
+/// path does not make several.
+fn check_place(out: &Path) -> anyhow::Result<()> {
+    match out.parent() {
+        Some(parent) if parent != Path::new("") && !parent.is_dir() => bail!(
+            "cannot make {}: there is no folder {}; only the last part of a path is made, so make \
+             it first, or correct the path",
+            out.display(),
+            parent.display()
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// An existing directory's absolute path, for messages that are read elsewhere.

@@ -8,12 +8,11 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
-use anyhow::Context as _;
 use weir_stats::ministat::dataset::{self, Layout};
 use weir_stats::ministat::{self, Options, Set, Version};
 
 use crate::cli::ministat::{self as arguments, Parsed, Plan};
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 
 #[cfg(test)]
 mod tests;
@@ -50,9 +49,7 @@ pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     let words: Vec<OsString> = words.into_iter().collect();
     match run(&words) {
         Ok(text) => {
-            let mut out = io::stdout();
-            let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            written.context(crate::exit::NO_OUTPUT)?;
+            exit::put(&text)?;
             Ok(Outcome::Done)
         }
         Err(refusal) => {

@@ -15,9 +15,9 @@ use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::{Compiled, Dialect};
 
 use crate::cli::pfctl::{self as arguments, Level, Parsed, Parts, Plan, Refusal};
-use crate::exit::Outcome;
+use crate::exit::{Outcome, put};
 use crate::fw::load::Language;
-use crate::fw::{files, machine, optimise, put, show};
+use crate::fw::{files, machine, optimise, show};
 
 mod runtime;
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use weir_machine::cancel::Cancel;
 use weir_net::CpuList;
 
 use crate::cli::{JsonFlag, ReceiveOptions};
-use crate::exit::Outcome;
+use crate::exit::{Outcome, put};
 use crate::lab;
 use crate::receive::Session;
 
@@ -50,7 +49,7 @@ pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         }
         Parsed::Plan(plan) => *plan,
     };
-    lab::require_root("weir pkt-gen")?;
+    lab::require_root("weir pkt-gen", "loads BPF programs (CAP_BPF and CAP_NET_ADMIN)")?;
     for note in &plan.notes {
         console::log("main", line!(), note);
     }
@@ -68,13 +67,6 @@ fn host() -> anyhow::Result<Host> {
     let cpus: CpuList = text.trim().parse().with_context(|| format!("{CPUS}: {text}"))?;
     let last = cpus.iter().max().unwrap_or_default();
     Ok(Host { cpu_count: u32::try_from(last + 1).unwrap_or(u32::MAX) })
-}
-
-/// Writes to standard output.
-fn put(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context(crate::exit::NO_OUTPUT)
 }
 
 /// The first lines of every function: what will be done where.

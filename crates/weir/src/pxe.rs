@@ -1,16 +1,16 @@
 //! `weir pxe`: checks the files of a network boot service, and runs it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use serde_json::json;
 use weir_machine::pxe::need::{Need, needs};
 use weir_machine::pxe::{CONFIG_NAME, Config};
+use weir_results::number::counted_len;
 
 use crate::cli::pxe::{CheckArgs, PxeCommand};
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 
 mod serve;
 
@@ -33,15 +33,28 @@ fn check(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let config = configuration(&args.dir)?;
     let needs = needs(&config, &args.dir);
     let lacking = needs.iter().filter(|need| need.trouble.is_some()).count();
-    let mut out = std::io::stdout();
+    let interface = args.interface.as_deref();
+    let trouble = interface.and_then(|name| serve::address(name, &config).err());
+    let trouble = trouble.as_ref().map(exit::message);
+    let is_ready = lacking == 0 && trouble.is_none();
     let text = if args.json.json {
-        json!({ "files": needs, "lacking_count": lacking }).to_string() + "\n"
+        let value = json!({
+            "files": needs, "lacking_count": lacking,
+            "interface": interface, "interface_trouble": trouble,
+        });
+        value.to_string() + "\n"
     } else {
         let lines: String = needs.iter().map(line).collect();
-        format!("{lines}\n{} files, {lacking} of them missing or wrong\n", needs.len())
+        let place = match (interface, trouble) {
+            (_, Some(trouble)) => format!("WRONG    {trouble}\n"),
+            (Some(name), None) => format!("ok       {name}: its network has the range\n"),
+            (None, None) => String::new(),
+        };
+        let files = counted_len(needs.len(), "file");
+        format!("{lines}{place}\n{files}, {lacking} of them missing or wrong\n")
     };
-    out.write_all(text.as_bytes()).context(crate::exit::NO_OUTPUT)?;
-    Ok(if lacking == 0 { Outcome::Done } else { Outcome::No })
+    exit::put(&text)?;
+    Ok(if is_ready { Outcome::Done } else { Outcome::No })
 }
 
 /// A file, what is wrong with it, and where it comes from.

@@ -1,7 +1,6 @@
 //! `weir queues`: reads the counters of interfaces again and again, and shows what each receive
 //! queue got in between.
 
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -14,7 +13,7 @@ use weir_machine::ssh::{self, Secrets};
 use weir_net::{LinkInfo, Netlink};
 
 use crate::cli::queues::QueuesArgs;
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::signals;
 
 /// A line of `--json`.
@@ -213,6 +212,5 @@ fn show(
     } else {
         rates.to_string()
     };
-    let mut out = std::io::stdout();
-    writeln!(out, "{text}").and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
+    exit::put(&format!("{text}\n"))
 }

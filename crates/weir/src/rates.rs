@@ -2,8 +2,6 @@
 //!
 //! The arithmetic is in [`weir_stats::rates`]; here it is laid out, as JSON or as text.
 
-use std::io::Write as _;
-
 use anyhow::Context as _;
 use serde::Serialize;
 use weir_stats::rates::{
@@ -14,7 +12,7 @@ use weir_wire::sizes::Sizes;
 use weir_wire::stream::ETHERNET_BYTES_MIN;
 
 use crate::cli::rates::RatesArgs;
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 
 mod show;
 
@@ -107,8 +105,7 @@ pub(crate) fn command(args: &RatesArgs) -> anyhow::Result<Outcome> {
         let answer = LineRates::new(&sizes(args, &usual, args.size.is_none())?, &links);
         rendered(args.json.json, &answer, show::line_rates)?
     };
-    let mut out = anstream::stdout();
-    out.write_all(text.as_bytes()).context(crate::exit::NO_OUTPUT)?;
+    exit::put(&text)?;
     Ok(Outcome::Done)
 }
 

@@ -1,7 +1,7 @@
 //! What `weir sink` and `weir reflect` have in common: an interface that takes a program, and a
 //! run that ends by time or by signal, with something to show after each interval.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -11,7 +11,7 @@ use weir_machine::cancel::Cancel;
 use weir_net::{LinkInfo, Netlink};
 
 use crate::cli::ReceiveOptions;
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::{lab, signals};
 
 /// The loopback interface has this index in every network namespace.
@@ -34,9 +34,7 @@ const NO_SPACE: i32 = 28;
 impl Session {
     /// Checks the interface before anything is attached, and starts to listen to signals.
     pub(crate) fn open(command: &str, options: &ReceiveOptions) -> anyhow::Result<Self> {
-        if !lab::is_root() {
-            bail!("`{command}` needs root, because it attaches an XDP program: run it with sudo");
-        }
+        lab::require_root(command, "attaches an XDP program (CAP_BPF and CAP_NET_ADMIN)")?;
         if options.duration.is_some_and(|duration| duration.is_zero()) {
             bail!("--duration is zero: give a time such as 10s, or leave it out");
         }
@@ -172,8 +170,8 @@ impl Screen {
         block: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         match (self.json, self.terminal) {
-            (true, _) => self.put(&format!("{}\n", json()?)),
-            (false, false) => self.put(&format!("{}\n", line())),
+            (true, _) => exit::put(&format!("{}\n", json()?)),
+            (false, false) => exit::put(&format!("{}\n", line())),
             (false, true) => self.redraw(&block()),
         }
     }
@@ -184,7 +182,7 @@ impl Screen {
         json: impl FnOnce() -> serde_json::Result<String>,
         block: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        if self.json { self.put(&format!("{}\n", json()?)) } else { self.redraw(&block()) }
+        if self.json { exit::put(&format!("{}\n", json()?)) } else { self.redraw(&block()) }
     }
 
     /// Writes a block over the last one.
@@ -195,12 +193,6 @@ impl Screen {
             (true, lines) => format!("\x1b[{lines}A\x1b[J"),
         };
         self.shown_lines = block.lines().count();
-        self.put(&(back + block))
-    }
-
-    fn put(&self, text: &str) -> anyhow::Result<()> {
-        let mut out = std::io::stdout();
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        written.context(crate::exit::NO_OUTPUT)
+        exit::put(&(back + block))
     }
 }

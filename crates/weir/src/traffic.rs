@@ -37,8 +37,8 @@ const SETTLE: Duration = Duration::from_millis(50);
 
 /// Runs the command.
 pub(crate) fn command(args: &GenArgs) -> anyhow::Result<Outcome> {
-    if !matches!(args.backend(), BackendName::Pcap(_)) {
-        lab::require_root("weir gen")?;
+    if let Some(does) = args.backend().privilege() {
+        lab::require_root("weir gen", does)?;
     }
     let plan = match &args.replay.pcap {
         Some(file) => replay::plan(args, file)?,

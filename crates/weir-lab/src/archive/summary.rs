@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use weir_results::collection::{self, CollectedSeries, Collection, Level, Opened, Unit};
 use weir_results::document::{Line, printable};
+use weir_results::number::counted_len;
 use weir_results::report::{self, DerivedFile};
 use weir_results::summary::Spread;
 use weir_results::summary::analysis::SeriesWarning;
@@ -115,11 +116,11 @@ pub(super) fn files(archive: &Archive) -> Derived {
 fn notes(summary: &ArchiveSummary) -> Vec<String> {
     let counts = &summary.counts;
     let mut notes = vec![format!(
-        "Imported from {}: {} runs of {} series, {} files.",
+        "Imported from {}: {} of {} series, {}.",
         code(&summary.source),
-        counts.runs,
+        counted_len(counts.runs, "run"),
         counts.series,
-        counts.files_read
+        counted_len(counts.files_read, "file")
     )];
     for (count, what) in [
         (counts.invalid_runs, "runs are invalid, and left out of the figures"),

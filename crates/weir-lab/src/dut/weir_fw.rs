@@ -225,6 +225,7 @@ impl WeirFw {
                 let forwarded = of("forwarded_packets");
                 (forwarded > 0, format!("no rules; {forwarded} packets forwarded"))
             }
+            (None, 1) => (false, "no packet met its rule".to_owned()),
             (None, count) => (false, format!("no packet met one of its {count} rules")),
         };
         Check { name: format!("weir-fw {}", self.rules.path), passed, detail }

@@ -15,6 +15,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,6 +25,7 @@ use serde_json::{Value, json};
 use weir_machine::cancel::Cancel;
 use weir_machine::digest::Reader;
 use weir_machine::host::{Command, Host, Program};
+use weir_machine::ssh::Secrets;
 use weir_machine::switch::{SwitchPlace, SwitchSpec};
 use weir_results::dut::{DutKind, System};
 use weir_results::matrix::Series;
@@ -96,6 +99,29 @@ impl std::fmt::Debug for HostsTestbed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostsTestbed").field("spec", &self.parts.spec).finish_non_exhaustive()
     }
+}
+
+/// Whether this host has what a specification asks of it: the secrets in the environment, and the
+/// files of the images that its cells run.
+///
+/// # Errors
+/// The first that is missing.
+pub fn check(spec: &HostsSpec, plan: &Plan, folder: &Path) -> Result<(), TestbedError> {
+    Secrets::from_env(&spec.secrets).map_err(TestbedError::new)?;
+    for image in material::images_of(plan, &plan.cells) {
+        let (Some(file), Some(_)) = (&image.file, &image.install) else { continue };
+        let path = folder.join(file);
+        File::open(&path).map_err(|error| cannot_read(image, &path, &error))?;
+    }
+    Ok(())
+}
+
+fn cannot_read(image: &Image, path: &Path, error: &dyn Display) -> TestbedError {
+    TestbedError::new(format!(
+        "image {}: reading {}: {error}; put the file there, or correct `file`",
+        image.name,
+        path.display()
+    ))
 }
 
 impl HostsTestbed {
@@ -297,13 +323,7 @@ impl Testbed for HostsTestbed {
             let path = self.folder.join(file);
             let sha256 = match &image.sha256 {
                 Some(stated) => stated.clone(),
-                None => reader.sha256(&path).map_err(|error| {
-                    TestbedError::new(format!(
-                        "image {}: reading {}: {error}; put the file there, or correct `file`",
-                        image.name,
-                        path.display()
-                    ))
-                })?,
+                None => reader.sha256(&path).map_err(|error| cannot_read(image, &path, &error))?,
             };
             if image.sha256.is_none() {
                 self.began.borrow_mut().insert(image.name.clone(), sha256.clone());

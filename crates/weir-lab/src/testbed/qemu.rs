@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use weir_machine::cancel::Cancel;
 use weir_machine::digest::Reader;
-use weir_machine::qemu::{self, Chosen, Login, QemuError, Vm};
+use weir_machine::qemu::{self, Accel, Chosen, Login, QemuError, Vm};
 use weir_machine::ssh::profile::Profiler;
 use weir_net::CpuList;
 
-use super::netns::NetnsTestbed;
+use super::netns::{NetnsTestbed, check_cpus};
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::material::Material;
 use crate::model::Image;
@@ -58,6 +58,20 @@ pub struct QemuTestbed {
     traces: RefCell<Traces>,
     /// What the calibration runs on; it holds the right to measure.
     direct: NetnsTestbed,
+}
+
+/// Whether this host has what a specification asks of it: QEMU, the files, KVM, CPUs.
+///
+/// # Errors
+/// As [`QemuTestbed::new`], but for another lab.
+pub fn check(spec: &QemuSpec, folder: &Path) -> Result<(), TestbedError> {
+    Files::find(spec, folder)?;
+    qemu::version()?;
+    // What may be emulated is never refused, and trying KVM takes a while.
+    if spec.accel == Accel::Kvm {
+        Chosen::choose(spec.accel)?;
+    }
+    check_cpus(&spec.placement())
 }
 
 impl QemuTestbed {

@@ -163,7 +163,9 @@ impl WorkDir {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        fs::create_dir_all(parent).map_err(|error| ImageError::file("make", parent, &error))?;
+        if !parent.is_dir() {
+            fs::create_dir(parent).map_err(|error| ImageError::file("make", parent, &error))?;
+        }
         let parent =
             fs::canonicalize(parent).map_err(|error| ImageError::file("find", parent, &error))?;
         let name = beside(out, "building-");

@@ -84,8 +84,9 @@ pub fn build(
     let started = Instant::now();
     check(request)?;
     Tools::check(request.qcow2)?;
-    let sources = Sources::choose(request)?;
+    // Before apt is asked, which takes seconds.
     let dir = WorkDir::beside(&request.out)?;
+    let sources = Sources::choose(request)?;
     let mut building = Building { cancel, tell };
     let root = dir.join("root");
     install(request, &sources, &dir, &root, &mut building)?;

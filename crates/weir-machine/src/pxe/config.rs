@@ -15,6 +15,8 @@ use super::MENU_KEYS;
 
 /// The longest lease; dnsmasq's shortest is two minutes.
 const LEASE_MIN: Duration = Duration::from_secs(120);
+/// Length of the prefix of the largest network that machines are looked for in.
+const PREFIX_BITS: u32 = 16;
 /// Speeds that boot loaders of all the systems know.
 const SPEEDS: [u32; 6] = [9_600, 19_200, 38_400, 57_600, 115_200, 230_400];
 
@@ -291,8 +293,12 @@ impl File {
         if lease < LEASE_MIN {
             return Err(format!("[serve] lease: {LEASE_MIN:?} is the shortest"));
         }
+        let range = range(&self.serve.range).map_err(|error| format!("[serve] range: {error}"))?;
+        if let Some(address) = self.serve.gateway {
+            gateway(address, range).map_err(|error| format!("[serve] gateway: {error}"))?;
+        }
         Ok(Config {
-            range: range(&self.serve.range).map_err(|error| format!("[serve] range: {error}"))?,
+            range,
             lease,
             gateway: self.serve.gateway,
             dns: self.serve.dns,
@@ -310,6 +316,24 @@ impl File {
     }
 }
 
+/// The largest network that a range, and the router of its machines, may be in.
+fn network(address: Ipv4Addr) -> u32 {
+    address.to_bits() >> (u32::BITS - PREFIX_BITS)
+}
+
+/// The router of the machines has an address in their network that no machine gets.
+fn gateway(address: Ipv4Addr, (first, last): (Ipv4Addr, Ipv4Addr)) -> Result<(), String> {
+    if (first..=last).contains(&address) {
+        return Err(format!("{address} is in the range {first}-{last}, so a machine may get it"));
+    }
+    if network(address) != network(first) {
+        return Err(format!(
+            "{address} and the range {first}-{last} cannot be in one network of {PREFIX_BITS} bits"
+        ));
+    }
+    Ok(())
+}
+
 fn range(text: &str) -> Result<(Ipv4Addr, Ipv4Addr), String> {
     let wrong = || format!("`{text}` is not a range: write one such as 192.0.2.100-192.0.2.150");
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
@@ -319,6 +343,9 @@ fn range(text: &str) -> Result<(Ipv4Addr, Ipv4Addr), String> {
     };
     if first > last {
         return Err(format!("{first} is above {last}"));
+    }
+    if network(first) != network(last) {
+        return Err(format!("{first} and {last} cannot be in one network of {PREFIX_BITS} bits"));
     }
     Ok((first, last))
 }

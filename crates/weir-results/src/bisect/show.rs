@@ -2,7 +2,7 @@
 
 use super::{Answer, CandidateReport, ChangeReport, Report};
 use crate::document::{Block, Column, Document, Row, Table};
-use crate::number::{self, or_dash, pps_with};
+use crate::number::{self, counted_len, or_dash, pps_with};
 
 /// Significant digits of a rate: enough to see a small change.
 const DIGITS: u8 = 5;
@@ -19,7 +19,7 @@ fn rate(rate_pps: f64) -> String {
 fn row(candidate: &CandidateReport) -> Row {
     let mut remarks = Vec::new();
     if candidate.skipped {
-        remarks.push(format!("skipped: {} invalid runs", candidate.invalid));
+        remarks.push(format!("skipped: {}", counted_len(candidate.invalid, "invalid run")));
     } else if candidate.invalid > 0 {
         remarks.push(format!("and {} invalid", candidate.invalid));
     }
@@ -115,12 +115,12 @@ impl Report {
                 self.candidates[self.candidates.len() - 1].name
             ),
             Answer::Undecided => format!(
-                "Undecided after {} runs, which is the limit: no answer has a probability of {}. \
+                "Undecided after {}, which is the limit: no answer has a probability of {}. \
                  Continue with --resume and a higher --max-runs.",
-                self.runs,
+                counted_len(self.runs, "run"),
                 self.confidence()
             ),
-            Answer::Open => format!("Open after {} runs.", self.runs),
+            Answer::Open => format!("Open after {}.", counted_len(self.runs, "run")),
         }
     }
 

@@ -77,6 +77,7 @@ fn block(block: &Block) -> Markup {
                 }
             }
         },
+        Block::Table(one) if one.is_empty() => Markup::default(),
         Block::Table(one) => table(one),
         Block::Figure(one) => figure(one),
         Block::Preformatted(text) => html! { pre tabindex="0" { (text.trim_end()) } },

@@ -54,6 +54,7 @@ impl Page {
                     |(name, value): &(Line, Line)| format!("{}: {}", inline(name), inline(value));
                 self.part(list(entries.iter().map(entry)));
             }
+            Block::Table(table) if table.is_empty() => {}
             Block::Table(table) => self.table(table),
             Block::Figure(_) => {}
             Block::Preformatted(text) => self.part(fenced(text.trim_end())),

@@ -19,10 +19,10 @@ pub(super) fn document(document: &Document, terminal: Terminal) -> String {
 }
 
 impl Table {
-    /// Text for a terminal: columns as wide as they must be.
+    /// Text for a terminal: columns as wide as they must be. Heads without rows are nothing.
     #[must_use]
     pub fn text(&self, terminal: Terminal) -> String {
-        table(self, terminal)
+        if self.is_empty() { String::new() } else { table(self, terminal) }
     }
 }
 
@@ -94,7 +94,7 @@ impl Out {
             Block::List(_, items) => self.list(items),
             Block::Facts(_, entries) => self.facts(entries),
             Block::Table(one) if one.is_empty() => {}
-            Block::Table(one) => self.parts.push(table(one, self.terminal)),
+            Block::Table(one) => self.parts.push(one.text(self.terminal)),
             Block::Figure(_) => {}
             Block::Preformatted(text) => self.parts.push(format!("{}\n", text.trim_end())),
             Block::Only(outputs, inner) if outputs.has(Outputs::TERMINAL) => self.blocks(inner),

@@ -32,7 +32,7 @@ pub(crate) enum PxeCommand {
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
     /// List the files that are missing, and where each comes from.
-    #[command(after_help = "Example: weir pxe check --dir /srv/pxe")]
+    #[command(after_help = "Example: weir pxe check --dir /srv/pxe --interface eth1")]
     Check(CheckArgs),
 }
 
@@ -58,6 +58,9 @@ pub(crate) struct CheckArgs {
     /// The directory with pxe.toml and the files that it names.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
+    /// The interface that is to serve: whether the range is in its network.
+    #[arg(long, value_name = "IF")]
+    pub(crate) interface: Option<String>,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }

@@ -235,6 +235,17 @@ pub(crate) enum BackendName {
     Pcap(PathBuf),
 }
 
+impl BackendName {
+    /// What it needs root for; `None` for files, which anyone may write.
+    pub(crate) fn privilege(&self) -> Option<&'static str> {
+        match self {
+            Self::Live => Some("loads BPF programs (CAP_BPF and CAP_NET_ADMIN)"),
+            Self::Packet => Some("sends raw frames (CAP_NET_RAW)"),
+            Self::Pcap(_) => None,
+        }
+    }
+}
+
 impl FromStr for BackendName {
     type Err = String;
 

@@ -9,7 +9,7 @@ use weir_fw::protocol::{Client, ClientError, Request};
 use super::{put, put_json};
 use crate::cli::fw_run::StatsArgs;
 use crate::exit::Outcome;
-use crate::progress;
+use crate::{lab, progress};
 
 /// How long a daemon that was told to stop may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -61,7 +61,10 @@ pub(super) fn stop(is_json: bool) -> anyhow::Result<Outcome> {
             wait_gone();
             true
         }
-        Err(ClientError::NotRunning) => Engine::remove_orphan()?,
+        Err(ClientError::NotRunning) => {
+            lab::require_root("weir fw stop", "removes the programs of a firewall without daemon")?;
+            Engine::remove_orphan()?
+        }
         Err(error) => return Err(error.into()),
     };
     if is_json {

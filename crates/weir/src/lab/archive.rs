@@ -1,6 +1,5 @@
 //! `weir lab import`, `weir lab export`, and `weir lab report` of an imported store.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,12 +11,12 @@ use weir_lab::archive::{
     SeriesFigures,
 };
 use weir_results::document::{Column, Row, Table, Terminal, printable};
-use weir_results::number::or_dash;
+use weir_results::number::{counted_len, or_dash};
 use weir_results::plot::Quantity;
 
-use super::absolute;
+use super::{absolute, check_place};
 use crate::cli::archive::{ExportArgs, ImportArgs};
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::{progress, signals};
 
 /// Problems of a kind that are listed in a terminal; `archive.json` has all.
@@ -28,6 +27,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// `weir lab import`.
 pub(super) fn import(arguments: &ImportArgs) -> anyhow::Result<Outcome> {
+    check_place(&arguments.out)?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let bar = progress::Steps::new("series read", LINE_EVERY, Instant::now());
     let import = Import {
@@ -77,10 +77,10 @@ fn show_import(archive: &Archive, derived: &Derived, json: bool) -> anyhow::Resu
     }
     let counts = &derived.summary.counts;
     let mut text = format!(
-        "{} series, {} runs from {} files ({:.1} MB)\n{}",
+        "{} series, {} from {} ({:.1} MB)\n{}",
         counts.series,
-        counts.runs,
-        record.files_read,
+        counted_len(counts.runs, "run"),
+        counted_len(record.files_read, "file"),
         megabytes(record.size_bytes),
         verdicts(&derived.summary),
     );
@@ -93,7 +93,7 @@ fn show_import(archive: &Archive, derived: &Derived, json: bool) -> anyhow::Resu
         text += &problems(title, &of(kind).collect::<Vec<_>>());
     }
     text += &format!("\nstore: {store}\n");
-    print_text(&text)
+    exit::put(&text)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes stay far below 2^53")]
@@ -141,7 +141,7 @@ pub(super) fn report(dir: &Path, json: bool) -> anyhow::Result<Outcome> {
         print_json(&value)?;
     } else {
         let text = format!("{}{}\nreport: {path}\n", table(summary), verdicts(summary));
-        print_text(&text)?;
+        exit::put(&text)?;
     }
     Ok(outcome(summary))
 }
@@ -189,6 +189,7 @@ struct Exported {
 /// `weir lab export`.
 pub(super) fn export(arguments: &ExportArgs) -> anyhow::Result<Outcome> {
     debug_assert!(arguments.netbenches, "the only format, and required");
+    check_place(&arguments.out)?;
     let archive::Exported { files, left_out } =
         archive::export(&arguments.store, &arguments.out).map_err(anyhow::Error::from)?;
     let outcome = if left_out.is_empty() { Outcome::Done } else { Outcome::No };
@@ -197,22 +198,17 @@ pub(super) fn export(arguments: &ExportArgs) -> anyhow::Result<Outcome> {
         print_json(&json!(Exported { out, files, left_out }))?;
         return Ok(outcome);
     }
-    let mut text = format!("{} files in {out}\n", files.len());
+    let mut text = format!("{} in {out}\n", counted_len(files.len(), "file"));
     if !left_out.is_empty() {
         text += &format!("\nleft out ({}):\n", left_out.len());
     }
     for reason in &left_out {
         text += &format!("  {}\n", printable(reason));
     }
-    print_text(&text)?;
+    exit::put(&text)?;
     Ok(outcome)
 }
 
 fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
-    print_text(&format!("{value:#}\n"))
-}
-
-fn print_text(text: &str) -> anyhow::Result<()> {
-    let mut out = anstream::stdout();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
+    exit::put(&format!("{value:#}\n"))
 }

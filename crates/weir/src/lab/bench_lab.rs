@@ -13,7 +13,7 @@ use weir_machine::ssh::quote;
 
 use super::left::tell_reading;
 use crate::cli::bench_lab::{BenchLabSets, ImportConfigArgs};
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::progress;
 
 mod direct;
@@ -38,13 +38,13 @@ pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
         progress::warn(note);
     }
     let next = next(arguments);
-    let mut stdout = anstream::stdout();
-    if arguments.json.json {
+    let text = if arguments.json.json {
         let summary = json!({ "specification": out, "notes": made.notes, "next": next });
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&summary)?)?;
+        serde_json::to_string_pretty(&summary)? + "\n"
     } else {
-        writeln!(stdout, "specification: {}\nnext: {next}", out.display())?;
-    }
+        format!("specification: {}\nnext: {next}\n", out.display())
+    };
+    exit::put(&text)?;
     Ok(Outcome::Done)
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use weir_results::compare::{self, Asked, Report};
 use weir_results::plot::PlotError;
 
+use super::check_place;
 use super::plot::{FileFormat, save};
 use super::stores::{self, write};
 use crate::cli::compare::{CompareArgs, Criterion};
@@ -16,6 +17,7 @@ use crate::progress;
 /// Runs the command.
 pub(super) fn command(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let target = args.out.as_deref().map(Target::of).transpose()?;
+    args.out.as_deref().map_or(Ok(()), check_place)?;
     let Some(stores) = stores::read(&args.stores, args.series.as_deref())? else {
         return Ok(Outcome::Refused);
     };

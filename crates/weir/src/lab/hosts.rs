@@ -15,6 +15,7 @@ use weir_lab::testbed::hosts::{HostsTestbed, Reach};
 use weir_machine::access::Reset;
 use weir_machine::cancel::Cancel;
 use weir_results::document::{Column, Row, Table, Terminal};
+use weir_results::number::counted_len;
 use weir_wire::units::format_duration;
 
 use super::left::Left;
@@ -74,11 +75,12 @@ fn intent(plan: &Plan, spec: &HostsSpec, left: &Left) -> String {
     };
     let images = match left.images(plan).len() {
         0 => String::new(),
+        1 => ", 1 image is installed on it".to_owned(),
         count => format!(", {count} images are installed on it"),
     };
     let count = left.cell_count_max;
     let cells = match plan.cells.len() {
-        all if all == count => format!("{all} cells"),
+        all if all == count => counted_len(all, "cell"),
         all => format!("{count} of {all} cells are left"),
     };
     // Machines have no path without the DUT: nothing is calibrated.

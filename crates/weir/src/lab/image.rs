@@ -2,13 +2,13 @@
 
 use std::io::Write as _;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use weir_machine::image::ImageError;
 use weir_machine::image::debian::{self, Request};
 
-use super::is_root;
+use super::require_root;
 use crate::cli::image::{DebianArgs, ImageCommand};
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::signals;
 
 pub(super) fn command(command: &ImageCommand) -> anyhow::Result<Outcome> {
@@ -18,12 +18,10 @@ pub(super) fn command(command: &ImageCommand) -> anyhow::Result<Outcome> {
 }
 
 fn debian(args: &DebianArgs) -> anyhow::Result<Outcome> {
-    if !is_root() {
-        bail!(
-            "`weir lab image debian` needs root, because it installs packages into a folder: run \
-             it with sudo"
-        );
-    }
+    require_root(
+        "weir lab image debian",
+        "installs packages into a folder with the owners of their files",
+    )?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let request = Request {
         out: args.out.clone(),
@@ -45,19 +43,18 @@ fn debian(args: &DebianArgs) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error.into()),
     };
-    let mut out = anstream::stdout();
-    if args.json.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&image)?)?;
+    let text = if args.json.json {
+        serde_json::to_string_pretty(&image)? + "\n"
     } else {
         let path = image.image.display();
-        writeln!(
-            out,
-            "{path}: Debian {}, Linux {}, {} MiB on this disk",
+        format!(
+            "{path}: Debian {}, Linux {}, {} MiB on this disk\n\
+             write `image = \"{path}\"` into [testbed] with kind = \"qemu\"\n",
             image.suite,
             image.kernel_version,
             image.file_size_bytes >> 20
-        )?;
-        writeln!(out, "write `image = \"{path}\"` into [testbed] with kind = \"qemu\"")?;
-    }
+        )
+    };
+    exit::put(&text)?;
     Ok(Outcome::Done)
 }

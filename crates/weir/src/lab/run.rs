@@ -21,7 +21,7 @@ use weir_machine::environment;
 use super::left::Left;
 use super::show::Shown;
 use super::watch::Progress;
-use super::{absolute, hosts, outcome, require_root, show, stored_plan};
+use super::{absolute, check_place, hosts, outcome, require_root, show, stored_plan};
 use crate::cli::Selection;
 use crate::exit::Outcome;
 use crate::signals;
@@ -114,7 +114,10 @@ pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Resul
     let Asked { command, selection, plan, task, out, resume } = asked;
     let spec = absolute(&selection.spec)?;
     let root = match out {
-        Some(out) => out,
+        Some(out) => {
+            check_place(&out)?;
+            out
+        }
         None => default_out(&plan.campaign.name, task.kind())?,
     };
     let earlier = match resume && root.join("campaign.toml").is_file() {
@@ -198,7 +201,7 @@ fn preflight(
     // The plan may have been read from a copy in a store: files lie beside the original.
     let folder = spec.parent().unwrap_or(Path::new(""));
     if plan.testbed.has_direct_path() {
-        require_root(command)?;
+        require_root(command, "makes network namespaces and loads BPF programs (CAP_SYS_ADMIN)")?;
         probe::live_frames().context(
             "this kernel cannot send XDP live frames, which the generator is made of (Linux 5.18 \
              or later with CONFIG_BPF_SYSCALL): run `weir doctor`",

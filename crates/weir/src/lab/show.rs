@@ -9,7 +9,7 @@ use weir_lab::plan::view::{self, PlanView, estimated_duration};
 use weir_lab::store::Store;
 use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::matrix::Series;
-use weir_results::number::{self, or_dash, pps, share};
+use weir_results::number::{self, counted_len, or_dash, pps, share};
 use weir_results::summary::{CampaignSummary, SeriesSummary};
 use weir_wire::units::{format_count, format_duration};
 
@@ -52,12 +52,12 @@ pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()>
     let campaign = &plan.campaign;
     let duration = |duration| format_duration(progress::whole_seconds(duration));
     text += &format!(
-        "campaign {}: {} series × {} iterations = {} cells, {} calibrations; about {}\n",
+        "campaign {}: {} series × {} iterations = {} cells, {}; about {}\n",
         campaign.name,
         plan.series.len(),
         campaign.iterations_text(),
         range(&view::cell_count_min(plan), &plan.cells.len()),
-        plan.calibrations().len(),
+        counted_len(plan.calibrations().len(), "calibration"),
         range(&duration(view::estimated_duration_min(plan)), &duration(estimated_duration(plan))),
     );
     if let Some(auto) = campaign.auto {

@@ -12,7 +12,7 @@ use weir_lab::event::{Event, Observer};
 use weir_lab::store::Kind;
 use weir_results::bisect::{CandidateReport, Report};
 use weir_results::machine_use::CpuUse;
-use weir_results::number::{self, pps, probability};
+use weir_results::number::{self, counted_len, pps, probability};
 use weir_results::record::{Point, TrialRecord, VerdictKind};
 use weir_results::search::record::ItemResult;
 use weir_results::search::show::figure;
@@ -140,7 +140,9 @@ impl Progress {
         };
         let (planned, done) = cells;
         self.line(&format!(
-            "{up_to}{planned} cells, {done} done; {at_least}{most} trials to run, {up_to}about {}",
+            "{up_to}{}, {done} done; {at_least}{} to run, {up_to}about {}",
+            counted_len(planned, "cell"),
+            counted_len(most, "trial"),
             rounded(time)
         ));
     }
@@ -233,11 +235,11 @@ fn run_line(name: &str, record: &TrialRecord) -> String {
 fn begin_line(report: &Report) -> String {
     let list = &report.candidates;
     format!(
-        "{} candidates from {} to {}, {} runs done, {} at most",
+        "{} candidates from {} to {}, {} done, {} at most",
         list.len(),
         list[0].name,
         list[list.len() - 1].name,
-        report.runs,
+        counted_len(report.runs, "run"),
         report.runs_max
     )
 }

@@ -20,7 +20,7 @@ use weir_machine::pxe::{Place, layout};
 use weir_net::{Netlink, Prefix};
 
 use crate::cli::pxe::ServeArgs;
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::{lab, progress, signals};
 
 /// How often requests by HTTP are looked for.
@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Runs the command.
 pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let config = super::configuration(&args.dir)?;
-    lab::require_root("weir pxe serve")?;
+    lab::require_root("weir pxe serve", "answers on the ports of DHCP and TFTP")?;
     let needs = needs(&config, &args.dir);
     let lacking: Vec<String> =
         needs.iter().filter(|need| need.trouble.is_some()).map(super::line).collect();
@@ -66,8 +66,11 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
                 screen.log(&line);
                 if is_started(&line) {
                     progress::note(&format!(
-                        "serving {} entries on {} from {}; Ctrl-C ends",
-                        config.entries.len(),
+                        "serving {} on {} from {}; Ctrl-C ends",
+                        match config.entries.len() {
+                            1 => "1 entry".to_owned(),
+                            count => format!("{count} entries"),
+                        },
                         args.interface,
                         place.address
                     ));
@@ -86,7 +89,7 @@ pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
 }
 
 /// The interface's address in the network of the range.
-fn address(interface: &str, config: &Config) -> anyhow::Result<Ipv4Addr> {
+pub(super) fn address(interface: &str, config: &Config) -> anyhow::Result<Ipv4Addr> {
     let netlink = Netlink::open()?;
     let link = netlink
         .link(interface)
@@ -205,8 +208,7 @@ impl Screen {
             let now = Timestamp::now().strftime("%H:%M:%S");
             format!("{now} {text}")
         };
-        let mut out = std::io::stdout();
-        writeln!(out, "{line}").and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
+        exit::put(&format!("{line}\n"))
     }
 }
 

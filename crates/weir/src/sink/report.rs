@@ -7,7 +7,7 @@ use serde::Serialize;
 use weir_bpf::histogram::Histogram;
 use weir_bpf::sink::QueueCounters;
 use weir_gen::observer::{Observed, StreamResult};
-use weir_results::number::{bps, pps};
+use weir_results::number::{bps, counted, pps};
 use weir_wire::units::format_count;
 
 /// The JSON object. Counts and distributions are since the start, rates are of the last interval,
@@ -263,7 +263,7 @@ impl Stream {
             format_count(self.duplicated_packets),
         );
         if let (Some(seen), Some(count)) = (self.flows_seen, self.flow_count) {
-            let _ = write!(text, "  {} of {} flows", format_count(seen), format_count(count));
+            let _ = write!(text, "  {} of {}", format_count(seen), counted(count, "flow"));
         }
         text
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use weir_bpf::generator::GeneratorCounters;
 use weir_bpf::histogram::Histogram;
 use weir_gen::backend::{GeneratorReport, ThreadReport};
-use weir_results::number;
+use weir_results::number::{self, counted};
 use weir_wire::ethernet::FCS_BYTES;
 use weir_wire::stream::StreamFrames;
 use weir_wire::traffic::Traffic;
@@ -155,13 +155,13 @@ impl Show {
             (_, Some(path)) => format!("to {} ({})", path.link.name, path.driver),
             (_, None) => String::new(),
         };
-        let threads = match plan.thread_count {
-            1 => "1 thread".to_owned(),
-            count => format!("{count} threads"),
-        };
+        let threads = counted(plan.thread_count.into(), "thread");
         let (what, streams) = match &plan.content {
             Content::Streams(traffic, names) => (
-                format!("{} flows", format_count_wide(traffic.flow_count())),
+                match traffic.flow_count() {
+                    1 => "1 flow".to_owned(),
+                    count => format!("{} flows", format_count_wide(count)),
+                },
                 streams(traffic, names),
             ),
             Content::Replay(recording) => (recording.describe(), Vec::new()),
@@ -347,9 +347,9 @@ fn streams(traffic: &Traffic, names: &[String]) -> Vec<String> {
     let described = streams.iter().zip(names).zip(weights).filter(|_| streams.len() > 1);
     let line = |((stream, name), weight): ((&StreamFrames, &String), u32)| {
         let spec = stream.spec();
-        let flow_count = format_count(stream.flows().flow_count());
+        let flows = counted(stream.flows().flow_count(), "flow");
         format!(
-            "  {name}: weight {weight}, {} from {} to {}, {flow_count} flows, {} bytes",
+            "  {name}: weight {weight}, {} from {} to {}, {flows}, {} bytes",
             spec.protocol, spec.src, spec.dst, spec.sizes
         )
     };

@@ -1,6 +1,6 @@
 //! Bad input: one clear message with its place, exit code 2, and nothing touched.
 
-use crate::common::{Lab, STATEFUL, assert_exit, can_run_lab, run, stderr, surroundings};
+use crate::common::{Lab, STATEFUL, assert_exit, can_run_lab, run, stderr, stdout, surroundings};
 use crate::turns::alone;
 
 const SPEC: &str = r#"[campaign]
@@ -63,6 +63,46 @@ fn an_impossible_address_is_refused() {
 }
 
 #[test]
+fn a_plan_is_refused_for_what_this_host_lacks_as_a_run_is() {
+    let cpus = SPEC.replace("kind = \"netns\"", "kind = \"netns\"\ndut_cpus = \"4095\"");
+    assert!(refused(&cpus).contains("4095"));
+    let image = SPEC.replace("kind = \"netns\"", "kind = \"qemu\"\nimage = \"nowhere.qcow2\"");
+    let said = refused(&image);
+    assert!(said.contains("nowhere.qcow2: No such file"), "{said}");
+}
+
+#[test]
+fn results_make_one_folder_and_not_a_path() {
+    let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
+    let output = run(&["lab", "run", &lab.arg("lab.toml"), "--out", &lab.arg("slip/out")]);
+    assert_exit(&output, 2);
+    let said = stderr(&output);
+    assert!(said.contains("there is no folder") && said.contains("/slip"), "{said}");
+    assert!(!lab.path("slip").exists());
+}
+
+#[test]
+fn a_network_boot_is_refused_on_an_interface_outside_of_the_range() {
+    let lab = Lab::new("", &[("pxe.toml", PXE)]);
+    let check = |more: &[&str]| run(&[&["pxe", "check", "--dir", &lab.arg("")], more].concat());
+    let output = check(&["--interface", "lo", "--json"]);
+    assert_exit(&output, 1);
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let trouble = answer["interface_trouble"].as_str().expect("trouble");
+    assert!(trouble.contains("no address in the network of the range 192.0.2.100"), "{trouble}");
+    assert!(stdout(&check(&["--interface", "lo"])).contains("WRONG    `lo` has no address"));
+    assert!(!stdout(&check(&[])).contains("WRONG"));
+}
+
+const PXE: &str = r#"[serve]
+range = "192.0.2.100-192.0.2.150"
+
+[[entry]]
+name = "local"
+kind = "local"
+"#;
+
+#[test]
 fn a_reversed_range_is_swapped_with_a_warning() {
     let lab = Lab::new(
         &SPEC.replace("198.18.10.1:2000-198.18.10.8", "198.18.10.8:2000-198.18.10.1"),
@@ -75,7 +115,7 @@ fn a_reversed_range_is_swapped_with_a_warning() {
         "{}",
         stderr(&output)
     );
-    assert!(crate::common::stdout(&output).contains("128"), "{}", crate::common::stdout(&output));
+    assert!(stdout(&output).contains("128"), "{}", stdout(&output));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `weir rates`: its text, its JSON, and what it refuses. No privilege, no packets.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -151,7 +152,17 @@ fn bad_input_is_refused() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    for arguments in [&["rates"][..], &["completions", "bash"], &["doctor", "--json"], &["help"]] {
+    let quick = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/quick/lab.toml");
+    let plan = ["lab", "plan", quick.to_str().expect("a path")];
+    for arguments in [
+        &["rates"][..],
+        &["completions", "bash"],
+        &["doctor", "--json"],
+        &["help"],
+        &["ministat", "-h"],
+        &["pfctl", "-h"],
+        &plan,
+    ] {
         let mut command = crate::common::weir();
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");

@@ -19,6 +19,7 @@ use weir_machine::access::RemoteSpec;
 use weir_machine::cancel::Cancel;
 use weir_machine::digest::Reader;
 use weir_machine::ssh::{Secrets, connect};
+use weir_results::number::counted_len;
 
 use super::mail::Mail;
 use super::request;
@@ -198,7 +199,11 @@ fn publish(results: &Path, asked: &Request) {
                 progress::warn(&format!("{NETBENCHES}: left out: {reason}"));
             }
             let count = exported.files.len();
-            progress::note(&format!("netbenches: {count} files in {}", out.display()));
+            progress::note(&format!(
+                "netbenches: {} in {}",
+                counted_len(count, "file"),
+                out.display()
+            ));
         }
         Err(error) => progress::warn(&format!("{NETBENCHES}: {}", exit::message(&error.into()))),
     }

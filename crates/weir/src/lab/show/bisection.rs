@@ -1,13 +1,10 @@
 //! What a bisection comes to, for a terminal or as JSON.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use weir_lab::store::Store;
 use weir_results::bisect::Report;
 
 use crate::lab::absolute;
-use crate::progress;
+use crate::{exit, progress};
 
 /// Prints the result.
 pub(in crate::lab) fn show(store: &Store, report: &Report, json: bool) -> anyhow::Result<()> {
@@ -20,6 +17,5 @@ pub(in crate::lab) fn show(store: &Store, report: &Report, json: bool) -> anyhow
     } else {
         format!("\n{}\nreport: {}\n", progress::text(&report.document()), html.display())
     };
-    let mut out = anstream::stdout();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
+    exit::put(&text)
 }

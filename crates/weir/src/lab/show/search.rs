@@ -1,13 +1,10 @@
 //! What a search comes to, for a terminal or as JSON.
 
-use std::io::Write as _;
-
-use anyhow::Context as _;
 use weir_lab::store::Store;
 use weir_results::search::show::SearchSummary;
 
 use crate::lab::absolute;
-use crate::progress;
+use crate::{exit, progress};
 
 /// Prints the result.
 pub(in crate::lab) fn show(
@@ -23,6 +20,5 @@ pub(in crate::lab) fn show(
     } else {
         format!("\n{}\nsummary: {}\n", progress::text(&summary.document()), path.display())
     };
-    let mut out = anstream::stdout();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)
+    exit::put(&text)
 }
