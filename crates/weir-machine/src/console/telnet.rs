@@ -120,7 +120,7 @@ impl Telnet {
         encoded
     }
 
-    /// A break.
+    /// The command for it, which servers hand on to serial lines.
     pub(super) const fn send_break() -> [u8; 2] {
         [IAC, BREAK]
     }

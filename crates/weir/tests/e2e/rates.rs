@@ -159,8 +159,8 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         &["completions", "bash"],
         &["doctor", "--json"],
         &["help"],
-        &["ministat", "-h"],
-        &["pfctl", "-h"],
+        &["ministat", "--help"],
+        &["pfctl", "--help"],
         &plan,
     ] {
         let mut command = crate::common::weir();
