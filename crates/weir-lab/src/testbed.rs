@@ -225,6 +225,8 @@ pub struct Burst {
     pub rate: Rate,
     /// Stop after so many packets; absent: run until stopped.
     pub packet_limit: Option<u64>,
+    /// Whether it is the measurement: what else the machine does meanwhile is looked at.
+    pub is_measured: bool,
 }
 
 /// Cumulative counts at one moment.

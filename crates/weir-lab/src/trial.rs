@@ -386,6 +386,15 @@ impl<'a> Runner<'a> {
     /// Sends a limited burst and waits for its end, which comes late where a generator sends slower
     /// than it was asked to, and never where it does not stop after its packets.
     fn send(&mut self, rig: &mut dyn Rig, rate: Rate, packets: u64) -> Result<(), TrialError> {
+        self.send_burst(rig, (rate, packets), false)
+    }
+
+    fn send_burst(
+        &mut self,
+        rig: &mut dyn Rig,
+        (rate, packets): (Rate, u64),
+        is_measured: bool,
+    ) -> Result<(), TrialError> {
         let rate_pps = match rate {
             Rate::Pps(rate_pps) => rate_pps.max(1.0),
             _ => BURST_RATE_PPS_MIN,
@@ -393,7 +402,7 @@ impl<'a> Runner<'a> {
         let time = Duration::from_secs_f64(self::packets(packets) / rate_pps) * 2;
         let time = time + self.patience.burst;
         let deadline = self.trial.cancel.now() + time;
-        rig.start(Burst { rate, packet_limit: Some(packets) })?;
+        rig.start(Burst { rate, packet_limit: Some(packets), is_measured })?;
         let waited = loop {
             if rig.finished() {
                 break Ok(());
@@ -427,7 +436,7 @@ impl<'a> Runner<'a> {
             Some(packets) => {
                 self.phase("measure");
                 let first = rig.reading()?;
-                self.send(rig, self.trial.traffic.rate, packets)?;
+                self.send_burst(rig, (self.trial.traffic.rate, packets), true)?;
                 vec![first, rig.reading()?]
             }
         };
@@ -471,7 +480,8 @@ impl<'a> Runner<'a> {
     /// The generator's run, with its warm-up.
     fn run_for_its_time(&mut self, rig: &mut dyn Rig) -> Result<Vec<Reading>, TrialError> {
         self.phase("warmup");
-        rig.start(Burst { rate: self.trial.traffic.rate, packet_limit: None })?;
+        let rate = self.trial.traffic.rate;
+        rig.start(Burst { rate, packet_limit: None, is_measured: true })?;
         let sampled = self.pause(self.trial.times.warmup).and_then(|()| {
             self.phase("measure");
             rig.measuring(self.trial.times.duration)?;

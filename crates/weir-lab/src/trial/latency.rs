@@ -40,7 +40,8 @@ impl Runner<'_> {
         self.phase("latency");
         let before = rig.reading()?.tx_packets;
         rig.observe()?;
-        rig.start(Burst { rate: Rate::Pps(rate_pps), packet_limit: None })?;
+        let rate = Rate::Pps(rate_pps);
+        rig.start(Burst { rate, packet_limit: None, is_measured: false })?;
         let waited = self.pause(duration);
         rig.stop()?;
         waited?;

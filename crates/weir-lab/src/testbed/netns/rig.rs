@@ -186,7 +186,9 @@ impl Rig for NetnsRig {
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
-        self.watch.start();
+        if burst.is_measured {
+            self.watch.start();
+        }
         self.generator.start(burst)
     }
 
@@ -196,7 +198,9 @@ impl Rig for NetnsRig {
 
     fn stop(&mut self) -> Result<(), TestbedError> {
         // The run time of a thread that has ended is nowhere: the generator's is read before.
-        self.watch.stop(Some(self.trial_parts()));
+        if self.watch.is_running() {
+            self.watch.stop(Some(self.trial_parts()));
+        }
         self.generator.stop()
     }
 
@@ -275,7 +279,7 @@ impl Rig for NetnsRig {
     }
 
     fn machines(&self) -> Machines {
-        let dut = Some(self.watch.machine(&self.watched_cpus()));
+        let dut = Some(self.watch.machine(&self.watched_cpus()).clone());
         Machines { dut, dut_time: self.dut_time(), ..Machines::default() }
     }
 

@@ -3,6 +3,8 @@
 //!
 //! A CPU that slowed down for heat voids the figure; what else ran is for the verdict to judge.
 
+use std::cell::OnceCell;
+
 use weir_machine::environment::machine::{Counted, SensorWatch, Sensors, dut_time, machine_use};
 use weir_machine::environment::tasks::Parts;
 use weir_net::CpuList;
@@ -10,7 +12,7 @@ use weir_results::machine_use::{DutTime, MachineUse};
 use weir_results::number;
 use weir_results::record::Check;
 
-/// The machine before, during and after the generator's run.
+/// The machine before, during and after the generator's measured run.
 #[derive(Debug, Default)]
 pub(in crate::testbed) struct Watch {
     before: Counted,
@@ -19,28 +21,41 @@ pub(in crate::testbed) struct Watch {
     /// What belongs to the trial.
     parts: Option<Parts>,
     watching: Option<SensorWatch>,
+    is_running: bool,
+    /// What all of it comes to, worked out once.
+    used: OnceCell<MachineUse>,
 }
 
 impl Watch {
     /// The run begins.
     pub(in crate::testbed) fn start(&mut self) {
+        self.is_running = true;
+        self.used = OnceCell::new();
         self.watching = SensorWatch::start();
         self.before = Counted::take();
     }
 
+    /// Whether a run has begun that has not ended.
+    pub(in crate::testbed) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
     /// The run has ended; `parts` belong to the trial. Without them, what else ran is not known.
     pub(in crate::testbed) fn stop(&mut self, parts: Option<Parts>) {
+        self.is_running = false;
         self.parts = parts;
         self.after = Counted::take();
         self.sensors = self.watching.take().map(SensorWatch::stop).unwrap_or_default();
     }
 
-    /// What the machine did on the CPUs of the testbed.
-    pub(in crate::testbed) fn machine(&self, cpus: &[(&str, &CpuList)]) -> MachineUse {
-        let mut list: Vec<usize> = cpus.iter().flat_map(|(_, cpus)| cpus.iter()).collect();
-        list.sort_unstable();
-        list.dedup();
-        machine_use(&self.before, &self.after, &self.sensors, (&list, self.parts.as_ref()))
+    /// What the machine did on the CPUs of the testbed, which are the same each time.
+    pub(in crate::testbed) fn machine(&self, cpus: &[(&str, &CpuList)]) -> &MachineUse {
+        self.used.get_or_init(|| {
+            let mut list: Vec<usize> = cpus.iter().flat_map(|(_, cpus)| cpus.iter()).collect();
+            list.sort_unstable();
+            list.dedup();
+            machine_use(&self.before, &self.after, &self.sensors, (&list, self.parts.as_ref()))
+        })
     }
 
     /// CPU time of the DUT, which is these threads on these CPUs; `has_sink`: the sink's packets
@@ -71,7 +86,7 @@ impl Watch {
                 ),
             })
             .collect();
-        let slowed = used.slowed_for_heat;
+        let slowed = &used.slowed_for_heat;
         let heat = match (used.counts_throttling, slowed.is_empty()) {
             (false, _) => "this machine does not count it".to_owned(),
             (true, true) => "no CPU slowed down".to_owned(),

@@ -138,7 +138,9 @@ impl Rig for QemuRig {
             self.guest = Activity::begin(&self.host, system, false);
         }
         self.is_limited = burst.packet_limit.is_some();
-        self.watch.start();
+        if burst.is_measured {
+            self.watch.start();
+        }
         let started = self.generator.start(burst);
         self.explained(started)
     }
@@ -150,7 +152,9 @@ impl Rig for QemuRig {
     fn stop(&mut self) -> Result<(), TestbedError> {
         let stopped = self.generator.stop();
         // QEMU's threads are many, and which CPU each is on is the kernel's choice.
-        self.watch.stop(None);
+        if self.watch.is_running() {
+            self.watch.stop(None);
+        }
         if let Some(guest) = self.guest.as_mut().filter(|_| !self.is_limited) {
             guest.end(&self.host);
         }
@@ -269,7 +273,7 @@ impl Rig for QemuRig {
     fn machines(&self) -> Machines {
         let guest = self.guest.as_ref().map(Activity::machine);
         Machines {
-            dut: Some(self.watch.machine(&self.watched_cpus())),
+            dut: Some(self.watch.machine(&self.watched_cpus()).clone()),
             others: guest.map(|used| ("dut".to_owned(), used)).into_iter().collect(),
             dut_time: self.guest.as_ref().and_then(Activity::dut_time),
         }
