@@ -3,4 +3,5 @@
 mod adaptive;
 mod lifecycle;
 mod searches;
+mod setup;
 mod simulator;

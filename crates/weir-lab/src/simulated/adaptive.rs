@@ -2,19 +2,18 @@
 //! interrupts it, and it ends.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
-use super::simulator::{Script, Simulator};
-use crate::campaign::{Campaign, History};
+use super::setup::{self, plan_of};
+use super::simulator::Script;
+use crate::campaign::History;
 use crate::derive;
 use crate::event::{Event, Observer};
 use crate::model::Plan;
-use crate::plan::{self, Overrides, view};
-use crate::runner::{RunError, Runner};
-use crate::spec::files::MemoryFiles;
-use crate::store::{PlanRecord, STORE_SCHEMA, Store};
+use crate::plan::view;
+use crate::runner::RunError;
+use crate::store::Store;
 use weir_machine::cancel::Cancel;
 
 const SPEC: &str = r#"
@@ -100,20 +99,12 @@ impl Observer for Watcher {
 }
 
 fn plan(iterations: Option<u32>) -> Plan {
-    let files = MemoryFiles(BTreeMap::from([(PathBuf::from("lab.toml"), SPEC.to_owned())]));
-    let overrides = Overrides { iterations, only: None };
-    plan::load(Path::new("lab.toml"), &files, &overrides).expect("a good plan").0
+    plan_of(SPEC, iterations)
 }
 
+/// A store that can be reported.
 fn store(dir: &Path, plan: &Plan) -> Store {
-    let record = PlanRecord {
-        schema: STORE_SCHEMA,
-        spec_path: "lab.toml".into(),
-        iterations: None,
-        only: None,
-        weir: "test".into(),
-    };
-    let store = Store::create(&dir.join("store"), &plan.source, &record).expect("a new store");
+    let store = setup::store(dir, plan);
     store.write_json("env.json", &serde_json::json!({})).expect("an environment");
     store
 }
@@ -132,21 +123,8 @@ fn run(plan: &Plan, store: &Store, cancel_at: usize) -> (Watcher, Result<(), Run
         warnings: Vec::new(),
         started: None,
     };
-    let testbed = Simulator { script };
-    let runner = Runner {
-        plan,
-        store,
-        testbed: &testbed,
-        cancel: &cancel,
-        observer: &mut watcher,
-        wait: Duration::ZERO,
-    };
-    let result = run_on(runner, plan, store);
+    let result = setup::run((plan, store), &script, &cancel, &mut watcher);
     (watcher, result)
-}
-
-fn run_on(mut runner: Runner<'_>, plan: &Plan, store: &Store) -> Result<(), RunError> {
-    runner.run(&mut Campaign::new(plan, store)?)
 }
 
 fn iterations(store: &Store) -> BTreeMap<String, usize> {

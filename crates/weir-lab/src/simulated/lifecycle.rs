@@ -2,65 +2,22 @@
 //! simulated testbed, without packets and without privilege.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::simulator::{SAMPLE, Script, Simulator};
+use super::setup::{SPEC, plan_of, run, store};
+use super::simulator::{Script, Simulator};
 use crate::bisect::{self, Bisection};
-use crate::campaign::Campaign;
 use crate::event::{Event, Observer, Silent};
 use crate::model::Plan;
-use crate::plan::{self, Overrides};
 use crate::runner::{RunError, Runner};
-use crate::spec::files::MemoryFiles;
-use crate::store::{PlanRecord, STORE_SCHEMA, Store};
+use crate::store::Store;
 use weir_machine::cancel::Cancel;
 use weir_results::bisect::{Answer, BISECT_SCHEMA, Question, Report};
 use weir_results::record::VerdictKind;
 
-pub(super) const SPEC: &str = r#"
-[campaign]
-name = "simulated"
-iterations = 2
-order = "sequential"
-[trial]
-warmup = "0ms"
-duration = "100ms"
-drain = "50ms"
-sample = "10ms"
-[testbed]
-kind = "netns"
-[[dut]]
-name = "linux"
-kind = "linux"
-[[traffic]]
-name = "t"
-src = "198.18.10.1:2000-198.18.10.8"
-dst = "198.19.10.1:2000-198.19.10.16"
-"#;
-
 fn plan(iterations: Option<u32>) -> Plan {
     plan_of(SPEC, iterations)
-}
-
-pub(super) fn plan_of(spec: &str, iterations: Option<u32>) -> Plan {
-    let files = MemoryFiles(BTreeMap::from([(PathBuf::from("lab.toml"), spec.to_owned())]));
-    let overrides = Overrides { iterations, only: None };
-    let (plan, _) = plan::load(Path::new("lab.toml"), &files, &overrides).expect("a good plan");
-    assert_eq!(plan.trial.sample, SAMPLE);
-    plan
-}
-
-fn store(dir: &Path, plan: &Plan) -> Store {
-    let record = PlanRecord {
-        schema: STORE_SCHEMA,
-        spec_path: "lab.toml".into(),
-        iterations: None,
-        only: None,
-        weir: "test".into(),
-    };
-    Store::create(&dir.join("out"), &plan.source, &record).expect("a store")
 }
 
 struct Bench {
@@ -76,10 +33,7 @@ impl Bench {
     }
 
     fn run(&self, plan: &Plan, store: &Store) -> Result<(), RunError> {
-        let testbed = Simulator { script: Rc::clone(&self.script) };
-        let (cancel, observer) = (&self.cancel, &mut Silent);
-        Runner { plan, store, testbed: &testbed, cancel, observer, wait: Duration::ZERO }
-            .run(&mut Campaign::new(plan, store)?)
+        run((plan, store), &self.script, &self.cancel, &mut Silent)
     }
 }
 

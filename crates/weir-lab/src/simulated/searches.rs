@@ -13,7 +13,7 @@ use crate::plan::{self, Overrides};
 use crate::runner::{RunError, Runner};
 use crate::search::{collection, items, results};
 use crate::spec::files::MemoryFiles;
-use crate::store::{Kind, PlanRecord, STORE_SCHEMA, Store, StoreError};
+use crate::store::{Kind, PlanRecord, Store, StoreError};
 use crate::task::Task;
 use weir_machine::cancel::Cancel;
 use weir_results::collection::{DUT, GOAL, Origin, SIZE_BYTES, TRAFFIC};
@@ -22,7 +22,7 @@ use weir_results::search::record::{ItemResult, Limit};
 use weir_results::search::show::SearchSummary;
 use weir_results::search::{FrameSize, Terms, Test};
 
-use super::lifecycle::{SPEC, plan_of};
+use super::setup::{SPEC, plan_of, record};
 use super::simulator::{Formula, Script, Simulator};
 
 /// What a terminal shows.
@@ -75,13 +75,7 @@ impl Bench {
 
     /// The store: a new one, or the one that is there, with what is asked for now.
     fn store(&self) -> Result<Store, RunError> {
-        let record = PlanRecord {
-            schema: STORE_SCHEMA,
-            spec_path: "lab.toml".into(),
-            iterations: Some(1),
-            only: None,
-            weir: "test".into(),
-        };
+        let record = PlanRecord { iterations: Some(1), ..record() };
         let (task, source) = (self.task(), &self.plan.source);
         if !self.root().join("campaign.toml").exists() {
             return Ok(task.create(&self.root(), source, &record)?);
