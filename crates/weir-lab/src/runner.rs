@@ -309,20 +309,20 @@ impl Runner<'_> {
         let mut retries = self.plan.retries;
         let (record, outcome) = loop {
             let (record, outcome) = self.calibrate(&name, &traffic, (begun, left))?;
-            let kind = record.verdict.kind;
-            if kind == VerdictKind::Disturbed && retries > 0 {
-                retries -= 1;
-                self.keep(&name, &rejected_dir(self.store, &traffic.name), &record, &outcome)?;
-                continue;
+            let is_usable = is_usable(&record);
+            let is_disturbed = record.verdict.kind == VerdictKind::Disturbed;
+            if is_usable && (!is_disturbed || retries == 0) {
+                break (record, outcome);
             }
-            break (record, outcome);
-        };
-        let Verdict { kind, reason } = &record.verdict;
-        if *kind == VerdictKind::Invalid {
             // On record, but out of the way of the next attempt.
             self.keep(&name, &rejected_dir(self.store, &traffic.name), &record, &outcome)?;
-            return Err(RunError::Calibration { traffic: traffic.name, reason: reason.clone() });
-        }
+            if retries == 0 {
+                let (attempts, reason) = (self.plan.retries + 1, record.verdict.reason);
+                return Err(RunError::Calibration { traffic: traffic.name, attempts, reason });
+            }
+            retries -= 1;
+        };
+        let Verdict { kind, reason } = &record.verdict;
         if matches!(kind, VerdictKind::Unstable | VerdictKind::Disturbed) {
             self.observer.event(&Event::Warning(format!(
                 "{name}: {reason}; verdicts that rely on it are no more certain"
@@ -420,6 +420,11 @@ impl Runner<'_> {
         self.observer.event(&Event::TrialFinished { name, record, kept: false });
         Ok(())
     }
+}
+
+/// Whether a calibration says what the path carries: it is valid, and something came through.
+fn is_usable(calibration: &TrialRecord) -> bool {
+    calibration.verdict.kind != VerdictKind::Invalid && calibration.result.rate_pps > 0.0
 }
 
 /// What a trial measures.

@@ -9,7 +9,8 @@
 //! items/<item>/<test>/<number>/{trial.json,samples.csv,artefacts/}      searches
 //! items/<item>/result.json                                              searches
 //! profiles/<series>/{trial.json,samples.csv,artefacts/}                 runs that count nowhere
-//! rejected/<traffic>/<attempt>/{trial.json,samples.csv}                 invalid calibrations
+//! rejected/<traffic>/<attempt>/{trial.json,samples.csv}                 unusable calibrations
+//! rejected/<series or item>/<attempt>/{trial.json,samples.csv}          disturbed, then repeated
 //! summary.json  summary.md  gnuplot.data  plots/*.svg  report.html      derived
 //! ```
 //!

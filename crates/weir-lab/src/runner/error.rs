@@ -20,12 +20,16 @@ pub enum RunError {
     },
     /// Nothing can be judged without a calibration.
     #[error(
-        "the calibration of traffic `{traffic}` is invalid: {reason}; nothing can be judged \
-         without it: run `weir doctor`, quieten the machine, and try again"
+        "the calibration of traffic `{traffic}`, without which nothing can be judged, is unusable \
+         ({}): {reason}; its records are in rejected/{traffic}; when the cause is removed, \
+         `weir lab resume` goes on",
+        attempted(*attempts)
     )]
     Calibration {
         traffic: String,
-        /// Why.
+        /// How often it was tried.
+        attempts: u32,
+        /// Why the last attempt is unusable.
         reason: String,
     },
     /// The specification is not one for what is asked: it gives no list to bisect, say.
@@ -71,4 +75,11 @@ pub enum RunError {
     /// Somebody asked to stop.
     #[error("stopped by signal {signal}; finished trials are kept")]
     Cancelled { signal: i32 },
+}
+
+fn attempted(attempts: u32) -> String {
+    match attempts {
+        1 => "one attempt".to_owned(),
+        attempts => format!("the last of {attempts} attempts"),
+    }
 }

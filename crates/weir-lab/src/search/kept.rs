@@ -42,6 +42,13 @@ pub(super) fn result(store: &Store, item: &Item) -> Result<Option<ItemResult>, S
     }
 }
 
+/// Trials of an item that were disturbed and put aside, to be repeated.
+pub(super) fn repeated_trials(store: &Store, item: &Item) -> u32 {
+    let folder = store.root().join("rejected").join(&item.name);
+    let is_free = |attempt: &u32| !folder.join((attempt + 1).to_string()).is_dir();
+    (0..u32::MAX).find(is_free).unwrap_or(u32::MAX)
+}
+
 /// Writes the result of an item.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use crate::model::{Plan, TrialTimes};
 use crate::runner::{Calibrated, Paths, Request, RunError, Schedule, Step};
 use crate::store::Store;
 use weir_results::counters::Place;
-use weir_results::record::{Sample, TrialRecord};
+use weir_results::record::{Sample, TrialRecord, VerdictKind};
 use weir_results::search::Terms;
 use weir_results::search::Test;
 use weir_results::search::record::{ItemResult, RESULT_SCHEMA};
@@ -50,6 +50,21 @@ struct Current {
     tests: VecDeque<Test>,
     /// What is being found out.
     test: Option<Measuring>,
+    /// The trial that was asked for last.
+    asked: Option<Asked>,
+    /// It was disturbed, and is asked for again.
+    again: Option<Asked>,
+}
+
+/// A trial that was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    test: Test,
+    /// Its number among those of its test.
+    number: u32,
+    ask: Ask,
+    /// How often it was disturbed and repeated since the searches began or were resumed.
+    repeated: u32,
 }
 
 impl<'a> Searches<'a> {
@@ -108,20 +123,26 @@ impl<'a> Searches<'a> {
             latency: None,
             back_to_back: None,
             costs: Vec::new(),
+            repeated_trials: 0,
         };
         let tests = self.terms.tests.iter().copied().collect();
-        self.current = Some(Current { item, calibrated, loads, result, tests, test: None });
+        let (test, asked, again) = (None, None, None);
+        self.current = Some(Current { item, calibrated, loads, result, tests, test, asked, again });
         Ok(None)
     }
 }
 
 impl Current {
     /// What is asked next; `None` when the item is done.
-    fn ask(&mut self, plan: &Plan, terms: &Terms) -> Result<Option<(Test, u32, Ask)>, RunError> {
+    fn ask(&mut self, plan: &Plan, terms: &Terms) -> Result<Option<Asked>, RunError> {
+        if let Some(again) = self.again.take() {
+            return Ok(Some(again));
+        }
         loop {
             if let Some(test) = &mut self.test {
                 if let Some(ask) = test.next() {
-                    return Ok(Some((test.test(), test.number(), ask)));
+                    let (test, number) = (test.test(), test.number());
+                    return Ok(Some(Asked { test, number, ask, repeated: 0 }));
                 }
             } else if let Some(test) = self.tests.pop_front() {
                 let (item, result) = (&self.item, &self.result);
@@ -139,12 +160,8 @@ impl Current {
     }
 
     /// The trial that was asked for.
-    fn request(
-        &self,
-        plan: &Plan,
-        store: &Store,
-        (test, number, ask): (Test, u32, Ask),
-    ) -> Request {
+    fn request(&self, plan: &Plan, store: &Store, asked: Asked) -> Request {
+        let Asked { test, number, ask, repeated } = asked;
         let item = &self.item;
         let times = times(&plan.trial, ask);
         Request {
@@ -166,7 +183,7 @@ impl Current {
             times,
             packet_limit: ask.packets,
             profile: false,
-            is_repeatable: false,
+            is_repeatable: repeated < plan.retries,
             left: None,
         }
     }
@@ -192,10 +209,12 @@ impl Schedule for Searches<'_> {
                     None => continue,
                 }
             };
-            if let Some(ask) = current.ask(self.plan, self.terms)? {
-                let request = current.request(self.plan, self.store, ask);
+            if let Some(asked) = current.ask(self.plan, self.terms)? {
+                let request = current.request(self.plan, self.store, asked);
+                current.asked = Some(asked);
                 return Ok(Step::Trial(Box::new(request)));
             }
+            current.result.repeated_trials = kept::repeated_trials(self.store, &current.item);
             kept::keep_result(self.store, &current.result)?;
             observer.event(&Event::ItemFinished(&current.result));
             self.current = None;
@@ -207,7 +226,19 @@ impl Schedule for Searches<'_> {
         (record, samples): &(TrialRecord, Vec<Sample>),
         _: &mut dyn Observer,
     ) -> Result<(), RunError> {
-        if let Some(test) = self.current.as_mut().and_then(|current| current.test.as_mut()) {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let Some(Asked { test, number, ask, repeated }) = current.asked.take() else {
+            return Ok(());
+        };
+        // One that was disturbed and put aside is not in its place.
+        let dir = kept::trial_dir(self.store, &current.item.name, test, number);
+        if record.verdict.kind == VerdictKind::Disturbed
+            && !self.store.holds(&dir, &record.cell_id)?
+        {
+            current.again = Some(Asked { test, number, ask, repeated: repeated + 1 });
+            return Ok(());
+        }
+        if let Some(test) = &mut current.test {
             test.feed(&measured(record, samples), record);
         }
         Ok(())

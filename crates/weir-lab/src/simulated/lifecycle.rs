@@ -187,6 +187,36 @@ fn a_disturbed_calibration_is_repeated_at_once() {
 }
 
 #[test]
+fn an_unusable_calibration_is_repeated_and_then_explained() {
+    let bench = Bench::new();
+    let plan = plan(Some(1));
+    let store = store(bench.dir.path(), &plan);
+    // Nothing gets through in the first attempt, and then everything does.
+    bench.script.loss_percent.set(100);
+    let (script, mut builds) = (Rc::downgrade(&bench.script), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        builds += usize::from(name == "build");
+        if let (Some(script), true) = (script.upgrade(), builds > 1) {
+            script.loss_percent.set(0);
+        }
+    }));
+    bench.run(&plan, &store).expect("the campaign runs");
+    let (_, rejected) = verdicts(&store, "t");
+    assert_eq!(rejected, [VerdictKind::SinkBound]);
+    assert_eq!(store.read_calibrations().expect("readable").trials.len(), 1);
+
+    let bench = Bench::new();
+    let store = self::store(bench.dir.path(), &plan);
+    bench.script.loss_percent.set(100);
+    let error = bench.run(&plan, &store).expect_err("it stays unusable").to_string();
+    for part in ["last of 2 attempts", "lost, most of them at the sink", "rejected/t"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(verdicts(&store, "t").1.len(), 2);
+    assert!(store.read_calibrations().expect("readable").trials.is_empty());
+}
+
+#[test]
 fn whatever_fails_the_testbed_is_taken_down_and_nothing_is_kept() {
     for failing in ["load", "send", "start", "stop", "counters", "checks", "set_sysctl", "teardown"]
     {

@@ -357,6 +357,78 @@ fn latency_ends_when_its_trials_are_used_up() {
     assert!(text(&summary).contains("fewer repetitions"), "{}", text(&summary));
 }
 
+/// Something else takes the CPU during the trials with these numbers, calibrations included.
+fn disturb(bench: &Bench, disturbed: &'static [usize]) {
+    let (script, mut builds) = (Rc::downgrade(&bench.script), 0);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        builds += usize::from(name == "build");
+        if let Some(script) = script.upgrade() {
+            script.foreign_ratio.set(if disturbed.contains(&builds) { 0.6 } else { 0.0 });
+        }
+    }));
+}
+
+#[test]
+fn a_disturbed_trial_is_repeated_and_the_same_is_found() {
+    let undisturbed = Bench::new(SEARCH, DEVICE).found();
+    let bench = Bench::new(SEARCH, DEVICE);
+    disturb(&bench, &[3, 5]);
+    let results = bench.found();
+    assert_eq!(results[0].goals, undisturbed[0].goals);
+    let (cost, before) = (results[0].costs[0], undisturbed[0].costs[0]);
+    assert_eq!((cost.trials, cost.void_trials), (before.trials, 0));
+    assert_eq!(results[0].repeated_trials, 2);
+    let kept = bench.trials("linux.t", Test::Throughput);
+    assert_eq!(bench.builds(), 1 + kept + 2);
+    for attempt in ["1", "2"] {
+        let path = bench.root().join("rejected/linux.t").join(attempt).join("trial.json");
+        let record = std::fs::read_to_string(path).expect("on record");
+        assert!(record.contains("\"disturbed\""), "{record}");
+    }
+    let text = text(&summary(&bench, results));
+    assert!(text.contains("linux.t: 2 disturbed trials repeated"), "{text}");
+}
+
+#[test]
+fn trials_that_stay_disturbed_end_the_search_without_an_answer() {
+    let bench = Bench::new(SEARCH, DEVICE);
+    // All but the calibration and the warm-up trial; each is repeated once.
+    disturb(&bench, &[3, 4, 5, 6, 7, 8]);
+    let results = bench.found();
+    let ndr = &results[0].goals[0];
+    assert_eq!((ndr.limit, ndr.lower_pps), (Limit::Stopped, None));
+    let cost = results[0].costs[0];
+    assert_eq!((cost.trials, cost.void_trials, results[0].repeated_trials), (4, 3, 3));
+    assert!(!summary(&bench, results.clone()).is_whole());
+    // What stands in its place is not repeated again.
+    std::fs::remove_file(bench.root().join("items/linux.t/result.json")).expect("removable");
+    let builds = bench.builds();
+    assert_eq!(bench.found()[0].goals, results[0].goals);
+    assert_eq!(bench.builds(), builds, "every trial was kept");
+}
+
+#[test]
+fn a_search_of_which_no_trial_can_be_used_has_no_answer() {
+    let search = SEARCH.replace("[search]", "[search]\ntests = [\"throughput\", \"loss-curve\"]");
+    let bench = Bench::new(&search, DEVICE);
+    let script = Rc::downgrade(&bench.script);
+    *bench.script.on_call.borrow_mut() = Some(Box::new(move |name| {
+        // With a rate, the sender offers next to nothing; the calibration has none.
+        let sender_pps = if name == "send endlessly" { 300.0 } else { DEVICE.sender_pps };
+        if let Some(script) = script.upgrade() {
+            script.formula.set(Some(Formula { sender_pps, ..DEVICE }));
+        }
+    }));
+    let results = bench.found();
+    let result = &results[0];
+    assert!(result.goals.iter().all(|goal| goal.lower_pps.is_none()), "{result:?}");
+    let curve = result.loss_curve.as_ref().expect("a curve");
+    assert!(curve.points.iter().all(|point| point.loss_ratio.is_none()), "{curve:?}");
+    let summary = summary(&bench, results);
+    assert!(!summary.is_whole());
+    assert!(text(&summary).contains("loss-curve: none of its trials"), "{}", text(&summary));
+}
+
 fn summary(bench: &Bench, items: Vec<ItemResult>) -> SearchSummary {
     let (terms, planned_items) = (bench.terms.clone(), items.len());
     SearchSummary { campaign: "simulated".into(), terms, planned_items, items }

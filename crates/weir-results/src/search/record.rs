@@ -49,6 +49,53 @@ pub struct ItemResult {
     pub back_to_back: Option<BurstRecord>,
     /// What each test cost.
     pub costs: Vec<Cost>,
+    /// Trials that something else disturbed, and that were repeated: they are in no figure.
+    #[serde(default)]
+    pub repeated_trials: u32,
+}
+
+impl ItemResult {
+    /// Whether every test has come to its end, with a figure: trials that say nothing about the
+    /// DUT give none.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.goals.iter().all(GoalRecord::is_answered)
+            && self.loss_curve.as_ref().is_none_or(CurveRecord::is_answered)
+            && self.latency.as_ref().is_none_or(LatencyRecord::is_answered)
+            && self.back_to_back.as_ref().is_none_or(BurstRecord::is_answered)
+    }
+}
+
+impl GoalRecord {
+    /// A rate, or the certainty that there is none.
+    fn is_answered(&self) -> bool {
+        match self.limit {
+            Limit::Stopped => false,
+            Limit::BelowMinLoad => true,
+            Limit::Dut | Limit::Link | Limit::Testbed | Limit::MaxLoad => self.lower_pps.is_some(),
+        }
+    }
+}
+
+impl CurveRecord {
+    /// Whether it came to its end, with figures.
+    pub(super) fn is_answered(&self) -> bool {
+        self.stopped.is_none() && self.points.iter().any(|point| point.loss_ratio.is_some())
+    }
+}
+
+impl LatencyRecord {
+    /// Whether it came to its end, with figures.
+    pub(super) fn is_answered(&self) -> bool {
+        self.stopped.is_none() && self.points.iter().all(|point| point.mean.is_some())
+    }
+}
+
+impl BurstRecord {
+    /// Whether it came to its end, with figures.
+    pub(super) fn is_answered(&self) -> bool {
+        self.stopped.is_none() && self.mean_packets.is_some()
+    }
 }
 
 /// Frame sizes of an item.

@@ -8,8 +8,8 @@ use super::record::{
     LatencyRecord, Limit,
 };
 use crate::document::{Block, Column, Document, Line, Outputs, Row, Table, Voice, prose};
-use crate::number::{or_dash, percent, share, whole_pps};
-use crate::search::Terms;
+use crate::number::{self, or_dash, percent, share, whole_pps};
+use crate::search::{Terms, Test};
 
 /// The content of `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,15 +127,36 @@ fn bursts(record: &BurstRecord) -> String {
     let ms = |s: Option<f64>| or_dash(s.map(|s| format!("{:.3} ms", s * 1e3)));
     format!(
         "longest burst without loss: {sign}{} packets at {} pps (mean of {}{}); buffer {}, \
-         corrected {}{}",
+         corrected {}",
         whole_pps(mean),
         whole_pps(record.burst_pps),
         record.lengths_packets.len(),
         spread.unwrap_or_default(),
         ms(record.implied_buffer_s),
         ms(record.corrected_buffer_s),
-        record.stopped.as_deref().map(|why| format!("; {why}")).unwrap_or_default(),
     )
+}
+
+/// The tests, beside the throughput, that did not come to their end, or have no figure, and why.
+fn unanswered(item: &ItemResult) -> Vec<(Test, String)> {
+    const UNUSABLE: &str = "none of its trials could be used";
+    let mut found = Vec::new();
+    if let Some(curve) = item.loss_curve.as_ref().filter(|curve| !curve.is_answered()) {
+        let why = curve.stopped.as_deref().unwrap_or(UNUSABLE);
+        found.push((Test::LossCurve, why.to_owned()));
+    }
+    if let Some(latency) = item.latency.as_ref().filter(|latency| !latency.is_answered()) {
+        let why = match &latency.stopped {
+            Some(why) => format!("{why}; its means are of fewer repetitions"),
+            None => "at a load without figures, none of the trials could be used".to_owned(),
+        };
+        found.push((Test::Latency, why));
+    }
+    if let Some(bursts) = item.back_to_back.as_ref().filter(|bursts| !bursts.is_answered()) {
+        let why = bursts.stopped.as_deref().unwrap_or(UNUSABLE);
+        found.push((Test::BackToBack, why.to_owned()));
+    }
+    found
 }
 
 /// What is not plain from the tables: why figures are missing or only bounds.
@@ -145,9 +166,12 @@ fn notes(items: &[ItemResult]) -> Vec<String> {
         for goal in item.goals.iter().filter(|goal| goal.limit != Limit::Dut) {
             notes.push(format!("{}, {}: {}", item.name, goal.name, goal.reason));
         }
-        if let Some(why) = item.latency.as_ref().and_then(|latency| latency.stopped.as_ref()) {
-            notes
-                .push(format!("{}, latency: {why}; its means are of fewer repetitions", item.name));
+        for (test, why) in unanswered(item) {
+            notes.push(format!("{}, {}: {why}", item.name, test.name()));
+        }
+        if item.repeated_trials > 0 {
+            let count = number::counted(item.repeated_trials.into(), "disturbed trial");
+            notes.push(format!("{}: {count} repeated; see `rejected/{}`", item.name, item.name));
         }
         for cost in &item.costs {
             let parts: Vec<String> =
@@ -171,16 +195,11 @@ fn notes(items: &[ItemResult]) -> Vec<String> {
 }
 
 impl SearchSummary {
-    /// Whether the answer stands: every item has a result, none of which ended before its end.
+    /// Whether the answer stands: every item has a result, none of which ended before its end, or
+    /// lacks a figure because none of its trials could be used.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        let is_stopped = |item: &ItemResult| {
-            item.goals.iter().any(|goal| goal.limit == Limit::Stopped)
-                || item.loss_curve.as_ref().is_some_and(|curve| curve.stopped.is_some())
-                || item.latency.as_ref().is_some_and(|latency| latency.stopped.is_some())
-                || item.back_to_back.as_ref().is_some_and(|bursts| bursts.stopped.is_some())
-        };
-        self.items.len() == self.planned_items && !self.items.iter().any(is_stopped)
+        self.items.len() == self.planned_items && self.items.iter().all(ItemResult::is_answered)
     }
 
     /// For people.
