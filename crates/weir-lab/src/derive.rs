@@ -10,6 +10,7 @@ use weir_results::collection::{Collection, Opened};
 use weir_results::record::TrialRecord;
 use weir_results::search::Terms;
 use weir_results::search::record::ItemResult;
+use weir_results::search::report::SearchReport;
 use weir_results::search::show::SearchSummary;
 use weir_results::summary::{CampaignData, CampaignSummary, Profile};
 use weir_results::{bisect, report, verdict};
@@ -150,7 +151,7 @@ pub enum Account {
     /// The answer of a bisection, and the series that it measured.
     Bisection(Box<(bisect::Report, Derived)>),
     /// The rates that were found.
-    Search(Box<SearchSummary>),
+    Search(Box<SearchReport>),
 }
 
 /// Writes every derived file of a store, whatever it was made for.
@@ -171,7 +172,7 @@ pub fn account(store: &Store, plan: &Plan, task: &Task) -> Result<Account, RunEr
 }
 
 /// Writes the derived files of a search.
-fn write_search(store: &Store, plan: &Plan, terms: &Terms) -> Result<SearchSummary, RunError> {
+fn write_search(store: &Store, plan: &Plan, terms: &Terms) -> Result<SearchReport, RunError> {
     let (found, planned_items) = search::results(plan, terms, store)?;
     let result = |(_, result): (Item, ItemResult)| result;
     let summary = SearchSummary {
@@ -181,10 +182,13 @@ fn write_search(store: &Store, plan: &Plan, terms: &Terms) -> Result<SearchSumma
         items: found.into_iter().map(result).collect(),
     };
     store.write_json("summary.json", &summary)?;
-    let document = summary.document();
+    let environment = store.read_json(&store.root().join("env.json"))?;
+    let spec_text = plan.source.text.clone();
+    let report = SearchReport { summary, environment, spec_text };
+    let document = report.document();
     store.write("summary.md", document.markdown().as_bytes())?;
     store.write("report.html", document.html().as_bytes())?;
-    Ok(summary)
+    Ok(report)
 }
 
 /// Writes every derived file of a campaign, or of what a bisection ran, with its answer.

@@ -457,7 +457,7 @@ struct About {
 }
 
 /// What is known of the path of a traffic without the DUT.
-fn path_of(plan: &Plan, traffic: &Traffic, paths: &Paths) -> Path {
+pub(crate) fn path_of(plan: &Plan, traffic: &Traffic, paths: &Paths) -> Path {
     match &plan.testbed {
         TestbedSpec::Hosts(hosts) => match hosts.link_rate_bps {
             Some(link_bps) => Path::LineRate(line_rate_pps(link_bps, traffic)),

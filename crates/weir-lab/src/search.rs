@@ -14,6 +14,7 @@
 mod collect;
 pub mod item;
 mod kept;
+mod machines;
 mod schedule;
 mod test;
 

@@ -9,7 +9,7 @@
 mod answer;
 mod collected;
 mod document;
-mod environment;
+pub(crate) mod environment;
 mod figures;
 mod levels;
 mod profile;

@@ -1,6 +1,8 @@
 //! The account of a rate search: what was asked for, what was found, and what limited it.
 
+mod figures;
 pub mod record;
+pub mod report;
 pub mod show;
 
 use std::fmt;

@@ -144,7 +144,7 @@ fn outcome(account: &Account) -> Outcome {
             derived.summary.counts.void_cells() == 0 && derived.damaged.is_empty()
         }
         Account::Bisection(account) => account.0.answer == Answer::Found,
-        Account::Search(summary) => summary.is_whole(),
+        Account::Search(report) => report.summary.is_whole(),
     };
     if is_yes { Outcome::Done } else { Outcome::No }
 }

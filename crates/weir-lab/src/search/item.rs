@@ -9,8 +9,10 @@ use weir_results::traffic::Traffic;
 use weir_wire::ethernet::FCS_BYTES;
 use weir_wire::units::Rate;
 
+use super::machines;
 use crate::identity::{self, Setting, TrafficIdentity};
-use crate::model::Plan;
+use crate::model::{Plan, TestbedSpec};
+use crate::testbed::hosts;
 
 /// A series at one frame size.
 #[derive(Debug, Clone)]
@@ -33,6 +35,9 @@ pub enum ItemError {
          `rate` out, set `max_load` in [search], or choose other series with --only"
     )]
     Rate { series: String, rate: String },
+    /// The testbed cannot do what is asked for.
+    #[error("no search on testbed kind \"hosts\": {0}")]
+    Machines(String),
     /// The traffic cannot be sent in such frames.
     #[error("series `{series}` with frames of size {size}: {cause}")]
     Size { series: String, size: String, cause: String },
@@ -43,6 +48,9 @@ pub enum ItemError {
 /// # Errors
 /// [`ItemError`] for the first series that cannot be searched.
 pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
+    if let Some(why) = machines::refusal(plan, terms) {
+        return Err(ItemError::Machines(why));
+    }
     let used: BTreeSet<usize> = plan.cells.iter().map(|cell| cell.series_index).collect();
     let mut items = Vec::new();
     for index in used {
@@ -73,6 +81,12 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
         name = format!("{name}.size={size}");
         let traffic = format!("{}.size={size}", series.traffic.name);
         series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max };
+        if let TestbedSpec::Hosts(hosts) = &plan.testbed
+            && let Some(cause) = hosts::refusal(hosts, &series.traffic)
+        {
+            let (series, size) = (series.name, size.to_string());
+            return Err(ItemError::Size { series, size, cause });
+        }
     }
     // Which other sizes are searched beside it changes nothing.
     let asked = Terms { sizes: vec![size], ..terms.clone() };

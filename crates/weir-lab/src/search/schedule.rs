@@ -12,11 +12,11 @@ use weir_wire::units::whole_ns;
 
 use super::item::{Item, items};
 use super::kept;
-use super::test::{Ask, Loads, Measuring, SAMPLES_MIN};
+use super::test::{Ask, Known, Loads, Measuring, SAMPLES_MIN};
 use crate::event::{Event, Observer};
 use crate::identity;
 use crate::model::{Plan, TrialTimes};
-use crate::runner::{Calibrated, Paths, Request, RunError, Schedule, Step};
+use crate::runner::{self, Paths, Request, RunError, Schedule, Step};
 use crate::store::Store;
 use weir_results::counters::Place;
 use weir_results::record::{Sample, TrialRecord, VerdictKind};
@@ -42,7 +42,7 @@ pub struct Searches<'a> {
 /// The item that is searched.
 struct Current {
     item: Item,
-    calibrated: Calibrated,
+    known: Known,
     loads: Loads,
     /// What is found by now.
     result: ItemResult,
@@ -87,6 +87,19 @@ impl<'a> Searches<'a> {
         Ok(Self { plan, terms, store, items: count, pending, progress, current: None })
     }
 
+    /// What is known of an item's path; `None` before it is calibrated, where it can be.
+    fn known(&self, item: &Item, paths: &Paths) -> Option<Known> {
+        let traffic = &item.series.traffic;
+        let calibrated = paths.of_traffic(traffic);
+        if self.plan.testbed.has_direct_path() && calibrated.is_none() {
+            return None;
+        }
+        Some(Known {
+            path_pps: runner::path_of(self.plan, traffic, paths).rate_pps(),
+            generator_pps: calibrated.map(|calibrated| calibrated.offered_pps),
+        })
+    }
+
     /// The next item, if there is one.
     fn begin_item(
         &mut self,
@@ -96,7 +109,7 @@ impl<'a> Searches<'a> {
         let Some(item) = self.pending.pop_front() else {
             return Ok(Some(Step::Done));
         };
-        let Some(calibrated) = paths.of_traffic(&item.series.traffic) else {
+        let Some(known) = self.known(&item, paths) else {
             // Cannot be: all were calibrated before the first item began.
             let traffic = Box::new(item.series.traffic.clone());
             self.pending.push_front(item);
@@ -105,7 +118,7 @@ impl<'a> Searches<'a> {
         let (to_do, begun) = &mut self.progress;
         *begun += 1;
         observer.event(&Event::ItemStarted { position: *begun, to_do: *to_do, name: &item.name });
-        let loads = Loads::of(self.terms, &item, calibrated)?;
+        let loads = Loads::of(self.terms, &item, known)?;
         let result = ItemResult {
             schema: RESULT_SCHEMA,
             item_id: item.id.clone(),
@@ -114,11 +127,12 @@ impl<'a> Searches<'a> {
             sweep: item.series.sweep.clone(),
             traffic: item.series.traffic.name.clone(),
             frames: item.frames(),
-            calibrated_pps: calibrated.delivered_pps,
-            generator_pps: calibrated.offered_pps,
+            calibrated_pps: known.path_pps,
+            generator_pps: known.generator_pps,
             min_load_pps: loads.min_pps,
             max_load_pps: loads.max_pps,
             goals: Vec::new(),
+            path: Vec::new(),
             loss_curve: None,
             latency: None,
             back_to_back: None,
@@ -127,7 +141,7 @@ impl<'a> Searches<'a> {
         };
         let tests = self.terms.tests.iter().copied().collect();
         let (test, asked, again) = (None, None, None);
-        self.current = Some(Current { item, calibrated, loads, result, tests, test, asked, again });
+        self.current = Some(Current { item, known, loads, result, tests, test, asked, again });
         Ok(None)
     }
 }
@@ -147,7 +161,7 @@ impl Current {
             } else if let Some(test) = self.tests.pop_front() {
                 let (item, result) = (&self.item, &self.result);
                 let sample_s = plan.trial.sample.as_secs_f64();
-                let about = (self.calibrated, self.loads, sample_s);
+                let about = (self.known, self.loads, sample_s);
                 self.test = Some(Measuring::new(test, terms, item, about, result)?);
                 continue;
             } else {
@@ -197,7 +211,7 @@ impl Schedule for Searches<'_> {
     }
 
     fn next(&mut self, paths: &Paths, observer: &mut dyn Observer) -> Result<Step, RunError> {
-        let is_unknown = |item: &&Item| paths.of_traffic(&item.series.traffic).is_none();
+        let is_unknown = |item: &&Item| self.known(item, paths).is_none();
         if let Some(item) = self.pending.iter().find(is_unknown) {
             let traffic = Box::new(item.series.traffic.clone());
             return Ok(Step::Calibrate { traffic, left: None });

@@ -5,18 +5,18 @@ use std::collections::VecDeque;
 use weir_stats::search::burst::{self, BackToBack, buffer_time};
 use weir_stats::search::curve::{self, LossCurve};
 use weir_stats::search::latency::{self, Point};
-use weir_stats::search::mlr::{self, Search};
-use weir_stats::search::{Budget, Measured, Reading, Stopped, rounded_load};
+use weir_stats::search::mlr::{self, GoalResult, Search};
+use weir_stats::search::{Budget, Measured, Purpose, Reading, Stopped, rounded_load};
 use weir_wire::units::Rate;
 
 use super::item::Item;
-use crate::runner::{Calibrated, RunError};
-use weir_results::record::{Delays, TrialRecord};
+use crate::runner::RunError;
+use weir_results::record::{self, Delays, TrialRecord};
 use weir_results::search::Terms;
 use weir_results::search::Test;
 use weir_results::search::record::{
-    BurstRecord, Cost, CurvePoint, CurveRecord, GoalRecord, ItemResult, LatencyPoint,
-    LatencyRecord, MeanDelays,
+    Bounds, BurstRecord, Cost, CurvePoint, CurveRecord, FinalCost, GoalRecord, ItemResult,
+    LatencyPoint, LatencyRecord, MeanDelays, PathStep, StepOutcome,
 };
 use weir_results::verdict;
 
@@ -38,6 +38,17 @@ pub(super) struct Ask {
     pub(super) duration_s: f64,
     pub(super) latency_s: Option<f64>,
     pub(super) packets: Option<u64>,
+    /// Its result is not used.
+    pub(super) is_warmup: bool,
+}
+
+/// What is known of the path of an item without the DUT.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// It carries this, as calibrated, or by the stated rate of its links.
+    pub(super) path_pps: Option<f64>,
+    /// The generator offers this, where that could be measured.
+    pub(super) generator_pps: Option<f64>,
 }
 
 /// The loads of an item.
@@ -51,12 +62,12 @@ pub(super) struct Loads {
 
 impl Loads {
     /// Nothing above what the path carries is tried: what is lost there is not the DUT's.
-    pub(super) fn of(terms: &Terms, item: &Item, calibrated: Calibrated) -> Result<Self, RunError> {
-        let path_pps = calibrated.delivered_pps;
+    pub(super) fn of(terms: &Terms, item: &Item, known: Known) -> Result<Self, RunError> {
+        let path_pps = known.path_pps.unwrap_or(f64::INFINITY);
         let given = terms.max_load_pps.filter(|&pps| pps < path_pps);
         let max_pps = given.unwrap_or(path_pps);
         let min_pps = terms.min_load_pps.unwrap_or(max_pps * MIN_LOAD_SHARE);
-        if !(max_pps > 0.0 && min_pps <= max_pps) {
+        if !(max_pps > 0.0 && max_pps.is_finite() && min_pps <= max_pps) {
             let reason = format!(
                 "loads would go from {min_pps:.0} to {max_pps:.0} packets per second: the path \
                  carries {path_pps:.0} without the DUT; lower `min_load`"
@@ -72,8 +83,8 @@ pub(super) struct Measuring {
     machine: Machine,
     /// What it has cost so far.
     cost: Cost,
-    /// The load of the trial that was asked for last.
-    load_pps: f64,
+    /// The trial that was asked for last.
+    asked: Option<Ask>,
 }
 
 /// What decides which trial of a test is next.
@@ -82,6 +93,9 @@ enum Machine {
         search: Box<Search>,
         link_bound_pps: f64,
         max_is_given: bool,
+        path: Vec<PathStep>,
+        /// What a packet cost at each load, by trial.
+        costs: Vec<(Ask, record::Cost)>,
     },
     LossCurve(LossCurve),
     /// Absent: no goal has a lower bound, so there is no load to measure at.
@@ -111,17 +125,17 @@ impl Measuring {
         test: Test,
         terms: &Terms,
         item: &Item,
-        (calibrated, loads, sample_s): (Calibrated, Loads, f64),
+        (known, loads, sample_s): (Known, Loads, f64),
         result: &ItemResult,
     ) -> Result<Self, RunError> {
         let machine = match test {
-            Test::Throughput => throughput(terms, item, calibrated, loads)?,
+            Test::Throughput => throughput(terms, item, known, loads)?,
             Test::LossCurve => loss_curve(terms, item, loads)?,
             Test::Latency => Machine::Latency(Latencies::new(terms, sample_s, result)),
-            Test::BackToBack => bursts(terms, item, calibrated)?,
+            Test::BackToBack => bursts(terms, item, known)?,
         };
         let cost = Cost { test, trials: 0, not_offered_trials: 0, void_trials: 0, elapsed_s: 0.0 };
-        Ok(Self { machine, cost, load_pps: 0.0 })
+        Ok(Self { machine, cost, asked: None })
     }
 
     /// Which test it is.
@@ -142,11 +156,15 @@ impl Measuring {
             duration_s,
             latency_s: None,
             packets: None,
+            is_warmup: false,
         };
         let ask = match &mut self.machine {
             Machine::Throughput { search, .. } => match search.next_step() {
-                mlr::Step::Trial(request) => plain(request.load_pps, request.duration_s),
-                _ => return None,
+                mlr::Step::Trial(request) => Ask {
+                    is_warmup: request.purpose == Purpose::Warmup,
+                    ..plain(request.load_pps, request.duration_s)
+                },
+                mlr::Step::Done => return None,
             },
             Machine::LossCurve(curve) => {
                 let request = curve.next_trial()?;
@@ -161,26 +179,31 @@ impl Measuring {
                 let packets = search.next_burst()?;
                 #[expect(clippy::cast_precision_loss, reason = "bursts stay far below 2^53")]
                 let duration_s = (packets as f64 / *burst_pps).max(1e-6);
-                let packets = Some(packets);
-                Ask { rate: Rate::Max, load_pps: 0.0, duration_s, latency_s: None, packets }
+                Ask { rate: Rate::Max, packets: Some(packets), ..plain(0.0, duration_s) }
             }
         };
-        self.load_pps = ask.load_pps;
+        self.asked = Some(ask);
         Some(ask)
     }
 
     /// Takes in the trial that was asked for last.
     pub(super) fn feed(&mut self, measured: &Measured, record: &TrialRecord) {
+        let Some(ask) = self.asked.take() else { return };
         self.cost.trials += 1;
         self.cost.elapsed_s += measured.elapsed_s;
-        let reading = measured.reading(self.load_pps);
+        let reading = measured.reading(ask.load_pps);
         match reading {
             Reading::Loss(_) => {}
             Reading::NotOffered => self.cost.not_offered_trials += 1,
             Reading::Void => self.cost.void_trials += 1,
         }
         match &mut self.machine {
-            Machine::Throughput { search, .. } => search.feed(measured),
+            Machine::Throughput { search, path, costs, .. } => {
+                search.feed(measured);
+                path.push(path_step(search, ask, reading));
+                let counts = matches!(reading, Reading::Loss(_)) && !ask.is_warmup;
+                costs.extend(record.cost.filter(|_| counts).map(|cost| (ask, cost)));
+            }
             Machine::LossCurve(curve) => curve.feed(measured),
             Machine::Latency(latencies) => {
                 if let Some(latencies) = latencies {
@@ -194,9 +217,13 @@ impl Measuring {
     /// Writes down what was found.
     pub(super) fn finish(self, result: &mut ItemResult) {
         match self.machine {
-            Machine::Throughput { search, link_bound_pps, max_is_given } => {
-                let record = |goal| GoalRecord::new(&goal, link_bound_pps, max_is_given);
+            Machine::Throughput { search, link_bound_pps, max_is_given, path, costs } => {
+                let record = |goal| GoalRecord {
+                    cost: final_cost(&goal, &costs),
+                    ..GoalRecord::new(&goal, link_bound_pps, max_is_given)
+                };
                 result.goals = search.results().into_iter().map(record).collect();
+                result.path = path;
             }
             Machine::LossCurve(curve) => {
                 result.loss_curve = Some(CurveRecord {
@@ -227,12 +254,7 @@ fn unsuited(item: &Item) -> impl Fn(String) -> RunError {
     move |reason| RunError::Loads { name: name.clone(), reason }
 }
 
-fn throughput(
-    terms: &Terms,
-    item: &Item,
-    calibrated: Calibrated,
-    loads: Loads,
-) -> Result<Machine, RunError> {
+fn throughput(terms: &Terms, item: &Item, known: Known, loads: Loads) -> Result<Machine, RunError> {
     let config = mlr::Config {
         goals: terms.goals.clone(),
         min_load_pps: loads.min_pps,
@@ -243,9 +265,39 @@ fn throughput(
     let search = Search::new(config).map_err(|error| unsuited(item)(error.to_string()))?;
     Ok(Machine::Throughput {
         search: Box::new(search),
-        link_bound_pps: calibrated.delivered_pps * verdict::LINK_BOUND_MIN.value,
+        link_bound_pps: known.path_pps.unwrap_or(f64::INFINITY) * verdict::LINK_BOUND_MIN.value,
         max_is_given: loads.max_is_given,
+        path: Vec::new(),
+        costs: Vec::new(),
     })
+}
+
+/// What a trial said, and what is known after it.
+fn path_step(search: &Search, ask: Ask, reading: Reading) -> PathStep {
+    let outcome = match reading {
+        _ if ask.is_warmup => StepOutcome::WarmUp,
+        Reading::Loss(loss_ratio) => StepOutcome::LossRatio(loss_ratio),
+        Reading::NotOffered => StepOutcome::NotOffered,
+        Reading::Void => StepOutcome::Void,
+    };
+    let bounds = |goal: GoalResult| Bounds { lower_pps: goal.lower_pps, upper_pps: goal.upper_pps };
+    PathStep {
+        load_pps: ask.load_pps,
+        duration_s: ask.duration_s,
+        outcome,
+        bounds: search.results().into_iter().map(bounds).collect(),
+    }
+}
+
+/// What a packet cost in the full trials at a goal's lower bound.
+fn final_cost(result: &GoalResult, costs: &[(Ask, record::Cost)]) -> Option<FinalCost> {
+    let lower_pps = result.lower_pps?;
+    let is_final = |ask: &Ask| {
+        ask.load_pps.total_cmp(&lower_pps).is_eq() && ask.duration_s >= result.goal.final_trial_s
+    };
+    let costs: Vec<record::Cost> =
+        costs.iter().filter(|(ask, _)| is_final(ask)).map(|(_, cost)| *cost).collect();
+    FinalCost::of(&costs)
 }
 
 fn loss_curve(terms: &Terms, item: &Item, loads: Loads) -> Result<Machine, RunError> {
@@ -259,8 +311,9 @@ fn loss_curve(terms: &Terms, item: &Item, loads: Loads) -> Result<Machine, RunEr
     Ok(Machine::LossCurve(curve))
 }
 
-fn bursts(terms: &Terms, item: &Item, calibrated: Calibrated) -> Result<Machine, RunError> {
-    let burst_pps = calibrated.offered_pps;
+fn bursts(terms: &Terms, item: &Item, known: Known) -> Result<Machine, RunError> {
+    let unknown = || unsuited(item)("the rate of the generator is not known".to_owned());
+    let burst_pps = known.generator_pps.ok_or_else(unknown)?;
     let packets_max = terms.burst_packets_max.unwrap_or_else(|| whole(burst_pps * BURST_MAX_S));
     let config = burst::Config {
         packets_max,
@@ -367,6 +420,7 @@ fn mean(repeats: &[Delays]) -> Option<MeanDelays> {
         p50_ns: of(|delays| delays.p50_ns)?,
         p90_ns: of(|delays| delays.p90_ns)?,
         p99_ns: of(|delays| delays.p99_ns)?,
+        p999_ns: of(|delays| delays.p999_ns),
         max_ns: of(|delays| delays.max_ns)?,
     })
 }

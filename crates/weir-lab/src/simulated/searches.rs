@@ -17,17 +17,24 @@ use crate::store::{Kind, PlanRecord, Store, StoreError};
 use crate::task::Task;
 use weir_machine::cancel::Cancel;
 use weir_results::collection::{DUT, GOAL, Origin, SIZE_BYTES, TRAFFIC};
-use weir_results::document::Terminal;
-use weir_results::search::record::{ItemResult, Limit};
+use weir_results::document::{Document, Terminal};
+use weir_results::search::record::{ItemResult, Limit, StepOutcome};
+use weir_results::search::report::SearchReport;
 use weir_results::search::show::SearchSummary;
 use weir_results::search::{FrameSize, Terms, Test};
 
 use super::setup::{SPEC, plan_of, record};
 use super::simulator::{Formula, Script, Simulator};
 
+/// The report of what was found.
+fn report(summary: &SearchSummary) -> Document {
+    let (summary, spec_text) = (summary.clone(), SPEC.to_owned());
+    SearchReport { summary, environment: serde_json::json!({}), spec_text }.document()
+}
+
 /// What a terminal shows.
 fn text(summary: &SearchSummary) -> String {
-    summary.document().text(Terminal::default())
+    report(summary).text(Terminal::default())
 }
 
 /// Trials of five samples, one of which decides.
@@ -134,6 +141,18 @@ fn the_scripted_capacity_is_found_and_every_trial_is_kept() {
     assert_eq!(kept, cost.trials as usize);
     assert_eq!(bench.builds(), kept + 1, "a fresh testbed for each trial and the calibration");
     assert!(kept < 30, "{kept} trials");
+    // The path has every trial, and leads to what was found.
+    let path = &results[0].path;
+    assert_eq!(path.len(), kept);
+    assert_eq!((path[0].outcome, path[0].load_pps), (StepOutcome::WarmUp, 400_000.0));
+    let last = &path.last().expect("trials").bounds;
+    for (goal, bounds) in results[0].goals.iter().zip(last) {
+        assert_eq!((bounds.lower_pps, bounds.upper_pps), (goal.lower_pps, goal.upper_pps));
+    }
+    for step in path {
+        let StepOutcome::LossRatio(loss_ratio) = step.outcome else { continue };
+        assert_eq!(loss_ratio > 0.02, step.load_pps > 123_400.0 * 1.03, "{step:?}");
+    }
     // Again: nothing is left to do.
     assert_eq!(bench.found(), results);
     assert_eq!(bench.builds(), kept + 1);
@@ -205,7 +224,8 @@ fn all_tests_are_done_at_all_sizes() {
         assert_eq!(latency.points.len(), 3);
         for point in &latency.points {
             assert_eq!(point.repeats.len(), 2);
-            assert_eq!(point.mean.expect("measured").p50_ns, 5.0);
+            let mean = point.mean.expect("measured");
+            assert_eq!((mean.p50_ns, mean.p999_ns), (5.0, Some(8.0)));
         }
         let bursts = result.back_to_back.as_ref().expect("bursts");
         // 700 packets, and what is forwarded in the step in which they come.
@@ -213,18 +233,18 @@ fn all_tests_are_done_at_all_sizes() {
         assert!(bursts.corrected_buffer_s < bursts.implied_buffer_s);
     }
     assert_eq!(bench.trials("linux.t.size=imix", Test::Latency), 6);
-    let summary = SearchSummary {
-        campaign: "simulated".into(),
-        terms: bench.terms,
-        planned_items: 2,
-        items: results,
-    };
+    let summary = summary(&bench, results);
     assert!(summary.is_whole());
-    for text in [text(&summary), summary.document().markdown()] {
-        for word in ["60 (64)", "NDR", "PDR 1 %", "dut-bound", "loss by load", "p99", "longest"] {
+    let document = report(&summary);
+    for text in [text(&summary), document.markdown(), document.html()] {
+        for word in ["60 (64)", "NDR", "PDR 1 %", "dut-bound", "Loss by load", "p99.9", "longest"] {
             assert!(text.contains(word), "{word}: {text}");
         }
     }
+    // Of each item: its path in two widths, its loss in two, three quantiles of latency.
+    let html = document.html();
+    assert_eq!(html.matches("<svg ").count(), 2 * (2 + 2 + 3), "{html}");
+    assert!(html.contains("items/linux.t.size%3D60/throughput/0001/"), "{html}");
 }
 
 #[test]
@@ -478,4 +498,67 @@ fn a_traffic_with_a_rate_is_refused() {
     let terms = search::resolve(&plan.search, &Asked::default()).expect("resolved");
     let error = items(&plan, &terms).expect_err("refused").to_string();
     assert!(error.contains("50kpps") && error.contains("max_load"), "{error}");
+}
+
+/// A testbed of machines, and a traffic that their generator can send.
+const MACHINES: &str = r#"
+[trial]
+sample = "10ms"
+[testbed]
+kind = "hosts"
+LINK
+[[testbed.generator]]
+name = "gen"
+ssh = "gen"
+interface = "gen0"
+next_hop_mac = "02:00:00:00:00:01"
+DRIVER
+[testbed.receiver]
+name = "recv"
+ssh = "recv"
+interface = "recv0"
+driver = "pkt-gen"
+[testbed.dut]
+name = "dut"
+ssh = "dut"
+system = "linux"
+[[dut]]
+name = "linux"
+kind = "linux"
+[[traffic]]
+name = "t"
+src = "198.18.0.2:2000"
+dst = "198.19.0.2:2000"
+"#;
+
+/// What is said of a search on machines; `None` if it can be made.
+fn machines_refusal(link: &str, driver: &str, search: &str) -> Option<String> {
+    let spec = MACHINES.replace("LINK", link).replace("DRIVER", driver);
+    let plan = plan_of(
+        &format!("[campaign]\nname = \"m\"\niterations = 1\n{spec}[search]\n{search}\n"),
+        Some(1),
+    );
+    let terms = search::resolve(&plan.search, &Asked::default()).expect("resolved");
+    items(&plan, &terms).err().map(|error| error.to_string())
+}
+
+#[test]
+fn machines_are_searched_up_to_their_links_and_refused_what_they_cannot_do() {
+    const LINK: &str = "link_rate = \"10G\"";
+    const PKT_GEN: &str = "driver = \"pkt-gen\"";
+    assert_eq!(machines_refusal(LINK, PKT_GEN, ""), None);
+    assert_eq!(machines_refusal("", PKT_GEN, "max_load = 1000"), None);
+    let paced = "driver = \"pkt-gen\"\nstart = \"run -R ${rate_pps}\"";
+    assert_eq!(machines_refusal(LINK, paced, "tests = [\"throughput\", \"loss-curve\"]"), None);
+    for (link, driver, search, expected) in [
+        (LINK, PKT_GEN, "tests = [\"throughput\", \"latency\"]", "share no clock"),
+        (LINK, PKT_GEN, "tests = [\"throughput\", \"back-to-back\"]", "without a DUT"),
+        ("", PKT_GEN, "", "set `max_load`"),
+        (LINK, "driver = \"pkt-gen\"\nstart = \"run\"", "", "generator gen does not use"),
+        (LINK, PKT_GEN, "first_trial = \"40ms\"", "shortest trial takes 40ms"),
+        (LINK, PKT_GEN, "sizes = [60, \"imix\"]", "frames of size imix: pkt-gen sends frames"),
+    ] {
+        let found = machines_refusal(link, driver, search).expect(search);
+        assert!(found.contains(expected), "{search}: {found}");
+    }
 }

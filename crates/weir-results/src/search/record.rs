@@ -8,7 +8,7 @@ use weir_stats::search::goal::Goal;
 use weir_stats::search::mlr::{Ending, GoalResult};
 
 use crate::matrix::SweepValue;
-use crate::record::Delays;
+use crate::record::{self, Delays};
 use crate::search::{FrameSize, Test};
 
 /// Version of the format of `result.json`.
@@ -31,16 +31,21 @@ pub struct ItemResult {
     /// Name of the traffic.
     pub traffic: String,
     pub frames: Frames,
-    /// What the path delivers without a DUT, packets per second.
-    pub calibrated_pps: f64,
-    /// What the generator offers when nothing holds it back.
-    pub generator_pps: f64,
+    /// What the path carries without a DUT, packets per second: as calibrated, or between machines
+    /// by the stated rate of their links; absent where neither is known.
+    pub calibrated_pps: Option<f64>,
+    /// What the generator offers when nothing holds it back; absent where the DUT cannot be left
+    /// out of the path.
+    pub generator_pps: Option<f64>,
     /// The lowest load that was to be tried.
     pub min_load_pps: f64,
     /// The highest.
     pub max_load_pps: f64,
     /// Bounds, by the goals' loss ratios.
     pub goals: Vec<GoalRecord>,
+    /// Every trial of the search for them, in order; empty in results of before it was kept.
+    #[serde(default)]
+    pub path: Vec<PathStep>,
     /// Points of the loss-rate curve, from the highest load downwards.
     pub loss_curve: Option<CurveRecord>,
     /// Latency at shares of the throughput.
@@ -178,6 +183,78 @@ pub struct GoalRecord {
     pub limit: Limit,
     /// The same in words.
     pub reason: String,
+    /// What a packet costs the DUT at the lower bound, where its system tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<FinalCost>,
+}
+
+/// CPU time per packet in the trials that decided about a lower bound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FinalCost {
+    /// Nanoseconds per packet that the DUT received, over all of these trials.
+    pub cost_ns: f64,
+    /// The part of it, 0 to 1, that is the sink's work on the DUT's CPUs; absent where the sink is
+    /// elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apparatus_ratio: Option<f64>,
+    /// How many trials.
+    pub trials: u32,
+}
+
+impl FinalCost {
+    /// That of several trials together; `None` without one.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "packets and times of trials are below 2^53")]
+    pub fn of(costs: &[record::Cost]) -> Option<Self> {
+        let run_ns = costs.iter().map(|cost| cost.run_ns).sum::<u64>() as f64;
+        let packets = costs.iter().map(|cost| cost.packets).sum::<u64>() as f64;
+        let sink_ns: Option<f64> =
+            costs.iter().map(|cost| Some(cost.apparatus_ratio? * cost.run_ns as f64)).sum();
+        (packets > 0.0).then(|| Self {
+            cost_ns: run_ns / packets,
+            apparatus_ratio: sink_ns.filter(|_| run_ns > 0.0).map(|sink_ns| sink_ns / run_ns),
+            trials: u32::try_from(costs.len()).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// One trial of a search for bounds, and what was known after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathStep {
+    /// The load, packets per second.
+    pub load_pps: f64,
+    /// Length of the trial, seconds.
+    pub duration_s: f64,
+    /// What it said about the DUT.
+    pub outcome: StepOutcome,
+    /// The bounds after it, by goal, in the order of the goals.
+    pub bounds: Vec<Bounds>,
+}
+
+/// What a trial of a search said.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepOutcome {
+    /// This share of what was offered was lost.
+    LossRatio(f64),
+    /// The load was not offered, or was lost outside the DUT.
+    NotOffered,
+    /// Nothing: the trial was void.
+    Void,
+    /// It went before the search, and is not used.
+    WarmUp,
+}
+
+/// What is known of the rate of a goal, packets per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Relevant lower bound.
+    pub lower_pps: Option<f64>,
+    /// Relevant upper bound.
+    pub upper_pps: Option<f64>,
 }
 
 impl GoalRecord {
@@ -221,6 +298,7 @@ impl GoalRecord {
             indicated_pps: result.indicated_pps,
             limit,
             reason,
+            cost: None,
         }
     }
 }
@@ -299,6 +377,9 @@ pub struct MeanDelays {
     pub p90_ns: f64,
     /// Of the 99 % quantiles.
     pub p99_ns: f64,
+    /// Of the 99.9 % quantiles; absent in results of before they were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999_ns: Option<f64>,
     /// Of the largest.
     pub max_ns: f64,
 }
@@ -345,6 +426,23 @@ pub struct Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trials_together_cost_what_they_ran_for_all_their_packets() {
+        let cost = |run_ns, packets, apparatus_ratio| record::Cost {
+            cost_ns: 0.0,
+            apparatus_ratio,
+            run_ns,
+            packets,
+        };
+        let both = FinalCost::of(&[cost(3_000, 10, Some(0.5)), cost(1_000, 10, Some(0.1))]);
+        let both = both.expect("packets");
+        assert_eq!((both.cost_ns, both.trials), (200.0, 2));
+        assert!((both.apparatus_ratio.expect("known") - 0.4).abs() < 1e-12);
+        let elsewhere = FinalCost::of(&[cost(3_000, 10, None)]).expect("packets");
+        assert_eq!(elsewhere.apparatus_ratio, None);
+        assert_eq!(FinalCost::of(&[]), None);
+    }
 
     #[test]
     fn limits_have_the_same_names_in_files_and_tables() {

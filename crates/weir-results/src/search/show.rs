@@ -1,5 +1,5 @@
-//! Results of searches for programs (JSON) and for people (a document). Everything is computed from
-//! the results alone.
+//! Results of searches for programs (JSON), and the tables and notes that people read, all computed
+//! from the results alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,8 @@ use super::record::{
     BurstRecord, CurvePoint, CurveRecord, Frames, GoalRecord, ItemResult, LatencyPoint,
     LatencyRecord, Limit,
 };
-use crate::document::{Block, Column, Document, Line, Outputs, Row, Table, Voice, prose};
-use crate::number::{self, or_dash, percent, share, whole_pps};
+use crate::document::{Cell, Column, Row, Table};
+use crate::number::{self, or_dash, share, whole_pps};
 use crate::search::{Terms, Test};
 
 /// The content of `summary.json`.
@@ -58,13 +58,16 @@ fn columns(words: usize, heads: &[&'static str]) -> Vec<Column> {
     heads.iter().enumerate().map(column).collect()
 }
 
-fn goals(items: &[ItemResult]) -> Table {
+pub(super) fn goals(items: &[ItemResult]) -> Table {
     let heads =
         ["item", "frame", "goal", "rate pps", "upper pps", "arrives pps", "of path", "limit"];
-    let goals = items.iter().flat_map(|item| item.goals.iter().map(move |goal| (item, goal)));
+    let goals = || items.iter().flat_map(|item| item.goals.iter().map(move |goal| (item, goal)));
+    let has_costs = goals().any(|(_, goal)| goal.cost.is_some());
+    let mut columns = columns(1, &heads);
+    columns.extend(has_costs.then(|| Column::numbers("CPU time").unit("per packet")));
     let row = |(item, goal): (&ItemResult, &GoalRecord)| -> Row {
-        let of_path = goal.lower_pps.map(|lower| lower / item.calibrated_pps);
-        Row::from_iter([
+        let of_path = goal.lower_pps.zip(item.calibrated_pps).map(|(lower, path)| lower / path);
+        let cells = [
             item.name.clone(),
             sizes(&item.frames),
             goal.name.clone(),
@@ -73,12 +76,21 @@ fn goals(items: &[ItemResult]) -> Table {
             or_dash(goal.conditional_throughput_pps.map(whole_pps)),
             or_dash(of_path.map(|of_path| format!("{:.0} %", of_path * 100.0))),
             goal.limit.name().to_owned(),
-        ])
+        ];
+        cells.map(Cell::from).into_iter().chain(has_costs.then(|| cost(goal))).collect()
     };
-    Table::new(columns(1, &heads), goals.map(row))
+    Table::new(columns, goals().map(row))
 }
 
-fn curve(record: &CurveRecord) -> Table {
+/// What a packet costs at the rate of a goal, and how much of it is the sink's work.
+fn cost(goal: &GoalRecord) -> Cell {
+    let cost_ns = goal.cost.map(|cost| cost.cost_ns);
+    let sink = goal.cost.and_then(|cost| cost.apparatus_ratio);
+    let sink = sink.map(|ratio| format!("{} sink", share(ratio)));
+    Cell::from(or_dash(cost_ns.map(number::cost))).sorted(cost_ns).under(sink.unwrap_or_default())
+}
+
+pub(super) fn curve(record: &CurveRecord) -> Table {
     let row = |point: &CurvePoint| -> Row {
         let lost = point.loss_ratio.map_or_else(|| "not offered".to_owned(), share);
         let of_maximum = format!("{:.0} %", point.load_ratio * 100.0);
@@ -87,8 +99,9 @@ fn curve(record: &CurveRecord) -> Table {
     Table::new(columns(1, &["of maximum", "load pps", "lost"]), record.points.iter().map(row))
 }
 
-fn latency(record: &LatencyRecord) -> Table {
-    let heads = ["of rate", "load pps", "min us", "p50 us", "p90 us", "p99 us", "max us", "n"];
+pub(super) fn latency(record: &LatencyRecord) -> Table {
+    let heads =
+        ["of rate", "load pps", "min us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "n"];
     let row = |point: &LatencyPoint| -> Row {
         let us = |ns: Option<f64>| or_dash(ns.map(|ns| format!("{:.1}", ns / 1e3)));
         let mean = point.mean;
@@ -99,6 +112,7 @@ fn latency(record: &LatencyRecord) -> Table {
             us(mean.map(|mean| mean.p50_ns)),
             us(mean.map(|mean| mean.p90_ns)),
             us(mean.map(|mean| mean.p99_ns)),
+            us(mean.and_then(|mean| mean.p999_ns)),
             us(mean.map(|mean| mean.max_ns)),
             counted(point),
         ])
@@ -115,26 +129,26 @@ fn counted(point: &LatencyPoint) -> String {
     }
 }
 
-fn bursts(record: &BurstRecord) -> String {
-    let Some(mean) = record.mean_packets else {
-        return format!(
-            "no burst without loss was found: {}",
-            record.stopped.as_deref().unwrap_or("there is none")
-        );
-    };
-    let sign = if record.is_lower_bound { ">= " } else { "" };
-    let spread = record.stddev_packets.map(|stddev| format!(", standard deviation {stddev:.1}"));
+/// The longest bursts of all items that have any; empty without.
+pub(super) fn bursts(items: &[ItemResult]) -> Table {
+    let heads =
+        ["item", "frame", "longest burst", "stddev", "n", "rate pps", "buffer", "corrected"];
     let ms = |s: Option<f64>| or_dash(s.map(|s| format!("{:.3} ms", s * 1e3)));
-    format!(
-        "longest burst without loss: {sign}{} packets at {} pps (mean of {}{}); buffer {}, \
-         corrected {}",
-        whole_pps(mean),
-        whole_pps(record.burst_pps),
-        record.lengths_packets.len(),
-        spread.unwrap_or_default(),
-        ms(record.implied_buffer_s),
-        ms(record.corrected_buffer_s),
-    )
+    let row = |(item, record): (&ItemResult, &BurstRecord)| -> Row {
+        let sign = if record.is_lower_bound { ">= " } else { "" };
+        Row::from_iter([
+            item.name.clone(),
+            sizes(&item.frames),
+            or_dash(record.mean_packets.map(|mean| format!("{sign}{}", whole_pps(mean)))),
+            or_dash(record.stddev_packets.map(|stddev| format!("{stddev:.1}"))),
+            record.lengths_packets.len().to_string(),
+            whole_pps(record.burst_pps),
+            ms(record.implied_buffer_s),
+            ms(record.corrected_buffer_s),
+        ])
+    };
+    let rows = items.iter().filter_map(|item| Some((item, item.back_to_back.as_ref()?)));
+    Table::new(columns(1, &heads), rows.map(row))
 }
 
 /// The tests, beside the throughput, that did not come to their end, or have no figure, and why.
@@ -160,7 +174,7 @@ fn unanswered(item: &ItemResult) -> Vec<(Test, String)> {
 }
 
 /// What is not plain from the tables: why figures are missing or only bounds.
-fn notes(items: &[ItemResult]) -> Vec<String> {
+pub(super) fn notes(items: &[ItemResult]) -> Vec<String> {
     let mut notes = Vec::new();
     for item in items {
         for goal in item.goals.iter().filter(|goal| goal.limit != Limit::Dut) {
@@ -200,68 +214,5 @@ impl SearchSummary {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.items.len() == self.planned_items && self.items.iter().all(ItemResult::is_answered)
-    }
-
-    /// For people.
-    #[must_use]
-    pub fn document(&self) -> Document {
-        let title = format!("{}: rate search", self.campaign);
-        let answer = format!(
-            "{} of {} searches; frame sizes without FCS (with FCS)",
-            self.items.len(),
-            self.planned_items
-        );
-        let mut document = Document {
-            kind: "weir lab · rate search".to_owned(),
-            window: format!("{title} – weir lab report"),
-            title,
-            answer: vec![Block::plain(answer)],
-            foot: "Derived by weir; the raw records of every trial are beside this page.".into(),
-            ..Document::default()
-        };
-        document.section("goals", "Rates", self.goals());
-        for (item, index) in self.items.iter().zip(1_u32..) {
-            if let Some(record) = &item.loss_curve {
-                let title = format!("{}: loss by load", item.name);
-                document.section(format!("loss-{index}"), title, vec![curve(record).into()]);
-            }
-            if let Some(record) = &item.latency {
-                let title = format!("{}: latency at shares of the {}", item.name, record.of);
-                document.section(format!("latency-{index}"), title, vec![latency(record).into()]);
-            }
-            if let Some(record) = &item.back_to_back {
-                let title = format!("{}: back-to-back frames", item.name);
-                let blocks = vec![Block::plain(bursts(record))];
-                document.section(format!("bursts-{index}"), title, blocks);
-            }
-        }
-        let notes = notes(&self.items).into_iter().map(Line::from).collect();
-        document.section("notes", "Notes", vec![Block::List(Voice::Plain, notes)]);
-        document
-    }
-
-    /// What was asked for, and what was found.
-    fn goals(&self) -> Vec<Block> {
-        let terms = self.terms.goals.iter().map(|goal| {
-            let terms = format!(
-                "{}: trials of {} s, {} s decide, {} of the time may be bad, bounds {} apart",
-                goal.name(),
-                goal.final_trial_s,
-                goal.duration_sum_s,
-                percent(goal.exceed_ratio),
-                percent(goal.width_ratio),
-            );
-            terms.into()
-        });
-        let method = prose(
-            "Rates are loads in packets per second, frame sizes in bytes without FCS (with FCS). \
-             `rate` is the relevant lower bound of RFC 9971, `arrives` its conditional \
-             throughput; `>=` marks figures that something other than the DUT limited.",
-        );
-        let terms = Block::List(Voice::Plain, terms.collect());
-        vec![
-            Block::Only(Outputs::FILES, vec![terms, Block::note(method)]),
-            goals(&self.items).into(),
-        ]
     }
 }

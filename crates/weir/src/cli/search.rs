@@ -47,6 +47,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, requires = "out")]
     pub(crate) resume: bool,
     #[command(flatten)]
+    pub(crate) yes: super::YesFlag,
+    #[command(flatten)]
     pub(crate) wait: super::WaitFlag,
     #[command(flatten)]
     pub(crate) json: JsonFlag,

@@ -79,6 +79,13 @@ fn intent(plan: &Plan, spec: &HostsSpec, left: &Left) -> String {
         count => format!(", {count} images are installed on it"),
     };
     let count = left.cell_count_max;
+    if left.is_open {
+        let time = format_duration(progress::whole_seconds(duration_of(plan, 1)));
+        let count = plan.series.len();
+        return format!(
+            "series: {count}, with as many trials as it takes, about {time} each: {boots}{images}"
+        );
+    }
     let cells = match plan.cells.len() {
         all if all == count => counted_len(all, "cell"),
         all => format!("{count} of {all} cells are left"),

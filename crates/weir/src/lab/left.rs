@@ -21,12 +21,15 @@ pub(super) struct Left {
     cells: Vec<Cell>,
     /// How many of them are run at the most, as far as is known.
     pub(super) cell_count_max: usize,
+    /// Which trials run, and how many, follows from what they measure: the cells stand for series.
+    pub(super) is_open: bool,
 }
 
 impl Left {
-    /// All of a plan, of which nothing was run.
-    pub(super) fn all(plan: &Plan) -> Self {
-        Self { cells: plan.cells.clone(), cell_count_max: plan.cells.len() }
+    /// All of a plan, of which nothing was run, for a task of this kind.
+    pub(super) fn all(plan: &Plan, kind: Kind) -> Self {
+        let is_open = kind != Kind::Campaign;
+        Self { cells: plan.cells.clone(), cell_count_max: plan.cells.len(), is_open }
     }
 
     /// What a store does not hold. One that cannot be gone on in is refused here, before anything
@@ -41,11 +44,11 @@ impl Left {
         task.schedule(plan, store)?;
         if task.kind() != Kind::Campaign {
             // Which of them are needed is not known before they are measured.
-            return Ok(Self::all(plan));
+            return Ok(Self::all(plan, task.kind()));
         }
         let cells = pending_cells(plan, store)?;
         let cell_count_max = to_run_max(plan, store, &cells)?;
-        Ok(Self { cells, cell_count_max })
+        Ok(Self { cells, cell_count_max, is_open: false })
     }
 
     /// The images that these cells need. A run for a profile may need any.

@@ -126,7 +126,7 @@ pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Resul
     };
     let left = match &earlier {
         Some(store) => Left::of(plan, store, &task)?,
-        None => Left::all(plan),
+        None => Left::all(plan, task.kind()),
     };
     let testbed = preflight(command, plan, &spec, (how, &left), &cancel)?;
     let made_of = left.material(plan, testbed.as_ref(), &cancel)?;

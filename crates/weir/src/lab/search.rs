@@ -1,6 +1,6 @@
 //! `weir lab search`: what is asked.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use weir_lab::model::search::{self, Asked};
 use weir_lab::search::items;
 use weir_lab::task::Task;
@@ -22,14 +22,6 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
         .context("[search] and the options do not go together")?;
     // What cannot be searched is refused before anything is looked at.
     items(&plan, &terms)?;
-    if !plan.testbed.has_direct_path() {
-        bail!(
-            "a search begins with what the path delivers without the DUT, which cannot be measured \
-             on testbed kind \"{}\": search on kind \"netns\", or run the rates as a [[sweep]] \
-             with `weir lab run`",
-            plan.testbed.kind()
-        );
-    }
     let asked = run::Asked {
         command: "weir lab search",
         selection: &selection,
@@ -40,6 +32,6 @@ pub(super) fn command(args: &SearchArgs) -> anyhow::Result<Outcome> {
     };
     run::new(
         asked,
-        run::How { yes: true, wait: args.wait.duration(), shown: Shown::brief(args.json) },
+        run::How { yes: args.yes.yes, wait: args.wait.duration(), shown: Shown::brief(args.json) },
     )
 }

@@ -128,7 +128,7 @@ pub(super) fn account(store: &Store, account: &Account, shown: Shown) -> anyhow:
             result(store, derived, shown)
         }
         Account::Bisection(account) => bisection::show(store, &account.0, json),
-        Account::Search(summary) => search::show(store, summary, json),
+        Account::Search(report) => search::show(store, report, json),
     };
     result.map_err(|error| {
         if exit::reader_has_gone(&error) {

@@ -1,24 +1,20 @@
 //! What a search comes to, for a terminal or as JSON.
 
 use weir_lab::store::Store;
-use weir_results::search::show::SearchSummary;
+use weir_results::search::report::SearchReport;
 
 use crate::lab::absolute;
 use crate::{exit, progress};
 
 /// Prints the result.
-pub(in crate::lab) fn show(
-    store: &Store,
-    summary: &SearchSummary,
-    json: bool,
-) -> anyhow::Result<()> {
-    let path = absolute(&store.root().join("summary.md"))?;
+pub(in crate::lab) fn show(store: &Store, report: &SearchReport, json: bool) -> anyhow::Result<()> {
+    let html = absolute(&store.root().join("report.html"))?;
     let text = if json {
-        let mut value = serde_json::to_value(summary)?;
-        value["summary"] = path.display().to_string().into();
+        let mut value = serde_json::to_value(&report.summary)?;
+        value["report"] = html.display().to_string().into();
         serde_json::to_string_pretty(&value)? + "\n"
     } else {
-        format!("\n{}\nsummary: {}\n", progress::text(&summary.document()), path.display())
+        format!("\n{}\nreport: {}\n", progress::text(&report.document()), html.display())
     };
     exit::put(&text)
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::ssh_hosts::{Next, SshHosts};
-use crate::common::{Lab, assert_exit, lost_nothing, run, stderr, stdout, trials};
+use crate::common::{Lab, assert_exit, json, lost_nothing, run, stderr, stdout, trials};
 
 /// How long a test waits for something that happens within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -317,4 +317,60 @@ fn a_dut_that_is_gone_marks_its_cells_and_the_campaign_ends_with_a_report() {
         assert!(reason.contains("DUT gone") && reason.contains("dut"), "{reason}");
     }
     assert!(lab.path("out").join("report.html").is_file(), "{}", stdout(&ran));
+}
+
+/// Few packets, so that the machines can send and forward them whatever else this one does.
+const SEARCH: &str = r#"
+[search]
+preset = "rfc2544"
+loss = "2%"
+trial = "1s"
+width = "50%"
+warmup = "0s"
+min_load = 1000
+max_load = 4000
+trials_max = 4
+"#;
+
+#[test]
+fn a_search_on_machines_reboots_for_each_trial_and_ends_in_a_report() {
+    let name = "a_search_on_machines_reboots_for_each_trial_and_ends_in_a_report";
+    let Some(hosts) = machines(name) else { return };
+    let spec = short(&hosts, 1, "").replace("rate = \"20kpps\"\n", "") + SEARCH;
+    let lab = Lab::new(&spec, &[]);
+    let clockless = spec.replace("[search]", "[search]\ntests = [\"throughput\", \"latency\"]");
+    fs::write(lab.path("latency.toml"), clockless).expect("writable");
+    let out = lab.arg("out");
+    let search = |spec: &str, more: &[&str]| {
+        let spec = lab.arg(spec);
+        run(&[&["lab", "search", &spec, "--out", &out, "--json"], more].concat())
+    };
+    let refused = search("latency.toml", &["--yes"]);
+    assert_exit(&refused, 2);
+    assert!(stderr(&refused).contains("share no clock"), "{}", stderr(&refused));
+    let unasked = search("lab.toml", &[]);
+    assert_exit(&unasked, 2);
+    assert!(stderr(&unasked).contains("--yes"), "{}", stderr(&unasked));
+    assert!(!lab.path("out").exists() && hosts.dut().boots() == 1);
+
+    let ran = search("lab.toml", &["--yes"]);
+    assert!(ran.status.code().is_some_and(|code| code < 2), "{}", stderr(&ran));
+    assert!(stderr(&ran).contains("series: 1, with as many trials"), "{}", stderr(&ran));
+    let summary: Value = serde_json::from_str(&stdout(&ran)).expect("a JSON object");
+    let item = &summary["items"][0];
+    // As many frames as a link of 10 Gb/s carries, and no more than are asked for.
+    let line_pps = item["calibrated_pps"].as_f64().expect("a line rate");
+    assert!((line_pps - 14_880_952.4).abs() < 1.0, "{item}");
+    assert_eq!((&item["max_load_pps"], &item["generator_pps"]), (&4000.0.into(), &Value::Null));
+    let path = item["path"].as_array().expect("a path");
+    assert_eq!(path[0]["load_pps"], 4000.0, "{item}");
+    assert_eq!(hosts.dut().boots() as usize, 1 + path.len(), "{item}");
+    let first = json(&lab.path("out/items/linux.few/throughput/0001/trial.json"));
+    assert_eq!(first["ledger"]["points"].as_array().map(Vec::len), Some(5), "{first}");
+    let report = fs::read_to_string(lab.path("out/report.html")).expect("a report");
+    assert!(report.contains("items/linux.few/throughput/0001/"), "{report}");
+    // Nothing is left to do.
+    let boots = hosts.dut().boots();
+    let resumed = run(&["lab", "resume", &out, "--yes"]);
+    assert_eq!((resumed.status.code(), hosts.dut().boots()), (ran.status.code(), boots));
 }

@@ -201,6 +201,33 @@ fn a_campaign_on_a_machine_boots_it_for_every_iteration_and_ends_in_a_report() {
     assert!(log.contains("nft"), "no command of the machine is in host.log:\n{log}");
 }
 
+#[test]
+fn a_search_on_a_machine_boots_it_for_its_trial() {
+    if !can_run("a_search_on_a_machine_boots_it_for_its_trial") {
+        return;
+    }
+    let image = image();
+    let _slot = EMULATOR.take();
+    let before = surroundings();
+    // One trial: whatever it brings, there is no time for another boot.
+    let search = "\n[search]\npreset = \"rfc2544\"\nloss = \"2%\"\ntrial = \"1s\"\n\
+                  warmup = \"0s\"\nmin_load = 1000\nmax_load = 2000\ntrials_max = 1\n";
+    let spec = spec(&image, "", 1, LINUX).replace("rate = \"5kpps\"\n", "") + search;
+    let lab = Lab::new(&spec, &[]);
+    let output = run(&["lab", "search", &lab.arg("lab.toml"), "--out", &lab.arg("out"), "--json"]);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", stderr(&output));
+    assert_eq!(surroundings(), before, "something stayed behind");
+    let summary: Value = serde_json::from_str(&stdout(&output)).expect("a JSON object");
+    let item = &summary["items"][0];
+    assert!(item["calibrated_pps"].as_f64().is_some_and(|pps| pps > 0.0), "{item}");
+    assert_eq!(item["path"][0]["load_pps"], 2000.0, "{item}");
+    let path = lab.path("out/items/linux.slow/throughput/0001/trial.json");
+    let trial = json(&path);
+    assert_ne!(trial["verdict"]["kind"], "invalid", "{}", trial["verdict"]);
+    assert!(packets(&trial, "dut_forwarded") > 0, "{trial}");
+    assert!(artefact(&path, "console.log").contains("login:"), "no console");
+}
+
 /// Processes that have this text in their command line.
 fn processes_with(text: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();

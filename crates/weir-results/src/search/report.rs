@@ -1,0 +1,225 @@
+//! The report of a search as a document: `report.html`, `summary.md` and what a terminal shows.
+//!
+//! The rates stand first, everything that they rest on below. A page's links lead to the raw
+//! records beside it, and nowhere else.
+
+use serde_json::Value;
+
+use super::figures::{self, Group};
+use super::record::{GoalRecord, ItemResult, PathStep, StepOutcome};
+use super::show::{self, SearchSummary, figure};
+use crate::document::{
+    self, Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, Voice, link, prose,
+};
+use crate::number::{or_dash, percent, share, whole_pps};
+use crate::plot::{self, Format};
+use crate::report::environment;
+use crate::search::Test;
+
+/// What a report of searches is written from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchReport {
+    /// What was asked for, and what was found.
+    pub summary: SearchSummary,
+    /// What is known of the machines, as the store keeps it.
+    pub environment: Value,
+    /// The specification as it was written.
+    pub spec_text: String,
+}
+
+impl SearchReport {
+    /// For people.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        let summary = &self.summary;
+        let title = format!("{}: rate search", summary.campaign);
+        let mut document = Document {
+            kind: "weir lab · rate search".to_owned(),
+            window: format!("{title} – weir lab report"),
+            title,
+            answer: self.answer(),
+            foot: "Derived by weir; the raw records of every trial are beside this page.".into(),
+            ..Document::default()
+        };
+        let groups = figures::groups(&summary.items);
+        document.section("goals", "Rates", self.goals());
+        document.section("path", "How the rates were found", paths(&summary.items));
+        document.section("loss", "Loss by load", loss(&groups));
+        document.section("latency", "Latency by load", latency(&groups));
+        document.section("bursts", "Back-to-back frames", bursts(&summary.items));
+        let notes = show::notes(&summary.items).into_iter();
+        let notes = notes.map(|note| prose(&note)).collect();
+        document.section("notes", "Notes", vec![Block::List(Voice::Plain, notes)]);
+        document.section("environment", "Environment", self.environment());
+        let specification = vec![Block::Preformatted(self.spec_text.clone())];
+        let specification = Block::Only(Outputs::PAGE, specification);
+        document.section("specification", "Specification", vec![specification]);
+        let commands = COMMANDS.map(|(name, what)| (Line::new().code(name), prose(what)));
+        let commands = Block::Facts("list commands", commands.to_vec());
+        let commands = Block::Only(Outputs::FILES, vec![commands]);
+        document.section("reproduce", "How to reproduce", vec![commands]);
+        document
+    }
+
+    /// A sentence for each item, and how much of the search this is.
+    fn answer(&self) -> Vec<Block> {
+        let SearchSummary { items, planned_items, .. } = &self.summary;
+        let sentence = |item: &ItemResult| -> Line {
+            let goal = |goal: &GoalRecord| {
+                let unit = if goal.lower_pps.is_some() { " pps" } else { "" };
+                format!("{} {}{unit} ({})", goal.name, figure(goal), goal.limit.name())
+            };
+            let goals: Vec<String> = item.goals.iter().map(goal).collect();
+            Line::new().strong(item.name.clone()).text(format!(": {}", goals.join(", ")))
+        };
+        let found = items.iter().filter(|item| !item.goals.is_empty()).map(sentence).collect();
+        let count = format!(
+            "{} of {planned_items} searches; frame sizes without FCS (with FCS)",
+            items.len()
+        );
+        let mut blocks = vec![Block::List(Voice::Lead, found), Block::plain(count)];
+        if items.len() < *planned_items {
+            let line = Line::new().strong("Incomplete.");
+            blocks.push(Block::warning(line.text(" Resuming searches what is missing.")));
+        }
+        blocks
+    }
+
+    /// What was asked for, and what was found.
+    fn goals(&self) -> Vec<Block> {
+        let terms = self.summary.terms.goals.iter().map(|goal| {
+            let terms = format!(
+                "{}: trials of {} s, {} s decide, {} of the time may be bad, bounds {} apart",
+                goal.name(),
+                goal.final_trial_s,
+                goal.duration_sum_s,
+                percent(goal.exceed_ratio),
+                percent(goal.width_ratio),
+            );
+            terms.into()
+        });
+        let method = prose(
+            "Rates are loads in packets per second, frame sizes in bytes without FCS (with FCS). \
+             `rate` is the relevant lower bound of RFC 9971, `arrives` its conditional \
+             throughput; `>=` marks figures that something other than the DUT limited. `CPU time` \
+             is the DUT's per packet that it received, in the trials at that rate.",
+        );
+        let terms = Block::List(Voice::Plain, terms.collect());
+        vec![
+            Block::Only(Outputs::FILES, vec![terms, Block::note(method)]),
+            show::goals(&self.summary.items).into(),
+        ]
+    }
+
+    fn environment(&self) -> Vec<Block> {
+        let entries = environment::short(&self.environment).into_iter();
+        let entries = entries.map(|(name, value)| (name.into(), value.into())).collect();
+        let all = serde_json::to_string_pretty(&self.environment).unwrap_or_default();
+        let title = prose("All of it, as recorded in `env.json`");
+        let all = Block::Titled(Fold::Closed, title, vec![Block::Preformatted(all)]);
+        let facts = Block::Only(Outputs::FILES, vec![Block::Facts("list", entries)]);
+        vec![facts, Block::Only(Outputs::PAGE, vec![all])]
+    }
+}
+
+/// The commands that lead to a report again, and what each does.
+const COMMANDS: [(&str, &str); 2] = [
+    ("weir lab search SPEC", "searches again, with the specification kept as `campaign.toml`"),
+    ("weir lab report DIR", "writes this report again from the raw records, without measuring"),
+];
+
+/// The items of all groups that have a table, each under its name.
+fn tables(group: &Group<'_>, table: impl Fn(&ItemResult) -> Option<Table>) -> Vec<Block> {
+    let titled = |(_, item): &(usize, &ItemResult)| {
+        let title = item.name.clone().into();
+        Some(Block::Titled(Fold::Never, title, vec![table(item)?.into()]))
+    };
+    group.items.iter().filter_map(titled).collect()
+}
+
+fn loss(groups: &[Group<'_>]) -> Vec<Block> {
+    let block = |(group, index): (&Group<'_>, u32)| {
+        let figure = figures::loss(group).map(|it| it.in_page(&format!("loss-{index}")));
+        let tables = tables(group, |item| item.loss_curve.as_ref().map(show::curve));
+        figure.map(Block::Figure).into_iter().chain(tables)
+    };
+    groups.iter().zip(1..).flat_map(block).collect()
+}
+
+fn latency(groups: &[Group<'_>]) -> Vec<Block> {
+    let block = |(group, index): (&Group<'_>, u32)| {
+        let drawing = |(figure, quantile): (plot::Figure, u32)| {
+            figure.inline_svg(Format::Half, &format!("latency-{index}-{quantile}"), "multiple")
+        };
+        let drawings: Vec<String> =
+            figures::latency(group).into_iter().zip(1..).map(drawing).collect();
+        let figure = document::Figure { style: "multiples", drawings, caption: String::new() };
+        let figure = (!figure.drawings.is_empty()).then_some(Block::Figure(figure));
+        let tables = tables(group, |item| item.latency.as_ref().map(show::latency));
+        figure.into_iter().chain(tables)
+    };
+    let mut blocks: Vec<Block> = groups.iter().zip(1..).flat_map(block).collect();
+    if !blocks.is_empty() {
+        blocks.push(Block::note(
+            "One-way latency at shares of the rate that was found, means over the repetitions of \
+             each quantile.",
+        ));
+    }
+    blocks
+}
+
+fn bursts(items: &[ItemResult]) -> Vec<Block> {
+    let table = show::bursts(items);
+    if table.is_empty() {
+        return Vec::new();
+    }
+    let note = "The longest burst at the generator's full rate of which nothing was lost, mean \
+                over the repetitions (RFC 9004); the buffer is the time that such a burst takes, \
+                corrected without what was forwarded meanwhile.";
+    vec![table.into(), Block::note(note)]
+}
+
+/// The path of each search, in a page alone: its figure, and every trial.
+fn paths(items: &[ItemResult]) -> Vec<Block> {
+    let block = |(item, index): (&ItemResult, u32)| {
+        let figure = figures::path(item)?.in_page(&format!("path-{index}"));
+        let title = format!("{}: every trial", item.name).into();
+        let trials = Block::Titled(Fold::Closed, title, vec![trials(item).into()]);
+        let inner = vec![Block::Figure(figure), trials];
+        Some(Block::Titled(Fold::Never, item.name.clone().into(), inner))
+    };
+    let blocks: Vec<Block> = items.iter().zip(1..).filter_map(block).collect();
+    if blocks.is_empty() { blocks } else { vec![Block::Only(Outputs::PAGE, blocks)] }
+}
+
+/// Every trial of a search for bounds.
+fn trials(item: &ItemResult) -> Table {
+    let mut columns = vec![
+        Column::numbers("Trial"),
+        Column::numbers("Load").unit("pps"),
+        Column::numbers("Length"),
+        Column::numbers("Lost"),
+    ];
+    columns.extend(item.goals.iter().map(|goal| Column::words(goal.name.clone())));
+    let row = |(step, number): (&PathStep, u32)| -> Row {
+        let folder = format!("items/{}/{}/{number:04}/", item.name, Test::Throughput.name());
+        let lost = match step.outcome {
+            StepOutcome::LossRatio(loss_ratio) => Cell::from(share(loss_ratio)).sorted(loss_ratio),
+            StepOutcome::NotOffered => "not offered".into(),
+            StepOutcome::Void => "void".into(),
+            StepOutcome::WarmUp => "warm-up".into(),
+        };
+        let goal = |goal: &GoalRecord| -> Cell {
+            let word = |is_good| if is_good { "forwarded" } else { "lost too much" };
+            or_dash(figures::outcome(step.outcome, goal).map(word).map(str::to_owned)).into()
+        };
+        let cells = [
+            Cell::from(Line::new().link(link(&folder), number.to_string())),
+            Cell::from(whole_pps(step.load_pps)).sorted(step.load_pps),
+            format!("{} s", step.duration_s).into(),
+            lost,
+        ];
+        cells.into_iter().chain(item.goals.iter().map(goal)).collect()
+    };
+    Table::new(columns, item.path.iter().zip(1..).map(row))
+}
