@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use weir_stats::Level as Confidence;
 
+use crate::number;
 use crate::record::Verdict;
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
@@ -58,6 +59,23 @@ impl Unit {
         match self {
             Self::Pps => "pps",
             Self::Bps => "bps",
+        }
+    }
+
+    /// A figure with its unit: `366.3 kpps`.
+    #[must_use]
+    pub fn written(self, value: f64) -> String {
+        match self {
+            Self::Pps => number::pps(value),
+            Self::Bps => number::bps(value),
+        }
+    }
+
+    /// Two figures, the lower first.
+    pub(crate) fn range(self, low: f64, high: f64) -> String {
+        match self {
+            Self::Pps => number::pps_range(low, high),
+            Self::Bps => number::bps_range(low, high),
         }
     }
 }

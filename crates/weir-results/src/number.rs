@@ -5,48 +5,78 @@
 //! the field, so that it begins at a tenth of one. Nothing here is meant to be read back; what is,
 //! is in `units`.
 
-/// Significant digits of a rate in a report.
-const DIGITS: u8 = 3;
+/// Significant digits of a rate, wherever it is shown.
+const DIGITS: u8 = 4;
 
-/// A rate in Mpps, without the unit: for columns that have it in their head.
-#[must_use]
-pub fn mpps(rate_pps: f64) -> String {
-    significant(rate_pps / 1e6, DIGITS)
-}
+/// Significant digits of a delay, and of a time per packet.
+const TIME_DIGITS: u8 = 3;
 
-/// A packet rate with the unit that suits it: `0.870 Mpps`, `50.0 kpps`, `12.0 pps`.
+/// A packet rate with the unit that suits it: `0.8700 Mpps`, `50.00 kpps`, `12.00 pps`.
 #[must_use]
 pub fn pps(rate_pps: f64) -> String {
-    pps_with(rate_pps, DIGITS)
+    in_unit(rate_pps, Scale::pps(rate_pps))
 }
 
-/// The same with so many significant digits.
+/// Two packet rates, the lower first: `1.201–1.234 Mpps`, `98.21 kpps–0.1012 Mpps`.
 #[must_use]
-pub(crate) fn pps_with(rate_pps: f64, digits: u8) -> String {
-    // From where rounding would otherwise write `1000 pps` or `100.0 kpps`.
-    match rate_pps.abs() {
-        rate if rate >= 99_950.0 => format!("{} Mpps", significant(rate_pps / 1e6, digits)),
-        rate if rate >= 999.5 => format!("{} kpps", significant(rate_pps / 1e3, digits)),
-        _ => format!("{} pps", significant(rate_pps, digits)),
+pub(crate) fn pps_range(low_pps: f64, high_pps: f64) -> String {
+    range((low_pps, Scale::pps(low_pps)), (high_pps, Scale::pps(high_pps)))
+}
+
+/// Bits per second with the unit that suits them: `4,252 Mbit/s`, `50.00 kbit/s`.
+#[must_use]
+pub fn bps(rate_bps: f64) -> String {
+    in_unit(rate_bps, Scale::bps(rate_bps))
+}
+
+/// [`pps_range`] of bits.
+#[must_use]
+pub(crate) fn bps_range(low_bps: f64, high_bps: f64) -> String {
+    range((low_bps, Scale::bps(low_bps)), (high_bps, Scale::bps(high_bps)))
+}
+
+/// A unit of rates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    /// How many packets or bits per second make one of it.
+    pub(crate) divisor: f64,
+    pub(crate) name: &'static str,
+}
+
+impl Scale {
+    /// What a packet rate is written in.
+    pub(crate) fn pps(rate_pps: f64) -> Self {
+        Self::suited(rate_pps, [(1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")])
+    }
+
+    /// What bits per second are written in.
+    pub(crate) fn bps(rate_bps: f64) -> Self {
+        Self::suited(rate_bps, [(1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")])
+    }
+
+    /// The first from a tenth of it on, the second from one of it on: from where rounding would
+    /// otherwise write `1,000 pps` or `100.0 kpps`.
+    fn suited(rate: f64, [mega, kilo, one]: [(f64, &'static str); 3]) -> Self {
+        let (divisor, name) = match rate.abs() {
+            rate if rate >= 99_995.0 => mega,
+            rate if rate >= 999.95 => kilo,
+            _ => one,
+        };
+        Self { divisor, name }
     }
 }
 
-/// Bits per second in four digits, with the unit that suits them: `4.252 Gb/s`.
-#[must_use]
-pub fn bps(rate_bps: f64) -> String {
-    let (divisor, unit) = match rate_bps.abs() {
-        rate if rate >= 999_950_000.0 => (1e9, "Gb/s"),
-        rate if rate >= 999_950.0 => (1e6, "Mb/s"),
-        rate if rate >= 999.95 => (1e3, "kb/s"),
-        _ => (1.0, "b/s"),
-    };
-    format!("{} {unit}", significant(rate_bps / divisor, 4))
+fn in_unit(rate: f64, unit: Scale) -> String {
+    format!("{} {}", significant(rate / unit.divisor, DIGITS), unit.name)
 }
 
-/// A rate in whole packets per second, without the unit.
-#[must_use]
-pub(crate) fn whole_pps(rate_pps: f64) -> String {
-    signed(rate_pps, 0)
+fn range((low, low_unit): (f64, Scale), (high, high_unit): (f64, Scale)) -> String {
+    let low = if low_unit == high_unit {
+        significant(low / low_unit.divisor, DIGITS)
+    } else {
+        in_unit(low, low_unit)
+    };
+    format!("{low}–{}", in_unit(high, high_unit))
 }
 
 /// So many significant digits, all whole ones, no more than six decimals, and no exponent.
@@ -154,12 +184,26 @@ pub(crate) fn decimals_for(half_width: f64) -> usize {
     }
 }
 
-/// A duration in the largest unit in which it is whole.
+/// A duration as a person says it: `1 h 20 min`, `1 min 30 s`, `2.5 s`, `200 ms`. From an hour on
+/// it is rounded to the minute, from a minute on to the second, from a second on to a tenth of it.
 #[must_use]
 pub fn duration(duration_ns: u64) -> String {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let seconds = duration_ns.saturating_add(SECOND_NS / 2) / SECOND_NS;
+    let minutes = seconds.saturating_add(30) / 60;
+    let tenths = duration_ns.saturating_add(SECOND_NS / 20) / (SECOND_NS / 10);
+    let two = |(large, large_unit): (u64, &str), (small, small_unit): (u64, &str)| {
+        let large = format!("{} {large_unit}", count(large));
+        if small == 0 { large } else { format!("{large} {small} {small_unit}") }
+    };
     match duration_ns {
-        n if n.is_multiple_of(1_000_000_000) => format!("{} s", count(n / 1_000_000_000)),
-        n if n.is_multiple_of(1_000_000) => format!("{} ms", count(n / 1_000_000)),
+        0 => "0 s".to_owned(),
+        _ if minutes >= 24 * 60 => two((minutes / 1_440, "d"), (minutes % 1_440 / 60, "h")),
+        _ if seconds >= 60 * 60 => two((minutes / 60, "h"), (minutes % 60, "min")),
+        _ if tenths >= 600 => two((seconds / 60, "min"), (seconds % 60, "s")),
+        _ if duration_ns >= SECOND_NS && tenths.is_multiple_of(10) => format!("{} s", tenths / 10),
+        _ if duration_ns >= SECOND_NS => format!("{}.{} s", tenths / 10, tenths % 10),
+        n if n.is_multiple_of(1_000_000) => format!("{} ms", n / 1_000_000),
         n if n.is_multiple_of(1_000) => format!("{} µs", count(n / 1_000)),
         n => format!("{} ns", count(n)),
     }
@@ -172,16 +216,16 @@ pub fn delay(delay_ns: u64) -> String {
     let value = delay_ns as f64;
     match delay_ns {
         0..1_000 => format!("{delay_ns} ns"),
-        1_000..999_500 => format!("{} µs", significant(value / 1e3, DIGITS)),
-        999_500..999_500_000 => format!("{} ms", significant(value / 1e6, DIGITS)),
-        _ => format!("{} s", significant(value / 1e9, DIGITS)),
+        1_000..999_500 => format!("{} µs", significant(value / 1e3, TIME_DIGITS)),
+        999_500..999_500_000 => format!("{} ms", significant(value / 1e6, TIME_DIGITS)),
+        _ => format!("{} s", significant(value / 1e9, TIME_DIGITS)),
     }
 }
 
 /// A time per packet: nanoseconds in three digits.
 #[must_use]
 pub fn cost(cost_ns: f64) -> String {
-    format!("{} ns", significant(cost_ns, DIGITS))
+    format!("{} ns", significant(cost_ns, TIME_DIGITS))
 }
 
 /// Sizes of frames in bytes: one, or the smallest and the largest.
@@ -218,24 +262,45 @@ mod tests {
 
     #[test]
     fn rates_have_their_unit_and_their_digits() {
-        let mega = [561_234.0, 50_000.0, 999_960.0, 14_880_952.0, 148_809_523.0, 0.0, -213_000.0];
-        let written = ["0.561", "0.0500", "1.00", "14.9", "149", "0", "\u{2212}0.213"];
-        assert_eq!(mega.map(mpps), written);
-        for (rate_pps, digits, text) in [
-            (870_000.0, 3, "0.870 Mpps"),
-            (99_960.0, 3, "0.100 Mpps"),
-            (50_000.0, 3, "50.0 kpps"),
-            (999.6, 3, "1.00 kpps"),
-            (12.0, 3, "12.0 pps"),
-            (14_880_952.4, 4, "14.88 Mpps"),
-            (1_234_567.0, 5, "1.2346 Mpps"),
-            (98_765.4, 5, "98.765 kpps"),
+        for (rate_pps, text) in [
+            (870_000.0, "0.8700 Mpps"),
+            (99_996.0, "0.1000 Mpps"),
+            (99_994.0, "99.99 kpps"),
+            (50_000.0, "50.00 kpps"),
+            (999.96, "1.000 kpps"),
+            (12.0, "12.00 pps"),
+            (0.0, "0 pps"),
+            (-213_000.0, "\u{2212}0.2130 Mpps"),
+            (14_880_952.4, "14.88 Mpps"),
+            (1_488_095_238.0, "1,488 Mpps"),
         ] {
-            assert_eq!(pps_with(rate_pps, digits), text);
+            assert_eq!(pps(rate_pps), text);
         }
-        let bits = [4_252e6, 999_960_000.0, 480e6, 480.0].map(bps);
-        assert_eq!(bits, ["4.252 Gb/s", "1.000 Gb/s", "480.0 Mb/s", "480.0 b/s"]);
-        assert_eq!(whole_pps(1_488_095.4), "1,488,095");
+        assert_eq!(pps_range(1_201_000.0, 1_234_000.0), "1.201–1.234 Mpps");
+        assert_eq!(pps_range(98_210.0, 101_200.0), "98.21 kpps–0.1012 Mpps");
+        let bits = [4_252e6, 480e6, 480e3, 48e3, 480.0].map(bps);
+        let written =
+            ["4,252 Mbit/s", "480.0 Mbit/s", "0.4800 Mbit/s", "48.00 kbit/s", "480.0 bit/s"];
+        assert_eq!(bits, written);
+        assert_eq!(bps_range(48e3, 480e6), "48.00 kbit/s–480.0 Mbit/s");
+    }
+
+    #[test]
+    fn durations_are_words() {
+        for (duration_ms, text) in [
+            (500, "500 ms"),
+            (3_000, "3 s"),
+            (1_250, "1.3 s"),
+            (59_960, "1 min"),
+            (90_400, "1 min 30 s"),
+            (3_599_600, "1 h"),
+            (4_800_000, "1 h 20 min"),
+            (86_390_000, "1 d"),
+            (180_000_000, "2 d 2 h"),
+        ] {
+            assert_eq!(duration(duration_ms * 1_000_000), text);
+        }
+        assert_eq!([duration(250_000), duration(0)], ["250 µs", "0 s"]);
     }
 
     #[test]
@@ -263,7 +328,6 @@ mod tests {
         assert_eq!([0.007, 0.005, 0.9].map(percent), ["0.7 %", "0.5 %", "90 %"]);
         let probabilities = [0.0, 1e-9, 0.034, 0.45, 0.994, 0.999_5, 1.0].map(probability);
         assert_eq!(probabilities, ["0 %", "<0.1 %", "3.4 %", "45 %", "99.4 %", ">99.9 %", "100 %"]);
-        assert_eq!(duration(500_000_000), "500 ms");
         let delays = [999, 12_345, 999_600, 2_500_000_000].map(delay);
         assert_eq!(delays, ["999 ns", "12.3 µs", "1.00 ms", "2.50 s"]);
         assert_eq!([sizes((60, 1514)), sizes((60, 60))], ["60–1514", "60"]);

@@ -229,12 +229,12 @@ pub fn format_count(count: u64) -> String {
     text
 }
 
-/// Prints a link's speed for people, in full: `2.5 Gb/s`, `100 Mb/s`. Not meant to be read back.
+/// Prints a link's speed for people, in full: `2.5 Gbit/s`, `100 Mbit/s`. Not to be read back.
 #[must_use]
 pub fn format_bps(link_bps: u64) -> String {
-    let units = [(1_000_000_000, "Gb/s"), (1_000_000, "Mb/s"), (1_000, "kb/s")];
+    let units = [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
     let (divisor, unit) =
-        units.into_iter().find(|(divisor, _)| link_bps >= *divisor).unwrap_or((1, "b/s"));
+        units.into_iter().find(|(divisor, _)| link_bps >= *divisor).unwrap_or((1, "bit/s"));
     let fraction = format!("{:0width$}", link_bps % divisor, width = divisor.ilog10() as usize);
     let fraction = fraction.trim_end_matches('0');
     let point = if fraction.is_empty() { "" } else { "." };

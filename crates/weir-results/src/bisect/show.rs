@@ -2,18 +2,11 @@
 
 use super::{Answer, CandidateReport, ChangeReport, Report};
 use crate::document::{Block, Column, Document, Row, Table};
-use crate::number::{self, counted_len, or_dash, pps_with};
-
-/// Significant digits of a rate: enough to see a small change.
-const DIGITS: u8 = 5;
+use crate::number::{self, counted_len, or_dash, pps};
 
 /// A change, with its sign.
 fn signed(ratio: f64) -> String {
     format!("{:+.2} %", ratio * 100.0)
-}
-
-fn rate(rate_pps: f64) -> String {
-    pps_with(rate_pps, DIGITS)
 }
 
 fn row(candidate: &CandidateReport) -> Row {
@@ -29,7 +22,7 @@ fn row(candidate: &CandidateReport) -> Row {
     Row::from_iter([
         candidate.name.clone(),
         candidate.measurements.to_string(),
-        or_dash(candidate.median_pps.map(rate)),
+        or_dash(candidate.median_pps.map(pps)),
         number::probability(candidate.bad_probability),
         number::probability(candidate.first_bad_probability),
         remarks.join("  "),
@@ -128,8 +121,8 @@ impl Report {
         let is_improvement = change.change_ratio > 0.0 && self.first_bad.is_some();
         format!(
             "The change: {} to {}, {} ({} to {} at {}); single runs vary by {:.2} %.{}",
-            rate(change.good_pps),
-            rate(change.bad_pps),
+            pps(change.good_pps),
+            pps(change.bad_pps),
             signed(change.change_ratio),
             signed(change.change_low_ratio),
             signed(change.change_high_ratio),
@@ -194,14 +187,14 @@ mod tests {
     #[test]
     fn a_terminal_shows_the_candidates_and_then_the_answer() {
         let text = "\
-dut  n       median   is bad  first bad
-r1   1  1.2346 Mpps      0 %        0 %
-r2   0            –      0 %        0 %  skipped: 3 invalid runs
-r3   1  98.765 kpps  >99.9 %    >99.9 %
+dut  n      median   is bad  first bad
+r1   1  1.235 Mpps      0 %        0 %
+r2   0           –      0 %        0 %  skipped: 3 invalid runs
+r3   1  98.77 kpps  >99.9 %    >99.9 %
 no change of 1 % or more: <0.1 %
 
 r3 is the first bad one, with a probability of >99.9 %; r1 before it is good.
-The change: 1.2346 Mpps to 98.765 kpps, -92.00 % (-93.14 % to -90.00 % at 95 %); \
+The change: 1.235 Mpps to 98.77 kpps, -92.00 % (-93.14 % to -90.00 % at 95 %); \
 single runs vary by 2.13 %.
 ";
         assert_eq!(found().document().text(Terminal::default()), text);

@@ -8,7 +8,6 @@ use crate::collection::{CollectedPoint, CollectedSeries};
 use crate::document::{
     Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, link, linked,
 };
-use crate::plot::Quantity;
 
 /// Blocks in ministat's layout that a page holds at most; the rest is counted.
 const PAGE_BLOCKS_MAX: usize = 200;
@@ -127,10 +126,8 @@ fn side(report: &Report<'_>, series: &CollectedSeries, owner: usize, roots: &[St
     let Some(Figured { count, median, interval }) = figured else {
         return linked(cell.as_deref(), NO_RUN).into();
     };
-    let quantity = Quantity::suited(median, series.unit);
-    let text = |value: f64| quantity.text(value, 4);
-    let interval = interval.map(|i| format!("{}–{}, ", text(i.low), text(i.high)));
-    Cell::from(linked(cell.as_deref(), format!("{} {}", text(median), quantity.name)))
+    let interval = interval.map(|i| format!("{}, ", series.unit.range(i.low, i.high)));
+    Cell::from(linked(cell.as_deref(), series.unit.written(median)))
         .under(format!("{}n = {count}", interval.unwrap_or_default()))
         .sorted(median)
 }

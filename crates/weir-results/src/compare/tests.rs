@@ -297,7 +297,7 @@ fn a_median_links_to_the_run_that_is_nearest_to_it() {
     let report = compare(&stores, Asked::default()).unwrap();
     let page = report.document(&["../old".into(), String::new()]).html();
     // The third value is the median.
-    let link = "<a href=\"../old/cells/a.pf.64Ki/3/trial.json\">400.0\u{a0}kpps</a>";
+    let link = "<a href=\"../old/cells/a.pf.64Ki/3/trial.json\">0.4000\u{a0}Mpps</a>";
     assert!(page.contains(link), "{page}");
 }
 

@@ -17,9 +17,9 @@ const PAGE_CSS: &str = include_str!("page.css");
 const SORT_JS: &str = include_str!("sort.js");
 
 /// What stands behind a number, and stays with it.
-const UNITS: [&str; 15] = [
-    "%", "±", "Gpps", "Mpps", "kpps", "pps", "Gb/s", "Mb/s", "kb/s", "b/s", "s", "ms", "µs", "ns",
-    "MiB",
+const UNITS: [&str; 17] = [
+    "%", "±", "Mpps", "kpps", "pps", "Gbit/s", "Mbit/s", "kbit/s", "bit/s", "d", "h", "min", "s",
+    "ms", "µs", "ns", "MiB",
 ];
 
 pub(super) fn page(document: &Document) -> String {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::collection::Unit;
+use crate::number::Scale;
 
 /// From this ratio of the largest to the smallest position on, an axis is logarithmic unless it
 /// is asked otherwise.
@@ -63,24 +64,20 @@ pub struct Quantity {
     pub name: &'static str,
 }
 
-/// Millions of packets per second: the unit of campaign reports.
+/// Millions of packets per second.
 pub(crate) const MPPS: Quantity = Quantity { divisor: 1e6, name: "Mpps" };
 /// Time as benchmarks of a machine write it.
 pub const SECONDS: Quantity = Quantity { divisor: 1.0, name: "seconds" };
 
 impl Quantity {
-    /// The unit that writes values up to `max` without many zeros.
+    /// The unit in which the largest value, `max`, is written.
     #[must_use]
     pub fn suited(max: f64, unit: Unit) -> Self {
-        let steps: [(f64, &'static str, &'static str); 4] = [
-            (1e9, "Gpps", "Gb/s"),
-            (1e6, "Mpps", "Mb/s"),
-            (1e3, "kpps", "kb/s"),
-            (1.0, "pps", "b/s"),
-        ];
-        let (divisor, pps, bps) =
-            steps.into_iter().find(|(step, ..)| max >= *step).unwrap_or(steps[3]);
-        Self { divisor, name: if unit == Unit::Pps { pps } else { bps } }
+        let Scale { divisor, name } = match unit {
+            Unit::Pps => Scale::pps(max),
+            Unit::Bps => Scale::bps(max),
+        };
+        Self { divisor, name }
     }
 
     /// A value with at least `digits` significant digits, and all of its whole ones, without the

@@ -554,8 +554,7 @@ pub fn strip(collections: &[Collection]) -> Result<Figure, FigureError> {
             }
         }
     }
-    let quantity = Quantity::suited(axis::top(items.iter().map(|i| i.summary.max)), unit);
-    let strip = Strip { quantity, title: "delivered".to_owned(), rows };
+    let strip = Strip { unit, title: "delivered".to_owned(), rows };
     Ok(Figure {
         title: with_names("Every iteration", collections),
         description: STRIP_NOTE.to_owned(),

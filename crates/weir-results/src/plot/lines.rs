@@ -65,6 +65,13 @@ pub struct CurvePoint {
     pub bar: Option<(f64, f64)>,
 }
 
+impl CurvePoint {
+    /// The highest that is drawn of it.
+    pub(crate) fn high(&self) -> f64 {
+        self.bar.map_or(self.y, |(_, high)| high.max(self.y))
+    }
+}
+
 const TOP: f64 = 24.0;
 const LEFT: f64 = 48.0;
 const RIGHT: f64 = 18.0;
@@ -135,7 +142,7 @@ fn frame(panels: &[LinePanel], width: f64) -> Frame {
     let points = || panels.iter().flat_map(|p| &p.curves).flat_map(|c| &c.points);
     let quantity = panels.first().map_or(axis::MPPS, |p| p.y);
     let reach = || panels.iter().filter_map(|p| p.reach);
-    let highs = points().map(|p| p.bar.map_or(p.y, |(_, high)| high.max(p.y)));
+    let highs = points().map(CurvePoint::high);
     let highs = highs.chain(reach().map(|(_, y)| y));
     let (columns, panel) = grid(panels, width);
     let plot = panels.iter().map(|p| p.height).fold(0.0, f64::max);

@@ -121,7 +121,7 @@ fn strip_plot(strip: &Strip) -> (String, String) {
     let (mut data, mut text) = (String::new(), String::new());
     let mut names = Vec::new();
     let mut parts = Vec::new();
-    let divisor = weir_stats::number::g8(strip.quantity.divisor);
+    let divisor = weir_stats::number::g8(strip.quantity().divisor);
     let mut group = "";
     for row in &strip.rows {
         let (name, colour, marks) = match row {
@@ -150,7 +150,7 @@ fn strip_plot(strip: &Strip) -> (String, String) {
             ));
         }
     }
-    let _ = writeln!(text, "set xlabel \"{} {}\"", strip.quantity.name, escaped(&strip.title));
+    let _ = writeln!(text, "set xlabel \"{} {}\"", strip.quantity().name, escaped(&strip.title));
     let _ = writeln!(text, "set xrange [0:*]\nset yrange [{}:-1] reverse", names.len());
     let _ = writeln!(text, "set ytics ({}) noenhanced", names.join(", "));
     if !parts.is_empty() {

@@ -9,13 +9,14 @@ use super::axis::{self, AxisScale, Quantity};
 use super::lines::mark;
 use super::pen::{self, Pen};
 use super::ticked::Ticked;
+use crate::collection::Unit;
 use crate::palette;
 
 /// Rows on one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Strip {
-    /// What values are written in.
-    pub quantity: Quantity,
+    /// What values count.
+    pub unit: Unit,
     /// What the axis shows, behind the unit.
     pub title: String,
     /// The rows, from top to bottom.
@@ -64,7 +65,7 @@ const REFERENCE_MAX: f64 = 1.5;
 
 const AXIS: f64 = 42.0;
 const HEADING: f64 = 28.0;
-const RIGHT: f64 = 62.0;
+const RIGHT: f64 = 92.0;
 /// Points are spread over this height, so that equal ones stay apart.
 const SPREAD: f64 = 14.0;
 
@@ -100,6 +101,11 @@ impl Strip {
             .map(|mark| mark.value)
     }
 
+    /// What its axis is in.
+    pub(super) fn quantity(&self) -> Quantity {
+        Quantity::suited(axis::top(self.values()), self.unit)
+    }
+
     /// The largest value, and the references that are near enough.
     fn domain(&self) -> f64 {
         let max = axis::top(self.values());
@@ -118,12 +124,12 @@ impl Strip {
         let is_narrow = width < 500.0;
         let widest = names.fold(60.0, f64::max).min(width * 0.36) + 14.0;
         let (label, row) = if is_narrow { (10.0, 46.0) } else { (widest, 32.0) };
-        let (ticks, _) = axis::ticks(self.domain() / self.quantity.divisor, count(width));
+        let (ticks, _) = axis::ticks(self.domain() / self.quantity().divisor, count(width));
         let height = self.rows.iter().fold(4.0, |height, r| match r {
             StripRow::Heading { .. } => height + HEADING,
             StripRow::Series { .. } => height + row,
         });
-        let max = axis::top(ticks) * self.quantity.divisor;
+        let max = axis::top(ticks) * self.quantity().divisor;
         Frame { width, label, row, max, height }
     }
 
@@ -159,7 +165,7 @@ impl Strip {
                         area.draw(&DashedPathElement::new(ends, on, off, style))?;
                     }
                     let room = part(area, pen, (0.0, y), (frame.width, frame.row));
-                    series(&room, pen, &frame, self.quantity, (name, *colour, marks))?;
+                    series(&room, pen, &frame, self.unit, (name, *colour, marks))?;
                     y += frame.row;
                 }
             }
@@ -169,7 +175,7 @@ impl Strip {
 
     /// plotters' axis: grid, ticks and their labels.
     fn draw_axis<DB: DrawingBackend>(&self, area: &Area<DB>, pen: Pen, frame: &Frame) -> Drawn<DB> {
-        let divisor = self.quantity.divisor;
+        let divisor = self.quantity().divisor;
         let (ticks, decimals) = axis::ticks(self.domain() / divisor, count(frame.width));
         let points: Vec<f64> = ticks.iter().map(|v| v * divisor).collect();
         let mut chart = ChartBuilder::on(area)
@@ -193,7 +199,7 @@ impl Strip {
             .label_style(pen.text(pen::SMALL, muted()))
             .x_label_formatter(&written)
             .draw()?;
-        let title = format!("{} {}", self.quantity.name, self.title);
+        let title = format!("{} {}", self.quantity().name, self.title);
         let at = (pen.at(frame.width - RIGHT), pen.at(frame.height + AXIS - 9.0));
         area.draw_text(&title, &pen::end(&pen.text(pen::SMALL, muted())), at)
     }
@@ -232,7 +238,7 @@ fn series<DB: DrawingBackend>(
     area: &Area<DB>,
     pen: Pen,
     frame: &Frame,
-    quantity: Quantity,
+    unit: Unit,
     (name, number, marks): (&str, usize, &[Mark]),
 ) -> Drawn<DB> {
     let (text_y, middle) = if frame.is_narrow() { (9.0, 29.0) } else { (16.0, 16.0) };
@@ -263,7 +269,7 @@ fn series<DB: DrawingBackend>(
             let median = quantile(&values, 0.5);
             let line = vec![point(median, middle - 10.0), point(median, middle + 10.0)];
             area.draw(&PathElement::new(line, wide))?;
-            (*high, quantity.text(median, 3), pen.bold(pen::BODY, ink()))
+            (*high, unit.written(median), pen.bold(pen::BODY, ink()))
         }
         _ => (0.0, "no point counts".to_owned(), pen.text(pen::SMALL, muted())),
     };

@@ -3,6 +3,7 @@
 use axis::{binary, decimal};
 
 use super::*;
+use crate::collection::Unit;
 use crate::palette;
 
 fn curve(name: &str, colour: usize, points: &[(f64, f64, f64, f64)]) -> Curve {
@@ -98,7 +99,7 @@ fn strip() -> Figure {
         StripRow::Series { name: "nothing".into(), colour: 2, marks: Vec::new() },
         row("weir", 3, 9e5),
     ];
-    let strip = Strip { quantity: axis::MPPS, title: "delivered".into(), rows };
+    let strip = Strip { unit: Unit::Pps, title: "delivered".into(), rows };
     figure("Every iteration", Body::Strip(strip))
 }
 
@@ -216,7 +217,7 @@ fn ink() -> RGBColour {
 #[test]
 fn a_picture_without_end_is_refused() {
     let row = StripRow::Series { name: "x".into(), colour: 0, marks: Vec::new() };
-    let strip = Strip { quantity: axis::MPPS, title: "t".into(), rows: vec![row; 20_000] };
+    let strip = Strip { unit: Unit::Pps, title: "t".into(), rows: vec![row; 20_000] };
     let error = figure("long", Body::Strip(strip)).png(Format::Wide).unwrap_err();
     assert!(error.to_string().contains("write an SVG"), "{error}");
 }

@@ -8,7 +8,7 @@ use weir_stats::welch::VALUES_MIN;
 
 use super::{Report, dut_label, group_label, words};
 use crate::document::Line;
-use crate::number::{self, mpps};
+use crate::number::{self, pps};
 use crate::record::VerdictKind;
 use crate::summary::analysis::ComparisonAnalysis;
 use crate::summary::{CONFIDENCE, CampaignSummary, Comparison, SeriesSummary};
@@ -128,7 +128,7 @@ fn under(summary: &CampaignSummary, series: &SeriesSummary) -> String {
 }
 
 fn rate(series: &SeriesSummary) -> String {
-    series.median_pps().map_or_else(|| "no figure".to_owned(), |m| format!("{} Mpps", mpps(m)))
+    series.median_pps().map_or_else(|| "no figure".to_owned(), pps)
 }
 
 fn alone(summary: &CampaignSummary, series: &SeriesSummary) -> Line {

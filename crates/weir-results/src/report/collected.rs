@@ -5,8 +5,8 @@ use crate::document::{
     Block, Cell, Column, Document, Line, Outputs, Row, Table, Voice, link, linked, prose,
 };
 use crate::number::or_dash;
+use crate::plot::Figure;
 use crate::plot::collect::{self, Request};
-use crate::plot::{Figure, Quantity};
 use crate::summary::Spread;
 use crate::summary::analysis::SeriesWarning;
 
@@ -44,9 +44,7 @@ pub fn document(
 /// A figure in its series' unit, linked to its record: `366.3 kpps`.
 fn figure(raw: &str, value: Option<f64>, unit: Unit) -> Cell {
     let Some(value) = value else { return "–".into() };
-    let quantity = Quantity::suited(value, unit);
-    let text = format!("{} {}", quantity.text(value, 4), quantity.name);
-    Cell::from(linked(Some(raw), text)).sorted(value)
+    Cell::from(linked(Some(raw), unit.written(value))).sorted(value)
 }
 
 fn series(collection: &Collection) -> Table {

@@ -1,10 +1,11 @@
 //! The figures of a campaign: what of its records each of them shows.
 
 use super::{Report, dut_label, group_label, is_valid, words};
+use crate::collection::Unit;
 use crate::counters::Place;
 use crate::gnuplot;
 use crate::number;
-use crate::plot::axis::{self, AxisScale, MPPS, SECONDS};
+use crate::plot::axis::{self, AxisScale, Quantity, SECONDS};
 use crate::plot::collect::STRIP_NOTE;
 use crate::plot::{
     Body, Curve, CurvePoint, Figure, LinePanel, Mark, Part, Reference, Stack, StackRow, Strip,
@@ -23,7 +24,7 @@ pub(super) fn throughput(report: &Report<'_>) -> Figure {
         let calibration = group.iter().find_map(|s| s.calibration_pps);
         let reference = calibration.map(|rate_pps| Reference {
             value: rate_pps,
-            text: format!("calibration {} Mpps", number::mpps(rate_pps)),
+            text: format!("calibration {}", number::pps(rate_pps)),
         });
         rows.push(StripRow::Heading { text: group_label(group[0]), reference });
         for series in group {
@@ -47,7 +48,7 @@ pub(super) fn throughput(report: &Report<'_>) -> Figure {
             "{STRIP_NOTE} Calibration is the same traffic from generator to sink with no DUT \
              between."
         ),
-        body: Body::Strip(Strip { quantity: MPPS, title: "delivered".to_owned(), rows }),
+        body: Body::Strip(Strip { unit: Unit::Pps, title: "delivered".to_owned(), rows }),
     }
 }
 
@@ -76,10 +77,12 @@ pub(super) fn along_axis(report: &Report<'_>) -> Option<Figure> {
         })
         .collect();
     let scale = AxisScale::suited(&places);
+    let highest = curves.iter().flat_map(|curve| &curve.points).map(CurvePoint::high);
+    let quantity = Quantity::suited(axis::top(highest), Unit::Pps);
     let panel = LinePanel {
         title: None,
         x: XAxis { title: name.clone(), scale, positions },
-        y: MPPS,
+        y: quantity,
         values: curves.len() == 1,
         legend: curves.len() > 1,
         height: 260.0,
@@ -146,7 +149,7 @@ pub(super) fn samples(report: &Report<'_>, index: usize) -> Figure {
             scale: AxisScale::Linear,
             positions: Vec::new(),
         },
-        y: MPPS,
+        y: Quantity::suited(reach.1, Unit::Pps),
         values: false,
         legend: false,
         height: 110.0,

@@ -2,7 +2,7 @@
 
 use super::{Report, dut_label, group_label};
 use crate::document::{Block, Column, Line, Row, Table, Voice};
-use crate::number::{mpps, or_dash};
+use crate::number::{or_dash, pps_range};
 use crate::summary::analysis::{RateInterval, SeriesWarning, Stopped};
 use crate::summary::{CampaignSummary, SeriesAnalysis, SeriesSummary};
 
@@ -16,8 +16,8 @@ fn intervals(summary: &CampaignSummary) -> Table {
     let columns = vec![
         Column::words("Traffic"),
         Column::words("DUT"),
-        Column::numbers("Median, bootstrap interval, Mpps"),
-        Column::numbers("Median, exact interval, Mpps"),
+        Column::numbers("Median, bootstrap interval"),
+        Column::numbers("Median, exact interval"),
         Column::numbers("Mean known to"),
         Column::numbers("Iterations for ±1 %"),
         Column::numbers("Stopped"),
@@ -25,7 +25,7 @@ fn intervals(summary: &CampaignSummary) -> Table {
     let interval = |found: Option<RateInterval>| {
         or_dash(found.map(|i| {
             let coverage = i.coverage_percent.map(|c| format!(" ({c:.1} %)"));
-            format!("{}–{}{}", mpps(i.low_pps), mpps(i.high_pps), coverage.unwrap_or_default())
+            format!("{}{}", pps_range(i.low_pps, i.high_pps), coverage.unwrap_or_default())
         }))
     };
     let row = |series: &SeriesSummary| -> Option<Row> {

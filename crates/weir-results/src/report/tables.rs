@@ -7,7 +7,7 @@ use crate::document::{
     Block, Cell, Column, Fold, Group, Line, Outputs, Row, Table, link, linked, prose,
 };
 use crate::machine_use::CpuUse;
-use crate::number::{self, mpps, or_dash, share};
+use crate::number::{self, or_dash, pps, pps_range, share};
 use crate::record::{TrialRecord, VerdictKind};
 use crate::summary::analysis::ComparisonAnalysis;
 use crate::summary::{LatencySummary, LedgerSummary, SeriesSummary, Spread};
@@ -31,7 +31,7 @@ fn badge(kind: VerdictKind, text: impl Into<Line>) -> Line {
 }
 
 fn min_max(rate: Spread) -> String {
-    format!("{}–{}", mpps(rate.min), mpps(rate.max))
+    pps_range(rate.min, rate.max)
 }
 
 /// Rows in the groups whose members are compared.
@@ -59,7 +59,7 @@ pub(super) fn key_figures(report: &Report<'_>) -> Table {
     let names =
         duts.iter().map(|(n, colour)| Column::numbers(Line::new().swatch(*colour).text(*n)));
     let difference = has_comparisons.then(|| Column::numbers("Difference").style("answer"));
-    let columns = [Column::words("Mpps delivered")].into_iter().chain(names).chain(difference);
+    let columns = [Column::words("Delivered")].into_iter().chain(names).chain(difference);
     let row = |group: Vec<&SeriesSummary>| -> Row {
         let figures = duts.iter().map(|(name, _)| {
             group.iter().find(|s| s.dut == *name).map_or_else(|| "–".into(), |s| key_figure(s))
@@ -78,13 +78,22 @@ fn key_label(series: &SeriesSummary) -> Cell {
 }
 
 fn key_figure(series: &SeriesSummary) -> Cell {
-    let median = or_dash(series.median_pps().map(mpps));
+    let median = series.median_pps().map_or_else(|| "–".into(), large);
     let under = match series.rate_pps {
         Some(rate) if rate.count > 1 => min_max(rate),
         Some(_) => "one iteration".to_owned(),
         None => "no valid iteration".to_owned(),
     };
     Cell::from(Line::new().link(series_link(&series.name), median)).under(under)
+}
+
+/// A rate whose unit is smaller than its digits.
+fn large(rate_pps: f64) -> Line {
+    let text = pps(rate_pps);
+    match text.rsplit_once(' ') {
+        Some((digits, unit)) => Line::new().text(digits).styled("in", format!(" {unit}")),
+        None => text.into(),
+    }
 }
 
 fn key_difference(report: &Report<'_>, group: &[&SeriesSummary]) -> Cell {
@@ -113,15 +122,15 @@ pub(super) fn series(report: &Report<'_>) -> Table {
     let has_costs = report.summary.series.iter().any(|series| series.cost_ns.is_some());
     let mut columns = vec![
         Column::words("DUT"),
-        Column::numbers("Median").unit("Mpps").strong(),
-        Column::numbers("Min–max").unit("Mpps"),
+        Column::numbers("Median").strong(),
+        Column::numbers("Min–max"),
         Column::numbers("CV").unit("of mean"),
     ];
     columns.extend(has_costs.then(|| Column::numbers("CPU time").unit("per packet")));
     columns.extend([
-        Column::numbers("Offered").unit("Mpps"),
+        Column::numbers("Offered"),
         Column::numbers("Lost").unit("of offered"),
-        Column::numbers("Calibrated").unit("Mpps"),
+        Column::numbers("Calibrated"),
         Column::numbers("Ratio").unit("of calibr."),
         Column::numbers("Frame").unit("B / with FCS"),
         Column::numbers("Valid").unit("iterations"),
@@ -145,7 +154,7 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary, has_costs: bool) -> R
     let variation = rate.and_then(|s| s.variation_ratio());
     let (offered, loss) = (series.offered_pps.map(|s| s.median), series.loss_ratio);
     let requested = requested_pps(report, series);
-    let requested = requested.map(|rate_pps| format!("{} requested", mpps(rate_pps)));
+    let requested = requested.map(|rate_pps| format!("{} requested", pps(rate_pps)));
     let lost = series.lost_packets.filter(|s| s.median > 0.0);
     let calibration = calibration_link(report, series);
     let mut because = badge(series.verdict.kind, verdict_counts(series));
@@ -155,17 +164,17 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary, has_costs: bool) -> R
     }
     let mut cells = vec![
         dut(report, series).into(),
-        raw(series.median_pps().map(mpps)).sorted(series.median_pps()),
+        raw(series.median_pps().map(pps)).sorted(series.median_pps()),
         raw(rate.map(min_max)).sorted(rate.map(|r| r.min)),
         Cell::from(or_dash(variation.map(share))).sorted(variation),
     ];
     cells.extend(has_costs.then(|| cost(series)));
     cells.extend([
-        raw(offered.map(mpps)).sorted(offered).under(requested.unwrap_or_default()),
+        raw(offered.map(pps)).sorted(offered).under(requested.unwrap_or_default()),
         raw(loss.map(|s| share(s.median)))
             .sorted(loss.map(|s| s.median))
             .under(lost.map_or_else(String::new, |s| number::signed(s.median, 0))),
-        Cell::from(linked(calibration.as_deref(), or_dash(series.calibration_pps.map(mpps))))
+        Cell::from(linked(calibration.as_deref(), or_dash(series.calibration_pps.map(pps))))
             .sorted(series.calibration_pps),
         Cell::from(or_dash(series.calibration_ratio.map(share))).sorted(series.calibration_ratio),
         frame(series).into(),
@@ -214,7 +223,7 @@ pub(super) fn latency(report: &Report<'_>) -> Table {
     });
     let ends =
         [Column::numbers("Measured").unit("packets"), Column::numbers("Lost").unit("of offered")];
-    let columns = [Column::words("DUT"), Column::numbers("At").unit("Mpps")];
+    let columns = [Column::words("DUT"), Column::numbers("At")];
     let columns = columns.into_iter().chain(delays).chain(ends).collect();
     let groups = groups(report, |s| Some(latency_row(report, s, s.latency.as_ref()?)));
     Table::grouped("Traffic", columns, groups).style("series")
@@ -225,7 +234,7 @@ fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySum
     let measured = number::count(latency.delays.sample_count);
     let cells: Vec<Cell> = [
         dut(report, series).into(),
-        Line::new().link(series_link(&series.name), mpps(latency.rate_pps)).into(),
+        Line::new().link(series_link(&series.name), pps(latency.rate_pps)).into(),
     ]
     .into_iter()
     .chain(delays)
@@ -313,9 +322,9 @@ pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
         let raw = Line::from("Raw records: ").link(series_link(&series.name), raw);
         let columns = vec![
             Column::numbers("#"),
-            Column::numbers("Median").unit("Mpps").strong(),
-            Column::numbers("Samples").unit("min–max, Mpps"),
-            Column::numbers("Offered").unit("Mpps"),
+            Column::numbers("Median").strong(),
+            Column::numbers("Samples").unit("min–max"),
+            Column::numbers("Offered"),
             Column::numbers("Lost").unit("of offered"),
             Column::numbers("Trend").unit("of median"),
             Column::numbers("Jump").unit("of median"),
@@ -344,13 +353,13 @@ fn iteration_row(record: &TrialRecord) -> Row {
     let ratio = |ratio: Option<f64>| trial(or_dash(ratio.map(share))).sorted(ratio);
     let lost = (!record.ledger.points.is_empty()).then(|| record.ledger.loss_ratio());
     let cost_ns = record.cost.map(|cost| cost.cost_ns);
-    let range = format!("{}–{}", mpps(r.rate_pps_min), mpps(r.rate_pps_max));
+    let range = pps_range(r.rate_pps_min, r.rate_pps_max);
     let range = Line::new().link(samples, format!("{} · {range}", r.sample_count));
     let cells = vec![
         trial(record.iteration.to_string()),
-        trial(mpps(r.rate_pps)).sorted(r.rate_pps),
+        trial(pps(r.rate_pps)).sorted(r.rate_pps),
         Cell::from(range).sorted(r.rate_pps_min),
-        trial(mpps(r.offered_pps)).sorted(r.offered_pps),
+        trial(pps(r.offered_pps)).sorted(r.offered_pps),
         ratio(lost),
         ratio(r.trend_ratio),
         ratio(r.jump_ratio),

@@ -1,6 +1,6 @@
 //! The reports against golden files, and what must hold for every report.
 //!
-//! `WEIR_UPDATE_GOLDEN=1` writes the golden files; `WEIR_REPORT_LOOK=DIR` writes the reports of
+//! `WEIR_BLESS=1` writes the golden files; `WEIR_REPORT_LOOK=DIR` writes the reports of
 //! the fixtures to a directory, to be looked at.
 
 use std::fs;
@@ -13,12 +13,12 @@ use crate::summary::fixture::{awkward, profiled, swept, usual, with_latency};
 
 fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name);
-    if std::env::var_os("WEIR_UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("WEIR_BLESS").is_some() {
         fs::create_dir_all(path.parent().expect("a directory")).expect("the directory");
         fs::write(&path, text).expect("the golden file");
     }
     let expected = fs::read_to_string(&path).expect("the golden file");
-    assert_eq!(text, expected, "{name} differs; WEIR_UPDATE_GOLDEN=1 writes it anew");
+    assert_eq!(text, expected, "{name} differs; WEIR_BLESS=1 writes it anew");
 }
 
 fn file(data: &CampaignData, path: &str) -> String {
@@ -280,7 +280,7 @@ fn the_answer_names_who_is_slower_and_what_limited_it() {
     assert_eq!(answers.len(), 3);
     assert_eq!(
         answers[1],
-        "nft forwards 0.331 Mpps, 36.8 % less (−38.0 % to −35.7 %) than linux (0.524 Mpps) with \
+        "nft forwards 0.3310 Mpps, 36.8 % less (−38.0 % to −35.7 %) than linux (0.5240 Mpps) with \
          4,900 flows; both limited by the DUT."
     );
     let page = file(&data, "report.html");
@@ -346,18 +346,18 @@ fn an_incomplete_campaign_says_so_in_every_text() {
 
 #[test]
 fn the_link_that_a_figure_is_enough_for_is_named() {
-    let one = "a full-duplex link of 1 Gb/s with IMIX";
+    let one = "a full-duplex link of 1 Gbit/s with IMIX";
     assert_eq!(words::enough(352_775.0), format!("50 % of what is enough for {one}"));
     assert_eq!(words::enough(705_500.0), format!("99.90 % of what is enough for {one}"));
     assert_eq!(words::enough(706_000.0), format!("enough for {one}"));
-    assert_eq!(words::enough(7.1e6), "enough for a full-duplex link of 10 Gb/s with IMIX");
+    assert_eq!(words::enough(7.1e6), "enough for a full-duplex link of 10 Gbit/s with IMIX");
     let data = usual();
     let summary = CampaignSummary::of(&data);
     let (page, html) = (file(&data, "summary.md"), file(&data, "report.html"));
     for series in &summary.series {
         let enough = words::enough(series.median_pps().expect("a figure"));
         assert!(page.contains(&format!("; {enough}\n")), "{page}");
-        let (number, link) = enough.split_once(" 1 Gb/s").expect("a link");
+        let (number, link) = enough.split_once(" 1 Gbit/s").expect("a link");
         assert!(html.contains(&number.replace(" %", "\u{a0}%")), "{enough}{link}");
     }
 }

@@ -11,7 +11,7 @@ use super::show::{self, SearchSummary, figure};
 use crate::document::{
     self, Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, Voice, link, prose,
 };
-use crate::number::{or_dash, percent, share, whole_pps};
+use crate::number::{or_dash, percent, pps, share};
 use crate::plot::{self, Format};
 use crate::report::environment;
 use crate::search::Test;
@@ -66,8 +66,7 @@ impl SearchReport {
         let SearchSummary { items, planned_items, .. } = &self.summary;
         let sentence = |item: &ItemResult| -> Line {
             let goal = |goal: &GoalRecord| {
-                let unit = if goal.lower_pps.is_some() { " pps" } else { "" };
-                format!("{} {}{unit} ({})", goal.name, figure(goal), goal.limit.name())
+                format!("{} {} ({})", goal.name, figure(goal), goal.limit.name())
             };
             let goals: Vec<String> = item.goals.iter().map(goal).collect();
             Line::new().strong(item.name.clone()).text(format!(": {}", goals.join(", ")))
@@ -215,7 +214,7 @@ fn trials(item: &ItemResult) -> Table {
         };
         let cells = [
             Cell::from(Line::new().link(link(&folder), number.to_string())),
-            Cell::from(whole_pps(step.load_pps)).sorted(step.load_pps),
+            Cell::from(pps(step.load_pps)).sorted(step.load_pps),
             format!("{} s", step.duration_s).into(),
             lost,
         ];

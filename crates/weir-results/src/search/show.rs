@@ -8,7 +8,7 @@ use super::record::{
     LatencyRecord, Limit,
 };
 use crate::document::{Cell, Column, Row, Table};
-use crate::number::{self, or_dash, share, whole_pps};
+use crate::number::{self, or_dash, pps, share, signed};
 use crate::search::{Terms, Test};
 
 /// The content of `summary.json`.
@@ -42,10 +42,10 @@ pub fn sizes(frames: &Frames) -> String {
 pub fn figure(goal: &GoalRecord) -> String {
     match (goal.lower_pps, goal.indicated_pps) {
         (Some(lower), _) if goal.limit.is_lower_bound() || goal.limit == Limit::Stopped => {
-            format!(">= {}", whole_pps(lower))
+            format!(">= {}", pps(lower))
         }
-        (Some(lower), _) => whole_pps(lower),
-        (None, Some(indicated)) => format!("about {}", whole_pps(indicated)),
+        (Some(lower), _) => pps(lower),
+        (None, Some(indicated)) => format!("about {}", pps(indicated)),
         (None, None) => "none".to_owned(),
     }
 }
@@ -59,8 +59,7 @@ fn columns(words: usize, heads: &[&'static str]) -> Vec<Column> {
 }
 
 pub(super) fn goals(items: &[ItemResult]) -> Table {
-    let heads =
-        ["item", "frame", "goal", "rate pps", "upper pps", "arrives pps", "of path", "limit"];
+    let heads = ["item", "frame", "goal", "rate", "upper", "arrives", "of path", "limit"];
     let goals = || items.iter().flat_map(|item| item.goals.iter().map(move |goal| (item, goal)));
     let has_costs = goals().any(|(_, goal)| goal.cost.is_some());
     let mut columns = columns(1, &heads);
@@ -72,8 +71,8 @@ pub(super) fn goals(items: &[ItemResult]) -> Table {
             sizes(&item.frames),
             goal.name.clone(),
             figure(goal),
-            or_dash(goal.upper_pps.map(whole_pps)),
-            or_dash(goal.conditional_throughput_pps.map(whole_pps)),
+            or_dash(goal.upper_pps.map(pps)),
+            or_dash(goal.conditional_throughput_pps.map(pps)),
             or_dash(of_path.map(|of_path| format!("{:.0} %", of_path * 100.0))),
             goal.limit.name().to_owned(),
         ];
@@ -94,20 +93,20 @@ pub(super) fn curve(record: &CurveRecord) -> Table {
     let row = |point: &CurvePoint| -> Row {
         let lost = point.loss_ratio.map_or_else(|| "not offered".to_owned(), share);
         let of_maximum = format!("{:.0} %", point.load_ratio * 100.0);
-        Row::from_iter([of_maximum, whole_pps(point.load_pps), lost])
+        Row::from_iter([of_maximum, pps(point.load_pps), lost])
     };
-    Table::new(columns(1, &["of maximum", "load pps", "lost"]), record.points.iter().map(row))
+    Table::new(columns(1, &["of maximum", "load", "lost"]), record.points.iter().map(row))
 }
 
 pub(super) fn latency(record: &LatencyRecord) -> Table {
     let heads =
-        ["of rate", "load pps", "min us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "n"];
+        ["of rate", "load", "min us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "n"];
     let row = |point: &LatencyPoint| -> Row {
         let us = |ns: Option<f64>| or_dash(ns.map(|ns| format!("{:.1}", ns / 1e3)));
         let mean = point.mean;
         Row::from_iter([
             format!("{:.0} %", point.load_ratio * 100.0),
-            whole_pps(point.load_pps),
+            pps(point.load_pps),
             us(mean.map(|mean| mean.min_ns)),
             us(mean.map(|mean| mean.p50_ns)),
             us(mean.map(|mean| mean.p90_ns)),
@@ -131,18 +130,17 @@ fn counted(point: &LatencyPoint) -> String {
 
 /// The longest bursts of all items that have any; empty without.
 pub(super) fn bursts(items: &[ItemResult]) -> Table {
-    let heads =
-        ["item", "frame", "longest burst", "stddev", "n", "rate pps", "buffer", "corrected"];
+    let heads = ["item", "frame", "longest burst", "stddev", "n", "rate", "buffer", "corrected"];
     let ms = |s: Option<f64>| or_dash(s.map(|s| format!("{:.3} ms", s * 1e3)));
     let row = |(item, record): (&ItemResult, &BurstRecord)| -> Row {
         let sign = if record.is_lower_bound { ">= " } else { "" };
         Row::from_iter([
             item.name.clone(),
             sizes(&item.frames),
-            or_dash(record.mean_packets.map(|mean| format!("{sign}{}", whole_pps(mean)))),
+            or_dash(record.mean_packets.map(|mean| format!("{sign}{}", signed(mean, 0)))),
             or_dash(record.stddev_packets.map(|stddev| format!("{stddev:.1}"))),
             record.lengths_packets.len().to_string(),
-            whole_pps(record.burst_pps),
+            pps(record.burst_pps),
             ms(record.implied_buffer_s),
             ms(record.corrected_buffer_s),
         ])

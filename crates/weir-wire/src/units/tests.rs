@@ -110,11 +110,11 @@ fn figures_are_printed_for_people() {
     assert_eq!(format_count(999), "999");
     assert_eq!(format_count(4_900), "4,900");
     assert_eq!(format_count(1_997_982), "1,997,982");
-    assert_eq!(format_bps(10_000_000_000), "10 Gb/s");
-    assert_eq!(format_bps(2_500_000_000), "2.5 Gb/s");
-    assert_eq!(format_bps(100_000_000), "100 Mb/s");
-    assert_eq!(format_bps(1_000_000_001), "1.000000001 Gb/s");
-    assert_eq!(format_bps(1_050), "1.05 kb/s");
-    assert_eq!(format_bps(999), "999 b/s");
+    assert_eq!(format_bps(10_000_000_000), "10 Gbit/s");
+    assert_eq!(format_bps(2_500_000_000), "2.5 Gbit/s");
+    assert_eq!(format_bps(100_000_000), "100 Mbit/s");
+    assert_eq!(format_bps(1_000_000_001), "1.000000001 Gbit/s");
+    assert_eq!(format_bps(1_050), "1.05 kbit/s");
+    assert_eq!(format_bps(999), "999 bit/s");
     assert_eq!(format_bps(0), "0 b/s");
 }

@@ -53,7 +53,7 @@ fn line(text: &mut String, width: usize, cells: &[&str; 8]) {
 
 fn value_text(row: &Row, value: f64) -> String {
     match row.spec.unit {
-        "pps" => format!("{:.3} Mpps", value / 1e6),
+        "pps" => weir_results::number::pps(value),
         unit => format!("{value:.1} {unit}"),
     }
 }

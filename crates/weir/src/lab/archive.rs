@@ -12,7 +12,6 @@ use weir_lab::archive::{
 };
 use weir_results::document::{Column, Row, Table, Terminal, printable};
 use weir_results::number::{counted_len, or_dash};
-use weir_results::plot::Quantity;
 
 use super::{absolute, check_place};
 use crate::cli::archive::{ExportArgs, ImportArgs};
@@ -161,10 +160,7 @@ fn table(summary: &ArchiveSummary) -> String {
 
 fn row(series: &SeriesFigures) -> Row {
     // As in report.html.
-    let rate = |value: f64| {
-        let quantity = Quantity::suited(value, series.unit);
-        format!("{} {}", quantity.text(value, 4), quantity.name)
-    };
+    let rate = |value: f64| series.unit.written(value);
     let figures = series.figures;
     let verdicts: Vec<String> =
         series.verdicts.iter().map(|(name, count)| format!("{count} {name}")).collect();

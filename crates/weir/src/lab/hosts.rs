@@ -15,8 +15,8 @@ use weir_lab::testbed::hosts::{HostsTestbed, Reach};
 use weir_machine::access::Reset;
 use weir_machine::cancel::Cancel;
 use weir_results::document::{Column, Row, Table, Terminal};
-use weir_results::number::counted_len;
-use weir_wire::units::format_duration;
+use weir_results::number::{self, counted_len};
+use weir_wire::units::whole_ns;
 
 use super::left::Left;
 use crate::progress;
@@ -80,7 +80,7 @@ fn intent(plan: &Plan, spec: &HostsSpec, left: &Left) -> String {
     };
     let count = left.cell_count_max;
     if left.is_open {
-        let time = format_duration(progress::whole_seconds(duration_of(plan, 1)));
+        let time = number::duration(whole_ns(progress::whole_seconds(duration_of(plan, 1))));
         let count = plan.series.len();
         return format!(
             "series: {count}, with as many trials as it takes, about {time} each: {boots}{images}"
@@ -92,7 +92,7 @@ fn intent(plan: &Plan, spec: &HostsSpec, left: &Left) -> String {
     };
     // Machines have no path without the DUT: nothing is calibrated.
     let time = progress::whole_seconds(duration_of(plan, count));
-    format!("{cells}, about {}: {boots}{images}", format_duration(time))
+    format!("{cells}, about {}: {boots}{images}", number::duration(whole_ns(time)))
 }
 
 /// How often the question looks whether a signal has come.

@@ -11,7 +11,7 @@ use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::matrix::Series;
 use weir_results::number::{self, counted_len, or_dash, pps, share};
 use weir_results::summary::{CampaignSummary, SeriesSummary};
-use weir_wire::units::{format_count, format_duration};
+use weir_wire::units::{format_count, whole_ns};
 
 use super::absolute;
 use crate::cli::{JsonFlag, VerboseFlag};
@@ -50,7 +50,7 @@ pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()>
     }
     let mut text = String::new();
     let campaign = &plan.campaign;
-    let duration = |duration| format_duration(progress::whole_seconds(duration));
+    let duration = |duration| number::duration(whole_ns(progress::whole_seconds(duration)));
     text += &format!(
         "campaign {}: {} series × {} iterations = {} cells, {}; about {}\n",
         campaign.name,

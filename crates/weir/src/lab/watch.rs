@@ -17,7 +17,7 @@ use weir_results::record::{Point, TrialRecord, VerdictKind};
 use weir_results::search::record::ItemResult;
 use weir_results::search::show::figure;
 use weir_results::yardstick::Yardstick;
-use weir_wire::units::{Rate, format_count, format_duration};
+use weir_wire::units::{Rate, format_count, whole_ns};
 
 use crate::progress::{OPEN_TEMPLATE, TEMPLATE, bar, has_colour, warning, whole_seconds};
 
@@ -100,7 +100,7 @@ impl Progress {
     fn item_finished(&self, result: &ItemResult) {
         for goal in &result.goals {
             let (name, limit) = (&goal.name, goal.limit.name());
-            self.line(&format!("  {name}: {} pps, {limit}", figure(goal)));
+            self.line(&format!("  {name}: {}, {limit}", figure(goal)));
         }
     }
 
@@ -261,7 +261,6 @@ fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
     let count = |point: Option<&Point>| point.map_or(0, |point| point.packets);
     let offered = count(ledger.points.first());
     let lost = i128::from(offered) - i128::from(count(ledger.points.last()));
-    let duration = Duration::from_nanos(record.times.duration_ns);
     let note = match (kept, record.verdict.kind) {
         (true, _) => "  (kept)".to_owned(),
         (false, kind) if kind.is_void() => format!("  {}: {}", kind.name(), record.verdict.reason),
@@ -270,29 +269,16 @@ fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
     format!(
         "  {name:<40} {:>13} for {:>7}  lost {lost} of {}{note}",
         rate(record.traffic.rate),
-        format_duration(whole(duration)),
+        number::duration(record.times.duration_ns),
         format_count(offered),
     )
 }
 
-/// A rate in whole packets per second.
+/// A rate that is asked for.
 fn rate(rate: Rate) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a conversion from floating point saturates; rates are not negative"
-    )]
     match rate {
-        Rate::Pps(rate_pps) => format!("{} pps", format_count(rate_pps.round() as u64)),
+        Rate::Pps(rate_pps) => pps(rate_pps),
         other => other.to_string(),
-    }
-}
-
-/// A duration in whole milliseconds, or microseconds where it is shorter.
-fn whole(duration: Duration) -> Duration {
-    match u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) {
-        0 => Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)),
-        millis => Duration::from_millis(millis),
     }
 }
 
@@ -341,7 +327,7 @@ impl TimeLeft {
 
 /// A time in whole seconds, for people.
 fn rounded(duration: Duration) -> String {
-    format_duration(whole_seconds(duration))
+    number::duration(whole_ns(whole_seconds(duration)))
 }
 
 /// Colour of a verdict.

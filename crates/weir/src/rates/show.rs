@@ -1,7 +1,7 @@
 //! The answers of `weir rates` as text: tables with one line for each link or size.
 
 use weir_results::document::{Column, Row, Table, Terminal};
-use weir_results::number::{bps, significant};
+use weir_results::number::{bps, pps, significant};
 use weir_wire::units::{format_bps, format_count};
 
 use super::{Equivalents, LineRate, LineRates, LinkAnswer, Size};
@@ -47,8 +47,8 @@ fn details(answer: &LineRates) -> String {
         vec![
             format_bps(rate.link_bps),
             rate.size.name(),
-            format!("{} Mpps", mpps(rate.half_duplex_pps)),
-            format!("{} Mpps", mpps(rate.full_duplex_pps)),
+            pps(rate.half_duplex_pps),
+            pps(rate.full_duplex_pps),
             format!("{} ns", significant(rate.packet_ns, DIGITS)),
             bps(rate.half_duplex_ip_bps),
             bps(rate.half_duplex_ethernet_bps),
@@ -61,11 +61,7 @@ fn details(answer: &LineRates) -> String {
 fn needs(answer: &LineRates) -> String {
     let head = ["link", "half duplex", "full duplex"].map(str::to_owned).to_vec();
     let lines = answer.imix_needs.iter().map(|need| {
-        vec![
-            format_bps(need.link_bps),
-            format!("{} Mpps", mpps(need.half_duplex_pps)),
-            format!("{} Mpps", mpps(need.full_duplex_pps)),
-        ]
+        vec![format_bps(need.link_bps), pps(need.half_duplex_pps), pps(need.full_duplex_pps)]
     });
     format!(
         "Packet rates that are enough with IMIX (7 × 40, 4 × 576, 1 × 1,500 bytes of IP), at the \
@@ -110,11 +106,11 @@ fn links(answer: &Equivalents) -> String {
     let lines = answer.links.iter().map(|link| {
         vec![
             format_bps(link.link_bps),
-            format!("{} Mpps", mpps(link.imix_half_duplex_pps)),
+            pps(link.imix_half_duplex_pps),
             enough(link.imix_half_duplex_enough),
-            format!("{} Mpps", mpps(link.imix_full_duplex_pps)),
+            pps(link.imix_full_duplex_pps),
             enough(link.imix_full_duplex_enough),
-            format!("{} Mpps", mpps(link.line_rate_pps)),
+            pps(link.line_rate_pps),
             format!("{} %", significant(link.line_rate_ratio * 100.0, DIGITS)),
         ]
     });

@@ -9,8 +9,9 @@ use weir_gen::backend::{Backend, RunOptions};
 use weir_gen::packet::PacketGenerator;
 use weir_gen::pcap::PcapGenerator;
 use weir_gen::replay::{Replay, ReplayTiming};
+use weir_results::number;
 use weir_wire::mac::MacAddr;
-use weir_wire::units::{format_count, format_duration};
+use weir_wire::units::{format_count, whole_ns};
 
 use crate::cli::traffic::{BackendName, GenArgs, RateArg};
 
@@ -81,7 +82,7 @@ impl Recording {
             self.file.display(),
             format_count(self.replay.packet_count()),
             format_count(self.replay.byte_count()),
-            format_duration(self.replay.duration()),
+            number::duration(whole_ns(self.replay.duration())),
         )
     }
 

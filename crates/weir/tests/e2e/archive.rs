@@ -83,7 +83,7 @@ fn a_report_of_an_imported_store_is_rebuilt() {
     }
     let report = run(&["lab", "report", &store]);
     assert_exit(&report, 0);
-    assert!(stdout(&report).contains("472.0 Mb/s"), "{}", stdout(&report));
+    assert!(stdout(&report).contains("472.0 Mbit/s"), "{}", stdout(&report));
     assert_eq!(read(), before);
     let result = parsed(&run(&["lab", "report", &store, "--json"]));
     let series = result["series"].as_array().expect("a list");

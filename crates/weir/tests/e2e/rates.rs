@@ -44,14 +44,14 @@ fn line_rates_of_usual_links() {
         words(&text, "link"),
         ["60/64", "124/128", "252/256", "508/512", "1020/1024", "1276/1280", "1514/1518", "imix"]
     );
-    assert_eq!(words(&text, "1 Gb/s")[0], "1.488");
-    assert_eq!(words(&text, "10 Gb/s")[0], "14.88");
-    assert_eq!(words(&text, "400 Gb/s")[0], "595.2");
+    assert_eq!(words(&text, "1 Gbit/s")[0], "1.488");
+    assert_eq!(words(&text, "10 Gbit/s")[0], "14.88");
+    assert_eq!(words(&text, "400 Gbit/s")[0], "595.2");
     let (_, both) = text.split_once("full duplex").expect("a table of both directions");
-    assert_eq!(words(both, "10 Gb/s")[0], "29.76");
+    assert_eq!(words(both, "10 Gbit/s")[0], "29.76");
     let (_, imix) = text.split_once("IP + 14 bytes").expect("a table of IMIX");
-    assert_eq!(words(imix, "1 Gb/s"), ["0.3528", "Mpps", "0.7056", "Mpps"]);
-    assert_eq!(words(imix, "10 Gb/s"), ["3.528", "Mpps", "7.056", "Mpps"]);
+    assert_eq!(words(imix, "1 Gbit/s"), ["0.3528", "Mpps", "0.7056", "Mpps"]);
+    assert_eq!(words(imix, "10 Gbit/s"), ["3.528", "Mpps", "7.056", "Mpps"]);
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn line_rates_as_json() {
 fn one_link_and_one_size() {
     let one = text(&["--link", "10G", "--size", "508"]);
     let expected = ["508/512", "2.350", "Mpps", "4.699", "Mpps", "425.6", "ns"];
-    assert_eq!(words(&one, "10 Gb/s")[..7], expected);
-    assert_eq!(one.lines().filter(|line| line.contains("Gb/s")).count(), 1, "{one}");
-    assert_eq!(text(&["--link", "2.5Gbps"]).matches("\n2.5 Gb/s").count(), 8 + 1);
+    assert_eq!(words(&one, "10 Gbit/s")[..7], expected);
+    assert_eq!(one.lines().filter(|line| line.contains("Gbit/s")).count(), 1, "{one}");
+    assert_eq!(text(&["--link", "2.5Gbps"]).matches("\n2.5 Gbit/s").count(), 8 + 1);
     assert_eq!(text(&["--size", "60-1514"]).matches("60-1514 (mean 787.0/791.0)").count(), 10);
     // Two frames of 64 bytes and one of 1,518, with FCS.
     let genome = json(&["--size", "imix-genome:aag", "--link", "1G"]);
@@ -111,19 +111,19 @@ fn what_a_packet_rate_is_enough_for() {
     let last = |arguments: &[&str]| text(arguments).lines().last().unwrap_or_default().to_owned();
     assert_eq!(
         last(&["--pps", "1.5M"]),
-        "Enough for a full-duplex link of 1 Gb/s with IMIX, and for one direction of 2.5 Gb/s."
+        "Enough for a full-duplex link of 1 Gbit/s with IMIX, and for one direction of 2.5 Gbit/s."
     );
-    assert_eq!(last(&["--pps", "7.1M"]), "Enough for a full-duplex link of 10 Gb/s with IMIX.");
-    let little = "Not enough for a full-duplex link of 1 Gb/s with IMIX, but for ";
+    assert_eq!(last(&["--pps", "7.1M"]), "Enough for a full-duplex link of 10 Gbit/s with IMIX.");
+    let little = "Not enough for a full-duplex link of 1 Gbit/s with IMIX, but for ";
     assert_eq!(last(&["--pps", "353k"]), format!("{little}50.03 % of one, and for one direction."));
     assert_eq!(last(&["--pps", "70556"]), format!("{little}10.00 % of one."));
     assert_eq!(
         last(&["--pps", "3.6M", "--link", "10G"]),
-        "Not enough for a full-duplex link of 10 Gb/s with IMIX, but for 51.02 % of one, and for \
+        "Not enough for a full-duplex link of 10 Gbit/s with IMIX, but for 51.02 % of one, and for \
          one direction."
     );
     let share = text(&["--pps", "1.5M", "--link", "10G"]);
-    assert_eq!(words(&share, "10 Gb/s")[6..], ["14.88", "Mpps", "10.08", "%"]);
+    assert_eq!(words(&share, "10 Gbit/s")[6..], ["14.88", "Mpps", "10.08", "%"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Packets per second: one sample of each device in each round.
 
+use weir_results::number;
+
 use super::bed::{Bed, Sample};
 use super::boxes::{Box as Device, Rules};
 use super::rows::{self, FEW, MANY, MOST, SOME};
@@ -62,10 +64,10 @@ pub(crate) fn round(
         let sample = one(settings, bed, figure, seed)
             .map_err(|error| format!("{}: {error}", figure.series))?;
         say(&format!(
-            "  {}: {:.3} Mpps, {:.3} Mpps offered",
+            "  {}: {}, {} offered",
             figure.series,
-            sample.pps / 1e6,
-            sample.offered_pps / 1e6
+            number::pps(sample.pps),
+            number::pps(sample.offered_pps)
         ));
         let series = all.entry(figure.series).or_default();
         series.samples.push(sample.pps);
