@@ -44,20 +44,76 @@ pub fn build_with_strays(
             source: rule.counters.describe(),
         });
     }
-    let drops: Vec<Drop> = drops
-        .iter()
-        .filter_map(|rule| {
-            let packets = rule.counters.sum(counters).filter(|&p| p > 0)?;
-            Some(Drop {
-                name: rule.name.clone(),
-                packets,
-                after: rule.after.to_owned(),
-                place: rule.place,
-                source: rule.counters.describe(),
-            })
+    Ok(balance(counted, counted_drops(counters, drops), stray_ratio_max))
+}
+
+/// The ledger of several ways at once: the sum of `parts`, which have the same counting points, and
+/// `drops` that were counted for all of them together. Of the losses in the parts, those that
+/// `is_counted` refuses are left out: `drops` say more of them.
+///
+/// Faults are those of the sum; a fault of a part may cancel out in it.
+#[must_use]
+pub fn total(
+    parts: &[Ledger],
+    is_counted: impl Fn(&Drop) -> bool,
+    counters: &Counters,
+    drops: &[DropRule],
+) -> Ledger {
+    let mut points: Vec<Point> = Vec::new();
+    for (index, point) in parts.iter().flat_map(|part| part.points.iter().enumerate()) {
+        match points.get_mut(index) {
+            None => points.push(point.clone()),
+            Some(sum) => {
+                sum.packets += point.packets;
+                sum.source = joined(&sum.source, &point.source);
+            }
+        }
+    }
+    let mut summed: Vec<Drop> = Vec::new();
+    for drop in parts.iter().flat_map(|part| &part.drops).filter(|drop| is_counted(drop)) {
+        let same =
+            |d: &&mut Drop| (&d.name, &d.after, d.place) == (&drop.name, &drop.after, drop.place);
+        match summed.iter_mut().find(same) {
+            None => summed.push(drop.clone()),
+            Some(sum) => {
+                sum.packets += drop.packets;
+                sum.source = joined(&sum.source, &drop.source);
+            }
+        }
+    }
+    summed.extend(counted_drops(counters, drops));
+    balance(points, summed, 0.0)
+}
+
+/// Two sources of one number.
+fn joined(one: &str, other: &str) -> String {
+    let is_there = one.split("; ").any(|source| source == other);
+    if is_there { one.to_owned() } else { format!("{one}; {other}") }
+}
+
+/// What each rule counted, without those that counted nothing.
+fn counted_drops(counters: &Counters, drops: &[DropRule]) -> Vec<Drop> {
+    let counted = |rule: &DropRule| {
+        let packets = rule.counters.sum(counters).filter(|&p| p > 0)?;
+        Some(Drop {
+            name: rule.name.clone(),
+            packets,
+            after: rule.after.to_owned(),
+            place: rule.place,
+            source: rule.counters.describe(),
         })
-        .collect();
-    Ok(balance(counted, drops, stray_ratio_max))
+    };
+    drops.iter().filter_map(counted).collect()
+}
+
+/// The part of a ledger from the counting point `first` on; all of it where there is none.
+#[must_use]
+pub fn from_point(ledger: &Ledger, first: &str) -> Ledger {
+    let at = ledger.points.iter().position(|point| point.name == first).unwrap_or(0);
+    let points = ledger.points[at..].to_vec();
+    let is_left = |drop: &&Drop| points.iter().any(|point| point.name == drop.after);
+    let drops = ledger.drops.iter().filter(is_left).cloned().collect();
+    balance(points, drops, 0.0)
 }
 
 /// A counting point whose counters do not exist on this testbed or DUT.

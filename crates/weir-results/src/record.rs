@@ -51,6 +51,9 @@ pub struct TrialRecord {
     pub cost: Option<Cost>,
     /// Where the packets went.
     pub ledger: Ledger,
+    /// Of a traffic with several generators, what went each way: all of the above is their sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directions: Vec<Direction>,
     /// What the figure is worth.
     pub verdict: Verdict,
     /// What was checked before, during and after.
@@ -122,6 +125,20 @@ pub struct TrialResult {
     pub trend_ratio: Option<f64>,
     /// Largest shift of the level inside the trial, relative to the median; absent as above.
     pub jump_ratio: Option<f64>,
+}
+
+/// What went one way, of a traffic with several generators.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Direction {
+    /// From which port of the DUT to which: `dut0 → dut1`; `to dut1` in a full mesh, of whose
+    /// packets nobody counts where each came from.
+    pub name: String,
+    /// What was delivered that way; in a full mesh, offered by the port's own generator.
+    pub result: TrialResult,
+    /// Where its packets went. The DUT's counters do not tell directions apart: what it lost is
+    /// `inside_the_dut`.
+    pub ledger: Ledger,
 }
 
 /// Distribution of one-way latencies from the generator to the sink, by one clock, in nanoseconds.

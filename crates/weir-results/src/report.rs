@@ -8,6 +8,7 @@
 
 mod answer;
 mod collected;
+mod directions;
 mod document;
 pub(crate) mod environment;
 mod figures;

@@ -8,6 +8,7 @@
 
 pub mod analysis;
 mod compare;
+mod directions;
 mod latency;
 mod ledger;
 mod order;
@@ -179,6 +180,10 @@ pub struct SeriesSummary {
     pub lost_packets: Option<Spread>,
     /// The same as a share of the packets offered.
     pub loss_ratio: Option<Spread>,
+    /// Of a traffic with several generators, what went each way; the figures of the series are
+    /// their sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directions: Vec<DirectionSummary>,
     /// One-way latency, where it was measured, over the valid iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
@@ -211,6 +216,21 @@ pub struct SeriesSummary {
     /// What statistics say of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<SeriesAnalysis>,
+}
+
+/// One direction of a traffic, over the valid iterations: see [`crate::record::Direction`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionSummary {
+    pub name: String,
+    /// Packets per second delivered.
+    pub rate_pps: Option<Spread>,
+    /// Packets per second offered.
+    pub offered_pps: Option<Spread>,
+    /// Packets per second that this direction reached with no DUT between.
+    pub calibration_pps: Option<f64>,
+    /// Where the packets went.
+    pub ledger: Option<LedgerSummary>,
 }
 
 /// One-way latency over several iterations, in nanoseconds: every entry is the median of that entry

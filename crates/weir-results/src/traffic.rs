@@ -18,6 +18,13 @@ use weir_wire::units::Rate;
 use weir_wire::vlan::Tag;
 use weir_wire::walk::Walk;
 
+mod senders;
+
+pub use senders::{LINKS_MAX, Reverse, Sender, Senders, mirrors, partner, parts};
+
+/// The most streams of a generator: their numbers have eight bits in the packets' signature.
+pub const STREAMS_MAX: usize = 256;
+
 /// What stands for the MAC addresses until a testbed has its own.
 pub const NO_MACS: Macs = Macs { src: MacAddr([0; 6]), dst: MacAddr([0; 6]) };
 
@@ -31,8 +38,10 @@ pub struct Traffic {
     pub id: String,
     /// What is sent.
     pub streams: Streams,
-    /// Rate, total over all threads and streams.
+    /// Rate of each generator that sends it, total over its threads and streams.
     pub rate: Rate,
+    /// Who sends it, and what is sent against it.
+    pub senders: Senders,
 }
 
 /// Streams that can be sent together, with their names.
@@ -43,19 +52,14 @@ pub struct Streams {
 }
 
 impl Traffic {
-    /// Flows of all streams together.
+    /// Flows of all streams of all generators together; answers belong to the flow that they
+    /// answer.
     #[must_use]
     pub fn flow_count(&self) -> u64 {
-        self.streams.flow_count()
-    }
-
-    /// The same traffic with only the stream at `index`.
-    ///
-    /// # Panics
-    /// If there is no such stream.
-    #[must_use]
-    pub fn alone(&self, index: usize) -> Self {
-        Self { streams: self.streams.alone(index), ..self.clone() }
+        let senders = self.each_sender();
+        let distinct = self.distinct_streams().into_iter();
+        let counts = distinct.map(|(at, index)| senders[at].streams.flow_count_of(index));
+        counts.fold(0, u64::saturating_add)
     }
 }
 
@@ -224,6 +228,15 @@ struct TrafficFile {
     flow_count: u64,
     #[serde(default)]
     streams: Vec<BTreeMap<String, String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reverse: Option<ReverseFile>,
+    /// 1 where they are absent, as all of the following.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    threads: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    links: Option<u16>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    mesh: bool,
     /// Of stores that knew one stream of UDP over IPv4 only, in place of `streams`.
     #[serde(default, skip_serializing)]
     src: Option<String>,
@@ -231,6 +244,19 @@ struct TrafficFile {
     dst: Option<String>,
     #[serde(default, skip_serializing)]
     size_bytes: Option<u16>,
+}
+
+/// What is sent the other way, as files hold it.
+#[derive(Serialize, Deserialize)]
+struct ReverseFile {
+    #[serde(with = "display")]
+    rate: Rate,
+    streams: Vec<BTreeMap<String, String>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Serialises through `Display` and `FromStr`.
@@ -273,20 +299,60 @@ enum TrafficFileError {
     Stream(#[from] StreamError),
     #[error("{0} streams are too many")]
     Count(usize),
+    #[error("{0} links: there are 1 to {LINKS_MAX}")]
+    Links(u16),
 }
 
 impl From<Traffic> for TrafficFile {
     fn from(traffic: Traffic) -> Self {
         let flow_count = traffic.flow_count();
-        let named = traffic.streams.fields().into_iter().zip(&traffic.streams.names);
-        let streams = named.map(|(fields, name)| {
-            let name = name.iter().map(|name| ("name", name.clone()));
-            fields.into_iter().chain(name).map(|(key, text)| (key.to_owned(), text)).collect()
-        });
-        let streams = streams.collect();
-        let Traffic { name, id, streams: _, rate } = traffic;
-        Self { name, id, rate, flow_count, streams, src: None, dst: None, size_bytes: None }
+        let Traffic { name, id, streams, rate, senders } = traffic;
+        // A part of a traffic, which has another first port, is in no file.
+        let Senders { reverse, threads, links, is_mesh, first_port: _ } = senders;
+        let reverse = reverse
+            .map(|Reverse { streams, rate }| ReverseFile { rate, streams: tables(&streams) });
+        Self {
+            name,
+            id,
+            rate,
+            flow_count,
+            streams: tables(&streams),
+            reverse,
+            threads: (threads != 1).then_some(threads),
+            links: (links != 1).then_some(links),
+            mesh: is_mesh,
+            src: None,
+            dst: None,
+            size_bytes: None,
+        }
     }
+}
+
+/// Each stream as a table of texts, with its name.
+fn tables(streams: &Streams) -> Vec<BTreeMap<String, String>> {
+    let named = streams.fields().into_iter().zip(&streams.names);
+    let table = |(fields, name): (BTreeMap<&'static str, String>, &Option<String>)| {
+        let name = name.iter().map(|name| ("name", name.clone()));
+        fields.into_iter().chain(name).map(|(key, text)| (key.to_owned(), text)).collect()
+    };
+    named.map(table).collect()
+}
+
+/// The streams of such tables.
+fn of_tables(listed: Vec<BTreeMap<String, String>>) -> Result<Streams, TrafficFileError> {
+    let count = listed.len();
+    let mut described = Vec::with_capacity(count);
+    for (index, fields) in listed.into_iter().enumerate() {
+        let number = u8::try_from(index).map_err(|_| TrafficFileError::Count(count))?;
+        let mut description = Description::default();
+        for (key, text) in fields {
+            let field = Description::field(&key);
+            description.set(field.ok_or(TrafficFileError::Unknown(key))?, text);
+        }
+        let read = description.spec(number, NO_MACS);
+        described.push(read.map_err(|source| TrafficFileError::Field { number, source })?);
+    }
+    Ok(Streams::new(described)?)
 }
 
 impl TryFrom<TrafficFile> for Traffic {
@@ -300,20 +366,26 @@ impl TryFrom<TrafficFile> for Traffic {
             let fields = fields.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?)));
             listed.push(fields.collect());
         }
-        let count = listed.len();
-        let mut described = Vec::with_capacity(count);
-        for (index, fields) in listed.into_iter().enumerate() {
-            let number = u8::try_from(index).map_err(|_| TrafficFileError::Count(count))?;
-            let mut description = Description::default();
-            for (key, text) in fields {
-                let field = Description::field(&key);
-                description.set(field.ok_or(TrafficFileError::Unknown(key))?, text);
-            }
-            let read = description.spec(number, NO_MACS);
-            described.push(read.map_err(|source| TrafficFileError::Field { number, source })?);
+        let reverse = |ReverseFile { rate, streams }| {
+            Ok::<_, TrafficFileError>(Reverse { streams: of_tables(streams)?, rate })
+        };
+        let links = file.links.unwrap_or(1);
+        if !(1..=LINKS_MAX).contains(&links) {
+            return Err(TrafficFileError::Links(links));
         }
-        let streams = Streams::new(described)?;
-        Ok(Self { name: file.name, id: file.id, streams, rate: file.rate })
+        let senders = Senders {
+            reverse: file.reverse.map(reverse).transpose()?,
+            threads: file.threads.unwrap_or(1).max(1),
+            links,
+            is_mesh: file.mesh,
+            first_port: 0,
+        };
+        let streams = of_tables(listed)?;
+        let traffic = Self { name: file.name, id: file.id, streams, rate: file.rate, senders };
+        match traffic.stream_count_max() {
+            count if count > STREAMS_MAX => Err(TrafficFileError::Count(count)),
+            _ => Ok(traffic),
+        }
     }
 }
 
@@ -359,7 +431,7 @@ mod tests {
         assert_eq!(back["flow_count"], 2);
         assert_eq!(serde_json::from_value::<Traffic>(back).expect("it is readable"), traffic);
         assert_eq!(traffic.streams.plain(), None);
-        assert_eq!(traffic.alone(1).flow_count(), 1);
+        assert_eq!(traffic.alone(0, 1).flow_count(), 1);
     }
 
     #[test]

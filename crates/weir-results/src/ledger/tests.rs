@@ -97,3 +97,36 @@ fn the_gap_of_an_opaque_dut_is_its_loss_and_no_other_gap_is() {
     attribute_gap(&mut ledger, "accepted", "inside_the_dut", Place::Dut);
     assert_eq!(ledger.drops.len(), 2, "nothing is left to name");
 }
+
+#[test]
+fn two_ways_make_one_ledger_and_what_the_dut_names_replaces_what_its_devices_count() {
+    let way = |source: &str, forwarded: u64| {
+        let of = |name: &'static str, counter: &str| PointRule {
+            name,
+            counters: Selection::new(source, &[counter]),
+        };
+        let points = [of("offered", "o"), of("dut_received", "r"), of("delivered", "d")];
+        let drops = [
+            DropRule::new("ring", "offered", Place::Dut, Selection::new(source, &["ring"])),
+            DropRule::new("xdp", "dut_received", Place::Dut, Selection::new(source, &["xdp"])),
+        ];
+        let values = [("o", 100), ("r", 90), ("ring", 10), ("xdp", 8), ("d", forwarded)];
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+        let counted = Counters::from([(source.to_owned(), values)]);
+        build(&counted, &points, &drops).unwrap()
+    };
+    let parts = [way("a", 82), way("b", 80)];
+    assert_eq!((parts[0].residual_packets, parts[1].residual_packets), (0, 2));
+    let named = DropRule::new("rule", "dut_received", Place::Dut, Selection::new("t", &["rule"]));
+    let named = [named];
+    let all = total(&parts, |drop| drop.name != "xdp", &counters(&[("rule", 18)]), &named);
+    assert_eq!(all.point("offered"), Some(200));
+    assert_eq!(all.point("delivered"), Some(162));
+    assert_eq!(all.points[1].source, "a: r; b: r");
+    let drops: Vec<(&str, u64)> = all.drops.iter().map(|d| (d.name.as_str(), d.packets)).collect();
+    assert_eq!(drops, [("ring", 20), ("rule", 18)]);
+    assert_eq!((all.residual_packets, all.faults.len()), (0, 0));
+
+    let end = from_point(&parts[0], "dut_received");
+    assert_eq!((end.points.len(), end.drops.len(), end.residual_packets), (2, 1, 0));
+}

@@ -128,7 +128,8 @@ fn under(summary: &CampaignSummary, series: &SeriesSummary) -> String {
 }
 
 fn rate(series: &SeriesSummary) -> String {
-    series.median_pps().map_or_else(|| "no figure".to_owned(), pps)
+    let rate = |median| format!("{}{}", pps(median), words::each_direction(series));
+    series.median_pps().map_or_else(|| "no figure".to_owned(), rate)
 }
 
 fn alone(summary: &CampaignSummary, series: &SeriesSummary) -> Line {

@@ -4,7 +4,9 @@
 //! The answer stands first, everything that it rests on below. A page's links lead to the raw
 //! records beside it, and nowhere else.
 
-use super::{Report, answer, environment, figures, levels, profile, statistics, tables};
+use super::{
+    Report, answer, directions, environment, figures, levels, profile, statistics, tables,
+};
 use crate::bisect;
 use crate::document::{
     Block, Cell, Column, Document, Figure, Fold, Line, Outputs, Row, Table, Voice, prose,
@@ -38,6 +40,8 @@ pub(super) fn document(report: &Report<'_>) -> Document {
         document.section("figures", "Key figures", vec![Block::Only(Outputs::PAGE, key)]);
         document.section("throughput", "Throughput", throughput(report));
     }
+    let each = explained(vec![directions::table(report).into()], Block::note(directions::NOTE));
+    document.section("directions", "Each direction", each);
     let latency = vec![tables::latency(report).into()];
     document.section("latency", "Latency", explained(latency, Block::note(prose(tables::LATENCY))));
     document.section("statistics", "Statistics", statistics::blocks(report));
@@ -185,7 +189,8 @@ fn ledgers(report: &Report<'_>) -> Vec<Block> {
     let note = "Medians over the valid iterations, shares of offered; medians of entries need not \
                 add up to the packet, the ledgers of single iterations do.";
     let figure = Block::Figure(figures::ledger(report).in_page("where"));
-    [figure].into_iter().chain(tables).chain([Block::note(note)]).collect()
+    let each = directions::ledgers(report);
+    [figure].into_iter().chain(tables).chain(each).chain([Block::note(note)]).collect()
 }
 
 fn samples(report: &Report<'_>) -> Vec<Block> {

@@ -21,7 +21,7 @@ pub(super) const LATENCY: &str = "\
     half of what was delivered. A packet that was lost has no latency.";
 
 /// A DUT with the colour that it has in every figure.
-fn dut(report: &Report<'_>, series: &SeriesSummary) -> Line {
+pub(super) fn dut(report: &Report<'_>, series: &SeriesSummary) -> Line {
     Line::new().swatch(report.colour(series)).text(dut_label(series))
 }
 
@@ -248,21 +248,30 @@ fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySum
 pub(super) fn ledgers(report: &Report<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for group in report.summary.groups() {
-        let rows = ledger_rows(&group);
-        if rows.is_empty() {
-            continue;
-        }
-        let duts = group.iter().map(|s| Column::numbers(dut(report, s)).with_aside());
-        let words = [Column::words("Packets"), Column::words("Counted by").style("source")];
-        let table = Table::new(words.into_iter().chain(duts).collect(), rows).style("ledger");
+        let of: Vec<_> = group.into_iter().map(|series| (series, series.ledger.as_ref())).collect();
         let fold = if blocks.is_empty() { Fold::Open } else { Fold::Closed };
-        blocks.push(Block::Titled(fold, group_label(group[0]).into(), vec![table.into()]));
+        let title = group_label(of[0].0);
+        blocks.extend(
+            ledger(report, &of).map(|block| Block::Titled(fold, title.into(), vec![block])),
+        );
     }
     blocks
 }
 
-fn ledger_rows(group: &[&SeriesSummary]) -> Vec<Row> {
-    let Some(first) = group.iter().find_map(|s| s.ledger.as_ref()) else {
+/// A series beside one of its ledgers.
+pub(super) type Accounted<'a> = (&'a SeriesSummary, Option<&'a LedgerSummary>);
+
+/// The ledgers of a group side by side; `None` where nobody has one.
+pub(super) fn ledger(report: &Report<'_>, group: &[Accounted<'_>]) -> Option<Block> {
+    let rows = ledger_rows(group);
+    let duts = group.iter().map(|(s, _)| Column::numbers(dut(report, s)).with_aside());
+    let words = [Column::words("Packets"), Column::words("Counted by").style("source")];
+    let columns = words.into_iter().chain(duts).collect();
+    (!rows.is_empty()).then(|| Table::new(columns, rows).style("ledger").into())
+}
+
+fn ledger_rows(group: &[Accounted<'_>]) -> Vec<Row> {
+    let Some(first) = group.iter().find_map(|(_, ledger)| *ledger) else {
         return Vec::new();
     };
     let mut rows = Vec::new();
@@ -270,7 +279,7 @@ fn ledger_rows(group: &[&SeriesSummary]) -> Vec<Row> {
         rows.push(ledger_row(group, (words::words(&point.name), &point.source, false), |ledger| {
             ledger.points.iter().find(|p| p.name == point.name).map_or(0, |p| p.packets)
         }));
-        let all = group.iter().filter_map(|s| s.ledger.as_ref()).flat_map(|l| &l.drops);
+        let all = group.iter().filter_map(|(_, ledger)| *ledger).flat_map(|l| &l.drops);
         let mut seen = Vec::new();
         for drop in all.filter(|d| d.after == point.name) {
             if seen.contains(&(&drop.name, drop.place)) {
@@ -292,12 +301,12 @@ fn ledger_rows(group: &[&SeriesSummary]) -> Vec<Row> {
 }
 
 fn ledger_row(
-    group: &[&SeriesSummary],
+    group: &[Accounted<'_>],
     (name, source, is_inner): (String, &str, bool),
     packets: impl Fn(&LedgerSummary) -> u64,
 ) -> Row {
-    let cell = |series: &&SeriesSummary| -> Cell {
-        let Some(ledger) = &series.ledger else { return "–".into() };
+    let cell = |(series, ledger): &Accounted<'_>| -> Cell {
+        let Some(ledger) = ledger else { return "–".into() };
         let offered = ledger.points.first().map_or(0, |p| p.packets);
         let text = number::count(packets(ledger));
         Cell::from(Line::new().link(series_link(&series.name), text))

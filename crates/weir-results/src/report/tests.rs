@@ -9,7 +9,7 @@ use std::path::Path;
 use super::*;
 use crate::palette;
 use crate::record::{Cost, VerdictKind};
-use crate::summary::fixture::{awkward, profiled, swept, usual, with_latency};
+use crate::summary::fixture::{awkward, profiled, swept, usual, with_directions, with_latency};
 
 fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/report").join(name);
@@ -37,6 +37,7 @@ fn campaigns() -> Vec<(&'static str, CampaignData)> {
         ("awkward", awkward()),
         ("usual", usual()),
         ("latency", with_latency(usual())),
+        ("directions", with_directions(usual())),
         ("profiled", profiled(usual())),
         ("swept", swept()),
         ("void", void),
@@ -87,6 +88,30 @@ fn latency_and_loss_stand_in_every_text() {
     assert!(!file(&usual(), "summary.md").contains("## Latency"));
     let written = file(&data, "summary.json");
     assert!(written.contains("\"p999_ns\": 1287000"), "{written}");
+}
+
+#[test]
+fn the_sum_of_two_directions_stands_beside_both() {
+    let data = with_directions(usual());
+    let summary = CampaignSummary::of(&data);
+    for series in &summary.series {
+        let [there, back] = &series.directions[..] else { panic!("two directions") };
+        let median = |each: &crate::summary::DirectionSummary| each.rate_pps.map(|s| s.median);
+        let all = series.median_pps().expect("a figure");
+        assert!((median(there).expect("a figure") - all * 2.0 / 3.0).abs() < 1e-6);
+        assert!((median(back).expect("a figure") - all / 3.0).abs() < 1e-6);
+        assert_eq!(back.ledger, series.ledger);
+        let calibrated = back.calibration_pps.zip(series.calibration_pps).expect("calibrated");
+        assert!((calibrated.0 - calibrated.1 / 3.0).abs() < 1e-6);
+    }
+    for (path, heading) in
+        [("summary.md", "## Each direction"), ("report.html", "id=\"directions\"")]
+    {
+        let text = file(&data, path);
+        assert!(text.contains(heading) && text.contains("dut1 → dut0"), "{path}");
+        assert!(text.contains(" dut0 → dut1, "), "{path}: the answer names both");
+        assert!(!file(&usual(), path).contains(heading), "{path}");
+    }
 }
 
 #[test]

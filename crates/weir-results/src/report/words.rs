@@ -4,8 +4,9 @@ use weir_stats::rates::{Duplex, LINKS_BPS, imix_link_bps, imix_pps};
 use weir_wire::units::format_bps;
 
 use crate::counters::Place;
-use crate::number::share;
+use crate::number::{pps, share};
 use crate::record::VerdictKind;
+use crate::summary::{DirectionSummary, SeriesSummary};
 
 /// What a verdict says of the DUT: "limited by the DUT".
 pub(super) fn limit(kind: VerdictKind) -> &'static str {
@@ -49,4 +50,16 @@ pub(super) fn words(name: &str) -> String {
         .map(|word| if word == "dut" { "DUT" } else { word })
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// The parts of a figure that is a sum: ` (0.61 Mpps dut0 → dut1, 0.52 Mpps dut1 → dut0)`.
+pub(super) fn each_direction(series: &SeriesSummary) -> String {
+    let part =
+        |each: &DirectionSummary| Some(format!("{} {}", pps(each.rate_pps?.median), each.name));
+    let parts: Vec<String> = series.directions.iter().filter_map(part).collect();
+    match parts.len() {
+        0 => String::new(),
+        1..=4 => format!(" ({})", parts.join(", ")),
+        count => format!(" (the sum of {count} directions)"),
+    }
 }

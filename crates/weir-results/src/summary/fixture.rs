@@ -9,8 +9,8 @@ use crate::counters::Place;
 use crate::dut::{Dut, DutKind};
 use crate::matrix::{Campaign, Order, SweepValue};
 use crate::record::{
-    Check, Delays, Drop, Latency, Ledger, Phase, Point, Sample, TRIAL_SCHEMA, Times, TrialRecord,
-    TrialResult, Verdict, VerdictKind,
+    Check, Delays, Direction, Drop, Latency, Ledger, Phase, Point, Sample, TRIAL_SCHEMA, Times,
+    TrialRecord, TrialResult, Verdict, VerdictKind,
 };
 use crate::summary::{CampaignData, Profile, Trial};
 use crate::traffic::Traffic;
@@ -76,6 +76,7 @@ impl Made<'_> {
             latency: None,
             cost: None,
             ledger,
+            directions: Vec::new(),
             verdict: Verdict { kind: self.verdict.0, reason: self.verdict.1.into() },
             checks: vec![Check { name: "probe-before".into(), passed: true, detail: "ok".into() }],
             counters: BTreeMap::new(),
@@ -126,6 +127,25 @@ pub(crate) fn with_latency(mut data: CampaignData) -> CampaignData {
                 max_ns: 3_412_345,
             },
         });
+    }
+    data
+}
+
+/// Makes every trial one of two directions, of which the second carries a third of all.
+pub(crate) fn with_directions(mut data: CampaignData) -> CampaignData {
+    let part = |result: &TrialResult, share: f64| TrialResult {
+        rate_pps: result.rate_pps * share,
+        offered_pps: result.offered_pps * share,
+        ..*result
+    };
+    for (record, _) in data.cells.iter_mut().chain(&mut data.calibrations) {
+        let direction = |name: &str, share| Direction {
+            name: name.to_owned(),
+            result: part(&record.result, share),
+            ledger: record.ledger.clone(),
+        };
+        record.directions =
+            vec![direction("dut0 → dut1", 2.0 / 3.0), direction("dut1 → dut0", 1.0 / 3.0)];
     }
     data
 }

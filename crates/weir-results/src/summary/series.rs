@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::record::{Latency, Verdict, VerdictKind};
 use crate::summary::{
-    CampaignData, FCS_BYTES, SeriesSummary, Spread, Trial, analysis, latency, ledger, order,
+    CampaignData, FCS_BYTES, SeriesSummary, Spread, Trial, analysis, directions, latency, ledger,
+    order,
 };
 
 /// Summarises the cells of one series; `None` without any, or without a DUT.
@@ -19,7 +20,8 @@ pub(super) fn summarise(
     let values_pps: Vec<f64> = valid.iter().map(|(r, _)| r.result.rate_pps).collect();
     let offered: Vec<f64> = valid.iter().map(|(r, _)| r.result.offered_pps).collect();
     let rate_pps = Spread::of(&values_pps);
-    let calibration_pps = calibration(&data.calibrations, &first.traffic.id);
+    let calibrations = calibrations(&data.calibrations, &first.traffic.id);
+    let calibration_pps = calibration(&calibrations);
     let residuals = cells.iter().map(|(r, _)| r.ledger.residual_ratio);
     let ledgers: Vec<_> = valid.iter().map(|(r, _)| &r.ledger).collect();
     // A trial whose counters gave no ledger says nothing of losses.
@@ -54,6 +56,7 @@ pub(super) fn summarise(
         offered_pps: Spread::of(&offered),
         lost_packets: Spread::of(&lost),
         loss_ratio: Spread::of(&loss_ratios),
+        directions: directions::summarise(&valid, &calibrations),
         latency: latency::median(&latencies),
         cost_ns: Spread::of(&costs_ns),
         apparatus_ratio: Spread::of(&apparatus).map(|s| s.median),
@@ -86,14 +89,15 @@ fn rounded(size_bytes: f64) -> u16 {
     size_bytes.round() as u16
 }
 
-/// What the traffic reached with no DUT between: the median of its valid calibrations.
-fn calibration(calibrations: &[Trial], traffic_id: &str) -> Option<f64> {
-    let rates: Vec<f64> = calibrations
-        .iter()
-        .map(|(record, _)| record)
-        .filter(|r| r.traffic.id == traffic_id && !r.verdict.kind.is_void())
-        .map(|r| r.result.rate_pps)
-        .collect();
+/// The valid calibrations of a traffic.
+fn calibrations<'a>(calibrations: &'a [Trial], traffic_id: &str) -> Vec<&'a Trial> {
+    let of = |(r, _): &&Trial| r.traffic.id == traffic_id && !r.verdict.kind.is_void();
+    calibrations.iter().filter(of).collect()
+}
+
+/// What the traffic reached with no DUT between: the median of its calibrations.
+fn calibration(calibrations: &[&Trial]) -> Option<f64> {
+    let rates: Vec<f64> = calibrations.iter().map(|(record, _)| record.result.rate_pps).collect();
     Spread::of(&rates).map(|s| s.median)
 }
 
