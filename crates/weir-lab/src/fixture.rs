@@ -29,6 +29,7 @@ pub(crate) fn trial(dut: &str, traffic: &str, iteration: u32) -> TrialRecord {
         latency: None,
         cost: None,
         ledger: ledger(),
+        directions: Vec::new(),
         verdict: Verdict { kind: VerdictKind::GeneratorBound, reason: "test".into() },
         checks: vec![probe],
         counters: BTreeMap::new(),

@@ -17,7 +17,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weir_results::dut::{DutFile, DutKind};
-use weir_results::traffic::Streams;
+use weir_results::traffic::{Reverse, Senders, Streams};
 use weir_wire::units::Rate;
 
 use crate::model::{Image, NetnsSpec, TestbedSpec, TrialTimes};
@@ -37,6 +37,8 @@ pub struct TrafficIdentity<'a> {
     /// What is sent.
     pub streams: &'a Streams,
     pub rate: Rate,
+    /// By whom.
+    pub senders: &'a Senders,
 }
 
 /// What every trial of a campaign shares.
@@ -74,7 +76,7 @@ impl Setting<'_> {
 
 fn netns_json(netns: &NetnsSpec) -> Value {
     // Taken apart, so that a new field does not compile until it is decided upon.
-    let NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues, conntrack_max } = netns;
+    let NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues, links, conntrack_max } = netns;
     let mut testbed = json!({
         "kind": "netns",
         "generator_cpus": generator_cpus,
@@ -82,6 +84,9 @@ fn netns_json(netns: &NetnsSpec) -> Value {
         "sink_cpus": sink_cpus,
         "queues": queues,
     });
+    if *links != 1 {
+        testbed["links"] = (*links).into();
+    }
     if let Some(conntrack_max) = conntrack_max {
         testbed["conntrack_max"] = (*conntrack_max).into();
     }
@@ -90,8 +95,8 @@ fn netns_json(netns: &NetnsSpec) -> Value {
 
 impl TrafficIdentity<'_> {
     fn json(&self) -> Value {
-        let Self { streams, rate } = *self;
-        match streams.plain() {
+        let Self { streams, rate, senders } = *self;
+        let mut traffic = match streams.plain() {
             // Stores of before there was more than this go on.
             Some((src, dst, size_bytes)) => json!({
                 "src": src,
@@ -100,7 +105,19 @@ impl TrafficIdentity<'_> {
                 "rate": rate.to_string(),
             }),
             None => json!({ "streams": streams.fields(), "rate": rate.to_string() }),
+        };
+        // Taken apart, so that a new field does not compile until it is decided upon.
+        let Senders { reverse, threads, links: _, is_mesh, first_port: _ } = senders;
+        if let Some(Reverse { streams, rate }) = reverse {
+            traffic["reverse"] = json!({ "streams": streams.fields(), "rate": rate.to_string() });
         }
+        if *threads != 1 {
+            traffic["threads"] = (*threads).into();
+        }
+        if *is_mesh {
+            traffic["ports"] = "mesh".into();
+        }
+        traffic
     }
 }
 

@@ -106,6 +106,15 @@ impl TestbedSpec {
         matches!(self, Self::Netns(_) | Self::Qemu(_))
     }
 
+    /// Links through the DUT.
+    #[must_use]
+    pub fn links(&self) -> u16 {
+        match self {
+            Self::Netns(netns) => netns.links,
+            Self::Hosts(_) | Self::Qemu(_) => 1,
+        }
+    }
+
     /// About what a trial takes beside its own times, beyond what every testbed needs.
     #[must_use]
     pub(crate) fn overhead(&self) -> Duration {
@@ -129,9 +138,21 @@ pub struct NetnsSpec {
     pub sink_cpus: Option<String>,
     /// Queues of every veth device.
     pub queues: u32,
+    /// Links through the DUT, each with two of its ports.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub links: u16,
     /// Connections that this host may track while the campaign runs; absent: as it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conntrack_max: Option<u64>,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(count: &u16) -> bool {
+    *count == 1
 }
 
 /// One run: a series and an iteration.

@@ -23,6 +23,7 @@ mod hosts;
 mod network;
 mod order;
 mod resolve;
+mod senders;
 mod traffic;
 mod value;
 pub mod view;
@@ -95,6 +96,9 @@ fn resolve_all(
     let series = expand::expand(&spec, &resolved, report);
     if let Some(crate::model::TestbedSpec::Hosts(testbed)) = &spec.testbed {
         hosts::check_traffics(&spec, testbed, &series, report);
+    }
+    if let (Some(testbed), false) = (&spec.testbed, report.has_errors()) {
+        senders::refuse_idle_cpus(testbed, &series, report);
     }
     let mut campaign = spec.campaign?;
     if let Some(iterations) = overrides.iterations {

@@ -525,6 +525,7 @@ fn record(
         latency: outcome.latency,
         cost: outcome.cost,
         ledger: outcome.ledger.clone(),
+        directions: outcome.directions.clone(),
         verdict,
         checks: outcome.checks.clone(),
         counters: outcome.counters.clone(),

@@ -17,6 +17,7 @@ pub(crate) mod iterations;
 pub(crate) mod matrix;
 pub(crate) mod qemu;
 pub(crate) mod search;
+pub(crate) mod senders;
 pub(crate) mod settings;
 pub(crate) mod suggest;
 pub(crate) mod template;

@@ -20,7 +20,7 @@ use weir_wire::units::Rate;
 use crate::material::Material;
 use crate::model::Image;
 
-pub use accounting::{Accounting, Gap};
+pub use accounting::{Accounting, DirectionRules, Gap};
 
 mod accounting;
 pub mod hosts;
@@ -133,10 +133,10 @@ pub trait Rig {
     /// When they cannot make or count it.
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError>;
 
-    /// Starts the generator.
+    /// Starts the generators, or the one that is asked for.
     ///
     /// # Errors
-    /// When it cannot run.
+    /// When one cannot run.
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError>;
 
     /// The measurement begins, and takes so long.
@@ -161,6 +161,15 @@ pub trait Rig {
     /// # Errors
     /// When a counter cannot be read.
     fn reading(&self) -> Result<Reading, TestbedError>;
+
+    /// The same for each direction, in the order of [`Accounting::directions`]; a single one where
+    /// that names none.
+    ///
+    /// # Errors
+    /// As [`Rig::reading`].
+    fn readings(&self) -> Result<Vec<Reading>, TestbedError> {
+        Ok(vec![self.reading()?])
+    }
 
     /// Every counter of the testbed: generator, devices, sink.
     ///
@@ -218,15 +227,41 @@ pub trait Rig {
     fn teardown(self: Box<Self>) -> Result<(), TestbedError>;
 }
 
-/// A run of the generator.
+/// A run of the generators.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
-    /// Rate, total.
+    /// Rate of each generator, total over its threads.
     pub rate: Rate,
-    /// Stop after so many packets; absent: run until stopped.
+    /// Rate of each that sends against the traffic's direction.
+    pub reverse_rate: Rate,
+    /// Each stops after so many packets; absent: run until stopped.
     pub packet_limit: Option<u64>,
+    /// The only one that sends, among the traffic's senders; absent: all of them.
+    pub sender: Option<usize>,
     /// Whether it is the measurement: what else the machine does meanwhile is looked at.
     pub is_measured: bool,
+}
+
+impl Burst {
+    /// A run of all generators at one rate, which is not the measurement.
+    #[must_use]
+    pub fn new(rate: Rate, packet_limit: Option<u64>) -> Self {
+        Self { rate, reverse_rate: rate, packet_limit, sender: None, is_measured: false }
+    }
+
+    /// The measurement of a traffic, without end.
+    #[must_use]
+    pub(crate) fn of(traffic: &Traffic) -> Self {
+        let reverse = traffic.senders.reverse.as_ref();
+        let reverse_rate = reverse.map_or(traffic.rate, |reverse| reverse.rate);
+        Self { reverse_rate, is_measured: true, ..Self::new(traffic.rate, None) }
+    }
+
+    /// The rate of the generator at a port.
+    #[must_use]
+    pub(crate) fn rate_of(&self, port: u16) -> Rate {
+        if port.is_multiple_of(2) { self.rate } else { self.reverse_rate }
+    }
 }
 
 /// Cumulative counts at one moment.
@@ -240,6 +275,20 @@ pub struct Reading {
     pub rx_bytes: u64,
     /// Packets that the generator has offered.
     pub tx_packets: u64,
+}
+
+impl Reading {
+    /// The sum of the directions, at the moment of the first; nothing at all of none.
+    #[must_use]
+    pub(crate) fn total(directions: &[Self]) -> Self {
+        let sum = |of: fn(&Self) -> u64| directions.iter().map(of).sum();
+        Self {
+            t_ns: directions.first().map_or(0, |first| first.t_ns),
+            rx_packets: sum(|reading| reading.rx_packets),
+            rx_bytes: sum(|reading| reading.rx_bytes),
+            tx_packets: sum(|reading| reading.tx_packets),
+        }
+    }
 }
 
 /// What a sink has seen that looks at every packet.

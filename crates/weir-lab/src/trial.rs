@@ -16,7 +16,7 @@ use weir_machine::host::{Host, HostError};
 use weir_results::counters::{self, Counters, DropRule, Place, PointRule};
 use weir_results::ledger;
 use weir_results::machine_use::MachineUse;
-use weir_results::record::{Check, Cost, Latency, Ledger, Phase, Sample, TrialResult};
+use weir_results::record::{Check, Cost, Direction, Latency, Ledger, Phase, Sample, TrialResult};
 use weir_results::traffic::Traffic;
 use weir_results::verdict::OPINION_MAX;
 use weir_wire::units::{Rate, whole_ns};
@@ -28,6 +28,7 @@ use crate::testbed::{
     Accounting, Burst, Gap, Machines, Reading, Rig, Scope, Testbed, TestbedError, Topology, Traces,
 };
 
+mod direction;
 mod figure;
 mod latency;
 mod prime;
@@ -60,6 +61,8 @@ pub struct Outcome {
     pub cost: Option<Cost>,
     /// Where the packets went.
     pub ledger: Ledger,
+    /// What went each way, of a traffic with several generators.
+    pub directions: Vec<Direction>,
     /// What was checked.
     pub checks: Vec<Check>,
     /// Differences of all counters over the run.
@@ -166,8 +169,9 @@ pub fn run(trial: Trial<'_>) -> Result<Outcome, Failed> {
 pub(crate) fn run_within(trial: Trial<'_>, patience: Patience) -> Result<Outcome, Failed> {
     let mut traces = Traces::default();
     match run_with(trial, patience, &mut traces) {
-        Ok(outcome) => {
-            Ok(Outcome { artefacts: traces.artefacts, host_log: traces.host_log, ..outcome })
+        Ok(mut outcome) => {
+            outcome.artefacts.append(&mut traces.artefacts);
+            Ok(Outcome { host_log: traces.host_log, ..outcome })
         }
         Err(error) => Err(Failed { error, traces: Box::new(traces) }),
     }
@@ -345,7 +349,7 @@ impl<'a> Runner<'a> {
         if !self.probe(rig, "probe-before")? {
             let after = all_counters(rig, dut.as_deref())?;
             let accounting = rig.accounting();
-            let (ledger, counters) = account(&accounting, dut.as_deref(), &before, &after)?;
+            let (ledger, counters, _) = account(&accounting, dut.as_deref(), &before, &after)?;
             let advice = rig.advice(&ledger);
             let mut outcome = figure::no_probe(ledger, counters);
             if let (Some(why), Some(advice)) = (&mut outcome.not_measured, advice) {
@@ -360,13 +364,36 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// Sends a few packets until some arrive. Returns whether they did.
+    /// Sends a few packets from each generator, one after the other, until some arrive. Returns
+    /// whether they did. The first is that of the traffic's own direction: what comes back may need
+    /// the states that it makes.
     fn probe(&mut self, rig: &mut dyn Rig, name: &str) -> Result<bool, TrialError> {
+        let ports: Vec<u16> = self.trial.traffic.each_sender().iter().map(|s| s.port).collect();
+        let mut details = Vec::new();
+        let mut passed = true;
+        for (sender, port) in ports.iter().enumerate() {
+            let (arrived, sent) = self.probe_from(rig, sender)?;
+            let of = if ports.len() > 1 { format!(" to dut{port}") } else { String::new() };
+            details.push(format!(
+                "{arrived} of the last {PROBE_PACKETS} packets arrived, {sent} sent{of}"
+            ));
+            passed = arrived > 0;
+            if !passed {
+                break;
+            }
+        }
+        self.checks.push(Check { name: name.to_owned(), passed, detail: details.join("; ") });
+        Ok(passed)
+    }
+
+    /// Probes from one generator: how many of the last packets arrived, and how many were sent.
+    fn probe_from(&mut self, rig: &mut dyn Rig, sender: usize) -> Result<(u64, u64), TrialError> {
         let deadline = self.trial.cancel.now() + self.patience.probe;
+        let burst = Burst::new(Rate::Pps(PROBE_RATE_PPS), Some(PROBE_PACKETS));
         let mut sent = 0;
         let arrived = loop {
             let before = rig.reading()?.rx_packets;
-            self.send(rig, Rate::Pps(PROBE_RATE_PPS), PROBE_PACKETS)?;
+            self.send(rig, Burst { sender: Some(sender), ..burst }, PROBE_PACKETS)?;
             sent += PROBE_PACKETS;
             self.pause(PROBE_PATIENCE)?;
             let arrived = rig.reading()?.rx_packets - before;
@@ -375,34 +402,20 @@ impl<'a> Runner<'a> {
             }
         };
         self.probe_packets += sent;
-        self.checks.push(Check {
-            name: name.to_owned(),
-            passed: arrived > 0,
-            detail: format!("{arrived} of the last {PROBE_PACKETS} packets arrived, {sent} sent"),
-        });
-        Ok(arrived > 0)
+        Ok((arrived, sent))
     }
 
     /// Sends a limited burst and waits for its end, which comes late where a generator sends slower
     /// than it was asked to, and never where it does not stop after its packets.
-    fn send(&mut self, rig: &mut dyn Rig, rate: Rate, packets: u64) -> Result<(), TrialError> {
-        self.send_burst(rig, (rate, packets), false)
-    }
-
-    fn send_burst(
-        &mut self,
-        rig: &mut dyn Rig,
-        (rate, packets): (Rate, u64),
-        is_measured: bool,
-    ) -> Result<(), TrialError> {
-        let rate_pps = match rate {
+    fn send(&mut self, rig: &mut dyn Rig, burst: Burst, packets: u64) -> Result<(), TrialError> {
+        let rate_pps = match burst.rate {
             Rate::Pps(rate_pps) => rate_pps.max(1.0),
             _ => BURST_RATE_PPS_MIN,
         };
         let time = Duration::from_secs_f64(self::packets(packets) / rate_pps) * 2;
         let time = time + self.patience.burst;
         let deadline = self.trial.cancel.now() + time;
-        rig.start(Burst { rate, packet_limit: Some(packets), is_measured })?;
+        rig.start(Burst { packet_limit: Some(packets), ..burst })?;
         let waited = loop {
             if rig.finished() {
                 break Ok(());
@@ -435,16 +448,16 @@ impl<'a> Runner<'a> {
             None => self.run_for_its_time(rig)?,
             Some(packets) => {
                 self.phase("measure");
-                let first = rig.reading()?;
-                self.send_burst(rig, (self.trial.traffic.rate, packets), true)?;
-                vec![first, rig.reading()?]
+                let first = rig.readings()?;
+                self.send(rig, Burst::of(self.trial.traffic), packets)?;
+                vec![first, rig.readings()?]
             }
         };
         self.phase("drain");
         self.pause(self.trial.times.drain)?;
         let after = all_counters(rig, dut.as_deref())?;
         let accounting = rig.accounting();
-        let (ledger, counters) = account(&accounting, dut.as_deref(), &before, &after)?;
+        let (ledger, counters, ledgers) = account(&accounting, dut.as_deref(), &before, &after)?;
         let mut levels = BTreeMap::new();
         if let Some(dut) = &mut dut {
             self.checks.extend(dut.took_effect(host_of(rig)?, &counters)?);
@@ -454,9 +467,13 @@ impl<'a> Runner<'a> {
         self.checks.extend(opinions(accounting.opinions, &ledger, &counters));
         let Machines { dut: machine, others: machines, dut_time } = rig.machines();
         let cost = dut_time.and_then(|time| Cost::of(time, &ledger));
-        let samples = figure::samples(&readings);
-        let result = figure::result(&samples, self.trial.traffic.rate);
-        let latency = self.latency(rig, result.rate_pps)?;
+        let traffic = self.trial.traffic;
+        let totals: Vec<Reading> = readings.iter().map(|each| Reading::total(each)).collect();
+        let samples = figure::samples(&totals);
+        let result = figure::result(&samples, direction::requested_by_all_pps(traffic));
+        let rules = &accounting.directions;
+        let directions = direction::figures(rules, ledgers, &readings, traffic);
+        let latency = self.latency(rig, result.rate_pps, &directions)?;
         self.probe(rig, "probe-after")?;
         Ok(Outcome {
             samples,
@@ -464,6 +481,7 @@ impl<'a> Runner<'a> {
             latency,
             cost,
             ledger,
+            directions,
             checks: Vec::new(),
             counters,
             levels,
@@ -471,17 +489,16 @@ impl<'a> Runner<'a> {
             machines,
             sysctls_changed: BTreeMap::new(),
             phases: Vec::new(),
-            artefacts: Vec::new(),
+            artefacts: direction::files(rules, &readings),
             host_log: String::new(),
             not_measured: None,
         })
     }
 
     /// The generator's run, with its warm-up.
-    fn run_for_its_time(&mut self, rig: &mut dyn Rig) -> Result<Vec<Reading>, TrialError> {
+    fn run_for_its_time(&mut self, rig: &mut dyn Rig) -> Result<Vec<Vec<Reading>>, TrialError> {
         self.phase("warmup");
-        let rate = self.trial.traffic.rate;
-        rig.start(Burst { rate, packet_limit: None, is_measured: true })?;
+        rig.start(Burst::of(self.trial.traffic))?;
         let sampled = self.pause(self.trial.times.warmup).and_then(|()| {
             self.phase("measure");
             rig.measuring(self.trial.times.duration)?;
@@ -490,29 +507,31 @@ impl<'a> Runner<'a> {
         let end = self.trial.cancel.now();
         rig.stop()?;
         let (readings, from) = sampled?;
-        Ok(rig.recorded(from, end).unwrap_or(readings))
+        let recorded = rig.recorded(from, end);
+        Ok(recorded.map_or(readings, |all| all.into_iter().map(|reading| vec![reading]).collect()))
     }
 
     /// Takes readings at a fixed distance over the length of the measurement. A moment that was
     /// missed, because this process did not get a CPU, is left out, not caught up with: its
     /// neighbours would be too close for a rate.
-    fn sample(&mut self, rig: &dyn Rig) -> Result<(Vec<Reading>, Instant), TrialError> {
+    fn sample(&mut self, rig: &dyn Rig) -> Result<(Vec<Vec<Reading>>, Instant), TrialError> {
         let times = self.trial.times;
         let count = times.duration.as_nanos() / times.sample.as_nanos().max(1);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let cancel = self.trial.cancel;
         let start = cancel.now();
-        let mut readings = vec![rig.reading()?];
+        let mut readings = vec![rig.readings()?];
         let mut index = 1;
         while index <= count {
             if !cancel.sleep_until(start + times.sample * index) {
                 return Err(TrialError::Cancelled);
             }
-            let reading = rig.reading()?;
+            let now = rig.readings()?;
             if let Some(last) = readings.last() {
-                self.trial.observer.event(&figure::live(last, &reading));
+                let (last, now) = (Reading::total(last), Reading::total(&now));
+                self.trial.observer.event(&figure::live(&last, &now));
             }
-            readings.push(reading);
+            readings.push(now);
             let passed = (cancel.now() - start).as_nanos() / times.sample.as_nanos().max(1);
             index = u32::try_from(passed).unwrap_or(u32::MAX).max(index).saturating_add(1);
         }
@@ -568,29 +587,44 @@ fn opinions(opinions: Vec<PointRule>, ledger: &Ledger, run: &Counters) -> Vec<Ch
     opinions.into_iter().filter_map(held).collect()
 }
 
-/// What the run of the generator between two readings of all counters has brought.
+/// What the run of the generator between two readings of all counters has brought: the ledger, the
+/// differences, and the ledger of each direction where there are several.
 fn account(
     accounting: &Accounting,
     dut: Option<&dyn DutDriver>,
     before: &Counters,
     after: &Counters,
-) -> Result<(Ledger, Counters), TestbedError> {
+) -> Result<(Ledger, Counters, Vec<Ledger>), TestbedError> {
     match counters::difference(before, after) {
         Ok(run) => {
+            if !accounting.directions.is_empty() {
+                let accounted = direction::account(accounting, dut, &run);
+                let (mut ledger, parts) = accounted.map_err(TestbedError::new)?;
+                attribute_inside(&mut ledger, dut);
+                return Ok((ledger, run, parts));
+            }
             let (points, drops) = (&accounting.points, drops(accounting, dut));
             let strays = accounting.stray_ratio_max;
             let ledger = ledger::build_with_strays(&run, points, &drops, strays);
             let mut ledger = ledger.map_err(TestbedError::new)?;
-            // Where nobody counts what leaves it, not all of the gap need be its loss.
-            if dut.is_some_and(DutDriver::is_opaque) && ledger.point("dut_forwarded").is_some() {
-                ledger::attribute_gap(&mut ledger, "dut_received", "inside_the_dut", Place::Dut);
-            }
+            attribute_inside(&mut ledger, dut);
             for &Gap { after, name, place } in &accounting.gaps {
                 ledger::attribute_gap(&mut ledger, after, name, place);
             }
-            Ok((ledger, run))
+            Ok((ledger, run, Vec::new()))
         }
-        Err(faults) => Ok((figure::no_ledger(faults), Counters::new())),
+        Err(faults) => {
+            let none = accounting.directions.iter().map(|_| figure::no_ledger(Vec::new()));
+            Ok((figure::no_ledger(faults), Counters::new(), none.collect()))
+        }
+    }
+}
+
+/// Gives what a DUT without counters of its own lost a name. Where nobody counts what leaves it,
+/// not all of the gap need be its loss.
+fn attribute_inside(ledger: &mut Ledger, dut: Option<&dyn DutDriver>) {
+    if dut.is_some_and(DutDriver::is_opaque) && ledger.point("dut_forwarded").is_some() {
+        ledger::attribute_gap(ledger, "dut_received", "inside_the_dut", Place::Dut);
     }
 }
 

@@ -85,6 +85,15 @@ pub fn total(
     balance(points, summed, 0.0)
 }
 
+/// Lets a sum show what is wrong with one of its parts: its faults, and a residual that cancels out
+/// against another's.
+pub fn hold_against(total: &mut Ledger, name: &str, part: &Ledger) {
+    total.faults.extend(part.faults.iter().map(|fault| format!("{name}: {fault}")));
+    total.residual_packets = total.residual_packets.max(part.residual_packets);
+    total.residual_ratio =
+        ratio(total.residual_packets, total.points.first().map_or(0, |p| p.packets));
+}
+
 /// Two sources of one number.
 fn joined(one: &str, other: &str) -> String {
     let is_there = one.split("; ").any(|source| source == other);

@@ -134,7 +134,8 @@ pub struct Direction {
     /// From which port of the DUT to which: `dut0 → dut1`; `to dut1` in a full mesh, of whose
     /// packets nobody counts where each came from.
     pub name: String,
-    /// What was delivered that way; in a full mesh, offered by the port's own generator.
+    /// What was delivered that way; in a full mesh, what is offered is of the generator that sends
+    /// to the other port of the link.
     pub result: TrialResult,
     /// Where its packets went. The DUT's counters do not tell directions apart: what it lost is
     /// `inside_the_dut`.

@@ -13,6 +13,7 @@ fn testbed() -> TestbedSpec {
         dut_cpus: Some("1".into()),
         sink_cpus: None,
         queues: 1,
+        links: 1,
         conntrack_max: None,
     })
 }
@@ -49,7 +50,8 @@ const PLAIN: [(&str, &str); 2] =
 
 fn id_of(testbed: &TestbedSpec, trial: &TrialTimes, dut: &DutKind, sweep: &[&str]) -> String {
     let streams = streams(&[&PLAIN]);
-    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max };
+    let senders = Senders::default();
+    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
     let sweep: Vec<String> = sweep.iter().map(|value| (*value).to_owned()).collect();
     series_id(Setting { testbed, trial }, None, dut, &sweep, traffic)
 }
@@ -57,7 +59,8 @@ fn id_of(testbed: &TestbedSpec, trial: &TrialTimes, dut: &DutKind, sweep: &[&str
 fn traffic_id_of(streams: &Streams) -> String {
     let (testbed, trial) = (testbed(), trial());
     let setting = Setting { testbed: &testbed, trial: &trial };
-    traffic_id(setting, TrafficIdentity { streams, rate: Rate::Max })
+    let senders = Senders::default();
+    traffic_id(setting, TrafficIdentity { streams, rate: Rate::Max, senders: &senders })
 }
 
 /// Whatever changes a packet changes the id; a name or a default that is written out does not.

@@ -69,6 +69,7 @@ impl QemuSpec {
             dut_cpus: self.dut_cpus.clone(),
             sink_cpus: None,
             queues: 1,
+            links: 1,
             conntrack_max: None,
         }
     }

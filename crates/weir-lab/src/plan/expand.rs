@@ -134,16 +134,27 @@ fn values_at<'s>(
         let complete = template.is_complete(known);
         complete.then(|| Value { text: substitute(template, point), written })
     };
-    let rate = spec.rate.as_ref().zip(templates.rate.as_ref());
-    let rate = rate.map(|(written, template)| value(written, template));
+    let rate = |written: Option<&'s Text>, template: Option<&Template>| {
+        // A rate that was refused is as good as none; the error stands.
+        written.zip(template).and_then(|(written, template)| value(written, template))
+    };
     let stream = |(written, templates): (&'s StreamText, &Vec<Template>)| {
         let fields = written.fields.iter().zip(templates);
         let fields = fields.map(|((name, text), template)| Some((*name, value(text, template)?)));
         Some(StreamValues { span: &written.span, fields: fields.collect::<Option<_>>()? })
     };
     let streams = spec.streams.iter().zip(&templates.streams).map(stream);
-    // A rate that was refused is as good as none; the error stands.
-    Some(Values { rate: rate.flatten(), streams: streams.collect::<Option<_>>()? })
+    let streams = streams.collect::<Option<_>>()?;
+    let there = rate(spec.rate.as_ref(), templates.rate.as_ref());
+    let reverse = match spec.senders.reverse.as_ref().zip(templates.reverse.as_ref()) {
+        None => None,
+        Some((written, (template, templates))) => {
+            let streams = written.streams.iter().zip(templates).map(stream);
+            let streams = streams.collect::<Option<_>>()?;
+            Some((rate(written.rate.as_ref(), template.as_ref()), streams))
+        }
+    };
+    Some(Values { rate: there, streams, reverse, senders: &spec.senders })
 }
 
 /// A DUT's configuration at a point, of templates that are complete.
@@ -233,7 +244,8 @@ fn one_series(
     templates: &TrafficTemplates,
     checked: &Checked,
 ) -> Series {
-    let determinants = TrafficIdentity { streams: &checked.streams, rate: checked.rate };
+    let (streams, senders) = (&checked.streams, &checked.senders);
+    let determinants = TrafficIdentity { streams, rate: checked.rate, senders };
     let mut traffic_name = spec.name.text.clone();
     let mut name = image.map_or_else(String::new, |image| format!("{}.", image.name));
     name.push_str(&dut.name);
@@ -258,6 +270,7 @@ fn one_series(
             id: identity::traffic_id(setting, determinants),
             streams: checked.streams.clone(),
             rate: checked.rate,
+            senders: checked.senders.clone(),
         },
     }
 }

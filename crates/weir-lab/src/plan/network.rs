@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weir_results::traffic::parts;
 use weir_wire::range::{AddrRange, Span as _};
 
 use super::value::Value;
@@ -26,14 +27,15 @@ struct Part {
 }
 
 impl Part {
-    fn of(name: &str, is_ipv6: bool) -> Self {
+    /// The part of the first of so many links.
+    fn of((is_src, links): (bool, u16), is_ipv6: bool) -> Self {
         let v6 = |network: u16, end: u16| -> IpAddr {
             Ipv6Addr::new(0x2001, 2, 0, network, end, end, end, end).into()
         };
         let v4 = |second: u8, third: u8, last: u8| Ipv4Addr::new(198, second, third, last).into();
-        let is_src = name == "src";
         if is_ipv6 {
-            let (low, high) = if is_src { (0, 0x7fff) } else { (0x8000, 0xffff) };
+            let low = if is_src { 0 } else { 0x8000 };
+            let high = low + (0x8000 / parts(links) - 1);
             return Self {
                 whole: if is_src { "2001:2::/49" } else { "2001:2:0:8000::/49" },
                 begin: v6(low, 0),
@@ -49,15 +51,24 @@ impl Part {
             begin: v4(second, 0, 0),
             links: if is_src { "198.18.0.0/24" } else { "198.19.0.0/24" },
             first: v4(second, 1, 0),
-            last: v4(second, 255, 255),
+            last: v4(second, u8::try_from(0x100 / parts(links) - 1).unwrap_or(u8::MAX), 255),
             reserved: "RFC 2544 reserves 198.18.0.0/15",
         }
     }
 }
 
 /// Whether a range is inside what traffic may have; reports it if not.
-pub(super) fn check(name: &str, value: &Value<'_>, range: &AddrRange, report: &mut Report) -> bool {
-    let part = Part::of(name, range.is_ipv6());
+///
+/// `place` says whether it is behind the ports that have sources behind them, and how many links
+/// there are: what is written is for the first of them.
+pub(super) fn check(
+    name: &str,
+    place: (bool, u16),
+    value: &Value<'_>,
+    range: &AddrRange,
+    report: &mut Report,
+) -> bool {
+    let part = Part::of(place, range.is_ipv6());
     let (first, last) = (range.addr(0), range.addr(range.addr_count() - 1));
     if first >= part.first && last <= part.last {
         return true;
@@ -73,7 +84,8 @@ pub(super) fn check(name: &str, value: &Value<'_>, range: &AddrRange, report: &m
         )
     };
     let Part { first, last, reserved, .. } = part;
-    let help = format!("{reserved} for this; `{name}` is {first} to {last}");
+    let of = if place.1 > 1 { " on the first link" } else { "" };
+    let help = format!("{reserved} for this; `{name}` is {first} to {last}{of}");
     value.error(report, message, Some(&help));
     false
 }

@@ -12,7 +12,7 @@ use crate::spec::Spec;
 use crate::spec::device::{DutSpec, KindSpec, RULES};
 use crate::spec::fields::Text;
 use crate::spec::files::FileSource;
-use crate::spec::matrix::TrafficSpec;
+use crate::spec::matrix::{StreamText, TrafficSpec};
 use crate::spec::suggest::nearest;
 use crate::spec::template::Template;
 
@@ -84,6 +84,8 @@ pub(crate) struct TrafficTemplates {
     pub(crate) rate: Option<Template>,
     /// Of each stream, the fields in the order of the text.
     pub(crate) streams: Vec<Vec<Template>>,
+    /// Of what is sent the other way: the rate, and the same of each stream.
+    pub(crate) reverse: Option<(Option<Template>, Vec<Vec<Template>>)>,
     /// The sweeps that it refers to.
     pub(crate) sweeps: BTreeSet<String>,
 }
@@ -106,7 +108,9 @@ pub(crate) fn resolve(
     let duts = duts.collect();
     let traffics = spec.traffics.iter().map(|traffic| {
         let mut templates = traffic_templates(traffic, report);
-        let parts = templates.streams.iter().flatten().chain(&templates.rate);
+        let back = templates.reverse.iter();
+        let back = back.flat_map(|(rate, streams)| streams.iter().flatten().chain(rate));
+        let parts = templates.streams.iter().flatten().chain(&templates.rate).chain(back);
         let found = check_references(parts, &[&sweeps], report);
         used.extend(found.iter().cloned());
         templates.sweeps = found;
@@ -291,13 +295,17 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
 }
 
 fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
-    let TrafficSpec { name: _, rate, streams } = traffic;
-    let streams = streams.iter().map(|stream| {
-        stream.fields.iter().map(|(_, text)| Template::in_spec(text, report)).collect()
-    });
-    let streams = streams.collect();
-    let rate = rate.as_ref().map(|text| Template::in_spec(text, report));
-    TrafficTemplates { rate, streams, sweeps: BTreeSet::new() }
+    let TrafficSpec { name: _, rate, streams, senders } = traffic;
+    let mut read = |rate: &Option<Text>, streams: &[StreamText]| {
+        let streams = streams.iter().map(|stream| {
+            stream.fields.iter().map(|(_, text)| Template::in_spec(text, report)).collect()
+        });
+        let streams: Vec<Vec<Template>> = streams.collect();
+        (rate.as_ref().map(|text| Template::in_spec(text, report)), streams)
+    };
+    let (rate, streams) = read(rate, streams);
+    let reverse = senders.reverse.as_ref().map(|reverse| read(&reverse.rate, &reverse.streams));
+    TrafficTemplates { rate, streams, reverse, sweeps: BTreeSet::new() }
 }
 
 /// Checks a DUT's references, and that its parameters are used and are not sweeps as well.

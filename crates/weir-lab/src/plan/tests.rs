@@ -12,6 +12,7 @@ use crate::spec::files::MemoryFiles;
 
 mod bad_input;
 mod golden;
+mod senders;
 
 /// A small specification that is right.
 const GOOD: &str = r#"
@@ -99,6 +100,7 @@ src = "198.18.10.1-198.18.10.${last}"
 dst = "198.19.10.1"
 size = "${size}"
 rate = 50000
+threads = 2
 "#;
 
 fn swept() -> String {
@@ -304,10 +306,13 @@ fn a_list_of_one_plain_stream_is_the_same_traffic() {
 #[test]
 fn the_example_campaigns_are_good() {
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
-    let load = |name: &str| {
+    let warned = |name: &str| {
         let path = labs.join(name).join("lab.toml");
         let loaded = load(&path, &spec::files::DiskFiles, &Overrides::default());
-        let (plan, warnings) = loaded.unwrap_or_else(|errors| panic!("{}", errors[0]));
+        loaded.unwrap_or_else(|errors| panic!("{}", errors[0]))
+    };
+    let load = |name: &str| {
+        let (plan, warnings) = warned(name);
         assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
         plan
     };
@@ -334,6 +339,10 @@ fn the_example_campaigns_are_good() {
     assert_eq!((streams.series.len(), streams.calibrations().len()), (4, 2));
     assert_eq!(streams.series[1].traffic.flow_count(), 4_900 + 255 * 64_512);
     assert!(view::estimated_duration(&streams).as_secs() < 120);
+    let (directions, warnings) = warned("directions");
+    assert_eq!((directions.series.len(), directions.calibrations().len()), (6, 2));
+    assert!(directions.series.iter().all(|series| series.traffic.flow_count() == 4_900));
+    assert!(warnings.iter().all(|w| w.message.contains("share the 1 CPU")), "{}", warnings[0]);
     let hosts = load("hosts");
     assert_eq!((hosts.series.len(), hosts.calibrations().len()), (2, 0));
     assert!(view::estimated_duration(&hosts).as_secs() > 10 * (35 + 90), "it boots ten times");

@@ -4,17 +4,19 @@
 //! [`weir_wire::traffic`]'s. Added here are the places of errors in the specification, and the
 //! limits of the testbed.
 
-use weir_results::traffic::{NO_MACS, Streams};
+use weir_results::traffic::{NO_MACS, Reverse, STREAMS_MAX, Senders, Streams, Traffic};
 use weir_wire::describe::{Described, Description};
 use weir_wire::flow::FlowSpaceError;
 use weir_wire::range::{AddrRange, Range};
 use weir_wire::stream::{StreamError, StreamFrames};
 use weir_wire::units::{Rate, format_count, parse_count, parse_rate};
 
+use super::senders;
 use super::value::{Value, error_at};
 use crate::diagnostic::{Diagnostic, Report, Span, quote};
 use crate::model::TestbedSpec;
 use crate::plan::network;
+use crate::spec::senders::SendersSpec;
 
 /// The most flows of a traffic.
 const FLOWS_MAX: u64 = 1 << 32;
@@ -48,6 +50,9 @@ const REFUSED: [(&str, &str, &str); 3] = [
 pub(crate) struct Values<'a> {
     pub(crate) rate: Option<Value<'a>>,
     pub(crate) streams: Vec<StreamValues<'a>>,
+    /// The same of what is sent the other way.
+    pub(crate) reverse: Option<(Option<Value<'a>>, Vec<StreamValues<'a>>)>,
+    pub(crate) senders: &'a SendersSpec,
 }
 
 /// The values of a stream, in the order of the text; `src` and `dst` are among them.
@@ -78,6 +83,7 @@ impl StreamValues<'_> {
 pub(crate) struct Checked {
     pub(crate) streams: Streams,
     pub(crate) rate: Rate,
+    pub(crate) senders: Senders,
 }
 
 /// Reads and checks the values; what is wrong is reported.
@@ -86,35 +92,71 @@ pub(crate) fn check(
     testbed: Option<&TestbedSpec>,
     report: &mut Report,
 ) -> Option<Checked> {
-    let streams = values.streams.iter().zip(0..=u8::MAX);
+    let there = one_way((values.rate.as_ref(), &values.streams), (testbed, Way::There), report);
+    let back = values.reverse.as_ref();
+    let back =
+        back.map(|(rate, streams)| one_way((rate.as_ref(), streams), (testbed, Way::Back), report));
+    let (streams, rate) = there?;
+    let reverse = match back {
+        None => None,
+        Some(back) => back.map(|(streams, rate)| Some(Reverse { streams, rate }))?,
+    };
+    let senders = senders::check(values.senders, reverse, testbed, report)?;
+    let last = values.streams.last()?;
+    let all = (String::new(), String::new());
+    let traffic = Traffic { name: all.0, id: all.1, streams, rate, senders };
+    if traffic.stream_count_max() > STREAMS_MAX {
+        let count = traffic.stream_count_max();
+        let message = format!(
+            "each generator of a mesh would have {count} streams; {STREAMS_MAX} are the limit"
+        );
+        error_at(last.span, report, message, Some("a stream goes to each of the other ports"));
+        return None;
+    }
+    if traffic.flow_count() > FLOWS_MAX {
+        too_many_flows(last, Some(traffic.flow_count()), report);
+        return None;
+    }
+    let Traffic { streams, rate, senders, .. } = traffic;
+    Some(Checked { streams, rate, senders })
+}
+
+/// Which way a stream goes: from the networks of sources to those of destinations, or back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    There,
+    Back,
+}
+
+/// Reads and checks what is sent one way.
+fn one_way(
+    (rate, written): (Option<&Value<'_>>, &[StreamValues<'_>]),
+    (testbed, way): (Option<&TestbedSpec>, Way),
+    report: &mut Report,
+) -> Option<(Streams, Rate)> {
+    let streams = written.iter().zip(0..=u8::MAX);
     let streams: Vec<Option<Described>> =
-        streams.map(|(stream, number)| described(stream, number, testbed, report)).collect();
-    let rate = match &values.rate {
-        Some(value) => rate(value, testbed, report),
+        streams.map(|(stream, number)| described(stream, number, (testbed, way), report)).collect();
+    let rate = match rate {
+        Some(value) => self::rate(value, testbed, report),
         None => Some(Rate::Max),
     };
     let streams = streams.into_iter().collect::<Option<Vec<Described>>>()?;
-    let last = values.streams.last()?;
-    let streams = match Streams::new(streams) {
-        Ok(streams) => streams,
+    match Streams::new(streams) {
+        Ok(streams) => Some((streams, rate?)),
         // Each of them can be sent; what is left are their weights.
         Err(error) => {
-            last.error("weight", &error.to_string(), None, report);
-            return None;
+            written.last()?.error("weight", &error.to_string(), None, report);
+            None
         }
-    };
-    if streams.flow_count() > FLOWS_MAX {
-        too_many_flows(last, Some(streams.flow_count()), report);
-        return None;
     }
-    Some(Checked { streams, rate: rate? })
 }
 
 /// Reads and checks one stream, so far as it can be checked alone.
 fn described(
     values: &StreamValues<'_>,
     number: u8,
-    testbed: Option<&TestbedSpec>,
+    (testbed, way): (Option<&TestbedSpec>, Way),
     report: &mut Report,
 ) -> Option<Described> {
     let mut is_good = true;
@@ -139,8 +181,10 @@ fn described(
         let value = values.get(name)?;
         let range = range(name, value, report)?;
         let is_inside = match testbed {
-            Some(TestbedSpec::Netns(_) | TestbedSpec::Qemu(_)) => {
-                network::check(name, value, &range, report)
+            Some(testbed @ (TestbedSpec::Netns(_) | TestbedSpec::Qemu(_))) => {
+                let is_source = (name == "src") == (way == Way::There);
+                let place = (is_source, testbed.links());
+                network::check(name, place, value, &range, report)
             }
             Some(TestbedSpec::Hosts(_)) | None => true,
         };

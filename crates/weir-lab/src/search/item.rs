@@ -38,6 +38,13 @@ pub enum ItemError {
     /// The testbed cannot do what is asked for.
     #[error("no search on testbed kind \"hosts\": {0}")]
     Machines(String),
+    /// A search looks for one rate.
+    #[error(
+        "series `{series}`: its traffic has several generators, and a search offers one rate in \
+         one direction: leave `direction` and `ports` out and have one link, or choose other \
+         series with --only"
+    )]
+    Directions { series: String },
     /// The traffic cannot be sent in such frames.
     #[error("series `{series}` with frames of size {size}: {cause}")]
     Size { series: String, size: String, cause: String },
@@ -59,6 +66,9 @@ pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
             let (series, rate) = (series.name.clone(), series.traffic.rate.to_string());
             return Err(ItemError::Rate { series, rate });
         }
+        if series.traffic.each_sender().len() > 1 {
+            return Err(ItemError::Directions { series: series.name.clone() });
+        }
         for &size in &terms.sizes {
             items.push(item(plan, terms, series, size)?);
         }
@@ -76,11 +86,12 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
             size: size.to_string(),
             cause: error.to_string(),
         })?;
-        let identity = TrafficIdentity { streams: &streams, rate: Rate::Max };
+        let senders = series.traffic.senders.clone();
+        let identity = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
         let id = identity::traffic_id(setting(plan), identity);
         name = format!("{name}.size={size}");
         let traffic = format!("{}.size={size}", series.traffic.name);
-        series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max };
+        series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max, senders };
         if let TestbedSpec::Hosts(hosts) = &plan.testbed
             && let Some(cause) = hosts::refusal(hosts, &series.traffic)
         {

@@ -56,6 +56,44 @@ fn a_trial_goes_through_its_steps_in_order() {
 }
 
 #[test]
+fn two_directions_are_probed_in_turn_measured_at_once_and_kept_apart() {
+    let bench = Bench::new();
+    let both = SPEC.replace("name = \"t\"", "name = \"t\"\ndirection = \"both\"");
+    let plan = plan_of(&both, Some(1));
+    let store = store(bench.dir.path(), &plan);
+    bench.script.loss_percent.set(50);
+    bench.run(&plan, &store).expect("the campaign runs");
+    let probe = ["send", "stop", "send back", "stop"];
+    let measurement = ["counters", "start", "stop", "counters", "checks"];
+    let run = |configure: &[&'static str]| {
+        [configure, &["counters"], &probe, &measurement, &probe, &["teardown"]].concat()
+    };
+    let calibration = run(&["build", "load"]);
+    let trial = run(&["build", "set_sysctl", "set_sysctl", "load"]);
+    assert_eq!(bench.script.log(), [calibration, trial].concat());
+
+    let cells = store.read_cells().expect("readable").trials;
+    let (trial, samples) = &cells[0];
+    let [there, back] = &trial.directions[..] else { panic!("two directions") };
+    assert_eq!((there.name.as_str(), back.name.as_str()), ("dut0 → dut1", "dut1 → dut0"));
+    // The figure is the sum of both, and so is the ledger.
+    assert!((trial.result.rate_pps - 100_000.0).abs() < 1e-6, "{:?}", trial.result);
+    assert!((there.result.rate_pps - 50_000.0).abs() < 1e-6, "{:?}", there.result);
+    for point in ["offered", "delivered"] {
+        assert_eq!(trial.ledger.point(point), there.ledger.point(point).map(|count| count * 2));
+    }
+    assert_eq!(trial.ledger.lost_packets(), back.ledger.lost_packets() * 2);
+    assert_eq!((trial.ledger.residual_packets, trial.verdict.kind.is_void()), (0, false));
+    let dir = store.cell_dir(&trial.series, 1).join("artefacts");
+    let of = |name: &str| std::fs::read_to_string(dir.join(name)).expect("samples");
+    let one = weir_results::samples::parse(&of("samples-dut1-dut0.csv")).expect("samples");
+    assert_eq!(one.len(), samples.len());
+    assert!(one.iter().zip(samples).all(|(one, sum)| one.rx_packets * 2 == sum.rx_packets));
+    let probe = trial.checks.iter().find(|check| check.name == "probe-before").expect("a probe");
+    assert!(probe.detail.contains("sent to dut0; ") && probe.detail.ends_with("sent to dut1"));
+}
+
+#[test]
 fn latency_has_a_run_of_its_own_after_the_measurement() {
     let bench = Bench::new();
     let plan = plan_of(&SPEC.replace("\"10ms\"", "\"10ms\"\nlatency = \"100ms\""), Some(1));

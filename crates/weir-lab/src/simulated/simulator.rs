@@ -14,7 +14,8 @@ use weir_results::traffic::Traffic;
 use weir_wire::units::Rate;
 
 use crate::testbed::{
-    Accounting, Burst, Machines, Observed, Reading, Rig, Testbed, TestbedError, Topology,
+    Accounting, Burst, DirectionRules, Machines, Observed, Reading, Rig, Testbed, TestbedError,
+    Topology,
 };
 
 /// Packets that a burst without limit offers between two readings.
@@ -93,7 +94,8 @@ impl Testbed for Simulator {
             .then(|| SimHost { script: Rc::clone(&script), sysctls: RefCell::default() });
         let rate = Cell::new(Rate::Max);
         let flow = Cell::default();
-        Ok(Box::new(SimRig { script, host, limit: Cell::default(), rate, flow }))
+        let senders = Cell::new(1);
+        Ok(Box::new(SimRig { script, host, limit: Cell::default(), rate, flow, senders }))
     }
 }
 
@@ -125,6 +127,8 @@ struct SimRig {
     limit: Cell<Option<u64>>,
     rate: Cell<Rate>,
     flow: Cell<Flow>,
+    /// Generators of the traffic: each sends the same, and the DUT loses as much of each.
+    senders: Cell<u64>,
 }
 
 /// What a formula carries from one step to the next, packets.
@@ -183,11 +187,13 @@ impl Rig for SimRig {
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
         assert!(traffic.flow_count() > 0);
+        self.senders.set(traffic.each_sender().len().try_into().expect("a few"));
         self.script.call("load")
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         let name = match (burst.packet_limit, burst.rate) {
+            (Some(_), Rate::Pps(_)) if burst.sender > Some(0) => "send back",
             (Some(_), Rate::Pps(_)) => "send",
             (None, Rate::Pps(_)) => "send endlessly",
             (None, _) => "start",
@@ -213,14 +219,19 @@ impl Rig for SimRig {
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
+        Ok(Reading::total(&self.readings()?))
+    }
+
+    fn readings(&self) -> Result<Vec<Reading>, TestbedError> {
         self.step();
         let count = self.script.count.get();
-        Ok(Reading {
+        let reading = Reading {
             t_ns: count.t_ns,
             rx_packets: count.delivered,
             rx_bytes: count.delivered * 60,
             tx_packets: count.offered,
-        })
+        };
+        Ok((0..self.senders.get()).map(|_| reading).collect())
     }
 
     fn counters(&self) -> Result<Counters, TestbedError> {
@@ -246,7 +257,17 @@ impl Rig for SimRig {
         points.push(point("delivered", "delivered"));
         let place = if self.host.is_some() { Place::Dut } else { Place::Sink };
         let drops = vec![DropRule::new("ring_full", "offered", place, select("ring_full"))];
-        Accounting { points, drops, ..Accounting::default() }
+        if self.senders.get() == 1 {
+            return Accounting { points, drops, ..Accounting::default() };
+        }
+        let rules = |port| DirectionRules {
+            name: format!("dut{port} → dut{}", port ^ 1),
+            points: points.clone(),
+            drops: drops.clone(),
+            is_merged: false,
+        };
+        let directions = (0..self.senders.get()).map(rules).collect();
+        Accounting { directions, ..Accounting::default() }
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {

@@ -7,6 +7,7 @@ use weir_wire::units::parse_number;
 
 use crate::diagnostic::{Report, Span, quote};
 use crate::spec::fields::{self, Fields, Text, Value};
+use crate::spec::senders::{self, SendersSpec};
 use crate::spec::{Named, check_name, check_variable};
 
 /// The most values of one sweep.
@@ -25,6 +26,7 @@ pub(crate) struct TrafficSpec {
     pub(crate) rate: Option<Text>,
     /// One at least.
     pub(crate) streams: Vec<StreamText>,
+    pub(crate) senders: SendersSpec,
 }
 
 /// A stream as written: fields of [`weir_wire::describe::FIELDS`] in the order of the text.
@@ -43,7 +45,7 @@ impl Named for TrafficSpec {
 
 /// The fields of a stream that a traffic with a single one has itself: all but its name, which is
 /// the traffic's, and its weight, which it has among others.
-fn stream_fields() -> impl Iterator<Item = &'static str> {
+pub(crate) fn stream_fields() -> impl Iterator<Item = &'static str> {
     all_fields().filter(|field| !["name", "weight"].contains(field))
 }
 
@@ -54,7 +56,8 @@ fn all_fields() -> impl Iterator<Item = &'static str> {
 /// One `[[traffic]]`.
 pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<TrafficSpec> {
     let known: Vec<&str> = ["name"].into_iter().chain(stream_fields()).collect();
-    fields.refuse_unknown(&[&known[..], &["rate", "streams"]].concat(), report);
+    let known = [&known[..], &["rate", "streams"], &senders::FIELDS].concat();
+    fields.refuse_unknown(&known, report);
     let name = fields.required_text("name", report);
     if let Some(name) = &name {
         check_name(&name.text, &name.span, report);
@@ -63,20 +66,26 @@ pub(crate) fn traffic(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Tr
     let streams = match fields.get("streams") {
         None => vec![stream(fields, stream_fields(), report)?],
         Some(list) => {
-            for name in stream_fields() {
-                if let Some(span) = fields.key_span(name) {
-                    let message = format!("`{name}` is given together with `streams`");
-                    report.error_help(&span, message, "it belongs in each of the streams");
-                }
-            }
+            refuse_beside_streams(fields, report);
             streams(list, report)?
         }
     };
-    Some(TrafficSpec { name: name?, rate, streams })
+    let senders = senders::senders(fields, (rate.as_ref(), &streams), report)?;
+    Some(TrafficSpec { name: name?, rate, streams, senders })
+}
+
+/// Refuses fields of a stream in a table that has a list of streams.
+pub(crate) fn refuse_beside_streams(fields: &Fields<'_, '_>, report: &mut Report) {
+    for name in stream_fields() {
+        if let Some(span) = fields.key_span(name) {
+            let message = format!("`{name}` is given together with `streams`");
+            report.error_help(&span, message, "it belongs in each of the streams");
+        }
+    }
 }
 
 /// The streams of a list; `None` if there are none.
-fn streams(list: &Value<'_>, report: &mut Report) -> Option<Vec<StreamText>> {
+pub(crate) fn streams(list: &Value<'_>, report: &mut Report) -> Option<Vec<StreamText>> {
     const WHAT: &str = "a stream of [[traffic]]";
     let DeValue::Array(tables) = list.get_ref() else {
         let found = fields::type_name(list.get_ref());
@@ -105,21 +114,21 @@ fn stream(
     report: &mut Report,
 ) -> Option<StreamText> {
     let has_ends = ["src", "dst"].map(|end| fields.required(end, report).is_some());
-    let read = |name: &'static str| {
-        let text = match name {
-            "size" | "vlan" | "ttl" | "dscp" | "seed" | "weight" => {
-                fields.text_or_number(name, report)
-            }
-            "df" | "random" => fields.text_or_boolean(name, report),
-            _ => fields.text(name, report),
-        };
-        Some((name, text?))
-    };
+    let read = |name: &'static str| Some((name, field(fields, name, report)?));
     let mut written: Vec<(&'static str, Text)> = known.filter_map(read).collect();
     written.sort_by_key(|(_, text)| text.span.start);
     let is_read = |end: &str| written.iter().any(|(name, _)| *name == end);
     let complete = has_ends == [true, true] && is_read("src") && is_read("dst");
     complete.then_some(StreamText { span: fields.span.clone(), fields: written })
+}
+
+/// The text of a field of a stream, if it is there and has one.
+pub(crate) fn field(fields: &Fields<'_, '_>, name: &str, report: &mut Report) -> Option<Text> {
+    match name {
+        "size" | "vlan" | "ttl" | "dscp" | "seed" | "weight" => fields.text_or_number(name, report),
+        "df" | "random" => fields.text_or_boolean(name, report),
+        _ => fields.text(name, report),
+    }
 }
 
 /// A sweep as written.

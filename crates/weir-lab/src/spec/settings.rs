@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_results::matrix::{Campaign, Order};
+use weir_results::traffic::LINKS_MAX;
 use weir_wire::units::format_duration;
 
 use crate::diagnostic::{Report, quote};
@@ -142,8 +143,9 @@ pub(crate) fn testbed(value: &Value<'_>, report: &mut Report) -> Option<TestbedS
 
 fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
     const LISTS: [&str; 3] = ["generator_cpus", "dut_cpus", "sink_cpus"];
-    let known = ["kind", LISTS[0], LISTS[1], LISTS[2], "queues", "conntrack_max"];
+    let known = ["kind", LISTS[0], LISTS[1], LISTS[2], "queues", "links", "conntrack_max"];
     fields.refuse_unknown(&known, report);
+    let links = fields.integer("links", 1..=LINKS_MAX.into(), report);
     let conntrack_max = fields.integer("conntrack_max", CONNTRACK_MAX, report);
     let queues = fields.integer("queues", 1..=QUEUES_MAX, report).unwrap_or(1);
     let mut sets: Vec<(&str, CpuSet)> = Vec::new();
@@ -167,6 +169,7 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
         dut_cpus: list(LISTS[1]),
         sink_cpus: list(LISTS[2]),
         queues: u32::try_from(queues).unwrap_or(1),
+        links: links.and_then(|links| u16::try_from(links).ok()).unwrap_or(1),
         conntrack_max,
     }
 }

@@ -6,6 +6,9 @@
 //!   gen0 ─────────────────────────────────────────► sink0        calibration
 //! ```
 //!
+//! Traffic in both directions has a generator and a sink at either end. Further links (`gen1`,
+//! `dut2`, `dut3`, `sink1`) lie beside the first, in the same three namespaces.
+//!
 //! Addresses are out of the benchmarking ranges (RFC 2544 and RFC 5180): the links take the first
 //! network of each side, the streams may use the rest. Neighbours are static, so that no ARP or
 //! neighbour discovery mixes with the traffic. The DUT's interfaces have threaded NAPI, pinned to
@@ -24,6 +27,7 @@ use weir_net::CpuList;
 use super::{Rig, Testbed, TestbedError, Topology};
 use crate::model::NetnsSpec;
 
+mod accounts;
 mod exclusive;
 mod host;
 mod host_wide;
@@ -46,6 +50,7 @@ use rig::NetnsRig;
 pub struct NetnsTestbed {
     placement: Placement,
     queues: u32,
+    links: u16,
     cancel: Cancel,
     // Put back before another lab may begin.
     _host_wide: HostWide,
@@ -66,6 +71,7 @@ impl NetnsTestbed {
         Ok(Self {
             placement,
             queues: spec.queues,
+            links: spec.links,
             cancel,
             _host_wide: host_wide,
             _exclusive: exclusive,
@@ -88,7 +94,7 @@ impl NetnsTestbed {
     }
 
     fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
-        let parts = Parts::create(topology, self.queues)?;
+        let parts = Parts::create(topology, self.queues, self.links)?;
         NetnsRig::new(parts, &self.placement, &self.cancel)
     }
 }
@@ -117,6 +123,7 @@ impl Testbed for NetnsTestbed {
             },
             "cpu_siblings": self.placement.siblings(),
             "queues": self.queues,
+            "links": self.links,
             "devices": devices,
         })
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use weir_results::counters::Counters;
 use weir_results::record::{Ledger, Sample, TrialResult};
 use weir_stats::{stability, summary};
-use weir_wire::units::Rate;
 
 use super::Outcome;
 use crate::event::Event;
@@ -39,7 +38,7 @@ pub(super) fn rates_pps(samples: &[Sample]) -> Vec<f64> {
 }
 
 /// The figure: the median of the samples, as `bench-lab-ministat` reduces an iteration.
-pub(super) fn result(samples: &[Sample], rate: Rate) -> TrialResult {
+pub(super) fn result(samples: &[Sample], requested_pps: Option<f64>) -> TrialResult {
     let rates = rates_pps(samples);
     let offered = samples.last().and_then(|last| per_second(last.tx_packets, last.t_ns));
     let summary = summary::Summary::of(&rates);
@@ -49,10 +48,7 @@ pub(super) fn result(samples: &[Sample], rate: Rate) -> TrialResult {
         rate_pps_max: summary.map_or(0.0, |s| s.max),
         sample_count: rates.len(),
         offered_pps: offered.unwrap_or(0.0),
-        requested_pps: match rate {
-            Rate::Pps(rate_pps) => Some(rate_pps),
-            _ => None,
-        },
+        requested_pps,
         trend_ratio: stability::trend(&rates).filter(|r| r.is_finite()),
         jump_ratio: stability::level_shift(&rates).filter(|r| r.is_finite()),
     }
@@ -62,10 +58,11 @@ pub(super) fn result(samples: &[Sample], rate: Rate) -> TrialResult {
 pub(super) fn not_measured(why: String) -> Outcome {
     Outcome {
         samples: Vec::new(),
-        result: result(&[], Rate::Max),
+        result: result(&[], None),
         latency: None,
         cost: None,
         ledger: no_ledger(Vec::new()),
+        directions: Vec::new(),
         checks: Vec::new(),
         counters: Counters::new(),
         levels: BTreeMap::new(),
@@ -142,7 +139,7 @@ mod tests {
         let samples = samples(&readings);
         assert_eq!(samples[0], Sample { t_ns: 0, rx_packets: 0, rx_bytes: 0, tx_packets: 0 });
         assert_eq!(samples[3].rx_bytes, 600 * 60);
-        let figure = result(&samples, Rate::Max);
+        let figure = result(&samples, None);
         assert!((figure.rate_pps - 2_000.0).abs() < 1e-6, "{}", figure.rate_pps);
         assert!((figure.rate_pps_min - 1_000.0).abs() < 1e-6);
         assert!((figure.rate_pps_max - 3_000.0).abs() < 1e-6);
@@ -153,7 +150,7 @@ mod tests {
 
     #[test]
     fn nothing_sampled_is_a_figure_of_nothing() {
-        let figure = result(&[], Rate::Pps(50_000.0));
+        let figure = result(&[], Some(50_000.0));
         assert_eq!(figure.sample_count, 0);
         assert_eq!(figure.requested_pps, Some(50_000.0));
     }

@@ -5,7 +5,7 @@
 //! the way is full, and a delay would tell how long the queues are: there the rate is a share of
 //! what was delivered. RFC 2544 section 26.2 asks for a rate that the DUT forwards without loss.
 
-use weir_results::record::Latency;
+use weir_results::record::{Direction, Latency};
 use weir_wire::units::Rate;
 
 use super::{Runner, TrialError};
@@ -23,32 +23,48 @@ fn rate_pps(rate: Rate, delivered_pps: f64) -> Option<f64> {
         Rate::Pps(rate_pps) => rate_pps,
         Rate::Max | Rate::Bps(_) | Rate::Percent(_) => delivered_pps * SHARE_OF_DELIVERED,
     };
-    (rate_pps >= RATE_PPS_MIN && delivered_pps > 0.0).then_some(rate_pps)
+    let is_measurable = rate_pps >= RATE_PPS_MIN && rate_pps.is_finite() && delivered_pps > 0.0;
+    is_measurable.then_some(rate_pps)
 }
 
 impl Runner<'_> {
-    /// Measures latency, if it was asked for and `delivered_pps` is not zero.
+    /// Measures latency, if it was asked for and `delivered_pps` is not zero. Of several
+    /// directions, each generator is asked for its part.
     pub(super) fn latency(
         &mut self,
         rig: &mut dyn Rig,
         delivered_pps: f64,
+        directions: &[Direction],
     ) -> Result<Option<Latency>, TrialError> {
         let Some(duration) = self.trial.times.latency else { return Ok(None) };
-        let Some(rate_pps) = rate_pps(self.trial.traffic.rate, delivered_pps) else {
+        let (senders, asked) = (self.trial.traffic.each_sender(), Burst::of(self.trial.traffic));
+        let of_port = |rate, remainder| {
+            let of = senders.iter().enumerate().filter(|(_, sender)| sender.port % 2 == remainder);
+            let delivered = of.map(|(index, _)| {
+                directions.get(index).map_or(delivered_pps, |each| each.result.rate_pps)
+            });
+            rate_pps(rate, delivered.fold(f64::INFINITY, f64::min))
+        };
+        let (Some(there), back) = (of_port(asked.rate, 0), of_port(asked.reverse_rate, 1)) else {
             return Ok(None);
         };
+        let (rate, reverse_rate) = (Rate::Pps(there), Rate::Pps(back.unwrap_or(there)));
+        let burst = Burst { reverse_rate, ..Burst::new(rate, None) };
+        let each = senders.iter().map(|sender| match burst.rate_of(sender.port) {
+            Rate::Pps(rate_pps) => rate_pps,
+            _ => 0.0,
+        });
         self.phase("latency");
         let before = rig.reading()?.tx_packets;
         rig.observe()?;
-        let rate = Rate::Pps(rate_pps);
-        rig.start(Burst { rate, packet_limit: None, is_measured: false })?;
+        rig.start(burst)?;
         let waited = self.pause(duration);
         rig.stop()?;
         waited?;
         self.pause(self.trial.times.drain)?;
         let Observed { packets, delays } = rig.observed()?;
         let latency = Latency {
-            rate_pps,
+            rate_pps: each.sum(),
             offered_packets: rig.reading()?.tx_packets - before,
             delivered_packets: packets,
             delays,

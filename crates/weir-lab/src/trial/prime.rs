@@ -16,7 +16,7 @@ use weir_wire::walk::Walk;
 
 use super::{PROBE_PATIENCE, Runner, TrialError, host_of, packets};
 use crate::dut::DutDriver;
-use crate::testbed::Rig;
+use crate::testbed::{Burst, Rig};
 
 /// Rates at which each flow is sent once to a DUT that keeps flows, pass by pass, until it knows
 /// them all. A machine that is busy with other things loses packets at a rate that it forwards
@@ -34,9 +34,10 @@ fn prime_rate_pps(flow_count: u64, asked_pps: f64) -> f64 {
 
 /// Flows that are sent before the measurement, to a DUT that keeps them.
 fn flow_count(traffic: &Traffic) -> u64 {
-    let specs = traffic.streams.specs().iter().enumerate();
-    let walked = specs.filter(|(_, (spec, _))| is_walked(spec));
-    walked.map(|(index, _)| traffic.streams.flow_count_of(index)).sum()
+    let senders = traffic.each_sender();
+    let distinct = traffic.distinct_streams().into_iter();
+    let walked = distinct.filter(|&(at, index)| is_walked(&senders[at].streams.specs()[index].0));
+    walked.map(|(at, index)| senders[at].streams.flow_count_of(index)).sum()
 }
 
 /// What the DUT knows once all has been sent.
@@ -56,7 +57,10 @@ impl Expected {
         probe_packets: u64,
         flows_of: impl Fn(&StreamSpec) -> Result<u64, String>,
     ) -> Self {
-        let specs: Vec<&StreamSpec> = traffic.streams.specs().iter().map(|(s, _)| s).collect();
+        let senders = traffic.each_sender();
+        let distinct = traffic.distinct_streams().into_iter();
+        let specs: Vec<&StreamSpec> =
+            distinct.map(|(at, index)| &senders[at].streams.specs()[index].0).collect();
         let walked: Vec<&StreamSpec> = specs.iter().copied().filter(|s| is_walked(s)).collect();
         if walked.is_empty() {
             let why = "flows are drawn at random, so none was sent beforehand";
@@ -113,9 +117,11 @@ fn may_share_flows(a: &StreamSpec, b: &StreamSpec) -> bool {
             && u32::from(a.port_first()) <= last_port(b)
             && u32::from(b.port_first()) <= last_port(a)
     };
+    let one_way = overlap(&a.src, &b.src) && overlap(&a.dst, &b.dst);
+    // What comes back belongs to the flow that it answers.
+    let both_ways = overlap(&a.src, &b.dst) && overlap(&a.dst, &b.src);
     std::mem::discriminant(&a.protocol) == std::mem::discriminant(&b.protocol)
-        && overlap(&a.src, &b.src)
-        && overlap(&a.dst, &b.dst)
+        && (one_way || both_ways)
 }
 
 impl Runner<'_> {
@@ -155,17 +161,20 @@ impl Runner<'_> {
     /// One pass over the flows of every stream that walks over them.
     fn send_each_flow(&mut self, rig: &mut dyn Rig, rate_pps: f64) -> Result<(), TrialError> {
         let traffic = self.trial.traffic;
-        let specs = traffic.streams.specs();
-        for (index, (spec, _)) in specs.iter().enumerate() {
-            if !is_walked(spec) {
+        let senders = traffic.each_sender();
+        let burst = Burst::new(Rate::Pps(rate_pps), None);
+        let has_several = senders.len() > 1 || traffic.stream_count_max() > 1;
+        for (at, index) in traffic.distinct_streams() {
+            let streams = &senders[at].streams;
+            if !is_walked(&streams.specs()[index].0) {
                 continue;
             }
-            if specs.len() > 1 {
-                rig.load(&traffic.alone(index))?;
+            if has_several {
+                rig.load(&traffic.alone(at, index))?;
             }
-            self.send(rig, Rate::Pps(rate_pps), traffic.streams.flow_count_of(index))?;
+            self.send(rig, burst, streams.flow_count_of(index))?;
         }
-        if specs.len() > 1 {
+        if has_several {
             rig.load(traffic)?;
         }
         Ok(())

@@ -10,7 +10,8 @@ use weir_lab::store::Store;
 use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::matrix::Series;
 use weir_results::number::{self, counted_len, or_dash, pps, share};
-use weir_results::summary::{CampaignSummary, SeriesSummary};
+use weir_results::summary::{CampaignSummary, DirectionSummary, SeriesSummary};
+use weir_results::traffic::Traffic;
 use weir_wire::units::{format_count, whole_ns};
 
 use super::absolute;
@@ -96,11 +97,28 @@ fn series_table(plan: &Plan) -> String {
             series.name.clone(),
             format_count(series.traffic.flow_count()),
             one_or_both(series.traffic.streams.size_bytes_range()),
-            series.traffic.rate.to_string(),
+            rates(&series.traffic),
             series.id[..12].to_owned(),
         ])
     };
     Table::new(columns, plan.series.iter().map(row)).text(Terminal::default())
+}
+
+/// What the generators of a traffic are asked for: `50kpps`, `4 × max`, `4kpps + 2kpps`.
+fn rates(traffic: &Traffic) -> String {
+    let mut rates: Vec<(String, usize)> = Vec::new();
+    for sender in traffic.each_sender() {
+        let rate = sender.rate.to_string();
+        match rates.iter_mut().find(|(other, _)| *other == rate) {
+            Some((_, count)) => *count += 1,
+            None => rates.push((rate, 1)),
+        }
+    }
+    let shown = rates.into_iter().map(|(rate, count)| match count {
+        1 => rate,
+        count => format!("{count} × {rate}"),
+    });
+    shown.collect::<Vec<String>>().join(" + ")
 }
 
 /// One value, or the least and the most.
@@ -190,8 +208,34 @@ fn table(summary: &CampaignSummary) -> String {
         }
     }
     text += &format!("; frames of {} bytes\n", sizes(summary));
+    text += &directions(summary);
     text += &latencies(summary);
     text
+}
+
+/// The table of the directions of traffics that have several; empty without any.
+fn directions(summary: &CampaignSummary) -> String {
+    let heads = ["median", "minimum", "maximum", "offered", "of path"].map(Column::numbers);
+    let columns = [Column::words("series"), Column::words("direction")].into_iter().chain(heads);
+    let row = |series: &SeriesSummary, each: &DirectionSummary| -> Row {
+        let rate = each.rate_pps;
+        let path = rate.zip(each.calibration_pps.filter(|&path_pps| path_pps > 0.0));
+        Row::from_iter([
+            series.name.clone(),
+            each.name.clone(),
+            or_dash(rate.map(|r| pps(r.median))),
+            or_dash(rate.map(|r| pps(r.min))),
+            or_dash(rate.map(|r| pps(r.max))),
+            or_dash(each.offered_pps.map(|r| pps(r.median))),
+            or_dash(path.map(|(rate, path_pps)| share(rate.median / path_pps))),
+        ])
+    };
+    let rows = summary
+        .series
+        .iter()
+        .flat_map(|series| series.directions.iter().map(move |each| row(series, each)));
+    let table = Table::new(columns.collect(), rows);
+    if table.is_empty() { String::new() } else { format!("\n{}", table.text(Terminal::default())) }
 }
 
 /// The table of the latencies; empty without any.

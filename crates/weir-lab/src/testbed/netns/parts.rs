@@ -12,11 +12,7 @@ use weir_machine::host::STOP_PATIENCE;
 use weir_net::registry::{Record, Registry};
 use weir_net::{Netlink, Netns, NetnsError, Prefix, VethEnd, process, sysctl};
 
-use super::layout::{
-    DUT_IN_ADDRESSES, DUT_IN_DEVICE, DUT_IN_MAC, DUT_OUT_ADDRESSES, DUT_OUT_DEVICE, DUT_OUT_MAC,
-    GENERATOR_ADDRESSES, GENERATOR_DEVICE, GENERATOR_MAC, GENERATOR_NETWORKS, MTU_BYTES,
-    PARK_DEVICES, QUIET_SYSCTLS, SINK_ADDRESSES, SINK_DEVICE, SINK_MAC, SINK_NETWORKS,
-};
+use super::layout::{MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
 use crate::testbed::{TestbedError, Topology};
 
 /// How long a veth pair may take to notice that both of its ends are up.
@@ -28,6 +24,8 @@ pub(super) struct Parts {
     pub(super) topology: Topology,
     /// Queues of every device.
     pub(super) queues: u32,
+    /// The ports of the DUT, in their order, which [`Topology::Direct`] has none of.
+    pub(super) ports: Vec<Port>,
     pub(super) generator: Netns,
     pub(super) dut: Option<Netns>,
     pub(super) sink: Netns,
@@ -78,12 +76,26 @@ struct End<'a> {
     netns: &'a Netns,
     device: &'static str,
     mac: [u8; 6],
-    addresses: [&'static str; 2],
+    addresses: &'a [String; 2],
+}
+
+impl<'a> End<'a> {
+    fn opposite(port: &'a Port, netns: &'a Netns) -> Self {
+        Self { netns, device: port.device, mac: port.mac, addresses: &port.addresses }
+    }
+
+    fn of_dut(port: &'a Port, netns: &'a Netns) -> Self {
+        Self { netns, device: port.dut_device, mac: port.dut_mac, addresses: &port.dut_addresses }
+    }
 }
 
 impl Parts {
     /// Makes namespaces, links, addresses, neighbours and routes.
-    pub(super) fn create(topology: Topology, queues: u32) -> Result<Self, TestbedError> {
+    pub(super) fn create(
+        topology: Topology,
+        queues: u32,
+        links: u16,
+    ) -> Result<Self, TestbedError> {
         let id = std::process::id();
         let name = |role: &str| format!("weir-{id}-{role}");
         let mut names = vec![name("gen"), name("sink")];
@@ -98,49 +110,40 @@ impl Parts {
             Topology::Dut => Some(namespace(&name("dut"))?),
             Topology::Direct => None,
         };
-        let parts = Self { topology, queues, generator, dut, sink, directory, claim };
+        let ports = (0..links * 2).map(|port| Port::of(port, links)).collect();
+        let parts = Self { topology, queues, ports, generator, dut, sink, directory, claim };
         parts.connect()?;
         Ok(parts)
     }
 
+    /// The namespace of the device opposite a port.
+    pub(super) fn netns_of(&self, port: u16) -> &Netns {
+        if port.is_multiple_of(2) { &self.generator } else { &self.sink }
+    }
+
     fn connect(&self) -> Result<(), TestbedError> {
-        let queues = self.queues;
-        let generator = End {
-            netns: &self.generator,
-            device: GENERATOR_DEVICE,
-            mac: GENERATOR_MAC,
-            addresses: GENERATOR_ADDRESSES,
-        };
-        let sink = End {
-            netns: &self.sink,
-            device: SINK_DEVICE,
-            mac: SINK_MAC,
-            addresses: SINK_ADDRESSES,
-        };
-        if let Some(dut) = &self.dut {
-            let inward = End {
-                netns: dut,
-                device: DUT_IN_DEVICE,
-                mac: DUT_IN_MAC,
-                addresses: DUT_IN_ADDRESSES,
-            };
-            let outward = End {
-                netns: dut,
-                device: DUT_OUT_DEVICE,
-                mac: DUT_OUT_MAC,
-                addresses: DUT_OUT_ADDRESSES,
-            };
-            join(&generator, &inward, queues)?;
-            join(&outward, &sink, queues)?;
-            routes(dut, DUT_IN_DEVICE, GENERATOR_NETWORKS, GENERATOR_ADDRESSES)?;
-            routes(dut, DUT_OUT_DEVICE, SINK_NETWORKS, SINK_ADDRESSES)?;
-            routes(&self.generator, GENERATOR_DEVICE, SINK_NETWORKS, DUT_IN_ADDRESSES)?;
-            routes(&self.sink, SINK_DEVICE, GENERATOR_NETWORKS, DUT_OUT_ADDRESSES)?;
-        } else {
-            // The sink stands where the DUT would, with its address.
-            join(&generator, &End { addresses: DUT_IN_ADDRESSES, ..sink }, queues)?;
+        for pair in self.ports.chunks_exact(2) {
+            let [left, right] = pair else { continue };
+            self.connect_link(left, right)?;
         }
         park(&self.generator)
+    }
+
+    /// A link: from the generators' namespace through two ports of the DUT to the sinks'.
+    fn connect_link(&self, left: &Port, right: &Port) -> Result<(), TestbedError> {
+        let queues = self.queues;
+        let (generator, sink) =
+            (End::opposite(left, &self.generator), End::opposite(right, &self.sink));
+        let Some(dut) = &self.dut else {
+            // The sink stands where the DUT would, with its address.
+            return join(&generator, &End { addresses: &left.dut_addresses, ..sink }, queues);
+        };
+        join(&generator, &End::of_dut(left, dut), queues)?;
+        join(&End::of_dut(right, dut), &sink, queues)?;
+        routes(dut, left.dut_device, &left.networks, &left.addresses)?;
+        routes(dut, right.dut_device, &right.networks, &right.addresses)?;
+        routes(&self.generator, left.device, &right.networks, &left.dut_addresses)?;
+        routes(&self.sink, right.device, &left.networks, &right.dut_addresses)
     }
 
     /// Ends what still runs in the namespaces, and removes everything.
@@ -204,15 +207,15 @@ fn join(a: &End<'_>, b: &End<'_>, queues: u32) -> Result<(), TestbedError> {
 }
 
 /// Routes to networks, by the addresses of their gateways.
-pub(in crate::testbed) fn routes(
+fn routes(
     netns: &Netns,
     device: &str,
-    networks: [&str; 2],
-    gateways: [&str; 2],
+    networks: &[String; 2],
+    gateways: &[String; 2],
 ) -> Result<(), TestbedError> {
     inside(netns, || {
         let netlink = Netlink::open().map_err(|e| e.to_string())?;
-        for (network, gateway) in networks.into_iter().zip(gateways) {
+        for (network, gateway) in networks.iter().zip(gateways) {
             let gateway: IpAddr = prefix(gateway)?.address();
             netlink
                 .add_route(prefix(network)?, Some(gateway), device)

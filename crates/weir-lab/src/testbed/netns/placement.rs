@@ -43,11 +43,6 @@ impl Placement {
         let generator = asked("generator_cpus", &spec.generator_cpus)?;
         let dut = asked("dut_cpus", &spec.dut_cpus)?;
         let sink = asked("sink_cpus", &spec.sink_cpus)?;
-        if let Some(list) = generator.as_ref().filter(|l| l.count() != 1) {
-            return Err(TestbedError::new(format!(
-                "generator_cpus = \"{list}\": the generator has one thread, which takes one CPU"
-            )));
-        }
         let mut free: Vec<usize> = online
             .iter()
             .filter(|&c| {
@@ -77,6 +72,25 @@ impl Placement {
         let used = generator.iter().chain(dut.iter()).chain(sink.iter().flat_map(CpuList::iter));
         let cores = used.filter_map(|c| Some((c, siblings(c)?))).collect();
         Ok(Self { generator, dut, sink, cores })
+    }
+
+    /// The CPUs of the threads of one generator: in turn those there are. Several generators share
+    /// them where there are too few, the threads of one never do.
+    pub(in crate::testbed) fn generator_cpus(
+        &self,
+        index: usize,
+        threads: u16,
+    ) -> Result<Vec<u32>, TestbedError> {
+        let (count, threads) = (self.generator.count(), usize::from(threads));
+        if threads > count {
+            return Err(TestbedError::new(format!(
+                "a generator of {threads} threads needs as many CPUs; generator_cpus has {count}"
+            )));
+        }
+        let all = self.generator.iter().cycle().skip(index * threads % count).take(threads);
+        let number = |cpu: usize| u32::try_from(cpu);
+        let numbers = all.map(number).collect::<Result<_, _>>();
+        numbers.map_err(|_| TestbedError::new("a generator's CPU number is too large"))
     }
 
     /// For each CPU that is used: the CPUs of its physical core, itself among them, as the kernel
@@ -136,6 +150,7 @@ mod tests {
             dut_cpus: owned(dut),
             sink_cpus: owned(sink),
             queues: 1,
+            links: 1,
             conntrack_max: None,
         }
     }
@@ -191,6 +206,15 @@ mod tests {
         let text = |t: &str| t.to_owned();
         let expected = [(0, text("0-1")), (2, text("2-3")), (5, text("4-5"))].into();
         assert_eq!(placed.siblings(), expected);
+    }
+
+    #[test]
+    fn generators_take_their_cpus_in_turn() {
+        let placed = chosen(&spec(Some("2,5,7"), Some("0"), None), "0-7", &unknown);
+        let of = |index, threads| placed.generator_cpus(index, threads);
+        assert_eq!((of(0, 1).unwrap(), of(1, 1).unwrap()), (vec![2], vec![5]));
+        assert_eq!((of(0, 2).unwrap(), of(1, 2).unwrap()), (vec![2, 5], vec![7, 2]));
+        assert!(of(0, 4).unwrap_err().what.contains("generator_cpus has 3"));
     }
 
     #[test]

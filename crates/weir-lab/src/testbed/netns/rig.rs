@@ -1,9 +1,11 @@
-//! A built `netns` testbed that carries traffic: generator, sink, NAPI placement, counters.
+//! A built `netns` testbed that carries traffic: generators, sinks, NAPI placement, counters.
 //!
 //! On a veth pair the sender's transmit queue and the receiver's ring are the same ring: a frame
 //! that the generator's device refuses was refused because whoever stands behind it did not empty
 //! its ring. That loss therefore belongs to the DUT (or, in a calibration, to the sink), as
 //! `rx_missed` does on a network card. This module never decides anything else about losses.
+//!
+//! A generator and a sink at the first port of a link stand there only if a traffic needs them.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -15,18 +17,16 @@ use weir_machine::environment::{self, tasks};
 use weir_machine::host::Host;
 use weir_net::process::processes_in_netns;
 use weir_net::{CpuList, Netlink, Netns, cpu, napi};
-use weir_results::counters::{Counters, DropRule, Place, PointRule, Selection};
+use weir_results::counters::Counters;
 use weir_results::machine_use::DutTime;
 use weir_results::record::Check;
-use weir_results::traffic::Traffic;
+use weir_results::traffic::{Traffic, partner};
 
+use super::accounts;
 use super::host::NetnsHost;
-use super::layout::{
-    DUT_IN_DEVICE, DUT_IN_MAC, DUT_OUT_DEVICE, GENERATOR_DEVICE, SINK_DEVICE, SINK_MAC,
-};
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
-use super::sink::Sink;
+use super::sink::{Sink, together};
 use super::source::Source;
 use super::watch::Watch;
 use crate::testbed::{Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Topology};
@@ -44,9 +44,13 @@ struct PlacedNapi {
 
 /// A running testbed.
 pub(super) struct NetnsRig {
-    // Generator and sink go before the namespaces that their programs are attached in.
-    generator: Source,
-    sink: Sink,
+    // Generators and sinks go before the namespaces that their programs are attached in. Both are
+    // by the port that they are opposite.
+    sources: BTreeMap<u16, Source>,
+    sinks: BTreeMap<u16, Sink>,
+    /// The ports that the traffic is sent to, in the order of its senders.
+    senders: Vec<u16>,
+    is_mesh: bool,
     host: Option<NetnsHost>,
     parts: Parts,
     napi: Vec<PlacedNapi>,
@@ -62,43 +66,71 @@ impl NetnsRig {
         placement: &Placement,
         cancel: &Cancel,
     ) -> Result<Self, TestbedError> {
-        let sink = Sink::attach(&parts.sink)?;
-        let sink_cpus = match parts.topology {
-            Topology::Dut => placement.sink.as_ref(),
-            // Without a DUT the sink receives what the DUT would, where the DUT would.
-            Topology::Direct => placement.sink.as_ref().or(Some(&placement.dut)),
-        };
-        let mut napi = Vec::new();
-        if let Some(cpus) = sink_cpus {
-            napi.extend(place_napi(&parts.sink, SINK_DEVICE, parts.queues, cpus)?);
-        }
-        let mut host = None;
-        if let Some(dut) = &parts.dut {
-            for device in [DUT_IN_DEVICE, DUT_OUT_DEVICE] {
-                inside(dut, || ethtool::set_gro(device, true))?;
-                napi.extend(place_napi(dut, device, parts.queues, &placement.dut)?);
-            }
-            let netns = Netns::open(dut.name()).map_err(TestbedError::new)?;
-            host = Some(NetnsHost::new(
-                netns,
-                &parts.directory,
-                placement.dut.clone(),
-                cancel.clone(),
-            ));
-        }
-        thread::sleep(SETTLE);
         let mut rig = Self {
-            generator: Source::new(placement.generator.first())?,
-            sink,
-            host,
+            sources: BTreeMap::new(),
+            sinks: BTreeMap::new(),
+            senders: Vec::new(),
+            is_mesh: false,
+            host: None,
             parts,
-            napi,
+            napi: Vec::new(),
             placement: placement.clone(),
             watch: Watch::default(),
             carrier_changes: BTreeMap::new(),
         };
+        for port in (0..).zip(&rig.parts.ports).map(|(port, _)| port).collect::<Vec<u16>>() {
+            if port % 2 == 1 {
+                rig.count_at(port)?;
+            }
+        }
+        if let Some(dut) = &rig.parts.dut {
+            for port in &rig.parts.ports {
+                let device = port.dut_device;
+                inside(dut, || ethtool::set_gro(device, true))?;
+                rig.napi.extend(place_napi(dut, device, rig.parts.queues, &placement.dut)?);
+            }
+            let netns = Netns::open(dut.name()).map_err(TestbedError::new)?;
+            let (directory, cpus) = (&rig.parts.directory, placement.dut.clone());
+            rig.host = Some(NetnsHost::new(netns, directory, cpus, cancel.clone()));
+        }
+        thread::sleep(SETTLE);
         rig.carrier_changes = rig.read_carrier_changes()?;
         Ok(rig)
+    }
+
+    /// Puts a sink opposite a port, if there is none.
+    fn count_at(&mut self, port: u16) -> Result<(), TestbedError> {
+        if self.sinks.contains_key(&port) {
+            return Ok(());
+        }
+        let (netns, device) = self.end(port);
+        let sink = Sink::attach(netns, device)?;
+        let cpus = match self.parts.topology {
+            Topology::Dut => self.placement.sink.as_ref(),
+            // Without a DUT the sink receives what the DUT would, where the DUT would.
+            Topology::Direct => self.placement.sink.as_ref().or(Some(&self.placement.dut)),
+        };
+        if let Some(cpus) = cpus {
+            let placed = place_napi(netns, device, self.parts.queues, cpus)?;
+            self.napi.extend(placed);
+        }
+        self.sinks.insert(port, sink);
+        Ok(())
+    }
+
+    /// The device opposite a port, and its namespace.
+    fn end(&self, port: u16) -> (&Netns, &'static str) {
+        (self.parts.netns_of(port), self.parts.ports[usize::from(port)].device)
+    }
+
+    /// The ports that the traffic's packets leave by.
+    fn receivers(&self) -> impl Iterator<Item = u16> {
+        self.senders.iter().map(|&port| partner(port))
+    }
+
+    fn source(&mut self, port: u16) -> Result<&mut Source, TestbedError> {
+        let source = self.sources.get_mut(&port);
+        source.ok_or_else(|| TestbedError::new("no traffic is loaded"))
     }
 
     /// Queues, offloads and NAPI of every device, read back from the kernel.
@@ -151,8 +183,8 @@ impl NetnsRig {
     /// CPU time of the DUT: of its NAPI threads and of what runs in its namespace.
     fn dut_time(&self) -> Option<DutTime> {
         let dut = self.parts.dut.as_ref()?;
-        let devices = [DUT_IN_DEVICE, DUT_OUT_DEVICE];
-        let threads = self.napi.iter().filter(|thread| devices.contains(&thread.device));
+        let is_dut = |device: &str| self.parts.ports.iter().any(|port| port.dut_device == device);
+        let threads = self.napi.iter().filter(|thread| is_dut(thread.device));
         let parts = tasks::Parts {
             processes: processes_in_netns(dut.inode()).ok()?,
             kernel_threads: threads.map(|thread| thread.pid).collect(),
@@ -162,11 +194,11 @@ impl NetnsRig {
 
     /// Devices whose counters are read: name and namespace.
     fn devices(&self) -> Vec<(&'static str, &Netns)> {
-        let mut devices: Vec<(&'static str, &Netns)> =
-            vec![(GENERATOR_DEVICE, &self.parts.generator), (SINK_DEVICE, &self.parts.sink)];
-        if let Some(dut) = &self.parts.dut {
-            devices.push((DUT_IN_DEVICE, dut));
-            devices.push((DUT_OUT_DEVICE, dut));
+        let mut devices = Vec::new();
+        for (number, port) in (0..).zip(&self.parts.ports) {
+            let (netns, device) = self.end(number);
+            devices.push((device, netns));
+            devices.extend(self.parts.dut.as_ref().map(|dut| (port.dut_device, dut)));
         }
         devices
     }
@@ -178,34 +210,64 @@ impl Rig for NetnsRig {
     }
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
-        let next_hop = match self.parts.topology {
-            Topology::Dut => DUT_IN_MAC,
-            Topology::Direct => SINK_MAC,
-        };
-        self.generator.load(&self.parts.generator, traffic, next_hop)
+        let senders = traffic.each_sender();
+        for (index, sender) in senders.iter().enumerate() {
+            let (port, opposite) = (sender.port, partner(sender.port));
+            self.count_at(opposite)?;
+            let next_hop = match self.parts.topology {
+                Topology::Dut => self.parts.ports[usize::from(port)].dut_mac,
+                Topology::Direct => self.parts.ports[usize::from(opposite)].mac,
+            };
+            let cpus = self.placement.generator_cpus(index, traffic.senders.threads)?;
+            let place = &self.parts.ports[usize::from(port)];
+            let source = self.sources.entry(port).or_insert_with(|| Source::new(port, place));
+            source.load(self.parts.netns_of(port), &sender.streams, next_hop, &cpus)?;
+        }
+        self.senders = senders.iter().map(|sender| sender.port).collect();
+        self.is_mesh = traffic.senders.is_mesh;
+        Ok(())
     }
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         if burst.is_measured {
             self.watch.start();
         }
-        self.generator.start(burst)
+        for (index, port) in self.senders.clone().into_iter().enumerate() {
+            if burst.sender.is_none_or(|only| only == index) {
+                self.source(port)?.start(burst.rate_of(port), burst.packet_limit)?;
+            }
+        }
+        Ok(())
     }
 
     fn finished(&self) -> bool {
-        self.generator.finished()
+        self.sources.values().all(Source::finished)
     }
 
     fn stop(&mut self) -> Result<(), TestbedError> {
-        // The run time of a thread that has ended is nowhere: the generator's is read before.
+        // The run time of a thread that has ended is nowhere: the generators' is read before.
         if self.watch.is_running() {
             self.watch.stop(Some(self.trial_parts()));
         }
-        self.generator.stop()
+        for port in self.senders.clone() {
+            self.source(port)?.stop()?;
+        }
+        Ok(())
     }
 
     fn reading(&self) -> Result<Reading, TestbedError> {
-        self.sink.reading(self.generator.offered()?.packets)
+        Ok(Reading::total(&self.readings()?))
+    }
+
+    fn readings(&self) -> Result<Vec<Reading>, TestbedError> {
+        let reading = |&port: &u16| {
+            let source = self.sources.get(&port);
+            let offered = source.map_or(Ok(0), |source| source.offered().map(|all| all.packets))?;
+            let sink = self.sinks.get(&partner(port));
+            let sink = sink.ok_or_else(|| TestbedError::new("nothing counts there"))?;
+            sink.reading(offered)
+        };
+        self.senders.iter().map(reading).collect()
     }
 
     fn counters(&self) -> Result<Counters, TestbedError> {
@@ -221,22 +283,35 @@ impl Rig for NetnsRig {
             })?;
             counters.insert(device.to_owned(), values);
         }
-        counters.insert("generator".to_owned(), self.generator.offered()?.named());
-        counters.insert("sink".to_owned(), self.sink.counters()?);
+        for (port, source) in &self.sources {
+            counters.insert(accounts::generator(*port), source.offered()?.named());
+        }
+        for (port, sink) in &self.sinks {
+            counters.insert(accounts::sink(*port), sink.counters()?);
+        }
         Ok(counters)
     }
 
     fn accounting(&self) -> Accounting {
-        let topology = self.parts.topology;
-        Accounting { points: points(topology), drops: drops(topology), ..Accounting::default() }
+        accounts::accounting(&self.parts, &self.senders, self.is_mesh)
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {
-        self.sink.observe(&self.parts.sink)
+        for port in self.receivers().collect::<Vec<_>>() {
+            let (netns, device) =
+                (self.parts.netns_of(port), self.parts.ports[usize::from(port)].device);
+            self.sinks.get_mut(&port).map_or(Ok(()), |sink| sink.observe(netns, device))?;
+        }
+        Ok(())
     }
 
     fn observed(&mut self) -> Result<Observed, TestbedError> {
-        self.sink.observed(&self.parts.sink)
+        let ports: Vec<u16> = self.receivers().collect();
+        let Self { sinks, parts, .. } = self;
+        together(ports.into_iter().filter_map(|port| {
+            let device = parts.ports[usize::from(port)].device;
+            Some(sinks.get_mut(&port)?.observed(parts.netns_of(port), device))
+        }))
     }
 
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {
@@ -284,64 +359,9 @@ impl Rig for NetnsRig {
     }
 
     fn teardown(self: Box<Self>) -> Result<(), TestbedError> {
-        let Self { generator, sink, host, parts, .. } = *self;
-        drop((generator, sink, host));
+        let Self { sources, sinks, host, parts, .. } = *self;
+        drop((sources, sinks, host));
         parts.remove()
-    }
-}
-
-/// Counting points in the order of a packet's way.
-fn points(topology: Topology) -> Vec<PointRule> {
-    let point = |name, source, counters: &[&str]| PointRule {
-        name,
-        counters: Selection::new(source, counters),
-    };
-    let mut points = vec![
-        point("offered", "generator", &["offered_packets"]),
-        point("accepted", GENERATOR_DEVICE, &["tx_queue_*_xdp_xmit"]),
-    ];
-    if topology == Topology::Dut {
-        points.push(point("dut_received", DUT_IN_DEVICE, &["rx_queue_*_xdp_packets"]));
-        points.push(point("dut_forwarded", DUT_OUT_DEVICE, &["tx_packets", "tx_dropped"]));
-    }
-    points.push(point("delivered", "sink", &["packets"]));
-    points
-}
-
-/// Losses that the devices and the sink count.
-fn drops(topology: Topology) -> Vec<DropRule> {
-    let refused = Selection::new(GENERATOR_DEVICE, &["tx_queue_*_xdp_xmit_errors"]);
-    let device_drops = |device| Selection::new(device, &["rx_queue_*_drops"]);
-    match topology {
-        Topology::Direct => vec![
-            DropRule::new("sink_rx_ring_full", "offered", Place::Sink, refused),
-            DropRule::new("sink_rx_drops", "accepted", Place::Sink, device_drops(SINK_DEVICE)),
-        ],
-        Topology::Dut => vec![
-            DropRule::new("dut_rx_ring_full", "offered", Place::Dut, refused),
-            DropRule::new("dut_rx_drops", "accepted", Place::Dut, device_drops(DUT_IN_DEVICE)),
-            DropRule::new(
-                "dut_xdp_drops",
-                "dut_received",
-                Place::Dut,
-                Selection::new(DUT_IN_DEVICE, &["rx_queue_*_xdp_drops"]),
-            ),
-            DropRule::new(
-                "sink_rx_ring_full",
-                "dut_forwarded",
-                Place::Sink,
-                Selection::new(DUT_OUT_DEVICE, &["tx_dropped"]),
-            ),
-            DropRule::new("sink_rx_drops", "dut_forwarded", Place::Sink, device_drops(SINK_DEVICE)),
-            // Frames that the DUT made itself: its device counts them, the sink tells them
-            // apart.
-            DropRule::new(
-                "foreign_packets",
-                "dut_forwarded",
-                Place::Dut,
-                Selection::new("sink", &["foreign_packets"]),
-            ),
-        ],
     }
 }
 

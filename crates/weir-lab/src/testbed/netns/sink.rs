@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 
 use weir_bpf::attach::Mode;
+use weir_bpf::histogram::Histogram;
 use weir_gen::expect::Expectation;
 use weir_gen::observer::Observer;
 use weir_gen::receiver::{Receiver, Snapshot};
 use weir_net::Netns;
 use weir_results::record::Delays;
 
-use super::layout::SINK_DEVICE;
 use super::parts::{ifindex, inside};
 use crate::testbed::{Observed, Reading, TestbedError};
 
@@ -27,10 +27,10 @@ pub(in crate::testbed) enum Sink {
 }
 
 impl Sink {
-    /// Attaches the bare one.
-    pub(in crate::testbed) fn attach(netns: &Netns) -> Result<Self, TestbedError> {
+    /// Attaches the bare one to a device of a namespace.
+    pub(in crate::testbed) fn attach(netns: &Netns, device: &str) -> Result<Self, TestbedError> {
         let receiver = inside(netns, || {
-            let ifindex = ifindex(SINK_DEVICE)?;
+            let ifindex = ifindex(device)?;
             Receiver::attach(ifindex).map_err(|e| e.to_string())
         })?;
         Ok(Self::Counting(receiver))
@@ -76,10 +76,14 @@ impl Sink {
     }
 
     /// Puts the full one in the place of the bare one, whose counts end here.
-    pub(in crate::testbed) fn observe(&mut self, netns: &Netns) -> Result<(), TestbedError> {
+    pub(in crate::testbed) fn observe(
+        &mut self,
+        netns: &Netns,
+        device: &str,
+    ) -> Result<(), TestbedError> {
         *self = Self::Detached;
         let observer = inside(netns, || {
-            let ifindex = ifindex(SINK_DEVICE)?;
+            let ifindex = ifindex(device)?;
             let expectation = Expectation::default();
             Observer::attach(ifindex, Mode::Native, expectation).map_err(|e| e.to_string())
         })?;
@@ -87,26 +91,43 @@ impl Sink {
         Ok(())
     }
 
-    /// Puts the bare one back, which counts from zero, and returns what the full one has seen.
-    pub(in crate::testbed) fn observed(&mut self, netns: &Netns) -> Result<Observed, TestbedError> {
+    /// Puts the bare one back, which counts from zero, and returns what the full one has seen:
+    /// packets, and how long those took that were measured.
+    pub(in crate::testbed) fn observed(
+        &mut self,
+        netns: &Netns,
+        device: &str,
+    ) -> Result<(u64, Histogram), TestbedError> {
         let Self::Observing(mut observer) = std::mem::replace(self, Self::Detached) else {
             return Err(TestbedError::new("the sink does not measure latency"));
         };
         observer.detach();
         let observed = observer.observed().map_err(TestbedError::new)?;
         drop(observer);
-        *self = Self::attach(netns)?;
-        let histogram = &observed.observations.latency_ns;
-        let quantile = |per_mille| histogram.quantile(per_mille).unwrap_or(0);
-        let delays = Delays {
-            sample_count: histogram.count(),
-            min_ns: histogram.min().unwrap_or(0),
-            p50_ns: quantile(500),
-            p90_ns: quantile(900),
-            p99_ns: quantile(990),
-            p999_ns: quantile(999),
-            max_ns: histogram.max().unwrap_or(0),
-        };
-        Ok(Observed { packets: observed.counters.total().packets, delays })
+        *self = Self::attach(netns, device)?;
+        Ok((observed.counters.total().packets, observed.observations.latency_ns))
     }
+}
+
+/// What sinks have seen together.
+pub(in crate::testbed) fn together(
+    seen: impl IntoIterator<Item = Result<(u64, Histogram), TestbedError>>,
+) -> Result<Observed, TestbedError> {
+    let (mut packets, mut histogram) = (0, Histogram::default());
+    for each in seen {
+        let (count, latency_ns) = each?;
+        packets += count;
+        histogram.add(&latency_ns);
+    }
+    let quantile = |per_mille| histogram.quantile(per_mille).unwrap_or(0);
+    let delays = Delays {
+        sample_count: histogram.count(),
+        min_ns: histogram.min().unwrap_or(0),
+        p50_ns: quantile(500),
+        p90_ns: quantile(900),
+        p99_ns: quantile(990),
+        p999_ns: quantile(999),
+        max_ns: histogram.max().unwrap_or(0),
+    };
+    Ok(Observed { packets, delays })
 }

@@ -1,4 +1,4 @@
-//! The generator of a testbed on this host: one thread that sends from a device of its namespace.
+//! A generator of a testbed on this host: threads that send from a device of its namespace.
 //!
 //! It reports what all of its runs have offered, never what was accepted: devices count that.
 
@@ -9,19 +9,23 @@ use weir_bpf::generator::GeneratorCounters;
 use weir_gen::backend::{Backend as _, RunOptions};
 use weir_gen::live::LiveGenerator;
 use weir_net::Netns;
-use weir_results::traffic::Traffic;
+use weir_results::traffic::Streams;
 use weir_wire::describe::Macs;
 use weir_wire::mac::MacAddr;
+use weir_wire::units::Rate;
 
-use super::layout::{GENERATOR_DEVICE, GENERATOR_MAC, PARK_DEVICES};
+use super::layout::{PARK_DEVICES, Port};
 use super::parts::{ifindex, inside};
-use crate::testbed::{Burst, TestbedError};
+use crate::testbed::TestbedError;
 
-/// A generator on one CPU.
+/// A generator at a port.
 #[derive(Debug)]
 pub(in crate::testbed) struct Source {
     generator: Option<LiveGenerator>,
-    cpu: u32,
+    device: &'static str,
+    mac: MacAddr,
+    /// The device in its namespace that keeps its program attached; absent: it makes one itself.
+    park_device: Option<&'static str>,
     /// What finished runs have offered; the generator counts each run from zero.
     offered_before: Offered,
     /// Whether a run is under way whose packets are not in `offered_before` yet.
@@ -60,39 +64,55 @@ impl Offered {
 }
 
 impl Source {
-    /// A generator without traffic.
-    pub(in crate::testbed) fn new(cpu: usize) -> Result<Self, TestbedError> {
-        let cpu = u32::try_from(cpu)
-            .map_err(|_| TestbedError::new("the generator's CPU number is too large"))?;
-        Ok(Self { generator: None, cpu, offered_before: Offered::default(), running: false })
+    /// The generator opposite a port, without traffic. The first port's has the parking device of
+    /// its namespace.
+    pub(in crate::testbed) fn new(number: u16, port: &Port) -> Self {
+        Self {
+            generator: None,
+            device: port.device,
+            mac: MacAddr(port.mac),
+            park_device: (number == 0).then_some(PARK_DEVICES[0]),
+            offered_before: Offered::default(),
+            running: false,
+        }
     }
 
-    /// Gets ready to send a traffic from the namespace's device to `next_hop`.
+    /// Gets ready to send streams from the namespace's device to `next_hop`, by a thread on each of
+    /// `cpus`.
     pub(in crate::testbed) fn load(
         &mut self,
         netns: &Netns,
-        traffic: &Traffic,
+        streams: &Streams,
         next_hop: [u8; 6],
+        cpus: &[u32],
     ) -> Result<(), TestbedError> {
-        let macs = Macs { src: MacAddr(GENERATOR_MAC), dst: MacAddr(next_hop) };
-        let stream = traffic.streams.with_macs(macs).map_err(TestbedError::new)?;
+        let macs = Macs { src: self.mac, dst: MacAddr(next_hop) };
+        let stream = streams.with_macs(macs).map_err(TestbedError::new)?;
         // The one before has the parking device.
         self.generator = None;
-        let cpus = [self.cpu];
+        let (device, park_device) = (self.device, self.park_device);
         let generator = inside(netns, || {
-            let (out, park) = (ifindex(GENERATOR_DEVICE)?, ifindex(PARK_DEVICES[0])?);
-            LiveGenerator::new(&stream, out, park, &cpus).map_err(|e| e.to_string())
+            let out = ifindex(device)?;
+            match park_device {
+                Some(park) => LiveGenerator::new(&stream, out, ifindex(park)?, cpus),
+                None => LiveGenerator::with_private_park(&stream, out, cpus),
+            }
+            .map_err(|e| e.to_string())
         })?;
         self.generator = Some(generator);
         Ok(())
     }
 
     /// Starts a run.
-    pub(in crate::testbed) fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
+    pub(in crate::testbed) fn start(
+        &mut self,
+        rate: Rate,
+        packet_limit: Option<u64>,
+    ) -> Result<(), TestbedError> {
         let options = RunOptions {
-            rate: burst.rate,
+            rate,
             ramp: Duration::ZERO,
-            packet_limit: burst.packet_limit,
+            packet_limit,
             first_sequence: 0,
             timestamps: true,
         };
@@ -106,8 +126,11 @@ impl Source {
         !self.generator.as_ref().is_some_and(LiveGenerator::is_running)
     }
 
-    /// Ends a run.
+    /// Ends a run, if one is under way.
     pub(in crate::testbed) fn stop(&mut self) -> Result<(), TestbedError> {
+        if !self.running {
+            return Ok(());
+        }
         let report = self.generator()?.stop().map_err(TestbedError::new)?;
         self.running = false;
         self.offered_before.add(&report.counters);

@@ -22,10 +22,10 @@ use weir_results::traffic::Traffic;
 
 use super::host::QemuHost;
 use super::ports::Ports;
-use crate::testbed::netns::layout::{DUT_IN_MAC, GENERATOR_DEVICE, SINK_DEVICE};
+use crate::testbed::netns::layout::{DUT_IN_MAC, GENERATOR_DEVICE, Port, SINK_DEVICE};
 use crate::testbed::netns::parts::{SETTLE, inside};
 use crate::testbed::netns::placement::Placement;
-use crate::testbed::netns::sink::Sink;
+use crate::testbed::netns::sink::{Sink, together};
 use crate::testbed::netns::source::Source;
 use crate::testbed::netns::watch::Watch;
 use crate::testbed::{
@@ -62,10 +62,10 @@ impl QemuRig {
         placement: &Placement,
         profiler: Option<Profiler>,
     ) -> Result<Self, TestbedError> {
-        let sink = Sink::attach(&ports.sink)?;
+        let sink = Sink::attach(&ports.sink, SINK_DEVICE)?;
         thread::sleep(SETTLE);
         let mut rig = Self {
-            generator: Source::new(placement.generator.first())?,
+            generator: Source::new(0, &Port::of(0, 1)),
             sink,
             host,
             ports,
@@ -127,7 +127,9 @@ impl Rig for QemuRig {
     }
 
     fn load(&mut self, traffic: &Traffic) -> Result<(), TestbedError> {
-        let loaded = self.generator.load(&self.ports.generator, traffic, DUT_IN_MAC);
+        let cpus = self.placement.generator_cpus(0, 1)?;
+        let (netns, streams) = (&self.ports.generator, &traffic.streams);
+        let loaded = self.generator.load(netns, streams, DUT_IN_MAC, &cpus);
         self.explained(loaded)
     }
 
@@ -141,7 +143,7 @@ impl Rig for QemuRig {
         if burst.is_measured {
             self.watch.start();
         }
-        let started = self.generator.start(burst);
+        let started = self.generator.start(burst.rate, burst.packet_limit);
         self.explained(started)
     }
 
@@ -203,7 +205,7 @@ impl Rig for QemuRig {
             gaps: vec![Gap::new("dut_received", "inside_the_dut", Place::Dut)],
             stray_ratio_max: STRAY_RATIO_MAX,
             shares_stack: true,
-            opinions: Vec::new(),
+            ..Accounting::default()
         }
     }
 
@@ -220,12 +222,12 @@ impl Rig for QemuRig {
     }
 
     fn observe(&mut self) -> Result<(), TestbedError> {
-        let observed = self.sink.observe(&self.ports.sink);
+        let observed = self.sink.observe(&self.ports.sink, SINK_DEVICE);
         self.explained(observed)
     }
 
     fn observed(&mut self) -> Result<Observed, TestbedError> {
-        let observed = self.sink.observed(&self.ports.sink);
+        let observed = together([self.sink.observed(&self.ports.sink, SINK_DEVICE)]);
         self.explained(observed)
     }
 

@@ -71,6 +71,7 @@ impl Bed {
             dut_cpus: Some(DUT_CPU.to_string()),
             sink_cpus: Some(GENERATOR_CPU.to_string()),
             queues: 1,
+            links: 1,
             conntrack_max: tracks.then(|| settings.scaled(MOST).max(CONNTRACK_MIN)),
         };
         Ok(Self {
@@ -187,7 +188,7 @@ impl Stand<'_> {
         let target = flow_count as f64;
         let mut known = 0;
         for rate in rates {
-            let burst = Burst { rate: Rate::Pps(rate), packet_limit: Some(flow_count) };
+            let burst = Burst::new(Rate::Pps(rate), Some(flow_count));
             let measuring = self.start(burst)?;
             let waited = loop {
                 if self.rig()?.finished() {
@@ -220,7 +221,7 @@ impl Stand<'_> {
 
     /// What arrives over `time` of the traffic that is loaded, sent as fast as possible.
     pub(crate) fn sample(&mut self, time: Duration) -> Result<Sample> {
-        let _measuring = self.start(Burst { rate: Rate::Max, packet_limit: None })?;
+        let _measuring = self.start(Burst::new(Rate::Max, None))?;
         let sampled = self.bed.wait(time / 5).and_then(|()| self.count(time));
         self.rig()?.stop()?;
         sampled

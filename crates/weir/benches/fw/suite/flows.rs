@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use weir_results::traffic::{Streams, Traffic};
+use weir_results::traffic::{Senders, Streams, Traffic};
 use weir_wire::describe::Described;
 use weir_wire::mac::MacAddr;
 use weir_wire::stream::StreamSpec;
@@ -46,5 +46,6 @@ fn spec(ranges: [&str; 2]) -> Result<StreamSpec> {
 fn traffic(spec: StreamSpec) -> Result<Traffic> {
     let described = Described { spec, weight: 1, name: None, notes: Vec::new() };
     let streams = Streams::new(vec![described])?;
-    Ok(Traffic { name: String::new(), id: String::new(), streams, rate: Rate::Max })
+    let senders = Senders::default();
+    Ok(Traffic { name: String::new(), id: String::new(), streams, rate: Rate::Max, senders })
 }

@@ -1,0 +1,123 @@
+//! Which counters of the testbed's devices are the counting points of a packet's way, and which are
+//! losses: of one direction, and of several.
+//!
+//! A pair of devices counts each of its two directions by itself, so what goes both ways over one
+//! link is told apart by the device that sends. Nothing here reads a counter.
+
+use weir_results::counters::{DropRule, Place, PointRule, Selection};
+use weir_results::traffic::partner;
+
+use super::layout::Port;
+use super::parts::Parts;
+use crate::testbed::{Accounting, DirectionRules, Topology};
+
+/// Source of the counters of the generator opposite a port: plain where there is one only.
+pub(super) fn generator(port: u16) -> String {
+    if port == 0 { "generator".to_owned() } else { format!("generator at dut{port}") }
+}
+
+/// The same of a sink.
+pub(super) fn sink(port: u16) -> String {
+    if port == 1 { "sink".to_owned() } else { format!("sink at dut{port}") }
+}
+
+/// How the counters account for what is sent to these ports.
+pub(super) fn accounting(parts: &Parts, senders: &[u16], is_mesh: bool) -> Accounting {
+    let way = |port: u16| Way {
+        port,
+        left: &parts.ports[usize::from(port)],
+        right: &parts.ports[usize::from(partner(port))],
+        topology: parts.topology,
+    };
+    match senders {
+        [] => Accounting::default(),
+        [port] => {
+            let way = way(*port);
+            Accounting { points: way.points(), drops: way.drops(), ..Accounting::default() }
+        }
+        _ => {
+            let directions = senders.iter().map(|&port| way(port).rules(is_mesh)).collect();
+            Accounting { directions, ..Accounting::default() }
+        }
+    }
+}
+
+/// A direction: from what is opposite one port to what is opposite its partner.
+struct Way<'a> {
+    port: u16,
+    left: &'a Port,
+    right: &'a Port,
+    topology: Topology,
+}
+
+impl Way<'_> {
+    fn rules(&self, is_mesh: bool) -> DirectionRules {
+        let (here, there) = (self.left.dut_device, self.right.dut_device);
+        let name = if is_mesh { format!("to {there}") } else { format!("{here} → {there}") };
+        DirectionRules { name, points: self.points(), drops: self.drops(), is_merged: is_mesh }
+    }
+
+    /// Counting points in the order of a packet's way.
+    fn points(&self) -> Vec<PointRule> {
+        let point = |name, source: &str, counters: &[&str]| PointRule {
+            name,
+            counters: Selection::new(source, counters),
+        };
+        let Self { port, left, right, topology } = self;
+        let mut points = vec![
+            point("offered", &generator(*port), &["offered_packets"]),
+            point("accepted", left.device, &["tx_queue_*_xdp_xmit"]),
+        ];
+        if *topology == Topology::Dut {
+            points.push(point("dut_received", left.dut_device, &["rx_queue_*_xdp_packets"]));
+            points.push(point("dut_forwarded", right.dut_device, &["tx_packets", "tx_dropped"]));
+        }
+        points.push(point("delivered", &sink(partner(*port)), &["packets"]));
+        points
+    }
+
+    /// Losses that the devices and the sink count.
+    fn drops(&self) -> Vec<DropRule> {
+        let Self { port, left, right, topology } = self;
+        let refused = Selection::new(left.device, &["tx_queue_*_xdp_xmit_errors"]);
+        let device_drops = |device| Selection::new(device, &["rx_queue_*_drops"]);
+        let sink_drops =
+            |after| DropRule::new("sink_rx_drops", after, Place::Sink, device_drops(right.device));
+        match topology {
+            Topology::Direct => vec![
+                DropRule::new("sink_rx_ring_full", "offered", Place::Sink, refused),
+                sink_drops("accepted"),
+            ],
+            Topology::Dut => vec![
+                DropRule::new("dut_rx_ring_full", "offered", Place::Dut, refused),
+                DropRule::new(
+                    "dut_rx_drops",
+                    "accepted",
+                    Place::Dut,
+                    device_drops(left.dut_device),
+                ),
+                DropRule::new(
+                    "dut_xdp_drops",
+                    "dut_received",
+                    Place::Dut,
+                    Selection::new(left.dut_device, &["rx_queue_*_xdp_drops"]),
+                ),
+                DropRule::new(
+                    "sink_rx_ring_full",
+                    "dut_forwarded",
+                    Place::Sink,
+                    Selection::new(right.dut_device, &["tx_dropped"]),
+                ),
+                sink_drops("dut_forwarded"),
+                // Frames that the DUT made itself: its device counts them, the sink tells them
+                // apart.
+                DropRule::new(
+                    "foreign_packets",
+                    "dut_forwarded",
+                    Place::Dut,
+                    Selection::new(&sink(partner(*port)), &["foreign_packets"]),
+                ),
+            ],
+        }
+    }
+}
