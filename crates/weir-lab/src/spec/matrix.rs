@@ -2,6 +2,7 @@
 
 use toml::de::DeValue;
 use weir_results::matrix::SweepValue;
+use weir_results::traffic::STREAMS_MAX;
 use weir_wire::describe;
 use weir_wire::units::parse_number;
 
@@ -15,9 +16,6 @@ const VALUES_MAX: usize = 1000;
 
 /// The longest label, in bytes: it becomes part of a folder's name.
 const LABEL_LENGTH_MAX: usize = 40;
-
-/// The most streams of a traffic: their numbers have eight bits in the packets' signature.
-const STREAMS_MAX: usize = 256;
 
 /// A traffic as written.
 #[derive(Debug)]

@@ -1,14 +1,13 @@
 //! Who sends a traffic, before substitution: `direction`, `[traffic.reverse]`, `threads`, `ports`.
 
+use weir_gen::expect::THREAD_COUNT_MAX;
+
 use crate::diagnostic::{Report, Span, quote};
 use crate::spec::fields::{Fields, Text};
 use crate::spec::matrix::{self, StreamText};
 
 /// The fields of a `[[traffic]]` that say who sends it.
 pub(crate) const FIELDS: [&str; 4] = ["direction", "reverse", "threads", "ports"];
-
-/// The most threads of a generator: their numbers have eight bits in the packets' signature.
-const THREADS_MAX: u64 = 256;
 
 /// As written.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub(crate) fn senders(
 ) -> Option<SendersSpec> {
     let written =
         FIELDS.into_iter().filter_map(|name| Some((name, fields.key_span(name)?))).collect();
-    let threads = fields.integer("threads", 1..=THREADS_MAX, report);
+    let threads = fields.integer("threads", 1..=u64::from(THREAD_COUNT_MAX), report);
     let is_mesh = match fields.text("ports", report) {
         None => false,
         Some(text) => match text.text.as_str() {

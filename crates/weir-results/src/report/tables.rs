@@ -1,7 +1,5 @@
 //! The tables of a campaign's report: figures, latencies, ledgers, iterations, thresholds.
 
-use weir_wire::units::Rate;
-
 use super::{Report, answer, cell_link, dut_label, group_label, series_link, words};
 use crate::document::{
     Block, Cell, Column, Fold, Group, Line, Outputs, Row, Table, link, linked, prose,
@@ -195,10 +193,7 @@ fn verdict_counts(series: &SeriesSummary) -> String {
 
 /// The rate that the specification asks for; absent where it asks for all there is.
 fn requested_pps(report: &Report<'_>, series: &SeriesSummary) -> Option<f64> {
-    match report.cells(series).first()?.0.traffic.rate {
-        Rate::Pps(rate_pps) => Some(rate_pps),
-        Rate::Max | Rate::Bps(_) | Rate::Percent(_) => None,
-    }
+    report.cells(series).first()?.0.result.requested_pps
 }
 
 /// The raw records of the calibration that a series is held against, if there is one.

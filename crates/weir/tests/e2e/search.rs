@@ -178,11 +178,16 @@ fn what_cannot_be_searched_is_refused() {
     let output = run(&["lab", "search", &spec, "--pdr", "5"]);
     assert_exit(&output, 2);
     assert!(stderr(&output).contains("0.5%"), "{}", stderr(&output));
-    let rated = SPEC.replace("name = \"t\"", "name = \"t\"\nrate = \"50kpps\"");
-    fs::write(lab.path("rated.toml"), rated).expect("writable");
-    let output = run(&["lab", "search", &lab.arg("rated.toml"), "--out", &out]);
-    assert_exit(&output, 2);
-    assert!(stderr(&output).contains("a search finds the rate"), "{}", stderr(&output));
+    for (field, said) in [
+        ("rate = \"50kpps\"", "a search finds the rate"),
+        ("direction = \"both\"", "a search offers one rate in one direction"),
+    ] {
+        let other = SPEC.replace("name = \"t\"", &format!("name = \"t\"\n{field}"));
+        fs::write(lab.path("other.toml"), other).expect("writable");
+        let output = run(&["lab", "search", &lab.arg("other.toml"), "--out", &out]);
+        assert_exit(&output, 2);
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
     let output = run(&["lab", "search", &spec, "--resume"]);
     assert_exit(&output, 2);
     assert!(!lab.path("out").exists(), "nothing was made");

@@ -71,9 +71,23 @@ fn what_a_generator_cannot_have_is_refused() {
     let text = with("links = 2", "").replace("198.18.10.3", "198.18.130.3");
     let list = try_plan(&text, &[]).expect_err("it is refused").join("\n");
     assert!(list.contains("198.18.1.0 to 198.18.127.255 on the first link"), "{list}");
-    let text = with("", "ports = \"mesh\"\nthreads = 2").replace("\"netns\"", "\"hosts\"");
+}
+
+#[test]
+fn machines_send_one_way_by_one_thread() {
+    let fields = "direction = \"both\"\nthreads = 2\n";
+    let machines = format!("{MACHINES}{fields}");
+    let list = try_plan(&machines, &TREE).expect_err("it is refused").join("\n");
+    for field in ["`direction` is not built for kind = \"hosts\"", "`threads` is not built"] {
+        assert!(list.contains(field), "{list}");
+    }
+    let machine = VIRTUAL.replace("SETUP", "").replace("KIND", "kind = \"linux\"");
+    let text = format!("{machine}ports = \"mesh\"\n");
     let list = try_plan(&text, &[]).expect_err("it is refused").join("\n");
-    assert!(!list.contains("panicked"), "{list}");
+    assert!(list.contains("`ports` is not built for kind = \"qemu\""), "{list}");
+    let text = machine.replace("image =", "generator_cpus = \"0-1\"\nimage =");
+    let list = try_plan(&text, &[]).expect_err("it is refused").join("\n");
+    assert!(list.contains("no traffic sends from more than 1"), "{list}");
 }
 
 #[test]

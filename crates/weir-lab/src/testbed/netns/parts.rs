@@ -5,6 +5,7 @@
 //! making included, removes the namespaces and what runs in them, and then the record.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -114,6 +115,11 @@ impl Parts {
         let parts = Self { topology, queues, ports, generator, dut, sink, directory, claim };
         parts.connect()?;
         Ok(parts)
+    }
+
+    /// The numbers of the ports.
+    pub(super) fn port_numbers(&self) -> Range<u16> {
+        0..u16::try_from(self.ports.len()).unwrap_or(u16::MAX)
     }
 
     /// The namespace of the device opposite a port.

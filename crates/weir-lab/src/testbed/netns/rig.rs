@@ -78,16 +78,17 @@ impl NetnsRig {
             watch: Watch::default(),
             carrier_changes: BTreeMap::new(),
         };
-        for port in (0..).zip(&rig.parts.ports).map(|(port, _)| port).collect::<Vec<u16>>() {
-            if port % 2 == 1 {
-                rig.count_at(port)?;
-            }
+        for port in rig.parts.port_numbers().filter(|port| port % 2 == 1) {
+            rig.count_at(port)?;
         }
         if let Some(dut) = &rig.parts.dut {
-            for port in &rig.parts.ports {
+            let (queues, count) = (rig.parts.queues, rig.parts.port_numbers().end);
+            for (number, port) in rig.parts.port_numbers().zip(&rig.parts.ports) {
                 let device = port.dut_device;
                 inside(dut, || ethtool::set_gro(device, true))?;
-                rig.napi.extend(place_napi(dut, device, rig.parts.queues, &placement.dut)?);
+                // Those that every traffic comes in by first.
+                let cpus = in_turn(&placement.dut, rank(number, count, 0), queues);
+                rig.napi.extend(place_napi(dut, device, queues, &cpus)?);
             }
             let netns = Netns::open(dut.name()).map_err(TestbedError::new)?;
             let (directory, cpus) = (&rig.parts.directory, placement.dut.clone());
@@ -111,7 +112,9 @@ impl NetnsRig {
             Topology::Direct => self.placement.sink.as_ref().or(Some(&self.placement.dut)),
         };
         if let Some(cpus) = cpus {
-            let placed = place_napi(netns, device, self.parts.queues, cpus)?;
+            let count = self.parts.port_numbers().end;
+            let cpus = in_turn(cpus, rank(port, count, 1), self.parts.queues);
+            let placed = place_napi(netns, device, self.parts.queues, &cpus)?;
             self.napi.extend(placed);
         }
         self.sinks.insert(port, sink);
@@ -365,6 +368,19 @@ impl Rig for NetnsRig {
     }
 }
 
+/// The place of a port among `count`, with those of one side (0: first ports of links) first.
+fn rank(port: u16, count: u16, side: u16) -> usize {
+    let others = if port % 2 == side { 0 } else { count / 2 };
+    usize::from(others + port / 2)
+}
+
+/// The CPUs for the queues of the device at a place: devices take those there are in turn.
+fn in_turn(cpus: &CpuList, rank: usize, queues: u32) -> CpuList {
+    let queues = usize::try_from(queues).unwrap_or(usize::MAX);
+    let first = rank.saturating_mul(queues) % cpus.count();
+    CpuList::new(cpus.iter().cycle().skip(first).take(queues)).unwrap_or_else(|| cpus.clone())
+}
+
 /// Switches a device to threaded NAPI and pins its threads, one for each queue.
 fn place_napi(
     netns: &Netns,
@@ -378,3 +394,6 @@ fn place_napi(
     })?;
     Ok(placed.into_iter().map(|(pid, cpu)| PlacedNapi { device, pid, cpu }).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,28 @@ fn random_streams_are_not_primed_but_probes_may_have_drawn_some() {
 }
 
 #[test]
+fn answers_belong_to_the_flows_that_they_answer() {
+    let both = |more: &str, back: (&str, &str)| {
+        let (src, dst, _) = LEGITIMATE;
+        let text = format!(
+            r#"{{"name":"t","id":"i","rate":"max","flow_count":0,
+            "streams":[{{"src":"{src}","dst":"{dst}"{more}}}],"reverse":{{"rate":"max",
+            "streams":[{{"src":"{}","dst":"{}"{more}}}]}}}}"#,
+            back.0, back.1
+        );
+        Expected::of(&serde_json::from_str(&text).expect("a traffic"), 0, all)
+    };
+    let turned = (LEGITIMATE.1, LEGITIMATE.0);
+    assert_eq!(both("", turned), Expected::Flows { sent: 21, drawn_max: 0 });
+    let apart = ("198.19.20.1", "198.18.10.1-198.18.10.2");
+    assert_eq!(both("", apart), Expected::Flows { sent: 23, drawn_max: 0 });
+    for (more, back) in [(r#","proto":"icmp""#, turned), ("", ("198.19.10.1:2", LEGITIMATE.0))] {
+        let unknown = both(more, back);
+        assert!(matches!(&unknown, Expected::Unknown(why) if why.contains("share")), "{unknown:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_foretold_is_not_checked() {
     let overlapping = ("198.18.10.7", "198.19.10.1:3-198.19.10.1:9", "");
     let shared = Expected::of(&traffic(&[LEGITIMATE, overlapping]), 0, all);
