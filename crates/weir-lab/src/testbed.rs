@@ -292,12 +292,14 @@ impl Reading {
 }
 
 /// What a sink has seen that looks at every packet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// Packets of the traffic that arrived.
     pub packets: u64,
     /// How long those took that were measured.
     pub delays: Delays,
+    /// The same of each direction, where there are several.
+    pub directions: Vec<Observed>,
 }
 
 /// What went wrong with a testbed.

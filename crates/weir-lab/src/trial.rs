@@ -472,8 +472,8 @@ impl<'a> Runner<'a> {
         let samples = figure::samples(&totals);
         let result = figure::result(&samples, direction::requested_by_all_pps(traffic));
         let rules = &accounting.directions;
-        let directions = direction::figures(rules, ledgers, &readings, traffic);
-        let latency = self.latency(rig, result.rate_pps, &directions)?;
+        let mut directions = direction::figures(rules, ledgers, &readings, traffic);
+        let latency = self.latency(rig, result.rate_pps, &mut directions)?;
         self.probe(rig, "probe-after")?;
         Ok(Outcome {
             samples,

@@ -140,6 +140,9 @@ pub struct Direction {
     /// Where its packets went. The DUT's counters do not tell directions apart: what it lost is
     /// `inside_the_dut`.
     pub ledger: Ledger,
+    /// One-way latency; absent where it was not asked for, or nothing arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 /// Distribution of one-way latencies from the generator to the sink, by one clock, in nanoseconds.

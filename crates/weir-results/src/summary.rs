@@ -231,6 +231,9 @@ pub struct DirectionSummary {
     pub calibration_pps: Option<f64>,
     /// Where the packets went.
     pub ledger: Option<LedgerSummary>,
+    /// One-way latency, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencySummary>,
 }
 
 /// One-way latency over several iterations, in nanoseconds: every entry is the median of that entry

@@ -14,7 +14,7 @@ use crate::runner::{RunError, Runner};
 use crate::store::Store;
 use weir_machine::cancel::Cancel;
 use weir_results::bisect::{Answer, BISECT_SCHEMA, Question, Report};
-use weir_results::record::VerdictKind;
+use weir_results::record::{Latency, VerdictKind};
 
 fn plan(iterations: Option<u32>) -> Plan {
     plan_of(SPEC, iterations)
@@ -59,14 +59,16 @@ fn a_trial_goes_through_its_steps_in_order() {
 fn two_directions_are_probed_in_turn_measured_at_once_and_kept_apart() {
     let bench = Bench::new();
     let both = SPEC.replace("name = \"t\"", "name = \"t\"\ndirection = \"both\"");
+    let both = both.replace("\"10ms\"", "\"10ms\"\nlatency = \"100ms\"");
     let plan = plan_of(&both, Some(1));
     let store = store(bench.dir.path(), &plan);
     bench.script.loss_percent.set(50);
     bench.run(&plan, &store).expect("the campaign runs");
     let probe = ["send", "stop", "send back", "stop"];
     let measurement = ["counters", "start", "stop", "counters", "checks"];
+    let latency = ["observe", "send endlessly", "stop", "observed"];
     let run = |configure: &[&'static str]| {
-        [configure, &["counters"], &probe, &measurement, &probe, &["teardown"]].concat()
+        [configure, &["counters"], &probe, &measurement, &latency, &probe, &["teardown"]].concat()
     };
     let calibration = run(&["build", "load"]);
     let trial = run(&["build", "set_sysctl", "set_sysctl", "load"]);
@@ -84,6 +86,10 @@ fn two_directions_are_probed_in_turn_measured_at_once_and_kept_apart() {
     }
     assert_eq!(trial.ledger.lost_packets(), back.ledger.lost_packets() * 2);
     assert_eq!((trial.ledger.residual_packets, trial.verdict.kind.is_void()), (0, false));
+    // Half of what each direction delivered is asked of its generator.
+    let asked = |latency: Option<Latency>| latency.expect("it was measured").rate_pps;
+    assert!((asked(back.latency) - 25_000.0).abs() < 1e-6, "{:?}", back.latency);
+    assert!((asked(trial.latency) - 50_000.0).abs() < 1e-6, "{:?}", trial.latency);
     let dir = store.cell_dir(&trial.series, 1).join("artefacts");
     let of = |name: &str| std::fs::read_to_string(dir.join(name)).expect("samples");
     let one = weir_results::samples::parse(&of("samples-dut1-dut0.csv")).expect("samples");

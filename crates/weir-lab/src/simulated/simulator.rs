@@ -111,6 +111,7 @@ const OBSERVED: Observed = Observed {
         p999_ns: 8,
         max_ns: 9,
     },
+    directions: Vec::new(),
 };
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -276,7 +277,9 @@ impl Rig for SimRig {
 
     fn observed(&mut self) -> Result<Observed, TestbedError> {
         self.script.call("observed")?;
-        Ok(OBSERVED)
+        let count = self.senders.get();
+        let directions = (0..count).filter(|_| count > 1).map(|_| OBSERVED).collect();
+        Ok(Observed { directions, ..OBSERVED })
     }
 
     fn checks(&self) -> Result<Vec<Check>, TestbedError> {

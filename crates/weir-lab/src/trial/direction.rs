@@ -53,6 +53,7 @@ pub(super) fn figures(
             senders.get(index).and_then(requested_pps),
         ),
         ledger,
+        latency: None,
     };
     rules.iter().zip(ledgers).enumerate().map(of).collect()
 }

@@ -29,15 +29,16 @@ fn rate_pps(rate: Rate, delivered_pps: f64) -> Option<f64> {
 
 impl Runner<'_> {
     /// Measures latency, if it was asked for and `delivered_pps` is not zero. Of several
-    /// directions, each generator is asked for its part.
+    /// directions, each generator is asked for its part, and each direction is given its own.
     pub(super) fn latency(
         &mut self,
         rig: &mut dyn Rig,
         delivered_pps: f64,
-        directions: &[Direction],
+        directions: &mut [Direction],
     ) -> Result<Option<Latency>, TrialError> {
         let Some(duration) = self.trial.times.latency else { return Ok(None) };
-        let (senders, asked) = (self.trial.traffic.each_sender(), Burst::of(self.trial.traffic));
+        let (senders, of_traffic) =
+            (self.trial.traffic.each_sender(), Burst::of(self.trial.traffic));
         let of_port = |rate, remainder| {
             let of = senders.iter().enumerate().filter(|(_, sender)| sender.port % 2 == remainder);
             let delivered = of.map(|(index, _)| {
@@ -45,31 +46,42 @@ impl Runner<'_> {
             });
             rate_pps(rate, delivered.fold(f64::INFINITY, f64::min))
         };
-        let (Some(there), back) = (of_port(asked.rate, 0), of_port(asked.reverse_rate, 1)) else {
+        let (Some(there), back) =
+            (of_port(of_traffic.rate, 0), of_port(of_traffic.reverse_rate, 1))
+        else {
             return Ok(None);
         };
         let (rate, reverse_rate) = (Rate::Pps(there), Rate::Pps(back.unwrap_or(there)));
         let burst = Burst { reverse_rate, ..Burst::new(rate, None) };
-        let each = senders.iter().map(|sender| match burst.rate_of(sender.port) {
+        let asked = senders.iter().map(|sender| match burst.rate_of(sender.port) {
             Rate::Pps(rate_pps) => rate_pps,
             _ => 0.0,
         });
+        let asked: Vec<f64> = asked.collect();
         self.phase("latency");
-        let before = rig.reading()?.tx_packets;
+        let offered = |rig: &dyn Rig| -> Result<Vec<u64>, TrialError> {
+            Ok(rig.readings()?.iter().map(|reading| reading.tx_packets).collect())
+        };
+        let before = offered(rig)?;
         rig.observe()?;
         rig.start(burst)?;
         let waited = self.pause(duration);
         rig.stop()?;
         waited?;
         self.pause(self.trial.times.drain)?;
-        let Observed { packets, delays } = rig.observed()?;
-        let latency = Latency {
-            rate_pps: each.sum(),
-            offered_packets: rig.reading()?.tx_packets - before,
-            delivered_packets: packets,
-            delays,
+        let seen = rig.observed()?;
+        let offered: Vec<u64> =
+            offered(rig)?.iter().zip(&before).map(|(after, before)| after - before).collect();
+        let latency = |rate_pps, offered_packets, seen: &Observed| {
+            let (delivered_packets, delays) = (seen.packets, seen.delays);
+            let latency = Latency { rate_pps, offered_packets, delivered_packets, delays };
+            (delays.sample_count > 0).then_some(latency)
         };
-        Ok((delays.sample_count > 0).then_some(latency))
+        let parts = directions.iter_mut().zip(&seen.directions).zip(asked.iter().zip(&offered));
+        for ((direction, seen), (&rate_pps, &offered)) in parts {
+            direction.latency = latency(rate_pps, offered, seen);
+        }
+        Ok(latency(asked.iter().sum(), offered.iter().sum(), &seen))
     }
 }
 

@@ -4,7 +4,8 @@
 use super::tables::{dut, ledger};
 use super::{Report, group_label};
 use crate::document::{Block, Cell, Column, Fold, Group, Row, Table};
-use crate::number::{or_dash, pps, share};
+use crate::number::{delay, or_dash, pps, share};
+use crate::record::Delays;
 use crate::summary::{DirectionSummary, SeriesSummary};
 
 /// What the table shows.
@@ -15,7 +16,9 @@ pub(super) const NOTE: &str = "\
 
 /// Every direction of every series that has several.
 pub(super) fn table(report: &Report<'_>) -> Table {
-    let columns = vec![
+    let all = report.summary.series.iter().flat_map(|series| &series.directions);
+    let has_latency = all.into_iter().any(|each| each.latency.is_some());
+    let mut columns = vec![
         Column::words("DUT"),
         Column::words("Direction"),
         Column::numbers("Delivered").strong(),
@@ -24,11 +27,16 @@ pub(super) fn table(report: &Report<'_>) -> Table {
         Column::numbers("Calibrated"),
         Column::numbers("Ratio").unit("of calibr."),
     ];
+    if has_latency {
+        columns.extend(["p50", "p99", "p99.9"].map(|name| Column::numbers(name).unit("latency")));
+    }
     let group = |group: Vec<&SeriesSummary>| Group {
         title: group_label(group[0]).into(),
         rows: group
             .into_iter()
-            .flat_map(|series| series.directions.iter().map(move |each| row(report, series, each)))
+            .flat_map(|series| {
+                series.directions.iter().map(move |each| row(report, series, each, has_latency))
+            })
             .collect(),
     };
     let groups = report.summary.groups().into_iter().map(group);
@@ -36,8 +44,14 @@ pub(super) fn table(report: &Report<'_>) -> Table {
     Table::grouped("Traffic", columns, groups).style("series")
 }
 
-fn row(report: &Report<'_>, series: &SeriesSummary, direction: &DirectionSummary) -> Row {
-    let DirectionSummary { name, rate_pps, offered_pps, calibration_pps, ledger } = direction;
+fn row(
+    report: &Report<'_>,
+    series: &SeriesSummary,
+    direction: &DirectionSummary,
+    has_latency: bool,
+) -> Row {
+    let DirectionSummary { name, rate_pps, offered_pps, calibration_pps, ledger, latency } =
+        direction;
     let rate = |rate_pps: Option<f64>| Cell::from(or_dash(rate_pps.map(pps))).sorted(rate_pps);
     let median = rate_pps.map(|spread| spread.median);
     let ends = ledger.as_ref().and_then(|l| Some((l.points.first()?, l.points.last()?)));
@@ -49,7 +63,7 @@ fn row(report: &Report<'_>, series: &SeriesSummary, direction: &DirectionSummary
     #[expect(clippy::cast_precision_loss, reason = "packet counts stay far below 2^53")]
     let lost = lost.map(|(lost, offered)| lost as f64 / offered as f64);
     let ratio = median.zip(calibration_pps.filter(|&rate| rate > 0.0)).map(|(a, b)| a / b);
-    let cells = vec![
+    let mut cells = vec![
         dut(report, series).into(),
         name.as_str().into(),
         rate(median),
@@ -58,6 +72,13 @@ fn row(report: &Report<'_>, series: &SeriesSummary, direction: &DirectionSummary
         rate(*calibration_pps),
         or_dash(ratio.map(share)).into(),
     ];
+    if has_latency {
+        let delays = latency.map(|latency| latency.delays);
+        let shown = |of: fn(&Delays) -> u64| -> Cell {
+            or_dash(delays.map(|delays| delay(of(&delays)))).into()
+        };
+        cells.extend([shown(|all| all.p50_ns), shown(|all| all.p99_ns), shown(|all| all.p999_ns)]);
+    }
     Row { cells, style: "figures", ..Row::default() }
 }
 

@@ -37,7 +37,7 @@ fn campaigns() -> Vec<(&'static str, CampaignData)> {
         ("awkward", awkward()),
         ("usual", usual()),
         ("latency", with_latency(usual())),
-        ("directions", with_directions(usual())),
+        ("directions", with_directions(with_latency(usual()))),
         ("profiled", profiled(usual())),
         ("swept", swept()),
         ("void", void),
@@ -92,7 +92,7 @@ fn latency_and_loss_stand_in_every_text() {
 
 #[test]
 fn the_sum_of_two_directions_stands_beside_both() {
-    let data = with_directions(usual());
+    let data = with_directions(with_latency(usual()));
     let summary = CampaignSummary::of(&data);
     for series in &summary.series {
         let [there, back] = &series.directions[..] else { panic!("two directions") };
@@ -100,7 +100,7 @@ fn the_sum_of_two_directions_stands_beside_both() {
         let all = series.median_pps().expect("a figure");
         assert!((median(there).expect("a figure") - all * 2.0 / 3.0).abs() < 1e-6);
         assert!((median(back).expect("a figure") - all / 3.0).abs() < 1e-6);
-        assert_eq!(back.ledger, series.ledger);
+        assert_eq!((&back.ledger, back.latency), (&series.ledger, series.latency));
         let calibrated = back.calibration_pps.zip(series.calibration_pps).expect("calibrated");
         assert!((calibrated.0 - calibrated.1 / 3.0).abs() < 1e-6);
     }

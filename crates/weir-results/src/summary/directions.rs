@@ -1,7 +1,7 @@
 //! The directions of a series: the figures of each over the iterations.
 
 use crate::record::Direction;
-use crate::summary::{DirectionSummary, Spread, Trial, ledger};
+use crate::summary::{DirectionSummary, Spread, Trial, latency, ledger};
 
 /// Every direction, as the first of the valid iterations names them.
 pub(super) fn summarise(valid: &[&Trial], calibrations: &[&Trial]) -> Vec<DirectionSummary> {
@@ -19,6 +19,7 @@ pub(super) fn summarise(valid: &[&Trial], calibrations: &[&Trial]) -> Vec<Direct
             offered_pps: spread(|direction| direction.result.offered_pps),
             calibration_pps: Spread::of(&calibrated).map(|spread| spread.median),
             ledger: ledger::median(&of.iter().map(|d| &d.ledger).collect::<Vec<_>>()),
+            latency: latency::median(&of.iter().filter_map(|d| d.latency).collect::<Vec<_>>()),
         }
     };
     first.directions.iter().map(|direction| summary(&direction.name)).collect()

@@ -143,6 +143,7 @@ pub(crate) fn with_directions(mut data: CampaignData) -> CampaignData {
             name: name.to_owned(),
             result: part(&record.result, share),
             ledger: record.ledger.clone(),
+            latency: record.latency,
         };
         record.directions =
             vec![direction("dut0 → dut1", 2.0 / 3.0), direction("dut1 → dut0", 1.0 / 3.0)];

@@ -118,8 +118,10 @@ fn adds_up(path: &str, trial: &Value, names: &[&str]) {
         assert!(of.iter().all(|&packets| packets > 0), "{path}: {point} {of:?}");
         assert_eq!(count(&trial["ledger"], point), of.iter().sum::<u64>(), "{path}: {point}");
     }
-    let latency = &trial["latency"];
-    assert!(latency["sample_count"].as_u64().is_some_and(|count| count > 0), "{path}: {latency}");
+    for each in directions(trial).iter().chain([trial]) {
+        let measured = each["latency"]["sample_count"].as_u64();
+        assert!(measured.is_some_and(|count| count > 0), "{path}: {}", each["latency"]);
+    }
 }
 
 #[test]

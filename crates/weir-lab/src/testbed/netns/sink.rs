@@ -109,18 +109,27 @@ impl Sink {
     }
 }
 
-/// What sinks have seen together.
+/// What sinks have seen together, and each of them where they are several.
 pub(in crate::testbed) fn together(
     seen: impl IntoIterator<Item = Result<(u64, Histogram), TestbedError>>,
 ) -> Result<Observed, TestbedError> {
-    let (mut packets, mut histogram) = (0, Histogram::default());
+    let (mut packets, mut histogram, mut directions) = (0, Histogram::default(), Vec::new());
     for each in seen {
         let (count, latency_ns) = each?;
         packets += count;
         histogram.add(&latency_ns);
+        let delays = delays(&latency_ns);
+        directions.push(Observed { packets: count, delays, directions: Vec::new() });
     }
+    if directions.len() < 2 {
+        directions.clear();
+    }
+    Ok(Observed { packets, delays: delays(&histogram), directions })
+}
+
+fn delays(histogram: &Histogram) -> Delays {
     let quantile = |per_mille| histogram.quantile(per_mille).unwrap_or(0);
-    let delays = Delays {
+    Delays {
         sample_count: histogram.count(),
         min_ns: histogram.min().unwrap_or(0),
         p50_ns: quantile(500),
@@ -128,6 +137,5 @@ pub(in crate::testbed) fn together(
         p99_ns: quantile(990),
         p999_ns: quantile(999),
         max_ns: histogram.max().unwrap_or(0),
-    };
-    Ok(Observed { packets, delays })
+    }
 }
