@@ -32,6 +32,7 @@
 #define WEIR_ENUM(name) enum name name##_v
 
 WEIR_STRUCT(weir_fw_control);
+WEIR_STRUCT(weir_stage_note);
 WEIR_STRUCT(weir_fw_image);
 WEIR_STRUCT(weir_fw_criteria);
 WEIR_STRUCT(weir_fw_rule);
@@ -67,6 +68,7 @@ WEIR_STRUCT(weir_bucket);
 
 WEIR_ENUM(weir_fw_constant);
 WEIR_ENUM(weir_fw_control_flag);
+WEIR_ENUM(weir_fw_stages_kind);
 WEIR_ENUM(weir_fw_timeout);
 WEIR_ENUM(weir_state_flag);
 WEIR_ENUM(weir_state_constant);

@@ -9,8 +9,9 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 30] = [
+const STRUCTURES: [(&str, &str); 31] = [
     ("weir_fw_control", "control"),
+    ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
     ("weir_fw_criteria", "criteria"),
     ("weir_fw_rule", "rule"),
@@ -66,7 +67,7 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 18] = [
 
 /// Enumerations whose values stand beside the modules, without `WEIR_FW_` or `WEIR_`, and their
 /// type.
-const CONSTANTS: [(&str, &str); 15] = [
+const CONSTANTS: [(&str, &str); 16] = [
     ("weir_fw_constant", "u32"),
     ("weir_fw_image_constant", "u32"),
     ("weir_fw_prefix_constant", "u32"),
@@ -75,6 +76,7 @@ const CONSTANTS: [(&str, &str); 15] = [
     ("weir_fw_sweep_constant", "u32"),
     ("weir_fw_sweep_mode", "u32"),
     ("weir_fw_control_flag", "u32"),
+    ("weir_fw_stages_kind", "u32"),
     ("weir_fw_arena_constant", "u64"),
     ("weir_state_flag", "u32"),
     ("weir_state_constant", "u32"),

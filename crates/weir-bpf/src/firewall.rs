@@ -3,7 +3,8 @@
 //!
 //! [`Firewall::load`] loads the programs and lays out the arena; [`Firewall::attach`] puts the
 //! ingress program (XDP) and the egress program (tcx) on an interface, without links, so that they
-//! stay when the process ends. [`Firewall::adopt`] finds such programs again, and their memory.
+//! stay when the process ends; [`Firewall::open_exit`] puts the second stage's at an exit.
+//! [`Firewall::adopt`] finds such programs again, and their memory.
 //! Everything of the calling thread's network namespace; nothing is pinned in a file system.
 //!
 //! [`layout`] says what stands where in the [`Arena`]. States are never changed from here:
@@ -19,6 +20,7 @@ mod load;
 mod log;
 pub mod reasons;
 pub mod sources;
+mod stages;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
@@ -34,14 +36,17 @@ pub use self::attach::{Attachment, EgressError};
 use self::layout::Regions;
 pub use self::load::{FirewallError, Options};
 pub use self::log::{LogReader, Overload, OverloadReader};
+pub use self::stages::Stages;
 use crate::sys;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fw.bpf.o"));
 const OBJECT_NAME: &str = "fw";
 const INGRESS: &str = "weir_fw_ingress";
 const EGRESS: &str = "weir_fw_egress";
+const SECOND: &str = "weir_fw_second";
 const SWEEP: &str = "weir_fw_sweep";
 const ARENA_MAP: &str = "weir_arena";
+const EXITS_MAP: &str = "weir_exits";
 const LOG_MAP: &str = "weir_log";
 const OVERLOADS_MAP: &str = "weir_overloads";
 const SOURCES_MAP: &str = "weir_sources";
@@ -52,8 +57,10 @@ const FRAGMENTS_MAP: &str = "weir_fragments";
 pub struct Firewall {
     ingress: OwnedFd,
     egress: OwnedFd,
+    second: OwnedFd,
     sweep: OwnedFd,
     ids: Ids,
+    exits: MapHandle,
     log: MapHandle,
     overloads: MapHandle,
     sources: MapHandle,
@@ -127,6 +134,33 @@ impl Firewall {
         let mut output = vec![0; frame.len() + FRAME_ROOM_BYTES];
         let (action, bytes, duration_ns) =
             sys::test_run_from(self.ingress.as_fd(), Some(ifindex), frame, &mut output, repeat)?;
+        output.truncate(bytes);
+        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns })
+    }
+
+    /// As [`Self::run_ingress`], on a frame before which `metadata` stands, as another program may
+    /// have put it there. The verdict's frame begins with what then stands before it.
+    ///
+    /// # Errors
+    /// As [`Self::run_ingress`]; `metadata` is a multiple of 4 bytes, and short.
+    pub fn run_ingress_behind(
+        &self,
+        ifindex: u32,
+        metadata: &[u8],
+        frame: &[u8],
+    ) -> io::Result<Verdict> {
+        let input = [metadata, frame].concat();
+        let number = |count: usize| u32::try_from(count).map_err(io::Error::other);
+        let context = libbpf_sys::xdp_md {
+            data: number(metadata.len())?,
+            data_end: number(input.len())?,
+            ingress_ifindex: ifindex,
+            ..Default::default()
+        };
+        let mut output = vec![0; input.len() + FRAME_ROOM_BYTES];
+        let program = self.ingress.as_fd();
+        let (action, bytes, duration_ns) =
+            sys::test_run_in(program, Some(&context), &input, &mut output, 1)?;
         output.truncate(bytes);
         Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns })
     }

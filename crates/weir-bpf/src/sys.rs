@@ -97,7 +97,19 @@ pub(crate) fn test_run_from(
         ingress_ifindex: ifindex.unwrap_or(0),
         ..Default::default()
     };
-    let context_bytes = if ifindex.is_some() { size_u32(size_of_val(&context))? } else { 0 };
+    let context = ifindex.is_some().then_some(&context);
+    test_run_in(program, context, frame, output, repeat)
+}
+
+/// As [`test_run_from`], with the context that the program gets: `data` is how many of the first
+/// bytes stand before the frame.
+pub(crate) fn test_run_in(
+    program: BorrowedFd<'_>,
+    context: Option<&libbpf_sys::xdp_md>,
+    frame: &[u8],
+    output: &mut [u8],
+    repeat: u32,
+) -> io::Result<(u32, usize, u32)> {
     let mut options = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as libbpf_sys::size_t,
         data_in: frame.as_ptr().cast(),
@@ -107,9 +119,9 @@ pub(crate) fn test_run_from(
         repeat: i32::try_from(repeat).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
         ..Default::default()
     };
-    if context_bytes > 0 {
-        options.ctx_in = (&raw const context).cast();
-        options.ctx_size_in = context_bytes;
+    if let Some(context) = context {
+        options.ctx_in = std::ptr::from_ref(context).cast();
+        options.ctx_size_in = size_u32(size_of_val(context))?;
     }
     // SAFETY: `options`, the context, the input and the output buffer outlive the call; the kernel
     // reads `ctx_size_in` bytes of the context and `data_size_in` of the frame, and writes at most
@@ -621,4 +633,19 @@ impl EthtoolRequest {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// `MEMBARRIER_CMD_GLOBAL` of membarrier(2), which waits for a grace period of RCU: longer than any
+/// poll of a device that has begun.
+const MEMBARRIER_GLOBAL: libc::c_int = 1;
+
+/// Waits until every program that handles packets now, and every poll of a device that it runs in,
+/// has ended.
+///
+/// # Errors
+/// What the kernel returned: `EINVAL` where CPUs run without ticks (`nohz_full`).
+pub(crate) fn wait_for_polls() -> io::Result<()> {
+    // SAFETY: The call reads and writes no memory.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -296,6 +296,8 @@ impl<'a> Builder<'a> {
         flag(image_flags::STATES, decides(decision::KEEP_STATE));
         flag(image_flags::SOURCES, decides(decision::SOURCE_TRACK));
         flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));
+        let is_elsewhere = |action: &image::Rule| action.answers != 0 || action.routing_table != 0;
+        flag(image_flags::STAGES, !self.actions.iter().any(is_elsewhere));
         flag(image_flags::CLASSES, self.criteria.len() >= CLASSES_RULE_COUNT_MIN);
         let header =
             Header { flags, judged: judged(&self.criteria, &self.actions), ..Header::default() };

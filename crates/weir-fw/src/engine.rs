@@ -17,6 +17,7 @@ mod memory;
 mod overload;
 mod source;
 mod sources;
+mod stages;
 mod start;
 mod status;
 mod tables;
@@ -49,6 +50,7 @@ pub(crate) use counters::LiveCounts;
 pub(crate) use counters::live_counts;
 pub(crate) use kill::kill;
 pub(crate) use sources::kill_sources;
+pub(crate) use stages::Ways;
 pub use status::{stats_text, status_text};
 
 /// Why something could not be done; nothing was changed.
@@ -100,6 +102,7 @@ pub struct Engine {
     /// What rules with `overload` do, by identifier.
     overloads: Overloads,
     interfaces: Interfaces,
+    stages: stages::Choice,
     baseline: Totals,
     debug: String,
     loader: Loader,

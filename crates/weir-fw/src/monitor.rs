@@ -82,6 +82,10 @@ pub(crate) fn follow(
         }
         // What has come meanwhile is told the next time, and counts again.
         std::thread::sleep(RENEW_INTERVAL.saturating_sub(renewed_at.elapsed()));
+        // Before next hops are found anew, by destination alone.
+        if changes.iter().any(|change| matches!(change, Change::Ways | Change::Lost)) {
+            shared.ways.forget(firewall);
+        }
         engine::renew_next_hops(firewall);
         renewed_at = Instant::now();
         pending.add(changes);
@@ -95,10 +99,13 @@ pub(crate) fn run(shared: &Arc<Shared>, pending: &Pending) {
     // When what could not be followed is tried again, and what was told of it.
     let mut again_at: Option<Instant> = None;
     let mut last_refusal = String::new();
+    let mut stages = StagesLook::default();
     while !shared.stop.is_requested() {
         let changes = pending.take(POLL);
         let is_lost = changes.contains(&Change::Lost);
-        have_routes_changed |= is_lost || changes.contains(&Change::Route);
+        let have_ways_changed = changes.contains(&Change::Ways);
+        have_routes_changed |= is_lost || have_ways_changed || changes.contains(&Change::Route);
+        stages.look(shared, have_routes_changed);
         let mut is_due =
             is_lost || changes.contains(&Change::Link) || changes.contains(&Change::Address);
         is_due |= again_at.is_some_and(|at| Instant::now() >= at);
@@ -124,6 +131,46 @@ pub(crate) fn run(shared: &Arc<Shared>, pending: &Pending) {
             redirects_at = Instant::now();
             shared.engine().refresh_redirects();
         }
+    }
+}
+
+/// Has the number of stages follow the routes and the states.
+#[derive(Debug, Default)]
+struct StagesLook {
+    chosen_at: Option<Instant>,
+    /// When all routes were looked at, and how long that took.
+    looked: Option<(Instant, Duration)>,
+    /// Routes may be simple again.
+    is_worth_it: bool,
+    last_problem: String,
+}
+
+impl StagesLook {
+    /// Looks at the routes where they may have changed in a way that matters, and chooses.
+    fn look(&mut self, shared: &Arc<Shared>, have_routes_changed: bool) {
+        self.is_worth_it |= have_routes_changed;
+        let is_known = shared.ways.are_known();
+        let rest = |(at, took): (Instant, Duration)| at.elapsed() > ROUTE_INTERVAL.max(took * 20);
+        let may_look = self.looked.is_none_or(rest);
+        let is_looked = may_look && (!is_known || self.is_worth_it && shared.engine().has_forks());
+        if is_looked {
+            let began_at = Instant::now();
+            let fork = shared.ways.look();
+            self.looked = Some((Instant::now(), began_at.elapsed()));
+            shared.engine().note_ways(fork);
+        }
+        if may_look {
+            self.is_worth_it = false;
+        }
+        if !is_looked && self.chosen_at.is_some_and(|at| at.elapsed() < REDIRECT_INTERVAL) {
+            return;
+        }
+        self.chosen_at = Some(Instant::now());
+        let problem = shared.engine().choose_stages(&shared.ways).err().unwrap_or_default();
+        if !problem.is_empty() && problem != self.last_problem {
+            shared.messages.tell(&format!("packets cannot be judged in two stages: {problem}"));
+        }
+        self.last_problem = problem;
     }
 }
 

@@ -193,7 +193,8 @@ impl Found {
             | Setting::RequireOrder(_)
             | Setting::Reassemble { .. }
             | Setting::HashSize(_)
-            | Setting::StateReserve(_) => {}
+            | Setting::StateReserve(_)
+            | Setting::WeirStages(_) => {}
             Setting::Timeout(index, _) => {
                 let name = names::timeout_name(*index);
                 if name == "tcp.tsdiff" || name.starts_with("sctp.") {

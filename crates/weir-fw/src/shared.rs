@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Ways};
 
 /// What the daemon has to say while it runs; whoever starts it decides where that goes.
 pub trait Messages: Send + Sync {
@@ -46,6 +46,8 @@ impl Stop {
 /// What the daemon's threads share.
 pub(crate) struct Shared {
     engine: Mutex<Engine>,
+    /// What is known of the routes.
+    pub(crate) ways: Ways,
     pub(crate) stop: Arc<Stop>,
     pub(crate) messages: Arc<dyn Messages>,
     pub(crate) has_log_file: bool,
@@ -58,7 +60,8 @@ impl Shared {
         messages: Arc<dyn Messages>,
         has_log_file: bool,
     ) -> Self {
-        Self { engine: Mutex::new(engine), stop: Arc::clone(stop), messages, has_log_file }
+        let (engine, ways) = (Mutex::new(engine), Ways::default());
+        Self { engine, ways, stop: Arc::clone(stop), messages, has_log_file }
     }
 
     /// The engine, for one change or one look.

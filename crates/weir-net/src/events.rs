@@ -26,8 +26,20 @@ const NEW_LINK: u16 = 16;
 const DEL_LINK: u16 = 17;
 const NEW_ADDRESS: u16 = 20;
 const DEL_ADDRESS: u16 = 21;
+const NEW_ROUTE: u16 = 24;
 const NEW_NEIGHBOUR: u16 = 28;
 const DEL_NEIGHBOUR: u16 = 29;
+const NEW_RULE: u16 = 32;
+const DEL_RULE: u16 = 33;
+
+/// socket.h: `AF_INET`, which is where the messages about routes and rules begin.
+const INET: u8 = 2;
+/// rtnetlink.h: `RTA_MULTIPATH`, `RTA_NH_ID`, and the size of `struct rtmsg`.
+const ROUTE_MULTIPATH: u16 = 9;
+const ROUTE_NEXT_HOP: u16 = 30;
+const ROUTE_HEADER_SIZE: usize = 12;
+/// Where `struct rtmsg` has the type of service.
+const ROUTE_TOS_AT: usize = 3;
 
 /// neighbour.h: `NDA_DST`, `NDA_LLADDR`, and the states in which a neighbour's address is used.
 const NEIGHBOUR_ADDRESS: u16 = 1;
@@ -56,6 +68,9 @@ pub enum Change {
     Neighbour,
     /// A route, a rule, a next hop or a setting of forwarding.
     Route,
+    /// A rule of IPv4, or a route of IPv4 by which the way may depend on more than the destination:
+    /// one of several ways, of a next hop object, or of a type of service.
+    Ways,
     /// Notifications were lost: anything may have changed.
     Lost,
 }
@@ -159,8 +174,26 @@ fn judge(kind: u16, body: &[u8], known: &mut HashMap<Key, Vec<u8>>) -> Option<Ch
             neighbour_changed(kind == DEL_NEIGHBOUR, body, known).then_some(Change::Neighbour)
         }
         0..NEW_LINK => None,
+        NEW_RULE | DEL_RULE if body.first() == Some(&INET) => Some(Change::Ways),
+        NEW_ROUTE if forks(body) => Some(Change::Ways),
         _ => Some(Change::Route),
     }
+}
+
+/// Whether a route is IPv4's, and the way by it depends on more than the destination, as far as the
+/// message says.
+fn forks(body: &[u8]) -> bool {
+    if body.first() != Some(&INET) {
+        return false;
+    }
+    let mut rest = body.get(ROUTE_HEADER_SIZE..).unwrap_or_default();
+    while let Some((kind, _, next)) = attribute(rest) {
+        if matches!(kind, ROUTE_MULTIPATH | ROUTE_NEXT_HOP) {
+            return true;
+        }
+        rest = next;
+    }
+    body.get(ROUTE_TOS_AT).is_some_and(|tos| *tos != 0)
 }
 
 /// Whether the MAC address by which a neighbour is reached is another one now, or none.
@@ -264,6 +297,26 @@ mod tests {
         assert!(is_reported(NEW_NEIGHBOUR, 0x20, Some(2)), "failed");
         assert!(!is_reported(NEW_NEIGHBOUR, 0x20, None), "still failed");
         assert!(is_reported(DEL_NEIGHBOUR, 0x04, Some(2)), "gone");
+    }
+
+    #[test]
+    fn routes_that_fork_and_rules_of_ipv4_are_told_apart() {
+        let route = |family: u8, tos: u8, attributes: &[u8]| {
+            [&[family, 24, 0, tos, 254, 4, 0, 1, 0, 0, 0, 0], attributes].concat()
+        };
+        let mut known = HashMap::new();
+        let mut change = |kind, body: &[u8]| judge(kind, body, &mut known);
+        let destination = [8, 0, 1, 0, 10, 0, 0, 0];
+        let multipath = [&destination[..], &[8, 0, 9, 0, 0, 0, 0, 0]].concat();
+        let object = [&destination[..], &[8, 0, 30, 0, 1, 0, 0, 0]].concat();
+        assert_eq!(change(NEW_ROUTE, &route(2, 0, &destination)), Some(Change::Route));
+        assert_eq!(change(NEW_ROUTE, &route(2, 4, &destination)), Some(Change::Ways));
+        assert_eq!(change(NEW_ROUTE, &route(2, 0, &multipath)), Some(Change::Ways));
+        assert_eq!(change(NEW_ROUTE, &route(2, 0, &object)), Some(Change::Ways));
+        assert_eq!(change(NEW_ROUTE, &route(10, 0, &multipath)), Some(Change::Route), "IPv6");
+        assert_eq!(change(NEW_RULE, &[2, 0, 0, 0]), Some(Change::Ways));
+        assert_eq!(change(DEL_RULE, &[10, 0, 0, 0]), Some(Change::Route), "IPv6");
+        assert_eq!(change(NEW_ROUTE, &[]), Some(Change::Route), "cut short");
     }
 
     #[test]

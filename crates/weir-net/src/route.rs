@@ -4,11 +4,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use futures_util::TryStreamExt as _;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
-use rtnetlink::RouteMessageBuilder;
+use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
+use rtnetlink::{IpVersion, RouteMessageBuilder};
 
 use crate::address::Prefix;
 use crate::netlink::{Netlink, NetlinkError};
@@ -64,6 +66,77 @@ impl Netlink {
         messages.extend(self.collect(action, self.handle().route().get(v6).execute())?);
         Ok(messages.iter().filter_map(parse_route).collect())
     }
+}
+
+/// What besides the destination the way of an IPv4 packet depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fork {
+    /// A policy rule that does not hold for all packets.
+    Rule,
+    /// A route with several ways, or with a next hop object, which may have several.
+    Multipath,
+    /// A route for a type of service.
+    Tos,
+}
+
+impl std::fmt::Display for Fork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Rule => "a policy rule chooses routes by more than the destination",
+            Self::Multipath => "a route has several ways or a next hop object",
+            Self::Tos => "a route is for a type of service",
+        })
+    }
+}
+
+impl Netlink {
+    /// What besides the destination the way of an IPv4 packet depends on; `None`: nothing. All
+    /// rules and all routes are looked at.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn fork(&self) -> Result<Option<Fork>, NetlinkError> {
+        let action = || "list the policy rules".to_owned();
+        let rules = self.collect(action, self.handle().rule().get(IpVersion::V4).execute())?;
+        if rules.iter().any(is_selective) {
+            return Ok(Some(Fork::Rule));
+        }
+        let action = || "list the routes".to_owned();
+        let all = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let routes = self.handle().route().get(all).execute();
+        let forks = self.collect(action, routes.map_ok(|route| fork_of(&route)))?;
+        Ok(forks.into_iter().flatten().next())
+    }
+}
+
+/// Whether a rule holds for some packets alone.
+fn is_selective(rule: &RuleMessage) -> bool {
+    let header = &rule.header;
+    let is_any = |attribute: &RuleAttribute| {
+        use RuleAttribute::{Priority, Protocol, SuppressIfGroup, SuppressPrefixLen, Table};
+        matches!(
+            attribute,
+            Priority(_) | Protocol(_) | SuppressIfGroup(_) | SuppressPrefixLen(_) | Table(_)
+        )
+    };
+    header.src_len != 0
+        || header.dst_len != 0
+        || header.tos != 0
+        || !rule.attributes.iter().all(is_any)
+}
+
+fn fork_of(route: &RouteMessage) -> Option<Fork> {
+    if route.header.address_family != AddressFamily::Inet {
+        return None;
+    }
+    if route.header.tos != 0 {
+        return Some(Fork::Tos);
+    }
+    let forks = |attribute: &RouteAttribute| {
+        matches!(attribute, RouteAttribute::MultiPath(_) | RouteAttribute::NhId(_))
+    };
+    route.attributes.iter().any(forks).then_some(Fork::Multipath)
 }
 
 /// The route of `routes` by which an address is reached: the one with the longest prefix, among

@@ -108,6 +108,7 @@ fn refuse_weir_words(work: &mut Work<'_>) {
     let settings = ruleset.prelude.iter().filter_map(|prelude| match prelude {
         Prelude::Set(Setting::HashSize(_), span) => Some((*span, "`set hashsize`")),
         Prelude::Set(Setting::StateReserve(_), span) => Some((*span, "`set state-reserve`")),
+        Prelude::Set(Setting::WeirStages(_), span) => Some((*span, "`set weir-stages`")),
         Prelude::Set(Setting::StateDefaults(state_defaults), span) if state_defaults.reserve => {
             Some((*span, "`reserve`"))
         }

@@ -13,7 +13,7 @@ use crate::dialect::Dialect;
 use crate::source::Span;
 use crate::value::{
     Af, BlockReturn, Comparison, Direction, KeepState, Log, MapEPortSet, Modifiers, PoolKind,
-    RouteKind, RuleOptions, Setting, Text,
+    RouteKind, RuleOptions, Setting, Text, WeirStages,
 };
 
 /// A compiled ruleset.
@@ -93,6 +93,8 @@ pub struct Settings {
     pub hash_size: Option<u32>,
     /// States, of the limit, that only rules with `reserve` may make, weir's own.
     pub state_reserve: u32,
+    /// `set weir-stages`
+    pub stages: WeirStages,
     /// `set optimization`
     pub optimization: Text,
     /// `set ruleset-optimization`
@@ -115,6 +117,7 @@ impl Default for Settings {
             reassemble: false,
             hash_size: None,
             state_reserve: 0,
+            stages: WeirStages::default(),
             optimization: "normal".into(),
             ruleset_optimization: None,
             debug: None,

@@ -482,6 +482,31 @@ pub enum Setting {
     HashSize(u32),
     /// `set state-reserve`, weir's own: states, of the limit, for rules with `reserve`.
     StateReserve(u32),
+    /// `set weir-stages`, weir's own.
+    WeirStages(WeirStages),
+}
+
+/// `set weir-stages`: in how many stages packets are judged. It changes no verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum WeirStages {
+    /// As many as the number of states calls for.
+    #[default]
+    Auto,
+    /// At once, whatever that number is.
+    One,
+    /// Two wherever that is right, whatever that number is.
+    Two,
+}
+
+impl WeirStages {
+    /// The words for it, in the order of the variants.
+    pub const WORDS: [&str; 3] = ["auto", "one", "two"];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
 }
 
 /// `set syncookies`.

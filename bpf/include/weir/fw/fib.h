@@ -13,6 +13,7 @@
 #include <bpf/bpf_endian.h>
 #include <weir/fw/counters.h>
 #include <weir/fw/next_hop.h>
+#include <weir/fw/stage.h>
 
 /* Of socket(2); the helper wants them. */
 #define WEIR_AF_INET 2
@@ -70,9 +71,10 @@ static __always_inline struct weir_fw_interface __weir_arena *weir_fw_interface(
 static __always_inline int weir_fw_send_back(struct xdp_md *ctx)
 {
 	__u32 ifindex = ctx->ingress_ifindex;
+	__u8 slot = weir_fw_ifslot(ifindex);
 
-	if (weir_fw_interface(weir_fw_ifslot(ifindex))->flags & WEIR_FW_INTERFACE_XMIT)
-		return bpf_redirect(ifindex, 0);
+	if (weir_fw_interface(slot)->flags & WEIR_FW_INTERFACE_XMIT)
+		return weir_fw_redirect(ctx, ifindex, slot);
 	return XDP_TX;
 }
 

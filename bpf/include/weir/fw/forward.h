@@ -44,9 +44,12 @@ static __always_inline int weir_fw_forward(struct xdp_md *ctx, const struct weir
 	mac[0] = route->mac[0];
 	mac[1] = route->mac[1];
 	mac[2] = route->mac[2];
+	/* Of a device's program the device sends what passes. */
+	if (p->flags & WEIR_PACKET_SECOND)
+		return XDP_REDIRECT;
 	if (route->ifindex == ctx->ingress_ifindex)
 		return weir_fw_send_back(ctx);
-	return bpf_redirect(route->ifindex, 0);
+	return weir_fw_redirect(ctx, route->ifindex, route->interface);
 }
 
 #endif /* WEIR_FW_FORWARD_H */

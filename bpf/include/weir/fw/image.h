@@ -37,6 +37,7 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_IF_BOUND = 1 << 7,  /* some rule's states are bound to their interface */
 	WEIR_FW_IMAGE_NO_ROUTE_BACK = 1 << 8, /* rules ask for WEIR_PACKET_NO_ROUTE_BACK */
 	WEIR_FW_IMAGE_NO_ROUTE_TO = 1 << 9, /* and for WEIR_PACKET_NO_ROUTE_TO */
+	WEIR_FW_IMAGE_STAGES = 1 << 10, /* no rule answers, or chooses a routing table */
 };
 
 struct weir_fw_image {

@@ -32,6 +32,9 @@ static __always_inline int weir_fw_drop(const struct weir_fw_packet *p, __u32 dr
 /* Hands a packet to the kernel: to the box itself, or to be forwarded by it. */
 static __always_inline int weir_fw_to_kernel(const struct weir_fw_packet *p)
 {
+	/* What has changed since the first stage cannot be left to the kernel any more. */
+	if (p->flags & WEIR_PACKET_SECOND)
+		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
 	if (weir_fw_is_first_fragment(p) && p->ruleset) {
 		int drop = weir_fw_fragment_open(p, true);
 
@@ -41,6 +44,17 @@ static __always_inline int weir_fw_to_kernel(const struct weir_fw_packet *p)
 	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->passed_packets++;
 	return XDP_PASS;
+}
+
+/* The answer to a packet that was dropped. From the second stage nothing can be sent back. */
+static __always_inline int weir_fw_answer_ingress(struct xdp_md *ctx,
+						  const struct weir_fw_packet *p,
+						  const struct weir_fw_decision *d)
+{
+	if (!(p->flags & WEIR_PACKET_SECOND))
+		return weir_fw_reply(ctx, p, d);
+	weir_fw_table_counters(p->cpu)->unanswered++;
+	return XDP_DROP;
 }
 
 /* Does what the rules have said. */
@@ -66,7 +80,7 @@ __noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p
 	weir_fw_count_drop(p, drop);
 	if (drop == WEIR_DROP(MATCH) &&
 	    d->flags & (WEIR_DECISION_RETURN_RST | WEIR_DECISION_RETURN_ICMP))
-		return weir_fw_reply(ctx, p, d);
+		return weir_fw_answer_ingress(ctx, p, d);
 	return XDP_DROP;
 }
 
@@ -78,7 +92,7 @@ __noinline int weir_fw_refuse_ingress(struct xdp_md *ctx, struct weir_fw_packet 
 	if (hit->flags & WEIR_HIT_SEND_RST) {
 		struct weir_fw_decision d = { .flags = WEIR_DECISION_RETURN_RST };
 
-		return weir_fw_reply(ctx, p, &d);
+		return weir_fw_answer_ingress(ctx, p, &d);
 	}
 	return XDP_DROP;
 }
@@ -277,7 +291,10 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 	return weir_fw_judge_new(ctx, p, hit);
 }
 
-/* The route: the state's own if it is fresh, else the kernel's, which the state then keeps. */
+/*
+ * The route: the state's own if it is fresh, else the kernel's, which the state then keeps. In the
+ * second stage it is there.
+ */
 static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_packet *p,
 					 const struct weir_fw_hit *hit,
 					 struct weir_fw_route *route)
@@ -285,6 +302,8 @@ static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_pack
 	__u16 generation = weir_fw_control()->generation;
 	int found, index;
 
+	if (p->flags & WEIR_PACKET_SECOND)
+		return WEIR_ROUTE_FORWARD;
 	if (hit->next_hop && hit->generation == generation) {
 		if (hit->next_hop == WEIR_FW_NEXT_HOP_KERNEL)
 			return WEIR_ROUTE_KERNEL;
@@ -428,9 +447,9 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 
 /*
  * The longer way, for every packet that the quick one is not for. A function of its own, so that
- * neither has the other's stack.
+ * neither has the other's stack. `flags` are WEIR_PACKET_SECOND or nothing.
  */
-static __noinline int weir_fw_receive_any(struct xdp_md *ctx)
+static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 {
 	bool is_enabled = weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED;
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
@@ -443,6 +462,7 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	p = weir_fw_packet_of(scratch);
 	hit = &scratch->hit;
+	p->flags = flags;
 	p->cpu = bpf_get_smp_processor_id();
 	/* Once: whatever is asked of the ruleset below is asked of this one. */
 	p->ruleset = weir_fw_control()->active;
@@ -474,16 +494,6 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx)
 			return result;
 	}
 	return weir_fw_leave(ctx, p, hit, &scratch->route, is_filtered);
-}
-
-SEC("xdp")
-int weir_fw_ingress(struct xdp_md *ctx)
-{
-	int action;
-
-	weir_uses_arena();
-	action = weir_fw_quick(ctx);
-	return action != WEIR_QUICK_NOT ? action : weir_fw_receive_any(ctx);
 }
 
 #endif /* WEIR_FW_INGRESS_H */

@@ -22,7 +22,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 6,
+	WEIR_FW_LAYOUT_VERSION = 7,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -82,6 +82,13 @@ enum weir_fw_control_flag {
 	WEIR_FW_CONTROL_ENABLED = 1 << 0, /* pfctl -e; off: nothing is filtered */
 };
 
+/* weir_fw_control.stages: how packets are judged, and frames leave (stage.h). */
+enum weir_fw_stages_kind {
+	WEIR_FW_STAGES_ONE, /* at once, by bpf_redirect() */
+	WEIR_FW_STAGES_MAP, /* at once, by the map of exits: between the two others */
+	WEIR_FW_STAGES_TWO, /* known flows and what may become one in the second stage */
+};
+
 /*
  * Page 0. The first line is what every packet reads, and hardly ever changes. What a ruleset says
  * is not here, but in its image (image.h): one store to `active` changes all of it.
@@ -93,7 +100,8 @@ struct weir_fw_control {
 	__u32 flags;		/* WEIR_FW_CONTROL_* */
 	__u32 generation;	/* of next hops, 16 bits used, never 0 */
 	__u32 clock_offset;	/* ticks that are added to the clock; for tests */
-	__u32 settings_unused[4];
+	__u32 stages;		/* WEIR_FW_STAGES_* */
+	__u32 settings_unused[3];
 	__u32 zero;		/* always 0, which the verifier does not know: see loop.h */
 	__u32 second_ticks;	/* how many ticks count as a second for rates; 0: 60; for tests */
 	__u32 hot_unused[4];
@@ -136,6 +144,14 @@ struct weir_fw_control {
 	__u32 document_at;	/* JSON about what runs: text of the rules, names of tables, ... */
 	__u32 document_bytes;
 	__u32 own_unused[23];
+};
+
+/* What goes before a frame from the first stage to the second. */
+struct weir_stage_note {
+	__u32 home;		/* bucket of its state */
+	__u32 next_hop;		/* index of the way that its destination has */
+	__u32 generation;	/* of that way */
+	__u32 unused;
 };
 
 /* ---- states ---- */
@@ -377,7 +393,8 @@ struct weir_fw_table_counters {
 	__u64 source_inserts;
 	__u64 source_removals;
 	__u64 limits[WEIR_FW_LIMIT_COUNT];
-	__u64 unused[2];
+	__u64 staged_packets;	/* judged in the second stage */
+	__u64 stage_groups;	/* whose lines were read side by side */
 };
 
 struct weir_fw_cpu {

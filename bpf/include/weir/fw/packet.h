@@ -32,6 +32,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_INSANE = 1 << 16,	     /* the first interface that filters drops it */
 	WEIR_PACKET_SKIPPED = 1 << 15,	     /* `set skip` is on the interface it came by */
 	WEIR_PACKET_FOREIGN = 1 << 17,	     /* for the MAC address of somebody else */
+	WEIR_PACKET_SECOND = 1 << 18,	     /* in the second stage, where its route is known */
 };
 
 struct weir_fw_packet {

@@ -118,8 +118,8 @@ static __always_inline bool weir_quick_is_sane(const struct weir_quick *q)
 }
 
 /* Counters, and the frame as it leaves. */
-static __always_inline int weir_quick_send(struct xdp_md *ctx, const struct weir_quick *q,
-					   const struct weir_fw_route *route)
+static __always_inline void weir_quick_write(const struct weir_quick *q,
+					     const struct weir_fw_route *route)
 {
 	struct weir_fw_interface_counters __weir_arena *in, *out;
 	__u32 *mac = q->data;
@@ -139,9 +139,15 @@ static __always_inline int weir_quick_send(struct xdp_md *ctx, const struct weir
 	mac[0] = route->mac[0];
 	mac[1] = route->mac[1];
 	mac[2] = route->mac[2];
+}
+
+static __always_inline int weir_quick_send(struct xdp_md *ctx, const struct weir_quick *q,
+					   const struct weir_fw_route *route)
+{
+	weir_quick_write(q, route);
 	if (route->ifindex == ctx->ingress_ifindex)
 		return weir_fw_send_back(ctx);
-	return bpf_redirect(route->ifindex, 0);
+	return weir_fw_redirect(ctx, route->ifindex, route->interface);
 }
 
 /*
@@ -222,10 +228,12 @@ static __always_inline int weir_quick_pass(const struct weir_quick *q)
 }
 
 /*
- * Sends a packet that was tracked by a next hop of a generation. What is known of it is found out
- * again: kept across the calls before, it would take too much of the stack.
+ * Sends a packet that was tracked: in the second stage by the route that is known, which leads out
+ * of the device whose program this is, else by a next hop of a generation. What is known of it is
+ * found out again: kept across the calls before, it would take too much of the stack.
  */
-static __always_inline int weir_quick_leave(struct xdp_md *ctx, __u32 next_hop, __u16 generation)
+static __always_inline int weir_quick_leave(struct xdp_md *ctx, const struct weir_fw_route *known,
+					    __u32 next_hop, __u16 generation)
 {
 	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
 	struct weir_fw_route route;
@@ -236,6 +244,10 @@ static __always_inline int weir_quick_leave(struct xdp_md *ctx, __u32 next_hop, 
 	q.ip_bytes = bpf_ntohs(q.ip->total_bytes);
 	q.cpu = bpf_get_smp_processor_id();
 	q.slot = weir_fw_ifslot(ctx->ingress_ifindex);
+	if (known) {
+		weir_quick_write(&q, known);
+		return XDP_REDIRECT;
+	}
 	if (weir_fw_next_hop_load(&route, next_hop, generation) &&
 	    !weir_fw_next_hop_is_closed(&route, ctx->ingress_ifindex))
 		return weir_quick_send(ctx, &q, &route);
@@ -257,7 +269,13 @@ static __always_inline __u64 weir_quick_find(const struct weir_fw_packet *key, w
 				 weir_ports(key->src_port, key->dst_port), key->protocol);
 }
 
-/* Whether a record covers both interfaces, asks for nothing, and knows where the packet goes. */
+/* Whether a record covers both interfaces, and asks for nothing. */
+static __always_inline bool weir_quick_covers(weir_line *s)
+{
+	return (s->control & WEIR_QUICK_CONTROL_MASK) == WEIR_QUICK_CONTROL;
+}
+
+/* The same, and knows where the packet goes. */
 static __always_inline bool weir_quick_is_ready(const struct weir_quick *q, weir_line *s,
 						__u32 reverse)
 {
@@ -266,14 +284,15 @@ static __always_inline bool weir_quick_is_ready(const struct weir_quick *q, weir
 	struct weir_fw_next_hop __weir_arena *hop;
 
 	hop = weir_fw_next_hop_at(next_hop & (WEIR_FW_NEXT_HOP_COUNT_MAX - 1));
-	return (s->control & WEIR_QUICK_CONTROL_MASK) == WEIR_QUICK_CONTROL &&
-	       s->generation == generation && next_hop > WEIR_FW_NEXT_HOP_KERNEL &&
-	       hop->generation == generation && q->ip_bytes <= hop->mtu_bytes;
+	return weir_quick_covers(s) && s->generation == generation &&
+	       next_hop > WEIR_FW_NEXT_HOP_KERNEL && hop->generation == generation &&
+	       q->ip_bytes <= hop->mtu_bytes;
 }
 
-/* A packet of a flow that is known. */
+/* A packet of a flow that is known; in the second stage with its route, else without. */
 static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_quick *q,
-					  const struct weir_fw_packet *key, __u32 home)
+					  const struct weir_fw_packet *key, __u32 home,
+					  const struct weir_fw_route *route)
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 control = 0, slot, reverse, next_hop;
@@ -287,7 +306,8 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	slot = (__u32)found;
 	s = weir_state_line(slot);
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
-	if (!(found & WEIR_FOUND_NONE) && weir_quick_is_ready(q, s, reverse))
+	if (!(found & WEIR_FOUND_NONE) &&
+	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse)))
 		control = weir_quick_track(ctx, q, slot, reverse);
 	if (!control) {
 		weir_state_unlock(home, weir_state_line(home)->control);
@@ -301,7 +321,25 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 		control = weir_state_line(home)->control;
 	}
 	weir_state_unlock(home, control);
-	return weir_quick_leave(ctx, next_hop, generation);
+	return weir_quick_leave(ctx, route, next_hop, generation);
+}
+
+/* What the kernel is asked of a packet. */
+static __always_inline void weir_quick_question(struct bpf_fib_lookup *f, struct xdp_md *ctx,
+						const struct weir_ipv4 *ip)
+{
+	const struct weir_udp *ports = (const void *)(ip + 1);
+
+	__builtin_memset(f, 0, sizeof(*f));
+	f->family = WEIR_AF_INET;
+	f->l4_protocol = ip->protocol;
+	f->sport = ports->src;
+	f->dport = ports->dst;
+	f->tot_len = bpf_ntohs(ip->total_bytes);
+	f->ifindex = ctx->ingress_ifindex;
+	f->tos = ip->tos;
+	f->ipv4_src = ip->src;
+	f->ipv4_dst = ip->dst;
 }
 
 /* Asks the kernel for a packet's route, where nothing is filtered; its flow keeps it. */
@@ -326,16 +364,7 @@ static __noinline int weir_quick_ask(struct xdp_md *ctx, __u32 ip_bytes, __u32 c
 	/* On the stack there is no room for the question. */
 	route = &scratch->route;
 	f = &scratch->fib;
-	__builtin_memset(f, 0, sizeof(*f));
-	f->family = WEIR_AF_INET;
-	f->l4_protocol = ip->protocol;
-	f->sport = ports->src;
-	f->dport = ports->dst;
-	f->tot_len = ip_bytes;
-	f->ifindex = ctx->ingress_ifindex;
-	f->tos = ip->tos;
-	f->ipv4_src = ip->src;
-	f->ipv4_dst = ip->dst;
+	weir_quick_question(f, ctx, ip);
 	if (bpf_fib_lookup(ctx, f, sizeof(*f), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
 	    weir_fw_fib_found(f, route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)
 		return WEIR_QUICK_NOT;
@@ -393,7 +422,7 @@ static __noinline int weir_fw_quick(struct xdp_md *ctx)
 		return WEIR_QUICK_NOT;
 	q.cpu = bpf_get_smp_processor_id();
 	if (is_filtered)
-		return weir_quick_hit(ctx, &q, &key, weir_state_bucket(key.hash));
+		return weir_quick_hit(ctx, &q, &key, weir_state_bucket(key.hash), 0);
 	return weir_quick_route(ctx, q.ip_bytes, q.cpu, q.slot);
 }
 

@@ -10,8 +10,8 @@ use libbpf_rs::{MapCore as _, MapHandle, MapType};
 
 use super::layout::{Regions, Sizes, control};
 use super::{
-    ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP,
-    OVERLOADS_MAP, SOURCES_MAP, SWEEP,
+    ARENA_MAP, Arena, ArenaError, EGRESS, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, Ids,
+    LOG_MAP, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP,
 };
 use super::{attach, layout, load};
 use crate::object::LoadError;
@@ -140,36 +140,40 @@ impl Firewall {
         if arena.map_type() != MapType::Arena {
             return Err(AdoptError::Damaged("its memory is not an arena"));
         }
-        let egress = all
-            .iter()
-            .find(|found| named(&found.name, EGRESS) && found.map_ids.contains(&arena_id));
+        let running = |name: &str| {
+            all.iter().find(|found| named(&found.name, name) && found.map_ids.contains(&arena_id))
+        };
         let arena = Arena::new(&arena)?;
         // Before the other maps, of which another version may have others.
         let regions = regions(&arena)?;
+        let exits = take(&maps, EXITS_MAP)?.ok_or(AdoptError::Damaged("no exits"))?;
         let log = take(&maps, LOG_MAP)?.ok_or(AdoptError::Damaged("no ring buffer"))?;
         let overloads = take(&maps, OVERLOADS_MAP)?.ok_or(AdoptError::Damaged("no overloads"))?;
         let sources = take(&maps, SOURCES_MAP)?.ok_or(AdoptError::Damaged("no sources"))?;
         let fragments = take(&maps, FRAGMENTS_MAP)?.ok_or(AdoptError::Damaged("no fragments"))?;
         let damaged = || AdoptError::Damaged("a program is missing");
-        // What is attached nowhere went with the process that loaded it.
-        let (sweep, egress) = match egress {
-            Some(found) => {
-                let sweep = load::load_again(&[SWEEP], &maps)?.pop().ok_or_else(damaged)?;
-                (sweep, attach::program(found.id).map_err(AdoptError::Query)?)
-            }
-            None => {
-                let mut loaded = load::load_again(&[SWEEP, EGRESS], &maps)?;
-                let egress = loaded.pop().ok_or_else(damaged)?;
-                (loaded.pop().ok_or_else(damaged)?, egress)
-            }
+        // What is attached nowhere, and at no exit, went with the process that loaded it.
+        let missing: Vec<&str> = [SWEEP, EGRESS, SECOND]
+            .into_iter()
+            .filter(|name| *name == SWEEP || running(name).is_none())
+            .collect();
+        let mut loaded = load::load_again(&missing, &maps)?.into_iter();
+        let sweep = loaded.next().ok_or_else(damaged)?;
+        let mut found_or_loaded = |name: &str| match running(name) {
+            Some(found) => attach::program(found.id).map_err(AdoptError::Query),
+            None => loaded.next().ok_or_else(damaged),
         };
+        let egress = found_or_loaded(EGRESS)?;
+        let second = found_or_loaded(SECOND)?;
         let egress_id = load::program_id(egress.as_fd()).map_err(AdoptError::Query)?;
         let ids = Ids { ingress: ingress.id, egress: egress_id };
         Ok(Self {
             ingress: fd,
             egress,
+            second,
             sweep,
             ids,
+            exits,
             log,
             overloads,
             sources,

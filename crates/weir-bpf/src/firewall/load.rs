@@ -10,8 +10,8 @@ use weir_wire::random::splitmix64;
 
 use super::layout::{Regions, Sizes, control, image};
 use super::{
-    ARENA_MAP, Arena, ArenaError, EGRESS, FRAGMENTS_MAP, Firewall, INGRESS, Ids, LOG_MAP, OBJECT,
-    OBJECT_NAME, OVERLOADS_MAP, SOURCES_MAP, SWEEP, layout,
+    ARENA_MAP, Arena, ArenaError, EGRESS, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, Ids,
+    LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, layout,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -153,7 +153,9 @@ fn lay_out(arena: &Arena, regions: &Regions) -> Result<(), ArenaError> {
 struct Programs {
     ingress: OwnedFd,
     egress: OwnedFd,
+    second: OwnedFd,
     sweep: OwnedFd,
+    exits: MapHandle,
     log: MapHandle,
     overloads: MapHandle,
     sources: MapHandle,
@@ -165,7 +167,9 @@ impl Programs {
         Ok(Self {
             ingress: object.program(INGRESS)?,
             egress: object.program(EGRESS)?,
+            second: object.program(SECOND)?,
             sweep: object.program(SWEEP)?,
+            exits: object.map_of_any_size(EXITS_MAP)?,
             log: object.map(LOG_MAP, 0)?,
             overloads: object.map(OVERLOADS_MAP, 0)?,
             sources: object.map(SOURCES_MAP, super::sources::VALUE_BYTES)?,
@@ -174,7 +178,8 @@ impl Programs {
     }
 
     fn with(self, arena: Arena, regions: Regions) -> Result<Firewall, FirewallError> {
-        let Self { ingress, egress, sweep, log, overloads, sources, fragments } = self;
+        let Self { ingress, egress, second, sweep, exits, log, overloads, sources, fragments } =
+            self;
         let ids = Ids {
             ingress: program_id(ingress.as_fd()).map_err(FirewallError::Query)?,
             egress: program_id(egress.as_fd()).map_err(FirewallError::Query)?,
@@ -182,8 +187,10 @@ impl Programs {
         Ok(Firewall {
             ingress,
             egress,
+            second,
             sweep,
             ids,
+            exits,
             log,
             overloads,
             sources,

@@ -50,6 +50,10 @@ pub struct TableTotals {
     pub source_insert_count: u64,
     /// Nodes of sources that went.
     pub source_removal_count: u64,
+    /// Packets judged in the second stage.
+    pub staged_packets: u64,
+    /// Groups of them whose lines were read side by side.
+    pub stage_group_count: u64,
     /// Limits that were met, as [`LIMIT_NAMES`] has them.
     pub limits: [u64; limit::COUNT],
 }
@@ -143,6 +147,13 @@ impl Totals {
     }
 }
 
+/// One counter of the state table, over all CPUs: an offset of [`table`].
+pub(super) fn table_counter(firewall: &Firewall, counter: u32) -> u64 {
+    let regions = firewall.regions();
+    let at = |number: u32| regions.counters.at + number * cpu::SIZE_BYTES + cpu::TABLE + counter;
+    (0..regions.sizes.cpu_count).map(|number| firewall.arena().read64(at(number))).sum()
+}
+
 impl TableTotals {
     /// Each counter with its place in the memory.
     fn fields(&mut self) -> Vec<(&mut u64, u32)> {
@@ -162,6 +173,8 @@ impl TableTotals {
             (&mut self.source_search_count, table::SOURCE_SEARCHES),
             (&mut self.source_insert_count, table::SOURCE_INSERTS),
             (&mut self.source_removal_count, table::SOURCE_REMOVALS),
+            (&mut self.staged_packets, table::STAGED_PACKETS),
+            (&mut self.stage_group_count, table::STAGE_GROUPS),
         ];
         all.extend(self.limits.iter_mut().zip((table::LIMITS..).step_by(8)));
         all

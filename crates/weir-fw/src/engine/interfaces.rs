@@ -344,7 +344,11 @@ impl Interfaces {
     }
 
     /// Writes what is known into the shared memory, of the interfaces that the active image knows.
+    ///
+    /// Exits follow: an interface that has another one's slot gets its exit when no packet is on
+    /// its way to the other one any more.
     pub(super) fn publish(&self, firewall: &Firewall) {
+        let are_changed = self.close_exits(firewall);
         let mut ifslots = vec![0_u8; IFINDEX_COUNT_MAX as usize];
         for (number, slot) in self.slots.iter().enumerate().skip(1) {
             let at = place(firewall, number);
@@ -360,6 +364,62 @@ impl Interfaces {
             firewall.arena().write(at, &self.record(number, known));
         }
         firewall.arena().write(firewall.regions().ifslots.at, &ifslots);
+        if are_changed {
+            // Next hops have slots.
+            super::renew_next_hops(firewall);
+            // Without the wait for this an exit stays closed; see `open_exits`.
+            if firewall.wait_for_polls().is_err() {
+                return;
+            }
+        }
+        self.open_exits(firewall);
+    }
+
+    /// The interface that a slot's exit belongs to.
+    fn exit_of(&self, number: usize) -> Option<u32> {
+        let known = self.slots.get(number)?.as_ref()?;
+        (known.is_settled && known.ifindex != 0).then_some(known.ifindex)
+    }
+
+    /// Closes the exits of interfaces that have gone from their slots. Tells whether there were
+    /// any.
+    fn close_exits(&self, firewall: &Firewall) -> bool {
+        let mut are_changed = false;
+        for (number, slot) in (1..SLOT_COUNT).zip(1_u32..) {
+            let before = firewall.exit(slot).ok().flatten();
+            if before.is_some() && before != self.exit_of(number) {
+                are_changed = true;
+                // One that is there no more cannot be closed.
+                drop(firewall.close_exit(slot));
+            }
+        }
+        are_changed
+    }
+
+    /// Opens the exits that are missing. What fails is an interface that has just gone, or is why
+    /// there is one stage (`forbids_two`).
+    fn open_exits(&self, firewall: &Firewall) {
+        for (number, slot) in (1..SLOT_COUNT).zip(1_u32..) {
+            let Some(ifindex) = self.exit_of(number) else { continue };
+            if firewall.exit(slot).ok().flatten().is_none() {
+                drop(firewall.open_exit(slot, ifindex));
+            }
+        }
+    }
+
+    /// What about the interfaces makes two stages wrong.
+    pub(super) fn forbids_two(&self, firewall: &Firewall) -> Option<String> {
+        for (number, known) in self.all().filter(|(_, known)| known.ifindex != 0) {
+            let slot = u32::try_from(number).unwrap_or(0);
+            if known.mode == Some(Mode::Generic) {
+                return Some(format!("interface {} is in generic mode", known.name));
+            }
+            let exit = firewall.exit(slot).ok().flatten();
+            if known.takes_redirected && exit != self.exit_of(number) {
+                return Some(format!("interface {} has no exit", known.name));
+            }
+        }
+        None
     }
 
     /// `struct weir_fw_interface`.

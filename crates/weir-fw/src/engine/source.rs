@@ -247,6 +247,7 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
         reassemble,
         hash_size,
         state_reserve,
+        stages,
         optimization,
         ruleset_optimization,
         debug,
@@ -286,6 +287,9 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
     settings.hash_size = hash_size.or(settings.hash_size);
     if set(&|setting| matches!(setting, Setting::StateReserve(_))) {
         settings.state_reserve = state_reserve;
+    }
+    if set(&|setting| matches!(setting, Setting::WeirStages(_))) {
+        settings.stages = stages;
     }
     if set(&|setting| matches!(setting, Setting::Optimization(_))) {
         settings.optimization = optimization;

@@ -13,6 +13,7 @@ use super::interfaces::{self, Interfaces};
 use super::load::{Manner, Next};
 use super::overload::Overloads;
 use super::source::Source;
+use super::stages::Choice;
 use super::tables::Tables;
 use super::{Engine, Machine, Options, Refused, clock, links, memory};
 use crate::compile::TableName;
@@ -110,6 +111,7 @@ impl Engine {
             tables: Tables::default(),
             overloads: Overloads::new(),
             interfaces: Interfaces::default(),
+            stages: Choice::default(),
             baseline: Totals::default(),
             debug: "urgent".to_owned(),
             loader,
@@ -144,8 +146,11 @@ impl Engine {
         for load in document.anchors {
             anchors.push(Source::compile(load, &facts, &[], String::new).map_err(Refused)?);
         }
+        // Routes may have changed while nobody followed them.
+        firewall.leave_second_stage();
         Ok(Self {
             interfaces: Interfaces::adopt(&firewall),
+            stages: Choice::default(),
             firewall: Arc::new(firewall),
             machine,
             options,

@@ -52,6 +52,7 @@ impl Engine {
         let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
         let table_bytes = regions.states.bytes + regions.accounts.bytes;
         let table_bytes_of = self.firewall.table_bytes().ok();
+        let (stage_count, one_stage_because) = self.stage_status();
         json!({
             "running": true,
             "enabled": self.is_enabled(),
@@ -63,6 +64,11 @@ impl Engine {
             "started_unix_s": self.started_unix_s,
             "rule_count": self.rules.len(),
             "table_count": self.tables.all.len(),
+            "stages": {
+                "setting": self.main.ruleset.settings.stages.as_str(),
+                "count": stage_count,
+                "one_because": one_stage_because,
+            },
             "next_hop_generation": arena.read32(control::GENERATION),
             "states": {
                 "current_count": arena.read64(control::STATE_COUNT),
@@ -130,6 +136,8 @@ impl Engine {
             "unanswered_packets": table.unanswered_count,
             "evaluations_count": table.evaluation_count,
             "fib_lookups_count": table.fib_lookup_count,
+            "staged_packets": table.staged_packets,
+            "stage_groups_count": table.stage_group_count,
             "log_lost_count": table.log_lost_count,
         });
         if let Some(rules) = rules {
@@ -242,6 +250,9 @@ pub fn status_text(value: &Value) -> String {
         mib(number(&states["table_bytes"])),
         states["bytes_per_flow_at_limit"]
     );
+    let stages = &value["stages"];
+    let why = stages["one_because"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+    let _ = writeln!(out, "stages:     {}{why}", number(&stages["count"]));
     let memory = &value["memory"];
     let _ = writeln!(out, "memory:     {} MiB in use", mib(number(&memory["populated_bytes"])));
     for region in memory["regions"].as_array().into_iter().flatten() {
@@ -292,6 +303,7 @@ pub fn stats_text(value: &Value) -> String {
         ("replies not made", "unanswered_packets"),
         ("rulesets gone through", "evaluations_count"),
         ("routes looked up", "fib_lookups_count"),
+        ("judged in two stages", "staged_packets"),
         ("log records lost", "log_lost_count"),
     ] {
         put(name, number(&value[key]));

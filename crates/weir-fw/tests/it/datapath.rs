@@ -11,4 +11,5 @@ mod fragments;
 mod kept;
 mod live;
 mod sanity;
+mod stages;
 mod states;

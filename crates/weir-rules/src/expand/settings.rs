@@ -55,6 +55,7 @@ impl Expander<'_> {
             Setting::Debug(level) => settings.debug = Some(level.clone()),
             Setting::Reassemble { enabled, no_df: _ } => settings.reassemble = *enabled,
             Setting::HashSize(size) => settings.hash_size = Some(*size),
+            Setting::WeirStages(stages) => settings.stages = *stages,
             Setting::StateReserve(count) => {
                 settings.state_reserve = *count;
                 self.reserve.set = Some(span);

@@ -5,7 +5,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::dialect::Dialect;
 use crate::lex::TokenKind;
 use crate::names;
-use crate::value::{BlockReturn, Setting, StateOptions, Syncookies, Text};
+use crate::value::{BlockReturn, Setting, StateOptions, Syncookies, Text, WeirStages};
 
 /// What can be set.
 const SETTINGS: &[&str] = &[
@@ -28,6 +28,7 @@ const SETTINGS: &[&str] = &[
     "keepcounters",
     "hashsize",
     "state-reserve",
+    "weir-stages",
 ];
 
 impl Parser<'_> {
@@ -95,6 +96,11 @@ impl Parser<'_> {
             "require-order" => Setting::RequireOrder(&*self.choice(&["yes", "no"])? == "yes"),
             "hashsize" => Setting::HashSize(self.hash_size()?),
             "state-reserve" => Setting::StateReserve(self.number32("a number of states")?),
+            "weir-stages" => Setting::WeirStages(match &*self.choice(&WeirStages::WORDS)? {
+                "one" => WeirStages::One,
+                "two" => WeirStages::Two,
+                _ => WeirStages::Auto,
+            }),
             _ => Setting::KeepCounters,
         })
     }

@@ -61,5 +61,6 @@ pub(super) fn print(out: &mut String, setting: &Setting) {
         Setting::KeepCounters => writeln!(out, "keepcounters"),
         Setting::HashSize(size) => writeln!(out, "hashsize {size}"),
         Setting::StateReserve(count) => writeln!(out, "state-reserve {count}"),
+        Setting::WeirStages(stages) => writeln!(out, "weir-stages {}", stages.as_str()),
     };
 }

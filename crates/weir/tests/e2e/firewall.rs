@@ -7,6 +7,7 @@ mod daemon;
 mod limits;
 mod network;
 mod places;
+mod stages;
 mod tcp;
 
 use std::fs;

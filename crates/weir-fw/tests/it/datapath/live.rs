@@ -8,14 +8,32 @@ use weir_bpf::attach::Mode;
 use weir_bpf::firewall::layout::{self, control};
 use weir_bpf::firewall::{Attachment, Firewall};
 use weir_bpf::packet::PacketRing;
-use weir_net::Netlink;
+use weir_net::{Netlink, Netns};
 use weir_oracle::bench::DropCounter;
 
 use super::frames::Ends;
 use super::rig::Rig;
 
 /// Long enough for a busy machine; nothing waits for it to pass.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sends frames out of a neighbour's interface, all of them at once.
+pub(super) fn send(peer: &Netns, frames: &[Vec<u8>]) {
+    peer.run(|| {
+        let ifindex = Netlink::open().unwrap().ifindex("p").unwrap();
+        let mut sender = PacketRing::open(ifindex, 200).expect("a socket");
+        for frame in frames {
+            sender.frame(frame.len()).expect("there is room").copy_from_slice(frame);
+            sender.push(frame.len());
+        }
+        let mut sent = 0;
+        let begun = Instant::now();
+        while sent < frames.len() as u64 && begun.elapsed() < PATIENCE {
+            sent += sender.flush().expect("the socket sends").0;
+        }
+    })
+    .unwrap();
+}
 
 #[test]
 fn frames_cross_the_box_between_namespaces() {
@@ -31,23 +49,7 @@ fn frames_cross_the_box_between_namespaces() {
         });
         (counter, link.unwrap())
     });
-    let send = |side: usize, frames: &[Vec<u8>]| {
-        rig.peers[side]
-            .run(|| {
-                let ifindex = Netlink::open().unwrap().ifindex("p").unwrap();
-                let mut sender = PacketRing::open(ifindex, 200).expect("a socket");
-                for frame in frames {
-                    sender.frame(frame.len()).expect("there is room").copy_from_slice(frame);
-                    sender.push(frame.len());
-                }
-                let mut sent = 0;
-                let begun = Instant::now();
-                while sent < frames.len() as u64 && begun.elapsed() < PATIENCE {
-                    sent += sender.flush().expect("the socket sends").0;
-                }
-            })
-            .unwrap();
-    };
+    let send = |side: usize, frames: &[Vec<u8>]| send(&rig.peers[side], frames);
     let flows = [Ends::new("10.0.1.2", "10.0.2.2"), Ends::new("fd00:1::2", "fd00:2::2")];
     let asked: Vec<_> = flows.iter().map(|ends| ends.udp((1000, 53), b"asked")).collect();
     let blocked: Vec<_> = flows.iter().map(|ends| ends.udp((1000, 54), b"blocked")).collect();

@@ -39,6 +39,8 @@ pub(crate) enum Rules {
     None,
     /// Let everything pass, with a state.
     Stateful,
+    /// The same, in one stage whatever the number of states.
+    OneStage,
     /// The same behind rules that do not match.
     Many,
 }
@@ -109,6 +111,9 @@ pub(crate) fn pf(rules: Rules, state_count: u64) -> String {
          set timeout {{ udp.first {STATE_SECONDS}, udp.single {STATE_SECONDS}, \
          udp.multiple {STATE_SECONDS}, adaptive.start 0, adaptive.end 0 }}\n"
     );
+    if rules == Rules::OneStage {
+        text.push_str("set weir-stages one\n");
+    }
     if rules == Rules::Many {
         for number in 0..RULE_COUNT - 1 {
             let (address, port) = blocked(number);

@@ -28,13 +28,14 @@ const fn figure(series: &'static str, device: Device, load: Load) -> Figure {
 }
 
 /// In the order of a round: what is compared stands side by side.
-const FIGURES: [Figure; 12] = [
+const FIGURES: [Figure; 13] = [
     figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
     figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
     figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
     figure(rows::STATEFUL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::NFT_4900, Device::Nftables(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::STATEFUL_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
+    figure(rows::ONE_STAGE_5M, Device::Weir(Rules::OneStage), Load::Walk(MANY)),
     figure(rows::STATEFUL_5M, Device::Weir(Rules::Stateful), Load::Walk(MANY)),
     figure(rows::NFT_5M, Device::Nftables(Rules::Stateful), Load::Walk(MANY)),
     figure(rows::NEW, Device::Weir(Rules::Stateful), Load::New),

@@ -30,6 +30,7 @@ pub(crate) const NFT_4900: &str = "nft_4900";
 pub(crate) const STATEFUL_4900: &str = "stateful_4900";
 pub(crate) const STATEFUL_128: &str = "stateful_128";
 pub(crate) const STATEFUL_5M: &str = "stateful_5m";
+pub(crate) const ONE_STAGE_5M: &str = "one_stage_5m";
 pub(crate) const NFT_5M: &str = "nft_5m";
 /// Series in which every packet is of a new flow.
 pub(crate) const NFT_NEW: &str = "nft_new_states";
@@ -67,14 +68,19 @@ pub(crate) const ROWS: &[RowSpec] = &[
     pps(NFT_5M, "nftables `ct state`, 5,000,000 flows"),
     pps(STATEFUL_5M, "weir fw, stateful, 5,000,000 flows")
         .against(Against::Series(NFT_5M))
-        .floor(4.0),
+        .floor(6.0),
+    pps(ONE_STAGE_5M, "weir fw, stateful, one stage, 5,000,000 flows"),
+    pps("stateful_5m_vs_one_stage", "weir fw, stateful, 5,000,000 flows, again")
+        .of(STATEFUL_5M)
+        .against(Against::Series(ONE_STAGE_5M))
+        .floor(1.7),
     pps(STATEFUL_128, "weir fw, stateful, 128 flows"),
     pps("stateful_5m_vs_128", "weir fw, stateful, 5,000,000 flows, again")
         .of(STATEFUL_5M)
         .against(Against::Series(STATEFUL_128))
         .floor(0.60),
     pps(NFT_NEW, "nftables, new states"),
-    pps(NEW, "weir fw, new states").against(Against::Series(NFT_NEW)).floor(4.0),
+    pps(NEW, "weir fw, new states").against(Against::Series(NFT_NEW)).floor(4.2),
     pps(NFT_RULES, "nftables, 1,000 rules, new states"),
     pps(RULES, "weir fw, 1,000 rules, new states").against(Against::Series(NFT_RULES)).floor(4.0),
     limit(MEMORY_10M, "weir fw, 10,000,000 states: memory of each", "B", FLOW_BYTES_MAX),

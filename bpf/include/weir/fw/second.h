@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Two stages, for tables that no cache holds.
+ *
+ * A packet waits for its state's line in memory longer than for all else, and XDP sees one packet
+ * at a time. So the first stage (weir_stage_first(), in the ingress program) judges nothing: for a
+ * packet of the form that the quick way takes, it finds where its destination leads, notes the
+ * bucket of its state, and hands it to the device that it would leave by. That device runs
+ * weir_fw_second when it has 16 frames, or the poll ends. For the first of them the program reads
+ * the lines of all that are noted: they come from memory side by side. Then each frame is judged as
+ * ever, and leaves, or is dropped: the program can do nothing else with a frame.
+ *
+ * Therefore what may need anything else is judged in the ingress program as ever: what is for the
+ * box, or exceeds an MTU, or ends or begins a connection, or is not of that form. The ruleset must
+ * not answer what it blocks, nor choose routing tables (WEIR_FW_IMAGE_STAGES), and the destination
+ * alone must determine the way (the control process sees to that). A packet whose way has changed
+ * in between is dropped. A segment that pf would answer by a RST in the middle of a handshake is
+ * dropped without (`unanswered`).
+ */
+#ifndef WEIR_FW_SECOND_H
+#define WEIR_FW_SECOND_H
+
+#include <weir/fw/ingress.h>
+#include <weir/fw/quick.h>
+#include <weir/fw/stage.h>
+
+/*
+ * Ways are kept by destination and interface, in the sets of kept.h: where anything is filtered
+ * nobody else uses them.
+ */
+static __always_inline void weir_stage_key(struct weir_fw_kept *key, __be32 dst, __u8 slot)
+{
+	key->src = 0;
+	key->dst = dst;
+	key->ports = 0;
+	key->what = (__u32)slot << WEIR_KEPT_SLOT_SHIFT;
+}
+
+/* The index of the way that the kernel has for a destination, which is kept; 0: none of ours. */
+static __noinline __u32 weir_stage_ask(struct xdp_md *ctx, __u32 kept_at, __u8 slot)
+{
+	/* Before the kernel is asked: what changes meanwhile is of the next one. */
+	__u16 generation = weir_fw_control()->generation;
+	struct weir_ipv4 *ip = weir_xdp_data(ctx) + sizeof(struct weir_eth);
+	const struct weir_udp *ports = (void *)(ip + 1);
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct bpf_fib_lookup *f;
+	struct weir_fw_kept key;
+	int next_hop;
+
+	if (!scratch || (void *)(ports + 1) > weir_xdp_data_end(ctx))
+		return 0;
+	f = &scratch->fib;
+	weir_quick_question(f, ctx, ip);
+	weir_stage_key(&key, ip->dst, slot);
+	weir_fw_table_counters(bpf_get_smp_processor_id())->fib_lookups++;
+	if (bpf_fib_lookup(ctx, f, sizeof(*f), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
+	    weir_fw_fib_found(f, &scratch->route, ctx->ingress_ifindex) != WEIR_ROUTE_FORWARD)
+		return 0;
+	next_hop = weir_fw_next_hop_index(&scratch->route, generation);
+	if (next_hop <= WEIR_FW_NEXT_HOP_KERNEL)
+		return 0;
+	weir_kept_keep(kept_at, &key, next_hop, generation);
+	return next_hop;
+}
+
+/* Notes a packet's bucket and its way, and hands it to the device that it leaves by. */
+static __always_inline int weir_stage_hand_over(struct xdp_md *ctx, __u32 home, __u32 next_hop,
+						__u32 generation, __u8 slot)
+{
+	struct weir_stage_lines *lines = weir_stage_lines();
+	struct weir_stage_note *note;
+	__u32 at;
+
+	/* A driver that has no room for it leaves the frame to one stage. */
+	if (!lines || !weir_stage_clear(ctx) || bpf_xdp_adjust_meta(ctx, -(int)sizeof(*note)))
+		return WEIR_QUICK_NOT;
+	note = (void *)(long)ctx->data_meta;
+	if ((void *)(note + 1) > weir_xdp_data(ctx))
+		return XDP_ABORTED;
+	note->home = home;
+	note->next_hop = next_hop;
+	note->generation = generation;
+	note->unused = 0;
+	at = lines->count & (WEIR_STAGE_LINES_MAX - 1);
+	lines->home[at] = home;
+	lines->count = at + 1;
+	return bpf_redirect_map(&weir_exits, slot & (WEIR_FW_INTERFACE_COUNT_MAX - 1), 0);
+}
+
+/* The first stage. WEIR_QUICK_NOT: the packet, which is as it was, is judged at once. */
+static __noinline int weir_stage_first(struct xdp_md *ctx)
+{
+	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
+	__u16 generation = weir_fw_control()->generation;
+	struct weir_fw_next_hop __weir_arena *hop;
+	struct weir_fw_packet key = {};
+	__u32 kept_at, next_hop, ip_bytes;
+	struct weir_fw_kept dst;
+	__u8 slot;
+
+	q.ruleset = weir_fw_control()->active;
+	if (!(weir_at(struct weir_fw_image, q.ruleset)->flags & WEIR_FW_IMAGE_STAGES) ||
+	    !(weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED) ||
+	    !weir_fw_filters(q.ruleset) || !weir_quick_read(&q) ||
+	    !weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q) ||
+	    weir_is_martian4(bpf_ntohl(q.ip->src), bpf_ntohl(q.ip->dst)))
+		return WEIR_QUICK_NOT;
+	ip_bytes = q.ip_bytes;
+	slot = q.slot;
+	weir_quick_key(&q, &key);
+	key.hash = weir_fw_hash(&key);
+	weir_stage_key(&dst, q.ip->dst, slot);
+	kept_at = weir_kept_at(bpf_get_smp_processor_id(), &dst);
+	next_hop = weir_kept_find(kept_at, &dst, generation);
+	if (!next_hop) {
+		/* More destinations than are kept: the states know their ways. */
+		if (!weir_kept_has_room(kept_at, generation))
+			return WEIR_QUICK_NOT;
+		next_hop = weir_stage_ask(ctx, kept_at, slot);
+		if (!next_hop)
+			return WEIR_QUICK_NOT;
+	}
+	hop = weir_fw_next_hop_at(next_hop & (WEIR_FW_NEXT_HOP_COUNT_MAX - 1));
+	slot = hop->interface;
+	if (ip_bytes > hop->mtu_bytes || hop->flags & WEIR_FW_NEXT_HOP_BACK ||
+	    hop->generation != generation)
+		return WEIR_QUICK_NOT;
+	return weir_stage_hand_over(ctx, weir_state_bucket(key.hash), next_hop, generation, slot);
+}
+
+/* Reads the lines that are noted. Nobody waits for one of them before the next is asked for. */
+static __always_inline void weir_second_touch(struct weir_stage_lines *lines)
+{
+	struct weir_fw_table_counters __weir_arena *counters;
+	__u32 count = lines->count, touched = 0, i;
+
+	for (i = 0; i < WEIR_STAGE_LINES_MAX; i++) {
+		if (i >= count)
+			break;
+		touched += weir_read_once(weir_state_line(lines->home[i])->control);
+	}
+	asm volatile("" ::"r"(touched));
+	lines->count = 0;
+	counters = weir_fw_table_counters(bpf_get_smp_processor_id());
+	counters->staged_packets += count;
+	counters->stage_groups++;
+}
+
+/* What is known of the packet, and its state if that covers it; WEIR_QUICK_NOT as in quick.h. */
+static __noinline int weir_second_quick(struct xdp_md *ctx, __u32 home,
+					const struct weir_fw_route *route)
+{
+	struct weir_quick q = { .data = weir_xdp_data(ctx), .data_end = weir_xdp_data_end(ctx) };
+	struct weir_fw_packet key = {};
+
+	q.ruleset = weir_fw_control()->active;
+	q.slot = weir_fw_ifslot(ctx->ingress_ifindex);
+	if (!(weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED) ||
+	    !weir_fw_filters(q.ruleset) || weir_fw_skips(q.ruleset, q.slot) ||
+	    !weir_quick_read(&q))
+		return WEIR_QUICK_NOT;
+	weir_quick_key(&q, &key);
+	q.cpu = bpf_get_smp_processor_id();
+	return weir_quick_hit(ctx, &q, &key, home, route);
+}
+
+/* A packet that came without a way out of this interface: routes or interfaces have changed. */
+static __noinline int weir_second_lost(struct xdp_md *ctx, struct weir_fw_scratch *scratch)
+{
+	void *data = weir_xdp_data(ctx), *data_end = weir_xdp_data_end(ctx);
+	struct weir_fw_packet *p = weir_fw_packet_of(scratch);
+	struct weir_ipv4 *ip = data + sizeof(struct weir_eth);
+
+	p->cpu = bpf_get_smp_processor_id();
+	p->interface = weir_fw_ifslot(ctx->ingress_ifindex);
+	if ((void *)(ip + 1) <= data_end)
+		p->ip_bytes = bpf_ntohs(ip->total_bytes);
+	return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
+}
+
+SEC("xdp")
+int weir_fw_ingress(struct xdp_md *ctx)
+{
+	int action;
+
+	weir_uses_arena();
+	if (weir_fw_stages() == WEIR_FW_STAGES_TWO) {
+		action = weir_stage_first(ctx);
+		if (action != WEIR_QUICK_NOT)
+			return action;
+	}
+	action = weir_fw_quick(ctx);
+	return action != WEIR_QUICK_NOT ? action : weir_fw_receive_any(ctx, 0);
+}
+
+SEC("xdp/devmap")
+int weir_fw_second(struct xdp_md *ctx)
+{
+	struct weir_stage_note *note = (void *)(long)ctx->data_meta;
+	struct weir_stage_lines *lines = weir_stage_lines();
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 home, next_hop, generation;
+	int action;
+
+	weir_uses_arena();
+	/* While all are judged at once, what stands before a frame may be somebody else's. */
+	if (weir_fw_stages() == WEIR_FW_STAGES_ONE || (void *)(note + 1) > weir_xdp_data(ctx))
+		return XDP_PASS;
+	if (!lines || !scratch)
+		return XDP_DROP;
+	if (lines->count)
+		weir_second_touch(lines);
+	home = note->home;
+	next_hop = note->next_hop;
+	generation = note->generation;
+	/* Nobody behind us is to see it. */
+	if (bpf_xdp_adjust_meta(ctx, sizeof(*note)))
+		return XDP_DROP;
+	if (!weir_fw_next_hop_load(&scratch->route, next_hop, generation) ||
+	    scratch->route.ifindex != ctx->egress_ifindex ||
+	    (__u16)weir_fw_control()->generation != (__u16)generation)
+		return weir_second_lost(ctx, scratch);
+	action = weir_second_quick(ctx, home, &scratch->route);
+	if (action == WEIR_QUICK_NOT)
+		action = weir_fw_receive_any(ctx, WEIR_PACKET_SECOND);
+	return action == XDP_REDIRECT ? XDP_PASS : XDP_DROP;
+}
+
+#endif /* WEIR_FW_SECOND_H */

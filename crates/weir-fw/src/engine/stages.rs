@@ -1,0 +1,227 @@
+//! In how many stages packets are judged: what `set weir-stages` says, as far as two are right, and
+//! by default what the number of states calls for.
+//!
+//! Two stages cost every packet a little and save the wait for its state's memory, which only large
+//! tables make. They are right where the destination alone determines the way, no rule answers what
+//! it blocks, and every program is in the driver. [`Ways`] follows the first of these.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_bpf::firewall::layout::{control, image, image_flags, table};
+use weir_bpf::firewall::{Firewall, Stages};
+use weir_net::Netlink;
+use weir_net::route::Fork;
+use weir_rules::value::WeirStages;
+
+use super::{Engine, counters};
+
+/// States from which on two stages are the faster ones, and below which one is: they are on a par
+/// at about 5,000.
+const TWO_FROM_STATE_COUNT: u64 = 8_000;
+const ONE_BELOW_STATE_COUNT: u64 = 4_000;
+/// Packets of a group, on average, below which two stages save nothing.
+const GROUP_PACKETS_MIN: u64 = 2;
+/// Groups that an average is taken of.
+const GROUP_COUNT_MIN: u64 = 1_000;
+/// Looks, a second each, for which one stage stays when groups were too small.
+const SMALL_GROUP_LOOKS: u32 = 60;
+
+/// What is known of the routes: whether the destination alone determines the way.
+#[derive(Debug, Default)]
+pub(crate) struct Ways {
+    /// All was looked at, and nothing has changed since that may make a way fork.
+    are_known: AtomicBool,
+}
+
+impl Ways {
+    /// They may fork from now on: no packet is left to the second stage any more.
+    pub(crate) fn forget(&self, firewall: &Firewall) {
+        self.are_known.store(false, Ordering::SeqCst);
+        firewall.leave_second_stage();
+    }
+
+    /// Whether they are what the last look has found.
+    pub(crate) fn are_known(&self) -> bool {
+        self.are_known.load(Ordering::SeqCst)
+    }
+
+    /// Looks at all rules and routes of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// Why they cannot be told.
+    pub(crate) fn look(&self) -> Result<Option<Fork>, String> {
+        // Before the look: what changes meanwhile is not known after it.
+        self.are_known.store(true, Ordering::SeqCst);
+        let found = Netlink::open().and_then(|netlink| netlink.fork());
+        found.map_err(|error| error.to_string())
+    }
+}
+
+/// How it stands with the stages.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// Why there is one; `None`: there are two.
+    reason: Option<String>,
+    /// What makes a way fork, as it was found last.
+    fork: Result<Option<Fork>, String>,
+    /// Packets and groups of the last look.
+    counted: [u64; 2],
+    /// Looks for which groups were too small to be worth it.
+    small_group_looks: u32,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self {
+            reason: Some("nobody has looked at the routes yet".to_owned()),
+            fork: Err("nobody has looked at the routes yet".to_owned()),
+            counted: [0; 2],
+            small_group_looks: 0,
+        }
+    }
+}
+
+/// What a choice depends on, beside the reasons that forbid two stages.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    setting: WeirStages,
+    now: Stages,
+    state_count: u64,
+    are_groups_small: bool,
+}
+
+impl Load {
+    /// Why there is to be one stage; `None`: two.
+    fn reason(self) -> Option<String> {
+        let has_enough = match self.now {
+            Stages::One => self.state_count >= TWO_FROM_STATE_COUNT,
+            Stages::Two => self.state_count >= ONE_BELOW_STATE_COUNT,
+        };
+        match self.setting {
+            WeirStages::One => Some("`set weir-stages one`".to_owned()),
+            WeirStages::Two => None,
+            WeirStages::Auto if !has_enough => {
+                Some(format!("{} states are too few for it to pay", self.state_count))
+            }
+            WeirStages::Auto if self.are_groups_small => {
+                Some("packets come one by one, so that nothing is read side by side".to_owned())
+            }
+            WeirStages::Auto => None,
+        }
+    }
+}
+
+impl Engine {
+    /// What makes a way fork, as [`Ways::look`] has found it.
+    pub(crate) fn note_ways(&mut self, fork: Result<Option<Fork>, String>) {
+        self.stages.fork = fork;
+    }
+
+    /// Whether the way of some packet was found to fork, or could not be told.
+    pub(crate) fn has_forks(&self) -> bool {
+        !matches!(self.stages.fork, Ok(None))
+    }
+
+    /// Goes to the number of stages that is right now. To be called once a second.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(crate) fn choose_stages(&mut self, ways: &Ways) -> Result<(), String> {
+        if self.is_stopped {
+            return Ok(());
+        }
+        let are_groups_small = self.are_groups_small();
+        let load = Load {
+            setting: self.main.ruleset.settings.stages,
+            now: self.firewall.stages(),
+            state_count: self.firewall.arena().read64(control::STATE_COUNT),
+            are_groups_small,
+        };
+        let reason = self.forbids_two(ways).or_else(|| load.reason());
+        let target = if reason.is_some() { Stages::One } else { Stages::Two };
+        self.stages.reason = reason;
+        let done = self.firewall.set_stages(target, || ways.are_known());
+        done.map_err(|error| {
+            let cause = format!("the kernel cannot be waited for (membarrier): {error}");
+            self.stages.reason = Some(cause.clone());
+            cause
+        })
+    }
+
+    /// What makes two stages wrong.
+    fn forbids_two(&self, ways: &Ways) -> Option<String> {
+        let arena = self.firewall.arena();
+        let active = arena.read32(control::ACTIVE);
+        if arena.read32(active + image::FLAGS) & image_flags::STAGES == 0 {
+            return Some("a rule answers what it blocks, or chooses a routing table".to_owned());
+        }
+        if let Some(reason) = self.interfaces.forbids_two(&self.firewall) {
+            return Some(reason);
+        }
+        match &self.stages.fork {
+            Err(cause) => Some(format!("the routes are not known: {cause}")),
+            Ok(Some(fork)) => Some(fork.to_string()),
+            Ok(None) if !ways.are_known() => Some("the routes have just changed".to_owned()),
+            Ok(None) => None,
+        }
+    }
+
+    /// Whether groups were too small of late, or not long ago.
+    fn are_groups_small(&mut self) -> bool {
+        let totals = [table::STAGED_PACKETS, table::STAGE_GROUPS]
+            .map(|counter| counters::table_counter(&self.firewall, counter));
+        let [packets, groups] = [0, 1].map(|at| totals[at].saturating_sub(self.stages.counted[at]));
+        let choice = &mut self.stages;
+        choice.small_group_looks = choice.small_group_looks.saturating_sub(1);
+        if groups >= GROUP_COUNT_MIN {
+            choice.counted = totals;
+            if packets < groups * GROUP_PACKETS_MIN {
+                choice.small_group_looks = SMALL_GROUP_LOOKS;
+            }
+        }
+        choice.small_group_looks > 0
+    }
+
+    /// The number of stages, and why it is one.
+    pub(super) fn stage_status(&self) -> (u32, Option<&str>) {
+        match self.firewall.stages() {
+            Stages::One => (1, self.stages.reason.as_deref()),
+            Stages::Two => (2, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_states_decides_with_hysteresis() {
+        let load = Load {
+            setting: WeirStages::Auto,
+            now: Stages::One,
+            state_count: 7_999,
+            are_groups_small: false,
+        };
+        assert_eq!(load.reason().as_deref(), Some("7999 states are too few for it to pay"));
+        assert_eq!(Load { state_count: 8_000, ..load }.reason(), None);
+        let two = Load { now: Stages::Two, ..load };
+        assert_eq!(Load { state_count: 4_000, ..two }.reason(), None);
+        assert!(Load { state_count: 3_999, ..two }.reason().is_some());
+        let small = Load { are_groups_small: true, ..two }.reason().unwrap();
+        assert!(small.contains("one by one"), "{small}");
+    }
+
+    #[test]
+    fn a_setting_is_obeyed() {
+        let load = Load {
+            setting: WeirStages::Two,
+            now: Stages::One,
+            state_count: 0,
+            are_groups_small: true,
+        };
+        assert_eq!(load.reason(), None);
+        let one = Load { setting: WeirStages::One, state_count: 1 << 20, ..load }.reason();
+        assert_eq!(one.as_deref(), Some("`set weir-stages one`"));
+    }
+}
