@@ -9,7 +9,7 @@ use crate::machine_use::MachineUse;
 
 /// The least change of either time at which two stores are from machines that differ. Readings of
 /// one quiet machine are within a few per cent of each other; a shared one swings by more.
-pub const HOST_DIFFERS_MIN: f64 = 0.15;
+pub(crate) const HOST_DIFFERS_MIN: f64 = 0.15;
 
 /// One look at the machine, before or after what a store holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ impl Change {
 
     /// Whether the machines differ by more than [`HOST_DIFFERS_MIN`].
     #[must_use]
-    pub fn is_another_machine(&self) -> bool {
+    pub(crate) fn is_another_machine(&self) -> bool {
         self.xdp_ratio.abs().max(self.memory_ratio.abs()) > HOST_DIFFERS_MIN
     }
 }

@@ -233,7 +233,7 @@ pub fn dut_time(
 /// How long the CPUs of a machine that is the DUT were not idle, all together; `None` if it does
 /// not count that in ticks of [`TICK_NS`].
 #[must_use]
-pub fn busy_time(before: &Counted, after: &Counted) -> Option<DutTime> {
+pub(crate) fn busy_time(before: &Counted, after: &Counted) -> Option<DutTime> {
     let cpus: Vec<usize> = after.times.keys().copied().collect();
     let spent = spent(before, after, &cpus);
     let ticks: u64 = spent.iter().map(CpuTimes::busy_ticks).sum();
