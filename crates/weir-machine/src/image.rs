@@ -1,9 +1,10 @@
-//! Images of virtual DUTs: what is known of one, and how one is built of Debian's packages.
+//! Images of virtual DUTs: what is known of one, and how one is built of Debian's packages, or made
+//! of what the BSDs publish.
 //!
 //! An image is a disk, as QEMU reads it. Beside it may lie a file of the same name with `.toml`
 //! behind it, which says how it is booted and logged in to ([`About`]): the testbed kind `qemu`
 //! takes from there what the specification leaves out. `weir lab image` writes both; an image of
-//! the user's own needs no such file. Nothing here starts a machine.
+//! the user's own needs no such file. Only [`bsd`] starts a machine.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
+pub mod bsd;
 pub mod debian;
 pub mod qcow2;
 

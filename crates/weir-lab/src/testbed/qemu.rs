@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use weir_machine::cancel::Cancel;
 use weir_machine::digest::Reader;
+use weir_machine::image::bsd::Card;
 use weir_machine::qemu::{self, Accel, Chosen, Login, QemuError, Vm};
 use weir_machine::ssh::profile::Profiler;
 use weir_net::CpuList;
@@ -58,6 +59,12 @@ pub struct QemuTestbed {
     traces: RefCell<Traces>,
     /// What the calibration runs on; it holds the right to measure.
     direct: NetnsTestbed,
+}
+
+/// The machine's second and third card, for images that configure them by themselves.
+#[must_use]
+pub fn cards() -> [Card; 2] {
+    guest::cards()
 }
 
 /// Whether this host has what a specification asks of it: QEMU, the files, KVM, CPUs.

@@ -12,7 +12,7 @@ use std::{fs, io};
 
 use weir_net::process::{self, Invocation};
 
-use super::{ImageError, beside};
+use super::{About, ImageError, beside};
 use crate::cancel::Cancel;
 use crate::capped_log::CappedLog;
 
@@ -20,33 +20,31 @@ use crate::capped_log::CappedLog;
 const TICK: Duration = Duration::from_millis(50);
 /// How long a program may take to clean up when it is asked to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a pair of keys may take.
+const KEYGEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many lines of a failed program's output are shown.
 const LINES_SHOWN: usize = 6;
 
-/// Programs that a build needs, and their Debian packages.
-const TOOLS: [(&str, &str); 4] = [
+/// Programs that builds need, and their Debian packages.
+const TOOLS: [(&str, &str); 5] = [
     ("mmdebstrap", "mmdebstrap"),
     ("mke2fs", "e2fsprogs"),
     ("ssh-keygen", "openssh-client"),
     ("qemu-img", "qemu-utils"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
 ];
 
-pub(super) struct Tools;
-
-impl Tools {
-    /// Refuses to begin without one of the programs.
-    pub(super) fn check(qcow2: bool) -> Result<(), ImageError> {
-        let needed = TOOLS.iter().filter(|(name, _)| qcow2 || *name != "qemu-img");
-        let missing: Vec<&str> =
-            needed.filter(|(name, _)| find(name).is_none()).map(|(_, package)| *package).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(ImageError::new(format!(
-            "programs to build an image with are missing: apt-get install {}",
-            missing.join(" ")
-        )))
+/// Refuses to begin without one of these programs.
+pub(super) fn check_tools(needed: &[&str]) -> Result<(), ImageError> {
+    let lacks = |(name, _): &&(&str, &str)| needed.contains(name) && find(name).is_none();
+    let missing: Vec<&str> = TOOLS.iter().filter(lacks).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
     }
+    Err(ImageError::new(format!(
+        "programs to build an image with are missing: apt-get install {}",
+        missing.join(" ")
+    )))
 }
 
 /// A program in the usual folders.
@@ -61,6 +59,50 @@ fn find(name: &str) -> Option<PathBuf> {
 pub(super) fn output(command: &Invocation, timeout: Duration) -> Result<String, ImageError> {
     let output = process::run(command, timeout).map_err(ImageError::new)?;
     Ok(output.check().map_err(ImageError::new)?.text())
+}
+
+/// Refuses to take a name that something else has: without `replace` any of the names, with it
+/// those beside the disk that no earlier build has made. `names` has the disk last.
+pub(super) fn check_names(
+    out: &Path,
+    names: impl IntoIterator<Item = PathBuf>,
+    replace: bool,
+) -> Result<(), ImageError> {
+    if out.file_name().is_none() || out.is_dir() {
+        let out = out.display();
+        return Err(ImageError::new(format!("{out} does not name a file: write --out FILE.qcow2")));
+    }
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let taken: Vec<PathBuf> = names.into_iter().filter(is_there).collect();
+    let Some(first) = taken.first() else { return Ok(()) };
+    if !replace {
+        let shown = if taken.iter().any(|path| path == out) { out } else { first };
+        return Err(ImageError::new(format!(
+            "{} exists already: choose another name, or replace an image with --force",
+            shown.display()
+        )));
+    }
+    // A disk alone is what --force names.
+    if taken == [out.to_owned()] || About::of(out).is_ok_and(|about| about.built.is_some()) {
+        return Ok(());
+    }
+    Err(ImageError::new(format!(
+        "{} is not an image that weir lab image built, so --force does not replace it: choose \
+         another name, or remove it",
+        first.display()
+    )))
+}
+
+/// Makes a pair of keys: a file, and the public one beside it.
+pub(super) fn keygen(
+    building: &mut Building<'_>,
+    path: &Path,
+    comment: &str,
+) -> Result<(), ImageError> {
+    let path = path.to_string_lossy().into_owned();
+    let keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", &path];
+    let advice = "look at the disk's free space";
+    building.run(&Invocation::program(keygen), KEYGEN_TIMEOUT, advice)
 }
 
 /// A build under way.

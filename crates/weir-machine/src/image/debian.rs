@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use weir_net::process::Invocation;
 
-use super::build::{Building, Tools, WorkDir};
+use super::build::{Building, WorkDir, check_names, check_tools, keygen};
 use super::content::{APPEND, CONSOLE_READY, EXCLUDED, FILES, LABEL, PACKAGES};
 use super::{About, Boot, Built, ImageError, Login, beside};
 use crate::cancel::Cancel;
@@ -83,7 +83,8 @@ pub fn build(
 ) -> Result<Image, ImageError> {
     let started = Instant::now();
     check(request)?;
-    Tools::check(request.qcow2)?;
+    let tools = ["mmdebstrap", "mke2fs", "ssh-keygen", "qemu-img"];
+    check_tools(&tools[..if request.qcow2 { 4 } else { 3 }])?;
     // Before apt is asked, which takes seconds.
     let dir = WorkDir::beside(&request.out)?;
     let sources = Sources::choose(request)?;
@@ -133,11 +134,8 @@ pub fn build(
 }
 
 fn check(request: &Request) -> Result<(), ImageError> {
-    let out = request.out.display();
-    if request.out.file_name().is_none() || request.out.is_dir() {
-        return Err(ImageError::new(format!("{out} does not name a file: write --out FILE.qcow2")));
-    }
-    check_names(request)?;
+    let names = results(&request.out).into_iter().map(|(_, path)| path);
+    check_names(&request.out, names, request.replace)?;
     if request.size_bytes < SIZE_BYTES_MIN {
         return Err(ImageError::new(format!(
             "a disk of {} bytes is too small for the packages: {} MiB at least",
@@ -168,32 +166,6 @@ fn results(out: &Path) -> [(&'static str, PathBuf); 6] {
         ("about", beside(out, "toml")),
         ("disk", out.to_owned()),
     ]
-}
-
-/// Refuses to take a name that something else has: without `replace` any of the names, with it
-/// those beside the disk that no earlier build has made.
-fn check_names(request: &Request) -> Result<(), ImageError> {
-    let out = &request.out;
-    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    let taken: Vec<PathBuf> =
-        results(out).into_iter().map(|(_, path)| path).filter(is_there).collect();
-    let Some(first) = taken.first() else { return Ok(()) };
-    if !request.replace {
-        let shown = if taken.contains(out) { out } else { first };
-        return Err(ImageError::new(format!(
-            "{} exists already: choose another name, or replace an image with --force",
-            shown.display()
-        )));
-    }
-    // A disk alone is what --force names.
-    if taken == [out.clone()] || About::of(out).is_ok_and(|about| about.built.is_some()) {
-        return Ok(());
-    }
-    Err(ImageError::new(format!(
-        "{} is not an image that weir lab image built, so --force does not replace it: choose \
-         another name, or remove it",
-        first.display()
-    )))
 }
 
 fn packages(request: &Request) -> Vec<String> {
@@ -370,13 +342,7 @@ fn customise(
     }
     let host_key = ssh.join("ssh_host_ed25519_key");
     for (path, comment) in [(host_key.clone(), "weir-dut"), (dir.join("key"), "weir-lab")] {
-        let path = path.to_string_lossy().into_owned();
-        let keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", &path];
-        building.run(
-            &Invocation::program(keygen),
-            STEP_TIMEOUT,
-            "look at the disk's free space",
-        )?;
+        keygen(building, &path, comment)?;
     }
     let read = |path: &Path| {
         fs::read_to_string(path).map_err(|error| ImageError::file("read", path, &error))

@@ -26,6 +26,58 @@ pub(crate) enum ImageCommand {
     /// Build a small Debian machine out of the distribution's packages.
     #[command(after_help = HELP)]
     Debian(DebianArgs),
+    /// Make a DUT of a FreeBSD medium or published disk, over its serial console.
+    #[command(after_help = FREEBSD_HELP)]
+    Freebsd(BsdArgs),
+    /// Make a DUT of an OpenBSD medium, over its serial console.
+    #[command(after_help = OPENBSD_HELP)]
+    Openbsd(BsdArgs),
+}
+
+const FREEBSD_HELP: &str = "\
+FILE is what you have downloaded and unpacked: a disk (FreeBSD-14.2-RELEASE-amd64.qcow2 or .raw), or
+a medium with the sets on it (disc1, dvd1 or memstick). It is not written to. The image gets sshd
+and a key, the serial console, forwarding, and the addresses of the lab's cards; docs/qemu.md has
+more. Takes minutes from a disk with KVM, and up to hours from a medium without.
+
+Examples:
+  weir lab image freebsd FreeBSD-14.2-RELEASE-amd64.qcow2 --out freebsd.qcow2
+  weir lab image freebsd FreeBSD-14.2-RELEASE-amd64-disc1.iso --out fb.qcow2 --log fb.log";
+
+const OPENBSD_HELP: &str = "\
+FILE is a medium that you have downloaded: install76.iso or install76.img. It is not written to. The
+image gets sshd and a key, the serial console, forwarding, and the addresses of the lab's cards;
+docs/qemu.md has more. Takes ten minutes with KVM, and up to hours without.
+
+Example:
+  weir lab image openbsd install76.iso --out openbsd.qcow2 --log install.log";
+
+/// What `weir lab image freebsd` and `openbsd` are asked for.
+#[derive(Debug, Args)]
+pub(crate) struct BsdArgs {
+    /// The medium or disk that you have downloaded.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The file to write, in QEMU's own format.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Take FILE for a medium to install from, whatever its name is.
+    #[arg(long, conflicts_with = "disk")]
+    pub(crate) medium: bool,
+    /// Take FILE for a disk with a system on it.
+    #[arg(long)]
+    pub(crate) disk: bool,
+    /// Size of the disk that is installed on, in bytes, at least 4Gi.
+    #[arg(long, value_name = "N", default_value = "8Gi", value_parser = parse_count)]
+    pub(crate) size: u64,
+    /// Append everything that the machine says to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Replace an image that is there; what no build has made is never overwritten.
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
 }
 
 /// What `weir lab image debian` is asked for.

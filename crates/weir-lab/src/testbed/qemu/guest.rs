@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use weir_machine::image::bsd::Card;
+
 use crate::testbed::TestbedError;
 use crate::testbed::netns::layout::{
     DUT_IN_ADDRESSES, DUT_IN_DEVICE, DUT_IN_MAC, DUT_OUT_ADDRESSES, DUT_OUT_DEVICE, DUT_OUT_MAC,
@@ -43,6 +45,16 @@ const PORTS: [Port; 2] = [
         networks: SINK_NETWORKS,
     },
 ];
+
+/// The two cards as an image may have them configured.
+pub(super) fn cards() -> [Card; 2] {
+    PORTS.map(|port| Card {
+        addresses: port.addresses,
+        peer_mac: port.peer_mac,
+        peers: port.peer_addresses,
+        networks: port.networks,
+    })
+}
 
 /// Finds a card by its address: `card MAC NAME` gives it the name, quietens it, and takes it up.
 const HEAD: &str = "\
