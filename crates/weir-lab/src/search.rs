@@ -18,6 +18,9 @@ mod machines;
 mod schedule;
 mod test;
 
+/// Samples of a trial, at the least.
+const SAMPLES_MIN: u32 = 5;
+
 pub use collect::collection;
 pub use item::{Item, items};
 pub use schedule::{Searches, results};

@@ -128,4 +128,17 @@ pub struct Terms {
     pub burst_repeats: u32,
     /// How close the lengths of bursts are in the end.
     pub burst_width_ratio: f64,
+    /// How often all of it is done for each item.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub repeats: u32,
+}
+
+/// What results and stores of before there were repetitions mean.
+pub(crate) const fn once() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+pub(crate) const fn is_once(repeats: &u32) -> bool {
+    *repeats == 1
 }

@@ -51,6 +51,8 @@ pub struct SearchTable {
     pub burst_repeats: Option<u32>,
     /// How close the lengths of bursts are in the end.
     pub burst_width_ratio: Option<f64>,
+    /// How often all of it is done for each item.
+    pub repeats: Option<u32>,
 }
 
 /// What the command line asks for.
@@ -153,6 +155,7 @@ pub fn resolve(table: &SearchTable, asked: &Asked) -> Result<Terms, TableError> 
         burst_packets_max: table.burst_packets_max,
         burst_repeats: table.burst_repeats.unwrap_or(if is_short { 5 } else { 50 }),
         burst_width_ratio: table.burst_width_ratio.unwrap_or(0.01),
+        repeats: table.repeats.unwrap_or(1),
     })
 }
 

@@ -1,5 +1,5 @@
 //! What comparisons and plots see of searches: a series for each item and each of its goals, with
-//! one point, the rate that was found.
+//! a point for each repetition, the rate that was found.
 
 use serde_json::Value;
 
@@ -14,15 +14,22 @@ use weir_results::search::record::{GoalRecord, ItemResult, Limit};
 /// The series of searches, in the order of their items.
 #[must_use]
 pub fn collection(name: &str, environment: Value, found: &[(Item, ItemResult)]) -> Collection {
-    let goals = |(item, result): &(Item, ItemResult)| -> Vec<CollectedSeries> {
-        result.goals.iter().map(|goal| series(item, goal)).collect()
-    };
+    let mut all: Vec<CollectedSeries> = Vec::new();
+    for (item, result) in found {
+        for goal in &result.goals {
+            let one = series(item, goal);
+            match all.iter_mut().find(|series| series.name == one.name) {
+                Some(series) => series.points.extend(one.points),
+                None => all.push(one),
+            }
+        }
+    }
     Collection {
         name: name.to_owned(),
         origin: Origin::Search,
         environment,
         yardsticks: Vec::new(),
-        series: found.iter().flat_map(goals).collect(),
+        series: all,
     }
 }
 
@@ -30,11 +37,11 @@ fn series(item: &Item, goal: &GoalRecord) -> CollectedSeries {
     // `NDR` is `.ndr`, `PDR 0.5 %` is `.pdr=0.5%`.
     let label = goal.name.to_lowercase().replace(" %", "%").replace(' ', "=");
     CollectedSeries {
-        name: format!("{}.{label}", item.name),
+        name: format!("{}.{label}", item.base_name()),
         levels: levels(item, goal),
         unit: Unit::Pps,
         points: vec![CollectedPoint {
-            iteration: 1,
+            iteration: item.repeat,
             value: goal.lower_pps.unwrap_or(0.0),
             has_figure: goal.lower_pps.is_some(),
             offered: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_results::matrix::Series;
-use weir_results::search::record::Frames;
+use weir_results::search::record::{Frames, base_name, repeated_name};
 use weir_results::search::{FrameSize, Terms};
 use weir_results::traffic::Traffic;
 use weir_wire::ethernet::FCS_BYTES;
@@ -19,6 +19,8 @@ use crate::testbed::hosts;
 pub struct Item {
     /// Name, and folder in the store: the series, and `.size=…` where the size is not its own.
     pub name: String,
+    /// Which repetition it is, from 1.
+    pub repeat: u32,
     /// SHA-256 (hex) of all that determines the result.
     pub id: String,
     /// The series, with the traffic at this size, as fast as possible.
@@ -50,7 +52,8 @@ pub enum ItemError {
     Size { series: String, size: String, cause: String },
 }
 
-/// Every item of a plan, in the order of its series.
+/// Every item of a plan, in the order of its series; all of them once before any is repeated, so
+/// that a drift of the machine meets all of them.
 ///
 /// # Errors
 /// [`ItemError`] for the first series that cannot be searched.
@@ -73,6 +76,9 @@ pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
             items.push(item(plan, terms, series, size)?);
         }
     }
+    let again = |repeat| items.iter().map(move |item: &Item| item.again(repeat));
+    let again: Vec<Item> = (2..=terms.repeats).flat_map(again).collect();
+    items.extend(again);
     Ok(items)
 }
 
@@ -99,11 +105,11 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
             return Err(ItemError::Size { series, size, cause });
         }
     }
-    // Which other sizes are searched beside it changes nothing.
-    let asked = Terms { sizes: vec![size], ..terms.clone() };
+    // Which other sizes are searched beside it, and how often, changes nothing.
+    let asked = Terms { sizes: vec![size], repeats: 1, ..terms.clone() };
     let asked = serde_json::to_value(asked).unwrap_or_default();
     let id = identity::item_id(&series.id, &series.traffic.id, &asked);
-    Ok(Item { name, id, series, size })
+    Ok(Item { name, repeat: 1, id, series, size })
 }
 
 /// What all trials of a plan share.
@@ -112,6 +118,22 @@ fn setting(plan: &Plan) -> Setting<'_> {
 }
 
 impl Item {
+    /// Another search of the same.
+    fn again(&self, repeat: u32) -> Self {
+        Self {
+            name: repeated_name(&self.name, repeat),
+            repeat,
+            id: identity::cell_id(&self.id, repeat),
+            ..self.clone()
+        }
+    }
+
+    /// What all repetitions of it are called.
+    #[must_use]
+    pub(super) fn base_name(&self) -> &str {
+        base_name(&self.name, self.repeat)
+    }
+
     /// Its traffic at a rate, for one trial.
     #[must_use]
     pub(crate) fn traffic_at(&self, rate: Rate) -> Traffic {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_results::search::{Terms, Test};
 use weir_wire::units::format_duration;
 
-use super::test::SAMPLES_MIN;
+use super::SAMPLES_MIN;
 use crate::model::{HostsSpec, Plan, TestbedSpec};
 
 /// What the lines of a generator call the load.

@@ -10,9 +10,10 @@ use std::time::Duration;
 use weir_stats::search::{Measured, Standing};
 use weir_wire::units::whole_ns;
 
+use super::SAMPLES_MIN;
 use super::item::{Item, items};
 use super::kept;
-use super::test::{Ask, Known, Loads, Measuring, SAMPLES_MIN};
+use super::test::{Ask, Known, Loads, Measuring};
 use crate::event::{Event, Observer};
 use crate::identity;
 use crate::model::{Plan, TrialTimes};
@@ -123,6 +124,7 @@ impl<'a> Searches<'a> {
             schema: RESULT_SCHEMA,
             item_id: item.id.clone(),
             name: item.name.clone(),
+            repeat: item.repeat,
             dut: item.series.dut.name.clone(),
             sweep: item.series.sweep.clone(),
             traffic: item.series.traffic.name.clone(),

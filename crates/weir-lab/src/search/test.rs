@@ -9,6 +9,7 @@ use weir_stats::search::mlr::{self, GoalResult, Search};
 use weir_stats::search::{Budget, Measured, Purpose, Reading, Stopped, rounded_load};
 use weir_wire::units::Rate;
 
+use super::SAMPLES_MIN;
 use super::item::Item;
 use crate::runner::RunError;
 use weir_results::record::{self, Delays, TrialRecord};
@@ -25,9 +26,6 @@ const MIN_LOAD_SHARE: f64 = 1e-3;
 
 /// How long the longest burst takes at the generator's rate (RFC 9004), seconds.
 const BURST_MAX_S: f64 = 2.0;
-
-/// Samples of a trial that is shorter than it could be.
-pub(super) const SAMPLES_MIN: u32 = 5;
 
 /// What is asked of a trial.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::archive::export;
 use crate::event::Silent;
 use crate::model::Plan;
-use crate::model::search::{self, Asked};
+use crate::model::search;
 use crate::plan::{self, Overrides};
 use crate::runner::{RunError, Runner};
 use crate::search::{collection, items, results};
@@ -17,6 +18,7 @@ use crate::store::{Kind, PlanRecord, Store, StoreError};
 use crate::task::Task;
 use weir_machine::cancel::Cancel;
 use weir_results::collection::{DUT, GOAL, Origin, SIZE_BYTES, TRAFFIC};
+use weir_results::compare::{Asked, compare};
 use weir_results::document::{Document, Terminal};
 use weir_results::search::record::{ItemResult, Limit, StepOutcome};
 use weir_results::search::report::SearchReport;
@@ -65,7 +67,7 @@ struct Bench {
 impl Bench {
     fn new(search: &str, device: Formula) -> Self {
         let plan = plan_of(&format!("{SPEC}{search}"), Some(1));
-        let terms = search::resolve(&plan.search, &Asked::default()).expect("resolved");
+        let terms = search::resolve(&plan.search, &search::Asked::default()).expect("resolved");
         let script: Rc<Script> = Rc::default();
         script.formula.set(Some(device));
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -309,6 +311,45 @@ fn what_was_found_is_a_collection_by_goal_and_size() {
 }
 
 #[test]
+fn repeated_searches_are_series_that_can_be_tested_and_exported() {
+    let repeated = |capacity_pps: f64| {
+        let search = SEARCH.replace("[search]", "[search]\nrepeats = 3");
+        let bench = Bench::new(&search, Formula { capacity_pps, ..DEVICE });
+        let results = bench.found();
+        let names: Vec<&str> = results.iter().map(|item| item.name.as_str()).collect();
+        assert_eq!(names, ["linux.t", "linux.t.repeat=2", "linux.t.repeat=3"]);
+        std::fs::write(bench.root().join("env.json"), "{}").expect("writable");
+        (bench, results)
+    };
+    let ((fast, results), (slow, _)) = (repeated(123_400.0), repeated(98_700.0));
+    let text = text(&summary(&fast, results));
+    assert!(text.contains("median pps") && text.contains("linux.t.repeat=3"), "{text}");
+    let collections = [&fast, &slow]
+        .map(|bench| crate::derive::collection(&bench.root()).expect("readable").collection);
+    let series = &collections[0].series;
+    assert_eq!(series.len(), 2);
+    assert_eq!((series[0].name.as_str(), series[0].values().len()), ("linux.t.ndr", 3));
+    let asked = Asked { regression_ratio: Some(0.01), ..Asked::default() };
+    assert!(compare(&collections, asked).expect("comparable").fails(), "20 % slower");
+    let same = [collections[0].clone(), collections[0].clone()];
+    assert!(!compare(&same, asked).expect("comparable").fails());
+    // Every series has a file of its rates, and a row.
+    let out = fast.dir.path().join("export");
+    let exported = export(&fast.root(), &out).expect("exported");
+    assert_eq!(exported.files, ["linux.t.ndr.pps", "linux.t.pdr=1%.pps", "gnuplot.data"]);
+    assert!(exported.left_out.is_empty(), "{exported:?}");
+    let rates = std::fs::read_to_string(out.join("linux.t.ndr.pps")).expect("written");
+    assert_eq!(rates.lines().count(), 3);
+    // One more is added, and the others stand.
+    let mut more = fast;
+    more.terms.repeats = 4;
+    let builds = more.builds();
+    let results = more.found();
+    assert_eq!((results.len(), results[3].repeat), (4, 4));
+    assert_eq!(more.builds() - builds, more.trials("linux.t.repeat=4", Test::Throughput));
+}
+
+#[test]
 fn trials_of_other_conditions_are_refused_before_anything_is_replaced() {
     let mut bench = Bench::new(SEARCH, DEVICE);
     let cancel = Cancel::simulated();
@@ -495,7 +536,7 @@ fn what_cannot_be_searched_is_refused_in_the_specification() {
 fn a_traffic_with_a_rate_is_refused() {
     let spec = SPEC.replace("name = \"t\"", "name = \"t\"\nrate = \"50kpps\"");
     let plan = plan_of(&spec, Some(1));
-    let terms = search::resolve(&plan.search, &Asked::default()).expect("resolved");
+    let terms = search::resolve(&plan.search, &search::Asked::default()).expect("resolved");
     let error = items(&plan, &terms).expect_err("refused").to_string();
     assert!(error.contains("50kpps") && error.contains("max_load"), "{error}");
 }
@@ -538,7 +579,7 @@ fn machines_refusal(link: &str, driver: &str, search: &str) -> Option<String> {
         &format!("[campaign]\nname = \"m\"\niterations = 1\n{spec}[search]\n{search}\n"),
         Some(1),
     );
-    let terms = search::resolve(&plan.search, &Asked::default()).expect("resolved");
+    let terms = search::resolve(&plan.search, &search::Asked::default()).expect("resolved");
     items(&plan, &terms).err().map(|error| error.to_string())
 }
 

@@ -15,7 +15,7 @@ use crate::spec::fields::{Fields, Value, type_name};
 use crate::spec::suggest::nearest;
 
 /// Every field.
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "preset",
     "loss",
     "trial",
@@ -37,6 +37,7 @@ const FIELDS: [&str; 21] = [
     "burst_packets_max",
     "burst_repeats",
     "burst_width",
+    "repeats",
 ];
 
 /// No part of a search is longer.
@@ -91,6 +92,7 @@ pub(crate) fn search(value: Option<&Value<'_>>, report: &mut Report) -> SearchTa
         burst_packets_max: packets("burst_packets_max", &fields, report),
         burst_repeats: count("burst_repeats", REPEATS_MAX, report),
         burst_width_ratio: ratio("burst_width", 0.0, &fields, report),
+        repeats: count("repeats", REPEATS_MAX, report),
     };
     if let Some(step) = table.curve_step_ratio.filter(|&step| step > STEP_RATIO_MAX) {
         let message = format!("`curve_step` must be at most 10%, not {}%", step * 100.0);

@@ -9,7 +9,7 @@ use weir_stats::search::mlr::{Ending, GoalResult};
 
 use crate::matrix::SweepValue;
 use crate::record::{self, Delays};
-use crate::search::{FrameSize, Test};
+use crate::search::{FrameSize, Test, is_once, once};
 
 /// Version of the format of `result.json`.
 pub const RESULT_SCHEMA: u32 = 1;
@@ -24,6 +24,9 @@ pub struct ItemResult {
     pub item_id: String,
     /// Name, and folder in the store.
     pub name: String,
+    /// Which repetition of the same search it is, from 1.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub repeat: u32,
     /// Name of the DUT.
     pub dut: String,
     /// Values of the sweeps.
@@ -60,6 +63,12 @@ pub struct ItemResult {
 }
 
 impl ItemResult {
+    /// What all repetitions of it are called.
+    #[must_use]
+    pub fn base_name(&self) -> &str {
+        base_name(&self.name, self.repeat)
+    }
+
     /// Whether every test has come to its end, with a figure: trials that say nothing about the
     /// DUT give none.
     #[must_use]
@@ -71,9 +80,22 @@ impl ItemResult {
     }
 }
 
+/// The name of a repetition of an item.
+#[must_use]
+pub fn repeated_name(base: &str, repeat: u32) -> String {
+    if repeat == 1 { base.to_owned() } else { format!("{base}.repeat={repeat}") }
+}
+
+/// What all repetitions of an item are called, of which this is one.
+#[must_use]
+pub fn base_name(name: &str, repeat: u32) -> &str {
+    let suffix = repeated_name("", repeat);
+    name.strip_suffix(suffix.as_str()).unwrap_or(name)
+}
+
 impl GoalRecord {
     /// A rate, or the certainty that there is none.
-    fn is_answered(&self) -> bool {
+    pub(super) fn is_answered(&self) -> bool {
         match self.limit {
             Limit::Stopped => false,
             Limit::BelowMinLoad => true,
@@ -426,6 +448,14 @@ pub struct Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repetitions_have_one_name_together() {
+        assert_eq!(repeated_name("linux.t", 1), "linux.t");
+        let third = repeated_name("linux.t", 3);
+        assert_eq!((third.as_str(), base_name(&third, 3)), ("linux.t.repeat=3", "linux.t"));
+        assert_eq!(base_name("linux.t", 1), "linux.t");
+    }
 
     #[test]
     fn trials_together_cost_what_they_ran_for_all_their_packets() {

@@ -107,6 +107,7 @@ impl SearchReport {
         vec![
             Block::Only(Outputs::FILES, vec![terms, Block::note(method)]),
             show::goals(&self.summary.items).into(),
+            show::repetitions(&self.summary.items).into(),
         ]
     }
 

@@ -2,6 +2,7 @@
 //! from the results alone.
 
 use serde::{Deserialize, Serialize};
+use weir_stats::Summary;
 
 use super::record::{
     BurstRecord, CurvePoint, CurveRecord, Frames, GoalRecord, ItemResult, LatencyPoint,
@@ -79,6 +80,36 @@ pub(super) fn goals(items: &[ItemResult]) -> Table {
         cells.map(Cell::from).into_iter().chain(has_costs.then(|| cost(goal))).collect()
     };
     Table::new(columns, goals().map(row))
+}
+
+/// What the repetitions of each item found together; empty where nothing was repeated.
+pub(super) fn repetitions(items: &[ItemResult]) -> Table {
+    let mut found: Vec<((&str, &str), Vec<f64>)> = Vec::new();
+    for item in items {
+        for goal in item.goals.iter().filter(|goal| goal.is_answered()) {
+            let key = (item.base_name(), goal.name.as_str());
+            let rate = goal.lower_pps;
+            match found.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, rates)) => rates.extend(rate),
+                None => found.push((key, rate.into_iter().collect())),
+            }
+        }
+    }
+    found.retain(|(_, rates)| rates.len() > 1);
+    let row = |((item, goal), rates): &((&str, &str), Vec<f64>)| -> Row {
+        let summary = Summary::of(rates);
+        let figure = |of: fn(&Summary) -> f64| or_dash(summary.as_ref().map(of).map(whole_pps));
+        Row::from_iter([
+            (*item).to_owned(),
+            (*goal).to_owned(),
+            rates.len().to_string(),
+            figure(|s| s.median),
+            figure(|s| s.min),
+            figure(|s| s.max),
+        ])
+    };
+    let heads = ["item", "goal", "n", "median pps", "lowest pps", "highest pps"];
+    Table::new(columns(2, &heads), found.iter().map(row))
 }
 
 /// What a packet costs at the rate of a goal, and how much of it is the sink's work.

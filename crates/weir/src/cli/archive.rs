@@ -25,7 +25,7 @@ pub(crate) struct ExportArgs {
     /// As bench-lab-ministat.sh names its files: `SERIES.pps` and `gnuplot.data`.
     #[arg(long, required = true)]
     pub(crate) netbenches: bool,
-    /// Store of a campaign, or imported store.
+    /// Store of a campaign, a bisection or a rate search, or imported store.
     #[arg(value_name = "STORE")]
     pub(crate) store: PathBuf,
     /// Directory for the files; it must not exist, or must be empty.

@@ -120,6 +120,11 @@ fn every_verb_works_on_every_kind_of_store() {
         assert_exit(&compared, 0);
         let series = parsed(&compared)["series"].as_array().map_or(0, Vec::len);
         assert_eq!(series, 2, "{command:?}: {}", stdout(&compared));
+        let asked = ["--fail-on", "regression>1%", "--fail-on", "missing"];
+        let same = run(&[&["lab", "compare", &out_arg, &out_arg][..], &asked].concat());
+        assert_exit(&same, 0);
+        assert!(stdout(&same).contains("no regression beyond 1 %"), "{}", stdout(&same));
+        exports(&lab, &out_arg, index);
         let plotted = run(&["lab", "plot", &out_arg, "--out", &lab.arg(&figure), "--json"]);
         assert_exit(&plotted, 0);
         assert!(fs::read_to_string(lab.path(&figure)).expect("a figure").contains("</svg>"));
@@ -146,6 +151,25 @@ fn every_verb_works_on_every_kind_of_store() {
         assert_eq!(raw(&out), kept, "{command:?}: a raw trial was changed");
     }
     assert_eq!(surroundings(), before, "something stayed behind");
+}
+
+/// A store's rates as netbenches has them. On a machine that did too much else there are none.
+fn exports(lab: &Lab, store: &str, index: usize) {
+    let name = format!("export{index}");
+    let exported = run(&["lab", "export", store, "--netbenches", "--out", &lab.arg(&name)]);
+    if exported.status.code() == Some(2) {
+        assert!(stderr(&exported).contains("holds no figures"), "{}", stderr(&exported));
+        return;
+    }
+    let files = fs::read_dir(lab.path(&name)).expect("a folder").flatten();
+    let rates: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+    let is_rates = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "pps");
+    let rates: Vec<&PathBuf> = rates.iter().filter(is_rates).collect();
+    assert!(!rates.is_empty(), "{}", stdout(&exported));
+    for path in rates {
+        let text = fs::read_to_string(path).expect("readable");
+        assert!(text.lines().all(|line| line.parse::<f64>().is_ok()), "{text}");
+    }
 }
 
 #[test]
