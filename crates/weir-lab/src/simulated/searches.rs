@@ -245,6 +245,7 @@ fn all_tests_are_done_at_all_sizes() {
     }
     // Of each item: its path in two widths, its loss in two, three quantiles of latency.
     let html = document.html();
+    assert!(!html.contains("median pps"), "nothing was repeated");
     assert_eq!(html.matches("<svg ").count(), 2 * (2 + 2 + 3), "{html}");
     assert!(html.contains("items/linux.t.size%3D60/throughput/0001/"), "{html}");
 }

@@ -17,6 +17,9 @@ const TRIED: usize = 2;
 /// The colour of trials that said nothing.
 const UNUSED: usize = 3;
 
+/// Numbers of trials that have room on an axis.
+const NUMBERS_MAX: u32 = 8;
+
 /// How far an axis reaches beyond the highest load, so that its mark is whole.
 const HEADROOM: f64 = 1.05;
 
@@ -110,9 +113,16 @@ fn latency_quantile(group: &Group<'_>, (name, of): &Quantile) -> Option<Figure> 
 pub(super) fn path(item: &ItemResult) -> Option<Figure> {
     let highest_pps = axis::top(item.path.iter().map(|step| step.load_pps));
     let quantity = Quantity::suited(highest_pps, Unit::Pps);
+    let count = u32::try_from(item.path.len()).unwrap_or(u32::MAX);
+    let stride = count.div_ceil(NUMBERS_MAX).max(1);
+    let numbers: Vec<(f64, String)> = (1..=count)
+        .filter(|number| number.is_multiple_of(stride))
+        .map(|number| (f64::from(number), number.to_string()))
+        .collect();
     let panels = item.goals.iter().enumerate().map(|(index, goal)| {
         let mut panel = panel(Some(goal.name.clone()), quantity, 200.0, steps(item, index, goal));
         panel.x.title = "trial".to_owned();
+        panel.x.positions.clone_from(&numbers);
         panel.legend = true;
         panel.reach = Some((1.0, highest_pps * HEADROOM));
         panel
@@ -188,8 +198,10 @@ fn curves(
     let curve = |(colour, item): &(usize, &ItemResult)| {
         let mut points = points(item);
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let name = item.dut.clone();
-        (!points.is_empty()).then(|| Curve { name, colour: *colour, dash: 0, marks: true, points })
+        if points.is_empty() {
+            return None;
+        }
+        Some(Curve { name: item.dut.clone(), colour: *colour, dash: 0, marks: true, points })
     };
     let curves: Vec<Curve> = group.items.iter().filter_map(curve).collect();
     (!curves.is_empty()).then_some(curves)

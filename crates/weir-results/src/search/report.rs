@@ -79,7 +79,7 @@ impl SearchReport {
         let mut blocks = vec![Block::List(Voice::Lead, found), Block::plain(count)];
         if items.len() < *planned_items {
             let line = Line::new().strong("Incomplete.");
-            blocks.push(Block::warning(line.text(" Resuming searches what is missing.")));
+            blocks.push(Block::warning(line.prose(" `weir lab resume` does the missing ones.")));
         }
         blocks
     }
@@ -104,11 +104,14 @@ impl SearchReport {
              is the DUT's per packet that it received, in the trials at that rate.",
         );
         let terms = Block::List(Voice::Plain, terms.collect());
-        vec![
+        let items = &self.summary.items;
+        let mut blocks = vec![
             Block::Only(Outputs::FILES, vec![terms, Block::note(method)]),
-            show::goals(&self.summary.items).into(),
-            show::repetitions(&self.summary.items).into(),
-        ]
+            show::goals(items).into(),
+        ];
+        let repetitions: Block = show::repetitions(items).into();
+        blocks.extend((!repetitions.is_empty()).then_some(repetitions));
+        blocks
     }
 
     fn environment(&self) -> Vec<Block> {
@@ -179,6 +182,9 @@ fn bursts(items: &[ItemResult]) -> Vec<Block> {
     vec![table.into(), Block::note(note)]
 }
 
+/// Paths that a page shows without being asked.
+const PATHS_OPEN: u32 = 6;
+
 /// The path of each search, in a page alone: its figure, and every trial.
 fn paths(items: &[ItemResult]) -> Vec<Block> {
     let block = |(item, index): (&ItemResult, u32)| {
@@ -186,7 +192,8 @@ fn paths(items: &[ItemResult]) -> Vec<Block> {
         let title = format!("{}: every trial", item.name).into();
         let trials = Block::Titled(Fold::Closed, title, vec![trials(item).into()]);
         let inner = vec![Block::Figure(figure), trials];
-        Some(Block::Titled(Fold::Never, item.name.clone().into(), inner))
+        let fold = if index <= PATHS_OPEN { Fold::Open } else { Fold::Closed };
+        Some(Block::Titled(fold, item.name.clone().into(), inner))
     };
     let blocks: Vec<Block> = items.iter().zip(1..).filter_map(block).collect();
     if blocks.is_empty() { blocks } else { vec![Block::Only(Outputs::PAGE, blocks)] }

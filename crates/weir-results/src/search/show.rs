@@ -122,7 +122,7 @@ fn cost(goal: &GoalRecord) -> Cell {
 
 pub(super) fn curve(record: &CurveRecord) -> Table {
     let row = |point: &CurvePoint| -> Row {
-        let lost = point.loss_ratio.map_or_else(|| "not offered".to_owned(), share);
+        let lost = point.loss_ratio.map_or_else(|| "no usable trial".to_owned(), share);
         let of_maximum = format!("{:.0} %", point.load_ratio * 100.0);
         Row::from_iter([of_maximum, pps(point.load_pps), lost])
     };
