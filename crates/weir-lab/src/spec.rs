@@ -19,6 +19,7 @@ pub(crate) mod qemu;
 pub(crate) mod search;
 pub(crate) mod senders;
 pub(crate) mod settings;
+pub(crate) mod streams;
 pub(crate) mod suggest;
 pub(crate) mod template;
 

@@ -20,9 +20,9 @@ use weir_wire::units::Rate;
 use crate::material::Material;
 use crate::model::Image;
 
-pub use accounting::{Accounting, DirectionRules, Gap};
+pub use weir_results::accounting::{Accounting, DirectionRules, Gap};
+pub use weir_results::samples::Reading;
 
-mod accounting;
 pub mod hosts;
 pub mod netns;
 pub mod qemu;
@@ -261,33 +261,6 @@ impl Burst {
     #[must_use]
     pub(crate) fn rate_of(&self, port: u16) -> Rate {
         if port.is_multiple_of(2) { self.rate } else { self.reverse_rate }
-    }
-}
-
-/// Cumulative counts at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
-    /// Monotonic clock.
-    pub t_ns: u64,
-    /// Packets of the traffic that arrived at the sink.
-    pub rx_packets: u64,
-    /// Their bytes, without FCS.
-    pub rx_bytes: u64,
-    /// Packets that the generator has offered.
-    pub tx_packets: u64,
-}
-
-impl Reading {
-    /// The sum of the directions, at the moment of the first; nothing at all of none.
-    #[must_use]
-    pub(crate) fn total(directions: &[Self]) -> Self {
-        let sum = |of: fn(&Self) -> u64| directions.iter().map(of).sum();
-        Self {
-            t_ns: directions.first().map_or(0, |first| first.t_ns),
-            rx_packets: sum(|reading| reading.rx_packets),
-            rx_bytes: sum(|reading| reading.rx_bytes),
-            tx_packets: sum(|reading| reading.tx_packets),
-        }
     }
 }
 

@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use weir_machine::cancel::Cancel;
 use weir_machine::host::{Host, HostError};
-use weir_results::counters::{self, Counters, DropRule, Place, PointRule};
-use weir_results::ledger;
+use weir_results::accounting::{Accounted, DutLosses};
+use weir_results::counters::Counters;
 use weir_results::machine_use::MachineUse;
 use weir_results::record::{Check, Cost, Direction, Latency, Ledger, Phase, Sample, TrialResult};
+use weir_results::samples;
 use weir_results::traffic::Traffic;
-use weir_results::verdict::OPINION_MAX;
 use weir_wire::units::{Rate, whole_ns};
 
 use crate::dut::{DutDriver, DutError};
 use crate::event::{Event, Observer};
 use crate::model::TrialTimes;
 use crate::testbed::{
-    Accounting, Burst, Gap, Machines, Reading, Rig, Scope, Testbed, TestbedError, Topology, Traces,
+    Accounting, Burst, Machines, Reading, Rig, Scope, Testbed, TestbedError, Topology, Traces,
 };
 
 mod direction;
@@ -40,8 +40,6 @@ const PROBE_RATE_PPS: f64 = 1_000.0;
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
 /// The rate that a burst as fast as it goes has at the least.
 const BURST_RATE_PPS_MIN: f64 = 10_000.0;
-/// How the drops are called that are packets for the DUT itself, by every driver.
-const LOCAL_DELIVERY: &str = "_delivered_locally";
 
 #[expect(clippy::cast_precision_loss, reason = "flow counts stay far below 2^53")]
 fn packets(count: u64) -> f64 {
@@ -349,9 +347,9 @@ impl<'a> Runner<'a> {
         if !self.probe(rig, "probe-before")? {
             let after = all_counters(rig, dut.as_deref())?;
             let accounting = rig.accounting();
-            let (ledger, counters, _) = account(&accounting, dut.as_deref(), &before, &after)?;
-            let advice = rig.advice(&ledger);
-            let mut outcome = figure::no_probe(ledger, counters);
+            let found = account(&accounting, dut.as_deref(), &before, &after)?;
+            let advice = rig.advice(&found.ledger);
+            let mut outcome = figure::no_probe(found.ledger, found.run);
             if let (Some(why), Some(advice)) = (&mut outcome.not_measured, advice) {
                 *why = format!("{why}; {advice}");
             }
@@ -457,20 +455,21 @@ impl<'a> Runner<'a> {
         self.pause(self.trial.times.drain)?;
         let after = all_counters(rig, dut.as_deref())?;
         let accounting = rig.accounting();
-        let (ledger, counters, ledgers) = account(&accounting, dut.as_deref(), &before, &after)?;
+        let Accounted { ledger, run: counters, directions: ledgers } =
+            account(&accounting, dut.as_deref(), &before, &after)?;
         let mut levels = BTreeMap::new();
         if let Some(dut) = &mut dut {
             self.checks.extend(dut.took_effect(host_of(rig)?, &counters)?);
             levels = dut.levels(host_of(rig)?)?;
         }
         self.checks.extend(rig.checks()?);
-        self.checks.extend(opinions(accounting.opinions, &ledger, &counters));
+        self.checks.extend(accounting.checks(&ledger, &counters));
         let Machines { dut: machine, others: machines, dut_time } = rig.machines();
         let cost = dut_time.and_then(|time| Cost::of(time, &ledger));
         let traffic = self.trial.traffic;
         let totals: Vec<Reading> = readings.iter().map(|each| Reading::total(each)).collect();
-        let samples = figure::samples(&totals);
-        let result = figure::result(&samples, direction::requested_by_all_pps(traffic));
+        let samples = samples::of(&totals);
+        let result = TrialResult::of(&samples, direction::requested_by_all_pps(traffic));
         let rules = &accounting.directions;
         let mut directions = direction::figures(rules, ledgers, &readings, traffic);
         let latency = self.latency(rig, result.rate_pps, &mut directions)?;
@@ -556,76 +555,19 @@ fn all_counters(rig: &dyn Rig, dut: Option<&dyn DutDriver>) -> Result<Counters, 
     Ok(counters)
 }
 
-/// Losses that the testbed and the DUT name.
-fn drops(accounting: &Accounting, dut: Option<&dyn DutDriver>) -> Vec<DropRule> {
-    let mut drops = accounting.drops.clone();
-    let named_by_dut = dut.map_or(&[][..], DutDriver::names_drops_of);
-    drops.retain(|drop| !named_by_dut.contains(&drop.name.as_str()));
-    drops.extend(dut.into_iter().flat_map(DutDriver::drops));
-    if accounting.shares_stack {
-        drops.retain(|drop| !drop.name.ends_with(LOCAL_DELIVERY));
-    }
-    drops
-}
-
-/// Holds the counts of those who have no part in the traffic against the ledger's.
-fn opinions(opinions: Vec<PointRule>, ledger: &Ledger, run: &Counters) -> Vec<Check> {
-    let offered = ledger.points.first().map_or(0, |p| p.packets);
-    let held = |rule: PointRule| {
-        let (counted, seen) = (ledger.point(rule.name)?, rule.counters.sum(run)?);
-        let apart = counted.abs_diff(seen);
-        Some(Check {
-            name: format!("{} beside {}", rule.counters.source, rule.name),
-            passed: packets(apart) <= OPINION_MAX.value * packets(offered),
-            detail: format!(
-                "{} counted {seen}, `{}` is {counted}: {apart} apart",
-                rule.counters.describe(),
-                rule.name
-            ),
-        })
-    };
-    opinions.into_iter().filter_map(held).collect()
-}
-
-/// What the run of the generator between two readings of all counters has brought: the ledger, the
-/// differences, and the ledger of each direction where there are several.
+/// What the run of the generator between two readings of all counters has brought.
 fn account(
     accounting: &Accounting,
     dut: Option<&dyn DutDriver>,
     before: &Counters,
     after: &Counters,
-) -> Result<(Ledger, Counters, Vec<Ledger>), TestbedError> {
-    match counters::difference(before, after) {
-        Ok(run) => {
-            if !accounting.directions.is_empty() {
-                let accounted = direction::account(accounting, dut, &run);
-                let (mut ledger, parts) = accounted.map_err(TestbedError::new)?;
-                attribute_inside(&mut ledger, dut);
-                return Ok((ledger, run, parts));
-            }
-            let (points, drops) = (&accounting.points, drops(accounting, dut));
-            let strays = accounting.stray_ratio_max;
-            let ledger = ledger::build_with_strays(&run, points, &drops, strays);
-            let mut ledger = ledger.map_err(TestbedError::new)?;
-            attribute_inside(&mut ledger, dut);
-            for &Gap { after, name, place } in &accounting.gaps {
-                ledger::attribute_gap(&mut ledger, after, name, place);
-            }
-            Ok((ledger, run, Vec::new()))
-        }
-        Err(faults) => {
-            let none = accounting.directions.iter().map(|_| figure::no_ledger(Vec::new()));
-            Ok((figure::no_ledger(faults), Counters::new(), none.collect()))
-        }
-    }
-}
-
-/// Gives what a DUT without counters of its own lost a name. Where nobody counts what leaves it,
-/// not all of the gap need be its loss.
-fn attribute_inside(ledger: &mut Ledger, dut: Option<&dyn DutDriver>) {
-    if dut.is_some_and(DutDriver::is_opaque) && ledger.point("dut_forwarded").is_some() {
-        ledger::attribute_gap(ledger, "dut_received", "inside_the_dut", Place::Dut);
-    }
+) -> Result<Accounted, TestbedError> {
+    let losses = dut.map(|dut| DutLosses {
+        drops: dut.drops(),
+        names_drops_of: dut.names_drops_of(),
+        is_opaque: dut.is_opaque(),
+    });
+    accounting.account(losses.as_ref(), before, after).map_err(TestbedError::new)
 }
 
 /// Settings whose value is not that of a fresh DUT.

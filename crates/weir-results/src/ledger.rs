@@ -200,6 +200,18 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 impl Ledger {
+    /// A ledger without points: counters that went backwards give none.
+    #[must_use]
+    pub fn without_points(faults: Vec<String>) -> Self {
+        Self {
+            points: Vec::new(),
+            drops: Vec::new(),
+            residual_packets: 0,
+            residual_ratio: 0.0,
+            faults,
+        }
+    }
+
     /// Packets at the counting point `name`.
     #[must_use]
     pub fn point(&self, name: &str) -> Option<u64> {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounting;
 pub mod bisect;
 pub mod collection;
 pub mod compare;

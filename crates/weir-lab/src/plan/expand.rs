@@ -18,7 +18,8 @@ use crate::plan::traffic::{self, Checked, StreamValues, Values};
 use crate::plan::value::Value;
 use crate::spec::Spec;
 use crate::spec::fields::Text;
-use crate::spec::matrix::{StreamText, SweepPoint, TrafficSpec};
+use crate::spec::matrix::{SweepPoint, TrafficSpec};
+use crate::spec::streams::StreamText;
 use crate::spec::template::Template;
 
 /// The most series of a campaign.

@@ -12,7 +12,8 @@ use crate::spec::Spec;
 use crate::spec::device::{DutSpec, KindSpec, RULES};
 use crate::spec::fields::Text;
 use crate::spec::files::FileSource;
-use crate::spec::matrix::{StreamText, TrafficSpec};
+use crate::spec::matrix::TrafficSpec;
+use crate::spec::streams::StreamText;
 use crate::spec::suggest::nearest;
 use crate::spec::template::Template;
 

@@ -4,7 +4,7 @@ use weir_gen::expect::THREAD_COUNT_MAX;
 
 use crate::diagnostic::{Report, Span, quote};
 use crate::spec::fields::{Fields, Text};
-use crate::spec::matrix::{self, StreamText};
+use crate::spec::streams::{self, StreamText};
 
 /// The fields of a `[[traffic]]` that say who sends it.
 pub(crate) const FIELDS: [&str; 4] = ["direction", "reverse", "threads", "ports"];
@@ -90,15 +90,15 @@ fn reverse(
         return Some(ReverseSpec { rate: rate.cloned(), streams: turned });
     };
     let fields = Fields::of("[traffic.reverse]", value, report)?;
-    let known: Vec<&str> = matrix::stream_fields().chain(["rate", "streams"]).collect();
+    let known: Vec<&str> = streams::stream_fields().chain(["rate", "streams"]).collect();
     fields.refuse_unknown(&known, report);
     let rate = fields.text_or_number("rate", report).or_else(|| rate.cloned());
     if let Some(list) = fields.get("streams") {
-        matrix::refuse_beside_streams(&fields, report);
-        return Some(ReverseSpec { rate, streams: matrix::streams(list, report)? });
+        streams::refuse_beside_streams(&fields, report);
+        return Some(ReverseSpec { rate, streams: streams::streams(list, report)? });
     }
-    let read = |name| Some((name, matrix::field(&fields, name, report)?));
-    let given: Vec<(&'static str, Text)> = matrix::stream_fields().filter_map(read).collect();
+    let read = |name| Some((name, streams::field(&fields, name, report)?));
+    let given: Vec<(&'static str, Text)> = streams::stream_fields().filter_map(read).collect();
     let [only] = &turned[..] else {
         if let Some((name, text)) = given.first() {
             let message = format!("`{name}` is given for a traffic of {} streams", turned.len());

@@ -1,42 +1,12 @@
-//! The directions of a traffic that several generators send: each has its samples, its figure and
-//! its ledger, of which the trial's are the sums. Arithmetic only.
+//! The directions of a traffic that several generators send: each has its samples and its figure,
+//! of which the trial's are the sums. Arithmetic only.
 
-use weir_results::counters::Counters;
-use weir_results::ledger::{self, MissingPoint};
-use weir_results::record::{Direction, Ledger, Sample};
+use weir_results::record::{Direction, Ledger, Sample, TrialResult};
 use weir_results::samples;
 use weir_results::traffic::{Sender, Traffic};
 use weir_wire::units::Rate;
 
-use super::{DutDriver, Place, drops, figure};
-use crate::testbed::{Accounting, DirectionRules, Reading};
-
-/// The ledger of a run over all directions, and that of each.
-pub(super) fn account(
-    accounting: &Accounting,
-    dut: Option<&dyn DutDriver>,
-    run: &Counters,
-) -> Result<(Ledger, Vec<Ledger>), MissingPoint> {
-    let rules = &accounting.directions;
-    let parts = rules.iter().map(|each| ledger::build(run, &each.points, &each.drops));
-    let parts = parts.collect::<Result<Vec<Ledger>, _>>()?;
-    let named_by_dut = dut.map_or(&[][..], DutDriver::names_drops_of);
-    let is_counted =
-        |drop: &weir_results::record::Drop| !named_by_dut.contains(&drop.name.as_str());
-    let mut total = ledger::total(&parts, is_counted, run, &drops(accounting, dut));
-    let shown = |(rules, part): (&DirectionRules, Ledger)| {
-        let mut part = match rules.is_merged {
-            true => ledger::from_point(&part, "dut_forwarded"),
-            false => part,
-        };
-        // The DUT's counters do not tell directions apart.
-        ledger::attribute_gap(&mut part, "dut_received", "inside_the_dut", Place::Dut);
-        ledger::hold_against(&mut total, &rules.name, &part);
-        part
-    };
-    let parts = rules.iter().zip(parts).map(shown).collect();
-    Ok((total, parts))
-}
+use crate::testbed::{DirectionRules, Reading};
 
 /// What each direction has delivered. `readings` hold one of each for every moment.
 pub(super) fn figures(
@@ -48,7 +18,7 @@ pub(super) fn figures(
     let senders = traffic.each_sender();
     let of = |(index, (rules, ledger)): (usize, (&DirectionRules, Ledger))| Direction {
         name: rules.name.clone(),
-        result: figure::result(
+        result: TrialResult::of(
             &samples_of(readings, index),
             senders.get(index).and_then(requested_pps),
         ),
@@ -70,7 +40,7 @@ pub(super) fn files(rules: &[DirectionRules], readings: &[Vec<Reading>]) -> Vec<
 
 fn samples_of(readings: &[Vec<Reading>], index: usize) -> Vec<Sample> {
     let readings = readings.iter().filter_map(|moment| moment.get(index).copied());
-    figure::samples(&readings.collect::<Vec<Reading>>())
+    samples::of(&readings.collect::<Vec<Reading>>())
 }
 
 /// What a generator was asked for; `None` for "as fast as possible".
