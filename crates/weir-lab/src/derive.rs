@@ -93,6 +93,9 @@ pub(crate) fn campaign_data(
 ) -> Result<(CampaignData, Vec<StoreError>), StoreError> {
     let (calibrations, cells) = (store.read_calibrations()?, store.read_cells()?);
     let runs = store.read_profiles()?;
+    let (mut rejected, unreadable) = store.read_rejected()?;
+    // A profile that failed is told of where the others are.
+    rejected.retain(|rejected| !rejected.folder.starts_with("rejected/profile."));
     let planned = History::of(plan, cells.trials.iter().map(|(record, _)| record));
     // Whoever reads it elsewhere is not where it was written.
     let root = std::path::absolute(store.root()).unwrap_or_else(|_| store.root().to_owned());
@@ -104,6 +107,7 @@ pub(crate) fn campaign_data(
         environment: store.read_json(&store.root().join("env.json"))?,
         yardsticks: store.yardsticks()?,
         calibrations: calibrations.trials,
+        rejected,
         cells: cells.trials,
         planned_cells: planned.planned_cells(),
         thresholds: verdict::THRESHOLDS.to_vec(),
@@ -112,6 +116,7 @@ pub(crate) fn campaign_data(
     let mut damaged = calibrations.damaged;
     damaged.extend(cells.damaged);
     damaged.extend(runs.damaged);
+    damaged.extend(unreadable);
     Ok((data, damaged))
 }
 

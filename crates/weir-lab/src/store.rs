@@ -9,8 +9,9 @@
 //! items/<item>/<test>/<number>/{trial.json,samples.csv,artefacts/}      searches
 //! items/<item>/result.json                                              searches
 //! profiles/<series>/{trial.json,samples.csv,artefacts/}                 runs that count nowhere
-//! rejected/<traffic>/<attempt>/{trial.json,samples.csv}                 unusable calibrations
 //! rejected/<series or item>/<attempt>/{trial.json,samples.csv}          disturbed, then repeated
+//! rejected/<traffic>/<attempt>/{trial.json,samples.csv}                 unusable calibrations
+//! rejected/profile.<series>/<attempt>/{trial.json,samples.csv}          profiles that failed
 //! summary.json  summary.md  gnuplot.data  plots/*.svg  report.html      derived
 //! ```
 //!
@@ -33,7 +34,9 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use weir_results::label::natural_order;
 use weir_results::record::{Sample, TrialRecord};
+use weir_results::summary::Rejected;
 use weir_results::yardstick::Yardstick;
 
 mod disk;
@@ -354,9 +357,9 @@ impl Store {
             dirs.extend(subdirectories(&series)?);
         }
         let mut cells = self.read_all(&dirs);
-        cells
-            .trials
-            .sort_by(|(a, _), (b, _)| (&a.series, a.iteration).cmp(&(&b.series, b.iteration)));
+        cells.trials.sort_by(|(a, _), (b, _)| {
+            natural_order(&a.series, &b.series).then(a.iteration.cmp(&b.iteration))
+        });
         Ok(cells)
     }
 
@@ -366,6 +369,24 @@ impl Store {
     /// When the directory cannot be listed. Damaged calibrations are no error.
     pub(crate) fn read_calibrations(&self) -> Result<Cells, StoreError> {
         Ok(self.read_all(&subdirectories(&self.root.join("calibration"))?))
+    }
+
+    /// Every run that was rejected, each with its folder inside the store.
+    ///
+    /// # Errors
+    /// When a directory cannot be listed. Damaged runs are no error.
+    pub(crate) fn read_rejected(&self) -> Result<(Vec<Rejected>, Vec<StoreError>), StoreError> {
+        let (mut rejected, mut damaged) = (Vec::new(), Vec::new());
+        for name in subdirectories(&self.root.join("rejected"))? {
+            for dir in subdirectories(&name)? {
+                let folder = dir.strip_prefix(&self.root).unwrap_or(&dir).display().to_string();
+                let read = self.read_all(&[dir]);
+                let trial = read.trials.into_iter();
+                rejected.extend(trial.map(|trial| Rejected { folder: folder.clone(), trial }));
+                damaged.extend(read.damaged);
+            }
+        }
+        Ok((rejected, damaged))
     }
 
     /// Every run that was made for a profile, by the name of its series.

@@ -35,13 +35,27 @@ pub struct Document {
     pub body: Vec<Block>,
     /// At the end of a page: where it comes from.
     pub foot: Line,
+    /// What links of the page lead to, as far as the page holds it itself.
+    pub records: Vec<Record>,
+}
+
+/// Files that a page holds, so that its links lead somewhere wherever it lies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The folder that a link leads to, as the link has it, without a `/` at its end.
+    pub folder: String,
+    pub title: String,
+    /// `trial.json`.
+    pub trial: String,
+    /// `samples.csv`.
+    pub samples: String,
 }
 
 /// A part of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     /// Blocks under a heading, which links reach by its identifier.
-    Section(String, String, Vec<Self>),
+    Section(Fold, String, String, Vec<Self>),
     /// Blocks under a title of their own, inside of a section.
     Titled(Fold, Line, Vec<Self>),
     /// A paragraph.
@@ -57,6 +71,12 @@ pub enum Block {
     Preformatted(String),
     /// Blocks of some outputs alone.
     Only(Outputs, Vec<Self>),
+    /// Two parts that a wide page shows side by side, the first as wide as it must be.
+    Beside(Vec<Self>, Vec<Self>),
+    /// Blocks that the reader of a page may filter away.
+    Tagged(Tag, Vec<Self>),
+    /// The same, and links reach them by an identifier.
+    Anchored(String, Tag, Vec<Self>),
 }
 
 /// How a paragraph or a list speaks.
@@ -92,6 +112,13 @@ pub struct Figure {
     pub drawings: Vec<String>,
     /// What its marks mean; empty where its neighbours say it.
     pub caption: String,
+}
+
+/// By what the reader of a page filters it; absent of what is always shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tag {
+    pub dut: Option<String>,
+    pub traffic: Option<String>,
 }
 
 /// A set of outputs.
@@ -140,9 +167,11 @@ impl Block {
     /// Whether there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Section(_, _, blocks) | Self::Only(_, blocks) => {
-                blocks.iter().all(Self::is_empty)
-            }
+            Self::Section(_, _, _, blocks)
+            | Self::Only(_, blocks)
+            | Self::Tagged(_, blocks)
+            | Self::Anchored(_, _, blocks) => blocks.iter().all(Self::is_empty),
+            Self::Beside(one, other) => one.iter().chain(other).all(Self::is_empty),
             Self::Prose(_, line) => line.is_empty(),
             Self::List(_, items) => items.is_empty(),
             Self::Facts(_, entries) => entries.is_empty(),
@@ -161,14 +190,22 @@ impl From<Table> for Block {
 impl Document {
     /// Adds a section; one without content is left out.
     pub fn section(&mut self, id: impl Into<String>, title: impl Into<String>, blocks: Vec<Block>) {
-        let section = Block::Section(id.into(), title.into(), blocks);
+        self.add(Block::Section(Fold::Never, id.into(), title.into(), blocks));
+    }
+
+    /// Adds a section that a page folds away until it is asked for.
+    pub(crate) fn folded(&mut self, id: &str, title: &str, blocks: Vec<Block>) {
+        self.add(Block::Section(Fold::Closed, id.to_owned(), title.to_owned(), blocks));
+    }
+
+    fn add(&mut self, section: Block) {
         if !section.is_empty() {
             self.body.push(section);
         }
     }
 
-    /// A self-contained page: its style and the script that sorts its tables are part of it, and
-    /// it is complete without the script.
+    /// A self-contained page: style and script are part of it, and it is complete without the
+    /// script, which filters, sorts and exports tables, and shows records.
     #[must_use]
     pub fn html(&self) -> String {
         html::page(self)

@@ -10,6 +10,8 @@
 //! million states and a hash of 32,768. A number that stands alone between separators belongs to
 //! the word before it, or behind it if there is none before (`rules-100`, `100-rules`).
 
+use std::cmp::Ordering;
+
 use crate::collection::Level;
 
 /// What may follow a number: multiplier per step of a thousand, and whether it is binary.
@@ -40,6 +42,43 @@ pub fn number(label: &str) -> Option<f64> {
 /// The number that the last part of a name is, or all of it: `flows-4900`, `128`.
 pub(crate) fn at_the_end(name: &str) -> Option<f64> {
     number(tokens(name).last()?)
+}
+
+/// Names in the order in which a person puts them: `1K` before `10K`, and `64Ki` before `1M`.
+#[must_use]
+pub fn natural_order(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    loop {
+        let (Some(first), Some(second)) = (left.chars().next(), right.chars().next()) else {
+            // What is equal so far, as `1K` and `1000` are, is told apart by its letters.
+            return left.len().cmp(&right.len()).then_with(|| a.cmp(b));
+        };
+        if let (Some((x, x_rest)), Some((y, y_rest))) = (counted(left), counted(right)) {
+            match x.total_cmp(&y) {
+                Ordering::Equal => (left, right) = (x_rest, y_rest),
+                unequal => return unequal,
+            }
+            continue;
+        }
+        if first != second {
+            return first.cmp(&second);
+        }
+        (left, right) = (&left[first.len_utf8()..], &right[second.len_utf8()..]);
+    }
+}
+
+/// The number at the beginning with the suffix that belongs to it, and what follows.
+fn counted(text: &str) -> Option<(f64, &str)> {
+    let (mantissa, rest) = leading_number(text).or_else(|| {
+        // A point that ends the digits separates words.
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        Some((text[..end].parse().ok()?, &text[end..]))
+    })?;
+    let is_word = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+    SUFFIXES.iter().find_map(|(suffix, power, binary)| {
+        let rest = rest.strip_prefix(suffix).filter(|rest| suffix.is_empty() || !is_word(rest))?;
+        Some((scaled(mantissa, *power, *binary), rest))
+    })
 }
 
 /// The numbers in a name, with the words that they belong to, in their order.
@@ -129,6 +168,20 @@ fn exponent_above(value: f64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_stand_in_the_order_of_their_numbers() {
+        let expected = [
+            "2", "10", "a.9", "a.1K", "a.10K", "a.64Ki", "a.1M", "a.1M.x", "b.2.pf", "b.10.pf",
+            "ix2k", "kern9x", "kern10",
+        ];
+        let mut names = expected.map(str::to_owned).to_vec();
+        names.sort();
+        names.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(names, expected);
+        assert_eq!(natural_order("1K", "1000"), Ordering::Greater);
+        assert_eq!(natural_order("é1", "é1"), Ordering::Equal);
+    }
 
     #[test]
     fn labels_are_numbers() {

@@ -13,6 +13,7 @@ pub mod axis;
 pub mod collect;
 mod draw;
 mod lines;
+mod page;
 mod pen;
 mod raster;
 mod script;
@@ -24,6 +25,7 @@ use crate::document;
 
 pub use axis::{AxisScale, Base, Quantity};
 pub use lines::{Curve, CurvePoint, LinePanel, XAxis};
+pub(crate) use page::{About, RowAbout};
 pub use script::Script;
 pub use stack::{Part, Stack, StackRow, Tint};
 pub use strip::{Mark, Reference, Strip, StripRow};
@@ -92,14 +94,27 @@ impl Figure {
     /// # Panics
     /// Never: memory is all that is written to.
     #[must_use]
-    pub(crate) fn inline_svg(&self, format: Format, id: &str, class: &str) -> String {
-        draw::inline_svg(self, format, id, class)
+    pub(crate) fn inline_svg(
+        &self,
+        format: Format,
+        id: &str,
+        class: &str,
+        rows: &[RowAbout],
+    ) -> String {
+        draw::inline_svg(self, format, (id, class), rows)
     }
 
     /// As a document shows it: for both widths, of which a page's style shows one.
     #[must_use]
     pub(crate) fn in_page(&self, id: &str) -> document::Figure {
-        let drawing = |(format, width)| self.inline_svg(format, &format!("{id}-{width}"), width);
+        self.telling(id, &[])
+    }
+
+    /// The same, with what a page tells of each row or curve, in their order.
+    #[must_use]
+    pub(crate) fn telling(&self, id: &str, rows: &[RowAbout]) -> document::Figure {
+        let drawing =
+            |(format, width)| self.inline_svg(format, &format!("{id}-{width}"), width, rows);
         let drawings = [(Format::Wide, "wide"), (Format::Narrow, "narrow")].map(drawing).to_vec();
         document::Figure { style: "", drawings, caption: self.note.clone() }
     }

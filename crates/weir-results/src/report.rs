@@ -3,9 +3,11 @@
 //! Every function here is pure: text out of a [`CampaignData`], the same text for the same data.
 //! The time that a report speaks of is that of the last run in it. Nothing is written here, and
 //! nothing is fetched by what is written: pages and plots are self-contained, and readable on
-//! paper, in light and in dark. A page holds one script of a few lines, which sorts its tables; it
-//! is complete without it. Plots hold none. Links are relative and lead to the raw records.
+//! paper, in light and in dark. A page holds one script, which tells of the points of its figures,
+//! filters, sorts and saves its tables, and shows the records that it holds; it is complete without
+//! it. Plots hold none. Links are relative and lead to the raw records.
 
+mod about;
 mod answer;
 mod collected;
 mod directions;
@@ -21,7 +23,7 @@ mod words;
 pub use collected::document as of_collection;
 
 use crate::bisect;
-use crate::document::{Document, Line, link};
+use crate::document::{Document, Line};
 use crate::gnuplot;
 use crate::number;
 use crate::plot::Format;
@@ -138,6 +140,12 @@ impl<'a> Report<'a> {
         cells
     }
 
+    /// The link to the iterations of a series in the page.
+    fn iterations_link(&self, series: &SeriesSummary) -> String {
+        let index = self.summary.series.iter().position(|s| s.name == series.name);
+        format!("#iterations-{}", index.unwrap_or(0))
+    }
+
     /// Colour and shape of a series: those of its DUT, or of its image where one DUT has several.
     fn colour(&self, series: &SeriesSummary) -> usize {
         let mut keys: Vec<(Option<&str>, &str)> = Vec::new();
@@ -150,16 +158,6 @@ impl<'a> Report<'a> {
         let key = (series.image.as_deref(), series.dut.as_str());
         keys.iter().position(|k| *k == key).unwrap_or(0)
     }
-}
-
-/// The link to the raw records of a series.
-fn series_link(series: &str) -> String {
-    link(&format!("cells/{series}/"))
-}
-
-/// The link to a file of a raw cell.
-fn cell_link(series: &str, iteration: u32, file: &str) -> String {
-    link(&format!("cells/{series}/{iteration}/{file}"))
 }
 
 /// Whether an iteration counts.
@@ -188,5 +186,8 @@ fn file_name(name: &str) -> String {
     name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }
 
+#[cfg(test)]
+#[path = "report/browser/tests.rs"]
+mod browser;
 #[cfg(test)]
 mod tests;

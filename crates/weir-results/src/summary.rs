@@ -57,12 +57,23 @@ pub struct CampaignData {
     pub calibrations: Vec<Trial>,
     /// Finished cells, in any order.
     pub cells: Vec<Trial>,
+    /// Trials that were run again, because something else ran on the machine, and calibrations that
+    /// were of no use, in any order.
+    pub rejected: Vec<Rejected>,
     /// Cells of the whole campaign.
     pub planned_cells: usize,
     /// Every threshold that the verdicts were reached with.
     pub thresholds: Vec<Threshold>,
     /// Profiles of DUTs under load, by the name of their series.
     pub profiles: Vec<Profile>,
+}
+
+/// A run that counts nowhere and stays in the store.
+#[derive(Debug, Clone)]
+pub struct Rejected {
+    /// Its folder inside the store.
+    pub folder: String,
+    pub trial: Trial,
 }
 
 /// A profile of a DUT under load, taken in a run that counts nowhere.

@@ -2,9 +2,11 @@
 
 use weir_results::collection::{CollectedPoint, CollectedSeries, Collection, Opened, Origin};
 
+use weir_results::label::natural_order;
+
 use super::{Archive, ImportedTrial};
 
-/// The series of an imported store, in the order of `archive.json`.
+/// The series of an imported store, 1K before 10K.
 #[must_use]
 pub(crate) fn of_archive(archive: &Archive) -> Opened {
     let record = archive.record();
@@ -25,6 +27,7 @@ pub(crate) fn of_archive(archive: &Archive) -> Opened {
             points,
         });
     }
+    series.sort_by(|a, b| natural_order(&a.name, &b.name));
     let collection = Collection {
         name: record.name.clone(),
         origin: Origin::Archive,

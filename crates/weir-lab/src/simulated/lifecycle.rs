@@ -208,6 +208,8 @@ fn a_trial_that_is_disturbed_again_takes_its_place_and_no_part() {
     let series = &derived.summary.series[0];
     assert_eq!((series.iterations, series.valid_iterations), (2, 1));
     assert_eq!(derived.summary.counts.disturbed_cells, 1);
+    let page = std::fs::read_to_string(store.root().join("report.html")).expect("a page");
+    assert!(page.contains("href=\"rejected/linux.t/1/trial.json\""), "what was rejected is shown");
     // As often as the specification says.
     let bench = Bench::new();
     let plan = plan_of(&SPEC.replace("[trial]", "[trial]\nretries = 0"), None);

@@ -7,6 +7,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use weir_results::label::natural_order;
+
 use super::StoreError;
 
 /// Prefix of what is being written.
@@ -62,7 +64,7 @@ pub(super) fn sync_dir(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Finished subdirectories, sorted by name; none if the directory itself is missing.
+/// Finished subdirectories, 2 before 10; none if the directory itself is missing.
 pub(super) fn subdirectories(path: &Path) -> Result<Vec<PathBuf>, StoreError> {
     if !path.is_dir() {
         return Ok(Vec::new());
@@ -74,7 +76,8 @@ pub(super) fn subdirectories(path: &Path) -> Result<Vec<PathBuf>, StoreError> {
         .map(|e| e.path())
         .filter(|p| p.is_dir())
         .collect();
-    result.sort();
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    result.sort_by(|a, b| natural_order(&name(a), &name(b)));
     Ok(result)
 }
 

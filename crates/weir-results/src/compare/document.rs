@@ -20,6 +20,7 @@ pub(super) fn document(report: &Report<'_>, roots: &[String]) -> Document {
     let names: Vec<&str> = report.collections.iter().map(|c| c.name.as_str()).collect();
     let title = names.join(" against ");
     let mut document = Document {
+        records: Vec::new(),
         kind: "weir lab · comparison".to_owned(),
         window: format!("{title} – weir lab compare"),
         title,

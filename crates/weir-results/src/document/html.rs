@@ -1,20 +1,36 @@
 //! A document as a page of HTML: self-contained, readable on paper, in light and in dark.
 //!
-//! Its script is the only one, it is part of the page, sorts tables, and the page is complete
-//! without it. Everything is escaped by maud, which has no way around it but for what is a drawing
-//! already. Between a number and its unit a line never breaks.
+//! Style and script are of the files in `page/`, one for each concern, and part of the page; it is
+//! complete without the script. Everything is escaped by maud, which has no way around it but for
+//! what is a drawing already, and for the records that the page holds as data. Between a number and
+//! its unit a line never breaks.
 
 use std::fmt::Write as _;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::line::{Line, Span};
-use super::table::{Align, Cell, Column, Group, Row, Table};
-use super::{Block, Document, Figure, Fold, Outputs, Voice};
+use super::{Block, Document, Figure, Fold, Outputs, Record, Voice};
 use crate::palette;
 
-const PAGE_CSS: &str = include_str!("page.css");
-const SORT_JS: &str = include_str!("sort.js");
+mod table;
+
+use table::table;
+
+const STYLES: [&str; 4] = [
+    include_str!("page/base.css"),
+    include_str!("page/tables.css"),
+    include_str!("page/reading.css"),
+    include_str!("page/widths.css"),
+];
+
+const SCRIPTS: [&str; 5] = [
+    include_str!("page/sort.js"),
+    include_str!("page/filter.js"),
+    include_str!("page/csv.js"),
+    include_str!("page/records.js"),
+    include_str!("page/contents.js"),
+];
 
 /// What stands behind a number, and stays with it.
 const UNITS: [&str; 17] = [
@@ -23,7 +39,9 @@ const UNITS: [&str; 17] = [
 ];
 
 pub(super) fn page(document: &Document) -> String {
-    let style = format!("{}{PAGE_CSS}{}", palette::css(":root"), palette::dark_rules(".wp "));
+    let style = STYLES.concat();
+    let style = format!("{}{style}{}", palette::css(":root"), palette::dark_rules(".wp "));
+    let script = format!("\"use strict\";\n{}", SCRIPTS.concat());
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -35,41 +53,91 @@ pub(super) fn page(document: &Document) -> String {
                 style { (PreEscaped(style)) }
             }
             body {
-                main {
-                    header {
-                        p class="eyebrow" { (document.kind) }
-                        h1 { (document.title) }
-                        (blocks(&document.answer))
+                (contents(document))
+                div class="page" {
+                    main {
+                        header {
+                            p class="eyebrow" { (document.kind) }
+                            h1 { (document.title) }
+                            (blocks(&document.answer))
+                        }
+                        (blocks(&document.body))
                     }
-                    (blocks(&document.body))
+                    footer { p { (line(&document.foot)) } }
                 }
-                footer { p { (line(&document.foot)) } }
-                script { (PreEscaped(SORT_JS)) }
+                @if !document.records.is_empty() {
+                    script type="application/json" id="records" {
+                        (PreEscaped(records(&document.records)))
+                    }
+                }
+                script { (PreEscaped(script)) }
             }
         }
     };
     page.into_string() + "\n"
 }
 
+/// Where the sections are; the script adds its filters to it.
+fn contents(document: &Document) -> Markup {
+    let sections = document.body.iter().filter_map(|block| match block {
+        Block::Section(_, id, title, _) => Some((id, title)),
+        _ => None,
+    });
+    html! {
+        nav class="contents" aria-label="Contents" {
+            ul { @for (id, title) in sections { li { a href={ "#" (id) } { (title) } } } }
+        }
+    }
+}
+
+/// The records as JSON that ends no script: by folder, the title, `trial.json` and `samples.csv`.
+fn records(records: &[Record]) -> String {
+    let entry = |record: &Record| {
+        let Record { folder, title, trial, samples } = record;
+        (folder.clone(), serde_json::json!([title, trial, samples]))
+    };
+    let all: serde_json::Map<_, _> = records.iter().map(entry).collect();
+    serde_json::Value::Object(all).to_string().replace('<', "\\u003c")
+}
+
+/// Blocks in their order; figures that follow each other stand side by side where there is room.
 fn blocks(blocks: &[Block]) -> Markup {
-    html! { @for one in blocks { (block(one)) } }
+    let is_drawn = |block: &Block| matches!(block, Block::Figure(f) if !f.caption.is_empty());
+    let runs = blocks.chunk_by(|a, b| is_drawn(a) && is_drawn(b));
+    html! {
+        @for run in runs {
+            @if run.len() > 1 {
+                div class="abreast" { @for one in run { (block(one)) } }
+            } @else {
+                @for one in run { (block(one)) }
+            }
+        }
+    }
 }
 
 fn block(block: &Block) -> Markup {
     match block {
-        Block::Section(id, title, inner) => html! {
+        Block::Section(Fold::Never, id, title, inner) => html! {
             section id=(id) { h2 { (title) } (blocks(inner)) }
+        },
+        Block::Section(fold, id, title, inner) => html! {
+            section class="folded" {
+                details id=(id) open[*fold == Fold::Open] {
+                    summary { h2 { (title) } }
+                    (blocks(inner))
+                }
+            }
         },
         Block::Titled(Fold::Never, title, inner) => html! { h3 { (line(title)) } (blocks(inner)) },
         Block::Titled(fold, title, inner) => html! {
             details open[*fold == Fold::Open] { summary { (line(title)) } (blocks(inner)) }
         },
         Block::Prose(voice, text) => html! { p class=[class(*voice)] { (line(text)) } },
+        Block::List(_, items) if items.is_empty() => html! {},
         Block::List(voice, items) => html! {
-            ul class=(if *voice == Voice::Lead { "answers" } else { "words" }) {
-                @for item in items { li { (line(item)) } }
-            }
+            ul class=(list_class(*voice)) { @for item in items { li { (line(item)) } } }
         },
+        Block::Facts(_, entries) if entries.is_empty() => html! {},
         Block::Facts(style, entries) => html! {
             dl class=(style) {
                 @for (name, value) in entries {
@@ -83,6 +151,23 @@ fn block(block: &Block) -> Markup {
         Block::Preformatted(text) => html! { pre tabindex="0" { (text.trim_end()) } },
         Block::Only(outputs, inner) if outputs.has(Outputs::PAGE) => blocks(inner),
         Block::Only(..) => html! {},
+        Block::Beside(one, other) => html! {
+            div class="beside" { div { (blocks(one)) } div { (blocks(other)) } }
+        },
+        Block::Tagged(tag, inner) => html! {
+            div data-dut=[&tag.dut] data-traffic=[&tag.traffic] { (blocks(inner)) }
+        },
+        Block::Anchored(id, tag, inner) => html! {
+            div id=(id) data-dut=[&tag.dut] data-traffic=[&tag.traffic] { (blocks(inner)) }
+        },
+    }
+}
+
+fn list_class(voice: Voice) -> &'static str {
+    match voice {
+        Voice::Lead => "answers",
+        Voice::Warning => "words warnings",
+        Voice::Plain | Voice::Note => "words",
     }
 }
 
@@ -118,104 +203,6 @@ fn span(span: &Span) -> Markup {
         }
         Span::Styled(style, inner) => html! { span class=(style) { (line(inner)) } },
     }
-}
-
-fn table(table: &Table) -> Markup {
-    let columns = || table.columns.iter().filter(|c| c.outputs.has(Outputs::PAGE));
-    let width = columns().map(|c| 1 + usize::from(c.has_aside)).sum::<usize>();
-    let class = classes([table.style, if table.is_sortable { "sortable" } else { "" }]);
-    html! {
-        div class="scroll" {
-            table class=[class] {
-                thead { tr { @for column in columns() { (head(column)) } } }
-                @for group in &table.groups { tbody { (rows(table, group, width)) } }
-            }
-        }
-    }
-}
-
-fn head(column: &Column) -> Markup {
-    let span = column.has_aside.then_some("2");
-    html! {
-        th scope="col" class=[classes([align(column), column.style])] colspan=[span] {
-            (line(&column.head))
-            @if !column.unit.is_empty() { span class="unit" { (column.unit) } }
-        }
-    }
-}
-
-fn rows(table: &Table, group: &Group, width: usize) -> Markup {
-    html! {
-        @if !group.title.is_empty() {
-            tr class="group" { th colspan=(width) scope="rowgroup" { (line(&group.title)) } }
-        }
-        @for row in &group.rows {
-            (cells(table, row))
-            @if !row.because.is_empty() { (because(table, row, width)) }
-        }
-    }
-}
-
-fn cells(table: &Table, row: &Row) -> Markup {
-    let style = match (row.is_inner, row.is_strong, row.because.is_empty()) {
-        (true, ..) => "drop",
-        (_, true, _) => "matters",
-        (.., false) => "figures",
-        _ => "",
-    };
-    let class = classes([style, row.style]);
-    let cells = table.columns.iter().zip(&row.cells);
-    let cells = cells.filter(|(column, _)| column.outputs.has(Outputs::PAGE));
-    html! {
-        tr class=[class] {
-            @for (index, (column, cell)) in cells.enumerate() {
-                @if index == 0 {
-                    th scope="row" class=[cell_classes(column, cell)] data-value=[cell.key] {
-                        (content(cell, !column.has_aside))
-                    }
-                } @else {
-                    td class=[cell_classes(column, cell)] data-value=[cell.key] {
-                        (content(cell, !column.has_aside))
-                    }
-                    @if column.has_aside { td class="n share" { (line(&cell.under)) } }
-                }
-            }
-        }
-    }
-}
-
-fn content(cell: &Cell, has_under: bool) -> Markup {
-    html! {
-        (line(&cell.line))
-        @if has_under && !cell.under.is_empty() { span class="under" { (line(&cell.under)) } }
-    }
-}
-
-/// What a row rests on, under it; of numbered rows, behind the number.
-fn because(table: &Table, row: &Row, width: usize) -> Markup {
-    let is_numbered = table.columns.first().is_some_and(|c| c.align == Align::Right);
-    html! {
-        tr class="because" {
-            @if is_numbered { td {} }
-            td colspan=(width - usize::from(is_numbered)) {
-                @for reason in &row.because { div class="reason" { (line(reason)) } }
-            }
-        }
-    }
-}
-
-fn cell_classes(column: &Column, cell: &Cell) -> Option<String> {
-    let strong = if column.is_strong { "strong" } else { "" };
-    classes([align(column), strong, column.style, cell.style])
-}
-
-fn align(column: &Column) -> &'static str {
-    if column.align == Align::Right { "n" } else { "" }
-}
-
-fn classes<const N: usize>(classes: [&str; N]) -> Option<String> {
-    let classes: Vec<&str> = classes.into_iter().filter(|class| !class.is_empty()).collect();
-    (!classes.is_empty()).then(|| classes.join(" "))
 }
 
 /// Text as a page shows it: a true minus before numbers, no break between a number and its unit.

@@ -34,7 +34,7 @@ impl Page {
     fn block(&mut self, block: &Block) {
         match block {
             // A heading over nothing but what this output leaves out would stand alone.
-            Block::Section(_, title, inner) => {
+            Block::Section(_, _, title, inner) => {
                 let before = self.0.len();
                 self.part(format!("## {}", escape(title)));
                 self.blocks(inner);
@@ -60,6 +60,11 @@ impl Page {
             Block::Preformatted(text) => self.part(fenced(text.trim_end())),
             Block::Only(outputs, inner) if outputs.has(Outputs::MARKDOWN) => self.blocks(inner),
             Block::Only(..) => {}
+            Block::Beside(one, other) => {
+                self.blocks(one);
+                self.blocks(other);
+            }
+            Block::Tagged(_, inner) | Block::Anchored(_, _, inner) => self.blocks(inner),
         }
     }
 

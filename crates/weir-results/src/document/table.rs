@@ -1,7 +1,7 @@
 //! Tables: columns, rows in groups, and what a row rests on.
 
-use super::Outputs;
 use super::line::{Line, Span};
+use super::{Outputs, Tag};
 
 /// Where a column's cells stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub struct Column {
     pub(super) has_aside: bool,
     pub(super) is_strong: bool,
     pub(super) outputs: Outputs,
+    /// What the keys of its cells are in.
+    pub(super) raw: Option<&'static str>,
+    /// The DUT that it is about.
+    pub(super) dut: Option<String>,
 }
 
 impl Column {
@@ -33,6 +37,8 @@ impl Column {
             has_aside: false,
             is_strong: false,
             outputs: Outputs::ALL,
+            raw: None,
+            dut: None,
         }
     }
 
@@ -68,6 +74,18 @@ impl Column {
     #[must_use]
     pub(crate) fn with_aside(self) -> Self {
         Self { has_aside: true, ..self }
+    }
+
+    /// In a file of a page's table, its cells are what they are sorted by, in this unit.
+    #[must_use]
+    pub(crate) fn raw(self, unit: &'static str) -> Self {
+        Self { raw: Some(unit), ..self }
+    }
+
+    /// About one DUT, by which the reader of a page may filter.
+    #[must_use]
+    pub(crate) fn of_dut(self, dut: impl Into<String>) -> Self {
+        Self { dut: Some(dut.into()), ..self }
     }
 
     /// In some outputs alone.
@@ -124,6 +142,8 @@ pub struct Row {
     pub is_strong: bool,
     /// What the row rests on, each under it.
     pub because: Vec<Line>,
+    /// By what the reader of a page filters it.
+    pub tag: Tag,
 }
 
 impl<T: Into<Cell>> FromIterator<T> for Row {

@@ -80,7 +80,7 @@ impl Out {
 
     fn block(&mut self, block: &Block) {
         match block {
-            Block::Section(_, title, inner) => self.titled(&title.as_str().into(), inner),
+            Block::Section(_, _, title, inner) => self.titled(&title.as_str().into(), inner),
             Block::Titled(_, title, inner) => self.titled(title, inner),
             Block::Prose(Voice::Note, line) => {
                 // Notes stand under what they explain.
@@ -99,6 +99,11 @@ impl Out {
             Block::Preformatted(text) => self.parts.push(format!("{}\n", text.trim_end())),
             Block::Only(outputs, inner) if outputs.has(Outputs::TERMINAL) => self.blocks(inner),
             Block::Only(..) => {}
+            Block::Beside(one, other) => {
+                self.blocks(one);
+                self.blocks(other);
+            }
+            Block::Tagged(_, inner) | Block::Anchored(_, _, inner) => self.blocks(inner),
         }
     }
 

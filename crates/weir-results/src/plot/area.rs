@@ -13,6 +13,30 @@ pub(super) type Area<DB> = DrawingArea<DB, Shift>;
 /// Whether a backend could.
 pub(super) type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
+/// What of a figure is drawn: a page sets every row into a group of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layer {
+    All,
+    /// Axes, headings and legends.
+    Base,
+    /// One row, or one curve, counted through the figure.
+    Row(usize),
+}
+
+impl Layer {
+    pub(super) fn has_base(self) -> bool {
+        !matches!(self, Self::Row(_))
+    }
+
+    pub(super) fn has_row(self, index: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Base => false,
+            Self::Row(only) => only == index,
+        }
+    }
+}
+
 /// A part of an area, in layout pixels.
 pub(super) fn part<DB: DrawingBackend>(
     area: &Area<DB>,

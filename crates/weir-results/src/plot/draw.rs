@@ -2,13 +2,11 @@
 
 use plotters::prelude::*;
 
-use super::area::{Area, Drawn, muted, part};
+use super::area::{Area, Drawn, Layer, muted, part};
+use super::page::{self, RowAbout, SVG_SCALE, escaped};
 use super::pen::{self, Pen};
 use super::{Body, Figure, Format};
 use crate::palette;
-
-/// Pixels of an SVG's own coordinates for each of the layout: plotters' are whole numbers.
-const SVG_SCALE: u32 = 4;
 
 /// Space around a figure that is a file of its own.
 const MARGIN: f64 = 24.0;
@@ -38,11 +36,17 @@ fn body_height(body: &Body, width: f64) -> f64 {
     }
 }
 
-fn draw_body<DB: DrawingBackend>(body: &Body, area: &Area<DB>, pen: Pen, width: f64) -> Drawn<DB> {
+fn draw_body<DB: DrawingBackend>(
+    body: &Body,
+    area: &Area<DB>,
+    pen: Pen,
+    width: f64,
+    layer: Layer,
+) -> Drawn<DB> {
     match body {
-        Body::Lines(panels) => super::lines::draw(panels, area, pen, width),
-        Body::Strip(strip) => strip.draw(area, pen, width),
-        Body::Stack(stack) => stack.draw(area, pen, width),
+        Body::Lines(panels) => super::lines::draw(panels, area, pen, width, layer),
+        Body::Strip(strip) => strip.draw(area, pen, width, layer),
+        Body::Stack(stack) => stack.draw(area, pen, width, layer),
     }
 }
 
@@ -61,7 +65,7 @@ pub(super) fn file<DB: DrawingBackend>(
     let at = (pen.at(MARGIN), pen.at(MARGIN + 6.0));
     area.draw_text(&heading, &pen.bold(pen::TITLE, ink), at)?;
     let inner = part(area, pen, (MARGIN, MARGIN + HEADING), (width, height));
-    draw_body(&figure.body, &inner, pen, width)?;
+    draw_body(&figure.body, &inner, pen, width, Layer::All)?;
     let mut y = MARGIN + HEADING + height + 16.0;
     for line in pen::wrap(&figure.note, width) {
         area.draw_text(&line, &pen.text(pen::SMALL, muted), (pen.at(MARGIN), pen.at(y)))?;
@@ -98,20 +102,51 @@ pub(super) fn svg_file(figure: &Figure, format: Format) -> String {
     });
     let style = palette::dark_rules("");
     element(
-        &Element { size, namespace: true, class: "wp", id: "figure", figure },
+        &Element { size, namespace: true, class: "wp", data: "", id: "figure", figure },
         &format!("<style>{style}</style>\n{}", inside(&drawing)),
     ) + "\n"
 }
 
-pub(super) fn inline_svg(figure: &Figure, format: Format, id: &str, class: &str) -> String {
+/// What is drawn of one layer, in the coordinates of the whole.
+fn layer(figure: &Figure, format: Format, layer: Layer) -> String {
     let width = f64::from(format.width());
-    let size = (format.width(), Pen(1.0).size(body_height(&figure.body, width)));
-    let drawing = svg_text(size, |area, pen| {
-        let drawn = draw_body(&figure.body, area, pen, width);
+    let drawing = svg_text(inline_size(figure, format), |area, pen| {
+        let drawn = draw_body(&figure.body, area, pen, width, layer);
         debug_assert!(drawn.is_ok(), "nothing fails that is written to memory");
     });
-    let class = format!("wp {class}");
-    element(&Element { size, namespace: false, class: &class, id, figure }, inside(&drawing))
+    inside(&drawing).to_owned()
+}
+
+fn inline_size(figure: &Figure, format: Format) -> (u32, u32) {
+    let width = f64::from(format.width());
+    (format.width(), Pen(1.0).size(body_height(&figure.body, width)))
+}
+
+pub(super) fn inline_svg(
+    figure: &Figure,
+    format: Format,
+    (id, class): (&str, &str),
+    rows: &[RowAbout],
+) -> String {
+    let inner = match rows {
+        [] => layer(figure, format, Layer::All),
+        _ => {
+            layer(figure, format, Layer::Base)
+                + &page::groups(figure, format, rows, |index| {
+                    layer(figure, format, Layer::Row(index))
+                })
+        }
+    };
+    // A figure that is of one thing alone is filtered as a whole.
+    let data = match rows {
+        [first, others @ ..] if others.iter().all(|row| row.tag == first.tag) => {
+            page::attributes(&first.tag)
+        }
+        _ => String::new(),
+    };
+    let (size, class) = (inline_size(figure, format), format!("wp {class}"));
+    let outer = Element { size, namespace: false, class: &class, data: &data, id, figure };
+    element(&outer, &inner)
 }
 
 /// The outermost element.
@@ -119,6 +154,8 @@ struct Element<'a> {
     size: (u32, u32),
     namespace: bool,
     class: &'a str,
+    /// Attributes for a page's filters.
+    data: &'a str,
     id: &'a str,
     figure: &'a Figure,
 }
@@ -130,14 +167,10 @@ fn element(e: &Element<'_>, inner: &str) -> String {
     let (title, description) = (escaped(&e.figure.title), escaped(&e.figure.description));
     let id = e.id;
     format!(
-        "<svg{namespace} class=\"{}\" viewBox=\"0 0 {} {}\" width=\"{width}\" \
+        "<svg{namespace} class=\"{}\"{} viewBox=\"0 0 {} {}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
          <title id=\"{id}-t\">{title}</title><desc id=\"{id}-d\">{description}</desc>\n\
          {inner}</svg>",
-        e.class, view.0, view.1
+        e.class, e.data, view.0, view.1
     )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::area::{Area, Drawn, muted, part, rule};
+use super::area::{Area, Drawn, Layer, muted, part, rule};
 use super::axis::{self, AxisScale, Quantity, Ticks};
 use super::pen::{self, Pen};
 use super::ticked::Ticked;
@@ -202,19 +202,18 @@ pub(super) fn draw<DB: DrawingBackend>(
     area: &Area<DB>,
     pen: Pen,
     width: f64,
+    layer: Layer,
 ) -> Drawn<DB> {
     let frame = frame(panels, width);
-    let (mut x, mut y) = (0.0, 0.0);
-    for (index, panel) in panels.iter().enumerate() {
-        if index > 0 && index % frame.columns == 0 {
-            x = 0.0;
-            y += frame.panel.1 + GAP;
-        }
-        draw_panel(panel, &part(area, pen, (x, y), frame.panel), pen, &frame)?;
-        x += frame.panel.0 + GAP;
+    let mut first = 0;
+    for (panel, corner) in panels.iter().zip(corners(panels.len(), &frame)) {
+        draw_panel(panel, &part(area, pen, corner, frame.panel), pen, &frame, (layer, first))?;
+        first += panel.curves.len();
     }
-    let top = y + frame.panel.1;
-    for (curve, x, y) in legend(panels, width).0 {
+    let bottom = corners(panels.len(), &frame).last().map_or(0.0, |(_, y)| y);
+    let top = bottom + frame.panel.1;
+    let items = if layer.has_base() { legend(panels, width).0 } else { Vec::new() };
+    for (curve, x, y) in items {
         let colour = pen::series(curve.colour);
         let at = |x: f64| (pen.at(x), pen.at(top + y));
         let line = [at(x), at(x + 24.0)];
@@ -228,11 +227,64 @@ pub(super) fn draw<DB: DrawingBackend>(
     Ok(())
 }
 
+/// Where panels begin.
+fn corners(count: usize, frame: &Frame) -> impl Iterator<Item = (f64, f64)> {
+    let (columns, (width, height)) = (frame.columns, frame.panel);
+    let steps = |n: usize| (0..n).fold(0.0, |sum, _| sum + 1.0);
+    (0..count)
+        .map(move |n| (steps(n % columns) * (width + GAP), steps(n / columns) * (height + GAP)))
+}
+
+/// Where the points of each curve are, in layout pixels.
+pub(super) fn places(panels: &[LinePanel], width: f64) -> Vec<Vec<(f64, f64)>> {
+    let frame = frame(panels, width);
+    let mut places = Vec::new();
+    for (panel, (left, top)) in panels.iter().zip(corners(panels.len(), &frame)) {
+        let title = if panel.title.is_some() { PANEL_TITLE } else { 0.0 };
+        let (high, low) = (top + title + TOP, top + frame.panel.1 - X_TITLE - BOTTOM);
+        let (from, to) = (left + LEFT, left + frame.panel.0 - RIGHT);
+        let share = |x: f64| match panel.x.scale {
+            AxisScale::Linear => (x - frame.x.0) / (frame.x.1 - frame.x.0),
+            AxisScale::Log(_) => (x / frame.x.0).ln() / (frame.x.1 / frame.x.0).ln(),
+        };
+        let place = |p: &CurvePoint| {
+            (from + share(p.x) * (to - from), low - p.y / frame.y_max * (low - high))
+        };
+        places.extend(panel.curves.iter().map(|curve| curve.points.iter().map(place).collect()));
+    }
+    places
+}
+
 fn ink() -> RGBColor {
     pen::colour(palette::tone_named("ink"))
 }
 
 fn draw_panel<DB: DrawingBackend>(
+    panel: &LinePanel,
+    area: &Area<DB>,
+    pen: Pen,
+    frame: &Frame,
+    layer: (Layer, usize),
+) -> Drawn<DB> {
+    let top = if panel.title.is_some() { PANEL_TITLE } else { 0.0 };
+    if layer.0.has_base() {
+        titles(panel, area, pen, frame)?;
+    }
+    let mut builder = ChartBuilder::on(area);
+    builder
+        .margin_top(pen.at(top + TOP))
+        .margin_bottom(pen.at(X_TITLE))
+        .margin_right(pen.at(RIGHT))
+        .x_label_area_size(pen.at(BOTTOM))
+        .y_label_area_size(pen.at(LEFT));
+    let labelled: Vec<f64> = frame.ticks.labelled.iter().map(|(at, _)| *at).collect();
+    let x = Ticked::new(panel.x.scale, frame.x, labelled);
+    let y = Ticked::new(AxisScale::Linear, (0.0, frame.y_max), frame.y_ticks.clone());
+    plot(panel, &mut builder.build_cartesian_2d(x, y)?, pen, frame, layer)
+}
+
+/// What stands around a panel.
+fn titles<DB: DrawingBackend>(
     panel: &LinePanel,
     area: &Area<DB>,
     pen: Pen,
@@ -248,23 +300,36 @@ fn draw_panel<DB: DrawingBackend>(
     area.draw_text(panel.y.name, &unit, (0, pen.at(top + 6.0)))?;
     let title = format!("{}{}", panel.x.title, panel.x.scale.suffix());
     let right = (pen.at(frame.panel.0 - RIGHT), pen.at(frame.panel.1 - 9.0));
-    area.draw_text(&pen::clip(&title, frame.panel.0 - LEFT), &pen::end(&unit), right)?;
-    let mut builder = ChartBuilder::on(area);
-    builder
-        .margin_top(pen.at(top + TOP))
-        .margin_bottom(pen.at(X_TITLE))
-        .margin_right(pen.at(RIGHT))
-        .x_label_area_size(pen.at(BOTTOM))
-        .y_label_area_size(pen.at(LEFT));
-    let labelled: Vec<f64> = frame.ticks.labelled.iter().map(|(at, _)| *at).collect();
-    let x = Ticked::new(panel.x.scale, frame.x, labelled);
-    let y = Ticked::new(AxisScale::Linear, (0.0, frame.y_max), frame.y_ticks.clone());
-    plot(panel, &mut builder.build_cartesian_2d(x, y)?, pen, frame)
+    area.draw_text(&pen::clip(&title, frame.panel.0 - LEFT), &pen::end(&unit), right)
 }
 
 type Chart<'a, DB> = ChartContext<'a, DB, Cartesian2d<Ticked, Ticked>>;
 
-fn plot<'a, DB>(panel: &LinePanel, chart: &mut Chart<'a, DB>, pen: Pen, frame: &Frame) -> Drawn<DB>
+fn plot<'a, DB>(
+    panel: &LinePanel,
+    chart: &mut Chart<'a, DB>,
+    pen: Pen,
+    frame: &Frame,
+    (layer, first): (Layer, usize),
+) -> Drawn<DB>
+where
+    DB: DrawingBackend + 'a,
+{
+    if layer.has_base() {
+        mesh(panel, chart, pen, frame)?;
+    }
+    let drawn = || panel.curves.iter().zip(first..).filter(|(_, at)| layer.has_row(*at));
+    for (curve, _) in drawn() {
+        draw_curve(chart, curve, pen)?;
+    }
+    for (curve, _) in drawn().filter(|_| panel.values) {
+        write_values(panel, chart, curve, pen)?;
+    }
+    Ok(())
+}
+
+/// Axes, grid and ticks.
+fn mesh<'a, DB>(panel: &LinePanel, chart: &mut Chart<'a, DB>, pen: Pen, frame: &Frame) -> Drawn<DB>
 where
     DB: DrawingBackend + 'a,
 {
@@ -285,16 +350,7 @@ where
         .x_label_formatter(&written)
         .y_label_formatter(&height)
         .draw()?;
-    minor_ticks(chart, pen, frame)?;
-    for curve in &panel.curves {
-        draw_curve(chart, curve, pen)?;
-    }
-    if panel.values {
-        for curve in &panel.curves {
-            write_values(panel, chart, curve, pen)?;
-        }
-    }
-    Ok(())
+    minor_ticks(chart, pen, frame)
 }
 
 /// Short marks below the axis where no label stands.

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::area::{Area, Drawn, muted};
+use super::area::{Area, Drawn, Layer, muted};
 use super::pen::{self, Pen};
 use crate::palette;
 
@@ -110,24 +110,33 @@ impl Stack {
         area: &Area<DB>,
         pen: Pen,
         width: f64,
+        layer: Layer,
     ) -> Drawn<DB> {
         let frame = self.frame(width);
         let ink = pen::colour(palette::tone_named("ink"));
-        let mut y = 0.0;
+        let (mut y, mut wholes) = (0.0, 0);
         for (index, row) in self.rows.iter().enumerate() {
             match row {
                 StackRow::Heading(text) => {
                     y += if index > 0 { GAP } else { 0.0 };
-                    let text = pen::clip(text, width);
-                    let style = pen.bold(pen::BODY, ink);
-                    area.draw_text(&text, &style, (0, pen.at(y + 11.0)))?;
+                    if layer.has_base() {
+                        let text = pen::clip(text, width);
+                        let style = pen.bold(pen::BODY, ink);
+                        area.draw_text(&text, &style, (0, pen.at(y + 11.0)))?;
+                    }
                     y += HEADING;
                 }
                 StackRow::Whole { name, parts, absent } => {
-                    whole(area, pen, &frame, (y, name, parts, absent))?;
+                    if layer.has_row(wholes) {
+                        whole(area, pen, &frame, (y, name, parts, absent))?;
+                    }
                     y += frame.row;
+                    wholes += 1;
                 }
             }
+        }
+        if !layer.has_base() {
+            return Ok(());
         }
         let top = self.rows_height(&frame) + GAP;
         for ((name, tint), (x, y)) in self.legend.iter().zip(self.legend_places(width).0) {

@@ -4,7 +4,7 @@
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-use super::area::{Area, Drawn, muted, part, rule};
+use super::area::{Area, Drawn, Layer, muted, part, rule};
 use super::axis::{self, AxisScale, Quantity};
 use super::lines::mark;
 use super::pen::{self, Pen};
@@ -84,6 +84,11 @@ impl Frame {
         self.width < 500.0
     }
 
+    /// Where a row's name and its marks stand, from its top.
+    fn middles(&self) -> (f64, f64) {
+        if self.is_narrow() { (9.0, 29.0) } else { (16.0, 16.0) }
+    }
+
     /// The pixel of a value.
     fn at(&self, value: f64) -> f64 {
         self.label + value / self.max * (self.width - self.label - RIGHT)
@@ -144,33 +149,60 @@ impl Strip {
         area: &Area<DB>,
         pen: Pen,
         width: f64,
+        layer: Layer,
     ) -> Drawn<DB> {
         let frame = self.frame(width);
-        self.draw_axis(area, pen, &frame)?;
-        let mut y = 0.0;
+        if layer.has_base() {
+            self.draw_axis(area, pen, &frame)?;
+        }
+        let (mut y, mut index) = (0.0, 0);
         let mut reference = None;
         for row in &self.rows {
             match row {
                 StripRow::Heading { text, reference: new } => {
                     reference = new.as_ref().map(|r| r.value).filter(|v| *v <= frame.max);
-                    heading(area, pen, &frame, (y, text, new.as_ref()))?;
+                    if layer.has_base() {
+                        heading(area, pen, &frame, (y, text, new.as_ref()))?;
+                    }
                     y += HEADING;
                 }
                 StripRow::Series { name, colour, marks } => {
-                    if let Some(value) = reference {
+                    if let Some(value) = reference.filter(|_| layer.has_base()) {
                         let x = pen.at(frame.at(value));
                         let ends = [(x, pen.at(y)), (x, pen.at(y + frame.row))];
                         let style = pen.line(muted(), 1.2);
                         let (on, off) = (pen.at(4.0), pen.at(3.0));
                         area.draw(&DashedPathElement::new(ends, on, off, style))?;
                     }
-                    let room = part(area, pen, (0.0, y), (frame.width, frame.row));
-                    series(&room, pen, &frame, self.unit, (name, *colour, marks))?;
+                    if layer.has_row(index) {
+                        let room = part(area, pen, (0.0, y), (frame.width, frame.row));
+                        series(&room, pen, &frame, self.unit, (name, *colour, marks))?;
+                    }
                     y += frame.row;
+                    index += 1;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Where the marks of each row are, in layout pixels.
+    pub(super) fn places(&self, width: f64) -> Vec<Vec<(f64, f64)>> {
+        let frame = self.frame(width);
+        let mut y = 0.0;
+        let mut places = Vec::new();
+        for row in &self.rows {
+            match row {
+                StripRow::Heading { .. } => y += HEADING,
+                StripRow::Series { marks, .. } => {
+                    let heights = heights(frame.middles().1, marks.len());
+                    let of_row = marks.iter().zip(heights);
+                    places.push(of_row.map(|(m, dy)| (frame.at(m.value), y + dy)).collect());
+                    y += frame.row;
+                }
+            }
+        }
+        places
     }
 
     /// plotters' axis: grid, ticks and their labels.
@@ -241,7 +273,7 @@ fn series<DB: DrawingBackend>(
     unit: Unit,
     (name, number, marks): (&str, usize, &[Mark]),
 ) -> Drawn<DB> {
-    let (text_y, middle) = if frame.is_narrow() { (9.0, 29.0) } else { (16.0, 16.0) };
+    let (text_y, middle) = frame.middles();
     let room = if frame.is_narrow() { frame.width - 12.0 } else { frame.label - 12.0 };
     let label = pen::clip(name, room);
     area.draw_text(&label, &pen.text(pen::BODY, ink()), (0, pen.at(text_y)))?;
@@ -287,10 +319,7 @@ fn points<DB: DrawingBackend>(
 ) -> Drawn<DB> {
     let colour = pen::series(number);
     let background = pen::colour(palette::BACKGROUND);
-    let count = marks.iter().fold(0.0, |n, _| n + 1.0);
-    let mut index = 0.5;
-    for point in marks {
-        let y = middle + index / count * SPREAD - SPREAD / 2.0;
+    for (point, y) in marks.iter().zip(heights(middle, marks.len())) {
         let at = (pen.at(frame.at(point.value)), pen.at(y));
         if point.counts {
             mark(area, pen, at, number, (3.8, background))?;
@@ -298,9 +327,13 @@ fn points<DB: DrawingBackend>(
         } else {
             area.draw(&Cross::new(at, pen.at(3.2), pen.line(muted(), 1.4)))?;
         }
-        index += 1.0;
     }
     Ok(())
+}
+
+/// Heights of so many points around the middle of their row.
+fn heights(middle: f64, count: usize) -> impl Iterator<Item = f64> {
+    (0..count).map(move |n| middle + ((index(n) + 0.5) / index(count) - 0.5) * SPREAD)
 }
 
 /// A quantile of sorted values, between neighbours in proportion (type 7 of Hyndman and Fan 1996);

@@ -157,7 +157,9 @@ fn figures_can_be_looked_at() {
 #[test]
 fn an_svg_is_whole_and_alone() {
     for (name, figure) in figures() {
-        for text in [figure.svg(Format::Wide), figure.inline_svg(Format::Narrow, "x", "narrow")] {
+        for text in
+            [figure.svg(Format::Wide), figure.inline_svg(Format::Narrow, "x", "narrow", &[])]
+        {
             let opened = text.matches("<text").count() + text.matches("<svg").count();
             let closed = text.matches("</text>").count() + text.matches("</svg>").count();
             assert!(opened > 1 && opened == closed, "{name}");
@@ -174,7 +176,7 @@ fn an_svg_is_whole_and_alone() {
 fn every_colour_of_a_drawing_has_a_dark_one() {
     let rules = palette::dark_rules(".wp ");
     for (name, figure) in figures() {
-        let text = figure.inline_svg(Format::Wide, "x", "");
+        let text = figure.inline_svg(Format::Wide, "x", "", &[]);
         for part in text.split("=\"#").skip(1) {
             let colour = &part[..6];
             assert!(rules.contains(&format!("=\"#{colour}\"")), "{name}: {colour}");

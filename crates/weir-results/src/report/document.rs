@@ -5,7 +5,7 @@
 //! records beside it, and nowhere else.
 
 use super::{
-    Report, answer, directions, environment, figures, levels, profile, statistics, tables,
+    Report, about, answer, directions, environment, figures, levels, profile, statistics, tables,
 };
 use crate::bisect;
 use crate::document::{
@@ -21,13 +21,16 @@ use crate::yardstick::{Pace, Yardstick};
 pub(super) fn document(report: &Report<'_>) -> Document {
     let summary = &report.summary;
     let counts = &summary.counts;
+    let (records, left_out) = about::records(report);
     let foot = format!(
-        "Derived from {} and {} by weir; the raw records are beside this page and are never \
-         rewritten.",
+        "Derived from {} and {} by weir; the raw records are beside this page, in the store, and \
+         are never rewritten. {}",
         number::counted_len(counts.finished_cells, "cell"),
-        number::counted_len(counts.calibrations, "calibration")
+        number::counted_len(counts.calibrations, "calibration"),
+        held(records.len(), left_out)
     );
     let mut document = Document {
+        records,
         kind: "weir lab · campaign report".to_owned(),
         title: summary.campaign.name.clone(),
         window: format!("{} – weir lab report", summary.campaign.name),
@@ -36,37 +39,50 @@ pub(super) fn document(report: &Report<'_>) -> Document {
         foot: foot.into(),
     };
     if !summary.series.is_empty() {
-        let key = vec![tables::key_figures(report).into()];
-        document.section("figures", "Key figures", vec![Block::Only(Outputs::PAGE, key)]);
+        let strip = figures::throughput(report);
+        let strip = strip.telling("strip", &figures::throughput_about(report));
+        let key =
+            Block::Beside(vec![tables::key_figures(report).into()], vec![Block::Figure(strip)]);
+        document.section("figures", "Key figures", vec![Block::Only(Outputs::PAGE, vec![key])]);
         document.section("throughput", "Throughput", throughput(report));
     }
     let each = explained(vec![directions::table(report).into()], Block::note(directions::NOTE));
     document.section("directions", "Each direction", each);
     let latency = vec![tables::latency(report).into()];
-    document.section("latency", "Latency", explained(latency, Block::note(prose(tables::LATENCY))));
-    document.section("statistics", "Statistics", statistics::blocks(report));
+    document.folded("latency", "Latency", explained(latency, Block::note(prose(tables::LATENCY))));
+    document.folded("statistics", "Statistics", statistics::blocks(report));
     let sizes = levels::table(summary).map(Block::from).into_iter().collect();
-    document.section("levels", levels::TITLE, explained(sizes, Block::note(levels::NOTE)));
-    document.section("ledger", "Where the packets went", ledgers(report));
-    document.section("profiles", profile::TITLE, profile::blocks(&report.data.profiles));
-    document.section("samples", "Over time", samples(report));
+    document.folded("levels", levels::TITLE, explained(sizes, Block::note(levels::NOTE)));
+    document.folded("ledger", "Where the packets went", ledgers(report));
+    document.folded("profiles", profile::TITLE, profile::blocks(&report.data.profiles));
+    document.folded("samples", "Over time", samples(report));
     let iterations = Block::Only(Outputs::PAGE, tables::iterations(report));
-    document.section("iterations", "Iterations", vec![iterations]);
+    document.folded("iterations", "Iterations", vec![iterations]);
     let thresholds = vec![tables::thresholds(report).into()];
-    document.section("thresholds", "Thresholds of the verdicts", thresholds);
-    document.section("environment", "Environment", environment(report));
+    document.folded("thresholds", "Thresholds of the verdicts", thresholds);
+    document.folded("environment", "Environment", environment(report));
     let specification = vec![Block::Preformatted(report.data.spec_text.clone())];
     let specification = Block::Only(Outputs::PAGE, specification);
-    document.section("specification", "Specification", vec![specification]);
-    document.section("ministat", "In ministat's layout", ministat(report));
+    document.folded("specification", "Specification", vec![specification]);
+    document.folded("ministat", "In ministat's layout", ministat(report));
     let commands = commands(report).into_iter();
     let commands = commands.map(|(name, what)| (Line::new().code(&name), prose(&what))).collect();
-    document.section(
-        "reproduce",
-        "How to reproduce",
-        vec![Block::Facts("list commands", commands)],
-    );
+    document.folded("reproduce", "How to reproduce", vec![Block::Facts("list commands", commands)]);
     document
+}
+
+/// What of the records the page holds.
+fn held(records: usize, left_out: usize) -> String {
+    let bound = about::RECORDS_BYTES_MAX >> 20;
+    match left_out {
+        0 => "This page holds the records of all trials as well, and shows them wherever it lies."
+            .to_owned(),
+        _ => format!(
+            "This page holds the first {records} records, {bound} MiB of them; links to the {} \
+             lead into the store.",
+            if left_out == 1 { "other".to_owned() } else { format!("other {left_out}") }
+        ),
+    }
 }
 
 /// The same for the cells that a bisection ran: its answer stands first, then every candidate. What
@@ -128,6 +144,15 @@ fn state(report: &Report<'_>) -> Vec<Block> {
             blocks.push(Block::warning(line.text(" Shown below, and left out of every figure.")));
         }
     }
+    let repeated = report.data.rejected.iter().filter(|r| r.trial.0.dut.is_some()).count();
+    if repeated > 0 {
+        let line =
+            Line::new().strong(format!("{}.", number::counted_len(repeated, "repeated trial")));
+        let line =
+            line.text(" Something else ran on the machine; they are crosses in the figures.");
+        blocks.push(Block::warning(line));
+    }
+    blocks.push(Block::List(Voice::Warning, statistics::warned(summary)));
     blocks.push(Block::Facts("facts", facts(report, cells)));
     blocks
 }
@@ -162,10 +187,10 @@ fn facts(report: &Report<'_>, cells: String) -> Vec<(Line, Line)> {
 }
 
 fn throughput(report: &Report<'_>) -> Vec<Block> {
-    let axis = figures::along_axis(report).map(|figure| Block::Figure(figure.in_page("axis")));
-    let strip = Block::Figure(figures::throughput(report).in_page("throughput"));
+    let axis = figures::along_axis(report)
+        .map(|figure| Block::Figure(figure.telling("axis", &figures::along_axis_about(report))));
     let table = tables::series(report).into();
-    axis.into_iter().chain([strip, table, Block::note(answer::method(report))]).collect()
+    axis.into_iter().chain([table, Block::note(answer::method(report))]).collect()
 }
 
 fn ministat(report: &Report<'_>) -> Vec<Block> {
@@ -188,7 +213,8 @@ fn ledgers(report: &Report<'_>) -> Vec<Block> {
     }
     let note = "Medians over the valid iterations, shares of offered; medians of entries need not \
                 add up to the packet, the ledgers of single iterations do.";
-    let figure = Block::Figure(figures::ledger(report).in_page("where"));
+    let figure = figures::ledger(report);
+    let figure = Block::Figure(figure.telling("where", &figures::ledger_about(report)));
     let each = directions::ledgers(report);
     [figure].into_iter().chain(tables).chain(each).chain([Block::note(note)]).collect()
 }
@@ -202,7 +228,8 @@ fn samples(report: &Report<'_>) -> Vec<Block> {
                 series of a traffic share their scale; a dashed line does not count.";
     let drawing = |index: usize| {
         let id = format!("samples-{index}");
-        figures::samples(report, index).inline_svg(Format::Half, &id, "multiple")
+        let about = about::of_samples(report, &report.summary.series[index]);
+        figures::samples(report, index).inline_svg(Format::Half, &id, "multiple", &about)
     };
     let drawings = (0..count).map(drawing).collect();
     let figure = Figure { style: "multiples", drawings, caption: String::new() };

@@ -1,15 +1,16 @@
 //! The figures of a campaign: what of its records each of them shows.
 
-use super::{Report, dut_label, group_label, is_valid, words};
+use super::{Report, about, dut_label, group_label, is_valid, words};
 use crate::collection::Unit;
 use crate::counters::Place;
+use crate::document::Tag;
 use crate::gnuplot;
 use crate::number;
 use crate::plot::axis::{self, AxisScale, Quantity, SECONDS};
 use crate::plot::collect::STRIP_NOTE;
 use crate::plot::{
-    Body, Curve, CurvePoint, Figure, LinePanel, Mark, Part, Reference, Stack, StackRow, Strip,
-    StripRow, Tint, XAxis,
+    Body, Curve, CurvePoint, Figure, LinePanel, Mark, Part, Reference, RowAbout, Stack, StackRow,
+    Strip, StripRow, Tint, XAxis,
 };
 use crate::record::Sample;
 use crate::summary::{LedgerSummary, SeriesSummary};
@@ -28,15 +29,15 @@ pub(super) fn throughput(report: &Report<'_>) -> Figure {
         });
         rows.push(StripRow::Heading { text: group_label(group[0]), reference });
         for series in group {
-            let cells = report.cells(series);
-            let mark = |trial: &&super::Trial| Mark {
+            let trials = about::trials(report, series);
+            let mark = |(_, trial, counts): &(String, &super::Trial, bool)| Mark {
                 value: trial.0.result.rate_pps,
-                counts: is_valid(trial),
+                counts: *counts,
             };
             rows.push(StripRow::Series {
                 name: dut_label(series),
                 colour: report.colour(series),
-                marks: cells.iter().map(mark).collect(),
+                marks: trials.iter().map(mark).collect(),
             });
         }
     }
@@ -50,6 +51,12 @@ pub(super) fn throughput(report: &Report<'_>) -> Figure {
         ),
         body: Body::Strip(Strip { unit: Unit::Pps, title: "delivered".to_owned(), rows }),
     }
+}
+
+/// What is told of each row of the figure above.
+pub(super) fn throughput_about(report: &Report<'_>) -> Vec<RowAbout> {
+    let groups = report.summary.groups();
+    groups.iter().flatten().map(|series| about::of_trials(report, series)).collect()
 }
 
 /// Throughput along the numeric axis of the campaign; `None` without one, or with a single
@@ -100,6 +107,17 @@ pub(super) fn along_axis(report: &Report<'_>) -> Option<Figure> {
             .to_owned(),
         body: Body::Lines(vec![panel]),
     })
+}
+
+/// What is told of each curve of the figure above.
+pub(super) fn along_axis_about(report: &Report<'_>) -> Vec<RowAbout> {
+    let row = |(_, series): (String, Vec<&SeriesSummary>)| {
+        let shown = || series.iter().filter(|s| s.rate_pps.is_some() && s.axis.is_some());
+        let dut = series.first().map(|s| dut_label(s));
+        let points = shown().map(|s| about::of_series(report, s)).collect();
+        RowAbout { tag: Tag { dut, traffic: None }, points, whole: None }
+    };
+    gnuplot::curves(&report.summary).into_iter().map(row).collect()
 }
 
 /// Every position on the axis with its label as written, in order.
@@ -205,6 +223,13 @@ pub(super) fn ledger(report: &Report<'_>) -> Figure {
             .to_owned(),
         body: Body::Stack(Stack { rows, legend }),
     }
+}
+
+/// By what each row of the figure above is filtered.
+pub(super) fn ledger_about(report: &Report<'_>) -> Vec<RowAbout> {
+    let groups = report.summary.groups();
+    let row = |series: &&SeriesSummary| RowAbout { tag: about::tag(series), ..RowAbout::default() };
+    groups.iter().flatten().map(row).collect()
 }
 
 /// Name and tone of every part that occurs, in the order of a packet's way.

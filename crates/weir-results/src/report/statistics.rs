@@ -104,19 +104,20 @@ const WORDS_NOTE: &str = "Welch's test, which does not assume equal spreads, wit
     p-values by Holm, intervals by Bonferroni. Undecided is not the same as equal: that takes a \
     margin.";
 
-/// The section of the report.
-pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {
-    let summary = &report.summary;
+/// The warnings as every report has them at its head.
+pub(super) fn warned(summary: &CampaignSummary) -> Vec<Line> {
     let warnings = warnings(summary).into_iter().map(|(series, what, advice)| {
         let what = Line::from(format!("{series}: ")).prose(&what);
         Line::new().strong(what).text(": ").prose(advice).text(".")
     });
-    let warnings: Vec<Line> = warnings.collect();
+    warnings.collect()
+}
+
+/// The section of the report.
+pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {
+    let summary = &report.summary;
     let table = intervals(summary);
     let mut blocks = Vec::new();
-    if !warnings.is_empty() {
-        blocks.push(Block::List(Voice::Plain, warnings));
-    }
     if !table.is_empty() {
         blocks.extend([table.into(), Block::note(NOTE)]);
     }

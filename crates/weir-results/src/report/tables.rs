@@ -1,6 +1,6 @@
 //! The tables of a campaign's report: figures, latencies, ledgers, iterations, thresholds.
 
-use super::{Report, answer, cell_link, dut_label, group_label, series_link, words};
+use super::{Report, about, answer, dut_label, group_label, words};
 use crate::document::{
     Block, Cell, Column, Fold, Group, Line, Outputs, Row, Table, link, linked, prose,
 };
@@ -37,9 +37,10 @@ fn groups<'a>(
     report: &'a Report<'_>,
     row: impl Fn(&'a SeriesSummary) -> Option<Row>,
 ) -> Vec<Group> {
+    let tagged = |series| Some(Row { tag: about::tag(series), ..row(series)? });
     let groups = report.summary.groups().into_iter().map(|series| Group {
         title: group_label(series[0]).into(),
-        rows: series.into_iter().filter_map(&row).collect(),
+        rows: series.into_iter().filter_map(tagged).collect(),
     });
     groups.filter(|group| !group.rows.is_empty()).collect()
 }
@@ -48,22 +49,27 @@ fn groups<'a>(
 pub(super) fn key_figures(report: &Report<'_>) -> Table {
     let summary = &report.summary;
     let mut duts: Vec<(&str, usize)> = Vec::new();
+    let is_plain = summary.series.iter().all(|series| series.image.is_none());
     for series in &summary.series {
         if !duts.iter().any(|(name, _)| *name == series.dut) {
             duts.push((&series.dut, report.colour(series)));
         }
     }
     let has_comparisons = !summary.comparisons.is_empty();
-    let names =
-        duts.iter().map(|(n, colour)| Column::numbers(Line::new().swatch(*colour).text(*n)));
+    let names = duts.iter().map(|(name, colour)| {
+        let column = Column::numbers(Line::new().swatch(*colour).text(*name)).raw("pps");
+        if is_plain { column.of_dut(*name) } else { column }
+    });
     let difference = has_comparisons.then(|| Column::numbers("Difference").style("answer"));
     let columns = [Column::words("Delivered")].into_iter().chain(names).chain(difference);
     let row = |group: Vec<&SeriesSummary>| -> Row {
         let figures = duts.iter().map(|(name, _)| {
-            group.iter().find(|s| s.dut == *name).map_or_else(|| "–".into(), |s| key_figure(s))
+            let series = group.iter().find(|s| s.dut == *name);
+            series.map_or_else(|| "–".into(), |s| key_figure(report, s))
         });
         let difference = has_comparisons.then(|| key_difference(report, &group));
-        [key_label(group[0])].into_iter().chain(figures).chain(difference).collect()
+        let cells = [key_label(group[0])].into_iter().chain(figures).chain(difference);
+        Row { tag: about::group_tag(&group), ..cells.collect() }
     };
     Table::new(columns.collect(), summary.groups().into_iter().map(row)).style("key")
 }
@@ -75,14 +81,15 @@ fn key_label(series: &SeriesSummary) -> Cell {
     Cell::from(name).under(flows)
 }
 
-fn key_figure(series: &SeriesSummary) -> Cell {
+fn key_figure(report: &Report<'_>, series: &SeriesSummary) -> Cell {
     let median = series.median_pps().map_or_else(|| "–".into(), large);
     let under = match series.rate_pps {
         Some(rate) if rate.count > 1 => min_max(rate),
         Some(_) => "one iteration".to_owned(),
         None => "no valid iteration".to_owned(),
     };
-    Cell::from(Line::new().link(series_link(&series.name), median)).under(under)
+    let link = report.iterations_link(series);
+    Cell::from(Line::new().link(link, median)).under(under).sorted(series.median_pps())
 }
 
 /// A rate whose unit is smaller than its digits.
@@ -120,16 +127,16 @@ pub(super) fn series(report: &Report<'_>) -> Table {
     let has_costs = report.summary.series.iter().any(|series| series.cost_ns.is_some());
     let mut columns = vec![
         Column::words("DUT"),
-        Column::numbers("Median").strong(),
+        Column::numbers("Median").strong().raw("pps"),
         Column::numbers("Min–max"),
-        Column::numbers("CV").unit("of mean"),
+        Column::numbers("CV").unit("of mean").raw("ratio"),
     ];
-    columns.extend(has_costs.then(|| Column::numbers("CPU time").unit("per packet")));
+    columns.extend(has_costs.then(|| Column::numbers("CPU time").unit("per packet").raw("ns")));
     columns.extend([
-        Column::numbers("Offered"),
-        Column::numbers("Lost").unit("of offered"),
-        Column::numbers("Calibrated"),
-        Column::numbers("Ratio").unit("of calibr."),
+        Column::numbers("Offered").raw("pps"),
+        Column::numbers("Lost").unit("of offered").raw("ratio"),
+        Column::numbers("Calibrated").raw("pps"),
+        Column::numbers("Ratio").unit("of calibr.").raw("ratio"),
         Column::numbers("Frame").unit("B / with FCS"),
         Column::numbers("Valid").unit("iterations"),
         Column::numbers("Worst residual").only(Outputs::TEXTS),
@@ -147,7 +154,7 @@ fn cost(series: &SeriesSummary) -> Cell {
 
 fn series_row(report: &Report<'_>, series: &SeriesSummary, has_costs: bool) -> Row {
     let rate = series.rate_pps;
-    let raw = series_link(&series.name);
+    let raw = report.iterations_link(series);
     let raw = |text: Option<String>| Cell::from(Line::new().link(&raw, or_dash(text)));
     let variation = rate.and_then(|s| s.variation_ratio());
     let (offered, loss) = (series.offered_pps.map(|s| s.median), series.loss_ratio);
@@ -201,7 +208,7 @@ fn calibration_link(report: &Report<'_>, series: &SeriesSummary) -> Option<Strin
     series.calibration_pps?;
     let traffic = &report.cells(series).first()?.0.traffic;
     let is_there = report.data.calibrations.iter().any(|(r, _)| r.traffic.id == traffic.id);
-    is_there.then(|| link(&format!("calibration/{}/", traffic.name)))
+    is_there.then(|| link(&format!("calibration/{}/trial.json", traffic.name)))
 }
 
 /// The frame sizes of a series, without and with FCS.
@@ -229,7 +236,7 @@ fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySum
     let measured = number::count(latency.delays.sample_count);
     let cells: Vec<Cell> = [
         dut(report, series).into(),
-        Line::new().link(series_link(&series.name), pps(latency.rate_pps)).into(),
+        Line::new().link(report.iterations_link(series), pps(latency.rate_pps)).into(),
     ]
     .into_iter()
     .chain(delays)
@@ -243,12 +250,13 @@ fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySum
 pub(super) fn ledgers(report: &Report<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for group in report.summary.groups() {
-        let of: Vec<_> = group.into_iter().map(|series| (series, series.ledger.as_ref())).collect();
+        let of: Vec<_> = group.iter().map(|series| (*series, series.ledger.as_ref())).collect();
         let fold = if blocks.is_empty() { Fold::Open } else { Fold::Closed };
-        let title = group_label(of[0].0);
-        blocks.extend(
-            ledger(report, &of).map(|block| Block::Titled(fold, title.into(), vec![block])),
-        );
+        let title = group_label(group[0]);
+        blocks.extend(ledger(report, &of).map(|block| {
+            let block = Block::Titled(fold, title.into(), vec![block]);
+            Block::Tagged(about::group_tag(&group), vec![block])
+        }));
     }
     blocks
 }
@@ -258,22 +266,27 @@ pub(super) type Accounted<'a> = (&'a SeriesSummary, Option<&'a LedgerSummary>);
 
 /// The ledgers of a group side by side; `None` where nobody has one.
 pub(super) fn ledger(report: &Report<'_>, group: &[Accounted<'_>]) -> Option<Block> {
-    let rows = ledger_rows(group);
-    let duts = group.iter().map(|(s, _)| Column::numbers(dut(report, s)).with_aside());
+    let rows = ledger_rows(report, group);
+    let duts = group
+        .iter()
+        .map(|(s, _)| Column::numbers(dut(report, s)).with_aside().of_dut(dut_label(s)));
     let words = [Column::words("Packets"), Column::words("Counted by").style("source")];
     let columns = words.into_iter().chain(duts).collect();
     (!rows.is_empty()).then(|| Table::new(columns, rows).style("ledger").into())
 }
 
-fn ledger_rows(group: &[Accounted<'_>]) -> Vec<Row> {
+fn ledger_rows(report: &Report<'_>, group: &[Accounted<'_>]) -> Vec<Row> {
     let Some(first) = group.iter().find_map(|(_, ledger)| *ledger) else {
         return Vec::new();
     };
     let mut rows = Vec::new();
     for point in &first.points {
-        rows.push(ledger_row(group, (words::words(&point.name), &point.source, false), |ledger| {
-            ledger.points.iter().find(|p| p.name == point.name).map_or(0, |p| p.packets)
-        }));
+        rows.push(ledger_row(
+            report,
+            group,
+            (words::words(&point.name), &point.source, false),
+            |ledger| ledger.points.iter().find(|p| p.name == point.name).map_or(0, |p| p.packets),
+        ));
         let all = group.iter().filter_map(|(_, ledger)| *ledger).flat_map(|l| &l.drops);
         let mut seen = Vec::new();
         for drop in all.filter(|d| d.after == point.name) {
@@ -282,7 +295,7 @@ fn ledger_rows(group: &[Accounted<'_>]) -> Vec<Row> {
             }
             seen.push((&drop.name, drop.place));
             let name = format!("{} ({})", drop.name, words::place(drop.place));
-            rows.push(ledger_row(group, (name, &drop.source, true), |ledger| {
+            rows.push(ledger_row(report, group, (name, &drop.source, true), |ledger| {
                 let same = ledger.drops.iter().filter(|d| {
                     d.name == drop.name && d.place == drop.place && d.after == drop.after
                 });
@@ -291,11 +304,12 @@ fn ledger_rows(group: &[Accounted<'_>]) -> Vec<Row> {
         }
     }
     let residual = ("residual".to_owned(), "no counter explains it", true);
-    rows.push(ledger_row(group, residual, |ledger| ledger.residual_packets));
+    rows.push(ledger_row(report, group, residual, |ledger| ledger.residual_packets));
     rows
 }
 
 fn ledger_row(
+    report: &Report<'_>,
     group: &[Accounted<'_>],
     (name, source, is_inner): (String, &str, bool),
     packets: impl Fn(&LedgerSummary) -> u64,
@@ -304,7 +318,7 @@ fn ledger_row(
         let Some(ledger) = ledger else { return "–".into() };
         let offered = ledger.points.first().map_or(0, |p| p.packets);
         let text = number::count(packets(ledger));
-        Cell::from(Line::new().link(series_link(&series.name), text))
+        Cell::from(Line::new().link(report.iterations_link(series), text))
             .under(share(ratio(packets(ledger), offered)))
     };
     let cells = [name.into(), source.into()].into_iter().chain(group.iter().map(cell)).collect();
@@ -319,38 +333,40 @@ fn ratio(part: u64, whole: u64) -> f64 {
 
 /// Every iteration of every series, folded away.
 pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
-    let block = |series: &SeriesSummary| {
+    let block = |(index, series): (usize, &SeriesSummary)| {
         let title = format!("{} · {}", dut_label(series), group_label(series));
         let title = Line::from(title).styled("count", format!(" {}", verdict_counts(series)));
         let raw = Line::new().code(format!("cells/{}/", series.name));
-        let raw = Line::from("Raw records: ").link(series_link(&series.name), raw);
+        let raw = Line::from("Raw records: ").link(link(&format!("cells/{}/", series.name)), raw);
         let columns = vec![
             Column::numbers("#"),
-            Column::numbers("Median").strong(),
+            Column::numbers("Median").strong().raw("pps"),
             Column::numbers("Samples").unit("min–max"),
-            Column::numbers("Offered"),
-            Column::numbers("Lost").unit("of offered"),
-            Column::numbers("Trend").unit("of median"),
-            Column::numbers("Jump").unit("of median"),
-            Column::numbers("Residual").unit("of offered"),
-            Column::numbers("CPU time").unit("ns/packet"),
-            Column::numbers("Softirq").unit("of a CPU"),
-            Column::numbers("Stolen").unit("of a CPU"),
-            Column::numbers("Foreign").unit("of a CPU"),
-            Column::numbers("CPU wait").unit("of the time"),
+            Column::numbers("Offered").raw("pps"),
+            Column::numbers("Lost").unit("of offered").raw("ratio"),
+            Column::numbers("Trend").unit("of median").raw("ratio"),
+            Column::numbers("Jump").unit("of median").raw("ratio"),
+            Column::numbers("Residual").unit("of offered").raw("ratio"),
+            Column::numbers("CPU time").unit("per packet").raw("ns"),
+            Column::numbers("Softirq").unit("of a CPU").raw("ratio"),
+            Column::numbers("Stolen").unit("of a CPU").raw("ratio"),
+            Column::numbers("Foreign").unit("of a CPU").raw("ratio"),
+            Column::numbers("CPU wait").unit("of the time").raw("ratio"),
             Column::numbers("Began"),
         ];
-        let cells = report.cells(series);
-        let rows = cells.iter().map(|(record, _)| iteration_row(record));
+        let trials = about::trials(report, series);
+        let rows = trials.iter().map(|(folder, (record, _), _)| iteration_row(folder, record));
         let table = Table::new(columns, rows).style("iterations").sortable();
-        Block::Titled(Fold::Closed, title, vec![Block::note(raw), table.into()])
+        let block = Block::Titled(Fold::Closed, title, vec![Block::note(raw), table.into()]);
+        Block::Anchored(format!("iterations-{index}"), about::tag(series), vec![block])
     };
-    report.summary.series.iter().map(block).collect()
+    let blocks = report.summary.series.iter().enumerate().map(block);
+    blocks.chain(rejected_calibrations(report)).collect()
 }
 
-fn iteration_row(record: &TrialRecord) -> Row {
+fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let r = &record.result;
-    let raw = |file| cell_link(&record.series, record.iteration, file);
+    let raw = |file| link(&format!("{folder}/{file}"));
     let (trial, samples) = (raw("trial.json"), raw("samples.csv"));
     let trial = |text: String| Cell::from(Line::new().link(&trial, text));
     // A measure of stability that a trial does not have; a loss that no counter gave.
@@ -358,22 +374,25 @@ fn iteration_row(record: &TrialRecord) -> Row {
     let lost = (!record.ledger.points.is_empty()).then(|| record.ledger.loss_ratio());
     let cost_ns = record.cost.map(|cost| cost.cost_ns);
     let range = pps_range(r.rate_pps_min, r.rate_pps_max);
-    let range = Line::new().link(samples, format!("{} · {range}", r.sample_count));
+    let range = Line::new().link(samples, range);
+    let count = number::counted_len(r.sample_count, "sample");
+    let (began, day) = clock(&record.times.started_utc);
+    let repeated = if folder.starts_with("rejected/") { "repeated" } else { "" };
     let cells = vec![
-        trial(record.iteration.to_string()),
+        trial(record.iteration.to_string()).under(repeated),
         trial(pps(r.rate_pps)).sorted(r.rate_pps),
-        Cell::from(range).sorted(r.rate_pps_min),
+        Cell::from(range).under(count).sorted(r.rate_pps_min),
         trial(pps(r.offered_pps)).sorted(r.offered_pps),
         ratio(lost),
         ratio(r.trend_ratio),
         ratio(r.jump_ratio),
         ratio(Some(record.ledger.residual_ratio)),
-        trial(or_dash(cost_ns.map(|cost_ns| number::significant(cost_ns, 3)))).sorted(cost_ns),
+        trial(or_dash(cost_ns.map(number::cost))).sorted(cost_ns),
         ratio(most(record, |used| Some(used.softirq_ratio))),
         ratio(most(record, |used| Some(used.stolen_ratio))),
         ratio(most(record, |used| used.foreign_ratio)),
         ratio(record.machine.as_ref().and_then(|machine| Some(machine.pressure?.cpu_ratio))),
-        number::utc(&record.times.started_utc).into(),
+        Cell::from(began).under(day),
     ];
     let verdict = &record.verdict;
     // What decided the verdict stands in its reason already.
@@ -386,6 +405,34 @@ fn iteration_row(record: &TrialRecord) -> Row {
     let because = [reason].into_iter().chain(faults).chain(failed).collect();
     let style = if verdict.kind.is_void() { "void" } else { "" };
     Row { cells, because, style, ..Row::default() }
+}
+
+/// Calibrations that were of no use, with the reason.
+fn rejected_calibrations(report: &Report<'_>) -> Option<Block> {
+    let columns = vec![Column::words("Traffic"), Column::numbers("Median").raw("pps")];
+    let rejected = report.data.rejected.iter().filter(|r| r.trial.0.dut.is_none());
+    let rows = rejected.map(|rejected| {
+        let record = &rejected.trial.0;
+        let link = link(&format!("{}/trial.json", rejected.folder));
+        let verdict = &record.verdict;
+        let reason = badge(verdict.kind, verdict.kind.name()).prose(&verdict.reason);
+        let rate_pps = record.result.rate_pps;
+        let rate = Cell::from(Line::new().link(link, pps(rate_pps))).sorted(rate_pps);
+        let cells = vec![record.traffic.name.as_str().into(), rate];
+        Row { because: vec![reason], style: "void", ..Row::from(cells) }
+    });
+    let table = Table::new(columns, rows).style("iterations");
+    let title = Line::from("Rejected calibrations");
+    (!table.is_empty()).then(|| Block::Titled(Fold::Closed, title, vec![table.into()]))
+}
+
+/// A time of day, and the day.
+fn clock(time_utc: &str) -> (String, String) {
+    let time = number::utc(time_utc);
+    match time.split_once(' ') {
+        Some((day, clock)) => (clock.to_owned(), day.to_owned()),
+        None => (time, String::new()),
+    }
 }
 
 /// The largest of what the CPUs of a trial show; `None` where none shows it.

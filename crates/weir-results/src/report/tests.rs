@@ -7,8 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
+use crate::document::link;
 use crate::palette;
 use crate::record::{Cost, VerdictKind};
+use crate::summary::Rejected;
 use crate::summary::fixture::{awkward, profiled, swept, usual, with_directions, with_latency};
 
 fn golden(name: &str, text: &str) {
@@ -21,11 +23,11 @@ fn golden(name: &str, text: &str) {
     assert_eq!(text, expected, "{name} differs; WEIR_BLESS=1 writes it anew");
 }
 
-fn file(data: &CampaignData, path: &str) -> String {
+pub(super) fn file(data: &CampaignData, path: &str) -> String {
     files(data, None).into_iter().find(|f| f.path == path).expect("the file").text
 }
 
-fn campaigns() -> Vec<(&'static str, CampaignData)> {
+pub(super) fn campaigns() -> Vec<(&'static str, CampaignData)> {
     let mut void = awkward();
     for (record, _) in &mut void.cells {
         record.verdict.kind = VerdictKind::Invalid;
@@ -57,13 +59,14 @@ fn the_derived_texts_are_as_ever() {
 #[test]
 fn a_colon_separates_a_verdict_from_its_reason() {
     let (reason, data) = ("the DUT lost 87", usual());
-    for (path, end) in [("summary.md", "**: "), ("report.html", "</strong></span>: ")] {
-        let text = file(&data, path);
-        let before: Vec<&str> = text.split(reason).collect();
-        let reasons = &before[..before.len() - 1];
-        assert!(!reasons.is_empty(), "{path}");
-        assert!(reasons.iter().all(|before| before.ends_with(end)), "{path}");
-    }
+    let text = file(&data, "summary.md");
+    let before: Vec<&str> = text.split(reason).collect();
+    let reasons = &before[..before.len() - 1];
+    assert!(!reasons.is_empty() && reasons.iter().all(|before| before.ends_with("**: ")));
+    let page = file(&data, "report.html");
+    let mut reasons = page.split("<div class=\"reason\">").skip(1).peekable();
+    assert!(reasons.peek().is_some());
+    assert!(reasons.all(|text| text.contains(&format!("</strong></span>: {reason}"))));
 }
 
 #[test]
@@ -151,9 +154,11 @@ fn every_page_and_plot_is_well_formed() {
 fn nothing_is_fetched_and_nothing_runs() {
     for (name, data) in campaigns() {
         let page = file(&data, "report.html");
-        // The one that sorts tables is part of the page, and fetches nothing.
+        // The only one is part of the page, and fetches nothing; before it stand the records.
         let scripts: Vec<&str> = page.split("<script").skip(1).collect();
-        assert!(scripts.len() == 1 && scripts[0].starts_with('>'), "{name}: {scripts:?}");
+        let (script, records) = scripts.split_last().expect("a script");
+        let is_data = |text: &&str| text.starts_with(" type=\"application/json\" id=\"records\">");
+        assert!(script.starts_with('>') && records.iter().all(is_data), "{name}");
         for banned in
             ["http://", "https://", "src=", "@import", "javascript:", "<link", "fetch(", "import("]
         {
@@ -161,9 +166,11 @@ fn nothing_is_fetched_and_nothing_runs() {
         }
         for link in page.split("href=\"").skip(1) {
             let link = link.split('"').next().expect("an end");
-            let is_raw =
-                ["cells/", "calibration/", "profiles/"].iter().any(|f| link.starts_with(f));
-            assert!(is_raw && !link.contains(':'), "{name}: {link} leads elsewhere");
+            let folders = ["cells/", "calibration/", "profiles/", "rejected/"];
+            let is_raw = folders.iter().any(|folder| link.starts_with(folder));
+            let is_inner =
+                link.strip_prefix('#').is_some_and(|id| page.contains(&format!(" id=\"{id}\"")));
+            assert!((is_raw || is_inner) && !link.contains(':'), "{name}: {link} leads elsewhere");
         }
         for plot in Report::new(&data).plots() {
             let rest = plot.text.replacen("http://www.w3.org/2000/svg", "", 1);
@@ -204,6 +211,53 @@ fn every_iteration_leads_to_its_raw_records() {
             }
         }
     }
+}
+
+#[test]
+fn what_was_rejected_is_shown_and_counts_nowhere() {
+    let mut data = usual();
+    let before = CampaignSummary::of(&data);
+    let mut trial = data.cells[0].clone();
+    trial.0.verdict.kind = VerdictKind::Disturbed;
+    let mut calibration = data.calibrations[0].clone();
+    calibration.0.verdict.kind = VerdictKind::Invalid;
+    let (series, traffic) = (trial.0.series.clone(), calibration.0.traffic.name.clone());
+    for (name, trial) in [(series.clone(), trial), (traffic.clone(), calibration)] {
+        data.rejected.push(Rejected { folder: format!("rejected/{name}/1"), trial });
+    }
+    assert_eq!(CampaignSummary::of(&data), before);
+    let (page, usual) = (file(&data, "report.html"), file(&usual(), "report.html"));
+    for name in [series, traffic] {
+        let link = format!("href=\"rejected/{name}/1/trial.json\"");
+        assert!(page.contains(&link) && !usual.contains(&link), "{link}");
+        assert!(page.contains(&format!("\"rejected/{name}/1\":[")), "{name}: a record");
+    }
+    assert!(page.contains("Rejected calibrations") && !usual.contains("Rejected calibrations"));
+    for path in ["report.html", "summary.md"] {
+        assert!(file(&data, path).contains("1 repeated trial."), "{path}");
+    }
+}
+
+#[test]
+fn a_page_holds_records_up_to_its_bound() {
+    let mut data = usual();
+    let page = |data: &CampaignData| Report::new(data).document();
+    let all = page(&data).records;
+    assert_eq!(all.len(), data.cells.len() + data.calibrations.len());
+    let (record, samples) = &data.cells[0];
+    let folder = format!("cells/{}/{}", record.series, record.iteration);
+    let held = all.iter().find(|held| held.folder == folder).expect("a record");
+    let read: crate::record::TrialRecord = serde_json::from_str(&held.trial).expect("a record");
+    assert_eq!((&read, &held.samples), (record, &crate::samples::render(samples)));
+    assert!(file(&data, "report.html").contains("holds the records of all trials"));
+    for (record, _) in &mut data.cells {
+        record.verdict.reason = "x".repeat(300_000);
+    }
+    let held = page(&data).records;
+    let bytes: usize = held.iter().map(|held| held.trial.len() + held.samples.len()).sum();
+    assert!((1_500_000..=about::RECORDS_BYTES_MAX).contains(&bytes), "{bytes}");
+    let first = format!("holds the first {} records, 2\u{a0}MiB of them", held.len());
+    assert!(file(&data, "report.html").contains(&first), "{first}");
 }
 
 #[test]
@@ -448,8 +502,7 @@ fn balanced(text: &str) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find('<') {
-        let is_style = matches!(open.last(), Some(&"style" | &"script"));
-        if rest[..start].contains('>') && !is_style {
+        if rest[..start].contains('>') {
             return Err(format!("stray `>` in {:?}", &rest[..start]));
         }
         rest = &rest[start + 1..];
@@ -464,6 +517,10 @@ fn balanced(text: &str) -> Result<(), String> {
             }
         } else if !name.starts_with('!') && !VOID.contains(&name) && !tag.ends_with('/') {
             open.push(name);
+            if matches!(name, "script" | "style") {
+                let end = rest.find(&format!("</{name}>")).ok_or("a script without an end")?;
+                rest = &rest[end..];
+            }
         }
     }
     if open.is_empty() { Ok(()) } else { Err(format!("never closed: {open:?}")) }

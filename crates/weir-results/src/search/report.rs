@@ -152,7 +152,8 @@ fn loss(groups: &[Group<'_>]) -> Vec<Block> {
 fn latency(groups: &[Group<'_>]) -> Vec<Block> {
     let block = |(group, index): (&Group<'_>, u32)| {
         let drawing = |(figure, quantile): (plot::Figure, u32)| {
-            figure.inline_svg(Format::Half, &format!("latency-{index}-{quantile}"), "multiple")
+            let id = format!("latency-{index}-{quantile}");
+            figure.inline_svg(Format::Half, &id, "multiple", &[])
         };
         let drawings: Vec<String> =
             figures::latency(group).into_iter().zip(1..).map(drawing).collect();

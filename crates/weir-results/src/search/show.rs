@@ -98,7 +98,7 @@ pub(super) fn repetitions(items: &[ItemResult]) -> Table {
     found.retain(|(_, rates)| rates.len() > 1);
     let row = |((item, goal), rates): &((&str, &str), Vec<f64>)| -> Row {
         let summary = Summary::of(rates);
-        let figure = |of: fn(&Summary) -> f64| or_dash(summary.as_ref().map(of).map(whole_pps));
+        let figure = |of: fn(&Summary) -> f64| or_dash(summary.as_ref().map(of).map(pps));
         Row::from_iter([
             (*item).to_owned(),
             (*goal).to_owned(),

@@ -353,6 +353,7 @@ pub(crate) fn awkward() -> CampaignData {
         planned_cells: 24,
         thresholds: thresholds(),
         profiles: Vec::new(),
+        rejected: Vec::new(),
     }
 }
 
@@ -401,6 +402,7 @@ pub(crate) fn usual() -> CampaignData {
         planned_cells: 30,
         thresholds: thresholds(),
         profiles: Vec::new(),
+        rejected: Vec::new(),
     }
 }
 
@@ -465,5 +467,6 @@ pub(crate) fn swept() -> CampaignData {
         planned_cells: 18,
         thresholds: thresholds(),
         profiles: Vec::new(),
+        rejected: Vec::new(),
     }
 }

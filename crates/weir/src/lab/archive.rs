@@ -11,6 +11,7 @@ use weir_lab::archive::{
     SeriesFigures,
 };
 use weir_results::document::{Column, Row, Table, Terminal, printable};
+use weir_results::label::natural_order;
 use weir_results::number::{counted_len, or_dash};
 
 use super::{absolute, check_place};
@@ -155,7 +156,9 @@ fn table(summary: &ArchiveSummary) -> String {
         Column::numbers("maximum"),
         Column::words("verdict"),
     ];
-    Table::new(columns, summary.series.iter().map(row)).text(Terminal::default())
+    let mut series: Vec<&SeriesFigures> = summary.series.iter().collect();
+    series.sort_by(|a, b| natural_order(&a.name, &b.name));
+    Table::new(columns, series.into_iter().map(row)).text(Terminal::default())
 }
 
 fn row(series: &SeriesFigures) -> Row {

@@ -221,8 +221,7 @@ impl Stand<'_> {
 
     /// What arrives over `time` of the traffic that is loaded, sent as fast as possible.
     pub(crate) fn sample(&mut self, time: Duration) -> Result<Sample> {
-        let _measuring =
-            self.start(Burst { is_measured: true, ..Burst::new(Rate::Max, None) })?;
+        let _measuring = self.start(Burst { is_measured: true, ..Burst::new(Rate::Max, None) })?;
         let sampled = self.bed.wait(time / 5).and_then(|()| self.count(time));
         self.rig()?.stop()?;
         sampled
