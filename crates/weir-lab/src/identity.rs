@@ -16,7 +16,8 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use weir_results::dut::{DutFile, DutKind};
+use weir_results::dut::{Dut, DutFile, DutKind};
+use weir_results::toggle::Toggle;
 use weir_results::traffic::{Reverse, Senders, Streams};
 use weir_wire::units::Rate;
 
@@ -137,16 +138,20 @@ pub fn traffic_id(setting: Setting<'_>, traffic: TrafficIdentity<'_>) -> String 
 pub fn series_id(
     setting: Setting<'_>,
     image: Option<&Image>,
-    dut: &DutKind,
+    dut: &Dut,
     sweep: &[String],
     traffic: TrafficIdentity<'_>,
 ) -> String {
+    let mut configuration = dut_json(&dut.kind);
+    if let Some(Toggle { on, off }) = &dut.toggle {
+        configuration["toggle"] = json!({ "on": on, "off": off });
+    }
     hash(&json!({
         "of": "series",
         "version": IDENTITY_VERSION,
         "setting": setting.json(),
         "image": image.map(hosts::image_json),
-        "dut": dut_json(dut),
+        "dut": configuration,
         "sweep": sweep,
         "traffic": traffic.json(),
     }))

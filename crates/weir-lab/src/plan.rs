@@ -24,6 +24,7 @@ mod network;
 mod order;
 mod resolve;
 mod senders;
+mod toggles;
 mod traffic;
 mod value;
 pub mod view;
@@ -93,7 +94,9 @@ fn resolve_all(
     let folder = path.parent().unwrap_or(Path::new(""));
     let resolved = resolve::resolve(&spec, folder, files, report);
     hosts::check_duts(&spec, report);
+    toggles::check(&spec, report);
     let series = expand::expand(&spec, &resolved, report);
+    toggles::check_traffics(&spec, &series, report);
     if let Some(crate::model::TestbedSpec::Hosts(testbed)) = &spec.testbed {
         hosts::check_traffics(&spec, testbed, &series, report);
     }
@@ -125,7 +128,10 @@ fn resolve_all(
     let text = report.spec.text.clone();
     let source = SpecSource { path, text, files: resolved.files };
     let images = spec.images.into_iter().map(|image| image.image).collect();
-    let (trial, retries, search) = (spec.trial, spec.retries, spec.search);
+    // What disturbs a trial disturbs both settings of a toggle: it is not repeated.
+    let is_toggled = series.iter().any(|series| series.dut.toggle.is_some());
+    let retries = if is_toggled { 0 } else { spec.retries };
+    let (trial, search) = (spec.trial, spec.search);
     let testbed = spec.testbed?;
     Some(Plan { campaign, trial, retries, testbed, images, search, series, cells, source })
 }
@@ -179,12 +185,19 @@ impl Plan {
         cell_name(&self.series[cell.series_index].name, cell.iteration)
     }
 
+    /// Whether its DUTs have a toggle each: their settings are compared inside the trials.
+    #[must_use]
+    pub fn is_toggled(&self) -> bool {
+        self.series.iter().any(|series| series.dut.toggle.is_some())
+    }
+
     /// The calibrations that the plan's cells need, one for each traffic id, in the order of the
     /// series. A series finds its own by [`Traffic::id`]: the name may be another's, where two
     /// traffics ask for the same. None where there is no path without a DUT.
     #[must_use]
     pub fn calibrations(&self) -> Vec<&Traffic> {
-        if !self.testbed.has_direct_path() {
+        // Settings that take turns are held against each other, not against the path.
+        if !self.testbed.has_direct_path() || self.is_toggled() {
             return Vec::new();
         }
         let used: BTreeSet<usize> = self.cells.iter().map(|cell| cell.series_index).collect();

@@ -20,7 +20,7 @@ use crate::event::{Event, Observer};
 use crate::model::{Plan, TestbedSpec, TrialTimes};
 use crate::store::{Store, StoreError};
 use crate::testbed::Testbed;
-use crate::trial::{self, Outcome, Trial};
+use crate::trial::{self, Outcome, Trial, Turns};
 use weir_machine::cancel::Cancel;
 use weir_results::matrix::Series;
 use weir_results::record::{
@@ -268,6 +268,7 @@ impl Runner<'_> {
             traffic: &request.traffic,
             times: request.times,
             packet_limit: request.packet_limit,
+            seed: self.plan.campaign.seed.wrapping_add(request.iteration.into()),
         };
         let outcome = self.outcome(&request.name, &what)?;
         let verdict = judge(&outcome, path_of(self.plan, &request.traffic, paths));
@@ -342,7 +343,7 @@ impl Runner<'_> {
         self.begin(name, (begun, left))?;
         let started = Timestamp::now();
         let times = self.plan.trial;
-        let what = What { dut: None, traffic, times, packet_limit: None };
+        let what = What { dut: None, traffic, times, packet_limit: None, seed: 0 };
         let outcome = self.outcome(name, &what)?;
         let verdict = judge(&outcome, Path::Calibration);
         let about = About {
@@ -379,6 +380,7 @@ impl Runner<'_> {
         let result = trial::run(Trial {
             testbed: self.testbed,
             dut: what.dut.map(|series| dut::driver(&series.dut)),
+            turns: what.turns(),
             traffic: what.traffic,
             times: what.times,
             packet_limit: what.packet_limit,
@@ -434,6 +436,16 @@ struct What<'a> {
     traffic: &'a Traffic,
     times: TrialTimes,
     packet_limit: Option<u64>,
+    /// Seed of the order of a toggle's settings.
+    seed: u64,
+}
+
+impl<'a> What<'a> {
+    /// The settings of a DUT with a toggle.
+    fn turns(&self) -> Option<Turns<'a>> {
+        let dut = &self.dut?.dut;
+        Some(Turns { dut: &dut.name, toggle: dut.toggle.as_ref()?, seed: self.seed })
+    }
 }
 
 /// Where the next rejected calibration of a traffic goes, the next disturbed trial of a series, or
@@ -524,6 +536,7 @@ fn record(
         result: outcome.result,
         latency: outcome.latency,
         cost: outcome.cost,
+        windows: outcome.windows.clone(),
         ledger: outcome.ledger.clone(),
         directions: outcome.directions.clone(),
         verdict,

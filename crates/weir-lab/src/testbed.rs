@@ -171,6 +171,14 @@ pub trait Rig {
         Ok(vec![self.reading()?])
     }
 
+    /// What the DUT has done, read quickly while packets are sent.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the testbed does not see the DUT's threads.
+    fn dut_moment(&self) -> Result<DutMoment, TestbedError> {
+        Err(TestbedError::new("this kind does not see the threads of its DUT"))
+    }
+
     /// Every counter of the testbed: generator, devices, sink.
     ///
     /// # Errors
@@ -262,6 +270,17 @@ impl Burst {
     pub(crate) fn rate_of(&self, port: u16) -> Rate {
         if port.is_multiple_of(2) { self.rate } else { self.reverse_rate }
     }
+}
+
+/// What a DUT has done until a moment, while packets are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DutMoment {
+    /// CPU time of its threads.
+    pub run_ns: u64,
+    /// Packets that it has received.
+    pub received_packets: u64,
+    /// The counts at generator and sink.
+    pub reading: Reading,
 }
 
 /// What a sink has seen that looks at every packet.

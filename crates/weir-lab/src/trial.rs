@@ -18,6 +18,7 @@ use weir_results::counters::Counters;
 use weir_results::machine_use::MachineUse;
 use weir_results::record::{Check, Cost, Direction, Latency, Ledger, Phase, Sample, TrialResult};
 use weir_results::samples;
+use weir_results::toggle::Window;
 use weir_results::traffic::Traffic;
 use weir_wire::units::{Rate, whole_ns};
 
@@ -32,6 +33,9 @@ mod direction;
 mod figure;
 mod latency;
 mod prime;
+pub(crate) mod toggle;
+
+pub use toggle::Turns;
 
 /// Packets of a connectivity probe, and their rate.
 const PROBE_PACKETS: u64 = 10;
@@ -57,6 +61,8 @@ pub struct Outcome {
     pub latency: Option<Latency>,
     /// CPU time per packet, if it is known.
     pub cost: Option<Cost>,
+    /// What was counted with either setting, where the DUT has a toggle.
+    pub windows: Vec<Window>,
     /// Where the packets went.
     pub ledger: Ledger,
     /// What went each way, of a traffic with several generators.
@@ -126,6 +132,8 @@ pub struct Trial<'a> {
     pub testbed: &'a dyn Testbed,
     /// What is measured; absent: the calibration.
     pub dut: Option<Box<dyn DutDriver>>,
+    /// Its two settings, where it has a toggle.
+    pub turns: Option<Turns<'a>>,
     /// With what.
     pub traffic: &'a Traffic,
     /// How long.
@@ -442,7 +450,12 @@ impl<'a> Runner<'a> {
         mut dut: Option<&mut (dyn DutDriver + 'static)>,
     ) -> Result<Outcome, TrialError> {
         let before = all_counters(rig, dut.as_deref())?;
+        let mut windows = Vec::new();
         let readings = match self.trial.packet_limit {
+            None if self.trial.turns.is_some() => {
+                windows = self.take_turns(rig)?;
+                toggle::readings_of_off(&windows).into_iter().map(|reading| vec![reading]).collect()
+            }
             None => self.run_for_its_time(rig)?,
             Some(packets) => {
                 self.phase("measure");
@@ -466,6 +479,8 @@ impl<'a> Runner<'a> {
         self.checks.extend(accounting.checks(&ledger, &counters));
         let Machines { dut: machine, others: machines, dut_time } = rig.machines();
         let cost = dut_time.and_then(|time| Cost::of(time, &ledger));
+        let windows: Vec<Window> = windows.into_iter().map(|(window, _)| window).collect();
+        let cost = if windows.is_empty() { cost } else { toggle::cost_of_off(&windows, cost) };
         let traffic = self.trial.traffic;
         let totals: Vec<Reading> = readings.iter().map(|each| Reading::total(each)).collect();
         let samples = samples::of(&totals);
@@ -479,6 +494,7 @@ impl<'a> Runner<'a> {
             result,
             latency,
             cost,
+            windows,
             ledger,
             directions,
             checks: Vec::new(),

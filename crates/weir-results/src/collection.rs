@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_stats::Level as Confidence;
 
 use crate::number;
-use crate::record::Verdict;
+use crate::record::{Cost, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
 use crate::yardstick::Yardstick;
@@ -131,6 +131,8 @@ pub struct CollectedPoint {
     pub has_figure: bool,
     /// What was offered, in the series' unit, where that is known.
     pub offered: Option<f64>,
+    /// What a packet cost the DUT in CPU time, where that is known.
+    pub cost: Option<Cost>,
     /// What the figure is worth; absent where an archive's files do not say.
     pub verdict: Option<Verdict>,
     /// The raw cell's folder, relative to the store.
@@ -197,6 +199,12 @@ impl CollectedSeries {
     pub fn values(&self) -> Vec<f64> {
         self.points.iter().filter(|p| p.is_valid()).map(|p| p.value).collect()
     }
+
+    /// What packets cost in those iterations that count and tell it.
+    #[must_use]
+    pub fn costs(&self) -> Vec<Cost> {
+        self.points.iter().filter(|p| p.is_valid()).filter_map(|p| p.cost).collect()
+    }
 }
 
 /// The warnings about an imported series, in the order of its iterations, at the default level.
@@ -229,6 +237,7 @@ fn point((record, _): &Trial) -> CollectedPoint {
         value: record.result.rate_pps,
         has_figure: true,
         offered: Some(record.result.offered_pps),
+        cost: record.cost,
         verdict: Some(record.verdict.clone()),
         cell: format!("cells/{}/{}", record.series, record.iteration),
     }

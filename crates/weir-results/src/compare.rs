@@ -8,6 +8,7 @@
 //!
 //! Nothing here reads files or prints: collections in, a [`Report`] out.
 
+mod costs;
 mod document;
 mod environment;
 mod host;
@@ -20,6 +21,7 @@ use weir_stats::interval::{Interval, Level};
 use weir_stats::welch::{VALUES_MIN, WelchError};
 use weir_stats::{Summary, holm, median, ministat};
 
+pub use costs::CostMatched;
 pub use environment::Difference as EnvironmentDifference;
 pub use host::HostChange;
 pub use matching::{Changed, Unmatched};
@@ -43,6 +45,8 @@ pub struct Asked {
     pub margin_ratio: f64,
     /// The loss beyond which the answer is no; absent if no loss is.
     pub regression_ratio: Option<f64>,
+    /// The rise of the CPU time per packet beyond which the answer is no; absent if no rise is.
+    pub cost_ratio: Option<f64>,
     /// Whether a series of the baseline that another collection lacks makes the answer a no.
     pub missing_fails: bool,
 }
@@ -58,6 +62,7 @@ impl Default for Asked {
             level: Level::P95,
             margin_ratio: Self::MARGIN_RATIO,
             regression_ratio: None,
+            cost_ratio: None,
             missing_fails: false,
         }
     }
@@ -79,6 +84,8 @@ pub struct Matched<'a> {
     pub p_regression: Option<f64>,
     /// Whether a loss beyond what is allowed is proven; never where the hosts differ.
     pub regressed: bool,
+    /// What packets cost the DUT in CPU time; absent where one of the two does not tell.
+    pub cost: Option<CostMatched>,
 }
 
 /// Everything that is said about the collections.
@@ -158,7 +165,10 @@ pub fn compare(collections: &[Collection], asked: Asked) -> Result<Report<'_>, C
     let hosts = host::changes(collections);
     for differing in hosts.iter().filter(|host| host.change.is_another_machine()) {
         let of_host = |m: &&mut Matched<'_>| m.other_index == differing.other_index;
-        matched.iter_mut().filter(of_host).for_each(|m| m.regressed = false);
+        for m in matched.iter_mut().filter(of_host) {
+            m.regressed = false;
+            m.cost.iter_mut().for_each(|cost| cost.regressed = false);
+        }
     }
     Ok(Report {
         hosts,
@@ -186,6 +196,7 @@ fn judged<'a>(
     };
     let asked_p: Vec<f64> = results.iter().filter_map(raw).collect();
     let mut adjusted = holm::adjusted(&asked_p).into_iter();
+    let mut costs = costs::of(&pairs, question, asked, &results).into_iter();
     let join = |(pair, result): (matching::Pair<'a>, Result<Comparison, WelchError>)| {
         let p_regression = raw(&result).and_then(|_| adjusted.next());
         Matched {
@@ -195,6 +206,7 @@ fn judged<'a>(
             regressed: p_regression.is_some_and(|p| p <= asked.level.alpha()),
             p_regression,
             result,
+            cost: costs.next().flatten(),
         }
     };
     pairs.into_iter().zip(results).map(join).collect()
@@ -254,11 +266,14 @@ pub(crate) fn figured(series: &CollectedSeries, level: Level) -> Option<Figured>
 }
 
 impl Report<'_> {
-    /// Whether the answer is a no: a regression beyond what is allowed, or a series that is
-    /// missing where that counts.
+    /// Whether the answer is a no: a regression or a rise of the cost beyond what is allowed, or a
+    /// series that is missing where that counts.
     #[must_use]
     pub fn fails(&self) -> bool {
-        self.matched.iter().any(|m| m.regressed) || (self.asked.missing_fails && self.lacks() > 0)
+        let costs = || self.matched.iter().filter_map(|m| m.cost.as_ref());
+        self.matched.iter().any(|m| m.regressed)
+            || costs().any(|cost| cost.regressed)
+            || (self.asked.missing_fails && self.lacks() > 0)
     }
 
     /// Series of the baseline that another collection lacks, or has without a run that counts.
@@ -306,6 +321,7 @@ impl Report<'_> {
                 parts.push(format!("{untested} could not be tested"));
             }
         }
+        parts.extend(self.asked.cost_ratio.map(|ratio| costs::verdict(self, ratio)));
         if self.asked.missing_fails {
             parts.push(format!("{} series of the baseline are missing", self.lacks()));
         }
@@ -416,7 +432,12 @@ fn spelled(word: &str) -> &str {
 
 /// What may be said of a pair, in words.
 fn words(matched: &Matched<'_>) -> String {
-    match &matched.result {
+    words_of(&matched.result)
+}
+
+/// The same of a comparison.
+fn words_of(result: &Result<Comparison, WelchError>) -> String {
+    match result {
         Ok(comparison) => match comparison.word {
             // A word without its size would hide that nothing is known of it.
             Word::Undecided => {

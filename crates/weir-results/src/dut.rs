@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
+use crate::toggle::Toggle;
 
 /// A device under test, resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct Dut {
     pub name: String,
     /// What it is.
     pub kind: DutKind,
+    /// Two settings that take turns while it runs; absent: it stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toggle: Option<Toggle>,
 }
 
 /// How a DUT is configured.

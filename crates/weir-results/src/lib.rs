@@ -27,6 +27,7 @@ pub mod report;
 pub mod samples;
 pub mod search;
 pub mod summary;
+pub mod toggle;
 pub mod traffic;
 pub mod verdict;
 pub mod yardstick;

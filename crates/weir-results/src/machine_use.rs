@@ -50,6 +50,8 @@ pub struct DutTime {
     /// The part of it in which the sink took packets on the DUT's CPUs, by the ticks of softirqs;
     /// absent where the sink is elsewhere.
     pub sink_ns: Option<u64>,
+    /// The length of the generator's run by the ticks of a CPU.
+    pub elapsed_ns: u64,
 }
 
 /// Pressure stall information: the parts of the time, 0 to 1, in which at least one task waited

@@ -12,6 +12,7 @@ use crate::counters::Place;
 use crate::dut::Dut;
 use crate::machine_use::{DutTime, MachineUse};
 use crate::matrix::SweepValue;
+use crate::toggle::Window;
 use crate::traffic::Traffic;
 
 /// Version of the format of `trial.json`.
@@ -49,6 +50,10 @@ pub struct TrialRecord {
     /// calibrations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// What was counted with either setting of a DUT with a toggle, in the order of time; figure
+    /// and cost are then those of the windows with `off`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
     /// Where the packets went.
     pub ledger: Ledger,
     /// Of a traffic with several generators, what went each way: all of the above is their sum.
@@ -204,6 +209,10 @@ pub struct Cost {
     pub run_ns: u64,
     /// Packets that it received.
     pub packets: u64,
+    /// How many CPUs that kept busy, on average: what is left of the DUT's was idle, or went to
+    /// something else. Absent where the length of the run is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_cpus: Option<f64>,
 }
 
 impl Cost {
@@ -215,11 +224,13 @@ impl Cost {
         let received = ledger.points.iter().find(|point| point.name == "dut_received")?;
         let (run_ns, packets) = (time.run_ns, received.packets);
         let part = |sink_ns: u64| if run_ns == 0 { 0.0 } else { sink_ns as f64 / run_ns as f64 };
+        let elapsed_ns = time.elapsed_ns;
         (packets > 0).then(|| Self {
             cost_ns: run_ns as f64 / packets as f64,
             apparatus_ratio: time.sink_ns.map(part),
             run_ns,
             packets,
+            busy_cpus: (elapsed_ns > 0).then(|| run_ns as f64 / elapsed_ns as f64),
         })
     }
 }
@@ -375,10 +386,11 @@ mod tests {
 
     #[test]
     fn a_packet_costs_what_the_dut_ran_for_those_it_received() {
-        let time = DutTime { run_ns: 3_000_000, sink_ns: Some(750_000) };
+        let time = DutTime { run_ns: 3_000_000, sink_ns: Some(750_000), elapsed_ns: 4_000_000 };
         let received = ledger(&[("offered", 9_000), ("dut_received", 3_000), ("delivered", 10)]);
         let cost = Cost::of(time, &received).unwrap();
         assert_eq!((cost.cost_ns, cost.apparatus_ratio), (1_000.0, Some(0.25)));
+        assert_eq!(cost.busy_cpus, Some(0.75));
         let elsewhere = Cost::of(DutTime { sink_ns: None, ..time }, &received).unwrap();
         assert_eq!(elsewhere.apparatus_ratio, None);
         // A calibration, a DUT whose counters are not known, and one that received nothing.

@@ -18,6 +18,7 @@ mod levels;
 mod profile;
 mod statistics;
 mod tables;
+mod toggles;
 mod words;
 
 pub use collected::document as of_collection;

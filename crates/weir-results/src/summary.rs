@@ -8,11 +8,13 @@
 
 pub mod analysis;
 mod compare;
+pub mod cost;
 mod directions;
 mod latency;
 mod ledger;
 mod order;
 mod series;
+pub mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +24,9 @@ use weir_stats::student_t::Confidence;
 
 pub use weir_wire::ethernet::FCS_BYTES;
 
-pub use analysis::{ComparisonAnalysis, SeriesAnalysis};
+pub use turns::ToggleSummary;
+
+pub use analysis::{ComparisonAnalysis, CostAnalysis, SeriesAnalysis};
 
 use crate::matrix::{Campaign, SweepValue};
 use crate::yardstick::Yardstick;
@@ -205,6 +209,9 @@ pub struct SeriesSummary {
     /// is elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apparatus_ratio: Option<f64>,
+    /// What the two settings of its DUT come to, where it has a toggle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toggle: Option<ToggleSummary>,
     /// Packets per second that this traffic reached with no DUT between.
     pub calibration_pps: Option<f64>,
     /// `rate_pps.median / calibration_pps`.
@@ -291,6 +298,10 @@ pub struct Comparison {
     /// Why they cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// The same of the CPU time per packet; absent where a side does not tell it, or too few
+    /// iterations do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostAnalysis>,
 }
 
 impl Spread {
@@ -324,7 +335,7 @@ impl CampaignSummary {
         let groups = order.series(&data.cells);
         let series: Vec<SeriesSummary> = groups
             .iter()
-            .filter_map(|cells| series::summarise(cells, data, axis.as_deref()))
+            .filter_map(|cells| series::summarise(cells, data, (axis.as_deref(), groups.len())))
             .collect();
         let trials = || data.cells.iter().chain(&data.calibrations).map(|(record, _)| record);
         Self {
@@ -338,7 +349,7 @@ impl CampaignSummary {
             confidence_percent: CONFIDENCE.percent(),
             comparisons: order
                 .first_dut(&data.cells)
-                .map_or_else(Vec::new, |dut| compare::all(&series, dut)),
+                .map_or_else(Vec::new, |dut| compare::all(&series, &data.cells, dut)),
             series,
             thresholds: data.thresholds.clone(),
         }

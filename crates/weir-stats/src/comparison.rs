@@ -8,7 +8,8 @@
 //! what the test could have found ([`crate::power`]); warnings about either series
 //! ([`crate::warning`]); and one [`Word`].
 //!
-//! Words are about rates: more is better. There is none for "no difference". A word is claimed only
+//! Words are about rates, of which more is better, or about costs ([`Question::of_costs`]), of
+//! which less is. There is none for "no difference". A word is claimed only
 //! after Holm's correction, and its "at least" is the end of an interval at Bonferroni's level, so
 //! that all words of a family hold together. Differences, equivalences and excluded losses are each
 //! a family of their own: not all words of all kinds hold together.
@@ -39,6 +40,16 @@ pub struct Pair<'a> {
 pub struct Question {
     level: Level,
     margin_ratio: Option<f64>,
+    better: Better,
+}
+
+/// Which values are the better ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// The larger ones: rates.
+    More,
+    /// The smaller ones: costs.
+    Less,
 }
 
 /// A margin that is none.
@@ -54,8 +65,14 @@ impl Question {
     pub fn new(level: Level, margin_ratio: Option<f64>) -> Result<Self, BadMargin> {
         match margin_ratio {
             Some(margin) if !(margin > 0.0 && margin < 1.0) => Err(BadMargin(margin)),
-            _ => Ok(Self { level, margin_ratio }),
+            _ => Ok(Self { level, margin_ratio, better: Better::More }),
         }
+    }
+
+    /// The same, asked of costs.
+    #[must_use]
+    pub const fn of_costs(self) -> Self {
+        Self { better: Better::Less, ..self }
     }
 
     #[must_use]
@@ -85,7 +102,7 @@ pub struct AdjustedEquivalence {
     pub tests: Equivalence,
     /// p-value of "they differ by the margin or more", adjusted.
     pub adjusted_p_value: f64,
-    /// p-value of "a loss of the margin or more", adjusted.
+    /// p-value of "a loss of the margin or more", of costs a rise, adjusted.
     pub adjusted_p_loss: f64,
 }
 
@@ -114,6 +131,21 @@ pub enum Word {
         /// The margin, a share of the baseline's mean.
         margin_ratio: f64,
     },
+    /// The other costs less, by at least this share of the baseline's mean.
+    Cheaper {
+        /// The share.
+        at_least_ratio: f64,
+    },
+    /// The other costs more, by at least this share of the baseline's mean.
+    Dearer {
+        /// The share.
+        at_least_ratio: f64,
+    },
+    /// It does not cost more by the margin or more; whether it costs less is not known.
+    NotDearer {
+        /// The margin, a share of the baseline's mean.
+        margin_ratio: f64,
+    },
     /// These values decide nothing.
     Undecided,
 }
@@ -127,6 +159,9 @@ impl Word {
             Self::Slower { .. } => "slower",
             Self::Equivalent { .. } => "equivalent",
             Self::NotWorse { .. } => "not-worse",
+            Self::Cheaper { .. } => "cheaper",
+            Self::Dearer { .. } => "dearer",
+            Self::NotDearer { .. } => "not-dearer",
             Self::Undecided => "undecided",
         }
     }
@@ -135,7 +170,10 @@ impl Word {
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Faster { at_least_ratio } | Self::Slower { at_least_ratio } => {
+            Self::Faster { at_least_ratio }
+            | Self::Slower { at_least_ratio }
+            | Self::Cheaper { at_least_ratio }
+            | Self::Dearer { at_least_ratio } => {
                 f.write_str(self.name())?;
                 // Rounded down, so that what is printed is claimed.
                 let percent = (at_least_ratio * 1e4).floor() / 100.0;
@@ -146,6 +184,9 @@ impl fmt::Display for Word {
             }
             Self::NotWorse { margin_ratio } => {
                 write!(f, "no loss above {} %", percent(margin_ratio))
+            }
+            Self::NotDearer { margin_ratio } => {
+                write!(f, "no rise above {} %", percent(margin_ratio))
             }
             Self::Undecided => f.write_str("undecided"),
         }
@@ -195,12 +236,15 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// p-value of the hypothesis that the loss is at most `ratio` of the baseline's mean: small
-    /// values prove a larger regression. Not adjusted: use [`holm::adjusted`] over those that are
-    /// asked together.
+    /// p-value of the hypothesis that the loss (of costs the rise) is at most `ratio` of the
+    /// baseline's mean: small values prove a larger regression. Not adjusted: use
+    /// [`holm::adjusted`] over those that are asked together.
     #[must_use]
     pub fn p_no_regression_beyond(&self, ratio: f64) -> f64 {
-        self.welch.p_at_least(1.0 - ratio)
+        match self.question.better {
+            Better::More => self.welch.p_at_least(1.0 - ratio),
+            Better::Less => self.welch.p_at_most(1.0 + ratio),
+        }
     }
 
     /// Welch's t and degrees of freedom.
@@ -253,7 +297,11 @@ pub fn family(pairs: &[Pair<'_>], question: &Question) -> Vec<Result<Comparison,
     let differences = adjusted(&Welch::p_value);
     let equivalence = |welch: &Welch| Equivalence::of(welch, question.margin_ratio?);
     let p_equivalence = adjusted(&|w| equivalence(w).map_or(f64::NAN, |e| e.p_value()));
-    let p_loss = adjusted(&|w| equivalence(w).map_or(f64::NAN, |e| e.p_loss));
+    let worse = |e: Equivalence| match question.better {
+        Better::More => e.p_loss,
+        Better::Less => e.p_gain,
+    };
+    let p_loss = adjusted(&|w| equivalence(w).map_or(f64::NAN, worse));
     let mut place = 0;
     let compare = |(pair, welch): (&Pair<'_>, Result<Welch, WelchError>)| {
         let welch = welch?;
@@ -326,18 +374,23 @@ fn word(
     relative: Interval,
 ) -> Word {
     let alpha = asked.question.level.alpha();
+    let is_cost = asked.question.better == Better::Less;
+    let (is_proven, difference) = (asked.p_value <= alpha, welch.difference());
     match equivalence {
         Some(e) if e.adjusted_p_value <= alpha => {
             Word::Equivalent { margin_ratio: e.tests.margin_ratio }
         }
-        _ if asked.p_value <= alpha && welch.difference() > 0.0 => {
-            Word::Faster { at_least_ratio: relative.low.max(0.0) }
+        _ if is_proven && difference > 0.0 => {
+            let at_least_ratio = relative.low.max(0.0);
+            if is_cost { Word::Dearer { at_least_ratio } } else { Word::Faster { at_least_ratio } }
         }
-        _ if asked.p_value <= alpha && welch.difference() < 0.0 => {
-            Word::Slower { at_least_ratio: (-relative.high).max(0.0) }
+        _ if is_proven && difference < 0.0 => {
+            let at_least_ratio = (-relative.high).max(0.0);
+            if is_cost { Word::Cheaper { at_least_ratio } } else { Word::Slower { at_least_ratio } }
         }
         Some(e) if e.adjusted_p_loss <= alpha => {
-            Word::NotWorse { margin_ratio: e.tests.margin_ratio }
+            let margin_ratio = e.tests.margin_ratio;
+            if is_cost { Word::NotDearer { margin_ratio } } else { Word::NotWorse { margin_ratio } }
         }
         _ => Word::Undecided,
     }

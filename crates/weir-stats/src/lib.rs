@@ -21,6 +21,7 @@ pub mod interval;
 pub mod median;
 pub mod ministat;
 pub mod number;
+pub mod paired;
 pub mod power;
 pub mod rank;
 pub mod rates;

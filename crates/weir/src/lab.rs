@@ -141,7 +141,11 @@ fn report(dir: &Path, shown: Shown) -> anyhow::Result<Outcome> {
 fn outcome(account: &Account) -> Outcome {
     let is_yes = match account {
         Account::Campaign(derived) => {
-            derived.summary.counts.void_cells() == 0 && derived.damaged.is_empty()
+            // What disturbs a trial takes nothing from settings that took turns in it.
+            let (summary, counts) = (&derived.summary, &derived.summary.counts);
+            let is_toggled = summary.series.iter().any(|series| series.toggle.is_some());
+            let void = if is_toggled { counts.invalid_cells } else { counts.void_cells() };
+            void == 0 && derived.damaged.is_empty()
         }
         Account::Bisection(account) => account.0.answer == Answer::Found,
         Account::Search(report) => report.summary.is_whole(),

@@ -45,6 +45,7 @@ fn point(trial: &ImportedTrial) -> CollectedPoint {
         value: trial.figure.map_or(0.0, |figure| figure.median),
         has_figure: trial.figure.is_some(),
         offered: trial.offered,
+        cost: None,
         verdict: trial.verdict.clone(),
         cell: Archive::cell(&trial.series, trial.iteration),
     }

@@ -6,6 +6,7 @@ use weir_wire::describe::Description;
 
 use super::*;
 use crate::model::NetnsSpec;
+use weir_results::dut::Dut;
 
 fn testbed() -> TestbedSpec {
     TestbedSpec::Netns(NetnsSpec {
@@ -45,6 +46,21 @@ fn streams(list: &[&[(&str, &str)]]) -> Streams {
     Streams::new(described.collect()).expect("they can be sent")
 }
 
+#[test]
+fn the_settings_of_a_toggle_are_a_part_of_it() {
+    let (testbed, trial, streams) = (testbed(), trial(), streams(&[&PLAIN]));
+    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max };
+    let id = |toggle: Option<(&str, &str)>| {
+        let kind = DutKind::Linux { sysctls: BTreeMap::new(), nft: None };
+        let toggle = toggle.map(|(on, off)| Toggle { on: on.into(), off: off.into() });
+        let dut = Dut { name: "dut".to_owned(), kind, toggle };
+        series_id(Setting { testbed: &testbed, trial: &trial }, None, &dut, &[], traffic)
+    };
+    assert_eq!(id(Some(("a", "b"))), id(Some(("a", "b"))));
+    assert_ne!(id(Some(("a", "b"))), id(None));
+    assert_ne!(id(Some(("a", "b"))), id(Some(("b", "a"))));
+}
+
 const PLAIN: [(&str, &str); 2] =
     [("src", "198.18.10.1:2000-198.18.10.70"), ("dst", "198.19.10.1:2000")];
 
@@ -53,7 +69,8 @@ fn id_of(testbed: &TestbedSpec, trial: &TrialTimes, dut: &DutKind, sweep: &[&str
     let senders = Senders::default();
     let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
     let sweep: Vec<String> = sweep.iter().map(|value| (*value).to_owned()).collect();
-    series_id(Setting { testbed, trial }, None, dut, &sweep, traffic)
+    let dut = Dut { name: "dut".to_owned(), kind: dut.clone(), toggle: None };
+    series_id(Setting { testbed, trial }, None, &dut, &sweep, traffic)
 }
 
 fn traffic_id_of(streams: &Streams) -> String {

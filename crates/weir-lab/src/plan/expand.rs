@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_results::content::Content;
 use weir_results::dut::{Dut, DutFile, DutKind, Tree, TreeFile};
 use weir_results::matrix::Series;
+use weir_results::toggle::Toggle;
 use weir_results::traffic::Traffic;
 
 use crate::diagnostic::{Diagnostic, Report, quote};
@@ -65,7 +66,8 @@ pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> V
         images.into_iter().flat_map(|image| duts.clone().map(move |dut| (image, dut)))
     {
         for (point_index, point) in points.iter().enumerate() {
-            let dut = Dut { name: dut.name.text.clone(), kind: dut_kind(templates, point) };
+            let (kind, toggle) = dut_kind(templates, point);
+            let dut = Dut { name: dut.name.text.clone(), kind, toggle };
             text_bytes = text_bytes
                 .saturating_add(configuration_bytes(&dut.kind).saturating_mul(traffics.len()));
             if text_bytes > TEXT_BYTES_MAX {
@@ -158,8 +160,8 @@ fn values_at<'s>(
     Some(Values { rate: there, streams, reverse, senders: &spec.senders })
 }
 
-/// A DUT's configuration at a point, of templates that are complete.
-fn dut_kind(templates: &DutTemplates, point: &Point<'_>) -> DutKind {
+/// A DUT's configuration at a point, and its toggle, of templates that are complete.
+fn dut_kind(templates: &DutTemplates, point: &Point<'_>) -> (DutKind, Option<Toggle>) {
     let parameters: BTreeMap<&str, String> = templates
         .parameters
         .iter()
@@ -172,6 +174,13 @@ fn dut_kind(templates: &DutTemplates, point: &Point<'_>) -> DutKind {
             swept.or_else(|| parameters.get(name).map(String::as_str))
         })
     };
+    let toggle = templates.toggle.as_ref();
+    let toggle = toggle.map(|[on, off]| Toggle { on: render(on), off: render(off) });
+    (kind(templates, &render), toggle)
+}
+
+/// The same without the toggle; `render` substitutes.
+fn kind(templates: &DutTemplates, render: &dyn Fn(&Template) -> String) -> DutKind {
     let sysctls = templates.sysctls.iter();
     let sysctls = sysctls.map(|(name, template)| (name.clone(), render(template))).collect();
     let files = templates.files.iter();
@@ -262,7 +271,7 @@ fn one_series(
     let values: Vec<String> = point.iter().map(|(_, value)| value.text.clone()).collect();
     Series {
         name,
-        id: identity::series_id(setting, image, &dut.kind, &values, determinants),
+        id: identity::series_id(setting, image, dut, &values, determinants),
         image: image.map(|image| image.name.clone()),
         dut: dut.clone(),
         sweep: point.iter().map(|(sweep, v)| ((*sweep).to_owned(), v.value.clone())).collect(),

@@ -39,6 +39,8 @@ pub(crate) struct DutTemplates {
     pub(crate) firewall: Option<FirewallTemplates>,
     /// Of a machine that is configured by files.
     pub(crate) tree: Option<TreeTemplates>,
+    /// `on` and `off` of a DUT with a toggle.
+    pub(crate) toggle: Option<[Template; 2]>,
 }
 
 /// What only a machine has that is configured by files.
@@ -292,7 +294,10 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
         }),
         _ => None,
     };
-    DutTemplates { parameters, sysctls, files, shell, firewall, tree }
+    let toggle = dut.toggle.as_ref();
+    let toggle = toggle.map(|toggle| [&toggle.on, &toggle.off]);
+    let toggle = toggle.map(|lines| lines.map(|line| Template::in_spec(line, report)));
+    DutTemplates { parameters, sysctls, files, shell, firewall, tree, toggle }
 }
 
 fn traffic_templates(traffic: &TrafficSpec, report: &mut Report) -> TrafficTemplates {
@@ -326,7 +331,8 @@ fn check_dut(
     let shell = shell.flat_map(|s| [Some(&s.start), s.ready.as_ref(), s.stop.as_ref()]).flatten();
     let program = templates.firewall.iter().filter_map(|firewall| firewall.program.as_ref());
     let check = templates.tree.iter().filter_map(|tree| tree.check.as_ref());
-    let texts = named.chain(shell).chain(program).chain(check);
+    let toggle = templates.toggle.iter().flatten();
+    let texts = named.chain(shell).chain(program).chain(check).chain(toggle);
     let mut found = check_references(texts, &[&parameters, sweeps], report);
     let laid = templates.tree.iter().filter_map(|tree| tree.files.as_ref());
     for (_, _, content) in laid.flat_map(|(_, files)| files) {

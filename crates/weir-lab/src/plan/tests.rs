@@ -316,7 +316,12 @@ fn the_example_campaigns_are_good() {
         assert!(warnings.is_empty(), "{name}: {}", warnings[0]);
         plan
     };
+    let toggle = load("toggle");
+    assert!(toggle.is_toggled() && toggle.calibrations().is_empty() && toggle.retries == 0);
+    let settings = toggle.series[0].dut.toggle.as_ref().expect("it has two settings");
+    assert!(settings.on.contains("notrack") && settings.off.contains("flush"), "{settings:?}");
     let quick = load("quick");
+    assert!(!quick.is_toggled());
     let names: Vec<&str> = quick.series.iter().map(|series| series.name.as_str()).collect();
     let flows: Vec<u64> = quick.series.iter().map(|series| series.traffic.flow_count()).collect();
     assert_eq!(

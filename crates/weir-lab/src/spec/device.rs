@@ -37,6 +37,14 @@ pub(crate) struct DutSpec {
     pub(crate) parameters: Vec<(Text, Text)>,
     /// Key and path.
     pub(crate) files: Vec<(Text, Text)>,
+    pub(crate) toggle: Option<ToggleSpec>,
+}
+
+/// Two settings that take turns: lines for a shell.
+#[derive(Debug)]
+pub(crate) struct ToggleSpec {
+    pub(crate) on: Text,
+    pub(crate) off: Text,
 }
 
 /// The fields that only one kind of DUT has.
@@ -69,7 +77,7 @@ impl Named for DutSpec {
 
 /// One `[[dut]]`.
 pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpec> {
-    const COMMON: [&str; 5] = ["name", "kind", "files", "sysctls", "parameters"];
+    const COMMON: [&str; 6] = ["name", "kind", "files", "sysctls", "parameters", "toggle"];
     const COMMAND: [&str; 4] = ["start", "ready", "ready_timeout", "stop"];
     const WEIR_FW: [&str; 2] = ["program", "ready_timeout"];
     const TREE: [&str; 6] = ["name", "kind", "sysctls", "parameters", "tree", "check"];
@@ -112,7 +120,8 @@ pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpe
     let sysctls = sysctls(fields, is_tree, report);
     let parameters = parameters(fields, report);
     let files = files(fields, kind.as_ref(), report);
-    Some(DutSpec { name: name?, kind: kind?, sysctls, parameters, files })
+    let toggle = toggle(fields, report);
+    Some(DutSpec { name: name?, kind: kind?, sysctls, parameters, files, toggle })
 }
 
 fn refuse_kind<T>(kind: &Text, report: &mut Report) -> Option<T> {
@@ -153,6 +162,20 @@ fn shell(name: &str, fields: &Fields<'_, '_>, report: &mut Report) -> Option<Tex
         return None;
     }
     Some(text)
+}
+
+/// `toggle = { on = "…", off = "…" }`.
+fn toggle(fields: &Fields<'_, '_>, report: &mut Report) -> Option<ToggleSpec> {
+    let table = Fields::of("`toggle`", fields.get("toggle")?, report)?;
+    table.refuse_unknown(&["on", "off"], report);
+    table.required("on", report);
+    table.required("off", report);
+    let (on, off) = (shell("on", &table, report), shell("off", &table, report));
+    let (on, off) = (on?, off?);
+    if on.text == off.text {
+        report.error(&on.span, "`on` and `off` are the same: there is nothing to compare");
+    }
+    Some(ToggleSpec { on, off })
 }
 
 fn ready_timeout(fields: &Fields<'_, '_>, default: Duration, report: &mut Report) -> Duration {

@@ -17,6 +17,7 @@ pub(super) fn not_measured(why: String) -> Outcome {
         result: TrialResult::of(&[], None),
         latency: None,
         cost: None,
+        windows: Vec::new(),
         ledger: Ledger::without_points(Vec::new()),
         directions: Vec::new(),
         checks: Vec::new(),

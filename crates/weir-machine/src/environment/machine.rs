@@ -19,7 +19,7 @@ use weir_results::machine_use::{CpuUse, DutTime, ForeignTask, MachineUse, Pressu
 use super::MACHINE;
 use super::cpu::{self, CPU_DIR, CpuTimes, HWMON_DIR, THERMAL_DIR, parse_times, throttle_counts};
 use super::files::Files;
-use super::tasks::{Parts, Ran, Tasks};
+use super::tasks::{self, Parts, Ran, Tasks};
 
 /// How far apart readings of sensors are.
 const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ pub struct Counted {
     pub stalled: Option<Stalled>,
     /// Who ran; only of the machine weir runs on.
     pub tasks: Option<Tasks>,
+    /// Ticks of the commands that this process has started and that have ended.
+    pub ended_ticks: u64,
 }
 
 /// Time in which at least one task waited for a CPU or for memory, since the machine started.
@@ -74,7 +76,8 @@ impl Counted {
     #[must_use]
     pub fn take() -> Self {
         let files = Path::new(MACHINE).into();
-        Self { tasks: Some(Tasks::read(&files)), ..Self::read(&files) }
+        let ended_ticks = tasks::ended_ticks(&files).unwrap_or_default();
+        Self { tasks: Some(Tasks::read(&files)), ended_ticks, ..Self::read(&files) }
     }
 
     pub(crate) fn read(files: &Files) -> Self {
@@ -84,6 +87,7 @@ impl Counted {
             throttled: throttle_counts(files),
             stalled: stalled(files),
             tasks: None,
+            ended_ticks: 0,
         }
     }
 }
@@ -191,8 +195,9 @@ pub fn machine_use(
     let uses = cpus.iter().filter_map(|&cpu| {
         let mut used = cpu_use(before, after, sensors, cpu)?;
         let on_cpu = ran.as_ref().map(|ran| ran.iter().filter(|ran| ran.cpu == cpu));
+        let ended_ns = ended_ns(before, after, parts, cpu);
         used.foreign_ratio =
-            on_cpu.map(|ran| foreign_ratio(&used, ran, elapsed_ns(before, after, cpu)));
+            on_cpu.map(|ran| foreign_ratio(&used, ran, (ended_ns, elapsed_ns(before, after, cpu))));
         Some((cpu, used))
     });
     MachineUse {
@@ -227,7 +232,8 @@ pub fn dut_time(
     let softirq_ns = ns(|spent| spent.softirq_ticks);
     let is_inside = run_ns + softirq_ns > ns(CpuTimes::busy_ticks);
     let sink_ns = if is_inside { softirq_ns.min(run_ns) } else { 0 };
-    Some(DutTime { run_ns, sink_ns: has_sink.then_some(sink_ns) })
+    let elapsed_ns = longest_ns(&spent);
+    Some(DutTime { run_ns, sink_ns: has_sink.then_some(sink_ns), elapsed_ns })
 }
 
 /// How long the CPUs of a machine that is the DUT were not idle, all together; `None` if it does
@@ -237,7 +243,13 @@ pub(crate) fn busy_time(before: &Counted, after: &Counted) -> Option<DutTime> {
     let cpus: Vec<usize> = after.times.keys().copied().collect();
     let spent = spent(before, after, &cpus);
     let ticks: u64 = spent.iter().map(CpuTimes::busy_ticks).sum();
-    (!spent.is_empty()).then_some(DutTime { run_ns: ticks * TICK_NS, sink_ns: None })
+    let (run_ns, elapsed_ns) = (ticks * TICK_NS, longest_ns(&spent));
+    (!spent.is_empty()).then_some(DutTime { run_ns, sink_ns: None, elapsed_ns })
+}
+
+/// What passed meanwhile by the ticks of these CPUs: some count none while they are idle.
+fn longest_ns(spent: &[CpuTimes]) -> u64 {
+    spent.iter().map(CpuTimes::total_ticks).max().unwrap_or(0) * TICK_NS
 }
 
 /// What each of these CPUs spent between two readings, as far as that is known.
@@ -272,8 +284,12 @@ fn counts_throttling(after: &Counted, sensors: &[Sensors]) -> bool {
 /// Two ways, because neither sees all: its time less what the measurement's threads had, which
 /// includes threads that have ended, and what threads had that are still there. Stolen time and
 /// interrupts are left out of the first: kernels differ in whose run time they are in.
-fn foreign_ratio<'a>(used: &CpuUse, ran: impl Iterator<Item = &'a Ran>, elapsed_ns: f64) -> f64 {
-    let (mut part_ns, mut other_ns) = (0, 0);
+fn foreign_ratio<'a>(
+    used: &CpuUse,
+    ran: impl Iterator<Item = &'a Ran>,
+    (ended_ns, elapsed_ns): (u64, f64),
+) -> f64 {
+    let (mut part_ns, mut other_ns) = (ended_ns, 0);
     for ran in ran {
         *(if ran.is_part { &mut part_ns } else { &mut other_ns }) += ran.run_ns;
     }
@@ -281,6 +297,14 @@ fn foreign_ratio<'a>(used: &CpuUse, ran: impl Iterator<Item = &'a Ran>, elapsed_
     let in_threads =
         used.busy_ratio - used.stolen_ratio - used.irq_ratio - used.softirq_ratio - part;
     in_threads.max(other.min(used.busy_ratio - part)).max(0.0)
+}
+
+/// What the measurement's commands had of a CPU that have ended meanwhile: an equal part on each of
+/// the CPUs that they could run on.
+fn ended_ns(before: &Counted, after: &Counted, parts: Option<&Parts>, cpu: usize) -> u64 {
+    let Some(parts) = parts.filter(|parts| parts.ended_on.contains(&cpu)) else { return 0 };
+    let ticks = after.ended_ticks.saturating_sub(before.ended_ticks);
+    ticks * TICK_NS / parts.ended_on.len().max(1) as u64
 }
 
 /// Threads that are not the measurement's and had a part of these CPUs worth naming.

@@ -36,6 +36,9 @@ pub struct Parts {
     pub processes: Vec<i32>,
     /// By their thread numbers: no process is theirs.
     pub kernel_threads: Vec<i32>,
+    /// The CPUs that this process's own commands ran on: what those had that have ended meanwhile
+    /// belongs to the measurement, too.
+    pub ended_on: Vec<usize>,
 }
 
 /// How long a thread ran.
@@ -60,8 +63,7 @@ impl Tasks {
                 let dir = format!("proc/{process}/task/{thread}");
                 // One that has just ended is left out.
                 let stat = files.text(&format!("{dir}/stat"));
-                let times = files.text(&format!("{dir}/schedstat"));
-                let run_ns = times.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
+                let run_ns = run_ns_of(files, &dir);
                 let stat = stat.and_then(|line| parse_stat(&line));
                 if let (Some(stat), Some(run_ns)) = (stat, run_ns) {
                     tasks.insert((thread, stat.start_time_ticks), Task { process, stat, run_ns });
@@ -112,6 +114,34 @@ impl Tasks {
             (run_ns > 0).then_some((key.0, task, run_ns))
         })
     }
+}
+
+/// How long these parts have run until now, read from their threads alone: processes that they
+/// start are parts of their own. One that has ended is left out.
+#[must_use]
+pub fn run_ns(parts: &Parts) -> u64 {
+    let files = Files::from(std::path::Path::new(super::MACHINE));
+    let of_process = |process: &i32| {
+        let dir = format!("proc/{process}/task");
+        numbers(&files, &dir).into_iter().map(move |thread| format!("{dir}/{thread}"))
+    };
+    let threads = parts.kernel_threads.iter().map(|thread| format!("proc/{thread}"));
+    let threads = threads.chain(parts.processes.iter().flat_map(of_process));
+    threads.filter_map(|dir| run_ns_of(&files, &dir)).sum()
+}
+
+/// The run time of the thread whose directory this is.
+fn run_ns_of(files: &Files, dir: &str) -> Option<u64> {
+    files.text(&format!("{dir}/schedstat"))?.split(' ').next()?.parse().ok()
+}
+
+/// How long the commands ran that this process has started and that have ended, in ticks of
+/// `USER_HZ`: the fields `cutime` and `cstime` of its `stat`.
+pub(super) fn ended_ticks(files: &Files) -> Option<u64> {
+    let stat = files.text("proc/self/stat")?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(ticks(13)? + ticks(14)?)
 }
 
 /// Whether a thread is one of these parts.
@@ -181,7 +211,7 @@ mod tests {
             // The same number, but another process than before.
             (30, 30, "hog", 1, 0, 120, 0, 2_000),
         ]);
-        let parts = Parts { processes: vec![10], kernel_threads: vec![40] };
+        let parts = Parts { processes: vec![10], kernel_threads: vec![40], ..Parts::default() };
         let ran = after.since(&before, &parts);
         let seen: Vec<(&str, u64, usize, bool)> =
             ran.iter().map(|ran| (&*ran.name, ran.run_ns, ran.cpu, ran.is_part)).collect();
@@ -206,5 +236,7 @@ mod tests {
         let tasks = Tasks::read(&std::path::Path::new("/").into());
         let this = i32::try_from(std::process::id()).unwrap();
         assert!(tasks.0.iter().any(|(_, task)| task.process == this && task.run_ns > 0));
+        let parts = Parts { processes: vec![this], ..Parts::default() };
+        assert!(run_ns(&parts) > 0);
     }
 }

@@ -231,22 +231,24 @@ fn used_by(ran: &[(i32, &str, u64)], parts: &Parts) -> MachineUse {
 
 #[test]
 fn a_dut_has_the_time_of_its_threads_and_the_sinks_is_a_part_of_it() {
-    let dut = Parts { processes: vec![10], kernel_threads: Vec::new() };
+    let dut = Parts { processes: vec![10], ..Parts::default() };
     let time = |run_ns, has_sink| {
         let [before, after] = readings(&[(10, "napi", run_ns), (30, "hog", 1_000)]);
         machine::dut_time(&before, &after, &dut, (&[0], has_sink))
     };
     // 280 ms of CPU 0 were work, 90 of them softirqs: the threads cannot have run beside those.
-    let all = DutTime { run_ns: 280_000_000, sink_ns: Some(90_000_000) };
+    let elapsed_ns = 400_000_000;
+    let all = DutTime { run_ns: 280_000_000, sink_ns: Some(90_000_000), elapsed_ns };
     assert_eq!(time(280_000_000, true), Some(all));
     assert_eq!(time(280_000_000, false), Some(DutTime { sink_ns: None, ..all }));
     // A kernel that measures softirqs has them beside the threads.
-    let apart = DutTime { run_ns: 190_000_000, sink_ns: Some(0) };
+    let apart = DutTime { run_ns: 190_000_000, sink_ns: Some(0), elapsed_ns };
     assert_eq!(time(190_000_000, true), Some(apart));
     // A machine of its own, of which nobody read the threads.
     let [before, after] = readings(&[]).map(|read| machine::Counted { tasks: None, ..read });
     assert_eq!(machine::dut_time(&before, &after, &dut, (&[0], true)), None);
-    let busy = DutTime { run_ns: 280_000_000, sink_ns: None };
+    // The longest that a CPU counted: CPU 1 has 60 ticks.
+    let busy = DutTime { run_ns: 280_000_000, sink_ns: None, elapsed_ns: 600_000_000 };
     assert_eq!(machine::busy_time(&before, &after), Some(busy));
     assert_eq!(machine::busy_time(&Default::default(), &Default::default()), None);
 }
@@ -254,7 +256,7 @@ fn a_dut_has_the_time_of_its_threads_and_the_sinks_is_a_part_of_it() {
 #[test]
 fn what_else_ran_on_a_cpu_is_told_with_its_name() {
     // 38 of 40 ticks were not idle: 10 stolen, 10 in interrupts, 18 in threads.
-    let parts = Parts { processes: vec![10], kernel_threads: Vec::new() };
+    let parts = Parts { processes: vec![10], ..Parts::default() };
     let foreign = |ran: &[(i32, &str, u64)]| {
         let used = used_by(ran, &parts);
         let ratio = used.cpus[&0].foreign_ratio.expect("threads are known");

@@ -69,7 +69,7 @@ pub fn measure(
         let duration = started.elapsed();
         let after = Counted::take();
         let this = std::process::id().cast_signed();
-        let parts = Parts { processes: vec![this], kernel_threads: Vec::new() };
+        let parts = Parts { processes: vec![this], ..Parts::default() };
         let all: Vec<usize> = cpus.iter().collect();
         let pace = |times_ns: &[f64]| Pace::of(times_ns).ok_or("no stretch");
         Ok(Some(Yardstick {

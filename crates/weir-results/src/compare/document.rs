@@ -30,6 +30,7 @@ pub(super) fn document(report: &Report<'_>, roots: &[String]) -> Document {
     };
     let series = vec![table(report, roots).into(), Block::note(method(report))];
     document.section("series", "Series", series);
+    document.section("cost", "CPU time per packet", super::costs::blocks(report));
     document.section("warnings", "Warnings", warnings(report));
     let figures = report.figures();
     let figures = figures.iter().map(|(name, figure)| Block::Figure(figure.in_page(name)));

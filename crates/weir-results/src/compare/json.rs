@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use weir_stats::comparison::{Comparison, p_text};
 use weir_stats::warning::Warning;
 
-use super::{Matched, Report, figured};
+use super::{CostMatched, Matched, Report, figured};
 use crate::collection::CollectedSeries;
 
 /// Version of the format.
@@ -50,6 +50,7 @@ pub(super) fn value(report: &Report<'_>) -> Value {
         "confidence_percent": report.asked.level.percent(),
         "margin_percent": report.asked.margin_ratio * 100.0,
         "fail_on_regression_percent": report.asked.regression_ratio.map(|r| r * 100.0),
+        "fail_on_cost_percent": report.asked.cost_ratio.map(|r| r * 100.0),
         "fail_on_missing": report.asked.missing_fails,
         "fails": report.fails(),
         "answer": report.answer(),
@@ -95,6 +96,21 @@ fn series(report: &Report<'_>, m: &Matched<'_>) -> Value {
         "p_regression_adjusted": m.p_regression,
         "comparison": m.result.as_ref().ok().map(comparison),
         "problem": m.result.as_ref().err().map(ToString::to_string),
+        "cost": m.cost.as_ref().map(cost),
+    })
+}
+
+fn cost(cost: &CostMatched) -> Value {
+    json!({
+        "unit": "ns",
+        "baseline": cost.baseline,
+        "other": cost.other,
+        "word": cost.result.as_ref().map_or("none", |c| c.word.name()),
+        "regressed": cost.regressed,
+        "p_regression_adjusted": cost.p_regression,
+        "contradiction": cost.contradiction,
+        "comparison": cost.result.as_ref().ok().map(comparison),
+        "problem": cost.result.as_ref().err().map(ToString::to_string),
     })
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::collection::{CollectedPoint, Level as Place, Origin, Unit};
 use crate::document::Terminal;
-use crate::record::{Verdict, VerdictKind};
+use crate::record::{Cost, Verdict, VerdictKind};
 use crate::yardstick::tests::reading;
 
 fn place(dimension: &str, label: &str, number: Option<f64>) -> Place {
@@ -18,6 +18,7 @@ fn series(name: &str, levels: Vec<Place>, values: &[f64]) -> CollectedSeries {
         value: *value,
         has_figure: true,
         offered: None,
+        cost: None,
         verdict: None,
         cell: format!("cells/{name}/{}", index + 1),
     };
@@ -97,6 +98,67 @@ fn a_host_that_was_slower_takes_the_proof_out_of_a_loss() {
     assert!(report.fails() && !text(&report).contains("The host differs"));
     assert!(text(&report).replace('\n', " ").contains("By their yardsticks, the host of new was"));
     assert!(compare(&compared(&[]), asked(1.0)).unwrap().fails());
+}
+
+/// The store with what packets cost, and how many CPUs the DUT kept busy.
+fn costing(mut store: Collection, cost_ns: f64, busy_cpus: f64) -> Collection {
+    for series in &mut store.series {
+        for (point, cost_ns) in series.points.iter_mut().zip(around(cost_ns)) {
+            point.cost = Some(Cost {
+                cost_ns,
+                apparatus_ratio: Some(0.3),
+                run_ns: 1,
+                packets: 1,
+                busy_cpus: Some(busy_cpus),
+            });
+        }
+    }
+    store
+}
+
+#[test]
+fn what_packets_cost_is_compared_beside_the_rates() {
+    let asked = Asked { cost_ratio: Some(0.01), ..Asked::default() };
+    let stores = [
+        costing(store("old", "a", 1.0), 1_000.0, 0.9),
+        costing(store("new", "b", 0.7), 1_000.0, 0.63),
+    ];
+    // The DUT lost a third of its rate to whatever kept it from its CPU, and costs the same.
+    let report = compare(&stores, asked).unwrap();
+    assert!(!report.fails());
+    assert_eq!(
+        report.verdict().unwrap(),
+        "no rise of the CPU time per packet beyond 1 % is proven"
+    );
+    let cost = report.matched[0].cost.as_ref().unwrap();
+    assert_eq!(cost.result.as_ref().unwrap().word.name(), "equivalent");
+    let why = cost.contradiction.as_ref().unwrap();
+    assert!(why.contains("kept 0.63 CPU busy, the baseline 0.90 CPU"), "{why}");
+    let shown = text(&report).replace('\n', " ");
+    for part in ["CPU time per packet", "30 % sink, n = 5", "the rate is lower, and no difference"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let data = report.json();
+    assert_eq!(data["series"][0]["cost"]["word"], json!("equivalent"));
+    assert_eq!(data["fail_on_cost_percent"], json!(1.0));
+
+    let dearer = [stores[0].clone(), costing(store("new", "b", 1.0), 1_050.0, 0.9)];
+    let report = compare(&dearer, asked).unwrap();
+    assert!(report.fails() && report.matched.iter().all(|m| !m.regressed));
+    assert_eq!(
+        report.verdict().unwrap(),
+        "4 rises of the CPU time per packet beyond 1 % are proven"
+    );
+    let lax = Asked { cost_ratio: Some(0.1), ..asked };
+    assert!(!compare(&dearer, lax).unwrap().fails());
+    // Cheaper is no rise; a store that does not tell cannot be tested, and shows no table.
+    let cheaper = [dearer[1].clone(), dearer[0].clone()];
+    assert!(!compare(&cheaper, asked).unwrap().fails());
+    let silent = [stores[0].clone(), store("new", "b", 1.0)];
+    let report = compare(&silent, asked).unwrap();
+    assert!(report.verdict().unwrap().ends_with("is proven, and 4 could not be tested"));
+    assert!(!text(&report).contains("CPU time of the DUT"));
 }
 
 #[test]

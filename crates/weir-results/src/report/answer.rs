@@ -6,11 +6,12 @@
 use weir_stats::ministat::{self, SETS_MAX};
 use weir_stats::welch::VALUES_MIN;
 
-use super::{Report, dut_label, group_label, words};
+use super::{Report, dut_label, group_label, toggles, words};
 use crate::document::Line;
 use crate::number::{self, pps};
 use crate::record::VerdictKind;
-use crate::summary::analysis::ComparisonAnalysis;
+use crate::summary::analysis::{ComparisonAnalysis, CostAnalysis};
+use crate::summary::cost::CostFigure;
 use crate::summary::{CONFIDENCE, CampaignSummary, Comparison, SeriesSummary};
 
 /// One sentence over all comparisons, for each DUT that was compared.
@@ -96,11 +97,18 @@ pub(super) fn sentences(summary: &CampaignSummary) -> Vec<Line> {
         let of_group: Vec<_> =
             compared(summary).filter(|(b, _, _)| group.iter().any(|s| s.name == b.name)).collect();
         if of_group.is_empty() {
-            sentences.extend(group.iter().map(|series| alone(summary, series)));
+            sentences.extend(group.iter().map(|series| match &series.toggle {
+                Some(toggle) => toggles::sentence(&under(summary, series), series, toggle),
+                None => alone(summary, series),
+            }));
         }
         for (baseline, other, comparison) in of_group {
             if baseline.rate_pps.is_some() && other.rate_pps.is_some() {
-                sentences.push(comparing(summary, baseline, other, comparison));
+                let sentence = comparing(summary, baseline, other, comparison);
+                sentences.push(match &comparison.cost {
+                    Some(analysis) => cost(sentence, analysis),
+                    None => sentence,
+                });
             } else {
                 sentences.extend([baseline, other].map(|series| alone(summary, series)));
             }
@@ -202,10 +210,50 @@ fn comparing(
     ))
 }
 
+/// The same of the CPU time per packet, behind what is said of the rates.
+fn cost(sentence: Line, analysis: &CostAnalysis) -> Line {
+    let figure = |figure: &CostFigure| {
+        let sink = Some(figure.apparatus()).filter(|sink| !sink.is_empty());
+        let sink = sink.map_or_else(String::new, |sink| format!(" ({sink})"));
+        format!("{}{sink}", number::cost(figure.median_ns))
+    };
+    let (before, after) = (figure(&analysis.baseline), figure(&analysis.other));
+    let found = (analysis.difference_percent, analysis.low_percent, analysis.high_percent);
+    let sentence = match analysis.word.as_str() {
+        word @ ("cheaper" | "dearer") => {
+            let size = percent(analysis.difference_percent.abs(), decimals_of(found));
+            let word = if word == "cheaper" { "less" } else { "more" };
+            sentence
+                .text(format!(" A packet costs it {after} of CPU time, "))
+                .strong(format!("{size} % {word}"))
+                .text(format!(" ({}) than {before}.", interval_of(found)))
+        }
+        _ => sentence.text(format!(
+            " No difference of the CPU time per packet is proven ({after} against {before}): \
+             anything from {} remains possible.",
+            interval_of(found)
+        )),
+    };
+    match &analysis.contradiction {
+        Some(why) => sentence.text(format!(" Both hold: {why}.")),
+        None => sentence,
+    }
+}
+
+/// A difference with the ends of its interval, in per cent; one without an upper end has none.
+type Found = (f64, f64, Option<f64>);
+
+fn found(analysis: &ComparisonAnalysis) -> Found {
+    (analysis.difference_percent, analysis.low_percent, analysis.high_percent)
+}
+
 /// As many decimals as the interval deserves.
 fn decimals(analysis: &ComparisonAnalysis) -> usize {
-    let high = analysis.high_percent.unwrap_or(analysis.difference_percent);
-    number::decimals_for((high - analysis.low_percent) / 2.0).min(2)
+    decimals_of(found(analysis))
+}
+
+fn decimals_of((value, low, high): Found) -> usize {
+    number::decimals_for((high.unwrap_or(value) - low) / 2.0).min(2)
 }
 
 fn percent(value: f64, decimals: usize) -> String {
@@ -214,13 +262,18 @@ fn percent(value: f64, decimals: usize) -> String {
 
 /// `−49 % to −16 %`, or `−12 % or more`: the difference as a share of the baseline's mean.
 fn interval(analysis: &ComparisonAnalysis) -> String {
+    interval_of(found(analysis))
+}
+
+fn interval_of(found: Found) -> String {
     let plus = |value: f64| {
         let sign = if value > 0.0 { "+" } else { "" };
-        format!("{sign}{} %", percent(value, decimals(analysis)))
+        format!("{sign}{} %", percent(value, decimals_of(found)))
     };
-    match analysis.high_percent {
-        Some(high) => format!("{} to {}", plus(analysis.low_percent), plus(high)),
-        None => format!("{} or more", plus(analysis.low_percent)),
+    let (_, low, high) = found;
+    match high {
+        Some(high) => format!("{} to {}", plus(low), plus(high)),
+        None => format!("{} or more", plus(low)),
     }
 }
 

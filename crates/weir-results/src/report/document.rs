@@ -6,6 +6,7 @@
 
 use super::{
     Report, about, answer, directions, environment, figures, levels, profile, statistics, tables,
+    toggles,
 };
 use crate::bisect;
 use crate::document::{
@@ -48,6 +49,7 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     }
     let each = explained(vec![directions::table(report).into()], Block::note(directions::NOTE));
     document.section("directions", "Each direction", each);
+    document.section("toggles", "Two settings in turns", toggles::blocks(summary));
     let latency = vec![tables::latency(report).into()];
     document.folded("latency", "Latency", explained(latency, Block::note(prose(tables::LATENCY))));
     document.folded("statistics", "Statistics", statistics::blocks(report));

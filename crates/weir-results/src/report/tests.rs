@@ -123,15 +123,19 @@ fn what_a_packet_costs_stands_beside_the_rate() {
     for (record, _) in &mut data.cells {
         let cost_ns = if record.series.starts_with("nft") { 1_700.0 } else { 900.0 };
         let apparatus_ratio = Some(300.0 / cost_ns);
-        record.cost = Some(Cost { cost_ns, apparatus_ratio, run_ns: 1, packets: 1 });
+        record.cost =
+            Some(Cost { cost_ns, apparatus_ratio, run_ns: 1, packets: 1, busy_cpus: None });
     }
     let summary = CampaignSummary::of(&data);
     let nft = summary.series_named("nft.flows-128").expect("a series");
     let cost = nft.cost_ns.expect("every trial tells it");
     assert_eq!((cost.count, cost.median), (5, 1_700.0));
     assert!(nft.apparatus_ratio.is_some_and(|ratio| (ratio - 3.0 / 17.0).abs() < 1e-9));
+    let analysis = summary.comparisons[0].cost.as_ref().expect("both tell it");
+    assert_eq!((analysis.word.as_str(), analysis.family_size), ("dearer", 3));
     for path in ["report.html", "summary.md"] {
         let text = file(&data, path).replace('\u{a0}', " ");
+        assert!(text.contains("of CPU time, "), "{path}");
         for part in ["CPU time", "1,700 ns", "900 ns", "18 % sink", "33 % sink"] {
             assert!(text.contains(part), "{path}: {part}");
         }

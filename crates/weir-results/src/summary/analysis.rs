@@ -13,6 +13,8 @@ use weir_stats::welch::WelchError;
 use weir_stats::{Interval, Level, median, power};
 
 use crate::matrix::Campaign;
+use crate::record::Cost;
+use crate::summary::cost::{self, CostFigure};
 use crate::summary::{SeriesSummary, Trial};
 
 /// The half width that [`SeriesAnalysis::iterations_for_one_percent`] is about.
@@ -113,6 +115,32 @@ pub struct ComparisonAnalysis {
     pub detectable_percent: f64,
     /// That power, in per cent.
     pub power_percent: f64,
+}
+
+/// What may be said of the CPU time per packet of two series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostAnalysis {
+    /// `cheaper`, `dearer` or `undecided`.
+    pub word: String,
+    /// The word with its sizes, intervals and p-values.
+    pub text: String,
+    pub baseline: CostFigure,
+    pub other: CostFigure,
+    /// Difference of the means in per cent of the baseline's.
+    pub difference_percent: f64,
+    /// Lower end of its interval (Fieller), at the level at which the intervals of all costs hold
+    /// together.
+    pub low_percent: f64,
+    /// Upper end of its interval; absent where there is none.
+    pub high_percent: Option<f64>,
+    /// Two-sided p-value of Welch's test after Holm's correction over the campaign's costs.
+    pub adjusted_p_value: f64,
+    /// How many comparisons that are.
+    pub family_size: usize,
+    /// Why it does not say what the rates say; absent where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradiction: Option<String>,
 }
 
 impl ComparisonAnalysis {
@@ -239,6 +267,41 @@ pub(super) fn comparisons(
         .map(|(baseline, other)| Pair { baseline: &baseline.values_pps, other: &other.values_pps })
         .collect();
     comparison::family(&values, &question).into_iter().map(|c| c.map(|c| analysis(&c))).collect()
+}
+
+/// Compares the costs of the same pairs, which are a family of their own; `rates` are what is said
+/// of their rates.
+pub(super) fn costs(
+    pairs: &[(Vec<Cost>, Vec<Cost>)],
+    rates: &[Result<ComparisonAnalysis, WelchError>],
+    level: Level,
+) -> Vec<Option<CostAnalysis>> {
+    let Ok(question) = Question::new(level, None) else {
+        return Vec::new();
+    };
+    let mut results = cost::family(pairs, &question).into_iter();
+    let analyse = |(pair, rate): (&(Vec<Cost>, Vec<Cost>), &Result<ComparisonAnalysis, _>)| {
+        let comparison = results.next()??.ok()?;
+        let (baseline, other) = (CostFigure::of(&pair.0)?, CostFigure::of(&pair.1)?);
+        let word = comparison.word.name();
+        let contradiction = |rate: &ComparisonAnalysis| {
+            cost::contradiction((&rate.word, word), (&baseline, &other))
+        };
+        let relative = comparison.relative;
+        Some(CostAnalysis {
+            word: word.to_owned(),
+            text: comparison.to_string(),
+            contradiction: rate.as_ref().ok().and_then(contradiction),
+            baseline,
+            other,
+            difference_percent: relative.value * 100.0,
+            low_percent: relative.interval.low * 100.0,
+            high_percent: Some(relative.interval.high * 100.0).filter(|high| high.is_finite()),
+            adjusted_p_value: comparison.adjusted_p_value,
+            family_size: comparison.family_size,
+        })
+    };
+    pairs.iter().zip(rates).map(analyse).collect()
 }
 
 fn analysis(comparison: &comparison::Comparison) -> ComparisonAnalysis {

@@ -3,26 +3,41 @@
 
 use weir_stats::welch::WelchError;
 
-use crate::summary::{CONFIDENCE, Comparison, SeriesSummary, analysis};
+use crate::record::Cost;
+use crate::summary::{CONFIDENCE, Comparison, SeriesSummary, Trial, analysis};
 
 /// Every comparison with `baseline_dut`, in the order of the series. Where that DUT has no cell
 /// yet there is none: one of two other DUTs would be taken for it.
-pub(super) fn all(series: &[SeriesSummary], baseline_dut: &str) -> Vec<Comparison> {
+pub(super) fn all(
+    series: &[SeriesSummary],
+    cells: &[Trial],
+    baseline_dut: &str,
+) -> Vec<Comparison> {
     let mut pairs = Vec::new();
-    for baseline in series.iter().filter(|s| s.dut == baseline_dut) {
+    // Settings of one DUT are compared inside its trials: its figures are those of `off` alone.
+    let in_place = |s: &&SeriesSummary| s.toggle.is_none();
+    for baseline in series.iter().filter(|s| s.dut == baseline_dut).filter(in_place) {
         let others = series.iter().filter(|s| s.dut != baseline_dut && s.comparable(baseline));
         for other in others {
             pairs.push((baseline, other));
         }
     }
     let analyses = analysis::comparisons(&pairs, CONFIDENCE.into());
+    let costs: Vec<_> = pairs.iter().map(|(a, b)| (costs(cells, a), costs(cells, b))).collect();
+    let mut costs = analysis::costs(&costs, &analyses, CONFIDENCE.into()).into_iter();
     let compare = |((baseline, other), result): (&(&SeriesSummary, &SeriesSummary), _)| {
         let (analysis, problem) = match result {
             Ok(analysis) => (Some(analysis), None),
             Err(error) => (None, Some(WelchError::to_string(&error))),
         };
         let (baseline, other) = (baseline.name.clone(), other.name.clone());
-        Comparison { baseline, other, analysis, problem }
+        Comparison { baseline, other, analysis, problem, cost: costs.next().flatten() }
     };
     pairs.iter().zip(analyses).map(compare).collect()
+}
+
+/// What packets cost in those iterations of a series that count and tell it.
+fn costs(cells: &[Trial], series: &SeriesSummary) -> Vec<Cost> {
+    let of_series = cells.iter().map(|(record, _)| record).filter(|r| r.series == series.name);
+    of_series.filter(|r| !r.verdict.kind.is_void()).filter_map(|r| r.cost).collect()
 }

@@ -52,6 +52,7 @@ impl Made<'_> {
             dut: (!is_calibration).then(|| Dut {
                 name: self.dut.into(),
                 kind: DutKind::Linux { sysctls: BTreeMap::new(), nft: None },
+                toggle: None,
             }),
             sweep: self
                 .sweep
@@ -75,6 +76,7 @@ impl Made<'_> {
             },
             latency: None,
             cost: None,
+            windows: Vec::new(),
             ledger,
             directions: Vec::new(),
             verdict: Verdict { kind: self.verdict.0, reason: self.verdict.1.into() },

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Latency, Verdict, VerdictKind};
+use crate::record::{Latency, TrialRecord, Verdict, VerdictKind};
 use crate::summary::{
     CampaignData, FCS_BYTES, SeriesSummary, Spread, Trial, analysis, directions, latency, ledger,
-    order,
+    order, turns::ToggleSummary,
 };
 
-/// Summarises the cells of one series; `None` without any, or without a DUT.
+/// Summarises the cells of one of so many series; `None` without any, or without a DUT.
 pub(super) fn summarise(
     cells: &[&Trial],
     data: &CampaignData,
-    axis: Option<&str>,
+    (axis, series_count): (Option<&str>, usize),
 ) -> Option<SeriesSummary> {
     let (first, _) = cells.first()?;
     let valid: Vec<&Trial> =
@@ -32,6 +32,7 @@ pub(super) fn summarise(
     let costs = || valid.iter().filter_map(|(record, _)| record.cost);
     let costs_ns: Vec<f64> = costs().map(|cost| cost.cost_ns).collect();
     let apparatus: Vec<f64> = costs().filter_map(|cost| cost.apparatus_ratio).collect();
+    let records: Vec<&TrialRecord> = cells.iter().map(|(record, _)| record).collect();
     let streams = &first.traffic.streams;
     let (size_bytes_min, size_bytes_max) = streams.size_bytes_range();
     let size_bytes = rounded(streams.mean_bytes());
@@ -60,6 +61,7 @@ pub(super) fn summarise(
         latency: latency::median(&latencies),
         cost_ns: Spread::of(&costs_ns),
         apparatus_ratio: Spread::of(&apparatus).map(|s| s.median),
+        toggle: ToggleSummary::of(&records, series_count),
         calibration_pps,
         calibration_ratio: rate_pps
             .zip(calibration_pps)

@@ -14,13 +14,15 @@ store has one level, such as the image, is what is compared. Series without a pa
 
 Verdicts hold for all comparisons together (Holm, at 95 %): faster, slower, equivalent within
 --margin, no loss above --margin, undecided. A regression fails only if it is proven to be larger
-than what is allowed, after the same correction.
+than what is allowed, after the same correction. The DUT's CPU time per packet is compared beside
+the rate by the same test: cheaper, dearer, equivalent, no rise above --margin, undecided.
 
 Exit codes: 0 done; 1 --fail-on applies, or cells were damaged; 2 the request cannot be honoured.
 
 Examples:
   weir lab compare results/before results/after
   weir lab compare old new --fail-on 'regression>1%' --fail-on missing
+  weir lab compare old new --fail-on 'cost>1%'      a shared machine, where rates swing
   weir lab compare old new --series 'pf-*' --out compare.html
   weir lab compare old new newer --out compare       all formats, and the plots
   weir lab compare old new --json | jq '.series[] | select(.word == \"slower\").baseline.name'";
@@ -32,8 +34,8 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "STORE", num_args = 2.., required = true)]
     pub(crate) stores: Vec<PathBuf>,
     /// What makes the exit code 1: `regression>P%`, a proven loss of more than P % of the
-    /// baseline, or `missing`, a series that another store lacks or has no valid run of; may be
-    /// given twice.
+    /// baseline, `cost>P%`, a proven rise of the CPU time per packet by more than P %, or
+    /// `missing`, a series that another store lacks or has no valid run of; may be given for each.
     #[arg(long, value_name = "CRITERION", value_parser = criterion)]
     pub(crate) fail_on: Vec<Criterion>,
     /// Only series that match this pattern, such as 'pf-*'.
@@ -57,6 +59,8 @@ pub(crate) struct CompareArgs {
 pub(crate) enum Criterion {
     /// A proven loss beyond this share of the baseline.
     Regression(f64),
+    /// A proven rise of the CPU time per packet beyond this share of the baseline.
+    Cost(f64),
     /// A series that is not everywhere.
     Missing,
 }
@@ -66,11 +70,15 @@ fn criterion(text: &str) -> Result<Criterion, String> {
     if text == "missing" {
         return Ok(Criterion::Missing);
     }
-    let share = text.strip_prefix("regression").map(str::trim_start);
-    let share = share.and_then(|rest| rest.strip_prefix('>')).ok_or_else(|| {
-        "a criterion is `regression>P%`, such as `regression>1%`, or `missing`".to_owned()
+    let bound = |name: &str| text.strip_prefix(name)?.trim_start().strip_prefix('>');
+    if let Some(share) = bound("regression") {
+        return percent(share).map(Criterion::Regression);
+    }
+    let share = bound("cost").ok_or_else(|| {
+        "a criterion is `regression>P%` or `cost>P%`, such as `regression>1%`, or `missing`"
+            .to_owned()
     })?;
-    percent(share).map(Criterion::Regression)
+    percent(share).map(Criterion::Cost)
 }
 
 fn margin(text: &str) -> Result<f64, String> {
@@ -98,6 +106,7 @@ mod tests {
         assert_eq!(criterion("regression>1%"), Ok(Criterion::Regression(0.01)));
         assert_eq!(criterion(" regression > 0.5 % "), Ok(Criterion::Regression(0.005)));
         assert_eq!(criterion("regression>0%"), Ok(Criterion::Regression(0.0)));
+        assert_eq!(criterion("cost>2%"), Ok(Criterion::Cost(0.02)));
         assert_eq!(criterion("missing"), Ok(Criterion::Missing));
         for bad in [
             "",
@@ -106,6 +115,8 @@ mod tests {
             "regression<1%",
             "regression>x%",
             "slower",
+            "cost>",
+            "costs>1%",
             "regression>100%",
             "regression>-1%",
             "regression>NaN%",

@@ -51,6 +51,10 @@ fn asked(args: &CompareArgs) -> anyhow::Result<Asked> {
                 bail!("--fail-on names two regressions: one bound is enough")
             }
             Criterion::Regression(ratio) => asked.regression_ratio = Some(*ratio),
+            Criterion::Cost(_) if asked.cost_ratio.is_some() => {
+                bail!("--fail-on names two rises of the cost: one bound is enough")
+            }
+            Criterion::Cost(ratio) => asked.cost_ratio = Some(*ratio),
         }
     }
     Ok(asked)

@@ -112,6 +112,13 @@ pub(super) fn new(asked: Asked<'_>, how: How) -> anyhow::Result<Outcome> {
 /// one that is there.
 pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Result<Begun> {
     let Asked { command, selection, plan, task, out, resume } = asked;
+    if plan.is_toggled() && task.kind() != Kind::Campaign {
+        bail!(
+            "{} has a DUT with a toggle, whose settings `weir lab run` compares inside its \
+             trials: `{command}` cannot; take the toggle out",
+            selection.spec.display()
+        );
+    }
     let spec = absolute(&selection.spec)?;
     let root = match out {
         Some(out) => {

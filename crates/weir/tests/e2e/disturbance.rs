@@ -186,3 +186,81 @@ fn a_lab_waits_for_its_neighbour_and_for_a_quiet_host() {
     }
     assert!(trials(&third.path("out")).is_empty());
 }
+
+const TOGGLE: &str = r#"
+[campaign]
+name = "turns"
+iterations = 1
+
+[trial]
+warmup = "100ms"
+duration = "9s"
+
+[testbed]
+kind = "netns"
+
+[[dut]]
+name = "linux"
+kind = "linux"
+
+# Two hundred rules that every packet is held against, one by one.
+[dut.toggle]
+off = "nft delete table inet slow 2>/dev/null || true"
+on = """nft delete table inet slow 2>/dev/null
+{ echo 'table inet slow { chain f { type filter hook forward priority filter; policy accept;'
+for rule in $(seq 200); do echo 'ip daddr 203.0.113.1 counter drop'; done
+echo '} }'; } | nft -f -"""
+
+[[traffic]]
+name = "flows"
+src = "198.18.10.1:2000-198.18.10.70"
+dst = "198.19.10.1:2000-198.19.10.70"
+"#;
+
+#[test]
+fn settings_that_take_turns_are_told_apart_beside_hogs() {
+    if !can_run_lab("settings_that_take_turns_are_told_apart_beside_hogs") {
+        return;
+    }
+    let _turn = alone();
+    let lab = Lab::new(TOGGLE, &[]);
+    let output = {
+        let _hogs = Hogs::start();
+        lab.run(&["--json"])
+    };
+    let summary: serde_json::Value =
+        serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let toggle = &summary["series"][0]["toggle"];
+    assert_eq!(toggle["word"], "dearer", "{toggle}");
+    assert!(toggle["cost"]["low_percent"].as_f64().is_some_and(|low| low > 20.0), "{toggle}");
+    assert_eq!((&toggle["cost"]["pairs"], &toggle["control"]["pairs"]), (&6.into(), &3.into()));
+    let trials = trials(&lab.path("out"));
+    let windows = trials[0].1["windows"].as_array().expect("windows");
+    assert_eq!(windows.len(), 18);
+    assert!(windows.iter().all(|w| w["elapsed_ns"].as_u64().is_some_and(|ns| ns >= 400_000_000)));
+    let report = std::fs::read_to_string(lab.path("out/report.html")).expect("a report");
+    assert!(report.contains("Two settings in turns") && report.contains("A/A control"));
+
+    // Derived again from the windows, it is the same, and a search is refused.
+    let again = run(&["lab", "report", &lab.arg("out"), "--json"]);
+    let again: serde_json::Value = serde_json::from_str(&stdout(&again)).expect("JSON");
+    assert_eq!(again["series"][0]["toggle"], *toggle);
+    let search = run(&["lab", "search", &lab.arg("lab.toml"), "--ndr", "--out", &lab.arg("s")]);
+    assert_exit(&search, 2);
+    assert!(stderr(&search).contains("has a DUT with a toggle"), "{}", stderr(&search));
+}
+
+#[test]
+fn a_line_of_a_toggle_that_fails_is_named() {
+    if !can_run_lab("a_line_of_a_toggle_that_fails_is_named") {
+        return;
+    }
+    let _turn = alone();
+    let spec = TOGGLE.replace("| nft -f -", "| cat >&2; exit 3");
+    let lab = Lab::new(&spec, &[]);
+    let output = lab.run(&[]);
+    assert_exit(&output, 2);
+    for part in ["`on` of its toggle", "ended with exit code 3: table inet slow"] {
+        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+    }
+}

@@ -36,6 +36,7 @@ fn driver() -> WeirFw {
             program: None,
             ready_timeout: Duration::from_secs(1),
         },
+        toggle: None,
     })
 }
 

@@ -452,6 +452,7 @@ impl Lab {
         let trial = Trial {
             testbed: &self.testbed,
             dut: Some(crate::dut::driver(&series.dut)),
+            turns: None,
             traffic: &series.traffic,
             times: self.plan.trial,
             packet_limit: None,

@@ -21,6 +21,11 @@ pub(super) fn sink(port: u16) -> String {
     if port == 1 { "sink".to_owned() } else { format!("sink at dut{port}") }
 }
 
+/// The counters of the packets that the DUT received from a device of its own.
+pub(super) fn received(dut_device: &str) -> Selection {
+    Selection::new(dut_device, &["rx_queue_*_xdp_packets"])
+}
+
 /// How the counters account for what is sent to these ports.
 pub(super) fn accounting(parts: &Parts, senders: &[u16], is_mesh: bool) -> Accounting {
     let way = |port: u16| Way {
@@ -69,7 +74,8 @@ impl Way<'_> {
             point("accepted", left.device, &["tx_queue_*_xdp_xmit"]),
         ];
         if *topology == Topology::Dut {
-            points.push(point("dut_received", left.dut_device, &["rx_queue_*_xdp_packets"]));
+            let counters = received(left.dut_device);
+            points.push(PointRule { name: "dut_received", counters });
             points.push(point("dut_forwarded", right.dut_device, &["tx_packets", "tx_dropped"]));
         }
         points.push(point("delivered", &sink(partner(*port)), &["packets"]));

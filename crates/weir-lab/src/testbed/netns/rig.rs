@@ -29,7 +29,9 @@ use super::placement::Placement;
 use super::sink::{Sink, together};
 use super::source::Source;
 use super::watch::Watch;
-use crate::testbed::{Accounting, Burst, Machines, Observed, Reading, Rig, TestbedError, Topology};
+use crate::testbed::{
+    Accounting, Burst, DutMoment, Machines, Observed, Reading, Rig, TestbedError, Topology,
+};
 
 /// How long the kernel may take to start a NAPI thread for each queue.
 const NAPI_PATIENCE: Duration = Duration::from_secs(2);
@@ -180,18 +182,26 @@ impl NetnsRig {
             processes.extend(processes_in_netns(namespace.inode()).unwrap_or_default());
         }
         let kernel_threads = self.napi.iter().map(|thread| thread.pid).collect();
-        tasks::Parts { processes, kernel_threads }
+        // Commands that weir ran in the DUT and that have ended: those that switch a toggle.
+        let ended_on = self.placement.dut.iter().collect();
+        tasks::Parts { processes, kernel_threads, ended_on }
     }
 
-    /// CPU time of the DUT: of its NAPI threads and of what runs in its namespace.
-    fn dut_time(&self) -> Option<DutTime> {
+    /// The DUT's threads: its NAPI threads, and all that runs in its namespace.
+    fn dut_parts(&self) -> Option<tasks::Parts> {
         let dut = self.parts.dut.as_ref()?;
         let is_dut = |device: &str| self.parts.ports.iter().any(|port| port.dut_device == device);
         let threads = self.napi.iter().filter(|thread| is_dut(thread.device));
-        let parts = tasks::Parts {
+        Some(tasks::Parts {
             processes: processes_in_netns(dut.inode()).ok()?,
             kernel_threads: threads.map(|thread| thread.pid).collect(),
-        };
+            ..tasks::Parts::default()
+        })
+    }
+
+    /// CPU time of the DUT.
+    fn dut_time(&self) -> Option<DutTime> {
+        let parts = self.dut_parts()?;
         self.watch.dut_time(&parts, &self.placement.dut, self.placement.sink.is_none())
     }
 
@@ -271,6 +281,25 @@ impl Rig for NetnsRig {
             sink.reading(offered)
         };
         self.senders.iter().map(reading).collect()
+    }
+
+    fn dut_moment(&self) -> Result<DutMoment, TestbedError> {
+        let parts = self.dut_parts();
+        let (Some(parts), Some(dut)) = (parts, self.parts.dut.as_ref()) else {
+            return Err(TestbedError::new("the processes in the DUT's namespace cannot be listed"));
+        };
+        let run_ns = tasks::run_ns(&parts);
+        // A toggle's traffic has a single sender, whose packets come in here.
+        let device = self.parts.ports[0].dut_device;
+        let counted = inside(dut, || {
+            let stats = ethtool::stats(device).map_err(|e| e.to_string())?;
+            let stats = stats.into_iter().collect::<BTreeMap<_, _>>();
+            Ok::<_, String>(BTreeMap::from([(device.to_owned(), stats)]))
+        })?;
+        let received_packets = accounts::received(device)
+            .sum(&counted)
+            .ok_or_else(|| TestbedError::new(format!("{device} counts nothing")))?;
+        Ok(DutMoment { run_ns, received_packets, reading: self.reading()? })
     }
 
     fn counters(&self) -> Result<Counters, TestbedError> {

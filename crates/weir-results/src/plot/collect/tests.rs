@@ -17,6 +17,7 @@ fn series(labels: &[(&str, &str, Option<f64>)], values: &[f64]) -> CollectedSeri
         value: *value,
         has_figure: true,
         offered: None,
+        cost: None,
         verdict: None,
         cell: String::new(),
     };

@@ -63,7 +63,7 @@ fn linux(name: &str, nft: Option<String>) -> Dut {
         sysctls.insert(lifetime.0, lifetime.1.to_string());
     }
     let nft = nft.map(|text| DutFile { path: "bench.nft".to_owned(), text });
-    Dut { name: name.to_owned(), kind: DutKind::Linux { sysctls, nft } }
+    Dut { name: name.to_owned(), kind: DutKind::Linux { sysctls, nft }, toggle: None }
 }
 
 /// A `weir fw` with this ruleset.
@@ -77,7 +77,7 @@ pub(crate) fn weir(settings: &Settings, rules: &str) -> Dut {
         program,
         ready_timeout: READY_TIMEOUT,
     };
-    Dut { name: "weir-fw".to_owned(), kind }
+    Dut { name: "weir-fw".to_owned(), kind, toggle: None }
 }
 
 /// Address and port that the rule with this number blocks, of the networks that nobody uses.

@@ -184,6 +184,7 @@ fn trial(series: &Series, cell_id: &str, iteration: u32, rate_pps: f64) -> Trial
         latency: None,
         cost: None,
         directions: Vec::new(),
+        windows: Vec::new(),
         ledger: Ledger {
             points: vec![point("offered", delivered * 4), point("delivered", delivered)],
             drops: Vec::new(),

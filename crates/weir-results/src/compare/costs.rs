@@ -1,0 +1,133 @@
+//! The CPU time per packet of matched series, beside their rates.
+
+use weir_stats::comparison::{Comparison, Question};
+use weir_stats::holm;
+use weir_stats::welch::WelchError;
+
+use super::{Asked, Matched, Report, matching, words_of};
+use crate::document::{Block, Cell, Column, Line, Row, Table, Voice};
+use crate::number;
+use crate::summary::cost::{self, CostFigure};
+
+/// What packets cost in a series of the baseline and in its partner.
+#[derive(Debug)]
+pub struct CostMatched {
+    pub baseline: CostFigure,
+    pub other: CostFigure,
+    /// The comparison, or why there is none.
+    pub result: Result<Comparison, WelchError>,
+    /// p-value, adjusted for all that are asked together, of "the rise is not beyond what is
+    /// allowed"; absent where that is not asked, or cannot be told.
+    pub p_regression: Option<f64>,
+    /// Whether a rise beyond what is allowed is proven; never where the hosts differ.
+    pub regressed: bool,
+    /// Why it does not say what the rates say; absent where it does.
+    pub contradiction: Option<String>,
+}
+
+/// The costs of all pairs, as one family, with the criterion for failure.
+pub(super) fn of(
+    pairs: &[matching::Pair<'_>],
+    question: &Question,
+    asked: &Asked,
+    rates: &[Result<Comparison, WelchError>],
+) -> Vec<Option<CostMatched>> {
+    let costs: Vec<_> = pairs.iter().map(|p| (p.baseline.costs(), p.other.costs())).collect();
+    let results = cost::family(&costs, question);
+    let raw = |result: &Option<Result<Comparison, WelchError>>| {
+        Some(result.as_ref()?.as_ref().ok()?.p_no_regression_beyond(asked.cost_ratio?))
+    };
+    let mut adjusted = holm::adjusted(&results.iter().filter_map(raw).collect::<Vec<_>>());
+    adjusted.reverse();
+    let mut matched = Vec::new();
+    for ((result, rate), (a, b)) in results.into_iter().zip(rates).zip(&costs) {
+        let p_regression = raw(&result).and_then(|_| adjusted.pop());
+        let figures = CostFigure::of(a).zip(CostFigure::of(b));
+        matched.push(result.zip(figures).map(|(result, (baseline, other))| {
+            let words = rate.as_ref().ok().zip(result.as_ref().ok());
+            let contradiction = words.and_then(|(rate, cost)| {
+                let words = (rate.word.name(), cost.word.name());
+                cost::contradiction(words, (&baseline, &other))
+            });
+            let regressed = p_regression.is_some_and(|p| p <= asked.level.alpha());
+            CostMatched { baseline, other, result, p_regression, regressed, contradiction }
+        }));
+    }
+    matched
+}
+
+/// The answer to the rise that makes a failure.
+pub(super) fn verdict(report: &Report<'_>, ratio: f64) -> String {
+    let costs = || report.matched.iter().filter_map(|m| m.cost.as_ref());
+    let untested = report.matched.len() - costs().filter(|c| c.p_regression.is_some()).count();
+    let rise = number::percent(ratio);
+    let answer = match costs().filter(|c| c.regressed).count() {
+        0 => format!("no rise of the CPU time per packet beyond {rise} is proven"),
+        1 => format!("1 rise of the CPU time per packet beyond {rise} is proven"),
+        n => format!("{n} rises of the CPU time per packet beyond {rise} are proven"),
+    };
+    match untested {
+        0 => answer,
+        n => format!("{answer}, and {n} could not be tested"),
+    }
+}
+
+/// What stands under the table.
+const NOTE: &str = "CPU time of the DUT by the packets that it received: medians, with the part \
+    that is the sink's work on the DUT's CPUs, which both sides have. Differences are tested as \
+    those of the rates are, as a family of their own.";
+
+/// The section of the report: the table, and what rates and costs say apart.
+pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {
+    let rows: Vec<(&Matched<'_>, &CostMatched)> =
+        report.matched.iter().filter_map(|m| Some((m, m.cost.as_ref()?))).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let apart = rows.iter().filter_map(|(m, cost)| {
+        let why = cost.contradiction.as_ref()?;
+        Some(Line::new().strong(&m.baseline.name).text(format!(": {why}.")))
+    });
+    let apart: Vec<Line> = apart.collect();
+    let mut blocks = vec![table(report, &rows).into(), Block::note(NOTE)];
+    if !apart.is_empty() {
+        blocks.push(Block::List(Voice::Plain, apart));
+    }
+    blocks
+}
+
+fn table(report: &Report<'_>, rows: &[(&Matched<'_>, &CostMatched)]) -> Table {
+    let several = report.collections.len() > 2;
+    let against = several.then(|| Column::words("Against"));
+    let columns = [Column::words("Series")].into_iter().chain(against).chain([
+        Column::numbers("Baseline"),
+        Column::numbers("Other"),
+        Column::numbers("Difference"),
+        Column::words("Verdict"),
+    ]);
+    let side = |figure: &CostFigure| {
+        let count = format!("n = {}", figure.count);
+        let under = [figure.apparatus(), count].into_iter().filter(|part| !part.is_empty());
+        Cell::from(number::cost(figure.median_ns))
+            .under(under.collect::<Vec<_>>().join(", "))
+            .sorted(figure.median_ns)
+    };
+    let row = |(m, cost): &(&Matched<'_>, &CostMatched)| -> Row {
+        let against = several.then(|| Cell::from(&report.collections[m.other_index].name));
+        let difference = cost.result.as_ref().map_or_else(
+            |_| "–".into(),
+            |c| {
+                let (value, interval) = super::relative_parts(c);
+                Cell::from(Line::new().strong(value)).under(interval).sorted(c.relative.value)
+            },
+        );
+        let words = words_of(&cost.result);
+        let verdict = match cost.regressed {
+            true => Cell::from(Line::new().strong(words)).style("regressed"),
+            false => words.into(),
+        };
+        let cells = [Cell::from(&m.baseline.name)].into_iter().chain(against);
+        cells.chain([side(&cost.baseline), side(&cost.other), difference, verdict]).collect()
+    };
+    Table::new(columns.collect(), rows.iter().map(row)).style("compared").sortable()
+}
