@@ -120,10 +120,10 @@ pub(crate) const BENCH_LAB_HELP: &str = "\
 Runs what bench-lab.sh would run with the same options, files and folders; a link to weir named
 bench-lab or bench-lab.sh does the same. It makes a specification from them (RESULTS/lab.toml,
 as weir lab import-config), shows what is reachable and how long it will take, asks unless -y, and
-runs it as weir lab run: RESULTS is a store with a report. Figures stand in RESULTS/netbenches under
-bench-lab-ministat.sh's file names as well.
+runs it as weir lab run: RESULTS is a store with a report. The figures are also in
+RESULTS/netbenches, under bench-lab-ministat.sh's file names.
 
-If RESULTS holds a campaign of these sets, it is continued: what is there is not run again, a
+If RESULTS holds a campaign of these sets, it is continued: finished runs are not repeated, a
 larger -n adds iterations, more sets add series.
 
   -P : one more run of each series, not counted, with a profile of the DUT. -n stays, which
@@ -142,8 +142,8 @@ Examples:
 /// Help of `weir lab import-config`.
 pub(crate) const IMPORT_CONFIG_HELP: &str = "\
 Writes the specification (lab.toml) that runs what bench-lab.sh would run with the same options. The
-configuration and the pkt-gen sets are evaluated by sh in a clean environment, the set first. What
-stands in lines that start pkt-gen stays; addresses, size and count become those of each traffic.
+configuration and the pkt-gen sets are evaluated by sh in a clean environment, the set first. The
+lines that start pkt-gen are kept; addresses, size and count become those of each traffic.
 docs/bench-lab.md says what is different.
 
 Examples:

@@ -10,7 +10,7 @@ use super::JsonFlag;
 pub(crate) const HELP: &str = "\
 Writes a disk for a machine of the testbed kind \"qemu\" (docs/qemu.md), and beside it, under the
 same name with an ending: how it is booted (.toml), kernel and initial RAM disk (.kernel, .initrd),
-and the key that logs in (.key). Packages come from where apt of this host has Debian from.
+and the key that logs in (.key). Packages come from the sources that apt on this host uses.
 
 Needs root, and the Debian packages mmdebstrap, e2fsprogs, openssh-client and qemu-utils. Takes
 about a minute. The machine has Linux, sysvinit, sshd, a serial console, nftables, ethtool,
@@ -73,7 +73,7 @@ pub(crate) struct BsdArgs {
     /// Append everything that the machine says to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Replace an image that is there; what no build has made is never overwritten.
+    /// Replace an image that is there; a file that no build made is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -95,13 +95,13 @@ pub(crate) struct DebianArgs {
     /// Release of Debian [default: this host's].
     #[arg(long, value_name = "NAME")]
     pub(crate) suite: Option<String>,
-    /// Where packages come from [default: as apt of this host has it].
+    /// Where packages come from [default: the sources of apt on this host].
     #[arg(long, value_name = "URL")]
     pub(crate) mirror: Option<String>,
-    /// A package beside the usual ones; may be given several times.
+    /// A package in addition to the usual ones; may be given several times.
     #[arg(long = "package", value_name = "NAME")]
     pub(crate) packages: Vec<String>,
-    /// Replace an image that is there; what no build has made is never overwritten.
+    /// Replace an image that is there; a file that no build made is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

@@ -21,7 +21,7 @@ weir ministat [-Anqs] [-C column] [-c confidence] [-d delimiter(s)] [-w width]
 pub(crate) const HELP: &str = "\
 Compares datasets of one number a line with the first of them, which is the reference: a plot, a
 table of vitals, and Student's t test. Without a file, or for `-`, standard input is read. What
-stands behind a # is a comment.
+follows a # is a comment.
 
   -A : no plot
   -C : column to take, from 1 (default: 1)

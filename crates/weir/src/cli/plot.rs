@@ -23,7 +23,7 @@ Examples:
 /// `weir lab plot`.
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {
-    /// Stores; the curves of several stand in one figure.
+    /// Stores; the curves of several are drawn in one figure.
     #[arg(value_name = "STORE", required = true)]
     pub(crate) stores: Vec<PathBuf>,
     /// The dimension of the horizontal axis [default: the numeric one along which

@@ -14,7 +14,7 @@ Examples:
 
 const SERVE_HELP: &str = "\
 Answers DHCP and TFTP on that interface (by dnsmasq) and HTTP, until SIGINT or SIGTERM. What is
-offered stands in pxe.toml in the directory; docs/pxe.md has its format. A menu comes up on the
+offered is listed in pxe.toml in the directory; docs/pxe.md has its format. A menu comes up on the
 machine's serial port and screen; a [[host]] boots its entry without being asked.
 
 The interface needs an address in the network of the range, and no other server may answer DHCP

@@ -83,7 +83,7 @@ pub(crate) fn command(arguments: &BenchLabArgs) -> anyhow::Result<Outcome> {
     };
     if resumes {
         refuse_other_series(results, &plan)?;
-        progress::note(&format!("{}: what is there is not run again", results.display()));
+        progress::note(&format!("{}: finished runs are not repeated", results.display()));
     }
     if arguments.sets.statistics {
         progress::note(

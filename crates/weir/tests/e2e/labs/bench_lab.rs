@@ -130,7 +130,7 @@ fn a_bench_lab_config_runs_unchanged_and_ends_with_its_files_and_a_report() {
     symlink(env!("CARGO_BIN_EXE_weir"), &link).expect("writable");
     let again = run_with_mail(dir.path(), Command::new(&link).args(&words).stdin(Stdio::null()));
     assert_exit(&again, 0);
-    assert!(stderr(&again).contains("what is there is not run again"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("finished runs are not repeated"), "{}", stderr(&again));
     assert!(stdout(&again).contains("nft.4flows"), "{}", stdout(&again));
     assert_eq!((hosts.dut().boots(), trials(&results).len()), (9, 8));
     assert_exit(&run(&["lab", "report", &results.to_string_lossy()]), 0);
