@@ -36,6 +36,9 @@ use crate::plot::collect::{self, Request};
 /// Series that a plot of raw points holds at most; those with the largest differences are taken.
 pub(crate) const PLOTTED_MAX: usize = 40;
 
+/// The figure of raw points.
+const ITERATIONS: &str = "iterations";
+
 /// What is compared, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked {
@@ -343,7 +346,7 @@ impl Report<'_> {
                     figure.note
                 );
             }
-            figures.push(("iterations", figure));
+            figures.push((ITERATIONS, figure));
         }
         let count: usize = self.collections.iter().map(|c| c.series.len()).sum();
         if count <= collect::SERIES_MAX

@@ -71,12 +71,15 @@ fn in_unit(rate: f64, unit: Scale) -> String {
 }
 
 fn range((low, low_unit): (f64, Scale), (high, high_unit): (f64, Scale)) -> String {
-    let low = if low_unit == high_unit {
-        significant(low / low_unit.divisor, DIGITS)
-    } else {
-        in_unit(low, low_unit)
-    };
-    format!("{low}–{}", in_unit(high, high_unit))
+    let whole = in_unit(high, high_unit);
+    if low_unit != high_unit {
+        return format!("{}–{whole}", in_unit(low, low_unit));
+    }
+    match significant(low / low_unit.divisor, DIGITS) {
+        // Equal, as far as they are written.
+        low if whole.split(' ').next() == Some(&low) => whole,
+        low => format!("{low}–{whole}"),
+    }
 }
 
 /// So many significant digits, all whole ones, no more than six decimals, and no exponent.
@@ -278,6 +281,7 @@ mod tests {
         }
         assert_eq!(pps_range(1_201_000.0, 1_234_000.0), "1.201–1.234 Mpps");
         assert_eq!(pps_range(98_210.0, 101_200.0), "98.21 kpps–0.1012 Mpps");
+        assert_eq!(pps_range(0.0, 0.0), "0 pps");
         let bits = [4_252e6, 480e6, 480e3, 48e3, 480.0].map(bps);
         let written =
             ["4,252 Mbit/s", "480.0 Mbit/s", "0.4800 Mbit/s", "48.00 kbit/s", "480.0 bit/s"];

@@ -3,11 +3,14 @@
 use weir_stats::comparison::p_text;
 
 use super::warnings::advice;
-use super::{EnvironmentDifference, Figured, Matched, Report, figured, relative_parts, words};
+use super::{
+    EnvironmentDifference, Figured, ITERATIONS, Matched, Report, figured, relative_parts, words,
+};
 use crate::collection::{CollectedPoint, CollectedSeries};
 use crate::document::{
     Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, link, linked,
 };
+use crate::plot::collect;
 
 /// Blocks in ministat's layout that a page holds at most; the rest is counted.
 const PAGE_BLOCKS_MAX: usize = 200;
@@ -33,7 +36,11 @@ pub(super) fn document(report: &Report<'_>, roots: &[String]) -> Document {
     document.section("cost", "CPU time per packet", super::costs::blocks(report));
     document.section("warnings", "Warnings", warnings(report));
     let figures = report.figures();
-    let figures = figures.iter().map(|(name, figure)| Block::Figure(figure.in_page(name)));
+    let about = collect::strip_about(&report.plotted(), |owner, cell| address(roots, owner, cell));
+    let figures = figures.iter().map(|(name, figure)| match *name {
+        ITERATIONS => Block::Figure(figure.telling(name, &about)),
+        _ => Block::Figure(figure.in_page(name)),
+    });
     document.section("plots", "Plots", vec![Block::Only(Outputs::PAGE, figures.collect())]);
     document.section("environment", "Environments", environment(report));
     document.section("unmatched", "In one side only", vec![unmatched(report).into()]);

@@ -359,6 +359,9 @@ fn a_median_links_to_the_run_that_is_nearest_to_it() {
     let report = compare(&stores, Asked::default()).unwrap();
     let page = report.document(&["../old".into(), String::new()]).html();
     // The third value is the median.
+    let point = "<a class=\"hit\" href=\"../old/cells/a.pf.64Ki/3/trial.json\" tabindex=\"-1\">\
+                 <title>old: a.pf.64Ki, iteration 3\n0.4000 Mpps";
+    assert!(page.contains(point), "a point tells its run");
     let link = "<a href=\"../old/cells/a.pf.64Ki/3/trial.json\">0.4000\u{a0}Mpps</a>";
     assert!(page.contains(link), "{page}");
 }

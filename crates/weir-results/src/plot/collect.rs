@@ -13,6 +13,10 @@ use super::{Body, Curve, CurvePoint, Figure, LinePanel, Mark, Strip, StripRow, X
 use crate::collection::{CollectedSeries, Collection, DUT, IMAGE, Unit};
 use crate::label;
 
+mod points;
+
+pub(crate) use points::strip_about;
+
 /// Series that a page's figures are drawn of at most; a figure that is asked for has no such limit.
 pub const SERIES_MAX: usize = 400;
 
@@ -532,35 +536,46 @@ fn note(items: &[Item<'_>], without: &[&str], bars: Bars) -> String {
 pub fn strip(collections: &[Collection]) -> Result<Figure, FigureError> {
     let (items, _) = items(collections);
     let unit = check_units(&items)?;
-    let mut rows = Vec::new();
-    let mut done: Vec<&str> = Vec::new();
-    for series in collections.iter().flat_map(|c| &c.series) {
-        if done.contains(&series.name.as_str()) {
-            continue;
+    let mut strip_rows = Vec::new();
+    for of_name in rows(collections) {
+        if let (true, Some((.., series))) = (collections.len() > 1, of_name.first()) {
+            strip_rows.push(StripRow::Heading { text: series.name.clone(), reference: None });
         }
-        done.push(&series.name);
-        if collections.len() > 1 {
-            rows.push(StripRow::Heading { text: series.name.clone(), reference: None });
-        }
-        for (colour, collection) in collections.iter().enumerate() {
-            if let Some(series) = collection.series_named(&series.name) {
-                let name = if collections.len() > 1 { &collection.name } else { &series.name };
-                // A run without a figure has no place on the axis.
-                let mark = |p: &crate::collection::CollectedPoint| {
-                    Some(Mark { value: p.figure()?, counts: p.is_valid() })
-                };
-                let marks = series.points.iter().filter_map(mark).collect();
-                rows.push(StripRow::Series { name: name.clone(), colour, marks });
-            }
+        for (colour, collection, series) in of_name {
+            let name = if collections.len() > 1 { &collection.name } else { &series.name };
+            // A run without a figure has no place on the axis.
+            let mark = |p: &crate::collection::CollectedPoint| {
+                Some(Mark { value: p.figure()?, counts: p.is_valid() })
+            };
+            let marks = series.points.iter().filter_map(mark).collect();
+            strip_rows.push(StripRow::Series { name: name.clone(), colour, marks });
         }
     }
-    let strip = Strip { unit, title: "delivered".to_owned(), rows };
+    let strip = Strip { unit, title: "delivered".to_owned(), rows: strip_rows };
     Ok(Figure {
         title: with_names("Every iteration", collections),
         description: STRIP_NOTE.to_owned(),
         note: STRIP_NOTE.to_owned(),
         body: Body::Strip(strip),
     })
+}
+
+/// A row of a strip: the number of its collection, that, and the series.
+type Row<'a> = (usize, &'a Collection, &'a CollectedSeries);
+
+/// The rows of a strip: those of one name together.
+fn rows(collections: &[Collection]) -> Vec<Vec<Row<'_>>> {
+    let mut names: Vec<&str> = Vec::new();
+    for series in collections.iter().flat_map(|c| &c.series) {
+        if !names.contains(&series.name.as_str()) {
+            names.push(&series.name);
+        }
+    }
+    let of_name = |name: &str| {
+        let all = collections.iter().enumerate();
+        all.filter_map(|(owner, c)| Some((owner, c, c.series_named(name)?))).collect()
+    };
+    names.into_iter().map(of_name).collect()
 }
 
 /// What the marks of a strip are.

@@ -5,7 +5,6 @@ use crate::document::{
     Block, Cell, Column, Document, Line, Outputs, Row, Table, Voice, link, linked, prose,
 };
 use crate::number::or_dash;
-use crate::plot::Figure;
 use crate::plot::collect::{self, Request};
 use crate::summary::Spread;
 use crate::summary::analysis::SeriesWarning;
@@ -108,14 +107,12 @@ fn plots(collection: &Collection) -> Vec<Block> {
         return vec![Block::note(prose(note))];
     }
     let one = std::slice::from_ref(collection);
-    let figure = |(name, figure): (&str, Result<Figure, _>)| -> Option<Block> {
-        let figure: Result<Figure, collect::FigureError> = figure;
-        Some(Block::Figure(figure.ok()?.in_page(name)))
-    };
-    [("curves", collect::curves(one, &Request::default())), ("points", collect::strip(one))]
-        .into_iter()
-        .filter_map(figure)
-        .collect()
+    let curves = collect::curves(one, &Request::default()).ok();
+    let curves = curves.map(|figure| Block::Figure(figure.in_page("curves")));
+    let about = || collect::strip_about(one, |_, cell| Some(link(&format!("{cell}/trial.json"))));
+    let strip = collect::strip(one).ok();
+    let strip = strip.map(|figure| Block::Figure(figure.telling("points", &about())));
+    curves.into_iter().chain(strip).collect()
 }
 
 fn iterations(collection: &Collection) -> Table {

@@ -341,7 +341,7 @@ pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
         let columns = vec![
             Column::numbers("#"),
             Column::numbers("Median").strong().raw("pps"),
-            Column::numbers("Samples").unit("min–max"),
+            Column::numbers("Samples").unit("min–max").style("range"),
             Column::numbers("Offered").raw("pps"),
             Column::numbers("Lost").unit("of offered").raw("ratio"),
             Column::numbers("Trend").unit("of median").raw("ratio"),
@@ -352,7 +352,7 @@ pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
             Column::numbers("Stolen").unit("of a CPU").raw("ratio"),
             Column::numbers("Foreign").unit("of a CPU").raw("ratio"),
             Column::numbers("CPU wait").unit("of the time").raw("ratio"),
-            Column::numbers("Began"),
+            Column::numbers("Began").unit("UTC"),
         ];
         let trials = about::trials(report, series);
         let rows = trials.iter().map(|(folder, (record, _), _)| iteration_row(folder, record));
@@ -377,9 +377,8 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let range = Line::new().link(samples, range);
     let count = number::counted_len(r.sample_count, "sample");
     let (began, day) = clock(&record.times.started_utc);
-    let repeated = if folder.starts_with("rejected/") { "repeated" } else { "" };
     let cells = vec![
-        trial(record.iteration.to_string()).under(repeated),
+        trial(record.iteration.to_string()),
         trial(pps(r.rate_pps)).sorted(r.rate_pps),
         Cell::from(range).under(count).sorted(r.rate_pps_min),
         trial(pps(r.offered_pps)).sorted(r.offered_pps),
@@ -401,7 +400,9 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let failed = failed.map(|c| prose(&format!("Check {} failed: {}", c.name, c.detail)));
     let faults = record.ledger.faults.iter().filter(|f| !verdict.reason.contains(f.as_str()));
     let faults = faults.map(|fault| prose(&format!("Fault: {fault}")));
-    let reason = badge(verdict.kind, verdict.kind.name()).prose(&verdict.reason);
+    let repeated = if folder.starts_with("rejected/") { ", repeated" } else { "" };
+    let kind = format!("{}{repeated}", verdict.kind.name());
+    let reason = badge(verdict.kind, kind).prose(&verdict.reason);
     let because = [reason].into_iter().chain(faults).chain(failed).collect();
     let style = if verdict.kind.is_void() { "void" } else { "" };
     Row { cells, because, style, ..Row::default() }
@@ -430,7 +431,7 @@ fn rejected_calibrations(report: &Report<'_>) -> Option<Block> {
 fn clock(time_utc: &str) -> (String, String) {
     let time = number::utc(time_utc);
     match time.split_once(' ') {
-        Some((day, clock)) => (clock.to_owned(), day.to_owned()),
+        Some((day, clock)) => (clock.trim_end_matches(" UTC").to_owned(), day.to_owned()),
         None => (time, String::new()),
     }
 }

@@ -3,11 +3,13 @@
 //! `WEIR_BLESS=1` writes the golden files; `WEIR_REPORT_LOOK=DIR` writes the reports of
 //! the fixtures to a directory, to be looked at.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use super::*;
 use crate::document::link;
+use crate::machine_use::{CpuUse, MachineUse, Pressure};
 use crate::palette;
 use crate::record::{Cost, VerdictKind};
 use crate::summary::Rejected;
@@ -27,6 +29,31 @@ pub(super) fn file(data: &CampaignData, path: &str) -> String {
     files(data, None).into_iter().find(|f| f.path == path).expect("the file").text
 }
 
+/// Every trial is as wide as one can be in a table, and one of them was repeated.
+fn busy() -> CampaignData {
+    let mut data = usual();
+    let used = CpuUse {
+        softirq_ratio: 0.9996,
+        stolen_ratio: 0.000_12,
+        foreign_ratio: Some(0.9996),
+        ..CpuUse::default()
+    };
+    let pressure = Some(Pressure { cpu_ratio: 0.9996, memory_ratio: 0.0 });
+    let cpus = BTreeMap::from([(1, used)]);
+    let machine = MachineUse { cpus, pressure, ..MachineUse::default() };
+    for (record, _) in &mut data.cells {
+        record.machine = Some(machine.clone());
+        record.result.rate_pps_min = 31_234.0;
+        record.result.trend_ratio = Some(-0.9996);
+        record.result.jump_ratio = Some(-0.9996);
+        let apparatus_ratio = Some(0.3);
+        record.cost = Some(Cost { cost_ns: 12_345.0, apparatus_ratio, run_ns: 1, packets: 1 });
+    }
+    let trial = data.cells[0].clone();
+    data.rejected.push(Rejected { folder: "rejected/linux.flows-128/1".to_owned(), trial });
+    data
+}
+
 pub(super) fn campaigns() -> Vec<(&'static str, CampaignData)> {
     let mut void = awkward();
     for (record, _) in &mut void.cells {
@@ -43,6 +70,7 @@ pub(super) fn campaigns() -> Vec<(&'static str, CampaignData)> {
         ("profiled", profiled(usual())),
         ("swept", swept()),
         ("void", void),
+        ("busy", busy()),
         ("empty", empty),
     ]
 }
