@@ -161,6 +161,17 @@ fn a_proven_regression_fails_and_what_is_below_the_bound_does_not() {
     assert_eq!(value["words"], serde_json::json!({"faster": 2}));
 }
 
+/// The links of a page but those to its sections, which are all there.
+fn links_to_files(page: &str) -> Vec<&str> {
+    let links = page.split("href=\"").skip(1);
+    let links = links.map(|link| link.split('"').next().expect("an end"));
+    let (inner, files): (Vec<&str>, Vec<&str>) = links.partition(|link| link.starts_with('#'));
+    for link in inner {
+        assert!(page.contains(&format!(" id=\"{}\"", &link[1..])), "{link} leads nowhere");
+    }
+    files
+}
+
 #[test]
 fn a_report_has_every_form_and_links_to_raw_cells() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -169,8 +180,7 @@ fn a_report_has_every_form_and_links_to_raw_cells() {
     assert_exit(&compare(&old, &new, &["--out", text(&out)]), 0);
     let page = fs::read_to_string(out.join("compare.html")).expect("the page");
     let mut links = 0;
-    for link in page.split("href=\"").skip(1) {
-        let link = link.split('"').next().expect("an end");
+    for link in links_to_files(&page) {
         assert!(out.join(link).is_file(), "{link} leads nowhere");
         links += 1;
     }
@@ -194,8 +204,7 @@ fn an_imported_store_has_a_page_and_is_drawn_in_every_format() {
     let (old, _) = stores(dir.path(), 0);
     assert_exit(&run(&["lab", "report", text(&old)]), 0);
     let page = fs::read_to_string(old.join("report.html")).expect("the page");
-    for link in page.split("href=\"").skip(1) {
-        let link = link.split('"').next().expect("an end");
+    for link in links_to_files(&page) {
         assert!(old.join(link).exists(), "{link} leads nowhere");
     }
     let file = |name: &str| dir.path().join(name);
