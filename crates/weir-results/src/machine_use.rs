@@ -48,7 +48,7 @@ pub struct DutTime {
     /// The run time of its threads; on a machine of its own, all that CPUs were not idle.
     pub run_ns: u64,
     /// The part of it in which the sink took packets on the DUT's CPUs, by the ticks of softirqs;
-    /// absent where the sink is elsewhere.
+    /// absent where the sink is elsewhere, or that cannot be told.
     pub sink_ns: Option<u64>,
     /// The length of the generator's run by the ticks of a CPU.
     pub elapsed_ns: u64,

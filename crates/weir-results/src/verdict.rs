@@ -7,7 +7,7 @@
 use weir_stats::Threshold;
 
 use crate::counters::Place;
-use crate::machine_use::MachineUse;
+use crate::machine_use::{CpuUse, MachineUse};
 use crate::number::{self, pps};
 use crate::record::{Check, Ledger, TrialResult, Verdict, VerdictKind};
 
@@ -111,11 +111,36 @@ const MEMORY_PRESSURE_MAX: Threshold = Threshold::new(
     "a machine whose tasks wait for memory in more than this makes a trial disturbed",
 );
 
+const NEVER_IDLE_MIN: Threshold = Threshold::new(
+    "never_idle_min",
+    0.99,
+    "of a CPU's time",
+    "a CPU that was busy for this much is never idle: what was stolen from it and how its \
+     frequency changed can be believed, and are judged",
+);
+const STOLEN_MAX: Threshold = Threshold::new(
+    "stolen_max",
+    0.10,
+    "of a CPU's time",
+    "more than this that the hypervisor took of a CPU that was never idle makes a trial \
+     disturbed",
+);
+const FREQUENCY_FALL_MAX: Threshold = Threshold::new(
+    "frequency_fall_max",
+    0.10,
+    "of the highest",
+    "a CPU that was never idle and whose frequency fell by more than this during a trial \
+     makes it disturbed",
+);
+
 /// Every threshold of weir's own trials, for code, reports and documentation.
-pub const THRESHOLDS: [Threshold; 13] = [
+pub const THRESHOLDS: [Threshold; 16] = [
     RESIDUAL_MAX,
     FOREIGN_MAX,
     MEMORY_PRESSURE_MAX,
+    NEVER_IDLE_MIN,
+    STOLEN_MAX,
+    FREQUENCY_FALL_MAX,
     LOSS_FREE_MAX,
     DUT_BOUND_MAX,
     LINK_BOUND_MIN,
@@ -226,7 +251,47 @@ fn void(e: &Evidence<'_>) -> Option<Verdict> {
 #[must_use]
 pub fn disturbance(machines: &[&MachineUse]) -> Option<String> {
     let reason = machines.iter().find_map(|machine| foreign(machine));
-    reason.or_else(|| machines.iter().find_map(|machine| out_of_memory(machine)))
+    reason
+        .or_else(|| machines.iter().find_map(|machine| stolen(machine)))
+        .or_else(|| machines.iter().find_map(|machine| slowed(machine)))
+        .or_else(|| machines.iter().find_map(|machine| out_of_memory(machine)))
+}
+
+/// The CPUs that were never idle. Of others, a hypervisor may count as stolen what nobody asked
+/// for, and a frequency is that of a pause.
+fn never_idle(machine: &MachineUse) -> impl Iterator<Item = (usize, &CpuUse)> {
+    let cpus = machine.cpus.iter().map(|(cpu, used)| (*cpu, used));
+    cpus.filter(|(_, used)| used.busy_ratio >= NEVER_IDLE_MIN.value)
+}
+
+/// The CPU that the hypervisor took most of, if that was too much.
+fn stolen(machine: &MachineUse) -> Option<String> {
+    let ratios = never_idle(machine).map(|(cpu, used)| (cpu, used.stolen_ratio));
+    let (cpu, ratio) = ratios.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (ratio > STOLEN_MAX.value).then(|| {
+        format!(
+            "the hypervisor took {} of CPU {cpu}, which was never idle; at most {} may be stolen",
+            number::share(ratio),
+            number::percent(STOLEN_MAX.value)
+        )
+    })
+}
+
+/// The CPU whose frequency fell most, if that was too much.
+fn slowed(machine: &MachineUse) -> Option<String> {
+    let fall = |(cpu, used): (usize, &CpuUse)| {
+        let span = used.frequency_khz.filter(|span| span.max > 0.0)?;
+        Some((cpu, 1.0 - span.min / span.max))
+    };
+    let (cpu, ratio) = never_idle(machine).filter_map(fall).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (ratio > FREQUENCY_FALL_MAX.value).then(|| {
+        format!(
+            "the frequency of CPU {cpu}, which was never idle, fell by {} during the trial; at \
+             most {} is steady",
+            number::share(ratio),
+            number::percent(FREQUENCY_FALL_MAX.value)
+        )
+    })
 }
 
 /// The CPU that had the most of anything else, if that was too much.

@@ -28,6 +28,8 @@ const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
 const TICK_NS: u64 = 10_000_000;
 /// How many threads are named that are not the measurement's, at the most.
 const FOREIGN_MAX: usize = 5;
+/// One part in so many of the time of CPUs that threads had which ended may be unseen.
+const UNSEEN_PART_MAX: u64 = 20;
 /// From which part of a CPU's time on they are.
 const FOREIGN_RATIO_MIN: f64 = 0.01;
 
@@ -213,8 +215,8 @@ pub fn machine_use(
 }
 
 /// The CPU time of a DUT that shares its machine: of these threads, on these CPUs. With
-/// `has_sink`, their softirqs are the sink's work; a DUT's NAPI has threads. `None` if nobody read
-/// who ran.
+/// `has_sink`, their softirqs are the sink's work; a DUT's NAPI has threads. How much that was is
+/// not told where too much else ran and has ended. `None` if nobody read who ran.
 ///
 /// Where the kernel counts softirqs by ticks, they are part of the run time of the thread that they
 /// interrupt; where it measures them (`CONFIG_IRQ_TIME_ACCOUNTING`), they are not, and cost the DUT
@@ -230,10 +232,19 @@ pub fn dut_time(
     let spent = spent(before, after, cpus);
     let ns = |of: fn(&CpuTimes) -> u64| spent.iter().map(of).sum::<u64>() * TICK_NS;
     let softirq_ns = ns(|spent| spent.softirq_ticks);
-    let is_inside = run_ns + softirq_ns > ns(CpuTimes::busy_ticks);
-    let sink_ns = if is_inside { softirq_ns.min(run_ns) } else { 0 };
     let elapsed_ns = longest_ns(&spent);
-    Some(DutTime { run_ns, sink_ns: has_sink.then_some(sink_ns), elapsed_ns })
+    // All threads that ran there: softirqs beside them would be more than the CPUs did.
+    let all = after.tasks.as_ref()?.since(before.tasks.as_ref()?, dut).into_iter();
+    let all_ns: u64 = all.filter(|ran| cpus.contains(&ran.cpu)).map(|ran| ran.run_ns).sum();
+    let threads_ns = ns(CpuTimes::busy_ticks).saturating_sub(softirq_ns);
+    let sink_ns = if all_ns > threads_ns + softirq_ns / 2 {
+        Some(softirq_ns.min(run_ns))
+    } else {
+        // Threads that have ended hide how it is.
+        let is_known = all_ns + elapsed_ns / UNSEEN_PART_MAX >= threads_ns;
+        is_known.then_some(0)
+    };
+    Some(DutTime { run_ns, sink_ns: sink_ns.filter(|_| has_sink), elapsed_ns })
 }
 
 /// How long the CPUs of a machine that is the DUT were not idle, all together; `None` if it does

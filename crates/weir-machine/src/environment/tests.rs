@@ -244,6 +244,9 @@ fn a_dut_has_the_time_of_its_threads_and_the_sinks_is_a_part_of_it() {
     // A kernel that measures softirqs has them beside the threads.
     let apart = DutTime { run_ns: 190_000_000, sink_ns: Some(0), elapsed_ns };
     assert_eq!(time(190_000_000, true), Some(apart));
+    // Somebody else had the rest, and has ended: whose the softirqs are cannot be told.
+    let hidden = DutTime { run_ns: 100_000_000, sink_ns: None, elapsed_ns };
+    assert_eq!(time(100_000_000, true), Some(hidden));
     // A machine of its own, of which nobody read the threads.
     let [before, after] = readings(&[]).map(|read| machine::Counted { tasks: None, ..read });
     assert_eq!(machine::dut_time(&before, &after, &dut, (&[0], true)), None);

@@ -1,7 +1,7 @@
 //! Every verdict, at its threshold and beside it.
 
 use super::*;
-use crate::machine_use::{CpuUse, ForeignTask, Pressure};
+use crate::machine_use::{CpuUse, ForeignTask, Pressure, Span};
 use crate::record::{Drop, Point};
 
 const CALIBRATED_PPS: f64 = 5.0e6;
@@ -218,6 +218,40 @@ fn whatever_else_ran_above_its_bound_disturbs_a_trial_and_is_named() {
     let waited = verdict_beside(&machine(Some(0.0), 0.2));
     assert_eq!(waited.kind, VerdictKind::Disturbed);
     assert!(waited.reason.contains("waited for memory in 20 % of the time"), "{}", waited.reason);
+}
+
+#[test]
+fn what_a_hypervisor_took_of_a_cpu_is_judged_where_it_was_never_idle() {
+    let verdict = |busy_ratio, stolen_ratio| {
+        let mut machine = machine(Some(0.0), 0.0);
+        let used = machine.cpus.get_mut(&1).unwrap();
+        (used.busy_ratio, used.stolen_ratio) = (busy_ratio, stolen_ratio);
+        verdict_beside(&machine)
+    };
+    assert_eq!(verdict(1.0, 0.10).kind, VerdictKind::DutBound);
+    assert_eq!(verdict(0.98, 0.5).kind, VerdictKind::DutBound, "it was idle in between");
+    let taken = verdict(0.995, 0.25);
+    assert_eq!(taken.kind, VerdictKind::Disturbed);
+    assert_eq!(
+        taken.reason,
+        "the hypervisor took 25 % of CPU 1, which was never idle; at most 10 % may be stolen"
+    );
+}
+
+#[test]
+fn a_frequency_that_falls_under_load_disturbs_a_trial() {
+    let verdict = |busy_ratio, min, max| {
+        let mut machine = machine(Some(0.0), 0.0);
+        let used = machine.cpus.get_mut(&1).unwrap();
+        used.busy_ratio = busy_ratio;
+        used.frequency_khz = Some(Span { min, max });
+        verdict_beside(&machine)
+    };
+    assert_eq!(verdict(1.0, 3.3e6, 3.6e6).kind, VerdictKind::DutBound);
+    assert_eq!(verdict(0.5, 0.8e6, 3.6e6).kind, VerdictKind::DutBound, "it paused");
+    let slowed = verdict(1.0, 2.7e6, 3.6e6);
+    assert_eq!(slowed.kind, VerdictKind::Disturbed);
+    assert!(slowed.reason.contains("of CPU 1, which was never idle, fell by 25 %"), "{slowed:?}");
 }
 
 #[test]

@@ -35,6 +35,19 @@ dst = "198.19.10.1:2000-198.19.10.70"
 struct Hogs(Vec<Child>);
 
 impl Hogs {
+    /// One, on this CPU alone.
+    fn on(cpu: usize) -> Self {
+        let hog = move || {
+            // A child keeps the CPUs of the thread that starts it.
+            let cpus = weir_net::CpuList::new([cpu]).expect("a CPU");
+            weir_net::cpu::pin_current_thread(&cpus).expect("it is there");
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+            command.spawn().expect("a shell starts")
+        };
+        Self(vec![thread::spawn(hog).join().expect("a hog")])
+    }
+
     fn start() -> Self {
         let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let hog = || {
@@ -55,12 +68,24 @@ impl Drop for Hogs {
     }
 }
 
+/// How often the next test is done: once, or as `WEIR_HOGS` says.
+fn repetitions() -> u32 {
+    let asked = std::env::var("WEIR_HOGS").ok();
+    asked.map_or(1, |count| count.parse().expect("WEIR_HOGS is a number"))
+}
+
 #[test]
 fn two_equal_campaigns_of_which_one_has_a_hog_never_differ() {
     if !can_run_lab("two_equal_campaigns_of_which_one_has_a_hog_never_differ") {
         return;
     }
     let _turn = alone();
+    for _ in 0..repetitions() {
+        one_of_two_has_a_hog();
+    }
+}
+
+fn one_of_two_has_a_hog() {
     let quiet = Lab::new(SPEC, &[]);
     let output = quiet.run(&[]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", stderr(&output));
@@ -93,6 +118,27 @@ fn two_equal_campaigns_of_which_one_has_a_hog_never_differ() {
         assert!(printed.contains("not comparable: 0 values on a side"), "{printed}");
         assert!(printed.contains("no regression beyond 1 % is proven"), "{printed}");
         assert!(!printed.contains("slower by") && !printed.contains("faster by"), "{printed}");
+    }
+}
+
+#[test]
+fn a_hog_on_any_cpu_of_the_testbed_disturbs_a_trial() {
+    if !can_run_lab("a_hog_on_any_cpu_of_the_testbed_disturbs_a_trial") {
+        return;
+    }
+    let _turn = alone();
+    let placed = "kind = \"netns\"\ngenerator_cpus = \"0\"\ndut_cpus = \"1\"";
+    let spec = SPEC.replace("iterations = 3", "iterations = 1");
+    let spec = spec.replace("kind = \"netns\"", placed);
+    let spec = spec.replace("drain = \"100ms\"", "drain = \"100ms\"\nretries = 0");
+    for cpu in [0, 1] {
+        let lab = Lab::new(&spec, &[]);
+        let _hog = Hogs::on(cpu);
+        assert_exit(&lab.run(&[]), 1);
+        let (_, trial) = &trials(&lab.path("out"))[0];
+        assert_eq!(trial["verdict"]["kind"], "disturbed", "{}", trial["verdict"]);
+        let ratio = &trial["machine"]["cpus"][cpu.to_string()]["foreign_ratio"];
+        assert!(ratio.as_f64().is_some_and(|ratio| ratio > 0.05), "CPU {cpu}: {ratio}");
     }
 }
 
@@ -209,7 +255,7 @@ off = "nft delete table inet slow 2>/dev/null || true"
 on = """nft delete table inet slow 2>/dev/null
 { echo 'table inet slow { chain f { type filter hook forward priority filter; policy accept;'
 for rule in $(seq 200); do echo 'ip daddr 203.0.113.1 counter drop'; done
-echo '} }'; } | nft -f -"""
+echo '}'; echo '}'; } | nft -f -"""
 
 [[traffic]]
 name = "flows"
