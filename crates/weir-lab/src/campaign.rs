@@ -14,6 +14,7 @@ use crate::model::{Cell, Plan};
 use crate::plan::view::duration_of;
 use crate::runner::{Paths, Request, RunError, Schedule, Step};
 use crate::store::{Store, StoreError};
+use weir_results::matrix::Series;
 use weir_results::record::{Sample, TrialRecord, VerdictKind};
 use weir_results::traffic::Traffic;
 
@@ -26,8 +27,8 @@ pub struct Campaign<'a> {
     plan: &'a Plan,
     store: &'a Store,
     history: History<'a>,
-    /// What is to be calibrated.
-    traffics: VecDeque<Traffic>,
+    /// What is to be calibrated, and a series that needs it.
+    traffics: VecDeque<(Traffic, String)>,
     /// What the store did not hold at the beginning.
     cells: Vec<Cell>,
     /// The first of them whose turn has not come.
@@ -52,9 +53,9 @@ impl<'a> Campaign<'a> {
         let history = History::of(plan, finished.iter().map(|(record, _)| record));
         let mut traffics = VecDeque::new();
         if history.to_run_max(&cells) > 0 {
-            for traffic in plan.calibrations() {
+            for Series { id, traffic, .. } in plan.calibrations() {
                 if !store.holds(&store.calibration_dir(&traffic.name), &traffic.id)? {
-                    traffics.push_back(traffic.clone());
+                    traffics.push_back((traffic.clone(), id.clone()));
                 }
             }
         }
@@ -119,8 +120,9 @@ impl Schedule for Campaign<'_> {
     fn next(&mut self, _: &Paths, _: &mut dyn Observer) -> Result<Step, RunError> {
         let cells = self.history.to_run_max(&self.cells[self.next..]) + self.again.len();
         let left = self.traffics.len() + cells;
-        if let Some(traffic) = self.traffics.pop_front() {
-            return Ok(Step::Calibrate { traffic: Box::new(traffic), left: Some(left) });
+        if let Some((traffic, series_id)) = self.traffics.pop_front() {
+            let traffic = Box::new(traffic);
+            return Ok(Step::Calibrate { traffic, series_id, left: Some(left) });
         }
         while let Some(cell) = self.cells.get(self.next) {
             self.next += 1;

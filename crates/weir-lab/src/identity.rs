@@ -77,7 +77,16 @@ impl Setting<'_> {
 
 fn netns_json(netns: &NetnsSpec) -> Value {
     // Taken apart, so that a new field does not compile until it is decided upon.
-    let NetnsSpec { generator_cpus, dut_cpus, sink_cpus, queues, links, conntrack_max } = netns;
+    let NetnsSpec {
+        generator_cpus,
+        dut_cpus,
+        sink_cpus,
+        napi_cpus,
+        rps_cpus,
+        queues,
+        links,
+        conntrack_max,
+    } = netns;
     let mut testbed = json!({
         "kind": "netns",
         "generator_cpus": generator_cpus,
@@ -90,6 +99,11 @@ fn netns_json(netns: &NetnsSpec) -> Value {
     }
     if let Some(conntrack_max) = conntrack_max {
         testbed["conntrack_max"] = (*conntrack_max).into();
+    }
+    for (name, cpus) in [("napi_cpus", napi_cpus), ("rps_cpus", rps_cpus)] {
+        if let Some(cpus) = cpus {
+            testbed[name] = cpus.as_str().into();
+        }
     }
     testbed
 }

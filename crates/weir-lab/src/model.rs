@@ -26,8 +26,10 @@ pub struct Plan {
     pub trial: TrialTimes,
     /// How often a trial is repeated that something else disturbed.
     pub retries: u32,
-    /// The `[testbed]` table.
+    /// The `[testbed]` table; where it refers to sweeps, at their first values.
     pub testbed: TestbedSpec,
+    /// Where it refers to sweeps: the table of each series, by the series' id.
+    pub places: BTreeMap<String, TestbedSpec>,
     /// Every `[[image]]`; empty on testbeds without.
     pub images: Vec<Image>,
     /// The `[search]` table; empty where there is none.
@@ -136,6 +138,12 @@ pub struct NetnsSpec {
     pub dut_cpus: Option<String>,
     /// CPUs of the sink's NAPI threads; absent: the sink's work runs on the CPU that delivers.
     pub sink_cpus: Option<String>,
+    /// CPUs of the NAPI threads of the DUT's devices, of the DUT's; absent: all of those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub napi_cpus: Option<String>,
+    /// CPUs among which receive packet steering spreads the DUT's flows; absent: it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rps_cpus: Option<String>,
     /// Queues of every veth device.
     pub queues: u32,
     /// Links through the DUT, each with two of its ports.

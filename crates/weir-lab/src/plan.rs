@@ -5,15 +5,14 @@
 //! return a plan only if nothing is. They look at the specification and its files alone: never at
 //! this host, its CPUs or its privileges.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir_results::matrix::Series;
-use weir_results::traffic::Traffic;
 
 use crate::diagnostic::{Diagnostic, Report, Source};
-use crate::model::{Cell, Plan, SpecSource};
+use crate::model::{Cell, Plan, SpecSource, TestbedSpec};
 use crate::spec::files::FileSource;
 use crate::spec::iterations::ITERATIONS_MAX;
 use crate::{identity, spec};
@@ -97,11 +96,15 @@ fn resolve_all(
     toggles::check(&spec, report);
     let series = expand::expand(&spec, &resolved, report);
     toggles::check_traffics(&spec, &series, report);
-    if let Some(crate::model::TestbedSpec::Hosts(testbed)) = &spec.testbed {
+    if let Some(TestbedSpec::Hosts(testbed)) = &spec.testbed {
         hosts::check_traffics(&spec, testbed, &series, report);
     }
-    if let (Some(testbed), false) = (&spec.testbed, report.has_errors()) {
-        senders::refuse_idle_cpus(testbed, &series, report);
+    let places = expand::places(&spec, &series);
+    if !report.has_errors() {
+        for testbed in spec.places.all() {
+            let here = |one: &&Series| places.get(&one.id).is_none_or(|place| place == testbed);
+            senders::refuse_idle_cpus(testbed, series.iter().filter(here), report);
+        }
     }
     let mut campaign = spec.campaign?;
     if let Some(iterations) = overrides.iterations {
@@ -133,7 +136,7 @@ fn resolve_all(
     let retries = if is_toggled { 0 } else { spec.retries };
     let (trial, search) = (spec.trial, spec.search);
     let testbed = spec.testbed?;
-    Some(Plan { campaign, trial, retries, testbed, images, search, series, cells, source })
+    Some(Plan { campaign, trial, retries, testbed, places, images, search, series, cells, source })
 }
 
 /// The cells that `pattern` selects; none is an error.
@@ -191,22 +194,41 @@ impl Plan {
         self.series.iter().any(|series| series.dut.toggle.is_some())
     }
 
-    /// The calibrations that the plan's cells need, one for each traffic id, in the order of the
-    /// series. A series finds its own by [`Traffic::id`]: the name may be another's, where two
-    /// traffics ask for the same. None where there is no path without a DUT.
+    /// Where a series runs, by its id.
     #[must_use]
-    pub fn calibrations(&self) -> Vec<&Traffic> {
+    pub fn testbed_of(&self, series_id: &str) -> &TestbedSpec {
+        self.places.get(series_id).unwrap_or(&self.testbed)
+    }
+
+    /// Every testbed that the plan's cells run on.
+    #[must_use]
+    pub fn testbeds(&self) -> Vec<&TestbedSpec> {
+        let mut used = Vec::new();
+        for cell in &self.cells {
+            let testbed = self.testbed_of(&self.series[cell.series_index].id);
+            if !used.contains(&testbed) {
+                used.push(testbed);
+            }
+        }
+        used
+    }
+
+    /// The calibrations that the plan's cells need, one for each traffic id: a series that has it,
+    /// in their order. Another series finds its own by that id: the name may be another's, where
+    /// two traffics ask for the same. None where there is no path without a DUT.
+    #[must_use]
+    pub fn calibrations(&self) -> Vec<&Series> {
         // Settings that take turns are held against each other, not against the path.
         if !self.testbed.has_direct_path() || self.is_toggled() {
             return Vec::new();
         }
         let used: BTreeSet<usize> = self.cells.iter().map(|cell| cell.series_index).collect();
-        let mut seen = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         let mut calibrations = Vec::new();
         for index in used {
-            let traffic = &self.series[index].traffic;
-            if seen.insert(traffic.id.as_str(), ()).is_none() {
-                calibrations.push(traffic);
+            let series = &self.series[index];
+            if seen.insert(series.traffic.id.as_str()) {
+                calibrations.push(series);
             }
         }
         calibrations

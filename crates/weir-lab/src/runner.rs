@@ -69,6 +69,8 @@ pub enum Step {
     /// What the path of a traffic carries without a DUT. It is among the [`Paths`] afterwards.
     Calibrate {
         traffic: Box<Traffic>,
+        /// A series that needs it: it says on which testbed.
+        series_id: String,
         /// Trials that are still to run, this one included, where that can be told.
         left: Option<usize>,
     },
@@ -222,7 +224,8 @@ impl Runner<'_> {
             match schedule.next(&paths, self.observer)? {
                 Step::Done if begun > 0 => return self.look_after(),
                 Step::Done => return Ok(()),
-                Step::Calibrate { traffic, left } => {
+                Step::Calibrate { traffic, series_id, left } => {
+                    self.place(&traffic.name, &series_id)?;
                     paths.add(&self.calibration(*traffic, (&mut begun, left))?);
                 }
                 Step::Trial(request) => {
@@ -234,6 +237,12 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    /// Makes the next rig the one of a series.
+    fn place(&mut self, name: &str, series_id: &str) -> Result<(), RunError> {
+        let placed = self.testbed.place(self.plan.testbed_of(series_id));
+        placed.map_err(|error| RunError::Trial { name: name.to_owned(), source: error.into() })
     }
 
     /// The trial that is asked for, if the store has it.
@@ -262,6 +271,7 @@ impl Runner<'_> {
         if request.profile {
             self.testbed.profile_next();
         }
+        self.place(&request.name, &request.series.id)?;
         self.testbed.next(&request.series);
         let what = What {
             dut: Some(&request.series),

@@ -15,6 +15,7 @@ pub(crate) mod hosts;
 pub(crate) mod image;
 pub(crate) mod iterations;
 pub(crate) mod matrix;
+pub(crate) mod places;
 pub(crate) mod qemu;
 pub(crate) mod search;
 pub(crate) mod senders;
@@ -27,6 +28,7 @@ use device::DutSpec;
 use fields::{Fields, Text, Value};
 use image::ImageSpec;
 use matrix::{SweepSpec, TrafficSpec};
+use places::Places;
 use suggest::nearest;
 use toml::de::{DeTable, DeValue};
 use weir_results::matrix::Campaign;
@@ -48,6 +50,8 @@ pub(crate) struct Spec {
     pub(crate) trial: TrialTimes,
     pub(crate) retries: u32,
     pub(crate) testbed: Option<TestbedSpec>,
+    /// The same at every point of the sweeps.
+    pub(crate) places: Places,
     pub(crate) images: Vec<ImageSpec>,
     pub(crate) duts: Vec<DutSpec>,
     pub(crate) traffics: Vec<TrafficSpec>,
@@ -77,18 +81,21 @@ pub(crate) fn read(report: &mut Report) -> Option<Spec> {
     let campaign = section(table, "campaign", report);
     let campaign = campaign.and_then(|value| settings::campaign(value, report));
     let (trial, retries) = settings::trial(table.get("trial"), report);
+    let sweeps = entries(table, "sweep", false, report, matrix::sweep);
     let testbed = section(table, "testbed", report);
-    let testbed = testbed.and_then(|value| settings::testbed(value, report));
+    let places = testbed.map(|value| places::places(value, &sweeps, report)).unwrap_or_default();
+    let testbed = places.first().cloned();
     refuse_images(table, testbed.as_ref(), report);
     Some(Spec {
         campaign,
         trial,
         retries,
         testbed,
+        places,
         images: entries(table, "image", false, report, image::image),
         duts: entries(table, "dut", true, report, device::dut),
         traffics: entries(table, "traffic", true, report, matrix::traffic),
-        sweeps: entries(table, "sweep", false, report, matrix::sweep),
+        sweeps,
         search: search::search(table.get("search"), report),
     })
 }

@@ -18,7 +18,7 @@ use weir_results::traffic::Traffic;
 use weir_wire::units::Rate;
 
 use crate::material::Material;
-use crate::model::Image;
+use crate::model::{Image, TestbedSpec};
 
 pub use weir_results::accounting::{Accounting, DirectionRules, Gap};
 pub use weir_results::samples::Reading;
@@ -48,6 +48,15 @@ pub trait Testbed {
     /// When a file cannot be read.
     fn material(&self, _images: &[&Image], _reader: &Reader<'_>) -> Result<Material, TestbedError> {
         Ok(Material::default())
+    }
+
+    /// Builds the next rigs as this specification has it, on testbeds that may differ from series
+    /// to series.
+    ///
+    /// # Errors
+    /// When it was made for another kind, or this machine lacks what is asked for.
+    fn place(&self, _spec: &TestbedSpec) -> Result<(), TestbedError> {
+        Ok(())
     }
 
     /// Tells which series the next rig is for, on testbeds that have to know: its image may have

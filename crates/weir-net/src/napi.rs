@@ -293,7 +293,7 @@ fn system(link: &str, action: &'static str, source: io::Error) -> NapiError {
 }
 
 /// The interface's directory in sysfs, after a check that sysfs shows this thread's namespace.
-fn sysfs(link: &str) -> Result<PathBuf, NapiError> {
+pub(crate) fn sysfs(link: &str) -> Result<PathBuf, NapiError> {
     let ifindex = ifindex(link)?;
     let directory = PathBuf::from("/sys/class/net").join(link);
     let shown = fs::read_to_string(directory.join("ifindex")).unwrap_or_default();

@@ -89,10 +89,12 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
 /// What a run would be refused for on this host, apart from privileges and another lab.
 fn check_host(plan: &Plan, spec: &Path) -> anyhow::Result<()> {
     let folder = spec.parent().unwrap_or(Path::new(""));
-    match &plan.testbed {
-        TestbedSpec::Netns(netns) => testbed::netns::check_cpus(netns)?,
-        TestbedSpec::Qemu(qemu) => testbed::qemu::check(qemu, folder)?,
-        TestbedSpec::Hosts(hosts) => testbed::hosts::check(hosts, plan, folder)?,
+    for place in plan.testbeds() {
+        match place {
+            TestbedSpec::Netns(netns) => testbed::netns::check_cpus(netns)?,
+            TestbedSpec::Qemu(qemu) => testbed::qemu::check(qemu, folder)?,
+            TestbedSpec::Hosts(hosts) => testbed::hosts::check(hosts, plan, folder)?,
+        }
     }
     Ok(())
 }

@@ -13,6 +13,8 @@ fn testbed() -> TestbedSpec {
         generator_cpus: None,
         dut_cpus: Some("1".into()),
         sink_cpus: None,
+        napi_cpus: None,
+        rps_cpus: None,
         queues: 1,
         links: 1,
         conntrack_max: None,

@@ -68,6 +68,8 @@ impl QemuSpec {
             generator_cpus: self.generator_cpus.clone(),
             dut_cpus: self.dut_cpus.clone(),
             sink_cpus: None,
+            napi_cpus: None,
+            rps_cpus: None,
             queues: 1,
             links: 1,
             conntrack_max: None,

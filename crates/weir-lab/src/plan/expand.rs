@@ -11,7 +11,7 @@ use weir_results::traffic::Traffic;
 
 use crate::diagnostic::{Diagnostic, Report, quote};
 use crate::identity::{self, Setting, TrafficIdentity};
-use crate::model::Image;
+use crate::model::{Image, TestbedSpec};
 use crate::plan::resolve::{
     DutTemplates, Resolved, TrafficTemplates, TreeContent, TreeFileTemplate,
 };
@@ -50,10 +50,9 @@ pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> V
     }
     let points = points(spec);
     let traffics = check_traffics(spec, resolved, &points, report);
-    let (false, Some(testbed)) = (report.has_errors(), &spec.testbed) else {
+    if report.has_errors() {
         return Vec::new();
-    };
-    let setting = Setting { testbed, trial: &spec.trial };
+    }
     let mut series = Vec::new();
     let mut text_bytes = 0_usize;
     // Without images there is one block, of what is installed.
@@ -66,6 +65,8 @@ pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> V
         images.into_iter().flat_map(|image| duts.clone().map(move |dut| (image, dut)))
     {
         for (point_index, point) in points.iter().enumerate() {
+            let Some(testbed) = spec.places.at(point) else { continue };
+            let setting = Setting { testbed, trial: &spec.trial };
             let (kind, toggle) = dut_kind(templates, point);
             let dut = Dut { name: dut.name.text.clone(), kind, toggle };
             text_bytes = text_bytes
@@ -79,12 +80,28 @@ pub(crate) fn expand(spec: &Spec, resolved: &Resolved, report: &mut Report) -> V
             for (traffic, checked) in spec.traffics.iter().zip(&traffics) {
                 let (templates, checked) = (checked.0, &checked.1[point_index]);
                 let of = (image, &dut, point, traffic);
-                series.push(one_series(setting, of, templates, checked));
+                let is_swept = |name: &str| {
+                    templates.sweeps.contains(name) || spec.places.sweeps.contains(name)
+                };
+                series.push(one_series(setting, of, &is_swept, checked));
             }
         }
     }
     check_names(spec, &series, points.len(), report);
     series
+}
+
+/// The testbed of each series by its id, where it refers to sweeps.
+pub(crate) fn places(spec: &Spec, series: &[Series]) -> BTreeMap<String, TestbedSpec> {
+    if spec.places.sweeps.is_empty() {
+        return BTreeMap::new();
+    }
+    let (points, traffic_count) = (points(spec), spec.traffics.len().max(1));
+    let of = |(index, series): (usize, &Series)| {
+        let point = &points[index / traffic_count % points.len()];
+        Some((series.id.clone(), spec.places.at(point)?.clone()))
+    };
+    series.iter().enumerate().filter_map(of).collect()
 }
 
 /// The cartesian product of the sweeps' values; one empty point without sweeps.
@@ -118,7 +135,7 @@ fn check_traffics<'r>(
     for (traffic, templates) in spec.traffics.iter().zip(&resolved.traffics) {
         let checked = points.iter().filter_map(|point| {
             let values = values_at(traffic, templates, point)?;
-            traffic::check(&values, spec.testbed.as_ref(), report)
+            traffic::check(&values, spec.places.at(point), report)
         });
         traffics.push((templates, checked.collect()));
     }
@@ -251,7 +268,7 @@ fn configuration_bytes(kind: &DutKind) -> usize {
 fn one_series(
     setting: Setting<'_>,
     (image, dut, point, spec): (Option<&Image>, &Dut, &Point<'_>, &TrafficSpec),
-    templates: &TrafficTemplates,
+    is_swept: &dyn Fn(&str) -> bool,
     checked: &Checked,
 ) -> Series {
     let (streams, senders) = (&checked.streams, &checked.senders);
@@ -262,7 +279,7 @@ fn one_series(
     for (sweep, value) in point {
         let part = format!(".{sweep}={}", value.value.label);
         name.push_str(&part);
-        if templates.sweeps.contains(*sweep) {
+        if is_swept(sweep) {
             traffic_name.push_str(&part);
         }
     }

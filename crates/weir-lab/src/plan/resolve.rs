@@ -14,8 +14,7 @@ use crate::spec::fields::Text;
 use crate::spec::files::FileSource;
 use crate::spec::matrix::TrafficSpec;
 use crate::spec::streams::StreamText;
-use crate::spec::suggest::nearest;
-use crate::spec::template::Template;
+use crate::spec::template::{Template, check_references};
 
 /// Every template of a specification.
 #[derive(Debug)]
@@ -120,6 +119,7 @@ pub(crate) fn resolve(
         templates
     });
     let traffics = traffics.collect();
+    used.extend(spec.places.sweeps.iter().cloned());
     refuse_unused(spec, &used, report);
     let texts = loaded.sources.into_iter();
     let texts = texts.filter_map(|(path, source)| Some((path, source?.text.clone().into_bytes())));
@@ -141,7 +141,7 @@ fn refuse_unused(spec: &Spec, used: &BTreeSet<String>, report: &mut Report) {
             let message = format!("sweep {} is used nowhere", quote(name));
             let help = format!(
                 "write `${{{name}}}` where its values belong: in a file, a parameter, a command, \
-                 a setting or a traffic"
+                 a setting, a traffic or the testbed"
             );
             report.error_help(&sweep.name.span, message, help);
         }
@@ -352,34 +352,4 @@ fn check_dut(
         }
     }
     used.extend(found);
-}
-
-/// Reports references to names that do not exist; returns those that do.
-fn check_references<'t>(
-    templates: impl Iterator<Item = &'t Template>,
-    scopes: &[&BTreeSet<&str>],
-    report: &mut Report,
-) -> BTreeSet<String> {
-    let names: BTreeSet<&str> = scopes.iter().flat_map(|scope| scope.iter().copied()).collect();
-    let mut found = BTreeSet::new();
-    for template in templates {
-        for (name, span) in template.references() {
-            if names.contains(name) {
-                found.insert(name.to_owned());
-                continue;
-            }
-            let help = match nearest(name, names.iter().copied()) {
-                Some(near) => format!("did you mean `${{{near}}}`?"),
-                None => format!("for this text as it stands, write `$${{{name}}}`"),
-            };
-            let message = format!("`${{{name}}}` is neither a sweep nor a parameter of this DUT");
-            let message = match scopes {
-                [_] => format!("`${{{name}}}` is not a sweep"),
-                _ => message,
-            };
-            let diagnostic = Diagnostic::error(&template.source, message);
-            report.push(diagnostic.at(span.clone()).help(help));
-        }
-    }
-    found
 }

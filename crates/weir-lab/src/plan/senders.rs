@@ -42,15 +42,19 @@ fn refuse_fields(spec: &SendersSpec, testbed: &TestbedSpec, report: &mut Report)
     spec.written.is_empty()
 }
 
-/// Refuses CPUs for generators that no traffic has threads for.
-pub(super) fn refuse_idle_cpus(testbed: &TestbedSpec, series: &[Series], report: &mut Report) {
+/// Refuses CPUs for generators that no traffic on this testbed has threads for.
+pub(super) fn refuse_idle_cpus<'s>(
+    testbed: &TestbedSpec,
+    series: impl Iterator<Item = &'s Series>,
+    report: &mut Report,
+) {
     let listed = match testbed {
         TestbedSpec::Netns(netns) => &netns.generator_cpus,
         TestbedSpec::Qemu(qemu) => &qemu.generator_cpus,
         TestbedSpec::Hosts(_) => return,
     };
     let Some(list) = listed.as_deref().and_then(|text| cpus::parse(text).ok()) else { return };
-    let needed = series.iter().map(|one| {
+    let needed = series.map(|one| {
         let senders = &one.traffic.senders;
         generator_count(senders) * usize::from(senders.threads)
     });

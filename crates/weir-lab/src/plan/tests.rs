@@ -12,6 +12,7 @@ use crate::spec::files::MemoryFiles;
 
 mod bad_input;
 mod golden;
+mod places;
 mod senders;
 
 /// A small specification that is right.
@@ -160,7 +161,7 @@ fn values_reach_every_place() {
 #[test]
 fn a_traffic_is_calibrated_once_for_each_of_its_own_values() {
     let plan = plan(&swept(), &SWEPT_FILES);
-    let names: Vec<&str> = plan.calibrations().iter().map(|t| t.name.as_str()).collect();
+    let names: Vec<&str> = plan.calibrations().iter().map(|s| s.traffic.name.as_str()).collect();
     assert_eq!(names, ["udp.size=60", "udp.size=1514"]);
 }
 
@@ -272,7 +273,7 @@ fn streams_have_the_whole_model_and_sweeps_reach_into_them() {
     let names: Vec<&str> = plan.series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names[3], "a.attack=3.proto=icmp.mixed");
     assert_eq!(plan.calibrations().len(), 4);
-    assert_eq!(plan.calibrations()[3].name, "mixed.attack=3.proto=icmp");
+    assert_eq!(plan.calibrations()[3].traffic.name, "mixed.attack=3.proto=icmp");
     assert_eq!(plan.trial.latency.map(|time| time.as_millis()), Some(500));
     let traffic = &plan.series[3].traffic;
     assert_eq!(traffic.flow_count(), 4_900 + 2_550);
@@ -348,6 +349,8 @@ fn the_example_campaigns_are_good() {
     assert_eq!((directions.series.len(), directions.calibrations().len()), (6, 2));
     assert!(directions.series.iter().all(|series| series.traffic.flow_count() == 4_900));
     assert!(warnings.iter().all(|w| w.message.contains("share the 1 CPU")), "{}", warnings[0]);
+    let cores = load("cores");
+    assert_eq!((cores.series.len(), cores.calibrations().len()), (9, 3));
     let hosts = load("hosts");
     assert_eq!((hosts.series.len(), hosts.calibrations().len()), (2, 0));
     assert!(view::estimated_duration(&hosts).as_secs() > 10 * (35 + 90), "it boots ten times");

@@ -105,6 +105,9 @@ pub struct SeriesView<'p> {
     /// Its sweep values.
     pub sweep: &'p [(String, SweepValue)],
     pub traffic: &'p Traffic,
+    /// Where it runs, if the testbed refers to sweeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub testbed: Option<&'p TestbedSpec>,
     /// How many of the plan's cells are its.
     pub cell_count: usize,
 }
@@ -136,6 +139,7 @@ impl<'p> PlanView<'p> {
             dut: &series.dut,
             sweep: &series.sweep,
             traffic: &series.traffic,
+            testbed: plan.places.get(&series.id),
             cell_count,
         });
         let cells = plan.cells.iter().map(|cell| CellView {
@@ -157,7 +161,7 @@ impl<'p> PlanView<'p> {
             },
             testbed: &plan.testbed,
             images: &plan.images,
-            calibrations: plan.calibrations(),
+            calibrations: plan.calibrations().iter().map(|series| &series.traffic).collect(),
             series: series.collect(),
             cells: cells.collect(),
             cell_count_min: cell_count_min(plan),

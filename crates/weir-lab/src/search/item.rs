@@ -94,7 +94,7 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
         })?;
         let senders = series.traffic.senders.clone();
         let identity = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
-        let id = identity::traffic_id(setting(plan), identity);
+        let id = identity::traffic_id(setting(plan, &series), identity);
         name = format!("{name}.size={size}");
         let traffic = format!("{}.size={size}", series.traffic.name);
         series.traffic = Traffic { name: traffic, id, streams, rate: Rate::Max, senders };
@@ -112,9 +112,9 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
     Ok(Item { name, repeat: 1, id, series, size })
 }
 
-/// What all trials of a plan share.
-fn setting(plan: &Plan) -> Setting<'_> {
-    Setting { testbed: &plan.testbed, trial: &plan.trial }
+/// Where and how long the trials of a series run.
+fn setting<'p>(plan: &'p Plan, series: &Series) -> Setting<'p> {
+    Setting { testbed: plan.testbed_of(&series.id), trial: &plan.trial }
 }
 
 impl Item {

@@ -113,8 +113,9 @@ impl<'a> Searches<'a> {
         let Some(known) = self.known(&item, paths) else {
             // Cannot be: all were calibrated before the first item began.
             let traffic = Box::new(item.series.traffic.clone());
+            let series_id = item.series.id.clone();
             self.pending.push_front(item);
-            return Ok(Some(Step::Calibrate { traffic, left: None }));
+            return Ok(Some(Step::Calibrate { traffic, series_id, left: None }));
         };
         let (to_do, begun) = &mut self.progress;
         *begun += 1;
@@ -216,7 +217,8 @@ impl Schedule for Searches<'_> {
         let is_unknown = |item: &&Item| self.known(item, paths).is_none();
         if let Some(item) = self.pending.iter().find(is_unknown) {
             let traffic = Box::new(item.series.traffic.clone());
-            return Ok(Step::Calibrate { traffic, left: None });
+            let series_id = item.series.id.clone();
+            return Ok(Step::Calibrate { traffic, series_id, left: None });
         }
         loop {
             let Some(current) = &mut self.current else {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, quote};
 use crate::spec::fields::Fields;
 
 /// The CPUs of a list.
@@ -49,6 +49,51 @@ pub(crate) fn display(cpus: &CpuSet) -> String {
         _ => format!("{first}-{last}"),
     });
     shown.collect::<Vec<_>>().join(",")
+}
+
+/// Reads the lists of these fields that are given; what is none is reported.
+pub(crate) fn sets<'n>(
+    fields: &Fields<'_, '_>,
+    names: &[&'n str],
+    report: &mut Report,
+) -> Vec<(&'n str, CpuSet)> {
+    let mut sets = Vec::new();
+    for &name in names {
+        let Some(text) = fields.text(name, report) else { continue };
+        match parse(&text.text) {
+            Ok(set) => sets.push((name, set)),
+            Err(reason) => {
+                let message = format!("`{name}`: {} {reason}", quote(&text.text));
+                report.error_help(&text.span, message, "a list of CPUs: \"2\", \"0-1,3\"");
+            }
+        }
+    }
+    sets
+}
+
+/// Points at a list that names CPUs which are not in another one.
+pub(crate) fn refuse_outside(
+    fields: &Fields<'_, '_>,
+    sets: &[(&str, CpuSet)],
+    name: &str,
+    whole: &str,
+    report: &mut Report,
+) {
+    let find = |name: &str| sets.iter().find(|(list, _)| *list == name).map(|(_, set)| set);
+    let Some(part) = find(name) else { return };
+    let outside: CpuSet = match find(whole) {
+        Some(set) => part.difference(set).copied().collect(),
+        None if fields.get(whole).is_some() => return,
+        None => {
+            let message = format!("`{name}` needs `{whole}`, of which it is a part");
+            report.error(&fields.span_of(name), message);
+            return;
+        }
+    };
+    if !outside.is_empty() {
+        let message = format!("`{name}`: CPU {} is not in `{whole}`", display(&outside));
+        report.error(&fields.span_of(name), message);
+    }
 }
 
 /// Points at the later of two lists that share a CPU.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_wire::units::parse_duration;
+use weir_wire::units::{parse_count, parse_duration};
 
 use crate::diagnostic::{Report, Source, Span, quote};
 use crate::spec::suggest::nearest;
@@ -149,6 +149,26 @@ impl<'a, 'i> Fields<'a, 'i> {
             let (low, high) = range.into_inner();
             let message = format!("`{name}` must be {low} to {high}, not {integer}");
             report.error(&value.span(), message);
+        }
+        inside
+    }
+
+    /// A whole number inside a range, which may be a text: with a multiplier, or substituted.
+    pub(crate) fn count(
+        &self,
+        name: &str,
+        range: RangeInclusive<u64>,
+        report: &mut Report,
+    ) -> Option<u64> {
+        let text = match self.get(name)?.get_ref().as_str() {
+            Some(text) => text.to_owned(),
+            None => return self.integer(name, range, report),
+        };
+        let inside = parse_count(&text).ok().filter(|number| range.contains(number));
+        if inside.is_none() {
+            let (low, high) = range.into_inner();
+            let message = format!("`{name}` must be {low} to {high}, not {}", quote(&text));
+            report.error(&self.span_of(name), message);
         }
         inside
     }

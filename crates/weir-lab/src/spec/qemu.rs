@@ -70,7 +70,7 @@ pub(crate) fn qemu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<QemuS
     let accel = one_of(fields, "accel", &accels, report).unwrap_or(Accel::Auto);
     let (setup, system) = setup(fields, report);
     let number = |name: &str, range, report: &mut Report| {
-        fields.integer(name, range, report).and_then(|value| u32::try_from(value).ok())
+        fields.count(name, range, report).and_then(|value| u32::try_from(value).ok())
     };
     let queues = number("queues", QUEUES, report).unwrap_or(1);
     let nic = nic(fields, queues, report);
@@ -214,17 +214,7 @@ fn profile(fields: &Fields<'_, '_>, system: System, report: &mut Report) -> bool
 
 fn placement(fields: &Fields<'_, '_>, report: &mut Report) -> [Option<String>; 2] {
     const LISTS: [&str; 2] = ["generator_cpus", "dut_cpus"];
-    let mut sets = Vec::new();
-    for name in LISTS {
-        let Some(text) = fields.text(name, report) else { continue };
-        match cpus::parse(&text.text) {
-            Ok(set) => sets.push((name, set)),
-            Err(reason) => {
-                let message = format!("`{name}`: {} {reason}", quote(&text.text));
-                report.error_help(&text.span, message, "a list of CPUs: \"2\", \"0-1,3\"");
-            }
-        }
-    }
+    let sets = cpus::sets(fields, &LISTS, report);
     refuse_overlaps(fields, &sets, report);
     LISTS.map(|name| sets.iter().find(|(list, _)| *list == name).map(|(_, set)| cpus::display(set)))
 }

@@ -8,7 +8,7 @@ use weir_wire::units::format_duration;
 
 use crate::diagnostic::{Report, quote};
 use crate::model::{NetnsSpec, TestbedSpec, TrialTimes};
-use crate::spec::cpus::{self, CpuSet};
+use crate::spec::cpus;
 use crate::spec::fields::{Fields, Value};
 use crate::spec::suggest::nearest;
 use crate::spec::{check_name, iterations};
@@ -18,6 +18,9 @@ const SEED_DEFAULT: u64 = 1;
 
 /// The most queues of a veth device: what one receive queue per CPU of a large host needs.
 const QUEUES_MAX: u64 = 64;
+
+/// Fields of network cards.
+const RINGS: [&str; 2] = ["rx_ring", "tx_ring"];
 
 /// How many connections a host may be asked to track: at 320 bytes each, the most take 32 GB.
 const CONNTRACK_MAX: std::ops::RangeInclusive<u64> = 1_000..=100_000_000;
@@ -142,34 +145,43 @@ pub(crate) fn testbed(value: &Value<'_>, report: &mut Report) -> Option<TestbedS
 }
 
 fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
-    const LISTS: [&str; 3] = ["generator_cpus", "dut_cpus", "sink_cpus"];
-    let known = ["kind", LISTS[0], LISTS[1], LISTS[2], "queues", "links", "conntrack_max"];
-    fields.refuse_unknown(&known, report);
+    /// Those that nobody shares, and those that are among the DUT's.
+    const APART: [&str; 3] = ["generator_cpus", "dut_cpus", "sink_cpus"];
+    const OF_DUT: [&str; 2] = ["napi_cpus", "rps_cpus"];
+    let lists = [&APART[..], &OF_DUT].concat();
+    let known = [&["kind"], &lists[..], &["queues", "links", "conntrack_max"]].concat();
+    refuse_rings(fields, report);
+    fields.refuse_unknown(&[&known[..], &RINGS].concat(), report);
     let links = fields.integer("links", 1..=LINKS_MAX.into(), report);
     let conntrack_max = fields.integer("conntrack_max", CONNTRACK_MAX, report);
-    let queues = fields.integer("queues", 1..=QUEUES_MAX, report).unwrap_or(1);
-    let mut sets: Vec<(&str, CpuSet)> = Vec::new();
-    for name in LISTS {
-        let Some(text) = fields.text(name, report) else {
-            continue;
-        };
-        match cpus::parse(&text.text) {
-            Ok(set) => sets.push((name, set)),
-            Err(reason) => {
-                let message = format!("`{name}`: {} {reason}", quote(&text.text));
-                report.error_help(&text.span, message, "a list of CPUs: \"2\", \"0-1,3\"");
-            }
-        }
+    let queues = fields.count("queues", 1..=QUEUES_MAX, report).unwrap_or(1);
+    let sets = cpus::sets(fields, &lists, report);
+    let apart: Vec<_> = sets.iter().filter(|(name, _)| APART.contains(name)).cloned().collect();
+    cpus::refuse_overlaps(fields, &apart, report);
+    for name in OF_DUT {
+        cpus::refuse_outside(fields, &sets, name, "dut_cpus", report);
     }
-    cpus::refuse_overlaps(fields, &sets, report);
     let list =
         |name: &str| sets.iter().find(|(list, _)| *list == name).map(|(_, set)| cpus::display(set));
     NetnsSpec {
-        generator_cpus: list(LISTS[0]),
-        dut_cpus: list(LISTS[1]),
-        sink_cpus: list(LISTS[2]),
+        generator_cpus: list("generator_cpus"),
+        dut_cpus: list("dut_cpus"),
+        sink_cpus: list("sink_cpus"),
+        napi_cpus: list("napi_cpus"),
+        rps_cpus: list("rps_cpus"),
         queues: u32::try_from(queues).unwrap_or(1),
         links: links.and_then(|links| u16::try_from(links).ok()).unwrap_or(1),
         conntrack_max,
+    }
+}
+
+/// Refuses what a veth has not, but a network card has.
+fn refuse_rings(fields: &Fields<'_, '_>, report: &mut Report) {
+    for name in RINGS {
+        if let Some(span) = fields.key_span(name) {
+            let message = format!("`{name}`: a veth has no ring whose size can be set");
+            let help = "it holds 256 frames for each queue, in every kernel: change `queues`";
+            report.error_help(&span, message, help);
+        }
     }
 }

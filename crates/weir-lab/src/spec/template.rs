@@ -4,10 +4,12 @@
 //! itself, so that shell variables (`$HOME`) and nftables' (`$lan`) need no escape. There are no
 //! defaults, no nesting and no expressions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostic, Report, Source, Span, quote};
 use crate::spec::fields::Text;
+use crate::spec::suggest::nearest;
 
 #[cfg(test)]
 mod tests;
@@ -136,6 +138,36 @@ impl Template {
         }
         text
     }
+}
+
+/// Reports references to names that do not exist; returns those that do.
+pub(crate) fn check_references<'t>(
+    templates: impl Iterator<Item = &'t Template>,
+    scopes: &[&BTreeSet<&str>],
+    report: &mut Report,
+) -> BTreeSet<String> {
+    let names: BTreeSet<&str> = scopes.iter().flat_map(|scope| scope.iter().copied()).collect();
+    let mut found = BTreeSet::new();
+    for template in templates {
+        for (name, span) in template.references() {
+            if names.contains(name) {
+                found.insert(name.to_owned());
+                continue;
+            }
+            let help = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `${{{near}}}`?"),
+                None => format!("for this text as it stands, write `$${{{name}}}`"),
+            };
+            let message = format!("`${{{name}}}` is neither a sweep nor a parameter of this DUT");
+            let message = match scopes {
+                [_] => format!("`${{{name}}}` is not a sweep"),
+                _ => message,
+            };
+            let diagnostic = Diagnostic::error(&template.source, message);
+            report.push(diagnostic.at(span.clone()).help(help));
+        }
+    }
+    found
 }
 
 fn occurrence_span(occurrence: &Occurrence) -> Span {

@@ -18,6 +18,8 @@
 //! This module changes nothing outside the namespaces that it made, but for the settings that the
 //! specification asks for and that only the whole host has; those are put back.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -25,7 +27,7 @@ use weir_machine::cancel::Cancel;
 use weir_net::CpuList;
 
 use super::{Rig, Testbed, TestbedError, Topology};
-use crate::model::NetnsSpec;
+use crate::model::{NetnsSpec, TestbedSpec};
 
 mod accounts;
 mod exclusive;
@@ -48,13 +50,41 @@ use rig::NetnsRig;
 /// The testbed: where its parts are placed.
 #[derive(Debug)]
 pub struct NetnsTestbed {
-    placement: Placement,
-    queues: u32,
-    links: u16,
+    /// Every way in which it was to be built so far, and which of them is the next rig's.
+    setups: RefCell<Vec<Rc<Setup>>>,
+    next: Cell<usize>,
     cancel: Cancel,
     // Put back before another lab may begin.
     _host_wide: HostWide,
     _exclusive: Exclusive,
+}
+
+/// One way to build it.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) spec: NetnsSpec,
+    pub(super) placement: Placement,
+}
+
+impl Setup {
+    fn environment(&self) -> Value {
+        let Placement { generator, dut, sink, napi, rps, .. } = &self.placement;
+        json!({
+            "kind": "netns",
+            "generator_cpus": generator.to_string(),
+            "dut_cpus": dut.to_string(),
+            "sink_cpus": sink.as_ref().map(ToString::to_string),
+            "napi_cpus": napi.to_string(),
+            "rps_cpus": rps.as_ref().map(ToString::to_string),
+            "sink_placement": match sink {
+                Some(_) => "NAPI threads of its own",
+                None => "on the CPU that delivers: the sink's work is part of the DUT's CPU time",
+            },
+            "cpu_siblings": self.placement.siblings(),
+            "queues": self.spec.queues,
+            "links": self.spec.links,
+        })
+    }
 }
 
 impl NetnsTestbed {
@@ -65,13 +95,12 @@ impl NetnsTestbed {
     /// When the CPUs that were asked for are not there, there are too few, another lab measures on
     /// this host, or one of its settings cannot be changed.
     pub fn new(spec: &NetnsSpec, wait: Duration, cancel: Cancel) -> Result<Self, TestbedError> {
-        let placement = Placement::choose(spec)?;
+        let setup = Setup { spec: spec.clone(), placement: Placement::choose(spec)? };
         let exclusive = Exclusive::take(wait, &cancel)?;
         let host_wide = HostWide::set(spec)?;
         Ok(Self {
-            placement,
-            queues: spec.queues,
-            links: spec.links,
+            setups: RefCell::new(vec![Rc::new(setup)]),
+            next: Cell::new(0),
             cancel,
             _host_wide: host_wide,
             _exclusive: exclusive,
@@ -88,14 +117,30 @@ pub fn check_cpus(spec: &NetnsSpec) -> Result<(), TestbedError> {
 }
 
 impl NetnsTestbed {
-    /// Where its parts are placed.
-    pub(super) fn placement(&self) -> &Placement {
-        &self.placement
+    /// How the next rig is built.
+    pub(super) fn setup(&self) -> Rc<Setup> {
+        Rc::clone(&self.setups.borrow()[self.next.get()])
+    }
+
+    /// Builds the next rigs in this way.
+    pub(super) fn place_as(&self, spec: &NetnsSpec) -> Result<(), TestbedError> {
+        let mut setups = self.setups.borrow_mut();
+        let known = setups.iter().position(|setup| setup.spec == *spec);
+        self.next.set(match known {
+            Some(index) => index,
+            None => {
+                let placement = Placement::choose(spec)?;
+                setups.push(Rc::new(Setup { spec: spec.clone(), placement }));
+                setups.len() - 1
+            }
+        });
+        Ok(())
     }
 
     fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
-        let parts = Parts::create(topology, self.queues, self.links)?;
-        NetnsRig::new(parts, &self.placement, &self.cancel)
+        let setup = self.setup();
+        let parts = Parts::create(topology, setup.spec.queues, setup.spec.links)?;
+        NetnsRig::new(parts, &setup.placement, &self.cancel)
     }
 }
 
@@ -112,31 +157,34 @@ impl Testbed for NetnsTestbed {
             }
             Err(error) => error.what.into(),
         };
-        json!({
-            "kind": "netns",
-            "generator_cpus": self.placement.generator.to_string(),
-            "dut_cpus": self.placement.dut.to_string(),
-            "sink_cpus": self.placement.sink.as_ref().map(ToString::to_string),
-            "sink_placement": match self.placement.sink {
-                Some(_) => "NAPI threads of its own",
-                None => "on the CPU that delivers: the sink's work is part of the DUT's CPU time",
-            },
-            "cpu_siblings": self.placement.siblings(),
-            "queues": self.queues,
-            "links": self.links,
-            "devices": devices,
-        })
+        let mut environment = self.setup().environment();
+        environment["devices"] = devices;
+        let setups = self.setups.borrow();
+        if setups.len() > 1 {
+            environment["places"] = setups.iter().map(|setup| setup.environment()).collect();
+        }
+        environment
     }
 
     fn cpus(&self) -> Option<(usize, CpuList)> {
-        let Placement { generator, dut, sink, .. } = &self.placement;
-        let sink = sink.iter().flat_map(CpuList::iter);
-        let cpus = CpuList::new(generator.iter().chain(dut.iter()).chain(sink))?;
-        Some((dut.first(), cpus))
+        let setups = self.setups.borrow();
+        let placements = setups.iter().map(|setup| &setup.placement);
+        let cpus = placements.flat_map(|Placement { generator, dut, sink, .. }| {
+            generator.iter().chain(dut.iter()).chain(sink.iter().flat_map(CpuList::iter))
+        });
+        Some((setups.first()?.placement.dut.first(), CpuList::new(cpus)?))
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.placement.warning().into_iter().collect()
+        let setups = self.setups.borrow();
+        setups.iter().filter_map(|setup| setup.placement.warning()).collect()
+    }
+
+    fn place(&self, spec: &TestbedSpec) -> Result<(), TestbedError> {
+        match spec {
+            TestbedSpec::Netns(spec) => self.place_as(spec),
+            other => Err(TestbedError::new(format!("it is not of the kind {}", other.kind()))),
+        }
     }
 
     fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError> {

@@ -28,8 +28,8 @@ use weir_net::CpuList;
 use super::netns::{NetnsTestbed, check_cpus};
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::material::Material;
-use crate::model::Image;
 use crate::model::qemu::QemuSpec;
+use crate::model::{Image, TestbedSpec};
 
 mod command;
 mod files;
@@ -46,7 +46,8 @@ use rig::QemuRig;
 /// The testbed: a machine that can be started.
 #[derive(Debug)]
 pub struct QemuTestbed {
-    spec: QemuSpec,
+    /// The next machine.
+    spec: RefCell<QemuSpec>,
     files: Files,
     version: String,
     accel: Chosen,
@@ -99,7 +100,7 @@ impl QemuTestbed {
         let accel = Chosen::choose(spec.accel)?;
         let direct = NetnsTestbed::new(&spec.placement(), wait, cancel.clone())?;
         Ok(Self {
-            spec: spec.clone(),
+            spec: RefCell::new(spec.clone()),
             files,
             version,
             accel,
@@ -116,19 +117,21 @@ impl QemuTestbed {
             stamp.check()?;
         }
         let ports = Ports::create()?;
+        let spec = self.spec.borrow();
         let login = Login::prepare(&self.files.access(), &ports.dut, &ports.directory)?;
-        let arguments = command::arguments(&self.spec, &self.files, &self.accel, &ports.directory);
-        let placement = self.direct.placement();
-        let deadline = Instant::now() + self.spec.boot_timeout;
+        let arguments = command::arguments(&spec, &self.files, &self.accel, &ports.directory);
+        let setup = self.direct.setup();
+        let placement = &setup.placement;
+        let deadline = Instant::now() + spec.boot_timeout;
         let mut vm = Vm::start(&ports.dut, &ports.directory, &placement.dut, arguments)?;
         ports.take_devices(&mut vm)?;
-        let host = QemuHost::new(&self.spec, &self.files, login, vm, &ports, &self.cancel)?;
+        let host = QemuHost::new(&spec, &self.files, login, vm, &ports, &self.cancel)?;
         if let Err(error) = host.boot(deadline) {
             *self.traces.borrow_mut() = Traces::take_from(&host);
             return Err(error);
         }
         let profiler = match self.profile.take() {
-            true => Some(Profiler::new(self.spec.system, None).map_err(TestbedError::new)?),
+            true => Some(Profiler::new(spec.system, None).map_err(TestbedError::new)?),
             false => None,
         };
         QemuRig::new(ports, host, placement, profiler)
@@ -137,19 +140,20 @@ impl QemuTestbed {
 
 impl Testbed for QemuTestbed {
     fn environment(&self) -> Value {
-        let placement = self.direct.placement();
+        let (spec, setup) = (self.spec.borrow(), self.direct.setup());
+        let placement = &setup.placement;
         json!({
             "kind": "qemu",
             "qemu": self.version,
             "accel": self.accel.name(),
             "accel_reason": self.accel.reason(),
             "image": self.files.environment(),
-            "memory_bytes": self.spec.memory_bytes,
-            "cpus": self.spec.cpus,
-            "nic": self.spec.nic,
-            "queues": self.spec.queues,
-            "setup": self.spec.setup,
-            "system": self.spec.system,
+            "memory_bytes": spec.memory_bytes,
+            "cpus": spec.cpus,
+            "nic": spec.nic,
+            "queues": spec.queues,
+            "setup": spec.setup,
+            "system": spec.system,
             "generator_cpus": placement.generator.to_string(),
             "dut_cpus": placement.dut.to_string(),
             "cpu_siblings": placement.siblings(),
@@ -164,7 +168,7 @@ impl Testbed for QemuTestbed {
     fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = self.direct.warnings();
         warnings.extend(self.accel.warning());
-        if self.spec.queues > 1 {
+        if self.spec.borrow().queues > 1 {
             warnings.push(
                 "a tap device gives all frames of one generator thread to one queue: the machine \
                  receives on one of its queues"
@@ -178,6 +182,15 @@ impl Testbed for QemuTestbed {
         let (stamps, files) = self.files.read(reader)?;
         *self.began.borrow_mut() = stamps;
         Ok(Material { accel: Some(self.accel.name().to_owned()), files, ..Material::default() })
+    }
+
+    fn place(&self, spec: &TestbedSpec) -> Result<(), TestbedError> {
+        let TestbedSpec::Qemu(spec) = spec else {
+            return Err(TestbedError::new(format!("it is not of the kind {}", spec.kind())));
+        };
+        self.direct.place_as(&spec.placement())?;
+        *self.spec.borrow_mut() = (**spec).clone();
+        Ok(())
     }
 
     fn profile_next(&self) {

@@ -31,6 +31,9 @@ pub struct Request {
     pub scale: Scale,
     /// What error bars span.
     pub bars: Bars,
+    /// Whether each curve has the straight line from nothing through its first point beside it:
+    /// what twice as many CPUs would bring at best.
+    pub ideal: bool,
 }
 
 /// The scale of a horizontal axis, as it is asked for.
@@ -264,6 +267,7 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
         panel.height = if is_alone { 280.0 } else { 170.0 };
         panel.legend = panel.curves.iter().any(|c| !c.name.is_empty());
     }
+    let ideal = if request.ideal { add_ideals(&mut panels, x) } else { String::new() };
     let title = format!(
         "{} by {x}",
         if unit == Unit::Pps { "Packets per second" } else { "Bits per second" }
@@ -277,7 +281,7 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
             }),
         ),
         title: with_names(&title, collections),
-        note: note(&items, &without, request.bars) + &left_out + &one_level,
+        note: note(&items, &without, request.bars) + &left_out + &one_level + &ideal,
         body: Body::Lines(panels),
     })
 }
@@ -473,6 +477,50 @@ fn panels(
         curve.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     Ok(panels)
+}
+
+/// Puts the straight line beside each curve, and says what it is and how near the curve gets.
+fn add_ideals(panels: &mut [LinePanel], x: &str) -> String {
+    let mut text = format!(
+        " The lines without marks are straight, from nothing through the first point: what it \
+         would be if it grew as {x} does."
+    );
+    for panel in panels {
+        let mut lines = Vec::new();
+        for curve in &panel.curves {
+            let (Some(first), Some(last)) = (curve.points.first(), curve.points.last()) else {
+                continue;
+            };
+            if first.x <= 0.0 || first.y <= 0.0 || first.x.total_cmp(&last.x).is_eq() {
+                continue;
+            }
+            let at = |point: &CurvePoint| CurvePoint {
+                x: point.x,
+                y: first.y * point.x / first.x,
+                bar: None,
+            };
+            lines.push(Curve {
+                name: format!("{} straight", curve.name).trim_start().to_owned(),
+                dash: curve.dash + 1,
+                marks: false,
+                points: curve.points.iter().map(at).collect(),
+                ..curve.clone()
+            });
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                " {}: {:.2} times as much at {x} {} as at {}, {:.0} % of the straight line.",
+                if curve.name.is_empty() { "It is" } else { &curve.name },
+                last.y / first.y,
+                last.x,
+                first.x,
+                100.0 * (last.y / first.y) / (last.x / first.x)
+            );
+        }
+        panel.legend |= !lines.is_empty();
+        panel.curves.extend(lines);
+    }
+    text
 }
 
 fn empty_panel(title: Option<String>) -> LinePanel {

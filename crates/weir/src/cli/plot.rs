@@ -17,6 +17,7 @@ Examples:
   weir lab plot results/flows --out flows.svg
   weir lab plot store --x hash --out hash.png     an archive whose names say 64KBhash
   weir lab plot old new --x flows --panels dut --out flows.svg     small multiples
+  weir lab plot results/cores --x cpus --ideal --out cores.svg     speed-up by CPUs
   weir lab plot store --strip --out iterations.svg                 every raw point
   weir lab plot store --out flows.gp                               flows.gp and flows.data";
 
@@ -48,6 +49,10 @@ pub(crate) struct PlotArgs {
         conflicts_with = "strip"
     )]
     pub(crate) bars: BarsArg,
+    /// Draw beside each curve the straight line from nothing through its first point: what
+    /// twice as many CPUs would bring at best.
+    #[arg(long, conflicts_with = "strip")]
+    pub(crate) ideal: bool,
     /// Draw every raw point of every series instead of curves.
     #[arg(long)]
     pub(crate) strip: bool,

@@ -214,17 +214,21 @@ fn preflight(
              or later with CONFIG_BPF_SYSCALL): run `weir doctor`",
         )?;
     }
-    match &plan.testbed {
-        TestbedSpec::Netns(netns) => {
-            Ok(Box::new(NetnsTestbed::new(netns, how.wait, cancel.clone())?))
-        }
+    let testbeds = plan.testbeds();
+    let built: Box<dyn Testbed> = match testbeds.first().copied().unwrap_or(&plan.testbed) {
+        TestbedSpec::Netns(netns) => Box::new(NetnsTestbed::new(netns, how.wait, cancel.clone())?),
         TestbedSpec::Qemu(qemu) => {
-            Ok(Box::new(QemuTestbed::new(qemu, folder, how.wait, cancel.clone())?))
+            Box::new(QemuTestbed::new(qemu, folder, how.wait, cancel.clone())?)
         }
         TestbedSpec::Hosts(machines) => {
-            hosts::preflight(plan, machines, folder, (how.yes, left), cancel)
+            hosts::preflight(plan, machines, folder, (how.yes, left), cancel)?
         }
+    };
+    // What one of them is refused for shows before the first trial.
+    for testbed in testbeds.iter().rev() {
+        built.place(testbed)?;
     }
+    Ok(built)
 }
 
 /// `results/<campaign>-<time>`, time in UTC; what is no campaign is named besides.

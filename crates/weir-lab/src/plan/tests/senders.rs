@@ -1,5 +1,7 @@
 //! Who sends a traffic: read, derived from the traffic, and held against the testbed.
 
+use weir_results::traffic::Traffic;
+
 use super::*;
 
 /// A specification with these fields in its testbed and its traffic.

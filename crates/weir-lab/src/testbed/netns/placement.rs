@@ -21,6 +21,10 @@ pub(in crate::testbed) struct Placement {
     pub(in crate::testbed) dut: CpuList,
     /// `None`: the sink's work is done by the CPU that delivers.
     pub(in crate::testbed) sink: Option<CpuList>,
+    /// Of the DUT's: where its NAPI threads run.
+    pub(in crate::testbed) napi: CpuList,
+    /// Of the DUT's: where the stack goes on with what they received; `None`: where they run.
+    pub(in crate::testbed) rps: Option<CpuList>,
     /// For each CPU that is used: the CPUs of its core, where the kernel says.
     cores: BTreeMap<usize, CpuList>,
 }
@@ -71,7 +75,9 @@ impl Placement {
         };
         let used = generator.iter().chain(dut.iter()).chain(sink.iter().flat_map(CpuList::iter));
         let cores = used.filter_map(|c| Some((c, siblings(c)?))).collect();
-        Ok(Self { generator, dut, sink, cores })
+        let napi = asked("napi_cpus", &spec.napi_cpus)?.unwrap_or_else(|| dut.clone());
+        let rps = asked("rps_cpus", &spec.rps_cpus)?;
+        Ok(Self { generator, dut, sink, napi, rps, cores })
     }
 
     /// The CPUs of the threads of one generator: in turn those there are. Several generators share
@@ -149,6 +155,8 @@ mod tests {
             generator_cpus: owned(generator),
             dut_cpus: owned(dut),
             sink_cpus: owned(sink),
+            napi_cpus: None,
+            rps_cpus: None,
             queues: 1,
             links: 1,
             conntrack_max: None,
@@ -182,6 +190,7 @@ mod tests {
     fn what_is_not_asked_for_is_chosen_apart() {
         let placed = chosen(&spec(None, None, None), "0-3", &unknown);
         assert_eq!((&placed.generator, &placed.dut), (&list("0"), &list("1")));
+        assert_eq!((&placed.napi, &placed.rps), (&list("1"), &None));
         assert_eq!((&placed.sink, placed.siblings(), placed.warning()), (&None, [].into(), None));
         let placed = chosen(&spec(None, Some("0"), Some("1")), "0-3", &unknown);
         assert_eq!(placed.generator, list("2"));

@@ -16,7 +16,7 @@ use weir_machine::cancel::Cancel;
 use weir_machine::environment::{self, tasks};
 use weir_machine::host::Host;
 use weir_net::process::processes_in_netns;
-use weir_net::{CpuList, Netlink, Netns, cpu, napi};
+use weir_net::{CpuList, Netlink, Netns, cpu, napi, steering};
 use weir_results::counters::Counters;
 use weir_results::machine_use::DutTime;
 use weir_results::record::Check;
@@ -89,8 +89,11 @@ impl NetnsRig {
                 let device = port.dut_device;
                 inside(dut, || ethtool::set_gro(device, true))?;
                 // Those that every traffic comes in by first.
-                let cpus = in_turn(&placement.dut, rank(number, count, 0), queues);
+                let cpus = in_turn(&placement.napi, rank(number, count, 0), queues);
                 rig.napi.extend(place_napi(dut, device, queues, &cpus)?);
+                if let Some(cpus) = &placement.rps {
+                    inside(dut, || steering::set_rps(device, queues, cpus))?;
+                }
             }
             let netns = Netns::open(dut.name()).map_err(TestbedError::new)?;
             let (directory, cpus) = (&rig.parts.directory, placement.dut.clone());
@@ -187,8 +190,12 @@ impl NetnsRig {
         tasks::Parts { processes, kernel_threads, ended_on }
     }
 
-    /// The DUT's threads: its NAPI threads, and all that runs in its namespace.
+    /// The DUT's threads: its NAPI threads, and all that runs in its namespace. `None` where packets
+    /// are steered to other CPUs, whose softirqs have no thread.
     fn dut_parts(&self) -> Option<tasks::Parts> {
+        if self.placement.rps.is_some() {
+            return None;
+        }
         let dut = self.parts.dut.as_ref()?;
         let is_dut = |device: &str| self.parts.ports.iter().any(|port| port.dut_device == device);
         let threads = self.napi.iter().filter(|thread| is_dut(thread.device));
@@ -286,7 +293,10 @@ impl Rig for NetnsRig {
     fn dut_moment(&self) -> Result<DutMoment, TestbedError> {
         let parts = self.dut_parts();
         let (Some(parts), Some(dut)) = (parts, self.parts.dut.as_ref()) else {
-            return Err(TestbedError::new("the processes in the DUT's namespace cannot be listed"));
+            return Err(TestbedError::new(
+                "the DUT's threads cannot be timed: with `rps_cpus` its work is in softirqs of \
+                 other CPUs, or the processes in its namespace cannot be listed",
+            ));
         };
         let run_ns = tasks::run_ns(&parts);
         // A toggle's traffic has a single sender, whose packets come in here.

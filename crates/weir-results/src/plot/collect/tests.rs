@@ -276,3 +276,17 @@ fn panels_of_one_level_are_told() {
     let figure = curves(&[all], &request).unwrap();
     assert!(figure.note.contains("one panel: cores is 1 everywhere"), "{}", figure.note);
 }
+
+#[test]
+fn the_ideal_is_a_straight_line_through_the_first_point() {
+    let all = [matrix("a")];
+    let request = Request { x: Some("cores".into()), ideal: true, ..Request::default() };
+    let figure = curves(&all, &request).expect("a figure");
+    let panel = &drawn(&figure)[0];
+    assert_eq!(panel.curves.len(), 12, "each curve has one");
+    let line = panel.curves.iter().find(|c| c.name == "pf · 128 straight").expect("a line");
+    let points: Vec<(f64, f64)> = line.points.iter().map(|p| (p.x, p.y)).collect();
+    assert_eq!((points, line.marks), (vec![(1.0, 2e5), (2.0, 4e5)], false));
+    let share = "pf · 128: 2.00 times as much at cores 2 as at 1, 100 % of the straight line.";
+    assert!(figure.note.contains(share), "{}", figure.note);
+}

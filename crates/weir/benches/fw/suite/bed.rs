@@ -70,6 +70,8 @@ impl Bed {
             generator_cpus: Some(GENERATOR_CPU.to_string()),
             dut_cpus: Some(DUT_CPU.to_string()),
             sink_cpus: Some(GENERATOR_CPU.to_string()),
+            napi_cpus: None,
+            rps_cpus: None,
             queues: 1,
             links: 1,
             conntrack_max: tracks.then(|| settings.scaled(MOST).max(CONNTRACK_MIN)),

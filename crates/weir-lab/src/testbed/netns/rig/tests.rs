@@ -18,27 +18,67 @@ fn the_devices_of_several_ports_take_cpus_in_turn() {
     assert_eq!([1, 3, 0, 2].map(|port| rank(port, 4, 1)), [0, 1, 2, 3]);
 }
 
-/// On a machine of two CPUs a campaign has none left for a second thread: here the DUT's CPU is
-/// the generators' as well.
-#[test]
-fn generators_of_two_threads_send_to_every_port() {
+/// Whether a rig can be built that uses CPUs 0 and 1; says so if not.
+fn has_what_it_needs() -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let online = cpu::online().unwrap();
-    if !is_root || !online.contains(0) || !online.contains(1) {
+    let has_all = is_root && online.contains(0) && online.contains(1);
+    if !has_all {
         #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
         {
             eprintln!("skipped: network namespaces need root, two threads CPUs 0 and 1");
         }
-        return;
     }
-    let spec = NetnsSpec {
+    has_all
+}
+
+fn two_links() -> NetnsSpec {
+    NetnsSpec {
         generator_cpus: None,
         dut_cpus: None,
         sink_cpus: None,
+        napi_cpus: None,
+        rps_cpus: None,
         queues: 1,
         links: 2,
         conntrack_max: None,
-    };
+    }
+}
+
+#[test]
+fn every_port_has_its_napi_threads_and_its_steering() {
+    if !has_what_it_needs() {
+        return;
+    }
+    let spec = NetnsSpec { queues: 2, ..two_links() };
+    let mut placement = Placement::choose(&spec).unwrap();
+    placement.napi = "1".parse().unwrap();
+    placement.rps = Some("0-1".parse().unwrap());
+    let parts = Parts::create(Topology::Dut, spec.queues, spec.links).unwrap();
+    let rig = NetnsRig::new(parts, &placement, &Cancel::default()).unwrap();
+    let devices: Vec<&str> = rig.parts.ports.iter().map(|port| port.dut_device).collect();
+    for device in &devices {
+        let threads = rig.napi.iter().filter(|thread| thread.device == *device);
+        assert_eq!(threads.map(|thread| thread.cpu).collect::<Vec<_>>(), [1, 1], "{device}");
+        for queue in 0..2 {
+            let path = format!("/sys/class/net/{device}/queues/rx-{queue}/rps_cpus");
+            let dut = rig.parts.dut.as_ref().unwrap();
+            let mask = inside(dut, || std::fs::read_to_string(&path)).unwrap();
+            assert!(mask.trim().ends_with('3'), "{path}: {mask}");
+        }
+    }
+    assert_eq!(devices.len(), 4);
+    Box::new(rig).teardown().unwrap();
+}
+
+/// On a machine of two CPUs a campaign has none left for a second thread: here the DUT's CPU is
+/// the generators' as well.
+#[test]
+fn generators_of_two_threads_send_to_every_port() {
+    if !has_what_it_needs() {
+        return;
+    }
+    let spec = two_links();
     let mut placement = Placement::choose(&spec).unwrap();
     placement.generator = "0-1".parse().unwrap();
     let text = r#"{"name":"t","id":"i","rate":"max","flow_count":1,

@@ -1,0 +1,75 @@
+//! Testbeds that refer to sweeps.
+
+use super::*;
+
+const CORES: &str = r#"
+[campaign]
+name = "cores"
+iterations = 1
+order = "sequential"
+[testbed]
+kind = "netns"
+generator_cpus = "0"
+dut_cpus = "1-${cpus}"
+rps_cpus = "1-${cpus}"
+napi_cpus = "1"
+queues = "${queues}"
+[[sweep]]
+name = "cpus"
+values = [1, 2]
+[[sweep]]
+name = "queues"
+values = [1, "2"]
+[[dut]]
+name = "a"
+kind = "linux"
+[[traffic]]
+name = "t"
+src = "198.18.10.1"
+dst = "198.19.10.1"
+"#;
+
+#[test]
+fn the_testbed_is_part_of_a_cell() {
+    let plan = plan(CORES, &[]);
+    let of = |index: usize| {
+        let TestbedSpec::Netns(netns) = plan.testbed_of(&plan.series[index].id) else {
+            panic!("another kind")
+        };
+        (netns.dut_cpus.as_deref().unwrap_or_default(), netns.queues)
+    };
+    let names: Vec<&str> = plan.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names[1], "a.cpus=1.queues=2.t");
+    assert_eq!([of(0), of(1), of(2), of(3)], [("1", 1), ("1", 2), ("1-2", 1), ("1-2", 2)]);
+    // Each has a path of its own, and is named by it.
+    let calibrations: Vec<&str> =
+        plan.calibrations().iter().map(|series| series.traffic.name.as_str()).collect();
+    assert_eq!(calibrations.len(), 4);
+    assert_eq!(calibrations[2], "t.cpus=2.queues=1");
+    assert_eq!(plan.testbeds().len(), 4);
+}
+
+#[test]
+fn only_the_testbeds_of_chosen_cells_are_used() {
+    let chosen = Overrides { only: Some("*cpus=1*".to_owned()), ..Overrides::default() };
+    let (plan, _) = from_text(Path::new("lab.toml"), CORES, &files(&[]), &chosen).expect("good");
+    assert_eq!(plan.testbeds().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (written, instead, expected) in [
+        ("1-${cpus}\"\nrps", "1-${cpu}\"\nrps", "lab.toml:9:15: error: `${cpu}` is not a sweep"),
+        ("dut_cpus = \"1-", "dut_cpus = \"3-", "has a range that ends before it begins: 3-1"),
+        ("dut_cpus = \"1-", "dut_cpus = \"0-", "`dut_cpus` shares CPU 0 with `generator_cpus`"),
+        ("napi_cpus = \"1\"", "napi_cpus = \"4\"", "`napi_cpus`: CPU 4 is not in `dut_cpus`"),
+        ("dut_cpus = \"1-${cpus}\"\n", "", "`rps_cpus` needs `dut_cpus`"),
+        ("[1, \"2\"]", "[0, \"2\"]", "`queues` must be 1 to 64, not `0`"),
+        ("napi_cpus = \"1\"", "conntrack_max = \"${cpus}\"", "cannot be a sweep's in [testbed]"),
+        ("napi_cpus = \"1\"", "rx_ring = 512", "a veth has no ring whose size can be set"),
+    ] {
+        assert!(CORES.contains(written), "{written}");
+        let errors = try_plan(&CORES.replace(written, instead), &[]).unwrap_err();
+        assert!(errors[0].contains(expected), "{expected}: {errors:?}");
+    }
+}
