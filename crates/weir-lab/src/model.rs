@@ -116,17 +116,6 @@ impl TestbedSpec {
             Self::Hosts(_) | Self::Qemu(_) => 1,
         }
     }
-
-    /// About what a trial takes beside its own times, beyond what every testbed needs.
-    #[must_use]
-    pub(crate) fn overhead(&self) -> Duration {
-        match self {
-            Self::Netns(_) => Duration::ZERO,
-            Self::Qemu(_) => qemu::BOOT_TIME,
-            // Programs are started over SSH, several times: probes, traffic, counters.
-            Self::Hosts(hosts) => hosts.dut.boot_time + Duration::from_secs(4),
-        }
-    }
 }
 
 /// Placement of a `netns` testbed. CPU lists do not overlap; `None` means "choose for this host".

@@ -17,6 +17,7 @@ use crate::spec::files::FileSource;
 use crate::spec::iterations::ITERATIONS_MAX;
 use crate::{identity, spec};
 
+pub mod estimate;
 mod expand;
 mod hosts;
 mod network;

@@ -156,6 +156,20 @@ pub trait Rig {
         Ok(())
     }
 
+    /// Whether it can begin a run with any packet of the traffic, and [`Rig::arrived_packets`] are
+    /// those of the moment.
+    fn sends_parts(&self) -> bool {
+        false
+    }
+
+    /// Packets of the traffic that have arrived, whichever port they left the DUT by.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn arrived_packets(&self) -> Result<u64, TestbedError> {
+        Ok(self.reading()?.rx_packets)
+    }
+
     /// Whether the generator has sent all that the burst's limit allows.
     fn finished(&self) -> bool;
 
@@ -253,6 +267,8 @@ pub struct Burst {
     pub reverse_rate: Rate,
     /// Each stops after so many packets; absent: run until stopped.
     pub packet_limit: Option<u64>,
+    /// The number of the first packet of each: runs that are parts of one go on with the traffic.
+    pub first_packet: u64,
     /// The only one that sends, among the traffic's senders; absent: all of them.
     pub sender: Option<usize>,
     /// Whether it is the measurement: what else the machine does meanwhile is looked at.
@@ -263,7 +279,8 @@ impl Burst {
     /// A run of all generators at one rate, which is not the measurement.
     #[must_use]
     pub fn new(rate: Rate, packet_limit: Option<u64>) -> Self {
-        Self { rate, reverse_rate: rate, packet_limit, sender: None, is_measured: false }
+        let (sender, is_measured) = (None, false);
+        Self { rate, reverse_rate: rate, packet_limit, first_packet: 0, sender, is_measured }
     }
 
     /// The measurement of a traffic, without end.

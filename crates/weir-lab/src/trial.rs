@@ -37,11 +37,15 @@ pub(crate) mod toggle;
 
 pub use toggle::Turns;
 
+pub(crate) use prime::walked;
+
 /// Packets of a connectivity probe, and their rate.
 const PROBE_PACKETS: u64 = 10;
 const PROBE_RATE_PPS: f64 = 1_000.0;
 /// How long a probe's packets may be under way.
 const PROBE_PATIENCE: Duration = Duration::from_millis(50);
+/// What a probe takes that gets through.
+pub(crate) const PROBE_TIME: Duration = PROBE_PATIENCE.saturating_add(Duration::from_millis(10));
 /// The rate that a burst as fast as it goes has at the least.
 const BURST_RATE_PPS_MIN: f64 = 10_000.0;
 

@@ -1,7 +1,7 @@
 //! What the numbers of a trial and of a campaign say: summaries, intervals, tests and comparisons,
 //! warnings about a series, when to stop measuring it; Student's t, ministat's comparison,
 //! stability within a trial, line rates and packet rates in bits, the search for the rate that a
-//! device still forwards, and the shuffled order of a campaign.
+//! device still forwards, how fast it is shown its flows, and the shuffled order of a campaign.
 //!
 //! Values come in as `f64` slices, in the order in which they were measured; nothing is sampled,
 //! weighted or dropped here. No values, too few of them, or one that is not finite, give `None` or
@@ -23,6 +23,7 @@ pub mod ministat;
 pub mod number;
 pub mod paired;
 pub mod power;
+pub mod priming;
 pub mod rank;
 pub mod rates;
 pub mod search;

@@ -7,48 +7,38 @@ use weir_results::dut::Dut;
 use weir_results::matrix::{Campaign, SweepValue};
 use weir_results::traffic::Traffic;
 
-use crate::model::{Image, Plan, TestbedSpec, TrialTimes};
+use crate::model::{Cell, Image, Plan, TestbedSpec, TrialTimes};
+use crate::plan::estimate::{Estimate, EstimateView};
 
-/// What a trial takes beside its own times: building the testbed, configuring the DUT, the probes,
-/// and tearing all down. An estimate for the display, and nothing more.
-pub(crate) const TRIAL_OVERHEAD: Duration = Duration::from_millis(600);
-
-/// About how long the plan's calibrations and cells take together, on a DUT that is ready at once.
+/// About how long the plan's calibrations and cells take together.
 #[must_use]
 pub fn estimated_duration(plan: &Plan) -> Duration {
-    duration_of(plan, plan.calibrations().len() + plan.cells.len())
+    Estimate::of(plan, plan.cells.iter()).total()
 }
 
-/// About how long so many trials of the plan take.
+/// About how long so many trials of the plan take, if they are like all of them.
 #[must_use]
 pub fn duration_of(plan: &Plan, trial_count: usize) -> Duration {
-    plan_trial_duration(plan).saturating_mul(u32::try_from(trial_count).unwrap_or(u32::MAX))
-}
-
-/// About how long one trial of the plan takes, with what its testbed needs.
-#[must_use]
-pub(crate) fn plan_trial_duration(plan: &Plan) -> Duration {
-    trial_duration(&plan.trial) + plan.testbed.overhead()
+    let all = plan.calibrations().len() + plan.cells.len();
+    let share = trial_count as f64 / all.max(1) as f64;
+    estimated_duration(plan).mul_f64(share)
 }
 
 /// The same for the fewest cells that `iterations = "auto"` may need.
 #[must_use]
 pub fn estimated_duration_min(plan: &Plan) -> Duration {
-    duration_of(plan, plan.calibrations().len() + cell_count_min(plan))
+    Estimate::of(plan, certain_cells(plan)).total()
 }
 
 /// The fewest cells that the plan may need: all of them, but for `iterations = "auto"`.
 #[must_use]
 pub fn cell_count_min(plan: &Plan) -> usize {
-    let least = plan.campaign.iterations_min();
-    plan.cells.iter().filter(|cell| cell.iteration <= least).count()
+    certain_cells(plan).count()
 }
 
-/// About how long one trial takes.
-#[must_use]
-pub(crate) fn trial_duration(trial: &TrialTimes) -> Duration {
-    let latency = trial.latency.map_or(Duration::ZERO, |latency| latency + trial.drain);
-    trial.warmup + trial.duration + trial.drain + latency + TRIAL_OVERHEAD
+fn certain_cells(plan: &Plan) -> impl Iterator<Item = &Cell> {
+    let least = plan.campaign.iterations_min();
+    plan.cells.iter().filter(move |cell| cell.iteration <= least)
 }
 
 /// A plan as `weir lab plan --json` prints it.
@@ -72,6 +62,8 @@ pub struct PlanView<'p> {
     pub cell_count_min: usize,
     /// [`estimated_duration`], in nanoseconds.
     pub estimated_duration_ns: u64,
+    /// What that is made of.
+    pub estimate: EstimateView,
     /// [`estimated_duration_min`], in nanoseconds.
     pub estimated_duration_min_ns: u64,
 }
@@ -167,6 +159,7 @@ impl<'p> PlanView<'p> {
             cell_count_min: cell_count_min(plan),
             estimated_duration_min_ns: ns(estimated_duration_min(plan)),
             estimated_duration_ns: ns(estimated_duration(plan)),
+            estimate: Estimate::of(plan, plan.cells.iter()).into(),
         }
     }
 }

@@ -12,23 +12,15 @@ use weir_results::yardstick::Yardstick;
 
 use super::{RunError, Runner};
 use crate::event::Event;
+use crate::plan::estimate::{LOOK_AFTER_MAX, LOOK_BEFORE_MAX, look};
 use crate::plan::view::estimated_duration;
-
-/// The longest look before a run.
-const BEFORE_MAX: Duration = Duration::from_secs(5);
-/// The longest look after it.
-const AFTER_MAX: Duration = Duration::from_secs(1);
-/// The shortest look, enough for half a dozen stretches of work.
-const LOOK_MIN: Duration = Duration::from_millis(100);
-/// The part of a run's time that a look may take.
-const PART_OF_RUN: u32 = 20;
 
 impl Runner<'_> {
     /// Looks at this host before the first trial, again and again while it is to wait.
     pub(super) fn look_before(&mut self) -> Result<(), RunError> {
         self.observer.event(&Event::Phase { name: "look" });
         let deadline = self.cancel.now() + self.wait;
-        while let Some(reading) = self.look(BEFORE_MAX)? {
+        while let Some(reading) = self.look_for(LOOK_BEFORE_MAX)? {
             let busy = verdict::disturbance(&[&reading.machine]);
             match busy {
                 Some(reason) if self.wait.is_zero() => {
@@ -54,16 +46,16 @@ impl Runner<'_> {
 
     /// Looks at this host after the last trial.
     pub(super) fn look_after(&mut self) -> Result<(), RunError> {
-        match self.look(AFTER_MAX)? {
+        match self.look_for(LOOK_AFTER_MAX)? {
             Some(reading) => Ok(self.store.keep_yardstick(reading)?),
             None => Ok(()),
         }
     }
 
     /// `None` where nothing is measured on this host, or it cannot be looked at.
-    fn look(&mut self, most: Duration) -> Result<Option<Yardstick>, RunError> {
+    fn look_for(&mut self, most: Duration) -> Result<Option<Yardstick>, RunError> {
         let Some((cpu, cpus)) = self.testbed.cpus() else { return Ok(None) };
-        let length = (estimated_duration(self.plan) / PART_OF_RUN).clamp(LOOK_MIN, most);
+        let length = look(estimated_duration(self.plan), most);
         let reading = yardstick::measure(cpu, &cpus, length, self.cancel);
         if let Some(signal) = self.cancel.signal() {
             return Err(RunError::Cancelled { signal });

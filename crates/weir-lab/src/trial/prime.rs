@@ -1,43 +1,35 @@
 //! Priming: a DUT that keeps a state for each flow meets them all before the measurement, slowly.
 //!
-//! Each stream is sent alone, one flow after the other. Streams whose flows are drawn at random
-//! are not primed: that is how an attack looks, whose flows nobody knows beforehand, and their
-//! ranges may hold far more flows than any DUT keeps. How many flows the DUT knows in the end is
-//! checked as far as it can be foretold.
+//! Each stream is sent alone, one flow after the other, as fast as the DUT makes states
+//! ([`priming`]). Streams whose flows are drawn at random are not primed: that is how an attack
+//! looks, whose flows nobody knows beforehand, and their ranges may hold far more flows than any
+//! DUT keeps. How many flows the DUT knows in the end is checked as far as it can be foretold.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use weir_results::record::Check;
 use weir_results::traffic::Traffic;
+use weir_stats::priming::{self, Filled, Flows, Line};
 use weir_wire::range::{AddrRange, Span as _};
 use weir_wire::stream::StreamSpec;
 use weir_wire::units::Rate;
 use weir_wire::walk::Walk;
 
-use super::{PROBE_PATIENCE, Runner, TrialError, host_of, packets};
+use super::{PROBE_PATIENCE, Runner, TrialError, host_of};
 use crate::dut::DutDriver;
 use crate::testbed::{Burst, Rig};
 
-/// Rates at which each flow is sent once to a DUT that keeps flows, pass by pass, until it knows
-/// them all. A machine that is busy with other things loses packets at a rate that it forwards
-/// easily when it is quiet, so later passes are slower. What a pass has lost, the next one makes
-/// good: with millions of flows, two fast passes and what they lose take less time than a slow one.
-const PRIME_RATES_PPS: [f64; 8] = [400e3, 400e3, 200e3, 100e3, 50e3, 50e3, 25e3, 25e3];
-/// A pass takes at most this long, because a DUT forgets flows: Linux's connection tracker does so
-/// after 30 seconds without an answer.
-const PRIME_PASS_MAX: Duration = Duration::from_secs(20);
+/// How often the sink is asked whether the packets of a part have arrived.
+const ARRIVAL_POLL: Duration = Duration::from_millis(2);
 
-/// The rate of a pass: the one asked for, or a higher one where the pass would take too long.
-fn prime_rate_pps(flow_count: u64, asked_pps: f64) -> f64 {
-    asked_pps.max(packets(flow_count) / PRIME_PASS_MAX.as_secs_f64())
-}
-
-/// Flows that are sent before the measurement, to a DUT that keeps them.
-fn flow_count(traffic: &Traffic) -> u64 {
+/// The streams that are sent before the measurement, to a DUT that keeps their flows: the sender,
+/// the index among its streams, and how many flows they have.
+pub(crate) fn walked(traffic: &Traffic) -> Vec<((usize, usize), u64)> {
     let senders = traffic.each_sender();
     let distinct = traffic.distinct_streams().into_iter();
     let walked = distinct.filter(|&(at, index)| is_walked(&senders[at].streams.specs()[index].0));
-    walked.map(|(at, index)| senders[at].streams.flow_count_of(index)).sum()
+    walked.map(|(at, index)| ((at, index), senders[at].streams.flow_count_of(index))).collect()
 }
 
 /// What the DUT knows once all has been sent.
@@ -85,14 +77,14 @@ impl Expected {
         }
     }
 
-    fn check(&self, known: u64, passes: u32) -> Check {
+    fn check(&self, known: u64, sent_packets: u64) -> Check {
         let detail = match self {
             Self::Flows { sent, drawn_max: 0 } => {
-                format!("the DUT knows {known} of {sent} flows, each sent {passes} times")
+                format!("the DUT knows {known} of {sent} flows after {sent_packets} packets")
             }
             Self::Flows { sent, drawn_max } => format!(
-                "the DUT knows {known} flows: {sent}, each sent {passes} times, and at most \
-                 {drawn_max} that the probes drew at random"
+                "the DUT knows {known} flows after {sent_packets} packets: {sent} that were sent, \
+                 and at most {drawn_max} that the probes drew at random"
             ),
             Self::Unknown(why) => {
                 format!("not checked: {why}; the DUT knows {known} flows before the measurement")
@@ -125,7 +117,7 @@ fn may_share_flows(a: &StreamSpec, b: &StreamSpec) -> bool {
 }
 
 impl Runner<'_> {
-    /// Sends each flow once, until the DUT knows them all.
+    /// Sends each flow once, and again what got lost, until the DUT knows them all.
     pub(super) fn prime(
         &mut self,
         rig: &mut dyn Rig,
@@ -133,21 +125,28 @@ impl Runner<'_> {
     ) -> Result<(), TrialError> {
         let traffic = self.trial.traffic;
         let expected = Expected::of(traffic, self.probe_packets, |spec| dut.flows_of(spec));
-        let mut known = 0;
-        let mut passes = 0;
-        for rate_pps in PRIME_RATES_PPS {
-            self.send_each_flow(rig, prime_rate_pps(flow_count(traffic), rate_pps))?;
-            self.pause(PROBE_PATIENCE)?;
-            passes += 1;
-            match dut.flows(host_of(rig)?)? {
-                Some(flows) => known = flows,
-                None => return Ok(()),
-            }
-            if expected.holds(known) {
-                break;
-            }
+        let streams = walked(traffic);
+        let numbered: Vec<_> = streams.iter().map(|(_, count)| *count).enumerate().collect();
+        let flow_count: u64 = streams.iter().map(|(_, count)| count).sum();
+        let flows = Flows {
+            streams: &numbered,
+            in_parts: rig.sends_parts(),
+            is_foretold: matches!(expected, Expected::Flows { sent, .. } if sent == flow_count),
+            is_all: &|known| expected.holds(known),
+        };
+        let mut line = RigLine {
+            runner: self,
+            rig: &mut *rig,
+            dut: &mut *dut,
+            streams: &streams,
+            loaded: None,
+        };
+        let Filled { known, sent_packets } = priming::fill(&mut line, &flows)?;
+        if line.loaded.is_some() {
+            rig.load(traffic)?;
         }
-        let mut check = expected.check(known, passes);
+        let Some(known) = known else { return Ok(()) };
+        let mut check = expected.check(known, sent_packets);
         if !check.passed
             && let Some(limit) = dut.flow_limit(host_of(rig)?)?
         {
@@ -157,27 +156,53 @@ impl Runner<'_> {
         self.checks.push(check);
         Ok(())
     }
+}
 
-    /// One pass over the flows of every stream that walks over them.
-    fn send_each_flow(&mut self, rig: &mut dyn Rig, rate_pps: f64) -> Result<(), TrialError> {
-        let traffic = self.trial.traffic;
-        let senders = traffic.each_sender();
+/// Flows go through a rig.
+struct RigLine<'l, 'r> {
+    runner: &'l mut Runner<'r>,
+    rig: &'l mut dyn Rig,
+    dut: &'l mut dyn DutDriver,
+    /// The streams: the sender, and the index among its streams.
+    streams: &'l [((usize, usize), u64)],
+    /// The stream that the rig has instead of the whole traffic.
+    loaded: Option<usize>,
+}
+
+impl Line for RigLine<'_, '_> {
+    type Error = TrialError;
+
+    fn send(&mut self, stream: usize, flows: Range<u64>, rate_pps: f64) -> Result<u64, TrialError> {
+        let traffic = self.runner.trial.traffic;
+        let has_several = traffic.each_sender().len() > 1 || traffic.stream_count_max() > 1;
+        if has_several && self.loaded != Some(stream) {
+            let ((sender, index), _) = self.streams[stream];
+            self.rig.load(&traffic.alone(sender, index))?;
+            self.loaded = Some(stream);
+        }
+        let count = flows.end - flows.start;
+        let before = self.rig.arrived_packets()?;
         let burst = Burst::new(Rate::Pps(rate_pps), None);
-        let has_several = senders.len() > 1 || traffic.stream_count_max() > 1;
-        for (at, index) in traffic.distinct_streams() {
-            let streams = &senders[at].streams;
-            if !is_walked(&streams.specs()[index].0) {
-                continue;
-            }
-            if has_several {
-                rig.load(&traffic.alone(at, index))?;
-            }
-            self.send(rig, burst, streams.flow_count_of(index))?;
+        self.runner.send(self.rig, Burst { first_packet: flows.start, ..burst }, count)?;
+        if !self.rig.sends_parts() {
+            self.runner.pause(PROBE_PATIENCE)?;
+            return Ok(count);
         }
-        if has_several {
-            rig.load(traffic)?;
+        let mut through = 0;
+        let mut waited = Duration::ZERO;
+        while through < count && waited < PROBE_PATIENCE {
+            let now = self.rig.arrived_packets()? - before;
+            waited = if now > through { Duration::ZERO } else { waited + ARRIVAL_POLL };
+            through = now;
+            if through < count {
+                self.runner.pause(ARRIVAL_POLL)?;
+            }
         }
-        Ok(())
+        Ok(through)
+    }
+
+    fn known(&mut self) -> Result<Option<u64>, TrialError> {
+        Ok(self.dut.flows(host_of(self.rig)?)?)
     }
 }
 

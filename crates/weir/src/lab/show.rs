@@ -5,6 +5,7 @@ use std::io::Write as _;
 use anyhow::{Context as _, anyhow};
 use weir_lab::derive::{Account, Derived};
 use weir_lab::model::Plan;
+use weir_lab::plan::estimate::Estimate;
 use weir_lab::plan::view::{self, PlanView, estimated_duration};
 use weir_lab::store::Store;
 use weir_results::document::{Column, Row, Table, Terminal};
@@ -68,7 +69,15 @@ pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()>
             auto.confidence_percent
         );
     }
-    text.push('\n');
+    let estimate = Estimate::of(plan, plan.cells.iter());
+    let parts = estimate.parts().into_iter().filter(|(_, time)| !time.is_zero());
+    let parts: Vec<String> =
+        parts.map(|(name, time)| format!("{name} {}", duration(time))).collect();
+    text += &format!("of that: {}", parts.join(", "));
+    if plan.retries > 0 {
+        text += "; what something else on the machine disturbs is repeated, and comes on top";
+    }
+    text += "\n\n";
     text += &series_table(plan);
     if verbose {
         text += &format!("\norder ({:?}, seed {}):\n", campaign.order, campaign.seed);

@@ -66,6 +66,9 @@ fn the_view_is_complete() {
     assert_eq!(view["cells"][1]["name"], "a.t/2");
     assert_eq!(view["cells"][1]["id"], plan.cells[1].id.as_str());
     assert_eq!(view["calibrations"][0]["name"], "t");
-    // One calibration and two cells of 0.5 + 3 + 0.2 s, with 0.6 s of overhead each.
-    assert_eq!(view["estimated_duration_ns"], 12_900_000_000_u64);
+    // One calibration and two cells of 0.5 + 3 + 0.2 s, with 0.38 s of overhead each; 0.8 s of
+    // reading and writing, and two looks of a twentieth of all that.
+    assert_eq!(view["estimated_duration_ns"], 14_344_000_000_u64);
+    assert_eq!(view["estimate"]["calibrations_ns"], 4_080_000_000_u64);
+    assert_eq!(view["estimate"]["priming_ns"], 0);
 }

@@ -254,10 +254,14 @@ impl Rig for NetnsRig {
         }
         for (index, port) in self.senders.clone().into_iter().enumerate() {
             if burst.sender.is_none_or(|only| only == index) {
-                self.source(port)?.start(burst.rate_of(port), burst.packet_limit)?;
+                self.source(port)?.start(&burst, port)?;
             }
         }
         Ok(())
+    }
+
+    fn sends_parts(&self) -> bool {
+        true
     }
 
     fn finished(&self) -> bool {
@@ -310,6 +314,10 @@ impl Rig for NetnsRig {
             .sum(&counted)
             .ok_or_else(|| TestbedError::new(format!("{device} counts nothing")))?;
         Ok(DutMoment { run_ns, received_packets, reading: self.reading()? })
+    }
+
+    fn arrived_packets(&self) -> Result<u64, TestbedError> {
+        self.sinks.values().map(|sink| Ok(sink.reading(0)?.rx_packets)).sum()
     }
 
     fn counters(&self) -> Result<Counters, TestbedError> {

@@ -12,11 +12,10 @@ use weir_net::Netns;
 use weir_results::traffic::Streams;
 use weir_wire::describe::Macs;
 use weir_wire::mac::MacAddr;
-use weir_wire::units::Rate;
 
 use super::layout::{PARK_DEVICES, Port};
 use super::parts::{ifindex, inside};
-use crate::testbed::TestbedError;
+use crate::testbed::{Burst, TestbedError};
 
 /// A generator at a port.
 #[derive(Debug)]
@@ -103,17 +102,17 @@ impl Source {
         Ok(())
     }
 
-    /// Starts a run.
+    /// Starts a run, at the rate of the generator at a port.
     pub(in crate::testbed) fn start(
         &mut self,
-        rate: Rate,
-        packet_limit: Option<u64>,
+        burst: &Burst,
+        port: u16,
     ) -> Result<(), TestbedError> {
         let options = RunOptions {
-            rate,
+            rate: burst.rate_of(port),
             ramp: Duration::ZERO,
-            packet_limit,
-            first_sequence: 0,
+            packet_limit: burst.packet_limit,
+            first_sequence: burst.first_packet,
             timestamps: true,
         };
         self.generator()?.start(options).map_err(TestbedError::new)?;

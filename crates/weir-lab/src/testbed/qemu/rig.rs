@@ -143,8 +143,12 @@ impl Rig for QemuRig {
         if burst.is_measured {
             self.watch.start();
         }
-        let started = self.generator.start(burst.rate, burst.packet_limit);
+        let started = self.generator.start(&burst, 0);
         self.explained(started)
+    }
+
+    fn sends_parts(&self) -> bool {
+        true
     }
 
     fn finished(&self) -> bool {
