@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, InfoVlan, LinkAttribute, LinkFlags, LinkInfo as KernelInfo,
-    LinkLayerType, LinkMessage, LinkXdp, State, XdpAttached,
+    LinkLayerType, LinkMessage, LinkXdp, State, VlanProtocol, XdpAttached,
 };
 use rtnetlink::LinkUnspec;
 
@@ -154,6 +154,37 @@ impl Netlink {
             KernelInfo::Kind(InfoKind::Veth),
             KernelInfo::Data(peer_data),
         ]));
+        self.perform(action, self.handle().link().add(message).execute())
+    }
+
+    /// Makes a VLAN interface on another one, by an 802.1Q tag or, for a `service` VLAN, an 802.1ad
+    /// one. It is down.
+    ///
+    /// # Errors
+    ///
+    /// If the name is bad or taken, there is no such parent, or the kernel refuses.
+    pub fn create_vlan(
+        &self,
+        name: &str,
+        parent: &str,
+        id: u16,
+        service: bool,
+    ) -> Result<(), NetlinkError> {
+        check_name(name)?;
+        let protocol = if service { VlanProtocol::Ieee8021Ad } else { VlanProtocol::Ieee8021Q };
+        let mut message = LinkMessage::default();
+        message.attributes.extend([
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::Link(self.ifindex(parent)?),
+            LinkAttribute::LinkInfo(vec![
+                KernelInfo::Kind(InfoKind::Vlan),
+                KernelInfo::Data(InfoData::Vlan(vec![
+                    InfoVlan::Id(id),
+                    InfoVlan::Protocol(protocol),
+                ])),
+            ]),
+        ]);
+        let action = || format!("create VLAN {id} `{name}` on `{parent}`");
         self.perform(action, self.handle().link().add(message).execute())
     }
 

@@ -8,7 +8,7 @@ use weir_results::traffic::{NO_MACS, Reverse, STREAMS_MAX, Senders, Streams, Tra
 use weir_wire::describe::{Described, Description};
 use weir_wire::flow::FlowSpaceError;
 use weir_wire::range::{AddrRange, Range};
-use weir_wire::stream::{StreamError, StreamFrames};
+use weir_wire::stream::{StreamError, StreamFrames, StreamSpec};
 use weir_wire::units::{Rate, format_count, parse_count, parse_rate};
 
 use super::senders;
@@ -27,8 +27,11 @@ const SIZE_BYTES_MAX: u16 = 1514;
 /// The rate that no software can be asked for in earnest.
 const RATE_PPS_MAX: f64 = 1e9;
 
+/// Why a virtual machine gets no tagged frames.
+const NO_VLANS: &str = "the lab gives a virtual machine's cards no VLANs";
+
 /// Fields that the `netns` testbed refuses, and why.
-const REFUSED: [(&str, &str, &str); 3] = [
+const REFUSED: [(&str, &str, &str); 2] = [
     (
         "src_mac",
         "the generator's device of a netns testbed has an address of its own",
@@ -38,11 +41,6 @@ const REFUSED: [(&str, &str, &str); 3] = [
         "dst_mac",
         "frames go to the device of the DUT, which would not take any others",
         "leave it out",
-    ),
-    (
-        "vlan",
-        "the devices of a netns testbed have no VLANs, so the DUT would drop every tagged frame",
-        "leave it out; `weir gen --vlan` sends tagged frames over a path of your own",
     ),
 ];
 
@@ -101,6 +99,7 @@ pub(crate) fn check(
         None => None,
         Some(back) => back.map(|(streams, rate)| Some(Reverse { streams, rate }))?,
     };
+    check_tags(values, (&streams, reverse.as_ref()), testbed, report)?;
     let senders = senders::check(values.senders, reverse, testbed, report)?;
     let last = values.streams.last()?;
     let all = (String::new(), String::new());
@@ -152,6 +151,28 @@ fn one_way(
     }
 }
 
+/// Refuses streams of one traffic with different VLANs: a DUT has its way out in one of them.
+fn check_tags(
+    values: &Values<'_>,
+    (streams, reverse): (&Streams, Option<&Reverse>),
+    testbed: Option<&TestbedSpec>,
+    report: &mut Report,
+) -> Option<()> {
+    let Some(TestbedSpec::Netns(_)) = testbed else { return Some(()) };
+    let back = reverse.iter().flat_map(|reverse| reverse.streams.specs());
+    let ids = |(spec, _): &(StreamSpec, u32)| spec.tags.iter().map(|tag| tag.id).collect();
+    let all: Vec<Vec<u16>> = streams.specs().iter().chain(back).map(ids).collect();
+    let back = values.reverse.iter().flat_map(|(_, streams)| streams);
+    let written = values.streams.iter().chain(back);
+    let Some((other, _)) = written.zip(&all).find(|(_, ids)| **ids != all[0]) else {
+        return Some(());
+    };
+    let help = "give all streams the same tags; other tags belong in another traffic";
+    let message = "streams of one traffic have different tags: the DUT's routes lead into one VLAN";
+    other.error("vlan", message, Some(help), report);
+    None
+}
+
 /// Reads and checks one stream, so far as it can be checked alone.
 fn described(
     values: &StreamValues<'_>,
@@ -161,7 +182,7 @@ fn described(
 ) -> Option<Described> {
     let mut is_good = true;
     let mut texts: Vec<(&'static str, String)> = Vec::new();
-    // Devices of the lab's own have their own addresses, and no VLANs.
+    // Devices of the lab's own have their own addresses.
     let direct_path = testbed.filter(|testbed| testbed.has_direct_path());
     for (name, value) in &values.fields {
         let refused = REFUSED.iter().find(|(refused, _, _)| refused == name);
@@ -172,6 +193,10 @@ fn described(
             is_good = false;
         } else if let (Some((_, why, help)), Some(_)) = (refused, direct_path) {
             values.error(name, why, Some(help), report);
+            is_good = false;
+        } else if let (Some(TestbedSpec::Qemu(_)), "vlan") = (testbed, *name) {
+            let help = "leave it out, or measure on a testbed of kind \"netns\" or \"hosts\"";
+            values.error(name, NO_VLANS, Some(help), report);
             is_good = false;
         } else if !["src", "dst"].contains(name) {
             texts.push((name, normal(name, &value.text)));

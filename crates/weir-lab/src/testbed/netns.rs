@@ -7,7 +7,9 @@
 //! ```
 //!
 //! Traffic in both directions has a generator and a sink at either end. Further links (`gen1`,
-//! `dut2`, `dut3`, `sink1`) lie beside the first, in the same three namespaces.
+//! `dut2`, `dut3`, `sink1`) lie beside the first, in the same three namespaces. Where the traffic
+//! has VLAN tags, the DUT's ports have VLAN devices (`dut0.100`, `dut1.100`), which the addresses
+//! are on; what it sends has the same tags.
 //!
 //! Addresses are out of the benchmarking ranges (RFC 2544 and RFC 5180): the links take the first
 //! network of each side, the streams may use the rest. Neighbours are static, so that no ARP or
@@ -25,6 +27,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_machine::cancel::Cancel;
 use weir_net::CpuList;
+use weir_results::matrix::Series;
+use weir_wire::vlan::Tag;
 
 use super::{Rig, Testbed, TestbedError, Topology};
 use crate::model::{NetnsSpec, TestbedSpec};
@@ -53,6 +57,8 @@ pub struct NetnsTestbed {
     /// Every way in which it was to be built so far, and which of them is the next rig's.
     setups: RefCell<Vec<Rc<Setup>>>,
     next: Cell<usize>,
+    /// VLAN tags of the next rig's traffic.
+    tags: RefCell<Vec<Tag>>,
     cancel: Cancel,
     // Put back before another lab may begin.
     _host_wide: HostWide,
@@ -101,6 +107,7 @@ impl NetnsTestbed {
         Ok(Self {
             setups: RefCell::new(vec![Rc::new(setup)]),
             next: Cell::new(0),
+            tags: RefCell::default(),
             cancel,
             _host_wide: host_wide,
             _exclusive: exclusive,
@@ -139,7 +146,8 @@ impl NetnsTestbed {
 
     fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
         let setup = self.setup();
-        let parts = Parts::create(topology, setup.spec.queues, setup.spec.links)?;
+        let (spec, tags) = (&setup.spec, self.tags.borrow().clone());
+        let parts = Parts::create(topology, spec.queues, spec.links, tags)?;
         NetnsRig::new(parts, &setup.placement, &self.cancel)
     }
 }
@@ -185,6 +193,12 @@ impl Testbed for NetnsTestbed {
             TestbedSpec::Netns(spec) => self.place_as(spec),
             other => Err(TestbedError::new(format!("it is not of the kind {}", other.kind()))),
         }
+    }
+
+    fn next(&self, series: &Series) {
+        // All streams of a traffic have the same.
+        let streams = series.traffic.streams.specs();
+        *self.tags.borrow_mut() = streams.first().map_or_else(Vec::new, |(s, _)| s.tags.clone());
     }
 
     fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError> {

@@ -123,3 +123,27 @@ fn refusals_name_the_object_and_the_cause() {
         })
         .unwrap();
 }
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn a_vlan_is_on_its_parent_and_may_have_another_one_on_it() {
+    let netns = namespace("vlan");
+    let made = netns.run(|| {
+        let netlink = Netlink::open().unwrap();
+        netlink.create_veth(&VethEnd::new("v0"), &VethEnd::new("v1"), 1).unwrap();
+        netlink.create_vlan("v0.100", "v0", 100, true)?;
+        netlink.create_vlan("v0.100.200", "v0.100", 200, false)?;
+        let vlans = ["v0.100", "v0.100.200"].map(|name| netlink.link(name).unwrap().vlan.unwrap());
+        let below = ["v0", "v0.100"].map(|name| netlink.ifindex(name).unwrap());
+        assert_eq!(vlans.map(|vlan| vlan.parent_ifindex), below);
+        assert_eq!(vlans.map(|vlan| vlan.id), [100, 200]);
+        Ok::<(), NetlinkError>(())
+    });
+    match made.unwrap() {
+        Ok(()) => {}
+        Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(95) => {
+            eprintln!("skipped: this kernel has no VLAN devices (CONFIG_VLAN_8021Q)");
+        }
+        Err(error) => panic!("{error}"),
+    }
+}

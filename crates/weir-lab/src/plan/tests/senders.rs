@@ -64,6 +64,7 @@ fn what_a_generator_cannot_have_is_refused() {
         (TWO_CPUS, "", "no traffic sends from more than 1"),
         ("links = 5", "", "`links` must be 1 to 4"),
         ("links = 4", "ttl = 3\nstreams = []", "1 to 256 streams"),
+        ("", "vlan = 5\ndirection = \"both\"\n[traffic.reverse]\nvlan = 6", "different tags"),
         // Behind the second port are the destinations.
         ("", "direction = \"both\"\n[traffic.reverse]\nsrc = \"198.18.1.1\"", "198.19.1.0 to"),
     ] {

@@ -11,13 +11,17 @@ use std::time::Duration;
 
 use weir_machine::host::STOP_PATIENCE;
 use weir_net::registry::{Record, Registry};
-use weir_net::{Netlink, Netns, NetnsError, Prefix, VethEnd, process, sysctl};
+use weir_net::{Netlink, NetlinkError, Netns, NetnsError, Prefix, VethEnd, process, sysctl};
+use weir_wire::vlan::{Tag, TagKind};
 
 use super::layout::{MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
 use crate::testbed::{TestbedError, Topology};
 
 /// How long a veth pair may take to notice that both of its ends are up.
 const CARRIER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The kernel has no device of the kind.
+const EOPNOTSUPP: i32 = 95;
 
 /// The namespaces of one trial.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub(super) struct Parts {
     pub(super) queues: u32,
     /// The ports of the DUT, in their order, which [`Topology::Direct`] has none of.
     pub(super) ports: Vec<Port>,
+    /// Tags of the traffic, for which the DUT's ports have VLAN devices.
+    tags: Vec<Tag>,
     pub(super) generator: Netns,
     pub(super) dut: Option<Netns>,
     pub(super) sink: Netns,
@@ -73,20 +79,40 @@ impl Drop for Claim {
 }
 
 /// One end of a link.
+#[derive(Clone, Copy)]
 struct End<'a> {
     netns: &'a Netns,
     device: &'static str,
     mac: [u8; 6],
     addresses: &'a [String; 2],
+    /// Of the VLAN devices that are put on it, the outer one first; the last has the addresses.
+    tags: &'a [Tag],
 }
 
 impl<'a> End<'a> {
     fn opposite(port: &'a Port, netns: &'a Netns) -> Self {
-        Self { netns, device: port.device, mac: port.mac, addresses: &port.addresses }
+        let (device, mac, addresses) = (port.device, port.mac, &port.addresses);
+        Self { netns, device, mac, addresses, tags: &[] }
     }
 
-    fn of_dut(port: &'a Port, netns: &'a Netns) -> Self {
-        Self { netns, device: port.dut_device, mac: port.dut_mac, addresses: &port.dut_addresses }
+    fn of_dut(port: &'a Port, netns: &'a Netns, tags: &'a [Tag]) -> Self {
+        let (device, mac, addresses) = (port.dut_device, port.dut_mac, &port.dut_addresses);
+        Self { netns, device, mac, addresses, tags }
+    }
+
+    /// Every VLAN device by name, and the one below each.
+    fn vlans(&self) -> Vec<(String, String, Tag)> {
+        let mut below = self.device.to_owned();
+        let above = self.tags.iter().map(|tag| {
+            let name = format!("{below}.{}", tag.id);
+            (name.clone(), std::mem::replace(&mut below, name), *tag)
+        });
+        above.collect()
+    }
+
+    /// The device that has the addresses.
+    fn addressed(&self) -> String {
+        self.vlans().pop().map_or_else(|| self.device.to_owned(), |(name, _, _)| name)
     }
 }
 
@@ -96,6 +122,7 @@ impl Parts {
         topology: Topology,
         queues: u32,
         links: u16,
+        tags: Vec<Tag>,
     ) -> Result<Self, TestbedError> {
         let id = std::process::id();
         let name = |role: &str| format!("weir-{id}-{role}");
@@ -112,7 +139,7 @@ impl Parts {
             Topology::Direct => None,
         };
         let ports = (0..links * 2).map(|port| Port::of(port, links)).collect();
-        let parts = Self { topology, queues, ports, generator, dut, sink, directory, claim };
+        let parts = Self { topology, queues, ports, tags, generator, dut, sink, directory, claim };
         parts.connect()?;
         Ok(parts)
     }
@@ -144,10 +171,12 @@ impl Parts {
             // The sink stands where the DUT would, with its address.
             return join(&generator, &End { addresses: &left.dut_addresses, ..sink }, queues);
         };
-        join(&generator, &End::of_dut(left, dut), queues)?;
-        join(&End::of_dut(right, dut), &sink, queues)?;
-        routes(dut, left.dut_device, &left.networks, &left.addresses)?;
-        routes(dut, right.dut_device, &right.networks, &right.addresses)?;
+        let inward = End::of_dut(left, dut, &self.tags);
+        let outward = End::of_dut(right, dut, &self.tags);
+        join(&generator, &inward, queues)?;
+        join(&outward, &sink, queues)?;
+        routes(dut, &inward.addressed(), &left.networks, &left.addresses)?;
+        routes(dut, &outward.addressed(), &right.networks, &right.addresses)?;
         routes(&self.generator, left.device, &right.networks, &left.dut_addresses)?;
         routes(&self.sink, right.device, &left.networks, &right.dut_addresses)
     }
@@ -193,14 +222,22 @@ fn join(a: &End<'_>, b: &End<'_>, queues: u32) -> Result<(), TestbedError> {
     for (here, there) in [(a, b), (b, a)] {
         inside(here.netns, || {
             let netlink = Netlink::open().map_err(|e| e.to_string())?;
+            netlink.set_up(here.device).map_err(|e| e.to_string())?;
+            for (name, below, tag) in here.vlans() {
+                let is_service = tag.kind == TagKind::Service;
+                netlink
+                    .create_vlan(&name, &below, tag.id, is_service)
+                    .and_then(|()| netlink.set_up(&name))
+                    .map_err(|e| format!("{e}{}", without_vlans(&e)))?;
+            }
+            let device = here.addressed();
             for text in here.addresses {
                 let address = prefix(text)?;
-                netlink.add_address(here.device, address).map_err(|e| e.to_string())?;
+                netlink.add_address(&device, address).map_err(|e| e.to_string())?;
             }
-            netlink.set_up(here.device).map_err(|e| e.to_string())?;
             for text in there.addresses {
                 netlink
-                    .add_neighbour(here.device, prefix(text)?.address(), there.mac)
+                    .add_neighbour(&device, prefix(text)?.address(), there.mac)
                     .map_err(|e| e.to_string())?;
             }
             Ok::<(), String>(())
@@ -210,6 +247,16 @@ fn join(a: &End<'_>, b: &End<'_>, queues: u32) -> Result<(), TestbedError> {
         inside(end.netns, || Netlink::open()?.wait_operational(end.device, CARRIER_PATIENCE))?;
     }
     Ok(())
+}
+
+/// What it means that a VLAN device cannot be made.
+fn without_vlans(error: &NetlinkError) -> &'static str {
+    match error {
+        NetlinkError::Refused { source, .. } if source.raw_os_error() == Some(EOPNOTSUPP) => {
+            "; this kernel has no VLAN devices (CONFIG_VLAN_8021Q): `vlan` in a traffic needs them"
+        }
+        _ => "",
+    }
 }
 
 /// Routes to networks, by the addresses of their gateways.
