@@ -1,12 +1,13 @@
 //! Neighbours (ARP and ND entries), IPv4 and IPv6: permanent ones are made and listed, and one of
 //! any kind can be looked up.
 //!
-//! It never removes what the kernel learned by itself, and never asks the network for a neighbour.
+//! It never removes what the kernel learned by itself, and never asks the network for a neighbour
+//! but where it is told to.
 
 use std::net::IpAddr;
 
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 
 use crate::netlink::{Netlink, NetlinkError};
@@ -42,6 +43,24 @@ impl Netlink {
             .state(NeighbourState::Permanent)
             .replace();
         self.perform(|| format!("add neighbour {address} to interface `{link}`"), request.execute())
+    }
+
+    /// Makes the kernel ask the network who has an address, by ARP or neighbour discovery, as if
+    /// there were a packet for it (`NTF_USE`, neighbour.h). It does not wait for the answer.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, or the kernel refuses.
+    pub fn ask_neighbour(&self, link: &str, address: IpAddr) -> Result<(), NetlinkError> {
+        let index = self.ifindex(link)?;
+        let request = self
+            .handle()
+            .neighbours()
+            .add(index, address)
+            .state(NeighbourState::None)
+            .flags(NeighbourFlags::Use)
+            .replace();
+        self.perform(|| format!("ask for {address} on interface `{link}`"), request.execute())
     }
 
     /// The permanent neighbours of an interface, sorted.

@@ -116,9 +116,39 @@ fn the_next_hop_is_what_the_kernel_knows() {
     namespace.ip("address add 198.18.0.1/24 dev out");
     namespace.ip("route add 198.19.0.0/16 via 198.18.0.2");
     let error = look().expect_err("there is no neighbour").to_string();
-    assert!(error.contains("ping -c 1 198.18.0.2"), "{error}");
-    namespace.ip("neighbour add 198.18.0.2 lladdr 02:00:00:00:00:77 dev out nud stale");
+    assert!(error.contains("198.18.0.2, the next hop to 198.19.10.1"), "{error}");
+    assert!(error.contains("did not answer ARP requests"), "{error}");
+    namespace.ip("neighbour replace 198.18.0.2 lladdr 02:00:00:00:00:77 dev out nud stale");
     assert_eq!(look().expect("it is known").to_string(), "02:00:00:00:00:77");
+}
+
+#[test]
+fn an_unknown_next_hop_is_asked_for() {
+    if !privileged() {
+        return;
+    }
+    let (near, far) = (pair(), Namespace::new());
+    near.ip(&format!("link set in address 02:00:00:00:00:88 netns {}", far.name()));
+    for (namespace, device, last) in [(&near, "out", 1), (&far, "in", 2)] {
+        namespace.inside(|| {
+            let path = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+            std::fs::write(path, "0").expect("the sysctl is written");
+        });
+        namespace.ip(&format!("link set {device} up"));
+        namespace.ip(&format!("address add 198.18.0.{last}/24 dev {device}"));
+        namespace.ip(&format!("address add 2001:2::{last}/64 dev {device} nodad"));
+    }
+    near.ip("route add 198.19.0.0/16 via 198.18.0.2");
+    near.ip("route add 2001:2:0:8000::/49 via 2001:2::2");
+    // By ARP and by neighbour discovery; through a gateway and beside it.
+    for destination in ["198.19.10.1", "2001:2:0:8010::1", "198.18.0.2", "2001:2::2"] {
+        let destination = destination.parse().expect("an address");
+        let mac = near.inside(|| next_hop::mac("out", destination));
+        assert_eq!(mac.expect("it answers").to_string(), "02:00:00:00:00:88", "{destination}");
+    }
+    let stranger = near.inside(|| next_hop::mac("out", "2001:2::7".parse().expect("one")));
+    let error = stranger.expect_err("nobody has it").to_string();
+    assert!(error.contains("did not answer neighbour solicitations"), "{error}");
 }
 
 /// A veth sorts by the sending CPU's number: two of four CPUs meet on two queues.
