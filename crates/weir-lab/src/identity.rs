@@ -85,6 +85,7 @@ fn netns_json(netns: &NetnsSpec) -> Value {
         rps_cpus,
         queues,
         links,
+        mtu_bytes,
         conntrack_max,
     } = netns;
     let mut testbed = json!({
@@ -99,6 +100,9 @@ fn netns_json(netns: &NetnsSpec) -> Value {
     }
     if let Some(conntrack_max) = conntrack_max {
         testbed["conntrack_max"] = (*conntrack_max).into();
+    }
+    if let Some(mtu_bytes) = mtu_bytes {
+        testbed["mtu_bytes"] = (*mtu_bytes).into();
     }
     for (name, cpus) in [("napi_cpus", napi_cpus), ("rps_cpus", rps_cpus)] {
         if let Some(cpus) = cpus {

@@ -17,6 +17,10 @@ pub mod search;
 pub use hosts::{DriverKind, DriverSpec, EndSpec, HostsSpec, Image, InstallOn};
 pub use search::SearchTable;
 
+/// MTU of Ethernet, and its header: bytes.
+pub(crate) const MTU_BYTES_DEFAULT: u32 = 1500;
+pub(crate) const ETHERNET_BYTES: u32 = 14;
+
 /// A whole campaign, ready to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -92,6 +96,16 @@ impl TestbedSpec {
         }
     }
 
+    /// The largest frame that its links carry, bytes without FCS.
+    #[must_use]
+    pub fn size_bytes_max(&self) -> u32 {
+        let mtu_bytes = match self {
+            Self::Netns(netns) => netns.mtu_bytes,
+            Self::Hosts(_) | Self::Qemu(_) => None,
+        };
+        mtu_bytes.unwrap_or(MTU_BYTES_DEFAULT) + ETHERNET_BYTES
+    }
+
     /// Whether each series has one run more that is not counted, with a profile of the DUT.
     #[must_use]
     pub fn profile(&self) -> bool {
@@ -138,6 +152,9 @@ pub struct NetnsSpec {
     /// Links through the DUT, each with two of its ports.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub links: u16,
+    /// MTU of every veth device, bytes of an IP packet; absent: Ethernet's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<u32>,
     /// Connections that this host may track while the campaign runs; absent: as it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conntrack_max: Option<u64>,

@@ -75,6 +75,27 @@ pub enum DutKind {
     },
 }
 
+impl DutKind {
+    /// Whether it is likely to keep a state for each flow, by its rules: only when they are loaded
+    /// is it certain.
+    #[must_use]
+    pub fn seems_to_keep_flows(&self) -> bool {
+        let any = |text: &str, keeps: fn(&str) -> bool| {
+            text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).any(keeps)
+        };
+        match self {
+            Self::Linux { nft: Some(file), .. } => any(&file.text, |rule| {
+                let words = [" ct ", "masquerade", "snat ", "dnat "];
+                rule.starts_with("ct ") || words.iter().any(|word| rule.contains(word))
+            }),
+            Self::WeirFw { rules, .. } => {
+                any(&rules.text, |rule| rule.starts_with("pass") && !rule.contains("no state"))
+            }
+            Self::Linux { nft: None, .. } | Self::Command { .. } | Self::Tree { .. } => false,
+        }
+    }
+}
+
 /// A file of a DUT, substituted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DutFile {

@@ -17,6 +17,7 @@ fn testbed() -> TestbedSpec {
         rps_cpus: None,
         queues: 1,
         links: 1,
+        mtu_bytes: None,
         conntrack_max: None,
     })
 }

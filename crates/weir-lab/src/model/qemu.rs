@@ -72,6 +72,7 @@ impl QemuSpec {
             rps_cpus: None,
             queues: 1,
             links: 1,
+            mtu_bytes: None,
             conntrack_max: None,
         }
     }

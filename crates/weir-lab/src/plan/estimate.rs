@@ -6,11 +6,9 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use weir_results::dut::DutKind;
 use weir_results::matrix::Series;
 use weir_stats::priming::prime_time;
-use weir_wire::units::whole_ns;
 
 use crate::model::qemu::{self, Setup};
 use crate::model::{Cell, Plan, TestbedSpec};
@@ -54,33 +52,6 @@ pub struct Estimate {
     pub traffic: Duration,
     /// Runs with a profile, one of each series.
     pub profiles: Duration,
-}
-
-/// An estimate, in nanoseconds.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct EstimateView {
-    pub run_ns: u64,
-    pub calibrations_ns: u64,
-    pub boots_ns: u64,
-    pub setup_ns: u64,
-    pub priming_ns: u64,
-    pub traffic_ns: u64,
-    pub profiles_ns: u64,
-}
-
-impl From<Estimate> for EstimateView {
-    fn from(estimate: Estimate) -> Self {
-        let Estimate { run, calibrations, boots, setup, priming, traffic, profiles } = estimate;
-        Self {
-            run_ns: whole_ns(run),
-            calibrations_ns: whole_ns(calibrations),
-            boots_ns: whole_ns(boots),
-            setup_ns: whole_ns(setup),
-            priming_ns: whole_ns(priming),
-            traffic_ns: whole_ns(traffic),
-            profiles_ns: whole_ns(profiles),
-        }
-    }
 }
 
 impl Estimate {
@@ -130,7 +101,7 @@ impl Estimate {
             DutKind::WeirFw { .. } => FIREWALL_WORK,
             DutKind::Command { .. } => COMMAND_WORK,
         };
-        let priming = match seems_to_keep_flows(&series.dut.kind) {
+        let priming = match series.dut.kind.seems_to_keep_flows() {
             true => prime_time(walked(&series.traffic).iter().map(|(_, count)| count).sum()),
             false => Duration::ZERO,
         };
@@ -144,17 +115,18 @@ impl Estimate {
         self.parts().iter().map(|(_, time)| *time).sum()
     }
 
-    /// Its parts, in the order in which they begin, with what they are called.
+    /// Its parts by name.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, Duration); 7] {
+        let Self { run, calibrations, boots, setup, priming, traffic, profiles } = *self;
         [
-            ("looks at this host, reports", self.run),
-            ("calibrations", self.calibrations),
-            ("boots", self.boots),
-            ("set-up and probes", self.setup),
-            ("priming", self.priming),
-            ("traffic", self.traffic),
-            ("profiles", self.profiles),
+            ("run", run),
+            ("calibrations", calibrations),
+            ("boots", boots),
+            ("setup", setup),
+            ("priming", priming),
+            ("traffic", traffic),
+            ("profiles", profiles),
         ]
     }
 }
@@ -176,22 +148,4 @@ fn traffic(plan: &Plan) -> Duration {
 fn probes(series: &Series) -> Duration {
     let senders = u32::try_from(series.traffic.each_sender().len()).unwrap_or(u32::MAX);
     PROBE_TIME.saturating_mul(senders.saturating_mul(2))
-}
-
-/// Whether the DUT is likely to keep a state for each flow, by its rules: only when they are loaded
-/// is it certain.
-fn seems_to_keep_flows(dut: &DutKind) -> bool {
-    let rules = |text: &str, keeps: fn(&str) -> bool| {
-        text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).any(keeps)
-    };
-    match dut {
-        DutKind::Linux { nft: Some(file), .. } => rules(&file.text, |rule| {
-            rule.starts_with("ct ")
-                || [" ct ", "masquerade", "snat ", "dnat "].iter().any(|word| rule.contains(word))
-        }),
-        DutKind::WeirFw { rules: file, .. } => {
-            rules(&file.text, |rule| rule.starts_with("pass") && !rule.contains("no state"))
-        }
-        DutKind::Linux { nft: None, .. } | DutKind::Command { .. } | DutKind::Tree { .. } => false,
-    }
 }

@@ -21,14 +21,8 @@ use crate::spec::senders::SendersSpec;
 /// The most flows of a traffic.
 const FLOWS_MAX: u64 = 1 << 32;
 
-/// The largest frame without FCS that the testbed's links carry: none of them has jumbo frames.
-const SIZE_BYTES_MAX: u16 = 1514;
-
 /// The rate that no software can be asked for in earnest.
 const RATE_PPS_MAX: f64 = 1e9;
-
-/// Why a virtual machine gets no tagged frames.
-const NO_VLANS: &str = "the lab gives a virtual machine's cards no VLANs";
 
 /// Fields that the `netns` testbed refuses, and why.
 const REFUSED: [(&str, &str, &str); 2] = [
@@ -196,7 +190,8 @@ fn described(
             is_good = false;
         } else if let (Some(TestbedSpec::Qemu(_)), "vlan") = (testbed, *name) {
             let help = "leave it out, or measure on a testbed of kind \"netns\" or \"hosts\"";
-            values.error(name, NO_VLANS, Some(help), report);
+            let why = "the lab gives a virtual machine's cards no VLANs";
+            values.error(name, why, Some(help), report);
             is_good = false;
         } else if !["src", "dst"].contains(name) {
             texts.push((name, normal(name, &value.text)));
@@ -238,7 +233,7 @@ fn described(
             }
         }
     };
-    is_good &= can_be_sent(values, &described, report);
+    is_good &= can_be_sent(values, &described, testbed, report);
     is_good.then_some(described)
 }
 
@@ -251,15 +246,22 @@ fn normal(name: &str, text: &str) -> String {
 }
 
 /// Whether the stream can be sent through the testbed.
-fn can_be_sent(values: &StreamValues<'_>, described: &Described, report: &mut Report) -> bool {
+fn can_be_sent(
+    values: &StreamValues<'_>,
+    described: &Described,
+    testbed: Option<&TestbedSpec>,
+    report: &mut Report,
+) -> bool {
     const FCS: Option<&str> = Some("a frame's size is counted without its 4-byte FCS");
+    // Without a testbed there is nothing to hold a size against; that was reported.
+    let size_bytes_max = testbed.map_or(u32::MAX, TestbedSpec::size_bytes_max);
     let error = match StreamFrames::new(described.spec.clone()) {
-        Ok(frames) if frames.sizes().max_bytes() <= SIZE_BYTES_MAX => return true,
+        Ok(frames) if u32::from(frames.sizes().max_bytes()) <= size_bytes_max => return true,
         Ok(frames) => {
             let size_bytes = frames.sizes().max_bytes();
             let message = format!(
                 "frames of {size_bytes} bytes are too large: the testbed's links carry \
-                 at most {SIZE_BYTES_MAX}"
+                 at most {size_bytes_max}"
             );
             values.error("size", &message, FCS, report);
             return false;

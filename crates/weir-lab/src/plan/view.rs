@@ -1,14 +1,16 @@
 //! A plan for people and programs: what would run, in which order, and for how long.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 use weir_results::dut::Dut;
 use weir_results::matrix::{Campaign, SweepValue};
 use weir_results::traffic::Traffic;
+use weir_wire::units::whole_ns as ns;
 
 use crate::model::{Cell, Image, Plan, TestbedSpec, TrialTimes};
-use crate::plan::estimate::{Estimate, EstimateView};
+use crate::plan::estimate::Estimate;
 
 /// About how long the plan's calibrations and cells take together.
 #[must_use]
@@ -62,8 +64,8 @@ pub struct PlanView<'p> {
     pub cell_count_min: usize,
     /// [`estimated_duration`], in nanoseconds.
     pub estimated_duration_ns: u64,
-    /// What that is made of.
-    pub estimate: EstimateView,
+    /// What that is made of, in nanoseconds: `priming_ns` and so on.
+    pub estimate: BTreeMap<String, u64>,
     /// [`estimated_duration_min`], in nanoseconds.
     pub estimated_duration_min_ns: u64,
 }
@@ -159,11 +161,10 @@ impl<'p> PlanView<'p> {
             cell_count_min: cell_count_min(plan),
             estimated_duration_min_ns: ns(estimated_duration_min(plan)),
             estimated_duration_ns: ns(estimated_duration(plan)),
-            estimate: Estimate::of(plan, plan.cells.iter()).into(),
+            estimate: Estimate::of(plan, plan.cells.iter())
+                .parts()
+                .map(|(name, time)| (format!("{name}_ns"), ns(time)))
+                .into(),
         }
     }
-}
-
-fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -15,8 +15,8 @@ use crate::spec::settings;
 use crate::spec::template::{Template, check_references};
 
 /// Fields that may be different from trial to trial, of the kinds that are made anew for each.
-const NETNS_FIELDS: [&str; 6] =
-    ["generator_cpus", "dut_cpus", "sink_cpus", "napi_cpus", "rps_cpus", "queues"];
+const NETNS_FIELDS: [&str; 7] =
+    ["generator_cpus", "dut_cpus", "sink_cpus", "napi_cpus", "rps_cpus", "queues", "mtu"];
 const QEMU_FIELDS: [&str; 4] = ["generator_cpus", "dut_cpus", "cpus", "queues"];
 
 /// The testbeds of a campaign: one, or one for each point of the sweeps that it refers to.

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use weir_bpf::generator::SIZE_BYTES_MAX;
 use weir_results::matrix::{Campaign, Order};
 use weir_results::traffic::LINKS_MAX;
 use weir_wire::units::format_duration;
 
 use crate::diagnostic::{Report, quote};
-use crate::model::{NetnsSpec, TestbedSpec, TrialTimes};
+use crate::model::{ETHERNET_BYTES, MTU_BYTES_DEFAULT, NetnsSpec, TestbedSpec, TrialTimes};
 use crate::spec::cpus;
 use crate::spec::fields::{Fields, Value};
 use crate::spec::suggest::nearest;
@@ -21,6 +22,9 @@ const QUEUES_MAX: u64 = 64;
 
 /// Fields of network cards.
 const RINGS: [&str; 2] = ["rx_ring", "tx_ring"];
+
+/// MTUs: the least that IPv6 needs, and that of jumbo frames.
+const MTU_BYTES: std::ops::RangeInclusive<u64> = 1_280..=9_000;
 
 /// How many connections a host may be asked to track: at 320 bytes each, the most take 32 GB.
 const CONNTRACK_MAX: std::ops::RangeInclusive<u64> = 1_000..=100_000_000;
@@ -149,7 +153,7 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
     const APART: [&str; 3] = ["generator_cpus", "dut_cpus", "sink_cpus"];
     const OF_DUT: [&str; 2] = ["napi_cpus", "rps_cpus"];
     let lists = [&APART[..], &OF_DUT].concat();
-    let known = [&["kind"], &lists[..], &["queues", "links", "conntrack_max"]].concat();
+    let known = [&["kind"], &lists[..], &["queues", "links", "mtu", "conntrack_max"]].concat();
     refuse_rings(fields, report);
     fields.refuse_unknown(&[&known[..], &RINGS].concat(), report);
     let links = fields.integer("links", 1..=LINKS_MAX.into(), report);
@@ -171,8 +175,25 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
         rps_cpus: list("rps_cpus"),
         queues: u32::try_from(queues).unwrap_or(1),
         links: links.and_then(|links| u16::try_from(links).ok()).unwrap_or(1),
+        mtu_bytes: mtu(fields, report),
         conntrack_max,
     }
+}
+
+/// The MTU, if it is given; Ethernet's is none.
+fn mtu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<u32> {
+    const MOST: u32 = SIZE_BYTES_MAX as u32 - ETHERNET_BYTES;
+    let mtu_bytes = fields.count("mtu", MTU_BYTES, report)?;
+    let mtu_bytes = u32::try_from(mtu_bytes).ok().filter(|mtu_bytes| *mtu_bytes <= MOST);
+    if mtu_bytes.is_none() {
+        let message = format!("`mtu` must be at most {MOST} between namespaces");
+        let help = format!(
+            "the kernel makes each live frame of the generator from a single page, and has no \
+             fragments there: {SIZE_BYTES_MAX} bytes without FCS"
+        );
+        report.error_help(&fields.span_of("mtu"), message, help);
+    }
+    mtu_bytes.filter(|mtu_bytes| *mtu_bytes != MTU_BYTES_DEFAULT)
 }
 
 /// Refuses what a veth has not, but a network card has.

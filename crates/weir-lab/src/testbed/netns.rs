@@ -89,6 +89,7 @@ impl Setup {
             "cpu_siblings": self.placement.siblings(),
             "queues": self.spec.queues,
             "links": self.spec.links,
+            "mtu_bytes": self.spec.mtu_bytes,
         })
     }
 }
@@ -146,8 +147,7 @@ impl NetnsTestbed {
 
     fn rig(&self, topology: Topology) -> Result<NetnsRig, TestbedError> {
         let setup = self.setup();
-        let (spec, tags) = (&setup.spec, self.tags.borrow().clone());
-        let parts = Parts::create(topology, spec.queues, spec.links, tags)?;
+        let parts = Parts::create(topology, &setup.spec, self.tags.borrow().clone())?;
         NetnsRig::new(parts, &setup.placement, &self.cancel)
     }
 }

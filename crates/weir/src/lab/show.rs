@@ -73,7 +73,7 @@ pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()>
     let parts = estimate.parts().into_iter().filter(|(_, time)| !time.is_zero());
     let parts: Vec<String> =
         parts.map(|(name, time)| format!("{name} {}", duration(time))).collect();
-    text += &format!("of that: {}", parts.join(", "));
+    text += &format!("of that (docs/lab.md): {}", parts.join(", "));
     if plan.retries > 0 {
         text += "; what something else on the machine disturbs is repeated, and comes on top";
     }

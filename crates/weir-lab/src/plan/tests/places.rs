@@ -66,10 +66,27 @@ fn what_cannot_be_is_refused() {
         ("dut_cpus = \"1-${cpus}\"\n", "", "`rps_cpus` needs `dut_cpus`"),
         ("[1, \"2\"]", "[0, \"2\"]", "`queues` must be 1 to 64, not `0`"),
         ("napi_cpus = \"1\"", "conntrack_max = \"${cpus}\"", "cannot be a sweep's in [testbed]"),
+        ("napi_cpus = \"1\"", "mtu = 9000", "`mtu` must be at most 3394 between namespaces"),
+        ("src = \"198", "size = 1515\nsrc = \"198", "the testbed's links carry at most 1514"),
         ("napi_cpus = \"1\"", "rx_ring = 512", "a veth has no ring whose size can be set"),
     ] {
         assert!(CORES.contains(written), "{written}");
         let errors = try_plan(&CORES.replace(written, instead), &[]).unwrap_err();
         assert!(errors[0].contains(expected), "{expected}: {errors:?}");
     }
+}
+
+#[test]
+fn larger_frames_need_a_larger_mtu() {
+    let sized = CORES.replace("src = \"198", "size = \"${size}\"\nsrc = \"198");
+    let sized = sized.replace("queues = \"${queues}\"", "mtu = \"${mtu}\"");
+    let sized = sized.replace("\"queues\"\nvalues = [1, \"2\"]", "\"mtu\"\nvalues = [1500, 3000]");
+    let swept = sized.replace("${size}", "1514");
+    let plan = plan(&swept, &[]);
+    let sizes: Vec<u32> = plan.testbeds().iter().map(|t| t.size_bytes_max()).collect();
+    assert_eq!(sizes, [1514, 3014, 1514, 3014]);
+    let errors = try_plan(&sized.replace("${size}", "3014"), &[]).unwrap_err();
+    assert!(errors[0].contains("the testbed's links carry at most 1514"), "{errors:?}");
+    let only = sized.replace("${size}", "3014").replace("[1500, 3000]", "[3000, 3001]");
+    assert!(try_plan(&only, &[]).is_ok());
 }

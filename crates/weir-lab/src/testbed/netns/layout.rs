@@ -6,8 +6,8 @@
 
 use weir_results::traffic::parts;
 
-/// MTU of every device: the size of an IP packet.
-pub(in crate::testbed) const MTU_BYTES: u32 = 1500;
+/// MTU of every device, unless the specification has another: the size of an IP packet.
+pub(in crate::testbed) const MTU_BYTES: u32 = crate::model::MTU_BYTES_DEFAULT;
 
 /// The devices opposite each port of the DUT, in the generators' namespace and the sinks' by turns.
 const END_DEVICES: [&str; 8] =

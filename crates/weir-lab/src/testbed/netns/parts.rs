@@ -15,6 +15,7 @@ use weir_net::{Netlink, NetlinkError, Netns, NetnsError, Prefix, VethEnd, proces
 use weir_wire::vlan::{Tag, TagKind};
 
 use super::layout::{MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
+use crate::model::NetnsSpec;
 use crate::testbed::{TestbedError, Topology};
 
 /// How long a veth pair may take to notice that both of its ends are up.
@@ -31,6 +32,7 @@ pub(super) struct Parts {
     pub(super) queues: u32,
     /// The ports of the DUT, in their order, which [`Topology::Direct`] has none of.
     pub(super) ports: Vec<Port>,
+    mtu_bytes: u32,
     /// Tags of the traffic, for which the DUT's ports have VLAN devices.
     tags: Vec<Tag>,
     pub(super) generator: Netns,
@@ -120,8 +122,7 @@ impl Parts {
     /// Makes namespaces, links, addresses, neighbours and routes.
     pub(super) fn create(
         topology: Topology,
-        queues: u32,
-        links: u16,
+        spec: &NetnsSpec,
         tags: Vec<Tag>,
     ) -> Result<Self, TestbedError> {
         let id = std::process::id();
@@ -138,8 +139,21 @@ impl Parts {
             Topology::Dut => Some(namespace(&name("dut"))?),
             Topology::Direct => None,
         };
+        let NetnsSpec { queues, links, .. } = *spec;
+        let mtu_bytes = spec.mtu_bytes.unwrap_or(MTU_BYTES);
         let ports = (0..links * 2).map(|port| Port::of(port, links)).collect();
-        let parts = Self { topology, queues, ports, tags, generator, dut, sink, directory, claim };
+        let parts = Self {
+            topology,
+            queues,
+            ports,
+            mtu_bytes,
+            tags,
+            generator,
+            dut,
+            sink,
+            directory,
+            claim,
+        };
         parts.connect()?;
         Ok(parts)
     }
@@ -164,17 +178,17 @@ impl Parts {
 
     /// A link: from the generators' namespace through two ports of the DUT to the sinks'.
     fn connect_link(&self, left: &Port, right: &Port) -> Result<(), TestbedError> {
-        let queues = self.queues;
+        let links = (self.queues, self.mtu_bytes);
         let (generator, sink) =
             (End::opposite(left, &self.generator), End::opposite(right, &self.sink));
         let Some(dut) = &self.dut else {
             // The sink stands where the DUT would, with its address.
-            return join(&generator, &End { addresses: &left.dut_addresses, ..sink }, queues);
+            return join(&generator, &End { addresses: &left.dut_addresses, ..sink }, links);
         };
         let inward = End::of_dut(left, dut, &self.tags);
         let outward = End::of_dut(right, dut, &self.tags);
-        join(&generator, &inward, queues)?;
-        join(&outward, &sink, queues)?;
+        join(&generator, &inward, links)?;
+        join(&outward, &sink, links)?;
         routes(dut, &inward.addressed(), &left.networks, &left.addresses)?;
         routes(dut, &outward.addressed(), &right.networks, &right.addresses)?;
         routes(&self.generator, left.device, &right.networks, &left.dut_addresses)?;
@@ -212,11 +226,11 @@ pub(in crate::testbed) fn namespace(name: &str) -> Result<Netns, TestbedError> {
 }
 
 /// A veth pair with its addresses, and each end as a static neighbour of the other.
-fn join(a: &End<'_>, b: &End<'_>, queues: u32) -> Result<(), TestbedError> {
+fn join(a: &End<'_>, b: &End<'_>, (queues, mtu_bytes): (u32, u32)) -> Result<(), TestbedError> {
     inside(a.netns, || {
         let netlink = Netlink::open()?;
-        let end = VethEnd::new(a.device).mac(a.mac).mtu(MTU_BYTES);
-        let peer = VethEnd::new(b.device).mac(b.mac).mtu(MTU_BYTES).in_netns(b.netns);
+        let end = VethEnd::new(a.device).mac(a.mac).mtu(mtu_bytes);
+        let peer = VethEnd::new(b.device).mac(b.mac).mtu(mtu_bytes).in_netns(b.netns);
         netlink.create_veth(&end, &peer, queues)
     })?;
     for (here, there) in [(a, b), (b, a)] {

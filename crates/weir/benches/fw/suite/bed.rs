@@ -74,6 +74,7 @@ impl Bed {
             rps_cpus: None,
             queues: 1,
             links: 1,
+            mtu_bytes: None,
             conntrack_max: tracks.then(|| settings.scaled(MOST).max(CONNTRACK_MIN)),
         };
         Ok(Self {

@@ -41,6 +41,7 @@ fn two_links() -> NetnsSpec {
         rps_cpus: None,
         queues: 1,
         links: 2,
+        mtu_bytes: None,
         conntrack_max: None,
     }
 }
@@ -54,7 +55,7 @@ fn every_port_has_its_napi_threads_and_its_steering() {
     let mut placement = Placement::choose(&spec).unwrap();
     placement.napi = "1".parse().unwrap();
     placement.rps = Some("0-1".parse().unwrap());
-    let parts = Parts::create(Topology::Dut, spec.queues, spec.links, Vec::new()).unwrap();
+    let parts = Parts::create(Topology::Dut, &spec, Vec::new()).unwrap();
     let rig = NetnsRig::new(parts, &placement, &Cancel::default()).unwrap();
     let devices: Vec<&str> = rig.parts.ports.iter().map(|port| port.dut_device).collect();
     for device in &devices {
@@ -85,7 +86,7 @@ fn generators_of_two_threads_send_to_every_port() {
         "links":2,"mesh":true,"threads":2,
         "streams":[{"src":"198.18.10.1","dst":"198.19.10.1","size":"60"}]}"#;
     let traffic: Traffic = serde_json::from_str(text).unwrap();
-    let parts = Parts::create(Topology::Direct, spec.queues, spec.links, Vec::new()).unwrap();
+    let parts = Parts::create(Topology::Direct, &spec, Vec::new()).unwrap();
     let mut rig = NetnsRig::new(parts, &placement, &Cancel::default()).unwrap();
     rig.load(&traffic).unwrap();
     rig.start(Burst::new(weir_wire::units::Rate::Pps(2e3), Some(501))).unwrap();
