@@ -198,7 +198,7 @@ impl<L: Line> Filling<'_, L> {
     fn part(&mut self, stream: usize, flows: Range<u64>) -> Result<(), L::Error> {
         let count = flows.end - flows.start;
         let attempts = if self.known.is_some() { ATTEMPTS_MAX } else { ATTEMPTS_MAX_UNTOLD };
-        let mut before = None;
+        let (mut first, mut last) = (None, None);
         for attempt in 0..attempts {
             if self.sent_packets + count > self.packets_max {
                 return Ok(());
@@ -224,16 +224,18 @@ impl<L: Line> Filling<'_, L> {
                     self.known = Some((now, 0));
                     return Ok(());
                 }
-                self.is_full = before == Some(now);
-                before = Some(now);
+                first = first.or(Some(now));
+                last = Some(now);
             }
             // Where nothing gets through, sending it again is no use.
-            if self.is_full || through == 0 && self.known.is_none() {
+            if through == 0 && self.known.is_none() {
                 return Ok(());
             }
         }
-        if let (Some(_), Some(now)) = (self.known, before) {
+        if let (Some(_), Some(now)) = (self.known, last) {
             self.known = Some((now, 0));
+            // One attempt says little: a machine that is busy may have let none of it through.
+            self.is_full = first == Some(now);
         }
         Ok(())
     }
