@@ -69,6 +69,10 @@ pub(crate) const ROWS: &[RowSpec] = &[
     pps(STATEFUL_5M, "weir fw, stateful, 5,000,000 flows")
         .against(Against::Series(NFT_5M))
         .floor(6.0),
+    pps("stateful_5m_vs_minimal", "weir fw, stateful, 5,000,000 flows, again")
+        .of(STATEFUL_5M)
+        .against(Against::Series(MINIMAL))
+        .floor(0.85),
     pps(ONE_STAGE_5M, "weir fw, stateful, one stage, 5,000,000 flows"),
     pps("stateful_5m_vs_one_stage", "weir fw, stateful, 5,000,000 flows, again")
         .of(STATEFUL_5M)

@@ -74,6 +74,28 @@ fn two_stages_are_used_where_they_are_right() {
     assert_eq!(net.dropped("state-mismatch"), 0);
 }
 
+#[test]
+fn an_interface_in_generic_mode_means_one_stage() {
+    let test = "an_interface_in_generic_mode_means_one_stage";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("generic");
+    echo_server(&net.server, SERVER, 7001);
+    ip(&net, "link add br9 type bridge");
+    ip(&net, "link set br9 up");
+    let path = net.file("pf.conf", RULES);
+    assert_exit(&net.run(&["fw", "run", "--generic", "-f", &path]), 0);
+    wait_for_stages(&net, 1, "interface br9 is in generic mode");
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    assert_eq!(staged_packets(&net), 0);
+    ip(&net, "link del br9");
+    wait_for_stages(&net, 2, "");
+    line.echo("in two stages");
+    assert!(staged_packets(&net) > 0);
+}
+
 /// Bulk transfers of both families, and a flood of what is blocked, whose port hears nothing.
 #[test]
 fn connections_outlast_all_that_happens_to_the_box() {
