@@ -52,7 +52,8 @@ fn streams(list: &[&[(&str, &str)]]) -> Streams {
 #[test]
 fn the_settings_of_a_toggle_are_a_part_of_it() {
     let (testbed, trial, streams) = (testbed(), trial(), streams(&[&PLAIN]));
-    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max };
+    let senders = Senders::default();
+    let traffic = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
     let id = |toggle: Option<(&str, &str)>| {
         let kind = DutKind::Linux { sysctls: BTreeMap::new(), nft: None };
         let toggle = toggle.map(|(on, off)| Toggle { on: on.into(), off: off.into() });

@@ -47,7 +47,13 @@ fn busy() -> CampaignData {
         record.result.trend_ratio = Some(-0.9996);
         record.result.jump_ratio = Some(-0.9996);
         let apparatus_ratio = Some(0.3);
-        record.cost = Some(Cost { cost_ns: 12_345.0, apparatus_ratio, run_ns: 1, packets: 1 });
+        record.cost = Some(Cost {
+            cost_ns: 12_345.0,
+            apparatus_ratio,
+            run_ns: 1,
+            packets: 1,
+            busy_cpus: None,
+        });
     }
     let trial = data.cells[0].clone();
     data.rejected.push(Rejected { folder: "rejected/linux.flows-128/1".to_owned(), trial });

@@ -464,6 +464,7 @@ mod tests {
             apparatus_ratio,
             run_ns,
             packets,
+            busy_cpus: None,
         };
         let both = FinalCost::of(&[cost(3_000, 10, Some(0.5)), cost(1_000, 10, Some(0.1))]);
         let both = both.expect("packets");

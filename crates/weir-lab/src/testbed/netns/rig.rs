@@ -190,8 +190,8 @@ impl NetnsRig {
         tasks::Parts { processes, kernel_threads, ended_on }
     }
 
-    /// The DUT's threads: its NAPI threads, and all that runs in its namespace. `None` where packets
-    /// are steered to other CPUs, whose softirqs have no thread.
+    /// The DUT's threads: its NAPI threads, and all that runs in its namespace. `None` where
+    /// packets are steered to other CPUs, whose softirqs have no thread.
     fn dut_parts(&self) -> Option<tasks::Parts> {
         if self.placement.rps.is_some() {
             return None;
