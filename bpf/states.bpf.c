@@ -9,6 +9,7 @@
 #include <weir/fw/fragment.h> /* the loader wants all tables */
 #include <weir/fw/insert.h>
 #include <weir/fw/lookup.h>
+#include <weir/fw/stage.h> /* and all exits */
 #include <weir/fw/sweep.h>
 #include <weir/fw/test.h>
 
@@ -174,4 +175,11 @@ int weir_fw_egress(struct __sk_buff *skb)
 {
 	weir_uses_arena();
 	return 0;
+}
+
+SEC("xdp/devmap")
+int weir_fw_second(struct xdp_md *ctx)
+{
+	weir_uses_arena();
+	return XDP_DROP;
 }
