@@ -38,6 +38,13 @@ impl Firewall {
         }
     }
 
+    /// Whether packets are left to the second stage now. Between the two they are judged at once,
+    /// though frames go by the exits.
+    #[must_use]
+    pub fn has_second_stage(&self) -> bool {
+        self.arena().read32(control::STAGES) == STAGES_TWO
+    }
+
     /// Has packets judged in one stage from now on, at once and without waiting. Frames still go by
     /// the exits; [`Self::set_stages`] does the rest.
     pub fn leave_second_stage(&self) {

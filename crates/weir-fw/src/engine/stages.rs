@@ -184,10 +184,15 @@ impl Engine {
 
     /// The number of stages, and why it is one.
     pub(super) fn stage_status(&self) -> (u32, Option<&str>) {
-        match self.firewall.stages() {
-            Stages::One => (1, self.stages.reason.as_deref()),
-            Stages::Two => (2, None),
+        if self.firewall.has_second_stage() {
+            return (2, None);
         }
+        (
+            1,
+            Some(
+                self.stages.reason.as_deref().unwrap_or("the next look, within a second, decides"),
+            ),
+        )
     }
 }
 

@@ -349,7 +349,6 @@ pub(super) fn iterations(report: &Report<'_>) -> Vec<Block> {
             Column::numbers("Residual").unit("of offered").raw("ratio"),
             Column::numbers("CPU time").unit("per packet").raw("ns"),
             Column::numbers("Softirq").unit("of a CPU").raw("ratio"),
-            Column::numbers("Interrupts").unit("of a CPU").raw("ratio"),
             Column::numbers("Stolen").unit("of a CPU").raw("ratio"),
             Column::numbers("Foreign").unit("of a CPU").raw("ratio"),
             Column::numbers("CPU wait").unit("of the time").raw("ratio"),
@@ -378,6 +377,8 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
     let range = Line::new().link(samples, range);
     let count = number::counted_len(r.sample_count, "sample");
     let (began, day) = clock(&record.times.started_utc);
+    let interrupts = most(record, |used| Some(used.irq_ratio));
+    let interrupts = interrupts.map(|ratio| format!("{} irq", share(ratio)));
     let cells = vec![
         trial(record.iteration.to_string()),
         trial(pps(r.rate_pps)).sorted(r.rate_pps),
@@ -388,8 +389,7 @@ fn iteration_row(folder: &str, record: &TrialRecord) -> Row {
         ratio(r.jump_ratio),
         ratio(Some(record.ledger.residual_ratio)),
         trial(or_dash(cost_ns.map(number::cost))).sorted(cost_ns),
-        ratio(most(record, |used| Some(used.softirq_ratio))),
-        ratio(most(record, |used| Some(used.irq_ratio))),
+        ratio(most(record, |used| Some(used.softirq_ratio))).under(interrupts.unwrap_or_default()),
         ratio(most(record, |used| Some(used.stolen_ratio))),
         ratio(most(record, |used| used.foreign_ratio)),
         ratio(record.machine.as_ref().and_then(|machine| Some(machine.pressure?.cpu_ratio))),

@@ -116,5 +116,5 @@ fn figures_are_printed_for_people() {
     assert_eq!(format_bps(1_000_000_001), "1.000000001 Gbit/s");
     assert_eq!(format_bps(1_050), "1.05 kbit/s");
     assert_eq!(format_bps(999), "999 bit/s");
-    assert_eq!(format_bps(0), "0 b/s");
+    assert_eq!(format_bps(0), "0 bit/s");
 }

@@ -176,7 +176,7 @@ fn links_to_files(page: &str) -> Vec<&str> {
 fn a_report_has_every_form_and_links_to_raw_cells() {
     let dir = tempfile::tempdir().expect("a directory");
     let (old, new) = stores(dir.path(), 0);
-    let out = dir.path().join("sub/compare");
+    let out = dir.path().join("compare");
     assert_exit(&compare(&old, &new, &["--out", text(&out)]), 0);
     let page = fs::read_to_string(out.join("compare.html")).expect("the page");
     let mut links = 0;

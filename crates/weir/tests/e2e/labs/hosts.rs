@@ -179,7 +179,7 @@ fn a_campaign_goes_on_with_the_image_that_it_began_with_alone() {
     let out = lab.arg("out");
     let ran = lab.run(&["--yes"]);
     assert_exit(&ran, 0);
-    assert!(stderr(&ran).contains("\n1 cells, about "), "{}", stderr(&ran));
+    assert!(stderr(&ran).contains("\n1 cell, about "), "{}", stderr(&ran));
     let more = || run(&["lab", "resume", &out, "--yes", "-n", "3"]);
     let boots = hosts.dut().boots();
     // As sha256sum(1) begins of either file.

@@ -1,6 +1,7 @@
 //! Traffic over a built testbed without a campaign, and where its devices are placed.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::*;
@@ -18,8 +19,11 @@ fn the_devices_of_several_ports_take_cpus_in_turn() {
     assert_eq!([1, 3, 0, 2].map(|port| rank(port, 4, 1)), [0, 1, 2, 3]);
 }
 
-/// Whether a rig can be built that uses CPUs 0 and 1; says so if not.
-fn has_what_it_needs() -> bool {
+/// A rig's namespaces are named after this process, which can have one rig at a time.
+static RIG: Mutex<()> = Mutex::new(());
+
+/// The turn for a rig that uses CPUs 0 and 1; says so if there cannot be one.
+fn turn() -> Option<MutexGuard<'static, ()>> {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let online = cpu::online().unwrap();
     let has_all = is_root && online.contains(0) && online.contains(1);
@@ -29,7 +33,7 @@ fn has_what_it_needs() -> bool {
             eprintln!("skipped: network namespaces need root, two threads CPUs 0 and 1");
         }
     }
-    has_all
+    has_all.then(|| RIG.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn two_links() -> NetnsSpec {
@@ -48,9 +52,7 @@ fn two_links() -> NetnsSpec {
 
 #[test]
 fn every_port_has_its_napi_threads_and_its_steering() {
-    if !has_what_it_needs() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let spec = NetnsSpec { queues: 2, ..two_links() };
     let mut placement = Placement::choose(&spec).unwrap();
     placement.napi = "1".parse().unwrap();
@@ -76,9 +78,7 @@ fn every_port_has_its_napi_threads_and_its_steering() {
 /// the generators' as well.
 #[test]
 fn generators_of_two_threads_send_to_every_port() {
-    if !has_what_it_needs() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let spec = two_links();
     let mut placement = Placement::choose(&spec).unwrap();
     placement.generator = "0-1".parse().unwrap();
