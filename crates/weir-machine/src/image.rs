@@ -139,6 +139,11 @@ pub fn beside(image: &Path, ending: &str) -> PathBuf {
     image.with_file_name(name)
 }
 
+/// The last part of a path: how a file beside another one is named there.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {

@@ -28,7 +28,7 @@ pub use matching::{Changed, Unmatched};
 pub use warnings::Warned;
 
 use crate::collection::{CollectedSeries, Collection};
-use crate::document::Document;
+use crate::document::{Cell, Document, Line};
 use crate::number;
 use crate::plot::Figure;
 use crate::plot::collect::{self, Request};
@@ -434,12 +434,7 @@ fn spelled(word: &str) -> &str {
 }
 
 /// What may be said of a pair, in words.
-fn words(matched: &Matched<'_>) -> String {
-    words_of(&matched.result)
-}
-
-/// The same of a comparison.
-fn words_of(result: &Result<Comparison, WelchError>) -> String {
+fn words(result: &Result<Comparison, WelchError>) -> String {
     match result {
         Ok(comparison) => match comparison.word {
             // A word without its size would hide that nothing is known of it.
@@ -471,6 +466,21 @@ fn relative_parts(comparison: &Comparison) -> (String, String) {
     let high = effect.interval.high;
     let high = if high.is_finite() { sign(high) } else { "∞".to_owned() };
     (format!("{} %", sign(effect.value)), format!("{} to {high} %", sign(effect.interval.low)))
+}
+
+/// The difference of a comparison, with its interval.
+fn difference_cell(result: &Result<Comparison, WelchError>) -> Cell {
+    let Ok(comparison) = result else { return "–".into() };
+    let (value, interval) = relative_parts(comparison);
+    Cell::from(Line::new().strong(value)).under(interval).sorted(comparison.relative.value)
+}
+
+/// What a comparison says, marked where that is a regression.
+fn verdict_cell(result: &Result<Comparison, WelchError>, regressed: bool) -> Cell {
+    match regressed {
+        true => Cell::from(Line::new().strong(words(result))).style("regressed"),
+        false => words(result).into(),
+    }
 }
 
 #[cfg(test)]

@@ -54,6 +54,13 @@ pub(crate) fn put(text: &str) -> anyhow::Result<()> {
     written.context(NO_OUTPUT)
 }
 
+/// A result as JSON, with the line's end.
+pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    let text =
+        serde_json::to_string_pretty(value).context("the result cannot be written as JSON")?;
+    Ok(text + "\n")
+}
+
 /// Whether this is no failure but a reader of standard output that has seen enough, as `head` has.
 pub(crate) fn reader_has_gone(error: &anyhow::Error) -> bool {
     let is_pipe = |cause: &(dyn std::error::Error + 'static)| {

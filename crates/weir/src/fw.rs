@@ -3,10 +3,8 @@
 //! `weir-rules` reads, checks and prints, `weir-fw` runs; here are the machine's facts, the files,
 //! the drawings and the exit codes.
 
-use anyhow::Context as _;
-
 use crate::cli::fw::FwCommand;
-use crate::exit::{Outcome, put};
+use crate::exit::{self, Outcome, put};
 
 mod check;
 mod convert;
@@ -40,7 +38,5 @@ pub(crate) fn command(command: FwCommand) -> anyhow::Result<Outcome> {
 
 /// Writes a result as JSON to standard output.
 fn put_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let text =
-        serde_json::to_string_pretty(value).context("the result cannot be written as JSON")?;
-    put(&(text + "\n"))
+    put(&exit::json(value)?)
 }

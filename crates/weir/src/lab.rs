@@ -173,7 +173,7 @@ fn clean(json: bool) -> anyhow::Result<Outcome> {
         problems: report.problems.iter().map(ToString::to_string).collect(),
     };
     let text = if json {
-        serde_json::to_string_pretty(&cleaned)? + "\n"
+        exit::json(&cleaned)?
     } else if cleaned.records.is_empty() && cleaned.problems.is_empty() {
         "nothing was left behind\n".to_owned()
     } else {
@@ -227,8 +227,8 @@ pub(crate) fn require_root(command: &str, does: &str) -> anyhow::Result<()> {
 fn check_place(out: &Path) -> anyhow::Result<()> {
     match out.parent() {
         Some(parent) if parent != Path::new("") && !parent.is_dir() => bail!(
-            "cannot make {}: there is no folder {}; only the last part of a path is made, so make \
-             it first, or correct the path",
+            "cannot create {}: the folder {} does not exist; only the last part of a path is \
+             created, so create it first, or correct the path",
             out.display(),
             parent.display()
         ),

@@ -117,7 +117,7 @@ fn rendered<T: Serialize>(
     if !json {
         return Ok(text(answer));
     }
-    Ok(serde_json::to_string_pretty(answer).context("the answer cannot be written as JSON")? + "\n")
+    exit::json(answer)
 }
 
 /// The size that was asked for, or the usual ones; and IMIX after them, once, if wanted.

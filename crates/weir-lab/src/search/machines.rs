@@ -27,7 +27,8 @@ fn link_rate(hosts: &HostsSpec) -> Option<f64> {
 }
 
 fn no_highest_load() -> String {
-    "there is no highest load: set `max_load` in [search], or state `link_rate` in [testbed]".into()
+    "no upper bound for the load is known: set `max_load` in [search], or `link_rate` in [testbed]"
+        .into()
 }
 
 fn test_refusal(terms: &Terms) -> Option<String> {

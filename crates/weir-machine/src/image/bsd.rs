@@ -17,7 +17,7 @@ use serde::Serialize;
 use weir_net::process::Invocation;
 
 use super::build::{Building, WorkDir, check_names, check_tools, keygen};
-use super::{About, Built, DiskFormat, ImageError, Login, beside};
+use super::{About, Built, DiskFormat, ImageError, Login, beside, name_of};
 use crate::cancel::Cancel;
 use crate::qemu::{Accel, Chosen};
 use machine::Machine;
@@ -306,13 +306,7 @@ fn about(request: &Request, seen: &BTreeMap<String, String>) -> Result<About, Im
     Ok(About {
         ssh: Login {
             user: Some("root".to_owned()),
-            key: Some(
-                beside(&request.out, "key")
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned(),
-            ),
+            key: Some(name_of(&beside(&request.out, "key"))),
             host_key: Some(behind(script::HOST_KEY)?),
         },
         console_ready: Some("login:".to_owned()),

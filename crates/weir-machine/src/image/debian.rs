@@ -16,7 +16,7 @@ use weir_net::process::Invocation;
 
 use super::build::{Building, WorkDir, check_names, check_tools, keygen};
 use super::content::{APPEND, CONSOLE_READY, EXCLUDED, FILES, LABEL, PACKAGES};
-use super::{About, Boot, Built, ImageError, Login, beside};
+use super::{About, Boot, Built, ImageError, Login, beside, name_of};
 use crate::cancel::Cancel;
 use crate::ssh::quote;
 
@@ -404,10 +404,6 @@ fn disk(
         return building.run(&Invocation::program(convert), STEP_TIMEOUT, advice);
     }
     fs::rename(&raw, &disk).map_err(|error| ImageError::file("rename", Path::new(&raw), &error))
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

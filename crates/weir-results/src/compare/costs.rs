@@ -4,7 +4,7 @@ use weir_stats::comparison::{Comparison, Question};
 use weir_stats::holm;
 use weir_stats::welch::WelchError;
 
-use super::{Asked, Matched, Report, matching, words_of};
+use super::{Asked, Matched, Report, difference_cell, matching, verdict_cell};
 use crate::document::{Block, Cell, Column, Line, Row, Table, Voice};
 use crate::number;
 use crate::summary::cost::{self, CostFigure};
@@ -114,20 +114,13 @@ fn table(report: &Report<'_>, rows: &[(&Matched<'_>, &CostMatched)]) -> Table {
     };
     let row = |(m, cost): &(&Matched<'_>, &CostMatched)| -> Row {
         let against = several.then(|| Cell::from(&report.collections[m.other_index].name));
-        let difference = cost.result.as_ref().map_or_else(
-            |_| "–".into(),
-            |c| {
-                let (value, interval) = super::relative_parts(c);
-                Cell::from(Line::new().strong(value)).under(interval).sorted(c.relative.value)
-            },
-        );
-        let words = words_of(&cost.result);
-        let verdict = match cost.regressed {
-            true => Cell::from(Line::new().strong(words)).style("regressed"),
-            false => words.into(),
-        };
-        let cells = [Cell::from(&m.baseline.name)].into_iter().chain(against);
-        cells.chain([side(&cost.baseline), side(&cost.other), difference, verdict]).collect()
+        let cells = [Cell::from(&m.baseline.name)].into_iter().chain(against).chain([
+            side(&cost.baseline),
+            side(&cost.other),
+            difference_cell(&cost.result),
+            verdict_cell(&cost.result, cost.regressed),
+        ]);
+        cells.collect()
     };
     Table::new(columns.collect(), rows.iter().map(row)).style("compared").sortable()
 }

@@ -4,7 +4,8 @@ use weir_stats::comparison::p_text;
 
 use super::warnings::advice;
 use super::{
-    EnvironmentDifference, Figured, ITERATIONS, Matched, Report, figured, relative_parts, words,
+    EnvironmentDifference, Figured, ITERATIONS, Matched, Report, difference_cell, figured,
+    verdict_cell,
 };
 use crate::collection::{CollectedPoint, CollectedSeries};
 use crate::document::{
@@ -103,22 +104,14 @@ fn table(report: &Report<'_>, roots: &[String]) -> Table {
     let row = |m: &Matched<'_>| -> Row {
         let comparison = m.result.as_ref().ok();
         let against = several.then(|| Cell::from(&report.collections[m.other_index].name));
-        let difference = comparison.map(|c| {
-            let (value, interval) = relative_parts(c);
-            Cell::from(Line::new().strong(value)).under(interval).sorted(c.relative.value)
-        });
         let p =
             comparison.map(|c| Cell::from(p_text(c.adjusted_p_value)).sorted(c.adjusted_p_value));
-        let verdict = match m.regressed {
-            true => Cell::from(Line::new().strong(words(m))).style("regressed"),
-            false => words(m).into(),
-        };
         let cells = [Cell::from(&m.baseline.name)].into_iter().chain(against).chain([
             side(report, m.baseline, 0, roots),
             side(report, m.other, m.other_index, roots),
-            difference.unwrap_or_else(|| "–".into()),
+            difference_cell(&m.result),
             p.unwrap_or_else(|| "–".into()),
-            verdict,
+            verdict_cell(&m.result, m.regressed),
         ]);
         cells.collect()
     };

@@ -36,7 +36,7 @@ interface says of itself.
 Examples:
   weir rss predict -i eth1 --src 198.18.10.1:2000-198.18.10.70 --dst 198.19.10.1:2000-198.19.10.70
   weir rss predict --table equal:8 --fields 2-tuple --src 10.0.0.1-10.0.3.254 --dst 10.1.0.1
-  weir rss predict --table weights:1,0,0,3 --key random.key --src … --dst … --json";
+  weir rss predict --table weights:1,0,0,3 --key $(weir rss key) --src … --dst … --json";
 
 const PICK_HELP: &str = "\
 One line for each flow that was found: bucket, queue, source, destination, hash. With --answer-queue
@@ -66,10 +66,10 @@ Examples:
 pub(crate) enum RssCommand {
     /// Print the hash of flows.
     #[command(after_help = HASH_HELP)]
-    Hash(HashArgs),
+    Hash(FlowsArgs),
     /// Say how flows spread over buckets and queues.
     #[command(after_help = PREDICT_HELP)]
-    Predict(PredictArgs),
+    Predict(FlowsArgs),
     /// Find flows that reach given buckets.
     #[command(after_help = PICK_HELP)]
     Pick(PickArgs),
@@ -108,6 +108,13 @@ pub(crate) struct SteeringArgs {
     pub(crate) symmetry: Option<Symmetry>,
 }
 
+impl SteeringArgs {
+    /// Whether buckets and queues are known, and not only hashes.
+    pub(crate) fn has_table(&self) -> bool {
+        self.interface.is_some() || self.table.is_some()
+    }
+}
+
 /// A protocol whose fields cards set apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Protocol {
@@ -116,7 +123,7 @@ pub(crate) enum Protocol {
     Tcp,
 }
 
-/// The flows that are looked at.
+/// The flows that are looked at, and how they are spread.
 #[derive(Debug, Args)]
 pub(crate) struct FlowsArgs {
     /// Source addresses and ports: `ADDR[:PORT][-ADDR[:PORT]]`, for IPv6 `[ADDR]:PORT[-[ADDR]]`
@@ -126,22 +133,6 @@ pub(crate) struct FlowsArgs {
     /// Destination addresses and ports, in the same form.
     #[arg(long, value_name = "RANGE")]
     pub(crate) dst: AddrRange,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HashArgs {
-    #[command(flatten)]
-    pub(crate) flows: FlowsArgs,
-    #[command(flatten)]
-    pub(crate) steering: SteeringArgs,
-    #[command(flatten)]
-    pub(crate) json: JsonFlag,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PredictArgs {
-    #[command(flatten)]
-    pub(crate) flows: FlowsArgs,
     #[command(flatten)]
     pub(crate) steering: SteeringArgs,
     #[command(flatten)]

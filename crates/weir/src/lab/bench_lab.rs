@@ -40,7 +40,7 @@ pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
     let next = next(arguments);
     let text = if arguments.json.json {
         let summary = json!({ "specification": out, "notes": made.notes, "next": next });
-        serde_json::to_string_pretty(&summary)? + "\n"
+        exit::json(&summary)?
     } else {
         format!("specification: {}\nnext: {next}\n", out.display())
     };

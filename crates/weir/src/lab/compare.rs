@@ -1,6 +1,5 @@
 //! `weir lab compare`: stores held against the first of them.
 
-use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -11,7 +10,7 @@ use super::check_place;
 use super::plot::{FileFormat, save};
 use super::stores::{self, write};
 use crate::cli::compare::{CompareArgs, Criterion};
-use crate::exit::Outcome;
+use crate::exit::{self, Outcome};
 use crate::progress;
 
 /// Runs the command.
@@ -25,17 +24,16 @@ pub(super) fn command(args: &CompareArgs) -> anyhow::Result<Outcome> {
     if let Some(target) = &target {
         target.write(&report, &args.stores)?;
     }
-    let mut out = anstream::stdout();
     let text = if args.json.json {
         let mut value = report.json();
         value["report"] = args.out.as_ref().map(|p| p.display().to_string()).into();
-        serde_json::to_string_pretty(&value)? + "\n"
+        exit::json(&value)?
     } else {
         let blocks = if args.verbose.verbose { report.ministat() } else { Vec::new() };
         let blocks = blocks.iter().map(|(title, block)| format!("{title}\n{block}\n"));
         blocks.collect::<String>() + &progress::text(&report.document(&[]))
     };
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context(crate::exit::NO_OUTPUT)?;
+    exit::put(&text)?;
     if let Some(path) = &args.out {
         progress::note(&format!("report: {}", super::absolute(path)?.display()));
     }
@@ -88,7 +86,7 @@ impl<'a> Target<'a> {
         match self {
             Self::Html(path) => write(path, html(report, stores, path)?.as_bytes()),
             Self::Markdown(path) => write(path, report.document(&[]).markdown().as_bytes()),
-            Self::Json(path) => write(path, json(report)?.as_bytes()),
+            Self::Json(path) => write(path, exit::json(&report.json())?.as_bytes()),
             Self::Directory(dir) => {
                 let plots = dir.join("plots");
                 std::fs::create_dir_all(&plots)
@@ -96,7 +94,7 @@ impl<'a> Target<'a> {
                 let page = dir.join("compare.html");
                 write(&page, html(report, stores, &page)?.as_bytes())?;
                 write(&dir.join("compare.md"), report.document(&[]).markdown().as_bytes())?;
-                write(&dir.join("compare.json"), json(report)?.as_bytes())?;
+                write(&dir.join("compare.json"), exit::json(&report.json())?.as_bytes())?;
                 for (name, figure) in report.figures() {
                     for (ending, format) in [
                         ("svg", FileFormat::Svg),
@@ -117,10 +115,6 @@ impl<'a> Target<'a> {
             }
         }
     }
-}
-
-fn json(report: &Report<'_>) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(&report.json())? + "\n")
 }
 
 /// The page, with links to the raw cells as they are reached from it.

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use weir_machine::image::ImageError;
 use weir_machine::image::bsd::{self, Bsd};
 use weir_machine::image::debian::{self, Request};
@@ -36,13 +37,7 @@ fn debian(args: &DebianArgs) -> anyhow::Result<Outcome> {
         replace: args.force,
         weir: crate::VERSION.to_owned(),
     };
-    let image = match debian::build(&request, &cancel, &mut tell) {
-        Ok(image) => image,
-        Err(error) => return stopped(error),
-    };
-    let text = if args.json.json {
-        serde_json::to_string_pretty(&image)? + "\n"
-    } else {
+    show(debian::build(&request, &cancel, &mut tell), args.json.json, |image| {
         let path = image.image.display();
         format!(
             "{path}: Debian {}, Linux {}, {} MiB on this disk\n\
@@ -51,9 +46,7 @@ fn debian(args: &DebianArgs) -> anyhow::Result<Outcome> {
             image.kernel_version,
             image.file_size_bytes >> 20
         )
-    };
-    exit::put(&text)?;
-    Ok(Outcome::Done)
+    })
 }
 
 fn bsd_image(system: Bsd, args: &BsdArgs) -> anyhow::Result<Outcome> {
@@ -69,13 +62,7 @@ fn bsd_image(system: Bsd, args: &BsdArgs) -> anyhow::Result<Outcome> {
         replace: args.force,
         weir: crate::VERSION.to_owned(),
     };
-    let image = match bsd::make(&request, &cancel, &mut tell) {
-        Ok(image) => image,
-        Err(error) => return stopped(error),
-    };
-    let text = if args.json.json {
-        serde_json::to_string_pretty(&image)? + "\n"
-    } else {
+    show(bsd::make(&request, &cancel, &mut tell), args.json.json, |image| {
         let path = image.image.display();
         format!(
             "{path}: {} {}, {} MiB on this disk\nwrite `image = \"{path}\"` and \
@@ -85,9 +72,7 @@ fn bsd_image(system: Bsd, args: &BsdArgs) -> anyhow::Result<Outcome> {
             image.file_size_bytes >> 20,
             image.system.to_lowercase()
         )
-    };
-    exit::put(&text)?;
-    Ok(Outcome::Done)
+    })
 }
 
 /// A closed standard error must not end a build.
@@ -95,13 +80,21 @@ fn tell(step: &str) {
     drop(writeln!(anstream::stderr(), "{step}"));
 }
 
-/// What an error is to the command: a signal is none.
-fn stopped(error: ImageError) -> anyhow::Result<Outcome> {
-    match error {
-        ImageError::Cancelled(signal) => {
+/// Prints what was made. A signal is not an error of the command.
+fn show<T: Serialize>(
+    made: Result<T, ImageError>,
+    json: bool,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<Outcome> {
+    match made {
+        Ok(image) => {
+            exit::put(&if json { exit::json(&image)? } else { text(&image) })?;
+            Ok(Outcome::Done)
+        }
+        Err(error @ ImageError::Cancelled(signal)) => {
             tell(&error.to_string());
             Ok(Outcome::Signal(signal))
         }
-        error => Err(error.into()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -4,9 +4,10 @@ use std::io::{BufWriter, Write as _};
 
 use anyhow::Context as _;
 use serde::Serialize;
+use weir_wire::flow::FlowSpace;
 
-use super::{settings, space};
-use crate::cli::rss::HashArgs;
+use super::settings;
+use crate::cli::rss::FlowsArgs;
 use crate::exit::{NO_OUTPUT, Outcome};
 
 /// A flow as JSON has it.
@@ -27,17 +28,19 @@ struct Target {
     queue: u16,
 }
 
-pub(super) fn command(args: &HashArgs) -> anyhow::Result<Outcome> {
-    let space = space(args.flows.src, args.flows.dst)?;
-    let steering = settings::hashing(&args.steering, args.flows.src.is_ipv6())?;
-    let has_table = args.steering.interface.is_some() || args.steering.table.is_some();
+pub(super) fn command(args: &FlowsArgs) -> anyhow::Result<Outcome> {
+    let space = FlowSpace::new(args.src, args.dst)?;
+    let steering = settings::hashing(&args.steering, args.src.is_ipv6())?;
     let mut out = BufWriter::new(anstream::stdout());
     for (flow, place) in steering.places(&space) {
         let [src, dst] = [(flow.src, flow.src_port), (flow.dst, flow.dst_port)]
             .map(|end| std::net::SocketAddr::from(end).to_string());
         let hash = format!("{:08x}", place.hash);
         let line = if args.json.json {
-            let target = has_table.then_some(Target { bucket: place.bucket, queue: place.queue });
+            let target = args
+                .steering
+                .has_table()
+                .then_some(Target { bucket: place.bucket, queue: place.queue });
             serde_json::to_string(&Hashed { src, dst, hash, target })
                 .context("the answer cannot be written as JSON")?
         } else {

@@ -7,10 +7,11 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
 use weir_results::number::{count, counted};
+use weir_wire::flow::FlowSpace;
 use weir_wire::rss::pick::{Picked, Selection, Wish, pick};
 use weir_wire::rss::{Steering, Toeplitz};
 
-use super::{answer, settings, space};
+use super::{answer, settings};
 use crate::cli::rss::PickArgs;
 use crate::exit::Outcome;
 
@@ -41,7 +42,7 @@ struct Found {
 }
 
 pub(super) fn command(args: &PickArgs) -> anyhow::Result<Outcome> {
-    let space = space(args.client, args.server)?;
+    let space = FlowSpace::new(args.client, args.server)?;
     let steering = settings::steering(&args.steering, args.client.is_ipv6())?;
     let buckets = buckets(&args.buckets, steering.table.bucket_count())?;
     let wish = Wish {

@@ -4,11 +4,12 @@ use anyhow::bail;
 use serde::Serialize;
 use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::number::{count, counted, share};
+use weir_wire::flow::FlowSpace;
 use weir_wire::rss::pick::distinct_count;
 use weir_wire::rss::{Fields, Steering};
 
-use super::{answer, settings, space};
-use crate::cli::rss::PredictArgs;
+use super::{answer, settings};
+use crate::cli::rss::FlowsArgs;
 use crate::exit::Outcome;
 
 /// Most flows that are counted: about ten seconds' work.
@@ -42,9 +43,9 @@ struct Queue {
     flow_ratio: f64,
 }
 
-pub(super) fn command(args: &PredictArgs) -> anyhow::Result<Outcome> {
-    let space = space(args.flows.src, args.flows.dst)?;
-    let steering = settings::steering(&args.steering, args.flows.src.is_ipv6())?;
+pub(super) fn command(args: &FlowsArgs) -> anyhow::Result<Outcome> {
+    let space = FlowSpace::new(args.src, args.dst)?;
+    let steering = settings::steering(&args.steering, args.src.is_ipv6())?;
     if space.flow_count() > FLOWS_MAX {
         bail!(
             "{} are more than are counted one by one ({}): use smaller ranges, whose flows \

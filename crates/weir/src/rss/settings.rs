@@ -23,7 +23,7 @@ pub(super) fn steering(args: &SteeringArgs, is_ipv6: bool) -> anyhow::Result<Ste
 
 /// What hashes need: the same, with a table of one bucket where none is given.
 pub(super) fn hashing(args: &SteeringArgs, is_ipv6: bool) -> anyhow::Result<Steering> {
-    if args.interface.is_some() || args.table.is_some() {
+    if args.has_table() {
         return steering(args, is_ipv6);
     }
     without_table(args)

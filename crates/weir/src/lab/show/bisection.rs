@@ -13,7 +13,7 @@ pub(in crate::lab) fn show(store: &Store, report: &Report, json: bool) -> anyhow
         let mut value = serde_json::to_value(report)?;
         value["store"] = absolute(store.root())?.display().to_string().into();
         value["report"] = html.display().to_string().into();
-        serde_json::to_string_pretty(&value)? + "\n"
+        exit::json(&value)?
     } else {
         format!("\n{}\nreport: {}\n", progress::text(&report.document()), html.display())
     };

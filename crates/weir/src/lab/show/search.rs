@@ -12,7 +12,7 @@ pub(in crate::lab) fn show(store: &Store, report: &SearchReport, json: bool) -> 
     let text = if json {
         let mut value = serde_json::to_value(&report.summary)?;
         value["report"] = html.display().to_string().into();
-        serde_json::to_string_pretty(&value)? + "\n"
+        exit::json(&value)?
     } else {
         format!("\n{}\nreport: {}\n", progress::text(&report.document()), html.display())
     };
