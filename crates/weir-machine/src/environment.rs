@@ -20,6 +20,7 @@ pub mod machine;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
+pub mod workers;
 pub mod yardstick;
 
 pub use cpu::CpuTimes;

@@ -7,6 +7,7 @@
 //! of its CPU hold it ([`super::machine`]). Nothing is ever changed, and nothing judged.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weir_net::procfs::{Stat, parse_stat};
 
@@ -130,6 +131,16 @@ pub fn run_ns(parts: &Parts) -> u64 {
     threads.filter_map(|dir| run_ns_of(&files, &dir)).sum()
 }
 
+/// How long all processes whose name begins like this have run until now.
+pub(super) fn run_time_by_name(files: &Files, prefix: &str) -> Duration {
+    let of_process = |process: i32| {
+        let dir = format!("proc/{process}");
+        let is_meant = files.text(&format!("{dir}/comm"))?.starts_with(prefix);
+        if is_meant { run_ns_of(files, &dir) } else { None }
+    };
+    Duration::from_nanos(numbers(files, "proc").into_iter().filter_map(of_process).sum())
+}
+
 /// The run time of the thread whose directory this is.
 fn run_ns_of(files: &Files, dir: &str) -> Option<u64> {
     files.text(&format!("{dir}/schedstat"))?.split(' ').next()?.parse().ok()
@@ -190,6 +201,22 @@ mod tests {
             copies.insert(format!("{dir}/schedstat"), format!("{run_ns} 7 3"));
         }
         Tasks::read(&Files::Copies(copies))
+    }
+
+    #[test]
+    fn run_time_is_added_up_by_name() {
+        let process = |number: i32, name: &str, run_ns: u64| {
+            let dir = format!("proc/{number}");
+            let schedstat = format!("{run_ns} 7 3");
+            [(format!("{dir}/comm"), name.to_owned()), (format!("{dir}/schedstat"), schedstat)]
+        };
+        let all = [
+            process(7, "kworker/u8:3+netns", 5_000),
+            process(8, "kworker/1:0-events", 70),
+            process(9, "weir", 900),
+        ];
+        let files = Files::Copies(all.into_iter().flatten().collect());
+        assert_eq!(run_time_by_name(&files, "kworker/"), Duration::from_nanos(5_070));
     }
 
     #[test]

@@ -19,6 +19,7 @@ min = 3
 max = 8
 
 [trial]
+retries = 5
 warmup = "100ms"
 duration = "500ms"
 sample = "50ms"

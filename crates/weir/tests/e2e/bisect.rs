@@ -32,8 +32,8 @@ fn ruleset(rule_count: usize) -> String {
 /// Six DUTs, of which all from `slow` on have the long chain; the files of both chains.
 fn lab(slow: usize, third: &str) -> Lab {
     let mut spec = String::from(
-        "[campaign]\nname = \"releases\"\niterations = 1\n[trial]\nwarmup = \"100ms\"\n\
-         duration = \"500ms\"\n[testbed]\nkind = \"netns\"\n",
+        "[campaign]\nname = \"releases\"\niterations = 1\n[trial]\nretries = 5\n\
+         warmup = \"100ms\"\nduration = \"500ms\"\n[testbed]\nkind = \"netns\"\n",
     );
     for release in 1..=6 {
         let file = if release >= slow { "slow.nft" } else { "fast.nft" };

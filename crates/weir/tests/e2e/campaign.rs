@@ -29,6 +29,7 @@ iterations = 5
 seed = 7
 
 [trial]
+retries = 5
 warmup = "200ms"
 duration = "1s"
 drain = "200ms"
@@ -132,6 +133,7 @@ name = "fixed"
 iterations = 3
 
 [trial]
+retries = 5
 warmup = "100ms"
 duration = "1s"
 
@@ -203,6 +205,7 @@ name = "command"
 iterations = 1
 
 [trial]
+retries = 5
 warmup = "100ms"
 duration = "1s"
 
@@ -354,6 +357,7 @@ name = "streams"
 iterations = 1
 
 [trial]
+retries = 5
 warmup = "100ms"
 duration = "1s"
 latency = "300ms"

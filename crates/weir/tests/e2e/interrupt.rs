@@ -18,6 +18,7 @@ name = "interrupted"
 iterations = 4
 
 [trial]
+retries = 5
 warmup = "0ms"
 duration = "500ms"
 

@@ -25,6 +25,7 @@ name = "shaped"
 iterations = 1
 
 [trial]
+retries = 5
 warmup = "200ms"
 duration = "500ms"
 drain = "100ms"

@@ -20,6 +20,7 @@ name = "kinds"
 iterations = 1
 
 [trial]
+retries = 5
 warmup = "0ms"
 duration = "200ms"
 sample = "20ms"

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use weir_bpf::ethtool;
 use weir_machine::cancel::Cancel;
-use weir_machine::environment::{self, tasks};
+use weir_machine::environment::{self, tasks, workers};
 use weir_machine::host::Host;
 use weir_net::process::processes_in_netns;
 use weir_net::{CpuList, Netlink, Netns, cpu, napi, steering};
@@ -35,6 +35,10 @@ use crate::testbed::{
 
 /// How long the kernel may take to start a NAPI thread for each queue.
 const NAPI_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the kernel may take to clear away what the testbed before has left: a namespace with
+/// five million tracked connections takes it five seconds.
+const CLEARING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A NAPI thread and where it was put.
 #[derive(Debug, Clone)]
@@ -99,7 +103,8 @@ impl NetnsRig {
             let (directory, cpus) = (&rig.parts.directory, placement.dut.clone());
             rig.host = Some(NetnsHost::new(netns, directory, cpus, cancel.clone()));
         }
-        thread::sleep(SETTLE);
+        // What the DUT before left to be cleared away would take the CPUs of this one.
+        workers::wait(SETTLE, CLEARING_PATIENCE, cancel);
         rig.carrier_changes = rig.read_carrier_changes()?;
         Ok(rig)
     }

@@ -64,6 +64,7 @@ name = "machines"
 {campaign}
 
 [trial]
+retries = 5
 warmup = "200ms"
 duration = "1s"
 drain = "100ms"

@@ -111,6 +111,7 @@ iterations = {iterations}
 seed = 3
 
 [trial]
+retries = 5
 warmup = "300ms"
 duration = "1s"
 drain = "300ms"
