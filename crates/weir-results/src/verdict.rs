@@ -56,7 +56,8 @@ const RATE_KEPT_MIN: Threshold = Threshold::new(
     "rate_kept_min",
     0.99,
     "of requested",
-    "a generator that offers less than this of a requested rate did not keep it",
+    "a generator that offers less than this of a requested rate did not keep it; a DUT that \
+     delivers at least this much of what such a generator offers is not the limit",
 );
 const TREND_MAX: Threshold = Threshold::new(
     "trend_max",
@@ -381,6 +382,12 @@ fn limit(e: &Evidence<'_>) -> Verdict {
     if loss <= LOSS_FREE_MAX.value {
         return loss_free(e, loss, ratio.filter(|_| at_line));
     }
+    if !keeps_rate(e.result) && loss <= 1.0 - RATE_KEPT_MIN.value {
+        return verdict(
+            VerdictKind::GeneratorBound,
+            format!("{} of the packets were lost{}", number::share(loss), rate_not_kept(e.result)),
+        );
+    }
     match (located(e.ledger), ratio) {
         (Some(Place::Sink), _) => verdict(
             VerdictKind::SinkBound,
@@ -436,10 +443,15 @@ fn loss_free(e: &Evidence<'_>, loss: f64, of_line: Option<f64>) -> Verdict {
     }
 }
 
+/// Whether the generator kept the rate that was asked for, if one was.
+fn keeps_rate(r: &TrialResult) -> bool {
+    r.requested_pps.is_none_or(|asked| r.offered_pps >= asked * RATE_KEPT_MIN.value)
+}
+
 /// Says so if the generator did not keep the rate that was asked for.
 fn rate_not_kept(r: &TrialResult) -> String {
     match r.requested_pps {
-        Some(asked) if r.offered_pps < asked * RATE_KEPT_MIN.value => format!(
+        Some(asked) if !keeps_rate(r) => format!(
             "; the generator did not keep its rate: asked {}, offered {}",
             pps(asked),
             pps(r.offered_pps)

@@ -140,6 +140,17 @@ fn a_rate_that_was_not_kept_is_said() {
 }
 
 #[test]
+fn a_small_loss_of_a_rate_that_was_not_kept_is_the_generators() {
+    let mut r = result(40e3, Some(50e3));
+    r.offered_pps = 40e3;
+    let lost = |packets: u64| ledger(1_000_000, 1_000_000 - packets, Place::Dut);
+    assert_eq!(kind(&r, &lost(10_000), &[]), VerdictKind::GeneratorBound);
+    assert_eq!(kind(&r, &lost(10_001), &[]), VerdictKind::DutBound);
+    r.offered_pps = 50e3;
+    assert_eq!(kind(&r, &lost(10_000), &[]), VerdictKind::DutBound);
+}
+
+#[test]
 fn mostly_nothing_and_sometimes_something_is_unstable() {
     let l = ledger(1_000_000, 100_000, Place::Dut);
     let mut r = result(0.0, None);
