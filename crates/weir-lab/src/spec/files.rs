@@ -56,7 +56,11 @@ pub struct DiskFiles;
 impl FileSource for DiskFiles {
     fn read_bytes(&self, path: &Path) -> Result<Vec<u8>> {
         // Opening a named pipe may never return, and reading a device may never end.
-        if !std::fs::metadata(path)?.is_file() {
+        let metadata = std::fs::metadata(path)?;
+        if metadata.is_dir() {
+            return Err(Error::other("it is a folder; name the file in it"));
+        }
+        if !metadata.is_file() {
             return Err(Error::other("it is not a regular file"));
         }
         let mut bytes = Vec::new();
@@ -136,7 +140,9 @@ mod tests {
         let large = vec![b' '; usize::try_from(FILE_SIZE_BYTES_MAX).expect("fits") + 1];
         assert_eq!(read("large", &large), Err("it is larger than 16 MiB".into()));
         let folder_error = DiskFiles.read(folder.path()).expect_err("a folder").to_string();
-        assert_eq!(folder_error, "it is not a regular file");
+        assert_eq!(folder_error, "it is a folder; name the file in it");
+        let device_error = DiskFiles.read(Path::new("/dev/null")).expect_err("a device");
+        assert_eq!(device_error.to_string(), "it is not a regular file");
         let missing = DiskFiles.read(&folder.path().join("none")).expect_err("missing");
         assert_eq!(missing.kind(), ErrorKind::NotFound);
     }

@@ -60,7 +60,8 @@ const NAMED_MAX: usize = 3;
 /// have one of that kind, what to do.
 pub(super) fn warnings(summary: &CampaignSummary) -> Vec<(&str, String, &str)> {
     let mut kinds: Vec<(&str, &SeriesWarning, Vec<&str>)> = Vec::new();
-    for series in &summary.series {
+    // Two settings in turns are judged by their pairs, not by iterations.
+    for series in summary.series.iter().filter(|series| series.toggle.is_none()) {
         for warning in series.analysis.iter().flat_map(|analysis| &analysis.warnings) {
             match kinds.iter_mut().find(|(_, first, _)| first.kind == warning.kind) {
                 Some((.., others)) => others.push(&series.name),

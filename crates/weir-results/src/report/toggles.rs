@@ -1,7 +1,7 @@
 //! What the two settings of DUTs with a toggle come to: sentences and their table.
 
 use super::{dut_label, group_label};
-use crate::document::{Block, Cell, Column, Line, Row, Table};
+use crate::document::{Block, Cell, Column, Line, Row, Table, prose};
 use crate::number;
 use crate::summary::turns::{Change, ToggleSummary};
 use crate::summary::{CampaignSummary, SeriesSummary};
@@ -14,7 +14,7 @@ pub(super) fn sentence(under: &str, series: &SeriesSummary, toggle: &ToggleSumma
         let reason = &series.verdict.reason;
         return line
             .strong("too few pairs of windows")
-            .text(format!(" to compare `on` with `off` {under}: "))
+            .prose(&format!(" to compare `on` with `off` {under}: "))
             .prose(reason)
             .text(".");
     };
@@ -29,15 +29,15 @@ pub(super) fn sentence(under: &str, series: &SeriesSummary, toggle: &ToggleSumma
     let pairs = format!("{} pairs", cost.pairs);
     let line = match toggle.word.as_str() {
         "cheaper" | "dearer" => line
-            .text(format!("a packet costs {on} of CPU time with `on`, "))
+            .prose(&format!("a packet costs {on} of CPU time with `on`, "))
             .strong(cost.text())
-            .text(format!(" against {off} with `off`, {under}, in {pairs}{beside}")),
-        "control-failed" => line.strong("the control fails").text(format!(
+            .prose(&format!(" against {off} with `off`, {under}, in {pairs}{beside}")),
+        "control-failed" => line.strong("the control fails").prose(&format!(
             " {under}: it finds a difference where nothing differs, as large as that of `on` \
                  ({}, in {pairs}){beside}",
             cost.text()
         )),
-        _ => line.strong("no difference is proven").text(format!(
+        _ => line.strong("no difference is proven").prose(&format!(
             " between `on` ({on} of CPU time per packet) and `off` ({off}) {under}: {} in \
                  {pairs}{beside}",
             cost.text()
@@ -94,5 +94,5 @@ pub(super) fn blocks(summary: &CampaignSummary) -> Vec<Block> {
     if table.is_empty() {
         return Vec::new();
     }
-    vec![table.into(), Block::note(NOTE)]
+    vec![table.into(), Block::note(prose(NOTE))]
 }
