@@ -2,7 +2,8 @@
 //! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
-//! XDP, [`yardstick`] is a fixed piece of work. [`firewall`] holds the firewall's programs and the
+//! XDP, [`namespace`] asks how namespaces stand to each other, [`yardstick`] is a fixed piece of
+//! work. [`firewall`] holds the firewall's programs and the
 //! memory they share. The C sources are in `bpf/`; the build script compiles them, and the object
 //! files are embedded here. [`object`], [`map`], [`attach`] and [`run`] do for any object file what
 //! these do for theirs: tests and benchmarks have programs of their own (weir-oracle).
@@ -23,6 +24,7 @@ pub mod firewall;
 pub mod generator;
 pub mod histogram;
 pub mod map;
+pub mod namespace;
 pub mod object;
 pub mod packet;
 pub mod probe;

@@ -649,3 +649,28 @@ pub(crate) fn wait_for_polls() -> io::Result<()> {
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// What ioctl_nsfs(2) says of a namespace: another one that it stands in a relation to.
+pub(crate) fn related_namespace(
+    namespace: BorrowedFd<'_>,
+    relation: libc::Ioctl,
+) -> io::Result<OwnedFd> {
+    // SAFETY: the relations take no argument, so that no memory is read or written.
+    let result = unsafe { libc::ioctl(namespace.as_raw_fd(), relation) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor to us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
+}
+
+/// `NS_GET_OWNER_UID` of ioctl_nsfs(2): `_IO(0xb7, 4)`.
+const NS_GET_OWNER_UID: libc::Ioctl = 0xb704;
+
+/// The user who made a user namespace.
+pub(crate) fn namespace_owner_uid(namespace: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut uid: libc::uid_t = 0;
+    // SAFETY: `uid` outlives the call, and it is what the kernel writes.
+    let result = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_OWNER_UID, &raw mut uid) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(uid) }
+}

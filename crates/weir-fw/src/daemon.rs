@@ -9,8 +9,6 @@ mod sweeper;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,9 +16,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::engine::{Engine, Machine, Options, Refused};
-use crate::protocol::{Client, ClientError, Load, SOCKET_NAME};
+use crate::peer::Gate;
+use crate::protocol::Load;
 use crate::shared::Shared;
 pub use crate::shared::{Messages, Stop};
+use crate::socket::{self, Listening, SocketError};
 use crate::{log, metrics, monitor, notify, overload};
 
 /// How it runs.
@@ -50,9 +50,9 @@ pub enum DaemonError {
          end it with `weir fw stop`"
     )]
     Running,
-    /// Somebody else has the name of the control socket.
-    #[error(transparent)]
-    Foreign(ClientError),
+    /// There is no place for the control socket.
+    #[error("cannot listen on the control socket: {0}")]
+    Socket(SocketError),
     /// It has to be root.
     #[error(
         "`weir fw run` needs root, because it loads BPF programs and attaches them to interfaces: \
@@ -94,7 +94,7 @@ impl Daemon {
         if !nix::unistd::geteuid().is_root() {
             return Err(DaemonError::Root);
         }
-        let listener = listen()?;
+        let (listening, gate) = open_control()?;
         // Before the first look at routes and interfaces, so that no change is missed.
         let events = weir_net::events::Events::open().map_err(system("listen to netlink"))?;
         let metrics = self.metrics.map(metrics::bind).transpose();
@@ -141,7 +141,8 @@ impl Daemon {
         let is_moved = self.is_log_moved;
         start("log", Box::new(move |shared| log::run(shared, log_file, &is_moved)))?;
         start("overload", Box::new(overload::run))?;
-        start("control", Box::new(move |shared| serve::run(shared, &listener)))?;
+        let listener = Arc::clone(&listening);
+        start("control", Box::new(move |shared| serve::run(shared, &listener, &gate)))?;
         if let Some(socket) = metrics {
             start("metrics", Box::new(move |shared| metrics::run(shared, &socket)))?;
         }
@@ -157,17 +158,14 @@ impl Daemon {
     }
 }
 
-/// The control socket of this network namespace.
-fn listen() -> Result<UnixListener, DaemonError> {
-    let failed = system("listen on the control socket");
-    let address = UnixAddress::from_abstract_name(SOCKET_NAME).map_err(&failed)?;
-    let listener = UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => match Client::connect() {
-            Err(error @ ClientError::Foreign { .. }) => DaemonError::Foreign(error),
-            _ => DaemonError::Running,
-        },
-        _ => failed(error),
+/// The control socket of this network namespace, and who may use it. It is kept to the end: nobody
+/// else starts before.
+fn open_control() -> Result<(Arc<Listening>, Gate), DaemonError> {
+    let listening = socket::listen().map_err(|error| match error {
+        SocketError::Taken => DaemonError::Running,
+        error => DaemonError::Socket(error),
     })?;
-    listener.set_nonblocking(true).map_err(system("listen on the control socket"))?;
-    Ok(listener)
+    listening.listener.set_nonblocking(true).map_err(system("listen for commands"))?;
+    let gate = Gate::new().map_err(system("see who owns this network namespace"))?;
+    Ok((Arc::new(listening), gate))
 }

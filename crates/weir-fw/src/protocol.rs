@@ -1,8 +1,8 @@
 //! What is said on the control socket: a question is one line of JSON, its answer one or more.
 //!
-//! The socket is an abstract Unix socket (unix(7)), which belongs to the network namespace by its
-//! nature. The other side is root or the user of the daemon, or is not answered. A connection
-//! carries one question after the other.
+//! The socket is a file that only root can reach (`socket.rs`), and who connects to it needs
+//! `CAP_NET_ADMIN`, or is not answered (`peer.rs`). A connection carries one question after the
+//! other.
 
 mod client;
 
@@ -11,9 +11,6 @@ use std::io::{self, BufRead};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Answered, Client, ClientError};
-
-/// Name of the abstract socket.
-pub(crate) const SOCKET_NAME: &str = "weir-fw";
 
 /// A question may be this long: a ruleset and the files that it names are in it.
 pub(crate) const QUESTION_SIZE_BYTES_MAX: u64 = 256 << 20;

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-
 use crate::engine::{self, Engine, LiveCounts, Refused};
 use crate::metrics;
+use crate::peer::Gate;
 use crate::protocol::{
     Flushed, How, Killed, QUESTION_SIZE_BYTES_MAX, Reply, Request, Shown, read_line,
 };
 use crate::shared::Shared;
+use crate::socket::Listening;
 
 /// Connections at a time.
 const CLIENT_COUNT_MAX: usize = 16;
@@ -29,10 +29,11 @@ const WRITE_POLL: Duration = Duration::from_millis(500);
 static CLIENT_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Accepts connections until the daemon stops.
-pub(super) fn run(shared: &Arc<Shared>, listener: &UnixListener) {
+pub(super) fn run(shared: &Arc<Shared>, listening: &Listening, gate: &Gate) {
+    let listener = &listening.listener;
     while !shared.stop.is_requested() {
         match listener.accept() {
-            Ok((stream, _)) => accept(shared, stream),
+            Ok((stream, _)) => accept(shared, stream, gate),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(listener),
             Err(error) => {
                 shared.messages.tell(&format!("a client could not connect: {error}"));
@@ -51,19 +52,18 @@ fn wait(listener: &UnixListener) {
     let _ = poll(&mut [PollFd::new(listener.as_fd(), PollFlags::POLLIN)], timeout);
 }
 
-fn accept(shared: &Arc<Shared>, stream: UnixStream) {
+fn accept(shared: &Arc<Shared>, stream: UnixStream, gate: &Gate) {
     let set = stream
         .set_nonblocking(false)
         .and_then(|()| stream.set_read_timeout(Some(CLIENT_TIMEOUT)))
         .and_then(|()| stream.set_write_timeout(Some(WRITE_POLL)));
-    let Ok(credentials) = getsockopt(&stream, PeerCredentials) else { return };
-    let our_uid = nix::unistd::geteuid().as_raw();
     if set.is_err() {
         return;
     }
-    let mut client = Client { stream, uid: credentials.uid() };
-    if client.uid != 0 && client.uid != our_uid {
-        client.refuse("only root, or the user that runs weir fw, may talk to it");
+    let admitted = gate.admit(&stream);
+    let mut client = Client { stream, uid: *admitted.as_ref().unwrap_or(&u32::MAX) };
+    if let Err(why) = admitted {
+        client.refuse(&why.to_string());
         return;
     }
     let Some(place) = Place::take(&CLIENT_COUNT) else {

@@ -1,12 +1,10 @@
 //! The side that asks.
 
 use std::io::{self, BufReader, Write as _};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-
-use super::{Reply, Request, SOCKET_NAME, read_line};
+use super::{Reply, Request, read_line};
+use crate::socket::{self, SocketError};
 
 /// The longest line of an answer.
 const REPLY_SIZE_BYTES_MAX: u64 = 256 << 20;
@@ -17,18 +15,12 @@ pub enum ClientError {
     /// No daemon runs in this network namespace.
     #[error("no weir fw runs in this network namespace; `weir fw run -f FILE` starts it")]
     NotRunning,
-    /// Somebody else has the name of the control socket.
-    #[error(
-        "the control socket of this network namespace belongs to user {uid} (process {pid}), and \
-         not to a weir fw that root or you run: nothing was sent to it; end that process, and then \
-         start `weir fw run -f FILE`"
-    )]
-    Foreign {
-        /// The user.
-        uid: u32,
-        /// The process that listened.
-        pid: i32,
-    },
+    /// The control socket cannot be reached.
+    #[error("cannot ask weir fw: {0}")]
+    Socket(SocketError),
+    /// The control socket is in a directory that only root may enter.
+    #[error("only root may ask weir fw: run the command with sudo")]
+    Denied,
     /// The daemon did not answer.
     #[error("weir fw does not answer: {source}")]
     Broken {
@@ -69,26 +61,17 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If no daemon runs here, it does not listen to us, or it is none of root's or our own: an
-    /// abstract name belongs to whoever takes it first.
+    /// If no daemon runs here, or its socket cannot be reached.
     pub fn connect() -> Result<Self, ClientError> {
-        Self::connect_to(SOCKET_NAME)
-    }
-
-    fn connect_to(name: &str) -> Result<Self, ClientError> {
-        let broken = |source| ClientError::Broken { source };
-        let address = SocketAddr::from_abstract_name(name).map_err(broken)?;
-        let stream = match UnixStream::connect_addr(&address) {
-            Ok(stream) => stream,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                return Err(ClientError::NotRunning);
+        let stream = socket::connect().map_err(|error| match error {
+            SocketError::System { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                ClientError::Denied
             }
-            Err(source) => return Err(broken(source)),
-        };
-        let peer = getsockopt(&stream, PeerCredentials).map_err(|error| broken(error.into()))?;
-        if !is_trusted(peer.uid(), nix::unistd::geteuid().as_raw()) {
-            return Err(ClientError::Foreign { uid: peer.uid(), pid: peer.pid() });
-        }
+            error => ClientError::Socket(error),
+        })?;
+        let stream = stream.ok_or(ClientError::NotRunning)?;
         Ok(Self { stream: BufReader::with_capacity(1 << 18, stream) })
     }
 
@@ -105,11 +88,16 @@ impl Client {
         let broken = |source| ClientError::Broken { source };
         let mut line = serde_json::to_vec(request).map_err(|error| broken(error.into()))?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(broken)?;
+        // Who is not let in is told why, and not listened to.
+        let written = self.stream.get_mut().write_all(&line);
         let mut answered = Answered::default();
         loop {
-            let line = read_line(&mut self.stream, REPLY_SIZE_BYTES_MAX).map_err(broken)?;
-            let line = line.ok_or_else(|| broken(io::ErrorKind::UnexpectedEof.into()))?;
+            let line = match (read_line(&mut self.stream, REPLY_SIZE_BYTES_MAX), &written) {
+                (Ok(Some(line)), _) => line,
+                (_, Err(error)) => return Err(broken(error.kind().into())),
+                (Ok(None), Ok(())) => return Err(broken(io::ErrorKind::UnexpectedEof.into())),
+                (Err(error), Ok(())) => return Err(broken(error)),
+            };
             match serde_json::from_slice(&line).map_err(|error| broken(error.into()))? {
                 Reply::Done(exit_code) => {
                     answered.exit_code = exit_code;
@@ -120,32 +108,5 @@ impl Client {
                 text => take(text).map_err(|source| ClientError::Output { source })?,
             }
         }
-    }
-}
-
-/// Whose answers are believed: root's and our own.
-const fn is_trusted(uid: u32, our_uid: u32) -> bool {
-    uid == 0 || uid == our_uid
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixListener;
-
-    use super::*;
-
-    #[test]
-    fn only_root_and_oneself_are_believed() {
-        assert!(is_trusted(0, 1000) && is_trusted(1000, 1000) && is_trusted(0, 0));
-        assert!(!is_trusted(1000, 0) && !is_trusted(1000, 1001));
-    }
-
-    #[test]
-    fn who_listens_is_asked_for_and_nobody_is_told_so() {
-        let name = format!("weir-fw-client-test-{}", std::process::id());
-        assert!(matches!(Client::connect_to(&name), Err(ClientError::NotRunning)));
-        let address = SocketAddr::from_abstract_name(&name).unwrap();
-        let _listener = UnixListener::bind_addr(&address).unwrap();
-        assert!(Client::connect_to(&name).is_ok(), "the test itself");
     }
 }

@@ -5,8 +5,8 @@
 //! command's. A signal meanwhile ends both, and nothing is left behind.
 
 use std::io::{self, Write as _};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use weir_fw::daemon::{Daemon, Messages, Stop};
 use weir_fw::engine::{Machine, Options};
+use weir_fw::socket;
 use weir_rules::Dialect;
 use weir_rules::facts::Facts;
 
@@ -35,7 +36,12 @@ const SYSLOG_PRIORITY: u8 = 3 * 8 + 4;
 
 /// Runs the command.
 pub(super) fn command(args: &RunArgs) -> anyhow::Result<Outcome> {
-    if args.foreground { foreground(args) } else { background() }
+    // Without root there is nothing to wait for: what is missing is said at once.
+    if args.foreground || !nix::unistd::geteuid().is_root() {
+        foreground(args)
+    } else {
+        background()
+    }
 }
 
 /// This machine, asked anew each time.
@@ -151,11 +157,24 @@ fn detach(voice: &Voice) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the daemon, and waits until it filters.
+/// A file that goes when it is dropped.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // It may not have been made.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// Starts the daemon, and waits until it filters. Nobody else can say that it does: the socket is
+/// where only root can send to it.
 fn background() -> anyhow::Result<Outcome> {
-    let name = format!("weir-fw-start-{}", std::process::id());
-    let address = SocketAddr::from_abstract_name(&name).context("cannot make a socket")?;
-    let socket = UnixDatagram::bind_addr(&address).context("cannot make a socket")?;
+    let directory = socket::directory().context("cannot make a socket")?;
+    let path = Removed(directory.join(format!("start-{}", std::process::id())));
+    // What a process of this number has left that was killed.
+    drop(std::fs::remove_file(&path.0));
+    let socket = UnixDatagram::bind(&path.0).context("cannot make a socket")?;
     socket.set_read_timeout(Some(POLL)).context("cannot make a socket")?;
     let signal = listen(&Arc::new(Stop::default()), None)?;
     // The words of the command line behind `weir fw run`; what the daemon is told besides comes
@@ -163,7 +182,7 @@ fn background() -> anyhow::Result<Outcome> {
     let mut child = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .args(["--foreground", "--detached"])
-        .env("NOTIFY_SOCKET", format!("@{name}"))
+        .env("NOTIFY_SOCKET", &path.0)
         .stdout(Stdio::null())
         .spawn()
         .context("cannot start the daemon")?;

@@ -7,6 +7,7 @@ mod daemon;
 mod limits;
 mod network;
 mod places;
+mod rights;
 mod stages;
 mod tcp;
 
@@ -287,10 +288,8 @@ fn a_start_that_is_interrupted_leaves_nothing() {
     let mut command = net.weir(&["fw", "run", "-f", &path]);
     let mut child = Killed(command.spawn().expect("ip runs"));
     // The socket is there before the programs are loaded, which takes a second at least.
-    let has_socket = || {
-        let read = || fs::read_to_string("/proc/thread-self/net/unix");
-        net.router.run(read).expect("entered").is_ok_and(|sockets| sockets.contains("@weir-fw\n"))
-    };
+    let socket = net.socket();
+    let has_socket = || socket.exists();
     wait_until("the daemon has begun", has_socket);
     let pid = Pid::from_raw(i32::try_from(child.0.id()).expect("a process"));
     kill(pid, Signal::SIGINT).expect("asked");
@@ -560,36 +559,6 @@ fn a_reload_that_is_refused_changes_no_interface() {
     assert_exit(&output, 1);
     assert!(stderr(&output).contains("br9"), "{}", stderr(&output));
     assert_eq!((status(), net.pfctl("-sr")), (before, rules));
-}
-
-#[test]
-fn a_stranger_who_listens_is_not_taken_for_the_firewall() {
-    let test = "a_stranger_who_listens_is_not_taken_for_the_firewall";
-    if !can_run_lab(test) {
-        return;
-    }
-    let _turn = beside();
-    let net = Network::new("other");
-    // perl is in every Debian.
-    let listens = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; \
-                   bind(S, pack('S', AF_UNIX).qq(\\0weir-fw)) or die; listen(S, 9) or die; \
-                   $| = 1; print qq(ready\\n); sleep 600";
-    let mut command = std::process::Command::new("ip");
-    command.args(["netns", "exec", net.router.name(), "setpriv", "--reuid", "65534"]);
-    command.args(["--clear-groups", "perl", "-e", listens]).stdout(std::process::Stdio::piped());
-    let mut child = Killed(command.spawn().expect("ip runs"));
-    let mut ready = [0; 6];
-    let mut printed = child.0.stdout.take().expect("a pipe");
-    std::io::Read::read_exact(&mut printed, &mut ready).expect("it listens");
-
-    let path = net.file("pf.conf", "pass\n");
-    for words in [&["fw", "status"][..], &["pfctl", "-f", &path], &["fw", "run", "-f", &path]] {
-        let output = net.run(words);
-        assert_ne!(output.status.code(), Some(0), "{words:?}");
-        assert!(stderr(&output).contains("user 65534"), "{words:?}: {}", stderr(&output));
-    }
-    drop(child);
-    net.start("pass\n");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -121,6 +123,21 @@ impl Network {
         Self { client, router, server, dir }
     }
 
+    /// The control socket of the box.
+    pub(super) fn socket(&self) -> PathBuf {
+        let inode = || fs::metadata("/proc/thread-self/ns/net").map(|file| file.ino());
+        let inode = self.router.run(inode).expect("entered").expect("a namespace");
+        PathBuf::from(format!("/run/weir/fw/net-{inode}"))
+    }
+
+    /// A program with these arguments, in the box's network namespace.
+    pub(super) fn program(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.router.name()]).args(words);
+        command.env("NO_COLOR", "1").stdin(Stdio::null());
+        command
+    }
+
     /// Writes a file; gives its path.
     pub(super) fn file(&self, name: &str, text: &str) -> String {
         let path = self.dir.path().join(name);
@@ -130,9 +147,8 @@ impl Network {
 
     /// `weir` with these arguments on the box.
     pub(super) fn weir(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", self.router.name(), env!("CARGO_BIN_EXE_weir")]);
-        command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+        let mut command = self.program(&[env!("CARGO_BIN_EXE_weir")]);
+        command.args(arguments);
         command
     }
 
