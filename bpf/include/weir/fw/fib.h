@@ -64,6 +64,14 @@ static __always_inline struct weir_fw_interface __weir_arena *weir_fw_interface(
 				       (__u32)sizeof(struct weir_fw_interface));
 }
 
+/* Whether what is sent back by an interface is lost. */
+static __always_inline bool weir_fw_is_deaf(__u32 interface_flags)
+{
+	const __u32 both = WEIR_FW_INTERFACE_VETH | WEIR_FW_INTERFACE_XMIT;
+
+	return (interface_flags & both) == WEIR_FW_INTERFACE_VETH;
+}
+
 /*
  * Sends a frame back by the interface that it came from. A veth takes redirected frames as soon as
  * its peer has GRO, but XDP_TX only if the peer has an XDP program; some drivers have XDP_TX alone.
@@ -90,7 +98,8 @@ static __always_inline int weir_fw_fib_found(const struct bpf_fib_lookup *f,
 	route->interface = weir_fw_ifslot(f->ifindex);
 	flags = weir_fw_interface(route->interface)->flags;
 	/* Back out of the same interface needs nothing of its driver but XDP itself. */
-	if (!route->interface || (!(flags & WEIR_FW_INTERFACE_XMIT) && f->ifindex != ifindex))
+	if (!route->interface || weir_fw_is_deaf(flags) ||
+	    (!(flags & WEIR_FW_INTERFACE_XMIT) && f->ifindex != ifindex))
 		return WEIR_ROUTE_KERNEL_ONCE;
 	route->flags = flags & WEIR_FW_INTERFACE_XMIT ? 0 : WEIR_FW_NEXT_HOP_BACK;
 	route->mtu_bytes = f->mtu_result;

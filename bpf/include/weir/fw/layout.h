@@ -328,6 +328,9 @@ enum weir_fw_interface_flag {
 	WEIR_FW_INTERFACE_GENERIC = 1 << 3,  /* in generic mode */
 	/* Frames can be redirected to it; if not, the kernel forwards what leaves by it. */
 	WEIR_FW_INTERFACE_XMIT = 1 << 4,
+	/* A veth in native mode: what its peer sends may have no checksum yet (partial.h), and what
+	 * is sent back to a peer that takes no redirected frames is lost. */
+	WEIR_FW_INTERFACE_VETH = 1 << 5,
 };
 
 struct weir_fw_interface {

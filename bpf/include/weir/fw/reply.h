@@ -357,6 +357,10 @@ __noinline int weir_fw_reply(struct xdp_md *ctx, const struct weir_fw_packet *p 
 
 	if (!weir_fw_may_answer(p))
 		return XDP_DROP;
+	if (weir_fw_is_deaf(weir_fw_interface(weir_fw_ifslot(ctx->ingress_ifindex))->flags)) {
+		weir_fw_table_counters(p->cpu)->unanswered++;
+		return XDP_DROP;
+	}
 	if (d->flags & WEIR_DECISION_RETURN_RST && p->protocol == WEIR_PROTOCOL_TCP) {
 		if (p->tcp_flags & WEIR_TCP_RST)
 			return XDP_DROP;

@@ -11,13 +11,15 @@
 //! would still not know the slot, and a slot that changes hands would be skipped by the one or
 //! judged by the other's rules meanwhile.
 
+mod veth;
+
 use std::collections::BTreeSet;
 
 use weir_bpf::attach::Mode;
 use weir_bpf::ethtool;
 use weir_bpf::firewall::layout::{
     IFINDEX_COUNT_MAX, INTERFACE_ATTACHED, INTERFACE_COUNT_MAX, INTERFACE_GENERIC,
-    INTERFACE_PRESENT, INTERFACE_XMIT, interface,
+    INTERFACE_PRESENT, INTERFACE_VETH, INTERFACE_XMIT, interface,
 };
 use weir_bpf::firewall::{Attachment, Firewall};
 use weir_net::{LinkInfo, xdp};
@@ -53,6 +55,8 @@ pub(super) struct Known {
     pub(super) takes_redirected: bool,
     /// VLAN tags are taken out of frames before a program sees them.
     pub(super) hides_tags: bool,
+    /// It is a veth, and filtered in native mode.
+    pub(super) is_veth: bool,
     /// Why the ingress program is not attached though it should be.
     pub(super) problem: Option<String>,
 }
@@ -337,6 +341,7 @@ impl Interfaces {
                  so all VLANs are judged as {name} itself: `ethtool -K {name} rxvlan off`"
             ));
         }
+        list.extend(present().filter_map(veth::deaf));
         let before = std::mem::take(&mut self.warned);
         self.warned = list.iter().cloned().collect();
         list.retain(|name| is_all || !before.contains(name));
@@ -433,7 +438,8 @@ impl Interfaces {
         let flags = bit(known.ifindex != 0, INTERFACE_PRESENT)
             | bit(known.mode.is_some(), INTERFACE_ATTACHED)
             | bit(known.mode == Some(Mode::Generic), INTERFACE_GENERIC)
-            | bit(known.takes_redirected, INTERFACE_XMIT);
+            | bit(known.takes_redirected, INTERFACE_XMIT)
+            | bit(known.is_veth, INTERFACE_VETH);
         put(interface::IFINDEX, &known.ifindex.to_ne_bytes());
         put(interface::FLAGS, &flags.to_ne_bytes());
         put(interface::MTU_BYTES, &known.mtu_bytes.to_ne_bytes());
@@ -534,9 +540,8 @@ pub(super) fn not_ethernet(links: &[LinkInfo]) -> Vec<String> {
 /// Whether a program does not see the VLAN tags of frames that an interface receives: they are in
 /// the driver's descriptor then. What a veth's peer does cannot be asked.
 fn hides_tags(name: &str) -> bool {
-    let is_veth = ethtool::driver(name).is_ok_and(|driver| driver == "veth");
     let features = ethtool::features(name).unwrap_or_default();
-    !is_veth && features.iter().any(|(feature, is_on)| feature == VLAN_FEATURE && *is_on)
+    !veth::is_one(name) && features.iter().any(|(feature, is_on)| feature == VLAN_FEATURE && *is_on)
 }
 
 /// Puts programs on an interface where they belong and are not. Tells whether none was before. On
@@ -564,6 +569,7 @@ fn put(
         return Err(failed(&cause));
     }
     known.hides_tags = known.mode.is_some() && hides_tags(&known.name);
+    known.is_veth = known.mode == Some(Mode::Native) && veth::is_one(&known.name);
     Ok(before.ingress.is_none() && !before.egress)
 }
 

@@ -10,6 +10,7 @@ mod places;
 mod rights;
 mod stages;
 mod tcp;
+mod veth;
 
 use std::fs;
 use std::net::IpAddr;
