@@ -184,6 +184,11 @@ impl Engine {
         }
     }
 
+    /// What has been seen of interfaces since this was asked last.
+    pub(crate) fn note_partial(&mut self) -> Vec<String> {
+        self.interfaces.note_partial(&self.firewall)
+    }
+
     fn is_enabled(&self) -> bool {
         self.firewall.arena().read32(control::FLAGS) & CONTROL_ENABLED != 0
     }

@@ -11,6 +11,7 @@
 #include <weir/fw/fragment.h>
 #include <weir/fw/judge.h>
 #include <weir/fw/log.h>
+#include <weir/fw/partial.h>
 #include <weir/fw/quick.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply.h>
@@ -191,6 +192,12 @@ static __always_inline bool weir_fw_receive(struct xdp_md *ctx, struct weir_fw_p
 			p->flags |= WEIR_PACKET_GROUP;
 		else if (is_other)
 			p->flags |= WEIR_PACKET_FOREIGN;
+	}
+	interface = weir_fw_interface(slot);
+	if (interface->flags & WEIR_FW_INTERFACE_VETH && weir_fw_is_partial(ctx, p)) {
+		p->flags |= WEIR_PACKET_STAY | WEIR_PACKET_PARTIAL;
+		if (!interface->saw_partial)
+			interface->saw_partial = 1;
 	}
 	return weir_fw_skips(p->ruleset, p->interface);
 }

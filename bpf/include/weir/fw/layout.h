@@ -22,7 +22,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 7,
+	WEIR_FW_LAYOUT_VERSION = 8,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -347,7 +347,7 @@ struct weir_fw_interface {
 	 * interface; 0: none reads it. It is judged as it comes unless the ruleset skips that slot.
 	 */
 	__u8 read_as;
-	__u8 mac_unused;
+	__u8 saw_partial;	/* of a veth: a packet came without its checksum (partial.h) */
 	__u8 name[16];
 	__u32 name_unused[6];
 };

@@ -25,7 +25,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_URPF_FAILED = 1 << 10,   /* the route to the source leaves elsewhere */
 	WEIR_PACKET_CLEAR_FIN = 1 << 7,	     /* a SYN with FIN: pf takes the FIN out */
 	WEIR_PACKET_UNTRACKED = 1 << 11,     /* its state is none of its own: fragments, errors */
-	WEIR_PACKET_STAY = 1 << 12,	     /* tagged, or not for our MAC address: never forwarded
+	WEIR_PACKET_STAY = 1 << 12,	     /* tagged, partial, or for another MAC: never forwarded
 					      * here */
 	WEIR_PACKET_MORE_FRAGMENTS = 1 << 13,
 	WEIR_PACKET_FOLLOWS = 1 << 14,	     /* its first fragment has passed */
@@ -33,6 +33,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_SKIPPED = 1 << 15,	     /* `set skip` is on the interface it came by */
 	WEIR_PACKET_FOREIGN = 1 << 17,	     /* for the MAC address of somebody else */
 	WEIR_PACKET_SECOND = 1 << 18,	     /* in the second stage, where its route is known */
+	WEIR_PACKET_PARTIAL = 1 << 19,	     /* its checksum is missing still: partial.h */
 };
 
 struct weir_fw_packet {

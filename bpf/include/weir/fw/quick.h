@@ -19,6 +19,7 @@
 #include <weir/fw/kept.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/parse.h>
+#include <weir/fw/partial.h>
 
 /* "The longer way": none of enum xdp_action that is returned here. */
 #define WEIR_QUICK_NOT 0
@@ -115,6 +116,21 @@ static __always_inline bool weir_quick_is_sane(const struct weir_quick *q)
 	bytes = (tcp->offset >> 4) * 4;
 	return (tcp->flags & hand_flags) == WEIR_TCP_ACK && bytes >= sizeof(*tcp) &&
 	       bytes <= message_bytes;
+}
+
+/* Whether the checksum of a sane message is still missing, which only the kernel knows of. */
+static __always_inline bool weir_quick_is_partial(const struct weir_quick *q)
+{
+	const struct weir_udp *udp = (void *)(q->ip + 1);
+	const struct weir_tcp *tcp = (void *)(q->ip + 1);
+	__u64 sum = (__u64)q->ip->src + q->ip->dst;
+
+	if (!(weir_fw_interface(q->slot)->flags & WEIR_FW_INTERFACE_VETH))
+		return false;
+	sum += bpf_htons(q->ip->protocol) + bpf_htons(q->ip_bytes - sizeof(*q->ip));
+	if (q->ip->protocol == WEIR_PROTOCOL_UDP)
+		return weir_fw_is_pseudo(sum, udp->checksum);
+	return (void *)(tcp + 1) > q->data_end || weir_fw_is_pseudo(sum, tcp->checksum);
 }
 
 /* Counters, and the frame as it leaves. */
@@ -418,7 +434,7 @@ static __noinline int weir_fw_quick(struct xdp_md *ctx)
 	/* The line of the bucket is on its way while the rest is checked. */
 	if (is_filtered)
 		weir_state_touch(&key);
-	if (!weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q))
+	if (!weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q) || weir_quick_is_partial(&q))
 		return WEIR_QUICK_NOT;
 	q.cpu = bpf_get_smp_processor_id();
 	if (is_filtered)

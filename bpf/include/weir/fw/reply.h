@@ -3,8 +3,7 @@
  * Answers to blocked packets: a TCP RST (pf_send_tcp() of pf.c), or an ICMP or ICMPv6 unreachable
  * (RFC 792, RFC 4443), made of the packet itself and sent back by the interface that it came from.
  *
- * As pf, a segment is only answered if its own checksum is right. (On virtual links the sender may
- * leave that to hardware which does not exist: its packets cannot be redirected either.)
+ * As pf, a segment is only answered if its own checksum is right, or is not there yet (partial.h).
  */
 #ifndef WEIR_FW_REPLY_H
 #define WEIR_FW_REPLY_H
@@ -181,7 +180,7 @@ __noinline int weir_fw_tcp_checksum_fits(struct xdp_md *ctx,
 	__u64 sum;
 
 	/* It is that of the whole segment. */
-	if (p->flags & WEIR_PACKET_FRAGMENT)
+	if (p->flags & (WEIR_PACKET_FRAGMENT | WEIR_PACKET_PARTIAL))
 		return true;
 	sum = (__u32)weir_fw_sum_frame(ctx, p->l4_at, bytes);
 	sum += weir_fw_sum_address(p->src, p->family) + weir_fw_sum_address(p->dst, p->family);

@@ -103,7 +103,7 @@ static __noinline int weir_stage_first(struct xdp_md *ctx)
 	if (!(weir_at(struct weir_fw_image, q.ruleset)->flags & WEIR_FW_IMAGE_STAGES) ||
 	    !(weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED) ||
 	    !weir_fw_filters(q.ruleset) || !weir_quick_read(&q) ||
-	    !weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q) ||
+	    !weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q) || weir_quick_is_partial(&q) ||
 	    weir_is_martian4(bpf_ntohl(q.ip->src), bpf_ntohl(q.ip->dst)))
 		return WEIR_QUICK_NOT;
 	ip_bytes = q.ip_bytes;

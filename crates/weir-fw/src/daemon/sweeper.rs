@@ -4,7 +4,8 @@
 //! half a minute: next hops whose generation has long passed are forgotten on the way, before its
 //! number comes again. The work is spread over that time in pieces of a tenth of a second, so that
 //! no CPU is taken away from packets for long; an empty table costs nothing. Routes that are kept
-//! beside, where nothing is filtered, are looked at as often, in one piece.
+//! beside, where nothing is filtered, are looked at as often, in one piece. What programs have seen
+//! of interfaces is told on the way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +35,14 @@ pub(super) fn run(shared: &Arc<Shared>) {
     let mut interval_s = 1;
     while !shared.stop.wait(PIECE) {
         if piece.is_multiple_of(PIECES_PER_SECOND) {
-            let engine = shared.engine();
+            let mut engine = shared.engine();
             interval_s = engine.interval_s();
             engine.reap();
+            let notes = engine.note_partial();
+            drop(engine);
+            for note in &notes {
+                shared.messages.tell(note);
+            }
         }
         if piece.is_multiple_of(INTERVAL_MAX_S * PIECES_PER_SECOND) {
             engine::forget_routes(&firewall);

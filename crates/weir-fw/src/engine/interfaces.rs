@@ -57,6 +57,8 @@ pub(super) struct Known {
     pub(super) hides_tags: bool,
     /// It is a veth, and filtered in native mode.
     pub(super) is_veth: bool,
+    /// Packets have come by it whose checksum was missing.
+    pub(super) saw_partial: bool,
     /// Why the ingress program is not attached though it should be.
     pub(super) problem: Option<String>,
 }
@@ -149,6 +151,20 @@ impl Interfaces {
             has_changed |= std::mem::replace(&mut known.takes_redirected, takes) != takes;
         }
         has_changed
+    }
+
+    /// What is to be said of interfaces by which packets have come without checksums, once.
+    pub(super) fn note_partial(&mut self, firewall: &Firewall) -> Vec<String> {
+        let mut list = Vec::new();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            let Some(known) = slot.as_mut().filter(|known| known.is_veth) else { continue };
+            let at = place(firewall, number) + interface::SAW_PARTIAL;
+            if !known.saw_partial && veth::saw_partial(firewall, at) {
+                known.saw_partial = true;
+                list.push(veth::partial(&known.name));
+            }
+        }
+        list
     }
 
     /// By slot, what is there. One that went and came back has another index, and no programs.
@@ -453,6 +469,7 @@ impl Interfaces {
         put(interface::VLAN_NEXT, &[next.unwrap_or(0)]);
         put(interface::MAC, &known.mac);
         put(interface::READ_AS, &[self.read_as(number, known)]);
+        put(interface::SAW_PARTIAL, &[u8::from(known.saw_partial)]);
         let name = known.name.as_bytes();
         put(interface::NAME, &name[..name.len().min(NAME_SIZE_BYTES)]);
         out

@@ -43,6 +43,7 @@ impl Engine {
                     "skipped": known.is_skipped,
                     "takes_redirected": known.takes_redirected,
                     "hides_vlan_tags": known.hides_tags,
+                    "peer_leaves_checksums": known.saw_partial,
                     "vlan_id": known.vlan.map(|(_, id)| id),
                     "problem": known.problem,
                 })

@@ -2,8 +2,11 @@
 //!
 //! It takes frames from XDP only while its peer polls for them, because it has GRO or a program of
 //! its own (`veth_xdp_xmit` of the kernel). Else whatever is sent to it is dropped without a word.
+//! What its peer sends has no checksum, unless checksum offload is switched off there; such packets
+//! are left to the kernel (`partial.h`). That cannot be asked, only be seen when one comes.
 
 use weir_bpf::ethtool;
+use weir_bpf::firewall::Firewall;
 
 use super::Known;
 
@@ -22,4 +25,20 @@ pub(super) fn deaf(known: &Known) -> Option<String> {
              slower: `ethtool -K PEER gro on`, for the other end of the veth"
         )
     })
+}
+
+/// Whether the byte at this place says that a packet came without its checksum.
+pub(super) fn saw_partial(firewall: &Firewall, at: u32) -> bool {
+    let mut byte = [0];
+    firewall.arena().read(at, &mut byte);
+    byte != [0]
+}
+
+/// What is to be said of one by which such packets come.
+pub(super) fn partial(name: &str) -> String {
+    format!(
+        "interface {name}: its peer leaves checksums to hardware that a veth does not have; the \
+         kernel forwards such packets, which is several times slower: `ethtool -K PEER tx off`, \
+         for the other end of the veth"
+    )
 }

@@ -3,7 +3,7 @@
 use weir_net::Netns;
 
 use super::RULES;
-use super::network::{IMPATIENCE, Network, SERVER, wait_until};
+use super::network::{IMPATIENCE, Network, PATIENCE, SERVER, echo_server, wait_until};
 use crate::common::{assert_exit, can_run_lab, stderr};
 use crate::turns::beside;
 
@@ -46,4 +46,38 @@ fn answers_that_a_veth_would_lose_are_not_counted_as_made() {
     wait_until("it is seen", || of_interface(&net, "b0", "takes_redirected") == true);
     assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked");
     assert!(counted("replies_packets") > made, "answered");
+}
+
+#[test]
+fn what_has_no_checksum_yet_goes_by_the_kernel() {
+    let test = "what_has_no_checksum_yet_goes_by_the_kernel";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("sum");
+    // As interfaces are made.
+    for (netns, name) in [(&net.client, "c0"), (&net.server, "s0")] {
+        switch(netns, name, "gro on tx on");
+    }
+    echo_server(&net.server, SERVER, 7001);
+    net.start(RULES);
+    assert_eq!(of_interface(&net, "b0", "takes_redirected"), true);
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
+    wait_until("it is seen", || of_interface(&net, "b0", "peer_leaves_checksums") == true);
+    let counted = |key: &str| net.json("stats")[key].as_u64().expect("a count");
+    assert!(counted("to_kernel_packets") > 100, "{}", net.json("stats"));
+    assert_eq!(net.dropped("state-mismatch"), 0);
+    let made = counted("replies_packets");
+    assert!(net.connect(SERVER, 7002, IMPATIENCE).is_none(), "blocked");
+    assert!(counted("replies_packets") > made, "and answered");
+    // Heeding the advice: XDP forwards again.
+    for (netns, name) in [(&net.client, "c0"), (&net.server, "s0")] {
+        switch(netns, name, "tx off");
+    }
+    let before = counted("forwarded_packets");
+    assert!(line.bulk(&bytes) == bytes, "what comes back is what was sent");
+    assert!(counted("forwarded_packets") - before > 100, "{}", net.json("stats"));
 }
