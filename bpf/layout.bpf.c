@@ -23,6 +23,7 @@
 #include <weir/lane.h>
 #include <weir/observe.h>
 #include <weir/reflect.h>
+#include <weir/rss.h>
 #include <weir/set.h>
 #include <weir/shaper.h>
 #include <weir/sink.h>
@@ -62,6 +63,9 @@ WEIR_STRUCT(weir_thread);
 WEIR_STRUCT(weir_set);
 WEIR_STRUCT(weir_sink_counters);
 WEIR_STRUCT(weir_reflect_counters);
+WEIR_STRUCT(weir_rss);
+WEIR_STRUCT(weir_rss_bucket);
+WEIR_STRUCT(weir_rss_arrival);
 WEIR_STRUCT(weir_fault);
 WEIR_STRUCT(weir_fault_counters);
 WEIR_STRUCT(weir_bucket);
@@ -115,5 +119,8 @@ WEIR_ENUM(weir_window_constant);
 WEIR_ENUM(weir_observe_constant);
 WEIR_ENUM(weir_sink_flag);
 WEIR_ENUM(weir_sink_constant);
+WEIR_ENUM(weir_rss_constant);
+WEIR_ENUM(weir_rss_kind);
+WEIR_ENUM(weir_rss_symmetry);
 WEIR_ENUM(weir_held_constant);
 WEIR_ENUM(weir_fault_action);

@@ -12,8 +12,8 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-const PROGRAMS: [&str; 9] =
-    ["gen", "sink", "reflect", "probe", "fw", "rules", "layout", "states", "yardstick"];
+const PROGRAMS: [&str; 10] =
+    ["gen", "sink", "reflect", "probe", "fw", "rules", "layout", "states", "yardstick", "rss"];
 
 const REASONS: &str = "../../bpf/include/weir/fw/reasons.h";
 

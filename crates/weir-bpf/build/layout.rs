@@ -102,7 +102,7 @@ pub(crate) fn constants(object: &Path) -> Result<String, String> {
 }
 
 /// Structures in values of maps, which are read and written as 64-bit words.
-const WORD_STRUCTURES: [(&str, &str); 22] = [
+const WORD_STRUCTURES: [(&str, &str); 25] = [
     ("weir_set", "set"),
     ("weir_thread", "thread"),
     ("weir_thread_counters", "thread_counters"),
@@ -125,26 +125,32 @@ const WORD_STRUCTURES: [(&str, &str); 22] = [
     ("weir_flow_block", "flow_block"),
     ("weir_observation", "observation"),
     ("weir_reflect_counters", "reflect_counters"),
+    ("weir_rss", "rss"),
+    ("weir_rss_bucket", "rss_bucket"),
+    ("weir_rss_arrival", "rss_arrival"),
 ];
 
 /// Enumerations of what stands in them: as [`ENUMERATIONS`].
-const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 6] = [
+const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 8] = [
     ("weir_set_walk", "set_walks", "WEIR_SET_WALK_", "u64"),
     ("weir_thread_flag", "thread_flags", "WEIR_THREAD_", "u64"),
     ("weir_layout", "layout", "WEIR_LAYOUT_", "u64"),
     ("weir_digit_index", "digits", "WEIR_DIGIT_", "usize"),
     ("weir_sizes_kind", "sizes_kind", "WEIR_SIZES_", "u64"),
     ("weir_sink_flag", "sink_flags", "WEIR_SINK_", "u64"),
+    ("weir_rss_kind", "rss_kinds", "WEIR_RSS_", "usize"),
+    ("weir_rss_symmetry", "rss_symmetries", "WEIR_RSS_", "u64"),
 ];
 
 /// Constants of their headers, without `WEIR_`, and their type.
-const WORD_CONSTANTS: [(&str, &str); 6] = [
+const WORD_CONSTANTS: [(&str, &str); 7] = [
     ("weir_set_constant", "u16"),
     ("weir_lane_constant", "usize"),
     ("weir_histogram_constant", "u32"),
     ("weir_window_constant", "u64"),
     ("weir_observe_constant", "u32"),
     ("weir_sink_constant", "usize"),
+    ("weir_rss_constant", "usize"),
 ];
 
 /// The Rust text of what the other programs have in their maps.

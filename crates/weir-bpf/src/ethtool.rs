@@ -18,6 +18,7 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GPAUSEPARAM: u32 = 0x12;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
@@ -64,6 +65,17 @@ pub enum EthtoolError {
         /// Name of the interface.
         interface: String,
     },
+}
+
+impl EthtoolError {
+    /// The system's number of the error, where it was the kernel that refused.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        match self {
+            Self::Refused { source, .. } => source.raw_os_error(),
+            Self::Name(_) | Self::Changing { .. } => None,
+        }
+    }
 }
 
 /// An interface by name.
@@ -282,6 +294,17 @@ pub fn set_gro(ifname: &str, on: bool) -> Result<(), EthtoolError> {
     let mut request = EthtoolRequest::new(ETHTOOL_SGRO, 0, 0);
     request.set_u32(4, u32::from(on));
     Interface::new(ifname)?.call("set GRO", &mut request)
+}
+
+/// Turns TCP segmentation offload on or off. A veth whose peer has GRO on hands packets to the
+/// peer's queues only while it is off, unless the peer has an XDP program.
+///
+/// # Errors
+/// [`EthtoolError`] if there is no such interface or the change is refused.
+pub fn set_tso(ifname: &str, on: bool) -> Result<(), EthtoolError> {
+    let mut request = EthtoolRequest::new(ETHTOOL_STSO, 0, 0);
+    request.set_u32(4, u32::from(on));
+    Interface::new(ifname)?.call("set TSO", &mut request)
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {

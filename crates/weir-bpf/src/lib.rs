@@ -29,6 +29,7 @@ pub mod object;
 pub mod packet;
 pub mod probe;
 pub mod reflect;
+pub mod rss;
 pub mod run;
 pub mod sink;
 #[cfg(test)]

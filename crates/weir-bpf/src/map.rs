@@ -76,10 +76,15 @@ pub(crate) fn read_locked(map: &MapHandle, index: u32) -> Result<Vec<u64>, MapEr
 /// # Errors
 /// [`MapError`] if the kernel refuses, or there is no such element.
 pub fn read_per_cpu(map: &MapHandle) -> Result<Vec<Vec<u64>>, MapError> {
+    read_per_cpu_at(map, 0)
+}
+
+/// As [`read_per_cpu`], of any element.
+pub(crate) fn read_per_cpu_at(map: &MapHandle, index: u32) -> Result<Vec<Vec<u64>>, MapError> {
     let values = map
-        .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
-        .map_err(|source| MapError::Access { verb: "read", map: name(map), index: 0, source })?;
-    let values = values.ok_or_else(|| MapError::Absent { map: name(map), index: 0 })?;
+        .lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|source| MapError::Access { verb: "read", map: name(map), index, source })?;
+    let values = values.ok_or_else(|| MapError::Absent { map: name(map), index })?;
     Ok(values.iter().map(|bytes| words(bytes)).collect())
 }
 

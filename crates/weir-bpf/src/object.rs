@@ -141,6 +141,15 @@ impl Loaded {
     }
 }
 
+/// Sets the number of entries of a map that is not yet created.
+pub(crate) fn resize(object: &mut OpenObject, name: &str, entries: u32) -> libbpf_rs::Result<()> {
+    match object.maps_mut().find(|map| map.name() == name) {
+        Some(mut map) => map.set_max_entries(entries),
+        // Left to the check of maps after loading, which names what is missing.
+        None => Ok(()),
+    }
+}
+
 /// Whether the verifier refused the program, which the kernel also calls "permission denied".
 fn is_verifiers(log: &str) -> bool {
     log.contains("END PROG LOAD LOG")

@@ -3,9 +3,10 @@
 //!
 //! Frames are written straight into memory that the kernel shares, and one call sends all that were
 //! written. They go past the queueing discipline (`PACKET_QDISC_BYPASS`), so that what a device has
-//! no room for is refused instead of queued. The kernel would make packet buffers of references to
-//! the ring, which a veth copies page by page; a header in front of each frame (`PACKET_VNET_HDR`)
-//! makes it copy the frame at once, and leaves nothing of a packet in the ring behind the call.
+//! no room for is refused instead of queued; or, where asked for, through the stack. The kernel
+//! would make packet buffers of references to the ring, which a veth copies page by page; a header
+//! in front of each frame (`PACKET_VNET_HDR`) makes it copy the frame at once, and leaves nothing
+//! of a packet in the ring behind the call.
 //! With that header the kernel does not compare frames with the MTU: the caller has to.
 
 use std::collections::VecDeque;
@@ -23,6 +24,17 @@ const SLOT_COUNT: usize = 256;
 
 /// Bytes of a ring whose frames are large, which then has fewer slots.
 const RING_BYTES: usize = 1 << 20;
+
+/// How frames get to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Path {
+    /// Past everything: as fast as can be, on the queue of the sending CPU.
+    #[default]
+    Direct,
+    /// Through what is attached to the interface's egress side, which may choose the queue, and
+    /// through its queueing discipline.
+    Stack,
+}
 
 /// Why the kernel did not take all frames.
 #[derive(Debug)]
@@ -57,8 +69,8 @@ impl PacketRing {
     /// # Errors
     /// What the system returned: `EPERM` without `CAP_NET_RAW`, `ENODEV` if there is no such
     /// interface, `ENOMEM` without memory for the ring.
-    pub fn open(ifindex: u32, frame_bytes_max: usize) -> io::Result<Self> {
-        let socket = sys::packet_socket(ifindex)?;
+    pub fn open(ifindex: u32, frame_bytes_max: usize, path: Path) -> io::Result<Self> {
+        let socket = sys::packet_socket(ifindex, path == Path::Direct)?;
         let slot_count = (RING_BYTES / frame_bytes_max.max(1)).clamp(16, SLOT_COUNT);
         let ring = TxRing::new(&socket, frame_bytes_max, slot_count)?;
         let waiting = VecDeque::with_capacity(ring.slot_count());

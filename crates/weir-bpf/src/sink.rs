@@ -12,7 +12,7 @@ use libbpf_rs::{MapHandle, OpenObject};
 
 use crate::attach::{self, AttachError, Link, Mode};
 use crate::map::{self, MapError, WORD_BYTES};
-use crate::object::{LoadError, Loaded};
+use crate::object::{self, LoadError, Loaded};
 use crate::words::{SINK_QUEUE_COUNT, sink_counters, sink_queue};
 
 mod observe;
@@ -132,14 +132,5 @@ impl SinkProgram {
 
 /// The bare mode does not touch the maps of the full one: none is larger than it must be.
 fn bare(object: &mut OpenObject) -> libbpf_rs::Result<()> {
-    observe::MAPS.iter().try_for_each(|map| resize(object, map, 1))
-}
-
-/// Sets the number of entries of a map that is not yet created.
-fn resize(object: &mut OpenObject, name: &str, entries: u32) -> libbpf_rs::Result<()> {
-    match object.maps_mut().find(|map| map.name() == name) {
-        Some(mut map) => map.set_max_entries(entries),
-        // Left to the check of maps after loading, which names what is missing.
-        None => Ok(()),
-    }
+    observe::MAPS.iter().try_for_each(|map| object::resize(object, map, 1))
 }

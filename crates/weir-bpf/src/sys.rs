@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use libbpf_sys::{
-    BPF_F_TEST_XDP_LIVE_FRAMES, BPF_TCX_EGRESS, BPF_XDP, bpf_link_create_opts,
+    BPF_F_TEST_XDP_LIVE_FRAMES, BPF_TCX_EGRESS, BPF_TCX_INGRESS, BPF_XDP, bpf_link_create_opts,
     bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts, bpf_test_run_opts,
 };
 
@@ -342,9 +342,32 @@ pub(crate) fn xdp_link_create(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Attaches a program for traffic control to one side of an interface of the calling thread's
+/// network namespace with a link, which detaches when it is closed.
+pub(crate) fn tcx_link_create(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    is_egress: bool,
+) -> io::Result<OwnedFd> {
+    let options = bpf_link_create_opts {
+        sz: size_of::<bpf_link_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let target =
+        i32::try_from(ifindex).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let side = if is_egress { BPF_TCX_EGRESS } else { BPF_TCX_INGRESS };
+    // SAFETY: `options` outlives the call, which only reads it.
+    let fd = check(unsafe {
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), target, side, &raw const options)
+    })?;
+    // SAFETY: the kernel has just returned this descriptor to us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Opens a packet socket (packet(7)) that sends whole frames to an interface of the calling
-/// thread's network namespace, past its queueing discipline, and receives nothing.
-pub(crate) fn packet_socket(ifindex: u32) -> io::Result<OwnedFd> {
+/// thread's network namespace and receives nothing; past its queueing discipline and what is
+/// attached to its egress side, or through both.
+pub(crate) fn packet_socket(ifindex: u32, is_direct: bool) -> io::Result<OwnedFd> {
     let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
     // SAFETY: socket(2) takes no pointers. Protocol 0 receives nothing.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -353,7 +376,7 @@ pub(crate) fn packet_socket(ifindex: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just returned this descriptor to us, and nobody else knows it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    set_packet_option(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+    set_packet_option(&socket, libc::PACKET_QDISC_BYPASS, &i32::from(is_direct))?;
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).map_err(invalid)?,
         sll_protocol: 0,
@@ -627,6 +650,11 @@ impl EthtoolRequest {
     /// Sets the 32-bit field at `offset`.
     pub(crate) fn set_u32(&mut self, offset: usize, value: u32) {
         self.bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// Writes bytes from `offset` on.
+    pub(crate) fn set_bytes(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     /// The bytes that the kernel wrote, and the zeros behind them.

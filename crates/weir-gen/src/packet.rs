@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_bpf::generator::GeneratorCounters;
-use weir_bpf::packet::{FRAME_BYTES_MAX, PacketError, PacketRing};
+use weir_bpf::packet::{FRAME_BYTES_MAX, PacketError, PacketRing, Path};
 use weir_net::Netlink;
 
 use crate::backend::{BATCH_FRAMES, Backend, GeneratorReport, Part, RunOptions};
@@ -53,8 +53,30 @@ impl PacketGenerator {
     /// # Errors
     /// [`GeneratorError`] if the traffic cannot be sent, or without privileges.
     pub fn new(traffic: &Traffic, ifindex_out: u32, cpus: &[u32]) -> Result<Self, GeneratorError> {
+        Self::by_path(traffic, ifindex_out, cpus, Path::Direct)
+    }
+
+    /// As [`PacketGenerator::new`], through what is attached to the interface's egress side and
+    /// through its queueing discipline: for an interface whose queues are chosen there.
+    ///
+    /// # Errors
+    /// As [`PacketGenerator::new`].
+    pub fn through_stack(
+        traffic: &Traffic,
+        ifindex_out: u32,
+        cpus: &[u32],
+    ) -> Result<Self, GeneratorError> {
+        Self::by_path(traffic, ifindex_out, cpus, Path::Stack)
+    }
+
+    fn by_path(
+        traffic: &Traffic,
+        ifindex_out: u32,
+        cpus: &[u32],
+        path: Path,
+    ) -> Result<Self, GeneratorError> {
         check_cpus(cpus)?;
-        Self::with(Frames::Streams(traffic.set(cpus.len())?), ifindex_out, cpus)
+        Self::with(Frames::Streams(traffic.set(cpus.len())?), ifindex_out, cpus, path)
     }
 
     /// Opens a socket for a replay, which is sent from `cpu`: several threads would lose the order.
@@ -67,14 +89,19 @@ impl PacketGenerator {
         ifindex_out: u32,
         cpu: u32,
     ) -> Result<Self, GeneratorError> {
-        Self::with(Frames::Replay(replay, timing), ifindex_out, &[cpu])
+        Self::with(Frames::Replay(replay, timing), ifindex_out, &[cpu], Path::Direct)
     }
 
-    fn with(frames: Frames, ifindex: u32, cpus: &[u32]) -> Result<Self, GeneratorError> {
+    fn with(
+        frames: Frames,
+        ifindex: u32,
+        cpus: &[u32],
+        path: Path,
+    ) -> Result<Self, GeneratorError> {
         let size_bytes = frames.size_bytes_max();
         check_size(ifindex, size_bytes)?;
         let open = |_| {
-            let ring = PacketRing::open(ifindex, size_bytes);
+            let ring = PacketRing::open(ifindex, size_bytes, path);
             ring.map(Mutex::new).map_err(|source| GeneratorError::Socket { ifindex, source })
         };
         let rings: Result<Vec<_>, _> = cpus.iter().map(open).collect();

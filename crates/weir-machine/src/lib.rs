@@ -19,5 +19,6 @@ mod lines;
 pub mod pxe;
 pub mod qemu;
 pub mod queues;
+pub mod rss;
 pub mod ssh;
 pub mod switch;

@@ -3,8 +3,8 @@
 //! A card hashes the fields of a packet that name its flow ([`fields`]) with a secret key ([`key`])
 //! by the Toeplitz function ([`toeplitz`]). The hash modulo the size of the indirection table
 //! ([`table`]) is the packet's *bucket*, and the bucket's entry is the number of a receive queue.
-//! [`steering`] joins these; [`pick`] finds flows that reach given buckets, and [`balance`] moves
-//! buckets from busy queues to idle ones.
+//! [`steering`] joins these, [`settings`] those of all kinds of flow; [`pick`] finds flows that
+//! reach given buckets, and [`balance`] moves buckets from busy queues to idle ones.
 //!
 //! Everything here is computed from what a card says of itself. Whether it does what it says is not
 //! known here: only packets that are sent and looked for can tell.
@@ -17,12 +17,14 @@ pub mod balance;
 pub mod fields;
 pub mod key;
 pub mod pick;
+pub mod settings;
 pub mod steering;
 pub mod table;
 pub mod toeplitz;
 
 pub use fields::{Fields, Symmetry};
 pub use key::Key;
+pub use settings::{FlowKind, Settings};
 pub use steering::Steering;
 pub use table::Table;
 pub use toeplitz::Toeplitz;

@@ -1,18 +1,23 @@
 //! `weir rss`: which receive queue a flow's packets go to, and which flows go where.
 //!
-//! The arithmetic is in [`weir_wire::rss`]; here an interface's settings are read and answers are
-//! laid out. Nothing is changed on any interface.
+//! The arithmetic is in [`weir_wire::rss`], what is read and set of interfaces in
+//! [`weir_machine::rss`]; here answers are laid out.
 
 use serde::Serialize;
 
 use crate::cli::rss::RssCommand;
 use crate::exit::{self, Outcome};
 
+mod balance;
+mod change;
+mod doctor;
 mod hash;
 mod key;
 mod pick;
 mod predict;
+mod probe;
 mod settings;
+mod show;
 
 /// Runs a command.
 pub(crate) fn command(command: &RssCommand) -> anyhow::Result<Outcome> {
@@ -21,6 +26,12 @@ pub(crate) fn command(command: &RssCommand) -> anyhow::Result<Outcome> {
         RssCommand::Predict(args) => predict::command(args),
         RssCommand::Pick(args) => pick::command(args),
         RssCommand::Key(args) => key::command(args),
+        RssCommand::Show(args) => show::command(args),
+        RssCommand::Doctor(args) => doctor::command(args),
+        RssCommand::Probe(args) => probe::command(args),
+        RssCommand::Set(args) => change::set(args),
+        RssCommand::Balance(args) => balance::command(args),
+        RssCommand::Undo(args) => change::take_back(args),
     }
 }
 

@@ -5,11 +5,11 @@
 
 use libbpf_rs::{MapHandle, OpenObject};
 
-use super::{OBJECT, OBJECT_NAME, SinkCounters, SinkProgram, resize};
+use super::{OBJECT, OBJECT_NAME, SinkCounters, SinkProgram};
 use crate::attach::{self, AttachError, Link, Mode};
 use crate::histogram::Histogram;
 use crate::map::{self, MapError, WORD_BYTES};
-use crate::object::{LoadError, Loaded};
+use crate::object::{LoadError, Loaded, resize};
 use crate::words::{
     self, flow_block, follower, observation, row, sender, sink_flags, stream_flows,
 };

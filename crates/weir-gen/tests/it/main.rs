@@ -7,4 +7,5 @@ mod faults;
 mod live;
 mod observer;
 mod preflight;
+mod rss;
 mod support;

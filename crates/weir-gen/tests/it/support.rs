@@ -59,6 +59,11 @@ impl Namespace {
         self.0.name()
     }
 
+    /// The number by which the kernel knows it.
+    pub(crate) fn inode(&self) -> u64 {
+        self.0.inode()
+    }
+
     /// Runs `ip -n <this namespace>`.
     pub(crate) fn ip(&self, line: &str) {
         ip(&format!("-n {} {line}", self.name()));

@@ -8,17 +8,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::table::Table;
-
-/// A bucket that changes its queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
-    pub bucket: usize,
-    /// The queue that had it.
-    pub from: u16,
-    /// The queue that gets it.
-    pub to: u16,
-}
+use super::table::{Move, Table};
 
 /// What is allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]

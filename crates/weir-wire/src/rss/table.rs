@@ -14,6 +14,16 @@ pub const BUCKET_COUNT_DEFAULT: usize = 128;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table(Vec<u16>);
 
+/// A bucket that changes its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    pub bucket: usize,
+    /// The queue that had it.
+    pub from: u16,
+    /// The queue that gets it.
+    pub to: u16,
+}
+
 /// Why something is not a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
@@ -116,9 +126,65 @@ impl Table {
         self.0[bucket]
     }
 
+    /// The table after these moves, whose buckets must be below [`Table::bucket_count`].
+    #[must_use]
+    pub fn with(&self, moves: &[Move]) -> Self {
+        let mut table = self.clone();
+        for one in moves {
+            table.assign(one.bucket, one.to);
+        }
+        table
+    }
+
     /// Gives a bucket, which must be below [`Table::bucket_count`], to a queue.
     pub(super) fn assign(&mut self, bucket: usize, queue: u16) {
         self.0[bucket] = queue;
+    }
+}
+
+/// A table whose size another decides: a card, which has one of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// One that is written as a whole, with its size.
+    Whole(Table),
+    /// Queues in turn.
+    Equal(u16),
+    /// Each queue has its weight's share.
+    Weights(Vec<u32>),
+}
+
+impl Shape {
+    /// The table of that size.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError`] as [`Table::equal`] and [`Table::weighted`]. A whole table keeps its size.
+    pub fn of_size(&self, bucket_count: usize) -> Result<Table, TableError> {
+        match self {
+            Self::Whole(table) => Ok(table.clone()),
+            Self::Equal(queue_count) => Table::equal(*queue_count, bucket_count),
+            Self::Weights(weights) => Table::weighted(weights, bucket_count),
+        }
+    }
+}
+
+/// As a [`Table`] is read; without a size, it has the one that is given later.
+impl FromStr for Shape {
+    type Err = TableError;
+
+    fn from_str(text: &str) -> Result<Self, TableError> {
+        match text.split_once(':') {
+            Some(("equal", values)) if !values.contains('/') => match number(values)? {
+                0 => Err(TableError::NoWeight),
+                queue_count => Ok(Self::Equal(queue_count)),
+            },
+            Some(("weights", values)) if !values.contains('/') => {
+                let weights: Vec<u32> = numbers(values)?;
+                let is_any = weights.iter().any(|weight| *weight > 0);
+                if is_any { Ok(Self::Weights(weights)) } else { Err(TableError::NoWeight) }
+            }
+            _ => text.parse().map(Self::Whole),
+        }
     }
 }
 
@@ -200,6 +266,19 @@ mod tests {
         assert_eq!(table.to_string().parse(), Ok(table.clone()));
         assert_eq!((table.bucket_count(), table.queue_count()), (6, 2));
         assert_eq!((table.bucket(13), table.queue(table.bucket(13))), (1, 0));
+    }
+
+    #[test]
+    fn a_shape_takes_the_size_that_is_given() {
+        let table = |text: &str, size| text.parse::<Shape>().unwrap().of_size(size);
+        assert_eq!(table("equal:2", 3).unwrap().queues(), [0, 1, 0]);
+        assert_eq!(table("weights:1,0,1", 4).unwrap().queues(), [0, 0, 2, 2]);
+        assert_eq!(table("3,1", 128).unwrap().queues(), [3, 1]);
+        assert_eq!(table("equal:2/8", 128).unwrap().bucket_count(), 8);
+        assert!(table("equal:4", 2).unwrap_err().to_string().contains("4 queues share 2"));
+        for text in ["equal:0", "weights:0,0", "weights:0,0/4"] {
+            assert_eq!(text.parse::<Shape>(), Err(TableError::NoWeight), "{text}");
+        }
     }
 
     #[test]

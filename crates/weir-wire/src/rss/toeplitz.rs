@@ -34,6 +34,12 @@ impl Toeplitz {
         Self { tables: (0..INPUT_BYTES_MAX).map(table).collect() }
     }
 
+    /// What each byte of the input contributes, by its place and its value: 36 places.
+    #[must_use]
+    pub fn tables(&self) -> &[[u32; 256]] {
+        &self.tables
+    }
+
     /// The hash of a flow.
     #[must_use]
     pub fn hash<A: Into<IpAddr>>(&self, flow: Flow<A>, fields: Fields, symmetry: Symmetry) -> u32 {

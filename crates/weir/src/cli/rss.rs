@@ -9,6 +9,11 @@ use weir_wire::units::parse_count;
 
 use super::JsonFlag;
 
+mod interfaces;
+
+use interfaces::{BALANCE_HELP, DOCTOR_HELP, PROBE_HELP, SET_HELP, SHOW_HELP, UNDO_HELP};
+pub(crate) use interfaces::{BalanceArgs, KeyChoice, ProbeArgs, SetArgs, ShowArgs};
+
 pub(crate) const EXAMPLES: &str = "\
 A card hashes the fields of a packet that name its flow with its key (Toeplitz). The hash modulo the
 size of the indirection table is the packet's bucket, whose entry is the receive queue. docs/rss.md
@@ -18,7 +23,9 @@ Examples:
   weir rss hash --src 66.9.149.187:2794 --dst 161.142.100.80:1766
   weir rss predict -i eth1 --src 198.18.10.1:2000-198.18.10.70 --dst 198.19.10.1:2000-198.19.10.70
   weir rss pick --table equal:8 --buckets all --client 10.0.0.1-10.0.0.9 --server 10.0.1.1:7
-  weir rss key --buckets 512               a random key that is weak for no field";
+  weir rss key --buckets 512               a random key that is weak for no field
+  weir rss doctor eth1                     why do flows concentrate here?
+  weir rss set eth1 --table equal:8 && weir rss probe eth1 --from peer:eth2 --src … --dst …";
 
 const HASH_HELP: &str = "\
 One line for each flow: source, destination, and the hash in eight hexadecimal digits.
@@ -76,6 +83,24 @@ pub(crate) enum RssCommand {
     /// Draw a key, or look for the weaknesses of one.
     #[command(after_help = KEY_HELP)]
     Key(KeyArgs),
+    /// Show what an interface is set to, and where its queues are worked on.
+    #[command(after_help = SHOW_HELP)]
+    Show(ShowArgs),
+    /// Say why flows concentrate on few CPUs, and what mends it.
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(ShowArgs),
+    /// Send flows, and look on which queues they arrive.
+    #[command(after_help = PROBE_HELP)]
+    Probe(ProbeArgs),
+    /// Set key, table and fields of an interface, all or nothing.
+    #[command(after_help = SET_HELP)]
+    Set(SetArgs),
+    /// Move buckets from busy queues to idle ones, again and again.
+    #[command(after_help = BALANCE_HELP)]
+    Balance(BalanceArgs),
+    /// Put back what was there before the first change.
+    #[command(after_help = UNDO_HELP)]
+    Undo(ShowArgs),
 }
 
 /// How packets are spread: an interface's settings, or written ones.

@@ -76,7 +76,7 @@ impl Answer {
     }
 }
 
-fn random_seed() -> anyhow::Result<u64> {
+pub(super) fn random_seed() -> anyhow::Result<u64> {
     const SOURCE: &str = "/dev/urandom";
     let mut bytes = [0; 8];
     let read = File::open(SOURCE).and_then(|mut file| file.read_exact(&mut bytes));

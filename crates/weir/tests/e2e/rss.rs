@@ -1,8 +1,10 @@
-//! `weir rss`: predictions from the command line. Nothing is sent.
+//! `weir rss`: predictions from the command line, for which nothing is sent; and interfaces.
 
 use serde_json::Value;
 
 use crate::common::{assert_exit, run, stderr, stdout};
+
+mod wire;
 
 fn json(words: &[&str]) -> Value {
     let output = run(&[&["rss"], words, &["--json"]].concat());

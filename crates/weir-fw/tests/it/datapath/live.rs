@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_bpf::attach::Mode;
 use weir_bpf::firewall::layout::{self, control};
 use weir_bpf::firewall::{Attachment, Firewall};
-use weir_bpf::packet::PacketRing;
+use weir_bpf::packet::{PacketRing, Path};
 use weir_net::{Netlink, Netns};
 use weir_oracle::bench::DropCounter;
 
@@ -21,7 +21,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) fn send(peer: &Netns, frames: &[Vec<u8>]) {
     peer.run(|| {
         let ifindex = Netlink::open().unwrap().ifindex("p").unwrap();
-        let mut sender = PacketRing::open(ifindex, 200).expect("a socket");
+        let mut sender = PacketRing::open(ifindex, 200, Path::Direct).expect("a socket");
         for frame in frames {
             sender.frame(frame.len()).expect("there is room").copy_from_slice(frame);
             sender.push(frame.len());
