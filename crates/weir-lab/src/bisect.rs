@@ -114,9 +114,7 @@ impl Schedule for Bisection<'_> {
         let series_index = self.list.entries[index].series_index;
         let series = &self.plan.series[series_index];
         if self.plan.testbed.has_direct_path() && paths.of_traffic(&series.traffic).is_none() {
-            let traffic = Box::new(series.traffic.clone());
-            let series_id = series.id.clone();
-            return Ok(Step::Calibrate { traffic, series_id, left: None });
+            return Ok(Step::Calibrate { series: Box::new(series.clone()), left: None });
         }
         let iteration = self.runs[index].last + 1;
         let id = identity::cell_id(&series.id, iteration);

@@ -16,7 +16,6 @@ use crate::runner::{Paths, Request, RunError, Schedule, Step};
 use crate::store::{Store, StoreError};
 use weir_results::matrix::Series;
 use weir_results::record::{Sample, TrialRecord, VerdictKind};
-use weir_results::traffic::Traffic;
 
 mod history;
 
@@ -27,8 +26,8 @@ pub struct Campaign<'a> {
     plan: &'a Plan,
     store: &'a Store,
     history: History<'a>,
-    /// What is to be calibrated, and a series that needs it.
-    traffics: VecDeque<(Traffic, String)>,
+    /// Those whose traffic is to be calibrated.
+    uncalibrated: VecDeque<Series>,
     /// What the store did not hold at the beginning.
     cells: Vec<Cell>,
     /// The first of them whose turn has not come.
@@ -51,17 +50,18 @@ impl<'a> Campaign<'a> {
         let cells = pending_cells(plan, store)?;
         let finished = store.read_cells()?.trials;
         let history = History::of(plan, finished.iter().map(|(record, _)| record));
-        let mut traffics = VecDeque::new();
+        let mut uncalibrated = VecDeque::new();
         if history.to_run_max(&cells) > 0 {
-            for Series { id, traffic, .. } in plan.calibrations() {
+            for series in plan.calibrations() {
+                let traffic = &series.traffic;
                 if !store.holds(&store.calibration_dir(&traffic.name), &traffic.id)? {
-                    traffics.push_back((traffic.clone(), id.clone()));
+                    uncalibrated.push_back(series.clone());
                 }
             }
         }
         let (next, running, profiles) = (0, None, None);
         let again = VecDeque::new();
-        Ok(Self { plan, store, history, traffics, cells, next, running, again, profiles })
+        Ok(Self { plan, store, history, uncalibrated, cells, next, running, again, profiles })
     }
 
     /// The trial of a cell that was disturbed so often.
@@ -105,11 +105,11 @@ impl<'a> Campaign<'a> {
 impl Schedule for Campaign<'_> {
     fn begin(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         let most = self.history.to_run_max(&self.cells);
-        let to_run = self.traffics.len() + most;
+        let to_run = self.uncalibrated.len() + most;
         let done = self.plan.cells.len() - self.cells.len();
         observer.event(&Event::Started {
             to_run,
-            to_run_min: self.traffics.len() + self.history.planned_cells() - done,
+            to_run_min: self.uncalibrated.len() + self.history.planned_cells() - done,
             done,
             planned: done + most,
             estimate: duration_of(self.plan, to_run),
@@ -119,10 +119,9 @@ impl Schedule for Campaign<'_> {
 
     fn next(&mut self, _: &Paths, _: &mut dyn Observer) -> Result<Step, RunError> {
         let cells = self.history.to_run_max(&self.cells[self.next..]) + self.again.len();
-        let left = self.traffics.len() + cells;
-        if let Some((traffic, series_id)) = self.traffics.pop_front() {
-            let traffic = Box::new(traffic);
-            return Ok(Step::Calibrate { traffic, series_id, left: Some(left) });
+        let left = self.uncalibrated.len() + cells;
+        if let Some(series) = self.uncalibrated.pop_front() {
+            return Ok(Step::Calibrate { series: Box::new(series), left: Some(left) });
         }
         while let Some(cell) = self.cells.get(self.next) {
             self.next += 1;

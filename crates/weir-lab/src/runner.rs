@@ -66,11 +66,10 @@ pub trait Schedule {
 /// What a schedule asks for.
 #[derive(Debug)]
 pub enum Step {
-    /// What the path of a traffic carries without a DUT. It is among the [`Paths`] afterwards.
+    /// What the path carries without a DUT. It is among the [`Paths`] afterwards.
     Calibrate {
-        traffic: Box<Traffic>,
-        /// A series that needs it: it says on which testbed.
-        series_id: String,
+        /// A series that needs it: with its traffic, on its testbed.
+        series: Box<Series>,
         /// Trials that are still to run, this one included, where that can be told.
         left: Option<usize>,
     },
@@ -224,9 +223,9 @@ impl Runner<'_> {
             match schedule.next(&paths, self.observer)? {
                 Step::Done if begun > 0 => return self.look_after(),
                 Step::Done => return Ok(()),
-                Step::Calibrate { traffic, series_id, left } => {
-                    self.place(&traffic.name, &series_id)?;
-                    paths.add(&self.calibration(*traffic, (&mut begun, left))?);
+                Step::Calibrate { series, left } => {
+                    self.prepare(&series.traffic.name, &series)?;
+                    paths.add(&self.calibration(series.traffic, (&mut begun, left))?);
                 }
                 Step::Trial(request) => {
                     let trial = match self.kept(&request)? {
@@ -240,9 +239,9 @@ impl Runner<'_> {
     }
 
     /// Makes the next rig the one of a series.
-    fn place(&mut self, name: &str, series_id: &str) -> Result<(), RunError> {
-        let placed = self.testbed.place(self.plan.testbed_of(series_id));
-        placed.map_err(|error| RunError::Trial { name: name.to_owned(), source: error.into() })
+    fn prepare(&mut self, name: &str, series: &Series) -> Result<(), RunError> {
+        let prepared = self.testbed.prepare(series, self.plan.testbed_of(&series.id));
+        prepared.map_err(|error| RunError::Trial { name: name.to_owned(), source: error.into() })
     }
 
     /// The trial that is asked for, if the store has it.
@@ -271,8 +270,7 @@ impl Runner<'_> {
         if request.profile {
             self.testbed.profile_next();
         }
-        self.place(&request.name, &request.series.id)?;
-        self.testbed.next(&request.series);
+        self.prepare(&request.name, &request.series)?;
         let what = What {
             dut: Some(&request.series),
             traffic: &request.traffic,

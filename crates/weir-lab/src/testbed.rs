@@ -50,18 +50,14 @@ pub trait Testbed {
         Ok(Material::default())
     }
 
-    /// Builds the next rigs as this specification has it, on testbeds that may differ from series
-    /// to series.
+    /// Makes the next rig one for this series, as `spec` has the testbed for it: what is different
+    /// from series to series is placement, the DUT's image, VLAN tags.
     ///
     /// # Errors
     /// When it was made for another kind, or this machine lacks what is asked for.
-    fn place(&self, _spec: &TestbedSpec) -> Result<(), TestbedError> {
+    fn prepare(&self, _series: &Series, _spec: &TestbedSpec) -> Result<(), TestbedError> {
         Ok(())
     }
-
-    /// Tells which series the next rig is for, on testbeds that have to know: its image may have
-    /// to be installed first.
-    fn next(&self, _series: &Series) {}
 
     /// Makes the next rig take a profile of the DUT while it measures, on testbeds that can.
     fn profile_next(&self) {}

@@ -112,10 +112,9 @@ impl<'a> Searches<'a> {
         };
         let Some(known) = self.known(&item, paths) else {
             // Cannot be: all were calibrated before the first item began.
-            let traffic = Box::new(item.series.traffic.clone());
-            let series_id = item.series.id.clone();
+            let series = Box::new(item.series.clone());
             self.pending.push_front(item);
-            return Ok(Some(Step::Calibrate { traffic, series_id, left: None }));
+            return Ok(Some(Step::Calibrate { series, left: None }));
         };
         let (to_do, begun) = &mut self.progress;
         *begun += 1;
@@ -216,9 +215,8 @@ impl Schedule for Searches<'_> {
     fn next(&mut self, paths: &Paths, observer: &mut dyn Observer) -> Result<Step, RunError> {
         let is_unknown = |item: &&Item| self.known(item, paths).is_none();
         if let Some(item) = self.pending.iter().find(is_unknown) {
-            let traffic = Box::new(item.series.traffic.clone());
-            let series_id = item.series.id.clone();
-            return Ok(Step::Calibrate { traffic, series_id, left: None });
+            let series = Box::new(item.series.clone());
+            return Ok(Step::Calibrate { series, left: None });
         }
         loop {
             let Some(current) = &mut self.current else {

@@ -34,7 +34,7 @@ use weir_results::traffic::Traffic;
 
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::material::{self, Material, MaterialFile};
-use crate::model::{DriverKind, HostsSpec, Image, Plan};
+use crate::model::{DriverKind, HostsSpec, Image, Plan, TestbedSpec};
 
 mod activity;
 mod device;
@@ -334,8 +334,9 @@ impl Testbed for HostsTestbed {
         Ok(material)
     }
 
-    fn next(&self, series: &Series) {
+    fn prepare(&self, series: &Series, _spec: &TestbedSpec) -> Result<(), TestbedError> {
         self.next.borrow_mut().clone_from(&series.image);
+        Ok(())
     }
 
     fn profile_next(&self) {

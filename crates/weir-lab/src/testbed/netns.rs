@@ -188,17 +188,14 @@ impl Testbed for NetnsTestbed {
         setups.iter().filter_map(|setup| setup.placement.warning()).collect()
     }
 
-    fn place(&self, spec: &TestbedSpec) -> Result<(), TestbedError> {
+    fn prepare(&self, series: &Series, spec: &TestbedSpec) -> Result<(), TestbedError> {
+        // All streams of a traffic have the same.
+        let streams = series.traffic.streams.specs();
+        *self.tags.borrow_mut() = streams.first().map_or_else(Vec::new, |(s, _)| s.tags.clone());
         match spec {
             TestbedSpec::Netns(spec) => self.place_as(spec),
             other => Err(TestbedError::new(format!("it is not of the kind {}", other.kind()))),
         }
-    }
-
-    fn next(&self, series: &Series) {
-        // All streams of a traffic have the same.
-        let streams = series.traffic.streams.specs();
-        *self.tags.borrow_mut() = streams.first().map_or_else(Vec::new, |(s, _)| s.tags.clone());
     }
 
     fn build(&self, topology: Topology) -> Result<Box<dyn Rig>, TestbedError> {

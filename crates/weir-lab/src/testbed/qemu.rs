@@ -24,6 +24,7 @@ use weir_machine::image::bsd::Card;
 use weir_machine::qemu::{self, Accel, Chosen, Login, QemuError, Vm};
 use weir_machine::ssh::profile::Profiler;
 use weir_net::CpuList;
+use weir_results::matrix::Series;
 
 use super::netns::{NetnsTestbed, check_cpus};
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
@@ -184,7 +185,7 @@ impl Testbed for QemuTestbed {
         Ok(Material { accel: Some(self.accel.name().to_owned()), files, ..Material::default() })
     }
 
-    fn place(&self, spec: &TestbedSpec) -> Result<(), TestbedError> {
+    fn prepare(&self, _series: &Series, spec: &TestbedSpec) -> Result<(), TestbedError> {
         let TestbedSpec::Qemu(spec) = spec else {
             return Err(TestbedError::new(format!("it is not of the kind {}", spec.kind())));
         };

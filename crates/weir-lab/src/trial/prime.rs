@@ -23,12 +23,18 @@ use crate::testbed::{Burst, Rig};
 /// How often the sink is asked whether the packets of a part have arrived.
 const ARRIVAL_POLL: Duration = Duration::from_millis(2);
 
-/// The streams that are sent before the measurement, to a DUT that keeps their flows: the sender,
-/// the index among its streams, and how many flows they have.
-pub(crate) fn walked(traffic: &Traffic) -> Vec<((usize, usize), u64)> {
+/// A stream that is sent before the measurement: the sender, the index among its streams, and how
+/// many flows it has.
+type Walked = ((usize, usize), u64);
+
+/// The streams that are sent before the measurement, to a DUT that keeps their flows.
+pub(crate) fn walked(traffic: &Traffic) -> Vec<Walked> {
     let senders = traffic.each_sender();
-    let distinct = traffic.distinct_streams().into_iter();
-    let walked = distinct.filter(|&(at, index)| is_walked(&senders[at].streams.specs()[index].0));
+    let is_walked = |&(at, index): &(usize, usize)| {
+        let spec: &StreamSpec = &senders[at].streams.specs()[index].0;
+        spec.walk == Walk::Odometer
+    };
+    let walked = traffic.distinct_streams().into_iter().filter(is_walked);
     walked.map(|(at, index)| ((at, index), senders[at].streams.flow_count_of(index))).collect()
 }
 
@@ -42,18 +48,16 @@ enum Expected {
 }
 
 impl Expected {
-    /// What is to be expected of the traffic if `flows_of` tells how many flows of a stream the DUT
-    /// keeps apart, and `probe_packets` have been sent.
+    /// What is to be expected of the traffic if these of its streams are walked, `flows_of` tells
+    /// how many flows of one the DUT keeps apart, and `probe_packets` have been sent.
     fn of(
-        traffic: &Traffic,
+        (traffic, streams): (&Traffic, &[Walked]),
         probe_packets: u64,
         flows_of: impl Fn(&StreamSpec) -> Result<u64, String>,
     ) -> Self {
         let senders = traffic.each_sender();
-        let distinct = traffic.distinct_streams().into_iter();
-        let specs: Vec<&StreamSpec> =
-            distinct.map(|(at, index)| &senders[at].streams.specs()[index].0).collect();
-        let walked: Vec<&StreamSpec> = specs.iter().copied().filter(|s| is_walked(s)).collect();
+        let spec = |&((at, index), _): &Walked| &senders[at].streams.specs()[index].0;
+        let walked: Vec<&StreamSpec> = streams.iter().map(spec).collect();
         if walked.is_empty() {
             let why = "flows are drawn at random, so none was sent beforehand";
             return Self::Unknown(why.to_owned());
@@ -63,7 +67,8 @@ impl Expected {
                 return Self::Unknown("streams of the traffic may share flows".to_owned());
             }
         }
-        let drawn_max = if walked.len() < specs.len() { probe_packets } else { 0 };
+        let has_others = walked.len() < traffic.distinct_streams().len();
+        let drawn_max = if has_others { probe_packets } else { 0 };
         match walked.iter().map(|spec| flows_of(spec)).sum::<Result<u64, String>>() {
             Ok(sent) => Self::Flows { sent, drawn_max },
             Err(why) => Self::Unknown(why),
@@ -94,10 +99,6 @@ impl Expected {
     }
 }
 
-fn is_walked(spec: &StreamSpec) -> bool {
-    spec.walk == Walk::Odometer
-}
-
 /// Whether two streams may have a flow in common. Addresses and ports inside a range are taken for
 /// all those between its ends.
 fn may_share_flows(a: &StreamSpec, b: &StreamSpec) -> bool {
@@ -124,8 +125,9 @@ impl Runner<'_> {
         dut: &mut dyn DutDriver,
     ) -> Result<(), TrialError> {
         let traffic = self.trial.traffic;
-        let expected = Expected::of(traffic, self.probe_packets, |spec| dut.flows_of(spec));
         let streams = walked(traffic);
+        let of_traffic = (traffic, &streams[..]);
+        let expected = Expected::of(of_traffic, self.probe_packets, |spec| dut.flows_of(spec));
         let numbered: Vec<_> = streams.iter().map(|(_, count)| *count).enumerate().collect();
         let flow_count: u64 = streams.iter().map(|(_, count)| count).sum();
         let flows = Flows {
@@ -163,8 +165,7 @@ struct RigLine<'l, 'r> {
     runner: &'l mut Runner<'r>,
     rig: &'l mut dyn Rig,
     dut: &'l mut dyn DutDriver,
-    /// The streams: the sender, and the index among its streams.
-    streams: &'l [((usize, usize), u64)],
+    streams: &'l [Walked],
     /// The stream that the rig has instead of the whole traffic.
     loaded: Option<usize>,
 }

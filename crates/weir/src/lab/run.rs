@@ -225,8 +225,9 @@ fn preflight(
         }
     };
     // What one of them is refused for shows before the first trial.
-    for testbed in testbeds.iter().rev() {
-        built.place(testbed)?;
+    for cell in plan.cells.iter().rev() {
+        let series = &plan.series[cell.series_index];
+        built.prepare(series, plan.testbed_of(&series.id))?;
     }
     Ok(built)
 }

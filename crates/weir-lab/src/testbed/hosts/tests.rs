@@ -422,7 +422,7 @@ fn lab_of(text: &str) -> Lab {
         names.map(|name| -> Rc<dyn Host> { Rc::new(Formula { name, world: Arc::clone(&world) }) });
     let host =
         |name: &str| Rc::clone(hosts.iter().find(|host| host.name() == name).expect("a machine"));
-    let crate::model::TestbedSpec::Hosts(spec) = &plan.testbed else { panic!("not hosts") };
+    let TestbedSpec::Hosts(spec) = &plan.testbed else { panic!("not hosts") };
     let dut = Formula { name: "box", world: Arc::clone(&world) };
     let parts = Parts {
         spec: HostsSpec::clone(spec),
@@ -448,7 +448,7 @@ fn lab() -> Lab {
 impl Lab {
     fn run(&self) -> Result<Outcome, Failed> {
         let series = &self.plan.series[0];
-        self.testbed.next(series);
+        self.testbed.prepare(series, &self.plan.testbed).expect("it is of that kind");
         let trial = Trial {
             testbed: &self.testbed,
             dut: Some(crate::dut::driver(&series.dut)),
@@ -737,7 +737,7 @@ fn an_image_that_cannot_be_installed_voids_its_cells_and_is_tried_twice_a_block(
     judged(&lab, &[why]);
     let other = Series { image: Some("v2".to_owned()), ..lab.plan.series[0].clone() };
     lab.testbed.images.push(Image { name: "v2".to_owned(), ..lab.testbed.images[0].clone() });
-    lab.testbed.next(&other);
+    lab.testbed.prepare(&other, &lab.plan.testbed).expect("it is of that kind");
     assert!(lab.testbed.image().is_err());
     assert_eq!(lab.world.ran("fed in vain"), 5);
     assert_ne!(lab.judged().kind, VerdictKind::Invalid);

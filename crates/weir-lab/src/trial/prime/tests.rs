@@ -18,6 +18,15 @@ const LEGITIMATE: (&str, &str, &str) =
 const ATTACK: (&str, &str, &str) =
     ("198.18.20.1:1-198.18.20.9:99", "198.19.10.1:2", r#","proto":"tcp","random":"true""#);
 
+/// What is expected after so many packets of probes.
+fn expect(
+    traffic: &Traffic,
+    probe_packets: u64,
+    flows_of: impl Fn(&StreamSpec) -> Result<u64, String>,
+) -> Expected {
+    Expected::of((traffic, &walked(traffic)), probe_packets, flows_of)
+}
+
 /// A DUT that keeps all flows apart.
 fn all(spec: &StreamSpec) -> Result<u64, String> {
     let space = weir_wire::flow::FlowSpace::new(spec.src, spec.dst).expect("countable flows");
@@ -27,7 +36,7 @@ fn all(spec: &StreamSpec) -> Result<u64, String> {
 #[test]
 fn flows_of_all_walked_streams_are_expected() {
     let other = ("198.18.11.1-198.18.11.2", "198.19.10.1", "");
-    let expected = Expected::of(&traffic(&[LEGITIMATE, other]), 10, all);
+    let expected = expect(&traffic(&[LEGITIMATE, other]), 10, all);
     assert_eq!(expected, Expected::Flows { sent: 23, drawn_max: 0 });
     assert!(expected.holds(23) && !expected.holds(22) && !expected.holds(24));
     assert!(expected.check(22, 138).detail.starts_with("the DUT knows 22 of 23 flows"));
@@ -37,11 +46,11 @@ fn flows_of_all_walked_streams_are_expected() {
 fn random_streams_are_not_primed_but_probes_may_have_drawn_some() {
     let both = traffic(&[LEGITIMATE, ATTACK]);
     assert_eq!(walked(&both), [((0, 0), 21)]);
-    let expected = Expected::of(&both, 10, all);
+    let expected = expect(&both, 10, all);
     assert_eq!(expected, Expected::Flows { sent: 21, drawn_max: 10 });
     assert!(expected.holds(21) && expected.holds(31));
     assert!(!expected.holds(20) && !expected.holds(32));
-    let alone = Expected::of(&traffic(&[ATTACK]), 10, all);
+    let alone = expect(&traffic(&[ATTACK]), 10, all);
     assert!(matches!(&alone, Expected::Unknown(why) if why.contains("at random")), "{alone:?}");
     assert!(alone.check(3, 1).passed);
 }
@@ -56,7 +65,7 @@ fn answers_belong_to_the_flows_that_they_answer() {
             "streams":[{{"src":"{}","dst":"{}"{more}}}]}}}}"#,
             back.0, back.1
         );
-        Expected::of(&serde_json::from_str(&text).expect("a traffic"), 0, all)
+        expect(&serde_json::from_str(&text).expect("a traffic"), 0, all)
     };
     let turned = (LEGITIMATE.1, LEGITIMATE.0);
     assert_eq!(both("", turned), Expected::Flows { sent: 21, drawn_max: 0 });
@@ -71,12 +80,12 @@ fn answers_belong_to_the_flows_that_they_answer() {
 #[test]
 fn what_cannot_be_foretold_is_not_checked() {
     let overlapping = ("198.18.10.7", "198.19.10.1:3-198.19.10.1:9", "");
-    let shared = Expected::of(&traffic(&[LEGITIMATE, overlapping]), 0, all);
+    let shared = expect(&traffic(&[LEGITIMATE, overlapping]), 0, all);
     assert!(matches!(&shared, Expected::Unknown(why) if why.contains("share")), "{shared:?}");
     let tcp = (overlapping.0, overlapping.1, r#","proto":"tcp""#);
-    let apart = Expected::of(&traffic(&[LEGITIMATE, tcp]), 0, all);
+    let apart = expect(&traffic(&[LEGITIMATE, tcp]), 0, all);
     assert_eq!(apart, Expected::Flows { sent: 28, drawn_max: 0 });
-    let refused = Expected::of(&traffic(&[LEGITIMATE]), 0, |_| Err("no connection".to_owned()));
+    let refused = expect(&traffic(&[LEGITIMATE]), 0, |_| Err("no connection".to_owned()));
     assert_eq!(refused, Expected::Unknown("no connection".to_owned()));
     assert!(refused.check(0, 1).detail.contains("not checked: no connection"));
 }
