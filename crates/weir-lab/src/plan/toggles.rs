@@ -30,10 +30,20 @@ pub(super) fn check(spec: &Spec, report: &mut Report) {
         let help = "settings are compared inside a DUT's trials: give each a toggle, or none";
         report.error_help(&dut.name.span, message, help);
     }
-    if !matches!(spec.testbed, Some(TestbedSpec::Netns(_)) | None) {
-        let message = "a toggle needs a netns testbed";
-        let help = "the CPU time of a DUT is read in short windows from its threads on this host";
-        report.error_help(&first.on.span, message, help);
+    match &spec.testbed {
+        Some(TestbedSpec::Netns(netns)) if netns.rps_cpus.is_some() => {
+            let message = "a toggle does not go with `rps_cpus`";
+            let help = "a toggle times the DUT's threads, and packets that are steered to other \
+                        CPUs are worked on in their softirqs; compare with two DUTs instead";
+            report.error_help(&first.on.span, message, help);
+        }
+        Some(TestbedSpec::Netns(_)) | None => {}
+        Some(_) => {
+            let message = "a toggle needs a netns testbed";
+            let help = "the CPU time of a DUT is read in short windows from its threads on this \
+                        host";
+            report.error_help(&first.on.span, message, help);
+        }
     }
     if spec.campaign.as_ref().is_some_and(|campaign| campaign.auto.is_some()) {
         let message = "`iterations = \"auto\"` looks at rates, and a toggle compares costs";

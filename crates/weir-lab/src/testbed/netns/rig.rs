@@ -300,12 +300,11 @@ impl Rig for NetnsRig {
     }
 
     fn dut_moment(&self) -> Result<DutMoment, TestbedError> {
-        let parts = self.dut_parts();
-        let (Some(parts), Some(dut)) = (parts, self.parts.dut.as_ref()) else {
-            return Err(TestbedError::new(
-                "the DUT's threads cannot be timed: with `rps_cpus` its work is in softirqs of \
-                 other CPUs, or the processes in its namespace cannot be listed",
-            ));
+        // The plan has refused `rps_cpus`, which puts its work into softirqs of other CPUs.
+        let (Some(parts), Some(dut)) = (self.dut_parts(), self.parts.dut.as_ref()) else {
+            let why = "the DUT's threads cannot be timed: the processes in its namespace cannot \
+                       be listed; is /proc mounted, and readable for root?";
+            return Err(TestbedError::new(why));
         };
         let run_ns = tasks::run_ns(&parts);
         // A toggle's traffic has a single sender, whose packets come in here.
