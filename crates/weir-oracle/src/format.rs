@@ -328,6 +328,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
         ["box"] => Ok(Outcome::Box),
         ["blocked", name] => Ok(Outcome::Blocked(reason(name)?, Answer::None)),
         ["blocked", name, "rst"] => Ok(Outcome::Blocked(reason(name)?, Answer::Rst)),
+        ["blocked", name, "ack"] => Ok(Outcome::Blocked(reason(name)?, Answer::Challenge)),
         ["blocked", name, "abort"] => Ok(Outcome::Blocked(reason(name)?, Answer::Abort)),
         ["blocked", name, "icmp", numbers] => {
             let message = || format!("`{numbers}` is not an ICMP type and code, such as 3/3");

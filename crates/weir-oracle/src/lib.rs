@@ -54,7 +54,7 @@
 //!
 //! [facts]: weir_rules::facts
 //!
-//! What becomes of a packet is `out INTERFACE`, `box`, or `blocked REASON` with `rst`, `icmp
+//! What becomes of a packet is `out INTERFACE`, `box`, or `blocked REASON` with `rst`, `ack`, `icmp
 //! TYPE/CODE` or `abort` if the sender gets an answer. Behind a comma: `ttl N`, `tos N` and `df` or
 //! `no df` of the frame that leaves, `logged` and `not logged`. Lines may go on after `\`, and a
 //! line that begins with `=>` belongs to the one before.

@@ -109,6 +109,8 @@ pub enum Answer {
     None,
     /// A TCP RST.
     Rst,
+    /// An ACK to a SYN in the middle of a connection.
+    Challenge,
     /// An ICMP or ICMPv6 message of this type and code.
     Icmp(u8, u8),
     /// An SCTP ABORT.
@@ -120,6 +122,7 @@ impl fmt::Display for Answer {
         match self {
             Self::None => f.write_str("none"),
             Self::Rst => f.write_str("rst"),
+            Self::Challenge => f.write_str("ack"),
             Self::Icmp(kind, code) => write!(f, "icmp {kind}/{code}"),
             Self::Abort => f.write_str("abort"),
         }

@@ -43,7 +43,7 @@ __noinline int weir_fw_obey_egress(struct __sk_buff *skb, struct weir_fw_packet 
 
 /* A packet that is dropped: the box itself is told as anybody else would be. */
 __noinline int weir_fw_refuse_egress(struct __sk_buff *skb,
-				     const struct weir_fw_packet *p __arg_nonnull,
+				     struct weir_fw_packet *p __arg_nonnull,
 				     const struct weir_fw_hit *hit __arg_nonnull, int drop)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
@@ -51,7 +51,8 @@ __noinline int weir_fw_refuse_egress(struct __sk_buff *skb,
 	weir_fw_count_drop(p, drop);
 	if (!scratch || !(p->flags & WEIR_PACKET_LOCAL))
 		return TCX_DROP;
-	if (hit->flags & WEIR_HIT_SEND_RST) {
+	weir_fw_note_challenge(p, hit);
+	if (hit->flags & (WEIR_HIT_SEND_RST | WEIR_HIT_CHALLENGE)) {
 		__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 		scratch->decision.flags = WEIR_DECISION_RETURN_RST;
 	} else if (drop != WEIR_DROP(MATCH)) {

@@ -90,7 +90,8 @@ __noinline int weir_fw_refuse_ingress(struct xdp_md *ctx, struct weir_fw_packet 
 				      const struct weir_fw_hit *hit __arg_nonnull)
 {
 	weir_fw_count_drop(p, hit->reason + 1);
-	if (hit->flags & WEIR_HIT_SEND_RST) {
+	weir_fw_note_challenge(p, hit);
+	if (hit->flags & (WEIR_HIT_SEND_RST | WEIR_HIT_CHALLENGE)) {
 		struct weir_fw_decision d = { .flags = WEIR_DECISION_RETURN_RST };
 
 		return weir_fw_answer_ingress(ctx, p, &d);

@@ -188,6 +188,11 @@ static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __
 	}
 	if (tracked & WEIR_TCP_SEND_RST)
 		hit->flags |= WEIR_HIT_SEND_RST;
+	if (tracked & WEIR_TCP_CHALLENGE) {
+		hit->flags |= WEIR_HIT_CHALLENGE;
+		hit->challenge[0] = weir_state_line(slot)->seq[!hit->reverse].lo;
+		hit->challenge[1] = weir_state_line(slot)->seq[hit->reverse & 1].lo;
+	}
 	return weir_state_drop(hit, (tracked & 0xff) - 1);
 }
 
@@ -240,7 +245,7 @@ static __always_inline int weir_state_follow(struct weir_fw_packet *p, struct we
 	if (weir_state_track_out(p, hit) == WEIR_STATE_DROP &&
 	    hit->reason == WEIR_FW_REASON_SRC_LIMIT)
 		return WEIR_STATE_DROP;
-	hit->flags &= ~WEIR_HIT_SEND_RST;
+	hit->flags &= ~(WEIR_HIT_SEND_RST | WEIR_HIT_CHALLENGE);
 	return WEIR_STATE_HIT;
 }
 

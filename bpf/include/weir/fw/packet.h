@@ -34,6 +34,7 @@ enum weir_packet_flag {
 	WEIR_PACKET_FOREIGN = 1 << 17,	     /* for the MAC address of somebody else */
 	WEIR_PACKET_SECOND = 1 << 18,	     /* in the second stage, where its route is known */
 	WEIR_PACKET_PARTIAL = 1 << 19,	     /* its checksum is missing still: partial.h */
+	WEIR_PACKET_CHALLENGE = 1 << 20,     /* answered by an ACK, of these seq and ack */
 };
 
 struct weir_fw_packet {

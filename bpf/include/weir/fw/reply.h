@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Answers to blocked packets: a TCP RST (pf_send_tcp() of pf.c), or an ICMP or ICMPv6 unreachable
+ * Answers to blocked packets: a TCP RST (pf_send_tcp() of pf.c), an ACK to a SYN in the middle of a
+ * connection (pf_send_challenge_ack(); not limited in its rate, as there: it is no longer than what
+ * it answers), or an ICMP or ICMPv6 unreachable
  * (RFC 792, RFC 4443), made of the packet itself and sent back by the interface that it came from.
  *
  * As pf, a segment is only answered if its own checksum is right, or is not there yet (partial.h).
@@ -15,6 +17,7 @@
 #include <weir/fw/parse.h>
 #include <weir/fw/sanity.h>
 #include <weir/fw/scratch.h>
+#include <weir/fw/state.h>
 
 /* net.inet.ip.ttl, and what hosts use. */
 #define WEIR_FW_REPLY_TTL 64
@@ -85,19 +88,33 @@ static __always_inline void weir_fw_put_ipv6(struct weir_ipv6 *ip, const __be32 
 	}
 }
 
-/* The segment itself, as pf_return() makes it. */
+/* Has a packet that its state refuses answered by an ACK, if it is to be. */
+static __always_inline void weir_fw_note_challenge(struct weir_fw_packet *p,
+						   const struct weir_fw_hit *hit)
+{
+	if (!(hit->flags & WEIR_HIT_CHALLENGE))
+		return;
+	p->flags |= WEIR_PACKET_CHALLENGE;
+	p->ack = hit->challenge[0];
+	p->seq = hit->challenge[1];
+}
+
+/* The segment itself, as pf_return() makes it, or the ACK. */
 static __always_inline void weir_fw_put_rst(struct weir_tcp *tcp, const struct weir_fw_packet *p)
 {
-	__u32 ack = p->seq + p->payload_bytes;
+	bool is_challenge = p->flags & WEIR_PACKET_CHALLENGE;
+	__u32 ack = p->seq;
 	__u64 sum;
 
-	ack += !!(p->tcp_flags & WEIR_TCP_SYN) + !!(p->tcp_flags & WEIR_TCP_FIN);
+	if (!is_challenge)
+		ack += p->payload_bytes + !!(p->tcp_flags & WEIR_TCP_SYN) +
+		       !!(p->tcp_flags & WEIR_TCP_FIN);
 	tcp->src = p->dst_port;
 	tcp->dst = p->src_port;
 	tcp->seq = bpf_htonl(p->ack);
 	tcp->ack = bpf_htonl(ack);
 	tcp->offset = sizeof(*tcp) / 4 << 4;
-	tcp->flags = WEIR_TCP_RST | WEIR_TCP_ACK;
+	tcp->flags = is_challenge ? WEIR_TCP_ACK : WEIR_TCP_RST | WEIR_TCP_ACK;
 	tcp->window = 0;
 	tcp->checksum = 0;
 	tcp->urgent = 0;

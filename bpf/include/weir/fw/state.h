@@ -24,12 +24,14 @@ enum {
 	WEIR_HIT_LOG_ALL_B = 1 << 3, /* half B's rule logs every packet */
 	WEIR_HIT_TRACKED = 1 << 4,   /* the packet was tracked and counted */
 	WEIR_HIT_ALLOW_OPTIONS_B = 1 << 5, /* half B's packets may have IP options */
+	WEIR_HIT_CHALLENGE = 1 << 6, /* of a drop: answer with an ACK, of `challenge` */
 };
 
 /* What is known of a packet's record. Made by weir_state_lookup(), also if there is none. */
 struct weir_fw_hit {
 	__u32 slot;		/* WEIR_FW_SLOT_NONE: no record */
 	__u32 rule[2];		/* only for WEIR_HIT_LOG_ALL_*: rules of half A and of half B */
+	__u32 challenge[2];	/* WEIR_HIT_CHALLENGE: sequence and acknowledgement */
 	__u16 next_hop;		/* in the packet's direction; 0: not known */
 	__u16 generation;	/* in which next_hop was found */
 	__u8 reverse;		/* the packet goes from end 1 to end 0 */

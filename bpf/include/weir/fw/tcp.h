@@ -29,6 +29,8 @@
 #define WEIR_TCP_OVER 0x400
 /* Besides a drop: the sender shall be told by a RST. */
 #define WEIR_TCP_SEND_RST 0x200
+/* Besides a drop: the sender shall be asked by an ACK whether it still knows the connection. */
+#define WEIR_TCP_CHALLENGE 0x800
 
 /*
  * One end, where it stands in its record: copies would need more stack than there is below the data
@@ -254,10 +256,15 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 	bool is_in_window = false;
 	int result = WEIR_TCP_FITS;
 
-	if (WEIR_TCP_PHASE(&source) >= WEIR_TCPS_FIN_WAIT_2 &&
-	    WEIR_TCP_PHASE(&other) >= WEIR_TCPS_FIN_WAIT_2 &&
-	    (flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN)
-		return WEIR_TCP_REUSED;
+	if ((flags & (WEIR_TCP_SYN | WEIR_TCP_ACK)) == WEIR_TCP_SYN) {
+		if (WEIR_TCP_PHASE(&source) >= WEIR_TCPS_FIN_WAIT_2 &&
+		    WEIR_TCP_PHASE(&other) >= WEIR_TCPS_FIN_WAIT_2)
+			return WEIR_TCP_REUSED;
+		/* An end that has lost its connection answers the ACK by a RST that ends it. */
+		if (WEIR_TCP_PHASE(&source) >= WEIR_TCPS_ESTABLISHED &&
+		    WEIR_TCP_PHASE(&other) >= WEIR_TCPS_ESTABLISHED)
+			return (WEIR_FW_REASON_STATE_MISMATCH + 1) | WEIR_TCP_CHALLENGE;
+	}
 	if (control & WEIR_STATE_SLOPPY) {
 		weir_tcp_sloppy(flags, &source, &other);
 		is_in_window = true;

@@ -67,6 +67,8 @@ pub(super) enum Tracked {
         /// Both ends are in the handshake: the sender gets a RST.
         resets: bool,
     },
+    /// A SYN in the middle of a connection: the sender gets an ACK.
+    Challenged,
 }
 
 fn at_least(a: u32, b: u32) -> bool {
@@ -262,6 +264,13 @@ fn advance_alone(source: &mut Peer, destination: &mut Peer) -> bool {
         destination.phase = Phase::Closing;
     }
     false
+}
+
+/// Whether a segment would begin a connection anew that both ends have (`pf_test_state` of pf.c).
+pub(super) fn is_challenged(source: &Peer, destination: &Peer, flags: u8) -> bool {
+    flags & (SYN | ACK) == SYN
+        && source.phase >= Phase::Established
+        && destination.phase >= Phase::Established
 }
 
 /// `sloppy`: flags alone; says whether the connection is now established.

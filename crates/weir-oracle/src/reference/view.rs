@@ -175,7 +175,9 @@ fn follow(record: &mut Record, dissected: &Dissected, at: (Key, bool), now_ns: u
         return Followed::Fits;
     };
     let (from, to) = if at.1 { (source, destination) } else { (destination, source) };
-    let tracked = if record.is_sloppy {
+    let tracked = if tcp::is_challenged(from, to, segment.flags) {
+        Tracked::Challenged
+    } else if record.is_sloppy {
         Tracked::Fits { is_established: tcp::track_sloppy(from, to, segment.flags) }
     } else {
         tcp::track(from, to, &segment)
@@ -187,6 +189,7 @@ fn follow(record: &mut Record, dissected: &Dissected, at: (Key, bool), now_ns: u
             }
             Followed::Fits
         }
+        Tracked::Challenged => Followed::Refused(Answer::Challenge),
         Tracked::Refused { resets } => {
             Followed::Refused(if resets { Answer::Rst } else { Answer::None })
         }

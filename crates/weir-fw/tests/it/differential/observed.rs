@@ -83,6 +83,7 @@ pub(crate) fn answer(frame: &[u8]) -> Option<Answer> {
     };
     match protocol {
         TCP if message.get(13)? & 4 != 0 => Some(Answer::Rst),
+        TCP if *message.get(13)? == 0x10 => Some(Answer::Challenge),
         ICMP | ICMP6 => Some(Answer::Icmp(*message.first()?, *message.get(1)?)),
         SCTP => Some(Answer::Abort),
         _ => None,

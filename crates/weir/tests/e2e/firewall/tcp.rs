@@ -195,3 +195,36 @@ fn a_half_closed_connection_lives_on() {
     assert_all_fitted(&net);
     wait_until("what is closed goes", || !net.pfctl("-ss").contains(":7005"));
 }
+
+/// A client that has lost its connection without a word, and begins it anew from the same port.
+#[test]
+fn a_client_that_lost_its_connection_comes_back() {
+    let test = "a_client_that_lost_its_connection_comes_back";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("lost");
+    for host in [SERVER, SERVER6] {
+        echo_server(&net.server, host, 7001);
+    }
+    net.start(RULES);
+    // perl is in every Debian. TCP_REPAIR (19) has a socket go without FIN or RST.
+    let program = "use Socket qw(:all); sub begin { \
+        socket(my $s, $f, SOCK_STREAM, 0) or die; setsockopt($s, SOL_SOCKET, SO_REUSEADDR, 1); \
+        bind($s, $f == AF_INET ? pack_sockaddr_in(7007, INADDR_ANY) \
+            : pack_sockaddr_in6(7007, IN6ADDR_ANY)) or die $!; \
+        connect($s, $f == AF_INET ? pack_sockaddr_in(7001, inet_aton($h)) \
+            : pack_sockaddr_in6(7001, inet_pton(AF_INET6, $h))) or die $!; \
+        syswrite($s, \"hello\\n\"); sysread($s, my $line, 6) == 6 or die; $s } \
+        $h = shift; $f = $h =~ /:/ ? AF_INET6 : AF_INET; alarm 60; \
+        my $s = begin(); setsockopt($s, 6, 19, 1) or die $!; close $s; begin(); print 'again'";
+    for (count, host) in [(1, SERVER), (2, SERVER6)] {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", net.client.name(), "perl", "-e", program, host]);
+        let output = command.output().expect("ip runs");
+        assert_exit(&output, 0);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "again");
+        assert!(net.dropped("state-mismatch") >= count, "the SYN was not passed");
+    }
+}
