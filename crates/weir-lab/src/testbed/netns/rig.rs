@@ -8,7 +8,6 @@
 //! A generator and a sink at the first port of a link stand there only if a traffic needs them.
 
 use std::collections::BTreeMap;
-use std::thread;
 use std::time::Duration;
 
 use weir_bpf::ethtool;
