@@ -9,6 +9,7 @@ mod answers;
 mod clock;
 pub mod counters;
 mod document;
+mod elsewhere;
 mod forwarding;
 mod interfaces;
 mod kill;
@@ -243,6 +244,7 @@ impl Engine {
     pub fn stop(&mut self) {
         self.is_stopped = true;
         self.interfaces.detach(&self.firewall);
+        elsewhere::detach(&self.firewall);
     }
 
     fn installer(&self) -> Result<Installer<'_, weir_bpf::firewall::Arena>, Refused> {

@@ -1,13 +1,16 @@
 //! The counters as OpenMetrics text (OpenMetrics 1.0), and a small HTTP server for them, on
 //! request.
 //!
-//! The server answers `GET /metrics` and nothing else, one connection at a time, and listens where
-//! it is told: on the loopback address if that is a port alone ([`address`]).
+//! The server answers `GET` and `HEAD` of `/metrics`, whatever query follows, to a few readers at a
+//! time, so that a slow one holds up nobody. It listens where it is told: on the loopback address
+//! if that is a port alone ([`address`]).
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -18,6 +21,8 @@ use crate::shared::Shared;
 const HEAD_SIZE_BYTES_MAX: usize = 8192;
 /// How long a reader may take for all of it.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Readers at a time; the next one is told to come again.
+const READER_COUNT_MAX: usize = 8;
 /// How often it looks whether it should stop.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -43,32 +48,105 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Answers until the daemon stops.
 pub(crate) fn run(shared: &Arc<Shared>, listener: &TcpListener) {
-    while !shared.stop.is_requested() {
-        match listener.accept() {
-            // A reader that goes away is its own affair.
-            Ok((stream, _)) => drop(answer(shared, &stream)),
-            Err(_) => drop(shared.stop.wait(POLL)),
+    let text = || text(&shared.engine().stats(None));
+    let is_stopped = || shared.stop.is_requested();
+    let pause = || {
+        shared.stop.wait(POLL);
+    };
+    serve(listener, &is_stopped, &pause, &text);
+}
+
+/// Answers readers side by side until `is_stopped`; `pause` waits where nobody comes.
+fn serve(
+    listener: &TcpListener,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+    pause: &dyn Fn(),
+    text: &(dyn Fn() -> String + Sync),
+) {
+    let reader_count = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        while !is_stopped() {
+            let Ok((stream, _)) = listener.accept() else {
+                pause();
+                continue;
+            };
+            let place = Place::take(&reader_count);
+            // A reader that goes away, or finds no thread, is its own affair.
+            let reader = thread::Builder::new().name("reader".to_owned());
+            drop(reader.spawn_scoped(scope, move || {
+                let is_crowded = place.number > READER_COUNT_MAX;
+                drop(answer(&stream, is_stopped, is_crowded, text));
+                drop(place);
+            }));
         }
+    });
+}
+
+/// A reader's place, until it is dropped.
+struct Place<'a> {
+    count: &'a AtomicUsize,
+    /// How many there are with it.
+    number: usize,
+}
+
+impl<'a> Place<'a> {
+    fn take(count: &'a AtomicUsize) -> Self {
+        Self { count, number: count.fetch_add(1, Ordering::AcqRel) + 1 }
     }
 }
 
-fn answer(shared: &Arc<Shared>, stream: &TcpStream) -> io::Result<()> {
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn answer(
+    stream: &TcpStream,
+    is_stopped: &dyn Fn() -> bool,
+    is_crowded: bool,
+    text: &dyn Fn() -> String,
+) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let deadline = Instant::now() + READER_TIMEOUT;
-    let is_over = || shared.stop.is_requested() || Instant::now() >= deadline;
+    let is_over = || is_stopped() || Instant::now() >= deadline;
+    if is_crowded {
+        return put(
+            stream,
+            &reply("503 Service Unavailable", "too many readers\n", true),
+            &is_over,
+        );
+    }
     let head = read_head(stream, &is_over)?;
-    let (status, body) = if head.starts_with(b"GET /metrics ") {
-        let stats = shared.engine().stats(None);
-        ("200 OK", text(&stats))
+    let (method, target) = request_line(&head);
+    let has_body = method != b"HEAD";
+    let answer = if target != b"/metrics" {
+        reply("404 Not Found", "only /metrics\n", has_body)
+    } else if method != b"GET" && method != b"HEAD" {
+        reply("405 Method Not Allowed\r\nAllow: GET, HEAD", "only GET and HEAD\n", true)
     } else {
-        ("404 Not Found", "only GET /metrics\n".to_owned())
+        reply("200 OK", &text(), has_body)
     };
-    let reply = format!(
+    put(stream, &answer, &is_over)
+}
+
+/// Method and path of a request, without a query (RFC 9112, section 3).
+fn request_line(head: &[u8]) -> (&[u8], &[u8]) {
+    let mut words = head.split(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+    let method = words.next().unwrap_or_default();
+    let target = words.next().unwrap_or_default();
+    (method, target.split(|byte| *byte == b'?').next().unwrap_or_default())
+}
+
+/// A reply; a HEAD gets the size of what a GET would.
+fn reply(status: &str, body: &str, has_body: bool) -> Vec<u8> {
+    let size_bytes = body.len();
+    let body = if has_body { body } else { "" };
+    format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
-         charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    put(stream, reply.as_bytes(), &is_over)
+         charset=utf-8\r\nContent-Length: {size_bytes}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
 }
 
 /// Whether a call only waited for as long as it may.
@@ -214,6 +292,52 @@ mod tests {
         for wrong in ["", "65536", ":9100", "localhost:9100", "192.0.2.1"] {
             assert!(address(wrong).unwrap_err().contains("nor just a port"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn requests_are_read() {
+        assert_eq!(request_line(b"GET /metrics HTTP/1.1\r\n\r\n"), (&b"GET"[..], &b"/metrics"[..]));
+        assert_eq!(
+            request_line(b"HEAD /metrics?a=b HTTP/1.1\r\n"),
+            (&b"HEAD"[..], &b"/metrics"[..])
+        );
+        assert_eq!(request_line(b""), (&b""[..], &b""[..]));
+        let reply = |has_body| String::from_utf8(reply("200 OK", "text\n", has_body)).unwrap();
+        assert!(reply(true).ends_with("Content-Length: 5\r\nConnection: close\r\n\r\ntext\n"));
+        assert!(reply(false).ends_with("Content-Length: 5\r\nConnection: close\r\n\r\n"));
+    }
+
+    #[test]
+    fn readers_do_not_wait_for_slow_ones() {
+        use std::sync::atomic::AtomicBool;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let is_stopped = AtomicBool::new(false);
+        let ask = |request: &str| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let is_stopped = || is_stopped.load(Ordering::Acquire);
+                serve(&listener, &is_stopped, &|| thread::yield_now(), &|| "all\n".to_owned());
+            });
+            // They say nothing, and are waited for.
+            let slow: Vec<_> =
+                (1..READER_COUNT_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
+            assert!(ask("GET /metrics?x=1 HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nall\n"));
+            assert!(ask("HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+            assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+            assert!(ask("GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+            let last = TcpStream::connect(address).unwrap();
+            assert!(ask("").starts_with("HTTP/1.1 503 "));
+            drop((slow, last));
+            is_stopped.store(true, Ordering::Release);
+        });
     }
 
     #[test]

@@ -15,10 +15,8 @@
 //! is refused, and threads of a deleted namespace's interface are told by there being too many:
 //! [`threads_expecting`].
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +28,7 @@ use crate::error::describe;
 use crate::genetlink;
 use crate::link::check_name;
 use crate::netlink::NetlinkError;
-use crate::netns::{NETNS_DIR, current_inode};
+use crate::netns::others;
 use crate::procfs;
 
 const NETDEV_CMD_NAPI_GET: u8 = 11;
@@ -365,21 +363,8 @@ fn parse_comm(comm: &str, link: &str) -> Option<u32> {
 /// The path of another namespace that has an interface of the same name, if there is one among
 /// those that have a name or a process.
 fn same_name_elsewhere(link: &str) -> io::Result<Option<String>> {
-    let here = current_inode()?;
-    let mut namespaces = BTreeMap::new();
-    let named = fs::read_dir(NETNS_DIR).into_iter().flatten().flatten().map(|entry| entry.path());
-    let of_processes = fs::read_dir("/proc")?.flatten().map(|entry| entry.path().join("ns/net"));
-    for path in named.chain(of_processes) {
-        if let Ok(meta) = fs::metadata(&path) {
-            namespaces.entry((meta.dev(), meta.ino())).or_insert(path);
-        }
-    }
-    for ((_, inode), path) in namespaces {
-        if inode != here && has_link(&path, link) {
-            return Ok(Some(path.display().to_string()));
-        }
-    }
-    Ok(None)
+    let found = others()?.into_iter().find(|path| has_link(path, link));
+    Ok(found.map(|path| path.display().to_string()))
 }
 
 /// Whether that namespace has an interface of that name, asked on a thread that goes there.

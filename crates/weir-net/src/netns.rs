@@ -12,6 +12,7 @@
 //!
 //! This module never moves the calling thread to another namespace.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -395,6 +396,48 @@ pub fn delete(name: &str) -> Result<(), NetnsError> {
 /// If `/proc` is not there.
 pub(crate) fn current_inode() -> io::Result<u64> {
     Ok(fs::metadata(THREAD_NETNS)?.ino())
+}
+
+/// The other network namespaces that have a name or a process, each once, as files to enter it by.
+///
+/// # Errors
+///
+/// If `/proc` cannot be read.
+pub(crate) fn others() -> io::Result<Vec<PathBuf>> {
+    let here = current_inode()?;
+    let mut namespaces = BTreeMap::new();
+    let named = fs::read_dir(NETNS_DIR).into_iter().flatten().flatten().map(|entry| entry.path());
+    let of_processes = fs::read_dir("/proc")?.flatten().map(|entry| entry.path().join("ns/net"));
+    for path in named.chain(of_processes) {
+        if let Ok(meta) = fs::metadata(&path)
+            && meta.ino() != here
+        {
+            namespaces.entry((meta.dev(), meta.ino())).or_insert(path);
+        }
+    }
+    Ok(namespaces.into_values().collect())
+}
+
+/// Runs the closure in each other network namespace that has a name or a process, on a thread that
+/// goes there. Those that cannot be entered are passed over.
+///
+/// # Errors
+///
+/// If `/proc` cannot be read.
+pub fn for_all_others(closure: impl Fn() + Sync) -> io::Result<()> {
+    for path in others()? {
+        // One that has just gone, or is a file that is no namespace.
+        let Ok(file) = File::open(&path) else { continue };
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                if setns(file, CloneFlags::CLONE_NEWNET).is_ok() {
+                    closure();
+                }
+            });
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    }
+    Ok(())
 }
 
 /// Checks that the name can be a file name in `/run/netns`, and an argument of `ip netns`.

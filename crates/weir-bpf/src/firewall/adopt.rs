@@ -108,6 +108,28 @@ impl Firewall {
         Ok(None)
     }
 
+    /// On which of these interfaces of the calling thread's network namespace there is a program of
+    /// a firewall, whichever version of weir put it there.
+    ///
+    /// # Errors
+    /// [`AdoptError`] if the kernel cannot be asked.
+    pub fn filtered(ifindexes: &[u32]) -> Result<Vec<u32>, AdoptError> {
+        let all = programs();
+        let is_ours = |id: u32, name: &str| {
+            all.iter().any(|program| program.id == id && named(&program.name, name))
+        };
+        let mut filtered = Vec::new();
+        for &ifindex in ifindexes {
+            match attach::has(ifindex, &is_ours) {
+                Ok(true) => filtered.push(ifindex),
+                Ok(false) => {}
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(AdoptError::Query(error)),
+            }
+        }
+        Ok(filtered)
+    }
+
     /// Takes a firewall's programs off these interfaces of the calling thread's network namespace,
     /// whichever version of weir put them there: their names are all that is looked at, and memory
     /// that is damaged or foreign is no hindrance. Interfaces that have gone are passed over. Tells

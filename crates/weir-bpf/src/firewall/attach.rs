@@ -190,3 +190,15 @@ pub(super) fn remove(ifindex: u32, is_ours: &dyn Fn(u32, &str) -> bool) -> io::R
     }
     Ok(was_there)
 }
+
+/// Whether an interface of the calling thread's network namespace has a program of which `is_ours`
+/// says so.
+pub(super) fn has(ifindex: u32, is_ours: &dyn Fn(u32, &str) -> bool) -> io::Result<bool> {
+    let (native, generic) = xdp_ids(ifindex)?;
+    let has_ingress = [native, generic].iter().any(|id| *id != 0 && is_ours(*id, super::INGRESS));
+    let has_egress = || {
+        let ids = sys::tcx_egress_query(ifindex)?;
+        Ok(ids.iter().any(|id| is_ours(*id, super::EGRESS)))
+    };
+    if has_ingress { Ok(true) } else { has_egress() }
+}

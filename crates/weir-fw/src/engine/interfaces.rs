@@ -167,6 +167,12 @@ impl Interfaces {
         list
     }
 
+    /// Where programs are, as far as that is known.
+    pub(super) fn attached(&self) -> BTreeSet<u32> {
+        let has_one = |known: &&Known| known.mode.is_some() || known.has_egress;
+        self.slots.iter().flatten().filter(has_one).map(|known| known.ifindex).collect()
+    }
+
     /// By slot, what is there. One that went and came back has another index, and no programs.
     fn present(&self) -> Vec<Option<(String, u32)>> {
         let of_slot =

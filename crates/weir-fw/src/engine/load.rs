@@ -155,7 +155,11 @@ impl Engine {
         }
         let facts = self.machine.facts().map_err(Refused)?;
         let is_same = facts.interfaces() == self.facts.interfaces();
+        let before = self.interfaces.attached();
         let have_slots_changed = self.interfaces.update(&links()?);
+        if before.iter().any(|ifindex| !self.interfaces.attached().contains(ifindex)) {
+            super::elsewhere::detach(&self.firewall);
+        }
         if is_same && !have_slots_changed && self.interfaces.are_settled() {
             self.facts = facts;
             self.interfaces.publish(&self.firewall);

@@ -10,8 +10,34 @@ use super::source::{Size, Source};
 use super::{Engine, Refused};
 use crate::limits::{self, Followed, LimitError, Plan};
 
-/// Where control groups are (cgroups(7), version 2).
-const GROUPS: &str = "/sys/fs/cgroup";
+/// A version of control groups (cgroups(7)): where they are, and what their files are called.
+struct Groups {
+    root: &'static str,
+    /// What the line of `/proc/PID/cgroup` has before the path.
+    line: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Of `memory.stat`: what the kernel can take back.
+    caches: &'static str,
+}
+
+/// Both may be there at once.
+const VERSIONS: [Groups; 2] = [
+    Groups {
+        root: "/sys/fs/cgroup",
+        line: "0::",
+        limit: "memory.max",
+        used: "memory.current",
+        caches: "inactive_file ",
+    },
+    Groups {
+        root: "/sys/fs/cgroup/memory",
+        line: ":memory:",
+        limit: "memory.limit_in_bytes",
+        used: "memory.usage_in_bytes",
+        caches: "total_inactive_file ",
+    },
+];
 
 /// The sizes of a ruleset's tables on this machine.
 ///
@@ -71,26 +97,37 @@ fn refused(main: &Source, error: LimitError) -> Refused {
     main.refused(&sizes, error)
 }
 
-/// What this process's control group and those above it still allow (cgroup v2, `memory.max`).
+/// What this process's control group and those above it still allow.
 fn available_to_group() -> Option<u64> {
-    let group = read("/proc/self/cgroup");
-    let path = group.lines().find_map(|line| line.strip_prefix("0::"))?.trim_matches('/');
-    let above = Path::new(GROUPS).join(path);
-    let left = above.ancestors().take_while(|group| group.starts_with(GROUPS)).filter_map(left_of);
-    left.min()
+    let of_process = read("/proc/self/cgroup");
+    VERSIONS.iter().filter_map(|groups| groups.left(Path::new(groups.root), &of_process)).min()
 }
 
-/// What is left of the limit of one control group; `None` if it has none. What the kernel can take
-/// back of file caches counts as free.
-fn left_of(group: &Path) -> Option<u64> {
-    let text = |name: &str| fs::read_to_string(group.join(name)).unwrap_or_default();
-    let limit: u64 = text("memory.max").trim().parse().ok()?;
-    let used: u64 = text("memory.current").trim().parse().ok()?;
-    let caches: u64 = text("memory.stat")
-        .lines()
-        .filter_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok())
-        .sum();
-    Some(limit.saturating_sub(used.saturating_sub(caches)))
+impl Groups {
+    /// What the group of a process and those above it still allow; `None`: they have no limit. In a
+    /// container the path may be one of outside: then its root is what is there.
+    fn left(&self, root: &Path, of_process: &str) -> Option<u64> {
+        let path = of_process.lines().find_map(|line| {
+            let (before, path) = line.split_once(self.line)?;
+            before.bytes().all(|byte| byte.is_ascii_digit()).then_some(path)
+        })?;
+        let above = root.join(path.trim_matches('/'));
+        let groups = above.ancestors().take_while(|group| group.starts_with(root));
+        groups.filter_map(|group| self.left_of(group)).min()
+    }
+
+    /// What is left of the limit of one control group; `None` if it has none. What the kernel can
+    /// take back of file caches counts as free.
+    fn left_of(&self, group: &Path) -> Option<u64> {
+        let text = |name: &str| fs::read_to_string(group.join(name)).unwrap_or_default();
+        let limit: u64 = text(self.limit).trim().parse().ok()?;
+        let used: u64 = text(self.used).trim().parse().ok()?;
+        let caches: u64 = text("memory.stat")
+            .lines()
+            .filter_map(|line| line.strip_prefix(self.caches)?.trim().parse::<u64>().ok())
+            .sum();
+        Some(limit.saturating_sub(used.saturating_sub(caches)))
+    }
 }
 
 fn read(path: &str) -> String {
@@ -186,15 +223,34 @@ mod tests {
     fn a_control_group_s_limit_counts() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        assert_eq!(left_of(dir.path()), None, "no such group");
+        let left_of = || VERSIONS[0].left_of(dir.path());
+        assert_eq!(left_of(), None, "no such group");
         write("memory.max", "max\n");
         write("memory.current", "3000\n");
-        assert_eq!(left_of(dir.path()), None, "no limit");
+        assert_eq!(left_of(), None, "no limit");
         write("memory.max", "10000\n");
-        assert_eq!(left_of(dir.path()), Some(7000));
+        assert_eq!(left_of(), Some(7000));
         write("memory.stat", "anon 1\ninactive_file 1000\nactive_file 5\n");
-        assert_eq!(left_of(dir.path()), Some(8000));
+        assert_eq!(left_of(), Some(8000));
         write("memory.max", "1000\n");
-        assert_eq!(left_of(dir.path()), Some(0));
+        assert_eq!(left_of(), Some(0));
+    }
+
+    #[test]
+    fn control_groups_of_version_1_count_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("docker/one");
+        fs::create_dir_all(&inner).unwrap();
+        let write = |at: &Path, name: &str, text: &str| fs::write(at.join(name), text).unwrap();
+        write(dir.path(), "memory.limit_in_bytes", "9223372036854771712\n");
+        write(dir.path(), "memory.usage_in_bytes", "5000\n");
+        write(&inner, "memory.limit_in_bytes", "10000\n");
+        write(&inner, "memory.usage_in_bytes", "4000\n");
+        write(&inner, "memory.stat", "inactive_file 7\ntotal_inactive_file 500\n");
+        let left = |of_process: &str| VERSIONS[1].left(dir.path(), of_process);
+        assert_eq!(left("12:cpu:/x\n7:memory:/docker/one\n0::/\n"), Some(6500));
+        assert!(left("7:memory:/not/here\n") > Some(1 << 60), "what is above it");
+        assert_eq!(left("0::/docker/one\n"), None, "of the other version");
+        assert_eq!(VERSIONS[0].left(dir.path(), "7:memory:/docker/one\n"), None);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::{Firewall, Options as LoadOptions};
+use weir_net::LinkInfo;
 use weir_rules::facts::Facts;
 
 use super::counters::Totals;
@@ -15,7 +16,7 @@ use super::overload::Overloads;
 use super::source::Source;
 use super::stages::Choice;
 use super::tables::Tables;
-use super::{Engine, Machine, Options, Refused, clock, links, memory};
+use super::{Engine, Machine, Options, Refused, clock, elsewhere, links, memory};
 use crate::compile::TableName;
 use crate::compile::known::Known;
 use crate::heap::Heap;
@@ -181,7 +182,26 @@ impl Engine {
     /// If the kernel cannot be asked.
     pub fn remove_orphan() -> Result<bool, Refused> {
         let ifindexes: Vec<u32> = links()?.iter().map(|link| link.ifindex).collect();
-        Firewall::remove(&ifindexes).map_err(Refused::because)
+        // What is damaged or of another version is not looked for elsewhere.
+        let firewall = Firewall::adopt(&ifindexes).ok().flatten();
+        let was_there = Firewall::remove(&ifindexes).map_err(Refused::because)?;
+        if let Some(firewall) = firewall {
+            elsewhere::detach(&firewall);
+        }
+        Ok(was_there)
+    }
+
+    /// The interfaces on which there are programs of a data path.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot be asked.
+    pub fn filtered() -> Result<Vec<String>, Refused> {
+        let links = links()?;
+        let ifindexes: Vec<u32> = links.iter().map(|link| link.ifindex).collect();
+        let filtered = Firewall::filtered(&ifindexes).map_err(Refused::because)?;
+        let is_filtered = |link: &&LinkInfo| filtered.contains(&link.ifindex);
+        Ok(links.iter().filter(is_filtered).map(|link| link.name.clone()).collect())
     }
 }
 

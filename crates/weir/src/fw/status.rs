@@ -43,10 +43,21 @@ fn ask(
             Ok(Outcome::Done)
         }
         Err(error @ ClientError::NotRunning) => {
+            // Who may not ask that is told what is known.
+            let filtered = Engine::filtered().unwrap_or_default();
             if is_json {
-                put_json(&json!({ "running": false }))?;
+                put_json(&json!({ "running": false, "filtered_without_daemon": filtered }))?;
             }
-            progress::warn(&error.to_string());
+            progress::warn(&if filtered.is_empty() {
+                error.to_string()
+            } else {
+                format!(
+                    "no daemon of weir fw runs in this network namespace, but its programs filter \
+                     on {}: `weir fw run -f FILE` goes on with their states, `weir fw stop` \
+                     removes them",
+                    filtered.join(", ")
+                )
+            });
             Ok(Outcome::No)
         }
         Err(error) => Err(error.into()),

@@ -25,6 +25,10 @@ pub(crate) use direct::{command, is_called_by};
 pub(super) fn import(arguments: &ImportConfigArgs) -> anyhow::Result<Outcome> {
     refuse_variables_of_the_environment()?;
     let request = request(&arguments.config, &arguments.sets, arguments.system.name());
+    progress::note(&format!(
+        "{} and its sets are shell scripts: sh runs them, as you, to read what they set",
+        arguments.config.display()
+    ));
     // A signal ends this command at once: nothing is there that would have to be put away.
     let reader = Reader { cancel: &Cancel::default(), tell: &tell_reading };
     let made = Sets::read(&request, &reader)?.specification(&request)?;

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_bpf::firewall::layout::control;
 use weir_bpf::firewall::{Attachment, Firewall};
-use weir_net::Netlink;
+use weir_net::{Netlink, Netns};
 
 use super::ip;
 use super::network::{IMPATIENCE, Killed, Network, PATIENCE, SERVER, echo_server, wait_until};
@@ -312,4 +312,64 @@ fn a_log_is_rotated() {
     is_logged();
     assert_eq!(size_bytes(&old), before, "nothing more goes into the old one");
     assert_eq!(net.json("status")["pid"], pid, "the daemon goes on");
+}
+
+/// `weir fw status` where no daemon answers: what it says, and the interfaces of its JSON.
+fn status_without_daemon(net: &Network) -> (String, serde_json::Value) {
+    let output = net.run(&["fw", "status", "--json"]);
+    assert_exit(&output, 1);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(value["running"], false);
+    (stderr(&output), value["filtered_without_daemon"].clone())
+}
+
+#[test]
+fn programs_of_a_dead_daemon_are_no_secret() {
+    let test = "programs_of_a_dead_daemon_are_no_secret";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("secret");
+    let (message, filtered) = status_without_daemon(&net);
+    assert!(message.contains("no weir fw runs"), "{message}");
+    assert_eq!(filtered, serde_json::json!([]));
+    net.start("pass\n");
+    net.kill_daemon();
+    let (message, filtered) = status_without_daemon(&net);
+    assert!(message.contains("its programs filter on b0, b1"), "{message}");
+    assert!(message.contains("weir fw stop"), "{message}");
+    assert_eq!(filtered, serde_json::json!(["b0", "b1"]));
+    assert_exit(&net.run(&["fw", "stop"]), 0);
+    assert_eq!(status_without_daemon(&net).1, serde_json::json!([]));
+}
+
+#[test]
+fn an_interface_that_moves_away_leaves_its_program() {
+    let test = "an_interface_that_moves_away_leaves_its_program";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("move");
+    net.add_second_way();
+    net.start("pass\n");
+    let shift = |name: &str, to: &Netns| {
+        let words = ["link", "set", name, "netns", to.name()];
+        let mut ip = std::process::Command::new("ip");
+        ip.args(["-n", net.router.name()]).args(words);
+        assert_exit(&ip.output().expect("ip runs"), 0);
+    };
+    let is_filtered = |name: &str, at: &Netns| {
+        let look = || Netlink::open().and_then(|netlink| netlink.links());
+        let links = at.run(look).expect("entered").expect("listed");
+        links.iter().find(|link| link.name == name).expect("it is there").has_xdp
+    };
+    shift("b1", &net.server);
+    wait_until("the daemon has taken it off", || !is_filtered("b1", &net.server));
+    net.kill_daemon();
+    shift("b0", &net.client);
+    assert!(is_filtered("b0", &net.client), "nobody has seen it go");
+    assert_exit(&net.run(&["fw", "stop"]), 0);
+    assert!(!is_filtered("b0", &net.client) && !is_filtered("b2", &net.router));
 }
