@@ -50,8 +50,8 @@ loss = ["0%", "0.5%"]
 trial = "2s"
 first_trial = "1s"
 duration_sum = "4s"
-min_load = "8kpps"
-max_load = "30kpps"
+min_load = "15kpps"
+max_load = "20kpps"
 warmup = "200ms"
 "#;
 
