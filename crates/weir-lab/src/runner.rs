@@ -500,13 +500,17 @@ fn line_rate_pps(link_bps: u64, traffic: &Traffic) -> f64 {
 pub(crate) fn judge(outcome: &Outcome, path: Path) -> Verdict {
     match &outcome.not_measured {
         Some(why) => verdict::invalid(why.clone()),
-        None => verdict::judge(&Evidence {
-            result: &outcome.result,
-            ledger: &outcome.ledger,
-            checks: &outcome.checks,
-            path,
-            machines: &outcome.machine.iter().chain(outcome.machines.values()).collect::<Vec<_>>(),
-        }),
+        None => {
+            let first = outcome.machine.iter().map(|machine| ("", machine));
+            let others = outcome.machines.iter().map(|(name, machine)| (name.as_str(), machine));
+            verdict::judge(&Evidence {
+                result: &outcome.result,
+                ledger: &outcome.ledger,
+                checks: &outcome.checks,
+                path,
+                machines: &first.chain(others).collect::<Vec<_>>(),
+            })
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use weir_results::dut::System;
 
 /// A machine and how it is reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteSpec {
     /// Name in messages and logs.
     pub name: String,
@@ -17,6 +17,10 @@ pub struct RemoteSpec {
     pub ssh: Option<String>,
     /// Configuration file for ssh(1), as with its `-F`; absent: the user's own.
     pub config: Option<String>,
+    /// Names of programs that belong to a measurement although nobody starts them from here: the
+    /// machine's own daemons that carry packets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<String>,
 }
 
 /// The DUT's machine.

@@ -33,6 +33,9 @@ pub(crate) const ENVIRONMENT_SCHEMA: u32 = 1;
 /// Where the machine's own `/proc`, `/sys` and `/etc` are.
 const MACHINE: &str = "/";
 
+/// A tick of proc(5) (`USER_HZ` is 100 wherever weir runs).
+const TICK_NS: u64 = 10_000_000;
+
 /// A host-wide kernel setting that a packet rate depends on.
 struct Setting {
     name: &'static str,

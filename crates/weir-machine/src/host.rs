@@ -76,6 +76,11 @@ pub trait Host {
     /// When they cannot be read.
     fn stack_counters(&self) -> Result<weir_results::counters::Counters, HostError>;
 
+    /// Names of programs that belong to a measurement although nobody starts them from here.
+    fn processes(&self) -> &[String] {
+        &[]
+    }
+
     /// What kind of system it runs.
     ///
     /// # Errors

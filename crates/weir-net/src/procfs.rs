@@ -18,9 +18,12 @@ pub struct Stat {
     /// The process that started it.
     pub parent: i32,
     /// The process group.
-    pub(crate) group: i32,
+    pub group: i32,
     /// Whether it is a kernel thread (`PF_KTHREAD`).
     pub is_kernel_thread: bool,
+    /// CPU time of the processes that it has started and that have ended, and of theirs, in clock
+    /// ticks; counted when they are waited for.
+    pub ended_ticks: u64,
     /// When it was started, in clock ticks since boot: with the pid, this names one process.
     pub start_time_ticks: u64,
     /// The CPU that it ran on last.
@@ -45,13 +48,15 @@ pub(crate) fn stat(pid: i32) -> Option<Stat> {
 pub fn parse_stat(text: &str) -> Option<Stat> {
     let (open, close) = (text.find('(')?, text.rfind(')')?);
     let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some(Stat {
         name: text.get(open + 1..close)?.to_owned(),
         state: fields.first()?.chars().next()?,
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
         is_kernel_thread: fields.get(6)?.parse::<u32>().ok()? & PF_KTHREAD != 0,
-        start_time_ticks: fields.get(19)?.parse().ok()?,
+        ended_ticks: ticks(13)? + ticks(14)?,
+        start_time_ticks: ticks(19)?,
         cpu: fields.get(36)?.parse().ok()?,
     })
 }
@@ -87,6 +92,7 @@ mod tests {
             parent: 1,
             group: 70,
             is_kernel_thread: false,
+            ended_ticks: 7,
             start_time_ticks: 143_616,
             cpu: 5,
         };

@@ -165,8 +165,8 @@ pub struct Evidence<'a> {
     pub checks: &'a [Check],
     /// What is known of the path without the DUT.
     pub path: Path,
-    /// What its machines did meanwhile.
-    pub machines: &'a [&'a MachineUse],
+    /// What its machines did meanwhile, by name; the DUT's, or the one that carries all, has none.
+    pub machines: &'a [(&'a str, &'a MachineUse)],
 }
 
 /// What is known of the path without the DUT.
@@ -248,14 +248,15 @@ fn void(e: &Evidence<'_>) -> Option<Verdict> {
     None
 }
 
-/// What else the machines did, in words, if that was too much for a figure.
+/// What else the machines did, in words, if that was too much for a figure; see
+/// [`Evidence::machines`].
 #[must_use]
-pub fn disturbance(machines: &[&MachineUse]) -> Option<String> {
-    let reason = machines.iter().find_map(|machine| foreign(machine));
-    reason
-        .or_else(|| machines.iter().find_map(|machine| stolen(machine)))
-        .or_else(|| machines.iter().find_map(|machine| slowed(machine)))
-        .or_else(|| machines.iter().find_map(|machine| out_of_memory(machine)))
+pub fn disturbance(machines: &[(&str, &MachineUse)]) -> Option<String> {
+    let reasons = [foreign, stolen, slowed, out_of_memory].into_iter();
+    let mut all =
+        reasons.flat_map(|reason| machines.iter().map(move |(name, m)| (reason(m), name)));
+    let (reason, name) = all.find_map(|(reason, name)| Some((reason?, name)))?;
+    Some(if name.is_empty() { reason } else { format!("machine {name}: {reason}") })
 }
 
 /// The CPUs that were never idle. Of others, a hypervisor may count as stolen what nobody asked

@@ -121,6 +121,7 @@ pub(crate) fn command(args: &QueuesArgs) -> anyhow::Result<Outcome> {
         name: destination.clone(),
         ssh: Some(destination.clone()),
         config: args.ssh_config.as_ref().map(|path| path.display().to_string()),
+        processes: Vec::new(),
     };
     let host = ssh::connect(&remote, &Secrets::default(), &cancel)?;
     let source = Source::There(Remote::new(&host)?);

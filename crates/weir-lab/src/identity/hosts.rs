@@ -35,7 +35,7 @@ pub(super) fn json(hosts: &HostsSpec) -> Value {
 }
 
 fn remote(remote: &RemoteSpec) -> Value {
-    let RemoteSpec { name: _, ssh, config: _ } = remote;
+    let RemoteSpec { name: _, ssh, config: _, processes: _ } = remote;
     json!(ssh)
 }
 

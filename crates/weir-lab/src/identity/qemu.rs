@@ -29,6 +29,7 @@ pub(super) fn json(qemu: &QemuSpec) -> Value {
         // The image has one system, and DUTs of another are refused.
         system: _,
         profile: _,
+        processes: _,
         generator_cpus,
         dut_cpus,
     } = qemu;

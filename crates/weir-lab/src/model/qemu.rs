@@ -53,6 +53,9 @@ pub struct QemuSpec {
     pub system: System,
     /// Whether each series has one run more that is not counted, with a profile of the DUT.
     pub profile: bool,
+    /// Programs of the machine that belong to the DUT although nobody starts them from here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<String>,
     /// CPU of this host that the generator runs on.
     pub generator_cpus: Option<String>,
     /// CPUs of this host that the machine runs on.

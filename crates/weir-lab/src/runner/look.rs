@@ -21,7 +21,7 @@ impl Runner<'_> {
         self.observer.event(&Event::Phase { name: "look" });
         let deadline = self.cancel.now() + self.wait;
         while let Some(reading) = self.look_for(LOOK_BEFORE_MAX)? {
-            let busy = verdict::disturbance(&[&reading.machine]);
+            let busy = verdict::disturbance(&[("", &reading.machine)]);
             match busy {
                 Some(reason) if self.wait.is_zero() => {
                     self.observer.event(&Event::Warning(format!(

@@ -25,7 +25,7 @@ pub(super) const BOOT_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 const ENDS_MAX: usize = 64;
 
 /// The fields of a machine, whatever it does.
-const REMOTE: [&str; 3] = ["name", "ssh", "ssh_config"];
+const REMOTE: [&str; 4] = ["name", "ssh", "ssh_config", "processes"];
 
 /// The `[testbed]` of kind `hosts`; `None` if it cannot be used, which was reported.
 pub(crate) fn hosts(fields: &Fields<'_, '_>, report: &mut Report) -> Option<HostsSpec> {
@@ -181,7 +181,16 @@ pub(super) fn remote(
         name,
         ssh: (!is_local).then_some(ssh.text),
         config: config.map(|config| config.text),
+        processes: processes(fields, report),
     })
+}
+
+/// `processes`: names of programs that are part of a machine's work.
+pub(super) fn processes(fields: &Fields<'_, '_>, report: &mut Report) -> Vec<String> {
+    match fields.get("processes") {
+        None => Vec::new(),
+        Some(_) => texts("processes", fields, report).into_iter().map(|name| name.text).collect(),
+    }
 }
 
 /// A generator or the receiver.

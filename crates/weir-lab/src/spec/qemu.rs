@@ -14,7 +14,7 @@ use crate::spec::cpus::refuse_overlaps;
 use crate::spec::fields::Fields;
 use crate::spec::suggest::nearest;
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "kind",
     "image",
     "format",
@@ -35,6 +35,7 @@ const FIELDS: [&str; 22] = [
     "setup",
     "system",
     "profile",
+    "processes",
     "generator_cpus",
     "dut_cpus",
 ];
@@ -92,6 +93,7 @@ pub(crate) fn qemu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<QemuS
     let ssh_port = number("ssh_port", PORTS, report).and_then(|port| port.try_into().ok());
     let boot_timeout = boot_timeout(fields, report);
     let profile = profile(fields, system, report);
+    let processes = super::hosts::processes(fields, report);
     Some(QemuSpec {
         image: image?.text,
         format,
@@ -112,6 +114,7 @@ pub(crate) fn qemu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<QemuS
         setup,
         system,
         profile,
+        processes,
         generator_cpus,
         dut_cpus,
     })

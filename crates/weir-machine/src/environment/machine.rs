@@ -14,18 +14,17 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use weir_net::procfs::Stat;
 use weir_results::machine_use::{CpuUse, DutTime, ForeignTask, MachineUse, Pressure, Span};
 
-use super::MACHINE;
 use super::cpu::{self, CPU_DIR, CpuTimes, HWMON_DIR, THERMAL_DIR, parse_times, throttle_counts};
 use super::files::Files;
 use super::tasks::{self, Parts, Ran, Tasks};
+use super::{MACHINE, TICK_NS};
 
 /// How far apart readings of sensors are.
 const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A tick of `/proc/stat` (`USER_HZ` is 100 wherever weir runs).
-const TICK_NS: u64 = 10_000_000;
 /// How many threads are named that are not the measurement's, at the most.
 const FOREIGN_MAX: usize = 5;
 /// One part in so many of the time of CPUs that threads had which ended may be unseen.
@@ -47,10 +46,10 @@ pub struct Counted {
     pub throttled: BTreeMap<String, u64>,
     /// How long tasks have waited since the machine started, and the clock for it.
     pub stalled: Option<Stalled>,
-    /// Who ran; only of the machine weir runs on.
+    /// Who ran; `None` if nobody looked.
     pub tasks: Option<Tasks>,
-    /// Ticks of the commands that this process has started and that have ended.
-    pub ended_ticks: u64,
+    /// Whoever looked, with the time of the commands that it has started and that have ended.
+    pub asker: Option<Stat>,
 }
 
 /// Time in which at least one task waited for a CPU or for memory, since the machine started.
@@ -77,9 +76,22 @@ impl Counted {
     /// Reads this machine.
     #[must_use]
     pub fn take() -> Self {
-        let files = Path::new(MACHINE).into();
-        let ended_ticks = tasks::ended_ticks(&files).unwrap_or_default();
-        Self { tasks: Some(Tasks::read(&files)), ended_ticks, ..Self::read(&files) }
+        Self::with_tasks(&Path::new(MACHINE).into())
+    }
+
+    /// The same with who ran.
+    pub(crate) fn with_tasks(files: &Files) -> Self {
+        let asker = tasks::stat_of(files, "proc/self");
+        Self { tasks: Some(Tasks::read(files)), asker, ..Self::read(files) }
+    }
+
+    /// What belongs to a measurement on a machine that does nothing else: its kernel, all that was
+    /// started in the way in which its tasks were asked for, and programs of these names. `None` if
+    /// that cannot be told.
+    pub(crate) fn parts_of_machine(&self, names: &[String]) -> Option<Parts> {
+        let starter = self.tasks.as_ref()?.starter(self.asker.as_ref()?)?;
+        let (processes, names) = (vec![starter], names.to_vec());
+        Some(Parts { processes, names, has_kernel: true, ..Parts::default() })
     }
 
     pub(crate) fn read(files: &Files) -> Self {
@@ -89,7 +101,7 @@ impl Counted {
             throttled: throttle_counts(files),
             stalled: stalled(files),
             tasks: None,
-            ended_ticks: 0,
+            asker: None,
         }
     }
 }
@@ -198,8 +210,9 @@ pub fn machine_use(
         let mut used = cpu_use(before, after, sensors, cpu)?;
         let on_cpu = ran.as_ref().map(|ran| ran.iter().filter(|ran| ran.cpu == cpu));
         let ended_ns = ended_ns(before, after, parts, cpu);
-        used.foreign_ratio =
-            on_cpu.map(|ran| foreign_ratio(&used, ran, (ended_ns, elapsed_ns(before, after, cpu))));
+        let has_kernel = parts.is_some_and(|parts| parts.has_kernel);
+        let times = (ended_ns, elapsed_ns(before, after, cpu));
+        used.foreign_ratio = on_cpu.map(|ran| foreign_ratio(&used, ran, times, has_kernel));
         Some((cpu, used))
     });
     MachineUse {
@@ -294,17 +307,23 @@ fn counts_throttling(after: &Counted, sensors: &[Sensors]) -> bool {
 ///
 /// Two ways, because neither sees all: its time less what the measurement's threads had, which
 /// includes threads that have ended, and what threads had that are still there. Stolen time and
-/// interrupts are left out of the first: kernels differ in whose run time they are in.
+/// interrupts are left out of the first: kernels differ in whose run time they are in. Of a machine
+/// whose kernel is a part (`has_kernel`), the second alone counts, which has threads that have
+/// ended with those that waited for them: not all threads of a kernel can be seen in a container.
 fn foreign_ratio<'a>(
     used: &CpuUse,
     ran: impl Iterator<Item = &'a Ran>,
     (ended_ns, elapsed_ns): (u64, f64),
+    has_kernel: bool,
 ) -> f64 {
     let (mut part_ns, mut other_ns) = (ended_ns, 0);
     for ran in ran {
         *(if ran.is_part { &mut part_ns } else { &mut other_ns }) += ran.run_ns;
     }
     let (part, other) = (ratio_of(part_ns, elapsed_ns), ratio_of(other_ns, elapsed_ns));
+    if has_kernel {
+        return other.min(used.user_ratio + used.system_ratio);
+    }
     let in_threads =
         used.busy_ratio - used.stolen_ratio - used.irq_ratio - used.softirq_ratio - part;
     in_threads.max(other.min(used.busy_ratio - part)).max(0.0)
@@ -314,7 +333,8 @@ fn foreign_ratio<'a>(
 /// the CPUs that they could run on.
 fn ended_ns(before: &Counted, after: &Counted, parts: Option<&Parts>, cpu: usize) -> u64 {
     let Some(parts) = parts.filter(|parts| parts.ended_on.contains(&cpu)) else { return 0 };
-    let ticks = after.ended_ticks.saturating_sub(before.ended_ticks);
+    let ticks = |counted: &Counted| counted.asker.as_ref().map_or(0, |asker| asker.ended_ticks);
+    let ticks = ticks(after).saturating_sub(ticks(before));
     ticks * TICK_NS / parts.ended_on.len().max(1) as u64
 }
 

@@ -11,10 +11,14 @@ use std::time::Duration;
 
 use weir_net::procfs::{Stat, parse_stat};
 
+use super::TICK_NS;
 use super::files::Files;
 
 /// Softirqs that found no other thread to run in: they belong to whoever's packets they handle.
 const SOFTIRQ_THREAD: &str = "ksoftirqd/";
+
+/// What the kernel keeps of the name of a program.
+const NAME_BYTES_MAX: usize = 15;
 
 /// The run time of every thread at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +44,10 @@ pub struct Parts {
     /// The CPUs that this process's own commands ran on: what those had that have ended meanwhile
     /// belongs to the measurement, too.
     pub ended_on: Vec<usize>,
+    /// By the names of their programs, with all that they have started.
+    pub names: Vec<String>,
+    /// The machine does nothing else, so that its kernel is a part.
+    pub has_kernel: bool,
 }
 
 /// How long a thread ran.
@@ -63,9 +71,8 @@ impl Tasks {
             for thread in numbers(files, &format!("proc/{process}/task")) {
                 let dir = format!("proc/{process}/task/{thread}");
                 // One that has just ended is left out.
-                let stat = files.text(&format!("{dir}/stat"));
+                let stat = stat_of(files, &dir);
                 let run_ns = run_ns_of(files, &dir);
-                let stat = stat.and_then(|line| parse_stat(&line));
                 if let (Some(stat), Some(run_ns)) = (stat, run_ns) {
                     tasks.insert((thread, stat.start_time_ticks), Task { process, stat, run_ns });
                 }
@@ -77,6 +84,7 @@ impl Tasks {
     /// Those that ran since an earlier reading, the longest first.
     pub(super) fn since(&self, earlier: &Self, parts: &Parts) -> Vec<Ran> {
         let parents = self.parents();
+        let parts = &self.with_named(parts);
         let ran = self.ran_since(earlier).map(|(thread, task, run_ns)| Ran {
             process: task.process,
             name: task.stat.name.clone(),
@@ -86,8 +94,45 @@ impl Tasks {
                 || task.stat.is_kernel_thread && task.stat.name.starts_with(SOFTIRQ_THREAD),
         });
         let mut ran: Vec<Ran> = ran.collect();
+        if parts.has_kernel {
+            ran.extend(self.ended_since(earlier, parts, &parents));
+        }
         ran.sort_by_key(|ran| std::cmp::Reverse(ran.run_ns));
         ran
+    }
+
+    /// What processes that are no parts had by others that they started and that ended since: as if
+    /// it was their own, on the CPU that they ran on last.
+    fn ended_since(&self, earlier: &Self, parts: &Parts, parents: &BTreeMap<i32, i32>) -> Vec<Ran> {
+        let of_children = |task: &Task| task.stat.ended_ticks * TICK_NS;
+        // What had run before, and was waited for in the meantime.
+        let mut gone_ns: BTreeMap<i32, u64> = BTreeMap::new();
+        let is_gone = |task: &&Task| !parents.contains_key(&task.process);
+        for (key, task) in earlier.0.iter().filter(|(_, task)| is_gone(task)) {
+            let children_ns = if key.0 == task.process { of_children(task) } else { 0 };
+            *gone_ns.entry(task.stat.parent).or_default() += task.run_ns + children_ns;
+        }
+        let processes = self.0.iter().filter(|(key, task)| key.0 == task.process);
+        let ended = processes.filter_map(|(key, task)| {
+            let before_ns = earlier.0.get(key).map_or(0, of_children);
+            let gone_ns = gone_ns.get(&task.process).copied().unwrap_or_default();
+            let run_ns = of_children(task).saturating_sub(before_ns + gone_ns);
+            let is_foreign = run_ns > 0 && !belongs(key.0, task, parts, parents);
+            is_foreign.then(|| Ran {
+                process: task.process,
+                name: format!("what {} started", task.stat.name),
+                cpu: task.stat.cpu,
+                run_ns,
+                is_part: false,
+            })
+        });
+        ended.collect()
+    }
+
+    /// The process that started the group of processes in which `asker` is.
+    pub(super) fn starter(&self, asker: &Stat) -> Option<i32> {
+        let mut tasks = self.0.values();
+        Some(tasks.find(|task| task.process == asker.group)?.stat.parent)
     }
 
     /// How long these parts ran since an earlier reading, all together.
@@ -97,6 +142,17 @@ impl Tasks {
         ran.filter(|(thread, task, _)| belongs(*thread, task, parts, &parents))
             .map(|(_, _, run_ns)| run_ns)
             .sum()
+    }
+
+    /// These parts, with the processes that have one of their names.
+    fn with_named(&self, parts: &Parts) -> Parts {
+        let is_named = |task: &&Task| {
+            let cut = |name: &String| name.bytes().take(NAME_BYTES_MAX).eq(task.stat.name.bytes());
+            parts.names.iter().any(cut)
+        };
+        let named = self.0.values().filter(is_named).map(|task| task.process);
+        let processes = parts.processes.iter().copied().chain(named).collect();
+        Parts { processes, ..parts.clone() }
     }
 
     /// The parent of each process.
@@ -146,19 +202,15 @@ fn run_ns_of(files: &Files, dir: &str) -> Option<u64> {
     files.text(&format!("{dir}/schedstat"))?.split(' ').next()?.parse().ok()
 }
 
-/// How long the commands ran that this process has started and that have ended, in ticks of
-/// `USER_HZ`: the fields `cutime` and `cstime` of its `stat`.
-pub(super) fn ended_ticks(files: &Files) -> Option<u64> {
-    let stat = files.text("proc/self/stat")?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    Some(ticks(13)? + ticks(14)?)
+/// The thread or process whose directory this is.
+pub(super) fn stat_of(files: &Files, dir: &str) -> Option<Stat> {
+    parse_stat(&files.text(&format!("{dir}/stat"))?)
 }
 
 /// Whether a thread is one of these parts.
 fn belongs(thread: i32, task: &Task, parts: &Parts, parents: &BTreeMap<i32, i32>) -> bool {
     if task.stat.is_kernel_thread {
-        return parts.kernel_threads.contains(&thread);
+        return parts.has_kernel || parts.kernel_threads.contains(&thread);
     }
     let mut process = Some(task.process);
     // A machine's processes are a tree; the bound is for one that changed while it was read.

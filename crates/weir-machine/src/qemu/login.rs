@@ -73,6 +73,7 @@ impl Login {
             name: netns.name().to_owned(),
             ssh: Some(ALIAS.to_owned()),
             config: Some(config.display().to_string()),
+            processes: Vec::new(),
         };
         let login = Self { remote, known_hosts, host_key: access.host_key.map(str::to_owned) };
         login.know()?;

@@ -460,6 +460,7 @@ mod tests {
             name: "stuck".to_owned(),
             ssh: Some("stuck".to_owned()),
             config: Some(config.to_string_lossy().into_owned()),
+            processes: Vec::new(),
         };
         Some((Connection::new(&remote, cancel), pid))
     }
@@ -530,7 +531,8 @@ mod tests {
     #[test]
     fn what_waits_for_a_master_is_ended_too() {
         let cancel = Cancel::default();
-        let remote = RemoteSpec { name: "x".to_owned(), ssh: Some("x".to_owned()), config: None };
+        let remote =
+            RemoteSpec { name: "x".to_owned(), ssh: Some("x".to_owned()), ..RemoteSpec::default() };
         let mut connection = Connection::new(&remote, &cancel);
         assert_eq!(connection.bounded(async { 3 }), Some(3));
         let (waits, is_waited_for) = mpsc::channel();

@@ -83,7 +83,7 @@ impl SshHost {
     /// The machine that weir runs on: its commands have the secrets in their environment.
     #[must_use]
     pub fn manager(secrets: &Secrets, cancel: &Cancel) -> Self {
-        let remote = RemoteSpec { name: "manager".to_owned(), ssh: None, config: None };
+        let remote = RemoteSpec { name: "manager".to_owned(), ..RemoteSpec::default() };
         Self::new(&remote, secrets, cancel)
     }
 
@@ -584,6 +584,10 @@ impl Host for SshHost {
         };
         let text = self.answer("reading the counters of the network stack", &question)?;
         facts::read_stack_counters(system, &text).map_err(|what| self.shared.error(what))
+    }
+
+    fn processes(&self) -> &[String] {
+        &self.shared.remote.processes
     }
 
     fn system(&self) -> Result<System, HostError> {

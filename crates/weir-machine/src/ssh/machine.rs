@@ -517,6 +517,10 @@ impl Host for Machine {
         self.host.stack_counters()
     }
 
+    fn processes(&self) -> &[String] {
+        self.host.processes()
+    }
+
     fn system(&self) -> Result<System, HostError> {
         Ok(self.spec.system)
     }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn shared_with(secret: &str) -> Shared {
-        let remote = RemoteSpec { name: "dut".to_owned(), ssh: None, config: None };
+        let remote = RemoteSpec { name: "dut".to_owned(), ..RemoteSpec::default() };
         let secrets = Secrets::new(vec![("PDU".to_owned(), secret.to_owned())]).unwrap();
         Shared::new(&remote, &secrets, "/tmp/weir-lab-x-1-ab".to_owned(), &Cancel::default())
     }

@@ -19,7 +19,7 @@ use crate::host::{Command, Host, Output, Program};
 const LONG: Duration = Duration::from_secs(60);
 
 fn host() -> SshHost {
-    let remote = RemoteSpec { name: "here".to_owned(), ssh: None, config: None };
+    let remote = RemoteSpec { name: "here".to_owned(), ..RemoteSpec::default() };
     SshHost::new(&remote, &Secrets::default(), &Cancel::default())
 }
 
@@ -98,7 +98,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
 
 #[test]
 fn a_cancelled_command_ends() {
-    let remote = RemoteSpec { name: "here".to_owned(), ssh: None, config: None };
+    let remote = RemoteSpec { name: "here".to_owned(), ..RemoteSpec::default() };
     let cancel = Cancel::default();
     let host = SshHost::new(&remote, &Secrets::default(), &cancel);
     cancel.request(2);
@@ -202,7 +202,7 @@ fn secrets_are_in_the_managers_environment_and_nowhere_else() {
 fn another_machine_gets_no_secret() {
     let secrets = Secrets::new(vec![("PDU".to_owned(), "hunter'2".to_owned())]).unwrap();
     let ssh = Some("dut.invalid".to_owned());
-    let remote = RemoteSpec { name: "dut".to_owned(), ssh, config: None };
+    let remote = RemoteSpec { name: "dut".to_owned(), ssh, ..RemoteSpec::default() };
     let host = SshHost::new(&remote, &secrets, &Cancel::default());
     assert!(host.script("mark", "/dev/null", "true").environment.is_empty());
 }

@@ -210,7 +210,13 @@ fn machine(foreign_ratio: Option<f64>, memory_ratio: f64) -> MachineUse {
 fn verdict_beside(machine: &MachineUse) -> Verdict {
     let (result, ledger) = (result(0.5e6, None), ledger(1_000_000, 100_000, Place::Dut));
     let path = Path::Calibrated(CALIBRATED_PPS);
-    judge(&Evidence { result: &result, ledger: &ledger, checks: &[], path, machines: &[machine] })
+    judge(&Evidence {
+        result: &result,
+        ledger: &ledger,
+        checks: &[],
+        path,
+        machines: &[("", machine)],
+    })
 }
 
 #[test]
@@ -226,6 +232,9 @@ fn whatever_else_ran_above_its_bound_disturbs_a_trial_and_is_named() {
         verdict_beside(&with_hog).reason,
         "62 % of CPU 1 went to something else: hog (process 4711) 61 %; at most 5 % may"
     );
+    let elsewhere = disturbance(&[("", &machine(Some(0.0), 0.0)), ("gen", &with_hog)]);
+    let reason = elsewhere.expect("one of them was disturbed");
+    assert!(reason.starts_with("machine gen: 62 % of CPU 1 went to something else"), "{reason}");
     let waited = verdict_beside(&machine(Some(0.0), 0.2));
     assert_eq!(waited.kind, VerdictKind::Disturbed);
     assert!(waited.reason.contains("waited for memory in 20 % of the time"), "{}", waited.reason);
@@ -270,7 +279,7 @@ fn a_fault_of_the_trial_is_said_before_what_disturbed_it() {
     let (result, mut ledger) = (result(0.5e6, None), ledger(1_000_000, 100_000, Place::Dut));
     ledger.faults.push("more came out than went in".into());
     let (path, machine) = (Path::Calibrated(CALIBRATED_PPS), machine(Some(0.9), 0.0));
-    let machines = &[&machine][..];
+    let machines = &[("", &machine)][..];
     let verdict =
         judge(&Evidence { result: &result, ledger: &ledger, checks: &[], path, machines });
     assert_eq!(verdict.kind, VerdictKind::Invalid);

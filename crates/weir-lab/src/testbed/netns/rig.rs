@@ -191,7 +191,7 @@ impl NetnsRig {
         let kernel_threads = self.napi.iter().map(|thread| thread.pid).collect();
         // Commands that weir ran in the DUT and that have ended: those that switch a toggle.
         let ended_on = self.placement.dut.iter().collect();
-        tasks::Parts { processes, kernel_threads, ended_on }
+        tasks::Parts { processes, kernel_threads, ended_on, ..tasks::Parts::default() }
     }
 
     /// The DUT's threads: its NAPI threads, and all that runs in its namespace. `None` where

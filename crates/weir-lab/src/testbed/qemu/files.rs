@@ -212,6 +212,7 @@ pub(super) mod tests {
             setup: Setup::Linux,
             system: System::Linux,
             profile: false,
+            processes: Vec::new(),
             generator_cpus: None,
             dut_cpus: None,
         }

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use weir_machine::access::{BoxSpec, Online, Reset, Upload, UploadMethod};
+use weir_machine::access::{BoxSpec, Online, RemoteSpec, Reset, Upload, UploadMethod};
 use weir_machine::cancel::Cancel;
 use weir_machine::host::{Command, Host, HostError, LineSink, Output, Process, Program};
 use weir_machine::qemu::{Login, Vm};
@@ -272,7 +272,7 @@ impl QemuHost {
 /// The machine as one that is reached by SSH. Its power is switched by QEMU.
 fn box_spec(spec: &QemuSpec, login: &Login) -> BoxSpec {
     BoxSpec {
-        remote: login.remote.clone(),
+        remote: RemoteSpec { processes: spec.processes.clone(), ..login.remote.clone() },
         system: spec.system,
         receives: Vec::new(),
         sends: Vec::new(),
@@ -325,6 +325,10 @@ impl Host for QemuHost {
 
     fn stack_counters(&self) -> Result<Counters, HostError> {
         self.explained(self.machine.stack_counters())
+    }
+
+    fn processes(&self) -> &[String] {
+        self.machine.processes()
     }
 
     fn system(&self) -> Result<System, HostError> {

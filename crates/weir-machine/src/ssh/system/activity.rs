@@ -1,5 +1,8 @@
 //! What a machine behind SSH did while it was measured: load of each CPU, softirqs, frequencies,
-//! temperatures, fans, and whether something slowed it down for heat.
+//! temperatures, fans, whether something slowed it down for heat, and on Linux what else ran.
+//!
+//! A machine does nothing but be measured: its kernel is a part of that, whatever was started over
+//! the connection that asks, and the programs that the specification names. All others are foreign.
 //!
 //! What counts up is asked for at the two ends, when no traffic runs. What comes and goes is
 //! printed once a second by a loop on the machine, which ends with the run or with the connection.
@@ -31,7 +34,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 const LINUX_COUNTED: &str = "grep -sH '^cpu' /proc/stat; grep -sH '' /proc/softirqs \
      /proc/pressure/cpu /proc/pressure/memory \
-     /sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count";
+     /sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count; \
+     grep -sH '' /proc/self/stat /proc/[0-9]*/task/[0-9]*/stat \
+     /proc/[0-9]*/task/[0-9]*/schedstat";
 const LINUX_SENSORS: &str = "grep -sH '' /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq \
      /sys/class/hwmon/hwmon*/name /sys/class/hwmon/hwmon*/temp*_input \
      /sys/class/hwmon/hwmon*/temp*_label /sys/class/hwmon/hwmon*/fan*_input \
@@ -57,6 +62,8 @@ fn questions(system: System) -> Option<(&'static str, &'static str)> {
 /// A machine during a run.
 pub struct Activity {
     system: System,
+    /// Programs that belong to it.
+    processes: Vec<String>,
     before: Counted,
     after: Counted,
     readings: Arc<Mutex<Vec<Sensors>>>,
@@ -88,7 +95,8 @@ impl Activity {
         } else {
             None
         };
-        Some(Self { system, before, after: Counted::default(), readings, watching })
+        let processes = host.processes().to_vec();
+        Some(Self { system, processes, before, after: Counted::default(), readings, watching })
     }
 
     /// The run has ended.
@@ -112,7 +120,8 @@ impl Activity {
     pub fn machine(&self) -> MachineUse {
         let cpus: Vec<usize> = self.after.times.keys().copied().collect();
         let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
-        machine_use(&self.before, &self.after, &readings, (&cpus, None))
+        let parts = self.after.parts_of_machine(&self.processes);
+        machine_use(&self.before, &self.after, &readings, (&cpus, parts.as_ref()))
     }
 
     /// Its CPU time if it is the DUT; `None` of systems that count it otherwise than Linux.
@@ -134,7 +143,7 @@ fn read(system: System, text: &str) -> (Counted, Sensors) {
     match system {
         System::Linux => {
             let files = Files::printed(text);
-            (Counted::read(&files), Sensors::read(&files))
+            (Counted::with_tasks(&files), Sensors::read(&files))
         }
         System::Freebsd | System::Openbsd => (bsd_counted(text), bsd_sensors(system, text)),
         System::Generic => (Counted::default(), Sensors::default()),
@@ -207,6 +216,67 @@ mod tests {
         assert_eq!(sensors.frequencies_khz, BTreeMap::from([(0, 3_600_000)]));
         assert_eq!(sensors.temperatures_celsius["coretemp/Core: 0"], 41.0);
         assert_eq!(sensors.cooling["cooling_device1/Processor"], 2);
+    }
+
+    /// A reading of a machine with these threads: process, name, parent, group, run time and the
+    /// time of what it has started, in ticks. Whoever asks is in the group of 20.
+    fn reading(user_ticks: u64, threads: &[(i32, &str, i32, i32, u64, u64)]) -> Counted {
+        let mut text = format!("/proc/stat:cpu0 {user_ticks} 0 0 {user_ticks} 0 0 0 0\n");
+        let stat = |number: i32, name: &str, parent: i32, group: i32, ended: u64| {
+            let (flags, zeros) = (if parent == 0 { 0x20_0000 } else { 0 }, "0 ".repeat(16));
+            format!(
+                "{number} ({name}) R {parent} {group} 1 0 -1 {flags} 0 0 0 0 0 0 {ended} 0 0 0 0 0 \
+                 {number} {zeros}0 0 0"
+            )
+        };
+        for &(number, name, parent, group, run_ticks, ended) in threads {
+            let dir = format!("/proc/{number}/task/{number}");
+            text += &format!("{dir}/stat:{}\n", stat(number, name, parent, group, ended));
+            text += &format!("{dir}/schedstat:{} 0 0\n", run_ticks * 10_000_000);
+        }
+        text += &format!("/proc/self/stat:{}\n", stat(21, "grep", 20, 20, 0));
+        read(System::Linux, &text).0
+    }
+
+    #[test]
+    fn what_ran_on_a_machine_is_told_apart_from_what_belongs_to_it() {
+        // The server's process for this connection, and a program that was started over it; the
+        // kernel; a daemon of the machine's, a shell whose child has ended, and somebody's hog.
+        let all = |ran: u64, shell_ended: u64| {
+            vec![
+                (10, "sshd", 1, 10, 1, 0),
+                (20, "sh", 10, 20, 1, 0),
+                (30, "weir", 20, 20, 1 + ran, 0),
+                (40, "napi/eth0-1", 0, 0, 1 + ran, 0),
+                (50, "a-daemon-with-a", 1, 50, 1 + ran * 3, 0),
+                (60, "bash", 1, 60, 1, shell_ended),
+                (70, "hog", 1, 70, 1 + ran * 2, 0),
+            ]
+        };
+        let mut first = all(0, 1);
+        // It had run for 7 ticks before, and ends in the meantime.
+        first.push((61, "sleep", 60, 60, 7, 0));
+        // CPU 0 was busy for 60 of 120 ticks.
+        let (before, after) = (reading(0, &first), reading(60, &all(8, 1 + 7 + 12)));
+        let used = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let parts = after.parts_of_machine(&names).expect("it is known who asked");
+            machine_use(&before, &after, &[], (&[0], Some(&parts)))
+        };
+        let seen = used(&[]);
+        let names: Vec<&str> = seen.foreign.iter().map(|task| task.name.as_str()).collect();
+        assert_eq!(names, ["a-daemon-with-a", "hog", "what bash started"], "{seen:?}");
+        let has = |used: &MachineUse, ticks: f64| {
+            let ratio = used.cpus[&0].foreign_ratio.expect("it is known");
+            assert!((ratio - ticks / 120.0).abs() < 1e-6, "{ratio}");
+        };
+        has(&seen, 24.0 + 16.0 + 12.0);
+        // Names are as long as the kernel keeps them.
+        has(&used(&["a-daemon-with-a-long-name", "bash"]), 16.0);
+        has(&used(&["a-daemon-with-a-long-name", "bash", "hog"]), 0.0);
+        // A server that gives no group of its own does not tell who belongs to whom.
+        let asked = Counted { asker: None, ..reading(160, &all(8, 1)) };
+        assert_eq!(asked.parts_of_machine(&[]), None);
     }
 
     #[test]

@@ -153,6 +153,7 @@ fn ask_system(asked: &Request, address: String, cancel: &Cancel) -> anyhow::Resu
         name: "dut".to_owned(),
         ssh: Some(address),
         config: config.map(|path| path.to_string_lossy().into_owned()),
+        processes: Vec::new(),
     };
     let system = connect(&remote, &Secrets::default(), cancel).and_then(|host| host.system_now());
     let system = system.context(

@@ -2,6 +2,7 @@
 //! run.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -252,6 +253,40 @@ fn a_campaign_of_2_by_2_by_2_ends_in_a_report_with_valid_verdicts() {
     // With nothing to do, nothing is done.
     assert_exit(&run(&["lab", "resume", &lab.arg("out"), "--yes"]), 0);
     assert_eq!(hosts.dut().boots(), 9);
+}
+
+/// What a machine does at its start, for no longer than a test takes.
+const HOG: &str = "#!/bin/sh
+ln -sf /bin/sh /root/hog
+timeout 60 /root/hog -c 'while :; do :; done' </dev/null >/dev/null 2>&1 &
+";
+
+#[test]
+fn what_else_runs_on_a_machine_disturbs_unless_it_belongs_to_the_dut() {
+    let name = "what_else_runs_on_a_machine_disturbs_unless_it_belongs_to_the_dut";
+    let Some(hosts) = machines(name) else { return };
+    let script = hosts.dut().path("/etc/rc.local");
+    fs::write(&script, HOG).expect("writable");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its own file");
+    let spec = |dut: &str| short(&hosts, 1, dut).replace("[trial]", "[trial]\nretries = 0");
+    let first = Lab::new(&spec(""), &[]);
+    drop(first.run(&["--yes"]));
+    let (kind, reason) = verdicts(&first.path("out")).remove(0);
+    assert_eq!(kind, "disturbed", "{reason}");
+    assert!(reason.contains("went to something else: hog (process "), "{reason}");
+    let trial = trials(&first.path("out")).remove(0).1;
+    // What the lab itself runs on each machine is not foreign.
+    let named = |used: &Value| used["foreign"].to_string();
+    assert!(named(&trial["machine"]).contains("hog"), "{trial}");
+    for machine in ["gen", "recv"] {
+        assert!(!named(&trial["machines"][machine]).contains("weir"), "{trial}");
+        let cpus = trial["machines"][machine]["cpus"].as_object().expect("CPUs");
+        assert!(cpus.values().all(|used| used["foreign_ratio"].is_number()), "{machine}: {trial}");
+    }
+    let second = Lab::new(&spec("processes = [\"hog\"]"), &[]);
+    drop(second.run(&["--yes"]));
+    let (_, reason) = verdicts(&second.path("out")).remove(0);
+    assert!(!reason.contains("went to something else"), "{reason}");
 }
 
 #[test]

@@ -17,7 +17,8 @@ use super::ssh_hosts::{Next, SshHosts, skipped};
 const LONG: Duration = Duration::from_secs(60);
 
 fn remote(hosts: &SshHosts, name: &str) -> RemoteSpec {
-    RemoteSpec { name: name.to_owned(), ssh: Some(name.to_owned()), config: Some(hosts.config()) }
+    let (name, config) = (name.to_owned(), Some(hosts.config()));
+    RemoteSpec { ssh: Some(name.clone()), name, config, processes: Vec::new() }
 }
 
 fn open(hosts: &SshHosts, name: &str) -> SshHost {

@@ -178,6 +178,12 @@ fn a_campaign_on_a_machine_boots_it_for_every_iteration_and_ends_in_a_report() {
         let has_cpus = |used: &Value| used["cpus"].as_object().is_some_and(|cpus| !cpus.is_empty());
         assert!(has_cpus(&trial["machine"]) && seen.len() == 1, "{name}: {seen:?}");
         assert!(seen.values().all(has_cpus), "{name}: {seen:?}");
+        // What else ran in it is known, and what the lab runs there is not foreign.
+        for used in seen.values() {
+            let cpus = used["cpus"].as_object().expect("CPUs").values();
+            assert!(cpus.into_iter().all(|cpu| cpu["foreign_ratio"].is_number()), "{name}: {used}");
+            assert!(!used["foreign"].to_string().contains("sshd"), "{name}: {used}");
+        }
         let cost = &trial["cost"];
         assert!(cost["cost_ns"].as_f64().is_some_and(|cost_ns| cost_ns > 1.0), "{name}: {cost}");
         let machine = artefact(path, "machine.txt");

@@ -7,7 +7,7 @@ use crate::spec::files::MemoryFiles;
 
 fn end(kind: DriverKind) -> EndSpec {
     EndSpec {
-        remote: RemoteSpec { name: "g".into(), ssh: Some("g".into()), config: None },
+        remote: RemoteSpec { name: "g".into(), ssh: Some("g".into()), ..RemoteSpec::default() },
         interface: "ix0".into(),
         mac: None,
         next_hop_mac: Some("02:00:00:00:00:01".into()),
