@@ -36,6 +36,9 @@ struct Arguments {
     /// Another weir to be measured, instead of the one that was just built.
     #[arg(long, value_name = "FILE")]
     weir: Option<PathBuf>,
+    /// A weir of before: rows that compare 128 and 4,900 flows with it.
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
     /// End with 1 if a floor is missed or could not be judged.
     #[arg(long)]
     strict: bool,
@@ -51,7 +54,8 @@ fn main() -> ExitCode {
         let settings = Settings {
             sample: arguments.sample,
             repeats: arguments.repeats,
-            rows: rows::selected(&arguments.only)?,
+            rows: rows::selected(&arguments.only, arguments.before.is_some())?,
+            before: arguments.before.clone(),
             weir: weir.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_weir"))),
             divisor: 1,
         };

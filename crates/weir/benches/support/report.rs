@@ -42,6 +42,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) unit: &'a str,
     /// One a round.
     pub(crate) samples: &'a [f64],
+    /// CPU time that a packet cost the device under test, ns: the median, and one a round.
+    pub(crate) cost_ns: Option<f64>,
+    pub(crate) costs_ns: &'a [f64],
     /// What it is compared with.
     pub(crate) against: Option<&'a str>,
     /// How it compares.
@@ -56,7 +59,7 @@ pub(crate) fn json<'a>(machine: &Machine, rows: impl Iterator<Item = Entry<'a>>)
     let fact = |name: &str, value: Value, unit: &str| {
         json!({
             "name": name, "value": value, "unit": unit, "samples": [],
-            "against": null, "ratio": null, "floor": null,
+            "cost_ns": null, "costs_ns": [], "against": null, "ratio": null, "floor": null,
         })
     };
     let mut list = vec![
@@ -65,10 +68,11 @@ pub(crate) fn json<'a>(machine: &Machine, rows: impl Iterator<Item = Entry<'a>>)
         fact("machine_cpus", json!(cpu_count), "count"),
     ];
     list.extend(rows.map(|row| {
-        let Entry { name, value, unit, samples, against, ratio, floor } = row;
+        let Entry { name, value, unit, samples, cost_ns, costs_ns, against, ratio, floor } = row;
         json!({
             "name": name, "value": value, "unit": unit, "samples": samples,
-            "against": against, "ratio": ratio, "floor": floor,
+            "cost_ns": cost_ns, "costs_ns": costs_ns, "against": against, "ratio": ratio,
+            "floor": floor,
         })
     }));
     format!("{:#}\n", Value::Array(list))

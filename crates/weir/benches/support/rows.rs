@@ -10,6 +10,10 @@ use weir_stats::summary::median;
 pub(crate) struct Series {
     /// One sample a round, in the order in which they were taken.
     pub(crate) samples: Vec<f64>,
+    /// CPU time that a packet cost the device, ns, for each sample; empty where nobody looks.
+    pub(crate) costs_ns: Vec<f64>,
+    /// Smallest share of its time for which the device had something to do; 0: nobody looks.
+    pub(crate) busy_share_min: f64,
     /// Largest share of a sample's time that other programs took from it.
     pub(crate) taken_share_max: f64,
     /// Why rounds are missing.
@@ -26,6 +30,7 @@ pub(crate) enum Against {
     Nothing,
     /// Another series of the same run: the ratio is the median of the rounds' ratios, because the
     /// samples of a round are neighbours in time, and what slows the machine down slows both.
+    /// Where CPU times per packet are known it is the other's over this one's.
     Series(&'static str),
     /// A number that stands firm.
     Value {
@@ -108,6 +113,8 @@ pub(crate) struct Row {
     pub(crate) series: Series,
     /// Median; `None` if it was not measured.
     pub(crate) value: Option<f64>,
+    /// Median CPU time of a packet, ns, if it is known.
+    pub(crate) cost_ns: Option<f64>,
     /// As [`Against`] says; `None` if there is nothing to compare, or one side was not measured.
     pub(crate) ratio: Option<f64>,
 }
@@ -115,16 +122,16 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn new(spec: &'static RowSpec, all: &AllSeries) -> Self {
         let series = all.get(spec.series).cloned().unwrap_or_default();
-        let value = median(&series.samples);
+        let (value, cost_ns) = (median(&series.samples), median(&series.costs_ns));
         let ratio = value.and_then(|value| match spec.against {
             Against::Nothing => None,
-            Against::Series(name) => share(&series.samples, &all.get(name)?.samples),
+            Against::Series(name) => against(&series, all.get(name)?),
             Against::Value { value: limit, is_limit: true, .. } => Some(limit / value),
             Against::Value { value: expected, .. } => {
                 Some((value / expected).min(expected / value))
             }
         });
-        Self { spec, series, value, ratio }
+        Self { spec, series, value, cost_ns, ratio }
     }
 
     /// Whether the floor was reached: `None` if there is none, or it could not be judged.
@@ -137,6 +144,15 @@ impl Row {
     pub(crate) fn holds(&self) -> bool {
         self.spec.floor.is_none() || self.meets() == Some(true)
     }
+}
+
+/// How a series compares with another: by CPU time where both have it, so that a device is not the
+/// slower one for having had nothing to do.
+fn against(series: &Series, other: &Series) -> Option<f64> {
+    if series.costs_ns.is_empty() || other.costs_ns.is_empty() {
+        return share(&series.samples, &other.samples);
+    }
+    share(&other.costs_ns, &series.costs_ns)
 }
 
 /// Median of the ratios of samples that were taken in the same rounds; if rounds are missing, the

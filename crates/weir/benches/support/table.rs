@@ -10,7 +10,9 @@ pub(crate) fn table(machine: &Machine, head: &str, rows: &[Row]) -> String {
     let Machine { cpu_model, kernel, cpu_count } = machine;
     let mut text = format!("{cpu_model}, {cpu_count} CPUs, Linux {kernel}\n{head}\n");
     let width = rows.iter().map(|row| row.spec.what.chars().count()).max().unwrap_or(0);
-    line(&mut text, width, &["", "median", "spread", "taken", "ratio", "floor", "", "against"]);
+    let has_costs = rows.iter().any(|row| row.cost_ns.is_some());
+    let head = ["", "median", "spread", "taken", "ratio", "floor", "", "against"];
+    line(&mut text, width, &head, has_costs.then_some(["CPU time", "busy"]));
     for row in rows {
         let spread =
             spread(&row.series.samples).map_or_else(String::new, |s| format!("{:.1} %", s * 100.0));
@@ -27,11 +29,11 @@ pub(crate) fn table(machine: &Machine, head: &str, rows: &[Row]) -> String {
             (Some(_), None) => "not judged",
         };
         let against = against(row.spec.against).unwrap_or_default();
-        line(
-            &mut text,
-            width,
-            &[row.spec.what, &value, &spread, &taken, &ratio, &floor, judged, against],
-        );
+        let cost = row.cost_ns.map_or_else(String::new, weir_results::number::cost);
+        let busy = Some(row.series.busy_share_min).filter(|&share| share > 0.0);
+        let busy = busy.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
+        let cells = [row.spec.what, &value, &spread, &taken, &ratio, &floor, judged, against];
+        line(&mut text, width, &cells, has_costs.then_some([&cost, &busy]));
     }
     for row in rows {
         if let Some(reason) = &row.series.missing {
@@ -43,9 +45,11 @@ pub(crate) fn table(machine: &Machine, head: &str, rows: &[Row]) -> String {
     text
 }
 
-fn line(text: &mut String, width: usize, cells: &[&str; 8]) {
+/// A line; `costs` are the cells of a packet's CPU time, where any row has one.
+fn line(text: &mut String, width: usize, cells: &[&str; 8], costs: Option<[&str; 2]>) {
     let [what, value, spread, taken, ratio, floor, judged, against] = cells;
-    let figures = format!("{value:>12} {spread:>7} {taken:>7} {ratio:>7} {floor:>6}");
+    let costs = costs.map_or_else(String::new, |[cost, busy]| format!("{cost:>9} {busy:>6} "));
+    let figures = format!("{value:>12} {spread:>7} {taken:>7} {costs}{ratio:>7} {floor:>6}");
     let line = format!("{what:<width$} {figures} {judged:<10} {against}");
     text.push_str(line.trim_end());
     text.push('\n');
@@ -83,6 +87,8 @@ pub(crate) fn json(machine: &Machine, rows: &[Row]) -> String {
             value: row.value,
             unit: row.spec.unit,
             samples: &row.series.samples,
+            cost_ns: row.cost_ns,
+            costs_ns: &row.series.costs_ns,
             against: against(row.spec.against),
             ratio: row.ratio,
             floor: row.spec.floor,

@@ -35,6 +35,9 @@ const SINK: &str = "sink0";
 /// No fewer connections are made room for.
 const CONNTRACK_MIN: u64 = 500_000;
 
+/// How often the sink looks for packets: before its ring of 256 is full.
+const SINK_INTERVAL: Duration = Duration::from_micros(20);
+
 /// How long the last packets of a burst are under way.
 const SETTLE: Duration = Duration::from_millis(50);
 
@@ -101,6 +104,7 @@ impl Bed {
             started: Duration::ZERO,
         };
         let (sink, thread) = (stand.napi_thread("sink", SINK)?, stand.napi_thread("dut", DUT_IN)?);
+        stand.namespace("sink")?.run(|| napi::set_interval(SINK, SINK_INTERVAL))??;
         stand.thread = thread;
         priority::raise(sink, priority::SINK)?;
         priority::raise(thread, priority::DEVICE)?;
@@ -140,8 +144,10 @@ pub(crate) struct Stand<'a> {
 /// What was delivered over a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// Packets per second of the time for which the device's thread ran.
+    /// Packets per second of the time that others left to the device.
     pub(crate) pps: f64,
+    /// CPU time of the device's thread for each of them, ns.
+    pub(crate) cost_ns: f64,
     /// Packets per second that the generator offered.
     pub(crate) offered_pps: f64,
     /// Share of the time that others took from it.
@@ -167,11 +173,16 @@ impl Stand<'_> {
         Ok(self.rig.as_deref_mut().ok_or("it is taken down")?)
     }
 
-    /// The thread that empties the ring of a device in one of the testbed's namespaces.
-    fn napi_thread(&self, role: &str, device: &str) -> Result<i32> {
+    /// One of the testbed's namespaces.
+    fn namespace(&self, role: &str) -> Result<Netns> {
         let name = self.host()?.name().to_owned();
         let (head, _) = name.rsplit_once('-').ok_or("the testbed's names have changed")?;
-        let threads = Netns::open(&format!("{head}-{role}"))?.run(|| napi::threads(device))??;
+        Ok(Netns::open(&format!("{head}-{role}"))?)
+    }
+
+    /// The thread that empties the ring of a device in one of the testbed's namespaces.
+    fn napi_thread(&self, role: &str, device: &str) -> Result<i32> {
+        let threads = self.namespace(role)?.run(|| napi::threads(device))??;
         Ok(threads.first().ok_or_else(|| format!("{device} has no thread"))?.pid)
     }
 
@@ -240,7 +251,8 @@ impl Stand<'_> {
         let ran = (after.ran - before.ran).max(Duration::from_micros(1));
         let packets = last.rx_packets - first.rx_packets;
         Ok(Sample {
-            pps: packets as f64 / ran.as_secs_f64(),
+            pps: packets as f64 / left.as_secs_f64(),
+            cost_ns: ran.as_secs_f64() * 1e9 / packets.max(1) as f64,
             offered_pps: (last.tx_packets - first.tx_packets) as f64 / elapsed.as_secs_f64(),
             taken_share: waited.as_secs_f64() / elapsed.as_secs_f64(),
             busy_share: ran.as_secs_f64() / left.as_secs_f64(),

@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) rows: Vec<&'static RowSpec>,
     /// The command whose `fw` is measured.
     pub(crate) weir: PathBuf,
+    /// Another one, that it is compared with.
+    pub(crate) before: Option<PathBuf>,
     /// What the numbers of flows and states in the rows' names are divided by, for what is checked.
     pub(crate) divisor: u64,
 }

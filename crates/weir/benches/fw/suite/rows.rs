@@ -25,13 +25,19 @@ const DUMP_SECONDS_MAX: f64 = 15.0;
 pub(crate) const MINIMAL: &str = "minimal";
 pub(crate) const LINUX: &str = "linux";
 pub(crate) const ROUTE: &str = "route";
-/// Series with a state for each flow.
+/// Series with a state for each flow. The controls are the same device and load once more.
 pub(crate) const NFT_4900: &str = "nft_4900";
 pub(crate) const STATEFUL_4900: &str = "stateful_4900";
 pub(crate) const STATEFUL_128: &str = "stateful_128";
 pub(crate) const STATEFUL_5M: &str = "stateful_5m";
 pub(crate) const ONE_STAGE_5M: &str = "one_stage_5m";
 pub(crate) const NFT_5M: &str = "nft_5m";
+pub(crate) const CONTROL_128: &str = "control_128";
+pub(crate) const CONTROL_4900: &str = "control_4900";
+pub(crate) const CONTROL_5M: &str = "control_5m";
+/// Series of the other `weir` that `--before` names.
+pub(crate) const BEFORE_128: &str = "before_128";
+pub(crate) const BEFORE_4900: &str = "before_4900";
 /// Series in which every packet is of a new flow.
 pub(crate) const NFT_NEW: &str = "nft_new_states";
 pub(crate) const NEW: &str = "new_states";
@@ -64,7 +70,8 @@ pub(crate) const ROWS: &[RowSpec] = &[
     pps("stateful_4900_vs_nft", "weir fw, stateful, 4,900 flows, again")
         .of(STATEFUL_4900)
         .against(Against::Series(NFT_4900))
-        .floor(4.5),
+        .floor(6.0),
+    pps(CONTROL_4900, "the same, control").against(Against::Series(STATEFUL_4900)),
     pps(NFT_5M, "nftables `ct state`, 5,000,000 flows"),
     pps(STATEFUL_5M, "weir fw, stateful, 5,000,000 flows")
         .against(Against::Series(NFT_5M))
@@ -73,16 +80,28 @@ pub(crate) const ROWS: &[RowSpec] = &[
         .of(STATEFUL_5M)
         .against(Against::Series(MINIMAL))
         .floor(0.85),
+    pps(CONTROL_5M, "the same, control").against(Against::Series(STATEFUL_5M)),
     pps(ONE_STAGE_5M, "weir fw, stateful, one stage, 5,000,000 flows"),
     pps("stateful_5m_vs_one_stage", "weir fw, stateful, 5,000,000 flows, again")
         .of(STATEFUL_5M)
         .against(Against::Series(ONE_STAGE_5M))
         .floor(1.7),
     pps(STATEFUL_128, "weir fw, stateful, 128 flows"),
+    pps(CONTROL_128, "the same, control").against(Against::Series(STATEFUL_128)),
     pps("stateful_5m_vs_128", "weir fw, stateful, 5,000,000 flows, again")
         .of(STATEFUL_5M)
         .against(Against::Series(STATEFUL_128))
         .floor(0.60),
+    pps(BEFORE_128, "weir fw of --before, stateful, 128 flows"),
+    pps("stateful_128_vs_before", "weir fw, stateful, 128 flows, again")
+        .of(STATEFUL_128)
+        .against(Against::Series(BEFORE_128))
+        .floor(0.98),
+    pps(BEFORE_4900, "weir fw of --before, stateful, 4,900 flows"),
+    pps("stateful_4900_vs_before", "weir fw, stateful, 4,900 flows, again")
+        .of(STATEFUL_4900)
+        .against(Against::Series(BEFORE_4900))
+        .floor(0.98),
     pps(NFT_NEW, "nftables, new states"),
     pps(NEW, "weir fw, new states").against(Against::Series(NFT_NEW)).floor(4.2),
     pps(NFT_RULES, "nftables, 1,000 rules, new states"),
@@ -93,7 +112,27 @@ pub(crate) const ROWS: &[RowSpec] = &[
     limit(DUMP_10M, "`weir pfctl -ss` of 10,000,000 states", "s", DUMP_SECONDS_MAX),
 ];
 
-/// The rows of these names, and those that they are compared with; all if none is named.
-pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static RowSpec>> {
-    Ok(rows::selected(ROWS, names)?)
+/// Whether a series is of the other `weir`.
+pub(crate) fn is_before(series: &str) -> bool {
+    series == BEFORE_128 || series == BEFORE_4900
+}
+
+/// The rows of these names, and those that they are compared with; all if none is named. Those of
+/// the other `weir` are only there if there is one.
+pub(crate) fn selected(names: &[String], has_before: bool) -> Result<Vec<&'static RowSpec>> {
+    let needs_before = |row: &RowSpec| match row.against {
+        Against::Series(other) => is_before(other) || is_before(row.series),
+        _ => is_before(row.series),
+    };
+    let mut rows = rows::selected(ROWS, names)?;
+    if !has_before {
+        let named = |row: &&&RowSpec| needs_before(row) && names.iter().any(|n| n == row.name);
+        if let Some(row) = rows.iter().find(named) {
+            return Err(
+                format!("row `{}` compares with another weir: --before=FILE", row.name).into()
+            );
+        }
+        rows.retain(|row| !needs_before(row));
+    }
+    Ok(rows)
 }

@@ -43,6 +43,8 @@ pub(crate) fn json(outcome: &Outcome) -> String {
             value: row.value,
             unit: row.spec.unit,
             samples: &row.samples,
+            cost_ns: None,
+            costs_ns: &[],
             against: Some("limit"),
             ratio: row.ratio,
             floor: Some(1.0),

@@ -15,11 +15,13 @@ use weir_machine::cancel::Cancel;
 /// Numbers of flows in the thousands, samples of some milliseconds.
 fn tiny(only: &[&str]) -> Settings {
     let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+    let weir = PathBuf::from(env!("CARGO_BIN_EXE_weir"));
     Settings {
         sample: Duration::from_millis(60),
         repeats: 1,
-        rows: selected(&only).expect("rows"),
-        weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
+        rows: selected(&only, true).expect("rows"),
+        before: Some(weir.clone()),
+        weir,
         divisor: 1000,
     }
 }
@@ -50,6 +52,8 @@ fn check(outcome: &Outcome) {
         assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
         assert_eq!(entry["against"].is_null(), entry["ratio"].is_null(), "{entry}");
         assert_eq!(row.meets().is_some(), row.spec.floor.is_some(), "{entry}");
+        let has_cost = entry["cost_ns"].as_f64().is_some_and(|cost_ns| cost_ns > 0.0);
+        assert_eq!(has_cost, row.spec.unit == "pps", "{entry}");
         assert!(table.contains(row.spec.what), "{name} is missing in\n{table}");
     }
 }
@@ -57,13 +61,17 @@ fn check(outcome: &Outcome) {
 #[test]
 fn rows_bring_what_they_are_compared_with() {
     let names = |only: &str| -> Vec<&str> {
-        let rows = selected(&[only.to_owned()]).expect("it exists");
+        let rows = selected(&[only.to_owned()], true).expect("it exists");
         rows.iter().map(|row| row.name).collect()
     };
     assert_eq!(names("route"), ["minimal", "route"]);
     assert_eq!(names("stateful_5m_vs_128"), ["stateful_128", "stateful_5m_vs_128"]);
     assert_eq!(names("memory_rest"), ["memory_rest"]);
-    let error = selected(&["fast".to_owned()]).expect_err("there is no such row").to_string();
+    assert_eq!(names("stateful_128_vs_before"), ["before_128", "stateful_128_vs_before"]);
+    assert_eq!(selected(&[], false).expect("rows").len() + 4, ROWS.len());
+    let error = selected(&["before_128".to_owned()], false).expect_err("no other weir");
+    assert!(error.to_string().contains("--before=FILE"), "{error}");
+    let error = selected(&["fast".to_owned()], true).expect_err("there is no such row").to_string();
     assert!(error.contains("`fast`") && error.contains("new_states"), "{error}");
 }
 
@@ -75,6 +83,8 @@ fn every_counterpart_is_a_row() {
         if let Against::Series(other) = row.against {
             assert!(ROWS.iter().any(|row| row.name == other && row.series == other), "{other}");
         }
-        assert_eq!(row.against == Against::Nothing, row.floor.is_none(), "{}", row.name);
+        let is_control = row.name.starts_with("control_");
+        let has_floor = row.against != Against::Nothing && !is_control;
+        assert_eq!(row.floor.is_some(), has_floor, "{}", row.name);
     }
 }

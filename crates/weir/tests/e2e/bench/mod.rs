@@ -24,7 +24,7 @@ fn entry<'a>(json: &'a Value, name: &str) -> &'a Value {
     let mut entries = json.as_array().expect("a list").iter();
     let entry = entries.find(|entry| entry["name"] == name);
     let entry = entry.unwrap_or_else(|| panic!("{name} is missing in {json:#}"));
-    for key in ["value", "unit", "samples", "against", "ratio", "floor"] {
+    for key in ["value", "unit", "samples", "cost_ns", "costs_ns", "against", "ratio", "floor"] {
         assert!(entry.get(key).is_some(), "{name} has no {key}");
     }
     entry
