@@ -19,6 +19,7 @@ pub mod layout;
 mod load;
 mod log;
 pub mod reasons;
+mod rehearsal;
 pub mod sources;
 mod stages;
 pub mod sweep;
@@ -26,7 +27,7 @@ pub mod sweep;
 mod tests;
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore as _, MapHandle};
 
@@ -36,6 +37,7 @@ pub use self::attach::{Attachment, EgressError};
 use self::layout::Regions;
 pub use self::load::{FirewallError, Options};
 pub use self::log::{LogReader, Overload, OverloadReader};
+pub use self::rehearsal::Rehearsal;
 pub use self::stages::Stages;
 use crate::sys;
 
@@ -45,6 +47,7 @@ const INGRESS: &str = "weir_fw_ingress";
 const EGRESS: &str = "weir_fw_egress";
 const SECOND: &str = "weir_fw_second";
 const SWEEP: &str = "weir_fw_sweep";
+const REHEARSAL: &str = "weir_fw_rehearsal";
 const ARENA_MAP: &str = "weir_arena";
 const EXITS_MAP: &str = "weir_exits";
 const LOG_MAP: &str = "weir_log";
@@ -91,6 +94,23 @@ pub struct Verdict {
 /// Room that a program may need before and behind a frame when it makes a reply.
 const FRAME_ROOM_BYTES: usize = 512;
 
+impl Verdict {
+    /// What an XDP program makes of a copy of a frame that comes in by an interface of the calling
+    /// thread's network namespace; each run gets what the last one made of it.
+    fn of_run(
+        program: BorrowedFd<'_>,
+        ifindex: u32,
+        frame: &[u8],
+        repeat: u32,
+    ) -> io::Result<Self> {
+        let mut output = vec![0; frame.len() + FRAME_ROOM_BYTES];
+        let (action, bytes, duration_ns) =
+            sys::test_run_from(program, Some(ifindex), frame, &mut output, repeat)?;
+        output.truncate(bytes);
+        Ok(Self { action: action.cast_signed(), frame: output, duration_ns })
+    }
+}
+
 impl Firewall {
     /// The memory that programs and control process share.
     #[must_use]
@@ -131,11 +151,7 @@ impl Firewall {
         frame: &[u8],
         repeat: u32,
     ) -> io::Result<Verdict> {
-        let mut output = vec![0; frame.len() + FRAME_ROOM_BYTES];
-        let (action, bytes, duration_ns) =
-            sys::test_run_from(self.ingress.as_fd(), Some(ifindex), frame, &mut output, repeat)?;
-        output.truncate(bytes);
-        Ok(Verdict { action: action.cast_signed(), frame: output, duration_ns })
+        Verdict::of_run(self.ingress.as_fd(), ifindex, frame, repeat)
     }
 
     /// As [`Self::run_ingress`], on a frame before which `metadata` stands, as another program may

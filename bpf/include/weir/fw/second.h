@@ -179,8 +179,7 @@ static __noinline int weir_second_lost(struct xdp_md *ctx, struct weir_fw_scratc
 	return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
 }
 
-SEC("xdp")
-int weir_fw_ingress(struct xdp_md *ctx)
+static __always_inline int weir_fw_judge_first(struct xdp_md *ctx)
 {
 	int action;
 
@@ -194,8 +193,8 @@ int weir_fw_ingress(struct xdp_md *ctx)
 	return action != WEIR_QUICK_NOT ? action : weir_fw_receive_any(ctx, 0);
 }
 
-SEC("xdp/devmap")
-int weir_fw_second(struct xdp_md *ctx)
+/* `is_sent`: by a device, which must be the one that the way leads to. */
+static __always_inline int weir_fw_judge_second(struct xdp_md *ctx, bool is_sent)
 {
 	struct weir_stage_note *note = (void *)(long)ctx->data_meta;
 	struct weir_stage_lines *lines = weir_stage_lines();
@@ -203,7 +202,6 @@ int weir_fw_second(struct xdp_md *ctx)
 	__u32 home, next_hop, generation;
 	int action;
 
-	weir_uses_arena();
 	/* While all are judged at once, what stands before a frame may be somebody else's. */
 	if (weir_fw_stages() == WEIR_FW_STAGES_ONE || (void *)(note + 1) > weir_xdp_data(ctx))
 		return XDP_PASS;
@@ -218,13 +216,43 @@ int weir_fw_second(struct xdp_md *ctx)
 	if (bpf_xdp_adjust_meta(ctx, sizeof(*note)))
 		return XDP_DROP;
 	if (!weir_fw_next_hop_load(&scratch->route, next_hop, generation) ||
-	    scratch->route.ifindex != ctx->egress_ifindex ||
+	    (is_sent && scratch->route.ifindex != ctx->egress_ifindex) ||
 	    (__u16)weir_fw_control()->generation != (__u16)generation)
 		return weir_second_lost(ctx, scratch);
 	action = weir_second_quick(ctx, home, &scratch->route);
 	if (action == WEIR_QUICK_NOT)
 		action = weir_fw_receive_any(ctx, WEIR_PACKET_SECOND);
 	return action == XDP_REDIRECT ? XDP_PASS : XDP_DROP;
+}
+
+SEC("xdp")
+int weir_fw_ingress(struct xdp_md *ctx)
+{
+	return weir_fw_judge_first(ctx);
+}
+
+SEC("xdp/devmap")
+int weir_fw_second(struct xdp_md *ctx)
+{
+	weir_uses_arena();
+	return weir_fw_judge_second(ctx, true);
+}
+
+/*
+ * Both, one after the other: for test runs, of which the kernel makes none with a device's program.
+ * Never attached.
+ */
+SEC("xdp")
+int weir_fw_rehearsal(struct xdp_md *ctx)
+{
+	int action = weir_fw_judge_first(ctx);
+	struct weir_stage_note *note = (void *)(long)ctx->data_meta;
+
+	if (action != XDP_REDIRECT || weir_fw_stages() != WEIR_FW_STAGES_TWO ||
+	    (void *)(note + 1) > weir_xdp_data(ctx))
+		return action;
+	action = weir_fw_judge_second(ctx, false);
+	return action == XDP_PASS ? XDP_REDIRECT : XDP_DROP;
 }
 
 #endif /* WEIR_FW_SECOND_H */

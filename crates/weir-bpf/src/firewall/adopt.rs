@@ -153,6 +153,13 @@ impl Firewall {
         Ok(was_there)
     }
 
+    /// The maps of the ingress program, by name.
+    pub(super) fn maps(&self) -> Result<Vec<(String, MapHandle)>, AdoptError> {
+        let all = programs();
+        let ingress = all.iter().find(|found| found.id == self.ids.ingress);
+        maps(&ingress.ok_or(AdoptError::Damaged("a program is missing"))?.map_ids)
+    }
+
     fn adopt_program(fd: OwnedFd, ingress: &Found, all: &[Found]) -> Result<Self, AdoptError> {
         let maps = maps(&ingress.map_ids)?;
         let arena = take(&maps, ARENA_MAP)?.ok_or(AdoptError::Damaged("no arena"))?;

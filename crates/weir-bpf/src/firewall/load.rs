@@ -11,7 +11,7 @@ use weir_wire::random::splitmix64;
 use super::layout::{Regions, Sizes, control, image};
 use super::{
     ARENA_MAP, Arena, ArenaError, EGRESS, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, Ids,
-    LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, SECOND, SOURCES_MAP, SWEEP, layout,
+    LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout,
 };
 use crate::object::{LoadError, Loaded};
 use crate::sys;
@@ -226,6 +226,11 @@ pub(super) fn prepare(
     options: &Options,
     address: u64,
 ) -> libbpf_rs::Result<()> {
+    for mut program in opened.progs_mut() {
+        if program.name() == REHEARSAL {
+            program.set_autoload(false);
+        }
+    }
     for mut map in opened.maps_mut() {
         match map.name().to_str() {
             Some(ARENA_MAP) => map.set_map_extra(address)?,

@@ -102,20 +102,24 @@ impl Rig {
 
     /// Writes what the control process would into the arena: nothing filters, packets are routed.
     fn describe(&self) {
-        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
         for (side, ifindex) in self.ifindex.into_iter().enumerate() {
-            let at = regions.interfaces.at + SLOT[side] * interface::SIZE_BYTES;
-            let flags = INTERFACE_PRESENT | INTERFACE_ATTACHED | INTERFACE_XMIT;
-            arena.write32(at + interface::IFINDEX, ifindex);
-            arena.write32(at + interface::FLAGS, flags);
-            arena.write32(at + interface::MTU_BYTES, 1500);
-            arena.write(at + interface::MAC, &BOX_MAC[side]);
-            let slot = u8::try_from(SLOT[side]).expect("a small number");
-            arena.write(at + interface::READ_AS, &[slot]);
-            arena.write(regions.ifslots.at + ifindex, &[slot]);
+            self.describe_interface(SLOT[side], ifindex, BOX_MAC[side]);
         }
-        arena.write32(control::GENERATION, 1);
+        self.firewall.arena().write32(control::GENERATION, 1);
         self.set_flags(CONTROL_ENABLED);
+    }
+
+    pub(crate) fn describe_interface(&self, slot: u32, ifindex: u32, mac: [u8; 6]) {
+        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
+        let at = regions.interfaces.at + slot * interface::SIZE_BYTES;
+        let flags = INTERFACE_PRESENT | INTERFACE_ATTACHED | INTERFACE_XMIT;
+        arena.write32(at + interface::IFINDEX, ifindex);
+        arena.write32(at + interface::FLAGS, flags);
+        arena.write32(at + interface::MTU_BYTES, 1500);
+        arena.write(at + interface::MAC, &mac);
+        let slot = u8::try_from(slot).expect("a small number");
+        arena.write(at + interface::READ_AS, &[slot]);
+        arena.write(regions.ifslots.at + ifindex, &[slot]);
     }
 
     pub(crate) fn set_flags(&self, flags: u32) {

@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use weir_bpf::attach::Link;
+use weir_bpf::attach::{Link, Mode};
+use weir_bpf::ethtool;
 use weir_bpf::firewall::Stages;
 use weir_bpf::firewall::layout::{control, stage_note, table};
-use weir_net::{Netlink, sysctl};
+use weir_net::{Netlink, Netns, NetnsGuard, VethEnd, sysctl};
 use weir_oracle::bench::DropCounter;
+use weir_oracle::netns::namespace;
 
 use super::frames::{Ends, Segment};
 use super::live::{PATIENCE, send};
@@ -16,19 +18,21 @@ use super::rig::{Rig, SLOT};
 const PASS: i32 = 2;
 const REDIRECT: i32 = 4;
 const IN: u32 = 0;
+/// Slot of a third interface.
+const THIRD_SLOT: u32 = 3;
 
 /// No answers: those are for one stage.
-const RULES: &str = "block all\npass proto udp to port 53 keep state\n\
+pub(super) const RULES: &str = "block all\npass proto udp to port 53 keep state\n\
                      pass proto tcp to port 80 keep state\n";
 
 impl Rig {
     /// Goes to one stage or two.
-    fn set_stages(&self, stages: Stages) {
+    pub(super) fn set_stages(&self, stages: Stages) {
         self.firewall.set_stages(stages, || true).expect("the kernel is waited for");
     }
 
     /// A rig that judges in two stages.
-    fn in_two_stages(what: &str, rules: &str) -> Option<Self> {
+    pub(super) fn in_two_stages(what: &str, rules: &str) -> Option<Self> {
         let rig = Self::with_rules(what, rules)?;
         let open = || {
             // What arrives is counted, and the kernel speaks of its own accord there.
@@ -48,15 +52,35 @@ impl Rig {
         Some(rig)
     }
 
-    /// Counts what arrives at a neighbour, and takes it.
     fn arrivals(&self, side: usize) -> (DropCounter, Link) {
-        let counter = DropCounter::load().expect("it loads");
-        let attach = || {
-            let ifindex = Netlink::open().unwrap().ifindex("p").unwrap();
-            counter.attach(ifindex).expect("it attaches")
+        arrivals(&self.peers[side])
+    }
+
+    /// A third interface of the box, with a neighbour behind it.
+    fn add_third(&self) -> NetnsGuard {
+        let peer = namespace("third-").expect("as the others");
+        let mac = [2, 0, 0, 0, 3, 1];
+        let add = || {
+            let netlink = Netlink::open().expect("netlink opens");
+            let there = VethEnd::new("p").mac([2, 0, 0, 0, 3, 2]).in_netns(&peer);
+            netlink.create_veth(&VethEnd::new("b2").mac(mac), &there, 1).expect("a veth pair");
+            netlink.set_up("b2").expect("it goes up");
+            netlink.add_address("b2", "10.0.3.1/24".parse().expect("a prefix")).expect("added");
+            let neighbour = "10.0.3.2".parse().expect("an address");
+            netlink.add_neighbour("b2", neighbour, [2, 0, 0, 0, 3, 2]).expect("a neighbour");
+            peer.run(|| {
+                sysctl::write("net.ipv6.conf.all.disable_ipv6", "1").expect("a sysctl");
+                Netlink::open().expect("netlink opens").set_up("p").expect("it goes up");
+                ethtool::set_gro("p", true).expect("GRO");
+            })
+            .expect("the namespace is entered");
+            let ifindex = netlink.ifindex("b2").expect("it exists");
+            self.describe_interface(THIRD_SLOT, ifindex, mac);
+            self.firewall.attach(ifindex, Mode::Native).expect("the program attaches");
+            self.firewall.open_exit(THIRD_SLOT, ifindex).expect("an exit");
         };
-        let link = self.peers[side].run(attach).expect("the namespace is entered");
-        (counter, link)
+        self.inside.run(add).expect("the namespace is entered");
+        peer
     }
 
     /// Packets that came to an end at the box, one way or another.
@@ -74,6 +98,26 @@ impl Rig {
         }
         assert_eq!(self.judged(), count);
     }
+}
+
+/// Counts what arrives at a neighbour, and takes it.
+fn arrivals(peer: &Netns) -> (DropCounter, Link) {
+    let counter = DropCounter::load().expect("it loads");
+    let attach = || {
+        let ifindex = Netlink::open().unwrap().ifindex("p").unwrap();
+        counter.attach(ifindex).expect("it attaches")
+    };
+    let link = peer.run(attach).expect("the namespace is entered");
+    (counter, link)
+}
+
+/// Waits until so many packets have arrived, and fails if there are more.
+fn wait_for_arrivals(arrived: &DropCounter, count: u64, what: &str) {
+    let begun = Instant::now();
+    while arrived.packets().expect("read") < count && begun.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    assert_eq!(arrived.packets().expect("read"), count, "{what}");
 }
 
 /// Of each round: UDP that passes, UDP and ICMP that is blocked, and a SYN that passes, in turns,
@@ -109,12 +153,39 @@ fn nothing_blocked_leaves_beside_what_passes() {
     assert_eq!(rig.table_counter(table::SEARCHES), 2 * passed, "each is looked for once");
     assert_eq!(rig.table_counter(table::STAGED_PACKETS), passed, "UDP, both kinds");
     assert!(rig.table_counter(table::STAGE_GROUPS) < passed, "several at a time");
-    let begun = Instant::now();
-    while arrived.packets().expect("read") < passed && begun.elapsed() < PATIENCE {
-        std::thread::yield_now();
-    }
-    assert_eq!(arrived.packets().expect("read"), passed, "and nothing else");
+    wait_for_arrivals(&arrived, passed, "and nothing else");
     assert_eq!(rig.firewall.arena().read64(control::STATE_COUNT), u64::from(FLOWS) * 2);
+}
+
+#[test]
+fn each_of_three_ways_out_gets_its_packets_alone() {
+    let Some(rig) = Rig::in_two_stages("three", RULES) else { return };
+    let third = rig.add_third();
+    // The first way leads back to where packets come from.
+    let (back, right) = (rig.arrivals(0), rig.arrivals(1));
+    let counters = [back, right, arrivals(&third)];
+    const FLOWS: u16 = 24;
+    const ROUNDS: u64 = 20;
+    let mut frames = Vec::new();
+    for flow in 0..FLOWS {
+        for dst in ["10.0.2.2", "10.0.3.2", "10.0.1.2", "10.0.3.2"] {
+            let ends = Ends::new("10.0.1.7", dst);
+            frames.push(ends.udp((1000 + flow, 53), b"passes"));
+            frames.push(ends.udp((1000 + flow, 54), b"blocked"));
+        }
+    }
+    for round in 1..=ROUNDS {
+        send(&rig.peers[0], &frames);
+        rig.wait_for_judged(round * frames.len() as u64);
+    }
+    let of_one = ROUNDS * u64::from(FLOWS);
+    assert_eq!(rig.forwarded(), of_one * 4);
+    assert_eq!(rig.dropped(0, IN, "match"), of_one * 4);
+    assert_eq!(rig.table_counter(table::STAGED_PACKETS), of_one * 8);
+    assert_eq!(rig.table_counter(table::SEARCHES), of_one * 8, "each is looked for once");
+    for ((counter, _link), ways) in counters.iter().zip([1, 1, 2]) {
+        wait_for_arrivals(counter, of_one * ways, "what passes to this neighbour");
+    }
 }
 
 #[test]
@@ -170,11 +241,7 @@ fn stages_change_under_load_and_nothing_leaks() {
     let through = rig.forwarded() + rig.table_counter(table::PASSED_PACKETS);
     assert!(rig.dropped(0, IN, "match") + lost >= sent / 2, "all that is blocked was dropped");
     assert!(through <= sent / 2 && through + lost >= sent / 2, "{through} of {sent}, {lost} lost");
-    let begun = Instant::now();
-    while arrived.packets().expect("read") < through && begun.elapsed() < PATIENCE {
-        std::thread::yield_now();
-    }
-    assert_eq!(arrived.packets().expect("read"), through, "what was let through, alone");
+    wait_for_arrivals(&arrived, through, "what was let through, alone");
     let staged = rig.table_counter(table::STAGED_PACKETS);
     assert!(staged > 0 && staged < sent / 2, "some were staged, and some were not: {staged}");
 }

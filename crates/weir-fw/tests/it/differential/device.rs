@@ -6,6 +6,7 @@
 //!
 //! What the ingress program leaves to the kernel is `box`, as for the reference.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use weir_bpf::attach::Link;
 use weir_bpf::firewall::layout::{self, BLANK_AT, CONTROL_ENABLED, Sizes, control, interface};
 use weir_bpf::firewall::sweep::{Ends, Filter, Mode};
 use weir_bpf::firewall::{
-    Arena, FirewallError, LogReader, Options, Overload, OverloadReader, Verdict,
+    Arena, FirewallError, LogReader, Options, Overload, OverloadReader, Rehearsal, Verdict,
 };
 use weir_fw::compile::known::Known;
 use weir_fw::compile::{Compiled, Input, Slot, TableName, compile};
@@ -63,6 +64,10 @@ mod action {
 /// The device; lives in the thread, and thereby in the namespace, that made it.
 pub(crate) struct DataPath {
     firewall: Lent,
+    /// Packets are judged in two stages, by this program.
+    stages: Option<Rehearsal>,
+    /// Packets that were left to the second stage.
+    staged_count: Cell<u64>,
     log: LogReader,
     overload_ring: OverloadReader,
     fragment_count_max: u32,
@@ -189,6 +194,8 @@ impl DataPath {
                 .map_err(|error| failed("ring buffer", error))?,
             before: Totals::read(&firewall, 0),
             firewall,
+            stages: None,
+            staged_count: Cell::new(0),
             fragment_count_max,
             keeper: DropCounter::load().map_err(|error| failed("load", error))?,
             links: Vec::new(),
@@ -206,6 +213,18 @@ impl DataPath {
         }))
     }
 
+    /// Has packets judged in two stages from the next [`Device::configure`] on.
+    pub(crate) fn use_two_stages(&mut self) -> Result<(), DeviceError> {
+        let rehearsal = self.firewall.rehearsal();
+        self.stages = Some(rehearsal.map_err(|error| failed("load", error))?);
+        Ok(())
+    }
+
+    /// Packets that were left to the second stage.
+    pub(crate) fn staged_count(&self) -> u64 {
+        self.staged_count.get()
+    }
+
     /// Whether the compiler has refused a ruleset of this test.
     pub(crate) fn was_refused(&self) -> bool {
         self.is_refused
@@ -219,6 +238,9 @@ impl DataPath {
         let ring = lent.overload_reader();
         self.overload_ring = ring.map_err(|error| failed("ring buffer", error))?;
         self.firewall = lent;
+        if self.stages.is_some() {
+            self.use_two_stages()?;
+        }
         self.fragment_count_max = fragment_count_max;
         self.start_ms = GAP_MS;
         self.now_ms = GAP_MS;
@@ -256,7 +278,11 @@ impl DataPath {
             arena.write(at + interface::READ_AS, &[wire.slot]);
             arena.write32(at + interface::FLAGS, FLAGS);
             arena.write(regions.ifslots.at + wire.ifindex, &[wire.slot]);
+            let opened = self.firewall.open_exit(wire.slot.into(), wire.ifindex);
+            opened.map_err(|error| failed("exit", error))?;
         }
+        let stages = if self.stages.is_some() { layout::STAGES_TWO } else { layout::STAGES_ONE };
+        arena.write32(control::STAGES, stages);
         let generation = arena.read32(control::GENERATION) % 0xffff + 1;
         arena.write32(control::GENERATION, generation);
         self.log.read(Duration::ZERO).map_err(|error| failed("ring buffer", error))?;
@@ -304,9 +330,14 @@ impl DataPath {
             destination.copy_from_slice(&wire.mac);
         }
         let before = Totals::read(&self.firewall, self.slot_max());
-        let verdict = self.firewall.run_ingress(wire.ifindex, &frame);
+        let verdict = match &self.stages {
+            None => self.firewall.run_ingress(wire.ifindex, &frame),
+            Some(rehearsal) => rehearsal.run(wire.ifindex, &frame),
+        };
         let verdict = verdict.map_err(|error| failed("ingress", error))?;
-        Ok((verdict, Totals::read(&self.firewall, self.slot_max()).since(&before)))
+        let counted = Totals::read(&self.firewall, self.slot_max()).since(&before);
+        self.staged_count.set(self.staged_count.get() + counted.staged);
+        Ok((verdict, counted))
     }
 
     fn egress(&self, frame: &[u8], wire: &Wire) -> Result<(Verdict, Totals), DeviceError> {
@@ -385,6 +416,10 @@ impl DataPath {
         let (verdict, counted) = self.ingress(frame, wire)?;
         let reason = counted.reason()?;
         match (verdict.action, reason) {
+            // The second stage cannot send one back: it counts what it would have answered.
+            (action::XDP_DROP, Some(reason)) if counted.staged == 1 && counted.unanswered == 1 => {
+                Ok((Outcome::Blocked(reason, Answer::Rst), None))
+            }
             (action::XDP_DROP, Some(reason)) => Ok((Outcome::Blocked(reason, Answer::None), None)),
             // An answer: by a redirection to where the packet came from, where that can be.
             (action::XDP_TX | action::XDP_REDIRECT, Some(reason)) => {

@@ -261,10 +261,12 @@ fn round(
     unread_count
 }
 
-#[test]
 #[expect(clippy::print_stderr, reason = "how much was run has to be known")]
-fn frames_that_nobody_sends_are_read_alike() {
-    with_data_path("fuzz", |device| {
+fn fuzz(what: &str, is_in_two_stages: bool) {
+    with_data_path(what, |device| {
+        if is_in_two_stages {
+            device.use_two_stages().expect("the program loads");
+        }
         let (bases, end) = (frames(), soak_end());
         let mut draw = Draw { seed: SEED ^ soak_seed(), count: 0 };
         let (mut disagreements, mut frame_count, mut unread_count) = (Vec::new(), 0, 0);
@@ -278,8 +280,18 @@ fn frames_that_nobody_sends_are_read_alike() {
             frame_count += ROUND_FRAME_COUNT;
         }
         eprintln!(
-            "fuzz: {frame_count} frames, {unread_count} of them unread by the data path only"
+            "{what}: {frame_count} frames, {unread_count} of them unread by the data path only"
         );
         assert!(disagreements.is_empty(), "{}", disagreements.join("\n----\n"));
     });
+}
+
+#[test]
+fn frames_that_nobody_sends_are_read_alike() {
+    fuzz("fuzz", false);
+}
+
+#[test]
+fn two_stages_read_frames_that_nobody_sends_alike() {
+    fuzz("fuzz-stages", true);
 }

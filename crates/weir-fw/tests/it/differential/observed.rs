@@ -18,17 +18,29 @@ pub(crate) struct Totals {
     pub(crate) drops: Vec<u64>,
     pub(crate) inserts: u64,
     pub(crate) removals: u64,
+    /// Left to the second stage.
+    pub(crate) staged: u64,
+    /// Drops whose answer could not be sent.
+    pub(crate) unanswered: u64,
 }
 
 impl Totals {
     /// As they are, for interfaces in slots up to `slot_max`.
     pub(crate) fn read(firewall: &Firewall, slot_max: u32) -> Self {
         let arena = firewall.arena();
-        let mut totals = Self { drops: vec![0; REASONS.len()], inserts: 0, removals: 0 };
+        let mut totals = Self {
+            drops: vec![0; REASONS.len()],
+            inserts: 0,
+            removals: 0,
+            staged: 0,
+            unanswered: 0,
+        };
         for index in 0..arena.read32(control::CPU_COUNT) {
             let at = firewall.regions().counters.at + index * cpu::SIZE_BYTES;
             totals.inserts += arena.read64(at + cpu::TABLE + table::INSERTS);
             totals.removals += arena.read64(at + cpu::TABLE + table::REMOVALS);
+            totals.staged += arena.read64(at + cpu::TABLE + table::STAGED_PACKETS);
+            totals.unanswered += arena.read64(at + cpu::TABLE + table::UNANSWERED);
             for slot in 0..=slot_max {
                 let at = at + cpu::INTERFACE + slot * interface_counters::SIZE_BYTES;
                 for direction in 0..2 {
@@ -49,6 +61,8 @@ impl Totals {
             drops,
             inserts: self.inserts - before.inserts,
             removals: self.removals - before.removals,
+            staged: self.staged - before.staged,
+            unanswered: self.unanswered - before.unanswered,
         }
     }
 

@@ -55,9 +55,11 @@ fn differences(test: &TestFile, device: &mut DataPath) -> Option<Vec<String>> {
     Some(lines)
 }
 
-#[test]
-fn the_data_path_passes_all_packet_tests() {
-    with_data_path("packets", |device| {
+fn pass_all(what: &str, is_in_two_stages: bool) {
+    with_data_path(what, |device| {
+        if is_in_two_stages {
+            device.use_two_stages().expect("the program loads");
+        }
         let (mut wrong, mut refused) = (Vec::new(), Vec::new());
         for path in files() {
             let test = read(&path);
@@ -69,4 +71,14 @@ fn the_data_path_passes_all_packet_tests() {
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         assert_eq!(refused, REFUSED, "what the data path cannot do is known");
     });
+}
+
+#[test]
+fn the_data_path_passes_all_packet_tests() {
+    pass_all("packets", false);
+}
+
+#[test]
+fn two_stages_pass_all_packet_tests() {
+    pass_all("packets-stages", true);
 }

@@ -87,8 +87,11 @@ impl Tally {
 }
 
 #[expect(clippy::print_stderr, reason = "how much was run has to be known")]
-fn compare(what: &str, features: &Features, first_seed: u64) {
+fn compare(what: &str, features: &Features, first_seed: u64, is_in_two_stages: bool) {
     with_data_path(what, |device| {
+        if is_in_two_stages {
+            device.use_two_stages().expect("the program loads");
+        }
         let (mut tally, end) = (Tally::default(), soak_end());
         let mut seed = first_seed + soak_seed();
         while !tally.is_enough(end) {
@@ -107,16 +110,25 @@ fn compare(what: &str, features: &Features, first_seed: u64) {
         );
         assert!(tally.differing.is_empty(), "{}", tally.report(device));
         assert_eq!(tally.refused_count, 0, "the data path refuses what it has");
+        let staged_count = device.staged_count();
+        assert_eq!(staged_count > 0, is_in_two_stages, "{staged_count} packets were staged");
     });
 }
 
 #[test]
 fn rulesets_of_all_constructs_treat_packets_alike() {
     // What is refused anyhow would be run in vain.
-    compare("all", &Features { rewrites: false, ..Features::ALL }, 0);
+    compare("all", &Features { rewrites: false, ..Features::ALL }, 0, false);
+}
+
+#[test]
+fn two_stages_treat_packets_alike() {
+    // Rules that answer are judged in one.
+    let features = Features { rewrites: false, returns: false, ..Features::ALL };
+    compare("stages", &features, 2 << 32, true);
 }
 
 #[test]
 fn rulesets_of_the_core_treat_packets_alike() {
-    compare("core", &Features::CORE, 1 << 32);
+    compare("core", &Features::CORE, 1 << 32, false);
 }
