@@ -449,7 +449,7 @@ fn panels(
             panels.push(empty_panel(panel.clone()));
             panels.len() - 1
         });
-        let name = curve_name(item, collections, keys);
+        let name = curve_name(item, items, collections, keys, (x, request.panels.as_deref()));
         let number = names.iter().position(|n| *n == name).unwrap_or_else(|| {
             names.push(name.clone());
             names.len() - 1
@@ -534,12 +534,46 @@ fn empty_curve(name: &str, number: usize) -> Curve {
     Curve { name: name.to_owned(), colour: number, dash, marks: true, points: Vec::new() }
 }
 
-fn curve_name(item: &Item<'_>, collections: &[Collection], keys: &Keys<'_>) -> String {
+fn curve_name(
+    item: &Item<'_>,
+    items: &[Item<'_>],
+    collections: &[Collection],
+    keys: &Keys<'_>,
+    (x, panels): (&str, Option<&str>),
+) -> String {
     let owner = collections.get(item.owner).map(|c| c.name.as_str());
     let owner = owner.filter(|_| collections.len() > 1);
-    let labels =
-        keys.of_curve(item).iter().map(|key| item.label(key)).filter(|label| !label.is_empty());
+    let of_curve = keys.of_curve(item);
+    let places: Vec<&str> = of_curve.iter().copied().chain(panels).collect();
+    let labels = of_curve.iter().map(|key| match item.series.level(key) {
+        Some(level) => level.label.as_str(),
+        None => label_of_neighbours(item, items, &places, key, x),
+    });
+    let labels = labels.filter(|label| !label.is_empty());
     owner.into_iter().chain(labels).collect::<Vec<_>>().join(" · ")
+}
+
+/// The label that a series would have in a dimension that it lacks: that of the only curve which it
+/// can be a point of, because the collection has no other there, and that one none at its position.
+/// Empty if there is no such curve.
+fn label_of_neighbours<'a>(
+    item: &Item<'a>,
+    items: &[Item<'a>],
+    places: &[&str],
+    key: &str,
+    x: &str,
+) -> &'a str {
+    let is_near = |other: &&Item<'a>| {
+        other.owner == item.owner
+            && other.series.level(key).is_some()
+            && places.iter().all(|place| *place == key || other.label(place) == item.label(place))
+    };
+    let near: Vec<&Item<'a>> = items.iter().filter(is_near).collect();
+    let Some(level) = near.first().and_then(|first| first.series.level(key)) else { return "" };
+    let is_one = near
+        .iter()
+        .all(|other| other.label(key) == level.label && other.number(x) != item.number(x));
+    if is_one { &level.label } else { "" }
 }
 
 fn point(item: &Item<'_>, x: f64, bars: Bars) -> CurvePoint {

@@ -82,6 +82,38 @@ fn what_varies_makes_curves_and_what_follows_from_the_axis_does_not() {
 }
 
 #[test]
+fn a_point_without_a_label_belongs_to_the_only_curve_that_lacks_it() {
+    let level = |results: &str, dut: Option<&str>, at: f64| {
+        let flows = at.to_string();
+        let mut levels = vec![("results", results, None), ("flows", flows.as_str(), Some(at))];
+        levels.extend(dut.map(|dut| ("dut", dut, None)));
+        series(&levels, &[at])
+    };
+    let names = |more: &[(&str, f64)]| -> Vec<(String, usize)> {
+        let mut store = matrix("m");
+        store.series = vec![
+            level("a", Some("pf"), 64.0),
+            level("a", Some("pf"), 1024.0),
+            level("a", None, 4900.0),
+            level("b", None, 64.0),
+            level("b", None, 4900.0),
+        ];
+        store.series.extend(more.iter().map(|(dut, at)| level("a", Some(dut), *at)));
+        let request = Request { x: Some("flows".into()), ..Request::default() };
+        let figure = curves(&[store], &request).unwrap();
+        let [panel] = drawn(&figure) else { panic!("one panel") };
+        panel.curves.iter().map(|c| (c.name.clone(), c.points.len())).collect()
+    };
+    let of = |name: &str, count| (name.to_owned(), count);
+    assert_eq!(names(&[]), [of("a · pf", 3), of("b", 2)]);
+    let two = names(&[("nft", 64.0)]);
+    let apart = [of("a · pf", 2), of("a", 1), of("b", 2), of("a · nft", 1)];
+    assert_eq!(two, apart, "it may be of either");
+    let taken = names(&[("pf", 4900.0)]);
+    assert_eq!(taken, [of("a · pf", 3), of("a", 1), of("b", 2)], "its place is taken");
+}
+
+#[test]
 fn a_dimension_that_repeats_the_axis_in_its_own_numbers_makes_no_curves() {
     let store = |name: &str, labels: [&str; 3], positions: [f64; 3]| {
         let level = |(label, at): (&str, f64)| {
