@@ -233,6 +233,25 @@ impl Cost {
             busy_cpus: (elapsed_ns > 0).then(|| run_ns as f64 / elapsed_ns as f64),
         })
     }
+
+    /// That of several runs together; `None` without one.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "packets and times of runs are below 2^53")]
+    pub fn together(costs: &[Self]) -> Option<Self> {
+        let run_ns = costs.iter().map(|cost| cost.run_ns).sum::<u64>();
+        let packets = costs.iter().map(|cost| cost.packets).sum::<u64>();
+        let all_ns = run_ns as f64;
+        let of_all = |part: fn(&Self) -> Option<f64>| costs.iter().map(part).sum::<Option<f64>>();
+        let sink_ns = of_all(|cost| Some(cost.apparatus_ratio? * cost.run_ns as f64));
+        let elapsed_ns = of_all(|cost| Some(cost.run_ns as f64 / cost.busy_cpus?));
+        (packets > 0).then(|| Self {
+            cost_ns: all_ns / packets as f64,
+            apparatus_ratio: sink_ns.filter(|_| run_ns > 0).map(|sink_ns| sink_ns / all_ns),
+            run_ns,
+            packets,
+            busy_cpus: elapsed_ns.filter(|ns| *ns > 0.0).map(|elapsed_ns| all_ns / elapsed_ns),
+        })
+    }
 }
 
 /// The five counting points of a packet's way, in order, and the drops between them.
@@ -367,6 +386,27 @@ pub struct Sample {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn runs_together_cost_what_they_took_for_all_their_packets() {
+        let cost = |run_ns, packets, apparatus_ratio, busy_cpus| Cost {
+            cost_ns: 0.0,
+            apparatus_ratio,
+            run_ns,
+            packets,
+            busy_cpus,
+        };
+        let short = cost(1_000, 10, Some(0.1), Some(0.5));
+        let both = Cost::together(&[cost(3_000, 10, Some(0.5), Some(1.0)), short]);
+        let both = both.expect("packets");
+        assert_eq!((both.cost_ns, both.run_ns, both.packets), (200.0, 4_000, 20));
+        assert!((both.apparatus_ratio.expect("known") - 0.4).abs() < 1e-12);
+        assert!((both.busy_cpus.expect("known") - 0.8).abs() < 1e-12);
+        let elsewhere = Cost::together(&[cost(3_000, 10, None, None), short]);
+        let elsewhere = elsewhere.expect("packets");
+        assert_eq!((elsewhere.apparatus_ratio, elsewhere.busy_cpus), (None, None));
+        assert_eq!(Cost::together(&[]), None);
+    }
+
     use super::*;
 
     fn ledger(points: &[(&str, u64)]) -> Ledger {

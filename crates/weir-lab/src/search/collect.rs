@@ -45,7 +45,7 @@ fn series(item: &Item, goal: &GoalRecord) -> CollectedSeries {
             value: goal.lower_pps.unwrap_or(0.0),
             has_figure: goal.lower_pps.is_some(),
             offered: None,
-            cost: None,
+            cost: goal.cost,
             verdict: Some(verdict(goal)),
             cell: format!("items/{}", item.name),
         }],

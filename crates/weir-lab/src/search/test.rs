@@ -16,8 +16,8 @@ use weir_results::record::{self, Delays, TrialRecord};
 use weir_results::search::Terms;
 use weir_results::search::Test;
 use weir_results::search::record::{
-    Bounds, BurstRecord, Cost, CurvePoint, CurveRecord, FinalCost, GoalRecord, ItemResult,
-    LatencyPoint, LatencyRecord, MeanDelays, PathStep, StepOutcome,
+    Bounds, BurstRecord, Cost, CurvePoint, CurveRecord, GoalRecord, ItemResult, LatencyPoint,
+    LatencyRecord, MeanDelays, PathStep, StepOutcome,
 };
 use weir_results::verdict;
 
@@ -288,14 +288,14 @@ fn path_step(search: &Search, ask: Ask, reading: Reading) -> PathStep {
 }
 
 /// What a packet cost in the full trials at a goal's lower bound.
-fn final_cost(result: &GoalResult, costs: &[(Ask, record::Cost)]) -> Option<FinalCost> {
+fn final_cost(result: &GoalResult, costs: &[(Ask, record::Cost)]) -> Option<record::Cost> {
     let lower_pps = result.lower_pps?;
     let is_final = |ask: &Ask| {
         ask.load_pps.total_cmp(&lower_pps).is_eq() && ask.duration_s >= result.goal.final_trial_s
     };
     let costs: Vec<record::Cost> =
         costs.iter().filter(|(ask, _)| is_final(ask)).map(|(_, cost)| *cost).collect();
-    FinalCost::of(&costs)
+    record::Cost::together(&costs)
 }
 
 fn loss_curve(terms: &Terms, item: &Item, loads: Loads) -> Result<Machine, RunError> {

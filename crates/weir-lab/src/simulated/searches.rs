@@ -20,6 +20,7 @@ use weir_machine::cancel::Cancel;
 use weir_results::collection::{DUT, GOAL, Origin, SIZE_BYTES, TRAFFIC};
 use weir_results::compare::{Asked, compare};
 use weir_results::document::{Document, Terminal};
+use weir_results::record::Cost;
 use weir_results::search::record::{ItemResult, Limit, StepOutcome};
 use weir_results::search::report::SearchReport;
 use weir_results::search::show::SearchSummary;
@@ -311,6 +312,9 @@ fn what_was_found_is_a_collection_by_goal_and_size() {
     assert!(collected.series[0].points[0].verdict.is_some());
 }
 
+const COST: Cost =
+    Cost { cost_ns: 0.0, apparatus_ratio: None, run_ns: 1, packets: 1, busy_cpus: None };
+
 #[test]
 fn repeated_searches_are_series_that_can_be_tested_and_exported() {
     let repeated = |capacity_pps: f64| {
@@ -322,8 +326,8 @@ fn repeated_searches_are_series_that_can_be_tested_and_exported() {
         std::fs::write(bench.root().join("env.json"), "{}").expect("writable");
         (bench, results)
     };
-    let ((fast, results), (slow, _)) = (repeated(123_400.0), repeated(98_700.0));
-    let text = text(&summary(&fast, results));
+    let ((fast, first), (slow, _)) = (repeated(123_400.0), repeated(98_700.0));
+    let text = text(&summary(&fast, first));
     assert!(text.contains("median pps") && text.contains("linux.t.repeat=3"), "{text}");
     let collections = [&fast, &slow]
         .map(|bench| crate::derive::collection(&bench.root()).expect("readable").collection);
@@ -332,6 +336,21 @@ fn repeated_searches_are_series_that_can_be_tested_and_exported() {
     assert_eq!((series[0].name.as_str(), series[0].values().len()), ("linux.t.ndr", 3));
     let asked = Asked { regression_ratio: Some(0.01), ..Asked::default() };
     assert!(compare(&collections, asked).expect("comparable").fails(), "20 % slower");
+    // What a packet costs at those rates is tested as well.
+    let costing = |bench: &Bench, first_ns: f64| {
+        let store = Store::open_to_read(&bench.root()).expect("a store");
+        let (mut found, _) = results(&bench.plan, &bench.terms, &store).expect("readable");
+        for ((_, result), more) in found.iter_mut().zip([0.0, 1.0, 2.0]) {
+            let of_goal = Cost { cost_ns: first_ns + more, ..COST };
+            result.goals.iter_mut().for_each(|goal| goal.cost = Some(of_goal));
+        }
+        collection("simulated", serde_json::json!({}), &found)
+    };
+    let asked = Asked { cost_ratio: Some(0.01), ..Asked::default() };
+    let dearer = [costing(&fast, 100.0), costing(&fast, 150.0)];
+    assert!(compare(&dearer, asked).expect("comparable").fails(), "50 % dearer");
+    let cheaper = [costing(&fast, 150.0), costing(&slow, 100.0)];
+    assert!(!compare(&cheaper, asked).expect("comparable").fails(), "slower, but cheaper");
     let same = [collections[0].clone(), collections[0].clone()];
     assert!(!compare(&same, asked).expect("comparable").fails());
     // Every series has a file of its rates, and a row.

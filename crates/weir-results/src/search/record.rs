@@ -205,40 +205,10 @@ pub struct GoalRecord {
     pub limit: Limit,
     /// The same in words.
     pub reason: String,
-    /// What a packet costs the DUT at the lower bound, where its system tells.
+    /// What a packet costs the DUT in the trials that decided about the lower bound, where its
+    /// system tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<FinalCost>,
-}
-
-/// CPU time per packet in the trials that decided about a lower bound.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FinalCost {
-    /// Nanoseconds per packet that the DUT received, over all of these trials.
-    pub cost_ns: f64,
-    /// The part of it, 0 to 1, that is the sink's work on the DUT's CPUs; absent where the sink is
-    /// elsewhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub apparatus_ratio: Option<f64>,
-    /// How many trials.
-    pub trials: u32,
-}
-
-impl FinalCost {
-    /// That of several trials together; `None` without one.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "packets and times of trials are below 2^53")]
-    pub fn of(costs: &[record::Cost]) -> Option<Self> {
-        let run_ns = costs.iter().map(|cost| cost.run_ns).sum::<u64>() as f64;
-        let packets = costs.iter().map(|cost| cost.packets).sum::<u64>() as f64;
-        let sink_ns: Option<f64> =
-            costs.iter().map(|cost| Some(cost.apparatus_ratio? * cost.run_ns as f64)).sum();
-        (packets > 0.0).then(|| Self {
-            cost_ns: run_ns / packets,
-            apparatus_ratio: sink_ns.filter(|_| run_ns > 0.0).map(|sink_ns| sink_ns / run_ns),
-            trials: u32::try_from(costs.len()).unwrap_or(u32::MAX),
-        })
-    }
+    pub cost: Option<record::Cost>,
 }
 
 /// One trial of a search for bounds, and what was known after it.
@@ -455,24 +425,6 @@ mod tests {
         let third = repeated_name("linux.t", 3);
         assert_eq!((third.as_str(), base_name(&third, 3)), ("linux.t.repeat=3", "linux.t"));
         assert_eq!(base_name("linux.t", 1), "linux.t");
-    }
-
-    #[test]
-    fn trials_together_cost_what_they_ran_for_all_their_packets() {
-        let cost = |run_ns, packets, apparatus_ratio| record::Cost {
-            cost_ns: 0.0,
-            apparatus_ratio,
-            run_ns,
-            packets,
-            busy_cpus: None,
-        };
-        let both = FinalCost::of(&[cost(3_000, 10, Some(0.5)), cost(1_000, 10, Some(0.1))]);
-        let both = both.expect("packets");
-        assert_eq!((both.cost_ns, both.trials), (200.0, 2));
-        assert!((both.apparatus_ratio.expect("known") - 0.4).abs() < 1e-12);
-        let elsewhere = FinalCost::of(&[cost(3_000, 10, None)]).expect("packets");
-        assert_eq!(elsewhere.apparatus_ratio, None);
-        assert_eq!(FinalCost::of(&[]), None);
     }
 
     #[test]

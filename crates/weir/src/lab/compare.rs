@@ -21,6 +21,13 @@ pub(super) fn command(args: &CompareArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Refused);
     };
     let report = compare::compare(&stores.collections, asked(args)?)?;
+    let has_costs = report.matched.iter().any(|matched| matched.cost.is_some());
+    if report.asked.cost_ratio.is_some() && !report.matched.is_empty() && !has_costs {
+        bail!(
+            "--fail-on cost: no series has a CPU time per packet on both sides; trials on Linux \
+             that are not steered by `rps_cpus` have it, archives and older stores have not"
+        )
+    }
     if let Some(target) = &target {
         target.write(&report, &args.stores)?;
     }
