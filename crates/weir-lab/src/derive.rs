@@ -110,6 +110,7 @@ pub(crate) fn campaign_data(
         rejected,
         cells: cells.trials,
         planned_cells: planned.planned_cells(),
+        dut_cpus: plan.dut_cpus(),
         thresholds: verdict::THRESHOLDS.to_vec(),
         profiles: runs.trials.iter().map(|(record, _)| profile(store, record)).collect(),
     };

@@ -5,10 +5,11 @@
 //! return a plan only if nothing is. They look at the specification and its files alone: never at
 //! this host, its CPUs or its privileges.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use weir_net::CpuList;
 use weir_results::matrix::Series;
 
 use crate::diagnostic::{Diagnostic, Report, Source};
@@ -199,6 +200,22 @@ impl Plan {
     #[must_use]
     pub fn testbed_of(&self, series_id: &str) -> &TestbedSpec {
         self.places.get(series_id).unwrap_or(&self.testbed)
+    }
+
+    /// How many CPUs the DUT has, by the names of series, where their testbeds state it.
+    #[must_use]
+    pub(crate) fn dut_cpus(&self) -> BTreeMap<String, usize> {
+        let count = |series: &Series| {
+            let count = match self.testbed_of(&series.id) {
+                TestbedSpec::Netns(netns) => {
+                    netns.dut_cpus.as_ref()?.parse::<CpuList>().ok()?.iter().count()
+                }
+                TestbedSpec::Qemu(qemu) => qemu.cpus as usize,
+                TestbedSpec::Hosts(_) => return None,
+            };
+            Some((series.name.clone(), count))
+        };
+        self.series.iter().filter_map(count).collect()
     }
 
     /// Every testbed that the plan's cells run on.

@@ -16,6 +16,7 @@ pub(crate) mod environment;
 mod figures;
 mod levels;
 mod profile;
+mod speedup;
 mod statistics;
 mod tables;
 mod toggles;

@@ -66,6 +66,8 @@ pub struct CampaignData {
     pub rejected: Vec<Rejected>,
     /// Cells of the whole campaign.
     pub planned_cells: usize,
+    /// How many CPUs the DUT has, by series, where that is stated.
+    pub dut_cpus: BTreeMap<String, usize>,
     /// Every threshold that the verdicts were reached with.
     pub thresholds: Vec<Threshold>,
     /// Profiles of DUTs under load, by the name of their series.

@@ -5,8 +5,8 @@
 //! records beside it, and nowhere else.
 
 use super::{
-    Report, about, answer, directions, environment, figures, levels, profile, statistics, tables,
-    toggles,
+    Report, about, answer, directions, environment, figures, levels, profile, speedup, statistics,
+    tables, toggles,
 };
 use crate::bisect;
 use crate::document::{
@@ -47,6 +47,9 @@ pub(super) fn document(report: &Report<'_>) -> Document {
         document.section("figures", "Key figures", vec![Block::Only(Outputs::PAGE, vec![key])]);
         document.section("throughput", "Throughput", throughput(report));
     }
+    let more_cpus = speedup::table(report).map(Block::from).into_iter().collect();
+    let more_cpus = explained(more_cpus, Block::note(prose(speedup::NOTE)));
+    document.section("speed-up", speedup::TITLE, more_cpus);
     let each = explained(vec![directions::table(report).into()], Block::note(directions::NOTE));
     document.section("directions", "Each direction", each);
     document.section("toggles", "Two settings in turns", toggles::blocks(summary));

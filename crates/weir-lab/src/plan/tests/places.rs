@@ -41,6 +41,8 @@ fn the_testbed_is_part_of_a_cell() {
     let names: Vec<&str> = plan.series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names[1], "a.cpus=1.queues=2.t");
     assert_eq!([of(0), of(1), of(2), of(3)], [("1", 1), ("1", 2), ("1-2", 1), ("1-2", 2)]);
+    assert_eq!((plan.dut_cpus().len(), plan.dut_cpus()[names[1]]), (4, 1));
+    assert_eq!(plan.dut_cpus()[names[3]], 2);
     // Each has a path of its own, and is named by it.
     let calibrations: Vec<&str> =
         plan.calibrations().iter().map(|series| series.traffic.name.as_str()).collect();
