@@ -9,6 +9,7 @@
 //! | `more`, `offset N` | a fragment: more follow; where it begins, in bytes |
 //! | `vlan N` | a tag with this identifier; twice for two; `prio` goes into the outer one |
 //! | `destination-options`, `authentication` | IPv6 extension headers (RFC 8200, RFC 4302) |
+//! | `extension N` | one by its number (of IPv4 only 51), behind others; as often as there is one |
 //! | `seq N`, `ack N`, `win N`, `wscale N`, `mss N` | of TCP; 1000, 0, 65535, and no options |
 //! | `payload N` | bytes behind the protocol's header; 0 |
 //! | `inner-seq N`, `inner-id N` | of the packet that an ICMP error quotes |
@@ -60,6 +61,8 @@ pub struct FrameSpec {
     pub destination_options: bool,
     /// An IPv6 authentication header.
     pub authentication: bool,
+    /// Further extension headers, by their numbers.
+    pub extensions: Vec<u8>,
     /// TCP's sequence number.
     pub sequence: u32,
     /// TCP's acknowledgement number.
@@ -109,6 +112,7 @@ impl FrameSpec {
             vlans: Vec::new(),
             destination_options: false,
             authentication: false,
+            extensions: Vec::new(),
             sequence: 1000,
             acknowledgement: 0,
             window: 65535,
@@ -148,7 +152,7 @@ impl FrameSpec {
                 | "bad-ip-checksum" => raw.push((word, 0)),
                 "ttl" | "ident" | "offset" | "vlan" | "seq" | "ack" | "win" | "wscale" | "mss"
                 | "payload" | "inner-seq" | "inner-id" | "inner-offset" | "inner-truncate"
-                | "inner-extension" | "as" | "udp-length" | "body" | "truncate" => {
+                | "inner-extension" | "extension" | "as" | "udp-length" | "body" | "truncate" => {
                     let number = words.next().and_then(|number| number.parse::<u32>().ok());
                     let number = number.ok_or_else(|| format!("`{word}` needs a number"))?;
                     raw.push((word, number));
@@ -193,6 +197,7 @@ impl FrameSpec {
             "inner-id" => self.inner_id = short?,
             "inner-offset" => self.inner_offset_bytes = short?,
             "inner-truncate" => self.inner_bytes = Some(short?),
+            "extension" => self.extensions.push(byte?),
             "inner-extension" => self.inner_extensions.push(byte?),
             "as" => self.header_protocol = Some(byte?),
             "udp-length" => self.udp_length = Some(short?),
@@ -224,6 +229,11 @@ impl FrameSpec {
         let is_v4 = self.packet.source.is_ipv4();
         if is_v4 && (self.destination_options || self.authentication) {
             return Err("extension headers are IPv6's".to_owned());
+        }
+        let is_known =
+            |number: &u8| if is_v4 { *number == 51 } else { EXTENSIONS.contains(number) };
+        if !self.extensions.iter().all(is_known) {
+            return Err("extension headers are 0, 43, 44, 51 and 60; of IPv4 51 alone".to_owned());
         }
         if self
             .inner_extensions
@@ -286,18 +296,34 @@ impl FrameSpec {
         let start = frame.len();
         let flags = u16::from(self.dont_fragment) << 14 | u16::from(self.more) << 13;
         let ident = u16::try_from(self.ident).unwrap_or(u16::MAX);
+        let (protocol, body) = self.authenticated(body);
         frame.push(0x40 | u8::try_from(header_bytes / 4).unwrap_or(15));
         frame.push(self.packet.tos);
         frame.extend(length(header_bytes + body.len()));
         frame.extend(ident.to_be_bytes());
         frame.extend((flags | (self.offset_bytes / 8)).to_be_bytes());
-        frame.extend([self.ttl, self.protocol(), 0, 0]);
+        frame.extend([self.ttl, protocol, 0, 0]);
         frame.extend(source.octets());
         frame.extend(destination.octets());
         frame.extend(options);
         let sum = checksum::ipv4_header(&frame[start..]) ^ u16::from(self.has_bad_ip_checksum);
         frame[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
         frame.extend(body);
+    }
+
+    /// IPv4's protocol and what is behind its header: later fragments do not show the headers.
+    fn authenticated(&self, body: &[u8]) -> (u8, Vec<u8>) {
+        let (mut protocol, mut bytes) = (self.protocol(), body.to_vec());
+        for number in self.extensions.iter().rev() {
+            if self.offset_bytes == 0 {
+                let mut header = extension(*number);
+                header[0] = protocol;
+                header.append(&mut bytes);
+                bytes = header;
+            }
+            protocol = *number;
+        }
+        (protocol, bytes)
     }
 
     fn put_v6(&self, frame: &mut Vec<u8>, source: Ipv6Addr, destination: Ipv6Addr, body: &[u8]) {
@@ -318,11 +344,12 @@ impl FrameSpec {
         }
         if self.offset_bytes == 0 {
             if self.authentication {
-                headers.push((51, vec![0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1]));
+                headers.push((51, extension(51)));
             }
             if self.destination_options {
                 headers.push((60, vec![0, 0, 1, 4, 0, 0, 0, 0]));
             }
+            headers.extend(self.extensions.iter().map(|number| (*number, extension(*number))));
         }
         let size_bytes = headers.iter().map(|header| header.1.len()).sum::<usize>() + body.len();
         let (tos, protocol) = (self.packet.tos, self.protocol());
@@ -472,6 +499,17 @@ impl FrameSpec {
             _ => bytes.extend([0; 8]),
         }
         bytes
+    }
+}
+
+/// An extension header, the smallest that is right; a fragment header is that of a whole packet.
+fn extension(number: u8) -> Vec<u8> {
+    match number {
+        // Type 4 (RFC 8754) without segments left.
+        43 => vec![0, 0, 4, 0, 0, 0, 0, 0],
+        44 => vec![0, 0, 0, 0, 0, 0, 0, 1],
+        51 => vec![0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1],
+        _ => vec![0, 0, 1, 4, 0, 0, 0, 0],
     }
 }
 

@@ -74,8 +74,6 @@ __noinline int weir_fw_extensions_egress(struct __sk_buff *skb,
 					 struct weir_fw_packet *p __arg_nonnull)
 {
 	/* Whose IPv4 options these are has been checked. */
-	if (p->family == WEIR_FW_INET)
-		return WEIR_PARSE_DONE;
 	return weir_fw_parse_extensions(p, weir_skb_data(skb), weir_skb_data_end(skb));
 }
 

@@ -76,11 +76,11 @@ static __always_inline void weir_fw_fragment_key(struct weir_fw_fragment_key *ke
 	__builtin_memcpy(key->dst, p->dst, sizeof(key->dst));
 	key->id = p->fragment_id;
 	/*
-	 * Of IPv6 it is no part of what names a packet (RFC 8200, section 4.5): a first fragment
-	 * may have extension headers behind that of fragments, and then its protocol is another
-	 * one than that of the later ones.
+	 * Of IPv6 it is 0, and no part of what names a packet (RFC 8200, section 4.5): a first
+	 * fragment may have extension headers behind that of fragments, and then its protocol is
+	 * another one than that of the later ones.
 	 */
-	key->protocol = p->family == WEIR_FW_INET ? p->protocol : 0;
+	key->protocol = p->ip_protocol;
 	key->family = p->family;
 	key->hook = !!(p->flags & WEIR_PACKET_SKB);
 	key->unused = 0;

@@ -99,14 +99,15 @@ __noinline int weir_fw_refuse_ingress(struct xdp_md *ctx, struct weir_fw_packet 
 	return XDP_DROP;
 }
 
-/* What few packets have: IPv4 options, IPv6 extension headers. */
+/* What few packets have: IPv4 options, extension headers. */
 __noinline int weir_fw_extensions_ingress(struct xdp_md *ctx,
 					  struct weir_fw_packet *p __arg_nonnull)
 {
 	if (p->family == WEIR_FW_INET) {
 		__u32 sum = weir_fw_sum_frame(ctx, p->l3_at, p->l4_at - p->l3_at);
 
-		return weir_checksum(sum) ? WEIR_DROP(PROTO_CKSUM) : WEIR_PARSE_DONE;
+		if (weir_checksum(sum))
+			return WEIR_DROP(PROTO_CKSUM);
 	}
 	return weir_fw_parse_extensions(p, weir_xdp_data(ctx), weir_xdp_data_end(ctx));
 }

@@ -35,6 +35,8 @@ enum weir_packet_flag {
 	WEIR_PACKET_SECOND = 1 << 18,	     /* in the second stage, where its route is known */
 	WEIR_PACKET_PARTIAL = 1 << 19,	     /* its checksum is missing still: partial.h */
 	WEIR_PACKET_CHALLENGE = 1 << 20,     /* answered by an ACK, of these seq and ack */
+	WEIR_PACKET_SAW_FRAGMENT = 1 << 21,  /* has a fragment header, if only of the whole */
+	WEIR_PACKET_SAW_ROUTING = 1 << 22,   /* has a routing header */
 };
 
 struct weir_fw_packet {
@@ -77,6 +79,7 @@ struct weir_fw_packet {
 	__u16 vlan_tci;		/* of the outer tag, host order; 0: none */
 	__u16 routing_table;	/* rtable of the rules; 0: the main one */
 	__u16 tag;		/* number of the tag that rules gave it; 0: none */
+	__u8 ip_protocol;	/* of IPv4's header: its fragments are told apart by it */
 };
 
 /* What rules say about a packet. All zero: the default pass without a state. */

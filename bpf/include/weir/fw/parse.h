@@ -21,13 +21,13 @@
 enum {
 	WEIR_PARSE_DONE = 0,
 	WEIR_PARSE_NOT_IP = -1,	      /* ARP and all else that rules are not about */
-	WEIR_PARSE_EXTENSIONS = -2,   /* IPv4 options or IPv6 extension headers come first */
+	WEIR_PARSE_EXTENSIONS = -2,   /* IPv4 options or extension headers come first */
 };
 
 #define WEIR_DROP(reason) (WEIR_FW_REASON_##reason + 1)
 
-/* How many IPv6 extension headers are read; nobody sends more. */
-#define WEIR_IPV6_EXTENSION_COUNT_MAX 16
+/* How many extension headers are read, as pf does (`pf_hdr_limit`, which counts the message). */
+#define WEIR_EXTENSION_COUNT_MAX 19
 
 /* The end of the longest packet. */
 #define WEIR_FW_PIECE_END_MAX 65535
@@ -213,6 +213,15 @@ static __always_inline bool weir_fw_ipv4_checksum_fits(const struct weir_ipv4 *i
 	return sum == 0xffff;
 }
 
+static __always_inline bool weir_is_extension(__u8 family, __u8 next_header)
+{
+	if (next_header == WEIR_IPV6_AUTHENTICATION)
+		return true;
+	return family == WEIR_FW_INET6 &&
+	       (next_header == WEIR_IPV6_HOP_BY_HOP || next_header == WEIR_IPV6_ROUTING ||
+		next_header == WEIR_IPV6_FRAGMENT || next_header == WEIR_IPV6_DESTINATION);
+}
+
 static __always_inline int weir_fw_parse_ipv4(struct weir_fw_packet *p, void *data, void *data_end,
 					      __u32 frame_bytes)
 {
@@ -235,6 +244,7 @@ static __always_inline int weir_fw_parse_ipv4(struct weir_fw_packet *p, void *da
 	p->src[0] = ip->src;
 	p->dst[0] = ip->dst;
 	p->protocol = ip->protocol;
+	p->ip_protocol = ip->protocol;
 	p->ttl = ip->ttl;
 	p->tos = ip->tos;
 	p->ip_bytes = ip_bytes;
@@ -255,14 +265,7 @@ static __always_inline int weir_fw_parse_ipv4(struct weir_fw_packet *p, void *da
 		if (fragment & WEIR_IPV4_MORE_FRAGMENTS)
 			p->flags |= WEIR_PACKET_MORE_FRAGMENTS;
 	}
-	return result;
-}
-
-static __always_inline bool weir_is_extension(__u8 next_header)
-{
-	return next_header == WEIR_IPV6_HOP_BY_HOP || next_header == WEIR_IPV6_ROUTING ||
-	       next_header == WEIR_IPV6_FRAGMENT || next_header == WEIR_IPV6_AUTHENTICATION ||
-	       next_header == WEIR_IPV6_DESTINATION;
+	return weir_is_extension(WEIR_FW_INET, p->protocol) ? WEIR_PARSE_EXTENSIONS : result;
 }
 
 static __always_inline int weir_fw_parse_ipv6(struct weir_fw_packet *p, void *data, void *data_end,
@@ -291,7 +294,8 @@ static __always_inline int weir_fw_parse_ipv6(struct weir_fw_packet *p, void *da
 	p->tos = first >> 20;
 	p->ip_bytes = ip_bytes;
 	p->l4_at = p->l3_at + sizeof(*ip);
-	return weir_is_extension(ip->next_header) ? WEIR_PARSE_EXTENSIONS : WEIR_PARSE_DONE;
+	return weir_is_extension(WEIR_FW_INET6, ip->next_header) ? WEIR_PARSE_EXTENSIONS :
+								   WEIR_PARSE_DONE;
 }
 
 /* Steps over VLAN tags. The outer one gives the priority and the VLAN interface. */
@@ -343,6 +347,25 @@ static __always_inline int weir_fw_parse_ip(struct weir_fw_packet *p, void *data
 	return WEIR_PARSE_NOT_IP;
 }
 
+/* Whether pf has nothing against an extension header behind those before it (pf_walk_header6()). */
+static __always_inline int weir_fw_extension_fits(struct weir_fw_packet *p, bool is_first)
+{
+	__u32 saw = p->flags;
+
+	switch (p->protocol) {
+	case WEIR_IPV6_FRAGMENT:
+		p->flags |= WEIR_PACKET_SAW_FRAGMENT;
+		return saw & WEIR_PACKET_SAW_FRAGMENT ? WEIR_DROP(FRAGMENT) : WEIR_PARSE_DONE;
+	case WEIR_IPV6_ROUTING:
+		p->flags |= WEIR_PACKET_SAW_ROUTING;
+		return saw & WEIR_PACKET_SAW_ROUTING ? WEIR_DROP(IP_OPTION) : WEIR_PARSE_DONE;
+	case WEIR_IPV6_HOP_BY_HOP:
+		return is_first ? WEIR_PARSE_DONE : WEIR_DROP(IP_OPTION);
+	default:
+		return WEIR_PARSE_DONE;
+	}
+}
+
 /* Notes an extension header, and returns its size; 0: no packet may have it. */
 static __always_inline __u32 weir_fw_extension(struct weir_fw_packet *p, bool is_openbsd,
 					       const void *header)
@@ -382,8 +405,9 @@ static __always_inline __u32 weir_fw_extension(struct weir_fw_packet *p, bool is
 }
 
 /*
- * Steps over IPv6 extension headers from p->l4_at on, up to the message, or to the fragment header
- * of a fragment other than the first. pf.conf(5) of the dialect says which of them are options.
+ * Steps over extension headers (of IPv4: authentication, RFC 4302) from p->l4_at on, up to the
+ * message, or to the fragment header of a fragment other than the first. pf.conf(5) of the dialect
+ * says which of them are options.
  */
 static __always_inline int weir_fw_parse_extensions(struct weir_fw_packet *p, void *data,
 						    void *data_end)
@@ -392,15 +416,20 @@ static __always_inline int weir_fw_parse_extensions(struct weir_fw_packet *p, vo
 	__u32 end = p->l3_at + p->ip_bytes;
 	__u32 i;
 
-	for (i = 0; i < WEIR_IPV6_EXTENSION_COUNT_MAX; i++) {
+	for (i = 0; i < WEIR_EXTENSION_COUNT_MAX; i++) {
 		void *header = data + (p->l4_at & WEIR_FW_OFFSET_MASK);
 		bool is_behind = p->flags & WEIR_PACKET_FRAGMENT;
 		__u32 next_at, bytes;
+		int drop;
 
-		if (!weir_is_extension(p->protocol) || p->flags & WEIR_PACKET_LATER_FRAGMENT)
+		if (!weir_is_extension(p->family, p->protocol) ||
+		    p->flags & WEIR_PACKET_LATER_FRAGMENT)
 			return WEIR_PARSE_DONE;
 		if (p->l4_at + 8u > end || header + 8 > data_end)
 			return WEIR_DROP(SHORT);
+		drop = weir_fw_extension_fits(p, i == 0);
+		if (drop != WEIR_PARSE_DONE)
+			return drop;
 		bytes = weir_fw_extension(p, is_openbsd, header);
 		if (!bytes)
 			return WEIR_DROP(IP_OPTION);
@@ -418,7 +447,8 @@ static __always_inline int weir_fw_parse_extensions(struct weir_fw_packet *p, vo
 		p->protocol = *(__u8 *)header;
 		p->l4_at = next_at;
 	}
-	return weir_is_extension(p->protocol) && !(p->flags & WEIR_PACKET_LATER_FRAGMENT) ?
+	return weir_is_extension(p->family, p->protocol) &&
+			       !(p->flags & WEIR_PACKET_LATER_FRAGMENT) ?
 		       WEIR_DROP(IP_OPTION) :
 		       WEIR_PARSE_DONE;
 }

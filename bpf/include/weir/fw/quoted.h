@@ -71,7 +71,7 @@ static __always_inline int weir_fw_quoted_ip(void *ctx, bool is_skb,
 }
 
 /*
- * Steps over the extension headers of a quoted IPv6 packet, of a fragment if it is the first one;
+ * Steps over the extension headers of a quoted packet, of a fragment if it is the first one;
  * nothing is asked of them but their sizes. 0, or the reason of a drop + 1.
  */
 static __always_inline int weir_fw_quoted_extensions(void *ctx, bool is_skb,
@@ -85,7 +85,9 @@ static __always_inline int weir_fw_quoted_extensions(void *ctx, bool is_skb,
 	if (!scratch)
 		return WEIR_DROP(INTERNAL);
 	q = &scratch->quoted;
-	for (i = 0; i < WEIR_IPV6_EXTENSION_COUNT_MAX && weir_is_extension(q->protocol); i++) {
+	for (i = 0; i < WEIR_EXTENSION_COUNT_MAX; i++) {
+		if (!weir_is_extension(p->family, q->protocol))
+			break;
 		if (!weir_fw_quotes(p, q->l4_at, sizeof(header)) ||
 		    weir_fw_load(ctx, is_skb, q->l4_at, &header, sizeof(header)))
 			return WEIR_DROP(SHORT);
@@ -101,7 +103,7 @@ static __always_inline int weir_fw_quoted_extensions(void *ctx, bool is_skb,
 		q->protocol = header.next_header;
 		q->l4_at += bytes;
 	}
-	return weir_is_extension(q->protocol) ? WEIR_DROP(IP_OPTION) : 0;
+	return weir_is_extension(p->family, q->protocol) ? WEIR_DROP(IP_OPTION) : 0;
 }
 
 /* Of each hook one that the verifier checks by itself. */
@@ -159,7 +161,7 @@ static __always_inline int weir_fw_error(void *ctx, bool is_skb, const struct we
 		return WEIR_STATE_MISS;
 	q = &scratch->quoted;
 	drop = weir_fw_quoted_ip(ctx, is_skb, p, scratch);
-	if (!drop && p->family == WEIR_FW_INET6 && weir_is_extension(q->protocol))
+	if (!drop && weir_is_extension(p->family, q->protocol))
 		drop = is_skb ? weir_fw_quoted_extensions_egress(ctx, p) :
 				weir_fw_quoted_extensions_ingress(ctx, p);
 	if (!drop)

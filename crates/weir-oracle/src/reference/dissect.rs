@@ -12,8 +12,8 @@ use weir_rules::evaluate::{Icmp, IcmpRole, Packet};
 use weir_rules::value::Direction;
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 
-/// IPv6 extension headers that are read; a packet with more is dropped as `ip-option`.
-pub(crate) const EXTENSION_COUNT_MAX: usize = 16;
+/// Extension headers that are read; a packet with more is dropped as `ip-option`.
+pub(crate) const EXTENSION_COUNT_MAX: usize = 19;
 
 const ETHERNET_BYTES: usize = 14;
 const V6_BYTES: usize = 40;
@@ -75,6 +75,8 @@ pub(super) struct Dissected {
     /// Where the protocol's header is, and how much is there with its payload.
     pub(super) body_at: usize,
     pub(super) body_bytes: usize,
+    /// The protocol of IPv4's header, by which its fragments are told apart; 0 of IPv6.
+    pub(super) ip_protocol: u8,
     pub(super) piece: Option<Piece>,
     pub(super) segment: Option<Segment>,
     /// Of an ICMP error; where it cannot be read, the reason to drop it.
@@ -161,9 +163,40 @@ fn v4(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read
         size_bytes,
         more: flags & 0x2000 != 0,
     };
-    let (body_at, body_bytes) = (ip_at + header_bytes, ip_bytes - header_bytes);
-    let dissected = Dissected::new(packet, (ip_at, ip_bytes), ip[8], (body_at, body_bytes));
+    let mut at = header_bytes;
+    if piece.offset_bytes == 0 {
+        (packet.protocol, at) = authentications(&ip[..ip_bytes], ip[9], at)?;
+    }
+    let (body_at, body_bytes) = (ip_at + at, ip_bytes - at);
+    let mut dissected = Dissected::new(packet, (ip_at, ip_bytes), ip[8], (body_at, body_bytes));
+    dissected.ip_protocol = ip[9];
     dissected.finish(frame, Some(piece))
+}
+
+/// Steps over IPv4's authentication headers (RFC 4302); gives the protocol and where it begins.
+fn authentications(ip: &[u8], mut protocol: u8, mut at: usize) -> Read<(u8, usize)> {
+    for _ in 0..EXTENSION_COUNT_MAX {
+        if protocol != 51 {
+            break;
+        }
+        let header = ip.get(at..at + 8).ok_or(DropReason::Short)?;
+        protocol = header[0];
+        at += (usize::from(header[1]) + 2) * 4;
+        if at > ip.len() {
+            return Err(DropReason::Short);
+        }
+    }
+    if protocol == 51 { Err(DropReason::IpOption) } else { Ok((protocol, at)) }
+}
+
+/// Whether pf has nothing against an extension header behind those before it.
+fn fits(protocol: u8, before: &[u8]) -> Read<()> {
+    match protocol {
+        44 if before.contains(&44) => Err(DropReason::Fragment),
+        43 if before.contains(&43) => Err(DropReason::IpOption),
+        0 if !before.is_empty() => Err(DropReason::IpOption),
+        _ => Ok(()),
+    }
 }
 
 fn v6(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read<Dissected> {
@@ -180,8 +213,15 @@ fn v6(frame: &[u8], ip_at: usize, direction: Direction, interface: &str) -> Read
     };
     let mut packet = Packet::new(direction, interface, (address(8), address(24)), ip[6]);
     packet.tos = ip[0] << 4 | ip[1] >> 4;
-    let (mut at, mut piece) = (V6_BYTES, None);
+    let (mut at, mut piece, mut before) = (V6_BYTES, None, Vec::new());
     for _ in 0..EXTENSION_COUNT_MAX {
+        if matches!(packet.protocol, 0 | 43 | 44 | 51 | 60) {
+            if at + 8 > ip.len() {
+                return Err(DropReason::Short);
+            }
+            fits(packet.protocol, &before)?;
+            before.push(packet.protocol);
+        }
         let header_bytes = match packet.protocol {
             0 | 60 => {
                 packet.extensions.ipv6_options = true;
@@ -235,6 +275,7 @@ impl Dissected {
             ttl,
             body_at: body.0,
             body_bytes: body.1,
+            ip_protocol: 0,
             piece: None,
             segment: None,
             inner: None,
@@ -363,6 +404,20 @@ fn behind_extensions(bytes: &[u8]) -> Read<(u8, &[u8])> {
     Ok((protocol, bytes.get(at..).unwrap_or_default()))
 }
 
+/// What a quoted IPv4 packet has behind its authentication headers, and where it begins.
+fn quoted_authentications(bytes: &[u8], mut at: usize) -> Read<(u8, usize)> {
+    let mut protocol = *bytes.get(9).ok_or(DropReason::Short)?;
+    for _ in 0..EXTENSION_COUNT_MAX {
+        if protocol != 51 {
+            break;
+        }
+        let header = bytes.get(at..at + 8).ok_or(DropReason::Short)?;
+        protocol = header[0];
+        at += (usize::from(header[1]) + 2) * 4;
+    }
+    if protocol == 51 { Err(DropReason::IpOption) } else { Ok((protocol, at)) }
+}
+
 /// The header of a quoted packet, and the first bytes behind it (RFC 792, RFC 4443 §2.4). It is of
 /// the error's own family.
 fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
@@ -370,13 +425,14 @@ fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
     let (protocol, source, destination, rest) = match (version, is_v4) {
         (Some(4), true) => {
             let header_bytes = usize::from(bytes[0] & 15) * 4;
-            let rest = bytes.get(header_bytes.max(20)..).ok_or(DropReason::Short)?;
             if number(bytes, 6)? & 0x1fff != 0 {
                 return Err(DropReason::Fragment);
             }
+            let (protocol, at) = quoted_authentications(bytes, header_bytes.max(20))?;
+            let rest = bytes.get(at..).ok_or(DropReason::Short)?;
             let address =
                 |at: usize| IpAddr::from([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-            (bytes[9], address(12), address(16), rest)
+            (protocol, address(12), address(16), rest)
         }
         (Some(6), false) => {
             let (protocol, rest) = behind_extensions(bytes)?;

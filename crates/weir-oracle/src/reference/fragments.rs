@@ -64,8 +64,8 @@ pub(super) enum Fate {
 }
 
 fn key(dissected: &Dissected, piece: Piece) -> FragmentKey {
-    // A first fragment of IPv6 may have headers that the later ones do not show.
-    let protocol = if dissected.packet.source.is_ipv4() { dissected.packet.protocol } else { 0 };
+    // A first fragment may have headers that the later ones do not show.
+    let protocol = dissected.ip_protocol;
     (dissected.packet.source, dissected.packet.destination, piece.ident, protocol)
 }
 

@@ -16,8 +16,8 @@ mod extension {
     pub(super) const FRAGMENT: u8 = 44;
     pub(super) const AUTHENTICATION: u8 = 51;
     pub(super) const DESTINATION: u8 = 60;
-    /// How many are read: more are not a packet that anyone sends.
-    pub(super) const COUNT_MAX: usize = 16;
+    /// How many are read, as pf does.
+    pub(super) const COUNT_MAX: usize = 19;
 }
 
 /// Why a frame is no packet for the rules.
@@ -30,8 +30,8 @@ pub enum FrameError {
     /// A header cannot be read.
     #[error("{0}")]
     Header(#[from] ParseError),
-    /// IPv6 extension headers that end before they are complete, or are too many.
-    #[error("the IPv6 extension headers cannot be read")]
+    /// Extension headers that end before they are complete, are too many, or do not go together.
+    #[error("the extension headers cannot be read")]
     Extensions,
     /// SCTP without ports.
     #[error("the SCTP header is cut off")]
@@ -76,8 +76,30 @@ fn v4(bytes: &[u8], direction: Direction, interface: &str) -> Result<Packet, Fra
     packet.tos = ip.tos();
     packet.extensions.ipv4_options = usize::from(ip.header_bytes()) > ipv4::HEADER_BYTES;
     packet.fragment = ip.more_fragments() || ip.fragment_offset_bytes() != 0;
-    protocol(&mut packet, ip.payload())?;
+    let mut rest = ip.payload();
+    let mut count = 0;
+    // Later fragments have only the bytes of one.
+    while packet.protocol == extension::AUTHENTICATION && ip.fragment_offset_bytes() == 0 {
+        count += 1;
+        if count > extension::COUNT_MAX {
+            return Err(FrameError::Extensions);
+        }
+        let size_bytes = length(rest, 4)?;
+        packet.protocol = *rest.first().ok_or(FrameError::Extensions)?;
+        rest = rest.get(size_bytes..).ok_or(FrameError::Extensions)?;
+    }
+    protocol(&mut packet, rest)?;
     Ok(packet)
+}
+
+/// Whether pf lets a header stand behind those before it: hop-by-hop options come first, and
+/// routing and fragment headers once (`pf_walk_header6` of pf.c).
+fn goes_behind(protocol: u8, before: &[u8]) -> bool {
+    match protocol {
+        extension::HOP_BY_HOP => before.is_empty(),
+        extension::ROUTING | extension::FRAGMENT => !before.contains(&protocol),
+        _ => true,
+    }
 }
 
 fn v6(bytes: &[u8], direction: Direction, interface: &str) -> Result<Packet, FrameError> {
@@ -86,7 +108,12 @@ fn v6(bytes: &[u8], direction: Direction, interface: &str) -> Result<Packet, Fra
     let mut packet = Packet::new(direction, interface, ends, ip.next_header());
     packet.tos = ip.traffic_class();
     let mut rest = ip.payload();
-    for _ in 0..extension::COUNT_MAX {
+    let mut before = Vec::new();
+    for _ in 0..=extension::COUNT_MAX {
+        if !goes_behind(packet.protocol, &before) {
+            return Err(FrameError::Extensions);
+        }
+        before.push(packet.protocol);
         let size_bytes = match packet.protocol {
             extension::HOP_BY_HOP | extension::DESTINATION => {
                 packet.extensions.ipv6_options = true;

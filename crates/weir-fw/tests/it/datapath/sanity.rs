@@ -58,7 +58,7 @@ fn broken_messages() -> Vec<Case> {
         ("ICMP of 7 bytes", "short", frame(&v4.packet(1, &[8, 0, 0, 0, 0, 0, 0]))),
         ("an extension header beyond the end", "short", frame(&v6.packet(0, &[17, 1, 0, 0]))),
         ("a type 0 routing header", "ip-option", frame(&v6.packet(43, &[17, 0, 0, 0, 0, 0, 0, 0]))),
-        ("17 extension headers", "ip-option", frame(&v6.packet(60, &endless(17)))),
+        ("20 extension headers", "ip-option", frame(&v6.packet(60, &endless(20)))),
     ]
 }
 
