@@ -14,6 +14,7 @@ mod adopt;
 mod arena;
 mod attach;
 mod fragments;
+mod index;
 pub mod judge;
 pub mod layout;
 mod load;
@@ -34,6 +35,7 @@ use libbpf_rs::{MapCore as _, MapHandle};
 pub use self::adopt::AdoptError;
 pub use self::arena::{Arena, ArenaError};
 pub use self::attach::{Attachment, EgressError};
+pub use self::index::Still;
 use self::layout::Regions;
 pub use self::load::{FirewallError, Options};
 pub use self::log::{LogReader, Overload, OverloadReader};
@@ -70,6 +72,7 @@ pub struct Firewall {
     fragments: MapHandle,
     arena: Arena,
     regions: Regions,
+    moving: index::Moving,
 }
 
 /// The kernel's numbers of the programs that can be attached.

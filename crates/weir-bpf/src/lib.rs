@@ -3,10 +3,10 @@
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
 //! XDP, [`namespace`] asks how namespaces stand to each other, [`yardstick`] is a fixed piece of
-//! work. [`firewall`] holds the firewall's programs and the
-//! memory they share. The C sources are in `bpf/`; the build script compiles them, and the object
-//! files are embedded here. [`object`], [`map`], [`attach`] and [`run`] do for any object file what
-//! these do for theirs: tests and benchmarks have programs of their own (weir-oracle).
+//! work, [`priority`] a thread's turn. [`firewall`] holds the firewall's programs and the memory
+//! they share. The C sources are in `bpf/`; the build script compiles them, and the object files
+//! are embedded here. [`object`], [`map`], [`attach`] and [`run`] do for any object file what these
+//! do for theirs: tests and benchmarks have programs of their own (weir-oracle).
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -27,6 +27,7 @@ pub mod map;
 pub mod namespace;
 pub mod object;
 pub mod packet;
+pub mod priority;
 pub mod probe;
 pub mod reflect;
 pub mod rss;

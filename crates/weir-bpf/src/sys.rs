@@ -702,3 +702,12 @@ pub(crate) fn namespace_owner_uid(namespace: BorrowedFd<'_>) -> io::Result<u32> 
     let result = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_OWNER_UID, &raw mut uid) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(uid) }
 }
+
+/// Gives the calling thread a real-time priority, which what it starts does not get.
+pub(crate) fn set_real_time_priority(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: 0 is the calling thread, and the parameters live through the call.
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -4,6 +4,7 @@
 //! When it ends by a signal, or dies, the programs stay attached and go on with the rules that they
 //! have; the next daemon takes over their states and counters. Only `weir fw stop` removes them.
 
+mod grower;
 mod serve;
 mod sweeper;
 
@@ -131,6 +132,7 @@ impl Daemon {
             Ok::<(), DaemonError>(())
         };
         start("sweeper", Box::new(sweeper::run))?;
+        start("grower", Box::new(grower::run))?;
         let (pending, noted) = monitor::Pending::both_ends();
         let firewall = Arc::clone(shared.engine().firewall());
         start(

@@ -1,5 +1,5 @@
 //! How much memory a limit of states takes, and whether there is that much: before anything is
-//! allocated.
+//! allocated. A start takes little of it, and the daemon's grower the rest as it is needed.
 //!
 //! The first record of a bucket stands in the bucket itself; the others, and the addresses of IPv6
 //! records, stand in further slots. How many of those a full table needs is a question of chance:
@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use weir_bpf::firewall::layout::{ARENA_BYTES, PAGE_BYTES, Regions, Sizes, account, state};
+use weir_bpf::firewall::layout::{ARENA_BYTES, PAGE_BYTES, Regions, Sizes, Slots};
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +20,14 @@ pub(crate) const HEAP_BYTES_DEFAULT: u32 = 512 << 20;
 pub(crate) const BUCKET_COUNT_MAX: u32 = 1 << 25;
 /// The smallest one.
 pub(crate) const BUCKET_COUNT_MIN: u32 = 16;
+/// The most that an index has that follows the number of states: 1.5 GiB with their accounts.
+pub(crate) const BUCKET_COUNT_FOLLOWING_MAX: u32 = 1 << 24;
+/// The fewest, if the limit is not smaller: 2 MiB of lines, which a processor's second level of
+/// address translation covers.
+const BUCKET_COUNT_FIRST: u32 = 1 << 15;
+/// Slots that are kept ready for what is going to be inserted before there can be more, at least:
+/// at two million states a second in 64 ms.
+pub(crate) const OVERFLOW_COUNT_SPARE: u32 = 1 << 17;
 /// Records of a bucket in a full table, on average: the programs follow at most 1,024, and with
 /// this average a bucket has more than 700 about never.
 const LOAD_MAX: u32 = 512;
@@ -47,7 +55,7 @@ const MAP_BUCKET_BYTES: u64 = 16;
 /// Standard deviations that are added to what is expected.
 const DEVIATIONS: f64 = 8.0;
 /// Bytes of a slot: a line and an account.
-pub(crate) const SLOT_BYTES: u32 = state::SIZE_BYTES + account::SIZE_BYTES;
+pub(crate) const SLOT_BYTES: u32 = Slots::BYTES_EACH;
 /// An entry of a page table, once for programs and once for the control process.
 const PAGE_TABLE_BYTES_PER_PAGE: u64 = 2 * 8;
 
@@ -58,8 +66,12 @@ pub(crate) struct Plan {
     pub(crate) state_limit: u32,
     /// IPv6 records that there is room for in a full table.
     pub(crate) ipv6_count: u32,
-    /// Counts, for loading the programs.
+    /// Whether `set hashsize` says how many buckets there are; else they follow the states.
+    pub(crate) is_fixed: bool,
+    /// What there are to be addresses for.
     pub(crate) sizes: Sizes,
+    /// Slots that a full table needs.
+    pub(crate) slots: Slots,
     /// Where everything is going to be.
     pub(crate) regions: Regions,
     /// What is followed beside states.
@@ -108,34 +120,59 @@ impl Plan {
         [self.followed.fragment_bytes(self.sizes.cpu_count), self.followed.source_bytes()]
     }
 
-    /// Bytes of the whole state table.
+    /// Bytes of the whole state table when it is full.
     #[must_use]
     pub(crate) const fn table_bytes(&self) -> u64 {
-        self.regions.states.bytes + self.regions.accounts.bytes
+        self.slots.bytes()
     }
 
-    /// Bytes that are taken before anything is attached, page tables included, and those of sources
-    /// when there are as many as may be; rules and tables come on top as they are loaded.
+    /// Slots that are to have memory before anything is attached.
     #[must_use]
-    pub(crate) const fn start_bytes(&self) -> u64 {
-        let pages = self.regions.heap.at as u64;
-        let [fragments, sources] = self.followed_bytes();
-        pages + pages / PAGE_BYTES as u64 * PAGE_TABLE_BYTES_PER_PAGE + fragments + sources
+    pub(crate) fn first(&self) -> Slots {
+        let buckets = self.slots.bucket_count;
+        Slots {
+            bucket_count: if self.is_fixed { buckets } else { buckets.min(BUCKET_COUNT_FIRST) },
+            overflow_count: self.slots.overflow_count.min(OVERFLOW_COUNT_SPARE),
+        }
     }
 
-    /// Refuses a plan that the machine has no memory for.
+    /// Bytes that are taken when there are as many states and sources as may be, page tables
+    /// included; rules and tables come on top as they are loaded.
+    #[must_use]
+    pub(crate) const fn full_bytes(&self) -> u64 {
+        let [fragments, sources] = self.followed_bytes();
+        paged(self.regions.states.at as u64 + self.table_bytes()) + fragments + sources
+    }
+
+    /// Refuses a plan that the machine has no memory for, beside that which such slots have already
+    /// taken of it.
     ///
     /// # Errors
     /// [`LimitError::Memory`] if less is available: `MemAvailable` of /proc/meminfo, or what is
     /// left of the control group's limit.
-    pub(crate) fn check(&self, available_bytes: u64) -> Result<(), LimitError> {
-        if self.start_bytes() <= available_bytes {
+    pub(crate) fn check(
+        &self,
+        taken: Option<Slots>,
+        available_bytes: u64,
+    ) -> Result<(), LimitError> {
+        let needed_bytes = match taken {
+            None => self.full_bytes(),
+            // All else was there before the first slot.
+            Some(slots) => paged(self.table_bytes()).saturating_sub(paged(slots.bytes())),
+        };
+        if needed_bytes <= available_bytes {
             return Ok(());
         }
-        let arithmetic = Arithmetic::of(self.state_limit, self.ipv6_count, self.sizes);
-        let arithmetic = Arithmetic { followed: self.followed, ..arithmetic };
-        Err(LimitError::Memory { arithmetic, needed_bytes: self.start_bytes(), available_bytes })
+        let arithmetic = Arithmetic::of(self.state_limit, self.ipv6_count, self.slots);
+        let arithmetic =
+            Arithmetic { followed: self.followed, cpu_count: self.sizes.cpu_count, ..arithmetic };
+        Err(LimitError::Memory { arithmetic, needed_bytes, available_bytes })
     }
+}
+
+/// Bytes with what their page tables take.
+const fn paged(bytes: u64) -> u64 {
+    bytes + bytes / PAGE_BYTES as u64 * PAGE_TABLE_BYTES_PER_PAGE
 }
 
 /// How a plan's bytes come about, for messages.
@@ -143,20 +180,21 @@ impl Plan {
 pub(crate) struct Arithmetic {
     state_limit: u32,
     ipv6_count: u32,
-    sizes: Sizes,
+    slots: Slots,
     followed: Followed,
+    cpu_count: u32,
 }
 
 impl Arithmetic {
-    const fn of(state_limit: u32, ipv6_count: u32, sizes: Sizes) -> Self {
+    const fn of(state_limit: u32, ipv6_count: u32, slots: Slots) -> Self {
         let followed = Followed { fragment_limit: 0, source_limit: 0 };
-        Self { state_limit, ipv6_count, sizes, followed }
+        Self { state_limit, ipv6_count, slots, followed, cpu_count: 0 }
     }
 }
 
 impl fmt::Display for Arithmetic {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sizes { bucket_count, overflow_count, .. } = self.sizes;
+        let Slots { bucket_count, overflow_count } = self.slots;
         let slots = u64::from(bucket_count) + u64::from(overflow_count);
         write!(
             formatter,
@@ -168,7 +206,7 @@ impl fmt::Display for Arithmetic {
             (slots * u64::from(SLOT_BYTES)) >> 20,
         )?;
         let Followed { fragment_limit, source_limit } = self.followed;
-        let fragment_bytes = self.followed.fragment_bytes(self.sizes.cpu_count);
+        let fragment_bytes = self.followed.fragment_bytes(self.cpu_count);
         if fragment_bytes > 0 {
             let mib = fragment_bytes >> 20;
             write!(
@@ -230,19 +268,20 @@ pub(crate) enum LimitError {
     Memory {
         /// What is wanted.
         arithmetic: Arithmetic,
-        /// All that is needed to start.
+        /// All that is needed when it is full, and not there yet.
         needed_bytes: u64,
         /// What there is.
         available_bytes: u64,
     },
 }
 
-/// The default number of buckets for a limit: the smallest power of two that is at least 0.8 of it.
+/// How many buckets a full table has without `set hashsize`: the smallest power of two that is at
+/// least 0.8 of its limit, as far as an index grows.
 #[must_use]
 pub(crate) fn default_bucket_count(state_limit: u32) -> u32 {
     let filled_count = u64::from(state_limit) * 4 / 5;
     let count = u32::try_from(filled_count.next_power_of_two()).unwrap_or(BUCKET_COUNT_MAX);
-    count.clamp(BUCKET_COUNT_MIN, BUCKET_COUNT_MAX)
+    count.clamp(BUCKET_COUNT_MIN, BUCKET_COUNT_FOLLOWING_MAX)
 }
 
 /// Places of the table of sources for `set limit src-nodes`: those nodes, and one for each rule
@@ -296,18 +335,31 @@ pub(crate) fn plan(
         reason = "a whole number that is not negative; what is too large becomes the largest"
     )]
     let overflow_count = overflow as u32;
-    let mut sizes =
-        Sizes { bucket_count, overflow_count, heap_bytes: HEAP_BYTES_DEFAULT, cpu_count };
+    let slots = Slots { bucket_count, overflow_count };
+    let is_fixed = hash_size.is_some();
+    // What there are addresses for: all that fits, so that a reload can raise the limit.
+    let bucket_count = if is_fixed { bucket_count } else { BUCKET_COUNT_FOLLOWING_MAX };
+    let mut heap_bytes = HEAP_BYTES_DEFAULT;
     // A large table leaves less room for rules, but never less than an eighth of the default.
     loop {
-        if let Some(regions) = Regions::plan(sizes) {
+        let left = Regions::slot_count_max(heap_bytes, cpu_count).checked_sub(bucket_count);
+        let left = left.filter(|left| *left >= slots.overflow_count);
+        let sizes = left.map(|overflow_count| Sizes {
+            bucket_count,
+            overflow_count,
+            heap_bytes,
+            cpu_count,
+        });
+        if let Some(sizes) = sizes
+            && let Some(regions) = Regions::plan(sizes)
+        {
             let followed = Followed::default();
-            return Ok(Plan { state_limit, ipv6_count, sizes, regions, followed });
+            return Ok(Plan { state_limit, ipv6_count, is_fixed, sizes, slots, regions, followed });
         }
-        if sizes.heap_bytes <= HEAP_BYTES_DEFAULT / 8 {
-            let arithmetic = Arithmetic::of(state_limit, ipv6_count, sizes);
+        if heap_bytes <= HEAP_BYTES_DEFAULT / 8 {
+            let arithmetic = Arithmetic::of(state_limit, ipv6_count, slots);
             return Err(LimitError::Arena { arithmetic });
         }
-        sizes.heap_bytes /= 2;
+        heap_bytes /= 2;
     }
 }

@@ -271,12 +271,15 @@ pub enum Request {
     },
 }
 
-/// A line of an answer. The last one is `Done` or `Failed`.
+/// A line of an answer. The last one is `Done` or `Failed`. Who asks is told of a text that follows
+/// as of any other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// A piece of text for standard output.
     Text(String),
+    /// So many bytes of text for standard output follow the line: where there is much of it.
+    Follows(u32),
     /// Text for standard error: what was done.
     Note(String),
     Value(serde_json::Value),

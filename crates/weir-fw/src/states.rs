@@ -6,9 +6,13 @@
 //! they are read again, and at last as they were found: one packet's difference is no harm, and a
 //! record that just moves within its bucket may be missed or seen twice, as in any list of what
 //! comes and goes.
+//!
+//! The index may grow meanwhile ([`Passed`] keeps what moves to its end from being read twice); it
+//! does not shrink as long as somebody goes through all of it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use weir_bpf::firewall::layout::{
     self, PROFILE_COUNT_MAX, TIMEOUT_COUNT, account, addresses, control, image, line_account,
@@ -22,6 +26,8 @@ mod tests;
 
 /// How often a bucket is read until it is taken as it is.
 const TRIES: u32 = 8;
+/// Buckets that are read before any of their records is used.
+const BUCKETS_AT_ONCE: u32 = 1024;
 /// Records of one bucket; more is a damaged chain.
 const CHAIN_COUNT_MAX: usize = 2048;
 
@@ -217,12 +223,6 @@ impl<'a> View<'a> {
         self.arena().read64(control::STATE_COUNT)
     }
 
-    /// All buckets.
-    #[must_use]
-    pub fn buckets(&self) -> Range<u32> {
-        0..self.firewall.regions().sizes.bucket_count
-    }
-
     fn arena(&self) -> &Arena {
         self.firewall.arena()
     }
@@ -232,34 +232,88 @@ impl<'a> View<'a> {
     }
 
     /// Whether a slot can be one; what is read may be anything.
-    const fn is_slot(&self, slot: u32) -> bool {
-        let sizes = &self.firewall.regions().sizes;
-        (slot as u64) < sizes.bucket_count as u64 + sizes.overflow_count as u64
+    fn is_slot(&self, slot: u32) -> bool {
+        let (ready, behind) = (self.firewall.ready(), self.firewall.regions().sizes.bucket_count);
+        slot < ready.bucket_count || slot.wrapping_sub(behind) < ready.overflow_count
     }
 
-    /// Calls a function for every state in some buckets.
-    pub fn for_each(&self, buckets: Range<u32>, mut each: impl FnMut(&Record)) {
-        let end = buckets.end.min(self.buckets().end);
-        let mut chain = Vec::new();
-        for bucket in buckets.start..end {
-            let first = self.arena().word32(self.line_at(bucket) + state::CONTROL);
-            // Most buckets are looked at once: there is nothing in them.
-            if first.load(std::sync::atomic::Ordering::Relaxed) & layout::STATE_LIVE == 0 {
-                continue;
+    /// Calls a function for every state, until it fails.
+    ///
+    /// # Errors
+    /// What the function returned.
+    pub fn try_for_all<E>(&self, mut each: impl FnMut(&Record) -> Result<(), E>) -> Result<(), E> {
+        let _still = self.firewall.hold_still();
+        let mut passed = Passed::default();
+        let (mut from, mut records) = (0, Vec::new());
+        // There may be more of them with every look.
+        while from < self.firewall.bucket_count() {
+            let to = self.firewall.bucket_count().min(from + BUCKETS_AT_ONCE);
+            let bucket_count = self.read_range(from..to, &passed, &mut records);
+            passed.note(from, bucket_count);
+            for raw in &records {
+                each(&take_apart(raw))?;
             }
-            for _ in 0..TRIES {
-                if self.read_bucket(bucket, &mut chain) {
-                    break;
-                }
-                std::hint::spin_loop();
-            }
-            chain.iter().for_each(|raw| each(&take_apart(raw)));
+            from = to;
         }
+        Ok(())
     }
 
     /// Calls a function for every state.
-    pub fn for_all(&self, each: impl FnMut(&Record)) {
-        self.for_each(self.buckets(), each);
+    pub fn for_all(&self, mut each: impl FnMut(&Record)) {
+        let result: Result<(), std::convert::Infallible> = self.try_for_all(|record| {
+            each(record);
+            Ok(())
+        });
+        let Ok(()) = result;
+    }
+
+    /// Reads the records of some buckets, but for those that were read in another bucket; gives the
+    /// number of buckets by which they were in these.
+    fn read_range(&self, buckets: Range<u32>, passed: &Passed, records: &mut Vec<Raw>) -> u32 {
+        let mut bucket_count = self.firewall.bucket_count();
+        for _ in 0..TRIES {
+            let before = bucket_count;
+            self.ask_for(&buckets);
+            records.clear();
+            for bucket in buckets.clone().filter(|bucket| !passed.has(*bucket)) {
+                self.read_chain(bucket, records);
+            }
+            bucket_count = self.firewall.bucket_count();
+            if !splits(before..bucket_count, &buckets) {
+                break;
+            }
+        }
+        bucket_count
+    }
+
+    /// Asks for the second lines of some buckets, all at once: none of them is waited for alone.
+    fn ask_for(&self, buckets: &Range<u32>) {
+        let mut touched = 0;
+        for bucket in buckets.clone() {
+            let first = self.arena().word64(self.line_at(bucket)).load(Ordering::Relaxed);
+            if low(first) & layout::STATE_LIVE != 0 && self.is_slot(high(first)) {
+                let second = self.arena().word64(self.line_at(high(first)));
+                touched |= second.load(Ordering::Relaxed);
+            }
+        }
+        std::hint::black_box(touched);
+    }
+
+    /// Appends the records of a bucket to others.
+    fn read_chain(&self, bucket: u32, records: &mut Vec<Raw>) {
+        let first = self.arena().word32(self.line_at(bucket) + state::CONTROL);
+        // Most buckets are looked at once: there is nothing in them.
+        if first.load(Ordering::Relaxed) & layout::STATE_LIVE == 0 {
+            return;
+        }
+        let start = records.len();
+        for _ in 0..TRIES {
+            records.truncate(start);
+            if self.read_bucket(bucket, records) {
+                break;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// The tags that states have: a bit for each number.
@@ -271,11 +325,11 @@ impl<'a> View<'a> {
     }
 
     /// Reads the records of a bucket. False if they changed meanwhile.
-    fn read_bucket(&self, bucket: u32, chain: &mut Vec<Raw>) -> bool {
-        chain.clear();
+    fn read_bucket(&self, bucket: u32, records: &mut Vec<Raw>) -> bool {
+        let start = records.len();
         let mut slot = bucket;
         let mut is_stable = true;
-        while chain.len() < CHAIN_COUNT_MAX {
+        while records.len() - start < CHAIN_COUNT_MAX {
             let (raw, is_whole) = self.read_record(slot);
             let flags = low(raw.line[0]);
             is_stable &= is_whole;
@@ -283,7 +337,7 @@ impl<'a> View<'a> {
                 is_stable &= slot == bucket;
                 break;
             }
-            chain.push(raw);
+            records.push(raw);
             slot = high(raw.line[0]);
             if slot == 0 || !self.is_slot(slot) {
                 is_stable &= slot == 0;
@@ -291,7 +345,7 @@ impl<'a> View<'a> {
             }
         }
         // Whoever changes anything in a bucket has its lock meanwhile.
-        let Some(first) = chain.first() else { return is_stable };
+        let Some(first) = records.get(start) else { return is_stable };
         let now = self.arena().read64(self.line_at(bucket));
         is_stable && low(first.line[0]) & layout::STATE_LOCK == 0 && now == first.line[0]
     }
@@ -359,6 +413,73 @@ impl<'a> View<'a> {
         let idle = now_tick.wrapping_sub(record.last_tick).cast_signed().max(0);
         seconds(ticks.saturating_sub(u64::from(idle.cast_unsigned())))
     }
+}
+
+/// The bucket that another one was split off, or would be.
+const fn parent(bucket: u32) -> u32 {
+    match bucket.checked_ilog2() {
+        Some(highest) => bucket & !(1 << highest),
+        None => 0,
+    }
+}
+
+/// Whether one of the buckets that came in the meantime was split off one of some others.
+fn splits(new: Range<u32>, buckets: &Range<u32>) -> bool {
+    let mut from = new.start;
+    while from < new.end {
+        // Up to the next power of two, parents are in a row.
+        let to = new.end.min((from + 1).next_power_of_two());
+        if parent(from) < buckets.end && parent(to - 1) >= buckets.start {
+            return true;
+        }
+        from = to;
+    }
+    false
+}
+
+/// How many buckets there were as others were read.
+///
+/// A bucket that has come since has the records of one that was read before: whoever has read that
+/// one when they were there does not read them again. As long as no buckets are joined, their
+/// number only grows.
+#[derive(Debug, Default)]
+struct Passed {
+    /// From which bucket on there were how many.
+    counts: Vec<(u32, u32)>,
+}
+
+impl Passed {
+    /// Notes that so many buckets were there as those from `from` on were read.
+    fn note(&mut self, from: u32, bucket_count: u32) {
+        if self.counts.last().is_none_or(|(_, last)| *last != bucket_count) {
+            self.counts.push((from, bucket_count));
+        }
+    }
+
+    /// Whether the records of a bucket were read in another one.
+    fn has(&self, bucket: u32) -> bool {
+        let Some((_, first)) = self.counts.first() else { return false };
+        let mut before = bucket;
+        while before >= *first {
+            before = parent(before);
+            let behind = self.counts.partition_point(|(from, _)| *from <= before);
+            let count = self.counts[..behind].last().map_or(*first, |(_, count)| *count);
+            // The bucket was split off later, and so was what lies between the two.
+            if bucket_of(bucket, count) == before {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Where the records of a bucket were when there were so many: `weir_index_bucket()` of `table.h`.
+const fn bucket_of(bucket: u32, bucket_count: u32) -> u32 {
+    let mut bucket = bucket;
+    while bucket >= bucket_count {
+        bucket = parent(bucket);
+    }
+    bucket
 }
 
 /// Where the sequence numbers are in a line.

@@ -33,12 +33,14 @@ __noinline int weir_state_error(const struct weir_fw_packet *p __arg_nonnull,
 
 	quoted->hash = weir_fw_hash(quoted);
 	home = weir_state_bucket(quoted->hash);
-	line = weir_state_line(home);
 	weir_fw_table_counters(p->cpu)->searches++;
-	if (!(weir_read_once(line->control) & WEIR_STATE_LIVE))
+	if (!(weir_read_once(weir_state_line(home)->control) & WEIR_STATE_LIVE) &&
+	    weir_state_is_at(home, quoted->hash))
 		return WEIR_STATE_MISS;
-	if (!weir_state_lock(home, p->cpu))
+	home = weir_state_lock_bucket(quoted->hash, p->cpu);
+	if (home == WEIR_STATE_BUCKET_NONE)
 		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
+	line = weir_state_line(home);
 	control = line->control;
 	found = control & WEIR_STATE_LIVE ? weir_bucket_find(quoted, home) : WEIR_FOUND_NONE;
 	if (found >= WEIR_FOUND_NONE) {

@@ -282,13 +282,14 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 				 const struct weir_fw_decision *d __arg_nonnull,
 				 struct weir_fw_hit *hit __arg_nonnull)
 {
-	__u32 home = weir_state_bucket(p->hash);
-	weir_line *line = weir_state_line(home);
+	__u32 home = weir_state_lock_bucket(p->hash, p->cpu);
 	__u64 found = WEIR_FOUND_NONE;
+	weir_line *line;
 	int drop = 0;
 
-	if (!weir_state_lock(home, p->cpu))
+	if (home == WEIR_STATE_BUCKET_NONE)
 		return WEIR_FW_REASON_CONGESTION + 1;
+	line = weir_state_line(home);
 	if (line->control & WEIR_STATE_LIVE)
 		found = weir_bucket_find(p, home);
 	if (found == WEIR_FOUND_LOST) {

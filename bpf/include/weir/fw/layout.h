@@ -6,8 +6,9 @@
  * its structures and enumerations, by way of BTF.
  *
  * Everything is addressed by byte offsets from the arena's start, which fit into 32 bits. The
- * control process decides where regions are (weir_fw_control.*_at), populates every page of them
- * before a program is attached, and the programs never allocate.
+ * control process decides where regions are (weir_fw_control.*_at), and populates their pages:
+ * before a program is attached, but for states and accounts, where that is done as the table grows,
+ * before programs are told (*_ready). The programs never allocate.
  *
  * Who may write: the programs write states, accounts, next hops, kept routes and counters, the
  * control process everything else. A record of a state is only read or changed by a program that
@@ -101,10 +102,10 @@ struct weir_fw_control {
 	__u32 generation;	/* of next hops, 16 bits used, never 0 */
 	__u32 clock_offset;	/* ticks that are added to the clock; for tests */
 	__u32 stages;		/* WEIR_FW_STAGES_* */
-	__u32 settings_unused[3];
 	__u32 zero;		/* always 0, which the verifier does not know: see loop.h */
+	__u64 index;		/* buckets in use, and a mask above: table.h; never 0 */
 	__u32 second_ticks;	/* how many ticks count as a second for rates; 0: 60; for tests */
-	__u32 hot_unused[4];
+	__u32 hot_unused[5];
 
 	/* Where the regions are. Set once. */
 	__u32 counters_at;	/* struct weir_fw_cpu for each possible CPU */
@@ -116,10 +117,15 @@ struct weir_fw_control {
 	__u32 accounts_at;	/* struct weir_account, as many */
 	__u32 heap_at;
 	__u32 heap_bytes;
-	__u32 bucket_count;	/* a power of two */
-	__u32 overflow_count;
+	__u32 bucket_count;	/* as many as the index can have */
+	__u32 overflow_count;	/* as many as there can be */
 	__u32 cpu_count;
-	__u32 region_unused[4];
+	/* What of that has memory: only ever more. */
+	__u32 bucket_ready;
+	__u32 overflow_ready;
+	/* What the ruleset's limit allows the index, and the slots besides, to grow to. */
+	__u32 bucket_limit;
+	__u32 overflow_limit;
 
 	/* What packets change. Each in a line of its own. */
 	__u64 state_count;	/* records that are live */
@@ -143,7 +149,8 @@ struct weir_fw_control {
 	__u32 heap_index_at;	/* the heap's book-keeping, inside the heap */
 	__u32 document_at;	/* JSON about what runs: text of the rules, names of tables, ... */
 	__u32 document_bytes;
-	__u32 own_unused[23];
+	__u32 bucket_floor;	/* fewer buckets there never are; bucket_count: the size is fixed */
+	__u32 own_unused[22];
 };
 
 /* What goes before a frame from the first stage to the second. */

@@ -199,15 +199,18 @@ static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __
 static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct weir_fw_hit *hit)
 {
 	__u32 home = weir_state_bucket(p->hash), control, slot, reverse;
-	weir_line *line = weir_state_line(home), *s;
 	int result = WEIR_STATE_HIT, tracked;
+	weir_line *line, *s;
 	__u64 found;
 
 	weir_fw_table_counters(p->cpu)->searches++;
-	if (!(weir_read_once(line->control) & WEIR_STATE_LIVE))
+	if (!(weir_read_once(weir_state_line(home)->control) & WEIR_STATE_LIVE) &&
+	    weir_state_is_at(home, p->hash))
 		return WEIR_STATE_MISS;
-	if (!weir_state_lock(home, p->cpu))
+	home = weir_state_lock_bucket(p->hash, p->cpu);
+	if (home == WEIR_STATE_BUCKET_NONE)
 		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
+	line = weir_state_line(home);
 	control = line->control;
 	found = control & WEIR_STATE_LIVE ? weir_bucket_search(p, line, home, control) :
 					    WEIR_FOUND_NONE;
@@ -253,12 +256,18 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
 						const struct weir_fw_hit *hit, __u16 index,
 						__u16 generation)
 {
-	__u32 home = weir_state_bucket(p->hash), match;
-	weir_line *line = weir_state_line(home), *s;
+	__u32 home, match;
+	weir_line *s;
 
-	if (hit->slot == WEIR_FW_SLOT_NONE || !weir_state_lock(home, p->cpu))
+	if (hit->slot == WEIR_FW_SLOT_NONE)
 		return;
-	/* The slot may be somebody else's by now. */
+	home = weir_state_lock_bucket(p->hash, p->cpu);
+	if (home == WEIR_STATE_BUCKET_NONE)
+		return;
+	/*
+	 * The slot may be somebody else's by now. If it is ours, its record is in this bucket: both
+	 * are those of the hash.
+	 */
 	s = weir_state_line(hit->slot);
 	match = weir_state_match(s, s->control, p);
 	if (match == (hit->reverse ? WEIR_MATCH_REVERSE : WEIR_MATCH_FORWARD)) {
@@ -269,7 +278,7 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
 		s->next_hop[direction] = index;
 		s->generation = generation;
 	}
-	weir_state_unlock(home, line->control);
+	weir_state_unlock(home, weir_state_line(home)->control);
 }
 
 #endif /* WEIR_FW_LOOKUP_H */

@@ -10,6 +10,8 @@ enum weir_fw_sweep_mode {
 	WEIR_SWEEP_KILL,
 	WEIR_SWEEP_UNTRACK,	/* halves whose source fits are no longer counted in its node */
 	WEIR_SWEEP_SOURCES,	/* nodes of sources that fit go; buckets are not looked at */
+	WEIR_SWEEP_SPLIT,	/* the index gets buckets, one by one, until there are `to` */
+	WEIR_SWEEP_JOIN,	/* it loses its last ones, until there are `to` */
 };
 
 enum weir_fw_sweep_constant {
@@ -20,6 +22,8 @@ enum weir_fw_sweep_constant {
 	WEIR_SWEEP_EITHER_WAY = 1 << 25,
 	/* The request stands behind room for an Ethernet header. */
 	WEIR_SWEEP_AT = 16,
+	/* One run ends about then: its CPU handles no packets meanwhile. */
+	WEIR_SWEEP_NS_MAX = 300000,
 };
 
 struct weir_fw_sweep {
@@ -36,7 +40,7 @@ struct weir_fw_sweep {
 	__u32 live;
 	__u32 removed;
 	__u32 busy;
-	__u32 next;		/* the bucket to go on with */
+	__u32 next;		/* the bucket to go on with; SPLIT, JOIN: buckets there are */
 	__u32 answer_unused[4];
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * weir_fw_sweep: goes through some buckets for the control process, which runs it by
- * BPF_PROG_TEST_RUN. The request stands in the "frame", and so does the answer.
+ * BPF_PROG_TEST_RUN, or has the index grow or shrink. The request stands in the "frame", and so
+ * does the answer.
  *
  * XDP programs run with bottom halves off, and the lock of a bucket is taken as the data path does.
  */
@@ -10,10 +11,18 @@
 
 #include <weir/fw/account.h>
 #include <weir/fw/clock.h>
+#include <weir/fw/index.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
 #include <weir/fw/scratch.h>
 #include <weir/fw/timeout.h>
+
+/* Buckets whose lines are read side by side. */
+#define WEIR_SWEEP_GROUP 32
+/* Records between two looks at the clock. */
+#define WEIR_SWEEP_RECORDS 64
+/* Splits between them, less one: a power of two, less one. */
+#define WEIR_SWEEP_CLOCK_MASK 7
 
 /* A next hop this many generations old is forgotten, long before its number comes again. */
 #define WEIR_SWEEP_GENERATION_AGE_MAX 0x2000
@@ -129,7 +138,9 @@ struct weir_sweep_run {
 	__u32 cpu;
 	__u32 generation;
 	__u32 ruleset;
+	__u32 stay;		/* of weir_sweep_peek() */
 	__u64 state_count;
+	__u64 began_ns;
 };
 
 static __always_inline bool weir_sweep_is_stale(weir_line *s, __u32 generation)
@@ -192,22 +203,119 @@ __noinline int weir_sweep_bucket(struct weir_fw_sweep *r __arg_nonnull,
 	return 0;
 }
 
-/* Most buckets need no lock: nothing is in them, or one record that stays. */
-__noinline int weir_sweep_look(struct weir_fw_sweep *r __arg_nonnull,
-			       const struct weir_sweep_run *run __arg_nonnull, __u32 home)
+/*
+ * Whether all records of a bucket stay, as far as can be seen without its lock; then `stay` has
+ * their number. What is missed so is found the next time; but killing must find all there is, and
+ * only trusts its eyes where there is one record.
+ */
+__noinline int weir_sweep_peek(const struct weir_fw_sweep *r __arg_nonnull,
+			       struct weir_sweep_run *run __arg_nonnull, __u32 home)
 {
-	weir_line *line = weir_state_line(home);
-	__u32 control = weir_read_once(line->control);
+	bool is_expiring = r->mode == WEIR_SWEEP_EXPIRE;
+	__u32 slot = home, control, i;
+	weir_line *s;
 
-	if (!(control & WEIR_STATE_LIVE))
-		return 0;
-	if (r->mode == WEIR_SWEEP_EXPIRE && !line->next &&
-	    !weir_sweep_is_stale(line, run->generation) &&
-	    !weir_state_expired(line, control, run->ruleset, run->now, run->state_count)) {
-		r->live++;
-		return 0;
+	run->stay = 0;
+	if (!is_expiring && (r->mode != WEIR_SWEEP_KILL || weir_state_line(home)->next))
+		return false;
+	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
+		s = weir_state_line(slot);
+		control = weir_read_once(s->control);
+		if (!(control & WEIR_STATE_LIVE) || weir_sweep_is_stale(s, run->generation))
+			return false;
+		if (is_expiring ? weir_state_expired(s, control, run->ruleset, run->now,
+						     run->state_count) :
+				  weir_sweep_fits(r, s, slot, control))
+			return false;
+		run->stay++;
+		slot = weir_read_once(s->next);
+		if (!slot)
+			return true;
 	}
-	return weir_sweep_bucket(r, run, home);
+	return false;
+}
+
+/* Most buckets need no lock: nothing is in them, or only records that stay. */
+static __always_inline void weir_sweep_look(struct weir_fw_sweep *r, struct weir_sweep_run *run,
+					    __u32 home)
+{
+	__u64 __weir_arena *first = (__u64 __weir_arena *)weir_state_line(home);
+	__u64 before = weir_read_once(*first);
+
+	if (!(before & WEIR_STATE_LIVE))
+		return;
+	/* Who changes a bucket has its lock meanwhile. */
+	if (!(before & WEIR_STATE_LOCK) && weir_sweep_peek(r, run, home) &&
+	    weir_read_once(*first) == before)
+		r->live += run->stay;
+	else
+		weir_sweep_bucket(r, run, home);
+}
+
+/* Asks for the second line of some buckets, as second.h does: nobody waits for one alone. */
+__noinline int weir_sweep_touch(__u32 from, __u32 to)
+{
+	__u32 touched = 0, home;
+	__u64 first;
+
+	for (home = from; home < to && weir_fw_may_loop; home++) {
+		first = weir_read_once(*(__u64 __weir_arena *)weir_state_line(home));
+		if (first & WEIR_STATE_LIVE && first >> 32)
+			touched += weir_read_once(weir_state_line(first >> 32)->control);
+	}
+	asm volatile("" ::"r"(touched));
+	return 0;
+}
+
+static __always_inline bool weir_sweep_is_late(const struct weir_sweep_run *run)
+{
+	return bpf_ktime_get_ns() - run->began_ns >= WEIR_SWEEP_NS_MAX;
+}
+
+/* Goes through buckets until all that were asked for are done, or it takes long. */
+__noinline int weir_sweep_range(struct weir_fw_sweep *r __arg_nonnull,
+				struct weir_sweep_run *run __arg_nonnull)
+{
+	__u32 home = r->from, end, records;
+
+	while (home < r->to && weir_fw_may_loop) {
+		end = r->to - home > WEIR_SWEEP_GROUP ? home + WEIR_SWEEP_GROUP : r->to;
+		weir_sweep_touch(home, end);
+		records = r->live + r->removed + WEIR_SWEEP_RECORDS;
+		while (home < end && (__s32)(r->live + r->removed - records) < 0 &&
+		       weir_fw_may_loop)
+			weir_sweep_look(r, run, home++);
+		if (weir_sweep_is_late(run))
+			break;
+	}
+	r->next = home;
+	return 0;
+}
+
+/* Has the index grow or shrink, until it is as large as was asked for, or it takes long. */
+__noinline int weir_sweep_index(struct weir_fw_sweep *r __arg_nonnull,
+				const struct weir_sweep_run *run __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	bool is_split = r->mode == WEIR_SWEEP_SPLIT;
+	__u32 count = (__u32)weir_index();
+	int is_done = 1;
+
+	if (!scratch)
+		return 0;
+	while (is_done && weir_fw_may_loop) {
+		if (is_split ? count >= r->to : count <= r->to)
+			break;
+		if (!(count & WEIR_SWEEP_CLOCK_MASK) && weir_sweep_is_late(run))
+			break;
+		is_done = is_split ? weir_index_split(&scratch->quoted, run->cpu) :
+				     weir_index_join(run->cpu);
+		count = (__u32)weir_index();
+	}
+	if (!is_done)
+		r->busy++;
+	r->next = count;
+	return 0;
 }
 
 SEC("xdp")
@@ -220,10 +328,10 @@ int weir_fw_sweep(struct xdp_md *ctx)
 		.generation = control->generation,
 		.ruleset = control->active,
 		.state_count = control->state_count,
+		.began_ns = bpf_ktime_get_ns(),
 	};
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	struct weir_fw_sweep *r;
-	__u32 home;
 
 	weir_uses_arena();
 	if (!scratch)
@@ -232,11 +340,13 @@ int weir_fw_sweep(struct xdp_md *ctx)
 	if (bpf_xdp_load_bytes(ctx, WEIR_SWEEP_AT, r, sizeof(*r)))
 		return XDP_ABORTED;
 	r->live = r->removed = r->busy = 0;
-	if (r->to > control->bucket_count)
-		r->to = control->bucket_count;
-	for (home = r->from; home < r->to && weir_fw_may_loop; home++)
-		weir_sweep_look(r, &run, home);
-	r->next = home;
+	if (r->mode == WEIR_SWEEP_SPLIT || r->mode == WEIR_SWEEP_JOIN) {
+		weir_sweep_index(r, &run);
+	} else {
+		if (r->to > (__u32)weir_index())
+			r->to = (__u32)weir_index();
+		weir_sweep_range(r, &run);
+	}
 	if (r->mode == WEIR_SWEEP_SOURCES)
 		bpf_for_each_map_elem(&weir_sources, weir_sweep_source, 0, 0);
 	if (!r->from && r->mode == WEIR_SWEEP_EXPIRE && control->source_count)

@@ -5,6 +5,12 @@
  * Bucket b is slot b, which holds the bucket's first record; the others hang on `next`. The lock is
  * a bit of the first slot's control word. Who holds it is never interrupted by another holder: all
  * programs run with bottom halves off. Functions whose names begin with weir_bucket_ want the lock.
+ *
+ * The number of buckets follows that of states, one bucket at a time (index.h). So whoever has
+ * computed a bucket may come too late: its records may be in another one by then. A record that is
+ * found is right wherever it is found, because it is found under the lock of the bucket that it is
+ * in. Who finds nothing looks whether the hash still leads to the same bucket (weir_state_is_at()):
+ * under the lock that is certain, because a bucket only changes its records under its lock.
  */
 #ifndef WEIR_FW_TABLE_H
 #define WEIR_FW_TABLE_H
@@ -33,10 +39,52 @@ static __always_inline weir_line *weir_state_line(__u32 slot)
 		       weir_fw_control()->states_at + slot * (__u32)sizeof(struct weir_state));
 }
 
-/* The bucket of a hash: its upper bits, scaled to the number of buckets. */
+/* weir_fw_control.index of so many buckets; the mask is the least 2^k - 1 that all are within. */
+static __always_inline __u64 weir_index_of(__u32 count, __u32 mask)
+{
+	return (__u64)mask << 32 | count;
+}
+
+/*
+ * The bucket of a hash in an index of `count` buckets: linear hashing (W. Litwin, 1980). Those
+ * behind the last one have not been split off yet from those without the highest bit. The bits are
+ * taken from the top of the hash, which are the best (hash.h), in another order.
+ */
+static __always_inline __u32 weir_index_bucket(__u64 index, __u64 hash)
+{
+	__u32 count = (__u32)index, mask = index >> 32;
+	__u32 bucket = __builtin_bswap32((__u32)(hash >> 32)) & mask;
+
+	return bucket < count ? bucket : bucket & mask >> 1;
+}
+
+static __always_inline __u64 weir_index(void)
+{
+	return weir_read_once(weir_fw_control()->index);
+}
+
+/* The bucket of a hash as of now. */
 static __always_inline __u32 weir_state_bucket(__u64 hash)
 {
-	return (__u32)((hash >> 32) * weir_fw_control()->bucket_count >> 32);
+	return weir_index_bucket(weir_index(), hash);
+}
+
+/*
+ * Whether a bucket is still that of a hash. To be asked under its lock, or after its first line was
+ * read: then the records of the hash were there as it was read, unless the bucket has been split
+ * and joined again in between. Thousands of others are before it is its turn again, for which the
+ * number of states has to halve or double; and a packet that such a thing happened to is judged as
+ * one of an unknown flow.
+ */
+static __always_inline bool weir_state_is_at(__u32 home, __u64 hash)
+{
+#ifdef __TARGET_ARCH_x86
+	/* Loads are made in their order. */
+	weir_compiler_barrier();
+#else
+	__sync_fetch_and_or(&weir_fw_control()->own_unused[0], 0);
+#endif
+	return weir_state_bucket(hash) == home;
 }
 
 static __noinline bool weir_state_lock_slowly(__u32 home, __u32 cpu)
@@ -81,7 +129,41 @@ static __always_inline void weir_state_unlock(__u32 home, __u32 control)
 	weir_compiler_barrier();
 }
 
-/* Takes an overflow slot; 0 if there is none. */
+/* How often somebody looks where a bucket's records have gone: they go once in a long time. */
+#define WEIR_STATE_MOVES_MAX 4
+/* Instead of a bucket: its lock could not be had. */
+#define WEIR_STATE_BUCKET_NONE 0xffffffffu
+
+/* Locks the bucket of a hash that was in another one a moment ago. */
+__noinline __u32 weir_state_lock_moved(__u64 hash, __u32 cpu)
+{
+	__u32 home, i;
+
+	for (i = weir_fw_bound(WEIR_STATE_MOVES_MAX); i && weir_fw_may_loop; i--) {
+		home = weir_state_bucket(hash);
+		if (!weir_state_lock(home, cpu))
+			break;
+		if (weir_state_is_at(home, hash))
+			return home;
+		weir_state_unlock(home, weir_state_line(home)->control);
+	}
+	return WEIR_STATE_BUCKET_NONE;
+}
+
+/* Locks the bucket of a hash, and returns it. */
+static __always_inline __u32 weir_state_lock_bucket(__u64 hash, __u32 cpu)
+{
+	__u32 home = weir_state_bucket(hash);
+
+	if (!weir_state_lock(home, cpu))
+		return WEIR_STATE_BUCKET_NONE;
+	if (weir_state_is_at(home, hash))
+		return home;
+	weir_state_unlock(home, weir_state_line(home)->control);
+	return weir_state_lock_moved(hash, cpu);
+}
+
+/* Takes an overflow slot; 0 if there is none that has memory. */
 static __noinline __u32 weir_slot_take(void)
 {
 	struct weir_fw_control __weir_arena *control = weir_fw_control();
@@ -99,10 +181,10 @@ static __noinline __u32 weir_slot_take(void)
 			return slot;
 		}
 	}
-	if (weir_read_once(control->fresh_count) >= control->overflow_count)
+	if (weir_read_once(control->fresh_count) >= weir_read_once(control->overflow_ready))
 		return 0;
 	slot = __sync_fetch_and_add(&control->fresh_count, 1);
-	if (slot >= control->overflow_count) {
+	if (slot >= weir_read_once(control->overflow_ready)) {
 		__sync_fetch_and_sub(&control->fresh_count, 1);
 		return 0;
 	}

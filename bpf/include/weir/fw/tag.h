@@ -17,16 +17,20 @@
 static __always_inline __u32 weir_state_tag(const struct weir_fw_packet *flow,
 					    const struct weir_fw_hit *hit)
 {
-	__u32 home = weir_state_bucket(flow->hash), tag = 0;
-	weir_line *line = weir_state_line(home), *s;
+	__u32 home, tag = 0;
+	__u64 found;
 
-	if (hit->slot == WEIR_FW_SLOT_NONE || !weir_state_lock(home, flow->cpu))
+	if (hit->slot == WEIR_FW_SLOT_NONE)
 		return 0;
-	/* The slot may be somebody else's by now. */
-	s = weir_state_line(hit->slot);
-	if (weir_state_match(s, s->control, flow))
-		tag = weir_half_tag(s, hit->slot, hit->reverse & 1);
-	weir_state_unlock(home, line->control);
+	home = weir_state_lock_bucket(flow->hash, flow->cpu);
+	if (home == WEIR_STATE_BUCKET_NONE)
+		return 0;
+	/* The record may stand in another slot by now. */
+	found = weir_state_line(home)->control & WEIR_STATE_LIVE ? weir_bucket_find(flow, home) :
+								   WEIR_FOUND_NONE;
+	if (found < WEIR_FOUND_NONE)
+		tag = weir_half_tag(weir_state_line((__u32)found), (__u32)found, hit->reverse & 1);
+	weir_state_unlock(home, weir_state_line(home)->control);
 	return tag;
 }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore as _, MapHandle, MapType};
 
+use super::index::Moving;
 use super::layout::{Regions, Sizes, control};
 use super::{
     ARENA_MAP, Arena, ArenaError, EGRESS, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, Ids,
@@ -209,6 +210,7 @@ impl Firewall {
             fragments,
             arena,
             regions,
+            moving: Moving::default(),
         })
     }
 }

@@ -23,10 +23,10 @@ pub const ARENA_BYTES: u64 = ARENA_PAGE_COUNT * PAGE_BYTES as u64;
 
 const _: () = assert!(ARENA_BYTES == crate::sys::ARENA_BYTES as u64, "all of it is mapped");
 
-/// How many of what the arena is to hold.
+/// How many of what the arena has addresses for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// Buckets of the state table: a power of two.
+    /// Buckets of the state table.
     pub bucket_count: u32,
     /// Slots for records that are not the first of their bucket, and for IPv6 addresses.
     pub overflow_count: u32,
@@ -34,6 +34,34 @@ pub struct Sizes {
     pub heap_bytes: u32,
     /// Possible CPUs of the machine.
     pub cpu_count: u32,
+}
+
+impl Sizes {
+    /// All slots.
+    #[must_use]
+    pub const fn slots(&self) -> Slots {
+        Slots { bucket_count: self.bucket_count, overflow_count: self.overflow_count }
+    }
+}
+
+/// Some of the state table's slots: the first ones of either kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slots {
+    /// Each is also the slot of its first record.
+    pub bucket_count: u32,
+    /// Slots for records that are not the first of their bucket, and for IPv6 addresses.
+    pub overflow_count: u32,
+}
+
+impl Slots {
+    /// Bytes of a slot: a line and an account.
+    pub const BYTES_EACH: u32 = state::SIZE_BYTES + account::SIZE_BYTES;
+
+    /// What they take.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        (self.bucket_count as u64 + self.overflow_count as u64) * Self::BYTES_EACH as u64
+    }
 }
 
 /// One region of the arena.
@@ -72,6 +100,16 @@ pub struct Regions {
 }
 
 impl Regions {
+    /// For how many slots there are addresses beside so large a heap.
+    #[must_use]
+    pub fn slot_count_max(heap_bytes: u32, cpu_count: u32) -> u32 {
+        let none = Sizes { bucket_count: 0, overflow_count: 0, heap_bytes, cpu_count };
+        // Lines and accounts both begin on a page of their own.
+        let used = Self::plan(none).map_or(ARENA_BYTES, |regions| regions.total_bytes);
+        let left = ARENA_BYTES.saturating_sub(used + 2 * u64::from(PAGE_BYTES));
+        u32::try_from(left / u64::from(Slots::BYTES_EACH)).unwrap_or(u32::MAX)
+    }
+
     /// Lays out regions in the order of the fields, each on a page of its own; `None` if they do
     /// not fit into [`ARENA_BYTES`].
     #[must_use]

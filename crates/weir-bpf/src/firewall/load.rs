@@ -8,7 +8,8 @@ use std::time::Duration;
 use libbpf_rs::{MapCore as _, MapHandle, OpenObject};
 use weir_wire::random::splitmix64;
 
-use super::layout::{Regions, Sizes, control, image};
+use super::index::Moving;
+use super::layout::{Regions, Sizes, Slots, control, image};
 use super::{
     ARENA_MAP, Arena, ArenaError, EGRESS, EXITS_MAP, FRAGMENTS_MAP, Firewall, INGRESS, Ids,
     LOG_MAP, OBJECT, OBJECT_NAME, OVERLOADS_MAP, REHEARSAL, SECOND, SOURCES_MAP, SWEEP, layout,
@@ -75,13 +76,14 @@ pub(super) fn free_address() -> u64 {
 }
 
 impl Firewall {
-    /// Loads the programs, gives memory to all regions but the heap, and describes them in the
-    /// control page. Nothing is attached yet, and no filtering is enabled.
+    /// Loads the programs, gives memory to all regions but the heap, of states and accounts only to
+    /// `slots`, and describes them in the control page. The index has `slots.bucket_count` buckets.
+    /// Nothing is attached yet, and no filtering is enabled.
     ///
     /// # Errors
     /// [`FirewallError`] without privileges, kernel support (Linux 6.12) or memory.
-    pub fn load(options: &Options, sizes: Sizes) -> Result<Self, FirewallError> {
-        Self::load_object(OBJECT, options, sizes)
+    pub fn load(options: &Options, sizes: Sizes, slots: Slots) -> Result<Self, FirewallError> {
+        Self::load_object(OBJECT, options, sizes, slots)
     }
 
     /// As [`Self::load`], with programs of the same names from another object file.
@@ -89,6 +91,7 @@ impl Firewall {
         object: &[u8],
         options: &Options,
         sizes: Sizes,
+        slots: Slots,
     ) -> Result<Self, FirewallError> {
         let regions = plan(sizes)?;
         let (programs, arena) = {
@@ -102,7 +105,7 @@ impl Firewall {
             drop(loaded);
             (programs, Arena::new(&map)?)
         };
-        lay_out(&arena, &regions)?;
+        lay_out(&arena, &regions, slots)?;
         programs.with(arena, regions)
     }
 
@@ -112,12 +115,12 @@ impl Firewall {
     ///
     /// # Errors
     /// [`FirewallError`] if there is not enough memory, or the kernel refuses to empty a table.
-    pub fn renew(&mut self, sizes: Sizes) -> Result<(), FirewallError> {
+    pub fn renew(&mut self, sizes: Sizes, slots: Slots) -> Result<(), FirewallError> {
         let regions = plan(sizes)?;
         let used_bytes = u64::from(self.regions.heap.at) + self.regions.heap.bytes;
         self.arena.clear(0, used_bytes);
         self.regions = regions;
-        lay_out(&self.arena, &self.regions)?;
+        lay_out(&self.arena, &self.regions, slots)?;
         for map in [&self.sources, &self.fragments] {
             for key in map.keys().collect::<Vec<_>>() {
                 let deleted = map.delete(&key);
@@ -140,12 +143,11 @@ fn plan(sizes: Sizes) -> Result<Regions, FirewallError> {
     })
 }
 
-/// Gives memory to all regions but the heap, and describes them.
-fn lay_out(arena: &Arena, regions: &Regions) -> Result<(), ArenaError> {
-    let behind_control = u64::from(regions.heap.at) - u64::from(layout::PAGE_BYTES);
-    arena.populate(0, u64::from(layout::PAGE_BYTES))?;
-    arena.populate(layout::PAGE_BYTES, behind_control)?;
-    describe(arena, regions);
+/// Gives memory to all regions but the heap, and to some slots, and describes them.
+fn lay_out(arena: &Arena, regions: &Regions, slots: Slots) -> Result<(), ArenaError> {
+    arena.populate(0, regions.states.at.into())?;
+    super::index::populate(arena, regions, Slots::default(), slots)?;
+    describe(arena, regions, slots);
     Ok(())
 }
 
@@ -197,6 +199,7 @@ impl Programs {
             fragments,
             arena,
             regions,
+            moving: Moving::default(),
         })
     }
 }
@@ -252,8 +255,9 @@ pub(super) fn prepare(
 }
 
 /// Writes where the regions are, and an image without rules; the magic number comes last.
-fn describe(arena: &Arena, regions: &Regions) {
+fn describe(arena: &Arena, regions: &Regions, slots: Slots) {
     let sizes = regions.sizes;
+    arena.write64(control::INDEX, super::index::word_of(slots.bucket_count));
     let words = [
         (control::VERSION, layout::LAYOUT_VERSION),
         (control::GENERATION, 1),
@@ -269,6 +273,11 @@ fn describe(arena: &Arena, regions: &Regions) {
         (control::BUCKET_COUNT, sizes.bucket_count),
         (control::OVERFLOW_COUNT, sizes.overflow_count),
         (control::CPU_COUNT, sizes.cpu_count),
+        (control::BUCKET_READY, slots.bucket_count),
+        (control::OVERFLOW_READY, slots.overflow_count),
+        (control::BUCKET_FLOOR, slots.bucket_count),
+        (control::BUCKET_LIMIT, slots.bucket_count),
+        (control::OVERFLOW_LIMIT, slots.overflow_count),
         (layout::BLANK_AT + image::PROFILES_AT, image::SIZE_BYTES),
         (layout::BLANK_AT + image::PROFILE_COUNT, 1),
         (control::ACTIVE, layout::BLANK_AT),

@@ -1,7 +1,8 @@
 //! Asks the sweeping program to go through the state table: to expire, to kill, or only to count.
 //!
-//! The program changes records under their bucket's lock, as the data path does. It handles some
-//! buckets at a time, because its CPU handles no packets meanwhile.
+//! The program changes records under their bucket's lock, as the data path does. It ends after some
+//! hundred microseconds ([`layout::SWEEP_NS_MAX`]), because its CPU handles no packets meanwhile,
+//! and says how far it has come.
 
 use std::io;
 use std::ops::Range;
@@ -72,8 +73,23 @@ impl std::ops::AddAssign for Swept {
     }
 }
 
-/// Buckets in one run of the program: some hundred microseconds.
-const BUCKETS_PER_RUN: u32 = 4096;
+/// Which way the index is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moves {
+    /// It gets buckets.
+    Split,
+    /// It loses its last ones.
+    Join,
+}
+
+/// How far that went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Buckets that there are now.
+    pub(super) reached: u32,
+    /// Whether it cannot go on at the moment.
+    pub(super) is_stuck: bool,
+}
 
 /// Number of 32-bit words of a request, and of an answer.
 const WORDS: usize = layout::sweep::SIZE_BYTES as usize / 4;
@@ -135,36 +151,47 @@ fn put_address(words: &mut [u32], address: [u8; 16]) {
 }
 
 impl Firewall {
-    /// Goes through a range of buckets. Bad ranges are cut to the table.
+    /// Goes through a range of buckets, as far as there are such.
     ///
     /// # Errors
     /// What the kernel returned.
     pub fn sweep(&self, mode: Mode, buckets: Range<u32>) -> io::Result<Swept> {
-        let end = buckets.end.min(self.regions.sizes.bucket_count);
         let mut swept = Swept::default();
         let mut from = buckets.start;
-        while from < end {
-            let to = end.min(from.saturating_add(BUCKETS_PER_RUN));
-            let answer = self.sweep_once(&request(mode, &(from..to)))?;
+        // There may be more of them meanwhile.
+        while from < buckets.end.min(self.bucket_count()) {
+            let answer = self.sweep_once(&request(mode, &(from..buckets.end)))?;
             swept += Swept {
                 live_count: u64::from(answer[word::LIVE]),
                 removed_count: u64::from(answer[word::REMOVED]),
                 busy_count: u64::from(answer[word::BUSY]),
             };
             if answer[word::NEXT] <= from {
-                return Err(io::Error::other("the sweeping program makes no progress"));
+                // There were fewer buckets as the program looked.
+                break;
             }
             from = answer[word::NEXT];
         }
         Ok(swept)
     }
 
-    /// Goes through the whole table.
+    /// Goes through the whole table, and misses no record that is there all the time.
     ///
     /// # Errors
     /// What the kernel returned.
     pub fn sweep_all(&self, mode: Mode) -> io::Result<Swept> {
-        self.sweep(mode, 0..self.regions.sizes.bucket_count)
+        let _still = self.hold_still();
+        self.sweep(mode, 0..u32::MAX)
+    }
+
+    /// Has the index move towards a number of buckets for a while.
+    pub(super) fn move_buckets(&self, moves: Moves, bucket_count: u32) -> io::Result<Counts> {
+        let mode = match moves {
+            Moves::Split => layout::SWEEP_SPLIT,
+            Moves::Join => layout::SWEEP_JOIN,
+        };
+        let answer = self.sweep_once(&words_of(mode, Filter::default(), &(0..bucket_count)))?;
+        Ok(Counts { reached: answer[word::NEXT], is_stuck: answer[word::BUSY] != 0 })
     }
 
     /// Ends the nodes of sources that fit a filter's version and `source`; gives how many. Their

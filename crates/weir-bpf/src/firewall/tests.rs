@@ -4,6 +4,7 @@ use super::layout::{Sizes, control};
 use super::*;
 
 mod audit;
+mod growth;
 mod harness;
 mod reuse;
 mod room;
@@ -62,6 +63,6 @@ fn a_million_slots_that_do_not_fit_are_refused() {
     let options =
         Options { hash_seed: [0; 8], fragment_count_max: 1, source_count_max: 64, log_bytes: 4096 };
     let sizes = Sizes { bucket_count: 1 << 26, overflow_count: 0, heap_bytes: 0, cpu_count: 1 };
-    let refused = Firewall::load(&options, sizes).map(|_| ());
+    let refused = Firewall::load(&options, sizes, sizes.slots()).map(|_| ());
     assert!(matches!(refused, Err(FirewallError::TooLarge { .. })), "{refused:?}");
 }

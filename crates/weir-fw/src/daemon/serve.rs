@@ -128,16 +128,26 @@ struct Client {
 }
 
 impl Client {
-    fn refuse(&mut self, why: &str) {
+    fn refuse(&self, why: &str) {
         // It may be gone already.
         drop(self.put(&Reply::Failed(why.to_owned())));
     }
 
-    fn put(&mut self, reply: &Reply) -> io::Result<()> {
+    fn put(&self, reply: &Reply) -> io::Result<()> {
         let mut line = serde_json::to_vec(reply)?;
         line.push(b'\n');
+        self.put_bytes(&line)
+    }
+
+    /// A piece of a long text, as it is.
+    fn put_piece(&self, text: &str) -> io::Result<()> {
+        self.put(&Reply::Follows(u32::try_from(text.len()).map_err(io::Error::other)?))?;
+        self.put_bytes(text.as_bytes())
+    }
+
+    fn put_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let is_left = |waited: Duration| gives_way(waited, CLIENT_COUNT.load(Ordering::Acquire));
-        put_all(&self.stream, &line, is_left)
+        put_all(&self.stream, bytes, is_left)
     }
 
     /// Answers one question after the other. A client that goes away ends it.
@@ -250,7 +260,7 @@ impl Client {
             Shown::States => {
                 // Millions of lines: the engine is not held up meanwhile.
                 let printer = shared.engine().states_printer(how);
-                printer.print(&mut |text| self.put(&Reply::Text(text))).map_err(gone)?;
+                printer.print(&mut |text| self.put_piece(&text)).map_err(gone)?;
                 Ok(0)
             }
             Shown::All => {
@@ -294,7 +304,7 @@ impl Client {
             if std::mem::replace(&mut is_first, false) {
                 titles.put(&mut head, engine::STATES_TITLE);
             }
-            self.put(&Reply::Text(head + &text))
+            self.put_piece(&(head + &text))
         });
         print.map_err(gone).map(drop)
     }

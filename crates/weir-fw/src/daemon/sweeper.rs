@@ -30,7 +30,6 @@ fn piece_count(interval_s: u32) -> u32 {
 /// Runs until the daemon stops.
 pub(super) fn run(shared: &Arc<Shared>) {
     let firewall = Arc::clone(shared.engine().firewall());
-    let bucket_count = firewall.regions().sizes.bucket_count;
     let (mut from, mut piece, mut has_failed) = (0, 0_u32, false);
     let mut interval_s = 1;
     while !shared.stop.wait(PIECE) {
@@ -52,6 +51,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
             from = 0;
             continue;
         }
+        // The index may grow and shrink meanwhile: what is missed is looked at in the next round.
+        let bucket_count = firewall.bucket_count();
         let to = bucket_count.min(from + bucket_count.div_ceil(piece_count(interval_s)));
         match firewall.sweep(Mode::Expire, from..to) {
             Ok(_) => has_failed = false,

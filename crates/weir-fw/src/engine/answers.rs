@@ -20,7 +20,7 @@ use crate::show::info::{Info, LogInterface};
 use crate::show::rules::{RuleCounts, put_counts, put_labels};
 use crate::show::states::{End, Line};
 use crate::show::{interfaces, settings, states};
-use crate::states::{Record, View, age_s};
+use crate::states::{Record, View};
 
 /// pf's own reasons stand first in the list, and are so many.
 const PF_REASON_COUNT: usize = 16;
@@ -55,28 +55,20 @@ impl StatesPrinter {
         let view = View::new(&self.firewall);
         let now = now_tick(&self.firewall);
         let mut text = String::with_capacity(2 * PIECE_SIZE_BYTES);
-        let (mut count, mut failed) = (0, None);
-        let buckets = view.buckets();
-        let mut from = buckets.start;
-        while from < buckets.end && failed.is_none() {
-            let to = buckets.end.min(from.saturating_add(4096));
-            view.for_each(from..to, |record| {
-                let line = self.line(&view, record, now);
-                if self.how.interface.as_deref().is_none_or(|name| name == line.interface) {
-                    states::put(&mut text, &line, self.how.verbosity);
-                    count += 1;
-                }
-                if text.len() >= PIECE_SIZE_BYTES && failed.is_none() {
-                    failed = out(std::mem::take(&mut text)).err();
-                    text.reserve(2 * PIECE_SIZE_BYTES);
-                }
-            });
-            from = to;
-        }
-        match failed {
-            Some(error) => Err(error),
-            None => out(text).map(|()| count),
-        }
+        let mut count = 0;
+        view.try_for_all(|record| {
+            let line = self.line(&view, record, now);
+            if self.how.interface.as_deref().is_none_or(|name| name == line.interface) {
+                states::put(&mut text, &line, self.how.verbosity);
+                count += 1;
+            }
+            if text.len() < PIECE_SIZE_BYTES {
+                return Ok(());
+            }
+            let piece = std::mem::replace(&mut text, String::with_capacity(2 * PIECE_SIZE_BYTES));
+            out(piece)
+        })?;
+        out(text).map(|()| count)
     }
 
     fn line<'a>(&'a self, view: &View<'_>, record: &Record, now: u32) -> Line<'a> {
@@ -94,6 +86,14 @@ impl StatesPrinter {
             size_bytes: record.bytes[at],
         };
         let has = |bit: u32| record.flags & bit != 0;
+        // What only `-v` shows is not looked for without it.
+        let is_verbose = self.how.verbosity > 0;
+        let (mut age_s, mut expires_in_s, mut rule) = (0, 0, None);
+        if is_verbose {
+            (age_s, expires_in_s) =
+                (crate::states::age_s(record, now), view.expires_in_s(record, now));
+            rule = record.rules[half].and_then(|id| self.rule_numbers.get(&id).copied());
+        }
         Line {
             interface: if record.is_bound(half) { made_on } else { "all" },
             made_on,
@@ -102,9 +102,9 @@ impl StatesPrinter {
             protocol_name: self.protocols[usize::from(record.protocol)].as_deref(),
             from: end(0),
             to: end(1),
-            age_s: age_s(record, now),
-            expires_in_s: view.expires_in_s(record, now),
-            rule: record.rules[half].and_then(|id| self.rule_numbers.get(&id).copied()),
+            age_s,
+            expires_in_s,
+            rule,
             is_sloppy: has(STATE_SLOPPY),
             is_no_sync: has(STATE_NO_SYNC),
             is_source_tracked: has(STATE_TRACKED),

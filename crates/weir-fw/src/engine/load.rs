@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_bpf::firewall::layout::control;
+use weir_bpf::firewall::layout::{Slots, control};
 use weir_rules::evaluate::Evaluator;
 use weir_rules::facts::Facts;
 use weir_rules::ir::{Rule, Ruleset};
@@ -53,6 +53,8 @@ pub(super) enum Manner {
 /// it wants them. Nobody reads it yet.
 pub(super) struct Staged {
     next: Next,
+    /// What the state table may grow to.
+    slots: Slots,
     tables: Tables,
     compiled: Compiled,
     pub(super) prepared: Prepared,
@@ -185,7 +187,7 @@ impl Engine {
             return Err(Refused::because("weir fw was stopped"));
         }
         self.interfaces.update(&links()?);
-        self.check_limits(&next.main)?;
+        let slots = self.check_limits(&next.main)?;
         let anchors = loaded_anchors(&next.main, &next.anchors);
         let evaluator = Evaluator::new(&next.main.ruleset, &anchors, &next.facts);
         let evaluator = evaluator.map_err(Refused::because)?;
@@ -233,7 +235,17 @@ impl Engine {
                 return Err(Refused(problem));
             }
         }
-        Ok(Staged { next, tables, compiled, prepared, document_at, coverage, overloads, warnings })
+        Ok(Staged {
+            next,
+            slots,
+            tables,
+            compiled,
+            prepared,
+            document_at,
+            coverage,
+            overloads,
+            warnings,
+        })
     }
 
     /// Publishes the notes, which may stand there before a ruleset is active: a daemon that is
@@ -245,8 +257,10 @@ impl Engine {
 
     /// Makes it the one that runs.
     fn commit(&mut self, staged: Staged, manner: Manner) -> Result<Vec<String>, Refused> {
-        let Staged { next, tables, compiled, prepared, coverage, overloads, mut warnings, .. } =
-            staged;
+        let Staged { next, slots, tables, compiled, prepared, coverage, overloads, .. } = staged;
+        let mut warnings = staged.warnings;
+        // Nothing grows by it before the limit is in effect.
+        self.firewall.allow(slots);
         let asks_routes = compiled.flags() & image_flags::ROUTES != 0;
         let known = self.installer()?.commit(prepared, clock::boot_ns());
         self.known = known.map_err(Refused::because)?;

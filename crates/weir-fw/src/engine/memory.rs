@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use weir_bpf::firewall::layout::Sizes;
+use weir_bpf::firewall::layout::Slots;
 
 use super::source::{Size, Source};
 use super::{Engine, Refused};
@@ -39,12 +39,12 @@ const VERSIONS: [Groups; 2] = [
     },
 ];
 
-/// The sizes of a ruleset's tables on this machine.
+/// What a ruleset's tables take on this machine.
 ///
 /// # Errors
 ///
 /// The arithmetic, if it has no memory for them.
-pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
+pub(super) fn plan(main: &Source) -> Result<Plan, Refused> {
     let cpu_count = possible_cpu_count(&read("/sys/devices/system/cpu/possible"))
         .ok_or_else(|| Refused("/sys/devices/system/cpu/possible cannot be read".to_owned()))?;
     for (limit, what, most) in [
@@ -66,11 +66,16 @@ pub(super) fn plan(main: &Source) -> Result<Sizes, Refused> {
         source_limit: main.limit("src-nodes"),
     };
     let plan = plan.map_err(|error| refused(main, error))?.with(followed);
-    let limits = [available_bytes(&read("/proc/meminfo")), available_to_group()];
-    if let Some(available_bytes) = limits.into_iter().flatten().min() {
-        plan.check(available_bytes).map_err(|error| main.refused(&largest(&plan), error))?;
+    if let Some(available_bytes) = available() {
+        plan.check(None, available_bytes).map_err(|error| main.refused(&largest(&plan), error))?;
     }
-    Ok(plan.sizes)
+    Ok(plan)
+}
+
+/// What the machine, and this process's control group, still have for us.
+fn available() -> Option<u64> {
+    let limits = [available_bytes(&read("/proc/meminfo")), available_to_group()];
+    limits.into_iter().flatten().min()
 }
 
 /// The settings that memory does not suffice for, the one that asks for most of it first.
@@ -160,18 +165,21 @@ fn has_places(main: &Source, limit: &'static str, what: &str, places: u32) -> Re
 }
 
 impl Engine {
-    /// Refuses a ruleset whose limits the memory that is there cannot hold.
-    pub(super) fn check_limits(&self, main: &Source) -> Result<(), Refused> {
-        let have = self.firewall.regions().sizes;
+    /// Refuses a ruleset whose limits the memory that is there, and that there may be, cannot hold.
+    /// Gives what its state table may grow to.
+    pub(super) fn check_limits(&self, main: &Source) -> Result<Slots, Refused> {
+        let (have, is_fixed) = (self.firewall.regions().sizes, self.firewall.is_index_fixed());
         let states = main.limit("states");
         if let Some(bucket_count) = main.ruleset.settings.hash_size
-            && bucket_count != have.bucket_count
+            && (!is_fixed || bucket_count != have.bucket_count)
         {
-            let message = format!(
-                "set hashsize {bucket_count}: the state table has {} buckets, {MADE_ONCE}, without \
-                 its states",
-                have.bucket_count
-            );
+            let now = if is_fixed {
+                format!("the state table has {} buckets", have.bucket_count)
+            } else {
+                "the index follows the number of states".to_owned()
+            };
+            let message =
+                format!("set hashsize {bucket_count}: {now}, {MADE_ONCE}, without its states");
             return Err(main.refused(&[Size::Hash], message));
         }
         let (fragments, places) = (main.limit("frags"), self.firewall.fragment_count_max());
@@ -190,17 +198,24 @@ impl Engine {
             );
             return Err(main.refused(&[Size::Reserve, Size::Limit("states")], message));
         }
-        let plan = limits::plan(states, Some(have.bucket_count), have.cpu_count);
+        let hash_size = is_fixed.then_some(have.bucket_count);
+        let plan = limits::plan(states, hash_size, have.cpu_count);
         let plan = plan.map_err(|error| refused(main, error))?;
-        if plan.sizes.overflow_count > have.overflow_count {
+        if plan.slots.overflow_count > have.overflow_count {
             let message = format!(
                 "set limit states {states} needs {} slots besides {} buckets, and the state table \
-                 was made with {}, {MADE_ONCE}, without its states",
-                plan.sizes.overflow_count, have.bucket_count, have.overflow_count
+                 was made with addresses for {}, {MADE_ONCE}, without its states",
+                plan.slots.overflow_count, plan.slots.bucket_count, have.overflow_count
             );
             return Err(main.refused(&[Size::Limit("states"), Size::Hash], message));
         }
-        Ok(())
+        let had = self.firewall.allowed();
+        let is_more = plan.slots.bytes() > had.bytes();
+        if is_more && let Some(available_bytes) = available() {
+            let checked = plan.check(Some(self.firewall.ready()), available_bytes);
+            checked.map_err(|error| main.refused(&[Size::Limit("states"), Size::Hash], error))?;
+        }
+        Ok(plan.slots)
     }
 }
 

@@ -86,7 +86,7 @@ impl Engine {
         facts: Facts,
         loader: Loader,
     ) -> Result<Self, Refused> {
-        let sizes = memory::plan(main)?;
+        let plan = memory::plan(main)?;
         let random = random_words()?;
         let [seed, hash_seed @ ..] = random;
         let load_options = LoadOptions {
@@ -95,7 +95,8 @@ impl Engine {
             source_count_max: limits::source_places(main.limit("src-nodes")),
             log_bytes: LOG_BYTES,
         };
-        let firewall = Firewall::load(&load_options, sizes).map_err(Refused::because)?;
+        let firewall = Firewall::load(&load_options, plan.sizes, plan.first());
+        let firewall = firewall.map_err(Refused::because)?;
         let (arena, regions) = (firewall.arena(), firewall.regions());
         Heap::format(arena, regions.heap.at, regions.sizes.heap_bytes).map_err(Refused::because)?;
         arena.write64(control::STARTED_NS, clock::boot_ns());

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use weir_bpf::attach::Mode;
-use weir_bpf::firewall::layout::{Region, account, control, state};
+use weir_bpf::firewall::layout::{Region, Slots, account, control, state};
 use weir_bpf::firewall::reasons::REASONS;
 
 use super::counters::Totals;
@@ -13,6 +13,11 @@ use super::{Engine, LiveCounts, clock};
 use crate::show::rules::RuleCounts;
 
 const DIRECTIONS: [&str; 2] = ["in", "out"];
+
+/// Bytes of the buckets among some slots, with their accounts.
+fn index_bytes(slots: Slots) -> u64 {
+    Slots { overflow_count: 0, ..slots }.bytes()
+}
 
 fn mode_word(mode: Option<Mode>) -> &'static str {
     match mode {
@@ -27,8 +32,10 @@ impl Engine {
     #[must_use]
     pub fn status(&self) -> Value {
         let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
-        let sizes = regions.sizes;
-        let region = |region: &Region| json!({ "name": region.name, "size_bytes": region.bytes });
+        let region = |region: &Region| {
+            let size_bytes = self.region_bytes(region);
+            json!({ "name": region.name, "size_bytes": size_bytes })
+        };
         let interfaces: Vec<Value> = self
             .interfaces
             .all()
@@ -50,8 +57,7 @@ impl Engine {
             })
             .collect();
         let limit = self.main.limit("states");
-        let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
-        let table_bytes = regions.states.bytes + regions.accounts.bytes;
+        let (ready, allowed) = (self.firewall.ready(), self.firewall.allowed());
         let table_bytes_of = self.firewall.table_bytes().ok();
         let (stage_count, one_stage_because) = self.stage_status();
         json!({
@@ -74,11 +80,14 @@ impl Engine {
             "states": {
                 "current_count": arena.read64(control::STATE_COUNT),
                 "limit_count": limit,
-                "bucket_count": sizes.bucket_count,
-                "overflow_slot_count": sizes.overflow_count,
-                "index_bytes": u64::from(sizes.bucket_count) * slot_bytes,
-                "table_bytes": table_bytes,
-                "bytes_per_flow_at_limit": ratio(table_bytes, u64::from(limit)),
+                "bucket_count": self.firewall.bucket_count(),
+                "overflow_slot_count": ready.overflow_count,
+                "index_bytes": index_bytes(ready),
+                "table_bytes": ready.bytes(),
+                "is_index_fixed": self.firewall.is_index_fixed(),
+                "bucket_count_at_limit": allowed.bucket_count,
+                "table_bytes_at_limit": allowed.bytes(),
+                "bytes_per_flow_at_limit": ratio(allowed.bytes(), u64::from(limit)),
             },
             "memory": {
                 "regions": regions.all().map(region),
@@ -93,25 +102,39 @@ impl Engine {
         })
     }
 
-    /// Bytes of the arena that have memory: all but the part of the heap that was never used.
+    /// Bytes of a region; of states and their accounts, those that have memory.
+    fn region_bytes(&self, region: &Region) -> u64 {
+        let (ready, regions) = (self.firewall.ready(), self.firewall.regions());
+        let slots = u64::from(ready.bucket_count) + u64::from(ready.overflow_count);
+        if *region == regions.states {
+            slots * u64::from(state::SIZE_BYTES)
+        } else if *region == regions.accounts {
+            slots * u64::from(account::SIZE_BYTES)
+        } else {
+            region.bytes
+        }
+    }
+
+    /// Bytes of the arena that have memory: of states what they have, of the heap all up to what
+    /// was used.
     fn populated_bytes(&self) -> u64 {
         let regions = self.firewall.regions();
         let used = self.installer().ok().and_then(|installer| installer.heap().blocks().ok());
         let end = used.into_iter().flatten().filter(|block| block.kind != crate::heap::Kind::Free);
         let end = end.map(|block| u64::from(block.at) + u64::from(block.byte_count)).max();
-        end.unwrap_or(u64::from(regions.heap.at)).max(u64::from(regions.heap.at))
+        let heap_at = u64::from(regions.heap.at);
+        let heap_bytes = end.unwrap_or(heap_at).saturating_sub(heap_at);
+        u64::from(regions.states.at) + self.firewall.ready().bytes() + heap_bytes
     }
 
     /// What it has counted; `live` adds the counters of rules.
     #[must_use]
     pub fn stats(&self, live: Option<&LiveCounts>) -> Value {
-        let (arena, regions) = (self.firewall.arena(), self.firewall.regions());
+        let (arena, ready) = (self.firewall.arena(), self.firewall.ready());
         let totals = self.totals();
         let table = &totals.table;
         let since_ns = clock::boot_ns().saturating_sub(arena.read64(control::ENABLED_NS));
         let (interfaces, drops) = self.interface_values(&totals);
-        let sizes = regions.sizes;
-        let slot_bytes = u64::from(state::SIZE_BYTES + account::SIZE_BYTES);
         let rules = live.map(|live| self.rule_values(live));
         let mut value = json!({
             "enabled": self.is_enabled(),
@@ -120,9 +143,9 @@ impl Engine {
                 "current_count": arena.read64(control::STATE_COUNT),
                 "limit_count": self.main.limit("states"),
                 "reserved_count": self.main.ruleset.settings.state_reserve,
-                "bucket_count": sizes.bucket_count,
-                "index_bytes": u64::from(sizes.bucket_count) * slot_bytes,
-                "table_bytes": regions.states.bytes + regions.accounts.bytes,
+                "bucket_count": self.firewall.bucket_count(),
+                "index_bytes": index_bytes(ready),
+                "table_bytes": ready.bytes(),
                 "searches_count": table.search_count,
                 "inserts_count": table.insert_count,
                 "removals_count": table.removal_count,
@@ -244,11 +267,13 @@ pub fn status_text(value: &Value) -> String {
     let mib = |bytes: u64| bytes >> 20;
     let _ = writeln!(
         out,
-        "hashsize:   {} buckets, {} MiB; the whole state table {} MiB, {} bytes per flow at the \
-         limit",
+        "hashsize:   {} buckets, {} MiB; the whole state table {} MiB; at the limit {} buckets, {} \
+         MiB, {} bytes per flow",
         number(&states["bucket_count"]),
         mib(number(&states["index_bytes"])),
         mib(number(&states["table_bytes"])),
+        number(&states["bucket_count_at_limit"]),
+        mib(number(&states["table_bytes_at_limit"])),
         states["bytes_per_flow_at_limit"]
     );
     let stages = &value["stages"];

@@ -15,6 +15,7 @@ fn the_default_index_follows_the_limit() {
         (163_840, 131_072),
         (163_842, 262_144),
         (10_000_000, 8_388_608),
+        (30_000_000, 16_777_216),
     ] {
         assert_eq!(default_bucket_count(limit), buckets, "{limit} states");
     }
@@ -23,7 +24,7 @@ fn the_default_index_follows_the_limit() {
 #[test]
 fn ten_million_flows_take_at_most_128_bytes_each() {
     let plan = plan(10_000_000, None, 2).unwrap();
-    let per_flow = plan.start_bytes() as f64 / 10e6;
+    let per_flow = plan.full_bytes() as f64 / 10e6;
     assert!(per_flow <= 128.0, "{per_flow} bytes");
     assert!(per_flow >= 96.0, "a slot alone is 96 bytes: {per_flow}");
 }
@@ -32,8 +33,28 @@ fn ten_million_flows_take_at_most_128_bytes_each() {
 fn the_default_limit_fits_64_mebibytes_and_may_be_all_ipv6() {
     let followed = Followed { fragment_limit: 5000, source_limit: 10_000 };
     let plan = plan(100_000, None, 64).unwrap().with(followed);
-    assert!(plan.start_bytes() <= 64 << 20, "{} bytes", plan.start_bytes());
+    assert!(plan.full_bytes() <= 64 << 20, "{} bytes", plan.full_bytes());
     assert_eq!(plan.ipv6_count, 100_000);
+}
+
+#[test]
+fn a_start_takes_little_and_leaves_room_for_a_higher_limit() {
+    let large = plan(10_000_000, None, 2).unwrap();
+    assert!(large.first().bytes() <= 16 << 20, "{:?}", large.first());
+    let small = plan(100, None, 2).unwrap();
+    assert_eq!(small.first(), small.slots);
+    assert_eq!(small.sizes, large.sizes, "the addresses are the same");
+    assert!(small.sizes.overflow_count >= plan(30_000_000, None, 2).unwrap().slots.overflow_count);
+    // A size that is fixed is there from the start, and the rest follows.
+    let fixed = plan(10_000_000, Some(1 << 22), 2).unwrap();
+    let first = Slots { bucket_count: 1 << 22, overflow_count: OVERFLOW_COUNT_SPARE };
+    assert_eq!((fixed.first(), fixed.sizes.bucket_count), (first, 1 << 22));
+    assert!(fixed.sizes.overflow_count > large.sizes.overflow_count);
+    // What is there already is not needed again.
+    let most = large.slots.bytes() / 4096 * 4112;
+    assert_eq!(large.check(Some(small.slots), most), Ok(()));
+    assert_eq!(large.check(Some(large.slots), 0), Ok(()));
+    assert!(large.check(Some(small.slots), most / 2).is_err());
 }
 
 #[test]
@@ -59,11 +80,11 @@ fn an_index_that_makes_endless_chains_is_refused() {
 #[test]
 fn what_does_not_fit_is_refused_with_its_arithmetic() {
     let error = plan(60_000_000, None, 2).unwrap_err().to_string();
-    assert!(error.contains("60000000 states need 33554432 buckets"), "{error}");
+    assert!(error.contains("60000000 states need 16777216 buckets"), "{error}");
     assert!(error.contains("of 96 bytes are") && error.contains("holds 4294967296"), "{error}");
     let plan = plan(10_000_000, None, 2).unwrap();
-    assert_eq!(plan.check(plan.start_bytes()), Ok(()));
-    let error = plan.check(1 << 30).unwrap_err().to_string();
+    assert_eq!(plan.check(None, plan.full_bytes()), Ok(()));
+    let error = plan.check(None, 1 << 30).unwrap_err().to_string();
     assert!(error.contains("10000000 states need 8388608 buckets"), "{error}");
     assert!(error.contains("1073741824 bytes (1024 MiB) are available"), "{error}");
     assert_eq!(super::plan(0, None, 2), Err(LimitError::NoStates));
@@ -76,8 +97,8 @@ fn what_is_followed_beside_states_counts() {
     let [fragments, sources] = limited.followed_bytes();
     assert_eq!(fragments, ((1 << 20) + 2) * 240 + (1 << 20) * 16);
     assert_eq!(sources, 4_190_208 * 192 + (1 << 22) * 16);
-    assert_eq!(limited.start_bytes(), bare.start_bytes() + fragments + sources);
-    let error = limited.check(512 << 20).unwrap_err().to_string();
+    assert_eq!(limited.full_bytes(), bare.full_bytes() + fragments + sources);
+    let error = limited.check(None, 512 << 20).unwrap_err().to_string();
     for part in [
         "100000 states need 131072 buckets",
         "; 1048576 packets in fragments need 268435936 bytes (256 MiB)",
@@ -86,7 +107,7 @@ fn what_is_followed_beside_states_counts() {
     ] {
         assert!(error.contains(part), "{part}: {error}");
     }
-    assert_eq!(bare.check(512 << 20), Ok(()));
+    assert_eq!(bare.check(None, 512 << 20), Ok(()));
     assert!(plan(60_000_000, None, 2).unwrap_err().to_string().contains("(4096 MiB)"));
 }
 

@@ -105,8 +105,34 @@ impl Client {
                 }
                 Reply::Failed(message) => return Err(ClientError::Refused { message }),
                 Reply::Value(value) => answered.value = Some(value),
+                Reply::Follows(size) => {
+                    let text = read_text(&mut self.stream, size).map_err(broken)?;
+                    take(Reply::Text(text)).map_err(|source| ClientError::Output { source })?;
+                }
                 text => take(text).map_err(|source| ClientError::Output { source })?,
             }
         }
+    }
+}
+
+/// Reads so many bytes of text.
+fn read_text(source: &mut impl io::Read, size: u32) -> io::Result<String> {
+    let mut bytes = vec![0; size as usize];
+    source.read_exact(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_the_bytes_that_were_announced() {
+        let mut source = &b"two lines\nof text{}"[..];
+        assert_eq!(read_text(&mut source, 17).unwrap(), "two lines\nof text");
+        assert_eq!(source, b"{}");
+        assert_eq!(read_text(&mut source, 3).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let error = read_text(&mut &b"\xff"[..], 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 }

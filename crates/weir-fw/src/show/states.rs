@@ -92,15 +92,19 @@ pub struct Line<'a> {
 /// Appends a state; `verbosity` is how often `-v` was given.
 pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
     out.push_str(line.interface);
-    let _ = match line.protocol_name {
-        Some(name) => write!(out, " {name} "),
-        None => write!(out, " {} ", line.protocol),
-    };
+    out.push(' ');
+    match line.protocol_name {
+        Some(name) => out.push_str(name),
+        None => put_number(out, line.protocol.into()),
+    }
+    out.push(' ');
     // pf puts the inner side first: where it comes in, that is the destination.
     let (left, right, arrow) =
         if line.is_out { (&line.from, &line.to, "->") } else { (&line.to, &line.from, "<-") };
     put_end(out, left);
-    let _ = write!(out, " {arrow} ");
+    out.push(' ');
+    out.push_str(arrow);
+    out.push(' ');
     put_end(out, right);
     out.push_str("       ");
     put_phases(out, line.protocol, left.phase, right.phase);
@@ -148,32 +152,39 @@ pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
 
 /// `print_host`: IPv6 has its port in brackets.
 fn put_end(out: &mut String, end: &End) {
-    let _ = match (end.address, end.port) {
-        (address, 0) => write!(out, "{address}"),
+    match (end.address, end.port) {
         (IpAddr::V4(address), port) => {
-            let [a, b, c, d] = address.octets();
-            put_octet(out, a);
-            out.push('.');
-            put_octet(out, b);
-            out.push('.');
-            put_octet(out, c);
-            out.push('.');
-            put_octet(out, d);
-            write!(out, ":{port}")
+            for (index, octet) in (0..).zip(address.octets()) {
+                if index > 0 {
+                    out.push('.');
+                }
+                put_number(out, octet.into());
+            }
+            if port != 0 {
+                out.push(':');
+                put_number(out, port);
+            }
         }
-        (IpAddr::V6(address), port) => write!(out, "{address}[{port}]"),
-    };
+        // Writing to a string cannot fail.
+        (IpAddr::V6(address), 0) => drop(write!(out, "{address}")),
+        (IpAddr::V6(address), port) => drop(write!(out, "{address}[{port}]")),
+    }
 }
 
-/// A number below 256: formatting it in general takes several times as long.
-fn put_octet(out: &mut String, octet: u8) {
-    if octet >= 100 {
-        out.push(char::from(b'0' + octet / 100));
+/// A small number: formatting it in general takes several times as long.
+fn put_number(out: &mut String, number: u16) {
+    let mut divisor = match number {
+        0..10 => 1,
+        10..100 => 10,
+        100..1000 => 100,
+        1000..10_000 => 1000,
+        10_000.. => 10_000,
+    };
+    while divisor > 0 {
+        let digit = u8::try_from(number / divisor % 10).unwrap_or(0);
+        out.push(char::from(b'0' + digit));
+        divisor /= 10;
     }
-    if octet >= 10 {
-        out.push(char::from(b'0' + octet / 10 % 10));
-    }
-    out.push(char::from(b'0' + octet % 10));
 }
 
 fn put_phases(out: &mut String, protocol: u8, left: u8, right: u8) {
@@ -300,11 +311,11 @@ all tcp 198.51.100.7:443 <- 10.0.0.5:51234       FIN_WAIT_2:ESTABLISHED
     }
 
     #[test]
-    fn octets_are_numbers() {
-        for octet in 0..=255 {
+    fn small_numbers_are_numbers() {
+        for number in 0..=u16::MAX {
             let mut out = String::new();
-            put_octet(&mut out, octet);
-            assert_eq!(out, octet.to_string());
+            put_number(&mut out, number);
+            assert_eq!(out, number.to_string());
         }
     }
 }

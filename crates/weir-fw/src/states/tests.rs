@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_bpf::firewall::layout::Sizes;
 use weir_bpf::firewall::{FirewallError, Options};
+use weir_wire::random::splitmix64;
 
 use super::*;
 
@@ -34,8 +35,8 @@ fn firewall() -> Option<Turn> {
         Sizes { bucket_count: BUCKETS, overflow_count: 64, heap_bytes: 4096, cpu_count: 64 };
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     let firewall = match loaded.take() {
-        Some(mut firewall) => firewall.renew(sizes).map(|()| firewall),
-        None => Firewall::load(&options, sizes),
+        Some(mut firewall) => firewall.renew(sizes, sizes.slots()).map(|()| firewall),
+        None => Firewall::load(&options, sizes, sizes.slots()),
     };
     match firewall {
         Ok(firewall) => {
@@ -215,4 +216,64 @@ fn timeouts_follow_phases_as_the_programs_do() {
     assert_eq!(other(ICMP, [1, 0], layout::STATE_FIRST), timeout::ICMP_FIRST);
     assert_eq!(other(ICMP6, [2, 1], 0), timeout::ICMP_ERROR);
     assert_eq!(other(47, [2, 2], 0), timeout::OTHER_MULTIPLE);
+}
+
+#[test]
+fn a_bucket_comes_from_the_one_without_its_highest_bit() {
+    assert_eq!([0, 1, 2, 3, 12, 13].map(parent), [0, 0, 0, 1, 4, 5]);
+    assert_eq!((bucket_of(13, 5), bucket_of(12, 5), bucket_of(4, 5)), (1, 4, 4));
+    for (new, buckets, is_touched) in [
+        (8..8, 0..8, false),
+        (8..9, 0..1, true),
+        (8..9, 1..8, false),
+        (10..12, 3..4, true),
+        (10..12, 4..8, false),
+        (15..17, 7..8, true),
+        (15..17, 0..1, true),
+        (15..17, 1..7, false),
+    ] {
+        assert_eq!(splits(new.clone(), &buckets), is_touched, "{new:?} {buckets:?}");
+    }
+}
+
+/// An index that grows at random moments while somebody reads it: what was there is seen once.
+#[test]
+fn what_a_growing_index_moves_is_read_once() {
+    const RECORDS: u64 = 3000;
+    const CHUNK: u32 = 16;
+    for seed in 0..40_u64 {
+        let mut draws = 0;
+        let mut draw = |most: u64| {
+            draws += 1;
+            splitmix64(seed, draws) % most
+        };
+        let place = |record: u64, count: u32| bucket_of(low(splitmix64(!seed, record)) >> 8, count);
+        let mut bucket_count = 16 + u32::try_from(draw(200)).unwrap();
+        let mut passed = Passed::default();
+        let mut seen = std::collections::BTreeMap::new();
+        let mut from = 0;
+        while from < bucket_count {
+            let to = bucket_count.min(from + CHUNK);
+            // Read until nothing of it was split meanwhile, as `read_range` does.
+            let (mut found, mut before) = (Vec::new(), bucket_count);
+            loop {
+                found.clear();
+                for bucket in (from..to).filter(|bucket| !passed.has(*bucket)) {
+                    found.extend((0..RECORDS).filter(|r| place(*r, bucket_count) == bucket));
+                    if draw(3) == 0 && bucket_count < 3000 {
+                        bucket_count += u32::try_from(draw(40)).unwrap();
+                    }
+                }
+                if !splits(before..bucket_count, &(from..to)) {
+                    break;
+                }
+                before = bucket_count;
+            }
+            passed.note(from, bucket_count);
+            found.iter().for_each(|record| *seen.entry(*record).or_insert(0) += 1);
+            from = to;
+        }
+        let is_once = seen.len() as u64 == RECORDS && seen.values().all(|count| *count == 1);
+        assert!(is_once, "seed {seed}: {bucket_count} buckets");
+    }
 }

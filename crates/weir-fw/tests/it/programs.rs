@@ -26,8 +26,8 @@ impl Lent {
             at.map(|at| idle.swap_remove(at).1)
         };
         let firewall = match found {
-            Some(mut firewall) => firewall.renew(sizes).map(|()| firewall),
-            None => Firewall::load(&options, sizes),
+            Some(mut firewall) => firewall.renew(sizes, sizes.slots()).map(|()| firewall),
+            None => Firewall::load(&options, sizes, sizes.slots()),
         };
         match firewall {
             Ok(firewall) => Ok(Some(Self(Some((options, firewall))))),

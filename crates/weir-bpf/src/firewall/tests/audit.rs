@@ -42,6 +42,14 @@ fn hash(family: u64, protocol: u64, ends: [([u32; 4], u16); 2]) -> u64 {
     mixed ^ mixed >> 32
 }
 
+/// `weir_index_bucket` of table.h, written a second time: the last bits that lead to a bucket.
+fn bucket_of(hash: u64, bucket_count: u32) -> u32 {
+    let bits = u32::try_from(hash >> 32).unwrap().swap_bytes();
+    let reached = (0..=31).rev().map(|shift| u64::from(bits) & ((1_u64 << shift) - 1));
+    let reached = reached.map(|bucket| u32::try_from(bucket).unwrap());
+    reached.into_iter().find(|bucket| *bucket < bucket_count).unwrap_or(0)
+}
+
 struct Walk<'a> {
     firewall: &'a Firewall,
     seen: Vec<bool>,
@@ -92,8 +100,8 @@ impl Walk<'_> {
             let tag = self.read(slot, state::ADDR);
             assert_eq!(u64::from(tag), hash & 0xffff_ffff, "the tag of slot {slot}");
         }
-        let count = u64::from(self.firewall.regions().sizes.bucket_count);
-        assert_eq!(((hash >> 32) * count) >> 32, u64::from(bucket), "slot {slot} is in its bucket");
+        let count = self.firewall.bucket_count();
+        assert_eq!(bucket_of(hash, count), bucket, "slot {slot} is in its bucket");
     }
 
     fn bucket(&mut self, bucket: u32) {
@@ -119,24 +127,33 @@ impl Walk<'_> {
 
 /// Audits a table; fails if anything is not as it has to be.
 pub(super) fn audit(firewall: &Firewall) -> Audit {
-    let sizes = firewall.regions().sizes;
+    let (behind, ready) = (firewall.regions().sizes.bucket_count, firewall.ready());
     let arena = firewall.arena();
-    let slot_count = (sizes.bucket_count + sizes.overflow_count) as usize;
+    let slot_count = (behind + ready.overflow_count) as usize;
     let mut walk = Walk { firewall, seen: vec![false; slot_count], audit: Audit::default() };
-    for bucket in 0..sizes.bucket_count {
+    let (bucket_count, mask) = (firewall.bucket_count(), arena.read64(control::INDEX) >> 32);
+    assert_eq!(mask, u64::from(bucket_count.next_power_of_two()) - 1);
+    assert!(bucket_count <= ready.bucket_count, "buckets without memory");
+    for bucket in 0..bucket_count {
         walk.bucket(bucket);
+    }
+    for bucket in bucket_count..ready.bucket_count {
+        assert_eq!(walk.read(bucket, state::CONTROL), 0, "bucket {bucket} is not used");
+    }
+    for bucket in bucket_count..behind {
+        walk.mark(bucket, "not in the index");
     }
     let head = arena.read64(control::FREE_HEAD) & 0xffff_ffff;
     let mut slot = u32::try_from(head).unwrap();
     while slot != 0 {
-        assert!(slot >= sizes.bucket_count, "bucket {slot} is in the list of free slots");
+        assert!(slot >= behind, "bucket {slot} is in the list of free slots");
         walk.mark(slot, "free");
         assert_eq!(walk.read(slot, state::CONTROL), 0, "free slot {slot} is clear");
         walk.audit.free += 1;
         slot = walk.read(slot, state::NEXT);
     }
     let fresh = arena.read32(control::FRESH_COUNT);
-    for slot in sizes.bucket_count + fresh..sizes.bucket_count + sizes.overflow_count {
+    for slot in behind + fresh..behind + ready.overflow_count {
         walk.mark(slot, "never used");
     }
     let lost = walk.seen.iter().filter(|seen| !**seen).count();

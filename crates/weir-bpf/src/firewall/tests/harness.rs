@@ -9,7 +9,7 @@ use libbpf_rs::btf::types::{MemberAttr, Struct};
 use weir_wire::protocol::UDP;
 
 use crate::firewall::layout::{
-    self, BLANK_AT, BLANK_PROFILE_AT, Sizes, TIMEOUT_COUNT, control, decision_flags, image,
+    self, BLANK_AT, BLANK_PROFILE_AT, Sizes, Slots, TIMEOUT_COUNT, control, decision_flags, image,
 };
 use crate::firewall::{Firewall, FirewallError, OBJECT, Options};
 
@@ -58,13 +58,19 @@ impl Pool {
 
     /// Programs with a table of these sizes; `None`, and the reason is printed, without privileges.
     pub(super) fn lend(&'static self, bucket_count: u32, overflow_count: u32) -> Option<Lent> {
+        let sizes = sizes(bucket_count, overflow_count);
+        self.lend_part(sizes, sizes.slots())
+    }
+
+    /// The same, of which only some slots have memory.
+    fn lend_part(&'static self, sizes: Sizes, slots: Slots) -> Option<Lent> {
         let idle = self.idle().pop();
         let firewall = match idle {
             Some(mut firewall) => {
-                firewall.renew(sizes(bucket_count, overflow_count)).expect("it is as new");
+                firewall.renew(sizes, slots).expect("it is as new");
                 firewall
             }
-            None => load(self.object, bucket_count, overflow_count)?,
+            None => load_part(self.object, sizes, slots)?,
         };
         Some(Lent { firewall: Some(firewall), pool: self })
     }
@@ -90,9 +96,14 @@ fn sizes(bucket_count: u32, overflow_count: u32) -> Sizes {
 }
 
 /// A firewall of an object file; `None`, and the reason is printed, without privileges.
-#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
 pub(super) fn load(object: &[u8], bucket_count: u32, overflow_count: u32) -> Option<Firewall> {
-    match Firewall::load_object(object, &OPTIONS, sizes(bucket_count, overflow_count)) {
+    let sizes = sizes(bucket_count, overflow_count);
+    load_part(object, sizes, sizes.slots())
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+fn load_part(object: &[u8], sizes: Sizes, slots: Slots) -> Option<Firewall> {
+    match Firewall::load_object(object, &OPTIONS, sizes, slots) {
         Ok(firewall) => Some(firewall),
         Err(FirewallError::Load(error)) if error.is_permission() => {
             eprintln!("skipped: BPF programs need privileges: {error}");
@@ -113,14 +124,23 @@ pub(super) fn ticks(seconds: u32) -> u32 {
 
 /// A table for states alone, with a limit and pf's timeouts.
 pub(super) fn table(bucket_count: u32, overflow_count: u32, limit: u32) -> Option<Table> {
-    let firewall = STATE_TABLE.lend(bucket_count, overflow_count)?;
+    STATE_TABLE.lend(bucket_count, overflow_count).map(|firewall| table_of(firewall, limit))
+}
+
+/// The same, of which only some slots have memory, and whose index has only these buckets.
+pub(super) fn table_that_grows(most: Slots, first: Slots, limit: u32) -> Option<Table> {
+    let sizes = sizes(most.bucket_count, most.overflow_count);
+    STATE_TABLE.lend_part(sizes, first).map(|firewall| table_of(firewall, limit))
+}
+
+fn table_of(firewall: Lent, limit: u32) -> Table {
     let arena = firewall.arena();
     arena.write32(BLANK_AT + image::STATE_LIMIT, limit);
     arena.write32(control::FLAGS, layout::CONTROL_ENABLED);
     for (index, seconds) in (0_u32..).zip(TIMEOUTS_S) {
         arena.write32(BLANK_PROFILE_AT + index * 4, ticks(seconds));
     }
-    Some(Table { firewall, fields: Fields::new() })
+    Table { firewall, fields: Fields::new() }
 }
 
 /// Where the fields of a request stand, bytes: (offset, size).

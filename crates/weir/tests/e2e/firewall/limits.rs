@@ -210,8 +210,8 @@ fn what_is_skipped_stays_so_while_a_daemon_takes_over() {
     assert!(net.dropped("match") > 0);
 }
 
-/// Sizes of the table are made at the start: a reload that wants others is refused in words, and
-/// what runs stays.
+/// Some sizes are made at the start: a reload that wants others is refused in words, and what runs
+/// stays.
 #[test]
 fn sizes_change_by_a_new_start_alone() {
     let test = "sizes_change_by_a_new_start_alone";
@@ -237,13 +237,14 @@ fn sizes_change_by_a_new_start_alone() {
     let two = "set limit states 2000\nset limit frags 100\n";
     refused(two, &["next.conf:2: set limit frags 100", "5000 places", stop]);
     refused("set limit src-nodes 900000\n", &["src-nodes 900000", "65536 places", stop]);
-    refused("set limit states 20000\n", &["next.conf:1: set limit states 20000", "slots", stop]);
     let reserve = "set state-reserve 2000\nset limit states 2000\n";
     refused(reserve, &["next.conf:1: state-reserve 2000"]);
     line.echo("the previous ones are still in effect");
     assert_eq!(net.pfctl("-sm").lines().next(), Some("states        hard limit     2000"));
 
-    // Less is possible at any time, and as much again as was made.
+    // Fewer and more states are possible at any time.
+    net.reload(&format!("set limit states 20000\n{RULES}"));
+    assert_eq!(net.pfctl("-sm").lines().next(), Some("states        hard limit    20000"));
     net.reload(&format!("set limit states 3\nset hashsize 1024\n{RULES}"));
     assert_eq!(net.pfctl("-sm").lines().next(), Some("states        hard limit        3"));
     wait_until("the table is full", || {
@@ -251,6 +252,63 @@ fn sizes_change_by_a_new_start_alone() {
         net.dropped("state-limit") > 0
     });
     net.reload(&format!("{sizes}{RULES}"));
+    net.connect(SERVER, 7001, PATIENCE).expect("there is room").echo("new");
+    line.echo("through it all");
+}
+
+/// The index grows and shrinks with the states, and their limit moves; what is established stays,
+/// also when the daemon is killed meanwhile.
+#[test]
+fn the_table_follows_its_states_and_their_limit() {
+    let test = "the_table_follows_its_states_and_their_limit";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = Network::new("grow");
+    echo_server(&net.server, SERVER, 7001);
+    let rules = |limit: u32, timeouts: &str| {
+        format!(
+            "set limit states {limit}\n\
+             set timeout {{ adaptive.start 0, adaptive.end 0, interval 1, {timeouts} }}\n{RULES}"
+        )
+    };
+    let lasting = "udp.first 3600, udp.single 3600, udp.multiple 3600";
+    let buckets = || net.json("status")["states"]["bucket_count"].as_u64().expect("a number");
+    net.start(&rules(100, lasting));
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    assert_eq!(buckets(), 128);
+    wait_until("the table is full", || {
+        flows(&net, 20_000..20_200);
+        net.dropped("state-limit") > 0
+    });
+    line.echo("in a small table");
+
+    net.reload(&rules(200_000, lasting));
+    wait_until("many states are there", || {
+        flows(&net, 10_000..50_000);
+        line.echo("while it grows");
+        state_count(&net) > 30_000
+    });
+    wait_until("the index has followed", || buckets() > 100_000);
+    line.echo("in a large table");
+    net.kill_daemon();
+    line.echo("without a daemon");
+    net.start(&rules(200_000, lasting));
+    assert!(buckets() > 100_000, "the next daemon goes on with it");
+    let states = net.pfctl("-ss");
+    let listed: std::collections::BTreeSet<&str> = states.lines().collect();
+    assert!(listed.len() as u64 > 30_000 && listed.len() == states.lines().count());
+
+    net.reload(&rules(50, lasting));
+    assert!(state_count(&net) > 30_000, "none has ended");
+    assert!(net.connect(SERVER, 7001, IMPATIENCE).is_none(), "there is no room");
+    line.echo("above the limit");
+    net.reload(&rules(200_000, "udp.first 1, udp.single 1, udp.multiple 1"));
+    wait_until("states have gone, and buckets with them", || {
+        line.echo("while it shrinks");
+        buckets() < 1000
+    });
     net.connect(SERVER, 7001, PATIENCE).expect("there is room").echo("new");
     line.echo("through it all");
 }

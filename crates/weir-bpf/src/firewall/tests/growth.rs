@@ -1,0 +1,234 @@
+//! The index grows and shrinks: alone, step by step, and under the load of several CPUs. What stays
+//! is found at any moment.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use super::audit::audit;
+use super::harness::*;
+use crate::firewall::layout::{BLANK_PROFILE_AT, Slots, table};
+use crate::firewall::sweep::{Ends, Filter, Mode};
+
+const FEW: Slots = Slots { bucket_count: 16, overflow_count: 6000 };
+const MANY: Slots = Slots { bucket_count: 4096, overflow_count: 40_000 };
+
+/// Flows in both families that stay.
+const LASTING: u64 = 700;
+/// What others make and end meanwhile, at a time.
+const PASSING: u64 = 1500;
+const ROUNDS: u32 = 25;
+/// The tick of what lasts, and how long records live, in ticks.
+const NOW: u32 = 1000;
+const LIFE: u32 = 40_000;
+/// The tick of what may be expired at once.
+const LONG_AGO: u32 = NOW.wrapping_sub(LIFE + 1000);
+
+fn flows(table: &Table, is_ipv6: bool, is_lasting: bool) -> Request<'_> {
+    let net: u8 = if is_lasting { 1 } else { 2 };
+    let (src, dst): (IpAddr, IpAddr) = if is_ipv6 {
+        let at = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, u16::from(net), last, 0);
+        (at(1).into(), at(2).into())
+    } else {
+        (Ipv4Addr::new(10, net, 0, 0).into(), Ipv4Addr::new(192, 0, 2, net).into())
+    };
+    table.request().ends((src, 1000), (dst, 80)).set("packet.tick", NOW.into())
+}
+
+fn hits(table: &Table, request: &Request<'_>) -> u64 {
+    table.call(&request.clone().set("operation", u64::from(LOOK))).get("hits")
+}
+
+#[test]
+fn records_are_found_whatever_the_number_of_buckets() {
+    let Some(table) = table_that_grows(MANY, FEW, 100_000) else { return };
+    let firewall = &table.firewall;
+    let all = [false, true].map(|is_ipv6| flows(&table, is_ipv6, true).set("count", LASTING));
+    for flows in &all {
+        assert_eq!(table.call(flows).get("inserts"), LASTING);
+    }
+    assert_eq!(firewall.resize(100).unwrap(), 16, "no bucket without memory");
+    firewall.extend(MANY).unwrap();
+    assert_eq!(firewall.ready(), MANY);
+    for bucket_count in [17, 18, 31, 32, 33, 1000, 4096, 4095, 2049, 2048, 2047, 1, 700, 16] {
+        let reached = firewall.resize(bucket_count).unwrap();
+        assert_eq!(reached, bucket_count.max(2));
+        let found = audit(firewall);
+        assert_eq!((found.live, found.ipv6), (2 * LASTING, LASTING), "{bucket_count} buckets");
+        for flows in &all {
+            assert_eq!(hits(&table, flows), LASTING, "{bucket_count} buckets");
+        }
+        // A sweep sees each of them once.
+        let swept = firewall.sweep_all(Mode::Kill(Filter { protocol: 99, ..Filter::default() }));
+        assert_eq!(swept.unwrap().live_count, 2 * LASTING);
+    }
+    assert_eq!(firewall.resize(10_000).unwrap(), 4096, "no bucket without an address");
+    let long = audit(firewall).longest_chain;
+    assert!(long < 10, "{long} of {} records in {} buckets", 2 * LASTING, 4096);
+}
+
+#[test]
+fn without_a_slot_no_bucket_is_joined_that_needs_one() {
+    let most = Slots { bucket_count: 4096, overflow_count: 100 };
+    let Some(table) = table_that_grows(most, most, 100_000) else { return };
+    let flows = flows(&table, false, true).set("count", 900);
+    let made = table.call(&flows);
+    let inserted = made.get("inserts");
+    assert!(inserted > 800, "{inserted}");
+    let stopped_at = table.firewall.resize(16).unwrap();
+    assert!((17..4096).contains(&stopped_at), "{stopped_at}");
+    assert_eq!(audit(&table.firewall).live, inserted);
+    assert_eq!(table.firewall.resize(4096).unwrap(), 4096);
+    assert_eq!(audit(&table.firewall).live, inserted);
+}
+
+#[test]
+fn who_goes_through_all_buckets_holds_the_index_from_shrinking() {
+    let Some(table) = table_that_grows(MANY, FEW, 100) else { return };
+    table.firewall.extend(MANY).unwrap();
+    assert_eq!(table.firewall.resize(64).unwrap(), 64);
+    let still = table.firewall.hold_still();
+    assert_eq!(table.firewall.resize(32).unwrap(), 64);
+    assert_eq!(table.firewall.resize(65).unwrap(), 65, "it may grow");
+    drop(still);
+    assert_eq!(table.firewall.resize(32).unwrap(), 32);
+}
+
+/// What the threads of one step counted.
+#[derive(Default)]
+struct Counted {
+    hits: AtomicU64,
+    inserts: AtomicU64,
+    others: AtomicU64,
+    moves: AtomicU64,
+}
+
+fn passing(table: &Table, thread: u32, counted: &Counted) {
+    for round in 0..ROUNDS {
+        let request = flows(table, (round + thread).is_multiple_of(3), false)
+            .set("packet.tick", LONG_AGO.into())
+            .set("packet.protocol", if round % 2 == 1 { 6 } else { 17 })
+            .set("packet.tcp_flags", 2)
+            .set("count", PASSING)
+            .set("shuffle", [1, 0x9e_3779, 0x3c_6ef3][((round + thread) % 3) as usize]);
+        let answer = table.call(&request);
+        counted.hits.fetch_add(answer.get("hits"), Ordering::Relaxed);
+        counted.inserts.fetch_add(answer.get("inserts"), Ordering::Relaxed);
+        let dropped = answer.drops("memory") + answer.drops("congestion");
+        counted.others.fetch_add(dropped, Ordering::Relaxed);
+    }
+}
+
+/// Looks for what is there all the time, and finds it.
+fn lasting(table: &Table, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        for is_ipv6 in [false, true] {
+            let flows = flows(table, is_ipv6, true).set("count", LASTING);
+            assert_eq!(hits(table, &flows), LASTING, "of IPv6: {is_ipv6}");
+        }
+    }
+}
+
+fn sweeps(table: &Table, stop: &AtomicBool) -> u64 {
+    let (mut removed, mut round) = (0, 0_u32);
+    while !stop.load(Ordering::Relaxed) {
+        let swept = if round.is_multiple_of(2) {
+            // As the daemon does, which lets the index shrink meanwhile.
+            table.firewall.sweep(Mode::Expire, 0..u32::MAX)
+        } else {
+            let mut source = Ends::default();
+            source.address[..4].copy_from_slice(&[10, 2, 0, round.to_le_bytes()[0] & 0x0f]);
+            source.mask[..4].copy_from_slice(&[255, 255, 0, 0x0f]);
+            let filter = Filter { ip_version: 4, source, ..Filter::default() };
+            table.firewall.sweep_all(Mode::Kill(filter))
+        };
+        removed += swept.unwrap().removed_count;
+        round += 1;
+    }
+    removed
+}
+
+/// Grows and shrinks until it is told to stop, and ends at a number of buckets.
+fn resizes(table: &Table, low: u32, end: u32, stop: &AtomicBool, counted: &Counted) {
+    loop {
+        for bucket_count in [MANY.bucket_count, low] {
+            let before = table.firewall.bucket_count();
+            let reached = table.firewall.resize(bucket_count).unwrap();
+            counted.moves.fetch_add(reached.abs_diff(before).into(), Ordering::Relaxed);
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    // Everybody else has ended: nothing stands in its way.
+    let reached = table.firewall.resize(end).unwrap();
+    assert_eq!(reached, end, "{:?}", audit(&table.firewall));
+}
+
+/// Tells threads to stop, also when something has failed.
+struct Stops<'a>([&'a AtomicBool; 2]);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|stop| stop.store(true, Ordering::Relaxed));
+    }
+}
+
+#[test]
+fn nothing_is_missed_while_the_index_grows_and_shrinks_under_load() {
+    let Some(table) = table_that_grows(MANY, FEW, 100_000) else { return };
+    for index in 0..16 {
+        table.firewall.arena().write32(BLANK_PROFILE_AT + index * 4, LIFE);
+    }
+    table.set_tick(NOW);
+    table.firewall.extend(MANY).unwrap();
+    for is_ipv6 in [false, true] {
+        let flows = flows(&table, is_ipv6, true).set("count", LASTING);
+        assert_eq!(table.call(&flows).get("inserts"), LASTING);
+    }
+    let mut removed = 0;
+    for (low, end) in [(16, 4096), (1500, 2048), (16, 16), (64, 3000), (16, 777)] {
+        removed += table.firewall.sweep_all(Mode::Expire).unwrap().removed_count;
+        let (counted, stop) = (Counted::default(), AtomicBool::new(false));
+        let stop_moving = AtomicBool::new(false);
+        removed += thread::scope(|scope| {
+            let (table, counted) = (&table, &counted);
+            let _stops = Stops([&stop, &stop_moving]);
+            let threads: Vec<_> =
+                (0..3).map(|index| scope.spawn(move || passing(table, index, counted))).collect();
+            let sweeper = scope.spawn(|| sweeps(table, &stop));
+            let looker = scope.spawn(|| lasting(table, &stop));
+            let mover = scope.spawn(|| resizes(table, low, end, &stop_moving, counted));
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+            looker.join().unwrap();
+            let removed = sweeper.join().unwrap();
+            stop_moving.store(true, Ordering::Relaxed);
+            mover.join().unwrap();
+            removed
+        });
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let all = load(&counted.hits) + load(&counted.inserts) + load(&counted.others);
+        assert_eq!(all, 3 * u64::from(ROUNDS) * PASSING, "every packet is accounted for");
+        let [hits, inserts, moves] = [&counted.hits, &counted.inserts, &counted.moves].map(load);
+        assert!(hits > 0 && inserts > 0 && moves > 0, "{hits} {inserts} {moves}, to {end}");
+        let found = audit(&table.firewall);
+        assert_eq!(table.firewall.bucket_count(), end);
+        assert_eq!(table.counted(table::INSERTS), removed + found.live);
+        assert_eq!(table.counted(table::REMOVALS), removed);
+        assert!(found.live >= 2 * LASTING);
+        lasting_are_all_there(&table);
+    }
+    table.firewall.sweep_all(Mode::Kill(Filter::default())).unwrap();
+    let empty = audit(&table.firewall);
+    assert_eq!((empty.live, empty.overflow), (0, 0));
+}
+
+fn lasting_are_all_there(table: &Table) {
+    for is_ipv6 in [false, true] {
+        let flows = flows(table, is_ipv6, true).set("count", LASTING);
+        assert_eq!(hits(table, &flows), LASTING);
+    }
+}
