@@ -26,7 +26,7 @@ deb: build ## make a Debian package of the release binary, below target/debian
 	@scripts/setup.sh deb
 	@scripts/deb.sh
 
-demo: ## run the example campaign labs/quick (about four minutes) and say where its report is
+demo: ## run the example campaign labs/quick (about three minutes) and say where its report is
 	@scripts/setup.sh build run
 	cargo build --release --locked --package weir
 	@scripts/demo.sh

@@ -186,7 +186,7 @@ pub(crate) struct YesFlag {
 /// `--verbose`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct VerboseFlag {
-    /// Show more: comparisons in ministat's layout too; of a plan, the order of its trials.
+    /// Show every comparison in ministat's layout too.
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -215,8 +215,9 @@ pub(crate) enum LabCommand {
     Plan {
         #[command(flatten)]
         selection: Selection,
-        #[command(flatten)]
-        verbose: VerboseFlag,
+        /// Show the order of the trials too.
+        #[arg(short, long)]
+        verbose: bool,
         #[command(flatten)]
         json: JsonFlag,
     },

@@ -48,7 +48,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
                 return Ok(Outcome::Refused);
             };
             check_host(&plan, &selection.spec)?;
-            show::plan(&plan, verbose.verbose, json.json)?;
+            show::plan(&plan, verbose, json.json)?;
             Ok(Outcome::Done)
         }
         LabCommand::Run { selection, out, resume, yes, wait, verbose, json } => {

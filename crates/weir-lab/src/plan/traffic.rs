@@ -263,7 +263,14 @@ fn can_be_sent(
                 "frames of {size_bytes} bytes are too large: the testbed's links carry \
                  at most {size_bytes_max}"
             );
-            values.error("size", &message, FCS, report);
+            let help = match testbed {
+                Some(TestbedSpec::Netns(_)) => Some(
+                    "a frame's size is counted without its 4-byte FCS; `mtu` in [testbed] sets \
+                     what the links carry",
+                ),
+                _ => FCS,
+            };
+            values.error("size", &message, help, report);
             return false;
         }
         Err(error) => error,

@@ -215,9 +215,11 @@ pub fn machine_use(
         used.foreign_ratio = on_cpu.map(|ran| foreign_ratio(&used, ran, times, has_kernel));
         Some((cpu, used))
     });
+    let cpu_uses: BTreeMap<usize, CpuUse> = uses.collect();
+    let elapsed_ns = |cpu| elapsed_ns(before, after, cpu);
     MachineUse {
-        cpus: uses.collect(),
-        foreign: foreign(before, after, ran.unwrap_or_default(), cpus),
+        foreign: foreign(ran.unwrap_or_default(), &cpu_uses, elapsed_ns),
+        cpus: cpu_uses,
         pressure: pressure(before, after, cpus),
         temperatures_celsius: spans(sensors, |s| &s.temperatures_celsius),
         fans_rpm: spans(sensors, |s| &s.fans_rpm),
@@ -339,13 +341,16 @@ fn ended_ns(before: &Counted, after: &Counted, parts: Option<&Parts>, cpu: usize
 }
 
 /// Threads that are not the measurement's and had a part of these CPUs worth naming.
-fn foreign(before: &Counted, after: &Counted, ran: Vec<Ran>, cpus: &[usize]) -> Vec<ForeignTask> {
-    let others = ran.into_iter().filter(|ran| !ran.is_part && cpus.contains(&ran.cpu));
-    let named = others.map(|ran| ForeignTask {
-        ratio: ratio_of(ran.run_ns, elapsed_ns(before, after, ran.cpu)),
-        name: ran.name,
-        process: ran.process,
-        cpu: ran.cpu,
+/// None of them has more than all of them: a thread's time has the interrupts of its CPU in it.
+fn foreign(
+    ran: Vec<Ran>,
+    cpus: &BTreeMap<usize, CpuUse>,
+    elapsed_ns: impl Fn(usize) -> f64,
+) -> Vec<ForeignTask> {
+    let named = ran.into_iter().filter(|ran| !ran.is_part).filter_map(|ran| {
+        let all = cpus.get(&ran.cpu)?.foreign_ratio.unwrap_or(1.0);
+        let ratio = ratio_of(ran.run_ns, elapsed_ns(ran.cpu)).min(all);
+        Some(ForeignTask { ratio, name: ran.name, process: ran.process, cpu: ran.cpu })
     });
     named.filter(|task| task.ratio >= FOREIGN_RATIO_MIN).take(FOREIGN_MAX).collect()
 }

@@ -93,7 +93,7 @@ fn generators_of_two_threads_send_to_every_port() {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !rig.finished() {
         assert!(Instant::now() < deadline, "it never ends");
-        thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     rig.stop().unwrap();
     let readings = rig.readings().unwrap();
