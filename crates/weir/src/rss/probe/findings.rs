@@ -154,9 +154,13 @@ impl Findings {
         text += &match (self.hash_count as u64, self.right_hash_count) {
             (0, _) => "The card shows no hash.\n".to_owned(),
             (hashes, Some(right)) => {
-                format!("{} of {} are as computed.\n", count(right as u64), counted(hashes, "hash"))
+                format!(
+                    "The hash that was computed: {} of {}.\n",
+                    count(right as u64),
+                    counted(hashes, "flow")
+                )
             }
-            (hashes, None) => format!("The card shows {}.\n", counted(hashes, "hash")),
+            (hashes, None) => format!("The card shows the hash of {}.\n", counted(hashes, "flow")),
         };
         text
     }
@@ -268,7 +272,7 @@ mod tests {
         let mut seen = seen(&shown);
         let found = Findings::new("x", &flows(), &seen, Some(&shown), FlowKind::Udp4);
         assert_eq!((found.misplaced_flow_count, found.right_hash_count), (Some(0), Some(90)));
-        assert!(found.is_good(false) && found.text().contains("90 of 90 hashes are as computed"));
+        assert!(found.is_good(false) && found.text().contains("computed: 90 of 90 flows"));
         seen[5] = None;
         let found = Findings::new("x", &flows(), &seen, Some(&shown), FlowKind::Udp4);
         assert!(!found.is_good(false) && found.text().contains("1 flow did not arrive"));
