@@ -78,11 +78,12 @@ impl Seen {
 
     /// Buckets that there are to be.
     fn buckets(&self) -> u32 {
-        let most = self.allowed.bucket_count.max(self.bucket_floor);
-        let of = |each: u64| {
-            let count = u32::try_from(self.state_count.saturating_mul(each)).unwrap_or(u32::MAX);
-            count.clamp(self.bucket_floor, most)
-        };
+        let each_has =
+            |each: u64| u32::try_from(self.state_count.saturating_mul(each)).unwrap_or(u32::MAX);
+        // States above a limit that was lowered keep their buckets.
+        let kept = self.bucket_count.min(each_has(GROW));
+        let most = self.allowed.bucket_count.max(self.bucket_floor).max(kept);
+        let of = |each: u64| each_has(each).clamp(self.bucket_floor, most);
         let (have, step) = (self.bucket_count, self.bucket_count / STEP_SHARE);
         let (least, too_many) = (of(GROW), of(SHRINK.0));
         if have < least && (least - have >= step || least == most) {
@@ -197,6 +198,11 @@ mod tests {
         ] {
             assert_eq!(seen(states, buckets).buckets(), next, "{states} states, {buckets} buckets");
         }
+        let mut lowered = seen(40_000, 160_000);
+        lowered.allowed.bucket_count = 64;
+        assert_eq!(lowered.buckets(), 160_000, "states above a lowered limit keep their buckets");
+        assert_eq!(Seen { state_count: 39_000, ..lowered }.buckets(), 156_000);
+        assert_eq!(Seen { state_count: 100, ..lowered }.buckets(), 160_000 - STEP_COUNT_MAX);
         let mut fixed = Seen { bucket_floor: 1 << 10, ..seen(1_000_000, 1 << 10) };
         fixed.allowed.bucket_count = 1 << 10;
         assert_eq!(fixed.buckets(), 1 << 10);
