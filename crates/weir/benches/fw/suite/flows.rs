@@ -12,7 +12,7 @@ use weir_wire::walk::Walk;
 use super::Result;
 
 /// First source and first destination of a walk, and the port of all.
-const SOURCE: Ipv4Addr = Ipv4Addr::new(198, 18, 10, 1);
+pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(198, 18, 10, 1);
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(198, 19, 10, 1);
 const PORT: u16 = 2000;
 

@@ -4,7 +4,7 @@ use weir_results::number;
 
 use super::bed::{Bed, Sample};
 use super::boxes::{Box as Device, Rules};
-use super::rows::{self, FEW, MANY, MOST, SOME};
+use super::rows::{self, FEW, MANY, MOST, ROOMY, SOME};
 use super::{AllSeries, Result, Settings, flows};
 
 /// What a device is sent.
@@ -12,6 +12,8 @@ use super::{AllSeries, Result, Settings, flows};
 enum Load {
     /// So many flows, which it knows.
     Walk(u64),
+    /// The same with room for far more.
+    WalkInRoom(u64),
     /// Flows that it does not know.
     New,
 }
@@ -28,13 +30,14 @@ const fn figure(series: &'static str, device: Device, load: Load) -> Figure {
 }
 
 /// In the order of a round: what is compared stands side by side.
-const FIGURES: [Figure; 18] = [
+const FIGURES: [Figure; 19] = [
     figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
     figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
     figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
     figure(rows::STATEFUL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::BEFORE_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::CONTROL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
+    figure(rows::STATEFUL_4900_ROOMY, Device::Weir(Rules::Stateful), Load::WalkInRoom(SOME)),
     figure(rows::NFT_4900, Device::Nftables(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::STATEFUL_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
     figure(rows::BEFORE_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
@@ -91,7 +94,7 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
     let dut = figure.device.dut(measured, room(settings, figure));
     let mut stand = bed.stand(figure.device, &dut)?;
     match figure.load {
-        Load::Walk(flow_count) => {
+        Load::Walk(flow_count) | Load::WalkInRoom(flow_count) => {
             let flow_count = settings.scaled(flow_count);
             stand.load(&flows::walk(flow_count)?)?;
             if keeps_states(figure.device) {
@@ -118,6 +121,7 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
 fn room(settings: &Settings, figure: &Figure) -> u64 {
     match figure.load {
         Load::Walk(SOME) => DEFAULT_LIMIT,
+        Load::WalkInRoom(_) => settings.scaled(ROOMY).max(DEFAULT_LIMIT),
         Load::Walk(_) => settings.scaled(MANY + MANY / 5).max(DEFAULT_LIMIT),
         Load::New => settings.scaled(MOST).max(NEW_LIMIT_MIN),
     }
