@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * New records, and further halves of those that are there.
+ *
+ * A packet that makes a record and is forwarded takes its bucket's lock twice: for the half of its
+ * way in, and for the other one when the rules of its way out have passed it. One lock would do
+ * only if nothing could tell the difference, and something can:
+ *
+ * - Held from the one to the other, it would be held while rules run, which wait for the locks of
+ *   sources, write to the log and ask for routes; everybody else at that bucket would spin.
+ * - Both ways judged first, and both halves made at once: a packet that a limit, a full table or
+ *   another CPU's lock stops on its way in would have met the rules of its way out, which pf never
+ *   asks then; they would have counted it, logged it, and counted its source.
+ * - Where the way out is blocked, pf keeps the state of the way in all the same.
+ *
+ * In between another CPU may find the record, extend or end it; so the second time it is looked for
+ * again, and made anew if it has gone.
  */
 #ifndef WEIR_FW_INSERT_H
 #define WEIR_FW_INSERT_H

@@ -129,22 +129,49 @@ static __noinline int weir_stage_first(struct xdp_md *ctx)
 	return weir_stage_hand_over(ctx, weir_state_bucket(key.hash), next_hop, generation, slot);
 }
 
-/* Reads the lines that are noted. Nobody waits for one of them before the next is asked for. */
-static __always_inline void weir_second_touch(struct weir_stage_lines *lines)
+/*
+ * Reads the line of the overflow slot that is taken next of those that came back: a new state whose
+ * bucket has a record is written there. (In an empty bucket it is written into the line of the
+ * bucket, which is read anyway. Slots that were never taken lie in a row, which the processor sees
+ * coming. An account is only written for TCP, whose first segment is judged at once, and when a
+ * count outgrows its line, once in 255 packets.)
+ */
+static __always_inline __u32 weir_slot_touch(void)
+{
+	__u32 slot = (__u32)weir_read_once(weir_fw_control()->free_head);
+
+	return weir_read_once(weir_state_line(slot)->control);
+}
+
+/*
+ * Reads the lines that are noted, and then those of the records that stand next in their buckets.
+ * Nobody waits for one of them before the next is asked for, and no branch depends on what comes:
+ * behind the last record stands 0, and the line of slot 0 is at hand. A function of its own, so
+ * that the frame of what is called after it stays small.
+ */
+static __noinline int weir_second_touch(struct weir_stage_lines *lines)
 {
 	struct weir_fw_table_counters __weir_arena *counters;
-	__u32 count = lines->count, touched = 0, i;
+	__u32 count = lines->count, touched, next, i;
 
+	touched = weir_slot_touch();
 	for (i = 0; i < WEIR_STAGE_LINES_MAX; i++) {
 		if (i >= count)
 			break;
 		touched += weir_read_once(weir_state_line(lines->home[i])->control);
+	}
+	for (i = 0; i < WEIR_STAGE_LINES_MAX; i++) {
+		if (i >= count)
+			break;
+		next = weir_read_once(weir_state_line(lines->home[i])->next);
+		touched += weir_read_once(weir_state_line(next)->control);
 	}
 	asm volatile("" ::"r"(touched));
 	lines->count = 0;
 	counters = weir_fw_table_counters(bpf_get_smp_processor_id());
 	counters->staged_packets += count;
 	counters->stage_groups++;
+	return 0;
 }
 
 /* What is known of the packet, and its state if that covers it; WEIR_QUICK_NOT as in quick.h. */
