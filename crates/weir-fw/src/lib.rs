@@ -28,3 +28,5 @@ pub mod show;
 pub mod socket;
 pub mod states;
 pub mod timeouts;
+
+pub use refuse::diagnostics as refusals;

@@ -118,7 +118,7 @@ pub(crate) const MEANINGLESS: &[(&str, &str)] = &[
 
 /// Finds all that is refused, and what is accepted without effect as warnings, in order of place.
 #[must_use]
-pub(crate) fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
+pub fn diagnostics(ruleset: &Ruleset) -> Vec<Diagnostic> {
     let mut found = Found::default();
     for prelude in &ruleset.prelude {
         found.prelude(prelude);

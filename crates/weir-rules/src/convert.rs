@@ -24,7 +24,7 @@ use crate::Compiled;
 use crate::ast::{Statement, StatementKind};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::dialect::Dialect;
-use crate::ir::{Prelude, Rule, Rules};
+use crate::ir::{Prelude, Rule, Rules, Ruleset};
 use crate::resolve::Resolver;
 use crate::source::{FileId, Span, index, offset};
 use crate::value::Setting;
@@ -104,7 +104,14 @@ pub fn convert(
 
 /// What is weir's own, and no pf has: left out, the file would mean something else.
 fn refuse_weir_words(work: &mut Work<'_>) {
-    let ruleset = &work.compiled.ruleset;
+    for (span, message) in weir_words(&work.compiled.ruleset) {
+        work.refuse(span, message, "take it out of the file to be converted");
+    }
+}
+
+/// The statements with words that are weir's own, and what is to be said of each.
+#[must_use]
+pub fn weir_words(ruleset: &Ruleset) -> Vec<(Span, String)> {
     let settings = ruleset.prelude.iter().filter_map(|prelude| match prelude {
         Prelude::Set(Setting::HashSize(_), span) => Some((*span, "`set hashsize`")),
         Prelude::Set(Setting::StateReserve(_), span) => Some((*span, "`set state-reserve`")),
@@ -114,13 +121,22 @@ fn refuse_weir_words(work: &mut Work<'_>) {
         }
         _ => None,
     });
-    let has_reserve = |rule: &&Rule| rule.options.state.as_ref().is_some_and(|state| state.reserve);
-    let rules = work.rules.values().filter_map(|list| list.iter().copied().find(has_reserve));
-    let found: Vec<(Span, &str)> =
-        settings.chain(rules.map(|rule| (rule.span, "`reserve`"))).collect();
-    for (span, what) in found {
-        let message = format!("{what} is weir's own: no pf has it");
-        work.refuse(span, message, "take it out of the file to be converted");
+    let mut found: Vec<(Span, &str)> = settings.collect();
+    reserves(&ruleset.main, &mut found);
+    // A statement may be many rules.
+    found.dedup();
+    let message = |what| format!("{what} is weir's own: no pf has it");
+    found.into_iter().map(|(span, what)| (span, message(what))).collect()
+}
+
+fn reserves(rules: &Rules, found: &mut Vec<(Span, &'static str)>) {
+    for rule in &rules.filter {
+        if rule.options.state.as_ref().is_some_and(|state| state.reserve) {
+            found.push((rule.span, "`reserve`"));
+        }
+        if let Some(body) = rule.anchor.as_ref().and_then(|anchor| anchor.body.as_ref()) {
+            reserves(body, found);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use weir_rules::Dialect;
 
 use super::JsonFlag;
 use super::ruleset::{DialectName, LanguageArgs, parse_macro};
@@ -21,8 +22,10 @@ Examples:
 
 const CHECK_HELP: &str = "\
 Every error of a file is reported in one run, with file, line and column. On a terminal it is drawn;
-elsewhere each is a line FILE:LINE:COLUMN: SEVERITY: MESSAGE. What is understood but cannot run here
-(a queue, an interface or a host name that does not exist, a table file that cannot be read) is a
+elsewhere each is a line FILE:LINE:COLUMN: SEVERITY: MESSAGE. What this version of weir does not run
+is an error, at the same places and in the same words as of weir fw run; --for freebsd and --for
+openbsd check a file for those systems, whose pf has none of weir's own words. What depends on the
+machine (an interface or a host name that does not exist, a table file that cannot be read) is a
 warning; so is what is valid but pointless: rules that no packet reaches, that never match or never
 decide, redirections that overlap, unused tables and macros. Exit codes: 0 without errors; 1 with
 errors, or with warnings under --deny warnings; 2 if a file cannot be read.
@@ -30,6 +33,7 @@ errors, or with warnings under --deny warnings; 2 if a file cannot be read.
 Examples:
   weir fw check /etc/pf.conf
   weir fw check --deny warnings -D ext_if=eth0 pf.conf
+  weir fw check --for openbsd pf.conf
   weir fw check --facts router.facts --json pf.conf | jq '.files[].diagnostics[].message'
   sed s/em0/eth0/ pf.conf | weir fw check -";
 
@@ -139,8 +143,33 @@ pub(crate) struct CheckArgs {
     /// What else makes the exit code 1.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) deny: Option<Deny>,
+    /// What is to run the files.
+    #[arg(long = "for", value_name = "SYSTEM", value_enum, default_value_t = Target::Weir)]
+    pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) language: LanguageArgs,
+}
+
+/// What runs a ruleset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// This version of weir: what it does not run is an error, as for `weir fw run`.
+    Weir,
+    /// FreeBSD's pf, in its dialect.
+    Freebsd,
+    /// OpenBSD's pf, in its dialect.
+    Openbsd,
+}
+
+impl Target {
+    /// The language that it reads; `None`: either.
+    pub(crate) fn dialect(self) -> Option<Dialect> {
+        match self {
+            Self::Weir => None,
+            Self::Freebsd => Some(Dialect::FreeBsd),
+            Self::Openbsd => Some(Dialect::OpenBsd),
+        }
+    }
 }
 
 /// `weir fw print`.

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use anyhow::bail;
 use serde::Serialize;
 
 use super::json::Findings;
@@ -28,7 +29,15 @@ struct Answer {
 
 /// Runs the command.
 pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
-    let language = Language::new(&args.language)?;
+    let mut language = Language::new(&args.language)?;
+    if let Some(dialect) = args.target.dialect() {
+        if language.dialect.is_some_and(|given| given != dialect) {
+            bail!(
+                "--for names a system with another dialect than --dialect: leave one of them out"
+            );
+        }
+        language.dialect = Some(dialect);
+    }
     let is_json = args.language.json.json;
     let mut answer =
         Answer { error_count: 0, warning_count: 0, files: Vec::new(), unreadable: Vec::new() };
@@ -44,6 +53,7 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
             }
         };
         language.examine(&mut compiled);
+        Language::judge(&mut compiled, args.target);
         let findings = Findings::new(&compiled);
         answer.error_count += findings.error_count;
         answer.warning_count += findings.warning_count;

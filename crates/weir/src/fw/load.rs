@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use weir_rules::check;
+use weir_rules::convert::weir_words;
+use weir_rules::diagnostic::{Code, Diagnostic, Severity};
 use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
@@ -11,6 +13,7 @@ use weir_rules::{Compiled, Dialect};
 
 use super::files::{self, Disk};
 use super::machine;
+use crate::cli::fw::Target;
 use crate::cli::ruleset::LanguageArgs;
 
 /// How files are read.
@@ -74,6 +77,27 @@ impl Language {
         weir_rules::compile(input, &self.facts)
     }
 
+    /// Puts what a system cannot run of a ruleset among its diagnostics, by place. Errors that were
+    /// found before stay: all is said in one run.
+    pub(crate) fn judge(compiled: &mut Compiled, target: Target) {
+        // Of weir it is said below, of every construct, and other systems run what weir does not.
+        let is_of_weir = |found: &Diagnostic| {
+            found.code == Code::CannotRun && found.severity == Severity::Warning
+        };
+        compiled.diagnostics.retain(|found| !is_of_weir(found));
+        let ruleset = &compiled.ruleset;
+        let found = match target {
+            Target::Weir => weir_fw::refusals(ruleset),
+            Target::Freebsd | Target::Openbsd => weir_words(ruleset)
+                .into_iter()
+                .map(|(span, message)| Diagnostic::error(Code::CannotRun, span, message))
+                .collect(),
+        };
+        let is_error = |found: &&Diagnostic| found.severity == Severity::Error;
+        compiled.error_count += found.iter().filter(is_error).count();
+        Self::add(compiled, found);
+    }
+
     /// Puts what is suspicious in a ruleset among its diagnostics, by place, up to the limit on
     /// their number. What compiling says of a place stands first. Of a ruleset with errors nothing
     /// is added: a rule that was read in part says too little to be certain.
@@ -81,7 +105,12 @@ impl Language {
         if compiled.error_count > 0 {
             return;
         }
-        let mut found = check::check(compiled, &self.facts);
+        let found = check::check(compiled, &self.facts);
+        Self::add(compiled, found);
+    }
+
+    /// Adds diagnostics by place, up to the limit on their number.
+    fn add(compiled: &mut Compiled, mut found: Vec<Diagnostic>) {
         let room =
             Limits::default().diagnostic_count_max.saturating_sub(compiled.diagnostics.len());
         compiled.dropped_count += found.len().saturating_sub(room);

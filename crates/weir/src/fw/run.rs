@@ -25,6 +25,7 @@ use weir_rules::facts::Facts;
 
 use super::load::Language;
 use super::{files, machine, remote, show};
+use crate::cli::fw::Target;
 use crate::cli::fw_run::RunArgs;
 use crate::exit::{self, Outcome};
 
@@ -90,7 +91,8 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     let language = Language { dialect, macros, facts, disk };
     let (name, bytes) = files::first(&args.file)
         .map_err(|cause| anyhow::anyhow!("cannot read {}: {cause}", args.file.display()))?;
-    let (compiled, load) = remote::prepare(&language, &name, &bytes);
+    let (mut compiled, load) = remote::prepare(&language, &name, &bytes);
+    Language::judge(&mut compiled, Target::Weir);
     if compiled.error_count > 0 {
         show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
         return Ok(Outcome::Refused);

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
 
 use miette::{LabeledSpan, MietteDiagnostic, NamedSource};
-use weir_rules::diagnostic::{Diagnostic, Severity};
+use weir_rules::diagnostic::{Code, Diagnostic, Severity};
 use weir_rules::source::{SourceMap, Span};
 
 use crate::draw;
@@ -34,6 +34,13 @@ pub(crate) fn diagnostics(list: &[Diagnostic], sources: &SourceMap, dropped_coun
 /// A diagnostic without a drawing.
 pub(crate) fn plain(diagnostic: &Diagnostic, sources: &SourceMap) -> String {
     let mut text = diagnostic.line(sources);
+    if diagnostic.code == Code::CannotRun {
+        if !diagnostic.label.is_empty() {
+            text.push_str(&format!(": {}", diagnostic.label));
+        }
+        let statement = sources.text(diagnostic.span).split_whitespace();
+        text.push_str(&format!("\n  in: {}", statement.collect::<Vec<_>>().join(" ")));
+    }
     for advice in advice(diagnostic) {
         text.push_str("\n  help: ");
         text.push_str(&advice);

@@ -303,3 +303,46 @@ fn a_loaded_anchor_and_a_capture_file_are_read() {
         run(&[&explain[..], &["--pcap", &trace, "--on", "em0", "--brief", "--out"]].concat());
     assert_eq!(stdout(&output).matches(": block by @0 (").count(), 4, "{}", stdout(&output));
 }
+
+/// Constructs that no version runs yet, an error, and what is fine.
+const HALF_RUNS: &str = "\
+ext = \"lo\"
+table <seen> counters
+altq on $ext cbq bandwidth 1Mb queue { q }
+nat on $ext from 10.0.0.0/8 to any -> ($ext)
+block al
+pass in on $ext proto tcp to port 22 modulate state
+pass out user root
+";
+
+#[test]
+fn check_says_what_run_says() {
+    let files = Files::new(&[("pf.conf", HALF_RUNS), ("weir.conf", "set hashsize 64\npass\n")]);
+    let path = files.path("pf.conf");
+    let checked = run(&["fw", "check", &path]);
+    assert_exit(&checked, 1);
+    let message = stderr(&checked);
+    for place in ["2:1", "4:1", "5:7", "6:1", "7:1"] {
+        let line = format!("{path}:{place}: error: ");
+        assert!(message.contains(&line), "{line}: {message}");
+    }
+    assert!(message.contains(&format!("{path}:3:")) && !message.contains("warning"), "{message}");
+    assert!(message.contains("\n  in: nat on $ext from 10.0.0.0/8"), "{message}");
+    let ran = run(&["fw", "run", "--foreground", "-f", &path]);
+    assert_exit(&ran, 2);
+    assert_eq!(stderr(&ran), message, "the same list, places and words");
+
+    // For the system whose file it is, only the error is one.
+    let checked = run(&["fw", "check", "--for", "freebsd", &path]);
+    assert_exit(&checked, 1);
+    assert_eq!(stderr(&checked).matches(": error: ").count(), 1, "{}", stderr(&checked));
+    assert!(!stderr(&checked).contains("weir"), "{}", stderr(&checked));
+    let checked = run(&["fw", "check", "--for", "openbsd", "--dialect", "freebsd", &path]);
+    assert_exit(&checked, 2);
+    // And no pf has weir's words.
+    let path = files.path("weir.conf");
+    assert_exit(&run(&["fw", "check", &path]), 0);
+    let checked = run(&["fw", "check", "--for", "openbsd", &path]);
+    assert_exit(&checked, 1);
+    assert!(stderr(&checked).contains(":1:1: error: `set hashsize` is weir's own"));
+}
