@@ -1,9 +1,9 @@
 //! The lexer: bytes to tokens, as pf's own does it.
 //!
-//! A backslash before a newline joins lines, also within a comment. A macro's value is lexed again
-//! where it is used, once: a `$` in it is an ordinary character. Words may hold almost any
-//! punctuation, so `80:90`, `em0:network` and `fe80::1%em0` are one word each; `/`, `!`, `=`, `<`,
-//! `>` and brackets are tokens of their own.
+//! A backslash before a newline joins lines, also within a comment; before anything else, outside
+//! of quotes, it is dropped. A macro's value is lexed again where it is used, once: a `$` in it is
+//! an ordinary character. Words may hold almost any punctuation, so `80:90`, `em0:network` and
+//! `fe80::1%em0` are one word each; `/`, `!`, `=`, `<`, `>` and brackets are tokens of their own.
 
 mod macros;
 #[cfg(test)]
@@ -277,6 +277,11 @@ impl<'a> Lexer<'a> {
             match bytes.get(input.at..)? {
                 [b'\\', b'\n', ..] => input.at += 2,
                 [b'\\', b'\r', b'\n', ..] => input.at += 3,
+                // As pfctl reads files: the byte counts as if it stood there alone.
+                [b'\\', byte @ 0..=127, ..] => {
+                    input.at += 2;
+                    return Some(*byte);
+                }
                 [byte, ..] => {
                     input.at += 1;
                     return Some(*byte);

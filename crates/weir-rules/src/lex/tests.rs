@@ -62,6 +62,22 @@ fn macros_are_lexed_again() {
     assert_eq!(messages, ["macro `nett` is not defined"]);
 }
 
+/// As `lgetc` of pfctl's parse.y.
+#[test]
+fn a_backslash_in_a_line_is_dropped() {
+    for (text, expected) in [
+        ("{ 0.0.0.0/8 \\ # and more\n10.0.0.0/8 }", "{ 0.0.0.0 / #8 \\n 10.0.0.0 / #8 }"),
+        ("pass \\ all", "pass all"),
+        ("pa\\ss", "pass"),
+        ("pass \\# all", "pass"),
+        ("# one \\ two\npass", "\\n pass"),
+        ("# one \\\ntwo\npass", "\\n pass"),
+    ] {
+        let found = words(text, &[]);
+        assert_eq!(found.0, expected, "{text}");
+    }
+}
+
 #[test]
 fn what_does_not_end_is_reported() {
     for (text, expected) in [
@@ -77,7 +93,7 @@ fn what_does_not_end_is_reported() {
     }
     // Newlines within quotes are left out, also in front of words that often begin a line.
     assert_eq!(words("\"a\nqueue b\nno state\"", &[]).0, "\"aqueue bno state\"");
-    let found = words("a\\ b", &[]);
+    let found = words("a\\\\ b", &[]);
     assert_eq!((&*found.0, &*found.1[0]), ("? b", "`a\\` ends in a backslash"));
     let (_, messages) = words(&"a".repeat(9000), &[]);
     assert_eq!(messages, ["the word is longer than 8096 bytes"]);
