@@ -105,8 +105,12 @@ impl Timetable {
     }
 }
 
+/// How much of a delay is made up for at once: what is late beyond that leaves at twice the rate.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
 /// Keeps a schedule that is asked from time to time: says how many packets are due, and accounts
-/// for stalls as `bpf/include/weir/pacing.h` does.
+/// for stalls as `bpf/include/weir/pacing.h` does. They are made up for at twice the rate: a burst
+/// at full speed would overflow the next queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     timetable: Timetable,
@@ -123,14 +127,31 @@ impl Pacer {
         Self { timetable, taken: 0, shift: Duration::ZERO, last: None }
     }
 
-    /// When the next packet is due.
+    /// When the next packet may leave.
     #[must_use]
     pub(crate) fn due(&self) -> Duration {
-        self.timetable.due(self.taken).saturating_add(self.shift)
+        let due = self.timetable.due(self.taken).saturating_add(self.shift);
+        let interval = self.timetable.due(self.taken).saturating_sub(self.reached());
+        self.last.map_or(due, |last| due.max(last.saturating_add(interval / 2)))
     }
 
-    /// How many packets, up to `count_max`, are due `now` (since the start); they are taken off the
-    /// schedule, and leave together. Stalls and the longest gap go to `counters`, all gaps, in
+    /// Where the last packet that was taken is in the timetable.
+    fn reached(&self) -> Duration {
+        self.timetable.due(self.taken.saturating_sub(1))
+    }
+
+    /// How many packets are due `now`, of `count_max`; the next one is.
+    fn count(&self, now: Duration, count_max: u64) -> u64 {
+        let since = self.last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
+        let reach = self.reached().saturating_add(since.min(AT_ONCE) * 2);
+        let until = reach.min(now.saturating_sub(self.shift));
+        let may_leave = |index: u64| self.timetable.due(index) <= until;
+        let more = (self.taken + 1..).take_while(|&index| index - self.taken < count_max);
+        1 + more.take_while(|&index| may_leave(index)).count() as u64
+    }
+
+    /// How many packets, up to `count_max`, may leave `now` (since the start); they are taken off
+    /// the schedule, and leave together. Stalls and the longest gap go to `counters`, all gaps, in
     /// nanoseconds, to `gaps_ns`.
     pub(crate) fn take(
         &mut self,
@@ -140,30 +161,28 @@ impl Pacer {
         gaps_ns: &mut Histogram,
     ) -> u64 {
         const CATCH_UP: Duration = Duration::from_nanos(CATCH_UP_NS);
-        let late = match now.checked_sub(self.due()) {
-            Some(late) if count_max > 0 => late,
-            _ => return 0,
-        };
+        if count_max == 0 || now < self.due() {
+            return 0;
+        }
+        let due = self.timetable.due(self.taken).saturating_add(self.shift);
+        let late = now.saturating_sub(due);
         if late > CATCH_UP {
             let lost = late - CATCH_UP;
             counters.stalls += 1;
             counters.stall_lost_ns += nanoseconds(lost);
             self.shift += lost;
         }
-        let first = self.taken;
-        self.taken += 1;
-        while self.taken - first < count_max && self.due() <= now {
-            self.taken += 1;
-        }
+        let count = self.count(now, count_max);
+        self.taken += count;
         if let Some(last) = self.last.replace(now) {
             let gap_ns = nanoseconds(now.saturating_sub(last));
             counters.gap_max_ns = counters.gap_max_ns.max(gap_ns);
             gaps_ns.record(gap_ns);
         }
-        for _ in first + 1..self.taken {
+        for _ in 1..count {
             gaps_ns.record(0);
         }
-        self.taken - first
+        count
     }
 }
 
@@ -195,24 +214,62 @@ mod tests {
         assert_eq!((flat.due(0), flat.due(3)), (Duration::ZERO, at(1_000)));
     }
 
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
     #[test]
     fn a_pacer_makes_up_for_short_delays_and_counts_long_ones() {
         let (mut counters, mut gaps) = (GeneratorCounters::default(), Histogram::default());
         let schedule = Schedule { rate_pps: 1_000.0, ramp: Duration::ZERO };
         let mut pacer = Pacer::new(Timetable::Rate(schedule));
-        assert_eq!(pacer.take(at(0), 64, &mut counters, &mut gaps), 1);
-        assert_eq!(pacer.take(at(0), 64, &mut counters, &mut gaps), 0, "the next one is not due");
-        assert_eq!(pacer.take(at(5), 64, &mut counters, &mut gaps), 5);
-        assert_eq!(pacer.take(at(8), 2, &mut counters, &mut gaps), 2, "no more than was asked for");
-        assert_eq!(pacer.take(at(8), 0, &mut counters, &mut gaps), 0);
-        assert_eq!(pacer.take(at(8), 64, &mut counters, &mut gaps), 1);
-        assert_eq!((counters.stalls, counters.stall_lost_ns), (0, 0));
-        // Due at 9 ms, asked at 119 ms: 110 ms late, of which 10 ms are made up for.
-        assert_eq!(pacer.take(at(119), 64, &mut counters, &mut gaps), 11);
-        assert_eq!((counters.stalls, counters.stall_lost_ns), (1, 100_000_000));
-        assert_eq!(counters.gap_max_ns, 111_000_000);
-        assert_eq!((gaps.count(), gaps.max()), (19, Some(111_000_000)));
-        assert_eq!(pacer.due(), at(120));
+        let mut take = |pacer: &mut Pacer, now, count_max| {
+            let count = pacer.take(now, count_max, &mut counters, &mut gaps);
+            (count, counters.stalls, counters.stall_lost_ns)
+        };
+        assert_eq!(take(&mut pacer, at(0), 64).0, 1);
+        assert_eq!(take(&mut pacer, at(0), 64).0, 0, "the next one is not due");
+        // Five are late. Two leave at once, the others half an interval apart.
+        assert_eq!(take(&mut pacer, at(5), 64).0, 2);
+        assert_eq!((take(&mut pacer, at(5), 64).0, pacer.due()), (0, us(5_500)));
+        assert_eq!(take(&mut pacer, us(5_500), 64).0, 1);
+        assert_eq!(take(&mut pacer, at(6), 0).0, 0);
+        assert_eq!(take(&mut pacer, at(7), 1).0, 1, "no more than was asked for");
+        // Due at 5 ms, asked at 115 ms: 110 ms late, of which 10 ms are made up for.
+        assert_eq!(take(&mut pacer, at(115), 64), (2, 1, 100_000_000));
+        assert_eq!(pacer.due(), us(115_500));
+        assert_eq!(counters.gap_max_ns, 108_000_000);
+        assert_eq!((gaps.count(), gaps.max()), (6, Some(108_000_000)));
+    }
+
+    #[test]
+    fn no_stall_is_followed_by_more_than_twice_the_rate_and_all_of_it_is_made_up_for() {
+        const RATE_PPS: u64 = 100_000;
+        let schedule = Schedule { rate_pps: 100_000.0, ramp: Duration::ZERO };
+        let mut pacer = Pacer::new(Timetable::Rate(schedule));
+        let (mut counters, mut gaps) = (GeneratorCounters::default(), Histogram::default());
+        // Asked every 3 µs, but for a stall of 9 ms.
+        let asked = (0..1_000_u64).chain(4_000..12_000).map(|step| us(step * 3));
+        let mut taken: Vec<(Duration, u64)> = Vec::new();
+        for now in asked {
+            let count = pacer.take(now, 64, &mut counters, &mut gaps);
+            // A millisecond of the delay at twice the rate, or what was asked for.
+            assert!(count <= 64, "{count} at once");
+            taken.extend((count > 0).then_some((now, count)));
+        }
+        assert_eq!(counters.stalls, 0);
+        let (end, _) = taken[taken.len() - 1];
+        let all: u64 = taken.iter().map(|(_, count)| count).sum();
+        assert_eq!(all, 1 + end.as_micros() as u64 * RATE_PPS / 1_000_000, "nothing is missing");
+        // In each millisecond: twice the rate, and once what one take makes up for.
+        for (index, &(from, _)) in taken.iter().enumerate() {
+            let later = taken[index..].iter().take_while(|(now, _)| *now < from + at(1));
+            let count: u64 = later.map(|(_, count)| count).sum();
+            assert!(count <= 2 * RATE_PPS / 1_000 + 64, "{count} in a millisecond from {from:?}");
+        }
+        let after = taken.iter().skip_while(|(now, _)| *now < at(12)).skip(1);
+        let most = after.map(|(_, count)| *count).max();
+        assert!(most <= Some(2), "{most:?} together, half an interval apart");
     }
 
     #[test]
