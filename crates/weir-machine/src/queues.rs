@@ -15,6 +15,7 @@ pub mod linux;
 mod moment;
 mod name;
 pub mod remote;
+pub mod softnet;
 
 pub use moment::{Moment, Unfit};
 

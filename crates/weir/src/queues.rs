@@ -8,6 +8,7 @@ use serde::Serialize;
 use weir_machine::access::RemoteSpec;
 use weir_machine::cancel::Cancel;
 use weir_machine::queues::remote::Remote;
+use weir_machine::queues::softnet::SoftnetRates;
 use weir_machine::queues::{Moment, QueueCounters, QueueRates, Unfit, linux, rates};
 use weir_machine::ssh::{self, Secrets};
 use weir_net::{LinkInfo, Netlink};
@@ -15,6 +16,9 @@ use weir_net::{LinkInfo, Netlink};
 use crate::cli::queues::QueuesArgs;
 use crate::exit::{self, Outcome};
 use crate::signals;
+use buckets::{BucketRates, Buckets, Cpus};
+
+mod buckets;
 
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
@@ -27,6 +31,16 @@ struct Line<'a> {
     clock: Option<Clock>,
     #[serde(flatten)]
     rates: QueueRates,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buckets: Option<BucketRates>,
+}
+
+/// A line of `--json` with the host's CPUs.
+#[derive(Debug, Serialize)]
+struct CpuLine {
+    /// As in [`Line`].
+    t_ns: u64,
+    cpus: Vec<SoftnetRates>,
 }
 
 /// Whose clock says how long an interval was.
@@ -44,6 +58,8 @@ struct Watched {
     name: String,
     taken: Moment,
     counters: QueueCounters,
+    /// Where they are asked for.
+    buckets: Option<Buckets>,
 }
 
 /// Where counters are read.
@@ -139,6 +155,12 @@ fn watch(
     let mut next = begin;
     let mut shown = 0;
     let mut intervals = Intervals::default();
+    if args.buckets {
+        for interface in &mut watched {
+            interface.buckets = Some(Buckets::of(&interface.name)?);
+        }
+    }
+    let mut cpus = if args.softnet { Some(Cpus::new()?) } else { None };
     while args.count.is_none_or(|count| shown < count) {
         next += args.interval;
         if !cancel.sleep_until(next) {
@@ -155,7 +177,13 @@ fn watch(
             let rates = rates(&interface.counters, &counters, elapsed);
             (interface.counters, interface.taken) = (counters, taken);
             let since = taken.answered.saturating_duration_since(begin);
-            show(args.json.json, with_names, &interface.name, (since, clock), rates)?;
+            let buckets = interface.buckets.as_mut().map(Buckets::rates).transpose()?;
+            let (name, t_ns) = (&interface.name, nanoseconds(since));
+            let line = Line { interface: name, t_ns, clock, rates, buckets };
+            line.show(args.json.json, with_names)?;
+        }
+        if let Some(cpus) = &mut cpus {
+            show_cpus(args.json.json, begin.elapsed(), cpus.rates()?)?;
         }
         shown += 1;
         // After a pause (a stopped process), the next line is of a whole interval again.
@@ -166,7 +194,7 @@ fn watch(
 
 fn first(name: String, source: &Source<'_>) -> anyhow::Result<Watched> {
     let (counters, taken) = source.read(&name)?;
-    Ok(Watched { taken, counters, name })
+    Ok(Watched { taken, counters, name, buckets: None })
 }
 
 /// The interfaces that were asked for.
@@ -198,20 +226,29 @@ fn all(links: Vec<LinkInfo>, source: &Source<'_>) -> anyhow::Result<Vec<Watched>
     Ok(watched)
 }
 
-fn show(
-    json: bool,
-    with_name: bool,
-    name: &str,
-    (since, clock): (Duration, Option<Clock>),
-    rates: QueueRates,
-) -> anyhow::Result<()> {
+impl Line<'_> {
+    fn show(&self, json: bool, with_name: bool) -> anyhow::Result<()> {
+        let text = if json {
+            serde_json::to_string(self)?
+        } else {
+            let name = if with_name { format!("{} ", self.interface) } else { String::new() };
+            let buckets = self.buckets.as_ref().map(|buckets| format!(" {}", buckets.text()));
+            format!("{name}{}{}", self.rates, buckets.unwrap_or_default())
+        };
+        exit::put(&format!("{text}\n"))
+    }
+}
+
+fn show_cpus(json: bool, since: Duration, cpus: Vec<SoftnetRates>) -> anyhow::Result<()> {
     let text = if json {
-        let t_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        serde_json::to_string(&Line { interface: name, t_ns, clock, rates })?
-    } else if with_name {
-        format!("{name} {rates}")
+        serde_json::to_string(&CpuLine { t_ns: nanoseconds(since), cpus })?
     } else {
-        rates.to_string()
+        let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+        cpus.join(" ")
     };
     exit::put(&format!("{text}\n"))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -19,14 +19,21 @@ One line for each interface and interval:
   then      losses of the interface by the name of its counter, if there are any
   -         no rate: the counter was reset, or the driver has none for queues
 
+With --buckets, a program for traffic control counts the packets of each bucket of the interface's
+receive side scaling where they come in, and those that are on another queue than its settings say
+(root, or CAP_BPF and CAP_NET_ADMIN): buckets, idle ones, the busiest against the mean, misplaced
+packets. With --softnet, a line follows with the packets that the stack took on each CPU of the
+host, and what it dropped, how often it ran out of time, collisions, and packets from other CPUs.
+
 Queues that are far apart show a traffic whose flows the card cannot spread, or a mapping of queues
 to CPUs that is not what was intended: docs/queues.md. The counters are the driver's own (ethtool
--S); no privilege is needed, and nothing is changed.
+-S); without --buckets no privilege is needed, and nothing is changed.
 
 Examples:
   weir queues                               all interfaces that have counters for queues
   weir queues eth1 eth2 --interval 5s
   weir queues --ssh root@dut ix0 ix1        of another machine, FreeBSD or Linux
+  weir queues eth1 --buckets --softnet
   weir queues eth1 --count 10 --json | jq '.queues[].rx_rate_pps'";
 
 /// `weir queues`.
@@ -42,6 +49,12 @@ pub(crate) struct QueuesArgs {
     /// Configuration file for ssh(1) [default: your own].
     #[arg(long, value_name = "FILE", requires = "ssh")]
     pub(crate) ssh_config: Option<PathBuf>,
+    /// Count the packets of each bucket of receive side scaling, and those that are misplaced.
+    #[arg(long, requires = "interfaces", conflicts_with = "ssh")]
+    pub(crate) buckets: bool,
+    /// Show what each CPU of this host took from the network, and dropped.
+    #[arg(long, conflicts_with = "ssh")]
+    pub(crate) softnet: bool,
     /// Time between two lines, from 10ms.
     #[arg(long, value_name = "D", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,

@@ -89,6 +89,11 @@ impl Bed {
         serde_json::from_str(&stdout(&output)).expect("JSON")
     }
 
+    /// Sends some flows, and looks where they arrive.
+    fn probe_by_looking(&self) -> Value {
+        self.probe(&["--flows", "400", "--learn"], 0)
+    }
+
     fn probe(&self, more: &[&str], code: i32) -> Value {
         let from = format!("{}:out", self.peer.name());
         let flows = ["--src", "10.0.0.1:1024-10.0.0.9:1073", "--dst", "10.0.1.1:7"];
@@ -278,4 +283,46 @@ fn a_busy_queue_loses_buckets_until_it_is_undone() {
     // It was killed: what it found is on disk.
     assert_exit(&bed.run(&["undo", "in"]), 0);
     assert_eq!(bed.json(&["show", "in"], 0), before);
+}
+
+#[test]
+fn queues_show_their_buckets_and_the_hosts_cpus() {
+    if !can_run_lab("queues_show_their_buckets_and_the_hosts_cpus") {
+        return;
+    }
+    let done = settings(Fields::FourTuple, "equal:4/64");
+    let bed = Bed::new(&done, &Key::microsoft());
+    let words = ["netns", "exec", bed.here.name(), env!("CARGO_BIN_EXE_weir"), "queues", "in"];
+    let more = ["--buckets", "--softnet", "--json", "--interval", "200ms"];
+    let mut watching = Command::new("ip")
+        .args(words)
+        .args(more)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("weir runs");
+    let lines = std::io::BufReader::new(watching.stdout.take().expect("it is piped"));
+    let (mut has_cpus, mut misplaced, mut packets) = (false, 0.0, 0.0);
+    for line in std::io::BufRead::lines(lines).take(200) {
+        let line: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        has_cpus |= line["cpus"].as_array().is_some_and(|cpus| !cpus.is_empty());
+        if let Some(rates) = line["buckets"]["rates_pps"].as_array() {
+            assert_eq!(rates.len(), 64);
+            packets = rates.iter().filter_map(Value::as_f64).sum();
+            misplaced = line["buckets"]["misplaced_ratio"].as_f64().expect("a ratio");
+        }
+        if has_cpus && packets > 0.0 {
+            break;
+        }
+        // Another probe, which is seen by the next line at the latest.
+        drop(bed.probe_by_looking());
+    }
+    watching.kill().expect("it is ours");
+    watching.wait().expect("it ends");
+    // By a key that is not used, three of four are somewhere else.
+    assert!(has_cpus && packets > 0.0 && misplaced > 0.4, "{misplaced} of {packets}");
+    let output = bed.command(&["show", "lo"]).output().expect("weir runs");
+    assert_exit(&output, 0);
+    let refused = crate::common::run(&["queues", "lo", "--buckets", "--count", "1"]);
+    assert_exit(&refused, 2);
+    assert!(stderr(&refused).contains("has no receive side scaling"), "{}", stderr(&refused));
 }
