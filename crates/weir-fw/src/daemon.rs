@@ -135,10 +135,8 @@ impl Daemon {
         start("grower", Box::new(grower::run))?;
         let (pending, noted) = monitor::Pending::both_ends();
         let firewall = Arc::clone(shared.engine().firewall());
-        start(
-            "events",
-            Box::new(move |shared| monitor::follow(&firewall, shared, events, &noted)),
-        )?;
+        let follow = move |shared: &Arc<Shared>| monitor::follow(&firewall, shared, events, &noted);
+        start("events", Box::new(follow))?;
         start("monitor", Box::new(move |shared| monitor::run(shared, &pending)))?;
         let is_moved = self.is_log_moved;
         start("log", Box::new(move |shared| log::run(shared, log_file, &is_moved)))?;

@@ -36,26 +36,6 @@ impl Engine {
             let size_bytes = self.region_bytes(region);
             json!({ "name": region.name, "size_bytes": size_bytes })
         };
-        let interfaces: Vec<Value> = self
-            .interfaces
-            .all()
-            .filter(|(_, known)| known.ifindex != 0)
-            .map(|(slot, known)| {
-                json!({
-                    "name": known.name,
-                    "slot": slot,
-                    "ifindex": known.ifindex,
-                    "mode": mode_word(known.mode),
-                    "egress": known.has_egress,
-                    "skipped": known.is_skipped,
-                    "takes_redirected": known.takes_redirected,
-                    "hides_vlan_tags": known.hides_tags,
-                    "peer_leaves_checksums": known.saw_partial,
-                    "vlan_id": known.vlan.map(|(_, id)| id),
-                    "problem": known.problem,
-                })
-            })
-            .collect();
         let limit = self.main.limit("states");
         let (ready, allowed) = (self.firewall.ready(), self.firewall.allowed());
         let table_bytes_of = self.firewall.table_bytes().ok();
@@ -96,10 +76,33 @@ impl Engine {
                 "fragment_table_bytes": table_bytes_of.map(|bytes| bytes.fragments),
                 "source_table_bytes": table_bytes_of.map(|bytes| bytes.sources),
             },
-            "interfaces": interfaces,
+            "interfaces": self.interfaces_status(),
             "interfaces_without_slot": self.interfaces.without_slot,
             "interfaces_not_ethernet": self.interfaces.not_ethernet,
         })
+    }
+
+    /// Those whose packets are filtered.
+    fn interfaces_status(&self) -> Vec<Value> {
+        self.interfaces
+            .all()
+            .filter(|(_, known)| known.ifindex != 0)
+            .map(|(slot, known)| {
+                json!({
+                    "name": known.name,
+                    "slot": slot,
+                    "ifindex": known.ifindex,
+                    "mode": mode_word(known.mode),
+                    "egress": known.has_egress,
+                    "skipped": known.is_skipped,
+                    "takes_redirected": known.takes_redirected,
+                    "hides_vlan_tags": known.hides_tags,
+                    "peer_leaves_checksums": known.saw_partial,
+                    "vlan_id": known.vlan.map(|(_, id)| id),
+                    "problem": known.problem,
+                })
+            })
+            .collect()
     }
 
     /// Bytes of a region; of states and their accounts, those that have memory.
