@@ -193,10 +193,10 @@ impl Card for Wired {
     fn set_hash(&self, key: Option<&[u8]>, table: Option<&[u32]>) -> Result<(), CardError> {
         let mut settings = self.settings.read()?;
         if let Some(key) = key {
-            settings.key = Key::new(key).map_err(|error| self.unknown(error))?;
+            settings.key = Key::new(key).map_err(|error| self.unknown(&error))?;
         }
         if let Some(table) = table {
-            settings.table = table_of(table).map_err(|error| self.unknown(error))?;
+            settings.table = table_of(table).map_err(|error| self.unknown(&error))?;
         }
         Ok(self.settings.write(&settings)?)
     }
@@ -204,13 +204,13 @@ impl Card for Wired {
     fn set_fields(&self, kind: FlowKind, bits: u64) -> Result<(), CardError> {
         let mut settings = self.settings.read()?;
         settings.fields[kind as usize] =
-            fields_of(bits).ok_or_else(|| self.unknown("hashes addresses, or ports with them"))?;
+            fields_of(bits).ok_or_else(|| self.unknown(&"hashes addresses, or ports with them"))?;
         Ok(self.settings.write(&settings)?)
     }
 }
 
 impl Wired {
-    fn unknown(&self, why: impl ToString) -> CardError {
+    fn unknown(&self, why: &dyn std::fmt::Display) -> CardError {
         CardError::Unknown { interface: self.interface.clone(), why: why.to_string() }
     }
 }

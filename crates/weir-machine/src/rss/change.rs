@@ -32,30 +32,34 @@ pub enum ChangeError {
     },
     /// The interface does not say what it is set to.
     #[error("{0}; nothing was changed")]
-    Unread(#[source] CardError),
+    Unread(#[source] Box<CardError>),
     /// The former settings are not on disk.
     #[error("{0}; nothing was changed")]
     Record(#[from] RecordError),
     /// A step failed.
-    #[error("{what}: {source}; {}", put_back(restored.as_ref()))]
+    #[error("{what}: {source}; {}", put_back(restored.as_deref()))]
     Failed {
         /// The step.
         what: String,
-        source: CardError,
+        source: Box<CardError>,
         /// Why what was set before could not be put back; `None` if it was.
-        restored: Option<CardError>,
+        restored: Option<Box<CardError>>,
     },
     /// Every step went well, but the interface shows something else.
     #[error(
         "interface `{interface}` took the change, but shows another {what} than it was told; {}",
-        put_back(restored.as_ref())
+        put_back(restored.as_deref())
     )]
     Ignored {
         interface: String,
         what: &'static str,
         /// As in [`ChangeError::Failed`].
-        restored: Option<CardError>,
+        restored: Option<Box<CardError>>,
     },
+}
+
+fn unread(error: CardError) -> ChangeError {
+    ChangeError::Unread(Box::new(error))
 }
 
 fn put_back(failed: Option<&CardError>) -> String {
@@ -139,7 +143,7 @@ fn check_table(state: &State, table: &Table) -> Result<(), String> {
 /// # Errors
 /// [`ChangeError`]: what was there before is there again, or the error says why not.
 pub fn apply(card: &dyn Card, change: &Change, records: &Records) -> Result<State, ChangeError> {
-    let before = card.read().map_err(ChangeError::Unread)?;
+    let before = card.read().map_err(unread)?;
     check(card.interface(), &before, change)?;
     let record = records.keep(card.interface(), &before)?;
     let result = steps(card, change, &before);
@@ -163,8 +167,8 @@ fn steps(card: &dyn Card, change: &Change, before: &State) -> Result<State, Chan
     let mut done = Done::default();
     let failed = |what: &str, source, done: &Done| ChangeError::Failed {
         what: what.to_owned(),
-        source,
-        restored: done.take_back(card, before).err(),
+        source: Box::new(source),
+        restored: done.take_back(card, before).err().map(Box::new),
     };
     if key.is_some() || table.is_some() {
         // A driver may have taken one of the two when it refuses the other.
@@ -184,7 +188,7 @@ fn steps(card: &dyn Card, change: &Change, before: &State) -> Result<State, Chan
         Some(what) => Err(ChangeError::Ignored {
             interface: card.interface().to_owned(),
             what,
-            restored: done.take_back(card, before).err(),
+            restored: done.take_back(card, before).err().map(Box::new),
         }),
     }
 }
@@ -237,8 +241,11 @@ impl Done {
 pub fn undo(card: &dyn Card, records: &Records) -> Result<Option<Former>, ChangeError> {
     let Some(record) = records.find(card.interface())? else { return Ok(None) };
     let Record { former, .. } = &record;
-    let now = card.read().map_err(ChangeError::Unread)?;
-    let failed = |what: String, source| ChangeError::Failed { what, source, restored: None };
+    let now = card.read().map_err(unread)?;
+    let failed = |what: String, source| {
+        let source = Box::new(source);
+        ChangeError::Failed { what, source, restored: None }
+    };
     let key = (!former.key.is_empty() && former.key != now.key).then_some(former.key.as_slice());
     let table =
         (!former.table.is_empty() && former.table != now.table).then_some(former.table.as_slice());

@@ -113,8 +113,7 @@ impl Roots {
         // Those of a virtio device are its PCI device's.
         let directories = ["device/msi_irqs", "device/../msi_irqs"];
         let of_card = |directory: &&str| {
-            let numbers: Vec<u32> =
-                numbered(&device.join(directory), "").into_iter().map(|(irq, _)| irq).collect();
+            let numbers: Vec<u32> = numbered(&device.join(directory), "").into_keys().collect();
             (!numbers.is_empty()).then_some(numbers)
         };
         let of_card = directories.iter().find_map(of_card);
