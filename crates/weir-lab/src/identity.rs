@@ -21,7 +21,7 @@ use weir_results::toggle::Toggle;
 use weir_results::traffic::{Reverse, Senders, Streams};
 use weir_wire::units::Rate;
 
-use crate::model::{Image, NetnsSpec, TestbedSpec, TrialTimes};
+use crate::model::{Image, NetnsSpec, RssSpec, TestbedSpec, TrialTimes};
 
 mod hosts;
 mod qemu;
@@ -84,6 +84,7 @@ fn netns_json(netns: &NetnsSpec) -> Value {
         napi_cpus,
         rps_cpus,
         queues,
+        rss,
         links,
         mtu_bytes,
         conntrack_max,
@@ -95,6 +96,9 @@ fn netns_json(netns: &NetnsSpec) -> Value {
         "sink_cpus": sink_cpus,
         "queues": queues,
     });
+    if let Some(RssSpec { key, table, fields }) = rss.as_deref() {
+        testbed["rss"] = json!({ "key": key, "table": table, "fields": fields });
+    }
     if *links != 1 {
         testbed["links"] = (*links).into();
     }

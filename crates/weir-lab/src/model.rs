@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_results::matrix::{Campaign, Series};
+use weir_wire::rss::{Fields, Settings, Symmetry};
 
 pub mod hosts;
 pub mod qemu;
@@ -149,6 +150,9 @@ pub struct NetnsSpec {
     pub rps_cpus: Option<String>,
     /// Queues of every veth device.
     pub queues: u32,
+    /// Receive side scaling of the DUT's devices; absent: a generator's CPU decides on the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss: Option<Box<RssSpec>>,
     /// Links through the DUT, each with two of its ports.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub links: u16,
@@ -158,6 +162,34 @@ pub struct NetnsSpec {
     /// Connections that this host may track while the campaign runs; absent: as it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conntrack_max: Option<u64>,
+}
+
+/// How packets are spread over the queues of the DUT's devices, as a card would. Each is as it is
+/// written, and was read once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RssSpec {
+    /// The key of the hash, in hexadecimal digits.
+    pub key: String,
+    /// The indirection table: a queue for each bucket.
+    pub table: String,
+    /// What is hashed of every kind of flow: `2-tuple` or `4-tuple`.
+    pub fields: String,
+}
+
+impl RssSpec {
+    /// The settings of the card that it is like.
+    ///
+    /// # Errors
+    /// In words, where one is not what it should be: in a store that was changed by hand.
+    pub fn settings(&self) -> Result<Settings, String> {
+        let fields: Fields = self.fields.parse().map_err(|error| format!("{error}"))?;
+        Ok(Settings {
+            key: self.key.parse().map_err(|error| format!("{error}"))?,
+            table: self.table.parse().map_err(|error| format!("{error}"))?,
+            symmetry: Symmetry::None,
+            fields: [fields; 4],
+        })
+    }
 }
 
 const fn one() -> u16 {

@@ -17,6 +17,7 @@ pub(crate) mod iterations;
 pub(crate) mod matrix;
 pub(crate) mod places;
 pub(crate) mod qemu;
+mod rss;
 pub(crate) mod search;
 pub(crate) mod senders;
 pub(crate) mod settings;

@@ -5,7 +5,7 @@ use weir_results::traffic::NO_MACS;
 use weir_wire::describe::Description;
 
 use super::*;
-use crate::model::NetnsSpec;
+use crate::model::{NetnsSpec, RssSpec};
 use weir_results::dut::Dut;
 
 fn testbed() -> TestbedSpec {
@@ -17,6 +17,7 @@ fn testbed() -> TestbedSpec {
         rps_cpus: None,
         queues: 1,
         links: 1,
+        rss: None,
         mtu_bytes: None,
         conntrack_max: None,
     })
@@ -148,6 +149,9 @@ fn what_determines_a_series_changes_its_id() {
     let longer = TrialTimes { duration: Duration::from_secs(4), ..trial() };
     let delayed = TrialTimes { latency: Some(Duration::from_secs(1)), ..trial() };
     let TestbedSpec::Netns(netns) = testbed() else { panic!("another kind") };
+    let rss = RssSpec { key: String::new(), table: "0,1".into(), fields: "4-tuple".into() };
+    let rss =
+        TestbedSpec::Netns(NetnsSpec { queues: 2, rss: Some(Box::new(rss)), ..netns.clone() });
     let queues = TestbedSpec::Netns(NetnsSpec { queues: 2, ..netns });
     let others = [
         id_of(&testbed(), &trial(), &linux("b", "a.nft"), &[]),
@@ -155,6 +159,7 @@ fn what_determines_a_series_changes_its_id() {
         id_of(&testbed(), &longer, &linux("a", "a.nft"), &[]),
         id_of(&testbed(), &delayed, &linux("a", "a.nft"), &[]),
         id_of(&queues, &trial(), &linux("a", "a.nft"), &[]),
+        id_of(&rss, &trial(), &linux("a", "a.nft"), &[]),
     ];
     for (index, other) in others.iter().enumerate() {
         assert_ne!(*other, base, "{index}");

@@ -75,6 +75,7 @@ impl QemuSpec {
             rps_cpus: None,
             queues: 1,
             links: 1,
+            rss: None,
             mtu_bytes: None,
             conntrack_max: None,
         }

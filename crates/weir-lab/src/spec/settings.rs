@@ -12,7 +12,7 @@ use crate::model::{ETHERNET_BYTES, MTU_BYTES_DEFAULT, NetnsSpec, TestbedSpec, Tr
 use crate::spec::cpus;
 use crate::spec::fields::{Fields, Value};
 use crate::spec::suggest::nearest;
-use crate::spec::{check_name, iterations};
+use crate::spec::{check_name, iterations, rss};
 
 /// The seed of a specification that names none.
 const SEED_DEFAULT: u64 = 1;
@@ -153,7 +153,8 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
     const APART: [&str; 3] = ["generator_cpus", "dut_cpus", "sink_cpus"];
     const OF_DUT: [&str; 2] = ["napi_cpus", "rps_cpus"];
     let lists = [&APART[..], &OF_DUT].concat();
-    let known = [&["kind"], &lists[..], &["queues", "links", "mtu", "conntrack_max"]].concat();
+    let known =
+        [&["kind"], &lists[..], &["queues", "rss", "links", "mtu", "conntrack_max"]].concat();
     refuse_rings(fields, report);
     fields.refuse_unknown(&[&known[..], &RINGS].concat(), report);
     let links = fields.integer("links", 1..=LINKS_MAX.into(), report);
@@ -167,13 +168,15 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
     }
     let list =
         |name: &str| sets.iter().find(|(list, _)| *list == name).map(|(_, set)| cpus::display(set));
+    let queues = u32::try_from(queues).unwrap_or(1);
     NetnsSpec {
         generator_cpus: list("generator_cpus"),
         dut_cpus: list("dut_cpus"),
         sink_cpus: list("sink_cpus"),
         napi_cpus: list("napi_cpus"),
         rps_cpus: list("rps_cpus"),
-        queues: u32::try_from(queues).unwrap_or(1),
+        queues,
+        rss: rss::rss(fields, queues, report),
         links: links.and_then(|links| u16::try_from(links).ok()).unwrap_or(1),
         mtu_bytes: mtu(fields, report),
         conntrack_max,

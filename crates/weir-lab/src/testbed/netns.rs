@@ -14,8 +14,10 @@
 //! Addresses are out of the benchmarking ranges (RFC 2544 and RFC 5180): the links take the first
 //! network of each side, the streams may use the rest. Neighbours are static, so that no ARP or
 //! neighbour discovery mixes with the traffic. The DUT's interfaces have threaded NAPI, pinned to
-//! the DUT's CPUs; the generator has its own. Everything is made anew for each trial, is recorded
-//! before it is made, and is removed with its namespaces.
+//! the DUT's CPUs; the generator has its own. With receive side scaling, a program where packets
+//! leave for the DUT chooses the queue that they arrive on, as a card would; generators then send
+//! through the stack, because what XDP sends comes by no such program. Everything is made anew for
+//! each trial, is recorded before it is made, and is removed with its namespaces.
 //!
 //! This module changes nothing outside the namespaces that it made, but for the settings that the
 //! specification asks for and that only the whole host has; those are put back.
@@ -88,6 +90,7 @@ impl Setup {
             },
             "cpu_siblings": self.placement.siblings(),
             "queues": self.spec.queues,
+            "rss": self.spec.rss,
             "links": self.spec.links,
             "mtu_bytes": self.spec.mtu_bytes,
         })

@@ -78,6 +78,40 @@ fn what_cannot_be_is_refused() {
     }
 }
 
+/// `rss` of a testbed, or what is wrong with it.
+fn rss(text: &str) -> Result<Option<crate::model::RssSpec>, Vec<String>> {
+    let spec = CORES.replace("napi_cpus = \"1\"", &format!("rss = {text}"));
+    let (plan, _) = try_plan(&spec.replace("[1, \"2\"]", "[4]"), &[])?;
+    let TestbedSpec::Netns(netns) = plan.testbed_of(&plan.series[0].id) else {
+        panic!("another kind")
+    };
+    Ok(netns.rss.as_deref().cloned())
+}
+
+#[test]
+fn queues_are_chosen_as_a_card_would() {
+    let all = rss("{}").unwrap().expect("defaults");
+    assert!(all.key.starts_with("6d:5a:56:da") && all.table.starts_with("0,1,2,3,0"));
+    assert_eq!((all.fields.as_str(), all.table.split(',').count()), ("4-tuple", 128));
+    let some = rss("{ table = \"weights:1,0,1/4\", fields = \"sd\" }").unwrap().expect("both");
+    assert_eq!((some.table.as_str(), some.fields.as_str()), ("0,0,2,2", "2-tuple"));
+    assert!(some.settings().is_ok());
+    let random = "5b".repeat(40);
+    assert!(rss(&format!("{{ key = \"{random}\" }}")).unwrap().expect("a key").key.contains("5b:"));
+    for (text, expected) in [
+        ("{ table = \"equal:5\" }", "the table names queue 4, but the devices have 4"),
+        ("{ table = \"weights:0,0\" }", "`table`: no queue has a share"),
+        ("{ key = \"6d5a\" }", "`key`: a key has 40 to 52 bytes, not 2"),
+        ("{ fields = \"udp\" }", "`fields`: the hash is over the 2-tuple"),
+        ("{ fields = 4 }", "`fields` must be a text"),
+        ("{ hash = \"crc\" }", "unknown field `hash` in `rss` of [testbed]"),
+        ("\"on\"", "`rss` of [testbed] must be a table"),
+    ] {
+        let errors = rss(text).unwrap_err();
+        assert!(errors[0].contains(expected), "{expected}: {errors:?}");
+    }
+}
+
 #[test]
 fn larger_frames_need_a_larger_mtu() {
     let sized = CORES.replace("src = \"198", "size = \"${size}\"\nsrc = \"198");

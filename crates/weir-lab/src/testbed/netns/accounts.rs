@@ -33,6 +33,7 @@ pub(super) fn accounting(parts: &Parts, senders: &[u16], is_mesh: bool) -> Accou
         left: &parts.ports[usize::from(port)],
         right: &parts.ports[usize::from(partner(port))],
         topology: parts.topology,
+        is_xdp: parts.rss.is_none(),
     };
     match senders {
         [] => Accounting::default(),
@@ -53,6 +54,8 @@ struct Way<'a> {
     left: &'a Port,
     right: &'a Port,
     topology: Topology,
+    /// Whether the generator's packets leave as XDP frames, which devices count apart.
+    is_xdp: bool,
 }
 
 impl Way<'_> {
@@ -68,11 +71,19 @@ impl Way<'_> {
             name,
             counters: Selection::new(source, counters),
         };
-        let Self { port, left, right, topology } = self;
-        let mut points = vec![
-            point("offered", &generator(*port), &["offered_packets"]),
-            point("accepted", left.device, &["tx_queue_*_xdp_xmit"]),
-        ];
+        let Self { port, left, right, topology, is_xdp } = self;
+        let mut points = if *is_xdp {
+            vec![
+                point("offered", &generator(*port), &["offered_packets"]),
+                point("accepted", left.device, &["tx_queue_*_xdp_xmit"]),
+            ]
+        } else {
+            // The generator tries again what the device refuses, which counts each attempt.
+            vec![
+                point("offered", left.device, &["tx_packets", "tx_dropped"]),
+                point("accepted", left.device, &["tx_packets"]),
+            ]
+        };
         if *topology == Topology::Dut {
             let counters = received(left.dut_device);
             points.push(PointRule { name: "dut_received", counters });
@@ -84,8 +95,9 @@ impl Way<'_> {
 
     /// Losses that the devices and the sink count.
     fn drops(&self) -> Vec<DropRule> {
-        let Self { port, left, right, topology } = self;
-        let refused = Selection::new(left.device, &["tx_queue_*_xdp_xmit_errors"]);
+        let Self { port, left, right, topology, is_xdp } = self;
+        let refused = if *is_xdp { "tx_queue_*_xdp_xmit_errors" } else { "tx_dropped" };
+        let refused = Selection::new(left.device, &[refused]);
         let device_drops = |device| Selection::new(device, &["rx_queue_*_drops"]);
         let sink_drops =
             |after| DropRule::new("sink_rx_drops", after, Place::Sink, device_drops(right.device));

@@ -9,9 +9,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_bpf::ethtool;
+use weir_bpf::rss::{Link, Receiver, Wire};
 use weir_machine::host::STOP_PATIENCE;
 use weir_net::registry::{Record, Registry};
 use weir_net::{Netlink, NetlinkError, Netns, NetnsError, Prefix, VethEnd, process, sysctl};
+use weir_wire::rss::Settings;
 use weir_wire::vlan::{Tag, TagKind};
 
 use super::layout::{MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
@@ -32,6 +35,11 @@ pub(super) struct Parts {
     pub(super) queues: u32,
     /// The ports of the DUT, in their order, which [`Topology::Direct`] has none of.
     pub(super) ports: Vec<Port>,
+    /// How packets are spread over the queues of what receives them first; `None` if the CPU that
+    /// sends them decides.
+    pub(super) rss: Option<Settings>,
+    /// What spreads them, at each device opposite a port.
+    wires: Vec<(Wire, Link)>,
     mtu_bytes: u32,
     /// Tags of the traffic, for which the DUT's ports have VLAN devices.
     tags: Vec<Tag>,
@@ -140,12 +148,16 @@ impl Parts {
             Topology::Direct => None,
         };
         let NetnsSpec { queues, links, .. } = *spec;
+        let rss = spec.rss.as_ref().map(|rss| rss.settings().map_err(TestbedError::new));
+        let rss = rss.transpose()?;
         let mtu_bytes = spec.mtu_bytes.unwrap_or(MTU_BYTES);
         let ports = (0..links * 2).map(|port| Port::of(port, links)).collect();
-        let parts = Self {
+        let mut parts = Self {
             topology,
             queues,
             ports,
+            rss,
+            wires: Vec::new(),
             mtu_bytes,
             tags,
             generator,
@@ -155,6 +167,7 @@ impl Parts {
             claim,
         };
         parts.connect()?;
+        parts.spread()?;
         Ok(parts)
     }
 
@@ -174,6 +187,30 @@ impl Parts {
             self.connect_link(left, right)?;
         }
         park(&self.generator)
+    }
+
+    /// Puts what spreads packets over queues at the devices that they leave by.
+    fn spread(&mut self) -> Result<(), TestbedError> {
+        let Some(settings) = &self.rss else { return Ok(()) };
+        let mut wires = Vec::new();
+        for (number, port) in self.port_numbers().zip(&self.ports) {
+            let (netns, device) = match &self.dut {
+                Some(dut) => (dut, port.dut_device),
+                None if number % 2 == 0 => (&self.sink, self.ports[usize::from(number) + 1].device),
+                None => (&self.generator, self.ports[usize::from(number) - 1].device),
+            };
+            let receiver =
+                Receiver { netns: netns.inode(), ifindex: inside(netns, || ifindex(device))? };
+            let wire = Wire::load(settings, receiver).map_err(TestbedError::new)?;
+            let link = inside(self.netns_of(number), || {
+                // With it, a veth does not hand packets to the queues of its peer.
+                ethtool::set_tso(port.device, false).map_err(|e| e.to_string())?;
+                wire.attach(ifindex(port.device)?).map_err(|e| e.to_string())
+            })?;
+            wires.push((wire, link));
+        }
+        self.wires = wires;
+        Ok(())
     }
 
     /// A link: from the generators' namespace through two ports of the DUT to the sinks'.
@@ -197,6 +234,7 @@ impl Parts {
 
     /// Ends what still runs in the namespaces, and removes everything.
     pub(super) fn remove(mut self) -> Result<(), TestbedError> {
+        self.wires.clear();
         self.claim.release()
     }
 }

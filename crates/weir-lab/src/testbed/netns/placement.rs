@@ -159,6 +159,7 @@ mod tests {
             rps_cpus: None,
             queues: 1,
             links: 1,
+            rss: None,
             mtu_bytes: None,
             conntrack_max: None,
         }

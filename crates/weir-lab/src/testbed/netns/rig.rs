@@ -26,7 +26,7 @@ use super::host::NetnsHost;
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
 use super::sink::{Sink, together};
-use super::source::Source;
+use super::source::{Leaving, Source};
 use super::watch::Watch;
 use crate::testbed::{
     Accounting, Burst, DutMoment, Machines, Observed, Reading, Rig, TestbedError, Topology,
@@ -244,7 +244,9 @@ impl Rig for NetnsRig {
             };
             let cpus = self.placement.generator_cpus(index, traffic.senders.threads)?;
             let place = &self.parts.ports[usize::from(port)];
-            let source = self.sources.entry(port).or_insert_with(|| Source::new(port, place));
+            let leaving = if self.parts.rss.is_some() { Leaving::Stack } else { Leaving::Xdp };
+            let source =
+                self.sources.entry(port).or_insert_with(|| Source::new(port, place, leaving));
             source.load(self.parts.netns_of(port), &sender.streams, next_hop, &cpus)?;
         }
         self.senders = senders.iter().map(|sender| sender.port).collect();

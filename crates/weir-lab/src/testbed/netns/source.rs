@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_bpf::generator::GeneratorCounters;
-use weir_gen::backend::{Backend as _, RunOptions};
+use weir_gen::backend::{Backend, RunOptions};
 use weir_gen::live::LiveGenerator;
+use weir_gen::packet::PacketGenerator;
 use weir_net::Netns;
 use weir_results::traffic::Streams;
 use weir_wire::describe::Macs;
@@ -17,10 +18,19 @@ use super::layout::{PARK_DEVICES, Port};
 use super::parts::{ifindex, inside};
 use crate::testbed::{Burst, TestbedError};
 
+/// How packets leave the generator's device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::testbed) enum Leaving {
+    /// As XDP frames, on the queue of the sending CPU.
+    Xdp,
+    /// Through the stack, where a program chooses the queue.
+    Stack,
+}
+
 /// A generator at a port.
-#[derive(Debug)]
 pub(in crate::testbed) struct Source {
-    generator: Option<LiveGenerator>,
+    generator: Option<Box<dyn Backend>>,
+    leaving: Leaving,
     device: &'static str,
     mac: MacAddr,
     /// The device in its namespace that keeps its program attached; absent: it makes one itself.
@@ -65,9 +75,10 @@ impl Offered {
 impl Source {
     /// The generator opposite a port, without traffic. The first port's has the parking device of
     /// its namespace.
-    pub(in crate::testbed) fn new(number: u16, port: &Port) -> Self {
+    pub(in crate::testbed) fn new(number: u16, port: &Port, leaving: Leaving) -> Self {
         Self {
             generator: None,
+            leaving,
             device: port.device,
             mac: MacAddr(port.mac),
             park_device: (number == 0).then_some(PARK_DEVICES[0]),
@@ -90,15 +101,20 @@ impl Source {
         // The one before has the parking device.
         self.generator = None;
         let (device, park_device) = (self.device, self.park_device);
-        let generator = inside(netns, || {
-            let out = ifindex(device)?;
-            match park_device {
-                Some(park) => LiveGenerator::new(&stream, out, ifindex(park)?, cpus),
-                None => LiveGenerator::with_private_park(&stream, out, cpus),
-            }
-            .map_err(|e| e.to_string())
-        })?;
-        self.generator = Some(generator);
+        self.generator = Some(match self.leaving {
+            Leaving::Xdp => Box::new(inside(netns, || {
+                let out = ifindex(device)?;
+                match park_device {
+                    Some(park) => LiveGenerator::new(&stream, out, ifindex(park)?, cpus),
+                    None => LiveGenerator::with_private_park(&stream, out, cpus),
+                }
+                .map_err(|e| e.to_string())
+            })?),
+            Leaving::Stack => Box::new(inside(netns, || {
+                PacketGenerator::through_stack(&stream, ifindex(device)?, cpus)
+                    .map_err(|e| e.to_string())
+            })?),
+        });
         Ok(())
     }
 
@@ -122,7 +138,7 @@ impl Source {
 
     /// Whether nothing is being sent any more.
     pub(in crate::testbed) fn finished(&self) -> bool {
-        !self.generator.as_ref().is_some_and(LiveGenerator::is_running)
+        !self.generator.as_ref().is_some_and(|generator| generator.is_running())
     }
 
     /// Ends a run, if one is under way.
@@ -146,7 +162,7 @@ impl Source {
         Ok(offered)
     }
 
-    fn generator(&mut self) -> Result<&mut LiveGenerator, TestbedError> {
-        self.generator.as_mut().ok_or_else(|| TestbedError::new("no traffic is loaded"))
+    fn generator(&mut self) -> Result<&mut (dyn Backend + 'static), TestbedError> {
+        self.generator.as_deref_mut().ok_or_else(|| TestbedError::new("no traffic is loaded"))
     }
 }

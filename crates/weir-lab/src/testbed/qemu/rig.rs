@@ -26,7 +26,7 @@ use crate::testbed::netns::layout::{DUT_IN_MAC, GENERATOR_DEVICE, Port, SINK_DEV
 use crate::testbed::netns::parts::{SETTLE, inside};
 use crate::testbed::netns::placement::Placement;
 use crate::testbed::netns::sink::{Sink, together};
-use crate::testbed::netns::source::Source;
+use crate::testbed::netns::source::{Leaving, Source};
 use crate::testbed::netns::watch::Watch;
 use crate::testbed::{
     Accounting, Burst, Gap, Machines, Observed, Reading, Rig, Scope, TestbedError, Traces,
@@ -65,7 +65,7 @@ impl QemuRig {
         let sink = Sink::attach(&ports.sink, SINK_DEVICE)?;
         thread::sleep(SETTLE);
         let mut rig = Self {
-            generator: Source::new(0, &Port::of(0, 1)),
+            generator: Source::new(0, &Port::of(0, 1), Leaving::Xdp),
             sink,
             host,
             ports,

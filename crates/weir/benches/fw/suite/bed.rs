@@ -76,6 +76,7 @@ impl Bed {
             napi_cpus: None,
             rps_cpus: None,
             queues: 1,
+            rss: None,
             links: 1,
             mtu_bytes: None,
             conntrack_max: tracks.then(|| settings.scaled(MOST).max(CONNTRACK_MIN)),

@@ -10,8 +10,8 @@ use weir_bpf::rss::{Link, Receiver, Wire};
 use weir_net::{Netlink, Netns, NetnsGuard, VethEnd};
 use weir_wire::rss::{Fields, Key, Settings, Symmetry, Table};
 
-use crate::common::{assert_exit, can_run_lab, stderr, stdout};
-use crate::turns::{Turn, beside, namespace};
+use crate::common::{Lab, assert_exit, can_run_lab, json, stderr, stdout, trials};
+use crate::turns::{Turn, alone, beside, namespace};
 
 /// Two namespaces, `in` of one connected to `out` of the other with four queues.
 struct Bed {
@@ -325,4 +325,60 @@ fn queues_show_their_buckets_and_the_hosts_cpus() {
     let refused = crate::common::run(&["queues", "lo", "--buckets", "--count", "1"]);
     assert_exit(&refused, 2);
     assert!(stderr(&refused).contains("has no receive side scaling"), "{}", stderr(&refused));
+}
+
+const LAB: &str = r#"
+[campaign]
+name = "spread"
+iterations = 1
+
+[trial]
+warmup = "100ms"
+duration = "500ms"
+
+[testbed]
+kind = "netns"
+queues = 3
+rss = { table = "weights:1,0,1/64", fields = "4-tuple" }
+
+[[dut]]
+name = "forward"
+kind = "linux"
+
+[[traffic]]
+name = "flows"
+src = "198.18.10.1:2000-198.18.10.8:2099"
+dst = "198.19.10.1:2000"
+rate = "5kpps"
+
+[[traffic]]
+name = "flood"
+src = "198.18.10.1:2000-198.18.10.8:2099"
+dst = "198.19.10.1:2000"
+"#;
+
+/// Queues get packets as the table has it, in the calibration and with the DUT; no packet is
+/// unaccounted for.
+#[test]
+fn a_campaign_spreads_its_flows_as_its_testbed_says() {
+    if !can_run_lab("a_campaign_spreads_its_flows_as_its_testbed_says") {
+        return;
+    }
+    let _turn = alone();
+    let lab = Lab::new(LAB, &[]);
+    assert_exit(&lab.run(&[]), 0);
+    let environment = json(&lab.path("out/env.json")).to_string();
+    assert!(environment.contains("\"fields\":\"4-tuple\""), "{environment}");
+    let trials = trials(&lab.path("out"));
+    assert_eq!(trials.len(), 2);
+    for (_, trial) in &trials {
+        assert_eq!(trial["ledger"]["residual_packets"], 0, "{}", trial["ledger"]);
+        let received = |queue: usize| {
+            let counter = &trial["counters"]["dut0"][format!("rx_queue_{queue}_xdp_packets")];
+            counter.as_u64().expect("a counter")
+        };
+        let [first, none, last] = [0, 1, 2].map(received);
+        assert!(first > 500 && last > 500, "{first} {none} {last}");
+        assert_eq!(none, 0, "{}", trial["counters"]["dut0"]);
+    }
 }

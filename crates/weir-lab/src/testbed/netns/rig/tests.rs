@@ -45,6 +45,7 @@ fn two_links() -> NetnsSpec {
         rps_cpus: None,
         queues: 1,
         links: 2,
+        rss: None,
         mtu_bytes: None,
         conntrack_max: None,
     }
