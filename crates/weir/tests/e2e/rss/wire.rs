@@ -366,7 +366,9 @@ fn a_campaign_spreads_its_flows_as_its_testbed_says() {
     }
     let _turn = alone();
     let lab = Lab::new(LAB, &[]);
-    assert_exit(&lab.run(&[]), 0);
+    // On a busy machine figures are left out, and the answer is no.
+    let output = lab.run(&[]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let environment = json(&lab.path("out/env.json")).to_string();
     assert!(environment.contains("\"fields\":\"4-tuple\""), "{environment}");
     let trials = trials(&lab.path("out"));
