@@ -8,10 +8,13 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
+use crate::flow::{Flow, FlowSpace};
 use crate::frame::Protocol;
 use crate::mac::MacAddr;
 use crate::range::{AddrRange, Range, Swapped};
+use crate::rss::spread::{Card, Spread};
 use crate::sizes::Sizes;
 use crate::stream::{StreamSpec, size_bytes_min};
 use crate::tcp::Flags;
@@ -36,7 +39,7 @@ const fn field(name: &'static str, value: &'static str, meaning: &'static str) -
 }
 
 /// Every field of a stream.
-pub const FIELDS: [Field; 15] = [
+pub const FIELDS: [Field; 16] = [
     field(
         "src",
         "RANGE",
@@ -69,6 +72,12 @@ pub const FIELDS: [Field; 15] = [
         "BOOL",
         "draw each packet's addresses and ports at random, instead of walking over them; false if \
          not given",
+    ),
+    field(
+        "spread",
+        "BUCKETS",
+        "instead of all flows, one for each of so many buckets of a card's receive side scaling: \
+         `buckets:N`, `buckets:N/KEY`; with Microsoft's key if none is written",
     ),
     field("seed", "N", "seed of random flows and sizes; 0 if not given"),
     field("weight", "N", "this stream's part of the packets of all; 1 if not given"),
@@ -177,6 +186,53 @@ impl Description {
             name: self.get("name").map(str::to_owned),
             notes: notes.into_iter().filter_map(|(n, r, swapped)| note(n, &r, swapped)).collect(),
         })
+    }
+
+    /// The streams, as number `first_number` and those after it: one, or with `spread` one for each
+    /// bucket. What the card is, if that is known, holds where no key is written.
+    ///
+    /// # Errors
+    /// As [`Description::spec`]; also if buckets are out of reach.
+    pub fn specs(
+        &self,
+        first_number: u8,
+        macs: Macs,
+        card: Option<Card<'_>>,
+    ) -> Result<Vec<Described>, FieldError> {
+        let described = self.spec(first_number, macs)?;
+        let Some(spread) = self.parse::<Spread>("spread")? else {
+            return Ok(Vec::from([described]));
+        };
+        if described.spec.protocol == Protocol::IcmpEcho {
+            return Err(refuse("spread", "ICMP has no ports to choose flows by: use udp or tcp"));
+        }
+        if described.spec.walk != Walk::Odometer {
+            return Err(refuse("spread", "flows are chosen, and cannot be `random` as well"));
+        }
+        let space = FlowSpace::new(described.spec.src, described.spec.dst)
+            .map_err(|error| refuse("dst", error))?;
+        let flows = spread.flows(&space, card).map_err(|error| refuse("spread", error))?;
+        let numbers = usize::from(u8::MAX - first_number) + 1;
+        if flows.len() > numbers {
+            let message = format!(
+                "{} buckets need as many streams, of which {numbers} are left",
+                flows.len()
+            );
+            return Err(refuse("spread", message));
+        }
+        let one = |(number, (bucket, flow)): (u8, (usize, Flow<IpAddr>))| {
+            let spec = StreamSpec {
+                src: AddrRange::single(flow.src, flow.src_port),
+                dst: AddrRange::single(flow.dst, flow.dst_port),
+                stream: number,
+                ..described.spec.clone()
+            };
+            let name = described.name.as_deref().unwrap_or("stream");
+            let notes = if bucket == 0 { described.notes.clone() } else { Vec::new() };
+            let name = Some(format!("{name} bucket {bucket}"));
+            Described { spec, weight: described.weight, name, notes }
+        };
+        Ok((first_number..=u8::MAX).zip(flows.into_iter().enumerate()).map(one).collect())
     }
 
     /// Reads a field that knows how to read itself.
@@ -305,6 +361,30 @@ mod tests {
     }
 
     #[test]
+    fn a_spread_is_a_stream_for_each_bucket() {
+        let specs = |first: u8, more: &[(&str, &str)]| description(more).specs(first, MACS, None);
+        let ranges = [("src", "198.18.10.1:1024-198.18.10.1:2000"), ("spread", "buckets:8")];
+        let named = [&ranges[..], &[("name", "even"), ("weight", "3")]].concat();
+        let streams = specs(2, &named).unwrap();
+        let numbers: Vec<u8> = streams.iter().map(|one| one.spec.stream).collect();
+        assert_eq!(numbers, [2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(streams[7].name.as_deref(), Some("even bucket 7"));
+        assert!(streams.iter().all(|one| one.weight == 3 && one.spec.sizes == Sizes::Fixed(60)));
+        assert_eq!(specs(2, &[("name", "one")]).unwrap().len(), 1);
+        for (more, why) in [
+            (("proto", "icmp"), "ICMP has no ports"),
+            (("random", "true"), "`random` as well"),
+            (("spread", "buckets:64/6d"), "40 to 52 bytes"),
+            (("src", "198.18.10.1"), "reach 1 of 8 buckets"),
+        ] {
+            let error = specs(2, &[&ranges[..], &[more]].concat()).unwrap_err();
+            assert!(error.message.contains(why) && error.field == "spread", "{error}");
+        }
+        let full = specs(250, &ranges).unwrap_err().message;
+        assert!(full.contains("8 buckets need as many streams, of which 6 are left"), "{full}");
+    }
+
+    #[test]
     fn every_field_changes_what_it_says() {
         let plain = spec(&[]);
         assert_eq!((plain.stream, plain.sizes.clone()), (3, Sizes::Fixed(60)));
@@ -330,7 +410,7 @@ mod tests {
         let described = description(&[("weight", "4"), ("name", "attack")]).spec(0, MACS);
         let described = described.expect("it is read");
         assert_eq!((described.weight, described.name.as_deref()), (4, Some("attack")));
-        let tested = changed.len() + ["tcp_flags", "weight", "name"].len();
+        let tested = changed.len() + ["tcp_flags", "spread", "weight", "name"].len();
         assert_eq!(tested, FIELDS.len());
     }
 

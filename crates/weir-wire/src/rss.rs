@@ -4,7 +4,8 @@
 //! by the Toeplitz function ([`toeplitz`]). The hash modulo the size of the indirection table
 //! ([`table`]) is the packet's *bucket*, and the bucket's entry is the number of a receive queue.
 //! [`steering`] joins these, [`settings`] those of all kinds of flow; [`pick`] finds flows that
-//! reach given buckets, and [`balance`] moves buckets from busy queues to idle ones.
+//! reach given buckets, which [`spread`] makes streams of, and [`balance`] moves buckets from busy
+//! queues to idle ones.
 //!
 //! Everything here is computed from what a card says of itself. Whether it does what it says is not
 //! known here: only packets that are sent and looked for can tell.
@@ -18,6 +19,7 @@ pub mod fields;
 pub mod key;
 pub mod pick;
 pub mod settings;
+pub mod spread;
 pub mod steering;
 pub mod table;
 pub mod toeplitz;

@@ -8,6 +8,7 @@ use weir_results::traffic::{NO_MACS, Reverse, STREAMS_MAX, Senders, Streams, Tra
 use weir_wire::describe::{Described, Description};
 use weir_wire::flow::FlowSpaceError;
 use weir_wire::range::{AddrRange, Range};
+use weir_wire::rss::Settings;
 use weir_wire::stream::{StreamError, StreamFrames, StreamSpec};
 use weir_wire::units::{Rate, format_count, parse_count, parse_rate};
 
@@ -127,14 +128,23 @@ fn one_way(
     (testbed, way): (Option<&TestbedSpec>, Way),
     report: &mut Report,
 ) -> Option<(Streams, Rate)> {
-    let streams = written.iter().zip(0..=u8::MAX);
-    let streams: Vec<Option<Described>> =
-        streams.map(|(stream, number)| described(stream, number, (testbed, way), report)).collect();
+    let mut streams: Vec<Option<Vec<Described>>> = Vec::new();
+    let mut next_number = 0_usize;
+    for stream in written {
+        let Ok(number) = u8::try_from(next_number) else {
+            stream.error("src", "a stream before it is spread over all there may be", None, report);
+            return None;
+        };
+        let some = described(stream, number, (testbed, way), report);
+        next_number += some.as_ref().map_or(1, Vec::len);
+        streams.push(some);
+    }
     let rate = match rate {
         Some(value) => self::rate(value, testbed, report),
         None => Some(Rate::Max),
     };
-    let streams = streams.into_iter().collect::<Option<Vec<Described>>>()?;
+    let streams = streams.into_iter().collect::<Option<Vec<_>>>()?;
+    let streams = streams.into_iter().flatten().collect();
     match Streams::new(streams) {
         Ok(streams) => Some((streams, rate?)),
         // Each of them can be sent; what is left are their weights.
@@ -167,13 +177,13 @@ fn check_tags(
     None
 }
 
-/// Reads and checks one stream, so far as it can be checked alone.
+/// Reads and checks one stream, so far as it can be checked alone; with `spread` it is several.
 fn described(
     values: &StreamValues<'_>,
     number: u8,
     (testbed, way): (Option<&TestbedSpec>, Way),
     report: &mut Report,
-) -> Option<Described> {
+) -> Option<Vec<Described>> {
     let mut is_good = true;
     let mut texts: Vec<(&'static str, String)> = Vec::new();
     // Devices of the lab's own have their own addresses.
@@ -218,12 +228,14 @@ fn described(
         is_good &= end.is_some();
         texts.push((name, end.map_or_else(|| stand_in.clone(), |range| range.to_string())));
     }
+    let card = card(testbed);
+    let card = card.as_ref().map(|card| (&card.key, card.fields[0]));
     let described = loop {
         let mut description = Description::default();
         for (name, text) in &texts {
             description.set(name, text.clone());
         }
-        match description.spec(number, NO_MACS) {
+        match description.specs(number, NO_MACS, card) {
             Ok(described) => break described,
             // Without the field that is wrong, the others get their turn.
             Err(error) => {
@@ -233,8 +245,16 @@ fn described(
             }
         }
     };
-    is_good &= can_be_sent(values, &described, testbed, report);
+    is_good &= described.iter().all(|one| can_be_sent(values, one, testbed, report));
     is_good.then_some(described)
+}
+
+/// The card whose receive side scaling the testbed has.
+fn card(testbed: Option<&TestbedSpec>) -> Option<Settings> {
+    match testbed {
+        Some(TestbedSpec::Netns(netns)) => netns.rss.as_ref()?.settings().ok(),
+        Some(TestbedSpec::Hosts(_) | TestbedSpec::Qemu(_)) | None => None,
+    }
 }
 
 /// A number as every field has it: a size may be written with a multiplier here.

@@ -131,6 +131,22 @@ impl AddrRange {
         }
     }
 
+    /// The range of one address and port.
+    ///
+    /// # Panics
+    ///
+    /// Never: one address differs from itself in no group.
+    #[must_use]
+    pub fn single(addr: IpAddr, port: u16) -> Self {
+        match addr {
+            IpAddr::V4(addr) => Self::V4(Range::new((addr, addr), (port, port))),
+            IpAddr::V6(addr) => {
+                let range = Range6::new((addr, addr), 7, (port, port));
+                Self::V6(range.expect("one address differs from itself in no group"))
+            }
+        }
+    }
+
     /// Whether the addresses are IPv6.
     #[must_use]
     pub const fn is_ipv6(&self) -> bool {

@@ -188,6 +188,10 @@ pub(crate) struct StreamArgs {
     /// Draw each packet's addresses and ports at random from the ranges.
     #[arg(long, conflicts_with_all = ["stream", "pcap"])]
     random: bool,
+    /// Instead of all flows, one for each of so many buckets of a card's receive side scaling:
+    /// `buckets:N`, `buckets:N/KEY` [default: all flows; as key, Microsoft's].
+    #[arg(long, value_name = "BUCKETS", conflicts_with_all = ["stream", "pcap", "random"])]
+    spread: Option<String>,
     /// Seed of random flows and sizes [default: 0].
     #[arg(long, value_name = "N", conflicts_with_all = ["stream", "pcap"])]
     seed: Option<String>,
@@ -215,6 +219,7 @@ impl StreamArgs {
             ("dscp", &self.dscp),
             ("df", &self.df),
             ("random", &random),
+            ("spread", &self.spread),
             ("seed", &self.seed),
         ];
         let mut description = Description::default();

@@ -39,31 +39,39 @@ impl Streams {
         // Of a single stream and of all streams of a file.
         let given = args.one.description();
         let Some(file) = &args.stream else {
-            streams.add(0, &given).map_err(|error| option_error(&error))?;
+            streams.add(&given).map_err(|error| option_error(&error))?;
             return Ok(streams);
         };
         let name = file.display();
         let text = fs::read_to_string(file)
             .with_context(|| format!("cannot read the streams of {name}"))?;
         let tables = stream_file::read(&text).with_context(|| name.to_string())?;
-        for (number, mut table) in (0_u8..=u8::MAX).zip(tables) {
+        for mut table in tables {
             for field in ["src_mac", "dst_mac"] {
                 if let (Some(mac), None) = (given.get(field), table.description.get(field)) {
                     table.description.set(field, mac);
                 }
             }
-            let added = streams.add(number, &table.description);
+            let added = streams.add(&table.description);
             added.map_err(|error| table.locate(&error)).with_context(|| name.to_string())?;
         }
         Ok(streams)
     }
 
-    fn add(&mut self, number: u8, description: &Description) -> Result<(), FieldError> {
-        let Described { spec, weight, name, notes } = description.spec(number, UNKNOWN)?;
-        self.specs.push((spec, weight));
-        self.macs.push((description.mac("src_mac")?, description.mac("dst_mac")?));
-        self.names.push(name.unwrap_or_else(|| format!("stream {number}")));
-        self.notes.extend(notes);
+    /// Adds a stream, or those that it is spread into.
+    fn add(&mut self, description: &Description) -> Result<(), FieldError> {
+        let Ok(first_number) = u8::try_from(self.specs.len()) else {
+            let message = "a stream before it is spread over all 256 that there may be".to_owned();
+            return Err(FieldError { field: "src", message });
+        };
+        for described in description.specs(first_number, UNKNOWN, None)? {
+            let Described { spec, weight, name, notes } = described;
+            let number = spec.stream;
+            self.specs.push((spec, weight));
+            self.macs.push((description.mac("src_mac")?, description.mac("dst_mac")?));
+            self.names.push(name.unwrap_or_else(|| format!("stream {number}")));
+            self.notes.extend(notes);
+        }
         Ok(())
     }
 

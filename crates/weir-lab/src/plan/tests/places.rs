@@ -112,6 +112,34 @@ fn queues_are_chosen_as_a_card_would() {
     }
 }
 
+/// The sources of a traffic that is spread over buckets.
+fn spread(testbed: &str, text: &str) -> Result<Vec<String>, Vec<String>> {
+    let spec = CORES.replace("napi_cpus = \"1\"", testbed).replace("[1, \"2\"]", "[4]");
+    let ranges = format!("src = \"198.18.10.1:1024-198.18.10.1:2000\"\nspread = \"{text}\"");
+    let (plan, _) = try_plan(&spec.replace("src = \"198.18.10.1\"", &ranges), &[])?;
+    let streams = plan.series[0].traffic.streams.specs();
+    Ok(streams.iter().map(|(stream, _)| stream.src.to_string()).collect())
+}
+
+#[test]
+fn a_traffic_is_spread_over_the_buckets_of_the_testbeds_card() {
+    // Drawn at random; one that repeats itself would not reach all buckets.
+    let key = concat!(
+        "63:c0:3b:19:30:61:fc:82:6d:9a:73:22:df:73:f4:f0:d4:76:28:74:",
+        "1d:fc:2e:e0:27:b6:ef:1f:75:d8:45:31:fa:64:f8:b5:5f:72:1f:00"
+    );
+    let plain = spread("", "buckets:8").unwrap();
+    assert_eq!(plain.len(), 8);
+    assert!(plain.iter().all(|src| src.starts_with("198.18.10.1:")), "{plain:?}");
+    let card = spread(&format!("rss = {{ key = \"{key}\" }}"), "buckets:8").unwrap();
+    assert_ne!(card, plain);
+    assert_eq!(card, spread("", &format!("buckets:8/{key}")).unwrap());
+    let by_addresses = spread("rss = { fields = \"2-tuple\" }", "buckets:8").unwrap_err();
+    assert!(by_addresses[0].contains("`spread`: the ranges reach 1 of 8"), "{by_addresses:?}");
+    let errors = spread("", "queues:8").unwrap_err();
+    assert!(errors[0].contains("write buckets:COUNT"), "{errors:?}");
+}
+
 #[test]
 fn larger_frames_need_a_larger_mtu() {
     let sized = CORES.replace("src = \"198", "size = \"${size}\"\nsrc = \"198");
