@@ -663,6 +663,52 @@ impl EthtoolRequest {
     }
 }
 
+/// Sums, without carry, the products of words and keys, and leaves bits 31 to 62 of each sum: for
+/// each of `inputs`, whose words are multiplied with the keys one by one. `None` where the CPU has
+/// no carry-less multiplication.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn carryless_sums<const N: usize>(
+    inputs: &[[u32; N]],
+    keys: &[u64; N],
+    sums: &mut [u32],
+) -> Option<()> {
+    if !std::arch::is_x86_feature_detected!("pclmulqdq") {
+        return None;
+    }
+    // SAFETY: the CPU has the instruction, which is all that the function asks for.
+    unsafe { pclmulqdq_sums(inputs, keys, sums) };
+    Some(())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "pclmulqdq")]
+fn pclmulqdq_sums<const N: usize>(inputs: &[[u32; N]], keys: &[u64; N], sums: &mut [u32]) {
+    use std::arch::x86_64::{
+        _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_setzero_si128,
+        _mm_xor_si128,
+    };
+    let keys = keys.map(|key| _mm_cvtsi64_si128(key.cast_signed()));
+    for (input, sum) in inputs.iter().zip(sums) {
+        let mut total = _mm_setzero_si128();
+        for (word, key) in input.iter().zip(keys) {
+            let word = _mm_cvtsi64_si128(i64::from(*word));
+            total = _mm_xor_si128(total, _mm_clmulepi64_si128::<0>(word, key));
+        }
+        let low = _mm_cvtsi128_si64(total).cast_unsigned();
+        *sum = u32::try_from(low >> 31 & u64::from(u32::MAX)).unwrap_or(0);
+    }
+}
+
+/// As above: no other architecture's instruction is used.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn carryless_sums<const N: usize>(
+    _inputs: &[[u32; N]],
+    _keys: &[u64; N],
+    _sums: &mut [u32],
+) -> Option<()> {
+    None
+}
+
 /// `MEMBARRIER_CMD_GLOBAL` of membarrier(2), which waits for a grace period of RCU: longer than any
 /// poll of a device that has begun.
 const MEMBARRIER_GLOBAL: libc::c_int = 1;

@@ -2,6 +2,7 @@
 
 mod fw;
 mod generator;
+mod rss;
 mod rules;
 mod stats;
 
