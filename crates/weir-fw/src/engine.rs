@@ -149,11 +149,25 @@ impl Engine {
         self.interfaces.name(usize::try_from(slot).unwrap_or(0)).to_owned()
     }
 
-    /// Number and anchor of a rule by its identifier, in what is loaded now.
+    /// Where a rule is, by its identifier, in what is loaded now.
     #[must_use]
-    pub(crate) fn rule_place(&self, id: u32) -> Option<(u32, String)> {
+    pub(crate) fn rule_place(&self, id: u32) -> Option<RulePlace> {
         let rule = self.rules.iter().find(|rule| rule.id == id)?;
-        Some((rule.number, rule.anchor.to_string()))
+        let is_caller = |path: &str| {
+            rule.anchor
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut callers = self.rules.iter().filter(|_| !rule.anchor.is_empty());
+        let caller = callers.find(|caller| {
+            caller.anchor.is_empty()
+                && answers::called(&caller.text, "").is_some_and(|path| is_caller(&path))
+        });
+        Some(RulePlace {
+            number: rule.number,
+            caller: caller.map(|caller| caller.number),
+            anchor: rule.anchor.to_string(),
+        })
     }
 
     /// Frees what no packet can be reading any more.
@@ -253,6 +267,17 @@ impl Engine {
         let heap = heap.map_err(Refused::because)?;
         Ok(Installer::new(arena, heap, regions.sizes.cpu_count, self.seed))
     }
+}
+
+/// Where a rule is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RulePlace {
+    /// Its number in its anchor.
+    pub(crate) number: u32,
+    /// The number of the main ruleset's rule that leads to the anchor.
+    pub(crate) caller: Option<u32>,
+    /// The path of its anchor.
+    pub(crate) anchor: String,
 }
 
 /// Makes all next hops stale: a route, a neighbour, an interface or an address has changed.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use weir_bpf::firewall::layout::{RECORD_PACKET, direction, family, log_record, outcome};
 
-use crate::engine::boot_ns;
+use crate::engine::{RulePlace, boot_ns};
 use crate::shared::Shared;
 
 /// `DLT_PFLOG`.
@@ -87,19 +87,18 @@ impl Packet {
         })
     }
 
-    /// `struct pfloghdr`. `place` is the rule's number, and the anchor's path with the number in
-    /// it.
+    /// `struct pfloghdr`, of a rule at a place.
     #[must_use]
-    pub(crate) fn header(
-        &self,
-        interface: &str,
-        place: Option<&(u32, String)>,
-    ) -> [u8; HEADER_BYTES] {
+    pub(crate) fn header(&self, interface: &str, place: Option<&RulePlace>) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
-        let (number, anchor) =
-            place.map_or((NO_RULE, ""), |(number, anchor)| (*number, anchor.as_str()));
-        // In an anchor pf has the number of the anchor's rule first; here both are the inner one.
-        let inner = if anchor.is_empty() { NO_RULE } else { number };
+        let number = place.map_or(NO_RULE, |place| place.number);
+        let anchor = place.map_or("", |place| place.anchor.as_str());
+        // In an anchor, the number of the rule that leads there comes first.
+        let (number, inner) = if anchor.is_empty() {
+            (number, NO_RULE)
+        } else {
+            (place.and_then(|place| place.caller).unwrap_or(NO_RULE), number)
+        };
         (out[0], out[1]) = (HEADER_LENGTH, FAMILIES[usize::from(self.is_ipv6)]);
         (out[2], out[3]) = (u8::from(self.is_blocked), self.reason);
         put_name(&mut out[4..4 + NAME_BYTES], interface);
@@ -340,13 +339,17 @@ mod tests {
     #[test]
     fn the_header_is_pflogs() {
         let packet = Packet::read(&record()).unwrap();
-        let header = packet.header("em0", Some(&(7, "ftp-proxy".to_owned())));
+        let place = |caller| RulePlace { number: 7, caller, anchor: "ftp-proxy".to_owned() };
+        let header = packet.header("em0", Some(&place(Some(4))));
         assert_eq!(header[..8], [61, 28, 1, 0, b'e', b'm', b'0', 0]);
         assert_eq!(&header[20..30], b"ftp-proxy\0");
         assert_eq!(
             (&header[36..40], &header[40..44], header[60]),
-            (&[0, 0, 0, 7][..], &[0, 0, 0, 7][..], 1)
+            (&[0, 0, 0, 4][..], &[0, 0, 0, 7][..], 1)
         );
+        let main = RulePlace { anchor: String::new(), ..place(None) };
+        let header = packet.header("em0", Some(&main));
+        assert_eq!((&header[36..40], &header[40..44]), (&[0, 0, 0, 7][..], &[0xff; 4][..]));
         let header = packet.header("an-interface-of-many-letters", None);
         assert_eq!((header[19], &header[36..40]), (0, &[0xff; 4][..]));
         let out = file_record(1_500_000_000_000_000_001, &header, &packet);

@@ -36,6 +36,9 @@ pub struct Known {
     pub rules: Vec<(RuleKey, u32)>,
     /// Identifiers of rules that are gone, but may have states.
     pub retired: Vec<u32>,
+    /// The labels of those.
+    #[serde(default)]
+    pub retired_labels: Vec<(String, u32)>,
     /// Identifiers that nobody has.
     pub free: Vec<u32>,
     /// One above the largest identifier ever given.
@@ -64,6 +67,11 @@ pub(crate) struct NoTags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoIds;
 
+/// The labels in a rule's text, as it is printed.
+fn labels(text: &str) -> impl Iterator<Item = &str> {
+    text.split(" label \"").skip(1).filter_map(|rest| rest.split('"').next())
+}
+
 impl Known {
     /// Gives the rules of a new ruleset their identifiers, in their order: those of the last one
     /// that are still there keep theirs. The others' are retired.
@@ -74,8 +82,10 @@ impl Known {
         let old: HashMap<&RuleKey, u32> = self.rules.iter().map(|(key, id)| (key, *id)).collect();
         let found: Vec<Option<u32>> = keys.iter().map(|key| old.get(key).copied()).collect();
         let kept: HashSet<u32> = found.iter().flatten().copied().collect();
-        let gone = self.rules.iter().map(|(_, id)| *id).filter(|id| !kept.contains(id));
-        self.retired.extend(gone);
+        for (key, id) in self.rules.iter().filter(|(_, id)| !kept.contains(id)) {
+            self.retired.push(*id);
+            self.retired_labels.extend(labels(&key.text).map(|label| (label.to_owned(), *id)));
+        }
         let mut ids = Vec::with_capacity(keys.len());
         for id in found {
             ids.push(match id {
@@ -103,6 +113,7 @@ impl Known {
         let (unused, kept) = self.retired.drain(..).partition(|id| is_unused(*id));
         self.retired = kept;
         let unused: Vec<u32> = unused;
+        self.retired_labels.retain(|(_, id)| !unused.contains(id));
         self.free.extend(unused);
     }
 

@@ -374,7 +374,8 @@ impl Engine {
         rules.map(|rule| printer.rule(rule) + "\n").collect()
     }
 
-    /// The filter rules of an anchor; with `verbosity` their counters, and then their numbers.
+    /// The filter rules of an anchor; with `verbosity` their counters, and then their numbers. `*`
+    /// at the end of its path shows those of the anchors that they call as well.
     pub(super) fn show_rules(
         &self,
         anchor: &str,
@@ -382,39 +383,74 @@ impl Engine {
         (is_numeric, has_skip_steps): (bool, bool),
         live: &LiveCounts,
     ) -> String {
+        let (path, is_recursive) = match anchor.strip_suffix('*') {
+            Some(path) => (path.strip_suffix('/').unwrap_or(path), true),
+            None => (anchor, false),
+        };
         let anchors = loaded_anchors(&self.main, &self.anchors);
-        let evaluator = Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok();
-        let printer = self.printer(&self.facts, is_numeric);
-        let counts = if verbosity > 0 { self.all_rule_counts(live) } else { HashMap::new() };
-        let steps = if has_skip_steps && anchor.is_empty() {
+        let listing = Listing {
+            evaluator: Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok(),
+            printer: self.printer(&self.facts, is_numeric),
+            counts: if verbosity > 0 { self.all_rule_counts(live) } else { HashMap::new() },
+            table_sizes: if verbosity > 1 { self.table_sizes() } else { Vec::new() },
+            verbosity,
+            is_numeric,
+            has_skip_steps,
+            is_recursive,
+        };
+        let mut out = String::new();
+        self.list_rules(&listing, path, 0, &mut out);
+        out
+    }
+
+    /// What `-vv` prints for tables: their names with the number of their entries.
+    fn table_sizes(&self) -> Vec<(String, String)> {
+        let main = self.tables.all.iter().filter(|((anchor, _), _)| anchor.is_empty());
+        main.map(|((_, name), table)| {
+            (format!("<{name}>"), format!("<{name}:{}>", table.entries.len()))
+        })
+        .collect()
+    }
+
+    /// Appends the rules of an anchor, and of those that they call if that is asked for.
+    fn list_rules(&self, listing: &Listing<'_>, path: &str, depth: usize, out: &mut String) {
+        let Listing { verbosity, has_skip_steps, .. } = *listing;
+        let steps = if has_skip_steps && path.is_empty() {
             weir_rules::skip::skip_steps(&self.main.ruleset.main.filter)
         } else {
             Vec::new()
         };
-        let mut out = String::new();
-        for info in self.rules.iter().filter(|info| *info.anchor == *anchor) {
+        for info in self.rules.iter().filter(|info| *info.anchor == *path) {
+            out.push_str(&"  ".repeat(depth));
             if verbosity > 1 || has_skip_steps {
                 out.push_str(&format!("@{} ", info.number));
             }
-            let rule = evaluator.as_ref().filter(|_| is_numeric).and_then(|e| e.rule(info.rule));
-            match rule {
-                Some(rule) => out.push_str(&printer.rule(rule.rule)),
-                None => out.push_str(&info.text),
+            let evaluator = listing.evaluator.as_ref().filter(|_| listing.is_numeric);
+            let mut text = match evaluator.and_then(|evaluator| evaluator.rule(info.rule)) {
+                Some(rule) => listing.printer.rule(rule.rule),
+                None => info.text.clone(),
+            };
+            for (name, sized) in &listing.table_sizes {
+                text = text.replace(name, sized);
             }
-            out.push('\n');
+            out.push_str(&text);
+            let below = called(&info.text, path)
+                .filter(|_| listing.is_recursive && depth < ANCHOR_DEPTH_MAX);
+            out.push_str(if below.is_some() { " {\n" } else { "\n" });
             if let Some(steps) = steps.get(usize::try_from(info.number).unwrap_or(usize::MAX)) {
                 out.push_str(&steps.line(self.main.ruleset.dialect));
                 out.push('\n');
             }
             if verbosity > 0 {
-                put_counts(
-                    &mut out,
-                    &counts.get(&info.id).copied().unwrap_or_default(),
-                    self.loader,
-                );
+                let counts = listing.counts.get(&info.id).copied().unwrap_or_default();
+                put_counts(out, &counts, self.loader);
+            }
+            if let Some(below) = below {
+                self.list_rules(listing, &below, depth + 1, out);
+                out.push_str(&"  ".repeat(depth));
+                out.push_str("}\n");
             }
         }
-        out
     }
 
     fn labels(&self, anchor: &str, live: &LiveCounts) -> String {
@@ -426,6 +462,34 @@ impl Engine {
         }
         out
     }
+}
+
+/// How deep anchors are shown in one another: pf's limit on their nesting.
+const ANCHOR_DEPTH_MAX: usize = 64;
+
+/// What it takes to print rules.
+struct Listing<'a> {
+    evaluator: Option<Evaluator<'a>>,
+    printer: Printer<'a>,
+    counts: HashMap<u32, RuleCounts>,
+    /// Tables as rules have them, and with their sizes.
+    table_sizes: Vec<(String, String)>,
+    verbosity: u8,
+    is_numeric: bool,
+    has_skip_steps: bool,
+    is_recursive: bool,
+}
+
+/// The path of the anchor that a rule of another one calls, by its printed text; `*` behind it
+/// stands for all below, and is no part of it, as in pfctl.
+pub(super) fn called(text: &str, from: &str) -> Option<String> {
+    let name = text.strip_prefix("anchor \"")?.split('"').next()?;
+    let name = name.strip_suffix('*').map_or(name, |name| name.strip_suffix('/').unwrap_or(name));
+    Some(match name.strip_prefix('/') {
+        Some(absolute) => absolute.to_owned(),
+        None if from.is_empty() => name.to_owned(),
+        None => format!("{from}/{name}"),
+    })
 }
 
 /// The paths directly below a path that lead to one of `names`, each once.
@@ -453,6 +517,14 @@ fn debug_word(level: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_anchors_lead_below() {
+        assert_eq!(called("anchor \"a/*\" all", "").as_deref(), Some("a"));
+        assert_eq!(called("anchor \"b\" in on em0 all", "a").as_deref(), Some("a/b"));
+        assert_eq!(called("anchor \"/c\" all", "a").as_deref(), Some("c"));
+        assert_eq!(called("pass all label \"anchor\"", ""), None);
+    }
 
     #[test]
     fn anchors_have_children() {

@@ -41,7 +41,10 @@ impl Engine {
             Killed::Label { label } => {
                 let named =
                     self.rules.iter().filter(|info| info.labels.iter().any(|l| **l == *label));
-                Ok(named.map(|info| Filter { rule: Some(info.id), ..base }).collect())
+                // Rules that are gone have their states still.
+                let gone = self.known.retired_labels.iter().filter(|(name, _)| name == label);
+                let ids = named.map(|info| info.id).chain(gone.map(|(_, id)| *id));
+                Ok(ids.map(|id| Filter { rule: Some(id), ..base }).collect())
             }
             Killed::Id { id } => {
                 let mut found = Vec::new();

@@ -236,7 +236,9 @@ fn rules_counters_and_settings_are_shown_and_flushed() {
     net.start(RULES);
     net.connect(SERVER, 7001, PATIENCE).expect("passed").echo("hello");
 
-    let rules = net.pfctl("-sr");
+    let sized = [("<bad>", "<bad:0>"), ("<fixed>", "<fixed:1>")];
+    let rules =
+        sized.iter().fold(net.pfctl("-sr"), |rules, (name, sized)| rules.replace(name, sized));
     let numbered = net.pfctl("-vvsr");
     let expected = rules.lines().enumerate().map(|(at, rule)| format!("@{at} {rule}"));
     let found: Vec<&str> = numbered.lines().filter(|line| line.starts_with('@')).collect();
@@ -373,6 +375,47 @@ fn sources_fragments_and_limits_are_counted() {
     assert_eq!(net.pfctl("-Fi"), "pf: statistics cleared\n");
     assert_eq!(of(sources, "inserts"), 0);
     assert_eq!(LIMITS.map(|name| of(limits, name)), [0; 7]);
+}
+
+#[test]
+fn states_of_rules_that_are_gone_have_their_labels() {
+    let test = "states_of_rules_that_are_gone_have_their_labels";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = network("gone");
+    net.start(RULES);
+    let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
+    line.echo("hello");
+    net.reload("pass proto icmp6 no state\npass\n");
+    line.echo("the state is there");
+    assert_eq!(net.pfctl("-k label -k other"), "killed 0 states\n");
+    assert_eq!(net.pfctl("-k label -k one"), "killed 1 states\n");
+    assert_eq!(net.pfctl("-k label -k one"), "killed 0 states\n");
+}
+
+#[test]
+fn rules_are_shown_with_what_they_call_and_how_large_tables_are() {
+    let test = "rules_are_shown_with_what_they_call_and_how_large_tables_are";
+    if !can_run_lab(test) {
+        return;
+    }
+    let _turn = beside();
+    let net = network("star");
+    let rules = "table <bad> persist { 192.0.2.1 192.0.2.2 }\nblock in from <bad>\n\
+                 anchor \"one\"\npass\n";
+    net.start(rules);
+    let path = net.file("one.conf", "block in proto tcp to port 7009\n");
+    net.pfctl(&format!("-a one -f {path}"));
+    assert_eq!(
+        net.pfctl("-P -a * -sr"),
+        "block drop in from <bad> to any\nanchor \"one\" all {\n  \
+         block drop in proto tcp from any to any port = 7009\n}\npass all flags S/SA keep state\n"
+    );
+    assert_eq!(net.pfctl("-sr").lines().nth(1), Some("anchor \"one\" all"));
+    let first = net.pfctl("-vvsr");
+    assert!(first.starts_with("@0 block drop in from <bad:2> to any\n"), "{first}");
 }
 
 /// Anchors: rules of their own, and gone with them.
