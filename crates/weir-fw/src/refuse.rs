@@ -144,12 +144,20 @@ struct Found {
 
 impl Found {
     fn refuse(&mut self, refusal: Refusal, span: Span) {
-        let message = format!("weir's data path has no `{}`", refusal.construct());
+        // What pf refuses, too, is not a matter of the data path.
+        let message = match refusal {
+            Refusal::UnresolvedHost => "no address is known for this host name".to_owned(),
+            Refusal::IncompleteTable => "the file of this table cannot be read".to_owned(),
+            _ => format!("weir's data path has no `{}`", refusal.construct()),
+        };
+        let help = match refusal {
+            Refusal::UnresolvedHost | Refusal::IncompleteTable => {
+                "as pf, weir loads nothing until it is there"
+            }
+            _ => "take it out; docs/fw-rules.md lists what the data path does not support",
+        };
         let diagnostic = Diagnostic::error(Code::CannotRun, span, message).label(refusal.reason());
-        self.list.push(
-            diagnostic
-                .help("take it out; docs/fw-rules.md lists what the data path does not support"),
-        );
+        self.list.push(diagnostic.help(help));
     }
 
     fn warn(&mut self, span: Span, what: &str, why: &str) {
