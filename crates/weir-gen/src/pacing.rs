@@ -244,7 +244,8 @@ mod tests {
 
     #[test]
     fn no_stall_is_followed_by_more_than_twice_the_rate_and_all_of_it_is_made_up_for() {
-        const RATE_PPS: u64 = 100_000;
+        // One every 10 µs.
+        const RATE_PPS: u128 = 100_000;
         let schedule = Schedule { rate_pps: 100_000.0, ramp: Duration::ZERO };
         let mut pacer = Pacer::new(Timetable::Rate(schedule));
         let (mut counters, mut gaps) = (GeneratorCounters::default(), Histogram::default());
@@ -260,12 +261,14 @@ mod tests {
         assert_eq!(counters.stalls, 0);
         let (end, _) = taken[taken.len() - 1];
         let all: u64 = taken.iter().map(|(_, count)| count).sum();
-        assert_eq!(all, 1 + end.as_micros() as u64 * RATE_PPS / 1_000_000, "nothing is missing");
+        let due = 1 + end.as_micros() * RATE_PPS / 1_000_000;
+        assert_eq!(u128::from(all), due, "nothing is missing");
         // In each millisecond: twice the rate, and once what one take makes up for.
         for (index, &(from, _)) in taken.iter().enumerate() {
             let later = taken[index..].iter().take_while(|(now, _)| *now < from + at(1));
             let count: u64 = later.map(|(_, count)| count).sum();
-            assert!(count <= 2 * RATE_PPS / 1_000 + 64, "{count} in a millisecond from {from:?}");
+            let most = 2 * RATE_PPS / 1_000 + 64;
+            assert!(u128::from(count) <= most, "{count} in a millisecond from {from:?}");
         }
         let after = taken.iter().skip_while(|(now, _)| *now < at(12)).skip(1);
         let most = after.map(|(_, count)| *count).max();

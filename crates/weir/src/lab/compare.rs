@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use weir_results::collection::CollectedSeries;
 use weir_results::compare::{self, Asked, Report};
 use weir_results::plot::PlotError;
 
@@ -21,7 +22,8 @@ pub(super) fn command(args: &CompareArgs) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Refused);
     };
     let report = compare::compare(&stores.collections, asked(args)?)?;
-    let has_costs = report.matched.iter().any(|matched| matched.cost.is_some());
+    let tells = |series: &CollectedSeries| series.points.iter().any(|point| point.cost.is_some());
+    let has_costs = report.matched.iter().any(|m| tells(m.baseline) && tells(m.other));
     if report.asked.cost_ratio.is_some() && !report.matched.is_empty() && !has_costs {
         bail!(
             "--fail-on cost: no series has a CPU time per packet on both sides; trials on Linux \
