@@ -3,6 +3,7 @@
 //! ```text
 //! campaign.toml  plan.json  env.json  yardsticks.json  host.log  files/<digest>-<name>
 //! images.json                                                           where there are images
+//! durations.json                         what runs of campaigns were to take, and what they took
 //! bisect.json, search.json                              what is asked, if it is not a campaign
 //! calibration/<traffic>/{trial.json,samples.csv}
 //! cells/<series>/<iteration>/{trial.json,samples.csv,artefacts/}        campaigns, bisections

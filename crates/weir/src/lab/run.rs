@@ -2,13 +2,15 @@
 //! store, the run, derived files, result.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use weir_bpf::probe;
+use weir_lab::campaign::pending_cells;
 use weir_lab::derive;
 use weir_lab::material::{self, Material};
 use weir_lab::model::{Plan, TestbedSpec};
+use weir_lab::plan::estimate::Estimate;
 use weir_lab::runner::{RunError, Runner};
 use weir_lab::store::{Kind, PlanRecord, STORE_SCHEMA, Store};
 use weir_lab::task::Task;
@@ -17,6 +19,7 @@ use weir_lab::testbed::netns::NetnsTestbed;
 use weir_lab::testbed::qemu::QemuTestbed;
 use weir_machine::cancel::Cancel;
 use weir_machine::environment;
+use weir_wire::units::whole_ns;
 
 use super::left::Left;
 use super::show::Shown;
@@ -25,6 +28,9 @@ use super::{absolute, check_place, hosts, outcome, require_root, show, stored_pl
 use crate::cli::Selection;
 use crate::exit::Outcome;
 use crate::signals;
+
+/// What each run of a campaign was to take, and what it took.
+const DURATIONS: &str = "durations.json";
 
 /// How a run is begun.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +76,7 @@ impl Begun {
     pub(super) fn run(&self, plan: &Plan, how: How) -> anyhow::Result<Outcome> {
         let Self { store, task, testbed, .. } = self;
         keep_environment(store, testbed.as_ref())?;
+        let (estimate, began) = (self.estimate(plan)?, Instant::now());
         let signal = match self.trials(plan, how.wait) {
             Ok(()) => None,
             Err(RunError::Cancelled { signal }) => Some(signal),
@@ -82,12 +89,28 @@ impl Begun {
         let account = derive::account(store, plan, task)?;
         let Some(signal) = signal else {
             show::account(store, &account, how.shown)?;
+            if let Some((cells, estimate)) = estimate {
+                let took = Took::new(cells, estimate, began.elapsed());
+                took.keep(store)?;
+                show::took(how.shown, estimate, began.elapsed());
+            }
             return Ok(outcome(&account));
         };
         // Where a terminal is gone, nobody reads the result, and the signal is still the reason.
         drop(show::account(store, &account, how.shown));
         show::interrupted(store);
         Ok(Outcome::Signal(signal))
+    }
+
+    /// What a campaign has left to run, cells, and how long that should take; `None` of what finds
+    /// out by itself how much that is.
+    fn estimate(&self, plan: &Plan) -> anyhow::Result<Option<(usize, Duration)>> {
+        if self.task.kind() != Kind::Campaign || plan.campaign.auto.is_some() {
+            return Ok(None);
+        }
+        let cells = pending_cells(plan, &self.store)?;
+        let estimate = Estimate::of(plan, cells.iter()).total();
+        Ok((!cells.is_empty()).then_some((cells.len(), estimate)))
     }
 
     fn trials(&self, plan: &Plan, wait: Duration) -> Result<(), RunError> {
@@ -98,6 +121,29 @@ impl Begun {
         let ran = Runner { plan, store, testbed, cancel, observer, wait }.run(schedule.as_mut());
         progress.finish();
         ran
+    }
+}
+
+/// What a run of a campaign that came to its end was to take, and what it took: with repeats of
+/// disturbed trials, and with waiting for a quiet host.
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Took {
+    cell_count: usize,
+    estimated_ns: u64,
+    taken_ns: u64,
+}
+
+impl Took {
+    fn new(cell_count: usize, estimate: Duration, taken: Duration) -> Self {
+        Self { cell_count, estimated_ns: whole_ns(estimate), taken_ns: whole_ns(taken) }
+    }
+
+    /// Adds it to those of the store.
+    fn keep(self, store: &Store) -> anyhow::Result<()> {
+        let path = store.root().join(DURATIONS);
+        let mut all: Vec<Self> = if path.exists() { store.read_json(&path)? } else { Vec::new() };
+        all.push(self);
+        Ok(store.write_json(DURATIONS, &all)?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the lab prints: a plan, a result, a hint after an interruption.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use weir_lab::derive::{Account, Derived};
@@ -30,6 +31,14 @@ pub(super) struct Shown {
     json: bool,
     /// Comparisons in ministat's layout, too.
     verbose: bool,
+}
+
+/// How long a run has taken, beside what was estimated, where more is to be shown.
+pub(super) fn took(shown: Shown, estimate: Duration, taken: Duration) {
+    if shown.verbose {
+        let words = |time: Duration| number::duration(whole_ns(progress::whole_seconds(time)));
+        progress::note(&format!("estimated {}, took {}", words(estimate), words(taken)));
+    }
 }
 
 impl Shown {

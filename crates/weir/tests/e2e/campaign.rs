@@ -160,7 +160,14 @@ fn at_a_fixed_rate_everything_offered_is_delivered() {
     let _turn = alone();
     unless_starved(NAME, || {
         let lab = Lab::new(FIXED, &[]);
-        assert_exit(&lab.run(&[]), 0);
+        let output = lab.run(&["-v"]);
+        assert_exit(&output, 0);
+        let said = crate::common::stderr(&output);
+        assert!(said.contains("\nestimated ") && said.contains(" s, took "), "{said}");
+        let took = &json(&lab.path("out/durations.json"))[0];
+        assert_eq!(took["cell_count"], 3);
+        let ns = |name: &str| f64_at(took, name) > 3e9;
+        assert!(ns("/estimated_ns") && ns("/taken_ns"), "three times a second: {took}");
         let trials = trials(&lab.path("out"));
         assert_eq!(trials.len(), 3);
         let mut losses = Vec::new();
