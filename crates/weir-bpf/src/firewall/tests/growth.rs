@@ -17,7 +17,7 @@ const MANY: Slots = Slots { bucket_count: 4096, overflow_count: 40_000 };
 const LASTING: u64 = 700;
 /// What others make and end meanwhile, at a time.
 const PASSING: u64 = 1500;
-const ROUNDS: u32 = 25;
+const ROUNDS: u32 = 50;
 /// The tick of what lasts, and how long records live, in ticks.
 const NOW: u32 = 1000;
 const LIFE: u32 = 40_000;
