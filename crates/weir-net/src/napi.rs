@@ -138,26 +138,6 @@ pub fn set_threaded(link: &str, on: bool) -> Result<(), NapiError> {
     })
 }
 
-/// Polls without packets after which senders have to wake a receiver again that polls by a timer.
-const IDLE_POLLS_MAX: u32 = 1_000;
-
-/// Has an interface look for packets again so long after it has taken all that were there, by a
-/// timer of its own CPU: who sends it more in between need not wake it, which costs the sender.
-/// When it has found none for a thousand times it sleeps until it is woken.
-///
-/// # Errors
-///
-/// If there is no such interface, or the kernel refuses.
-pub fn set_interval(link: &str, interval: Duration) -> Result<(), NapiError> {
-    let directory = sysfs(link)?;
-    let write = |name: &str, value: u128| {
-        fs::write(directory.join(name), value.to_string())
-            .map_err(|source| system(link, "set the timer of NAPI", source))
-    };
-    write("napi_defer_hard_irqs", IDLE_POLLS_MAX.into())?;
-    write("gro_flush_timeout", interval.as_nanos())
-}
-
 /// Whether threaded NAPI is on.
 ///
 /// # Errors

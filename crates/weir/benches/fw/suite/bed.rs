@@ -35,9 +35,6 @@ const SINK: &str = "sink0";
 /// No fewer connections are made room for.
 const CONNTRACK_MIN: u64 = 500_000;
 
-/// How often the sink looks for packets: before its ring of 256 is full.
-const SINK_INTERVAL: Duration = Duration::from_micros(20);
-
 /// How long the last packets of a burst are under way.
 const SETTLE: Duration = Duration::from_millis(50);
 
@@ -105,7 +102,6 @@ impl Bed {
             started: Duration::ZERO,
         };
         let (sink, thread) = (stand.napi_thread("sink", SINK)?, stand.napi_thread("dut", DUT_IN)?);
-        stand.namespace("sink")?.run(|| napi::set_interval(SINK, SINK_INTERVAL))??;
         stand.thread = thread;
         priority::raise(sink, priority::SINK)?;
         priority::raise(thread, priority::DEVICE)?;
@@ -174,16 +170,11 @@ impl Stand<'_> {
         Ok(self.rig.as_deref_mut().ok_or("it is taken down")?)
     }
 
-    /// One of the testbed's namespaces.
-    fn namespace(&self, role: &str) -> Result<Netns> {
-        let name = self.host()?.name().to_owned();
-        let (head, _) = name.rsplit_once('-').ok_or("the testbed's names have changed")?;
-        Ok(Netns::open(&format!("{head}-{role}"))?)
-    }
-
     /// The thread that empties the ring of a device in one of the testbed's namespaces.
     fn napi_thread(&self, role: &str, device: &str) -> Result<i32> {
-        let threads = self.namespace(role)?.run(|| napi::threads(device))??;
+        let name = self.host()?.name().to_owned();
+        let (head, _) = name.rsplit_once('-').ok_or("the testbed's names have changed")?;
+        let threads = Netns::open(&format!("{head}-{role}"))?.run(|| napi::threads(device))??;
         Ok(threads.first().ok_or_else(|| format!("{device} has no thread"))?.pid)
     }
 
