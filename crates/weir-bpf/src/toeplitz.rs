@@ -70,14 +70,15 @@ impl BatchToeplitz {
     /// # Panics
     /// As [`BatchToeplitz::hash_v4`].
     pub fn hash_v6(&self, flows: &[Flow<Ipv6Addr>], hashes: &mut [u32]) -> Method {
+        // Word by word: byte by byte takes several times as long as the products.
+        let word = |bytes: &[u8; 16], at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let words = |flow: &Flow<Ipv6Addr>| {
-            let mut words = [0; WORDS_V6];
-            let addresses = flow.src.octets().into_iter().chain(flow.dst.octets());
-            for (index, byte) in addresses.enumerate() {
-                words[index / 4] = words[index / 4] << 8 | u32::from(byte);
-            }
-            words[WORDS_V6 - 1] = ports(flow.src_port, flow.dst_port);
-            words
+            let (src, dst) = (flow.src.octets(), flow.dst.octets());
+            let [s0, s1, s2, s3] = [0, 4, 8, 12].map(|at| word(&src, at));
+            let [d0, d1, d2, d3] = [0, 4, 8, 12].map(|at| word(&dst, at));
+            [s0, s1, s2, s3, d0, d1, d2, d3, ports(flow.src_port, flow.dst_port)]
         };
         let table = |flow| self.table.hash(flow, Fields::FourTuple, Symmetry::None);
         batches(flows, hashes, &self.keys, words, table)
