@@ -59,6 +59,8 @@ pub(crate) fn json(outcome: &Outcome) -> String {
                 value: row.value,
                 unit: row.spec.unit,
                 samples: &row.samples,
+                cost_ns: None,
+                costs_ns: &[],
                 against: is_judged.then_some("limit"),
                 ratio: row.ratio,
                 floor: is_judged.then_some(1.0),
