@@ -4,10 +4,13 @@
 //! made from a store and never written back; it judges nothing, and drops nothing: a point whose
 //! figure is void is there with its verdict, and whoever computes leaves it out.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use weir_stats::Level as Confidence;
 
 use crate::number;
+use crate::proof::Ground;
 use crate::record::{Cost, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
@@ -133,6 +136,8 @@ pub struct CollectedPoint {
     pub offered: Option<f64>,
     /// What a packet cost the DUT in CPU time, where that is known.
     pub cost: Option<Cost>,
+    /// What went to other programs meanwhile, 0 to 1, by CPU; empty where nobody looked.
+    pub foreign: BTreeMap<String, f64>,
     /// What the figure is worth; absent where an archive's files do not say.
     pub verdict: Option<Verdict>,
     /// The raw cell's folder, relative to the store.
@@ -194,16 +199,31 @@ impl CollectedSeries {
         self.levels.iter().find(|l| l.dimension == dimension)
     }
 
-    /// The figures that count, in the order of the iterations: all but those of invalid runs.
+    /// The figures that count, in the order of the iterations: all but those of invalid and
+    /// disturbed runs.
     #[must_use]
     pub fn values(&self) -> Vec<f64> {
         self.points.iter().filter(|p| p.is_valid()).map(|p| p.value).collect()
     }
 
-    /// What packets cost in those iterations that count and tell it.
+    /// The figures that may prove something: those that count and are steady.
+    #[must_use]
+    pub(crate) fn proving(&self) -> Vec<f64> {
+        self.points.iter().filter(|p| p.may_prove()).map(|p| p.value).collect()
+    }
+
+    /// What the trials of those figures say of them.
+    #[must_use]
+    pub(crate) fn ground(&self) -> Ground {
+        let proving = self.points.iter().filter(|p| p.may_prove());
+        let trials = proving.map(|p| (p.verdict.as_ref().map(|v| v.kind), &p.foreign));
+        Ground::of(&trials.collect::<Vec<_>>())
+    }
+
+    /// What packets cost in those iterations that may prove something and tell it.
     #[must_use]
     pub fn costs(&self) -> Vec<Cost> {
-        self.points.iter().filter(|p| p.is_valid()).filter_map(|p| p.cost).collect()
+        self.points.iter().filter(|p| p.may_prove()).filter_map(|p| p.cost).collect()
     }
 }
 
@@ -229,6 +249,12 @@ impl CollectedPoint {
     pub fn is_valid(&self) -> bool {
         self.verdict.as_ref().is_none_or(|v| !v.kind.is_void())
     }
+
+    /// Whether it may prove something beside others.
+    #[must_use]
+    pub fn may_prove(&self) -> bool {
+        self.verdict.as_ref().is_none_or(|v| v.kind.may_prove())
+    }
 }
 
 fn point((record, _): &Trial) -> CollectedPoint {
@@ -238,6 +264,7 @@ fn point((record, _): &Trial) -> CollectedPoint {
         has_figure: true,
         offered: Some(record.result.offered_pps),
         cost: record.cost,
+        foreign: record.foreign_ratios(),
         verdict: Some(record.verdict.clone()),
         cell: format!("cells/{}/{}", record.series, record.iteration),
     }

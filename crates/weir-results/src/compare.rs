@@ -19,7 +19,7 @@ mod warnings;
 use weir_stats::comparison::{self, BadMargin, Comparison, Pair, Question, Word};
 use weir_stats::interval::{Interval, Level};
 use weir_stats::welch::{VALUES_MIN, WelchError};
-use weir_stats::{Summary, holm, median, ministat};
+use weir_stats::{Summary, median, ministat};
 
 pub use costs::CostMatched;
 pub use environment::Difference as EnvironmentDifference;
@@ -32,6 +32,7 @@ use crate::document::{Cell, Document, Line};
 use crate::number;
 use crate::plot::Figure;
 use crate::plot::collect::{self, Request};
+use crate::proof::{self, Claim};
 
 /// Series that a plot of raw points holds at most; those with the largest differences are taken.
 pub(crate) const PLOTTED_MAX: usize = 40;
@@ -82,10 +83,9 @@ pub struct Matched<'a> {
     pub other: &'a CollectedSeries,
     /// The comparison, or why there is none.
     pub result: Result<Comparison, WelchError>,
-    /// p-value, adjusted for all that are asked together, of "the loss is not beyond what is
-    /// allowed"; absent where that is not asked, or cannot be told.
-    pub p_regression: Option<f64>,
-    /// Whether a loss beyond what is allowed is proven; never where the hosts differ.
+    /// What it proves; absent where there is no comparison.
+    pub claim: Option<Claim>,
+    /// Whether a loss beyond what is allowed is proven.
     pub regressed: bool,
     /// What packets cost the DUT in CPU time; absent where one of the two does not tell.
     pub cost: Option<CostMatched>,
@@ -164,20 +164,12 @@ pub fn compare(collections: &[Collection], asked: Asked) -> Result<Report<'_>, C
         baseline.series.iter().position(|s| s.name == series.name).unwrap_or(usize::MAX)
     };
     found.sort_by_cached_key(|p: &matching::Pair<'_>| (place(p.baseline), p.other_index));
-    let mut matched = judged(found, &question, &asked);
     let hosts = host::changes(collections);
-    for differing in hosts.iter().filter(|host| host.change.is_another_machine()) {
-        let of_host = |m: &&mut Matched<'_>| m.other_index == differing.other_index;
-        for m in matched.iter_mut().filter(of_host) {
-            m.regressed = false;
-            m.cost.iter_mut().for_each(|cost| cost.regressed = false);
-        }
-    }
     Ok(Report {
+        matched: judged(found, &question, &asked, &hosts),
         hosts,
         asked,
         collections,
-        matched,
         unmatched,
         changed,
         environment: environment::differences(collections),
@@ -189,37 +181,41 @@ fn judged<'a>(
     pairs: Vec<matching::Pair<'a>>,
     question: &Question,
     asked: &Asked,
+    hosts: &[HostChange],
 ) -> Vec<Matched<'a>> {
     let values: Vec<(Vec<f64>, Vec<f64>)> =
-        pairs.iter().map(|p| (p.baseline.values(), p.other.values())).collect();
+        pairs.iter().map(|p| (p.baseline.proving(), p.other.proving())).collect();
     let sets: Vec<Pair<'_>> = values.iter().map(|(a, b)| Pair { baseline: a, other: b }).collect();
     let results = comparison::family(&sets, question);
-    let raw = |result: &Result<Comparison, WelchError>| {
-        Some(result.as_ref().ok()?.p_no_regression_beyond(asked.regression_ratio?))
-    };
-    let asked_p: Vec<f64> = results.iter().filter_map(raw).collect();
-    let mut adjusted = holm::adjusted(&asked_p).into_iter();
-    let mut costs = costs::of(&pairs, question, asked, &results).into_iter();
-    let join = |(pair, result): (matching::Pair<'a>, Result<Comparison, WelchError>)| {
-        let p_regression = raw(&result).and_then(|_| adjusted.next());
-        Matched {
-            other_index: pair.other_index,
-            baseline: pair.baseline,
-            other: pair.other,
-            regressed: p_regression.is_some_and(|p| p <= asked.level.alpha()),
-            p_regression,
-            result,
-            cost: costs.next().flatten(),
+    let claim = |(pair, result): (&matching::Pair<'_>, &Result<Comparison, WelchError>)| {
+        let comparison = result.as_ref().ok()?;
+        if host::differs(hosts, pair.other_index) {
+            return Some(Claim::HostDiffers);
         }
+        let (baseline, other) = (pair.baseline.ground(), pair.other.ground());
+        Some(proof::of_rates(comparison, (&baseline, &other), asked.regression_ratio))
     };
-    pairs.into_iter().zip(results).map(join).collect()
+    let claims: Vec<Option<Claim>> = pairs.iter().zip(&results).map(claim).collect();
+    let mut costs = costs::of(&pairs, question, (asked, hosts), &claims).into_iter();
+    let is_beyond =
+        |claim: &Claim| asked.regression_ratio.is_some_and(|r| claim.is_regression_beyond(r));
+    let join = |((pair, result), claim): ((matching::Pair<'a>, _), Option<Claim>)| Matched {
+        other_index: pair.other_index,
+        baseline: pair.baseline,
+        other: pair.other,
+        result,
+        regressed: claim.as_ref().is_some_and(is_beyond),
+        claim,
+        cost: costs.next().flatten(),
+    };
+    pairs.into_iter().zip(results).zip(claims).map(join).collect()
 }
 
 impl Matched<'_> {
     /// The word, as data has it; that of a comparison that cannot be made is `none`.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        self.result.as_ref().map_or("none", |c| c.word.name())
+        self.claim.as_ref().map_or("none", Claim::name)
     }
 
     /// Whether the baseline delivered nothing in any run, so that no share of it is a number.
@@ -313,7 +309,7 @@ impl Report<'_> {
         let mut parts = Vec::new();
         if let Some(ratio) = self.asked.regression_ratio {
             let regressed = self.matched.iter().filter(|m| m.regressed).count();
-            let untested = self.matched.iter().filter(|m| m.p_regression.is_none()).count();
+            let untested = self.matched.iter().filter(|m| !is_tested(m.claim.as_ref())).count();
             let loss = number::percent(ratio);
             parts.push(match regressed {
                 0 => format!("no regression beyond {loss} is proven"),
@@ -422,29 +418,47 @@ impl Report<'_> {
 }
 
 /// The words in the order in which they are counted.
-pub const WORDS: [&str; 6] = ["slower", "faster", "equivalent", "not-worse", "undecided", "none"];
+pub const WORDS: [&str; 9] = [
+    "host-differs",
+    "slower",
+    "faster",
+    "equivalent",
+    "not-worse",
+    "undecided",
+    "other-programs",
+    "not-dut-limited",
+    "none",
+];
+
+/// Whether a test decides about a pair.
+fn is_tested(claim: Option<&Claim>) -> bool {
+    claim.is_some_and(Claim::is_tested)
+}
 
 /// A word as people read it.
 fn spelled(word: &str) -> &str {
     match word {
         "not-worse" => "not worse",
         "none" => "not comparable",
+        "host-differs" => "not compared, as the host differs",
+        "other-programs" => "undecided beside other programs",
+        "not-dut-limited" => "not the DUT's limit",
         word => word,
     }
 }
 
 /// What may be said of a pair, in words.
-fn words(result: &Result<Comparison, WelchError>) -> String {
+fn words(result: &Result<Comparison, WelchError>, claim: Option<&Claim>) -> String {
     match result {
-        Ok(comparison) => match comparison.word {
+        Ok(comparison) => match claim {
             // A word without its size would hide that nothing is known of it.
-            Word::Undecided => {
+            Some(Claim::Word(Word::Undecided)) | None => {
                 let ratio = comparison.detectable_ratio;
                 let size =
                     if ratio.is_finite() { number::share(ratio) } else { "any size".to_owned() };
                 format!("undecided (a difference of {size} would have been found)")
             }
-            word => word.to_string(),
+            Some(claim) => claim.to_string(),
         },
         Err(WelchError::TooFewValues { have }) => {
             let values = if *have == 1 { "value" } else { "values" };
@@ -456,30 +470,22 @@ fn words(result: &Result<Comparison, WelchError>) -> String {
     }
 }
 
-/// A relative difference and its interval: `−2.1 %`, `−2.6 to −1.5 %`.
-fn relative_parts(comparison: &Comparison) -> (String, String) {
-    let sign = |ratio: f64| {
-        let text = format!("{:+.2}", ratio * 100.0);
-        text.replace('-', "\u{2212}")
-    };
-    let effect = comparison.relative;
-    let high = effect.interval.high;
-    let high = if high.is_finite() { sign(high) } else { "∞".to_owned() };
-    (format!("{} %", sign(effect.value)), format!("{} to {high} %", sign(effect.interval.low)))
-}
-
 /// The difference of a comparison, with its interval.
 fn difference_cell(result: &Result<Comparison, WelchError>) -> Cell {
     let Ok(comparison) = result else { return "–".into() };
-    let (value, interval) = relative_parts(comparison);
+    let (value, interval) = comparison.relative.percent();
     Cell::from(Line::new().strong(value)).under(interval).sorted(comparison.relative.value)
 }
 
 /// What a comparison says, marked where that is a regression.
-fn verdict_cell(result: &Result<Comparison, WelchError>, regressed: bool) -> Cell {
+fn verdict_cell(
+    result: &Result<Comparison, WelchError>,
+    claim: Option<&Claim>,
+    regressed: bool,
+) -> Cell {
     match regressed {
-        true => Cell::from(Line::new().strong(words(result))).style("regressed"),
-        false => words(result).into(),
+        true => Cell::from(Line::new().strong(words(result, claim))).style("regressed"),
+        false => words(result, claim).into(),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod matrix;
 pub mod number;
 mod palette;
 pub mod plot;
+pub mod proof;
 pub mod record;
 pub mod report;
 pub mod samples;

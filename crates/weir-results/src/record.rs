@@ -79,6 +79,24 @@ pub struct TrialRecord {
     pub sysctls_changed: BTreeMap<String, (String, String)>,
 }
 
+impl TrialRecord {
+    /// What went to neither the lab nor the DUT, 0 to 1, by CPU; those of other machines under
+    /// their names.
+    #[must_use]
+    pub fn foreign_ratios(&self) -> BTreeMap<String, f64> {
+        let first = self.machine.iter().map(|machine| ("", machine));
+        let others = self.machines.iter().map(|(name, machine)| (name.as_str(), machine));
+        let mut ratios = BTreeMap::new();
+        for (name, machine) in first.chain(others) {
+            for (cpu, used) in &machine.cpus {
+                let cpu = format!("{name} {cpu}").trim_start().to_owned();
+                ratios.extend(used.foreign_ratio.map(|ratio| (cpu, ratio)));
+            }
+        }
+        ratios
+    }
+}
+
 /// Times of a trial. Absolute times are RFC 3339 in UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Times {
@@ -357,6 +375,19 @@ impl VerdictKind {
     #[must_use]
     pub fn is_void(self) -> bool {
         matches!(self, Self::Disturbed | Self::Invalid)
+    }
+
+    /// Whether the figure may prove something beside others: one of samples that trend or jump is
+    /// shown, and is not steady enough for that.
+    #[must_use]
+    pub fn may_prove(self) -> bool {
+        !self.is_void() && self != Self::Unstable
+    }
+
+    /// Whether the figure is what the DUT can do; of the others it can do at least the figure.
+    #[must_use]
+    pub fn is_dut_limited(self) -> bool {
+        matches!(self, Self::DutBound | Self::Overloaded)
     }
 }
 

@@ -17,7 +17,8 @@ const RESIDUAL_MAX: Threshold = Threshold::new(
     "of offered",
     "more packets than this that no counter explains make a trial invalid",
 );
-const LOSS_FREE_MAX: Threshold = Threshold::new(
+/// Up to which loss all that was offered counts as forwarded.
+pub(crate) const LOSS_FREE_MAX: Threshold = Threshold::new(
     "loss_free_max",
     0.001,
     "of offered",

@@ -96,6 +96,22 @@ pub struct Effect {
     pub interval: Interval,
 }
 
+impl Effect {
+    /// A relative one in per cent, estimate and interval: `−2.10 %` and `−2.61 % to −1.50 %`. The
+    /// ends are rounded outwards, as the sizes in words are, so that both are the same number.
+    #[must_use]
+    pub fn percent(&self) -> (String, String) {
+        let percent = |value: f64| format!("{value:+.2} %").replace('-', "\u{2212}");
+        let Interval { low, high } = self.interval;
+        let low = percent((low * 1e4).floor() / 100.0);
+        let interval = match high.is_finite() {
+            true => format!("{low} to {}", percent((high * 1e4).ceil() / 100.0)),
+            false => format!("{low} or more"),
+        };
+        (percent(self.value * 100.0), interval)
+    }
+}
+
 /// The tests of equivalence, with their p-values after Holm's correction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdjustedEquivalence {
@@ -177,7 +193,7 @@ impl fmt::Display for Word {
                 f.write_str(self.name())?;
                 // Rounded down, so that what is printed is claimed.
                 let percent = (at_least_ratio * 1e4).floor() / 100.0;
-                if percent > 0.0 { write!(f, " by at least {percent} %") } else { Ok(()) }
+                if percent > 0.0 { write!(f, " by at least {percent:.2} %") } else { Ok(()) }
             }
             Self::Equivalent { margin_ratio } => {
                 write!(f, "equivalent within {} %", percent(margin_ratio))
@@ -236,15 +252,16 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// p-value of the hypothesis that the loss (of costs the rise) is at most `ratio` of the
-    /// baseline's mean: small values prove a larger regression. Not adjusted: use
-    /// [`holm::adjusted`] over those that are asked together.
+    /// What a word stands on: difference, interval and p-value.
     #[must_use]
-    pub fn p_no_regression_beyond(&self, ratio: f64) -> f64 {
-        match self.question.better {
-            Better::More => self.welch.p_at_least(1.0 - ratio),
-            Better::Less => self.welch.p_at_most(1.0 + ratio),
-        }
+    pub fn evidence(&self) -> String {
+        let (value, interval) = self.relative.percent();
+        let (level, p) = (self.question.level, p_text(self.adjusted_p_value));
+        let together = match self.family_size {
+            1 => String::new(),
+            size => format!(", for all {size} together"),
+        };
+        format!("{value}, {interval} at {level}, p {p}{together}")
     }
 
     /// Welch's t and degrees of freedom.
@@ -256,19 +273,7 @@ impl Comparison {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Effect { value, interval } = self.relative;
-        let level = self.question.level;
-        write!(f, "{} ({:+.2} %", self.word, value * 100.0)?;
-        let (low, high) = (interval.low * 100.0, interval.high * 100.0);
-        match high.is_finite() {
-            true => write!(f, ", {low:+.2} to {high:+.2} % at {level}")?,
-            false => write!(f, ", {low:+.2} % or more at {level}")?,
-        }
-        write!(f, ", p {}", p_text(self.adjusted_p_value))?;
-        match self.family_size {
-            1 => f.write_str(")"),
-            size => write!(f, ", for all {size} together)"),
-        }
+        write!(f, "{} ({})", self.word, self.evidence())
     }
 }
 

@@ -1,12 +1,14 @@
 //! The CPU time per packet of matched series, beside their rates.
 
 use weir_stats::comparison::{Comparison, Question};
-use weir_stats::holm;
 use weir_stats::welch::WelchError;
 
-use super::{Asked, Matched, Report, difference_cell, matching, verdict_cell};
+use super::{
+    Asked, HostChange, Matched, Report, difference_cell, host, is_tested, matching, verdict_cell,
+};
 use crate::document::{Block, Cell, Column, Line, Row, Table, Voice};
 use crate::number;
+use crate::proof::{self, Claim};
 use crate::summary::cost::{self, CostFigure};
 
 /// What packets cost in a series of the baseline and in its partner.
@@ -16,10 +18,9 @@ pub struct CostMatched {
     pub other: CostFigure,
     /// The comparison, or why there is none.
     pub result: Result<Comparison, WelchError>,
-    /// p-value, adjusted for all that are asked together, of "the rise is not beyond what is
-    /// allowed"; absent where that is not asked, or cannot be told.
-    pub p_regression: Option<f64>,
-    /// Whether a rise beyond what is allowed is proven; never where the hosts differ.
+    /// What it proves; absent where there is no comparison.
+    pub claim: Option<Claim>,
+    /// Whether a rise beyond what is allowed is proven.
     pub regressed: bool,
     /// Why it does not say what the rates say; absent where it does.
     pub contradiction: Option<String>,
@@ -29,28 +30,27 @@ pub struct CostMatched {
 pub(super) fn of(
     pairs: &[matching::Pair<'_>],
     question: &Question,
-    asked: &Asked,
-    rates: &[Result<Comparison, WelchError>],
+    (asked, hosts): (&Asked, &[HostChange]),
+    rates: &[Option<Claim>],
 ) -> Vec<Option<CostMatched>> {
     let costs: Vec<_> = pairs.iter().map(|p| (p.baseline.costs(), p.other.costs())).collect();
     let results = cost::family(&costs, question);
-    let raw = |result: &Option<Result<Comparison, WelchError>>| {
-        Some(result.as_ref()?.as_ref().ok()?.p_no_regression_beyond(asked.cost_ratio?))
-    };
-    let mut adjusted = holm::adjusted(&results.iter().filter_map(raw).collect::<Vec<_>>());
-    adjusted.reverse();
     let mut matched = Vec::new();
-    for ((result, rate), (a, b)) in results.into_iter().zip(rates).zip(&costs) {
-        let p_regression = raw(&result).and_then(|_| adjusted.pop());
+    for (((pair, result), rate), (a, b)) in pairs.iter().zip(results).zip(rates).zip(&costs) {
         let figures = CostFigure::of(a).zip(CostFigure::of(b));
         matched.push(result.zip(figures).map(|(result, (baseline, other))| {
-            let words = rate.as_ref().ok().zip(result.as_ref().ok());
+            let claim = |comparison: &Comparison| match host::differs(hosts, pair.other_index) {
+                true => Claim::HostDiffers,
+                false => proof::of_costs(comparison, asked.cost_ratio),
+            };
+            let claim = result.as_ref().ok().map(claim);
+            let words = rate.as_ref().zip(claim.as_ref()).filter(|(rate, _)| rate.is_tested());
             let contradiction = words.and_then(|(rate, cost)| {
-                let words = (rate.word.name(), cost.word.name());
-                cost::contradiction(words, (&baseline, &other))
+                cost::contradiction((rate.name(), cost.name()), (&baseline, &other))
             });
-            let regressed = p_regression.is_some_and(|p| p <= asked.level.alpha());
-            CostMatched { baseline, other, result, p_regression, regressed, contradiction }
+            let beyond = claim.as_ref().zip(asked.cost_ratio);
+            let regressed = beyond.is_some_and(|(claim, ratio)| claim.is_regression_beyond(ratio));
+            CostMatched { baseline, other, result, claim, regressed, contradiction }
         }));
     }
     matched
@@ -59,7 +59,7 @@ pub(super) fn of(
 /// The answer to the rise that makes a failure.
 pub(super) fn verdict(report: &Report<'_>, ratio: f64) -> String {
     let costs = || report.matched.iter().filter_map(|m| m.cost.as_ref());
-    let untested = report.matched.len() - costs().filter(|c| c.p_regression.is_some()).count();
+    let untested = report.matched.len() - costs().filter(|c| is_tested(c.claim.as_ref())).count();
     let rise = number::percent(ratio);
     let answer = match costs().filter(|c| c.regressed).count() {
         0 => format!("no rise of the CPU time per packet beyond {rise} is proven"),
@@ -118,7 +118,7 @@ fn table(report: &Report<'_>, rows: &[(&Matched<'_>, &CostMatched)]) -> Table {
             side(&cost.baseline),
             side(&cost.other),
             difference_cell(&cost.result),
-            verdict_cell(&cost.result, cost.regressed),
+            verdict_cell(&cost.result, cost.claim.as_ref(), cost.regressed),
         ]);
         cells.collect()
     };

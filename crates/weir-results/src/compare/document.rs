@@ -2,7 +2,7 @@
 
 use weir_stats::comparison::p_text;
 
-use super::warnings::advice;
+use super::warnings::{advice, folded};
 use super::{
     EnvironmentDifference, Figured, ITERATIONS, Matched, Report, difference_cell, figured,
     verdict_cell,
@@ -12,6 +12,7 @@ use crate::document::{
     Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, link, linked,
 };
 use crate::plot::collect;
+use crate::summary::analysis::also;
 
 /// Blocks in ministat's layout that a page holds at most; the rest is counted.
 const PAGE_BLOCKS_MAX: usize = 200;
@@ -51,13 +52,13 @@ pub(super) fn document(report: &Report<'_>, roots: &[String]) -> Document {
 }
 
 fn answer(report: &Report<'_>) -> Vec<Block> {
-    let mut blocks = vec![Block::lead(format!("{}.", report.answer()))];
+    let differing = report.hosts.iter().filter(|host| host.change.is_another_machine());
+    let mut blocks: Vec<Block> =
+        differing.map(|host| Block::warning(host.line(report.collections))).collect();
+    blocks.push(Block::lead(format!("{}.", report.answer())));
     if let Some(verdict) = report.verdict() {
         let line = Line::new().strong(format!("{verdict}."));
         blocks.push(if report.fails() { Block::warning(line) } else { Block::note(line) });
-    }
-    for host in report.hosts.iter().filter(|host| host.change.is_another_machine()) {
-        blocks.push(Block::warning(host.line(report.collections)));
     }
     blocks.push(Block::Only(Outputs::FILES, subject(report)));
     blocks
@@ -111,7 +112,7 @@ fn table(report: &Report<'_>, roots: &[String]) -> Table {
             side(report, m.other, m.other_index, roots),
             difference_cell(&m.result),
             p.unwrap_or_else(|| "–".into()),
-            verdict_cell(&m.result, m.regressed),
+            verdict_cell(&m.result, m.claim.as_ref(), m.regressed),
         ]);
         cells.collect()
     };
@@ -129,8 +130,12 @@ fn side(report: &Report<'_>, series: &CollectedSeries, owner: usize, roots: &[St
         return linked(cell.as_deref(), NO_RUN).into();
     };
     let interval = interval.map(|i| format!("{}, ", series.unit.range(i.low, i.high)));
+    let steady = match series.proving().len() {
+        all if all == count => format!("n = {count}"),
+        some => format!("{some} of {count} steady"),
+    };
     Cell::from(linked(cell.as_deref(), series.unit.written(median)))
-        .under(format!("{}n = {count}", interval.unwrap_or_default()))
+        .under(format!("{}{steady}", interval.unwrap_or_default()))
         .sorted(median)
 }
 
@@ -144,8 +149,9 @@ fn address(roots: &[String], owner: usize, cell: &str) -> Option<String> {
 fn warnings(report: &Report<'_>) -> Vec<Block> {
     let warned = report.warnings();
     let columns = ["Series", "In", "Warning"].map(Column::words).to_vec();
-    let rows = warned.iter().map(|w| {
-        let text = format!("{}: {}", w.warning.kind(), w.warning);
+    let folded = folded(&warned).into_iter();
+    let rows = folded.map(|(w, others)| {
+        let text = format!("{}: {}{}", w.warning.kind(), w.warning, also(&others));
         let owner = &report.collections[w.owner_index].name;
         Row::from(vec![w.series.into(), owner.into(), Cell::from(text).style("raw")])
     });

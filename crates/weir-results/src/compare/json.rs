@@ -6,6 +6,7 @@ use weir_stats::warning::Warning;
 
 use super::{CostMatched, Matched, Report, figured};
 use crate::collection::CollectedSeries;
+use crate::proof::Claim;
 
 /// Version of the format.
 const SCHEMA: u32 = 1;
@@ -93,7 +94,7 @@ fn series(report: &Report<'_>, m: &Matched<'_>) -> Value {
         "other": side(m.other),
         "word": m.word(),
         "regressed": m.regressed,
-        "p_regression_adjusted": m.p_regression,
+        "claim": m.claim.as_ref().map(ToString::to_string),
         "comparison": m.result.as_ref().ok().map(comparison),
         "problem": m.result.as_ref().err().map(ToString::to_string),
         "cost": m.cost.as_ref().map(cost),
@@ -105,9 +106,9 @@ fn cost(cost: &CostMatched) -> Value {
         "unit": "ns",
         "baseline": cost.baseline,
         "other": cost.other,
-        "word": cost.result.as_ref().map_or("none", |c| c.word.name()),
+        "word": cost.claim.as_ref().map_or("none", Claim::name),
         "regressed": cost.regressed,
-        "p_regression_adjusted": cost.p_regression,
+        "claim": cost.claim.as_ref().map(ToString::to_string),
         "contradiction": cost.contradiction,
         "comparison": cost.result.as_ref().ok().map(comparison),
         "problem": cost.result.as_ref().err().map(ToString::to_string),

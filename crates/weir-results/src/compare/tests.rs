@@ -19,6 +19,7 @@ fn series(name: &str, levels: Vec<Place>, values: &[f64]) -> CollectedSeries {
         has_figure: true,
         offered: None,
         cost: None,
+        foreign: std::collections::BTreeMap::new(),
         verdict: None,
         cell: format!("cells/{name}/{}", index + 1),
     };
@@ -66,7 +67,7 @@ fn asked(percent: f64) -> Asked {
 }
 
 #[test]
-fn a_host_that_was_slower_takes_the_proof_out_of_a_loss() {
+fn a_host_that_differs_takes_the_proof_out_of_every_difference() {
     let with = |mut store: Collection, readings: &[(f64, f64)]| {
         let readings = readings.iter().map(|&(xdp_ns, memory_ns)| reading(xdp_ns, memory_ns));
         store.yardsticks = readings.collect();
@@ -79,15 +80,24 @@ fn a_host_that_was_slower_takes_the_proof_out_of_a_loss() {
     let slower = compared(&[(12.5, 99.0), (12.6, 102.0)]);
     let report = compare(&slower, asked(1.0)).unwrap();
     assert!(!report.fails());
-    assert!(report.matched.iter().all(|m| !m.regressed && m.p_regression.is_some()));
-    let shown = text(&report);
-    for part in [
-        "The host differs: the host of new was 25 % slower in a CPU's cache",
-        "no regression is proven",
-    ] {
-        assert!(shown.replace('\n', " ").contains(part), "{part}: {shown}");
-    }
+    assert!(report.matched.iter().all(|m| !m.regressed && m.result.is_ok()));
+    assert_eq!(report.counts(), [("host-differs", 4)]);
+    let shown = text(&report).replace('\n', " ");
+    let host = "The host differs: compared with that of old, the host of new was 25 % slower in a \
+                CPU's cache";
+    let answer = "4 comparisons: 4 not compared, as the host differs.";
+    let places = [host, answer, "4 could not be tested"].map(|part| shown.find(part));
+    assert!(places.is_sorted() && places[0].is_some(), "{places:?}: {shown}");
+    assert!(!shown.contains("slower by"), "{shown}");
     let data = report.json();
+    assert_eq!(data["series"][0]["word"], "host-differs");
+    assert_eq!(data["words"], json!({"host-differs": 4}));
+    // A gain is none either.
+    let gain = [
+        with(store("old", "a", 0.8), &[(12.5, 99.0)]),
+        with(store("new", "b", 1.0), &[(10.0, 99.0)]),
+    ];
+    assert_eq!(compare(&gain, asked(1.0)).unwrap().counts(), [("host-differs", 4)]);
     assert_eq!(
         (&data["hosts"][0]["collection"], &data["hosts"][0]["differs"]),
         (&json!("new"), &json!(true))
@@ -96,8 +106,96 @@ fn a_host_that_was_slower_takes_the_proof_out_of_a_loss() {
     let equal = compared(&[(10.2, 95.0)]);
     let report = compare(&equal, asked(1.0)).unwrap();
     assert!(report.fails() && !text(&report).contains("The host differs"));
-    assert!(text(&report).replace('\n', " ").contains("By their yardsticks, the host of new was"));
+    let near = "By their yardsticks, compared with that of old, the host of new was";
+    assert!(text(&report).replace('\n', " ").contains(near));
+    let same = compared(&[(10.05, 100.5)]);
+    let shown = text(&compare(&same, asked(1.0)).unwrap()).replace('\n', " ");
+    assert!(shown.contains("the hosts of new and old were equally fast."), "{shown}");
     assert!(compare(&compared(&[]), asked(1.0)).unwrap().fails());
+}
+
+/// The store, with what limited its figures.
+fn judged_as(mut store: Collection, kind: VerdictKind) -> Collection {
+    for point in store.series.iter_mut().flat_map(|series| &mut series.points) {
+        point.verdict = Some(Verdict { kind, reason: "as measured".into() });
+    }
+    store
+}
+
+#[test]
+fn figures_that_the_dut_did_not_limit_prove_no_regression() {
+    let compared = |kinds: (VerdictKind, VerdictKind), factor: f64| {
+        let old = judged_as(store("old", "a", 1.0), kinds.0);
+        [old, judged_as(store("new", "b", factor), kinds.1)]
+    };
+    let (dut, offer) = (VerdictKind::DutBound, VerdictKind::GeneratorBound);
+    // The second store was offered less, and forwarded it.
+    let less = compared((offer, offer), 0.95);
+    let report = compare(&less, asked(1.0)).unwrap();
+    assert!(!report.fails());
+    assert_eq!(report.counts(), [("not-dut-limited", 4)]);
+    let verdict = report.verdict().unwrap();
+    assert_eq!(verdict, "no regression beyond 1 % is proven; 4 could not be tested");
+    for text in [text(&report), report.document(&[]).markdown(), report.document(&[]).html()] {
+        assert!(text.contains("4 comparisons: 4 not the DUT"), "{text}");
+        assert!(text.contains("\u{2212}5.00") && !text.contains("slower by"), "{text}");
+    }
+    // What lost its packets below what the other forwarded without a loss is slower.
+    let lost = compared((offer, dut), 0.95);
+    assert!(compare(&lost, asked(1.0)).unwrap().fails());
+    // What forwards at least less may forward more.
+    let at_least = compared((dut, offer), 0.95);
+    assert_eq!(compare(&at_least, asked(1.0)).unwrap().counts(), [("not-dut-limited", 4)]);
+}
+
+#[test]
+fn unstable_runs_are_shown_and_prove_nothing() {
+    let stores = [
+        judged_as(store("old", "a", 1.0), VerdictKind::DutBound),
+        judged_as(store("new", "b", 0.5), VerdictKind::Unstable),
+    ];
+    let report = compare(&stores, asked(1.0)).unwrap();
+    assert!(!report.fails());
+    assert_eq!(report.counts(), [("none", 4)]);
+    let shown = text(&report);
+    assert!(shown.contains("0 of 5 steady"), "{shown}");
+    assert!(shown.contains("not comparable: 0 values on a side"), "{shown}");
+}
+
+#[test]
+fn a_hog_below_the_limit_of_disturbance_proves_no_regression() {
+    let mut stores = [
+        judged_as(store("old", "a", 1.0), VerdictKind::DutBound),
+        judged_as(store("new", "b", 1.0 - 0.047), VerdictKind::DutBound),
+    ];
+    assert!(compare(&stores, asked(1.0)).unwrap().fails());
+    for point in stores[1].series.iter_mut().flat_map(|series| &mut series.points) {
+        point.foreign.insert("1".to_owned(), 0.047);
+    }
+    let report = compare(&stores, asked(1.0)).unwrap();
+    assert!(!report.fails());
+    assert_eq!(report.counts(), [("other-programs", 4)]);
+    assert!(report.verdict().unwrap().contains("4 could not be tested"));
+}
+
+#[test]
+fn the_bound_that_is_printed_decides_the_criterion() {
+    let stores = [store("old", "a", 1.0), store("new", "b", 0.97)];
+    for percent in [2.6, 2.8, 2.9] {
+        let report = compare(&stores, asked(percent)).unwrap();
+        for m in &report.matched {
+            let words = words(&m.result, m.claim.as_ref());
+            let bound = words.strip_prefix("slower by at least ").unwrap();
+            let bound: f64 = bound.strip_suffix(" %").unwrap().parse().unwrap();
+            assert_eq!(m.regressed, bound > percent, "{words} beyond {percent} %");
+        }
+    }
+    // A loss that is asked about comes before equivalence within a wider margin.
+    let near = [store("old", "a", 1.0), store("new", "b", 0.993)];
+    let wide = Asked { margin_ratio: 0.05, ..Asked::default() };
+    assert_eq!(compare(&near, wide).unwrap().counts(), [("equivalent", 4)]);
+    let report = compare(&near, Asked { regression_ratio: Some(0.001), ..wide }).unwrap();
+    assert!(report.fails() && report.counts() == [("slower", 4)], "{:?}", report.counts());
 }
 
 /// The store with what packets cost, and how many CPUs the DUT kept busy.
@@ -347,7 +445,8 @@ fn warnings_of_both_sides_are_told_with_each_advice_once() {
     let flat = |w: &&Warned<'_>| w.warning.kind() == "no-spread";
     assert_eq!(warned.iter().filter(flat).count(), 3, "{warned:?}");
     for text in [text(&report), report.document(&[]).markdown(), report.document(&[]).html()] {
-        assert!(text.matches("all values are the same").count() >= 3, "{text}");
+        assert_eq!(text.matches("all values are the same").count(), 1, "{text}");
+        assert!(text.replace('\n', " ").contains("(also b, b)"), "{text}");
         assert_eq!(text.matches("measured rates differ in their last digits").count(), 1);
     }
     assert_eq!(report.json()["warnings"].as_array().map(Vec::len), Some(warned.len()));

@@ -4,6 +4,7 @@ use weir_stats::warning::{self, Warning};
 
 use super::{Matched, Report};
 use crate::collection::CollectedSeries;
+use crate::summary::analysis::matters;
 
 /// A warning about a series of one of the collections.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +31,9 @@ pub(super) fn of<'a>(report: &Report<'a>) -> Vec<Warned<'a>> {
                 continue;
             }
             done.push((owner_index, name));
-            let warnings = of_side(report, m, series, owner_index);
+            let warnings = of_side(report, m, series, owner_index).into_iter().filter(matters);
             let warned = |warning| Warned { owner_index, series: name, warning };
-            list.extend(warnings.into_iter().map(warned));
+            list.extend(warnings.map(warned));
         }
     }
     list
@@ -49,6 +50,18 @@ fn of_side(
         Ok(c) => c.other_warnings.clone(),
         Err(_) => warning::warnings(&series.values(), report.asked.level),
     }
+}
+
+/// Every kind of warning once: the first that there is, and the other series that have one.
+pub(super) fn folded<'a>(warned: &'a [Warned<'a>]) -> Vec<(&'a Warned<'a>, Vec<&'a str>)> {
+    let mut kinds: Vec<(&Warned<'_>, Vec<&str>)> = Vec::new();
+    for w in warned {
+        match kinds.iter_mut().find(|(first, _)| first.warning.kind() == w.warning.kind()) {
+            Some((_, others)) => others.push(w.series),
+            None => kinds.push((w, Vec::new())),
+        }
+    }
+    kinds
 }
 
 /// The advice to warnings, each text once, with the kinds of warning that it is for.

@@ -55,7 +55,7 @@ fn lead(summary: &CampaignSummary, baseline: &str, other: &str) -> Line {
             .strong("No difference is proven")
             .text(format!(" between {other} and {baseline}")),
     };
-    let dut_limited = pairs.iter().all(|(b, o, _)| limited_by_dut(b) && limited_by_dut(o));
+    let dut_limited = pairs.iter().all(|(b, o, _)| both_limited(b, o));
     sentence.text(if dut_limited { "." } else { "; not every figure was limited by the DUT." })
 }
 
@@ -140,6 +140,12 @@ fn rate(series: &SeriesSummary) -> String {
     series.median_pps().map_or_else(|| "no figure".to_owned(), rate)
 }
 
+/// Iterations that may prove something.
+fn steady(series: &SeriesSummary) -> usize {
+    let unstable = series.verdicts.get(VerdictKind::Unstable.name()).copied().unwrap_or(0);
+    series.valid_iterations.saturating_sub(unstable)
+}
+
 fn alone(summary: &CampaignSummary, series: &SeriesSummary) -> Line {
     if series.rate_pps.is_none() {
         return void(summary, series);
@@ -147,7 +153,7 @@ fn alone(summary: &CampaignSummary, series: &SeriesSummary) -> Line {
     Line::new().strong(dut_label(series)).text(" forwards ").strong(rate(series)).text(format!(
         " {}, {}.",
         under(summary, series),
-        words::limit(series.verdict.kind)
+        words::limit(series)
     ))
 }
 
@@ -169,15 +175,19 @@ fn comparing(
 ) -> Line {
     let (first, second) = (dut_label(baseline), dut_label(other));
     let under = under(summary, other);
-    let ending = limits(baseline, other);
+    let ending = limits(baseline, other, comparison.analysis.as_ref());
     let Some(analysis) = &comparison.analysis else {
-        let few = baseline.valid_iterations.min(other.valid_iterations) < VALUES_MIN;
+        let (before, after) = (steady(baseline), steady(other));
+        let few = before.min(after) < VALUES_MIN;
+        let kind = match before + after == baseline.valid_iterations + other.valid_iterations {
+            true => "valid",
+            false => "valid and steady",
+        };
         let why = match &comparison.problem {
             Some(problem) if !few => format!("they cannot be compared: {problem}"),
             _ => format!(
-                "too few valid iterations to compare them ({} and {}; it takes {VALUES_MIN} of \
-                 each)",
-                other.valid_iterations, baseline.valid_iterations
+                "too few {kind} iterations to compare them ({after} and {before}; it takes \
+                 {VALUES_MIN} of each)"
             ),
         };
         return Line::new()
@@ -201,8 +211,17 @@ fn comparing(
                 rate(baseline)
             ));
     }
+    if analysis.word == NOT_DUT_LIMITED {
+        let line = Line::new().strong(second).text(format!(" forwards {} and ", rate(other)));
+        let line = line.strong(first).text(format!(" {} {under}", rate(baseline)));
+        return line.text(format!("; {ending}."));
+    }
+    let why = match analysis.word.as_str() {
+        "other-programs" => "what other programs had of the CPUs may be all of it, and ",
+        _ => "",
+    };
     Line::new().strong("No difference is proven").text(format!(
-        " between {second} ({}) and {first} ({}) {under}: anything from {} remains possible; \
+        " between {second} ({}) and {first} ({}) {under}: {why}anything from {} remains possible; \
          {ending}.",
         rate(other),
         rate(baseline),
@@ -282,7 +301,11 @@ pub(super) fn short(comparison: &Comparison) -> (String, String) {
     match &comparison.analysis {
         None => ("not comparable".to_owned(), String::new()),
         Some(analysis) if !analysis.is_proven() => {
-            ("no difference proven".to_owned(), interval(analysis))
+            let words = match analysis.word.as_str() {
+                NOT_DUT_LIMITED => "not the DUT's limit",
+                _ => "no difference proven",
+            };
+            (words.to_owned(), interval(analysis))
         }
         Some(analysis) => {
             let sign = if analysis.is_slower() { "\u{2212}" } else { "+" };
@@ -293,23 +316,42 @@ pub(super) fn short(comparison: &Comparison) -> (String, String) {
 }
 
 /// What limited the two, and a warning where that was not the DUTs.
-fn limits(baseline: &SeriesSummary, other: &SeriesSummary) -> String {
-    let (a, b) = (baseline.verdict.kind, other.verdict.kind);
+fn limits(
+    baseline: &SeriesSummary,
+    other: &SeriesSummary,
+    analysis: Option<&ComparisonAnalysis>,
+) -> String {
+    let (a, b) = (words::limit(baseline), words::limit(other));
     let ending = if a == b {
-        format!("both {}", words::limit(a))
+        format!("both {a}")
     } else {
         let (first, second) = (dut_label(baseline), dut_label(other));
-        format!("{first} {}, {second} {}", words::limit(a), words::limit(b))
+        format!("{first} {a}, {second} {b}")
     };
-    if limited_by_dut(baseline) && limited_by_dut(other) {
-        ending
-    } else {
-        format!("{ending}, so their limits are not compared")
+    match analysis {
+        Some(analysis) if analysis.word == NOT_DUT_LIMITED => {
+            let but =
+                if both_limited(baseline, other) { ", but not in every iteration" } else { "" };
+            format!("{ending}{but}, so their limits are not compared")
+        }
+        // Of the side that the DUT did not limit, the figure is a lower bound.
+        Some(analysis) if analysis.is_proven() && !both_limited(baseline, other) => {
+            format!("{ending}, so the difference of their limits may be larger")
+        }
+        _ if both_limited(baseline, other) => ending,
+        _ => format!("{ending}, so their limits are not compared"),
     }
 }
 
+/// The word of a comparison that says nothing of the DUTs.
+const NOT_DUT_LIMITED: &str = "not-dut-limited";
+
+fn both_limited(baseline: &SeriesSummary, other: &SeriesSummary) -> bool {
+    limited_by_dut(baseline) && limited_by_dut(other)
+}
+
 fn limited_by_dut(series: &SeriesSummary) -> bool {
-    matches!(series.verdict.kind, VerdictKind::DutBound | VerdictKind::Overloaded)
+    series.verdict.kind.is_dut_limited()
 }
 
 /// One block per group: the first DUT against those with enough iterations.

@@ -3,7 +3,7 @@
 use super::{Report, dut_label, group_label};
 use crate::document::{Block, Column, Line, Row, Table, Voice};
 use crate::number::{or_dash, pps_range};
-use crate::summary::analysis::{RateInterval, SeriesWarning, Stopped};
+use crate::summary::analysis::{RateInterval, SeriesWarning, Stopped, also};
 use crate::summary::{CampaignSummary, SeriesAnalysis, SeriesSummary};
 
 /// What stands under that table.
@@ -53,9 +53,6 @@ fn stopped(series: &SeriesSummary, analysis: &SeriesAnalysis) -> String {
     }
 }
 
-/// Further series that a warning names at most; the rest is counted.
-const NAMED_MAX: usize = 3;
-
 /// Every kind of warning once: the first series that it is about, what it is and which other series
 /// have one of that kind, what to do.
 pub(super) fn warnings(summary: &CampaignSummary) -> Vec<(&str, String, &str)> {
@@ -73,18 +70,6 @@ pub(super) fn warnings(summary: &CampaignSummary) -> Vec<(&str, String, &str)> {
         (series, format!("{}{}", warning.text, also(&others)), warning.advice.as_str())
     });
     kinds.collect()
-}
-
-/// ` (also nft.a, nft.b and 2 more)`; empty without any.
-fn also(others: &[&str]) -> String {
-    if others.is_empty() {
-        return String::new();
-    }
-    let named = others.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
-    match others.len().saturating_sub(NAMED_MAX) {
-        0 => format!(" (also {named})"),
-        more => format!(" (also {named} and {more} more)"),
-    }
 }
 
 /// The word of every comparison: title and text.

@@ -7,10 +7,16 @@ use crate::counters::Place;
 use crate::number::{pps, share};
 use crate::record::VerdictKind;
 use crate::summary::{DirectionSummary, SeriesSummary};
+use crate::verdict::LOSS_FREE_MAX;
 
 /// What a verdict says of the DUT: "limited by the DUT".
-pub(super) fn limit(kind: VerdictKind) -> &'static str {
-    match kind {
+pub(super) fn limit(series: &SeriesSummary) -> &'static str {
+    match series.verdict.kind {
+        VerdictKind::GeneratorBound
+            if series.loss_ratio.is_some_and(|loss| loss.median > LOSS_FREE_MAX.value) =>
+        {
+            "limited by the offer, nearly all of which was forwarded"
+        }
         VerdictKind::DutBound => "limited by the DUT",
         VerdictKind::GeneratorBound => "limited by the offer, all of which was forwarded",
         VerdictKind::LinkBound => "limited by the path, not by the DUT",

@@ -13,9 +13,10 @@ use weir_stats::welch::WelchError;
 use weir_stats::{Interval, Level, median, power};
 
 use crate::matrix::Campaign;
+use crate::proof::{self, Claim, Ground};
 use crate::record::Cost;
+use crate::summary::Trial;
 use crate::summary::cost::{self, CostFigure};
-use crate::summary::{SeriesSummary, Trial};
 
 /// The half width that [`SeriesAnalysis::iterations_for_one_percent`] is about.
 const ONE_PERCENT: f64 = 0.01;
@@ -85,7 +86,7 @@ pub struct SeriesAnalysis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComparisonAnalysis {
-    /// `faster`, `slower`, `equivalent`, `not-worse` or `undecided`.
+    /// `faster`, `slower`, `undecided`, `not-dut-limited` or `other-programs`.
     pub word: String,
     /// The word with its sizes, intervals and p-values.
     pub text: String,
@@ -188,13 +189,32 @@ pub(super) fn series(cells: &[&Trial], campaign: &Campaign) -> SeriesAnalysis {
 
 /// What `values` show beside their median; `numbers` are their iterations.
 pub(crate) fn warnings(values: &[f64], numbers: &[u32], level: Level) -> Vec<SeriesWarning> {
-    // Where the bootstrap gives an interval, the lack of an exact one shows in its place.
-    let matters = |warning: &Warning| match warning {
-        Warning::TooFew(few) => few.have < median::BOOTSTRAP_VALUES_MIN,
-        _ => true,
-    };
     let found = warning::warnings(values, level).into_iter().filter(matters);
     found.map(|warning| worded(&warning, numbers)).collect()
+}
+
+/// Whether a warning says more than the figures: where the bootstrap gives an interval, the lack of
+/// an exact one shows in its place.
+pub(crate) fn matters(warning: &Warning) -> bool {
+    match warning {
+        Warning::TooFew(few) => few.have < median::BOOTSTRAP_VALUES_MIN,
+        _ => true,
+    }
+}
+
+/// Further series that a warning names at most; the rest is counted.
+const NAMED_MAX: usize = 3;
+
+/// ` (also nft.a, nft.b and 2 more)`; empty without any.
+pub(crate) fn also(others: &[&str]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let named = others.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match others.len().saturating_sub(NAMED_MAX) {
+        0 => format!(" (also {named})"),
+        more => format!(" (also {named} and {more} more)"),
+    }
 }
 
 fn rate_interval(
@@ -253,20 +273,25 @@ fn max_reached(rule: &stopping::Rule, values: &[f64], ratio: Option<f64>) -> Ser
     }
 }
 
+/// The figures of a series that may prove something, and what their trials say of them.
+pub(super) type Side = (Vec<f64>, Ground);
+
 /// Compares pairs of series, which are one family, in their order; the reason where one cannot be.
 pub(super) fn comparisons(
-    pairs: &[(&SeriesSummary, &SeriesSummary)],
+    pairs: &[(Side, Side)],
     level: Level,
 ) -> Vec<Result<ComparisonAnalysis, WelchError>> {
     // Without a margin no question can be refused.
     let Ok(question) = Question::new(level, None) else {
         return Vec::new();
     };
-    let values: Vec<Pair<'_>> = pairs
-        .iter()
-        .map(|(baseline, other)| Pair { baseline: &baseline.values_pps, other: &other.values_pps })
-        .collect();
-    comparison::family(&values, &question).into_iter().map(|c| c.map(|c| analysis(&c))).collect()
+    let values: Vec<Pair<'_>> =
+        pairs.iter().map(|((a, _), (b, _))| Pair { baseline: a, other: b }).collect();
+    let found = comparison::family(&values, &question).into_iter().zip(pairs);
+    let analyse = |(found, ((_, a), (_, b))): (Result<comparison::Comparison, _>, &(_, _))| {
+        found.map(|found| analysis(&found, proof::of_rates(&found, (a, b), None)))
+    };
+    found.map(analyse).collect()
 }
 
 /// Compares the costs of the same pairs, which are a family of their own; `rates` are what is said
@@ -304,12 +329,12 @@ pub(super) fn costs(
     pairs.iter().zip(rates).map(analyse).collect()
 }
 
-fn analysis(comparison: &comparison::Comparison) -> ComparisonAnalysis {
+fn analysis(comparison: &comparison::Comparison, claim: Claim) -> ComparisonAnalysis {
     let relative = comparison.relative;
     let shift = comparison.shift.interval.ok();
     ComparisonAnalysis {
-        word: comparison.word.name().to_owned(),
-        text: comparison.to_string(),
+        word: claim.name().to_owned(),
+        text: format!("{claim} ({})", comparison.evidence()),
         difference_percent: relative.value * 100.0,
         low_percent: relative.interval.low * 100.0,
         high_percent: Some(relative.interval.high * 100.0).filter(|high| high.is_finite()),

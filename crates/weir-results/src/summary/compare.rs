@@ -3,7 +3,8 @@
 
 use weir_stats::welch::WelchError;
 
-use crate::record::Cost;
+use crate::proof::Ground;
+use crate::record::{Cost, TrialRecord};
 use crate::summary::{CONFIDENCE, Comparison, SeriesSummary, Trial, analysis};
 
 /// Every comparison with `baseline_dut`, in the order of the series. Where that DUT has no cell
@@ -22,7 +23,8 @@ pub(super) fn all(
             pairs.push((baseline, other));
         }
     }
-    let analyses = analysis::comparisons(&pairs, CONFIDENCE.into());
+    let sides: Vec<_> = pairs.iter().map(|(a, b)| (side(cells, a), side(cells, b))).collect();
+    let analyses = analysis::comparisons(&sides, CONFIDENCE.into());
     let costs: Vec<_> = pairs.iter().map(|(a, b)| (costs(cells, a), costs(cells, b))).collect();
     let mut costs = analysis::costs(&costs, &analyses, CONFIDENCE.into()).into_iter();
     let compare = |((baseline, other), result): (&(&SeriesSummary, &SeriesSummary), _)| {
@@ -36,8 +38,22 @@ pub(super) fn all(
     pairs.iter().zip(analyses).map(compare).collect()
 }
 
-/// What packets cost in those iterations of a series that count and tell it.
-fn costs(cells: &[Trial], series: &SeriesSummary) -> Vec<Cost> {
+/// The iterations of a series that may prove something.
+fn proving<'a>(cells: &'a [Trial], series: &SeriesSummary) -> Vec<&'a TrialRecord> {
     let of_series = cells.iter().map(|(record, _)| record).filter(|r| r.series == series.name);
-    of_series.filter(|r| !r.verdict.kind.is_void()).filter_map(|r| r.cost).collect()
+    of_series.filter(|r| r.verdict.kind.may_prove()).collect()
+}
+
+/// Their figures, and what they say of them.
+fn side(cells: &[Trial], series: &SeriesSummary) -> analysis::Side {
+    let proving = proving(cells, series);
+    let foreign: Vec<_> = proving.iter().map(|record| record.foreign_ratios()).collect();
+    let kinds = proving.iter().map(|record| Some(record.verdict.kind));
+    let trials: Vec<_> = kinds.zip(&foreign).collect();
+    (proving.iter().map(|record| record.result.rate_pps).collect(), Ground::of(&trials))
+}
+
+/// What packets cost in those of them that tell it.
+fn costs(cells: &[Trial], series: &SeriesSummary) -> Vec<Cost> {
+    proving(cells, series).into_iter().filter_map(|record| record.cost).collect()
 }

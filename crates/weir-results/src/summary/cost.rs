@@ -179,11 +179,6 @@ mod tests {
         let first = family(&pairs, &question)[0].clone().unwrap().unwrap();
         assert_eq!(first.family_size, 3);
         assert!(first.word.to_string().starts_with("cheaper by at least 29."), "{}", first.word);
-        // A rise beyond a bound is what is proven of the third alone.
-        let third = family(&pairs, &question)[2].clone().unwrap().unwrap();
-        assert!(third.p_no_regression_beyond(0.05) < 0.01);
-        assert!(third.p_no_regression_beyond(0.15) > 0.5);
-        assert!(first.p_no_regression_beyond(0.0) > 0.9);
     }
 
     #[test]

@@ -218,7 +218,7 @@ fn table(summary: &CampaignSummary) -> String {
     ];
     let mut text = Table::new(columns, summary.series.iter().map(row)).text(Terminal::default());
     let counts = &summary.counts;
-    text += &format!("{} of {} cells", counts.finished_cells, counts.planned_cells);
+    text += &format!("{} of {}", counts.finished_cells, counted_len(counts.planned_cells, "cell"));
     for (count, what) in [(counts.invalid_cells, "invalid"), (counts.disturbed_cells, "disturbed")]
     {
         if count > 0 {

@@ -260,14 +260,16 @@ fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
     let ledger = &record.ledger;
     let count = |point: Option<&Point>| point.map_or(0, |point| point.packets);
     let offered = count(ledger.points.first());
-    let lost = i128::from(offered) - i128::from(count(ledger.points.last()));
+    let delivered = count(ledger.points.last());
+    let lost = format_count(offered.abs_diff(delivered));
+    let minus = if delivered > offered { "\u{2212}" } else { "" };
     let note = match (kept, record.verdict.kind) {
         (true, _) => "  (kept)".to_owned(),
         (false, kind) if kind.is_void() => format!("  {}: {}", kind.name(), record.verdict.reason),
         (false, _) => String::new(),
     };
     format!(
-        "  {name:<40} {:>13} for {:>7}  lost {lost} of {}{note}",
+        "  {name:<40} {:>13} for {:>7}  lost {minus}{lost} of {}{note}",
         rate(record.traffic.rate),
         number::duration(record.times.duration_ns),
         format_count(offered),

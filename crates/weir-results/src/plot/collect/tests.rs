@@ -18,6 +18,7 @@ fn series(labels: &[(&str, &str, Option<f64>)], values: &[f64]) -> CollectedSeri
         has_figure: true,
         offered: None,
         cost: None,
+        foreign: std::collections::BTreeMap::new(),
         verdict: None,
         cell: String::new(),
     };
