@@ -5,17 +5,20 @@ use weir_stats::comparison::p_text;
 use super::warnings::{advice, folded};
 use super::{
     EnvironmentDifference, Figured, ITERATIONS, Matched, Report, difference_cell, figured,
-    verdict_cell,
+    verdict_cell, words,
 };
 use crate::collection::{CollectedPoint, CollectedSeries};
 use crate::document::{
-    Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, link, linked,
+    Block, Cell, Column, Document, Fold, Line, Outputs, Row, Table, Voice, link, linked,
 };
 use crate::plot::collect;
 use crate::summary::analysis::also;
 
 /// Blocks in ministat's layout that a page holds at most; the rest is counted.
 const PAGE_BLOCKS_MAX: usize = 200;
+
+/// Comparisons up to which each has a sentence beside its row in the table.
+const SENTENCES_MAX: usize = 40;
 
 /// What stands for a series without a figure.
 const NO_RUN: &str = "no valid run";
@@ -56,12 +59,38 @@ fn answer(report: &Report<'_>) -> Vec<Block> {
     let mut blocks: Vec<Block> =
         differing.map(|host| Block::warning(host.line(report.collections))).collect();
     blocks.push(Block::lead(format!("{}.", report.answer())));
+    if report.matched.len() <= SENTENCES_MAX {
+        let sentences = report.matched.iter().map(|m| sentence(report, m)).collect();
+        blocks.push(Block::List(Voice::Plain, sentences));
+    }
     if let Some(verdict) = report.verdict() {
         let line = Line::new().strong(format!("{verdict}."));
         blocks.push(if report.fails() { Block::warning(line) } else { Block::note(line) });
     }
     blocks.push(Block::Only(Outputs::FILES, subject(report)));
     blocks
+}
+
+/// One comparison in a sentence.
+fn sentence(report: &Report<'_>, m: &Matched<'_>) -> Line {
+    let rate = |series: &CollectedSeries| match figured(series, report.asked.level) {
+        Some(figured) => series.unit.written(figured.median),
+        None => NO_RUN.to_owned(),
+    };
+    let (before, after) = (&report.collections[0].name, &report.collections[m.other_index].name);
+    let line = Line::new().strong(&m.baseline.name).text(format!(
+        ": {} in {after}, {} in {before}; ",
+        rate(m.other),
+        rate(m.baseline)
+    ));
+    let line = match &m.result {
+        Ok(comparison) => {
+            let (value, interval) = comparison.relative.percent();
+            line.text(format!("the means differ by {value} ({interval}): "))
+        }
+        Err(_) => line,
+    };
+    line.strong(words(&m.result, m.claim.as_ref())).text(".")
 }
 
 /// What is compared with what.

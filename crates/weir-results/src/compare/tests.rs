@@ -417,6 +417,7 @@ fn every_form_tells_the_same() {
     for text in [text(&report), report.document(&[]).markdown(), page] {
         assert!(text.contains("4 comparisons: 4 slower"), "{text}");
         assert!(text.contains("slower by at least 2"), "{text}");
+        assert_eq!(text.matches("the means differ by \u{2212}3").count(), 4, "{text}");
     }
     // ministat's layout is an appendix of the files.
     let blocks = report.ministat();
