@@ -232,5 +232,16 @@ fn outliers(values: &[f64], median: f64) -> Option<Warning> {
     farthest.map(|farthest_ratio| Warning::Outliers { indices, farthest_ratio })
 }
 
+/// The trend that series show together which took turns: a drift, the median over them, and its
+/// p-value, by the same thresholds as one of a single series.
+#[must_use]
+pub fn pooled_trend(sets: &[&[f64]]) -> Option<(f64, f64)> {
+    let drifts: Vec<f64> = sets.iter().filter_map(|values| stability::trend(values)).collect();
+    let drift_ratio = summary::median(&drifts)?;
+    let p_value = trend::pooled_kendall_p(sets);
+    let is_trend = drift_ratio.abs() >= TREND_MIN.value && p_value <= P_MAX.value;
+    is_trend.then_some((drift_ratio, p_value))
+}
+
 #[cfg(test)]
 mod tests;

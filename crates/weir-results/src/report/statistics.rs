@@ -1,8 +1,11 @@
 //! Intervals, warnings and words: what statistics say of the figures, in every report.
 
+use weir_stats::comparison::p_text;
+use weir_stats::warning::pooled_trend;
+
 use super::{Report, dut_label, group_label};
 use crate::document::{Block, Column, Line, Row, Table, Voice};
-use crate::number::{or_dash, pps_range};
+use crate::number::{or_dash, pps_range, share};
 use crate::summary::analysis::{RateInterval, SeriesWarning, Stopped, also};
 use crate::summary::{CampaignSummary, SeriesAnalysis, SeriesSummary};
 
@@ -69,7 +72,23 @@ pub(super) fn warnings(summary: &CampaignSummary) -> Vec<(&str, String, &str)> {
     let kinds = kinds.into_iter().map(|(series, warning, others)| {
         (series, format!("{}{}", warning.text, also(&others)), warning.advice.as_str())
     });
-    kinds.collect()
+    kinds.chain(drift(summary)).collect()
+}
+
+/// What the iterations of all series show together, which took turns: five of one are too few.
+fn drift(summary: &CampaignSummary) -> Option<(&str, String, &str)> {
+    let series = summary.series.iter().filter(|series| series.toggle.is_none());
+    let sets: Vec<&[f64]> =
+        series.map(|s| s.values_pps.as_slice()).filter(|v| v.len() > 2).collect();
+    let (drift_ratio, p_value) = pooled_trend(&sets).filter(|_| sets.len() > 1)?;
+    let way = if drift_ratio < 0.0 { "fall" } else { "rise" };
+    let what = format!(
+        "figures {way} by {} over the iterations of {} series together (p {})",
+        share(drift_ratio.abs()),
+        sets.len(),
+        p_text(p_value)
+    );
+    Some(("the campaign", what, "look for what changes with time: heat, memory, a neighbour"))
 }
 
 /// The word of every comparison: title and text.

@@ -437,6 +437,21 @@ fn a_comparison_of_offers_is_not_sold_as_one_of_duts() {
 }
 
 #[test]
+fn a_drift_of_all_series_is_warned_about_where_one_has_too_few_iterations() {
+    let drifts = |data: &CampaignData| {
+        let warnings = Report::new(data).warnings();
+        warnings.iter().any(|w| w.starts_with("the campaign: figures fall by "))
+    };
+    let mut data = usual();
+    assert!(!drifts(&data));
+    for (record, _) in &mut data.cells {
+        record.result.rate_pps *= 1.0 - 0.1 * f64::from(record.iteration);
+    }
+    assert!(drifts(&data));
+    assert!(file(&data, "summary.md").contains("over the iterations of 6 series together"));
+}
+
+#[test]
 fn what_was_not_tested_is_not_judged() {
     let mut data = awkward();
     for (record, _) in &mut data.cells {

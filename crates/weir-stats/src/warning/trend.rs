@@ -34,6 +34,28 @@ pub(super) fn kendall_p(values: &[f64]) -> f64 {
     2.0 * student_t::cdf(-(excess - 1.0).max(0.0) / stddev, f64::INFINITY)
 }
 
+/// The same of several series that took turns, ranks within each: their statistics are added, and
+/// their variances; normal, without ties. Fewer than two values say nothing.
+pub(super) fn pooled_kendall_p(sets: &[&[f64]]) -> f64 {
+    let (mut excess, mut variance) = (0.0, 0.0);
+    for values in sets {
+        for (index, first) in values.iter().enumerate() {
+            let sign = |second: &f64| match second.partial_cmp(first) {
+                Some(std::cmp::Ordering::Greater) => 1.0,
+                Some(std::cmp::Ordering::Less) => -1.0,
+                _ => 0.0,
+            };
+            excess += values[index + 1..].iter().map(sign).sum::<f64>();
+        }
+        let n = values.len() as f64;
+        variance += n * (n - 1.0) * (2.0 * n + 5.0) / 18.0;
+    }
+    if variance <= 0.0 {
+        return 1.0;
+    }
+    2.0 * student_t::cdf(-(excess.abs() - 1.0).max(0.0) / variance.sqrt(), f64::INFINITY)
+}
+
 /// The probability of every number of falling pairs, where all orders are equally likely: the
 /// value that comes last is below 0 to n − 1 of the others, each equally likely.
 fn falling_pairs(count: usize) -> Vec<f64> {
@@ -64,6 +86,16 @@ mod tests {
         // Its asymptotic p-value with ties has no correction for continuity: 0.00098.
         let p = kendall_p(&[1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 5.0, 4.0, 4.0, 6.0]);
         assert!((0.000_98..0.001_6).contains(&p), "{p}");
+    }
+
+    #[test]
+    fn six_series_of_five_show_what_one_cannot() {
+        let falling: &[f64] = &[5.0, 4.0, 3.0, 2.0, 1.0];
+        let mixed: &[f64] = &[5.0, 3.0, 4.0, 2.0, 1.0];
+        assert!(pooled_kendall_p(&[falling, mixed, falling, mixed, falling, mixed]) < 1e-6);
+        let rising: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0];
+        assert_eq!(pooled_kendall_p(&[falling, rising]), 1.0);
+        assert_eq!((pooled_kendall_p(&[]), pooled_kendall_p(&[&[1.0]])), (1.0, 1.0));
     }
 
     #[test]
