@@ -52,6 +52,11 @@ impl Shown {
     }
 }
 
+/// A count, or a range of counts, of things.
+fn plural(count: &str, singular: &str) -> String {
+    format!("{count} {singular}{}", if count == "1" { "" } else { "s" })
+}
+
 /// Prints a plan, with the order of its trials if it is to be `verbose`.
 pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()> {
     let mut out = anstream::stdout();
@@ -63,11 +68,11 @@ pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()>
     let campaign = &plan.campaign;
     let duration = |duration| number::duration(whole_ns(progress::whole_seconds(duration)));
     text += &format!(
-        "campaign {}: {} series × {} iterations = {} cells, {}; about {}\n",
+        "campaign {}: {} series × {} = {}, {}; about {}\n",
         campaign.name,
         plan.series.len(),
-        campaign.iterations_text(),
-        range(&view::cell_count_min(plan), &plan.cells.len()),
+        plural(&campaign.iterations_text(), "iteration"),
+        plural(&range(&view::cell_count_min(plan), &plan.cells.len()), "cell"),
         counted_len(plan.calibrations().len(), "calibration"),
         range(&duration(view::estimated_duration_min(plan)), &duration(estimated_duration(plan))),
     );
