@@ -104,7 +104,9 @@ impl Reader {
     }
 
     fn read(&mut self, timeout: Duration) -> io::Result<Vec<Vec<u8>>> {
-        match self.ring.poll(timeout) {
+        // Who does not wait does not ask either whether the wake-up has come: it may be late.
+        let read = if timeout.is_zero() { self.ring.consume() } else { self.ring.poll(timeout) };
+        match read {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
                 return Err(io::Error::other(error.to_string()));
             }

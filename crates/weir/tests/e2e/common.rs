@@ -215,8 +215,12 @@ pub(crate) fn tree(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                let content = fs::read(&path).expect("readable");
-                files.push((path, content));
+                match fs::read(&path) {
+                    Ok(content) => files.push((path, content)),
+                    // A run that is still going on has put it in its place meanwhile.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => panic!("{}: {error}", path.display()),
+                }
             }
         }
     }

@@ -241,7 +241,7 @@ iterations = 1
 
 [trial]
 warmup = "100ms"
-duration = "6s"
+duration = "9s"
 
 [testbed]
 kind = "netns"
@@ -280,10 +280,10 @@ fn settings_that_take_turns_are_told_apart_beside_hogs() {
     let toggle = &summary["series"][0]["toggle"];
     assert_eq!(toggle["word"], "dearer", "{toggle}");
     assert!(toggle["cost"]["low_percent"].as_f64().is_some_and(|low| low > 20.0), "{toggle}");
-    assert_eq!((&toggle["cost"]["pairs"], &toggle["control"]["pairs"]), (&4.into(), &2.into()));
+    assert_eq!((&toggle["cost"]["pairs"], &toggle["control"]["pairs"]), (&6.into(), &3.into()));
     let trials = trials(&lab.path("out"));
     let windows = trials[0].1["windows"].as_array().expect("windows");
-    assert_eq!(windows.len(), 12);
+    assert_eq!(windows.len(), 18);
     assert!(windows.iter().all(|w| w["elapsed_ns"].as_u64().is_some_and(|ns| ns >= 400_000_000)));
     let report = std::fs::read_to_string(lab.path("out/report.html")).expect("a report");
     assert!(report.contains("Two settings in turns") && report.contains("A/A control"));

@@ -124,7 +124,10 @@ fn lasting(table: &Table, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         for is_ipv6 in [false, true] {
             let flows = flows(table, is_ipv6, true).set("count", LASTING);
-            assert_eq!(hits(table, &flows), LASTING, "of IPv6: {is_ipv6}");
+            let answer = table.call(&flows.set("operation", u64::from(LOOK)));
+            // A virtual CPU may be taken away while it holds a lock: who waits for it gives up.
+            let found = answer.get("hits") + answer.drops("congestion");
+            assert_eq!(found, LASTING, "of IPv6: {is_ipv6}");
         }
     }
 }
