@@ -36,7 +36,7 @@ pub enum RecordError {
     #[error("cannot {verb} the record of former settings {}: {source}", path.display())]
     System { verb: &'static str, path: PathBuf, source: io::Error },
     /// Somebody has changed the file.
-    #[error("{} is no record of former settings: {source}; remove it", path.display())]
+    #[error("{} is not a record of former settings: {source}; remove it", path.display())]
     Unreadable { path: PathBuf, source: serde_json::Error },
     /// Another process changes the interface.
     #[error(

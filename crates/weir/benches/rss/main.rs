@@ -5,6 +5,8 @@
 
 #[path = "../support/command.rs"]
 mod command;
+#[path = "../support/limits.rs"]
+mod limits;
 #[path = "../support/report.rs"]
 mod report;
 mod suite;

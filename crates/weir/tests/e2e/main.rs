@@ -21,6 +21,8 @@ mod generator;
 mod install;
 mod interrupt;
 mod labs;
+#[path = "../../benches/support/limits.rs"]
+mod limits;
 mod ministat;
 mod pkt_gen;
 mod queues;

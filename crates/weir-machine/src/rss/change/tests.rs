@@ -223,5 +223,5 @@ fn a_record_of_an_interface_that_is_gone_is_not_used() {
     assert!(records.find(NAME).unwrap().is_none());
     std::fs::write(&path, "{").unwrap();
     let error = records.find(NAME).unwrap_err().to_string();
-    assert!(error.contains("is no record of former settings"), "{error}");
+    assert!(error.contains("is not a record of former settings"), "{error}");
 }

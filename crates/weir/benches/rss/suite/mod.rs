@@ -8,15 +8,14 @@ pub(crate) mod rows;
 pub(crate) mod show;
 mod spread;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
 use weir_machine::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
+pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
-pub(crate) use rows::{Row, RowSpec};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -39,9 +38,6 @@ impl Settings {
         self.rows.iter().any(|row| row.name == name)
     }
 }
-
-/// Samples by the name of their row, one a round.
-pub(crate) type Samples = BTreeMap<&'static str, Vec<f64>>;
 
 /// What a run found.
 #[derive(Debug)]

@@ -9,7 +9,6 @@ pub(crate) mod rows;
 pub(crate) mod ruleset;
 pub(crate) mod show;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,8 +16,8 @@ use std::time::Duration;
 use weir_machine::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
+pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
-pub(crate) use rows::{Row, RowSpec};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -47,9 +46,6 @@ impl Settings {
         count / self.divisor
     }
 }
-
-/// Samples by the name of their row, one a round.
-pub(crate) type Samples = BTreeMap<&'static str, Vec<f64>>;
 
 /// What a run found.
 #[derive(Debug)]

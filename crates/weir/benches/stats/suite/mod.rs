@@ -11,15 +11,14 @@ mod compare;
 pub(crate) mod rows;
 pub(crate) mod show;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
 use weir_machine::cancel::Cancel;
 use weir_net::cpu::{self, CpuList};
 
+pub(crate) use crate::limits::{Row, RowSpec, Samples};
 pub(crate) use crate::support::report::Machine;
-pub(crate) use rows::{Row, RowSpec};
 
 /// What a step of the benchmark returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -39,9 +38,6 @@ pub(crate) struct Settings {
     /// Size of what is read, as a share of what the rows' names say.
     pub(crate) scale: f64,
 }
-
-/// Samples by the name of their row, one a round.
-pub(crate) type Samples = BTreeMap<&'static str, Vec<f64>>;
 
 /// What a run found.
 #[derive(Debug)]

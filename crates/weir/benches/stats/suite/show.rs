@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Machine, Outcome};
-use crate::support::report::{self, Entry};
+use crate::limits;
 
 const HEAD: &str = "\
 Each figure is of the command itself, on two CPUs: from its start to its end, with what it writes on
@@ -21,7 +21,8 @@ pub(crate) fn table(outcome: &Outcome) -> String {
         let unit = row.spec.unit;
         let value =
             row.value.map_or("not measured".to_owned(), |value| format!("{value:.2} {unit}"));
-        let limit = format!("{} {unit}", row.spec.limit);
+        let limit = row.spec.limit.value();
+        let limit = limit.map_or_else(String::new, |limit| format!("{limit} {unit}"));
         let ratio = row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         let judged = match (row.value, row.holds()) {
             (None, _) => "not judged",
@@ -36,18 +37,5 @@ pub(crate) fn table(outcome: &Outcome) -> String {
 
 /// The outcome as the other benchmarks write it.
 pub(crate) fn json(outcome: &Outcome) -> String {
-    report::json(
-        &outcome.machine,
-        outcome.rows.iter().map(|row| Entry {
-            name: row.spec.name,
-            value: row.value,
-            unit: row.spec.unit,
-            samples: &row.samples,
-            cost_ns: None,
-            costs_ns: &[],
-            against: Some("limit"),
-            ratio: row.ratio,
-            floor: Some(1.0),
-        }),
-    )
+    limits::json(&outcome.machine, &outcome.rows)
 }
