@@ -130,9 +130,14 @@ impl Pacer {
     /// When the next packet may leave.
     #[must_use]
     pub(crate) fn due(&self) -> Duration {
-        let due = self.timetable.due(self.taken).saturating_add(self.shift);
+        let due = self.scheduled();
         let interval = self.timetable.due(self.taken).saturating_sub(self.reached());
         self.last.map_or(due, |last| due.max(last.saturating_add(interval / 2)))
+    }
+
+    /// When the next packet is due, whatever has left late.
+    fn scheduled(&self) -> Duration {
+        self.timetable.due(self.taken).saturating_add(self.shift)
     }
 
     /// Where the last packet that was taken is in the timetable.
@@ -164,8 +169,7 @@ impl Pacer {
         if count_max == 0 || now < self.due() {
             return 0;
         }
-        let due = self.timetable.due(self.taken).saturating_add(self.shift);
-        let late = now.saturating_sub(due);
+        let late = now.saturating_sub(self.scheduled());
         if late > CATCH_UP {
             let lost = late - CATCH_UP;
             counters.stalls += 1;
