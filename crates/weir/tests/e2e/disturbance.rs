@@ -171,16 +171,16 @@ fn a_hog_that_starts_in_mid_trial_is_seen_and_the_trial_repeated() {
         return;
     }
     let _turn = alone();
-    let spec = SPEC.replace("iterations = 3", "iterations = 1").replace("500ms", "3s");
+    let spec = SPEC.replace("iterations = 3", "iterations = 1").replace("500ms", "2s");
     let lab = Lab::new(&spec, &[]);
     let mut running = Running::start(&lab);
     let namespace = format!("/run/netns/weir-{}-dut", running.0.id());
     wait_until("the path is calibrated", || lab.path("out/calibration/flows").is_dir());
     wait_until("the DUT is there", || Path::new(&namespace).exists());
     // Into the measurement.
-    thread::sleep(Duration::from_secs(1));
+    thread::sleep(Duration::from_millis(800));
     let hogs = Hogs::start();
-    thread::sleep(Duration::from_secs(1));
+    thread::sleep(Duration::from_millis(800));
     drop(hogs);
     assert!(running.code().is_some_and(|code| code <= 1));
     let first = lab.path("out/rejected/linux.flows/1/trial.json");
