@@ -2,6 +2,7 @@
 //!
 //! The device has a CPU to itself. Generator and sink share the other.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,9 @@ const DUT_CPU: u32 = 1;
 const DUT_IN: &str = "dut0";
 const SINK: &str = "sink0";
 
+/// How often a sink that nobody wakes looks into its ring, which holds 256 frames, ns.
+const SINK_POLL_NS: u64 = 40_000;
+
 /// No fewer connections are made room for.
 const CONNTRACK_MIN: u64 = 500_000;
 
@@ -43,6 +47,17 @@ const FILL_PPS: [f64; 6] = [250e3, 250e3, 150e3, 150e3, 100e3, 100e3];
 const FILL_PPS_WEIR: [f64; 6] = [600e3, 600e3, 400e3, 400e3, 200e3, 200e3];
 /// The share of the flows that must be known before anything is measured.
 const FILLED_SHARE_MIN: f64 = 0.995;
+
+/// How the sink comes to know that something has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sink {
+    /// The device's thread wakes it, which costs the device CPU time: for each group of frames
+    /// that it sends, or for each frame if it sends them one by one.
+    Woken,
+    /// It looks by a timer (`gro_flush_timeout`, `napi_defer_hard_irqs`), which costs the device
+    /// nothing, and the generator more.
+    Polled,
+}
 
 /// Makes testbeds.
 pub(crate) struct Bed {
@@ -90,7 +105,7 @@ impl Bed {
     }
 
     /// Sets a device up and starts it.
-    pub(crate) fn stand(&self, device: Device, dut: &Dut) -> Result<Stand<'_>> {
+    pub(crate) fn stand(&self, device: Device, dut: &Dut, sink: Sink) -> Result<Stand<'_>> {
         let rig = self.testbed.build(Topology::Dut)?;
         let driver = dut::driver(dut);
         let mut stand = Stand {
@@ -101,10 +116,12 @@ impl Bed {
             thread: 0,
             started: Duration::ZERO,
         };
-        let (sink, thread) = (stand.napi_thread("sink", SINK)?, stand.napi_thread("dut", DUT_IN)?);
-        stand.thread = thread;
-        priority::raise(sink, priority::SINK)?;
-        priority::raise(thread, priority::DEVICE)?;
+        stand.thread = stand.napi_thread("dut", DUT_IN)?;
+        priority::raise(stand.napi_thread("sink", SINK)?, priority::SINK)?;
+        priority::raise(stand.thread, priority::DEVICE)?;
+        if sink == Sink::Polled {
+            stand.poll_sink()?;
+        }
         let begin = Instant::now();
         let host = host(stand.rig.as_deref())?;
         stand.driver.prepare(host)?;
@@ -170,11 +187,25 @@ impl Stand<'_> {
         Ok(self.rig.as_deref_mut().ok_or("it is taken down")?)
     }
 
-    /// The thread that empties the ring of a device in one of the testbed's namespaces.
-    fn napi_thread(&self, role: &str, device: &str) -> Result<i32> {
+    /// One of the testbed's namespaces.
+    fn netns(&self, role: &str) -> Result<Netns> {
         let name = self.host()?.name().to_owned();
         let (head, _) = name.rsplit_once('-').ok_or("the testbed's names have changed")?;
-        let threads = Netns::open(&format!("{head}-{role}"))?.run(|| napi::threads(device))??;
+        Ok(Netns::open(&format!("{head}-{role}"))?)
+    }
+
+    /// From now on the sink looks by a timer.
+    fn poll_sink(&self) -> Result<()> {
+        let class = PathBuf::from("/sys/class/net").join(SINK);
+        Ok(self.netns("sink")?.run(|| {
+            fs::write(class.join("gro_flush_timeout"), SINK_POLL_NS.to_string())?;
+            fs::write(class.join("napi_defer_hard_irqs"), i32::MAX.to_string())
+        })??)
+    }
+
+    /// The thread that empties the ring of a device in one of the testbed's namespaces.
+    fn napi_thread(&self, role: &str, device: &str) -> Result<i32> {
+        let threads = self.netns(role)?.run(|| napi::threads(device))??;
         Ok(threads.first().ok_or_else(|| format!("{device} has no thread"))?.pid)
     }
 
@@ -276,8 +307,7 @@ struct Clock {
 impl Clock {
     fn of(thread: i32) -> Result<Self> {
         let path = PathBuf::from(format!("/proc/{thread}/schedstat"));
-        let text =
-            std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
         let mut next = || Duration::from_nanos(words.next().unwrap_or(0));
         Ok(Self { ran: next(), waited: next() })

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_machine::host::{Command, Program};
 use weir_machine::ssh;
 
-use super::bed::{Bed, Stand};
+use super::bed::{Bed, Sink, Stand};
 use super::boxes::{self, Box as Device, Rules, pf};
 use super::memory::Group;
 use super::rows::{self, MOST};
@@ -74,7 +74,7 @@ fn stand<'a>(settings: &Settings, bed: &'a Bed, rules: &str) -> Result<(Group, S
     let group = Group::new(&settings.weir)?;
     let in_group = Settings { weir: group.program().to_owned(), ..settings.clone() };
     let dut = boxes::weir(&in_group, rules);
-    let stand = bed.stand(Device::Weir(Rules::Stateful), &dut)?;
+    let stand = bed.stand(Device::Weir(Rules::Stateful), &dut, Sink::Woken)?;
     Ok((group, stand))
 }
 

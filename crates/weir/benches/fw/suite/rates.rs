@@ -2,7 +2,7 @@
 
 use weir_results::number;
 
-use super::bed::{Bed, Sample};
+use super::bed::{Bed, Sample, Sink};
 use super::boxes::{Box as Device, Rules};
 use super::rows::{self, FEW, MANY, MOST, ROOMY, SOME};
 use super::{AllSeries, Result, Settings, flows};
@@ -23,14 +23,22 @@ struct Figure {
     series: &'static str,
     device: Device,
     load: Load,
+    sink: Sink,
 }
 
 const fn figure(series: &'static str, device: Device, load: Load) -> Figure {
-    Figure { series, device, load }
+    Figure { series, device, load, sink: Sink::Woken }
+}
+
+impl Figure {
+    const fn polled(mut self) -> Self {
+        self.sink = Sink::Polled;
+        self
+    }
 }
 
 /// In the order of a round: what is compared stands side by side.
-const FIGURES: [Figure; 19] = [
+const FIGURES: [Figure; 23] = [
     figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
     figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
     figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
@@ -39,6 +47,8 @@ const FIGURES: [Figure; 19] = [
     figure(rows::CONTROL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::STATEFUL_4900_ROOMY, Device::Weir(Rules::Stateful), Load::WalkInRoom(SOME)),
     figure(rows::NFT_4900, Device::Nftables(Rules::Stateful), Load::Walk(SOME)),
+    figure(rows::STATEFUL_4900_POLLED, Device::Weir(Rules::Stateful), Load::Walk(SOME)).polled(),
+    figure(rows::NFT_4900_POLLED, Device::Nftables(Rules::Stateful), Load::Walk(SOME)).polled(),
     figure(rows::STATEFUL_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
     figure(rows::BEFORE_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
     figure(rows::CONTROL_128, Device::Weir(Rules::Stateful), Load::Walk(FEW)),
@@ -46,6 +56,8 @@ const FIGURES: [Figure; 19] = [
     figure(rows::STATEFUL_5M, Device::Weir(Rules::Stateful), Load::Walk(MANY)),
     figure(rows::CONTROL_5M, Device::Weir(Rules::Stateful), Load::Walk(MANY)),
     figure(rows::NFT_5M, Device::Nftables(Rules::Stateful), Load::Walk(MANY)),
+    figure(rows::STATEFUL_5M_POLLED, Device::Weir(Rules::Stateful), Load::Walk(MANY)).polled(),
+    figure(rows::NFT_5M_POLLED, Device::Nftables(Rules::Stateful), Load::Walk(MANY)).polled(),
     figure(rows::NEW, Device::Weir(Rules::Stateful), Load::New),
     figure(rows::NFT_NEW, Device::Nftables(Rules::Stateful), Load::New),
     figure(rows::RULES, Device::Weir(Rules::Many), Load::New),
@@ -92,7 +104,7 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
     let with_other = other.map(|weir| Settings { weir, ..settings.clone() });
     let measured = with_other.as_ref().unwrap_or(settings);
     let dut = figure.device.dut(measured, room(settings, figure));
-    let mut stand = bed.stand(figure.device, &dut)?;
+    let mut stand = bed.stand(figure.device, &dut, figure.sink)?;
     match figure.load {
         Load::Walk(flow_count) | Load::WalkInRoom(flow_count) => {
             let flow_count = settings.scaled(flow_count);

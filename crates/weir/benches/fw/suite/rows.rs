@@ -39,6 +39,11 @@ pub(crate) const STATEFUL_128: &str = "stateful_128";
 pub(crate) const STATEFUL_5M: &str = "stateful_5m";
 pub(crate) const ONE_STAGE_5M: &str = "one_stage_5m";
 pub(crate) const NFT_5M: &str = "nft_5m";
+/// The same devices and loads, where nobody wakes the sink.
+pub(crate) const NFT_4900_POLLED: &str = "nft_4900_polled";
+pub(crate) const STATEFUL_4900_POLLED: &str = "stateful_4900_polled";
+pub(crate) const NFT_5M_POLLED: &str = "nft_5m_polled";
+pub(crate) const STATEFUL_5M_POLLED: &str = "stateful_5m_polled";
 pub(crate) const CONTROL_128: &str = "control_128";
 pub(crate) const CONTROL_4900: &str = "control_4900";
 pub(crate) const CONTROL_5M: &str = "control_5m";
@@ -85,6 +90,9 @@ pub(crate) const ROWS: &[RowSpec] = &[
     pps(STATEFUL_4900_ROOMY, "weir fw, stateful, 4,900 flows, limit of 12,000,000")
         .against(Against::Series(STATEFUL_4900))
         .floor(0.97),
+    pps(NFT_4900_POLLED, "nftables `ct state`, 4,900 flows, sink polled"),
+    pps(STATEFUL_4900_POLLED, "weir fw, stateful, 4,900 flows, sink polled")
+        .against(Against::Series(NFT_4900_POLLED)),
     pps(NFT_5M, "nftables `ct state`, 5,000,000 flows"),
     pps(STATEFUL_5M, "weir fw, stateful, 5,000,000 flows")
         .against(Against::Series(NFT_5M))
@@ -94,6 +102,9 @@ pub(crate) const ROWS: &[RowSpec] = &[
         .against(Against::Series(MINIMAL))
         .floor(0.85),
     pps(CONTROL_5M, "the same, control").against(Against::Series(STATEFUL_5M)),
+    pps(NFT_5M_POLLED, "nftables `ct state`, 5,000,000 flows, sink polled"),
+    pps(STATEFUL_5M_POLLED, "weir fw, stateful, 5,000,000 flows, sink polled")
+        .against(Against::Series(NFT_5M_POLLED)),
     pps(ONE_STAGE_5M, "weir fw, stateful, one stage, 5,000,000 flows"),
     pps("stateful_5m_vs_one_stage", "weir fw, stateful, 5,000,000 flows, again")
         .of(STATEFUL_5M)
