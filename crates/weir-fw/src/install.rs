@@ -244,6 +244,11 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
                 TableName::Dynamic(dynamic) => {
                     self.place_table(&dynamic_entries(&evaluator.networks_of(dynamic)))?
                 }
+                TableName::Held(_, addresses) => {
+                    let whole = |address: &IpAddr| if address.is_ipv4() { 32 } else { 128 };
+                    let networks = addresses.iter().map(|address| (*address, whole(address)));
+                    self.place_table(&dynamic_entries(&networks.collect::<Vec<_>>()))?
+                }
             };
             placed.extend((at != 0).then_some(at));
             tables_at.push(at);

@@ -17,6 +17,7 @@
 //! - A first fragment is filtered as if it were the whole packet. If it passes, later ones follow
 //!   it until they are complete or `set timeout frag` is over; a later one whose first has not
 //!   been seen is a fragment to the rules, as pf has it under `set reassemble no`.
+//!   Without rules and states nothing is remembered of fragments.
 //!   The state counts later ones that are sent on, but for those of TCP and those for the box.
 //! - The header checksum of IPv4 must be right, as the kernel has it before pf.
 //! - An expired state is gone at once, not when the next sweep comes.
@@ -93,15 +94,13 @@ impl Reference {
         Self::default()
     }
 
-    /// Interfaces' networks, and the routes.
+    /// Interfaces' networks, and the routes. An address of the box belongs to the interface that
+    /// has it, and so does a broadcast address (`nh_aifp` of FreeBSD, `rt_ifidx` of OpenBSD).
     fn routes(network: &Network) -> Routes {
         let mut entries = Vec::new();
         for interface in &network.interfaces {
             for entry in &interface.addresses {
-                let bits = if entry.address.is_ipv4() { 32 } else { 128 };
                 entries.push((entry.address, entry.bits, interface.name.as_str().into()));
-                // The box reaches itself by no interface of the network's.
-                entries.push((entry.address, bits, "lo0".into()));
             }
         }
         for (address, bits, interface) in &network.routes {

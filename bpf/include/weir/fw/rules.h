@@ -82,6 +82,7 @@ static __always_inline int weir_fw_place_holds(const struct weir_fw_packet *p,
 {
 	__be32 address = end ? p->dst[0] : p->src[0];
 	bool is_v4 = p->family == WEIR_FW_INET;
+	__u32 flag;
 
 	switch (kind) {
 	case WEIR_FW_PLACE_ANY:
@@ -105,11 +106,19 @@ static __always_inline int weir_fw_place_holds(const struct weir_fw_packet *p,
 		/* Link-local addresses count as routed (`pf_routable` of pf.c). */
 		if (!is_v4 && (address & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000))
 			return 0;
+		/*
+		 * What the kernel does not route for being the box is routed all the same: it
+		 * stands in the operand's table of the networks that the box is in, or, of
+		 * `urpf-failed`, in the table of the interface's slot, of which the operand is the
+		 * first. In pf the route of such an address is that interface's (`nh_aifp`,
+		 * `rt_ifidx`).
+		 */
 		if (kind == WEIR_FW_PLACE_URPF_FAILED)
-			return !!(p->flags & WEIR_PACKET_URPF_FAILED);
-		/* The operand is the table of the networks that the box is in: they are routed. */
-		return p->flags & (end ? WEIR_PACKET_NO_ROUTE_TO : WEIR_PACKET_NO_ROUTE_BACK) &&
-		       !weir_fw_table_holds(p, asking, first, end);
+			first += asking->slot & 63;
+		flag = kind == WEIR_FW_PLACE_URPF_FAILED ? WEIR_PACKET_URPF_FAILED :
+		       end				 ? WEIR_PACKET_NO_ROUTE_TO :
+							   WEIR_PACKET_NO_ROUTE_BACK;
+		return p->flags & flag && !weir_fw_table_holds(p, asking, first, end);
 	default:
 		return 0;
 	}

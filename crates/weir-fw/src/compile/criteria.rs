@@ -19,6 +19,8 @@ pub enum TableName {
     Named(Text, Text),
     /// `(interface)`, `self`, a group: made anew when addresses change.
     Dynamic(Dynamic),
+    /// What the kernel takes itself of the networks of the interface in a slot, for `urpf-failed`.
+    Held(u8, Vec<IpAddr>),
 }
 
 /// What the rules of one image share.
@@ -33,6 +35,8 @@ pub(super) struct Names<'a> {
     /// Operands of IPv6, behind each other.
     pub(super) operands: Vec<u8>,
     operand_indices: HashMap<[u8; 32], u32>,
+    /// The first of the tables of slots, if rules ask for them.
+    held_at: Option<u32>,
 }
 
 impl<'a> Names<'a> {
@@ -52,6 +56,7 @@ impl<'a> Names<'a> {
             sets: HashMap::new(),
             operands: Vec::new(),
             operand_indices: HashMap::new(),
+            held_at: None,
         }
     }
 
@@ -62,6 +67,23 @@ impl<'a> Names<'a> {
         if at == count {
             self.tables.push(name);
         }
+        at
+    }
+
+    /// The first of the tables of what interfaces hold, which follow each other by their slots.
+    fn held_tables(&mut self) -> u32 {
+        if let Some(at) = self.held_at {
+            return at;
+        }
+        let slot_max = self.slots.iter().map(|slot| slot.number).max().unwrap_or(0);
+        let (slots, resolver) = (self.slots, self.resolver);
+        let at = u32::try_from(self.tables.len()).unwrap_or(u32::MAX);
+        for number in 0..=slot_max {
+            let slot = slots.iter().find(|slot| slot.number == number);
+            let held = slot.map(|slot| held_by(resolver, &slot.interface)).unwrap_or_default();
+            self.table(TableName::Held(number, held));
+        }
+        self.held_at = Some(at);
         at
     }
 
@@ -155,7 +177,7 @@ impl<'a> Names<'a> {
                 (PlaceKind::Table, [self.table(TableName::Dynamic(dynamic.clone())), 0])
             }
             Address::NoRoute => (PlaceKind::NoRoute, [self.table(connected_networks()), 0]),
-            Address::UrpfFailed => (PlaceKind::UrpfFailed, [0; 2]),
+            Address::UrpfFailed => (PlaceKind::UrpfFailed, [self.held_tables(), 0]),
             // Refused before, or a range of two families, which nothing is in.
             Address::Range(..) | Address::RouteLabel(_) | Address::Unresolved(_) => {
                 (PlaceKind::Nothing, [0; 2])
@@ -220,6 +242,23 @@ impl<'a> Names<'a> {
 fn connected_networks() -> TableName {
     let modifiers = Modifiers { network: true, ..Modifiers::default() };
     TableName::Dynamic(Dynamic { name: "self".into(), modifiers, bits: 128 })
+}
+
+/// The addresses of an interface's networks that the kernel does not route, because they are the
+/// box itself: its own, broadcast ones, and those of the networks (RFC 4291, section 2.6.1).
+fn held_by(resolver: &dyn Resolver, name: &str) -> Vec<IpAddr> {
+    let named = resolver.interfaces().iter().filter(|interface| interface.name == name);
+    let mut held = Vec::new();
+    for entry in named.flat_map(|interface| &interface.addresses) {
+        let network = match entry.address {
+            IpAddr::V4(address) => IpAddr::V4((u32::from(address) & mask4(entry.bits)).into()),
+            IpAddr::V6(address) => IpAddr::V6((u128::from(address) & mask6(entry.bits)).into()),
+        };
+        held.extend([entry.address, network].into_iter().chain(entry.broadcast));
+    }
+    held.sort_unstable();
+    held.dedup();
+    held
 }
 
 fn hooks_of(rule: &Rule) -> u8 {

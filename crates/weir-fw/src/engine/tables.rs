@@ -212,7 +212,7 @@ fn masked(address: IpAddr, bits: u8) -> Network {
 fn place(directory: &[TableName], key: &Key) -> Option<usize> {
     directory.iter().position(|table| match table {
         TableName::Named(anchor, name) => **anchor == *key.0 && **name == *key.1,
-        TableName::Dynamic(_) => false,
+        TableName::Dynamic(_) | TableName::Held(..) => false,
     })
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Trip<'a> {
     frame: &'a [u8],
     routes: &'a Routes,
     now_ns: u64,
+    /// There is something to judge by: without rules and states nothing is remembered of fragments.
+    is_filtered: bool,
     progress: Progress,
     received_on: Option<Text>,
     tag: Option<Text>,
@@ -54,6 +56,7 @@ impl<'a> Trip<'a> {
         routes: &'a Routes,
         now_ns: u64,
     ) -> Self {
+        let is_filtered = !device.ruleset.main.filter.is_empty() || world.states.count() > 0;
         Self {
             device,
             evaluator,
@@ -62,6 +65,7 @@ impl<'a> Trip<'a> {
             frame,
             routes,
             now_ns,
+            is_filtered,
             progress: Progress::default(),
             received_on: None,
             tag: None,
@@ -75,7 +79,7 @@ impl<'a> Trip<'a> {
 
     /// What becomes of the packet.
     pub(super) fn run(&mut self, direction: Direction, interface: &str) -> Outcome {
-        let piece = self.dissected.piece;
+        let piece = self.dissected.piece.filter(|_| self.is_filtered);
         if let Some(piece) = piece.filter(|_| !self.evaluator.skips(interface))
             && let Some(outcome) = self.gather(piece)
         {
@@ -171,7 +175,8 @@ impl<'a> Trip<'a> {
         }
         self.received_on = Some(interface.into());
         // Where it came in nothing is filtered: its packet is looked for where it is judged first.
-        let is_unjudged = self.evaluator.skips(interface) && !self.evaluator.skips(&out);
+        let is_unjudged =
+            self.is_filtered && self.evaluator.skips(interface) && !self.evaluator.skips(&out);
         if let Some(piece) = self.dissected.piece.filter(|_| is_unjudged)
             && let Some(outcome) = self.gather(piece)
         {
