@@ -407,6 +407,9 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 				return action;
 		}
 	}
+	/* It leaves as its first one did: what the state says of it then is of no account. */
+	if (p->flags & WEIR_PACKET_FOLLOWS)
+		return WEIR_FW_CONTINUE;
 	if (!weir_state_covers_out(p, hit)) {
 		if (weir_fw_has_tags(p))
 			weir_fw_recall_tag(p, hit);
