@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use weir_bpf::firewall::layout::{self, TIMEOUT_COUNT};
-use weir_rules::value::Text;
+use weir_rules::value::{Flush, Text};
 
 /// Rule identifiers that share one block of counters.
 pub(crate) const SLAB_RULE_COUNT: u32 = 256;
@@ -36,9 +36,9 @@ pub struct Known {
     pub rules: Vec<(RuleKey, u32)>,
     /// Identifiers of rules that are gone, but may have states.
     pub retired: Vec<u32>,
-    /// The labels of those.
+    /// Those of them that have labels or `overload`, which hold for their states.
     #[serde(default)]
-    pub retired_labels: Vec<(String, u32)>,
+    pub retired_rules: Vec<(RuleKey, u32)>,
     /// Identifiers that nobody has.
     pub free: Vec<u32>,
     /// One above the largest identifier ever given.
@@ -67,9 +67,32 @@ pub(crate) struct NoTags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoIds;
 
+/// What `overload` of a rule does with a source that goes over its limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overload {
+    /// Path of the rule's anchor, in which the table is looked for first.
+    pub anchor: String,
+    /// The table that the source goes into.
+    pub table: String,
+    /// Which states end.
+    pub flush: Flush,
+}
+
 /// The labels in a rule's text, as it is printed.
 fn labels(text: &str) -> impl Iterator<Item = &str> {
     text.split(" label \"").skip(1).filter_map(|rest| rest.split('"').next())
+}
+
+/// `overload` in a rule's text, as it is printed.
+fn overload(key: &RuleKey) -> Option<Overload> {
+    let (_, rest) = key.text.split_once("overload <")?;
+    let (table, rest) = rest.split_once('>')?;
+    let flush = match rest {
+        _ if rest.starts_with(" flush global") => Flush::Global,
+        _ if rest.starts_with(" flush") => Flush::Rule,
+        _ => Flush::No,
+    };
+    Some(Overload { anchor: key.anchor.clone(), table: table.to_owned(), flush })
 }
 
 impl Known {
@@ -84,7 +107,9 @@ impl Known {
         let kept: HashSet<u32> = found.iter().flatten().copied().collect();
         for (key, id) in self.rules.iter().filter(|(_, id)| !kept.contains(id)) {
             self.retired.push(*id);
-            self.retired_labels.extend(labels(&key.text).map(|label| (label.to_owned(), *id)));
+            if labels(&key.text).next().is_some() || overload(key).is_some() {
+                self.retired_rules.push((key.clone(), *id));
+            }
         }
         let mut ids = Vec::with_capacity(keys.len());
         for id in found {
@@ -113,8 +138,21 @@ impl Known {
         let (unused, kept) = self.retired.drain(..).partition(|id| is_unused(*id));
         self.retired = kept;
         let unused: Vec<u32> = unused;
-        self.retired_labels.retain(|(_, id)| !unused.contains(id));
+        self.retired_rules.retain(|(_, id)| !unused.contains(id));
         self.free.extend(unused);
+    }
+
+    /// Identifiers of the rules with a label that are gone.
+    pub(crate) fn retired_with_label(&self, label: &str) -> impl Iterator<Item = u32> {
+        let has = move |rule: &&(RuleKey, u32)| labels(&rule.0.text).any(|found| found == label);
+        self.retired_rules.iter().filter(has).map(|(_, id)| *id)
+    }
+
+    /// `overload` of a rule that is gone: its states still count their sources.
+    #[must_use]
+    pub fn retired_overload(&self, rule: u32) -> Option<Overload> {
+        let (key, _) = self.retired_rules.iter().find(|(_, id)| *id == rule)?;
+        overload(key)
     }
 
     /// All timeout tables in seconds, of which the first is that of `set timeout`.
@@ -227,6 +265,30 @@ mod tests {
         known.slabs = vec![4096];
         assert_eq!(known.counters_at(4, 2), Some(4096 + 4 * 128));
         assert_eq!((known.counters_at(256, 2), known.slab_count()), (None, 1));
+    }
+
+    #[test]
+    fn rules_that_are_gone_keep_what_their_states_need() {
+        let tracked = "pass all keep state (max-src-conn 1, overload <rude>";
+        let texts = [
+            "pass all label \"one\"".to_owned(),
+            format!("{tracked} flush global, if-bound) label \"two\""),
+            format!("{tracked})"),
+            format!("{tracked} flush)"),
+            "pass all".to_owned(),
+        ];
+        let mut known = Known::default();
+        known.assign(texts.iter().map(|text| key(text, 0)).collect()).unwrap();
+        known.assign(Vec::new()).unwrap();
+        let labelled = |known: &Known, label| known.retired_with_label(label).collect::<Vec<_>>();
+        assert_eq!((labelled(&known, "one"), labelled(&known, "two")), (vec![0], vec![1]));
+        let flush = |known: &Known, id| known.retired_overload(id).map(|found| found.flush);
+        let all: Vec<_> = (0..5).map(|id| flush(&known, id)).collect();
+        assert_eq!(all, [None, Some(Flush::Global), Some(Flush::No), Some(Flush::Rule), None]);
+        assert_eq!(known.retired_overload(3).unwrap().table, "rude");
+        known.release(|id| id != 1);
+        assert_eq!((flush(&known, 1), flush(&known, 2)), (Some(Flush::Global), None));
+        assert!(labelled(&known, "one").is_empty());
     }
 
     #[test]

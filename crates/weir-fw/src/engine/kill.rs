@@ -42,8 +42,8 @@ impl Engine {
                 let named =
                     self.rules.iter().filter(|info| info.labels.iter().any(|l| **l == *label));
                 // Rules that are gone have their states still.
-                let gone = self.known.retired_labels.iter().filter(|(name, _)| name == label);
-                let ids = named.map(|info| info.id).chain(gone.map(|(_, id)| *id));
+                let gone = self.known.retired_with_label(label);
+                let ids = named.map(|info| info.id).chain(gone);
                 Ok(ids.map(|id| Filter { rule: Some(id), ..base }).collect())
             }
             Killed::Id { id } => {

@@ -16,14 +16,7 @@ use super::kill::filter_of_source;
 use super::tables::Key;
 use super::{Engine, Refused};
 use crate::compile::RuleInfo;
-
-/// What a rule's `overload` does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Overload {
-    anchor: String,
-    table: String,
-    flush: Flush,
-}
+use crate::compile::known::Overload;
 
 /// By identifier of the rule.
 pub(super) type Overloads = HashMap<u32, Overload>;
@@ -50,9 +43,11 @@ impl Engine {
         let mut filters = Vec::new();
         let mut added: BTreeMap<Key, Vec<IpAddr>> = BTreeMap::new();
         for record in list {
-            // The rule may have gone meanwhile.
-            let Some(overload) = self.overloads.get(&record.rule) else { continue };
-            let key = (overload.anchor.clone(), overload.table.clone());
+            let present = self.overloads.get(&record.rule).cloned();
+            let found = present.or_else(|| self.known.retired_overload(record.rule));
+            // The rule may have gone, and the last of its states.
+            let Some(overload) = found else { continue };
+            let key = (overload.anchor, overload.table);
             let key = if self.tables.all.contains_key(&key) { key } else { (String::new(), key.1) };
             added.entry(key).or_default().push(record.address);
             match overload.flush {

@@ -17,8 +17,8 @@ use weir_bpf::firewall::sweep::{Ends, Filter, Mode};
 use weir_bpf::firewall::{
     Arena, FirewallError, LogReader, Options, Overload, OverloadReader, Rehearsal, Verdict,
 };
-use weir_fw::compile::known::Known;
-use weir_fw::compile::{Compiled, Input, Slot, TableName, compile};
+use weir_fw::compile::known::{Known, Overload as Overloading};
+use weir_fw::compile::{Compiled, Input, RuleInfo, Slot, TableName, compile};
 use weir_fw::heap::Heap;
 use weir_fw::image::Settings;
 use weir_fw::install::{Installer, contents};
@@ -77,7 +77,10 @@ pub(crate) struct DataPath {
     network: Network,
     wires: Vec<Wire>,
     known: Known,
-    overloads: Vec<Overloads>,
+    /// By identifier of the rule.
+    overloads: Vec<(u32, Overloading)>,
+    /// The tables of the ruleset, in the order of its directory.
+    tables: Vec<TableName>,
     /// What sources over their limits have put into tables: anchor, table, address.
     overloaded: Vec<(Text, Text, IpAddr)>,
     /// The tick of the test's start, and of the last call.
@@ -203,6 +206,7 @@ impl DataPath {
             wires: Vec::new(),
             known: Known::default(),
             overloads: Vec::new(),
+            tables: Vec::new(),
             overloaded: Vec::new(),
             start_ms: GAP_MS,
             now_ms: GAP_MS,
@@ -260,6 +264,7 @@ impl DataPath {
         Heap::format(arena, regions.heap.at, HEAP_BYTES).map_err(|error| failed("heap", error))?;
         self.known = Known::default();
         self.overloads.clear();
+        self.tables.clear();
         self.overloaded.clear();
         arena.write32(control::SECOND_TICKS, 1000);
         for slot in 0..layout::INTERFACE_COUNT_MAX {
@@ -366,23 +371,35 @@ impl DataPath {
         Ok(Installer::new(arena, heap, possible_cpu_count(), 0x1234_5678))
     }
 
+    /// The table that a name means in an anchor: whose it is, and its place in the directory.
+    fn table<'a>(&self, anchor: &'a str, name: &str) -> Option<(&'a str, usize)> {
+        [anchor, ""].into_iter().find_map(|anchor| {
+            let key = TableName::Named(anchor.into(), name.into());
+            Some((anchor, self.tables.iter().position(|known| *known == key)?))
+        })
+    }
+
     /// What the control process does when a source has gone over its limits.
     fn overload(&mut self, over: &Overload) -> Result<(), DeviceError> {
         // The rule of a state may have gone, as in the control process (engine/overload.rs).
-        let found = self.overloads.iter().find(|known| known.rule == over.rule);
-        let Some(rule_overload) = found else { return Ok(()) };
-        let word = (rule_overload.anchor.clone(), rule_overload.table.clone(), over.address);
-        if !self.overloaded.contains(&word) {
+        let present = self.overloads.iter().find(|known| known.0 == over.rule);
+        let found = present.map(|(_, overload)| overload.clone());
+        let found = found.or_else(|| self.known.retired_overload(over.rule));
+        let Some(overload) = found else { return Ok(()) };
+        let place = self.table(&overload.anchor, &overload.table);
+        let anchor = place.map_or(overload.anchor.as_str(), |(anchor, _)| anchor);
+        let word = (Text::from(anchor), Text::from(overload.table.as_str()), over.address);
+        if let Some((_, index)) = place.filter(|_| !self.overloaded.contains(&word)) {
             let installer = self.installer()?;
-            let mut entries = installer.table_entries(rule_overload.index);
+            let mut entries = installer.table_entries(index);
             entries.push(entry(over.address));
             let now_ns = self.now_ms * 1_000_000;
-            let replaced = installer.replace_table(rule_overload.index, &entries, now_ns);
+            let replaced = installer.replace_table(index, &entries, now_ns);
             replaced.map_err(|error| failed("table", error))?;
         }
-        let rule = match rule_overload.flush {
+        let rule = match overload.flush {
             Flush::No => None,
-            Flush::Rule => Some(Some(rule_overload.rule)),
+            Flush::Rule => Some(Some(over.rule)),
             Flush::Global => Some(None),
         };
         if !self.overloaded.contains(&word) {
@@ -460,31 +477,15 @@ fn answer(frame: &[u8]) -> Result<Answer, DeviceError> {
     observed::answer(frame).ok_or_else(|| DeviceError(format!("no answer: {frame:02x?}")))
 }
 
-/// What `overload` of a rule does.
-struct Overloads {
-    rule: u32,
-    anchor: Text,
-    table: Text,
-    /// Place in the ruleset's directory of tables.
-    index: usize,
-    flush: Flush,
-}
-
 /// The rules with `overload`.
-fn overloads(compiled: &Compiled, evaluator: &Evaluator<'_>) -> Vec<Overloads> {
-    let mut list = Vec::new();
-    for info in &compiled.rules {
-        let state = evaluator.rule(info.rule).and_then(|found| found.rule.options.state.as_deref());
-        let Some((table, flush)) = state.and_then(|state| state.overload.clone()) else { continue };
-        for anchor in [info.anchor.clone(), "".into()] {
-            let name = TableName::Named(anchor.clone(), table.clone());
-            if let Some(index) = compiled.tables.iter().position(|table_name| *table_name == name) {
-                list.push(Overloads { rule: info.id, anchor, table, index, flush });
-                break;
-            }
-        }
-    }
-    list
+fn overloads(compiled: &Compiled, evaluator: &Evaluator<'_>) -> Vec<(u32, Overloading)> {
+    let of_rule = |info: &RuleInfo| {
+        let rule = evaluator.rule(info.rule)?.rule;
+        let (table, flush) = rule.options.state.as_deref()?.overload.clone()?;
+        let (anchor, table) = (info.anchor.to_string(), table.to_string());
+        Some((info.id, Overloading { anchor, table, flush }))
+    };
+    compiled.rules.iter().filter_map(of_rule).collect()
 }
 
 fn entry(address: IpAddr) -> TableEntry {
@@ -544,9 +545,11 @@ impl Device for DataPath {
             let is_it = |table: &&Table| table.anchor == *anchor && table.name == *name;
             ruleset.tables.iter().find(is_it).is_none_or(|table| table.sources.is_empty())
         });
+        self.tables.clone_from(&compiled.tables);
         let mut tables = contents("", ruleset);
         for (anchor, name, address) in &self.overloaded {
-            tables.entry((anchor.clone(), name.clone())).or_default().push(entry(*address));
+            let anchor = self.table(anchor, name).map_or(&**anchor, |(anchor, _)| anchor);
+            tables.entry((anchor.into(), name.clone())).or_default().push(entry(*address));
         }
         let known = self
             .installer()?
