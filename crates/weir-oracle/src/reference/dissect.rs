@@ -424,12 +424,16 @@ fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
     let version = bytes.first().map(|first| first >> 4);
     let (protocol, source, destination, rest) = match (version, is_v4) {
         (Some(4), true) => {
-            let header_bytes = usize::from(bytes[0] & 15) * 4;
+            let header_bytes = (usize::from(bytes[0] & 15) * 4).max(20);
+            if bytes.len() < header_bytes {
+                return Err(DropReason::Short);
+            }
             if number(bytes, 6)? & 0x1fff != 0 {
                 return Err(DropReason::Fragment);
             }
-            let (protocol, at) = quoted_authentications(bytes, header_bytes.max(20))?;
-            let rest = bytes.get(at..).ok_or(DropReason::Short)?;
+            let (protocol, at) = quoted_authentications(bytes, header_bytes)?;
+            // As of IPv6: what goes beyond the end is short only of a header that is looked at.
+            let rest = bytes.get(at..).unwrap_or_default();
             let address =
                 |at: usize| IpAddr::from([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
             (protocol, address(12), address(16), rest)

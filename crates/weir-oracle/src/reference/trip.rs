@@ -94,7 +94,9 @@ impl<'a> Trip<'a> {
             Direction::Out => self.leave(interface),
         };
         let outcome = walked.unwrap_or_else(|blocked| blocked);
-        let is_first = piece.filter(|piece| piece.offset_bytes == 0);
+        // What the box sends by an interface with `set skip` is not looked at.
+        let is_unseen = direction == Direction::Out && self.evaluator.skips(interface);
+        let is_first = piece.filter(|piece| piece.offset_bytes == 0 && !is_unseen);
         if let (Some(piece), false) = (is_first, matches!(outcome, Outcome::Blocked(..))) {
             let seconds = u64::from(self.world.states.setting(timeout::FRAGMENT));
             let expires_ns = self.now_ns + seconds * 1_000_000_000;
