@@ -110,9 +110,9 @@ fn span(span: &Span) -> String {
     }
 }
 
-/// A name as code; one that would end it, or a table's cell, as text.
+/// A name as code; one that would end it, or a table's cell, or begin a tag, as text.
 fn code(text: &str) -> String {
-    if text.contains(['`', '|']) { escape(text) } else { format!("`{}`", printable(text)) }
+    if text.contains(['`', '|', '<']) { escape(text) } else { format!("`{}`", printable(text)) }
 }
 
 fn fenced(text: &str) -> String {
@@ -135,7 +135,11 @@ pub(super) fn escape(text: &str) -> String {
         match c {
             // An underscore or an asterisk marks nothing unless it opens or closes a word.
             '_' if is_inner => escaped.push(c),
-            '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '|' | '&' => {
+            // Not every reader takes a backslash for the end of a tag's meaning.
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' => {
                 escaped.push('\\');
                 escaped.push(c);
             }

@@ -88,7 +88,7 @@ fn a_page_holds_all_and_escapes_it() {
 #[test]
 fn markdown_is_taken_literally() {
     let expected = "\
-# a \\<b\\> \\& \\*c\\*
+# a &lt;b&gt; &amp; \\*c\\*
 
 **nft** is slower, by -38 %
 
@@ -121,6 +121,17 @@ x ``` <
 - CPU: 2 of \\`them\\`
 ";
     assert_eq!(example().markdown(), expected);
+}
+
+#[test]
+fn markdown_has_no_tag_of_a_name() {
+    let name = "<img src=x onerror=alert(1)>";
+    let both = Line::new().text(name).code(name);
+    let document =
+        Document { title: name.to_owned(), body: vec![Block::plain(both)], ..Document::default() };
+    let text = document.markdown();
+    assert!(!text.contains('<'), "{text}");
+    assert_eq!(text.matches("&lt;img").count(), 3, "{text}");
 }
 
 #[test]
