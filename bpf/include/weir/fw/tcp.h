@@ -174,8 +174,6 @@ static __always_inline int weir_tcp_full(const struct weir_fw_packet *p,
 			else if (WEIR_TCP_PHASE(other) == WEIR_TCPS_CLOSING)
 				WEIR_TCP_PHASE(other) = WEIR_TCPS_FIN_WAIT_2;
 		}
-		if (t.flags & WEIR_TCP_RST)
-			WEIR_TCP_PHASE(source) = WEIR_TCP_PHASE(other) = WEIR_TCPS_TIME_WAIT;
 		*is_in_window = true;
 		return WEIR_TCP_FITS;
 	}
@@ -226,8 +224,6 @@ static __always_inline void weir_tcp_sloppy(__u32 flags, struct weir_tcp_peer *s
 			 WEIR_TCP_PHASE(other) == WEIR_TCPS_ESTABLISHED && !WEIR_TCP_LO(other))
 			WEIR_TCP_PHASE(other) = WEIR_TCPS_CLOSING;
 	}
-	if (flags & WEIR_TCP_RST)
-		WEIR_TCP_PHASE(source) = WEIR_TCP_PHASE(other) = WEIR_TCPS_TIME_WAIT;
 }
 
 /*
@@ -279,6 +275,9 @@ __noinline int weir_tcp_track(const struct weir_fw_packet *p __arg_nonnull, __u3
 			return WEIR_TCP_OVER;
 	}
 	if (is_in_window) {
+		/* A RST may have completed the handshake before it ends the connection. */
+		if (flags & WEIR_TCP_RST)
+			WEIR_TCP_PHASE(&source) = WEIR_TCP_PHASE(&other) = WEIR_TCPS_TIME_WAIT;
 		s->last_tick = p->tick;
 		s->control = control & ~WEIR_STATE_FIRST;
 	}
