@@ -230,8 +230,8 @@ static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
 	__u32 slot = (__u32)found, reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	weir_line *s = weir_state_line(slot);
 	__u32 half = weir_half_of(p, reverse);
-	bool is_tracked, is_new;
-	int drop;
+	bool is_tracked, is_new, shares;
+	int drop = 0;
 
 	if (!(hit->flags & WEIR_HIT_TRACKED) && weir_bucket_is_reused(p, s)) {
 		weir_bucket_remove(home, slot, p->cpu);
@@ -242,12 +242,16 @@ static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
 		/* A half that is bound to another interface moves to this one. */
 		if (s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A))
 			weir_bucket_drop_half(s, slot, half, p->cpu);
-		is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK &&
-			     !weir_bucket_shares_source(s, slot, d, half, reverse);
+		is_tracked = d->flags & WEIR_DECISION_SOURCE_TRACK;
+		shares = is_tracked && weir_bucket_shares_source(s, slot, d, half, reverse);
+		is_tracked &= !shares;
 		is_new = weir_limit_is_new(d, slot, half);
 		if (is_new && !weir_limit_take_rule(p, d))
 			return WEIR_FW_REASON_STATE_LIMIT + 1;
-		drop = is_tracked ? weir_source_join(p, d) : 0;
+		if (shares)
+			drop = weir_source_check(p, d);
+		else if (is_tracked)
+			drop = weir_source_join(p, d);
 		if (drop) {
 			if (is_new)
 				weir_limit_return_rule(p, d);

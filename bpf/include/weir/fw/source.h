@@ -240,6 +240,33 @@ __noinline int weir_source_join(const struct weir_fw_packet *p __arg_nonnull,
 	return fits ? 0 : WEIR_FW_REASON_SRC_LIMIT + 1;
 }
 
+/*
+ * Whether a further half of a record, which the source's node counts already, is within its rule's
+ * limit of states. Returns 0, or the reason of the drop + 1.
+ */
+__noinline int weir_source_check(const struct weir_fw_packet *p __arg_nonnull,
+				 const struct weir_fw_decision *d __arg_nonnull)
+{
+	__u32 states_max = weir_source_rule(d)->source_states_max;
+	struct weir_source_room *room = weir_source_room();
+	struct weir_source *node;
+	bool is_full;
+
+	if (!room || !states_max)
+		return 0;
+	weir_source_key_of_packet(p, d, &room->key);
+	node = bpf_map_lookup_elem(&weir_sources, &room->key);
+	if (!node)
+		return 0;
+	bpf_spin_lock(&node->lock);
+	is_full = weir_source_is_of(node, &room->key) && node->states > states_max;
+	bpf_spin_unlock(&node->lock);
+	if (!is_full)
+		return 0;
+	weir_source_count_limit(p->cpu, WEIR_FW_LIMIT_SRC_STATES);
+	return WEIR_FW_REASON_SRC_LIMIT + 1;
+}
+
 /* One state less in the node that a key has led to. Returns whether that was the last one. */
 static __always_inline bool weir_source_subtract(struct weir_source *node,
 						 const struct weir_source_key *key,
