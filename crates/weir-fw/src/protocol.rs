@@ -7,6 +7,7 @@
 mod client;
 
 use std::io::{self, BufRead};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,9 @@ pub struct Load {
     pub files: Vec<NamedFile>,
     /// Macros of the command line.
     pub macros: Vec<(String, String)>,
+    /// Addresses of host names, which whoever loads has asked for.
+    #[serde(default)]
+    pub hosts: Vec<(String, Vec<IpAddr>)>,
     /// `freebsd` or `openbsd`; `None` sees it from the text.
     pub dialect: Option<String>,
     /// `None` leaves it to the file, or else basic.
@@ -318,6 +322,7 @@ mod tests {
                 bytes: Bytes::new(b"10.0.0.1\n"),
             }],
             macros: vec![("a".to_owned(), "1".to_owned())],
+            hosts: vec![("www.example".into(), vec!["192.0.2.80".parse().unwrap()])],
             dialect: None,
             level: Some(Level::Basic),
             anchor: String::new(),

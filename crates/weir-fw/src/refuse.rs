@@ -101,6 +101,8 @@ refusals! {
         "what does not fit is dropped without an answer";
     UnresolvedHost: "a host name without an address",
         "nothing could match it";
+    UnresolvedInterface: "`em0:network` and the like without an address",
+        "no packet could match it";
     IncompleteTable: "a table whose file could not be read",
         "it would run without its entries";
 }
@@ -147,16 +149,21 @@ impl Found {
         // What pf refuses, too, is not a matter of the data path.
         let message = match refusal {
             Refusal::UnresolvedHost => "no address is known for this host name".to_owned(),
+            Refusal::UnresolvedInterface => "the interface has no such address".to_owned(),
             Refusal::IncompleteTable => "the file of this table cannot be read".to_owned(),
             _ => format!("weir's data path has no `{}`", refusal.construct()),
         };
         let help = match refusal {
-            Refusal::UnresolvedHost | Refusal::IncompleteTable => {
+            Refusal::UnresolvedHost | Refusal::UnresolvedInterface | Refusal::IncompleteTable => {
                 "as pf, weir loads nothing until it is there"
             }
             _ => "take it out; docs/fw-rules.md lists what the data path does not support",
         };
-        let diagnostic = Diagnostic::error(Code::CannotRun, span, message).label(refusal.reason());
+        let code = match refusal {
+            Refusal::UnresolvedHost => Code::UnresolvedHost,
+            _ => Code::CannotRun,
+        };
+        let diagnostic = Diagnostic::error(code, span, message).label(refusal.reason());
         self.list.push(diagnostic.help(help));
     }
 
@@ -294,10 +301,17 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
 }
 
+/// Whether what has no address may be a host's name: `:0` is the only modifier of those.
+fn is_host(name: &str) -> bool {
+    let name = name.split('/').next().unwrap_or(name);
+    !name.strip_suffix(":0").unwrap_or(name).contains(':')
+}
+
 fn refusal_of_end(end: &Peer) -> Option<Refusal> {
     match end.address {
         Address::RouteLabel(_) => Some(Refusal::RouteLabel),
-        Address::Unresolved(_) => Some(Refusal::UnresolvedHost),
+        Address::Unresolved(ref name) if is_host(name) => Some(Refusal::UnresolvedHost),
+        Address::Unresolved(_) => Some(Refusal::UnresolvedInterface),
         Address::Any
         | Address::NoRoute
         | Address::UrpfFailed

@@ -72,7 +72,7 @@ named! {
         NoCombination = "no-combination",
         /// An interface that is not there; it may come later.
         UnknownInterface = "unknown-interface",
-        /// A host name that nobody resolves: there is no DNS by default.
+        /// A host name without an address, as far as anybody was asked.
         UnresolvedHost = "unresolved-host",
         /// A table's or an anchor's file that cannot be read.
         FileMissing = "file-missing",

@@ -59,6 +59,12 @@ pub trait Resolver {
     /// Addresses of a host name; empty if it is unknown.
     fn host(&self, name: &str) -> Vec<IpAddr>;
 
+    /// Of a host name without an address: why it has none, or what to do.
+    fn host_advice(&self, _name: &str) -> String {
+        "no name server was asked: name its address, give it with --facts, or ask with --resolve"
+            .to_owned()
+    }
+
     /// The port of a service, for `tcp` first and then for `udp`.
     fn service_port(&self, name: &str) -> Option<u16>;
 

@@ -14,6 +14,7 @@ mod json;
 pub(crate) mod load;
 mod lsp;
 pub(crate) mod machine;
+pub(crate) mod names;
 pub(crate) mod optimise;
 mod print;
 pub(crate) mod remote;

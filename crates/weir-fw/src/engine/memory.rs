@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use weir_bpf::firewall::layout::Slots;
+use weir_rules::ir::Ruleset;
 
-use super::source::{Size, Source};
+use super::source::{Size, Source, limit_of};
 use super::{Engine, Refused};
 use crate::limits::{self, Followed, LimitError, Plan};
 
@@ -45,31 +46,46 @@ const VERSIONS: [Groups; 2] = [
 ///
 /// The arithmetic, if it has no memory for them.
 pub(super) fn plan(main: &Source) -> Result<Plan, Refused> {
-    let cpu_count = possible_cpu_count(&read("/sys/devices/system/cpu/possible"))
-        .ok_or_else(|| Refused("/sys/devices/system/cpu/possible cannot be read".to_owned()))?;
-    for (limit, what, most) in [
-        ("src-nodes", "sources", limits::SOURCE_LIMIT_MAX),
-        ("frags", "fragments", limits::FRAGMENT_LIMIT_MAX),
-    ] {
-        let place_count = main.limit(limit);
-        if place_count > most {
-            let message = format!(
-                "set limit {limit} {place_count}: the table of {what} has at most {most} places"
-            );
-            return Err(main.refused(&[Size::Limit(limit)], message));
-        }
-    }
-    let hash_size = main.ruleset.settings.hash_size;
-    let plan = limits::plan(main.limit("states"), hash_size, cpu_count);
-    let followed = Followed {
-        fragment_limit: main.limit("frags").max(1),
-        source_limit: main.limit("src-nodes"),
-    };
-    let plan = plan.map_err(|error| refused(main, error))?.with(followed);
+    let plan = sizes_of(&main.ruleset);
+    let plan = plan.map_err(|(sizes, message)| main.refused(&sizes, message))?;
     if let Some(available_bytes) = available() {
         plan.check(None, available_bytes).map_err(|error| main.refused(&largest(&plan), error))?;
     }
     Ok(plan)
+}
+
+/// Sizes that cannot be: which settings ask for them, the one to blame first, and why not.
+type Impossible = (Vec<Size>, String);
+
+/// The same arithmetic, whatever memory there is.
+///
+/// # Errors
+///
+/// What the tables cannot have.
+pub(super) fn sizes_of(ruleset: &Ruleset) -> Result<Plan, Impossible> {
+    let cpu_count =
+        possible_cpu_count(&read("/sys/devices/system/cpu/possible")).ok_or_else(|| {
+            (Vec::new(), "/sys/devices/system/cpu/possible cannot be read".to_owned())
+        })?;
+    for (limit, what, most) in [
+        ("src-nodes", "sources", limits::SOURCE_LIMIT_MAX),
+        ("frags", "fragments", limits::FRAGMENT_LIMIT_MAX),
+    ] {
+        let place_count = limit_of(ruleset, limit);
+        if place_count > most {
+            let message = format!(
+                "set limit {limit} {place_count}: the table of {what} has at most {most} places"
+            );
+            return Err((vec![Size::Limit(limit)], message));
+        }
+    }
+    let plan = limits::plan(limit_of(ruleset, "states"), ruleset.settings.hash_size, cpu_count);
+    let followed = Followed {
+        fragment_limit: limit_of(ruleset, "frags").max(1),
+        source_limit: limit_of(ruleset, "src-nodes"),
+    };
+    let plan = plan.map_err(|error| (blamed(&error).to_vec(), error.to_string()))?;
+    Ok(plan.with(followed))
 }
 
 /// What the machine, and this process's control group, still have for us.
@@ -90,16 +106,15 @@ fn largest(plan: &Plan) -> Vec<Size> {
     all.into_iter().flat_map(|(_, sizes)| sizes).collect()
 }
 
-/// A refusal with the place of the setting that is to blame.
-fn refused(main: &Source, error: LimitError) -> Refused {
+/// The settings that are to blame for what the arithmetic refuses.
+fn blamed(error: &LimitError) -> [Size; 2] {
     let (states, hash) = (Size::Limit("states"), Size::Hash);
-    let sizes = match error {
+    match error {
         LimitError::HashSize(_) | LimitError::Chains { .. } => [hash, states],
         LimitError::NoStates | LimitError::Arena { .. } | LimitError::Memory { .. } => {
             [states, hash]
         }
-    };
-    main.refused(&sizes, error)
+    }
 }
 
 /// What this process's control group and those above it still allow.
@@ -200,7 +215,7 @@ impl Engine {
         }
         let hash_size = is_fixed.then_some(have.bucket_count);
         let plan = limits::plan(states, hash_size, have.cpu_count);
-        let plan = plan.map_err(|error| refused(main, error))?;
+        let plan = plan.map_err(|error| main.refused(&blamed(&error), error))?;
         if plan.slots.overflow_count > have.overflow_count {
             let message = format!(
                 "set limit states {states} needs {} slots besides {} buckets, and the state table \

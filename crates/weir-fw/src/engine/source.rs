@@ -1,6 +1,7 @@
 //! From the text of a ruleset, as a client has sent it, to its rules.
 
 use std::fmt::Display;
+use std::net::IpAddr;
 
 use weir_rules::diagnostic::{Diagnostic, Severity};
 use weir_rules::evaluate::LoadedAnchor;
@@ -10,6 +11,7 @@ use weir_rules::limits::Limits;
 use weir_rules::names;
 use weir_rules::optimise::{self, Level as Optimise, Profile};
 use weir_rules::parse::ParseInput;
+use weir_rules::resolve::Resolver as _;
 use weir_rules::source::{SourceMap, SourceProvider};
 use weir_rules::value::Setting;
 use weir_rules::{Compiled, Dialect};
@@ -43,6 +45,12 @@ pub(super) fn loaded_anchors(main: &Source, anchors: &[Source]) -> Vec<LoadedAnc
     all
 }
 
+/// A limit by its name.
+pub(super) fn limit_of(ruleset: &Ruleset, name: &str) -> u32 {
+    let at = names::LIMITS.iter().position(|(limit, _)| *limit == name);
+    at.and_then(|at| ruleset.settings.limits.get(at)).copied().unwrap_or(0)
+}
+
 /// A setting that limits what fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
@@ -55,7 +63,7 @@ pub(super) enum Size {
 }
 
 impl Size {
-    fn is(self, setting: &Setting) -> bool {
+    pub(super) fn is(self, setting: &Setting) -> bool {
         match (self, setting) {
             (Self::Limit(name), Setting::Limit(at, _)) => {
                 names::LIMITS.get(usize::from(*at)).is_some_and(|(limit, _)| *limit == name)
@@ -85,6 +93,7 @@ impl Source {
             text: crate::protocol::Bytes::default(),
             files: Vec::new(),
             macros: Vec::new(),
+            hosts: Vec::new(),
             dialect: None,
             level: None,
             anchor: String::new(),
@@ -105,6 +114,7 @@ impl Source {
         profile: impl FnOnce() -> String,
     ) -> Result<Self, String> {
         let dialect = load.dialect.as_deref().and_then(Dialect::parse);
+        let facts = &with_hosts(facts, &load.hosts);
         let machine = (facts, not_ethernet);
         let mut compiled = compile(&load, &load.name, &load.text.to_vec(), dialect, machine)?;
         let mut anchors = Vec::new();
@@ -183,14 +193,27 @@ impl Source {
 
     /// A limit by its name.
     pub(super) fn limit(&self, name: &str) -> u32 {
-        let at = names::LIMITS.iter().position(|(limit, _)| *limit == name);
-        at.and_then(|at| self.ruleset.settings.limits.get(at)).copied().unwrap_or(0)
+        limit_of(&self.ruleset, name)
     }
 
     /// Errors as lines `FILE:LINE: MESSAGE: REASON`.
     pub(super) fn lines(&self, list: &[Diagnostic]) -> String {
         lines(list, &self.sources)
     }
+}
+
+/// What is known of the machine, and the host names that a client has asked for.
+fn with_hosts(facts: &Facts, hosts: &[(String, Vec<IpAddr>)]) -> Facts {
+    let mut facts = facts.clone();
+    for (name, addresses) in hosts {
+        if !facts.host(name).is_empty() {
+            continue;
+        }
+        for address in addresses {
+            facts.add_host(name, *address);
+        }
+    }
+    facts
 }
 
 fn compile(
@@ -334,6 +357,27 @@ mod tests {
         let found = refusal(load("", main, vec![file]));
         assert!(found.starts_with("ftp.conf:2: "), "{found}");
     }
+
+    #[test]
+    fn addresses_of_names_come_with_the_load() {
+        let facts = Facts::parse("interface em0 192.0.2.1/24\nhost known 192.0.2.9\n").unwrap();
+        let text = "pass in from www.example\npass in from known\n";
+        let compiled = |hosts: &[(&str, &str)]| {
+            let host = |(name, address): &(&str, &str)| {
+                (name.to_string(), vec![address.parse().expect("an address")])
+            };
+            let hosts = hosts.iter().map(host).collect();
+            let load = Load { hosts, ..load("", text, Vec::new()) };
+            Source::compile(load, &facts, &[], String::new)
+        };
+        let refusal = compiled(&[]).unwrap_err();
+        assert!(refusal.starts_with("pf.conf:1: no address is known"), "{refusal}");
+        let found = compiled(&[("www.example", "2001:db8::80"), ("known", "10.0.0.1")]).unwrap();
+        let from = |at: usize| format!("{:?}", found.ruleset.main.filter[at].from.address);
+        assert!(from(0).contains("2001:db8::80"), "{}", from(0));
+        assert!(from(1).contains("192.0.2.9"), "{}", from(1));
+    }
+
     #[test]
     fn rules_about_what_cannot_be_filtered_are_refused() {
         let facts = "interface em0 192.0.2.1/24\ninterface tun9 10.9.0.1/24 group vpn\n";

@@ -66,6 +66,7 @@ fn load(text: &str) -> Load {
         text: Bytes::new(text.as_bytes()),
         files: Vec::new(),
         macros: Vec::new(),
+        hosts: Vec::new(),
         dialect: None,
         level: None,
         anchor: String::new(),

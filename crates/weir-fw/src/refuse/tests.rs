@@ -60,6 +60,8 @@ fn every_refusal_has_a_line_that_is_refused() {
         (TableCounters, FreeBsd, "table <t> persist counters\npass in from <t>"),
         (FailPolicy, FreeBsd, "set fail-policy return"),
         (UnresolvedHost, FreeBsd, "pass in from nowhere.example"),
+        (UnresolvedHost, FreeBsd, "pass in from nowhere.example:0"),
+        (UnresolvedInterface, FreeBsd, "pass in from em7:network"),
         (IncompleteTable, FreeBsd, "table <t> file \"/missing\"\npass in from <t>"),
     ];
     for (refusal, dialect, text) in cases {

@@ -82,6 +82,7 @@ impl Expander<'_> {
         found: &mut Vec<Found>,
     ) -> Expanded<()> {
         let before = found.len();
+        let is_host = Modifiers { no_alias: false, ..modifiers } == Modifiers::default();
         let mut push = |address: IpAddr, bits: u8, scope: Option<Text>| {
             let address = network(address, bits);
             let af = address.af();
@@ -100,15 +101,16 @@ impl Expander<'_> {
                 };
                 push(address, bits, scope);
             }
-        } else if modifiers == Modifiers::default() {
-            for address in self.resolver.host(name) {
+        } else if is_host {
+            for address in host_addresses(self.resolver, name, modifiers) {
                 let bits = host.bits.unwrap_or(128).min(width(address));
                 push(address, bits, None);
             }
         }
         if found.len() == before {
             let written = with_modifiers(name, modifiers);
-            self.unresolved(&written, host.span);
+            let advice = is_host.then(|| self.resolver.host_advice(name));
+            self.unresolved(&written, advice, host.span);
             let written = match host.bits {
                 Some(bits) => format!("{written}/{bits}").into(),
                 None => written,
@@ -120,15 +122,17 @@ impl Expander<'_> {
         Ok(())
     }
 
-    fn unresolved(&mut self, name: &Text, span: Span) {
+    fn unresolved(&mut self, name: &Text, advice: Option<String>, span: Span) {
         if !self.unknown.insert(format!("host {name}").into()) {
             return;
         }
         let message = format!("no address is known for `{name}`");
         let interfaces = self.resolver.interfaces().iter().map(|interface| interface.name.as_str());
-        let mut problem = Diagnostic::warning(Code::UnresolvedHost, span, message)
-            .label("nothing matches it")
-            .help("there is no DNS here: name its address, or give it with --facts");
+        let mut problem =
+            Diagnostic::warning(Code::UnresolvedHost, span, message).label("nothing matches it");
+        if let Some(advice) = advice {
+            problem = problem.help(advice);
+        }
         problem = problem.nearest(name, interfaces);
         self.diagnostics.push(problem);
     }
@@ -236,6 +240,23 @@ impl Expander<'_> {
             Reported
         })
     }
+}
+
+/// The addresses of a host; with `:0` the first of each family.
+fn host_addresses(
+    resolver: &dyn resolve::Resolver,
+    name: &str,
+    modifiers: Modifiers,
+) -> Vec<IpAddr> {
+    let mut addresses = resolver.host(name);
+    if modifiers.no_alias {
+        let (mut has_v4, mut has_v6) = (false, false);
+        addresses.retain(|address| {
+            let seen = if address.is_ipv4() { &mut has_v4 } else { &mut has_v6 };
+            !std::mem::replace(seen, true)
+        });
+    }
+    addresses
 }
 
 /// The addresses of an interface or group: address, bits of its network, scope.

@@ -27,8 +27,9 @@ is an error, at the same places and in the same words as of weir fw run; --for f
 openbsd check a file for those systems, whose pf has none of weir's own words. What depends on the
 machine (an interface or a host name that does not exist, a table file that cannot be read) is a
 warning; so is what is valid but pointless: rules that no packet reaches, that never match or never
-decide, redirections that overlap, unused tables and macros. Exit codes: 0 without errors; 1 with
-errors, or with warnings under --deny warnings; 2 if a file cannot be read.
+decide, redirections that overlap, unused tables and macros. Host names are only looked up in
+/etc/hosts unless --resolve is given. Exit codes: 0 without errors; 1 with errors, or with warnings
+under --deny warnings; 2 if a file cannot be read.
 
 Examples:
   weir fw check /etc/pf.conf

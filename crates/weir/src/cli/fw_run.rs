@@ -19,8 +19,9 @@ follows routes and interfaces and answers weir pfctl and weir fw. If the daemon 
 otherwise, the programs stay and keep filtering; weir fw run then takes over their states and
 counters. Only weir fw stop removes them.
 
-What the data path cannot do (translation, for one) is refused with file, line and reason; limits
-that memory does not suffice for are refused before any is taken. docs/fw.md has the lists.
+Host names are looked up by the system's resolver, once, when the ruleset is loaded. What the data
+path cannot do (translation, for one) is refused with file, line and reason; limits that memory does
+not suffice for are refused before any is taken. docs/fw.md has the lists.
 
 Examples:
   sudo weir fw run -f /etc/pf.conf

@@ -19,6 +19,9 @@ pub(crate) struct LanguageArgs {
     /// Interfaces, groups, addresses, hosts, services and users, instead of this machine's.
     #[arg(long, value_name = "FILE")]
     pub(crate) facts: Option<PathBuf>,
+    /// Ask the system's resolver for host names that are not known otherwise.
+    #[arg(long)]
+    pub(crate) resolve: bool,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }

@@ -39,6 +39,11 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
         language.dialect = Some(dialect);
     }
     let is_json = args.language.json.json;
+    // Other facts are of another machine.
+    let not_ethernet = match args.language.facts {
+        None => weir_fw::engine::not_ethernet(),
+        Some(_) => Vec::new(),
+    };
     let mut answer =
         Answer { error_count: 0, warning_count: 0, files: Vec::new(), unreadable: Vec::new() };
     for path in &args.files {
@@ -53,15 +58,22 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
             }
         };
         language.examine(&mut compiled);
-        Language::judge(&mut compiled, args.target);
-        let findings = Findings::new(&compiled);
-        answer.error_count += findings.error_count;
-        answer.warning_count += findings.warning_count;
-        if !is_json {
-            show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
-            put(&summary(&compiled, &findings))?;
+        language.judge(&mut compiled, args.target, &not_ethernet);
+        let from = path.display().to_string();
+        let mut anchors = language.anchors(&compiled, &from, &language.disk);
+        for anchor in &mut anchors {
+            language.judge(anchor, args.target, &not_ethernet);
         }
-        answer.files.push(findings);
+        for compiled in std::iter::once(&compiled).chain(&anchors) {
+            let findings = Findings::new(compiled);
+            answer.error_count += findings.error_count;
+            answer.warning_count += findings.warning_count;
+            if !is_json {
+                show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
+                put(&summary(compiled, &findings))?;
+            }
+            answer.files.push(findings);
+        }
     }
     if is_json {
         put_json(&answer)?;

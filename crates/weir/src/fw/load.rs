@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use weir_fw::engine::refusals_of_whole;
 use weir_rules::check;
 use weir_rules::convert::weir_words;
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
@@ -13,6 +14,7 @@ use weir_rules::{Compiled, Dialect};
 
 use super::files::{self, Disk};
 use super::machine;
+use super::names::{Asking, Names};
 use crate::cli::fw::Target;
 use crate::cli::ruleset::LanguageArgs;
 
@@ -26,6 +28,8 @@ pub(crate) struct Language {
     pub(crate) facts: Facts,
     /// The files.
     pub(crate) disk: Disk,
+    /// Host names that the facts do not know are asked of the system's resolver.
+    pub(crate) names: Option<Names>,
 }
 
 impl Language {
@@ -40,6 +44,7 @@ impl Language {
             macros: args.macros.clone(),
             facts: machine::facts(args.facts.as_deref())?,
             disk: Disk::default(),
+            names: args.resolve.then(Names::default),
         })
     }
 
@@ -66,33 +71,70 @@ impl Language {
         bytes: &[u8],
         provider: &dyn SourceProvider,
     ) -> Compiled {
+        self.compile_as(self.dialect, (name, bytes), provider)
+    }
+
+    /// Compiles the files that a ruleset loads into anchors (`load anchor`), in its dialect. That
+    /// one is missing is a warning of the ruleset already.
+    pub(crate) fn anchors(
+        &self,
+        compiled: &Compiled,
+        from: &str,
+        provider: &dyn SourceProvider,
+    ) -> Vec<Compiled> {
+        let ruleset = &compiled.ruleset;
+        let read = |load: &weir_rules::ir::LoadAnchor| {
+            let bytes = provider.read(&load.file, from).ok()?;
+            Some(self.compile_as(Some(ruleset.dialect), (&load.file, &bytes), provider))
+        };
+        ruleset.loads.iter().filter_map(read).collect()
+    }
+
+    fn compile_as(
+        &self,
+        dialect: Option<Dialect>,
+        (name, bytes): (&str, &[u8]),
+        provider: &dyn SourceProvider,
+    ) -> Compiled {
         let input = ParseInput {
             name,
             bytes,
-            dialect: self.dialect,
+            dialect,
             macros: &self.macros,
             provider,
             limits: Limits::default(),
         };
-        weir_rules::compile(input, &self.facts)
+        match &self.names {
+            Some(names) => weir_rules::compile(input, &Asking { facts: &self.facts, names }),
+            None => weir_rules::compile(input, &self.facts),
+        }
     }
 
     /// Puts what a system cannot run of a ruleset among its diagnostics, by place. Errors that were
-    /// found before stay: all is said in one run.
-    pub(crate) fn judge(compiled: &mut Compiled, target: Target) {
+    /// found before stay: all is said in one run. A host name without an address is an error only
+    /// where the system's resolver was asked. Some interfaces are `not_ethernet`.
+    pub(crate) fn judge(&self, compiled: &mut Compiled, target: Target, not_ethernet: &[String]) {
         // Of weir it is said below, of every construct, and other systems run what weir does not.
         let is_of_weir = |found: &Diagnostic| {
             found.code == Code::CannotRun && found.severity == Severity::Warning
         };
         compiled.diagnostics.retain(|found| !is_of_weir(found));
         let ruleset = &compiled.ruleset;
-        let found = match target {
-            Target::Weir => weir_fw::refusals(ruleset),
+        let mut found = match target {
+            Target::Weir => {
+                let mut found = weir_fw::refusals(ruleset);
+                // A ruleset with errors is not whole.
+                if compiled.error_count == 0 {
+                    found.extend(refusals_of_whole(ruleset, &self.facts, not_ethernet));
+                }
+                found
+            }
             Target::Freebsd | Target::Openbsd => weir_words(ruleset)
                 .into_iter()
                 .map(|(span, message)| Diagnostic::error(Code::CannotRun, span, message))
                 .collect(),
         };
+        found.retain(|found| self.names.is_some() || found.code != Code::UnresolvedHost);
         let is_error = |found: &&Diagnostic| found.severity == Severity::Error;
         compiled.error_count += found.iter().filter(is_error).count();
         Self::add(compiled, found);

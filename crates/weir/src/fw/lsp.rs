@@ -47,6 +47,7 @@ pub(super) fn command(args: &LspArgs) -> anyhow::Result<Outcome> {
         macros: args.macros.clone(),
         facts: machine::facts(args.facts.as_deref())?,
         disk: super::files::Disk::default(),
+        names: None,
     };
     let (connection, threads) = Connection::stdio();
     let is_shut_down = serve(&connection, language)?;

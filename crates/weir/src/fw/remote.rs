@@ -1,5 +1,6 @@
-//! A ruleset on its way to the daemon: the text and every file that it names, as this process reads
-//! them. The daemon opens no file that a client names.
+//! A ruleset on its way to the daemon: the text, every file that it names, as this process reads
+//! them, and the addresses of its host names. The daemon opens no file that a client names, and
+//! asks for no name.
 
 use std::cell::RefCell;
 
@@ -9,6 +10,7 @@ use weir_rules::source::SourceProvider;
 
 use super::files::Disk;
 use super::load::Language;
+use super::names::Names;
 
 /// Files of this machine, remembered as they are read.
 #[derive(Default)]
@@ -32,24 +34,41 @@ impl SourceProvider for Recorder {
     }
 }
 
-/// Compiles a text here, so that all that is wrong is told at once, and packs it for the daemon.
-pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8]) -> (Compiled, Load) {
-    let recorder = Recorder::default();
-    let mut compiled = language.compile_with(name, bytes, &recorder);
-    for load in compiled.ruleset.loads.clone() {
-        // That it is missing is a warning already; the daemon refuses it.
-        let Ok(inner) = recorder.read(&load.file, name) else { continue };
-        let inner = language.compile_with(&load.file, &inner, &recorder);
-        compiled.error_count += inner.error_count;
-        if inner.error_count > 0 {
-            super::show::diagnostics(&inner.diagnostics, &inner.sources, inner.dropped_count);
+/// A text as it is read here, so that all that is wrong is said at once, and what goes to the
+/// daemon.
+pub(crate) struct Prepared {
+    pub(crate) compiled: Compiled,
+    /// The files that it loads into anchors.
+    pub(crate) anchors: Vec<Compiled>,
+    pub(crate) load: Load,
+}
+
+impl Prepared {
+    /// Errors of all files.
+    pub(crate) fn error_count(&self) -> usize {
+        let of_anchors: usize = self.anchors.iter().map(|anchor| anchor.error_count).sum();
+        self.compiled.error_count + of_anchors
+    }
+
+    /// Shows what is said of the files of anchors with errors.
+    pub(crate) fn show_anchors(&self) {
+        for anchor in self.anchors.iter().filter(|anchor| anchor.error_count > 0) {
+            super::show::diagnostics(&anchor.diagnostics, &anchor.sources, anchor.dropped_count);
         }
     }
+}
+
+/// Compiles a text, and packs it for the daemon.
+pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8]) -> Prepared {
+    let recorder = Recorder::default();
+    let compiled = language.compile_with(name, bytes, &recorder);
+    let anchors = language.anchors(&compiled, name, &recorder);
     let load = Load {
         name: name.to_owned(),
         text: Bytes::new(bytes),
         files: recorder.files.into_inner(),
         macros: language.macros.clone(),
+        hosts: language.names.as_ref().map(Names::found).unwrap_or_default(),
         dialect: Some(compiled.ruleset.dialect.as_str().to_owned()),
         level: None,
         anchor: String::new(),
@@ -57,5 +76,5 @@ pub(crate) fn prepare(language: &Language, name: &str, bytes: &[u8]) -> (Compile
         is_merged: false,
         pid: std::process::id(),
     };
-    (compiled, load)
+    Prepared { compiled, anchors, load }
 }

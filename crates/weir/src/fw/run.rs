@@ -24,6 +24,7 @@ use weir_rules::Dialect;
 use weir_rules::facts::Facts;
 
 use super::load::Language;
+use super::names::Names;
 use super::{files, machine, remote, show};
 use crate::cli::fw::Target;
 use crate::cli::fw_run::RunArgs;
@@ -88,12 +89,18 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     let facts = machine::facts(None)?;
     let dialect = args.dialect.map(Dialect::from);
     let (macros, disk) = (args.macros.clone(), files::Disk::default());
-    let language = Language { dialect, macros, facts, disk };
+    let names = Some(Names::default());
+    let language = Language { dialect, macros, facts, disk, names };
     let (name, bytes) = files::first(&args.file)
         .map_err(|cause| anyhow::anyhow!("cannot read {}: {cause}", args.file.display()))?;
-    let (mut compiled, load) = remote::prepare(&language, &name, &bytes);
-    Language::judge(&mut compiled, Target::Weir);
-    if compiled.error_count > 0 {
+    let mut prepared = remote::prepare(&language, &name, &bytes);
+    // What runs already is not ended by interfaces that cannot be filtered: the daemon decides.
+    for compiled in std::iter::once(&mut prepared.compiled).chain(&mut prepared.anchors) {
+        language.judge(compiled, Target::Weir, &[]);
+    }
+    if prepared.error_count() > 0 {
+        prepared.show_anchors();
+        let compiled = &prepared.compiled;
         show::diagnostics(&compiled.diagnostics, &compiled.sources, compiled.dropped_count);
         return Ok(Outcome::Refused);
     }
@@ -102,7 +109,7 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
     let is_log_moved = Arc::new(AtomicBool::new(false));
     let daemon = Daemon {
         options: Options { is_generic: args.generic },
-        load,
+        load: prepared.load,
         machine: Arc::new(Host),
         log_file: args.log.clone(),
         is_log_moved: Arc::clone(&is_log_moved),

@@ -15,6 +15,7 @@ use super::say;
 use crate::cli::pfctl::{Level, Parts, Plan, TableCommand};
 use crate::exit::Outcome;
 use crate::fw::load::Language;
+use crate::fw::names::Names;
 use crate::fw::{files, machine, remote};
 
 /// pfctl's exit code of addresses that were not found.
@@ -256,15 +257,18 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
     let dialect = Some(plan.dialect.unwrap_or(Dialect::FreeBsd));
     let facts = host_facts()?;
     let disk = files::Disk::default();
-    let language = Language { dialect, macros: plan.macros.clone(), facts, disk };
+    let names = Some(Names::default());
+    let language = Language { dialect, macros: plan.macros.clone(), facts, disk, names };
     let (name, bytes) = files::first(path)
         .map_err(|cause| Failure::Words(format!("{}: {cause}", path.display())))?;
-    let (compiled, mut load) = remote::prepare(&language, &name, &bytes);
-    super::tell(&compiled, plan);
-    if compiled.error_count > 0 {
+    let prepared = remote::prepare(&language, &name, &bytes);
+    prepared.show_anchors();
+    super::tell(&prepared.compiled, plan);
+    if prepared.error_count() > 0 {
         say("Syntax error in config file: pf rules not loaded");
         return Ok(Outcome::No);
     }
+    let mut load = prepared.load;
     load.level = plan.level.map(level);
     load.anchor = plan.anchor.clone().unwrap_or_default();
     load.parts = parts(plan.parts);

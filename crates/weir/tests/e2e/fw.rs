@@ -317,7 +317,7 @@ pass out user root
 
 #[test]
 fn check_says_what_run_says() {
-    let files = Files::new(&[("pf.conf", HALF_RUNS), ("weir.conf", "set hashsize 64\npass\n")]);
+    let files = Files::new(&[("pf.conf", HALF_RUNS), ("weir.conf", "set hashsize 1024\npass\n")]);
     let path = files.path("pf.conf");
     let checked = run(&["fw", "check", &path]);
     assert_exit(&checked, 1);
@@ -345,4 +345,70 @@ fn check_says_what_run_says() {
     let checked = run(&["fw", "check", "--for", "openbsd", &path]);
     assert_exit(&checked, 1);
     assert!(stderr(&checked).contains(":1:1: error: `set hashsize` is weir's own"));
+}
+
+/// Sizes that cannot be, more tags than states can keep, and an anchor's file with what is refused.
+fn too_large() -> String {
+    let tags: String = (0..16).map(|number| format!("pass in tag t{number}\n")).collect();
+    format!("set limit frags 2000000\n{tags}")
+}
+
+#[test]
+fn check_says_what_only_the_whole_shows() {
+    let files = Files::new(&[
+        ("pf.conf", &too_large()),
+        ("main.conf", "anchor ftp\nload anchor ftp from \"ftp.conf\"\n"),
+        ("ftp.conf", "pass\npass in on em0 route-to (em1 192.0.2.1)\n"),
+    ]);
+    for (name, lines) in [("pf.conf", ["1:1", "2:1"].as_slice()), ("main.conf", &[])] {
+        let path = files.path(name);
+        let checked = run(&["fw", "check", &path]);
+        assert_exit(&checked, 1);
+        let message = stderr(&checked);
+        for place in lines {
+            assert!(message.contains(&format!("{path}:{place}: error: ")), "{place}: {message}");
+        }
+        assert_eq!(message.contains("ftp.conf:2:1: error: "), lines.is_empty(), "{message}");
+        let ran = run(&["fw", "run", "--foreground", "-f", &path]);
+        assert_exit(&ran, 2);
+        for line in message.lines().filter(|line| line.contains(": error: ")) {
+            assert!(stderr(&ran).contains(line), "{line}: {}", stderr(&ran));
+        }
+    }
+}
+
+#[test]
+fn host_names_are_asked_for_where_that_is_right() {
+    // A label of 64 letters is no name: no server is asked for it.
+    let nobody = format!("{}.example", "a".repeat(64));
+    let files = Files::new(&[
+        ("facts", "interface em0 192.0.2.1/24\n"),
+        ("local.conf", "pass in from localhost\n"),
+        ("nobody.conf", &format!("pass in from {nobody}\npass in from em7:network\n")),
+    ]);
+    let [facts, local] = ["facts", "local.conf"].map(|name| files.path(name));
+    let found = run(&["fw", "print", "--facts", &facts, "--resolve", &local]);
+    assert_exit(&found, 0);
+    assert!(stdout(&found).contains("from 127.0.0.1 to any"), "{}", stdout(&found));
+    let unasked = run(&["fw", "check", "--facts", &facts, &local]);
+    assert_exit(&unasked, 0);
+    let message = stderr(&unasked);
+    assert!(message.contains(":1:14: warning: no address is known for `localhost`"), "{message}");
+    assert!(message.contains("no name server was asked"), "{message}");
+    assert_exit(&run(&["fw", "check", "--facts", &facts, "--resolve", &local]), 0);
+
+    let path = files.path("nobody.conf");
+    let unasked = run(&["fw", "check", &path]);
+    assert_exit(&unasked, 1);
+    let message = stderr(&unasked);
+    assert!(!message.contains(&format!("{path}:1:1: error: ")), "{message}");
+    assert!(message.contains(&format!("{path}:2:1: error: the interface has no")), "{message}");
+    let checked = run(&["fw", "check", "--resolve", &path]);
+    assert_exit(&checked, 1);
+    let message = stderr(&checked);
+    assert!(message.contains(&format!("{path}:1:1: error: no address is known")), "{message}");
+    assert!(message.contains("the system's resolver was asked: "), "{message}");
+    let ran = run(&["fw", "run", "--foreground", "-f", &path]);
+    assert_exit(&ran, 2);
+    assert_eq!(stderr(&ran), message, "the same list, places and words");
 }
