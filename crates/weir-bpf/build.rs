@@ -12,8 +12,19 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-const PROGRAMS: [&str; 10] =
-    ["gen", "sink", "reflect", "probe", "fw", "rules", "layout", "states", "yardstick", "rss"];
+const PROGRAMS: [&str; 11] = [
+    "gen",
+    "sink",
+    "reflect",
+    "probe",
+    "fw",
+    "rules",
+    "layout",
+    "states",
+    "yardstick",
+    "rss",
+    "interrupts",
+];
 
 const REASONS: &str = "../../bpf/include/weir/fw/reasons.h";
 

@@ -4,10 +4,11 @@
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
 //! XDP, [`rss`] has the programs of receive side scaling, [`toeplitz`] hashes many flows at once,
 //! [`namespace`] asks how namespaces stand to each other, [`yardstick`] is a fixed piece of work,
-//! [`priority`] a thread's turn. [`firewall`] holds the firewall's programs and the memory they
-//! share. The C sources are in `bpf/`; the build script compiles them, and the object files are
-//! embedded here. [`object`], [`map`], [`attach`] and [`run`] do for any object file what these do
-//! for theirs: tests and benchmarks have programs of their own (weir-oracle).
+//! [`interrupts`] adds up the time that CPUs spend on them, [`priority`] is a thread's turn.
+//! [`firewall`] holds the firewall's programs and the memory they share. The C sources are in
+//! `bpf/`; the build script compiles them, and the object files are embedded here. [`object`],
+//! [`map`], [`attach`] and [`run`] do for any object file what these do for theirs: tests and
+//! benchmarks have programs of their own (weir-oracle).
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -24,6 +25,7 @@ pub mod ethtool;
 pub mod firewall;
 pub mod generator;
 pub mod histogram;
+pub mod interrupts;
 pub mod map;
 pub mod namespace;
 pub mod object;

@@ -111,6 +111,22 @@ impl Loaded {
         handle.map_err(|source| LoadError::Handle { object: self.name, source })
     }
 
+    /// Attaches a program where its section says, until the link is closed.
+    pub(crate) fn attach(&self, program: &str) -> Result<OwnedFd, LoadError> {
+        let found = self.object.progs_mut().find(|found| found.name() == OsStr::new(program));
+        let Some(found) = found else {
+            let what = format!("there is no program `{program}`");
+            return Err(LoadError::Mismatch { object: self.name, what });
+        };
+        let refused = |source: libbpf_rs::Error| {
+            let hint = hint(&source);
+            LoadError::Refused { object: self.name, source, hint, log: take_log() }
+        };
+        let link = found.attach().map_err(refused)?;
+        let handle = link.as_fd().try_clone_to_owned();
+        handle.map_err(|source| LoadError::Handle { object: self.name, source })
+    }
+
     /// A handle to a map whose values have `value_bytes` bytes.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 mod cpu;
 mod devices;
 mod files;
+pub mod interrupts;
 pub mod machine;
 pub mod tasks;
 #[cfg(test)]

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct MachineUse {
     /// The testbed's CPUs by number; all of a machine behind SSH.
     pub cpus: BTreeMap<usize, CpuUse>,
+    /// Those of them that the DUT runs on; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dut_cpus: Vec<usize>,
     /// Temperatures by sensor, degrees Celsius.
     pub temperatures_celsius: BTreeMap<String, Span>,
     /// Fan speeds by sensor, revolutions per minute.
@@ -24,9 +27,22 @@ pub struct MachineUse {
     /// DUT's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<ForeignTask>,
+    /// The interrupts and softirqs among it, the longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_interrupts: Vec<ForeignInterrupt>,
     /// How long tasks of the whole machine waited; absent where it is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
+}
+
+impl MachineUse {
+    /// In which part of the time the busiest CPU of the DUT worked; `None` if none is known.
+    #[must_use]
+    pub fn dut_busy_ratio(&self) -> Option<f64> {
+        let is_dut = |cpu: &usize| self.dut_cpus.is_empty() || self.dut_cpus.contains(cpu);
+        let of_dut = self.cpus.iter().filter(|(cpu, _)| is_dut(cpu));
+        of_dut.map(|(_, used)| used.busy_ratio).max_by(f64::total_cmp)
+    }
 }
 
 /// A thread that is neither the lab's nor the DUT's.
@@ -39,6 +55,17 @@ pub struct ForeignTask {
     /// The CPU that it ran on last.
     pub cpu: usize,
     /// Its part of the time of one CPU, 0 to 1.
+    pub ratio: f64,
+}
+
+/// Interrupts of a line, or softirqs of a kind, that no packet of the trial needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForeignInterrupt {
+    /// In words: `softirq BLOCK`, `interrupt 36 (virtio1-req.0)`.
+    pub name: String,
+    pub cpu: usize,
+    /// Its part of the time of that CPU, 0 to 1.
     pub ratio: f64,
 }
 
@@ -82,6 +109,9 @@ pub struct CpuUse {
     /// Neither the lab's nor the DUT's; absent where that cannot be told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign_ratio: Option<f64>,
+    /// The part of that in interrupt handlers and softirqs; absent where they are not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted_ratio: Option<f64>,
     /// Softirqs by name, those that ran.
     pub softirq_counts: BTreeMap<String, u64>,
     /// Frequency, kHz.

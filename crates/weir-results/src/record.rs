@@ -327,6 +327,8 @@ pub struct Verdict {
 pub enum VerdictKind {
     /// The DUT is what limited the figure.
     DutBound,
+    /// A ring of the DUT is, which overran while its CPUs were idle in between.
+    RingBound,
     /// The DUT forwarded all that was offered.
     GeneratorBound,
     /// The path limited the figure.
@@ -345,8 +347,9 @@ pub enum VerdictKind {
 
 impl VerdictKind {
     /// Every verdict.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::DutBound,
+        Self::RingBound,
         Self::GeneratorBound,
         Self::LinkBound,
         Self::SinkBound,
@@ -361,6 +364,7 @@ impl VerdictKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::DutBound => "dut-bound",
+            Self::RingBound => "ring-bound",
             Self::GeneratorBound => "generator-bound",
             Self::LinkBound => "link-bound",
             Self::SinkBound => "sink-bound",
@@ -387,7 +391,7 @@ impl VerdictKind {
     /// Whether the figure is what the DUT can do; of the others it can do at least the figure.
     #[must_use]
     pub fn is_dut_limited(self) -> bool {
-        matches!(self, Self::DutBound | Self::Overloaded)
+        matches!(self, Self::DutBound | Self::RingBound | Self::Overloaded)
     }
 }
 

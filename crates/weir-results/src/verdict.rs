@@ -9,7 +9,7 @@ use weir_stats::Threshold;
 use crate::counters::Place;
 use crate::machine_use::{CpuUse, MachineUse};
 use crate::number::{self, pps};
-use crate::record::{Check, Ledger, TrialResult, Verdict, VerdictKind};
+use crate::record::{Check, Drop, Ledger, TrialResult, Verdict, VerdictKind};
 
 const RESIDUAL_MAX: Threshold = Threshold::new(
     "residual_max",
@@ -136,7 +136,7 @@ const FREQUENCY_FALL_MAX: Threshold = Threshold::new(
 );
 
 /// Every threshold of weir's own trials, for code, reports and documentation.
-pub const THRESHOLDS: [Threshold; 16] = [
+pub const THRESHOLDS: [Threshold; 17] = [
     RESIDUAL_MAX,
     FOREIGN_MAX,
     MEMORY_PRESSURE_MAX,
@@ -145,6 +145,7 @@ pub const THRESHOLDS: [Threshold; 16] = [
     FREQUENCY_FALL_MAX,
     LOSS_FREE_MAX,
     DUT_BOUND_MAX,
+    RING_IDLE_MIN,
     LINK_BOUND_MIN,
     OVERLOADED_MAX,
     PLACE_SHARE_MIN,
@@ -154,6 +155,17 @@ pub const THRESHOLDS: [Threshold; 16] = [
     STRAY_MAX,
     OPINION_MAX,
 ];
+
+const RING_IDLE_MIN: Threshold = Threshold::new(
+    "ring_idle_min",
+    0.10,
+    "of a CPU's time",
+    "a DUT whose busiest CPU would have been idle for at least this with all packets that it \
+     lost, most of them before it had received them, is ring-bound: bursts overran a ring",
+);
+
+/// The counting points that come before the DUT's first one.
+const BEFORE_DUT: [&str; 2] = ["offered", "accepted"];
 
 /// What a verdict is reached from.
 #[derive(Debug, Clone, Copy)]
@@ -311,6 +323,9 @@ fn foreign(machine: &MachineUse) -> Option<String> {
             number::share(task.ratio)
         ));
     }
+    for seen in machine.foreign_interrupts.iter().filter(|seen| seen.cpu == cpu) {
+        names.push(format!("{} {}", seen.name, number::share(seen.ratio)));
+    }
     let who = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
     Some(format!(
         "{} of CPU {cpu} went to something else{who}; at most {} may",
@@ -409,7 +424,10 @@ fn limit(e: &Evidence<'_>) -> Verdict {
         (Some(Place::Dut), None) if e.path == Path::Calibration => {
             invalid("a loss in the DUT, in a run that has no DUT")
         }
-        (Some(Place::Dut), _) => verdict(VerdictKind::DutBound, dut_bound_reason(e, loss, ratio)),
+        (Some(Place::Dut), _) => match overrun(e.ledger, dut_machine(e)) {
+            Some(overrun) => verdict(VerdictKind::RingBound, ring_bound_reason(&overrun, loss)),
+            None => verdict(VerdictKind::DutBound, dut_bound_reason(e, loss, ratio)),
+        },
         (None, _) => invalid(format!(
             "{} of the packets were lost, and no place lost {} of them",
             number::share(loss),
@@ -468,6 +486,48 @@ fn unknown_path(path: Path) -> &'static str {
         Path::Unknown => "; no rate of the links is stated, so they may be the limit",
         _ => "",
     }
+}
+
+/// A ring of the DUT that overran although the DUT had time to empty it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Overrun<'a> {
+    /// The counter that has most of what was lost so.
+    counter: &'a str,
+    /// In which part of the time the busiest CPU of the DUT was idle.
+    idle_ratio: f64,
+}
+
+/// Whether most of what was lost was lost so. `machine` is the one that the DUT is on.
+#[must_use]
+pub fn overrun<'a>(ledger: &'a Ledger, machine: Option<&MachineUse>) -> Option<Overrun<'a>> {
+    let busy_ratio = machine?.dut_busy_ratio()?;
+    // What it would have been busy for with all that was offered.
+    let needed_ratio = busy_ratio / (1.0 - ledger.loss_ratio());
+    // What the DUT has not received was lost on the way into it.
+    let is_ring = |d: &&Drop| d.place == Place::Dut && BEFORE_DUT.contains(&d.after.as_str());
+    let rings = || ledger.drops.iter().filter(is_ring);
+    let in_rings: u64 = rings().map(|drop| drop.packets).sum();
+    let lost: u64 = ledger.drops.iter().map(|drop| drop.packets).sum();
+    let most = rings().max_by_key(|drop| drop.packets)?;
+    let is_most = in_rings > 0 && share(in_rings, lost) >= PLACE_SHARE_MIN.value;
+    (is_most && needed_ratio <= 1.0 - RING_IDLE_MIN.value)
+        .then_some(Overrun { counter: &most.name, idle_ratio: 1.0 - busy_ratio })
+}
+
+/// The machine that the DUT is on.
+fn dut_machine<'a>(e: &Evidence<'a>) -> Option<&'a MachineUse> {
+    e.machines.iter().find(|(name, _)| name.is_empty()).map(|(_, machine)| *machine)
+}
+
+fn ring_bound_reason(overrun: &Overrun<'_>, loss: f64) -> String {
+    format!(
+        "the DUT lost {} of the packets, most of them as `{}`, although its busiest CPU was idle \
+         for {} of the time, long enough for all of them: they came, or were fetched, in bursts \
+         that the ring does not hold",
+        number::share(loss),
+        overrun.counter,
+        number::share(overrun.idle_ratio)
+    )
 }
 
 fn dut_bound_reason(e: &Evidence<'_>, loss: f64, ratio: Option<f64>) -> String {

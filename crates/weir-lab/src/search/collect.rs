@@ -58,6 +58,7 @@ fn verdict(goal: &GoalRecord) -> Verdict {
     let kind = match (goal.limit, goal.lower_pps) {
         (Limit::Stopped | Limit::BelowMinLoad, _) | (_, None) => VerdictKind::Invalid,
         (Limit::Dut, _) => VerdictKind::DutBound,
+        (Limit::Ring, _) => VerdictKind::RingBound,
         (Limit::Link, _) => VerdictKind::LinkBound,
         (Limit::Testbed | Limit::MaxLoad, _) => VerdictKind::GeneratorBound,
     };

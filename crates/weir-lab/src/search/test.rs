@@ -22,10 +22,10 @@ use weir_results::search::record::{
 use weir_results::verdict;
 
 /// The lowest load as a share of the highest, where the specification names none.
-const MIN_LOAD_SHARE: f64 = 1e-3;
+pub(super) const MIN_LOAD_SHARE: f64 = 1e-3;
 
 /// How long the longest burst takes at the generator's rate (RFC 9004), seconds.
-const BURST_MAX_S: f64 = 2.0;
+pub(super) const BURST_MAX_S: f64 = 2.0;
 
 /// What is asked of a trial.
 #[derive(Debug, Clone, Copy)]
@@ -198,7 +198,8 @@ impl Measuring {
         match &mut self.machine {
             Machine::Throughput { search, path, costs, .. } => {
                 search.feed(measured);
-                path.push(path_step(search, ask, reading));
+                let overrun = verdict::overrun(&record.ledger, record.machine.as_ref());
+                path.push(path_step(search, ask, reading, overrun.is_some()));
                 let counts = matches!(reading, Reading::Loss(_)) && !ask.is_warmup;
                 costs.extend(record.cost.filter(|_| counts).map(|cost| (ask, cost)));
             }
@@ -218,7 +219,7 @@ impl Measuring {
             Machine::Throughput { search, link_bound_pps, max_is_given, path, costs } => {
                 let record = |goal| GoalRecord {
                     cost: final_cost(&goal, &costs),
-                    ..GoalRecord::new(&goal, link_bound_pps, max_is_given)
+                    ..GoalRecord::new(&goal, link_bound_pps, max_is_given, &path)
                 };
                 result.goals = search.results().into_iter().map(record).collect();
                 result.path = path;
@@ -271,7 +272,7 @@ fn throughput(terms: &Terms, item: &Item, known: Known, loads: Loads) -> Result<
 }
 
 /// What a trial said, and what is known after it.
-fn path_step(search: &Search, ask: Ask, reading: Reading) -> PathStep {
+fn path_step(search: &Search, ask: Ask, reading: Reading, is_overrun: bool) -> PathStep {
     let outcome = match reading {
         _ if ask.is_warmup => StepOutcome::WarmUp,
         Reading::Loss(loss_ratio) => StepOutcome::LossRatio(loss_ratio),
@@ -284,6 +285,7 @@ fn path_step(search: &Search, ask: Ask, reading: Reading) -> PathStep {
         duration_s: ask.duration_s,
         outcome,
         bounds: search.results().into_iter().map(bounds).collect(),
+        is_overrun,
     }
 }
 
@@ -429,6 +431,6 @@ fn mean(repeats: &[Delays]) -> Option<MeanDelays> {
     clippy::cast_sign_loss,
     reason = "a conversion from floating point saturates"
 )]
-fn whole(packets: f64) -> u64 {
+pub(super) fn whole(packets: f64) -> u64 {
     packets.max(1.0).round() as u64
 }

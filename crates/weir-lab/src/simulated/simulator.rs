@@ -288,8 +288,8 @@ impl Rig for SimRig {
     }
 
     fn machines(&self) -> Machines {
-        let used =
-            CpuUse { foreign_ratio: Some(self.script.foreign_ratio.get()), ..CpuUse::default() };
+        let foreign_ratio = Some(self.script.foreign_ratio.get());
+        let used = CpuUse { foreign_ratio, busy_ratio: 1.0, ..CpuUse::default() };
         let cpus = BTreeMap::from([(0, used)]);
         Machines { dut: Some(MachineUse { cpus, ..MachineUse::default() }), ..Machines::default() }
     }

@@ -15,17 +15,20 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use weir_net::procfs::Stat;
-use weir_results::machine_use::{CpuUse, DutTime, ForeignTask, MachineUse, Pressure, Span};
+use weir_results::machine_use::{
+    CpuUse, DutTime, ForeignInterrupt, ForeignTask, MachineUse, Pressure, Span,
+};
 
 use super::cpu::{self, CPU_DIR, CpuTimes, HWMON_DIR, THERMAL_DIR, parse_times, throttle_counts};
 use super::files::Files;
+use super::interrupts::Interrupted;
 use super::tasks::{self, Parts, Ran, Tasks};
 use super::{MACHINE, TICK_NS};
 
 /// How far apart readings of sensors are.
 const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many threads are named that are not the measurement's, at the most.
+/// How many threads are named that are not the measurement's, at the most; and interrupts.
 const FOREIGN_MAX: usize = 5;
 /// One part in so many of the time of CPUs that threads had which ended may be unseen.
 const UNSEEN_PART_MAX: u64 = 20;
@@ -50,6 +53,8 @@ pub struct Counted {
     pub tasks: Option<Tasks>,
     /// Whoever looked, with the time of the commands that it has started and that have ended.
     pub asker: Option<Stat>,
+    /// What was spent on interrupts since the reading before; `None` if nobody traced them.
+    pub interrupted: Option<Interrupted>,
 }
 
 /// Time in which at least one task waited for a CPU or for memory, since the machine started.
@@ -102,6 +107,7 @@ impl Counted {
             stalled: stalled(files),
             tasks: None,
             asker: None,
+            interrupted: None,
         }
     }
 }
@@ -212,15 +218,23 @@ pub fn machine_use(
         let ended_ns = ended_ns(before, after, parts, cpu);
         let has_kernel = parts.is_some_and(|parts| parts.has_kernel);
         let times = (ended_ns, elapsed_ns(before, after, cpu));
-        used.foreign_ratio = on_cpu.map(|ran| foreign_ratio(&used, ran, times, has_kernel));
+        let interrupts = foreign_interrupts(after, parts, cpu);
+        used.interrupted_ratio =
+            interrupts.map(|all| all.iter().fold(0.0, |sum, seen| sum + seen.ratio));
+        let interrupted_ratio = used.interrupted_ratio.unwrap_or(0.0);
+        used.foreign_ratio = on_cpu
+            .map(|ran| (foreign_ratio(&used, ran, times, has_kernel) + interrupted_ratio).min(1.0));
         Some((cpu, used))
     });
     let cpu_uses: BTreeMap<usize, CpuUse> = uses.collect();
+    let interrupts = cpus.iter().filter_map(|&cpu| foreign_interrupts(after, parts, cpu)).flatten();
     let elapsed_ns = |cpu| elapsed_ns(before, after, cpu);
     MachineUse {
         foreign: foreign(ran.unwrap_or_default(), &cpu_uses, elapsed_ns),
+        foreign_interrupts: worth_naming(interrupts),
         cpus: cpu_uses,
         pressure: pressure(before, after, cpus),
+        dut_cpus: Vec::new(),
         temperatures_celsius: spans(sensors, |s| &s.temperatures_celsius),
         fans_rpm: spans(sensors, |s| &s.fans_rpm),
         slowed_for_heat: slowed(before, after, sensors),
@@ -355,6 +369,24 @@ fn foreign(
     named.filter(|task| task.ratio >= FOREIGN_RATIO_MIN).take(FOREIGN_MAX).collect()
 }
 
+/// What a CPU spent on interrupts that are not the measurement's, if that is known.
+fn foreign_interrupts(
+    after: &Counted,
+    parts: Option<&Parts>,
+    cpu: usize,
+) -> Option<Vec<ForeignInterrupt>> {
+    let seen = after.interrupted.as_ref()?.foreign(cpu, parts?)?;
+    Some(seen.into_iter().map(|(name, ratio)| ForeignInterrupt { name, cpu, ratio }).collect())
+}
+
+/// Those that are worth naming, the longest first.
+fn worth_naming(interrupts: impl Iterator<Item = ForeignInterrupt>) -> Vec<ForeignInterrupt> {
+    let mut named: Vec<_> = interrupts.filter(|seen| seen.ratio >= FOREIGN_RATIO_MIN).collect();
+    named.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+    named.truncate(FOREIGN_MAX);
+    named
+}
+
 /// How long tasks waited, as parts of the time that passed on the first of these CPUs.
 fn pressure(before: &Counted, after: &Counted, cpus: &[usize]) -> Option<Pressure> {
     let (earlier, later) = (before.stalled?, after.stalled?);
@@ -405,6 +437,7 @@ fn cpu_use(before: &Counted, after: &Counted, sensors: &[Sensors], cpu: usize) -
         softirq_ratio: ratio(spent.softirq_ticks),
         stolen_ratio: ratio(spent.steal_ticks),
         foreign_ratio: None,
+        interrupted_ratio: None,
         softirq_counts: softirq_counts.collect(),
         frequency_khz: span(frequencies),
     })

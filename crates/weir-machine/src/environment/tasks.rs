@@ -44,6 +44,8 @@ pub struct Parts {
     /// The CPUs that this process's own commands ran on: what those had that have ended meanwhile
     /// belongs to the measurement, too.
     pub ended_on: Vec<usize>,
+    /// The CPUs on which packets of the measurement are received in softirqs.
+    pub receives_on: Vec<usize>,
     /// By the names of their programs, with all that they have started.
     pub names: Vec<String>,
     /// The machine does nothing else, so that its kernel is a part.

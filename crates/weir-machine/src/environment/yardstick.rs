@@ -14,6 +14,7 @@ use weir_net::CpuList;
 use weir_net::cpu::pin_current_thread;
 use weir_results::yardstick::{Pace, Yardstick};
 
+use super::interrupts::InterruptWatch;
 use super::machine::{Counted, machine_use};
 use super::tasks::Parts;
 use crate::cancel::Cancel;
@@ -54,6 +55,7 @@ pub fn measure(
     let work = || -> Result<Option<Yardstick>, String> {
         let only = CpuList::new([cpu]).ok_or("no CPU")?;
         pin_current_thread(&only).map_err(|error| error.to_string())?;
+        let interrupts = InterruptWatch::start();
         let before = Counted::take();
         let started = Instant::now();
         let (mut xdp, mut memory) = (Vec::new(), Vec::new());
@@ -67,7 +69,9 @@ pub fn measure(
             memory.push(began.elapsed().as_secs_f64() * 1e9 / f64::from(STEPS));
         }
         let duration = started.elapsed();
-        let after = Counted::take();
+        let counted = Counted::take();
+        let interrupted = interrupts.and_then(InterruptWatch::stop);
+        let after = Counted { interrupted, ..counted };
         let this = std::process::id().cast_signed();
         let parts = Parts { processes: vec![this], ..Parts::default() };
         let all: Vec<usize> = cpus.iter().collect();

@@ -18,6 +18,7 @@ pub(super) fn limit(series: &SeriesSummary) -> &'static str {
             "limited by the offer, nearly all of which was forwarded"
         }
         VerdictKind::DutBound => "limited by the DUT",
+        VerdictKind::RingBound => "limited by a ring of the DUT, which had CPU time to spare",
         VerdictKind::GeneratorBound => "limited by the offer, all of which was forwarded",
         VerdictKind::LinkBound => "limited by the path, not by the DUT",
         VerdictKind::SinkBound => "limited by the sink",

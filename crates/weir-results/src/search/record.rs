@@ -99,7 +99,9 @@ impl GoalRecord {
         match self.limit {
             Limit::Stopped => false,
             Limit::BelowMinLoad => true,
-            Limit::Dut | Limit::Link | Limit::Testbed | Limit::MaxLoad => self.lower_pps.is_some(),
+            Limit::Dut | Limit::Ring | Limit::Link | Limit::Testbed | Limit::MaxLoad => {
+                self.lower_pps.is_some()
+            }
         }
     }
 }
@@ -148,6 +150,10 @@ pub enum Limit {
     /// The DUT: the figure is its rate.
     #[serde(rename = "dut-bound")]
     Dut,
+    /// A ring of the DUT, which overran while its CPUs were idle in between. The figure is its rate
+    /// for this traffic on this testbed.
+    #[serde(rename = "ring-bound")]
+    Ring,
     /// The path: it carries no more without a DUT either. The figure is a lower bound.
     #[serde(rename = "link-bound")]
     Link,
@@ -171,6 +177,7 @@ impl Limit {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dut => "dut-bound",
+            Self::Ring => "ring-bound",
             Self::Link => "link-bound",
             Self::Testbed => "generator-bound",
             Self::MaxLoad => "max-load",
@@ -223,6 +230,9 @@ pub struct PathStep {
     pub outcome: StepOutcome,
     /// The bounds after it, by goal, in the order of the goals.
     pub bounds: Vec<Bounds>,
+    /// Most of what was lost overran a ring of the DUT, which had CPU time to spare.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_overrun: bool,
 }
 
 /// What a trial of a search said.
@@ -251,13 +261,25 @@ pub struct Bounds {
 
 impl GoalRecord {
     /// Says what limited a result. `link_bound_pps` is the rate from which on the path itself is
-    /// the limit; `max_load_given` whether the specification named the highest load.
+    /// the limit; `max_load_given` whether the specification named the highest load; `path` are the
+    /// trials.
     #[must_use]
-    pub fn new(result: &GoalResult, link_bound_pps: f64, max_load_given: bool) -> Self {
+    pub fn new(
+        result: &GoalResult,
+        link_bound_pps: f64,
+        max_load_given: bool,
+        path: &[PathStep],
+    ) -> Self {
         let (limit, reason) = match result.ending {
             Ending::Regular if result.lower_pps.is_some_and(|pps| pps >= link_bound_pps) => {
                 (Limit::Link, "even without the DUT, the path carries hardly more".to_owned())
             }
+            Ending::Regular if overran(result, path) => (
+                Limit::Ring,
+                "at the upper bound, a ring of the DUT overran while its CPUs were idle in \
+                 between: bursts limit the rate, not the DUT's speed"
+                    .to_owned(),
+            ),
             Ending::Regular => {
                 (Limit::Dut, "the DUT forwards the lower bound and not the upper one".to_owned())
             }
@@ -293,6 +315,17 @@ impl GoalRecord {
             cost: None,
         }
     }
+}
+
+/// Whether a ring overran in every trial that was too bad at the upper bound.
+fn overran(result: &GoalResult, path: &[PathStep]) -> bool {
+    let is_bad = |step: &&PathStep| {
+        let is_upper = result.upper_pps.is_some_and(|pps| step.load_pps.total_cmp(&pps).is_eq());
+        is_upper
+            && matches!(step.outcome, StepOutcome::LossRatio(loss) if loss > result.goal.loss_ratio)
+    };
+    let mut bad = path.iter().filter(is_bad).peekable();
+    bad.peek().is_some() && bad.all(|step| step.is_overrun)
 }
 
 /// A loss-rate curve.
@@ -428,9 +461,34 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_bursts_limit_is_ring_bound() {
+        let result = GoalResult {
+            goal: weir_stats::search::goal::Preset::Csit.goal(0.0),
+            lower_pps: Some(9.0),
+            upper_pps: Some(10.0),
+            conditional_throughput_pps: Some(9.0),
+            indicated_pps: None,
+            ending: Ending::Regular,
+        };
+        let step = |load_pps, loss, is_overrun| PathStep {
+            load_pps,
+            duration_s: 1.0,
+            outcome: StepOutcome::LossRatio(loss),
+            bounds: Vec::new(),
+            is_overrun,
+        };
+        let limit = |path: &[PathStep]| GoalRecord::new(&result, 100.0, false, path).limit;
+        let good = step(10.0, 0.0, false);
+        assert_eq!(limit(&[step(10.0, 0.1, true), good.clone()]), Limit::Ring);
+        assert_eq!(limit(&[step(10.0, 0.1, true), step(10.0, 0.1, false)]), Limit::Dut);
+        assert_eq!(limit(&[step(12.0, 0.1, true), good]), Limit::Dut, "not at the upper bound");
+    }
+
+    #[test]
     fn limits_have_the_same_names_in_files_and_tables() {
         for limit in [
             Limit::Dut,
+            Limit::Ring,
             Limit::Link,
             Limit::Testbed,
             Limit::MaxLoad,

@@ -1,7 +1,7 @@
 //! Every verdict, at its threshold and beside it.
 
 use super::*;
-use crate::machine_use::{CpuUse, ForeignTask, Pressure, Span};
+use crate::machine_use::{CpuUse, ForeignInterrupt, ForeignTask, Pressure, Span};
 use crate::record::{Drop, Point};
 
 const CALIBRATED_PPS: f64 = 5.0e6;
@@ -65,6 +65,37 @@ fn a_dut_that_loses_packets_far_below_the_path_is_dut_bound() {
         "the DUT lost 90 % of the packets, most of them as `dut_rx_ring_full`; it delivered 10 % \
          of what the path delivers without it"
     );
+}
+
+#[test]
+fn a_ring_that_overran_beside_an_idle_cpu_is_no_limit_of_the_dut() {
+    let r = result(0.5e6, Some(0.5e6));
+    let verdict = |delivered, busy_ratio, dut_cpus: &[usize], after: &str| {
+        let cpu = |busy_ratio| CpuUse { busy_ratio, ..CpuUse::default() };
+        // CPU 0 is the generator's.
+        let cpus = std::collections::BTreeMap::from([(0, cpu(1.0)), (1, cpu(busy_ratio))]);
+        let machine = MachineUse { cpus, dut_cpus: dut_cpus.to_vec(), ..MachineUse::default() };
+        let mut ledger = ledger(1_000_000, delivered, Place::Dut);
+        after.clone_into(&mut ledger.drops[0].after);
+        let (path, machines) = (Path::Calibrated(CALIBRATED_PPS), &[("", &machine)][..]);
+        judge(&Evidence { result: &r, ledger: &ledger, checks: &[], path, machines })
+    };
+    let idle = verdict(997_000, 0.22, &[1], "offered");
+    assert_eq!(idle.kind, VerdictKind::RingBound);
+    assert_eq!(
+        idle.reason,
+        "the DUT lost 0.30 % of the packets, most of them as `dut_rx_ring_full`, although its \
+         busiest CPU was idle for 78 % of the time, long enough for all of them: they came, or \
+         were fetched, in bursts that the ring does not hold"
+    );
+    assert!(VerdictKind::RingBound.is_dut_limited(), "a faster or larger ring is the DUT's");
+    let kind = |delivered, busy_ratio, after| verdict(delivered, busy_ratio, &[1], after).kind;
+    assert_eq!(kind(997_000, 0.89, "offered"), VerdictKind::RingBound);
+    assert_eq!(kind(997_000, 0.90, "offered"), VerdictKind::DutBound, "it hardly paused");
+    assert_eq!(kind(500_000, 0.5, "offered"), VerdictKind::DutBound, "no time for the rest");
+    assert_eq!(kind(997_000, 0.22, "dut_received"), VerdictKind::DutBound, "it dropped them");
+    // Which CPUs are the DUT's is not known of old records: the busiest of all counts.
+    assert_eq!(verdict(997_000, 0.22, &[], "offered").kind, VerdictKind::DutBound);
 }
 
 #[test]
@@ -231,6 +262,14 @@ fn whatever_else_ran_above_its_bound_disturbs_a_trial_and_is_named() {
     assert_eq!(
         verdict_beside(&with_hog).reason,
         "62 % of CPU 1 went to something else: hog (process 4711) 61 %; at most 5 % may"
+    );
+    let interrupt = |name: &str, cpu, ratio| ForeignInterrupt { name: name.into(), cpu, ratio };
+    let foreign_interrupts =
+        vec![interrupt("softirq BLOCK", 1, 0.07), interrupt("interrupt 36 (disk)", 0, 0.04)];
+    let with_disk = MachineUse { foreign_interrupts, ..machine(Some(0.07), 0.0) };
+    assert_eq!(
+        verdict_beside(&with_disk).reason,
+        "7.0 % of CPU 1 went to something else: softirq BLOCK 7.0 %; at most 5 % may"
     );
     let elsewhere = disturbance(&[("", &machine(Some(0.0), 0.0)), ("gen", &with_hog)]);
     let reason = elsewhere.expect("one of them was disturbed");

@@ -337,9 +337,10 @@ fn style(kind: VerdictKind) -> Style {
     match kind {
         VerdictKind::DutBound => AnsiColor::Green.on_default(),
         VerdictKind::GeneratorBound | VerdictKind::LinkBound => AnsiColor::Cyan.on_default(),
-        VerdictKind::SinkBound | VerdictKind::Overloaded | VerdictKind::Unstable => {
-            AnsiColor::Yellow.on_default()
-        }
+        VerdictKind::RingBound
+        | VerdictKind::SinkBound
+        | VerdictKind::Overloaded
+        | VerdictKind::Unstable => AnsiColor::Yellow.on_default(),
         VerdictKind::Disturbed | VerdictKind::Invalid => AnsiColor::Red.on_default().bold(),
     }
 }

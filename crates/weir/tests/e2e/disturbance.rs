@@ -137,8 +137,12 @@ fn a_hog_on_any_cpu_of_the_testbed_disturbs_a_trial() {
         assert_exit(&lab.run(&[]), 1);
         let (_, trial) = &trials(&lab.path("out"))[0];
         assert_eq!(trial["verdict"]["kind"], "disturbed", "{}", trial["verdict"]);
-        let ratio = &trial["machine"]["cpus"][cpu.to_string()]["foreign_ratio"];
-        assert!(ratio.as_f64().is_some_and(|ratio| ratio > 0.05), "CPU {cpu}: {ratio}");
+        let used = &trial["machine"]["cpus"][cpu.to_string()];
+        let ratio = used["foreign_ratio"].as_f64();
+        assert!(ratio.is_some_and(|ratio| ratio > 0.05), "CPU {cpu}: {used}");
+        // Interrupts are traced, and a part of it.
+        let interrupted = used["interrupted_ratio"].as_f64();
+        assert!(interrupted.is_some_and(|part| Some(part) <= ratio), "CPU {cpu}: {used}");
     }
 }
 

@@ -27,7 +27,7 @@ use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
 use super::sink::{Sink, together};
 use super::source::{Leaving, Source};
-use super::watch::Watch;
+use super::watch::{DUT, Watch};
 use crate::testbed::{
     Accounting, Burst, DutMoment, Machines, Observed, Reading, Rig, TestbedError, Topology,
 };
@@ -173,7 +173,7 @@ impl NetnsRig {
 
     /// CPUs that are watched during a run, by what they are for.
     fn watched_cpus(&self) -> Vec<(&'static str, &CpuList)> {
-        let mut cpus = vec![("generator", &self.placement.generator), ("DUT", &self.placement.dut)];
+        let mut cpus = vec![("generator", &self.placement.generator), (DUT, &self.placement.dut)];
         cpus.extend(self.placement.sink.as_ref().map(|sink| ("sink", sink)));
         cpus
     }
@@ -190,8 +190,11 @@ impl NetnsRig {
         }
         let kernel_threads = self.napi.iter().map(|thread| thread.pid).collect();
         // Commands that weir ran in the DUT and that have ended: those that switch a toggle.
-        let ended_on = self.placement.dut.iter().collect();
-        tasks::Parts { processes, kernel_threads, ended_on, ..tasks::Parts::default() }
+        let ended_on: Vec<usize> = self.placement.dut.iter().collect();
+        // A sink without threads, and what the DUT says to the generator or to itself.
+        let receives_on = if self.parts.dut.is_some() { ended_on.clone() } else { Vec::new() };
+        let rest = tasks::Parts::default();
+        tasks::Parts { processes, kernel_threads, ended_on, receives_on, ..rest }
     }
 
     /// The DUT's threads: its NAPI threads, and all that runs in its namespace. `None` where

@@ -5,12 +5,16 @@
 
 use std::cell::OnceCell;
 
+use weir_machine::environment::interrupts::InterruptWatch;
 use weir_machine::environment::machine::{Counted, SensorWatch, Sensors, dut_time, machine_use};
 use weir_machine::environment::tasks::Parts;
 use weir_net::CpuList;
 use weir_results::machine_use::{DutTime, MachineUse};
 use weir_results::number;
 use weir_results::record::Check;
+
+/// The name of the CPUs that the DUT runs on.
+pub(in crate::testbed) const DUT: &str = "DUT";
 
 /// The machine before, during and after the generator's measured run.
 #[derive(Debug, Default)]
@@ -21,6 +25,7 @@ pub(in crate::testbed) struct Watch {
     /// What belongs to the trial.
     parts: Option<Parts>,
     watching: Option<SensorWatch>,
+    interrupts: Option<InterruptWatch>,
     is_running: bool,
     /// What all of it comes to, worked out once.
     used: OnceCell<MachineUse>,
@@ -32,6 +37,7 @@ impl Watch {
         self.is_running = true;
         self.used = OnceCell::new();
         self.watching = SensorWatch::start();
+        self.interrupts = InterruptWatch::start();
         self.before = Counted::take();
     }
 
@@ -44,7 +50,9 @@ impl Watch {
     pub(in crate::testbed) fn stop(&mut self, parts: Option<Parts>) {
         self.is_running = false;
         self.parts = parts;
-        self.after = Counted::take();
+        let counted = Counted::take();
+        let interrupted = self.interrupts.take().and_then(InterruptWatch::stop);
+        self.after = Counted { interrupted, ..counted };
         self.sensors = self.watching.take().map(SensorWatch::stop).unwrap_or_default();
     }
 
@@ -54,7 +62,10 @@ impl Watch {
             let mut list: Vec<usize> = cpus.iter().flat_map(|(_, cpus)| cpus.iter()).collect();
             list.sort_unstable();
             list.dedup();
-            machine_use(&self.before, &self.after, &self.sensors, (&list, self.parts.as_ref()))
+            let parts = (&list[..], self.parts.as_ref());
+            let used = machine_use(&self.before, &self.after, &self.sensors, parts);
+            let of_dut = cpus.iter().filter(|(name, _)| *name == DUT);
+            MachineUse { dut_cpus: of_dut.flat_map(|(_, cpus)| cpus.iter()).collect(), ..used }
         })
     }
 
@@ -79,10 +90,14 @@ impl Watch {
                 None => format!("{name}: no time of CPU {cpu} is known"),
                 Some(used) => format!(
                     "{name}: CPU {cpu} was busy for {}, with {} stolen by the hypervisor and {} \
-                     for something else",
+                     for something else{}",
                     number::share(used.busy_ratio),
                     number::share(used.stolen_ratio),
-                    used.foreign_ratio.map_or_else(|| "an unknown share".to_owned(), number::share)
+                    used.foreign_ratio.map_or_else(|| "an unknown share".to_owned(), number::share),
+                    match used.interrupted_ratio {
+                        Some(ratio) => format!(" ({} in interrupts)", number::share(ratio)),
+                        None => ", without interrupts, which cannot be traced".to_owned(),
+                    },
                 ),
             })
             .collect();
