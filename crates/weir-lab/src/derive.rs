@@ -69,6 +69,7 @@ pub fn stored_plan(store: &Store, iterations: Option<u32>) -> Result<Plan, Store
 /// When it cannot be read, or its specification is refused. Damaged cells are no error.
 pub fn collection(root: &Path) -> Result<Opened, StoredPlanError> {
     let store = Store::open_to_read(root)?;
+    store.check_begun()?;
     let plan = stored_plan(&store, None)?;
     let task = Task::of(&store)?;
     if let Task::Search(terms) = &task {

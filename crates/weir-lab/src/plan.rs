@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use toml::de::DeTable;
 use weir_net::CpuList;
 use weir_results::matrix::Series;
 
@@ -194,6 +195,22 @@ impl Plan {
     #[must_use]
     pub fn is_toggled(&self) -> bool {
         self.series.iter().any(|series| series.dut.toggle.is_some())
+    }
+
+    /// Where a field of `[testbed]` stands, `lab.toml:9:12`: for what only shows on a host.
+    #[must_use]
+    pub fn place_in_testbed(&self, field: &str) -> String {
+        let SpecSource { path, text, .. } = &self.source;
+        let (document, _) = DeTable::parse_recoverable(text);
+        let testbed =
+            document.get_ref().get("testbed").and_then(|value| value.get_ref().as_table());
+        let span = testbed.and_then(|testbed| Some(testbed.get(field)?.span()));
+        let source = Source { name: path.display().to_string(), text: text.clone() };
+        let place = Diagnostic { span, ..Diagnostic::error(&Arc::new(source), "") };
+        match place.position() {
+            Some((line, column)) => format!("{}:{line}:{column}", place.source.name),
+            None => place.source.name.clone(),
+        }
     }
 
     /// Where a series runs, by its id.

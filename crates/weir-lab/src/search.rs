@@ -12,6 +12,7 @@
 //! more, the path, the generator, or the specification.
 
 mod collect;
+mod expected;
 pub mod item;
 mod kept;
 mod machines;
@@ -22,5 +23,6 @@ mod test;
 const SAMPLES_MIN: u32 = 5;
 
 pub use collect::collection;
-pub use item::{Item, items};
+pub use expected::{Expected, expected};
+pub use item::{Item, ItemError, items};
 pub use schedule::{Searches, results};

@@ -247,6 +247,19 @@ impl Store {
         Ok(Self { root: root.to_owned(), _lock: None })
     }
 
+    /// Refuses a store without a trial: whoever reads it has nothing to say of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Empty`], or when a directory cannot be listed.
+    pub fn check_begun(&self) -> Result<(), StoreError> {
+        for trials in ["cells", "items", "profiles", "rejected"] {
+            if !subdirectories(&self.root.join(trials))?.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Empty { path: self.root.clone() })
+    }
+
     /// What it was made for.
     #[must_use]
     pub fn kind(&self) -> Kind {

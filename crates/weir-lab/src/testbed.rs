@@ -324,6 +324,8 @@ pub struct TestbedError {
     pub what: String,
     /// What it means for the campaign.
     pub scope: Scope,
+    /// The field of `[testbed]` that asks for what cannot be had.
+    pub field: Option<&'static str>,
 }
 
 /// How far an error reaches.
@@ -338,7 +340,12 @@ pub enum Scope {
 impl TestbedError {
     /// An error with its text.
     pub fn new(what: impl std::fmt::Display) -> Self {
-        Self { what: what.to_string(), scope: Scope::Campaign }
+        Self { what: what.to_string(), scope: Scope::Campaign, field: None }
+    }
+
+    /// An error about a field of `[testbed]`.
+    pub(crate) fn of(field: &'static str, what: impl std::fmt::Display) -> Self {
+        Self { field: Some(field), ..Self::new(what) }
     }
 
     /// An error that voids one trial: something ended that should not have, or did not answer.

@@ -9,7 +9,8 @@
 //!   the right goal, the throughput of RFC 2544 section 26.1;
 //! - [`curve`]: the loss-rate curve of RFC 2544 section 26.3;
 //! - [`burst`]: back-to-back frames, RFC 2544 section 26.4 as updated by RFC 9004;
-//! - [`latency`]: at which shares of a throughput latency is measured (RFC 2544 section 26.2).
+//! - [`latency`]: at which shares of a throughput latency is measured (RFC 2544 section 26.2);
+//! - [`expected`]: what these cost about.
 //!
 //! All of them keep apart what the device did from what the testbed could not do. A trial whose
 //! sender did not offer the load says nothing about the device at that load, however many packets
@@ -19,6 +20,7 @@
 pub mod burst;
 pub mod classify;
 pub mod curve;
+pub mod expected;
 pub mod goal;
 pub mod latency;
 pub mod mlr;

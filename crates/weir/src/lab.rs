@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
+use serde_json::Value;
 use weir_lab::derive::{self, Account, StoredPlanError};
 use weir_lab::diagnostic::has_errors;
 use weir_lab::model::{Plan, TestbedSpec};
@@ -48,7 +49,7 @@ pub(crate) fn command(command: LabCommand) -> anyhow::Result<Outcome> {
                 return Ok(Outcome::Refused);
             };
             check_host(&plan, &selection.spec)?;
-            show::plan(&plan, verbose, json.json)?;
+            show::plan(&plan, &placements(&plan)?, verbose, json.json)?;
             Ok(Outcome::Done)
         }
         LabCommand::Run { selection, out, resume, yes, wait, verbose, json } => {
@@ -91,12 +92,28 @@ fn check_host(plan: &Plan, spec: &Path) -> anyhow::Result<()> {
     let folder = spec.parent().unwrap_or(Path::new(""));
     for place in plan.testbeds() {
         match place {
-            TestbedSpec::Netns(netns) => testbed::netns::check_cpus(netns)?,
+            // As [`placements`] says.
+            TestbedSpec::Netns(_) => {}
             TestbedSpec::Qemu(qemu) => testbed::qemu::check(qemu, folder)?,
             TestbedSpec::Hosts(hosts) => testbed::hosts::check(hosts, plan, folder)?,
         }
     }
     Ok(())
+}
+
+/// Which CPUs of this host do what, for each testbed of namespaces.
+fn placements(plan: &Plan) -> anyhow::Result<Vec<Value>> {
+    let netns = plan.testbeds().into_iter().filter_map(|place| match place {
+        TestbedSpec::Netns(netns) => Some(netns),
+        TestbedSpec::Qemu(_) | TestbedSpec::Hosts(_) => None,
+    });
+    let placement = |netns| {
+        testbed::netns::placement(netns).map_err(|error| match error.field {
+            Some(field) => anyhow!("{}: {}", plan.place_in_testbed(field), error.what),
+            None => error.into(),
+        })
+    };
+    netns.map(placement).collect()
 }
 
 /// Reads a specification; `None` if it is refused, which has been shown then.
@@ -129,6 +146,7 @@ fn stored_plan(store: &Store, iterations: Option<u32>) -> anyhow::Result<Option<
 
 fn report(dir: &Path, shown: Shown) -> anyhow::Result<Outcome> {
     let store = Store::open(dir).map_err(weir_lab::open::OpenError::from)?;
+    store.check_begun()?;
     let task = Task::of(&store)?;
     let Some(plan) = stored_plan(&store, None)? else {
         return Ok(Outcome::Refused);

@@ -75,17 +75,22 @@ impl Estimate {
         }
         let calibration = |series: &Series| TESTBED_WORK + probes(series) + traffic(plan);
         estimate.calibrations = plan.calibrations().into_iter().map(calibration).sum();
-        estimate.run = RUN_WORK;
-        if plan.testbed.has_direct_path() {
-            let trials = estimate.total();
-            let looks = [LOOK_BEFORE_MAX, LOOK_AFTER_MAX].map(|most| look(trials, most));
-            estimate.run += looks[0] + looks[1];
-        }
+        estimate.run = Self::run(plan, estimate.total());
         estimate
     }
 
+    /// What a run does once, for trials that take so long.
+    pub(crate) fn run(plan: &Plan, trials: Duration) -> Duration {
+        let trials = trials + RUN_WORK;
+        let looks = match plan.testbed.has_direct_path() {
+            true => look(trials, LOOK_BEFORE_MAX) + look(trials, LOOK_AFTER_MAX),
+            false => Duration::ZERO,
+        };
+        RUN_WORK + looks
+    }
+
     /// One trial of a series.
-    fn trial(plan: &Plan, series: &Series) -> Self {
+    pub(crate) fn trial(plan: &Plan, series: &Series) -> Self {
         let testbed = plan.testbed_of(&series.id);
         let (boots, machine) = match testbed {
             TestbedSpec::Netns(_) => (Duration::ZERO, Duration::ZERO),

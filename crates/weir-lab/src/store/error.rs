@@ -66,6 +66,16 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// Nothing was measured yet.
+    #[error(
+        "{path} holds no finished trial, so there is nothing to report or compare: go on with \
+         `weir lab resume {path}` until one has finished",
+        path = .path.display()
+    )]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
     /// There is something else.
     #[error(
         "{path} is not empty and holds no results of weir; choose another directory with --out",

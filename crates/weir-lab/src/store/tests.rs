@@ -56,6 +56,19 @@ fn iterations(cells: &Cells) -> Vec<u32> {
 }
 
 #[test]
+fn a_store_without_a_trial_says_so_and_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("out");
+    let (store, _) = with_cells(&root, 0);
+    let said = store.check_begun().unwrap_err().to_string();
+    assert!(said.contains("holds no finished trial"), "{said}");
+    assert!(said.contains(&format!("weir lab resume {}", root.display())), "{said}");
+    drop(store);
+    let other = dir.path().join("other");
+    with_cells(&other, 1).0.check_begun().unwrap();
+}
+
+#[test]
 fn profiles_are_read_back_and_are_no_cells() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = with_cells(&dir.path().join("store"), 1);

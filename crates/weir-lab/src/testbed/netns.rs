@@ -119,12 +119,13 @@ impl NetnsTestbed {
     }
 }
 
-/// Whether the CPUs that a specification asks for are there, and enough of them.
+/// Which of this host's CPUs do what, as the environment of a store has it.
 ///
 /// # Errors
-/// As [`NetnsTestbed::new`], for that reason.
-pub fn check_cpus(spec: &NetnsSpec) -> Result<(), TestbedError> {
-    Placement::choose(spec).map(drop)
+/// As [`NetnsTestbed::new`]: the CPUs that are asked for are not there, or there are too few.
+pub fn placement(spec: &NetnsSpec) -> Result<Value, TestbedError> {
+    let placement = Placement::choose(spec)?;
+    Ok(Setup { spec: spec.clone(), placement }.environment())
 }
 
 impl NetnsTestbed {

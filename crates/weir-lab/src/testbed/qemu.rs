@@ -26,7 +26,7 @@ use weir_machine::ssh::profile::Profiler;
 use weir_net::CpuList;
 use weir_results::matrix::Series;
 
-use super::netns::{NetnsTestbed, check_cpus};
+use super::netns::{NetnsTestbed, placement};
 use super::{Rig, Testbed, TestbedError, Topology, Traces};
 use crate::material::Material;
 use crate::model::qemu::QemuSpec;
@@ -80,7 +80,7 @@ pub fn check(spec: &QemuSpec, folder: &Path) -> Result<(), TestbedError> {
     if spec.accel == Accel::Kvm {
         Chosen::choose(spec.accel)?;
     }
-    check_cpus(&spec.placement())
+    placement(&spec.placement()).map(drop)
 }
 
 impl QemuTestbed {

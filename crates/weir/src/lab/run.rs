@@ -24,7 +24,7 @@ use weir_wire::units::whole_ns;
 use super::left::Left;
 use super::show::Shown;
 use super::watch::Progress;
-use super::{absolute, check_place, hosts, outcome, require_root, show, stored_plan};
+use super::{absolute, check_place, hosts, outcome, placements, require_root, show, stored_plan};
 use crate::cli::Selection;
 use crate::exit::Outcome;
 use crate::signals;
@@ -165,6 +165,7 @@ pub(super) fn begin(asked: Asked<'_>, how: How, cancel: Cancel) -> anyhow::Resul
             selection.spec.display()
         );
     }
+    placements(plan)?;
     let spec = absolute(&selection.spec)?;
     let root = match out {
         Some(out) => {

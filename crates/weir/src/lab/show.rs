@@ -4,14 +4,17 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use serde_json::Value;
 use weir_lab::derive::{Account, Derived};
-use weir_lab::model::Plan;
+use weir_lab::model::search::{Asked, resolve};
+use weir_lab::model::{Plan, SearchTable};
 use weir_lab::plan::estimate::Estimate;
 use weir_lab::plan::view::{self, PlanView, estimated_duration};
+use weir_lab::search::{Expected, expected};
 use weir_lab::store::Store;
 use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::matrix::Series;
-use weir_results::number::{self, counted_len, or_dash, pps, share};
+use weir_results::number::{self, counted, counted_len, or_dash, pps, share};
 use weir_results::summary::{CampaignSummary, DirectionSummary, SeriesSummary};
 use weir_results::traffic::Traffic;
 use weir_wire::units::{format_count, whole_ns};
@@ -36,8 +39,7 @@ pub(super) struct Shown {
 /// How long a run has taken, beside what was estimated, where more is to be shown.
 pub(super) fn took(shown: Shown, estimate: Duration, taken: Duration) {
     if shown.verbose {
-        let words = |time: Duration| number::duration(whole_ns(progress::whole_seconds(time)));
-        progress::note(&format!("estimated {}, took {}", words(estimate), words(taken)));
+        progress::note(&format!("estimated {}, took {}", duration(estimate), duration(taken)));
     }
 }
 
@@ -57,16 +59,31 @@ fn plural(count: &str, singular: &str) -> String {
     format!("{count} {singular}{}", if count == "1" { "" } else { "s" })
 }
 
-/// Prints a plan, with the order of its trials if it is to be `verbose`.
-pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()> {
+/// Prints a plan and where it would run on this host, with the order of its trials if it is to be
+/// `verbose`.
+pub(super) fn plan(
+    plan: &Plan,
+    placements: &[Value],
+    verbose: bool,
+    json: bool,
+) -> anyhow::Result<()> {
     let mut out = anstream::stdout();
     if json {
-        let text = serde_json::to_string_pretty(&PlanView::new(plan))?;
+        let mut view = serde_json::to_value(PlanView::new(plan))?;
+        view["placements"] = placements.into();
+        if let Some(Ok(search)) = searches(plan) {
+            let duration_ns = whole_ns(search.duration);
+            view["search"] = serde_json::json!({
+                "item_count": search.item_count,
+                "trial_count": search.trial_count,
+                "estimated_duration_ns": duration_ns,
+            });
+        }
+        let text = serde_json::to_string_pretty(&view)?;
         return writeln!(out, "{text}").context(exit::NO_OUTPUT);
     }
     let mut text = String::new();
     let campaign = &plan.campaign;
-    let duration = |duration| number::duration(whole_ns(progress::whole_seconds(duration)));
     text += &format!(
         "campaign {}: {} series × {} = {}, {}; about {}\n",
         campaign.name,
@@ -91,7 +108,9 @@ pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()>
     if plan.retries > 0 {
         text += "; what something else on the machine disturbs is repeated, and comes on top";
     }
-    text += "\n\n";
+    text += "\n";
+    text += &placements.iter().map(placement).collect::<String>();
+    text += "\n";
     text += &series_table(plan);
     if verbose {
         text += &format!("\norder ({:?}, seed {}):\n", campaign.order, campaign.seed);
@@ -99,11 +118,52 @@ pub(super) fn plan(plan: &Plan, verbose: bool, json: bool) -> anyhow::Result<()>
             text += &format!("{:>5}  {}\n", index + 1, plan.cell_name(cell));
         }
     }
-    if plan.search != weir_lab::model::SearchTable::default() {
-        text += "\n[search] is not part of `weir lab run`: `weir lab search` with this \
-                 specification searches every series at each of its frame sizes\n";
-    }
+    text += &of_searches(plan);
     out.write_all(text.as_bytes()).context(exit::NO_OUTPUT)
+}
+
+/// How long a time is, for people.
+fn duration(time: Duration) -> String {
+    number::duration(whole_ns(progress::whole_seconds(time)))
+}
+
+/// What is said of the searches of a plan.
+fn of_searches(plan: &Plan) -> String {
+    let mut text = String::new();
+    if let Some(search) = searches(plan) {
+        text += "\n[search] is not part of `weir lab run`: `weir lab search` with this \
+                 specification searches every series at each of its frame sizes";
+        text += &match search {
+            Ok(Expected { item_count, trial_count, duration: time }) => format!(
+                ": {item_count} in all, with about {}, in about {}\n",
+                counted(u64::from(trial_count), "trial"),
+                duration(time)
+            ),
+            Err(why) => format!("; it would be refused: {why}\n"),
+        };
+    }
+    text
+}
+
+/// What the searches of a plan that has a table for them would cost, or why there can be none.
+fn searches(plan: &Plan) -> Option<anyhow::Result<Expected>> {
+    if plan.search == SearchTable::default() {
+        return None;
+    }
+    let terms = resolve(&plan.search, &Asked::default());
+    let terms = terms.map_err(anyhow::Error::from);
+    Some(terms.and_then(|terms| Ok(expected(plan, &terms)?)))
+}
+
+/// Which CPUs of this host do what.
+fn placement(placement: &Value) -> String {
+    let cpus = |part: &str| match placement[part].as_str() {
+        Some(cpus) if cpus.contains([',', '-']) => format!("CPUs {cpus}"),
+        Some(cpus) => format!("CPU {cpus}"),
+        None => "the CPU that delivers to it, as a part of the DUT's CPU time".to_owned(),
+    };
+    let [generator, dut, sink] = ["generator_cpus", "dut_cpus", "sink_cpus"].map(cpus);
+    format!("on this host: generator on {generator}, DUT on {dut}, sink on {sink}\n")
 }
 
 /// What a plan measures.

@@ -49,6 +49,9 @@ fn the_testbed_is_part_of_a_cell() {
     assert_eq!(calibrations.len(), 4);
     assert_eq!(calibrations[2], "t.cpus=2.queues=1");
     assert_eq!(plan.testbeds().len(), 4);
+    // Where a message about this host points to.
+    assert_eq!(plan.place_in_testbed("dut_cpus"), "lab.toml:9:12");
+    assert_eq!(plan.place_in_testbed("sink_cpus"), "lab.toml");
 }
 
 #[test]

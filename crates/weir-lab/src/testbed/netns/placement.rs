@@ -2,8 +2,9 @@
 //!
 //! The generator never shares a CPU with the DUT, and no physical core either where there is a
 //! choice: two hardware threads of a core (SMT) take turns at its execution units, so that each
-//! slows the other down. Nothing is placed on a CPU that is not online or that this process may
-//! not use.
+//! slows the other down. Where the DUT's CPUs are not asked for and a third one is left, the sink
+//! has it, on no core of the DUT's: its work is then no part of what a packet costs the DUT.
+//! Nothing is placed on a CPU that is not online or that this process may not use.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ impl Placement {
         online: &CpuList,
         siblings: Siblings<'_>,
     ) -> Result<Self, TestbedError> {
-        let asked = |name: &str, text: &Option<String>| {
+        let asked = |name: &'static str, text: &Option<String>| {
             text.as_deref().map(|t| parse(name, t, online)).transpose()
         };
         let generator = asked("generator_cpus", &spec.generator_cpus)?;
@@ -73,6 +74,15 @@ impl Placement {
             Some(list) => list,
             None => take("DUT", Some(&generator))?,
         };
+        // Whoever counts out the DUT's CPUs, one for each cell perhaps, gets no sink that moves.
+        let spare = |others: &[&CpuList]| {
+            let apart = |cpu: usize| others.iter().all(|o| !share_a_core(cpu, o, siblings));
+            CpuList::new(free.iter().copied().find(|&cpu| apart(cpu)))
+        };
+        let sink = sink.or_else(|| {
+            let may_choose = spec.dut_cpus.is_none();
+            may_choose.then(|| spare(&[&generator, &dut]).or_else(|| spare(&[&dut]))).flatten()
+        });
         let used = generator.iter().chain(dut.iter()).chain(sink.iter().flat_map(CpuList::iter));
         let cores = used.filter_map(|c| Some((c, siblings(c)?))).collect();
         let napi = asked("napi_cpus", &spec.napi_cpus)?.unwrap_or_else(|| dut.clone());
@@ -134,14 +144,15 @@ fn share_a_core(cpu: usize, others: &CpuList, siblings: Siblings<'_>) -> bool {
         || others.iter().any(|other| siblings(other).is_some_and(|core| core.contains(cpu)))
 }
 
-fn parse(name: &str, text: &str, online: &CpuList) -> Result<CpuList, TestbedError> {
+fn parse(name: &'static str, text: &str, online: &CpuList) -> Result<CpuList, TestbedError> {
     let list: CpuList =
-        text.parse().map_err(|e| TestbedError::new(format!("{name} = \"{text}\": {e}")))?;
+        text.parse().map_err(|e| TestbedError::of(name, format!("{name} = \"{text}\": {e}")))?;
     match list.without(online) {
         None => Ok(list),
-        Some(missing) => Err(TestbedError::new(format!(
-            "{name} = \"{text}\": CPU {missing} does not exist; this host has {online}"
-        ))),
+        Some(missing) => {
+            let what = format!("{name} = \"{text}\": CPU {missing} does not exist");
+            Err(TestbedError::of(name, format!("{what}; this host has {online}")))
+        }
     }
 }
 
@@ -193,7 +204,8 @@ mod tests {
         let placed = chosen(&spec(None, None, None), "0-3", &unknown);
         assert_eq!((&placed.generator, &placed.dut), (&list("0"), &list("1")));
         assert_eq!((&placed.napi, &placed.rps), (&list("1"), &None));
-        assert_eq!((&placed.sink, placed.siblings(), placed.warning()), (&None, [].into(), None));
+        let sink = Some(list("2"));
+        assert_eq!((&placed.sink, placed.siblings(), placed.warning()), (&sink, [].into(), None));
         let placed = chosen(&spec(None, Some("0"), Some("1")), "0-3", &unknown);
         assert_eq!(placed.generator, list("2"));
     }
@@ -217,6 +229,26 @@ mod tests {
         let text = |t: &str| t.to_owned();
         let expected = [(0, text("0-1")), (2, text("2-3")), (5, text("4-5"))].into();
         assert_eq!(placed.siblings(), expected);
+    }
+
+    #[test]
+    fn a_sink_has_a_cpu_of_its_own_where_one_is_left() {
+        for (spec, online, siblings, expected) in [
+            (spec(None, None, None), "0-1", &unknown as Siblings<'_>, None),
+            (spec(None, None, None), "0-2", &unknown, Some("2")),
+            // Apart from both, or from the DUT at least.
+            (spec(None, None, None), "0-7", &neighbours, Some("4")),
+            (spec(None, None, None), "0-3", &neighbours, Some("1")),
+            (spec(None, None, None), "0-2", &neighbours, Some("1")),
+            (spec(Some("0-1"), None, None), "0-3", &neighbours, None),
+            (spec(Some("1"), None, None), "0-3", &unknown, Some("2")),
+            // Asked for, or the DUT's are.
+            (spec(None, None, Some("3")), "0-3", &unknown, Some("3")),
+            (spec(None, Some("1"), None), "0-3", &unknown, None),
+        ] {
+            let placed = chosen(&spec, online, siblings);
+            assert_eq!(placed.sink, expected.map(list), "{spec:?} on {online}");
+        }
     }
 
     #[test]
@@ -250,5 +282,6 @@ mod tests {
         let error = Placement::choose_among(&spec(Some("7"), None, None), &list("0-1"), &unknown)
             .unwrap_err();
         assert!(error.what.contains("CPU 7 does not exist; this host has 0-1"), "{error}");
+        assert_eq!(error.field, Some("generator_cpus"));
     }
 }
