@@ -1,11 +1,14 @@
 //! The account of a rate search: what was asked for, what was found, and what limited it.
 
 mod figures;
+mod judged;
 pub mod record;
 pub mod report;
 pub mod show;
 
 use std::fmt;
+
+pub use judged::Judged;
 
 use serde::{Deserialize, Serialize};
 use weir_stats::search::goal::Goal;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use weir_results::matrix::Series;
 use weir_results::search::record::{Frames, base_name, repeated_name};
-use weir_results::search::{FrameSize, Terms};
-use weir_results::traffic::Traffic;
+use weir_results::search::{FrameSize, Terms, Test};
+use weir_results::traffic::{Streams, Traffic};
 use weir_wire::ethernet::FCS_BYTES;
 use weir_wire::units::Rate;
 
@@ -42,11 +42,17 @@ pub enum ItemError {
     Machines(String),
     /// A search looks for one rate.
     #[error(
-        "series `{series}`: its traffic has several generators, and a search offers one rate in \
-         one direction: leave `direction` and `ports` out and have one link, or choose other \
-         series with --only"
+        "series `{series}`: its traffic goes over several links, and a search offers one rate to \
+         one link, in one direction or in both: leave `ports` out and have one link, or choose \
+         other series with --only"
     )]
-    Directions { series: String },
+    Links { series: String },
+    /// A burst comes from one generator.
+    #[error(
+        "series `{series}`: its traffic goes in both directions, and back-to-back frames are a \
+         burst in one: leave `direction` or the test \"back-to-back\" out"
+    )]
+    Bursts { series: String },
     /// The traffic cannot be sent in such frames.
     #[error("series `{series}` with frames of size {size}: {cause}")]
     Size { series: String, size: String, cause: String },
@@ -65,12 +71,16 @@ pub fn items(plan: &Plan, terms: &Terms) -> Result<Vec<Item>, ItemError> {
     let mut items = Vec::new();
     for index in used {
         let series = &plan.series[index];
-        if series.traffic.rate != Rate::Max {
-            let (series, rate) = (series.name.clone(), series.traffic.rate.to_string());
+        let senders = series.traffic.each_sender();
+        if let Some(sender) = senders.iter().find(|sender| sender.rate != Rate::Max) {
+            let (series, rate) = (series.name.clone(), sender.rate.to_string());
             return Err(ItemError::Rate { series, rate });
         }
-        if series.traffic.each_sender().len() > 1 {
-            return Err(ItemError::Directions { series: series.name.clone() });
+        if series.traffic.senders.links > 1 || series.traffic.senders.is_mesh {
+            return Err(ItemError::Links { series: series.name.clone() });
+        }
+        if senders.len() > 1 && terms.tests.contains(&Test::BackToBack) {
+            return Err(ItemError::Bursts { series: series.name.clone() });
         }
         for &size in &terms.sizes {
             items.push(item(plan, terms, series, size)?);
@@ -86,13 +96,18 @@ fn item(plan: &Plan, terms: &Terms, series: &Series, size: FrameSize) -> Result<
     let mut series = series.clone();
     let mut name = series.name.clone();
     if let Some(sizes) = size.sizes() {
-        let streams = series.traffic.streams.with_sizes(&sizes);
-        let streams = streams.map_err(|error| ItemError::Size {
-            series: series.name.clone(),
-            size: size.to_string(),
-            cause: error.to_string(),
-        })?;
-        let senders = series.traffic.senders.clone();
+        let sized = |streams: &Streams| {
+            streams.with_sizes(&sizes).map_err(|error| ItemError::Size {
+                series: name.clone(),
+                size: size.to_string(),
+                cause: error.to_string(),
+            })
+        };
+        let streams = sized(&series.traffic.streams)?;
+        let mut senders = series.traffic.senders.clone();
+        if let Some(reverse) = &mut senders.reverse {
+            reverse.streams = sized(&reverse.streams)?;
+        }
         let identity = TrafficIdentity { streams: &streams, rate: Rate::Max, senders: &senders };
         let id = identity::traffic_id(setting(plan, &series), identity);
         name = format!("{name}.size={size}");
@@ -134,10 +149,18 @@ impl Item {
         base_name(&self.name, self.repeat)
     }
 
-    /// Its traffic at a rate, for one trial.
+    /// Its traffic at a rate, for one trial: of several directions each has an equal part.
     #[must_use]
     pub(crate) fn traffic_at(&self, rate: Rate) -> Traffic {
-        Traffic { rate, ..self.series.traffic.clone() }
+        let mut traffic = self.series.traffic.clone();
+        traffic.rate = match (rate, &traffic.senders.reverse) {
+            (Rate::Pps(rate_pps), Some(_)) => Rate::Pps(rate_pps / 2.0),
+            _ => rate,
+        };
+        if let Some(reverse) = &mut traffic.senders.reverse {
+            reverse.rate = traffic.rate;
+        }
+        traffic
     }
 
     /// Its frames, in both ways to count them.

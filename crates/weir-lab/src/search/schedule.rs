@@ -21,9 +21,8 @@ use crate::runner::{self, Paths, Request, RunError, Schedule, Step};
 use crate::store::Store;
 use weir_results::counters::Place;
 use weir_results::record::{Sample, TrialRecord, VerdictKind};
-use weir_results::search::Terms;
-use weir_results::search::Test;
 use weir_results::search::record::{ItemResult, RESULT_SCHEMA};
+use weir_results::search::{Judged, Terms, Test};
 use weir_results::verdict;
 
 /// Searches about to run.
@@ -298,8 +297,7 @@ fn times(plan: &TrialTimes, ask: Ask) -> TrialTimes {
 /// What a trial says to a search. All of it comes from what is in the store.
 fn measured(record: &TrialRecord, samples: &[Sample]) -> Measured {
     let ledger = &record.ledger;
-    let packets =
-        |point: Option<&weir_results::record::Point>| point.map_or(0, |point| point.packets);
+    let Judged { offered_packets, delivered_packets, least_offered_ratio } = Judged::of(record);
     let located = ledger.main_place().filter(|&(_, share)| share >= verdict::PLACE_SHARE_MIN.value);
     let standing = match located {
         _ if record.verdict.kind.is_void() => Standing::Void,
@@ -308,9 +306,9 @@ fn measured(record: &TrialRecord, samples: &[Sample]) -> Measured {
     };
     let elapsed_ns: u64 = record.times.phases.iter().map(|phase| phase.duration_ns).sum();
     Measured {
-        offered_packets: packets(ledger.points.first()),
-        delivered_packets: packets(ledger.points.last()),
-        offered_pps: offered_pps(record, samples),
+        offered_packets,
+        delivered_packets,
+        offered_pps: offered_pps(record, samples) * least_offered_ratio,
         elapsed_s: Duration::from_nanos(elapsed_ns).as_secs_f64(),
         standing,
     }

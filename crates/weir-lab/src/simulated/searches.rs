@@ -12,7 +12,7 @@ use crate::model::Plan;
 use crate::model::search;
 use crate::plan::{self, Overrides};
 use crate::runner::{RunError, Runner};
-use crate::search::{collection, items, results};
+use crate::search::{collection, expected, items, results};
 use crate::spec::files::MemoryFiles;
 use crate::store::{Kind, PlanRecord, Store, StoreError};
 use crate::task::Task;
@@ -550,6 +550,35 @@ fn what_cannot_be_searched_is_refused_in_the_specification() {
         let found = complaints(table);
         assert!(found.contains(expected), "{table}: {found}");
     }
+}
+
+#[test]
+fn of_both_directions_the_sum_is_found() {
+    let spec = SPEC.replace("name = \"t\"", "name = \"t\"\ndirection = \"both\"");
+    // The script's device has its capacity for each of them.
+    let bench =
+        Bench { plan: plan_of(&format!("{spec}{SEARCH}"), Some(1)), ..Bench::new(SEARCH, DEVICE) };
+    let results = bench.found();
+    let ndr = &results[0].goals[0];
+    let lower_pps = ndr.lower_pps.expect("a rate");
+    assert!((lower_pps / (2.0 * DEVICE.capacity_pps) - 1.0).abs() < 0.03, "{ndr:?}");
+    let bursts = SEARCH.replace("[search]", "[search]\ntests = [\"throughput\", \"back-to-back\"]");
+    let plan = plan_of(&format!("{spec}{bursts}"), Some(1));
+    let terms = search::resolve(&plan.search, &search::Asked::default()).expect("resolved");
+    let error = items(&plan, &terms).expect_err("a burst has one direction").to_string();
+    assert!(error.contains("back-to-back"), "{error}");
+}
+
+#[test]
+fn what_searches_cost_is_known_beforehand() {
+    let bench = Bench::new(SEARCH, DEVICE);
+    let asked = expected(&bench.plan, &bench.terms).expect("it can be searched");
+    let results = bench.found();
+    let trials = results[0].costs[0].trials;
+    assert_eq!(asked.item_count, 1);
+    // Of a device without noise a search needs few trials.
+    assert!((trials..=30).contains(&asked.trial_count), "{asked:?}, {trials} trials");
+    assert!(asked.duration > Duration::from_millis(50) * asked.trial_count, "{asked:?}");
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn what_cannot_be_searched_is_refused() {
     assert!(stderr(&output).contains("0.5%"), "{}", stderr(&output));
     for (field, said) in [
         ("rate = \"50kpps\"", "a search finds the rate"),
-        ("direction = \"both\"", "a search offers one rate in one direction"),
+        ("ports = \"mesh\"", "a search offers one rate to one link"),
     ] {
         let other = SPEC.replace("name = \"t\"", &format!("name = \"t\"\n{field}"));
         fs::write(lab.path("other.toml"), other).expect("writable");
