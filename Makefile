@@ -47,7 +47,7 @@ test-labs: ## run the tests of real machines alone: network boot, virtual machin
 	@scripts/setup.sh build run test labs
 	@scripts/test.sh test-labs
 
-soak: ## kills of a campaign; random rulesets, packets, frames on the firewall: WEIR_SOAK_SECONDS (600)
+soak: ## kills of a campaign, estimates; random rulesets, packets, frames on the firewall: WEIR_SOAK_SECONDS (600)
 	@scripts/setup.sh build run test labs
 	@scripts/soak.sh
 

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use weir_wire::units::parse_duration;
 
@@ -70,8 +70,14 @@ Examples:
   weir lab plan labs/quick/lab.toml          what would run, and for how long
   sudo weir lab run labs/quick/lab.toml      run it; the last line names the report";
 
-/// The most iterations of a series, as the specification has it.
-const ITERATIONS: std::ops::RangeInclusive<i64> = 1..=1000;
+/// Iterations of a series, as many as the specification may have.
+fn parse_iterations(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 1..=1000) => Ok(count),
+        Ok(0) => Err("the least is 1".to_owned()),
+        _ => Err("it must be a whole number, at least 1 and at most 1000".to_owned()),
+    }
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -251,7 +257,7 @@ pub(crate) enum LabCommand {
         /// Directory of the results.
         dir: PathBuf,
         /// Iterations of each series (1 to 1000), instead of the campaign's own number.
-        #[arg(short = 'n', value_name = "N", value_parser = value_parser!(u32).range(ITERATIONS))]
+        #[arg(short = 'n', value_name = "N", value_parser = parse_iterations)]
         iterations: Option<u32>,
         #[command(flatten)]
         yes: YesFlag,
@@ -315,7 +321,7 @@ pub(crate) struct Selection {
     #[arg(value_name = "SPEC")]
     pub(crate) spec: PathBuf,
     /// Iterations of each series (1 to 1000), instead of the specification's number.
-    #[arg(short = 'n', value_name = "N", value_parser = value_parser!(u32).range(ITERATIONS))]
+    #[arg(short = 'n', value_name = "N", value_parser = parse_iterations)]
     pub(crate) iterations: Option<u32>,
     /// Only series, or cells (SERIES/ITERATION), that match this pattern.
     #[arg(long, value_name = "GLOB")]

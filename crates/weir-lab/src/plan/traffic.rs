@@ -10,7 +10,7 @@ use weir_wire::flow::FlowSpaceError;
 use weir_wire::range::{AddrRange, Range};
 use weir_wire::rss::Settings;
 use weir_wire::stream::{StreamError, StreamFrames, StreamSpec};
-use weir_wire::units::{Rate, format_count, parse_count, parse_rate};
+use weir_wire::units::{Rate, UnitError, format_count, parse_count, parse_rate};
 
 use super::senders;
 use super::value::{Value, error_at};
@@ -38,6 +38,9 @@ const REFUSED: [(&str, &str, &str); 2] = [
         "leave it out",
     ),
 ];
+
+/// The rates that a generator of a lab is asked for.
+const ACCEPTED_RATE: &str = "`max`, or packets per second (`50kpps`, `1.5Mpps`, a bare number)";
 
 /// The values of a traffic after substitution.
 pub(crate) struct Values<'a> {
@@ -364,6 +367,13 @@ fn rate(value: &Value<'_>, testbed: Option<&TestbedSpec>, report: &mut Report) -
             None
         }
         Err(error) => {
+            let error = match error {
+                // Not what would be refused then.
+                UnitError::Malformed { text, what, reason, .. } => {
+                    UnitError::Malformed { text, what, reason, accepted: ACCEPTED_RATE }
+                }
+                error @ UnitError::OutOfRange { .. } => error,
+            };
             value.error(report, format!("`rate`: {error}{origin}"), None);
             None
         }

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 use weir_wire::units::parse_duration;
 
-use super::{ITERATIONS, JsonFlag};
+use super::{JsonFlag, parse_iterations};
 
 /// What the DUT runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,12 +46,7 @@ pub(crate) struct BenchLabSets {
     #[arg(short = 'i', value_name = "IMAGES_DIR")]
     pub(crate) images_dir: Option<PathBuf>,
     /// Iterations of each series (1 to 1000).
-    #[arg(
-        short = 'n',
-        value_name = "N",
-        default_value_t = 5,
-        value_parser = value_parser!(u32).range(ITERATIONS)
-    )]
+    #[arg(short = 'n', value_name = "N", default_value_t = 5, value_parser = parse_iterations)]
     pub(crate) iterations: u32,
     /// Address that is sent the summary at the end, by the system's `mail`.
     #[arg(short = 'r', value_name = "ADDRESS")]

@@ -8,12 +8,18 @@ use weir_machine::image::ImageError;
 use weir_machine::image::bsd::{self, Bsd};
 use weir_machine::image::debian::{self, Request};
 
-use super::require_root;
+use super::{check_place, require_root};
 use crate::cli::image::{BsdArgs, DebianArgs, ImageCommand};
 use crate::exit::{self, Outcome};
 use crate::signals;
 
 pub(super) fn command(command: &ImageCommand) -> anyhow::Result<Outcome> {
+    let out = match command {
+        ImageCommand::Debian(args) => &args.out,
+        ImageCommand::Freebsd(args) | ImageCommand::Openbsd(args) => &args.out,
+    };
+    // The directory of the image is made if it is the only one that is missing.
+    out.parent().map_or(Ok(()), check_place)?;
     match command {
         ImageCommand::Debian(args) => debian(args),
         ImageCommand::Freebsd(args) => bsd_image(Bsd::Freebsd, args),

@@ -65,7 +65,9 @@ fn an_impossible_address_is_refused() {
 #[test]
 fn a_plan_is_refused_for_what_this_host_lacks_as_a_run_is() {
     let cpus = SPEC.replace("kind = \"netns\"", "kind = \"netns\"\ndut_cpus = \"4095\"");
-    assert!(refused(&cpus).contains("4095"));
+    let said = refused(&cpus);
+    assert_place(&said, &cpus, "4095");
+    assert!(said.contains("dut_cpus = \"4095\": CPU 4095"), "{said}");
     let image = SPEC.replace("kind = \"netns\"", "kind = \"qemu\"\nimage = \"nowhere.qcow2\"");
     let said = refused(&image);
     assert!(said.contains("nowhere.qcow2: No such file"), "{said}");
@@ -79,6 +81,58 @@ fn results_make_one_folder_and_not_a_path() {
     let said = stderr(&output);
     assert!(said.contains("/slip does not exist"), "{said}");
     assert!(!lab.path("slip").exists());
+    // That of an image is made for it, but not the one above.
+    let (medium, disk) = (lab.arg("medium.iso"), lab.arg("slip/more/disk.qcow2"));
+    let output = run(&["lab", "image", "freebsd", &medium, "--out", &disk]);
+    assert_exit(&output, 2);
+    let said = stderr(&output);
+    assert!(said.contains("/slip does not exist"), "{said}");
+    assert!(!lab.path("slip").exists());
+}
+
+#[test]
+fn a_store_without_a_trial_is_told_alike_by_all_who_read_it() {
+    if !can_run_lab("a_store_without_a_trial_is_told_alike_by_all_who_read_it") {
+        return;
+    }
+    let _turn = alone();
+    let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
+    lab.run(&[]);
+    // As a run leaves it that was killed before its first trial was whole.
+    for trials in ["cells", "rejected"] {
+        drop(std::fs::remove_dir_all(lab.path("out").join(trials)));
+    }
+    let out = lab.arg("out");
+    for command in [&["report", &out][..], &["compare", &out, &out], &["plot", &out]] {
+        let output = run(&[&["lab"], command].concat());
+        assert_exit(&output, 2);
+        let said = stderr(&output);
+        assert!(said.contains(&format!("{out} holds no finished trial")), "{command:?}: {said}");
+        assert!(said.contains(&format!("weir lab resume {out}")), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn the_least_number_of_iterations_is_told() {
+    let lab = Lab::new(SPEC, &[("rules.nft", STATEFUL)]);
+    let output = run(&["lab", "plan", &lab.arg("lab.toml"), "-n", "0"]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("the least is 1"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_plan_says_who_has_which_cpu_and_what_a_search_takes() {
+    let spec = SPEC.replace("rate = \"5kpps\"\n", "");
+    let lab = Lab::new(&(spec + "[search]\ntrial = \"100ms\"\n"), &[("rules.nft", STATEFUL)]);
+    let output = run(&["lab", "plan", &lab.arg("lab.toml")]);
+    assert_exit(&output, 0);
+    let said = stdout(&output);
+    assert!(said.contains("on this host: generator on CPU 0, DUT on CPU"), "{said}");
+    assert!(said.contains(": 1 in all, with about "), "{said}");
+    let output = run(&["lab", "plan", &lab.arg("lab.toml"), "--json"]);
+    let plan: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert!(plan["search"]["estimated_duration_ns"].as_u64().is_some_and(|ns| ns > 0), "{plan}");
+    assert_eq!(plan["placements"][0]["generator_cpus"], "0");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn what_cannot_be_honoured_is_refused() {
     let whole = lab(CONFIG);
     assert_refused(&whole, &["-r", "-A"], &["unexpected argument '-A'"]);
     assert_refused(&whole, &["-r", "a b"], &["`a b` is not a mail address"]);
-    assert_refused(&whole, &["-n", "0"], &["1..=1000"]);
+    assert_refused(&whole, &["-n", "0"], &["the least is 1"]);
     assert_refused(&whole, &["-k", "kernels"], &["unexpected argument '-k'"]);
     let short = ["--system", "linux", "--duration", "2s"];
     assert_refused(&whole, &short, &["lab.toml:", "fewer than 5 samples"]);
