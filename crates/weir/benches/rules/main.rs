@@ -37,7 +37,7 @@ struct Arguments {
     /// Only these rows, by their names in the JSON.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     only: Vec<String>,
-    /// End with 1 if a limit is passed or could not be judged.
+    /// End with 1 if a limit is missed or could not be judged.
     #[arg(long)]
     strict: bool,
     /// What `cargo bench` gives every benchmark.

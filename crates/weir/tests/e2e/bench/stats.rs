@@ -45,9 +45,14 @@ fn rows_are_selected_and_judged() {
         let all = Samples::from([(IMPORT_TIME, samples.to_vec())]);
         Row::new(only(IMPORT_TIME).expect("it exists")[0], &all)
     };
-    assert!(judged(&[1.0, 60.0, 90.0]).holds());
-    assert!(!judged(&[1.0, 61.0, 90.0]).holds());
-    assert!(!judged(&[]).holds());
+    let cases = [(vec![1.0, 60.0, 90.0], "met"), (vec![1.0, 61.0, 90.0], "MISSED")];
+    for (samples, word) in cases.into_iter().chain([(Vec::new(), "not judged")]) {
+        let row = judged(&samples);
+        assert_eq!(row.holds(), word == "met", "{samples:?}");
+        let outcome = suite::Outcome { machine: suite::Machine::read(), rows: vec![row] };
+        let table = show::table(&outcome);
+        assert!(table.ends_with(&format!(" {word}\n")), "{table}");
+    }
 }
 
 /// The archive that is measured is one: its published medians come out of its logs.
