@@ -98,13 +98,11 @@ pub(crate) fn campaign_data(
     // A profile that failed is told of where the others are.
     rejected.retain(|rejected| !rejected.folder.starts_with("rejected/profile."));
     let planned = History::of(plan, cells.trials.iter().map(|(record, _)| record));
-    // Whoever reads it elsewhere is not where it was written.
-    let root = std::path::absolute(store.root()).unwrap_or_else(|_| store.root().to_owned());
     let data = CampaignData {
         campaign: plan.campaign.clone(),
         spec_text: plan.source.text.clone(),
         command: Task::of(store)?.command_line(&store.plan_record()?),
-        store: quote(&root.to_string_lossy()),
+        store: quoted_root(store),
         environment: store.read_json(&store.root().join("env.json"))?,
         yardsticks: store.yardsticks()?,
         calibrations: calibrations.trials,
@@ -120,6 +118,13 @@ pub(crate) fn campaign_data(
     damaged.extend(runs.damaged);
     damaged.extend(unreadable);
     Ok((data, damaged))
+}
+
+/// The directory of a store as a word of a command line, absolute: whoever reads it elsewhere is
+/// not where it was written.
+fn quoted_root(store: &Store) -> String {
+    let root = std::path::absolute(store.root()).unwrap_or_else(|_| store.root().to_owned());
+    quote(&root.to_string_lossy())
 }
 
 /// What stands in the store of a profile.
@@ -191,7 +196,14 @@ fn write_search(store: &Store, plan: &Plan, terms: &Terms) -> Result<SearchRepor
     store.write_json("summary.json", &summary)?;
     let environment = store.read_json(&store.root().join("env.json"))?;
     let spec_text = plan.source.text.clone();
-    let report = SearchReport { summary, environment, spec_text };
+    let report = SearchReport {
+        summary,
+        environment,
+        yardsticks: store.yardsticks()?,
+        spec_text,
+        command: Task::Search(Box::new(terms.clone())).command_line(&store.plan_record()?),
+        store: quoted_root(store),
+    };
     let document = report.document();
     store.write("summary.md", document.markdown().as_bytes())?;
     store.write("report.html", document.html().as_bytes())?;

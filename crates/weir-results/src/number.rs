@@ -54,6 +54,18 @@ impl Scale {
         Self::suited(rate_bps, [(1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")])
     }
 
+    /// What a delay in nanoseconds is written in: the next one from where rounding would otherwise
+    /// write `1,000`.
+    pub(crate) fn delay(delay_ns: f64) -> Self {
+        let (divisor, name) = match delay_ns.abs() {
+            ns if ns >= 999.5e6 => (1e9, "s"),
+            ns if ns >= 999.5e3 => (1e6, "ms"),
+            ns if ns >= 999.5 => (1e3, "µs"),
+            _ => (1.0, "ns"),
+        };
+        Self { divisor, name }
+    }
+
     /// The first from a tenth of it on, the second from one of it on: from where rounding would
     /// otherwise write `1,000 pps` or `100.0 kpps`.
     fn suited(rate: f64, [mega, kilo, one]: [(f64, &'static str); 3]) -> Self {
@@ -129,8 +141,13 @@ fn grouped(digits: &str) -> String {
 /// `1 flow`, `4,900 flows`.
 #[must_use]
 pub fn counted(value: u64, singular: &str) -> String {
-    let plural = if value == 1 { "" } else { "s" };
-    format!("{} {singular}{plural}", count(value))
+    counted_text(&count(value), singular)
+}
+
+/// [`counted`] of a number or a range of numbers that is written already: `3 to 5 iterations`.
+#[must_use]
+pub fn counted_text(count: &str, singular: &str) -> String {
+    format!("{count} {singular}{}", if count == "1" { "" } else { "s" })
 }
 
 /// [`counted`] of a length.
@@ -212,17 +229,22 @@ pub fn duration(duration_ns: u64) -> String {
     }
 }
 
-/// A delay with three significant digits, in the unit that suits it.
+/// A delay in nanoseconds, with three significant digits in the unit that suits it; below a
+/// microsecond it is whole.
 #[must_use]
-pub fn delay(delay_ns: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "delays stay far below 2^53")]
-    let value = delay_ns as f64;
-    match delay_ns {
-        0..1_000 => format!("{delay_ns} ns"),
-        1_000..999_500 => format!("{} µs", significant(value / 1e3, TIME_DIGITS)),
-        999_500..999_500_000 => format!("{} ms", significant(value / 1e6, TIME_DIGITS)),
-        _ => format!("{} s", significant(value / 1e9, TIME_DIGITS)),
+pub fn delay(delay_ns: f64) -> String {
+    let Scale { divisor, name } = Scale::delay(delay_ns);
+    match name {
+        "ns" => format!("{} ns", signed(delay_ns, 0)),
+        _ => format!("{} {name}", significant(delay_ns / divisor, TIME_DIGITS)),
     }
+}
+
+/// [`delay`] of a count of nanoseconds.
+#[must_use]
+pub fn delay_ns(delay_ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "delays stay far below 2^53")]
+    delay(delay_ns as f64)
 }
 
 /// A time per packet: nanoseconds in three digits.
@@ -327,13 +349,15 @@ mod tests {
     fn counts_shares_and_times() {
         assert_eq!([count(1_234_567), count(123)], ["1,234,567", "123"]);
         assert_eq!([counted(1, "flow"), counted_len(4_900, "flow")], ["1 flow", "4,900 flows"]);
+        assert_eq!(counted_text("1 to 3", "trial"), "1 to 3 trials");
         let shares = [0.0, 0.000_004, 0.12, 0.9996, 1.0].map(share);
         assert_eq!(shares, ["0 %", "< 0.001 %", "12 %", "100.0 %", "100 %"]);
         assert_eq!([0.007, 0.005, 0.9].map(percent), ["0.7 %", "0.5 %", "90 %"]);
         let probabilities = [0.0, 1e-9, 0.034, 0.45, 0.994, 0.999_5, 1.0].map(probability);
         assert_eq!(probabilities, ["0 %", "<0.1 %", "3.4 %", "45 %", "99.4 %", ">99.9 %", "100 %"]);
-        let delays = [999, 12_345, 999_600, 2_500_000_000].map(delay);
-        assert_eq!(delays, ["999 ns", "12.3 µs", "1.00 ms", "2.50 s"]);
+        let delays = [0, 999, 12_345, 999_600, 2_500_000_000].map(delay_ns);
+        assert_eq!(delays, ["0 ns", "999 ns", "12.3 µs", "1.00 ms", "2.50 s"]);
+        assert_eq!([999.4, 999.6, 4_100.0].map(delay), ["999 ns", "1.00 µs", "4.10 µs"]);
         assert_eq!([sizes((60, 1514)), sizes((60, 60))], ["60–1514", "60"]);
         assert_eq!(utc("2026-03-01T10:05:06.473838095Z"), "2026-03-01 10:05:06 UTC");
         assert_eq!(utc("2026-03-01T10:05:06+02:00"), "2026-03-01T10:05:06+02:00");

@@ -223,6 +223,9 @@ pub struct SeriesSummary {
     /// The most frequent verdict of the valid iterations (of all, if none is valid), and the
     /// reason given for the iteration of that verdict that is nearest to the median.
     pub verdict: Verdict,
+    /// That iteration; absent where all of that verdict have the same reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict_iteration: Option<u32>,
     /// Largest residual of any iteration, the invalid ones included, as a share of its offer.
     pub residual_ratio_worst: f64,
     /// Where the packets went, over the valid iterations.
@@ -418,6 +421,15 @@ impl SeriesSummary {
     pub fn size_with_fcs_bytes_range(&self) -> (u16, u16) {
         let with = |size_bytes: u16| size_bytes.saturating_add(FCS_BYTES);
         (with(self.size_bytes_min), with(self.size_bytes_max))
+    }
+
+    /// The reason of the verdict, with the iteration that gave it where others gave another one.
+    #[must_use]
+    pub(crate) fn reason(&self) -> String {
+        match self.verdict_iteration {
+            Some(iteration) => format!("in iteration {iteration}, {}", self.verdict.reason),
+            None => self.verdict.reason.clone(),
+        }
     }
 
     /// The median of the iterations, if one is valid.

@@ -28,9 +28,16 @@ pub mod mlr;
 #[cfg(test)]
 mod simulated;
 
+use crate::Threshold;
+
 /// A load that was offered at less than this share of what was asked for was not offered: the
 /// generator was the limit, or was held up.
-pub(crate) const OFFER_KEPT_MIN: f64 = 0.995;
+pub const OFFER_KEPT_MIN: Threshold = Threshold::new(
+    "offer_kept_min",
+    0.995,
+    "of the load",
+    "a trial of a search that offers less than this of its load says nothing about the DUT",
+);
 
 /// How often in a row the same load is tried again that was not offered, or whose trial is void.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -109,7 +116,9 @@ impl Measured {
         match self.standing {
             Standing::Void => Reading::Void,
             _ if self.offered_packets == 0 => Reading::NotOffered,
-            _ if self.offered_pps.is_nan() || self.offered_pps < load_pps * OFFER_KEPT_MIN => {
+            _ if self.offered_pps.is_nan()
+                || self.offered_pps < load_pps * OFFER_KEPT_MIN.value =>
+            {
                 Reading::NotOffered
             }
             // What arrived in spite of the testbed's losses stands.

@@ -104,15 +104,3 @@ pub(crate) fn warning(text: &str) -> String {
 pub(crate) fn whole_seconds(duration: Duration) -> Duration {
     Duration::try_from_secs_f64(duration.as_secs_f64().round()).unwrap_or(duration)
 }
-
-/// A time in the unit that suits it, rounded.
-pub(crate) fn time(time_ns: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53")]
-    let ns = time_ns as f64;
-    match time_ns {
-        0..1_000 => format!("{time_ns}ns"),
-        1_000..1_000_000 => format!("{:.1}us", ns / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.2}ms", ns / 1e6),
-        _ => format!("{:.2}s", ns / 1e9),
-    }
-}

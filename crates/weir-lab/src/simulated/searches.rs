@@ -29,10 +29,20 @@ use weir_results::search::{FrameSize, Terms, Test};
 use super::setup::{SPEC, plan_of, record};
 use super::simulator::{Formula, Script, Simulator};
 
+/// Heads of the table of repetitions.
+const REPETITIONS: &str = "| item | goal | n |";
+
 /// The report of what was found.
 fn report(summary: &SearchSummary) -> Document {
-    let (summary, spec_text) = (summary.clone(), SPEC.to_owned());
-    SearchReport { summary, environment: serde_json::json!({}), spec_text }.document()
+    let report = SearchReport {
+        summary: summary.clone(),
+        environment: serde_json::json!({}),
+        yardsticks: Vec::new(),
+        spec_text: SPEC.to_owned(),
+        command: "weir lab search /srv/lab.toml --pdr 1%".to_owned(),
+        store: "/srv/results".to_owned(),
+    };
+    report.document()
 }
 
 /// What a terminal shows.
@@ -246,7 +256,12 @@ fn all_tests_are_done_at_all_sizes() {
     }
     // Of each item: its path in two widths, its loss in two, three quantiles of latency.
     let html = document.html();
-    assert!(!html.contains("median pps"), "nothing was repeated");
+    assert!(!document.markdown().contains(REPETITIONS), "nothing was repeated");
+    for text in [document.markdown(), html.clone()] {
+        for word in ["residual_max", "offer_kept_min", "lab.toml --pdr 1%", "report /srv/results"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
     assert_eq!(html.matches("<svg ").count(), 2 * (2 + 2 + 3), "{html}");
     assert!(html.contains("items/linux.t.size%3D60/throughput/0001/"), "{html}");
 }
@@ -327,8 +342,8 @@ fn repeated_searches_are_series_that_can_be_tested_and_exported() {
         (bench, results)
     };
     let ((fast, first), (slow, _)) = (repeated(123_400.0), repeated(98_700.0));
-    let text = text(&summary(&fast, first));
-    assert!(text.contains("median pps") && text.contains("linux.t.repeat=3"), "{text}");
+    let text = report(&summary(&fast, first)).markdown();
+    assert!(text.contains(REPETITIONS) && text.contains("linux.t.repeat=3"), "{text}");
     let collections = [&fast, &slow]
         .map(|bench| crate::derive::collection(&bench.root()).expect("readable").collection);
     let series = &collections[0].series;

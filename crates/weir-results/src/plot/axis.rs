@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::collection::Unit;
-use crate::number::Scale;
+use crate::number::{self, Scale};
 
 /// From this ratio of the largest to the smallest position on, an axis is logarithmic unless it
 /// is asked otherwise.
@@ -37,12 +37,29 @@ impl AxisScale {
         if low > 0.0 && high / low >= LOG_RATIO { Self::log(positions) } else { Self::Linear }
     }
 
+    /// The scale that suits rates which are looked for: logarithmic where they span more than a
+    /// decade, so that the low ones can be told apart.
+    #[must_use]
+    pub(crate) fn of_loads(loads_pps: &[f64]) -> Self {
+        let (low, high) = range(loads_pps);
+        if low > 0.0 && high / low > 10.0 { Self::Log(Base::Ten) } else { Self::Linear }
+    }
+
     /// A logarithmic scale: of base 2 if every position is a power of two.
     #[must_use]
     pub fn log(positions: &[f64]) -> Self {
         let is_power = |v: &f64| *v > 0.0 && (v.log2() - v.log2().round()).abs() < 1e-9;
         let base = if positions.iter().all(is_power) { Base::Two } else { Base::Ten };
         Self::Log(base)
+    }
+
+    /// How far along an axis of that range a value is, 0 to 1.
+    #[must_use]
+    pub(super) fn share(self, value: f64, (low, high): (f64, f64)) -> f64 {
+        match self {
+            Self::Linear => (value - low) / (high - low),
+            Self::Log(_) => (value / low).ln() / (high / low).ln(),
+        }
     }
 
     /// Its name behind an axis' title.
@@ -55,52 +72,105 @@ impl AxisScale {
     }
 }
 
-/// What a figure's values are written in.
+/// What a figure's values are, and the unit in which its axis writes them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
-    /// Values are divided by this.
-    pub divisor: f64,
-    /// What the quotients are.
-    pub name: &'static str,
+    measure: Measure,
+    unit: Scale,
 }
 
-/// Millions of packets per second.
-pub(crate) const MPPS: Quantity = Quantity { divisor: 1e6, name: "Mpps" };
-/// Time as benchmarks of a machine write it.
-pub const SECONDS: Quantity = Quantity { divisor: 1.0, name: "seconds" };
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Rate(Unit),
+    /// Nanoseconds.
+    Delay,
+    /// A share that was lost, 0 to 1.
+    Loss,
+}
 
 impl Quantity {
-    /// The unit in which the largest value, `max`, is written.
+    /// Rates, on an axis in the unit in which the largest of them, `max`, is written.
     #[must_use]
-    pub fn suited(max: f64, unit: Unit) -> Self {
-        let Scale { divisor, name } = match unit {
+    pub fn rates(max: f64, unit: Unit) -> Self {
+        let scale = match unit {
             Unit::Pps => Scale::pps(max),
             Unit::Bps => Scale::bps(max),
         };
-        Self { divisor, name }
+        Self { measure: Measure::Rate(unit), unit: scale }
     }
 
-    /// A value with at least `digits` significant digits, and all of its whole ones, without the
-    /// unit.
+    /// Delays in nanoseconds, on an axis in the unit in which the largest of them is written.
     #[must_use]
-    pub fn text(self, value: f64, digits: u16) -> String {
-        let value = value / self.divisor;
-        let mut decimals = 0;
-        let mut bound = (1..digits).fold(1.0, |bound, _| bound * 10.0);
-        while value.abs() < bound * (1.0 - 0.5e-4) && decimals < usize::from(digits) + 1 {
-            bound /= 10.0;
-            decimals += 1;
-        }
-        if value.abs() < 1e-12 { "0".to_owned() } else { signed(value, decimals) }
+    pub(crate) fn delays(max_ns: f64) -> Self {
+        Self { measure: Measure::Delay, unit: Scale::delay(max_ns) }
     }
-}
 
-/// A number with a true minus.
-#[must_use]
-pub fn signed(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.abs());
-    let is_zero = text.chars().all(|c| c == '0' || c == '.');
-    if value < 0.0 && !is_zero { format!("\u{2212}{text}") } else { text }
+    /// Shares that were lost, in per cent.
+    #[must_use]
+    pub(crate) const fn losses() -> Self {
+        Self { measure: Measure::Loss, unit: Scale { divisor: 0.01, name: "% lost" } }
+    }
+
+    /// The unit of the axis.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.unit.name
+    }
+
+    /// How many of what values count make one of the axis' unit.
+    #[must_use]
+    pub(super) const fn divisor(self) -> f64 {
+        self.unit.divisor
+    }
+
+    /// A value as tables write it, with the unit that suits it.
+    #[must_use]
+    pub fn text(self, value: f64) -> String {
+        match self.measure {
+            Measure::Rate(unit) => unit.written(value),
+            Measure::Delay => number::delay(value),
+            Measure::Loss => number::share(value),
+        }
+    }
+
+    /// Two values, the lower first.
+    #[must_use]
+    pub fn range(self, low: f64, high: f64) -> String {
+        match self.measure {
+            Measure::Rate(unit) => unit.range(low, high),
+            Measure::Delay | Measure::Loss => format!("{}–{}", self.text(low), self.text(high)),
+        }
+    }
+
+    /// [`Self::text`] beside the axis: without the unit where that is the axis'.
+    #[must_use]
+    pub(super) fn beside_axis(self, value: f64) -> String {
+        let text = self.text(value);
+        match text.strip_suffix(self.unit.name).and_then(|digits| digits.strip_suffix(' ')) {
+            Some(digits) => digits.to_owned(),
+            None => text,
+        }
+    }
+
+    /// A tick of a linear axis, which names its unit once.
+    #[must_use]
+    pub(super) fn tick(self, value: f64, decimals: usize) -> String {
+        number::signed(value / self.unit.divisor, decimals)
+    }
+
+    /// A tick of a logarithmic axis, with the unit that suits it: `10 kpps`, `0.1 Mpps`.
+    #[must_use]
+    fn tick_with_unit(self, value: f64) -> String {
+        let unit = match self.measure {
+            Measure::Rate(Unit::Pps) => Scale::pps(value),
+            Measure::Rate(Unit::Bps) => Scale::bps(value),
+            Measure::Delay => Scale::delay(value),
+            Measure::Loss => self.unit,
+        };
+        let value = value / unit.divisor;
+        format!("{} {}", number::signed(value, decimals(value)), unit.name)
+    }
 }
 
 /// `1500` as `1.5k`, `10000000` as `10M`.
@@ -136,52 +206,94 @@ pub struct Ticks {
     pub light: Vec<f64>,
 }
 
-/// The ticks of a horizontal axis from `range.0` to `range.1`, `width` pixels long.
-/// `positions` are those of the points, with their labels as written.
+/// A horizontal axis as its ticks need it.
+pub(super) struct Along<'a> {
+    pub(super) scale: AxisScale,
+    /// What positions are written in, where they are more than numbers.
+    pub(super) quantity: Option<Quantity>,
+    /// Those of the points, with their labels as written.
+    pub(super) positions: &'a [(f64, String)],
+    pub(super) range: (f64, f64),
+    /// Length in pixels.
+    pub(super) width: f64,
+    /// Width of a character in pixels.
+    pub(super) character: f64,
+}
+
+/// The ticks of a horizontal axis.
 #[must_use]
-pub(crate) fn x_ticks(
-    scale: AxisScale,
-    positions: &[(f64, String)],
-    range: (f64, f64),
-    width: f64,
-    character: f64,
-) -> Ticks {
-    match scale {
-        AxisScale::Linear => linear_ticks(positions, range, width, character),
-        AxisScale::Log(base) => log_ticks(base, range, width, character),
+pub(super) fn x_ticks(axis: &Along<'_>) -> Ticks {
+    let width = |label: &str| label.chars().fold(12.0, |w, _| w + axis.character);
+    match axis.scale {
+        AxisScale::Linear => linear_ticks(axis),
+        AxisScale::Log(base) => log_ticks((base, axis.quantity), axis.range, axis.width, width),
     }
 }
 
+/// The ticks of a vertical logarithmic axis, so many pixels high.
+#[must_use]
+pub(super) fn y_log_ticks(
+    base: Base,
+    quantity: Quantity,
+    range: (f64, f64),
+    height: f64,
+) -> Vec<(f64, String)> {
+    let Ticks { mut labelled, light } = log_ticks((base, Some(quantity)), range, height, |_| LINE);
+    // Between few powers there is room for twos and fives.
+    let decade = height * 10_f64.ln() / (range.1 / range.0).ln();
+    if labelled.len() < light.len() && decade >= 4.0 * LINE {
+        let is_new = |v: &f64| [2.0, 5.0].contains(&leading(*v));
+        let new: Vec<f64> = light.into_iter().filter(is_new).collect();
+        labelled.retain(|(at, _)| !new.contains(at));
+        labelled.extend(new.into_iter().map(|at| (at, quantity.tick_with_unit(at))));
+        labelled.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    labelled
+}
+
+/// Height of a label with the room around it, in pixels.
+const LINE: f64 = 18.0;
+
 /// Those of the points where they have room, round numbers otherwise.
-fn linear_ticks(
-    positions: &[(f64, String)],
-    (low, high): (f64, f64),
-    width: f64,
-    character: f64,
-) -> Ticks {
-    let per_unit = width / (high - low).max(f64::MIN_POSITIVE);
-    let half = |label: &str| label.chars().fold(0.0, |w, _| w + character) / 2.0 + 4.0;
+fn linear_ticks(axis: &Along<'_>) -> Ticks {
+    let (positions, (low, high)) = (axis.positions, axis.range);
+    let per_unit = axis.width / (high - low).max(f64::MIN_POSITIVE);
+    let half = |label: &str| label.chars().fold(0.0, |w, _| w + axis.character) / 2.0 + 4.0;
     let has_room = positions
         .windows(2)
         .all(|pair| (pair[1].0 - pair[0].0) * per_unit >= half(&pair[0].1) + half(&pair[1].1));
     if !positions.is_empty() && has_room {
         return Ticks { labelled: positions.to_vec(), light: Vec::new() };
     }
-    let count = (width / 70.0).clamp(2.0, 9.0);
-    let step = step(high - low, count);
+    let step = step(high - low, (axis.width / 70.0).clamp(2.0, 9.0));
+    let write = |value: f64| match axis.quantity {
+        Some(quantity) => quantity.tick(value, decimals(step / quantity.divisor())),
+        None => decimal(value),
+    };
     let first = (low / step).ceil();
     let labelled = (0..50)
         .map(|n| (first + f64::from(n)) * step)
         .take_while(|value| *value <= high * (1.0 + 1e-9))
-        .map(|value| (value, decimal(value)))
+        .map(|value| (value, write(value)))
         .collect();
     Ticks { labelled, light: positions.iter().map(|(at, _)| *at).collect() }
 }
 
-fn log_ticks(base: Base, (low, high): (f64, f64), width: f64, character: f64) -> Ticks {
-    let (factor, write): (f64, fn(f64) -> String) = match base {
-        Base::Two => (2.0, binary),
-        Base::Ten => (10.0, decimal),
+/// Ticks at powers of the base; `room` is what a label takes of the axis, in pixels.
+fn log_ticks(
+    (base, quantity): (Base, Option<Quantity>),
+    (low, high): (f64, f64),
+    length: f64,
+    room: impl Fn(&str) -> f64,
+) -> Ticks {
+    let factor: f64 = match base {
+        Base::Two => 2.0,
+        Base::Ten => 10.0,
+    };
+    let write = |value: f64| match (quantity, base) {
+        (Some(quantity), _) => quantity.tick_with_unit(value),
+        (None, Base::Two) => binary(value),
+        (None, Base::Ten) => decimal(value),
     };
     let first = (low.ln() / factor.ln() - 1e-9).ceil();
     let powers: Vec<f64> = (0..400)
@@ -207,9 +319,9 @@ fn log_ticks(base: Base, (low, high): (f64, f64), width: f64, character: f64) ->
             light: between,
         };
     }
-    let widest = powers.iter().map(|v| write(*v).chars().fold(12.0, |w, _| w + character));
-    let pitch = width * factor.ln() / (high / low).ln();
-    let every = (widest.fold(0.0, f64::max) / pitch).ceil().max(1.0);
+    let widest = powers.iter().map(|v| room(&write(*v))).fold(0.0, f64::max);
+    let pitch = length * factor.ln() / (high / low).ln();
+    let every = (widest / pitch).ceil().max(1.0);
     let is_labelled =
         |index: usize| (0..).step_by(steps(every)).find(|n| *n >= index) == Some(index);
     let mut ticks = Ticks { labelled: Vec::new(), light: between };
@@ -245,8 +357,12 @@ pub fn ticks(max: f64, count: f64) -> (Vec<f64>, usize) {
     while values.last().is_some_and(|last| *last < max * 0.9999) && values.len() < 50 {
         values.push(step * values.iter().fold(0.0, |n, _| n + 1.0));
     }
-    let decimals = (0..6).find(|&d| is_written(step, d)).unwrap_or(6);
-    (values, decimals)
+    (values, decimals(step))
+}
+
+/// Decimals that write multiples of `step` in full.
+fn decimals(step: f64) -> usize {
+    (0..6).find(|&d| is_written(step, d)).unwrap_or(6)
 }
 
 /// A round step by which `span` is about `count` long.

@@ -10,8 +10,8 @@ use weir_stats::{Summary, median};
 
 use super::axis::{self, AxisScale, Quantity};
 use super::{Body, Curve, CurvePoint, Figure, LinePanel, Mark, Strip, StripRow, XAxis};
-use crate::collection::{CollectedSeries, Collection, DUT, IMAGE, Unit};
-use crate::label;
+use crate::collection::{CollectedSeries, Collection, DUT, IMAGE, TRAFFIC, Unit};
+use crate::{label, number};
 
 mod points;
 
@@ -252,7 +252,7 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
     let keys = Keys::of(&items, &known, x, panels_by);
     let mut panels = panels(&items, collections, x, request, &keys)?;
     let highest = axis::top(items.iter().map(|i| i.summary.max));
-    let quantity = Quantity::suited(highest, unit);
+    let quantity = Quantity::rates(highest, unit);
     let scale = scale_of(&items, x, request.scale)?;
     let positions = positions(&items, x);
     let is_alone = panels.len() == 1;
@@ -260,8 +260,13 @@ pub fn curves(collections: &[Collection], request: &Request) -> Result<Figure, F
         let level = items.first().map_or("", |i| i.label(dimension));
         format!(" There is one panel: {dimension} is {level} everywhere.")
     });
+    let subject = (panels.len() == 1 && panels[0].curves.len() == 1).then(|| subject(&items));
     for panel in &mut panels {
-        panel.x = XAxis { title: x.to_owned(), scale, positions: positions.clone() };
+        if panel.curves.iter().all(|curve| curve.name.is_empty()) && panel.title.is_none() {
+            panel.title = subject.clone().flatten();
+        }
+        let (title, positions) = (x.to_owned(), positions.clone());
+        panel.x = XAxis { title, quantity: None, scale, positions };
         panel.y = quantity;
         panel.values = panel.curves.len() == 1 && is_alone;
         panel.height = if is_alone { 280.0 } else { 170.0 };
@@ -420,6 +425,17 @@ fn repeats_axis(
     })
 }
 
+/// What a curve that needs no name is of, as tables say it: image, DUT, traffic, where all series
+/// have the same.
+fn subject(items: &[Item<'_>]) -> Option<String> {
+    let of_all = |name: &&str| {
+        let label = items.first().map_or("", |item| item.label(name));
+        (!label.is_empty() && items.iter().all(|item| item.label(name) == label)).then_some(label)
+    };
+    let labels: Vec<&str> = [IMAGE, DUT, TRAFFIC].iter().filter_map(of_all).collect();
+    (!labels.is_empty()).then(|| labels.join(" · "))
+}
+
 fn positions(items: &[Item<'_>], x: &str) -> Vec<(f64, String)> {
     let mut positions: Vec<(f64, String)> = Vec::new();
     for item in items {
@@ -524,9 +540,19 @@ fn add_ideals(panels: &mut [LinePanel], x: &str) -> String {
 }
 
 fn empty_panel(title: Option<String>) -> LinePanel {
-    let x = XAxis { title: String::new(), scale: AxisScale::Linear, positions: Vec::new() };
-    let (y, curves) = (axis::MPPS, Vec::new());
-    LinePanel { title, x, y, values: false, legend: true, height: 0.0, reach: None, curves }
+    let (y, y_scale, curves) = (Quantity::rates(0.0, Unit::Pps), AxisScale::Linear, Vec::new());
+    let x = XAxis { title: String::new(), quantity: None, scale: y_scale, positions: Vec::new() };
+    LinePanel {
+        title,
+        x,
+        y,
+        y_scale,
+        values: false,
+        legend: true,
+        height: 0.0,
+        reach: None,
+        curves,
+    }
 }
 
 fn empty_curve(name: &str, number: usize) -> Curve {
@@ -592,8 +618,8 @@ fn note(items: &[Item<'_>], without: &[&str], bars: Bars) -> String {
     let counts = || items.iter().map(|i| i.summary.count);
     let (low, high) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
     let count = if low == high { low.to_string() } else { format!("{low} to {high}") };
-    let plural = if high == 1 { "" } else { "s" };
-    let mut note = format!("A point is the median of {count} iteration{plural}");
+    let mut note =
+        format!("A point is the median of {}", number::counted_text(&count, "iteration"));
     // Writing to a String cannot fail.
     let _ = match bars {
         Bars::Range => write!(note, "; bars span their minimum to their maximum."),

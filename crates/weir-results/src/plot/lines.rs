@@ -6,6 +6,7 @@ use super::area::{Area, Drawn, Layer, muted, part, rule};
 use super::axis::{self, AxisScale, Quantity, Ticks};
 use super::pen::{self, Pen};
 use super::ticked::Ticked;
+use crate::collection::Unit;
 use crate::palette;
 
 /// One panel.
@@ -15,8 +16,10 @@ pub struct LinePanel {
     pub title: Option<String>,
     /// The axis along which it goes.
     pub x: XAxis,
-    /// What values are written in.
+    /// What values are, and what they are written in.
     pub y: Quantity,
+    /// How values become heights.
+    pub y_scale: AxisScale,
     /// Whether values are written at the points, where there is room.
     pub values: bool,
     /// Whether its curves have names worth a legend.
@@ -31,12 +34,24 @@ pub struct LinePanel {
 /// A horizontal axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct XAxis {
-    /// Its name, with the unit if it has one.
+    /// Its name.
     pub title: String,
+    /// What positions are, and what they are written in; absent where they are plain numbers.
+    pub quantity: Option<Quantity>,
     /// How positions become distances.
     pub scale: AxisScale,
     /// Where points are, with the labels as written, in order; empty where there are many.
     pub positions: Vec<(f64, String)>,
+}
+
+impl XAxis {
+    /// What stands beside it: `load, Mpps`, `flows, logarithmic`.
+    pub(super) fn label(&self) -> String {
+        // Each tick of a logarithmic axis has the unit that suits it.
+        let unit = self.quantity.filter(|_| self.scale == AxisScale::Linear);
+        let unit = unit.map_or_else(String::new, |quantity| format!(", {}", quantity.name()));
+        format!("{}{unit}{}", self.title, self.scale.suffix())
+    }
 }
 
 /// One curve.
@@ -73,6 +88,7 @@ impl CurvePoint {
 }
 
 const TOP: f64 = 24.0;
+/// The least room for the labels of a vertical axis.
 const LEFT: f64 = 48.0;
 const RIGHT: f64 = 18.0;
 const BOTTOM: f64 = 24.0;
@@ -86,12 +102,22 @@ const MARK: f64 = 3.6;
 /// What all panels share.
 struct Frame {
     x: (f64, f64),
-    y_max: f64,
-    y_ticks: Vec<f64>,
-    y_decimals: usize,
+    y: (f64, f64),
+    y_scale: AxisScale,
+    /// The ticks of the vertical axis.
+    heights: Vec<(f64, String)>,
     ticks: Ticks,
     columns: usize,
     panel: (f64, f64),
+    /// Room for the labels of the vertical axis.
+    left: f64,
+}
+
+impl Frame {
+    /// Where a point is, as shares of the axes from their lower ends.
+    fn share(&self, x_scale: AxisScale, point: &CurvePoint) -> (f64, f64) {
+        (x_scale.share(point.x, self.x), self.y_scale.share(point.y, self.y))
+    }
 }
 
 /// Height of the panels with their legend.
@@ -140,30 +166,55 @@ fn legend(panels: &[LinePanel], width: f64) -> (Vec<(&Curve, f64, f64)>, f64) {
 
 fn frame(panels: &[LinePanel], width: f64) -> Frame {
     let points = || panels.iter().flat_map(|p| &p.curves).flat_map(|c| &c.points);
-    let quantity = panels.first().map_or(axis::MPPS, |p| p.y);
     let reach = || panels.iter().filter_map(|p| p.reach);
-    let highs = points().map(CurvePoint::high);
-    let highs = highs.chain(reach().map(|(_, y)| y));
     let (columns, panel) = grid(panels, width);
-    let plot = panels.iter().map(|p| p.height).fold(0.0, f64::max);
     let scale = panels.first().map_or(AxisScale::Linear, |p| p.x.scale);
-    // Values are written above the points.
-    let room = if panels.iter().any(|p| p.values) { 1.0 + 16.0 / plot.max(50.0) } else { 1.0 };
-    let (y_ticks, y_decimals) =
-        axis::ticks(axis::top(highs) * room / quantity.divisor, (plot / 52.0).max(2.0));
     let xs: Vec<f64> = points().map(|p| p.x).chain(reach().map(|(x, _)| x)).collect();
     let x = padded(axis::range(&xs), scale);
     let positions = positions(panels);
-    let inner = panel.0 - LEFT - RIGHT;
+    let (y, heights) = heights(panels);
+    let widest = heights.iter().map(|(_, label)| pen::text_width(label)).fold(0.0, f64::max);
+    let left = LEFT.max(widest + 8.0);
+    let along = axis::Along {
+        scale,
+        quantity: panels.first().and_then(|p| p.x.quantity),
+        positions: &positions,
+        range: x,
+        width: panel.0 - left - RIGHT,
+        character: 7.0,
+    };
     Frame {
         x,
-        y_max: axis::top(y_ticks.iter().copied()) * quantity.divisor,
-        y_ticks: y_ticks.iter().map(|v| v * quantity.divisor).collect(),
-        y_decimals,
-        ticks: axis::x_ticks(scale, &positions, x, inner, 7.0),
+        y,
+        y_scale: panels.first().map_or(AxisScale::Linear, |p| p.y_scale),
+        heights,
+        ticks: axis::x_ticks(&along),
         columns,
         panel,
+        left,
     }
+}
+
+/// The range of the vertical axis, and its ticks.
+fn heights(panels: &[LinePanel]) -> ((f64, f64), Vec<(f64, String)>) {
+    let quantity = panels.first().map_or(Quantity::rates(1e6, Unit::Pps), |p| p.y);
+    let points = || panels.iter().flat_map(|p| &p.curves).flat_map(|c| &c.points);
+    let highs = points().map(CurvePoint::high);
+    let highs = highs.chain(panels.iter().filter_map(|p| p.reach).map(|(_, y)| y));
+    let plot = panels.iter().map(|p| p.height).fold(0.0, f64::max);
+    // Values are written above the points.
+    let room = if panels.iter().any(|p| p.values) { 1.0 + 16.0 / plot.max(50.0) } else { 1.0 };
+    let top = axis::top(highs);
+    if let Some(AxisScale::Log(base)) = panels.first().map(|p| p.y_scale) {
+        let lowest = points().map(|p| p.y).filter(|y| *y > 0.0).fold(top, f64::min);
+        let range = padded((lowest, top), AxisScale::Log(base));
+        return (range, axis::y_log_ticks(base, quantity, range, plot));
+    }
+    let divisor = quantity.divisor();
+    let (ticks, decimals) = axis::ticks(top * room / divisor, (plot / 52.0).max(2.0));
+    let range = (0.0, axis::top(ticks.iter().copied()) * divisor);
+    let tick = |value: f64| (value * divisor, quantity.tick(value * divisor, decimals));
+    (range, ticks.into_iter().map(tick).collect())
 }
 
 /// Every position of every panel, once, in order.
@@ -242,13 +293,10 @@ pub(super) fn places(panels: &[LinePanel], width: f64) -> Vec<Vec<(f64, f64)>> {
     for (panel, (left, top)) in panels.iter().zip(corners(panels.len(), &frame)) {
         let title = if panel.title.is_some() { PANEL_TITLE } else { 0.0 };
         let (high, low) = (top + title + TOP, top + frame.panel.1 - X_TITLE - BOTTOM);
-        let (from, to) = (left + LEFT, left + frame.panel.0 - RIGHT);
-        let share = |x: f64| match panel.x.scale {
-            AxisScale::Linear => (x - frame.x.0) / (frame.x.1 - frame.x.0),
-            AxisScale::Log(_) => (x / frame.x.0).ln() / (frame.x.1 / frame.x.0).ln(),
-        };
+        let (from, to) = (left + frame.left, left + frame.panel.0 - RIGHT);
         let place = |p: &CurvePoint| {
-            (from + share(p.x) * (to - from), low - p.y / frame.y_max * (low - high))
+            let (along, up) = frame.share(panel.x.scale, p);
+            (from + along * (to - from), low - up * (low - high))
         };
         places.extend(panel.curves.iter().map(|curve| curve.points.iter().map(place).collect()));
     }
@@ -276,10 +324,11 @@ fn draw_panel<DB: DrawingBackend>(
         .margin_bottom(pen.at(X_TITLE))
         .margin_right(pen.at(RIGHT))
         .x_label_area_size(pen.at(BOTTOM))
-        .y_label_area_size(pen.at(LEFT));
+        .y_label_area_size(pen.at(frame.left));
     let labelled: Vec<f64> = frame.ticks.labelled.iter().map(|(at, _)| *at).collect();
     let x = Ticked::new(panel.x.scale, frame.x, labelled);
-    let y = Ticked::new(AxisScale::Linear, (0.0, frame.y_max), frame.y_ticks.clone());
+    let heights = frame.heights.iter().map(|(at, _)| *at).collect();
+    let y = Ticked::new(frame.y_scale, frame.y, heights);
     plot(panel, &mut builder.build_cartesian_2d(x, y)?, pen, frame, layer)
 }
 
@@ -297,10 +346,15 @@ fn titles<DB: DrawingBackend>(
         top = PANEL_TITLE;
     }
     let unit = pen.text(pen::SMALL, muted());
-    area.draw_text(panel.y.name, &unit, (0, pen.at(top + 6.0)))?;
-    let title = format!("{}{}", panel.x.title, panel.x.scale.suffix());
+    // Each tick of a logarithmic axis has the unit that suits it.
+    let name = match frame.y_scale {
+        AxisScale::Linear => panel.y.name(),
+        AxisScale::Log(_) => "logarithmic",
+    };
+    area.draw_text(name, &unit, (0, pen.at(top + 6.0)))?;
+    let title = panel.x.label();
     let right = (pen.at(frame.panel.0 - RIGHT), pen.at(frame.panel.1 - 9.0));
-    area.draw_text(&pen::clip(&title, frame.panel.0 - LEFT), &pen::end(&unit), right)
+    area.draw_text(&pen::clip(&title, frame.panel.0 - frame.left), &pen::end(&unit), right)
 }
 
 type Chart<'a, DB> = ChartContext<'a, DB, Cartesian2d<Ticked, Ticked>>;
@@ -316,28 +370,29 @@ where
     DB: DrawingBackend + 'a,
 {
     if layer.has_base() {
-        mesh(panel, chart, pen, frame)?;
+        mesh(chart, pen, frame)?;
     }
     let drawn = || panel.curves.iter().zip(first..).filter(|(_, at)| layer.has_row(*at));
     for (curve, _) in drawn() {
         draw_curve(chart, curve, pen)?;
     }
     for (curve, _) in drawn().filter(|_| panel.values) {
-        write_values(panel, chart, curve, pen)?;
+        write_values(panel, chart, curve, (pen, frame))?;
     }
     Ok(())
 }
 
 /// Axes, grid and ticks.
-fn mesh<'a, DB>(panel: &LinePanel, chart: &mut Chart<'a, DB>, pen: Pen, frame: &Frame) -> Drawn<DB>
+fn mesh<'a, DB>(chart: &mut Chart<'a, DB>, pen: Pen, frame: &Frame) -> Drawn<DB>
 where
     DB: DrawingBackend + 'a,
 {
-    let written = |at: &f64| {
-        let tick = frame.ticks.labelled.iter().find(|(v, _)| v.total_cmp(at).is_eq());
+    let label = |ticks: &[(f64, String)], at: &f64| {
+        let tick = ticks.iter().find(|(v, _)| v.total_cmp(at).is_eq());
         tick.map_or_else(String::new, |(_, label)| label.clone())
     };
-    let height = |value: &f64| axis::signed(*value / panel.y.divisor, frame.y_decimals);
+    let written = |at: &f64| label(&frame.ticks.labelled, at);
+    let height = |at: &f64| label(&frame.heights, at);
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -360,7 +415,8 @@ where
 {
     let style = pen.line(muted(), 1.0);
     let marks = frame.ticks.light.iter().map(|at| {
-        EmptyElement::at((*at, 0.0)) + PathElement::new(vec![(0, 0), (0, pen.at(-3.0))], style)
+        EmptyElement::at((*at, frame.y.0))
+            + PathElement::new(vec![(0, 0), (0, pen.at(-3.0))], style)
     });
     chart.draw_series(marks.collect::<Vec<_>>()).map(drop)
 }
@@ -460,18 +516,18 @@ fn write_values<'a, DB>(
     panel: &LinePanel,
     chart: &mut Chart<'a, DB>,
     curve: &Curve,
-    pen: Pen,
+    (pen, frame): (Pen, &Frame),
 ) -> Drawn<DB>
 where
     DB: DrawingBackend + 'a,
 {
     let style = pen::middle(&pen.text(pen::SMALL, ink()));
     let mut taken: Vec<(i32, i32)> = Vec::new();
-    let floor = chart.backend_coord(&(0.0, 0.0)).1 - pen.at(24.0);
+    let floor = chart.backend_coord(&(frame.x.0, frame.y.0)).1 - pen.at(24.0);
     let last = curve.points.len().checked_sub(1);
     let order = last.into_iter().chain(0..last.unwrap_or(0));
     for point in order.map(|index| &curve.points[index]) {
-        let text = panel.y.text(point.y, 4);
+        let text = panel.y.beside_axis(point.y);
         let half = pen.at(pen::text_width(&text) / 2.0 + 2.0);
         let (x, _) = chart.backend_coord(&(point.x, point.y));
         if taken.iter().any(|(left, right)| x - half < *right && x + half > *left) {

@@ -108,7 +108,7 @@ fn at(pixels: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::axis::{AxisScale, Base, MPPS};
+    use crate::plot::axis::{AxisScale, Base, Quantity};
     use crate::plot::{Curve, CurvePoint, LinePanel, Mark, Strip, StripRow, XAxis, draw};
 
     fn figure(body: Body) -> Figure {
@@ -167,12 +167,13 @@ mod tests {
         for scale in [AxisScale::Linear, AxisScale::Log(Base::Ten)] {
             let points = [(128.0, 0.5e6), (4_900.0, 0.4e6), (1e6, 0.2e6)];
             let points = points.map(|(x, y)| CurvePoint { x, y, bar: None }).to_vec();
-            let x = XAxis { title: "flows".into(), scale, positions: Vec::new() };
+            let x = XAxis { title: "flows".into(), quantity: None, scale, positions: Vec::new() };
             let curve = Curve { name: "a".into(), colour: 0, dash: 0, marks: true, points };
             let panel = LinePanel {
                 title: Some("t".into()),
                 x,
-                y: MPPS,
+                y: Quantity::rates(0.5e6, crate::collection::Unit::Pps),
+                y_scale: scale,
                 values: false,
                 legend: false,
                 height: 200.0,

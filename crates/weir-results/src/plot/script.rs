@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{AxisScale, Base};
+use super::axis::{AxisScale, Base, Quantity};
 use super::stack::StackRow;
 use super::{Body, Figure, LinePanel, Stack, Strip, StripRow};
 use crate::palette;
@@ -67,8 +67,19 @@ fn lines(panels: &[LinePanel]) -> (String, String) {
     let Some(first) = panels.first() else {
         return (data, text);
     };
-    let _ = writeln!(text, "set xlabel \"{}\" noenhanced", escaped(&first.x.title));
-    let _ = writeln!(text, "set ylabel \"{}\"\nset yrange [0:*]", first.y.name);
+    let in_unit = |quantity: Quantity| {
+        let divisor = weir_stats::number::g8(quantity.divisor());
+        (format!(", {}", quantity.name()), format!("($1/{divisor})"))
+    };
+    let plain = || (String::new(), "1".to_owned());
+    let (x_name, x) = first.x.quantity.map_or_else(plain, in_unit);
+    let x_title = escaped(&format!("{}{x_name}", first.x.title));
+    let _ = writeln!(text, "set xlabel \"{x_title}\" noenhanced");
+    let _ = writeln!(text, "set ylabel \"{}\"", first.y.name());
+    let _ = match first.y_scale {
+        AxisScale::Linear => writeln!(text, "set yrange [0:*]"),
+        AxisScale::Log(_) => writeln!(text, "set logscale y 10"),
+    };
     match first.x.scale {
         AxisScale::Linear => {}
         AxisScale::Log(Base::Ten) => {
@@ -97,8 +108,8 @@ fn lines(panels: &[LinePanel]) -> (String, String) {
             }
             data.push_str("\n\n");
             let (name, colour) = (escaped(&curve.name), palette::series(curve.colour).light);
-            let divisor = weir_stats::number::g8(panel.y.divisor);
-            let using = format!("using 1:($2/{divisor}):($3/{divisor}):($4/{divisor})");
+            let divisor = weir_stats::number::g8(panel.y.divisor());
+            let using = format!("using {x}:($2/{divisor}):($3/{divisor}):($4/{divisor})");
             let dash = curve.dash % 3 + 1;
             parts.push(format!(
                 "\"{DATA}\" index {block} {using} with yerrorlines lw 2 dt {dash} pt 7 \
@@ -121,7 +132,7 @@ fn strip_plot(strip: &Strip) -> (String, String) {
     let (mut data, mut text) = (String::new(), String::new());
     let mut names = Vec::new();
     let mut parts = Vec::new();
-    let divisor = weir_stats::number::g8(strip.quantity().divisor);
+    let divisor = weir_stats::number::g8(strip.quantity().divisor());
     let mut group = "";
     for row in &strip.rows {
         let (name, colour, marks) = match row {
@@ -150,7 +161,7 @@ fn strip_plot(strip: &Strip) -> (String, String) {
             ));
         }
     }
-    let _ = writeln!(text, "set xlabel \"{} {}\"", strip.quantity().name, escaped(&strip.title));
+    let _ = writeln!(text, "set xlabel \"{} {}\"", strip.quantity().name(), escaped(&strip.title));
     let _ = writeln!(text, "set xrange [0:*]\nset yrange [{}:-1] reverse", names.len());
     let _ = writeln!(text, "set ytics ({}) noenhanced", names.join(", "));
     if !parts.is_empty() {

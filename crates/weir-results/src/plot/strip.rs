@@ -108,7 +108,7 @@ impl Strip {
 
     /// What its axis is in.
     pub(super) fn quantity(&self) -> Quantity {
-        Quantity::suited(axis::top(self.values()), self.unit)
+        Quantity::rates(axis::top(self.values()), self.unit)
     }
 
     /// The largest value, and the references that are near enough.
@@ -129,12 +129,12 @@ impl Strip {
         let is_narrow = width < 500.0;
         let widest = names.fold(60.0, f64::max).min(width * 0.36) + 14.0;
         let (label, row) = if is_narrow { (10.0, 46.0) } else { (widest, 32.0) };
-        let (ticks, _) = axis::ticks(self.domain() / self.quantity().divisor, count(width));
+        let (ticks, _) = axis::ticks(self.domain() / self.quantity().divisor(), count(width));
         let height = self.rows.iter().fold(4.0, |height, r| match r {
             StripRow::Heading { .. } => height + HEADING,
             StripRow::Series { .. } => height + row,
         });
-        let max = axis::top(ticks) * self.quantity().divisor;
+        let max = axis::top(ticks) * self.quantity().divisor();
         Frame { width, label, row, max, height }
     }
 
@@ -207,7 +207,8 @@ impl Strip {
 
     /// plotters' axis: grid, ticks and their labels.
     fn draw_axis<DB: DrawingBackend>(&self, area: &Area<DB>, pen: Pen, frame: &Frame) -> Drawn<DB> {
-        let divisor = self.quantity().divisor;
+        let quantity = self.quantity();
+        let divisor = quantity.divisor();
         let (ticks, decimals) = axis::ticks(self.domain() / divisor, count(frame.width));
         let points: Vec<f64> = ticks.iter().map(|v| v * divisor).collect();
         let mut chart = ChartBuilder::on(area)
@@ -219,7 +220,7 @@ impl Strip {
                 Ticked::new(AxisScale::Linear, (0.0, frame.max), points),
                 Ticked::new(AxisScale::Linear, (0.0, 1.0), Vec::new()),
             )?;
-        let written = |value: &f64| axis::signed(*value / divisor, decimals);
+        let written = |value: &f64| quantity.tick(*value, decimals);
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -231,7 +232,7 @@ impl Strip {
             .label_style(pen.text(pen::SMALL, muted()))
             .x_label_formatter(&written)
             .draw()?;
-        let title = format!("{} {}", self.quantity().name, self.title);
+        let title = format!("{} {}", quantity.name(), self.title);
         let at = (pen.at(frame.width - RIGHT), pen.at(frame.height + AXIS - 9.0));
         area.draw_text(&title, &pen::end(&pen.text(pen::SMALL, muted())), at)
     }

@@ -20,8 +20,9 @@ fn panel(title: &str, scale: AxisScale, curves: Vec<Curve>) -> LinePanel {
         curves[0].points.iter().map(|p| (p.x, write(p.x))).collect();
     LinePanel {
         title: None,
-        x: XAxis { title: title.into(), scale, positions },
-        y: Quantity { divisor: 1e3, name: "kpps" },
+        x: XAxis { title: title.into(), quantity: None, scale, positions },
+        y: Quantity::rates(400e3, Unit::Pps),
+        y_scale: AxisScale::Linear,
         values: curves.len() == 1,
         legend: curves.len() > 1,
         height: 260.0,
@@ -232,7 +233,9 @@ fn ticks_are_powers_of_the_base_that_suits() {
     assert_eq!(AxisScale::suited(&[1.0, 2.0, 4.0, 8.0]), AxisScale::Linear);
     assert_eq!(AxisScale::suited(&[0.0, 1e6]), AxisScale::Linear);
     let labels = |scale, range, width| -> Vec<String> {
-        let ticks = axis::x_ticks(scale, &[], range, width, 7.0);
+        let along =
+            axis::Along { scale, quantity: None, positions: &[], range, width, character: 7.0 };
+        let ticks = axis::x_ticks(&along);
         ticks.labelled.into_iter().map(|(_, label)| label).collect()
     };
     let two = AxisScale::Log(Base::Two);
@@ -250,11 +253,56 @@ fn ticks_are_powers_of_the_base_that_suits() {
 fn numbers_are_short_and_lose_nothing_that_counts() {
     assert_eq!((decimal(1500.0), decimal(1e7)), ("1.5k".to_owned(), "10M".to_owned()));
     assert_eq!((binary(65_536.0), binary(16_777_216.0)), ("64Ki".to_owned(), "16Mi".to_owned()));
-    let kpps = Quantity { divisor: 1e3, name: "kpps" };
-    let written = [100_809.0, 366_323.0, 0.0, 1_104_137.0, 9.0].map(|value| kpps.text(value, 4));
-    assert_eq!(written, ["100.8", "366.3", "0", "1104", "0.00900"]);
-    assert_eq!(axis::signed(-0.04, 1), "0.0");
-    assert_eq!(axis::signed(-0.06, 1), "\u{2212}0.1");
+}
+
+/// A value beside an axis is written as tables write it, and says so where its unit is another.
+#[test]
+fn figures_write_values_as_tables_do() {
+    let mpps = Quantity::rates(1.5e6, Unit::Pps);
+    assert_eq!(mpps.name(), "Mpps");
+    for value in [1_487_334.0, 519_169.0, 79_358.0, 12.0, 0.0] {
+        assert_eq!(mpps.text(value), crate::number::pps(value));
+    }
+    let beside = [1_487_334.0, 519_169.0, 79_358.0].map(|value| mpps.beside_axis(value));
+    assert_eq!(beside, ["1.487", "0.5192", "79.36 kpps"]);
+    assert_eq!([mpps.tick(500_000.0, 1), mpps.tick(2e9, 0)], ["0.5", "2,000"]);
+    assert_eq!(Quantity::rates(4e9, Unit::Bps).tick(4e9, 0), "4,000");
+    let delays = Quantity::delays(2_500_000.0);
+    assert_eq!((delays.name(), &*delays.text(26_400.0)), ("ms", "26.4 µs"));
+}
+
+/// Loads of a search along an axis, and rates that span decades up one.
+#[test]
+fn an_axis_of_rates_has_their_units() {
+    let quantity = Quantity::rates(1.2e6, Unit::Pps);
+    let labels = |scale, range| -> Vec<String> {
+        let along = axis::Along {
+            scale,
+            quantity: Some(quantity),
+            positions: &[],
+            range,
+            width: 600.0,
+            character: 7.0,
+        };
+        axis::x_ticks(&along).labelled.into_iter().map(|(_, label)| label).collect()
+    };
+    let linear = labels(AxisScale::Linear, (0.0, 1.2e6));
+    assert_eq!(linear, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0", "1.2"]);
+    let log = AxisScale::of_loads(&[9e3, 1.2e6]);
+    assert_eq!(log, AxisScale::Log(Base::Ten));
+    assert_eq!(labels(log, (9e3, 1.2e6)), ["10 kpps", "0.1 Mpps", "1 Mpps"]);
+    assert_eq!(AxisScale::of_loads(&[0.2e6, 1.2e6]), AxisScale::Linear);
+    let up = axis::y_log_ticks(Base::Ten, quantity, (9e3, 1.2e6), 200.0);
+    let up: Vec<&str> = up.iter().map(|(_, label)| label.as_str()).collect();
+    let with_fives =
+        ["10 kpps", "20 kpps", "50 kpps", "0.1 Mpps", "0.2 Mpps", "0.5 Mpps", "1 Mpps"];
+    assert_eq!(up, with_fives);
+    let low = axis::y_log_ticks(Base::Ten, quantity, (9e3, 1.2e6), 100.0);
+    assert_eq!(low.len(), 3, "there is no room: {low:?}");
+    // Within less than two powers there are ticks between.
+    let few = axis::y_log_ticks(Base::Ten, quantity, (15e3, 90e3), 200.0);
+    let few: Vec<&str> = few.iter().map(|(_, label)| label.as_str()).collect();
+    assert_eq!(few, ["20 kpps", "50 kpps"]);
 }
 
 #[test]

@@ -98,7 +98,7 @@ pub(super) fn of_series(report: &Report<'_>, series: &SeriesSummary) -> About {
         lines.push(format!("{range} over {}", counted_len(rate.count, "iteration")));
     }
     let verdict = &series.verdict;
-    lines.push(format!("{}: {}", verdict.kind.name(), verdict.reason.replace('`', "")));
+    lines.push(format!("{}: {}", verdict.kind.name(), series.reason().replace('`', "")));
     About { text: lines.join("\n"), to: Some(report.iterations_link(series)) }
 }
 

@@ -136,8 +136,19 @@ fn under(summary: &CampaignSummary, series: &SeriesSummary) -> String {
 }
 
 fn rate(series: &SeriesSummary) -> String {
-    let rate = |median| format!("{}{}", pps(median), words::each_direction(series));
+    let rate = |median| format!("{}{}", pps(median), words::each_direction(series, |s| s.median));
     series.median_pps().map_or_else(|| "no figure".to_owned(), rate)
+}
+
+/// The mean of the iterations that were compared; what a sentence says of a difference of means has
+/// to be what dividing its figures gives.
+fn mean(series: &SeriesSummary, mean_pps: f64) -> String {
+    // The parts are means over all valid iterations, and no parts of a mean of some of them.
+    let parts = match steady(series) == series.valid_iterations {
+        true => words::each_direction(series, |s| s.mean),
+        false => String::new(),
+    };
+    format!("{}{parts}", pps(mean_pps))
 }
 
 /// Iterations that may prove something.
@@ -163,7 +174,7 @@ fn void(summary: &CampaignSummary, series: &SeriesSummary) -> Line {
         .text(" has ")
         .strong("no valid iteration")
         .text(format!(" {}: ", under(summary, series)))
-        .prose(&series.verdict.reason)
+        .prose(&series.reason())
         .text(".")
 }
 
@@ -196,19 +207,20 @@ fn comparing(
             .strong(first)
             .text(format!(" {} {under}: {why}; {ending}.", rate(baseline)));
     };
+    let means = (mean(baseline, analysis.baseline_mean_pps), mean(other, analysis.other_mean_pps));
     if analysis.is_proven() {
         let word = if analysis.is_slower() { "less" } else { "more" };
         let size = percent(analysis.difference_percent.abs(), decimals(analysis));
         return Line::new()
             .strong(second)
             .text(" forwards ")
-            .strong(rate(other))
-            .text(", ")
+            .strong(means.1)
+            .text(" on average, ")
             .strong(format!("{size} % {word}"))
             .text(format!(
                 " ({}) than {first} ({}) {under}; {ending}.",
                 interval(analysis),
-                rate(baseline)
+                means.0
             ));
     }
     if analysis.word == NOT_DUT_LIMITED {
@@ -221,10 +233,10 @@ fn comparing(
         _ => "",
     };
     Line::new().strong("No difference is proven").text(format!(
-        " between {second} ({}) and {first} ({}) {under}: {why}anything from {} remains possible; \
-         {ending}.",
-        rate(other),
-        rate(baseline),
+        " between {second} ({} on average) and {first} ({}) {under}: {why}anything from {} \
+         remains possible; {ending}.",
+        means.1,
+        means.0,
         interval(analysis)
     ))
 }
@@ -234,7 +246,7 @@ fn cost(sentence: Line, analysis: &CostAnalysis) -> Line {
     let figure = |figure: &CostFigure| {
         let sink = Some(figure.apparatus()).filter(|sink| !sink.is_empty());
         let sink = sink.map_or_else(String::new, |sink| format!(" ({sink})"));
-        format!("{}{sink}", number::cost(figure.median_ns))
+        format!("{}{sink}", number::cost(figure.mean_ns))
     };
     let (before, after) = (figure(&analysis.baseline), figure(&analysis.other));
     let found = (analysis.difference_percent, analysis.low_percent, analysis.high_percent);
@@ -393,13 +405,12 @@ pub(super) fn method(report: &Report<'_>) -> String {
     format!(
         "A figure is the median over iterations; an iteration's figure is the median of packets \
          per second delivered at the sink,{trial}, on a DUT built afresh. Differences are between \
-         means, by Welch's test and Fieller's interval of the ratio at {} % for all comparisons \
-         together. Frame sizes are \
-         given without and with the 4 bytes of FCS. 1 Mpps is 1,000,000 packets per second. \
-         A figure is enough for a full-duplex link with IMIX (7 IP packets of 40 bytes, 4 of 576, \
-         1 of 1,500) if so many of those make the link's speed in both directions, counted with \
-         14 bytes of Ethernet header each; that the DUT forwards those sizes as fast as the ones \
-         sent is not tested.",
+         means (\"on average\"), by Welch's test and Fieller's interval of the ratio at {} % for \
+         all comparisons together. Frame sizes are given without and with the 4 bytes of FCS. \
+         1 Mpps is 1,000,000 packets per second. A figure is enough for a full-duplex link with \
+         IMIX (7 IP packets of 40 bytes, 4 of 576, 1 of 1,500) if so many of those make the link's \
+         speed in both directions, counted with 14 bytes of Ethernet header each; that the DUT \
+         forwards those sizes as fast as the ones sent is not tested.",
         CONFIDENCE.percent()
     )
 }

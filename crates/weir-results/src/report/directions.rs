@@ -4,7 +4,7 @@
 use super::tables::{dut, ledger};
 use super::{Report, group_label};
 use crate::document::{Block, Cell, Column, Fold, Group, Row, Table};
-use crate::number::{delay, or_dash, pps, share};
+use crate::number::{delay_ns, or_dash, pps, share};
 use crate::record::Delays;
 use crate::summary::{DirectionSummary, SeriesSummary};
 
@@ -75,7 +75,7 @@ fn row(
     if has_latency {
         let delays = latency.map(|latency| latency.delays);
         let shown = |of: fn(&Delays) -> u64| -> Cell {
-            or_dash(delays.map(|delays| delay(of(&delays)))).into()
+            or_dash(delays.map(|delays| delay_ns(of(&delays)))).into()
         };
         cells.extend([shown(|all| all.p50_ns), shown(|all| all.p99_ns), shown(|all| all.p999_ns)]);
     }

@@ -5,19 +5,15 @@
 //! records beside it, and nowhere else.
 
 use super::{
-    Report, about, answer, directions, environment, figures, levels, profile, speedup, statistics,
+    Report, about, answer, directions, figures, grounds, levels, profile, speedup, statistics,
     tables, toggles,
 };
 use crate::bisect;
-use crate::document::{
-    Block, Cell, Column, Document, Figure, Fold, Line, Outputs, Row, Table, Voice, prose,
-};
-use crate::machine_use::CpuUse;
+use crate::document::{Block, Document, Figure, Fold, Line, Outputs, Voice, prose};
 use crate::matrix::Order;
 use crate::number;
 use crate::plot::Format;
 use crate::summary::CampaignData;
-use crate::yardstick::{Pace, Yardstick};
 
 pub(super) fn document(report: &Report<'_>) -> Document {
     let summary = &report.summary;
@@ -40,11 +36,8 @@ pub(super) fn document(report: &Report<'_>) -> Document {
         foot: foot.into(),
     };
     if !summary.series.is_empty() {
-        let strip = figures::throughput(report);
-        let strip = strip.telling("strip", &figures::throughput_about(report));
-        let key =
-            Block::Beside(vec![tables::key_figures(report).into()], vec![Block::Figure(strip)]);
-        document.section("figures", "Key figures", vec![Block::Only(Outputs::PAGE, vec![key])]);
+        let key = Block::Only(Outputs::PAGE, key_figures(report));
+        document.section("figures", "Key figures", vec![key]);
         document.section("throughput", "Throughput", throughput(report));
     }
     let more_cpus = speedup::table(report).map(Block::from).into_iter().collect();
@@ -63,9 +56,10 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     document.folded("samples", "Over time", samples(report));
     let iterations = Block::Only(Outputs::PAGE, tables::iterations(report));
     document.folded("iterations", "Iterations", vec![iterations]);
-    let thresholds = vec![tables::thresholds(report).into()];
-    document.folded("thresholds", "Thresholds of the verdicts", thresholds);
-    document.folded("environment", "Environment", environment(report));
+    let thresholds = vec![grounds::thresholds(&summary.thresholds).into()];
+    document.folded("thresholds", grounds::THRESHOLDS, thresholds);
+    let environment = grounds::environment(&report.data.environment, &report.data.yardsticks);
+    document.folded("environment", "Environment", environment);
     let specification = vec![Block::Preformatted(report.data.spec_text.clone())];
     let specification = Block::Only(Outputs::PAGE, specification);
     document.folded("specification", "Specification", vec![specification]);
@@ -74,6 +68,37 @@ pub(super) fn document(report: &Report<'_>) -> Document {
     let commands = commands.map(|(name, what)| (Line::new().code(&name), prose(&what))).collect();
     document.folded("reproduce", "How to reproduce", vec![Block::Facts("list commands", commands)]);
     document
+}
+
+/// Series of which a page shows everything at once: they fit on two screens. Of more, it shows as
+/// many sentences and rows of key figures, and folds the rest.
+const SHOWN_MAX: usize = 6;
+
+/// Whether there are more series than a page shows at once.
+fn is_long(report: &Report<'_>) -> bool {
+    report.summary.series.len() > SHOWN_MAX
+}
+
+/// The figures that are looked at first, and every iteration.
+fn key_figures(report: &Report<'_>) -> Vec<Block> {
+    let strip = figures::throughput(report);
+    let strip = strip.telling("strip", &figures::throughput_about(report));
+    let strip = Block::Figure(strip);
+    let groups = report.summary.groups();
+    if !is_long(report) {
+        let table = tables::key_figures(report, &groups).into();
+        return vec![Block::Beside(vec![table], vec![strip])];
+    }
+    let (shown, rest) = groups.split_at(groups.len().min(SHOWN_MAX));
+    let mut blocks = vec![tables::key_figures(report, shown).into()];
+    if !rest.is_empty() {
+        let title = format!("{} more", rest.len()).into();
+        let table = tables::key_figures(report, rest).into();
+        blocks.push(Block::Titled(Fold::Closed, title, vec![table]));
+    }
+    let title = format!("Every iteration of all {} series", report.summary.series.len()).into();
+    blocks.push(Block::Titled(Fold::Closed, title, vec![strip]));
+    blocks
 }
 
 /// What of the records the page holds.
@@ -125,9 +150,22 @@ fn head(report: &Report<'_>) -> Vec<Block> {
     if sentences.is_empty() {
         blocks.push(Block::lead("No cell of this campaign is finished yet."));
     }
-    blocks.push(Block::List(Voice::Lead, sentences));
+    blocks.extend(listed(sentences, is_long(report)));
     blocks.extend(state(report));
     blocks
+}
+
+/// The sentences; of a long page, those that do not fit are folded away.
+fn listed(mut sentences: Vec<Line>, is_long: bool) -> Vec<Block> {
+    if !is_long || sentences.len() <= SHOWN_MAX {
+        return vec![Block::List(Voice::Lead, sentences)];
+    }
+    let all = Block::Only(Outputs::TEXTS, vec![Block::List(Voice::Lead, sentences.clone())]);
+    let rest = sentences.split_off(SHOWN_MAX);
+    let title = format!("{} more", rest.len()).into();
+    let rest = Block::Titled(Fold::Closed, title, vec![Block::List(Voice::Lead, rest)]);
+    let shown = Block::List(Voice::Lead, sentences);
+    vec![all, Block::Only(Outputs::PAGE, vec![shown, rest])]
 }
 
 /// How much of the campaign this is.
@@ -194,8 +232,18 @@ fn facts(report: &Report<'_>, cells: String) -> Vec<(Line, Line)> {
 fn throughput(report: &Report<'_>) -> Vec<Block> {
     let axis = figures::along_axis(report)
         .map(|figure| Block::Figure(figure.telling("axis", &figures::along_axis_about(report))));
-    let table = tables::series(report).into();
-    axis.into_iter().chain([table, Block::note(answer::method(report))]).collect()
+    let method = Block::note(answer::method(report));
+    if !is_long(report) {
+        return axis.into_iter().chain([tables::series(report).into(), method]).collect();
+    }
+    let title = format!("All figures of {} series", report.summary.series.len()).into();
+    let folded = Block::Titled(Fold::Closed, title, vec![tables::series(report).into()]);
+    let blocks = [
+        Block::Only(Outputs::PAGE, vec![folded]),
+        Block::Only(Outputs::TEXTS, vec![tables::series(report).into()]),
+        method,
+    ];
+    axis.into_iter().chain(blocks).collect()
 }
 
 fn ministat(report: &Report<'_>) -> Vec<Block> {
@@ -239,55 +287,6 @@ fn samples(report: &Report<'_>) -> Vec<Block> {
     let drawings = (0..count).map(drawing).collect();
     let figure = Figure { style: "multiples", drawings, caption: String::new() };
     vec![Block::Only(Outputs::PAGE, vec![Block::note(note), Block::Figure(figure)])]
-}
-
-fn environment(report: &Report<'_>) -> Vec<Block> {
-    let environment = &report.data.environment;
-    let entries = environment::short(environment).into_iter();
-    let entries = entries.map(|(name, value)| (name.into(), value.into())).collect();
-    let all = serde_json::to_string_pretty(environment).unwrap_or_default();
-    let title = prose("All of it, as recorded in `env.json`");
-    let all = Block::Titled(Fold::Closed, title, vec![Block::Preformatted(all)]);
-    let yardsticks = yardsticks(report);
-    vec![
-        Block::Facts("list", entries),
-        Block::Only(
-            Outputs::ALL,
-            (!yardsticks.is_empty()).then(|| yardsticks.into()).into_iter().collect(),
-        ),
-        Block::Only(Outputs::PAGE, vec![all]),
-        Block::Only(Outputs::TEXTS, vec![Block::plain(prose("Everything else: `env.json`."))]),
-    ]
-}
-
-/// How fast the host was, and what else it did.
-fn yardsticks(report: &Report<'_>) -> Table {
-    let columns = vec![
-        Column::words("Yardstick"),
-        Column::numbers("CPU"),
-        Column::numbers("XDP").unit("a pass"),
-        Column::numbers("Spread").unit("quartiles"),
-        Column::numbers("Memory").unit("a step"),
-        Column::numbers("Spread").unit("quartiles"),
-        Column::numbers("Stolen").unit("of a CPU"),
-        Column::numbers("Foreign").unit("of a CPU"),
-    ];
-    let row = |reading: &Yardstick| -> Row {
-        let pace = |pace: Pace| {
-            let spread = format!("±{}", number::share(pace.spread_ratio));
-            [Cell::from(number::cost(pace.median_ns)), spread.into()]
-        };
-        let most = |of: fn(&CpuUse) -> Option<f64>| -> Cell {
-            let cpus = reading.machine.cpus.values();
-            let most = cpus.filter_map(of).max_by(f64::total_cmp);
-            number::or_dash(most.map(number::share)).into()
-        };
-        let cells = [number::utc(&reading.time_utc).into(), reading.cpu.to_string().into()];
-        let cells = cells.into_iter().chain(pace(reading.xdp)).chain(pace(reading.memory));
-        let others = [most(|used| Some(used.stolen_ratio)), most(|used| used.foreign_ratio)];
-        cells.chain(others).collect()
-    };
-    Table::new(columns, report.data.yardsticks.iter().map(row))
 }
 
 /// The commands that lead to this report again, and what each does.

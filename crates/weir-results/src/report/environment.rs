@@ -24,7 +24,7 @@ const ENTRIES: [(&str, &str); 12] = [
 ];
 
 /// The entries that explain a figure, with their names.
-pub(crate) fn short(environment: &Value) -> Vec<(&'static str, String)> {
+pub(super) fn short(environment: &Value) -> Vec<(&'static str, String)> {
     let mut entries: Vec<(&'static str, String)> = ENTRIES
         .iter()
         .filter_map(|(name, pointer)| Some((*name, scalar(environment.pointer(pointer)?)?)))

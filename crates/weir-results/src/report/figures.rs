@@ -6,7 +6,7 @@ use crate::counters::Place;
 use crate::document::Tag;
 use crate::gnuplot;
 use crate::number;
-use crate::plot::axis::{self, AxisScale, Quantity, SECONDS};
+use crate::plot::axis::{self, AxisScale, Quantity};
 use crate::plot::collect::STRIP_NOTE;
 use crate::plot::{
     Body, Curve, CurvePoint, Figure, LinePanel, Mark, Part, Reference, RowAbout, Stack, StackRow,
@@ -71,8 +71,9 @@ pub(super) fn along_axis(report: &Report<'_>) -> Option<Figure> {
     let mut seen: Vec<usize> = Vec::new();
     let curves: Vec<Curve> = gnuplot::curves(&report.summary)
         .into_iter()
-        .map(|(name, series)| {
+        .map(|(_, series)| {
             let colour = series.first().map_or(0, |s| report.colour(s));
+            let name = series.first().map_or_else(String::new, |s| curve_name(s, name));
             let dash = seen.iter().filter(|c| **c == colour).count();
             seen.push(colour);
             let point = |s: &&SeriesSummary| {
@@ -85,11 +86,13 @@ pub(super) fn along_axis(report: &Report<'_>) -> Option<Figure> {
         .collect();
     let scale = AxisScale::suited(&places);
     let highest = curves.iter().flat_map(|curve| &curve.points).map(CurvePoint::high);
-    let quantity = Quantity::suited(axis::top(highest), Unit::Pps);
+    // A legend of one curve would be a legend of nothing: its name stands above it.
+    let alone = curves.first().map(|curve| curve.name.clone()).filter(|_| curves.len() == 1);
     let panel = LinePanel {
-        title: None,
-        x: XAxis { title: name.clone(), scale, positions },
-        y: quantity,
+        title: alone,
+        x: XAxis { title: name.clone(), quantity: None, scale, positions },
+        y: Quantity::rates(axis::top(highest), Unit::Pps),
+        y_scale: AxisScale::Linear,
         values: curves.len() == 1,
         legend: curves.len() > 1,
         height: 260.0,
@@ -107,6 +110,14 @@ pub(super) fn along_axis(report: &Report<'_>) -> Option<Figure> {
             .to_owned(),
         body: Body::Lines(vec![panel]),
     })
+}
+
+/// A curve along `axis` as tables name what it is of: DUT, traffic, the other sweep values.
+fn curve_name(series: &SeriesSummary, axis: &str) -> String {
+    let others = series.sweep.iter().filter(|(name, _)| name != axis);
+    let sweeps = others.map(|(name, value)| format!("{name}={}", value.label));
+    let parts = [dut_label(series), series.traffic_base.clone()].into_iter().chain(sweeps);
+    parts.collect::<Vec<_>>().join(" · ")
 }
 
 /// What is told of each curve of the figure above.
@@ -160,14 +171,17 @@ pub(super) fn samples(report: &Report<'_>, index: usize) -> Figure {
     for curve in &mut curves {
         curve.points.retain(|p| p.x.is_finite() && p.y.is_finite());
     }
+    let name = format!("{} · {}", dut_label(series), group_label(series));
     let panel = LinePanel {
-        title: Some(format!("{} · {}", dut_label(series), group_label(series))),
+        title: Some(name.clone()),
         x: XAxis {
-            title: SECONDS.name.to_owned(),
+            title: "seconds".to_owned(),
+            quantity: None,
             scale: AxisScale::Linear,
             positions: Vec::new(),
         },
-        y: Quantity::suited(reach.1, Unit::Pps),
+        y: Quantity::rates(reach.1, Unit::Pps),
+        y_scale: AxisScale::Linear,
         values: false,
         legend: false,
         height: 110.0,
@@ -175,11 +189,12 @@ pub(super) fn samples(report: &Report<'_>, index: usize) -> Figure {
         curves,
     };
     Figure {
-        title: format!("Samples over time: {}", series.name),
+        // The panel has the whole name; here there is room for what it is of.
+        title: format!("Over time: {}", dut_label(series)),
         description: format!(
-            "Packets per second delivered at the sink over the measurement, one line for each of \
-             the {} iterations; dashed lines do not count.",
-            series.iterations
+            "{name}: packets per second delivered at the sink over the measurement, one line for \
+             each of {}; dashed lines do not count.",
+            number::counted_len(series.iterations, "iteration")
         ),
         note: "One line per iteration; a dashed line does not count.".to_owned(),
         body: Body::Lines(vec![panel]),

@@ -1,4 +1,4 @@
-//! The tables of a campaign's report: figures, latencies, ledgers, iterations, thresholds.
+//! The tables of a campaign's report: figures, latencies, ledgers, iterations.
 
 use super::{Report, about, answer, dut_label, group_label, words};
 use crate::document::{
@@ -45,8 +45,8 @@ fn groups<'a>(
     groups.filter(|group| !group.rows.is_empty()).collect()
 }
 
-/// One large figure per traffic and DUT, and the difference between the DUTs.
-pub(super) fn key_figures(report: &Report<'_>) -> Table {
+/// One large figure per traffic and DUT, and the difference between the DUTs, of some groups.
+pub(super) fn key_figures(report: &Report<'_>, groups: &[Vec<&SeriesSummary>]) -> Table {
     let summary = &report.summary;
     let mut duts: Vec<(&str, usize)> = Vec::new();
     let is_plain = summary.series.iter().all(|series| series.image.is_none());
@@ -62,16 +62,16 @@ pub(super) fn key_figures(report: &Report<'_>) -> Table {
     });
     let difference = has_comparisons.then(|| Column::numbers("Difference").style("answer"));
     let columns = [Column::words("Delivered")].into_iter().chain(names).chain(difference);
-    let row = |group: Vec<&SeriesSummary>| -> Row {
+    let row = |group: &Vec<&SeriesSummary>| -> Row {
         let figures = duts.iter().map(|(name, _)| {
             let series = group.iter().find(|s| s.dut == *name);
             series.map_or_else(|| "–".into(), |s| key_figure(report, s))
         });
-        let difference = has_comparisons.then(|| key_difference(report, &group));
+        let difference = has_comparisons.then(|| key_difference(report, group));
         let cells = [key_label(group[0])].into_iter().chain(figures).chain(difference);
-        Row { tag: about::group_tag(&group), ..cells.collect() }
+        Row { tag: about::group_tag(group), ..cells.collect() }
     };
-    Table::new(columns.collect(), summary.groups().into_iter().map(row)).style("key")
+    Table::new(columns.collect(), groups.iter().map(row)).style("key")
 }
 
 fn key_label(series: &SeriesSummary) -> Cell {
@@ -163,7 +163,7 @@ fn series_row(report: &Report<'_>, series: &SeriesSummary, has_costs: bool) -> R
     let lost = series.lost_packets.filter(|s| s.median > 0.0);
     let calibration = calibration_link(report, series);
     let mut because = badge(series.verdict.kind, verdict_counts(series));
-    because = because.prose(&series.verdict.reason);
+    because = because.prose(&series.reason());
     if let Some(rate_pps) = series.median_pps() {
         because = because.text(format!("; {}", words::enough(rate_pps)));
     }
@@ -232,7 +232,7 @@ pub(super) fn latency(report: &Report<'_>) -> Table {
 }
 
 fn latency_row(report: &Report<'_>, series: &SeriesSummary, latency: &LatencySummary) -> Row {
-    let delays = latency.delays.in_order().map(|delay_ns| number::delay(delay_ns).into());
+    let delays = latency.delays.in_order().map(|ns| number::delay_ns(ns).into());
     let measured = number::count(latency.delays.sample_count);
     let cells: Vec<Cell> = [
         dut(report, series).into(),
@@ -442,25 +442,4 @@ fn clock(time_utc: &str) -> (String, String) {
 fn most(record: &TrialRecord, of: impl Fn(&CpuUse) -> Option<f64>) -> Option<f64> {
     let cpus = record.machine.as_ref()?.cpus.values();
     cpus.filter_map(of).max_by(f64::total_cmp)
-}
-
-/// The thresholds of the verdicts.
-pub(super) fn thresholds(report: &Report<'_>) -> Table {
-    let columns =
-        vec![Column::words("Threshold"), Column::words("Meaning"), Column::numbers("Value")];
-    let rows = report.summary.thresholds.iter().map(|threshold| {
-        let name = Line::new().code(threshold.name.as_ref());
-        let value = threshold_value(threshold.value, &threshold.unit);
-        Row::from(vec![name.into(), threshold.meaning.as_ref().into(), value.into()])
-    });
-    Table::new(columns, rows).style("thresholds")
-}
-
-/// A share in per cent of what it is a share of; any other value as it is.
-fn threshold_value(value: f64, unit: &str) -> String {
-    if unit.starts_with("of ") {
-        format!("{} {unit}", number::percent(value))
-    } else {
-        format!("{value} {unit}").trim_end().to_owned()
-    }
 }

@@ -60,6 +60,23 @@ fn busy() -> CampaignData {
     data
 }
 
+/// More series than a page shows at once.
+fn many() -> CampaignData {
+    let mut data = usual();
+    let cells = data.cells.clone();
+    for number in 1..=4 {
+        let renamed = |(record, samples): &Trial| {
+            let mut record = record.clone();
+            record.series = format!("{}-{number}", record.series);
+            record.traffic.name = format!("{}-{number}", record.traffic.name);
+            (record, samples.clone())
+        };
+        data.cells.extend(cells.iter().map(renamed));
+    }
+    data.planned_cells = data.cells.len();
+    data
+}
+
 pub(super) fn campaigns() -> Vec<(&'static str, CampaignData)> {
     let mut void = awkward();
     for (record, _) in &mut void.cells {
@@ -71,6 +88,7 @@ pub(super) fn campaigns() -> Vec<(&'static str, CampaignData)> {
     vec![
         ("awkward", awkward()),
         ("usual", usual()),
+        ("many", many()),
         ("latency", with_latency(usual())),
         ("directions", with_directions(with_latency(usual()))),
         ("profiled", profiled(usual())),
@@ -397,11 +415,96 @@ fn the_answer_names_who_is_slower_and_what_limited_it() {
     assert_eq!(answers.len(), 3);
     assert_eq!(
         answers[1],
-        "nft forwards 0.3310 Mpps, 36.8 % less (−38.0 % to −35.7 %) than linux (0.5240 Mpps) with \
-         4,900 flows; both limited by the DUT."
+        "nft forwards 0.3306 Mpps on average, 36.8 % less (−38.0 % to −35.7 %) than linux (0.5234 \
+         Mpps) with 4,900 flows; both limited by the DUT."
     );
     let page = file(&data, "report.html");
     assert!(page.contains("is <strong>slower</strong> than linux under all 3 traffics"));
+}
+
+/// Whoever divides the figures of a sentence gets its difference, however far mean and median are
+/// apart.
+#[test]
+fn the_figures_of_a_sentence_give_its_difference() {
+    let mut data = usual();
+    for (record, _) in &mut data.cells {
+        let cost_ns = if record.series.starts_with("nft") { 1_700.0 } else { 900.0 };
+        let stray = if record.iteration == 2 { 1.06 } else { 1.0 };
+        if record.series.starts_with("linux") {
+            record.result.rate_pps *= stray;
+        }
+        let cost_ns = cost_ns * stray * (1.0 + f64::from(record.iteration) / 1e3);
+        let apparatus_ratio = None;
+        record.cost =
+            Some(Cost { cost_ns, apparatus_ratio, run_ns: 1, packets: 1, busy_cpus: None });
+    }
+    let summary = CampaignSummary::of(&data);
+    let linux = summary.series_named("linux.flows-128").and_then(|s| s.rate_pps).expect("rates");
+    assert!((linux.mean / linux.median - 1.0).abs() > 0.01, "the fixture has to tell them apart");
+    let number = |text: &str| -> f64 {
+        let digits: String =
+            text.chars().take_while(|c| c.is_ascii_digit() || ".,".contains(*c)).collect();
+        digits.replace(',', "").parse().unwrap_or_else(|_| panic!("{text}"))
+    };
+    let behind = |text: &str, word: &str| number(text.split(word).nth(1).expect(word));
+    for sentence in Report::new(&data).answers() {
+        let (rates, costs) = sentence.split_once(" A packet costs it ").expect("costs");
+        let (other, size) = (behind(rates, "forwards "), behind(rates, "on average, "));
+        let baseline = behind(rates, "than linux (");
+        assert!(((1.0 - other / baseline) * 100.0 - size).abs() < 0.6, "{sentence}");
+        let (other, size) = (number(costs), behind(costs, "of CPU time, "));
+        let baseline = behind(costs, ") than ");
+        assert!(((other / baseline - 1.0) * 100.0 - size).abs() < 0.6, "{sentence}");
+    }
+}
+
+/// A page of many series shows six and folds the rest; texts have all of them in one piece.
+#[test]
+fn many_series_are_folded_in_a_page_alone() {
+    let (page, text) = (file(&many(), "report.html"), file(&many(), "summary.md"));
+    let page = page.replace('\u{a0}', " ");
+    for fold in ["<summary>9 more</summary>", "Every iteration of all 30 series", "All figures of"]
+    {
+        assert!(page.contains(fold), "{fold}");
+        assert!(!text.contains(fold.trim_start_matches("<summary>")), "{fold}");
+    }
+    assert_eq!(text.matches("** forwards **").count(), 15, "{text}");
+    assert_eq!(page.matches("</strong> forwards <strong>").count(), 15);
+    assert!(!file(&usual(), "report.html").contains(" more</summary>"));
+}
+
+/// A reason is that of one trial, and is said to be where the others have another.
+#[test]
+fn a_reason_names_its_iteration_where_others_have_another() {
+    let mut data = usual();
+    for (record, _) in &mut data.cells {
+        if record.series == "nft.flows-128" {
+            record.verdict.reason = format!("the DUT lost {} %", 80 + record.iteration);
+        }
+    }
+    let summary = CampaignSummary::of(&data);
+    // The fourth of its iterations is a little above the first, which is the median.
+    let nft = summary.series_named("nft.flows-128").expect("a series");
+    assert_eq!(nft.reason(), "in iteration 1, the DUT lost 81 %");
+    let linux = summary.series_named("linux.flows-128").expect("a series");
+    assert_eq!((linux.verdict_iteration, linux.reason()), (None, linux.verdict.reason.clone()));
+    for path in ["report.html", "summary.md"] {
+        let text = file(&data, path).replace('\u{a0}', " ");
+        assert!(text.contains("in iteration 1, the DUT lost 81 %"), "{path}");
+    }
+}
+
+/// The figures name what they are of as the tables do, and never by a series' identifier.
+#[test]
+fn a_figure_names_its_series_as_the_tables_do() {
+    let mut data = swept();
+    data.cells.retain(|(record, _)| record.dut.as_ref().is_some_and(|dut| dut.name == "nft"));
+    let axis = file(&data, "plots/axis.svg");
+    assert!(axis.contains(">\nnft · udp\n<"), "{axis}");
+    let samples = file(&data, "plots/samples-nft.flows=4Ki.udp.svg");
+    let shown: Vec<&str> = samples.split("<text").skip(1).collect();
+    assert!(shown.iter().any(|text| text.contains("nft · udp · flows=4Ki")), "{samples}");
+    assert!(shown.iter().all(|text| !text.contains("flows=4Ki.udp")), "{samples}");
 }
 
 #[test]

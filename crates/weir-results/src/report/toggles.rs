@@ -11,11 +11,11 @@ pub(super) fn sentence(under: &str, series: &SeriesSummary, toggle: &ToggleSumma
     let line = Line::new().strong(dut_label(series)).text(": ");
     let (Some(cost), Some(on_ns), Some(off_ns)) = (&toggle.cost, toggle.on_ns, toggle.off_ns)
     else {
-        let reason = &series.verdict.reason;
+        let reason = series.reason();
         return line
             .strong("too few pairs of windows")
             .prose(&format!(" to compare `on` with `off` {under}: "))
-            .prose(reason)
+            .prose(&reason)
             .text(".");
     };
     let change =
@@ -49,9 +49,9 @@ pub(super) fn sentence(under: &str, series: &SeriesSummary, toggle: &ToggleSumma
 /// What stands under the table.
 const NOTE: &str = "CPU time of the DUT per packet that it received, in windows of one live DUT: \
     `on` and `off` in pairs, in random order, and a control of two windows with `off` after the \
-    same commands. Medians of the windows; differences are of the pairs' ratios (geometric mean, \
-    Student's interval at 95 % for all series together). The sink's work on the DUT's CPUs is in \
-    both. Disturbed trials count: the control shows what a disturbance does.";
+    same commands. Costs are geometric means over the pairs; differences are of the pairs' ratios \
+    (geometric mean, Student's interval at 95 % for all series together). The sink's work on the \
+    DUT's CPUs is in both. Disturbed trials count: the control shows what a disturbance does.";
 
 /// The section of the report; nothing without a toggle.
 pub(super) fn blocks(summary: &CampaignSummary) -> Vec<Block> {

@@ -6,7 +6,7 @@ use weir_wire::units::format_bps;
 use crate::counters::Place;
 use crate::number::{pps, share};
 use crate::record::VerdictKind;
-use crate::summary::{DirectionSummary, SeriesSummary};
+use crate::summary::{DirectionSummary, SeriesSummary, Spread};
 use crate::verdict::LOSS_FREE_MAX;
 
 /// What a verdict says of the DUT: "limited by the DUT".
@@ -59,10 +59,11 @@ pub(super) fn words(name: &str) -> String {
         .join(" ")
 }
 
-/// The parts of a figure that is a sum: ` (0.61 Mpps dut0 → dut1, 0.52 Mpps dut1 → dut0)`.
-pub(super) fn each_direction(series: &SeriesSummary) -> String {
+/// The parts of a figure that is a sum: ` (0.61 Mpps dut0 → dut1, 0.52 Mpps dut1 → dut0)`; `of`
+/// takes them from the iterations as the figure is.
+pub(super) fn each_direction(series: &SeriesSummary, of: fn(&Spread) -> f64) -> String {
     let part =
-        |each: &DirectionSummary| Some(format!("{} {}", pps(each.rate_pps?.median), each.name));
+        |each: &DirectionSummary| Some(format!("{} {}", pps(of(&each.rate_pps?)), each.name));
     let parts: Vec<String> = series.directions.iter().filter_map(part).collect();
     match parts.len() {
         0 => String::new(),

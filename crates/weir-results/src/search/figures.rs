@@ -5,9 +5,6 @@ use crate::collection::Unit;
 use crate::plot::axis::{self, AxisScale, Quantity};
 use crate::plot::{self, Body, Curve, Figure, LinePanel, XAxis};
 
-/// Losses as they are read.
-const PER_CENT: Quantity = Quantity { divisor: 0.01, name: "% lost" };
-
 /// The colour of loads that were forwarded, and of the lower bound.
 const GOOD: usize = 0;
 /// The colour of loads that were not, and of the upper bound.
@@ -56,7 +53,7 @@ pub(super) fn loss(group: &Group<'_>) -> Option<Figure> {
         item.loss_curve.iter().flat_map(|curve| curve.points.iter().filter_map(point)).collect()
     })?;
     let values = curves.len() == 1;
-    let panel = LinePanel { values, ..panel(None, PER_CENT, 220.0, curves) };
+    let panel = LinePanel { values, ..panel(None, Quantity::losses(), 220.0, curves) };
     Some(Figure {
         title: format!("Loss by load: {}", group.title),
         description: "The share of the offered packets that was lost, against the load in packets \
@@ -89,14 +86,8 @@ fn latency_quantile(group: &Group<'_>, (name, of): &Quantile) -> Option<Figure> 
         item.latency.iter().flat_map(|latency| latency.points.iter().filter_map(point)).collect()
     })?;
     let highest_ns = axis::top(curves.iter().flat_map(|curve| &curve.points).map(|p| p.y));
-    let (divisor, unit) = match highest_ns {
-        ns if ns < 1e3 => (1.0, "ns"),
-        ns if ns < 1e6 => (1e3, "µs"),
-        ns if ns < 1e9 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
     let title = format!("{name} · {}", group.title);
-    let quantity = Quantity { divisor, name: unit };
+    let quantity = Quantity::delays(highest_ns);
     Some(Figure {
         title: format!("Latency by load, {name}: {}", group.title),
         description: format!(
@@ -111,8 +102,10 @@ fn latency_quantile(group: &Group<'_>, (name, of): &Quantile) -> Option<Figure> 
 /// The loads of a search in the order in which they were tried, a panel for each goal; `None` where
 /// they were not kept.
 pub(super) fn path(item: &ItemResult) -> Option<Figure> {
-    let highest_pps = axis::top(item.path.iter().map(|step| step.load_pps));
-    let quantity = Quantity::suited(highest_pps, Unit::Pps);
+    let loads: Vec<f64> = item.path.iter().map(|step| step.load_pps).collect();
+    let highest_pps = axis::top(loads.iter().copied());
+    let quantity = Quantity::rates(highest_pps, Unit::Pps);
+    let y_scale = AxisScale::of_loads(&loads);
     let count = u32::try_from(item.path.len()).unwrap_or(u32::MAX);
     let stride = count.div_ceil(NUMBERS_MAX).max(1);
     let numbers: Vec<(f64, String)> = (1..=count)
@@ -122,6 +115,8 @@ pub(super) fn path(item: &ItemResult) -> Option<Figure> {
     let panels = item.goals.iter().enumerate().map(|(index, goal)| {
         let mut panel = panel(Some(goal.name.clone()), quantity, 200.0, steps(item, index, goal));
         panel.x.title = "trial".to_owned();
+        panel.x.quantity = None;
+        panel.y_scale = y_scale;
         panel.x.positions.clone_from(&numbers);
         panel.legend = true;
         panel.reach = Some((1.0, highest_pps * HEADROOM));
@@ -207,17 +202,84 @@ fn curves(
     (!curves.is_empty()).then_some(curves)
 }
 
+/// A panel of curves along the load.
 fn panel(title: Option<String>, y: Quantity, height: f64, curves: Vec<Curve>) -> LinePanel {
+    let highest_pps = axis::top(curves.iter().flat_map(|curve| &curve.points).map(|p| p.x));
     let x = XAxis {
-        title: "load, packets per second".to_owned(),
+        title: "load".to_owned(),
+        quantity: Some(Quantity::rates(highest_pps, Unit::Pps)),
         scale: AxisScale::Linear,
         positions: Vec::new(),
     };
-    let (legend, values) = (curves.len() > 1, false);
-    LinePanel { title, x, y, values, legend, height, reach: Some((0.0, 0.0)), curves }
+    let (legend, values, y_scale) = (curves.len() > 1, false, AxisScale::Linear);
+    let reach = Some((0.0, 0.0));
+    LinePanel { title, x, y, y_scale, values, legend, height, reach, curves }
 }
 
 /// A point that can be drawn.
 fn at(x: f64, y: f64) -> Option<plot::CurvePoint> {
     (x.is_finite() && y.is_finite()).then_some(plot::CurvePoint { x, y, bar: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plot::{Base, Format};
+
+    /// An item whose search tried these loads, of which those up to the last one were forwarded.
+    fn item(loads_pps: &[f64]) -> ItemResult {
+        let goal = json!({
+            "loss_ratio": 0.0, "exceed_ratio": 0.5, "final_trial_s": 1.0, "duration_sum_s": 5.0,
+            "width_ratio": 0.05, "initial_trial_s": 1.0,
+        });
+        let found_pps = loads_pps.last().copied();
+        let step = |load_pps: &f64| {
+            let loss_ratio = if Some(*load_pps) > found_pps { 0.5 } else { 0.0 };
+            let bounds = json!([{ "lower_pps": found_pps, "upper_pps": load_pps }]);
+            let outcome = json!({ "loss-ratio": loss_ratio });
+            json!({
+                "load_pps": load_pps, "duration_s": 1.0, "outcome": outcome, "bounds": bounds,
+            })
+        };
+        let frames = json!({
+            "size": "own", "size_bytes_min": 60, "size_bytes_max": 60, "size_bytes_mean": 60.0,
+            "size_with_fcs_bytes_min": 64, "size_with_fcs_bytes_max": 64,
+        });
+        let goal = json!({
+            "name": "NDR", "goal": goal, "lower_pps": found_pps, "upper_pps": null,
+            "conditional_throughput_pps": null, "indicated_pps": null, "limit": "dut-bound",
+            "reason": "",
+        });
+        let item = json!({
+            "schema": 1, "item_id": "x", "name": "linux.t", "dut": "linux", "sweep": [],
+            "traffic": "t", "frames": frames, "calibrated_pps": null, "generator_pps": null,
+            "min_load_pps": 1.0, "max_load_pps": 2e6, "goals": [goal],
+            "path": loads_pps.iter().map(step).collect::<Vec<_>>(), "loss_curve": null,
+            "latency": null, "back_to_back": null, "costs": [],
+        });
+        serde_json::from_value(item).expect("a result")
+    }
+
+    fn panel_of(figure: &Figure) -> &LinePanel {
+        match &figure.body {
+            Body::Lines(panels) => &panels[0],
+            _ => panic!("no curves"),
+        }
+    }
+
+    #[test]
+    fn a_path_over_more_than_a_decade_is_logarithmic_and_says_so() {
+        let far = path(&item(&[1.5e6, 20e3, 80e3])).expect("a path");
+        assert_eq!(panel_of(&far).y_scale, AxisScale::Log(Base::Ten));
+        let drawn = far.svg(Format::Wide);
+        for label in ["logarithmic", "1 Mpps", "0.1 Mpps", "50 kpps", "trial"] {
+            assert!(drawn.contains(&format!("\n{label}\n")), "{label}: {drawn}");
+        }
+        assert!(far.gnuplot().text("a", "b").contains("set logscale y 10"));
+        let near = path(&item(&[1.5e6, 0.9e6, 1.1e6])).expect("a path");
+        assert_eq!(panel_of(&near).y_scale, AxisScale::Linear);
+        assert!(!near.svg(Format::Wide).contains("logarithmic"));
+    }
 }

@@ -4,6 +4,8 @@
 //! records beside it, and nowhere else.
 
 use serde_json::Value;
+use weir_stats::Threshold;
+use weir_stats::search::OFFER_KEPT_MIN;
 
 use super::figures::{self, Group};
 use super::record::{GoalRecord, ItemResult, PathStep, StepOutcome};
@@ -13,8 +15,10 @@ use crate::document::{
 };
 use crate::number::{or_dash, percent, pps, share};
 use crate::plot::{self, Format};
-use crate::report::environment;
+use crate::report::grounds;
 use crate::search::Test;
+use crate::verdict;
+use crate::yardstick::Yardstick;
 
 /// What a report of searches is written from.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +27,14 @@ pub struct SearchReport {
     pub summary: SearchSummary,
     /// What is known of the machines, as the store keeps it.
     pub environment: Value,
+    /// How fast the host was before and after.
+    pub yardsticks: Vec<Yardstick>,
     /// The specification as it was written.
     pub spec_text: String,
+    /// The command line that asks for the same again.
+    pub command: String,
+    /// The store's directory, as a word of a command line.
+    pub store: String,
 }
 
 impl SearchReport {
@@ -50,15 +60,34 @@ impl SearchReport {
         let notes = show::notes(&summary.items).into_iter();
         let notes = notes.map(|note| prose(&note)).collect();
         document.section("notes", "Notes", vec![Block::List(Voice::Plain, notes)]);
-        document.section("environment", "Environment", self.environment());
+        let in_files = |blocks: Vec<Block>| vec![Block::Only(Outputs::FILES, blocks)];
+        let thresholds: Vec<Threshold> =
+            verdict::THRESHOLDS.into_iter().chain([OFFER_KEPT_MIN]).collect();
+        let thresholds = in_files(vec![grounds::thresholds(&thresholds).into()]);
+        document.folded("thresholds", grounds::THRESHOLDS, thresholds);
+        let environment = grounds::environment(&self.environment, &self.yardsticks);
+        document.folded("environment", "Environment", in_files(environment));
         let specification = vec![Block::Preformatted(self.spec_text.clone())];
         let specification = Block::Only(Outputs::PAGE, specification);
-        document.section("specification", "Specification", vec![specification]);
-        let commands = COMMANDS.map(|(name, what)| (Line::new().code(name), prose(what)));
-        let commands = Block::Facts("list commands", commands.to_vec());
-        let commands = Block::Only(Outputs::FILES, vec![commands]);
-        document.section("reproduce", "How to reproduce", vec![commands]);
+        document.folded("specification", "Specification", vec![specification]);
+        let commands = in_files(vec![Block::Facts("list commands", self.commands())]);
+        document.folded("reproduce", "How to reproduce", commands);
         document
+    }
+
+    /// The commands that lead to this report again, and what each does.
+    fn commands(&self) -> Vec<(Line, Line)> {
+        let SearchReport { command, store, summary, .. } = self;
+        let again = "searches again, into a new store; this one keeps the specification as \
+                     `campaign.toml`";
+        let mut commands = vec![(command.clone(), again)];
+        if summary.items.len() < summary.planned_items {
+            commands.push((format!("weir lab resume {store}"), "does the missing searches"));
+        }
+        let rebuilt = "writes this report again from the raw records, without measuring";
+        commands.push((format!("weir lab report {store}"), rebuilt));
+        let shown = |(name, what): (String, &str)| (Line::new().code(name), prose(what));
+        commands.into_iter().map(shown).collect()
     }
 
     /// A sentence for each item, and how much of the search this is.
@@ -113,23 +142,7 @@ impl SearchReport {
         blocks.extend((!repetitions.is_empty()).then_some(repetitions));
         blocks
     }
-
-    fn environment(&self) -> Vec<Block> {
-        let entries = environment::short(&self.environment).into_iter();
-        let entries = entries.map(|(name, value)| (name.into(), value.into())).collect();
-        let all = serde_json::to_string_pretty(&self.environment).unwrap_or_default();
-        let title = prose("All of it, as recorded in `env.json`");
-        let all = Block::Titled(Fold::Closed, title, vec![Block::Preformatted(all)]);
-        let facts = Block::Only(Outputs::FILES, vec![Block::Facts("list", entries)]);
-        vec![facts, Block::Only(Outputs::PAGE, vec![all])]
-    }
 }
-
-/// The commands that lead to a report again, and what each does.
-const COMMANDS: [(&str, &str); 2] = [
-    ("weir lab search SPEC", "searches again, with the specification kept as `campaign.toml`"),
-    ("weir lab report DIR", "writes this report again from the raw records, without measuring"),
-];
 
 /// The items of all groups that have a table, each under its name.
 fn tables(group: &Group<'_>, table: impl Fn(&ItemResult) -> Option<Table>) -> Vec<Block> {
@@ -204,7 +217,7 @@ fn paths(items: &[ItemResult]) -> Vec<Block> {
 fn trials(item: &ItemResult) -> Table {
     let mut columns = vec![
         Column::numbers("Trial"),
-        Column::numbers("Load").unit("pps"),
+        Column::numbers("Load").raw("pps"),
         Column::numbers("Length"),
         Column::numbers("Lost"),
     ];

@@ -74,7 +74,7 @@ pub(super) fn goals(items: &[ItemResult]) -> Table {
             figure(goal),
             or_dash(goal.upper_pps.map(pps)),
             or_dash(goal.conditional_throughput_pps.map(pps)),
-            or_dash(of_path.map(|of_path| format!("{:.0} %", of_path * 100.0))),
+            or_dash(of_path.map(share)),
             goal.limit.name().to_owned(),
         ];
         cells.map(Cell::from).into_iter().chain(has_costs.then(|| cost(goal))).collect()
@@ -108,7 +108,7 @@ pub(super) fn repetitions(items: &[ItemResult]) -> Table {
             figure(|s| s.max),
         ])
     };
-    let heads = ["item", "goal", "n", "median pps", "lowest pps", "highest pps"];
+    let heads = ["item", "goal", "n", "median", "lowest", "highest"];
     Table::new(columns(2, &heads), found.iter().map(row))
 }
 
@@ -130,20 +130,19 @@ pub(super) fn curve(record: &CurveRecord) -> Table {
 }
 
 pub(super) fn latency(record: &LatencyRecord) -> Table {
-    let heads =
-        ["of rate", "load", "min us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "n"];
+    let heads = ["of rate", "load", "min", "p50", "p90", "p99", "p99.9", "max", "n"];
     let row = |point: &LatencyPoint| -> Row {
-        let us = |ns: Option<f64>| or_dash(ns.map(|ns| format!("{:.1}", ns / 1e3)));
+        let delay = |ns: Option<f64>| or_dash(ns.map(number::delay));
         let mean = point.mean;
         Row::from_iter([
             format!("{:.0} %", point.load_ratio * 100.0),
             pps(point.load_pps),
-            us(mean.map(|mean| mean.min_ns)),
-            us(mean.map(|mean| mean.p50_ns)),
-            us(mean.map(|mean| mean.p90_ns)),
-            us(mean.map(|mean| mean.p99_ns)),
-            us(mean.and_then(|mean| mean.p999_ns)),
-            us(mean.map(|mean| mean.max_ns)),
+            delay(mean.map(|mean| mean.min_ns)),
+            delay(mean.map(|mean| mean.p50_ns)),
+            delay(mean.map(|mean| mean.p90_ns)),
+            delay(mean.map(|mean| mean.p99_ns)),
+            delay(mean.and_then(|mean| mean.p999_ns)),
+            delay(mean.map(|mean| mean.max_ns)),
             counted(point),
         ])
     };
@@ -162,7 +161,7 @@ fn counted(point: &LatencyPoint) -> String {
 /// The longest bursts of all items that have any; empty without.
 pub(super) fn bursts(items: &[ItemResult]) -> Table {
     let heads = ["item", "frame", "longest burst", "stddev", "n", "rate", "buffer", "corrected"];
-    let ms = |s: Option<f64>| or_dash(s.map(|s| format!("{:.3} ms", s * 1e3)));
+    let time = |s: Option<f64>| or_dash(s.map(|s| number::delay(s * 1e9)));
     let row = |(item, record): (&ItemResult, &BurstRecord)| -> Row {
         let sign = if record.is_lower_bound { ">= " } else { "" };
         Row::from_iter([
@@ -172,8 +171,8 @@ pub(super) fn bursts(items: &[ItemResult]) -> Table {
             or_dash(record.stddev_packets.map(|stddev| format!("{stddev:.1}"))),
             record.lengths_packets.len().to_string(),
             pps(record.burst_pps),
-            ms(record.implied_buffer_s),
-            ms(record.corrected_buffer_s),
+            time(record.implied_buffer_s),
+            time(record.corrected_buffer_s),
         ])
     };
     let rows = items.iter().filter_map(|item| Some((item, item.back_to_back.as_ref()?)));

@@ -90,6 +90,10 @@ pub struct ComparisonAnalysis {
     pub word: String,
     /// The word with its sizes, intervals and p-values.
     pub text: String,
+    /// Mean of the baseline's figures that are compared.
+    pub baseline_mean_pps: f64,
+    /// Mean of the other's.
+    pub other_mean_pps: f64,
     /// Difference of the means in per cent of the baseline's.
     pub difference_percent: f64,
     /// Lower end of its interval (Fieller), at the level at which the intervals of all comparisons
@@ -335,6 +339,8 @@ fn analysis(comparison: &comparison::Comparison, claim: Claim) -> ComparisonAnal
     ComparisonAnalysis {
         word: claim.name().to_owned(),
         text: format!("{claim} ({})", comparison.evidence()),
+        baseline_mean_pps: comparison.baseline.mean,
+        other_mean_pps: comparison.other.mean,
         difference_percent: relative.value * 100.0,
         low_percent: relative.interval.low * 100.0,
         high_percent: Some(relative.interval.high * 100.0).filter(|high| high.is_finite()),

@@ -26,6 +26,8 @@ pub struct CostFigure {
     pub count: usize,
     /// Median of the nanoseconds per packet.
     pub median_ns: f64,
+    /// Their mean, whose difference is tested.
+    pub mean_ns: f64,
     /// The part of it that is the sink's work on the DUT's CPUs: the median; absent where the sink
     /// is elsewhere.
     pub apparatus_ratio: Option<f64>,
@@ -45,6 +47,7 @@ impl CostFigure {
         Some(Self {
             count: costs_ns.count,
             median_ns: costs_ns.median,
+            mean_ns: costs_ns.mean,
             apparatus_ratio: median(|cost| cost.apparatus_ratio).map(|s| s.median),
             busy_cpus: median(|cost| cost.busy_cpus).map(|s| s.median),
         })
@@ -128,7 +131,8 @@ mod tests {
     use super::*;
 
     fn figure(busy_cpus: Option<f64>) -> CostFigure {
-        CostFigure { count: 5, median_ns: 1_000.0, apparatus_ratio: Some(0.3), busy_cpus }
+        let (median_ns, mean_ns) = (1_000.0, 1_000.0);
+        CostFigure { count: 5, median_ns, mean_ns, apparatus_ratio: Some(0.3), busy_cpus }
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(super) fn summarise(
     let streams = &first.traffic.streams;
     let (size_bytes_min, size_bytes_max) = streams.size_bytes_range();
     let size_bytes = rounded(streams.mean_bytes());
+    let (verdict, verdict_iteration) =
+        verdict(if valid.is_empty() { cells } else { &valid }, rate_pps)?;
     let position = |name: &str| first.sweep.iter().find(|(n, _)| n == name)?.1.number;
     Some(SeriesSummary {
         name: first.series.clone(),
@@ -68,7 +70,8 @@ pub(super) fn summarise(
             .filter(|&(_, c)| c > 0.0)
             .map(|(rate, c)| rate.median / c),
         verdicts: verdicts(cells),
-        verdict: verdict(if valid.is_empty() { cells } else { &valid }, rate_pps)?,
+        verdict,
+        verdict_iteration,
         residual_ratio_worst: residuals.fold(0.0, f64::max),
         ledger: ledger::median(&ledgers),
         levels: levels(&valid),
@@ -121,15 +124,14 @@ fn verdicts(cells: &[&Trial]) -> BTreeMap<String, usize> {
 }
 
 /// The most frequent verdict, the earlier in the closed list of equals, with the reason of the
-/// iteration that is nearest to the median.
-fn verdict(cells: &[&Trial], rate: Option<Spread>) -> Option<Verdict> {
+/// iteration that is nearest to the median, and that iteration where others have another reason.
+fn verdict(cells: &[&Trial], rate: Option<Spread>) -> Option<(Verdict, Option<u32>)> {
     let count = |kind| cells.iter().filter(|(r, _)| r.verdict.kind == kind).count();
     let kind = VerdictKind::ALL.into_iter().rev().max_by_key(|&kind| count(kind))?;
     let median = rate.map_or(0.0, |s| s.median);
     let distance = |(record, _): &&&Trial| (record.result.rate_pps - median).abs();
-    let (nearest, _) = cells
-        .iter()
-        .filter(|(record, _)| record.verdict.kind == kind)
-        .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    Some(nearest.verdict.clone())
+    let of_kind = || cells.iter().filter(|(record, _)| record.verdict.kind == kind);
+    let (nearest, _) = of_kind().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    let is_shared = of_kind().all(|(record, _)| record.verdict.reason == nearest.verdict.reason);
+    Some((nearest.verdict.clone(), (!is_shared).then_some(nearest.iteration)))
 }

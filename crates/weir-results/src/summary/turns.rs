@@ -25,23 +25,33 @@ pub struct Change {
     pub p_value: f64,
 }
 
-impl Change {
-    fn of(pairs: &[(f64, f64)], family_size: usize) -> Option<Self> {
-        let found = PairedRatio::of(pairs, Level::P95, family_size)?;
+impl From<PairedRatio> for Change {
+    fn from(found: PairedRatio) -> Self {
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        Some(Self {
+        Self {
             pairs: found.count,
             difference_percent: percent(found.ratio),
             low_percent: percent(found.interval.low),
             high_percent: percent(found.interval.high),
             p_value: found.p_value,
-        })
+        }
+    }
+}
+
+impl Change {
+    fn of(pairs: &[(f64, f64)], family_size: usize) -> Option<Self> {
+        PairedRatio::of(pairs, Level::P95, family_size).map(Self::from)
     }
 
     /// Whether the interval leaves out "no difference".
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.low_percent > 0.0 || self.high_percent < 0.0
+    }
+
+    /// Whether this control finds a difference where nothing differs, as large as what is claimed.
+    pub(crate) fn refutes(&self, claimed: &Self) -> bool {
+        self.is_proven() && self.difference_percent.abs() >= claimed.difference_percent.abs()
     }
 
     /// `−30.4 % [−31.4, −29.4]`.
@@ -65,9 +75,10 @@ pub struct ToggleSummary {
     pub toggle: Toggle,
     /// Iterations with windows that count; disturbed ones do.
     pub iterations: usize,
-    /// Median CPU time per packet with `on`.
+    /// CPU time per packet with `on`: the geometric mean over the pairs, so that its ratio to that
+    /// with `off` is that of the difference; absent for too few pairs.
     pub on_ns: Option<f64>,
-    /// Median CPU time per packet with `off`.
+    /// The same with `off`.
     pub off_ns: Option<f64>,
     /// The part of it that is the sink's work on the DUT's CPUs: the median over the iterations, of
     /// both settings together; absent where the sink is elsewhere.
@@ -89,27 +100,26 @@ impl ToggleSummary {
     #[must_use]
     pub(crate) fn of(records: &[&TrialRecord], family_size: usize) -> Option<Self> {
         let toggle = records.first()?.dut.as_ref()?.toggle.clone()?;
-        let counted = records.iter().filter(|r| !r.windows.is_empty());
-        let counted: Vec<&TrialRecord> =
-            counted.filter(|r| r.verdict.kind != VerdictKind::Invalid).copied().collect();
-        let values = |role: Role| -> Vec<f64> {
-            let windows = counted.iter().flat_map(|r| &r.windows);
-            windows.filter(|w| w.role == role).filter_map(Window::cost_ns).collect()
-        };
-        let median = |role| Spread::of(&values(role)).map(|spread| spread.median);
+        let counted: Vec<&TrialRecord> = counted(records).collect();
+        let costs_ns = cost_pairs_ns(records);
         let apparatus: Vec<f64> = counted.iter().filter_map(|r| r.cost?.apparatus_ratio).collect();
         let change = |roles, of: fn(&Window) -> Option<f64>| {
             let pairs: Vec<(f64, f64)> =
                 counted.iter().flat_map(|r| pairs(&r.windows, roles, of)).collect();
             Change::of(&pairs, family_size)
         };
-        let cost = change((Role::Off, Role::On), Window::cost_ns);
+        let cost = Change::of(&costs_ns, family_size);
+        let mean = |of: fn(&(f64, f64)) -> f64| {
+            let values: Vec<f64> = costs_ns.iter().map(|pair| of(pair).ln()).collect();
+            let mean = Spread::of(&values).map(|spread| spread.mean.exp());
+            mean.filter(|_| cost.is_some())
+        };
         let control = change((Role::ControlOff, Role::ControlOn), Window::cost_ns);
         Some(Self {
             toggle,
             iterations: counted.len(),
-            on_ns: median(Role::On),
-            off_ns: median(Role::Off),
+            on_ns: mean(|(_, on_ns)| *on_ns),
+            off_ns: mean(|(off_ns, _)| *off_ns),
             apparatus_ratio: Spread::of(&apparatus).map(|spread| spread.median),
             rate: change((Role::Off, Role::On), Window::rate_pps),
             word: word(cost.as_ref(), control.as_ref()).to_owned(),
@@ -119,12 +129,23 @@ impl ToggleSummary {
     }
 }
 
+/// The trials whose windows count.
+fn counted<'a>(records: &[&'a TrialRecord]) -> impl Iterator<Item = &'a TrialRecord> {
+    let counts = |r: &&TrialRecord| !r.windows.is_empty() && r.verdict.kind != VerdictKind::Invalid;
+    records.iter().copied().filter(counts)
+}
+
+/// CPU time per packet of every pair that counts, in nanoseconds: with `off`, with `on`.
+pub(crate) fn cost_pairs_ns(records: &[&TrialRecord]) -> Vec<(f64, f64)> {
+    let of_record = |r: &'_ TrialRecord| pairs(&r.windows, (Role::Off, Role::On), Window::cost_ns);
+    counted(records).flat_map(of_record).collect()
+}
+
 fn word(cost: Option<&Change>, control: Option<&Change>) -> &'static str {
     let Some(cost) = cost.filter(|cost| cost.is_proven()) else {
         return "undecided";
     };
-    let control = control.filter(|control| control.is_proven());
-    if control.is_some_and(|c| c.difference_percent.abs() >= cost.difference_percent.abs()) {
+    if control.is_some_and(|control| control.refutes(cost)) {
         return "control-failed";
     }
     if cost.difference_percent < 0.0 { "cheaper" } else { "dearer" }
@@ -189,7 +210,12 @@ mod tests {
     #[test]
     fn pairs_give_the_change_and_the_control_none() {
         let found = summary(windows(700, 1_000, 1_000));
-        assert_eq!((found.word.as_str(), found.on_ns), ("cheaper", Some(701.0)));
+        assert_eq!(found.word, "cheaper");
+        let (on_ns, off_ns) = found.on_ns.zip(found.off_ns).expect("pairs");
+        assert!((on_ns - 701.0).abs() < 0.01 && (off_ns - 1_001.0).abs() < 0.01);
+        // Whoever divides the two gets the difference.
+        let percent = found.cost.unwrap().difference_percent;
+        assert!(((on_ns / off_ns - 1.0) * 100.0 - percent).abs() < 1e-9, "{percent}");
         let (cost, control) = (found.cost.unwrap(), found.control.unwrap());
         assert_eq!((cost.pairs, control.pairs), (12, 6));
         assert!((cost.difference_percent + 30.0).abs() < 0.1 && !control.is_proven());

@@ -124,6 +124,7 @@ fn every_threshold_is_in_its_document() {
     };
     check("statistics.md", &weir_stats::warning::THRESHOLDS);
     check("verdicts.md", &weir_results::verdict::THRESHOLDS);
+    check("search.md", &[weir_stats::search::OFFER_KEPT_MIN]);
 }
 
 #[test]

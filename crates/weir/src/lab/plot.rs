@@ -128,11 +128,10 @@ fn show(figure: &Figure, args: &PlotArgs) -> anyhow::Result<()> {
                 let position =
                     panel.x.positions.iter().find(|(at, _)| at.total_cmp(&point.x).is_eq());
                 let label = position.map_or_else(|| point.x.to_string(), |(_, l)| l.clone());
-                let written = |value| panel.y.text(value, 4);
                 let bar = point.bar.map_or_else(String::new, |(low, high)| {
-                    format!("  ({}–{})", written(low), written(high))
+                    format!("  ({})", panel.y.range(low, high))
                 });
-                text += &format!("{label:>12}  {:>8} {}{bar}\n", written(point.y), panel.y.name);
+                text += &format!("{label:>12}  {:>12}{bar}\n", panel.y.text(point.y));
             }
         }
     }

@@ -14,7 +14,7 @@ use weir_lab::search::{Expected, expected};
 use weir_lab::store::Store;
 use weir_results::document::{Column, Row, Table, Terminal};
 use weir_results::matrix::Series;
-use weir_results::number::{self, counted, counted_len, or_dash, pps, share};
+use weir_results::number::{self, counted, counted_len, counted_text, or_dash, pps, share};
 use weir_results::summary::{CampaignSummary, DirectionSummary, SeriesSummary};
 use weir_results::traffic::Traffic;
 use weir_wire::units::{format_count, whole_ns};
@@ -22,7 +22,7 @@ use weir_wire::units::{format_count, whole_ns};
 use super::absolute;
 use crate::cli::{JsonFlag, VerboseFlag};
 use crate::exit;
-use crate::progress::{self, time};
+use crate::progress;
 
 mod bisection;
 mod search;
@@ -54,11 +54,6 @@ impl Shown {
     }
 }
 
-/// A count, or a range of counts, of things.
-fn plural(count: &str, singular: &str) -> String {
-    format!("{count} {singular}{}", if count == "1" { "" } else { "s" })
-}
-
 /// Prints a plan and where it would run on this host, with the order of its trials if it is to be
 /// `verbose`.
 pub(super) fn plan(
@@ -88,8 +83,8 @@ pub(super) fn plan(
         "campaign {}: {} series × {} = {}, {}; about {}\n",
         campaign.name,
         plan.series.len(),
-        plural(&campaign.iterations_text(), "iteration"),
-        plural(&range(&view::cell_count_min(plan), &plan.cells.len()), "cell"),
+        counted_text(&campaign.iterations_text(), "iteration"),
+        counted_text(&range(&view::cell_count_min(plan), &plan.cells.len()), "cell"),
         counted_len(plan.calibrations().len(), "calibration"),
         range(&duration(view::estimated_duration_min(plan)), &duration(estimated_duration(plan))),
     );
@@ -328,7 +323,7 @@ fn latencies(summary: &CampaignSummary) -> String {
     let row = |series: &SeriesSummary| -> Option<Row> {
         let latency = series.latency?;
         let start = [series.name.clone(), pps(latency.rate_pps)];
-        Some(start.into_iter().chain(latency.delays.in_order().map(time)).collect())
+        Some(start.into_iter().chain(latency.delays.in_order().map(number::delay_ns)).collect())
     };
     let table = Table::new(columns, summary.series.iter().filter_map(row));
     if table.is_empty() { String::new() } else { format!("\n{}", table.text(Terminal::default())) }

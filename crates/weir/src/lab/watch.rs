@@ -17,7 +17,7 @@ use weir_results::record::{Point, TrialRecord, VerdictKind};
 use weir_results::search::record::ItemResult;
 use weir_results::search::show::figure;
 use weir_results::yardstick::Yardstick;
-use weir_wire::units::{Rate, format_count, whole_ns};
+use weir_wire::units::{Rate, whole_ns};
 
 use crate::progress::{OPEN_TEMPLATE, TEMPLATE, bar, has_colour, warning, whole_seconds};
 
@@ -261,7 +261,7 @@ fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
     let count = |point: Option<&Point>| point.map_or(0, |point| point.packets);
     let offered = count(ledger.points.first());
     let delivered = count(ledger.points.last());
-    let lost = format_count(offered.abs_diff(delivered));
+    let lost = number::count(offered.abs_diff(delivered));
     let minus = if delivered > offered { "\u{2212}" } else { "" };
     let note = match (kept, record.verdict.kind) {
         (true, _) => "  (kept)".to_owned(),
@@ -272,7 +272,7 @@ fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
         "  {name:<40} {:>13} for {:>7}  lost {minus}{lost} of {}{note}",
         rate(record.traffic.rate),
         number::duration(record.times.duration_ns),
-        format_count(offered),
+        number::count(offered),
     )
 }
 

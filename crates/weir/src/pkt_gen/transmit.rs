@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use weir_gen::pkt_gen::{Plan, print};
 use weir_machine::cancel::Cancel;
+use weir_results::number::delay_ns;
 
 use super::console::{ReportTimer, log};
 use super::sender::{Sender, counted, counted_by_thread};
 use super::{POLL, open, outcome, put, ready, wait};
 use crate::exit::Outcome;
-use crate::progress::time;
 use crate::signals;
 
 /// When the first packets are looked at.
@@ -40,7 +40,7 @@ pub(super) fn command(plan: &Plan) -> anyhow::Result<Outcome> {
     sender.check_accepted(sent.packets)?;
     put(&print::totals(plan.function, plan.style, sent, report.duration))?;
     if report.counters.stall_lost_ns > 0 {
-        let (stalls, lost) = (report.counters.stalls, time(report.counters.stall_lost_ns));
+        let (stalls, lost) = (report.counters.stalls, delay_ns(report.counters.stall_lost_ns));
         let text = format!(
             "{stalls} stalls took {lost} out of the schedule: something else had the sending CPU"
         );

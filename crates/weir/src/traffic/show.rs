@@ -11,7 +11,7 @@ use serde::Serialize;
 use weir_bpf::generator::GeneratorCounters;
 use weir_bpf::histogram::Histogram;
 use weir_gen::backend::{GeneratorReport, ThreadReport};
-use weir_results::number::{self, counted};
+use weir_results::number::{self, counted, delay_ns};
 use weir_wire::ethernet::FCS_BYTES;
 use weir_wire::stream::StreamFrames;
 use weir_wire::traffic::Traffic;
@@ -19,7 +19,7 @@ use weir_wire::units::{Rate, format_count};
 
 use super::plan::{Content, Plan};
 use crate::cli::traffic::{BackendName, RateArg};
-use crate::progress::{self, time};
+use crate::progress;
 
 /// One second of a run.
 #[derive(Debug, Serialize)]
@@ -407,8 +407,8 @@ fn summary(result: &RunResult) -> String {
     if let (Some(stalls), Some(gap_ns)) = (result.stalls, result.gap_max_ns) {
         text += &format!(
             "\nstalls     {stalls}, which lost {}; longest gap {}",
-            time(result.stall_lost_ns.unwrap_or(0)),
-            time(gap_ns)
+            delay_ns(result.stall_lost_ns.unwrap_or(0)),
+            delay_ns(gap_ns)
         );
     }
     if let Some(gaps) = &result.gap_ns {
@@ -420,7 +420,7 @@ fn summary(result: &RunResult) -> String {
             ("p99.9", gaps.p99_9),
             ("max", gaps.max),
         ];
-        let words = quantiles.map(|(name, ns)| format!("{name} {}", time(ns.unwrap_or(0))));
+        let words = quantiles.map(|(name, ns)| format!("{name} {}", delay_ns(ns.unwrap_or(0))));
         text += &format!("\ngaps       {}", words.join(", "));
     }
     for stream in result.streams.iter().filter(|_| result.streams.len() > 1) {

@@ -195,13 +195,16 @@ fn the_page_works_in_chromium() {
         if let Some(look) = &look {
             fs::write(look.join(format!("{name}.pdf")), printed).expect("a printed page");
         }
-        if name != "usual" {
+        if !["usual", "many"].contains(&name) {
             continue;
         }
         browser.view((1920, 1080), "light");
         browser.open(&url);
         let height = browser.evaluate("document.documentElement.scrollHeight");
-        assert!(height.as_u64().is_some_and(|h| h <= 2 * 1080), "six series fill {height} pixels");
+        assert!(height.as_u64().is_some_and(|h| h <= 2 * 1080), "{name} fills {height} pixels");
+        if name == "many" {
+            continue;
+        }
         points(&mut browser);
         filters(&mut browser);
         contents(&mut browser);

@@ -138,7 +138,7 @@ fn what_the_sender_cannot_offer_is_not_the_devices_limit() {
     for result in search.results() {
         assert_eq!(result.ending, Ending::TestbedLimited, "{result:?}");
         let lower = result.lower_pps.expect("a bound");
-        assert!((690_000.0..=700_000.0 / OFFER_KEPT_MIN).contains(&lower), "{lower}");
+        assert!((690_000.0..=700_000.0 / OFFER_KEPT_MIN.value).contains(&lower), "{lower}");
         assert_eq!(result.upper_pps, None);
     }
     // A device that is slower than the sender is found although the highest load cannot be offered.
