@@ -11,9 +11,9 @@ use weir_stats::Level as Confidence;
 
 use crate::number;
 use crate::proof::Ground;
-use crate::record::{Cost, Verdict};
+use crate::record::{Cost, TrialRecord, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
-use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, Trial};
+use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, ToggleSummary, Trial, turns};
 use crate::yardstick::Yardstick;
 
 mod pattern;
@@ -109,6 +109,18 @@ pub struct CollectedSeries {
     pub unit: Unit,
     /// Its iterations, in order.
     pub points: Vec<CollectedPoint>,
+    /// What its windows come to, where its DUT has a toggle; its points are those of `off`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toggle: Option<CollectedToggle>,
+}
+
+/// Two settings of one live DUT in turns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CollectedToggle {
+    /// What its campaign says of them.
+    pub summary: ToggleSummary,
+    /// CPU time per packet of every pair that counts, in nanoseconds: with `off`, with `on`.
+    pub cost_pairs_ns: Vec<(f64, f64)>,
 }
 
 /// A series' place in one dimension.
@@ -158,11 +170,15 @@ impl Collection {
     #[must_use]
     pub fn of_campaign(data: &CampaignData) -> Self {
         let collect = |series: &SeriesSummary| {
-            let cells = data.cells.iter().filter(|(record, _)| record.series == series.name);
-            let mut points: Vec<CollectedPoint> = cells.map(point).collect();
+            let cells = || data.cells.iter().filter(|(record, _)| record.series == series.name);
+            let mut points: Vec<CollectedPoint> = cells().map(point).collect();
             points.sort_by_key(|p| p.iteration);
+            let toggle = series.toggle.clone().map(|summary| {
+                let records: Vec<&TrialRecord> = cells().map(|(record, _)| record).collect();
+                CollectedToggle { summary, cost_pairs_ns: turns::cost_pairs_ns(&records) }
+            });
             let name = series.name.clone();
-            CollectedSeries { name, levels: levels(series), unit: Unit::Pps, points }
+            CollectedSeries { name, levels: levels(series), unit: Unit::Pps, points, toggle }
         };
         Self {
             name: data.campaign.name.clone(),

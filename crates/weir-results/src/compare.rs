@@ -14,6 +14,7 @@ mod environment;
 mod host;
 mod json;
 mod matching;
+mod toggles;
 mod warnings;
 
 use weir_stats::comparison::{self, BadMargin, Comparison, Pair, Question, Word};
@@ -25,6 +26,7 @@ pub use costs::CostMatched;
 pub use environment::Difference as EnvironmentDifference;
 pub use host::HostChange;
 pub use matching::{Changed, Unmatched};
+pub use toggles::{ToggleClaim, ToggleMatched};
 pub use warnings::Warned;
 
 use crate::collection::{CollectedSeries, Collection};
@@ -100,6 +102,8 @@ pub struct Report<'a> {
     pub collections: &'a [Collection],
     /// The matched series, in the order of the baseline.
     pub matched: Vec<Matched<'a>>,
+    /// Those of DUTs with a toggle on both sides, in the same order; not in the list above.
+    pub toggled: Vec<ToggleMatched<'a>>,
     /// The series without a partner, with the reason.
     pub unmatched: Vec<Unmatched>,
     /// The dimensions in which whole collections differ.
@@ -165,8 +169,11 @@ pub fn compare(collections: &[Collection], asked: Asked) -> Result<Report<'_>, C
     };
     found.sort_by_cached_key(|p: &matching::Pair<'_>| (place(p.baseline), p.other_index));
     let hosts = host::changes(collections);
+    let (toggled, found): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|pair| toggles::both(pair).is_some());
     Ok(Report {
         matched: judged(found, &question, &asked, &hosts),
+        toggled: toggles::of(&toggled, &asked, &hosts),
         hosts,
         asked,
         collections,
@@ -271,6 +278,7 @@ impl Report<'_> {
     pub fn fails(&self) -> bool {
         let costs = || self.matched.iter().filter_map(|m| m.cost.as_ref());
         self.matched.iter().any(|m| m.regressed)
+            || self.toggled.iter().any(|toggled| toggled.regressed)
             || costs().any(|cost| cost.regressed)
             || (self.asked.missing_fails && self.lacks() > 0)
     }
@@ -294,13 +302,18 @@ impl Report<'_> {
     /// The answer in a sentence.
     #[must_use]
     pub fn answer(&self) -> String {
-        let counts: Vec<String> = self
-            .counts()
-            .iter()
-            .map(|(word, count)| format!("{count} {}", spelled(word)))
-            .collect();
-        let comparisons = if self.matched.len() == 1 { "comparison" } else { "comparisons" };
-        format!("{} {comparisons}: {}", self.matched.len(), counts.join(", "))
+        let mut parts = Vec::new();
+        if !self.matched.is_empty() {
+            let counts = self.counts();
+            let counts = counts.iter().map(|(word, count)| format!("{count} {}", spelled(word)));
+            let counts: Vec<String> = counts.collect();
+            let comparisons = number::counted_len(self.matched.len(), "comparison");
+            parts.push(format!("{comparisons}: {}", counts.join(", ")));
+        }
+        if !self.toggled.is_empty() {
+            parts.push(toggles::answer(self));
+        }
+        parts.join("; ")
     }
 
     /// The answer to what makes a failure; `None` where nothing does.
@@ -309,7 +322,9 @@ impl Report<'_> {
         let mut parts = Vec::new();
         if let Some(ratio) = self.asked.regression_ratio {
             let regressed = self.matched.iter().filter(|m| m.regressed).count();
-            let untested = self.matched.iter().filter(|m| !is_tested(m.claim.as_ref())).count();
+            // Of two settings, the cost is compared and not the rate.
+            let untested = self.matched.iter().filter(|m| !is_tested(m.claim.as_ref())).count()
+                + self.toggled.len();
             let loss = number::percent(ratio);
             parts.push(match regressed {
                 0 => format!("no regression beyond {loss} is proven"),
@@ -332,6 +347,9 @@ impl Report<'_> {
     #[must_use]
     pub fn figures(&self) -> Vec<(&'static str, Figure)> {
         let mut figures = Vec::new();
+        if self.matched.is_empty() {
+            return figures;
+        }
         let plotted = self.plotted();
         if let Ok(mut figure) = collect::strip(&plotted) {
             let shown = self.matched.len().min(PLOTTED_MAX);

@@ -123,7 +123,7 @@ impl fmt::Display for Claim {
 }
 
 /// Rounded down to a hundredth of a per cent, as words print it; 0 where nothing is proven.
-fn at_least(ratio: f64) -> f64 {
+pub(crate) fn at_least(ratio: f64) -> f64 {
     ((ratio * 1e4).floor() / 1e4).max(0.0)
 }
 

@@ -31,29 +31,46 @@ impl PairedRatio {
     /// is not finite and above zero.
     #[must_use]
     pub fn of(pairs: &[(f64, f64)], level: Level, family_size: usize) -> Option<Self> {
-        let is_positive = |value: f64| value.is_finite() && value > 0.0;
-        if pairs.len() < PAIRS_MIN || !pairs.iter().all(|&(a, b)| is_positive(a) && is_positive(b))
-        {
-            return None;
-        }
-        let logarithms: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln()).collect();
-        let summary = Summary::of(&logarithms)?;
-        let df = summary.count as f64 - 1.0;
-        let error = summary.stddev / (summary.count as f64).sqrt();
-        let alpha = level.each_of(family_size).alpha();
-        let half_width = student_t::quantile(1.0 - alpha / 2.0, df) * error;
+        let Summary { mean, stddev, count, .. } = logarithms(pairs)?;
+        let (error, df) = (stddev / (count as f64).sqrt(), count as f64 - 1.0);
+        Some(Self::new((mean, error, df), count, level.each_of(family_size)))
+    }
+
+    /// The ratio of two such ratios: whether what was tried changes as much in the one place as in
+    /// the other. It rests on the pairs of the place that has fewer; its interval and p-value are
+    /// Welch's, of the logarithms.
+    #[must_use]
+    pub fn between(
+        baseline: &[(f64, f64)],
+        other: &[(f64, f64)],
+        level: Level,
+        family_size: usize,
+    ) -> Option<Self> {
+        let (before, after) = (logarithms(baseline)?, logarithms(other)?);
+        // The variance of a mean, and what it adds to Satterthwaite's degrees of freedom.
+        let part = |side: &Summary| {
+            let variance = side.variance / side.count as f64;
+            (variance, variance * variance / (side.count as f64 - 1.0))
+        };
+        let ((a, a_part), (b, b_part)) = (part(&before), part(&after));
+        let df = if a + b > 0.0 { (a + b) * (a + b) / (a_part + b_part) } else { 1.0 };
+        let mean = after.mean - before.mean;
+        let count = before.count.min(after.count);
+        Some(Self::new((mean, (a + b).sqrt(), df), count, level.each_of(family_size)))
+    }
+
+    /// From a mean of logarithms with its standard error and the degrees of freedom of that.
+    fn new((mean, error, df): (f64, f64, f64), count: usize, level: Level) -> Self {
+        let half_width = student_t::quantile(1.0 - level.alpha() / 2.0, df) * error;
         let p_value = if error > 0.0 {
-            2.0 * student_t::cdf(-(summary.mean / error).abs(), df)
-        } else if summary.mean == 0.0 {
+            2.0 * student_t::cdf(-(mean / error).abs(), df)
+        } else if mean == 0.0 {
             1.0
         } else {
             0.0
         };
-        let interval = Interval {
-            low: (summary.mean - half_width).exp(),
-            high: (summary.mean + half_width).exp(),
-        };
-        Some(Self { count: summary.count, ratio: summary.mean.exp(), interval, p_value })
+        let interval = Interval { low: (mean - half_width).exp(), high: (mean + half_width).exp() };
+        Self { count, ratio: mean.exp(), interval, p_value }
     }
 
     /// Whether the interval leaves out 1: a difference is proven.
@@ -61,6 +78,16 @@ impl PairedRatio {
     pub fn is_proven(&self) -> bool {
         !self.interval.contains(1.0)
     }
+}
+
+/// The logarithms of the pairs' ratios; `None` for too few pairs, or if a value is no part of a
+/// ratio.
+fn logarithms(pairs: &[(f64, f64)]) -> Option<Summary> {
+    let is_positive = |value: f64| value.is_finite() && value > 0.0;
+    if pairs.len() < PAIRS_MIN || !pairs.iter().all(|&(a, b)| is_positive(a) && is_positive(b)) {
+        return None;
+    }
+    Summary::of(&pairs.iter().map(|(a, b)| (b / a).ln()).collect::<Vec<f64>>())
 }
 
 #[cfg(test)]
@@ -98,6 +125,29 @@ mod tests {
             found.is_proven()
         });
         assert!((0.035..0.065).contains(&proven), "{proven}");
+    }
+
+    #[test]
+    fn two_ratios_are_told_apart_and_equal_ones_as_seldom_as_stated() {
+        let mut source = Source::new(7);
+        let mut pairs = |count: usize, factor: f64| -> Vec<(f64, f64)> {
+            let (a, b) = (source.normals(count, 100.0, 2.0), source.normals(count, 100.0, 3.0));
+            a.into_iter().zip(b.into_iter().map(|value| value * factor)).collect()
+        };
+        let found =
+            PairedRatio::between(&pairs(14, 0.9), &pairs(20, 0.7), Level::P95, 1).expect("pairs");
+        assert!((found.ratio - 0.7 / 0.9).abs() < 0.03 && found.is_proven(), "{found:?}");
+        assert!(found.interval.contains(0.7 / 0.9), "{found:?}");
+        let proven = share(4000, || {
+            PairedRatio::between(&pairs(14, 0.7), &pairs(8, 0.7), Level::P95, 1)
+                .expect("pairs")
+                .is_proven()
+        });
+        assert!((0.035..0.065).contains(&proven), "{proven}");
+        let exact = [(1.0, 2.0), (2.0, 4.0), (3.0, 6.0)];
+        let same = PairedRatio::between(&exact, &exact, Level::P95, 3).expect("pairs");
+        assert!((same.ratio - 1.0).abs() < 1e-12 && !same.is_proven(), "{same:?}");
+        assert_eq!(PairedRatio::between(&exact[..2], &exact, Level::P95, 1), None);
     }
 
     #[test]

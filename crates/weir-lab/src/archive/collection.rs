@@ -25,6 +25,7 @@ pub(crate) fn of_archive(archive: &Archive) -> Opened {
             levels: imported.levels.clone(),
             unit: imported.unit,
             points,
+            toggle: None,
         });
     }
     series.sort_by(|a, b| natural_order(&a.name, &b.name));

@@ -50,6 +50,7 @@ fn series(item: &Item, goal: &GoalRecord) -> CollectedSeries {
             verdict: Some(verdict(goal)),
             cell: format!("items/{}", item.name),
         }],
+        toggle: None,
     }
 }
 

@@ -4,7 +4,8 @@ use weir_stats::comparison::{Comparison, Question};
 use weir_stats::welch::WelchError;
 
 use super::{
-    Asked, HostChange, Matched, Report, difference_cell, host, is_tested, matching, verdict_cell,
+    Asked, HostChange, Matched, Report, difference_cell, host, is_tested, matching, toggles,
+    verdict_cell,
 };
 use crate::document::{Block, Cell, Column, Line, Row, Table, Voice};
 use crate::number;
@@ -59,9 +60,12 @@ pub(super) fn of(
 /// The answer to the rise that makes a failure.
 pub(super) fn verdict(report: &Report<'_>, ratio: f64) -> String {
     let costs = || report.matched.iter().filter_map(|m| m.cost.as_ref());
-    let untested = report.matched.len() - costs().filter(|c| is_tested(c.claim.as_ref())).count();
+    let untested = report.matched.len() - costs().filter(|c| is_tested(c.claim.as_ref())).count()
+        + toggles::untested(report);
+    let regressed = costs().filter(|c| c.regressed).count()
+        + report.toggled.iter().filter(|toggled| toggled.regressed).count();
     let rise = number::percent(ratio);
-    let answer = match costs().filter(|c| c.regressed).count() {
+    let answer = match regressed {
         0 => format!("no rise of the CPU time per packet beyond {rise} is proven"),
         1 => format!("1 rise of the CPU time per packet beyond {rise} is proven"),
         n => format!("{n} rises of the CPU time per packet beyond {rise} are proven"),
@@ -102,7 +106,7 @@ fn table(report: &Report<'_>, rows: &[(&Matched<'_>, &CostMatched)]) -> Table {
     let columns = [Column::words("Series")].into_iter().chain(against).chain([
         Column::numbers("Baseline"),
         Column::numbers("Other"),
-        Column::numbers("Difference"),
+        Column::numbers("Difference").unit("of means"),
         Column::words("Verdict"),
     ]);
     let side = |figure: &CostFigure| {

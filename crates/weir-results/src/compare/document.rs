@@ -1,10 +1,11 @@
 //! A comparison as a document: for a page, for Markdown, for a terminal.
 
+use weir_stats::Summary;
 use weir_stats::comparison::p_text;
 
 use super::warnings::{advice, folded};
 use super::{
-    EnvironmentDifference, Figured, ITERATIONS, Matched, Report, difference_cell, figured,
+    EnvironmentDifference, Figured, ITERATIONS, Matched, Report, difference_cell, figured, toggles,
     verdict_cell, words,
 };
 use crate::collection::{CollectedPoint, CollectedSeries};
@@ -36,8 +37,11 @@ pub(super) fn document(report: &Report<'_>, roots: &[String]) -> Document {
         body: vec![Block::Only(Outputs::TERMINAL, subject(report))],
         foot: "Derived by weir from the stores named above; the raw records are there.".into(),
     };
-    let series = vec![table(report, roots).into(), Block::note(method(report))];
-    document.section("series", "Series", series);
+    if !report.matched.is_empty() {
+        let series = vec![table(report, roots).into(), Block::note(method(report))];
+        document.section("series", "Series", series);
+    }
+    document.section("toggles", "Two settings in turns", toggles::blocks(report));
     document.section("cost", "CPU time per packet", super::costs::blocks(report));
     document.section("warnings", "Warnings", warnings(report));
     let figures = report.figures();
@@ -50,7 +54,9 @@ pub(super) fn document(report: &Report<'_>, roots: &[String]) -> Document {
     document.section("environment", "Environments", environment(report));
     document.section("unmatched", "In one side only", vec![unmatched(report).into()]);
     document.section("ministat", "In ministat's layout", blocks(report));
-    document.section("raw", "Every iteration", vec![raw(report, roots)]);
+    if !report.matched.is_empty() {
+        document.section("raw", "Every iteration", vec![raw(report, roots)]);
+    }
     document
 }
 
@@ -59,9 +65,10 @@ fn answer(report: &Report<'_>) -> Vec<Block> {
     let mut blocks: Vec<Block> =
         differing.map(|host| Block::warning(host.line(report.collections))).collect();
     blocks.push(Block::lead(format!("{}.", report.answer())));
-    if report.matched.len() <= SENTENCES_MAX {
-        let sentences = report.matched.iter().map(|m| sentence(report, m)).collect();
-        blocks.push(Block::List(Voice::Plain, sentences));
+    if report.matched.len() + report.toggled.len() <= SENTENCES_MAX {
+        let sentences = report.matched.iter().map(|m| sentence(report, m));
+        let toggled = report.toggled.iter().map(|m| toggles::sentence(report, m));
+        blocks.push(Block::List(Voice::Plain, sentences.chain(toggled).collect()));
     }
     if let Some(verdict) = report.verdict() {
         let line = Line::new().strong(format!("{verdict}."));
@@ -73,22 +80,26 @@ fn answer(report: &Report<'_>) -> Vec<Block> {
 
 /// One comparison in a sentence.
 fn sentence(report: &Report<'_>, m: &Matched<'_>) -> Line {
-    let rate = |series: &CollectedSeries| match figured(series, report.asked.level) {
-        Some(figured) => series.unit.written(figured.median),
-        None => NO_RUN.to_owned(),
-    };
     let (before, after) = (&report.collections[0].name, &report.collections[m.other_index].name);
-    let line = Line::new().strong(&m.baseline.name).text(format!(
-        ": {} in {after}, {} in {before}; ",
-        rate(m.other),
-        rate(m.baseline)
-    ));
+    let line = Line::new().strong(&m.baseline.name);
     let line = match &m.result {
         Ok(comparison) => {
             let (value, interval) = comparison.relative.percent();
-            line.text(format!("the means differ by {value} ({interval}): "))
+            let mean = |side: &Summary| m.baseline.unit.written(side.mean);
+            line.text(format!(
+                ": on average {} in {after} and {} in {before}, {value} ({interval}): ",
+                mean(&comparison.other),
+                mean(&comparison.baseline)
+            ))
         }
-        Err(_) => line,
+        Err(_) => {
+            let rate = |series: &CollectedSeries| match figured(series, report.asked.level) {
+                Some(figured) => series.unit.written(figured.median),
+                None => NO_RUN.to_owned(),
+            };
+            let (other, baseline) = (rate(m.other), rate(m.baseline));
+            line.text(format!(": {other} in {after}, {baseline} in {before}; "))
+        }
     };
     line.strong(words(&m.result, m.claim.as_ref())).text(".")
 }
@@ -127,7 +138,7 @@ fn table(report: &Report<'_>, roots: &[String]) -> Table {
     let columns = [Column::words("Series")].into_iter().chain(against).chain([
         Column::numbers("Baseline"),
         Column::numbers("Other"),
-        Column::numbers("Difference"),
+        Column::numbers("Difference").unit("of means"),
         Column::numbers("p, adjusted"),
         Column::words("Verdict"),
     ]);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use weir_stats::comparison::{Comparison, p_text};
 use weir_stats::warning::Warning;
 
-use super::{CostMatched, Matched, Report, figured};
+use super::{CostMatched, Matched, Report, ToggleMatched, figured};
 use crate::collection::CollectedSeries;
 use crate::proof::Claim;
 
@@ -59,6 +59,7 @@ pub(super) fn value(report: &Report<'_>) -> Value {
         "collections": collections.collect::<Vec<_>>(),
         "changed": changed.collect::<Vec<_>>(),
         "series": report.matched.iter().map(|m| series(report, m)).collect::<Vec<_>>(),
+        "toggles": report.toggled.iter().map(|t| toggle(report, t)).collect::<Vec<_>>(),
         "warnings": warnings.collect::<Vec<_>>(),
         "unmatched": unmatched.collect::<Vec<_>>(),
         "environment": environment.collect::<Vec<_>>(),
@@ -112,6 +113,18 @@ fn cost(cost: &CostMatched) -> Value {
         "contradiction": cost.contradiction,
         "comparison": cost.result.as_ref().ok().map(comparison),
         "problem": cost.result.as_ref().err().map(ToString::to_string),
+    })
+}
+
+fn toggle(report: &Report<'_>, t: &ToggleMatched<'_>) -> Value {
+    json!({
+        "series": t.series,
+        "collection": report.collections.get(t.other_index).map(|c| c.name.as_str()),
+        "baseline": t.baseline.summary,
+        "other": t.other.summary,
+        "word": t.claim.name(),
+        "regressed": t.regressed,
+        "cost": t.change,
     })
 }
 

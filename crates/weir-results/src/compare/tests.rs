@@ -6,6 +6,7 @@ use super::*;
 use crate::collection::{CollectedPoint, Level as Place, Origin, Unit};
 use crate::document::Terminal;
 use crate::record::{Cost, Verdict, VerdictKind};
+use crate::toggle::{Role, Toggle, Window};
 use crate::yardstick::tests::reading;
 
 fn place(dimension: &str, label: &str, number: Option<f64>) -> Place {
@@ -24,7 +25,7 @@ fn series(name: &str, levels: Vec<Place>, values: &[f64]) -> CollectedSeries {
         cell: format!("cells/{name}/{}", index + 1),
     };
     let points = (0..).zip(values).map(point).collect();
-    CollectedSeries { name: name.into(), levels, unit: Unit::Pps, points }
+    CollectedSeries { name: name.into(), levels, unit: Unit::Pps, points, toggle: None }
 }
 
 fn collection(name: &str, series: Vec<CollectedSeries>) -> Collection {
@@ -417,7 +418,10 @@ fn every_form_tells_the_same() {
     for text in [text(&report), report.document(&[]).markdown(), page] {
         assert!(text.contains("4 comparisons: 4 slower"), "{text}");
         assert!(text.contains("slower by at least 2"), "{text}");
-        assert_eq!(text.matches("the means differ by \u{2212}3").count(), 4, "{text}");
+        assert_eq!(text.matches("on average ").count(), 4, "{text}");
+        let text = text.replace('\u{a0}', " ");
+        assert!(text.contains(" in old"), "{text}");
+        assert!(text.contains(", \u{2212}3.00 % (\u{2212}3.32 % to "), "{text}");
     }
     // ministat's layout is an appendix of the files.
     let blocks = report.ministat();
@@ -478,4 +482,91 @@ fn a_baseline_of_nothing_has_no_block_and_says_so() {
         assert!(text.contains("no ministat block for pf"), "{text}");
         assert!(!text.contains("inf%") && !text.contains("nan%"), "{text}");
     }
+}
+
+/// A store of one series whose DUT has a toggle that makes a packet cost `factor` of what it costs
+/// without, with a control that finds `bias`.
+fn toggled(name: &str, factor: f64, bias: f64) -> Collection {
+    let pair = |off_ns: f64, on_ns: f64, (off, on): (Role, Role), pair: u32| {
+        let window = |role, cost_ns: f64| Window {
+            pair,
+            role,
+            t_ns: 0,
+            elapsed_ns: 450_000_000,
+            run_ns: format!("{:.0}", cost_ns * 1e6).parse().expect("a time"),
+            received_packets: 1_000_000,
+            delivered_packets: 1_000_000,
+        };
+        [window(off, off_ns), window(on, on_ns)]
+    };
+    let mut data = crate::summary::fixture::usual();
+    data.campaign.name = name.to_owned();
+    data.cells.truncate(1);
+    let record = &mut data.cells[0].0;
+    let toggle = Toggle { on: format!("sysctl -w x={factor}"), off: "sysctl -w x=0".into() };
+    record.dut.as_mut().expect("a DUT").toggle = Some(toggle);
+    let wobble = |number: u32| 1.0 + f64::from(number * 7 % 5) * 2e-3;
+    record.windows = (0..12_u32)
+        .flat_map(|number| match number % 3 {
+            2 => pair(900.0, 900.0 * bias * wobble(number), CONTROLS, number),
+            _ => pair(900.0, 900.0 * factor * wobble(number), SETTINGS, number),
+        })
+        .collect();
+    Collection::of_campaign(&data)
+}
+
+const SETTINGS: (Role, Role) = (Role::Off, Role::On);
+const CONTROLS: (Role, Role) = (Role::ControlOff, Role::ControlOn);
+
+#[test]
+fn two_toggles_are_held_against_each_other_as_a_ratio_of_ratios() {
+    let costs = Asked { cost_ratio: Some(0.01), ..Asked::default() };
+    let stores = |factor| [toggled("old", 0.9, 1.0), toggled("new", factor, 1.0)];
+    let dearer = stores(0.95);
+    let report = compare(&dearer, costs).unwrap();
+    assert!(report.matched.is_empty() && report.fails());
+    let [found] = &report.toggled[..] else { panic!("one pair") };
+    let change = found.change.expect("pairs");
+    assert!((change.difference_percent - (0.95 / 0.9 - 1.0) * 100.0).abs() < 0.1, "{change:?}");
+    let ToggleClaim::Dearer(rise) = found.claim else { panic!("{:?}", found.claim) };
+    assert!((0.05..0.0556).contains(&rise), "{rise}");
+    let value = report.json();
+    assert_eq!((&value["toggles"][0]["word"], &value["fails"]), (&"dearer".into(), &true.into()));
+    let (markdown, page) = (report.document(&[]).markdown(), report.document(&[]).html());
+    for text in [text(&report), markdown.replace('\\', ""), page.replace('\u{a0}', " ")] {
+        for part in ["1 comparison of two settings: 1 dearer", "dearer by at least 5.", "8 pairs"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("sysctl -w x=0.95"), "the settings differ: {text}");
+        assert!(!text.contains("not comparable"), "{text}");
+    }
+    let cheaper = stores(0.85);
+    let report = compare(&cheaper, costs).unwrap();
+    assert!(!report.fails() && matches!(report.toggled[0].claim, ToggleClaim::Cheaper(_)));
+    let same = stores(0.9);
+    let report = compare(&same, costs).unwrap();
+    assert_eq!(report.toggled[0].claim, ToggleClaim::Undecided);
+    assert!(text(&report).contains("no difference is proven"), "{}", text(&report));
+}
+
+#[test]
+fn a_control_that_fails_or_another_host_takes_the_proof_out_of_toggles() {
+    let failing = [toggled("old", 0.9, 1.0), toggled("new", 0.95, 1.2)];
+    let costs = Asked { cost_ratio: Some(0.01), ..Asked::default() };
+    let report = compare(&failing, costs).unwrap();
+    let claim = ToggleClaim::ControlFailed { baseline: false, other: true };
+    assert_eq!((report.toggled[0].claim, report.fails()), (claim, false));
+    let shown = text(&report);
+    assert!(shown.contains("not judged (the control of new fails)"), "{shown}");
+    assert!(shown.contains("1 could not be tested"), "{shown}");
+    let mut hosts = [toggled("old", 0.9, 1.0), toggled("new", 0.95, 1.0)];
+    hosts[0].yardsticks = vec![reading(10.0, 100.0)];
+    hosts[1].yardsticks = vec![reading(13.0, 100.0)];
+    let report = compare(&hosts, costs).unwrap();
+    assert_eq!((report.toggled[0].claim, report.fails()), (ToggleClaim::HostDiffers, false));
+    // Too few windows are said to be.
+    let mut few = [toggled("old", 0.9, 1.0), toggled("new", 0.9, 1.0)];
+    few[1].series[0].toggle.as_mut().expect("a toggle").cost_pairs_ns.truncate(2);
+    let report = compare(&few, costs).unwrap();
+    assert!(text(&report).contains("it takes 3 pairs on each side"), "{}", text(&report));
 }

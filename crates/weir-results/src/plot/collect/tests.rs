@@ -27,6 +27,7 @@ fn series(labels: &[(&str, &str, Option<f64>)], values: &[f64]) -> CollectedSeri
         levels: labels.iter().map(level).collect(),
         unit: Unit::Pps,
         points: (1..).zip(values).map(point).collect(),
+        toggle: None,
     }
 }
 
