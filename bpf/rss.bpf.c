@@ -12,8 +12,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <weir/find.h>
-#include <weir/parse.h>
 #include <weir/rss.h>
+#include <weir/toeplitz.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -45,69 +45,6 @@ struct {
 /* The same without options, with a TCP header without any, and the signature. */
 #define WEIR_RSS_SIGNED_BYTES (WEIR_RSS_HEADERS_BYTES + WEIR_TCP_BYTES_MIN + WEIR_SIGNATURE_BYTES)
 
-/* What `pair` bytes of source and of destination contribute, from `place` of the input on. */
-static __always_inline __u32 weir_rss_pair(const struct weir_rss *rss, __u32 place,
-					   const __u8 *src, const __u8 *dst, __u32 pair)
-{
-	__u32 hash = 0, i;
-	__u8 s, d, both;
-
-#pragma unroll
-	for (i = 0; i < pair; i++) {
-		s = src[i];
-		d = dst[i];
-		both = s ^ d;
-		if (rss->symmetry == WEIR_RSS_XOR)
-			s = both;
-		else if (rss->symmetry == WEIR_RSS_OR_XOR)
-			s |= d;
-		if (rss->symmetry != WEIR_RSS_AS_IS)
-			d = both;
-		hash ^= rss->table[place + i][s] ^ rss->table[place + pair + i][d];
-	}
-	return hash;
-}
-
-/* False if it is no IP packet, which is not hashed. */
-static __always_inline bool weir_rss_hash(const struct weir_rss *rss, void *data, void *data_end,
-					  __u32 *hash)
-{
-	struct weir_packet packet;
-	__u32 kind, ports_at;
-	__u8 *ip, *ports;
-
-	if (!weir_parse(&packet, data, data_end))
-		return false;
-	ip = packet.ip;
-	if (packet.is_ipv6) {
-		if ((void *)ip + WEIR_IPV6_BYTES > data_end)
-			return false;
-		*hash = weir_rss_pair(rss, 0, ip + WEIR_IPV6_SRC_OFFSET, ip + WEIR_IPV6_DST_OFFSET,
-				      16);
-		ports_at = 32;
-	} else {
-		if ((void *)ip + WEIR_IPV4_BYTES_MIN > data_end)
-			return false;
-		*hash = weir_rss_pair(rss, 0, ip + WEIR_IPV4_SRC_OFFSET, ip + WEIR_IPV4_DST_OFFSET,
-				      4);
-		ports_at = 8;
-	}
-	if (packet.is_fragment ||
-	    (packet.protocol != WEIR_PROTOCOL_TCP && packet.protocol != WEIR_PROTOCOL_UDP))
-		return true;
-	kind = packet.protocol == WEIR_PROTOCOL_UDP ? WEIR_RSS_UDP4 : WEIR_RSS_TCP4;
-	if (packet.is_ipv6)
-		kind += WEIR_RSS_TCP6;
-	ports = packet.message;
-	if (!rss->ports[kind & 3] || (void *)ports + 4 > data_end)
-		return true;
-	if (ports_at == 32)
-		*hash ^= weir_rss_pair(rss, 32, ports, ports + 2, 2);
-	else
-		*hash ^= weir_rss_pair(rss, 8, ports, ports + 2, 2);
-	return true;
-}
-
 /* The first bytes of a packet, in one piece. */
 static __always_inline void weir_rss_pull(struct __sk_buff *skb, __u32 bytes)
 {
@@ -119,18 +56,11 @@ static __always_inline void weir_rss_pull(struct __sk_buff *skb, __u32 bytes)
 static __always_inline bool weir_rss_place(const struct weir_rss *rss, struct __sk_buff *skb,
 					   __u32 *hash, __u32 *bucket, __u32 *queue)
 {
-	__u64 index;
-
 	weir_rss_pull(skb, WEIR_RSS_HEADERS_BYTES);
-	if (!rss->bucket_count ||
-	    !weir_rss_hash(rss, (void *)(long)skb->data, (void *)(long)skb->data_end, hash))
+	if (!weir_rss_hash(rss, (void *)(long)skb->data, (void *)(long)skb->data_end, hash) ||
+	    !weir_rss_bucket_of(rss, *hash, bucket))
 		return false;
-	/* The verifier knows nothing of a remainder. */
-	index = (__u64)*hash % rss->bucket_count;
-	if (index >= WEIR_RSS_BUCKET_COUNT_MAX)
-		return false;
-	*bucket = index;
-	*queue = rss->queue[index];
+	*queue = rss->queue[*bucket];
 	return true;
 }
 

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     "gen",
     "sink",
     "reflect",
@@ -24,6 +24,7 @@ const PROGRAMS: [&str; 11] = [
     "yardstick",
     "rss",
     "interrupts",
+    "steer",
 ];
 
 const REASONS: &str = "../../bpf/include/weir/fw/reasons.h";

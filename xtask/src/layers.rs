@@ -17,10 +17,11 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("weir-rules", &["weir-wire"]),
     ("weir-bpf", &["weir-wire"]),
     ("weir-net", &[]),
+    ("weir-rss", &["weir-wire", "weir-bpf"]),
     ("weir-gen", &["weir-wire", "weir-bpf", "weir-net"]),
     ("weir-fw", &["weir-wire", "weir-rules", "weir-bpf", "weir-net"]),
     ("weir-results", &["weir-wire", "weir-stats"]),
-    ("weir-machine", &["weir-wire", "weir-results", "weir-bpf", "weir-net"]),
+    ("weir-machine", &["weir-wire", "weir-results", "weir-bpf", "weir-net", "weir-rss"]),
     (
         "weir-lab",
         &[

@@ -29,6 +29,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_DEVMAP = 14,
+	BPF_MAP_TYPE_REUSEPORT_SOCKARRAY = 20,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_ARENA = 33,
 };
@@ -89,6 +90,32 @@ struct __sk_buff {
 	__u32 tc_classid;
 	__u32 data;
 	__u32 data_end;
+};
+
+/*
+ * What a program sees of a packet for sockets that share an address: from the transport header on.
+ * Fields that weir does not use are not named; the verifier knows the places of pointers.
+ */
+struct sk_reuseport_md {
+	__u64 data;
+	__u64 data_end;
+	__u32 len;
+	__u32 eth_protocol;
+	__u32 ip_protocol;
+	__u32 bind_inany;
+	__u32 hash;
+};
+
+/* What such a program answers. */
+enum sk_action {
+	SK_DROP = 0,
+	SK_PASS,
+};
+
+/* Of bpf_skb_load_bytes_relative(): from the network header on. */
+enum bpf_hdr_start_off {
+	BPF_HDR_START_MAC = 0,
+	BPF_HDR_START_NET = 1,
 };
 
 /* What a traffic control program answers. */

@@ -385,6 +385,12 @@ struct Shown<'a> {
     receiver: Option<Receiver>,
 }
 
+/// The value of a map with settings whose table has places of sockets instead of queues.
+pub(crate) fn value_of_sockets(settings: &Settings) -> Vec<u8> {
+    let shown = Shown { key: &settings.key, receiver: None };
+    value(settings, &shown, QueueMark::Number)
+}
+
 /// The value of the map with the settings.
 fn value(settings: &Settings, shown: &Shown<'_>, mark: QueueMark) -> Vec<u8> {
     let mut bytes = vec![0; rss::WORDS * WORD_BYTES];

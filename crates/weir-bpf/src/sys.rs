@@ -17,6 +17,8 @@ use libbpf_sys::{
     bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts, bpf_test_run_opts,
 };
 
+pub(crate) mod sockets;
+
 /// Interface names end with a NUL inside this many bytes.
 pub(crate) const IFNAMSIZ: usize = libc::IFNAMSIZ;
 

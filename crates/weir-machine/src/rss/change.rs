@@ -8,8 +8,8 @@ use weir_bpf::ethtool::rss::HashFields;
 use weir_wire::rss::key::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use weir_wire::rss::{Fields, FlowKind, Key, Table};
 
-use super::card::{Card, CardError, State, bits_of};
 use super::record::{Former, Record, RecordError, Records};
+use weir_rss::card::{Card, CardError, State, bits_of};
 
 /// What is to be different. What is not given stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

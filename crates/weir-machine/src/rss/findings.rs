@@ -9,8 +9,8 @@ use serde::Serialize;
 use weir_bpf::ethtool::rss::{HashFields, HashFunction};
 use weir_wire::rss::{FlowKind, Key};
 
-use super::card::State;
 use super::places::{Places, QueuePlace};
+use weir_rss::card::State;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

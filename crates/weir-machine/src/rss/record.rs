@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::card::State;
+use weir_rss::card::State;
 
 /// Where the records are.
 pub const RECORDS_DIR: &str = "/run/weir/rss";
