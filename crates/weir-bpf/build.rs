@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 13] = [
     "gen",
     "sink",
     "reflect",
@@ -25,6 +25,7 @@ const PROGRAMS: [&str; 12] = [
     "rss",
     "interrupts",
     "steer",
+    "echo",
 ];
 
 const REASONS: &str = "../../bpf/include/weir/fw/reasons.h";

@@ -43,6 +43,7 @@ struct weir_rss {
 	__u64 ports[WEIR_RSS_KIND_COUNT]; /* not 0: ports are hashed, too */
 	/* What __sk_buff.queue_mapping is above the number of the queue, when a packet comes in. */
 	__u64 queue_offset;
+	__u64 port; /* of what is echoed, in the order of the network */
 	__u64 key_bytes;
 	__u64 key[WEIR_RSS_KEY_WORDS]; /* bytes, for the control process */
 	__u32 table[WEIR_RSS_INPUT_BYTES][256];

@@ -265,16 +265,7 @@ impl Watch {
     /// # Errors
     /// [`MapError`] if they cannot be read.
     pub fn counts(&self) -> Result<Vec<BucketCount>, MapError> {
-        let bucket = |index: usize| {
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            let mut count = BucketCount::default();
-            for words in map::read_per_cpu_at(&self.buckets, index)? {
-                count.packets += words[rss_bucket::PACKETS];
-                count.misplaced_packets += words[rss_bucket::MISPLACED_PACKETS];
-            }
-            Ok(count)
-        };
-        (0..self.bucket_count).map(bucket).collect()
+        bucket_counts(&self.buckets, self.bucket_count)
     }
 }
 
@@ -373,7 +364,21 @@ fn settings_map(object: &Loaded) -> Result<MapHandle, LoadError> {
     object.map(SETTINGS_MAP, rss::WORDS * WORD_BYTES)
 }
 
-fn attach(program: &OwnedFd, ifindex: u32, is_egress: bool) -> Result<Link, RssError> {
+/// The counts of the first buckets of a map, over all CPUs.
+pub(crate) fn bucket_counts(map: &MapHandle, count: usize) -> Result<Vec<BucketCount>, MapError> {
+    let bucket = |index: usize| {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let mut count = BucketCount::default();
+        for words in map::read_per_cpu_at(map, index)? {
+            count.packets += words[rss_bucket::PACKETS];
+            count.misplaced_packets += words[rss_bucket::MISPLACED_PACKETS];
+        }
+        Ok(count)
+    };
+    (0..count).map(bucket).collect()
+}
+
+pub(crate) fn attach(program: &OwnedFd, ifindex: u32, is_egress: bool) -> Result<Link, RssError> {
     sys::tcx_link_create(program.as_fd(), ifindex, is_egress)
         .map(|fd| Link { _fd: fd })
         .map_err(|source| RssError::Attach { ifindex, source })
@@ -389,6 +394,14 @@ struct Shown<'a> {
 pub(crate) fn value_of_sockets(settings: &Settings) -> Vec<u8> {
     let shown = Shown { key: &settings.key, receiver: None };
     value(settings, &shown, QueueMark::Number)
+}
+
+/// The value of a map with settings for the datagrams to a port.
+pub(crate) fn value_of_port(settings: &Settings, mark: QueueMark, port: u16) -> Vec<u8> {
+    let shown = Shown { key: &settings.key, receiver: None };
+    let mut bytes = value(settings, &shown, mark);
+    put(&mut bytes, rss::PORT, port.to_be().into());
+    bytes
 }
 
 /// The value of the map with the settings.

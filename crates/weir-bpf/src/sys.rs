@@ -17,7 +17,9 @@ use libbpf_sys::{
     bpf_prog_attach_opts, bpf_prog_detach_opts, bpf_prog_query_opts, bpf_test_run_opts,
 };
 
+pub(crate) mod datagrams;
 pub(crate) mod sockets;
+pub(crate) mod xsk;
 
 /// Interface names end with a NUL inside this many bytes.
 pub(crate) const IFNAMSIZ: usize = libc::IFNAMSIZ;

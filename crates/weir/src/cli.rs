@@ -16,6 +16,7 @@ pub(crate) mod bench_lab;
 pub(crate) mod bisect;
 pub(crate) mod compare;
 pub(crate) mod console;
+pub(crate) mod echo;
 pub(crate) mod fw;
 pub(crate) mod fw_run;
 pub(crate) mod image;
@@ -90,6 +91,9 @@ pub(crate) enum Command {
     /// Show what this machine can do, what it lacks, and what that costs.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(JsonFlag),
+    /// Return UDP datagrams with a worker for each receive queue, or send them and count answers.
+    #[command(subcommand, after_help = echo::EXAMPLES)]
+    Echo(echo::EchoCommand),
     /// Route and filter packets by a pf.conf; check, print, convert and explain one.
     #[command(subcommand, after_help = fw::EXAMPLES)]
     Fw(fw::FwCommand),

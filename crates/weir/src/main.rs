@@ -10,11 +10,13 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
+mod buckets;
 mod cli;
 mod console;
 mod diagnose;
 mod doctor;
 mod draw;
+mod echo;
 mod exit;
 mod fw;
 mod generate;
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::BenchLab(args) => lab::bench_lab::command(&args),
         Command::Console(args) => console::command(&args),
         Command::Doctor(flag) => diagnose::command(flag.json),
+        Command::Echo(command) => echo::command(&command),
         Command::Fw(command) => fw::command(command),
         Command::Gen(args) => traffic::command(&args),
         Command::Lab(command) => lab::command(command),

@@ -53,3 +53,33 @@ pub(crate) fn attach_reuseport_by_queue(
     // SAFETY: the four instructions that it points to outlive the call, which copies them.
     unsafe { set_option(socket, libc::SO_ATTACH_REUSEPORT_CBPF, &program) }
 }
+
+/// `UDP_GRO` of udp(7).
+pub(crate) fn set_udp_gro(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let (on, size) = (1_i32, size_u32(size_of::<i32>())?);
+    let value = (&raw const on).cast();
+    // SAFETY: the integer outlives the call, which reads as much of it.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, value, size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Words of `SO_MEMINFO` (include/uapi/linux/sock_diag.h), of which the last is what was dropped.
+const MEMORY_WORDS: usize = 9;
+
+/// What a socket has dropped since it was opened.
+pub(crate) fn drop_count(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut words = [0_u32; MEMORY_WORDS];
+    let mut size = size_u32(size_of_val(&words))?;
+    // SAFETY: the words outlive the call, which writes at most `size` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            words.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(words[MEMORY_WORDS - 1].into()) }
+}

@@ -269,7 +269,7 @@ fn count(text: &str) -> Result<u64, String> {
     parse_count(text).map_err(|error| error.to_string())
 }
 
-fn positive(text: &str) -> Result<u64, String> {
+pub(super) fn positive(text: &str) -> Result<u64, String> {
     match parse_count(text) {
         Ok(0) => Err("it must be above zero".into()),
         Ok(count) => Ok(count),
@@ -277,7 +277,7 @@ fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-fn some_time(text: &str) -> Result<Duration, String> {
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
         Ok(Duration::ZERO) => Err("it must be above zero".into()),
         Ok(duration) => Ok(duration),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use serde::Serialize;
 use weir_results::number::{count, counted};
 use weir_wire::flow::FlowSpace;
@@ -12,6 +12,7 @@ use weir_wire::rss::pick::{Picked, Selection, Wish, pick};
 use weir_wire::rss::{Steering, Toeplitz};
 
 use super::{answer, settings};
+use crate::buckets;
 use crate::cli::rss::PickArgs;
 use crate::exit::Outcome;
 
@@ -44,7 +45,7 @@ struct Found {
 pub(super) fn command(args: &PickArgs) -> anyhow::Result<Outcome> {
     let space = FlowSpace::new(args.client, args.server)?;
     let steering = settings::steering(&args.steering, args.client.is_ipv6())?;
-    let buckets = buckets(&args.buckets, steering.table.bucket_count())?;
+    let buckets = buckets::parse(&args.buckets, steering.table.bucket_count())?;
     let wish = Wish {
         flows_per_bucket: args.flows,
         answers: args.answer_queue.map(|queue| answers(args, &steering, queue)).transpose()?,
@@ -87,31 +88,6 @@ fn answers(args: &PickArgs, steering: &Steering, queue: u16) -> anyhow::Result<(
         "--answer-queue {queue}: the table of the client's interface gives no bucket to that queue"
     );
     Ok((client, queue))
-}
-
-/// `all`, or numbers and stretches of them.
-fn buckets(text: &str, bucket_count: usize) -> anyhow::Result<Vec<usize>> {
-    if text == "all" {
-        return Ok((0..bucket_count).collect());
-    }
-    let number = |word: &str| {
-        word.parse::<usize>().with_context(|| {
-            format!("--buckets: `{word}` is not a bucket: write all, or a list such as 0-7,12")
-        })
-    };
-    let mut buckets = std::collections::BTreeSet::new();
-    for word in text.split(',') {
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        let (first, last) = (number(first)?, number(last)?);
-        if last >= bucket_count || first > last {
-            bail!(
-                "--buckets: {word} is not part of the table, whose buckets are 0 to {}",
-                bucket_count - 1
-            );
-        }
-        buckets.extend(first..=last);
-    }
-    Ok(buckets.into_iter().collect())
 }
 
 impl Answer {
@@ -170,21 +146,6 @@ fn streams(flows: &[Found]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_are_lists_and_stretches_inside_the_table() {
-        assert_eq!(buckets("all", 3).unwrap(), [0, 1, 2]);
-        assert_eq!(buckets("5,0-2,1", 8).unwrap(), [0, 1, 2, 5]);
-        for (text, why) in [
-            ("8", "buckets are 0 to 7"),
-            ("3-2", "not part of the table"),
-            ("x", "`x` is not a bucket"),
-            ("", "`` is not a bucket"),
-        ] {
-            let error = buckets(text, 8).unwrap_err().to_string();
-            assert!(error.contains(why), "{text}: {error}");
-        }
-    }
 
     #[test]
     fn streams_are_what_the_generator_reads() {

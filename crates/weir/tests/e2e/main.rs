@@ -10,6 +10,7 @@ mod campaign;
 mod common;
 mod directions;
 mod disturbance;
+mod echo;
 mod figures;
 mod firewall;
 mod fw;
