@@ -282,7 +282,8 @@ impl ClientReport {
         for (what, times) in [("latency", self.latency), ("lateness of the client", self.lag)] {
             let Some(times) = times else { continue };
             let [median, p99, p999, max] =
-                [times.median_ns, times.p99_ns, times.p999_ns, times.max_ns].map(delay);
+                [times.median_ns, times.p99_ns, times.p999_ns, times.max_ns]
+                    .map(|ns| delay(ns as f64));
             // Writing to a text cannot fail.
             let _ = writeln!(text, "{what}: median {median}, 99 % {p99}, 99.9 % {p999}, max {max}");
         }
@@ -346,7 +347,7 @@ impl ClientReport {
                 known(row.arrived_packets.map(count)),
                 count(row.received_packets),
                 known(misplaced.map(|(some, all)| share(some as f64 / all.max(1) as f64))),
-                known(row.latency.map(|latency| delay(latency.median_ns))),
+                known(row.latency.map(|latency| delay(latency.median_ns as f64))),
             );
         }
         text
