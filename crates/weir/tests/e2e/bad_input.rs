@@ -102,8 +102,9 @@ fn a_store_without_a_trial_is_told_alike_by_all_who_read_it() {
     for trials in ["cells", "rejected"] {
         drop(std::fs::remove_dir_all(lab.path("out").join(trials)));
     }
-    let out = lab.arg("out");
-    for command in [&["report", &out][..], &["compare", &out, &out], &["plot", &out]] {
+    let (out, figure) = (lab.arg("out"), lab.arg("figure.svg"));
+    let plot = ["plot", &out, "--strip", "--out", &figure];
+    for command in [&["report", &out][..], &["compare", &out, &out], &plot] {
         let output = run(&[&["lab"], command].concat());
         assert_exit(&output, 2);
         let said = stderr(&output);
