@@ -60,7 +60,7 @@ pub enum MaterialError {
     #[error(
         "{what} is not the one that the campaign in {root} began with: {path} has the SHA-256 \
          {now}, and it began with {earlier} ({earlier_path}); results of different images are not \
-         mixed: put the old one back, or start a new results folder",
+         mixed: put the old one back, or start a new results directory",
         root = .root.display(),
         path = .files.0.path,
         now = .files.0.sha256,
@@ -79,7 +79,7 @@ pub enum MaterialError {
     #[error(
         "the campaign in {root} began with the accelerator {earlier}, and now the machine runs \
          with {now}; results of the two are not mixed: continue where {earlier} is available \
-         (`weir doctor` says whether KVM works), or start a new results folder",
+         (`weir doctor` says whether KVM works), or start a new results directory",
         root = .root.display()
     )]
     OtherAccel {

@@ -205,8 +205,8 @@ pub(crate) fn check_name(name: &str, span: &Span, report: &mut Report) {
         report.error_help(
             span,
             format!("{} cannot be a name", quote(name)),
-            "names become folders: letters, digits, `-`, `_` and `.`, beginning with a letter or \
-             a digit",
+            "names become directories: letters, digits, `-`, `_` and `.`, beginning with a letter \
+             or a digit",
         );
     } else if name.len() > NAME_LENGTH_MAX {
         let message = format!("the name is longer than {NAME_LENGTH_MAX} characters");

@@ -245,7 +245,7 @@ pub(crate) fn require_root(command: &str, does: &str) -> anyhow::Result<()> {
 fn check_place(out: &Path) -> anyhow::Result<()> {
     match out.parent() {
         Some(parent) if parent != Path::new("") && !parent.is_dir() => bail!(
-            "cannot create {}: the folder {} does not exist; only the last part of a path is \
+            "cannot create {}: the directory {} does not exist; only the last part of a path is \
              created, so create it first, or correct the path",
             out.display(),
             parent.display()

@@ -54,7 +54,8 @@ pub enum ArchiveError {
     },
     /// The source is a store of weir's own.
     #[error(
-        "{path} is a store of weir already, not a folder of bench-lab.sh: `weir lab report {path}` \
+        "{path} is a store of weir already, not a directory of bench-lab.sh: `weir lab report \
+         {path}` \
          shows it, and `weir lab compare` and `weir lab plot` read it as it is",
         path = .path.display()
     )]

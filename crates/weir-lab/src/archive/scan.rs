@@ -99,7 +99,7 @@ pub(super) fn scan(source: &Path) -> Result<Found, ArchiveError> {
         let mut entries = found.readable(&folder.path, entries);
         found.entry_count += entries.len();
         if found.entry_count > ENTRIES_MAX {
-            let (path, what) = (source.to_owned(), "files and folders");
+            let (path, what) = (source.to_owned(), "files and directories");
             return Err(ArchiveError::TooMuch { path, limit: ENTRIES_MAX, what });
         }
         entries.sort_by_key(fs::DirEntry::file_name);
@@ -163,7 +163,7 @@ impl Found {
         }
         let target = kind.is_symlink().then(|| fs::metadata(entry.path()));
         if target.as_ref().is_some_and(|t| t.as_ref().is_ok_and(fs::Metadata::is_dir)) {
-            self.skip(&path, "a symbolic link to a folder: it is not followed");
+            self.skip(&path, "a symbolic link to a directory: it is not followed");
             return None;
         }
         let name = match name::parse(&lossy)? {
@@ -188,7 +188,7 @@ impl Found {
         if !is_utf8 {
             self.skip(&path, "its name is not UTF-8: it is not searched");
         } else if depth > DEPTH_MAX {
-            self.skip(&path, format!("deeper than {DEPTH_MAX} folders: it is not searched"));
+            self.skip(&path, format!("deeper than {DEPTH_MAX} directories: it is not searched"));
         } else {
             return Some(Pending { path, depth });
         }

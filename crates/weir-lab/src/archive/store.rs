@@ -40,7 +40,7 @@ impl Archive {
             )));
         }
         if let Some(series) = record.series.iter().find(|s| !is_folder(&s.name)) {
-            return Err(damaged(format!("the series `{}` names no folder", series.name)));
+            return Err(damaged(format!("the series `{}` names no directory", series.name)));
         }
         if let Some(cause) = stray_path(&record) {
             return Err(damaged(cause));
@@ -97,7 +97,7 @@ fn stray_path(record: &ArchiveRecord) -> Option<String> {
     let folders = record.results.iter().map(|folder| &folder.path);
     let mut paths = folders.chain(record.series.iter().map(|series| &series.results));
     if let Some(path) = paths.find(|path| !path.is_empty() && !is_folder(path)) {
-        return Some(format!("the folder of results `{path}` is not a path below the archive"));
+        return Some(format!("the directory of results `{path}` is not a path below the archive"));
     }
     let is_name = |name: &str| is_folder(name) && !name.contains('/');
     let stray = record.series.iter().find(|series| !is_name(&series.file_name))?;

@@ -209,7 +209,7 @@ fn doubles_links_and_odd_names_are_named_and_the_rest_is_imported() {
             "bench.a.2.receiver: not a regular file",
             "bench.c.1.after: no log of a receiver or a generator beside it",
             "bench.d.info: there are no results of this series",
-            "loop: a symbolic link to a folder: it is not followed",
+            "loop: a symbolic link to a directory: it is not followed",
         ]
     );
     let trial = archive.read_trial("a", 1).unwrap();
@@ -227,7 +227,10 @@ fn deep_trees_are_bounded() {
     tree.write(&format!("{deep}x.pps"), "1\n");
     let messages = Tree::messages(&tree.import());
     assert_eq!(messages.len(), 1);
-    assert!(messages[0].ends_with("deeper than 32 folders: it is not searched"), "{messages:?}");
+    assert!(
+        messages[0].ends_with("deeper than 32 directories: it is not searched"),
+        "{messages:?}"
+    );
 }
 
 #[test]

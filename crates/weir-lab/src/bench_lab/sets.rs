@@ -91,17 +91,17 @@ pub(super) fn configurations(dir: Option<&Path>) -> Result<Vec<ConfigurationSet>
     let Some(dir) = dir else { return Ok(Vec::new()) };
     let folders: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| path.is_dir()).collect();
     if folders.is_empty() {
-        return Err(nothing(dir, "no folder in it: each is a set of configuration files"));
+        return Err(nothing(dir, "no directory in it: each is a set of configuration files"));
     }
     let set = |folder: &PathBuf| {
         let name = name_of(folder)?;
         let (dut, reference) = (folder.join("dut"), folder.join("refendpoint"));
         if ["dut", "refendpoint"].contains(&name.as_str()) {
-            return Err(nothing(dir, "that is one set; name the folder above it"));
+            return Err(nothing(dir, "that is one set; name the directory above it"));
         }
         if dut.is_dir() && reference.is_dir() {
             let what = "the machine beside the path is not configured by weir: configure it by \
-                        hand for one set, and give a folder with what is in that set's `dut`";
+                        hand for one set, and give a directory with what is in that set's `dut`";
             return Err(nothing(&reference, what));
         }
         Ok(ConfigurationSet { name, tree: folder.clone() })
@@ -168,6 +168,6 @@ fn name_of(path: &Path) -> Result<String, BenchLabError> {
     if good {
         return Ok(name);
     }
-    let what = "a set's name becomes a folder's: letters, digits, `-`, `_` and `.`; rename it";
+    let what = "a set's name becomes a directory's: letters, digits, `-`, `_` and `.`; rename it";
     Err(BenchLabError::Path { path: path.to_owned(), what: what.to_owned() })
 }

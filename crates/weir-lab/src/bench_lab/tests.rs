@@ -247,7 +247,7 @@ fn times_and_addresses_are_those_that_are_asked_for() {
     assert!(text.contains("warmup = \"2s\"\nduration = \"7500ms\"\n"), "{text}");
     let sets = read(&request).unwrap();
     assert_eq!(sets.dut_address().unwrap(), "root@192.0.2.9");
-    assert_eq!(unnamed(&request), [DUT], "the configurations have no folder");
+    assert_eq!(unnamed(&request), [DUT], "the configurations have no directory");
 }
 
 #[test]
@@ -366,13 +366,13 @@ fn what_cannot_be_used_is_refused_with_its_place() {
     }
     assert!(Folder::new(&[]).refusal().contains("/bench-lab.config: No such file"));
     let empty = Folder::new(&[("bench-lab.config", CONFIG), ("configs/README", "")]);
-    assert!(empty.refusal().contains("/configs: no folder in it"), "{}", empty.refusal());
+    assert!(empty.refusal().contains("/configs: no directory in it"), "{}", empty.refusal());
     let wrong = Folder::new(&[
         ("bench-lab.config", CONFIG),
         ("configs/dut/etc/rc.conf", ""),
         ("configs/refendpoint/etc/rc.conf", ""),
     ]);
-    assert!(wrong.refusal().contains("name the folder above it"), "{}", wrong.refusal());
+    assert!(wrong.refusal().contains("name the directory above it"), "{}", wrong.refusal());
     let other = Folder::new(&[
         ("bench-lab.config", &CONFIG.replace("DUT_ADMIN=", ": ${DUT_ADMIN:=}; DUT_ADMIN=")),
         ("pktgen/a", ""),
@@ -556,5 +556,5 @@ fn published_configurations_are_read() {
         assert!(table["dut"].as_array().unwrap().len() > 5);
         read += 1;
     }
-    assert!(read > 5, "{read} folders of pkt-gen sets");
+    assert!(read > 5, "{read} directories of pkt-gen sets");
 }

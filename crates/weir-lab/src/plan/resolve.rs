@@ -218,7 +218,7 @@ impl Loader<'_> {
             Err(error) => {
                 let message = format!("cannot read the tree {}: {error}", quote(&folder.text));
                 let help = format!(
-                    "it was looked for at {}; paths are relative to the folder of the \
+                    "it was looked for at {}; paths are relative to the directory of the \
                      specification",
                     location.display()
                 );
@@ -246,7 +246,7 @@ fn refuse_file(path: &Text, looked_at: &str, error: &std::io::Error, report: &mu
     let message = format!("cannot read {}: {error}", quote(&path.text));
     let diagnostic = Diagnostic::error(&report.spec, message).at(path.span.clone());
     let help = format!(
-        "it was looked for at {looked_at}; paths are relative to the folder of the \
+        "it was looked for at {looked_at}; paths are relative to the directory of the \
          specification"
     );
     report.push(diagnostic.label("this file").help(help));

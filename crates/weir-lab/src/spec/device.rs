@@ -299,7 +299,7 @@ fn files(
         let clashes = |(_, other): &(Text, Text)| Path::new(&other.text).file_name() == file_name;
         if files.iter().any(clashes) {
             let message = format!("two files are named {}", quote(&path.text));
-            let help = "they are put into one folder, under the last part of their paths";
+            let help = "they are put into one directory, under the last part of their paths";
             report.error_help(&path.span, message, help);
         }
         files.push((Text { text: key.get_ref().to_string(), span: key.span() }, path));

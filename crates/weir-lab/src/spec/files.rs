@@ -58,7 +58,7 @@ impl FileSource for DiskFiles {
         // Opening a named pipe may never return, and reading a device may never end.
         let metadata = std::fs::metadata(path)?;
         if metadata.is_dir() {
-            return Err(Error::other("it is a folder; name the file in it"));
+            return Err(Error::other("it is a directory; name the file in it"));
         }
         if !metadata.is_file() {
             return Err(Error::other("it is not a regular file"));
@@ -90,7 +90,7 @@ impl FileSource for DiskFiles {
                 if found.is_dir() {
                     if name.split('/').count() > TREE_DEPTH_MAX {
                         let message = format!(
-                            "{name} in it is more than {TREE_DEPTH_MAX} folders deep; does a \
+                            "{name} in it is more than {TREE_DEPTH_MAX} directories deep; does a \
                              symbolic link lead in a circle?"
                         );
                         return Err(Error::other(message));
@@ -99,7 +99,9 @@ impl FileSource for DiskFiles {
                 } else if found.is_file() {
                     lines.push((name, found.permissions().mode() & 0o7777));
                 } else {
-                    return Err(Error::other(format!("{name} in it is neither file nor folder")));
+                    return Err(Error::other(format!(
+                        "{name} in it is neither file nor directory"
+                    )));
                 }
                 if lines.len() > TREE_FILES_MAX {
                     let message = format!("it holds more than {TREE_FILES_MAX} files");
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_disk_refuses_what_is_not_a_text_file() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let read = |name: &str, bytes: &[u8]| {
             let path = folder.path().join(name);
             std::fs::write(&path, bytes).expect("writing a test file");
@@ -139,8 +141,8 @@ mod tests {
         assert_eq!(read("bytes", &[0xff]), Err("it is not text in UTF-8".into()));
         let large = vec![b' '; usize::try_from(FILE_SIZE_BYTES_MAX).expect("fits") + 1];
         assert_eq!(read("large", &large), Err("it is larger than 16 MiB".into()));
-        let folder_error = DiskFiles.read(folder.path()).expect_err("a folder").to_string();
-        assert_eq!(folder_error, "it is a folder; name the file in it");
+        let folder_error = DiskFiles.read(folder.path()).expect_err("a directory").to_string();
+        assert_eq!(folder_error, "it is a directory; name the file in it");
         let device_error = DiskFiles.read(Path::new("/dev/null")).expect_err("a device");
         assert_eq!(device_error.to_string(), "it is not a regular file");
         let missing = DiskFiles.read(&folder.path().join("none")).expect_err("missing");
@@ -150,10 +152,10 @@ mod tests {
     #[test]
     fn links_in_a_tree_stand_for_what_they_lead_to() {
         use std::os::unix::fs::symlink;
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let at = |name: &str| folder.path().join(name);
         for made in ["set/etc", "common"] {
-            std::fs::create_dir_all(at(made)).expect("a folder");
+            std::fs::create_dir_all(at(made)).expect("a directory");
         }
         for (name, mode) in [("common/motd", 0o644), ("common/key", 0o600)] {
             std::fs::write(at(name), [0xff, 0]).expect("a file");
@@ -161,14 +163,14 @@ mod tests {
             std::fs::set_permissions(at(name), mode).expect("its permissions");
         }
         symlink("../../common/key", at("set/etc/key")).expect("a link to a file");
-        symlink("../../common", at("set/etc/all")).expect("a link to a folder");
+        symlink("../../common", at("set/etc/all")).expect("a link to a directory");
         let listed = DiskFiles.manifest(&at("set/")).map_err(|e| e.to_string());
         assert_eq!(listed, Ok("600 etc/all/key\n644 etc/all/motd\n600 etc/key\n".to_owned()));
         assert_eq!(DiskFiles.read_bytes(&at("set/etc/key")).expect("its bytes"), [0xff, 0]);
 
         symlink("..", at("set/etc/up")).expect("a link in a circle");
         let refused = DiskFiles.manifest(&at("set/")).expect_err("a circle").to_string();
-        assert!(refused.contains("folders deep"), "{refused}");
+        assert!(refused.contains("directories deep"), "{refused}");
         std::fs::remove_file(at("set/etc/up")).expect("the link goes");
         symlink("nowhere", at("set/etc/lost")).expect("a link to nothing");
         let refused = DiskFiles.manifest(&at("set/")).expect_err("a lost link").to_string();

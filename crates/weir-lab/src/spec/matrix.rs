@@ -125,7 +125,7 @@ fn values(fields: &Fields<'_, '_>, report: &mut Report) -> Vec<SweepPoint> {
                 &label.span,
                 format!("{} cannot be the value of a sweep", quote(&label.text)),
                 format!(
-                    "values become parts of folders' names: letters, digits and any of \
+                    "values become parts of directories' names: letters, digits and any of \
                      `. _ - + : , %`, at most {LABEL_LENGTH_MAX}"
                 ),
             );

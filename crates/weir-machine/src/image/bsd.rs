@@ -260,7 +260,7 @@ fn disk(
     building: &mut Building<'_>,
 ) -> Result<(), ImageError> {
     let (to, size) = (dir.join("disk").to_string_lossy().into_owned(), request.size_bytes);
-    let advice = "the folder of --out needs room for the disk";
+    let advice = "the directory of --out needs room for the disk";
     if source != Source::Disk {
         let size = size.to_string();
         let create = ["qemu-img", "create", "-q", "-f", "qcow2", &to, &size];

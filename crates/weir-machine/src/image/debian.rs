@@ -397,7 +397,7 @@ fn disk(
     let (root, raw, disk) = (text(root), text(&dir.join("raw")), text(&dir.join("disk")));
     let size = format!("{}k", request.size_bytes >> 10);
     let make = ["mke2fs", "-q", "-t", "ext4", "-L", LABEL, "-m", "0", "-d", &root, &raw, &size];
-    let advice = "ask for a larger disk with --size; the folder of --out needs room too";
+    let advice = "ask for a larger disk with --size; the directory of --out needs room too";
     building.run(&Invocation::program(make), STEP_TIMEOUT, advice)?;
     if request.qcow2 {
         let convert = ["qemu-img", "convert", "-O", "qcow2", &raw, &disk];

@@ -9,7 +9,7 @@ use super::JsonFlag;
 /// What to read, and where to put it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ImportArgs {
-    /// Folder of results, or a tree of such folders.
+    /// Directory of results, or a tree of such directories.
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Directory for the store; it must not exist, or must be empty.

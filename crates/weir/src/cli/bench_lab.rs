@@ -36,13 +36,13 @@ impl System {
 /// The sets of a campaign, and what is done with its results.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchLabSets {
-    /// Folder of configuration sets: each folder in it is laid over the DUT's root.
+    /// Directory of configuration sets: each directory in it is laid over the DUT's root.
     #[arg(short = 'c', value_name = "CONFIG_DIR")]
     pub(crate) config_dir: Option<PathBuf>,
-    /// Folder of pkt-gen sets: each file in it sets variables before the configuration does.
+    /// Directory of pkt-gen sets: each file in it sets variables before the configuration does.
     #[arg(short = 'p', value_name = "PKTGEN_DIR")]
     pub(crate) pktgen_dir: Option<PathBuf>,
-    /// Folder of upgrade images, named BSDRP-REVISION-upgrade-….img or .img.xz.
+    /// Directory of upgrade images, named BSDRP-REVISION-upgrade-….img or .img.xz.
     #[arg(short = 'i', value_name = "IMAGES_DIR")]
     pub(crate) images_dir: Option<PathBuf>,
     /// Iterations of each series (1 to 1000).
@@ -100,7 +100,7 @@ pub(crate) struct BenchLabArgs {
     pub(crate) config: PathBuf,
     #[command(flatten)]
     pub(crate) sets: BenchLabSets,
-    /// Folder for the results: new, empty, or with a campaign to continue.
+    /// Directory for the results: new, empty, or with a campaign to continue.
     #[arg(short = 'd', value_name = "RESULTS", default_value = "/tmp/benchs")]
     pub(crate) results: PathBuf,
     /// What the DUT runs, instead of asking it.
@@ -112,7 +112,7 @@ pub(crate) struct BenchLabArgs {
 
 /// Help of `weir bench-lab`.
 pub(crate) const BENCH_LAB_HELP: &str = "\
-Runs what bench-lab.sh would run with the same options, files and folders; a link to weir named
+Runs what bench-lab.sh would run with the same options, files and directories; a link to weir named
 bench-lab or bench-lab.sh does the same. It makes a specification from them (RESULTS/lab.toml,
 as weir lab import-config), shows what is reachable and how long it will take, asks unless -y, and
 runs it as weir lab run: RESULTS is a store with a report. The figures are also in

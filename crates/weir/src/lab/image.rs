@@ -30,7 +30,7 @@ pub(super) fn command(command: &ImageCommand) -> anyhow::Result<Outcome> {
 fn debian(args: &DebianArgs) -> anyhow::Result<Outcome> {
     require_root(
         "weir lab image debian",
-        "installs packages into a folder with the owners of their files",
+        "installs packages into a directory with the owners of their files",
     )?;
     let cancel = signals::listen().context("cannot listen to signals")?;
     let request = Request {

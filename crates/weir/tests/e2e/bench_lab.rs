@@ -47,7 +47,7 @@ fn assert_refused(lab: &Lab, more: &[&str], words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "no {word:?} in: {said}");
     }
-    assert!(!lab.path("out").exists(), "a folder was made for a campaign that was refused");
+    assert!(!lab.path("out").exists(), "a directory was made for a campaign that was refused");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn one_of_two_has_a_hog() {
     }
     // Each was repeated once, and the first attempts are on record.
     let rejected = busy.path("out/rejected/linux.flows");
-    assert_eq!(std::fs::read_dir(rejected).expect("a folder").count(), 3);
+    assert_eq!(std::fs::read_dir(rejected).expect("a directory").count(), 3);
     let report = std::fs::read_to_string(busy.path("out/report.html")).expect("a report");
     assert!(report.contains("3 disturbed cells"), "the report says so");
 

@@ -162,7 +162,7 @@ fn exports(lab: &Lab, store: &str, index: usize) {
         assert!(stderr(&exported).contains("holds no figures"), "{}", stderr(&exported));
         return;
     }
-    let files = fs::read_dir(lab.path(&name)).expect("a folder").flatten();
+    let files = fs::read_dir(lab.path(&name)).expect("a directory").flatten();
     let rates: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
     let is_rates = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "pps");
     let rates: Vec<&PathBuf> = rates.iter().filter(is_rates).collect();

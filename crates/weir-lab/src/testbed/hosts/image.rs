@@ -181,7 +181,7 @@ fn verify(path: &Path, expected: Expected<'_>, cancel: &Cancel) -> Result<(), Fa
         By::Campaign => Failure::Replaced(format!(
             "{shown} was replaced while the campaign ran: it has the SHA-256 {found}, and the \
              campaign began with {sha256}; finished iterations are kept: put the old one back, \
-             then `weir lab resume`, or start a new results folder"
+             then `weir lab resume`, or start a new results directory"
         )),
     })
 }

@@ -158,7 +158,8 @@ impl Stamp {
         }
         Err(TestbedError::new(format!(
             "{field}: {} was replaced or written to while the campaign ran; finished iterations \
-             are kept: put the old one back, then `weir lab resume`, or start a new results folder",
+             are kept: put the old one back, then `weir lab resume`, or start a new results \
+             directory",
             path.display()
         )))
     }

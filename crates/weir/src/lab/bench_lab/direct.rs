@@ -125,7 +125,8 @@ fn look_at(results: &Path) -> anyhow::Result<bool> {
     let mut names = entries.flatten().map(|entry| entry.file_name());
     if let Some(name) = names.find(|name| !weir_lab::store::is_begun(&name.to_string_lossy())) {
         bail!(
-            "{} holds something other than a campaign of weir ({}): give another folder with -d. \
+            "{} holds something other than a campaign of weir ({}): give another directory with \
+             -d. \
              Results of bench-lab.sh itself are read by `weir lab import`",
             results.display(),
             name.display()
@@ -184,7 +185,7 @@ fn refuse_other_series(results: &Path, plan: &Plan) -> anyhow::Result<()> {
     let is_planned = |name: &String| plan.series.iter().any(|series| series.name == *name);
     match names.iter().min() {
         Some(first) if !names.iter().any(is_planned) => bail!(
-            "{} holds figures of other sets, such as {first}: give another folder with -d",
+            "{} holds figures of other sets, such as {first}: give another directory with -d",
             results.display()
         ),
         _ => Ok(()),

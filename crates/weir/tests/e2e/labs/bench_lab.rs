@@ -62,7 +62,7 @@ fn run_with_mail(dir: &Path, command: &mut Command) -> Output {
 
 /// The names of the files that bench-lab-ministat.sh would have written.
 fn netbenches(results: &Path) -> Vec<String> {
-    let entries = fs::read_dir(results.join("netbenches")).expect("a folder").flatten();
+    let entries = fs::read_dir(results.join("netbenches")).expect("a directory").flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();

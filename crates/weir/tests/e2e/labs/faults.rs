@@ -230,7 +230,7 @@ fn an_upload_that_fails_ends_the_campaign_which_is_resumed_when_that_is_mended()
     let spec = spec(&hosts, "iterations = 1", "upload = \"tar\"", &rest);
     let spec = spec.replace("system = \"linux\"", "system = \"generic\"");
     let lab = Lab::new(&spec, &[]);
-    fs::create_dir_all(lab.path("tree/etc")).expect("a folder");
+    fs::create_dir_all(lab.path("tree/etc")).expect("a directory");
     let settings = format!("net.ipv4.ip_forward = 1\n{QUIET} = 1\n");
     fs::write(lab.path("tree/etc/sysctl.conf"), settings).expect("writable");
     fs::write(lab.path("tree/etc/large"), vec![b'x'; 4 << 20]).expect("writable");

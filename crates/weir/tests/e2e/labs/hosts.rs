@@ -190,8 +190,7 @@ fn a_campaign_goes_on_with_the_image_that_it_began_with_alone() {
     for refused in [more(), lab.run(&["--yes", "--resume", "-n", "3"])] {
         assert_exit(&refused, 2);
         let said = stderr(&refused);
-        for part in ["image v1 is not the one", old, new, "put the old one back", "results folder"]
-        {
+        for part in ["image v1 is not the one", old, new, "put the old one", "results directory"] {
             assert!(said.contains(part), "{part:?} is not in:\n{said}");
         }
         assert!(said.contains("\n2 of 3 cells are left, about "), "{said}");

@@ -113,7 +113,7 @@ tree = "tree"
     let spec = spec(hosts, &format!("iterations = {ITERATIONS}"), dut, &rest);
     let lab = Lab::new(&spec.replace("\"1s\"", "\"500ms\""), &[]);
     fs::write(lab.path("image"), vec![b'i'; 300_000]).expect("writable");
-    fs::create_dir_all(lab.path("tree/etc")).expect("a folder");
+    fs::create_dir_all(lab.path("tree/etc")).expect("a directory");
     let settings = format!("net.ipv4.ip_forward = 1\n{QUIET} = 1\n");
     fs::write(lab.path("tree/etc/sysctl.conf"), settings).expect("writable");
     lab

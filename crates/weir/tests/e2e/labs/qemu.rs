@@ -95,7 +95,7 @@ fn image() -> PathBuf {
         assert!(Path::new(file).is_file(), "{file} is not there");
     }
     assert!(stderr(&output).contains("installing"), "no progress: {}", stderr(&output));
-    let left = fs::read_dir(&folder).expect("a folder").flatten();
+    let left = fs::read_dir(&folder).expect("a directory").flatten();
     let left: Vec<_> =
         left.filter(|e| e.file_name().to_string_lossy().contains("building")).collect();
     assert!(left.is_empty(), "{left:?} stayed behind");
@@ -275,7 +275,7 @@ fn a_configuration_tree_is_in_force_after_a_real_reboot() {
     let _slot = EMULATOR.take();
     let before = surroundings();
     let lab = Lab::new(&spec(&image, "", 1, TREE), &[]);
-    fs::create_dir_all(lab.path("tree/etc/sysctl.d")).expect("a folder");
+    fs::create_dir_all(lab.path("tree/etc/sysctl.d")).expect("a directory");
     fs::write(lab.path("tree/etc/sysctl.d/router.conf"), "net.ipv4.ip_forward = 1\n").expect("ok");
     let output = lab.run(&[]);
     assert_exit(&output, 0);
@@ -464,7 +464,7 @@ fn another_disk_or_accelerator_is_refused_when_the_campaign_goes_on() {
     refused(&["image is not the one", "empty.raw", zeros, ones, "put the old one back"]);
     disk(0);
     fs::write(&record, text.replace("\"tcg\"", "\"kvm\"")).expect("writable");
-    refused(&["began with the accelerator kvm", "runs with tcg", "new results folder"]);
+    refused(&["began with the accelerator kvm", "runs with tcg", "new results directory"]);
     fs::write(&record, text).expect("writable");
     assert_exit(&run(&["lab", "resume", &lab.arg("out"), "-n", "2"]), 1);
     assert_eq!(trials(&lab.path("out")).len(), 2);
@@ -489,6 +489,6 @@ fn an_image_is_refused_or_given_up_without_a_trace() {
     assert_exit(&build(&["--size", "1Mi"]), 2);
     assert_exit(&build(&["--package", "a b"]), 2);
     assert_exit(&build(&["--suite", "no-such-suite"]), 2);
-    let left: Vec<_> = fs::read_dir(dir.path()).expect("a folder").flatten().collect();
+    let left: Vec<_> = fs::read_dir(dir.path()).expect("a directory").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
