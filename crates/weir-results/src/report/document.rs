@@ -192,7 +192,7 @@ fn state(report: &Report<'_>) -> Vec<Block> {
         let line =
             Line::new().strong(format!("{}.", number::counted_len(repeated, "repeated trial")));
         let line =
-            line.text(" Something else ran on the machine; they are crosses in the figures.");
+            line.text(" Something else ran on the machine; shown as crosses in the figures.");
         blocks.push(Block::warning(line));
     }
     blocks.push(Block::List(Voice::Warning, statistics::warned(summary)));

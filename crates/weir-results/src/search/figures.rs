@@ -126,12 +126,13 @@ pub(super) fn path(item: &ItemResult) -> Option<Figure> {
     let is_empty = item.path.is_empty() || panels.is_empty();
     (!is_empty).then(|| Figure {
         title: format!("How the rate was found: {}", item.name),
-        description: "The load of each trial in packets per second, in their order, whether the \
-                      DUT forwarded it well enough, and the bounds that were known by then."
+        description: "The load of each trial in packets per second, in order; whether the DUT \
+                      forwarded it well enough; and the bounds that were known by then."
             .to_owned(),
-        note: "Every trial at its load, in their order. Dashed lines are the bounds that were \
-               known after it."
-            .to_owned(),
+        note:
+            "Every trial in order, at its load. Dashed lines are the bounds that were known after \
+               each."
+                .to_owned(),
         body: Body::Lines(panels),
     })
 }

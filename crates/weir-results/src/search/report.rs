@@ -102,7 +102,7 @@ impl SearchReport {
         };
         let found = items.iter().filter(|item| !item.goals.is_empty()).map(sentence).collect();
         let count = format!(
-            "{} of {planned_items} searches; frame sizes without FCS (with FCS)",
+            "{} of {planned_items} searches done; frame sizes without FCS (with FCS)",
             items.len()
         );
         let mut blocks = vec![Block::List(Voice::Lead, found), Block::plain(count)];
@@ -117,7 +117,8 @@ impl SearchReport {
     fn goals(&self) -> Vec<Block> {
         let terms = self.summary.terms.goals.iter().map(|goal| {
             let terms = format!(
-                "{}: trials of {} s, {} s decide, {} of the time may be bad, bounds {} apart",
+                "{}: full trials of {} s; {} s of them decide about a load, and {} of that may be \
+                 bad; bounds at most {} apart",
                 goal.name(),
                 goal.final_trial_s,
                 goal.duration_sum_s,

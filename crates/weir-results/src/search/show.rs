@@ -216,18 +216,18 @@ pub(super) fn notes(items: &[ItemResult]) -> Vec<String> {
             notes.push(format!("{}: {count} repeated; see `rejected/{}`", item.name, item.name));
         }
         for cost in &item.costs {
-            let parts: Vec<String> =
-                [(cost.not_offered_trials, "not offered"), (cost.void_trials, "void")]
-                    .into_iter()
-                    .filter(|&(count, _)| count > 0)
-                    .map(|(count, what)| format!("{count} {what}"))
-                    .collect();
+            let unused = [
+                (cost.not_offered_trials, "could not offer the load, or lost it outside the DUT"),
+                (cost.void_trials, "gave no result"),
+            ];
+            let parts = unused.into_iter().filter(|&(count, _)| count > 0);
+            let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
             if !parts.is_empty() {
+                let trials = number::counted(cost.trials.into(), "trial");
                 notes.push(format!(
-                    "{}, {}: of {} trials {}",
+                    "{}, {}: of {trials}, {}",
                     item.name,
                     cost.test.name(),
-                    cost.trials,
                     parts.join(", ")
                 ));
             }

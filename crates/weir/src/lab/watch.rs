@@ -212,8 +212,8 @@ fn look_line(reading: &Yardstick) -> String {
         number::share(cpus.filter_map(of).fold(0.0, f64::max))
     };
     format!(
-        "host: work of a few milliseconds took ±{} in a CPU's cache, ±{} in memory; at most {} of \
-         a CPU was stolen, {} went to something else",
+        "host: the same few milliseconds of work varied by ±{} in a CPU's cache and ±{} in memory; \
+         at most {} of a CPU was stolen, and {} went to something else",
         number::share(reading.xdp.spread_ratio),
         number::share(reading.memory.spread_ratio),
         most(|used| Some(used.stolen_ratio)),
