@@ -22,7 +22,13 @@ pub struct Batch {
     lengths: Vec<usize>,
     /// 0: a message is a datagram.
     segment_bytes: Vec<u16>,
+    /// Messages that the next call asks for: twice as many as came last, because each that is asked
+    /// for costs something, whether it comes or not.
+    asked_count: usize,
 }
+
+/// The fewest messages that a call asks for, where there is room.
+const ASKED_COUNT_MIN: usize = 8;
 
 impl Batch {
     /// Room for so many messages of so many bytes.
@@ -38,6 +44,7 @@ impl Batch {
             controls: vec![[0; CONTROL_WORDS]; message_count],
             lengths: vec![0; message_count],
             segment_bytes: vec![0; message_count],
+            asked_count: message_count,
         }
     }
 
@@ -112,10 +119,10 @@ impl Batch {
 
 /// Takes what waits, without waiting.
 pub(crate) fn receive(batch: &mut Batch, socket: BorrowedFd<'_>) -> io::Result<usize> {
-    let count = batch.message_count();
-    batch.lengths.fill(batch.buffer_bytes);
-    batch.controls.fill([0; CONTROL_WORDS]);
-    batch.peer_bytes.fill(size_u32(size_of::<libc::sockaddr_storage>())?);
+    let count = batch.asked_count;
+    batch.lengths[..count].fill(batch.buffer_bytes);
+    batch.controls[..count].fill([0; CONTROL_WORDS]);
+    batch.peer_bytes[..count].fill(size_u32(size_of::<libc::sockaddr_storage>())?);
     let (pieces, mut headers) = batch.headers(0..count);
     for header in &mut headers {
         header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
@@ -131,8 +138,11 @@ pub(crate) fn receive(batch: &mut Batch, socket: BorrowedFd<'_>) -> io::Result<u
             std::ptr::null_mut(),
         )
     };
+    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error());
     drop(pieces);
-    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    let came = received.as_ref().map_or(0, |count| *count);
+    batch.asked_count = (2 * came).max(ASKED_COUNT_MIN).min(batch.message_count());
+    let received = received?;
     for (index, header) in headers.iter().take(received).enumerate() {
         batch.lengths[index] = (header.msg_len as usize).min(batch.buffer_bytes);
         batch.peer_bytes[index] = header.msg_hdr.msg_namelen;
@@ -176,8 +186,9 @@ pub(crate) fn send(
             libc::MSG_NOSIGNAL as _,
         )
     };
+    let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error());
     drop(pieces);
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    sent
 }
 
 fn integer(bytes: &[u8], at: usize) -> i32 {

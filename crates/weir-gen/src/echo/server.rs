@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use weir_bpf::rss::QueueMark;
 use weir_bpf::xsk::{self, Xsk};
 use weir_bpf::{datagrams, ethtool};
 use weir_net::{CpuList, Netlink, cpu};
-use weir_rss::{Each, Steering, open_udp};
+use weir_rss::{Each, Steer, Steering, open_udp};
 use weir_wire::rss::Settings;
 
 use super::report::{BucketCounts, ServerCounts, WorkerCounts};
@@ -96,6 +97,8 @@ pub struct Server {
     link: Option<EchoLink>,
     program: Option<EchoProgram>,
     steering: Option<Steering>,
+    /// The interface whose settings these are, and the address that they are for.
+    followed: Option<(String, SocketAddr)>,
     settings: Settings,
 }
 
@@ -114,6 +117,7 @@ impl Server {
             link: None,
             program: None,
             steering: None,
+            followed: options.group.interface.clone().map(|name| (name, options.group.address)),
             settings,
         };
         let queue_count = server.settings.table.queue_count();
@@ -234,14 +238,25 @@ impl Server {
     /// # Errors
     /// [`EchoError`] if they cannot be read, or there are not the workers for them.
     pub fn follow(&mut self) -> Result<bool, EchoError> {
-        let Some(steering) = &mut self.steering else { return Ok(false) };
-        if !steering.follow()? {
+        let new = match (&mut self.steering, &self.followed) {
+            (Some(steering), _) => {
+                steering.follow()?;
+                steering.settings().clone()
+            }
+            // Nobody is steered to, but what is misplaced depends on them.
+            (None, Some((interface, address))) => {
+                let (each, steer) = (Each::Queue, Steer::Kernel);
+                weir_rss::Options::of_interface(interface, *address, each, steer)?.settings
+            }
+            (None, None) => return Ok(false),
+        };
+        if new == self.settings {
             return Ok(false);
         }
-        self.settings = steering.settings().clone();
         if let Some(program) = &self.program {
-            program.set(&self.settings)?;
+            program.set(&new)?;
         }
+        self.settings = new;
         Ok(true)
     }
 

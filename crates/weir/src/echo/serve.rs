@@ -86,7 +86,7 @@ impl Run<'_> {
     fn until_end(mut self, cancel: &Cancel) -> anyhow::Result<Outcome> {
         let args = self.args;
         let mut screen = Screen::new(args.json.json);
-        let mut last = Seen::default();
+        let (mut last, mut warning) = (Seen::default(), String::new());
         let begin = Instant::now();
         let (mut next, mut follow) = (begin + args.interval, begin + FOLLOW);
         let end = args.duration.and_then(|duration| begin.checked_add(duration));
@@ -104,7 +104,7 @@ impl Run<'_> {
             }
             if now >= follow {
                 follow = now + FOLLOW;
-                note_changes(self.server.follow());
+                note_changes(self.server.follow(), &mut warning);
             }
             if now >= next {
                 next = now + args.interval;
@@ -259,11 +259,16 @@ fn places_of_cpus(cpus: &[usize], worker_count: usize) -> Vec<u16> {
     (0..=last).map(place).collect()
 }
 
-fn note_changes(changed: Result<bool, EchoError>) {
+/// Says what has changed; the same warning once.
+fn note_changes(changed: Result<bool, EchoError>, warning: &mut String) {
     match changed {
-        Ok(false) => {}
+        Ok(false) => warning.clear(),
         Ok(true) => progress::note("the interface's settings have changed: workers go by them"),
-        Err(error) => progress::warn(&error.to_string()),
+        Err(error) if *warning == error.to_string() => {}
+        Err(error) => {
+            *warning = error.to_string();
+            progress::warn(warning);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use weir_bpf::echo::{EchoLink, EchoProgram, Way};
 use weir_bpf::ethtool;
 use weir_bpf::rss::{Link, QueueMark, Receiver, Wire};
+use weir_gen::echo::report;
 use weir_net::address::Prefix;
 use weir_net::{Netlink, NetnsGuard, VethEnd};
 use weir_wire::rss::{Fields, Key, Settings, Symmetry};
@@ -268,6 +269,36 @@ fn workers_are_chosen_by_hash_queue_cpu_or_the_kernel() {
             "none" => assert!(got[2] > 0, "the kernel knows of no queues: {got:?}"),
             _ => {}
         }
+    }
+}
+
+#[test]
+fn a_server_follows_its_interfaces_table() {
+    if !can_run_lab("a_server_follows_its_interfaces_table") {
+        return;
+    }
+    let bed = Bed::new();
+    for backend in ["mmsg", "af_xdp"] {
+        let change = |words: &[&str]| {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", bed.here.name(), env!("CARGO_BIN_EXE_weir"), "rss"]);
+            assert_exit(&command.args(words).output().expect("weir runs"), 0);
+        };
+        let server = bed.serve(&["--backend", backend]);
+        change(&["set", "in", "--table", "weights:0,0,1/16"]);
+        wait_until("the server tells the new table", || {
+            let said = bed.peer.run(|| report::ask(SERVER.parse().expect("an address")));
+            said.expect("it can be entered").expect("it answers").table == [2; 16]
+        });
+        let found = bed.count(&[]);
+        assert_eq!(number(&found["server"], "misplaced_packets"), 0, "{backend}: {found}");
+        let total = server.interrupt();
+        let arrived = number(&total, "arrived_packets");
+        assert!(arrived > COUNT / 2, "{backend}: {total}");
+        let worker = &total["workers"][2];
+        let got = number(worker, "read_packets") + number(worker, "dropped_packets");
+        assert_eq!(got, arrived, "{backend}: {total}");
+        change(&["undo", "in"]);
     }
 }
 
