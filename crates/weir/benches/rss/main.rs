@@ -1,4 +1,4 @@
-//! `make bench-rss`: the hash of receive side scaling, and queues that are predicted.
+//! `make bench-rss`: the hash of receive side scaling, queues that are predicted, echo servers.
 //!
 //! Prints a table and writes `bench/rss.json` in cargo's target directory; docs/bench.md says how
 //! to read them, and benches/support/command.rs how it ends.
@@ -22,7 +22,7 @@ use command::Report;
 use suite::{Settings, rows, show};
 use weir_wire::units::parse_duration;
 
-/// Measures the hash of receive side scaling, and queues that are predicted.
+/// Measures the hash of receive side scaling, queues that are predicted, and echo servers.
 #[derive(Debug, Parser)]
 #[command(name = "bench-rss")]
 struct Arguments {
@@ -30,7 +30,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 5,
         value_parser = clap::value_parser!(u32).range(1..=101))]
     repeats: u32,
-    /// How long each way to hash is measured in each round.
+    /// How long each way to hash, and each offered rate, is measured in each round.
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration)]
     sample: Duration,
     /// Only these rows, by their names in the JSON.

@@ -1,8 +1,10 @@
 //! What `make bench-rss` measures; the tests run the same, tiny.
 //!
 //! Hashes are computed on one CPU. Flows are sent over a veth pair in a namespace of its own, which
-//! goes with the process.
+//! goes with the process; to echo servers, over one between two namespaces, which are written down
+//! before they are made.
 
+mod echo;
 mod hash;
 pub(crate) mod rows;
 pub(crate) mod show;
@@ -64,12 +66,17 @@ pub(crate) fn run(
     let hashes = hash::Hashes::new();
     let wants_flows = [rows::PLACED_V4, rows::PLACED_V6].iter().any(|name| settings.wants(name));
     let bed = if wants_flows { Some(spread::Bed::new()?) } else { None };
+    let wants_echo = rows::ECHO.iter().any(|name| settings.wants(name));
+    let servers = if wants_echo { Some(echo::Echo::new()?) } else { None };
     let mut samples = Samples::new();
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
         hashes.measure(settings, cancel, &mut samples)?;
         if let Some(bed) = &bed {
             bed.measure(settings, cancel, &mut samples)?;
+        }
+        if let Some(servers) = &servers {
+            servers.measure(settings, cancel, &mut samples)?;
         }
     }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();

@@ -13,6 +13,24 @@ pub(crate) const TABLES_V6: &str = "hash_v6_tables";
 pub(crate) const PLACED_V4: &str = "placed_v4";
 pub(crate) const PLACED_V6: &str = "placed_v6";
 
+/// What an echo server with epoll returns at best, packets per second.
+pub(crate) const ECHO_EPOLL: &str = "echo_epoll";
+/// What the others return at best, against it.
+pub(crate) const ECHO_MMSG: &str = "echo_mmsg";
+pub(crate) const ECHO_AF_XDP: &str = "echo_af_xdp";
+pub(crate) const ECHO_XDP: &str = "echo_xdp";
+/// The same of one flow, whose datagrams are read and sent together.
+pub(crate) const ECHO_GRO: &str = "echo_gro";
+/// What comes back of four times as much as can be done, against the best.
+pub(crate) const ECHO_FLOOD: &str = "echo_flood_af_xdp";
+pub(crate) const ECHO_FLOOD_EPOLL: &str = "echo_flood_epoll";
+/// CPU time to receive a datagram, steered by its hash against not steered.
+pub(crate) const STEER: &str = "steer";
+
+/// The rows of echo servers.
+pub(crate) const ECHO: [&str; 8] =
+    [ECHO_EPOLL, ECHO_MMSG, ECHO_AF_XDP, ECHO_XDP, ECHO_GRO, ECHO_FLOOD, ECHO_FLOOD_EPOLL, STEER];
+
 /// All rows, in the order in which they are shown.
 pub(crate) const ROWS: &[RowSpec] = &[
     RowSpec {
@@ -50,6 +68,54 @@ pub(crate) const ROWS: &[RowSpec] = &[
         what: "the same of IPv6",
         unit: "share",
         limit: Limit::AtLeast(1.0),
+    },
+    RowSpec {
+        name: ECHO_EPOLL,
+        what: "echo server with epoll, 60 bytes, 256 flows",
+        unit: "packets/s",
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: ECHO_MMSG,
+        what: "the same with recvmmsg and sendmmsg",
+        unit: "times",
+        limit: Limit::AtLeast(1.2),
+    },
+    RowSpec {
+        name: ECHO_AF_XDP,
+        what: "the same with AF_XDP",
+        unit: "times",
+        limit: Limit::AtLeast(3.5),
+    },
+    RowSpec {
+        name: ECHO_XDP,
+        what: "the same in the driver (XDP_TX): the bound",
+        unit: "times",
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: ECHO_GRO,
+        what: "one flow, 510 bytes: GRO and GSO against epoll",
+        unit: "times",
+        limit: Limit::AtLeast(2.0),
+    },
+    RowSpec {
+        name: ECHO_FLOOD,
+        what: "AF_XDP, offered 4 times its best, against it",
+        unit: "times",
+        limit: Limit::AtLeast(0.8),
+    },
+    RowSpec {
+        name: ECHO_FLOOD_EPOLL,
+        what: "epoll, offered 4 times its best, against it",
+        unit: "times",
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: STEER,
+        what: "CPU time to receive: steered by hash against not",
+        unit: "times",
+        limit: Limit::AtMost(1.1),
     },
 ];
 

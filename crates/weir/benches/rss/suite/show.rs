@@ -7,6 +7,7 @@ use crate::limits;
 
 const HEAD: &str = "\
 Hashes on one CPU. Flows over a veth pair whose sending end chooses the queue as a card would.
+Echo servers with one CPU for receiving, working and sending; the best of several offered rates.
 ";
 
 /// The outcome for people.
@@ -18,6 +19,8 @@ pub(crate) fn table(outcome: &Outcome) -> String {
     let head = format!("{HEAD}Many hashes at once are computed {method}.\n");
     limits::table(&outcome.machine, &head, &outcome.rows, |unit, value| match unit {
         "hashes/s" => format!("{:.1} M/s", value / 1e6),
+        "packets/s" => format!("{:.1} kpps", value / 1e3),
+        "times" => format!("{value:.2}"),
         _ => format!("{:.4} %", value * 100.0),
     })
 }
