@@ -17,7 +17,7 @@ use weir_results::record::{Point, TrialRecord, VerdictKind};
 use weir_results::search::record::ItemResult;
 use weir_results::search::show::figure;
 use weir_results::yardstick::Yardstick;
-use weir_wire::units::{Rate, whole_ns};
+use weir_wire::units::whole_ns;
 
 use crate::progress::{OPEN_TEMPLATE, TEMPLATE, bar, has_colour, warning, whole_seconds};
 
@@ -270,18 +270,11 @@ fn trial_line(name: &str, record: &TrialRecord, kept: bool) -> String {
     };
     format!(
         "  {name:<40} {:>13} for {:>7}  lost {minus}{lost} of {}{note}",
-        rate(record.traffic.rate),
+        // Of all directions together.
+        record.result.requested_pps.map_or_else(|| record.traffic.rate.to_string(), pps),
         number::duration(record.times.duration_ns),
         number::count(offered),
     )
-}
-
-/// A rate that is asked for.
-fn rate(rate: Rate) -> String {
-    match rate {
-        Rate::Pps(rate_pps) => pps(rate_pps),
-        other => other.to_string(),
-    }
 }
 
 /// How much time is left, by what the finished trials took.
