@@ -32,7 +32,7 @@ use super::{Result, Samples, Settings, add, check};
 /// Most of what can be asked for is far above what can be done; the best of all counts.
 const RATES_SOCKETS: [u32; 6] = [60, 90, 120, 160, 220, 320];
 const RATES_GRO: [u32; 6] = [60, 120, 200, 300, 420, 600];
-const RATES_FRAMES: [u32; 5] = [300, 450, 600, 900, 1300];
+const RATES_FRAMES: [u32; 6] = [200, 300, 450, 600, 900, 1300];
 const RATES_REFLECT: [u32; 3] = [600, 1300, 2600];
 /// Of what a server can do at best, what it is then offered.
 const FLOOD: f64 = 4.0;
