@@ -30,6 +30,9 @@ const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many threads are named that are not the measurement's, at the most; and interrupts.
 const FOREIGN_MAX: usize = 5;
+/// Ticks by which a CPU's time and that of threads differ for nothing: the former is cut to whole
+/// ticks, kind by kind, at both ends of a run.
+const UNKNOWN_TICKS: u64 = 2;
 /// One part in so many of the time of CPUs that threads had which ended may be unseen.
 const UNSEEN_PART_MAX: u64 = 20;
 /// From which part of a CPU's time on they are.
@@ -340,8 +343,12 @@ fn foreign_ratio<'a>(
     if has_kernel {
         return other.min(used.user_ratio + used.system_ratio);
     }
-    let in_threads =
-        used.busy_ratio - used.stolen_ratio - used.irq_ratio - used.softirq_ratio - part;
+    let in_threads = used.busy_ratio
+        - used.stolen_ratio
+        - used.irq_ratio
+        - used.softirq_ratio
+        - part
+        - ratio_of(UNKNOWN_TICKS * TICK_NS, elapsed_ns);
     in_threads.max(other.min(used.busy_ratio - part)).max(0.0)
 }
 

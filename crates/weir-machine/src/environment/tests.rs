@@ -276,9 +276,9 @@ fn what_else_ran_on_a_cpu_is_told_with_its_name() {
     near(ratio, 0.25);
     assert_eq!((tasks[0].name.as_str(), tasks[0].process, tasks[0].cpu), ("hog", 30, 0));
     near(tasks[0].ratio, 0.25);
-    // Half of it somebody's who has ended.
+    // Eight ticks somebody's who has ended; two of them may be of the counting.
     let (ratio, tasks) = foreign(&[(10, "weir", 100_000_000)]);
-    near(ratio, 0.2);
+    near(ratio, 0.15);
     assert!(tasks.is_empty(), "{tasks:?}");
     // Never more than the CPU did beside the trial.
     let (ratio, _) = foreign(&[(10, "weir", 360_000_000), (30, "hog", 390_000_000)]);

@@ -456,9 +456,9 @@ fn what_cannot_run_is_refused() {
         ("pass\nnat on b1 from 10.1.0.0/24 to any -> (b1)\n", "pf.conf:2"),
         ("set hashsize 1000\npass\n", "1000 buckets"),
         ("set limit states 40000000\nset hashsize 33554432\npass\n", "33554432 buckets"),
-        ("set skip on lo\nset limit states 90000000\npass\n", "pf.conf:2: "),
-        ("set limit src-nodes 4290000000\npass\n", "pf.conf:1: set limit src-nodes"),
-        ("pass\nset limit frags 20000000\n", "pf.conf:2: set limit frags 20000000"),
+        ("set skip on lo\nset limit states 90000000\npass\n", "pf.conf:2:1: "),
+        ("set limit src-nodes 4290000000\npass\n", "pf.conf:1:1: error: set limit src-nodes"),
+        ("pass\nset limit frags 20000000\n", "pf.conf:2:1: error: set limit frags 20000000"),
         ("pass al\n", "pf.conf:1"),
     ] {
         let path = net.file("pf.conf", text);
