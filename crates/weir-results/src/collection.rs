@@ -14,6 +14,7 @@ use crate::proof::Ground;
 use crate::record::{Cost, TrialRecord, Verdict};
 use crate::summary::analysis::{self, SeriesWarning};
 use crate::summary::{CampaignData, CampaignSummary, SeriesSummary, ToggleSummary, Trial, turns};
+use crate::toggle::Role;
 use crate::yardstick::Yardstick;
 
 mod pattern;
@@ -119,8 +120,11 @@ pub struct CollectedSeries {
 pub struct CollectedToggle {
     /// What its campaign says of them.
     pub summary: ToggleSummary,
-    /// CPU time per packet of every pair that counts, in nanoseconds: with `off`, with `on`.
-    pub cost_pairs_ns: Vec<(f64, f64)>,
+    /// CPU time per packet in nanoseconds, with `off` and with `on`, of every iteration that
+    /// nothing disturbed.
+    pub iterations_ns: Vec<(f64, f64)>,
+    /// The same of the control's two.
+    pub controls_ns: Vec<(f64, f64)>,
 }
 
 /// A series' place in one dimension.
@@ -175,7 +179,12 @@ impl Collection {
             points.sort_by_key(|p| p.iteration);
             let toggle = series.toggle.clone().map(|summary| {
                 let records: Vec<&TrialRecord> = cells().map(|(record, _)| record).collect();
-                CollectedToggle { summary, cost_pairs_ns: turns::cost_pairs_ns(&records) }
+                let iterations_ns = |roles| turns::iteration_pairs_ns(&records, roles);
+                CollectedToggle {
+                    summary,
+                    iterations_ns: iterations_ns((Role::Off, Role::On)),
+                    controls_ns: iterations_ns((Role::ControlOff, Role::ControlOn)),
+                }
             });
             let name = series.name.clone();
             CollectedSeries { name, levels: levels(series), unit: Unit::Pps, points, toggle }

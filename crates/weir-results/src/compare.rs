@@ -289,7 +289,7 @@ impl Report<'_> {
         let void =
             |m: &&Matched<'_>| m.other.values().is_empty() && !m.baseline.values().is_empty();
         let unmatched = self.unmatched.iter().filter(|u| u.owner_index == 0).count();
-        unmatched + self.matched.iter().filter(void).count()
+        unmatched + self.matched.iter().filter(void).count() + toggles::lacks(self)
     }
 
     /// How often each word was said, in the order of [`WORDS`].

@@ -388,10 +388,11 @@ impl VerdictKind {
         !self.is_void() && self != Self::Unstable
     }
 
-    /// Whether the figure is what the DUT can do; of the others it can do at least the figure.
+    /// Whether the figure is what the DUT can do; of the others it can do at least the figure. One
+    /// that a ring limited is not: bursts made it, and whoever sent or delayed them.
     #[must_use]
     pub fn is_dut_limited(self) -> bool {
-        matches!(self, Self::DutBound | Self::RingBound | Self::Overloaded)
+        matches!(self, Self::DutBound | Self::Overloaded)
     }
 }
 

@@ -99,6 +99,9 @@ const LAB_THREADS: &str = "128";
 const WAITING: &str = "weir-lab";
 /// How many of them run at once: they also judge what they see by its time.
 const WAITING_THREADS: &str = "4";
+/// How many of the end-to-end tests that measure nothing run at once, at the least: they mostly
+/// wait, for daemons that start, for clients and for timeouts.
+const OTHER_THREADS: usize = 4;
 /// The end-to-end tests.
 pub(super) const E2E: (&str, &str) = ("weir", "e2e");
 const FRESH: &str = "scripts/fresh.sh";
@@ -152,13 +155,14 @@ fn end_to_end(scope: Scope, runner: &Runner, executable: &Executable) -> Vec<Job
         return vec![labs(&[])];
     }
     let campaigns = [CAMPAIGNS, &skip(&[LABS])].concat();
-    let others = [skip(CAMPAIGNS), skip(&[LABS])].concat();
+    let others = || {
+        let mut job = part("others", Stage::Beside, &[skip(CAMPAIGNS), skip(&[LABS])].concat());
+        let cpu_count = std::thread::available_parallelism().map_or(1, usize::from);
+        job.command.env("RUST_TEST_THREADS", cpu_count.max(OTHER_THREADS).to_string());
+        job
+    };
     let machines = if scope == Scope::Quick { skip(MACHINES) } else { Vec::new() };
-    vec![
-        labs(&machines),
-        part("campaigns", Stage::Campaigns, &campaigns),
-        part("others", Stage::Beside, &others),
-    ]
+    vec![labs(&machines), part("campaigns", Stage::Campaigns, &campaigns), others()]
 }
 
 /// Checks that need a build, and the script that is a test.

@@ -349,6 +349,8 @@ fn foreign_ratio<'a>(
         - used.softirq_ratio
         - part
         - ratio_of(UNKNOWN_TICKS * TICK_NS, elapsed_ns);
+    // Softirqs are in the run time of whoever they interrupted.
+    let other = other - used.interrupted_ratio.unwrap_or(0.0);
     in_threads.max(other.min(used.busy_ratio - part)).max(0.0)
 }
 

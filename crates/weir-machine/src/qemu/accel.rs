@@ -108,7 +108,7 @@ fn probe() -> Result<(), String> {
 
 /// Runs a machine that consists of the ROM.
 fn run_rom(accel: &str, cpu: &str) -> Result<(), String> {
-    let dir = tempfile::tempdir().map_err(|e| format!("cannot make a folder: {e}"))?;
+    let dir = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
     let path = dir.path().join("probe.rom");
     fs::write(&path, rom()).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     let path = path.to_string_lossy().into_owned();

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::collection::{CollectedPoint, Level as Place, Origin, Unit};
 use crate::document::Terminal;
-use crate::record::{Cost, Verdict, VerdictKind};
+use crate::record::{Cost, TrialRecord, Verdict, VerdictKind};
 use crate::toggle::{Role, Toggle, Window};
 use crate::yardstick::tests::reading;
 
@@ -505,11 +505,19 @@ fn toggled(name: &str, factor: f64, bias: f64) -> Collection {
     let record = &mut data.cells[0].0;
     let toggle = Toggle { on: format!("sysctl -w x={factor}"), off: "sysctl -w x=0".into() };
     record.dut.as_mut().expect("a DUT").toggle = Some(toggle);
-    let wobble = |number: u32| 1.0 + f64::from(number * 7 % 5) * 2e-3;
-    record.windows = (0..12_u32)
-        .flat_map(|number| match number % 3 {
-            2 => pair(900.0, 900.0 * bias * wobble(number), CONTROLS, number),
-            _ => pair(900.0, 900.0 * factor * wobble(number), SETTINGS, number),
+    let cell = data.cells[0].clone();
+    data.cells = (1..=4_u32)
+        .map(|iteration| {
+            let wobble = |number: u32| 1.0 + f64::from((number * 7 + iteration * 3) % 5) * 2e-3;
+            let mut cell = cell.clone();
+            cell.0.iteration = iteration;
+            cell.0.windows = (0..12_u32)
+                .flat_map(|number| match number % 3 {
+                    2 => pair(900.0, 900.0 * bias * wobble(number), CONTROLS, number),
+                    _ => pair(900.0, 900.0 * factor * wobble(number), SETTINGS, number),
+                })
+                .collect();
+            cell
         })
         .collect();
     Collection::of_campaign(&data)
@@ -534,7 +542,7 @@ fn two_toggles_are_held_against_each_other_as_a_ratio_of_ratios() {
     assert_eq!((&value["toggles"][0]["word"], &value["fails"]), (&"dearer".into(), &true.into()));
     let (markdown, page) = (report.document(&[]).markdown(), report.document(&[]).html());
     for text in [text(&report), markdown.replace('\\', ""), page.replace('\u{a0}', " ")] {
-        for part in ["1 comparison of two settings: 1 dearer", "dearer by at least 5.", "8 pairs"] {
+        for part in ["1 comparison of two settings: 1 dearer", "dearer by at least ", "32 pairs"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.contains("sysctl -w x=0.95"), "the settings differ: {text}");
@@ -554,19 +562,48 @@ fn a_control_that_fails_or_another_host_takes_the_proof_out_of_toggles() {
     let failing = [toggled("old", 0.9, 1.0), toggled("new", 0.95, 1.2)];
     let costs = Asked { cost_ratio: Some(0.01), ..Asked::default() };
     let report = compare(&failing, costs).unwrap();
-    let claim = ToggleClaim::ControlFailed { baseline: false, other: true };
-    assert_eq!((report.toggled[0].claim, report.fails()), (claim, false));
+    assert_eq!((report.toggled[0].claim, report.fails()), (ToggleClaim::ControlFailed, false));
     let shown = text(&report);
-    assert!(shown.contains("not judged (the control of new fails)"), "{shown}");
+    assert!(shown.contains("not judged (the controls differ by as much"), "{shown}");
     assert!(shown.contains("1 could not be tested"), "{shown}");
     let mut hosts = [toggled("old", 0.9, 1.0), toggled("new", 0.95, 1.0)];
     hosts[0].yardsticks = vec![reading(10.0, 100.0)];
     hosts[1].yardsticks = vec![reading(13.0, 100.0)];
     let report = compare(&hosts, costs).unwrap();
     assert_eq!((report.toggled[0].claim, report.fails()), (ToggleClaim::HostDiffers, false));
-    // Too few windows are said to be.
+    // What differs between controls is taken off.
+    let biased = [toggled("old", 0.9, 1.0), toggled("new", 0.99, 1.05)];
+    let report = compare(&biased, costs).unwrap();
+    let ToggleClaim::Dearer(rise) = report.toggled[0].claim else { panic!("{shown}") };
+    assert!((0.03..0.05).contains(&rise), "10 % less 5 %: {rise}");
+    // Too few iterations are said to be, and none of a device that no longer works is a loss.
     let mut few = [toggled("old", 0.9, 1.0), toggled("new", 0.9, 1.0)];
-    few[1].series[0].toggle.as_mut().expect("a toggle").cost_pairs_ns.truncate(2);
-    let report = compare(&few, costs).unwrap();
-    assert!(text(&report).contains("it takes 3 pairs on each side"), "{}", text(&report));
+    few[1].series[0].toggle.as_mut().expect("a toggle").iterations_ns.truncate(2);
+    let report = compare(&few, Asked { missing_fails: true, ..costs }).unwrap();
+    assert!(text(&report).contains("it takes 3 iterations on each side"), "{}", text(&report));
+    assert!(!report.fails());
+    few[1].series[0].toggle.as_mut().expect("a toggle").iterations_ns.clear();
+    assert!(compare(&few, Asked { missing_fails: true, ..costs }).unwrap().fails());
+}
+
+#[test]
+fn disturbed_iterations_of_toggles_are_left_out() {
+    let data = crate::summary::fixture::usual();
+    let mut record = data.cells[0].0.clone();
+    let window = |role, run_ns| Window {
+        pair: 0,
+        role,
+        t_ns: 0,
+        elapsed_ns: 450_000_000,
+        run_ns,
+        received_packets: 1_000_000,
+        delivered_packets: 1_000_000,
+    };
+    record.windows = vec![window(Role::Off, 900_000_000), window(Role::On, 450_000_000)];
+    let ratios =
+        |record: &TrialRecord| crate::summary::turns::iteration_pairs_ns(&[record], SETTINGS);
+    let [(off_ns, on_ns)] = ratios(&record)[..] else { panic!("one iteration") };
+    assert!((off_ns - 900.0).abs() < 1e-6 && (on_ns - 450.0).abs() < 1e-6, "{off_ns}, {on_ns}");
+    record.verdict.kind = VerdictKind::Disturbed;
+    assert!(ratios(&record).is_empty());
 }

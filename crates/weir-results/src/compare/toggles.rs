@@ -2,10 +2,11 @@
 //! store as in the other.
 //!
 //! Each store has the ratio of its settings from pairs of windows, in which whatever drifts
-//! cancels. Two such ratios are held against each other as a ratio of ratios. The figures of these
-//! series are those of `off` alone, and are not compared beside it.
+//! cancels. Two such ratios are held against each other as a ratio of ratios, with one ratio for
+//! each iteration that nothing disturbed. The controls are held against each other alike: what they
+//! differ by is taken off. The figures of these series are those of `off` alone, and are not
+//! compared beside it.
 
-use weir_stats::Level;
 use weir_stats::paired::{PAIRS_MIN, PairedRatio};
 
 use super::{Asked, HostChange, Report, host, matching};
@@ -24,7 +25,8 @@ pub struct ToggleMatched<'a> {
     pub series: &'a str,
     pub baseline: &'a CollectedToggle,
     pub other: &'a CollectedToggle,
-    /// `on` against `off` in the other, against the same in the baseline; absent for too few pairs.
+    /// `on` against `off` in the other, against the same in the baseline; absent for too few
+    /// iterations.
     pub change: Option<Change>,
     /// What that proves.
     pub claim: ToggleClaim,
@@ -41,17 +43,11 @@ pub enum ToggleClaim {
     Dearer(f64),
     /// No difference is proven.
     Undecided,
-    /// Nothing: the control of at least one side finds a difference where nothing differs, as
-    /// large as this one.
-    ControlFailed {
-        /// Whether the baseline's does.
-        baseline: bool,
-        /// Whether the other's does.
-        other: bool,
-    },
+    /// Nothing: the controls, where nothing differs, differ between the two sides by as much.
+    ControlFailed,
     /// Nothing: the two sides are from hosts that were not equally fast.
     HostDiffers,
-    /// Nothing: a side has too few pairs.
+    /// Nothing: a side has too few iterations that nothing disturbed.
     TooFew,
 }
 
@@ -63,7 +59,7 @@ impl ToggleClaim {
             Self::Cheaper(_) => "cheaper",
             Self::Dearer(_) => "dearer",
             Self::Undecided => "undecided",
-            Self::ControlFailed { .. } => "control-failed",
+            Self::ControlFailed => "control-failed",
             Self::HostDiffers => "host-differs",
             Self::TooFew => "none",
         }
@@ -74,8 +70,8 @@ impl ToggleClaim {
         matches!(self, Self::Cheaper(_) | Self::Dearer(_) | Self::Undecided)
     }
 
-    /// In a table, of stores of these names.
-    fn words(self, before: &str, after: &str) -> String {
+    /// In a table.
+    fn words(self) -> String {
         let by = |ratio: f64| match ratio {
             0.0 => String::new(),
             ratio => format!(" by at least {:.2} %", ratio * 100.0),
@@ -84,16 +80,14 @@ impl ToggleClaim {
             Self::Cheaper(ratio) => format!("cheaper{}", by(ratio)),
             Self::Dearer(ratio) => format!("dearer{}", by(ratio)),
             Self::Undecided => "no difference proven".to_owned(),
-            Self::ControlFailed { baseline, other } => {
-                let whose = match (baseline, other) {
-                    (true, true) => "both",
-                    (true, false) => before,
-                    _ => after,
-                };
-                format!("not judged (the control of {whose} fails)")
+            Self::ControlFailed => {
+                "not judged (the controls differ by as much, and should not)".to_owned()
             }
             Self::HostDiffers => "not compared (the host differs)".to_owned(),
-            Self::TooFew => format!("not comparable: it takes {PAIRS_MIN} pairs on each side"),
+            Self::TooFew => format!(
+                "not comparable: it takes {PAIRS_MIN} iterations on each side that nothing \
+                 disturbed"
+            ),
         }
     }
 }
@@ -113,10 +107,14 @@ pub(super) fn of<'a>(
 ) -> Vec<ToggleMatched<'a>> {
     let matched = |pair: &matching::Pair<'a>| {
         let (baseline, other) = both(pair)?;
-        let change = change((baseline, other), asked.level, pairs.len());
+        let between = |of: fn(&CollectedToggle) -> &[(f64, f64)]| {
+            let found = PairedRatio::between(of(baseline), of(other), asked.level, pairs.len());
+            found.map(Change::from)
+        };
+        let change = between(|side| &side.iterations_ns);
         let claim = match host::differs(hosts, pair.other_index) {
             true => ToggleClaim::HostDiffers,
-            false => claim((baseline, other), change.as_ref()),
+            false => claim(change.as_ref(), between(|side| &side.controls_ns).as_ref()),
         };
         let is_beyond = |rise: f64| asked.cost_ratio.is_some_and(|allowed| rise > allowed);
         Some(ToggleMatched {
@@ -132,33 +130,24 @@ pub(super) fn of<'a>(
     pairs.iter().filter_map(matched).collect()
 }
 
-fn change(
-    (baseline, other): (&CollectedToggle, &CollectedToggle),
-    level: Level,
-    family_size: usize,
-) -> Option<Change> {
-    let (before, after) = (&baseline.cost_pairs_ns, &other.cost_pairs_ns);
-    PairedRatio::between(before, after, level, family_size).map(Change::from)
-}
-
-fn claim(
-    (baseline, other): (&CollectedToggle, &CollectedToggle),
-    change: Option<&Change>,
-) -> ToggleClaim {
+fn claim(change: Option<&Change>, control: Option<&Change>) -> ToggleClaim {
     let Some(change) = change else { return ToggleClaim::TooFew };
-    let fails = |side: &CollectedToggle| {
-        side.summary.control.as_ref().is_some_and(|control| control.refutes(change))
-    };
-    let failed = (fails(baseline), fails(other));
-    match change.is_proven() {
-        false => ToggleClaim::Undecided,
-        true if failed != (false, false) => {
-            ToggleClaim::ControlFailed { baseline: failed.0, other: failed.1 }
-        }
-        true if change.difference_percent < 0.0 => {
-            ToggleClaim::Cheaper(at_least(-change.high_percent / 100.0))
-        }
-        true => ToggleClaim::Dearer(at_least(change.low_percent / 100.0)),
+    if !change.is_proven() {
+        return ToggleClaim::Undecided;
+    }
+    // What the method finds where nothing differs.
+    let bias = control.filter(|control| control.is_proven());
+    let bias = bias.map_or(0.0, |control| control.difference_percent.abs());
+    let proven =
+        if change.difference_percent < 0.0 { -change.high_percent } else { change.low_percent };
+    if proven <= bias {
+        return ToggleClaim::ControlFailed;
+    }
+    let ratio = at_least((proven - bias) / 100.0);
+    if change.difference_percent < 0.0 {
+        ToggleClaim::Cheaper(ratio)
+    } else {
+        ToggleClaim::Dearer(ratio)
     }
 }
 
@@ -168,7 +157,7 @@ pub(super) fn answer(report: &Report<'_>) -> String {
     for matched in &report.toggled {
         let name = match matched.claim {
             ToggleClaim::TooFew => "not comparable",
-            ToggleClaim::ControlFailed { .. } => "not judged, as a control fails",
+            ToggleClaim::ControlFailed => "not judged, as the controls differ",
             ToggleClaim::HostDiffers => "not compared, as the host differs",
             claim => claim.name(),
         };
@@ -181,6 +170,14 @@ pub(super) fn answer(report: &Report<'_>) -> String {
         counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let comparisons = number::counted_len(report.toggled.len(), "comparison");
     format!("{comparisons} of two settings: {}", counts.join(", "))
+}
+
+/// How many have iterations that count in the baseline, and none in the other.
+pub(super) fn lacks(report: &Report<'_>) -> usize {
+    let is_void = |matched: &&ToggleMatched<'_>| {
+        matched.other.iterations_ns.is_empty() && !matched.baseline.iterations_ns.is_empty()
+    };
+    report.toggled.iter().filter(is_void).count()
 }
 
 /// How many could not be tested.
@@ -211,19 +208,20 @@ pub(super) fn sentence(report: &Report<'_>, matched: &ToggleMatched<'_>) -> Line
     };
     let words = match matched.claim {
         ToggleClaim::Cheaper(_) | ToggleClaim::Dearer(_) => {
-            format!("`on` is {} in {after}", matched.claim.words(before, after))
+            format!("`on` is {} in {after}", matched.claim.words())
         }
         ToggleClaim::Undecided => "no difference is proven".to_owned(),
-        claim => claim.words(before, after),
+        claim => claim.words(),
     };
     line.strong(prose(&words)).text(".")
 }
 
 /// What stands under the table.
-const NOTE: &str = "CPU time per packet with `on` against `off` of one live DUT in each store, and \
-    the one of these ratios against the other. Welch's intervals, on the logarithms of the pairs' \
-    ratios, hold for all of this table together. What a packet costs with `off`, and the rate, may \
-    differ between the stores; that is not judged here.";
+const NOTE: &str = "CPU time per packet with `on` against `off` of one live DUT in each store, \
+    over all its pairs with an interval of its own, and the one of these ratios against the other. \
+    The difference rests on one ratio for each iteration that nothing disturbed; Welch's \
+    intervals, on the logarithms of these, hold for all of this table together. What a packet \
+    costs with `off`, and the rate, may differ between the stores; that is not judged here.";
 
 /// The section of the report.
 pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {
@@ -249,7 +247,7 @@ pub(super) fn blocks(report: &Report<'_>) -> Vec<Block> {
     };
     let row = |matched: &ToggleMatched<'_>| -> Row {
         let (before, after) = names(report, matched);
-        let words = matched.claim.words(before, after);
+        let words = matched.claim.words();
         let verdict = match matched.regressed {
             true => Cell::from(Line::new().strong(words)).style("regressed"),
             false => words.into(),

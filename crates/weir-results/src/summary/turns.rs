@@ -136,9 +136,26 @@ fn counted<'a>(records: &[&'a TrialRecord]) -> impl Iterator<Item = &'a TrialRec
 }
 
 /// CPU time per packet of every pair that counts, in nanoseconds: with `off`, with `on`.
-pub(crate) fn cost_pairs_ns(records: &[&TrialRecord]) -> Vec<(f64, f64)> {
+fn cost_pairs_ns(records: &[&TrialRecord]) -> Vec<(f64, f64)> {
     let of_record = |r: &'_ TrialRecord| pairs(&r.windows, (Role::Off, Role::On), Window::cost_ns);
     counted(records).flat_map(of_record).collect()
+}
+
+/// The same, one pair for each iteration that nothing disturbed: the geometric means of its
+/// windows. What differs from one start of a DUT to the next is between them, and what disturbs a
+/// trial makes both settings dearer and changes their ratio: neither may be taken for a difference
+/// between stores.
+pub(crate) fn iteration_pairs_ns(records: &[&TrialRecord], roles: (Role, Role)) -> Vec<(f64, f64)> {
+    let undisturbed = counted(records).filter(|record| !record.verdict.kind.is_void());
+    let mean = |values: Vec<f64>| {
+        let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        Spread::of(&logarithms).map(|spread| spread.mean.exp())
+    };
+    let of_record = |record: &TrialRecord| {
+        let (first, second) = pairs(&record.windows, roles, Window::cost_ns).into_iter().unzip();
+        mean(first).zip(mean(second))
+    };
+    undisturbed.filter_map(of_record).collect()
 }
 
 fn word(cost: Option<&Change>, control: Option<&Change>) -> &'static str {

@@ -2,8 +2,9 @@
 //!
 //! The generator never shares a CPU with the DUT, and no physical core either where there is a
 //! choice: two hardware threads of a core (SMT) take turns at its execution units, so that each
-//! slows the other down. Where the DUT's CPUs are not asked for and a third one is left, the sink
-//! has it, on no core of the DUT's: its work is then no part of what a packet costs the DUT.
+//! slows the other down. The sink is where packets are delivered to it, on the DUT's CPU, unless it
+//! is given one: whoever delivers to another CPU has to wake the sink there, which costs a DUT that
+//! sends packets one by one more than the sink's work does.
 //! Nothing is placed on a CPU that is not online or that this process may not use.
 
 use std::collections::BTreeMap;
@@ -74,15 +75,6 @@ impl Placement {
             Some(list) => list,
             None => take("DUT", Some(&generator))?,
         };
-        // Whoever counts out the DUT's CPUs, one for each cell perhaps, gets no sink that moves.
-        let spare = |others: &[&CpuList]| {
-            let apart = |cpu: usize| others.iter().all(|o| !share_a_core(cpu, o, siblings));
-            CpuList::new(free.iter().copied().find(|&cpu| apart(cpu)))
-        };
-        let sink = sink.or_else(|| {
-            let may_choose = spec.dut_cpus.is_none();
-            may_choose.then(|| spare(&[&generator, &dut]).or_else(|| spare(&[&dut]))).flatten()
-        });
         let used = generator.iter().chain(dut.iter()).chain(sink.iter().flat_map(CpuList::iter));
         let cores = used.filter_map(|c| Some((c, siblings(c)?))).collect();
         let napi = asked("napi_cpus", &spec.napi_cpus)?.unwrap_or_else(|| dut.clone());
@@ -204,8 +196,7 @@ mod tests {
         let placed = chosen(&spec(None, None, None), "0-3", &unknown);
         assert_eq!((&placed.generator, &placed.dut), (&list("0"), &list("1")));
         assert_eq!((&placed.napi, &placed.rps), (&list("1"), &None));
-        let sink = Some(list("2"));
-        assert_eq!((&placed.sink, placed.siblings(), placed.warning()), (&sink, [].into(), None));
+        assert_eq!((&placed.sink, placed.siblings(), placed.warning()), (&None, [].into(), None));
         let placed = chosen(&spec(None, Some("0"), Some("1")), "0-3", &unknown);
         assert_eq!(placed.generator, list("2"));
     }
@@ -229,26 +220,6 @@ mod tests {
         let text = |t: &str| t.to_owned();
         let expected = [(0, text("0-1")), (2, text("2-3")), (5, text("4-5"))].into();
         assert_eq!(placed.siblings(), expected);
-    }
-
-    #[test]
-    fn a_sink_has_a_cpu_of_its_own_where_one_is_left() {
-        for (spec, online, siblings, expected) in [
-            (spec(None, None, None), "0-1", &unknown as Siblings<'_>, None),
-            (spec(None, None, None), "0-2", &unknown, Some("2")),
-            // Apart from both, or from the DUT at least.
-            (spec(None, None, None), "0-7", &neighbours, Some("4")),
-            (spec(None, None, None), "0-3", &neighbours, Some("1")),
-            (spec(None, None, None), "0-2", &neighbours, Some("1")),
-            (spec(Some("0-1"), None, None), "0-3", &neighbours, None),
-            (spec(Some("1"), None, None), "0-3", &unknown, Some("2")),
-            // Asked for, or the DUT's are.
-            (spec(None, None, Some("3")), "0-3", &unknown, Some("3")),
-            (spec(None, Some("1"), None), "0-3", &unknown, None),
-        ] {
-            let placed = chosen(&spec, online, siblings);
-            assert_eq!(placed.sink, expected.map(list), "{spec:?} on {online}");
-        }
     }
 
     #[test]

@@ -259,7 +259,7 @@ impl Rig for NetnsRig {
 
     fn start(&mut self, burst: Burst) -> Result<(), TestbedError> {
         if burst.is_measured {
-            self.watch.start();
+            self.watch.start(true);
         }
         for (index, port) in self.senders.clone().into_iter().enumerate() {
             if burst.sender.is_none_or(|only| only == index) {

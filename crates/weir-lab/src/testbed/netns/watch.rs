@@ -32,12 +32,12 @@ pub(in crate::testbed) struct Watch {
 }
 
 impl Watch {
-    /// The run begins.
-    pub(in crate::testbed) fn start(&mut self) {
+    /// The run begins. Interrupts are traced where they will be judged: their tracing is not free.
+    pub(in crate::testbed) fn start(&mut self, judges_interrupts: bool) {
         self.is_running = true;
         self.used = OnceCell::new();
         self.watching = SensorWatch::start();
-        self.interrupts = InterruptWatch::start();
+        self.interrupts = judges_interrupts.then(InterruptWatch::start).flatten();
         self.before = Counted::take();
     }
 
@@ -96,6 +96,7 @@ impl Watch {
                     used.foreign_ratio.map_or_else(|| "an unknown share".to_owned(), number::share),
                     match used.interrupted_ratio {
                         Some(ratio) => format!(" ({} in interrupts)", number::share(ratio)),
+                        None if self.parts.is_none() => String::new(),
                         None => ", without interrupts, which cannot be traced".to_owned(),
                     },
                 ),

@@ -27,7 +27,7 @@ use crate::testbed::netns::parts::{SETTLE, inside};
 use crate::testbed::netns::placement::Placement;
 use crate::testbed::netns::sink::{Sink, together};
 use crate::testbed::netns::source::{Leaving, Source};
-use crate::testbed::netns::watch::Watch;
+use crate::testbed::netns::watch::{DUT, Watch};
 use crate::testbed::{
     Accounting, Burst, Gap, Machines, Observed, Reading, Rig, Scope, TestbedError, Traces,
 };
@@ -83,7 +83,7 @@ impl QemuRig {
 
     /// CPUs that are watched during a run. On the DUT's, time in user mode is QEMU's own.
     fn watched_cpus(&self) -> [(&'static str, &CpuList); 2] {
-        [("generator", &self.placement.generator), ("DUT", &self.placement.dut)]
+        [("generator", &self.placement.generator), (DUT, &self.placement.dut)]
     }
 
     fn devices(&self) -> [(&'static str, &Netns); 2] {
@@ -141,7 +141,7 @@ impl Rig for QemuRig {
         }
         self.is_limited = burst.packet_limit.is_some();
         if burst.is_measured {
-            self.watch.start();
+            self.watch.start(false);
         }
         let started = self.generator.start(&burst, 0);
         self.explained(started)

@@ -41,7 +41,7 @@ impl Machine<'_> {
     ) -> Result<(), ImageError> {
         // Beside the image its name might be too long for a socket.
         let dir = tempfile::tempdir()
-            .map_err(|error| ImageError::new(format!("cannot make a folder: {error}")))?;
+            .map_err(|error| ImageError::new(format!("cannot make a directory: {error}")))?;
         let socket = dir.path().join("console");
         let script = Script::parse(stage.name, &stage.script).map_err(ImageError::new)?;
         let (log, out, err) = CappedLog::open()
