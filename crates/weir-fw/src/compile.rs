@@ -31,7 +31,7 @@ use crate::image::{
 };
 use crate::image::{decision, image_flags};
 use crate::refuse;
-use known::{ID_COUNT_MAX, Known, NoTags, RuleKey, TAG_COUNT_MAX};
+use known::{ID_COUNT_MAX, Known, NoTags, OfStates, RuleKey, TAG_COUNT_MAX};
 
 pub use criteria::TableName;
 
@@ -186,7 +186,8 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
         }
         let text = printer.rule(found.rule);
         let ordinal = ordinals.entry((found.anchor, text.clone())).or_default();
-        keys.push(RuleKey { anchor: found.anchor.into(), text: text.clone(), ordinal: *ordinal });
+        let key = RuleKey { anchor: found.anchor.into(), text: text.clone(), ordinal: *ordinal };
+        keys.push((key, OfStates::new(found.anchor, found.rule)));
         *ordinal += 1;
         infos.push(RuleInfo {
             rule: found.id,

@@ -41,7 +41,6 @@ use crate::install::Installer;
 use crate::show::rules::Loader;
 use counters::Totals;
 use interfaces::Interfaces;
-use overload::Overloads;
 use source::Source;
 use tables::Tables;
 
@@ -51,7 +50,7 @@ pub(crate) use clock::boot_ns;
 pub(crate) use counters::LiveCounts;
 pub(crate) use counters::live_counts;
 pub(crate) use kill::kill;
-pub use preview::{not_ethernet, refusals_of_whole};
+pub use preview::{not_ethernet, refusals_of_anchor, refusals_of_whole};
 pub(crate) use sources::kill_sources;
 pub(crate) use stages::Ways;
 pub use status::{stats_text, status_text};
@@ -103,7 +102,6 @@ pub struct Engine {
     directory: Vec<TableName>,
     tables: Tables,
     /// What rules with `overload` do, by identifier.
-    overloads: Overloads,
     interfaces: Interfaces,
     stages: stages::Choice,
     baseline: Totals,

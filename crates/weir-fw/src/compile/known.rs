@@ -1,10 +1,11 @@
 //! What lives longer than one compiled ruleset: identifiers of rules with the places of their
 //! counters, timeout tables, and numbers of tags. States and counters refer to them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use weir_bpf::firewall::layout::{self, TIMEOUT_COUNT};
+use weir_rules::ir::Rule;
 use weir_rules::value::{Flush, Text};
 
 /// Rule identifiers that share one block of counters.
@@ -36,9 +37,9 @@ pub struct Known {
     pub rules: Vec<(RuleKey, u32)>,
     /// Identifiers of rules that are gone, but may have states.
     pub retired: Vec<u32>,
-    /// Those of them that have labels or `overload`, which hold for their states.
+    /// By identifier, what rules have that holds for their states; those without any are left out.
     #[serde(default)]
-    pub retired_rules: Vec<(RuleKey, u32)>,
+    pub of_states: BTreeMap<u32, OfStates>,
     /// Identifiers that nobody has.
     pub free: Vec<u32>,
     /// One above the largest identifier ever given.
@@ -68,31 +69,52 @@ pub(crate) struct NoTags {
 pub(crate) struct NoIds;
 
 /// What `overload` of a rule does with a source that goes over its limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overload {
     /// Path of the rule's anchor, in which the table is looked for first.
     pub anchor: String,
     /// The table that the source goes into.
     pub table: String,
     /// Which states end.
+    #[serde(with = "KeptFlush")]
     pub flush: Flush,
 }
 
-/// The labels in a rule's text, as it is printed.
-fn labels(text: &str) -> impl Iterator<Item = &str> {
-    text.split(" label \"").skip(1).filter_map(|rest| rest.split('"').next())
+/// [`Flush`] as the document has it.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Flush")]
+enum KeptFlush {
+    No,
+    Rule,
+    Global,
 }
 
-/// `overload` in a rule's text, as it is printed.
-fn overload(key: &RuleKey) -> Option<Overload> {
-    let (_, rest) = key.text.split_once("overload <")?;
-    let (table, rest) = rest.split_once('>')?;
-    let flush = match rest {
-        _ if rest.starts_with(" flush global") => Flush::Global,
-        _ if rest.starts_with(" flush") => Flush::Rule,
-        _ => Flush::No,
-    };
-    Some(Overload { anchor: key.anchor.clone(), table: table.to_owned(), flush })
+impl Overload {
+    /// That of a rule of an anchor.
+    #[must_use]
+    pub fn of(anchor: &str, rule: &Rule) -> Option<Self> {
+        let (table, flush) = rule.options.state.as_ref()?.overload.as_ref()?;
+        Some(Self { anchor: anchor.to_owned(), table: table.to_string(), flush: *flush })
+    }
+}
+
+/// What a rule has that holds for its states, also when the rule is gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfStates {
+    /// As written with `label`, macros put in.
+    pub labels: Vec<String>,
+    /// Its `overload`.
+    pub overload: Option<Overload>,
+}
+
+impl OfStates {
+    /// That of a rule of an anchor.
+    pub(super) fn new(anchor: &str, rule: &Rule) -> Self {
+        Self {
+            labels: rule.options.labels.iter().map(ToString::to_string).collect(),
+            overload: Overload::of(anchor, rule),
+        }
+    }
 }
 
 impl Known {
@@ -101,24 +123,24 @@ impl Known {
     ///
     /// # Errors
     /// [`NoIds`] if [`ID_COUNT_MAX`] are in use.
-    pub(crate) fn assign(&mut self, keys: Vec<RuleKey>) -> Result<Vec<u32>, NoIds> {
+    pub(crate) fn assign(&mut self, rules: Vec<(RuleKey, OfStates)>) -> Result<Vec<u32>, NoIds> {
         let old: HashMap<&RuleKey, u32> = self.rules.iter().map(|(key, id)| (key, *id)).collect();
-        let found: Vec<Option<u32>> = keys.iter().map(|key| old.get(key).copied()).collect();
+        let found: Vec<Option<u32>> = rules.iter().map(|(key, _)| old.get(key).copied()).collect();
         let kept: HashSet<u32> = found.iter().flatten().copied().collect();
-        for (key, id) in self.rules.iter().filter(|(_, id)| !kept.contains(id)) {
-            self.retired.push(*id);
-            if labels(&key.text).next().is_some() || overload(key).is_some() {
-                self.retired_rules.push((key.clone(), *id));
-            }
-        }
-        let mut ids = Vec::with_capacity(keys.len());
-        for id in found {
-            ids.push(match id {
+        self.retired.extend(self.rules.iter().map(|(_, id)| *id).filter(|id| !kept.contains(id)));
+        let mut ids = Vec::with_capacity(rules.len());
+        self.rules.clear();
+        for ((key, of_states), id) in rules.into_iter().zip(found) {
+            let id = match id {
                 Some(id) => id,
                 None => self.new_id()?,
-            });
+            };
+            if of_states != OfStates::default() {
+                self.of_states.insert(id, of_states);
+            }
+            self.rules.push((key, id));
+            ids.push(id);
         }
-        self.rules = keys.into_iter().zip(ids.iter().copied()).collect();
         Ok(ids)
     }
 
@@ -138,21 +160,24 @@ impl Known {
         let (unused, kept) = self.retired.drain(..).partition(|id| is_unused(*id));
         self.retired = kept;
         let unused: Vec<u32> = unused;
-        self.retired_rules.retain(|(_, id)| !unused.contains(id));
+        for id in &unused {
+            self.of_states.remove(id);
+        }
         self.free.extend(unused);
     }
 
     /// Identifiers of the rules with a label that are gone.
     pub(crate) fn retired_with_label(&self, label: &str) -> impl Iterator<Item = u32> {
-        let has = move |rule: &&(RuleKey, u32)| labels(&rule.0.text).any(|found| found == label);
-        self.retired_rules.iter().filter(has).map(|(_, id)| *id)
+        self.retired.iter().copied().filter(move |id| {
+            let of_states = self.of_states.get(id);
+            of_states.is_some_and(|found| found.labels.iter().any(|found| found == label))
+        })
     }
 
-    /// `overload` of a rule that is gone: its states still count their sources.
+    /// `overload` of a rule, also of one that is gone: its states still count their sources.
     #[must_use]
-    pub fn retired_overload(&self, rule: u32) -> Option<Overload> {
-        let (key, _) = self.retired_rules.iter().find(|(_, id)| *id == rule)?;
-        overload(key)
+    pub fn overload(&self, rule: u32) -> Option<Overload> {
+        self.of_states.get(&rule)?.overload.clone()
     }
 
     /// All timeout tables in seconds, of which the first is that of `set timeout`.
@@ -251,17 +276,22 @@ mod tests {
         RuleKey { anchor: String::new(), text: text.into(), ordinal }
     }
 
+    /// Rules of which states need nothing.
+    fn plain<const N: usize>(rules: [(&str, u32); N]) -> Vec<(RuleKey, OfStates)> {
+        rules.map(|(text, ordinal)| (key(text, ordinal), OfStates::default())).to_vec()
+    }
+
     #[test]
     fn rules_keep_their_identifiers() {
         let mut known = Known::default();
-        assert_eq!(known.assign(vec![key("a", 0), key("b", 0), key("a", 1)]), Ok(vec![0, 1, 2]));
-        assert_eq!(known.assign(vec![key("a", 1), key("c", 0), key("a", 0)]), Ok(vec![2, 3, 0]));
+        assert_eq!(known.assign(plain([("a", 0), ("b", 0), ("a", 1)])), Ok(vec![0, 1, 2]));
+        assert_eq!(known.assign(plain([("a", 1), ("c", 0), ("a", 0)])), Ok(vec![2, 3, 0]));
         assert_eq!(known.retired, [1]);
         known.release(|_| false);
-        assert_eq!(known.assign(vec![key("b", 0)]), Ok(vec![4]));
+        assert_eq!(known.assign(plain([("b", 0)])), Ok(vec![4]));
         known.release(|id| id == 1);
         assert_eq!((known.free.clone(), known.retired.len()), (vec![1], 3));
-        assert_eq!(known.assign(vec![key("b", 0), key("d", 0)]), Ok(vec![4, 1]));
+        assert_eq!(known.assign(plain([("b", 0), ("d", 0)])), Ok(vec![4, 1]));
         known.slabs = vec![4096];
         assert_eq!(known.counters_at(4, 2), Some(4096 + 4 * 128));
         assert_eq!((known.counters_at(256, 2), known.slab_count()), (None, 1));
@@ -269,23 +299,34 @@ mod tests {
 
     #[test]
     fn rules_that_are_gone_keep_what_their_states_need() {
-        let tracked = "pass all keep state (max-src-conn 1, overload <rude>";
-        let texts = [
-            "pass all label \"one\"".to_owned(),
-            format!("{tracked} flush global, if-bound) label \"two\""),
-            format!("{tracked})"),
-            format!("{tracked} flush)"),
-            "pass all".to_owned(),
+        let overload =
+            |flush| Some(Overload { anchor: "ftp".to_owned(), table: "rude".to_owned(), flush });
+        let of_states = [
+            (["one"].as_slice(), None),
+            (&["two"], overload(Flush::Global)),
+            (&[], overload(Flush::No)),
+            (&[], overload(Flush::Rule)),
+            // Words of one thing within the text of another.
+            (&["overload <x> flush"], None),
         ];
+        let rules = (0..).zip(of_states).map(|(ordinal, (labels, overload))| {
+            let labels = labels.iter().map(ToString::to_string).collect();
+            (key("pass overload <y> label \"three\"", ordinal), OfStates { labels, overload })
+        });
         let mut known = Known::default();
-        known.assign(texts.iter().map(|text| key(text, 0)).collect()).unwrap();
+        known.assign(rules.collect()).unwrap();
+        assert_eq!(known.retired_with_label("one").next(), None, "it is there");
         known.assign(Vec::new()).unwrap();
+        // A restarted daemon has them from the document.
+        let text = serde_json::to_string(&known).unwrap();
+        assert_eq!(serde_json::from_str::<Known>(&text).unwrap(), known);
         let labelled = |known: &Known, label| known.retired_with_label(label).collect::<Vec<_>>();
         assert_eq!((labelled(&known, "one"), labelled(&known, "two")), (vec![0], vec![1]));
-        let flush = |known: &Known, id| known.retired_overload(id).map(|found| found.flush);
+        let flush = |known: &Known, id| known.overload(id).map(|found| found.flush);
         let all: Vec<_> = (0..5).map(|id| flush(&known, id)).collect();
         assert_eq!(all, [None, Some(Flush::Global), Some(Flush::No), Some(Flush::Rule), None]);
-        assert_eq!(known.retired_overload(3).unwrap().table, "rude");
+        assert_eq!(known.overload(3), overload(Flush::Rule));
+        assert!(labelled(&known, "three").is_empty());
         known.release(|id| id != 1);
         assert_eq!((flush(&known, 1), flush(&known, 2)), (Some(Flush::Global), None));
         assert!(labelled(&known, "one").is_empty());

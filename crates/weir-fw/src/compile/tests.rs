@@ -5,6 +5,7 @@ use weir_rules::facts::Facts;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
 use weir_rules::source::MemorySources;
+use weir_rules::value::Flush;
 
 fn compiled(text: &str, known: &Known) -> Result<Compiled, Refused> {
     let facts = Facts::new();
@@ -65,4 +66,19 @@ fn routes_are_only_asked_for_where_rules_ask() {
     assert_eq!(flags("block in from urpf-failed\n"), image_flags::ROUTES);
     assert_eq!(flags("block from no-route\n"), image_flags::NO_ROUTE_BACK);
     assert_eq!(flags("block to no-route\n"), image_flags::NO_ROUTE_TO);
+}
+
+#[test]
+fn what_states_need_of_rules_is_not_read_from_their_text() {
+    let text = "pass in label \"overload <x> flush global\"\n\
+                pass out proto tcp keep state (max-src-conn 1, overload <rude> flush) label two\n";
+    let known = compiled(text, &Known::default()).unwrap().known;
+    let overload = known.overload(known.rules[1].1).unwrap();
+    assert_eq!((overload.table.as_str(), overload.flush), ("rude", Flush::Rule));
+    assert_eq!(known.overload(known.rules[0].1), None);
+    let gone = compiled("pass\n", &known).unwrap().known;
+    let labelled = |label| gone.retired_with_label(label).collect::<Vec<_>>();
+    assert_eq!(labelled("overload <x> flush global"), [known.rules[0].1]);
+    assert_eq!(labelled("two"), [known.rules[1].1]);
+    assert_eq!(gone.overload(known.rules[1].1), Some(overload));
 }

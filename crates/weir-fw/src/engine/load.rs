@@ -15,7 +15,6 @@ use weir_rules::resolve::{Resolver as _, interfaces_named};
 
 use super::document::{self, About};
 use super::interfaces::{self, Coverage};
-use super::overload::Overloads;
 use super::source::{Size, Source, loaded_anchors};
 use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
@@ -60,7 +59,6 @@ pub(super) struct Staged {
     pub(super) prepared: Prepared,
     document_at: u32,
     coverage: Coverage,
-    overloads: Overloads,
     warnings: Vec<String>,
 }
 
@@ -101,7 +99,7 @@ impl Engine {
         let source = Source::compile(load, &facts, &not_ethernet, || self.profile());
         let source = source.map_err(Refused)?;
         let tables = if source.load.parts.tables {
-            self.tables.with(&path, &source.ruleset)
+            self.tables.with_all(&path, &source.ruleset, &source.anchors)
         } else {
             self.tables.clone()
         };
@@ -202,7 +200,6 @@ impl Engine {
             ));
         }
         let coverage = coverage(&evaluator, &next.facts);
-        let overloads = super::overload::of_rules(&evaluator, &compiled.rules);
         let mut warnings: Vec<String> = compiled
             .warnings
             .iter()
@@ -235,17 +232,7 @@ impl Engine {
                 return Err(Refused(problem));
             }
         }
-        Ok(Staged {
-            next,
-            slots,
-            tables,
-            compiled,
-            prepared,
-            document_at,
-            coverage,
-            overloads,
-            warnings,
-        })
+        Ok(Staged { next, slots, tables, compiled, prepared, document_at, coverage, warnings })
     }
 
     /// Publishes the notes, which may stand there before a ruleset is active: a daemon that is
@@ -257,7 +244,7 @@ impl Engine {
 
     /// Makes it the one that runs.
     fn commit(&mut self, staged: Staged, manner: Manner) -> Result<Vec<String>, Refused> {
-        let Staged { next, slots, tables, compiled, prepared, coverage, overloads, .. } = staged;
+        let Staged { next, slots, tables, compiled, prepared, coverage, .. } = staged;
         let mut warnings = staged.warnings;
         // Nothing grows by it before the limit is in effect.
         self.firewall.allow(slots);
@@ -269,7 +256,6 @@ impl Engine {
         self.interfaces.settle(&coverage);
         let surplus = self.interfaces.surplus(&coverage);
         self.interfaces.publish(&self.firewall);
-        self.overloads = overloads;
         self.rules = compiled.rules;
         self.directory = compiled.tables;
         let Next { facts, main, anchors, .. } = next;

@@ -5,7 +5,7 @@
 //! Of memory nothing is said: what is free now is not what is free then.
 
 use weir_rules::diagnostic::{Code, Diagnostic};
-use weir_rules::evaluate::Evaluator;
+use weir_rules::evaluate::{Evaluator, LoadedAnchor};
 use weir_rules::facts::Facts;
 use weir_rules::ir::{Prelude, Ruleset};
 use weir_rules::resolve::Resolver as _;
@@ -15,7 +15,7 @@ use super::source::{Size, limit_of};
 use super::tables::{self, Tables};
 use super::{interfaces, links, memory};
 use crate::compile::known::Known;
-use crate::compile::{self, Input, Slot};
+use crate::compile::{self, Input, Slot, TableName};
 use crate::refuse;
 
 /// The interfaces of this network namespace whose frames are not Ethernet's; none if the kernel
@@ -25,11 +25,13 @@ pub fn not_ethernet() -> Vec<String> {
     links().map(|links| interfaces::not_ethernet(&links)).unwrap_or_default()
 }
 
-/// Finds it, on a machine with interfaces that are `not_ethernet`. Of a ruleset in which single
-/// constructs are refused only interfaces and sizes are looked at.
+/// Finds it for a file with those that it loads into anchors, on a machine with interfaces that are
+/// `not_ethernet`. Of a ruleset in which single constructs are refused only interfaces and sizes
+/// are looked at. What is said has its place in the file itself.
 #[must_use]
 pub fn refusals_of_whole(
     ruleset: &Ruleset,
+    anchors: &[LoadedAnchor],
     facts: &Facts,
     not_ethernet: &[String],
 ) -> Vec<Diagnostic> {
@@ -37,16 +39,20 @@ pub fn refusals_of_whole(
     if let Err((sizes, message)) = memory::sizes_of(ruleset) {
         found.push(Diagnostic::error(Code::Limit, place(ruleset, &sizes), message));
     }
-    let Ok(evaluator) = Evaluator::new(ruleset, &[], facts) else { return found };
-    let names = facts.interfaces().iter().map(|interface| interface.name.clone());
-    let slots = (1..64).zip(names).map(|(number, interface)| Slot { number, interface });
-    let slots: Vec<Slot> = slots.collect();
-    let known = Known::default();
-    let input = Input { evaluator: &evaluator, resolver: facts, slots: &slots, known: &known };
-    match compile::compile(&input) {
-        Ok(compiled) => {
-            let mut tables = Tables::default().with("", ruleset);
-            tables.drop_unused(&compiled.tables);
+    let directory = directory(ruleset, &[], facts).and_then(|alone| {
+        if anchors.is_empty() {
+            return Ok(alone);
+        }
+        directory(ruleset, anchors, facts).map_err(|mut limits| {
+            // A place in an anchor's file is none in this one.
+            limits.iter_mut().for_each(|limit| limit.span = Span::default());
+            limits
+        })
+    });
+    match directory {
+        Ok(directory) => {
+            let mut tables = Tables::default().with_all("", ruleset, anchors);
+            tables.drop_unused(&directory);
             let limit = limit_of(ruleset, "table-entries");
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             if tables.entry_count() > limit {
@@ -55,10 +61,39 @@ pub fn refusals_of_whole(
                 found.push(Diagnostic::error(Code::Limit, at, message));
             }
         }
-        // What single constructs are refused for is found elsewhere.
-        Err(refused) => found.extend(refused.0.into_iter().filter(|one| one.code == Code::Limit)),
+        Err(limits) => found.extend(limits),
     }
     found
+}
+
+/// Finds it for a file that another one loads into an anchor: what counts beyond it is found with
+/// the other one.
+#[must_use]
+pub fn refusals_of_anchor(
+    ruleset: &Ruleset,
+    facts: &Facts,
+    not_ethernet: &[String],
+) -> Vec<Diagnostic> {
+    refuse::interfaces(ruleset, facts, not_ethernet)
+}
+
+/// The tables that rules name; or what the compiler has no room for. What single constructs are
+/// refused for is found elsewhere.
+fn directory(
+    ruleset: &Ruleset,
+    anchors: &[LoadedAnchor],
+    facts: &Facts,
+) -> Result<Vec<TableName>, Vec<Diagnostic>> {
+    let evaluator = Evaluator::new(ruleset, anchors, facts).map_err(|_| Vec::new())?;
+    let names = facts.interfaces().iter().map(|interface| interface.name.clone());
+    let slots = (1..64).zip(names).map(|(number, interface)| Slot { number, interface });
+    let slots: Vec<Slot> = slots.collect();
+    let known = Known::default();
+    let input = Input { evaluator: &evaluator, resolver: facts, slots: &slots, known: &known };
+    match compile::compile(&input) {
+        Ok(compiled) => Ok(compiled.tables),
+        Err(refused) => Err(refused.0.into_iter().filter(|one| one.code == Code::Limit).collect()),
+    }
 }
 
 /// The first of some sizes that the file sets.
@@ -70,4 +105,56 @@ fn place(ruleset: &Ruleset, sizes: &[Size]) -> Span {
         })
     });
     found.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_rules::Dialect;
+    use weir_rules::limits::Limits;
+    use weir_rules::parse::ParseInput;
+    use weir_rules::source::MemorySources;
+
+    use super::*;
+
+    fn ruleset(text: &str) -> Ruleset {
+        let input = ParseInput {
+            name: "pf.conf",
+            bytes: text.as_bytes(),
+            dialect: Some(Dialect::FreeBsd),
+            macros: &[],
+            provider: &MemorySources::default(),
+            limits: Limits::default(),
+        };
+        let compiled = weir_rules::compile(input, &Facts::new());
+        assert_eq!(compiled.error_count, 0, "{:?}", compiled.diagnostics);
+        compiled.ruleset
+    }
+
+    #[test]
+    fn what_anchors_hold_counts_with_the_file_that_loads_them() {
+        let main = |limit: u32| {
+            let text = "table <a> { 10.0.0.1 10.0.0.2 }\nblock from <a>\nanchor ftp\n";
+            ruleset(&format!("{text}set limit table-entries {limit}\n"))
+        };
+        let table = "table <b> { 10.0.0.3 10.0.0.4 }\n";
+        let tags = |range: std::ops::Range<u32>| -> String {
+            range.map(|n| format!("pass in proto udp to port {} tag t{n}\n", n + 1)).collect()
+        };
+        let found = |main: &Ruleset, anchors: &[String]| {
+            let anchors = anchors.iter().map(|text| ruleset(text));
+            let anchors = anchors.map(|ruleset| LoadedAnchor { path: "ftp".into(), ruleset });
+            let anchors: Vec<_> = anchors.collect();
+            let found = refusals_of_whole(main, &anchors, &Facts::new(), &[]);
+            found.into_iter().map(|one| one.message).collect::<Vec<_>>()
+        };
+        let used = format!("{table}block from <b>\n");
+        assert_eq!(found(&main(3), &[]), [""; 0]);
+        assert_eq!(found(&main(4), std::slice::from_ref(&used)), [""; 0]);
+        assert_eq!(found(&main(3), &[used]), [tables::too_many_entries(4, 3)]);
+        assert_eq!(found(&main(3), &[table.to_owned()]), [""; 0], "no rule names it");
+        let most = ruleset(&(tags(0..10) + "anchor ftp\n"));
+        assert_eq!(found(&most, &[tags(0..15)]), [""; 0]);
+        let refused = found(&most, &[tags(5..16)]);
+        assert!(refused[0].contains("rules give 16"), "{refused:?}");
+    }
 }

@@ -12,7 +12,6 @@ use super::counters::Totals;
 use super::document::Document;
 use super::interfaces::{self, Interfaces};
 use super::load::{Manner, Next};
-use super::overload::Overloads;
 use super::source::Source;
 use super::stages::Choice;
 use super::tables::Tables;
@@ -57,7 +56,7 @@ impl Engine {
             Some(firewall) => Self::adopt(firewall, options, machine, facts.clone(), loader)?,
             None => Self::fresh(&main, options, machine, facts.clone(), loader)?,
         };
-        let tables = engine.tables.with("", &main.ruleset);
+        let tables = engine.tables.with_all("", &main.ruleset, &main.anchors);
         let anchors = std::mem::take(&mut engine.anchors);
         let next = Next { facts, main, anchors, tables };
         let manner = if engine.is_adopted { Manner::Adopted } else { Manner::Asked };
@@ -111,7 +110,6 @@ impl Engine {
             rules: Vec::new(),
             directory: Vec::new(),
             tables: Tables::default(),
-            overloads: Overloads::new(),
             interfaces: Interfaces::default(),
             stages: Choice::default(),
             baseline: Totals::default(),
@@ -163,7 +161,6 @@ impl Engine {
             rules: Vec::new(),
             directory: Vec::<TableName>::new(),
             tables,
-            overloads: Overloads::new(),
             baseline: document.baseline,
             debug: document.debug,
             loader,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::ir::{Address, Rule, Ruleset, TableEntry};
 use weir_rules::value::Text;
 
@@ -68,7 +69,7 @@ pub(super) struct KeptTable {
 impl Tables {
     /// The tables once a ruleset is loaded at a path: those that it defines with contents have
     /// these, all others keep what they have. Tables of the optimiser are made anew.
-    pub(super) fn with(&self, path: &str, ruleset: &Ruleset) -> Self {
+    fn with(&self, path: &str, ruleset: &Ruleset) -> Self {
         let mut next = self.clone();
         let prefix = weir_rules::optimise::TABLE_PREFIX;
         next.all.retain(|(anchor, name), _| anchor != path || !name.starts_with(prefix));
@@ -82,6 +83,13 @@ impl Tables {
             }
         }
         next
+    }
+
+    /// [`Self::with`] a ruleset and the files that it loads into anchors.
+    pub(super) fn with_all(&self, path: &str, ruleset: &Ruleset, anchors: &[LoadedAnchor]) -> Self {
+        anchors.iter().fold(self.with(path, ruleset), |tables, anchor| {
+            tables.with(anchor.path.trim_matches('/'), &anchor.ruleset)
+        })
     }
 
     /// Leaves out tables that do not persist and that no rule names.

@@ -15,7 +15,7 @@ use super::load::{Manner, Next};
 use super::source::Source;
 use super::{Engine, Machine, Options, Refused};
 use crate::limits::Followed;
-use crate::protocol::{Bytes, Load, LoadParts, TableAction};
+use crate::protocol::{Bytes, Load, LoadParts, NamedFile, TableAction};
 
 /// A machine with two interfaces; the address of the first one changes.
 struct Fake(Mutex<&'static str>);
@@ -80,7 +80,7 @@ fn load(text: &str) -> Load {
 fn next(engine: &Engine, text: &str) -> Next {
     let facts = engine.machine.facts().unwrap();
     let main = Source::compile(load(text), &facts, &[], String::new).unwrap();
-    let tables = engine.tables.with("", &main.ruleset);
+    let tables = engine.tables.with_all("", &main.ruleset, &main.anchors);
     Next { facts, main, anchors: Vec::new(), tables }
 }
 
@@ -145,7 +145,44 @@ fn a_daemon_that_is_killed_around_the_commit_leaves_the_tables_right() {
         .unwrap();
 }
 
-/// The addresses of interfaces that the data path's rules have.
+#[test]
+fn tables_of_the_files_of_anchors_are_filled_and_count() {
+    let Some(rig) = Rig::new("files") else { return };
+    let with_file = |limit: u32| {
+        let text = format!(
+            "set limit table-entries {limit}\ntable <a> {{ 192.0.2.1 }}\nblock in on b0 from <a>\n\
+             anchor ftp\nload anchor ftp from \"ftp.conf\"\n"
+        );
+        let file = NamedFile {
+            path: "ftp.conf".to_owned(),
+            from: "pf.conf".to_owned(),
+            bytes: Bytes::new(b"table <b> { 192.0.2.2 192.0.2.3 }\nblock in on b0 from <b>\n"),
+        };
+        Load { files: vec![file], ..load(&text) }
+    };
+    let held = |engine: &Engine| {
+        let mut held = addresses(engine);
+        held.sort_unstable();
+        held
+    };
+    let all = [1, 2, 3].map(|host| IpAddr::from([192, 0, 2, host]));
+    rig.netns
+        .run(|| {
+            let machine: Arc<dyn Machine> = Arc::<Fake>::clone(&rig.machine);
+            let mut engine = Engine::start(Options::default(), machine, with_file(3), 0).unwrap().0;
+            assert_eq!(held(&engine), all, "at the start");
+            let refused = engine.load(with_file(2), 0).unwrap_err().to_string();
+            assert_eq!(refused, format!("pf.conf:1: {}", super::tables::too_many_entries(3, 2)));
+            engine.load(load("pass on { b0 b1 }\n"), 0).unwrap();
+            assert_eq!(held(&engine), [] as [IpAddr; 0]);
+            engine.load(with_file(3), 0).unwrap();
+            assert_eq!(held(&engine), all, "at a load");
+            engine.stop();
+        })
+        .unwrap();
+}
+
+/// The addresses in the tables that the data path's rules have.
 fn addresses(engine: &Engine) -> Vec<IpAddr> {
     let installer = engine.installer().unwrap();
     let all = (0..engine.directory.len()).flat_map(|index| installer.table_entries(index));

@@ -58,13 +58,10 @@ pub(super) fn command(args: &CheckArgs) -> anyhow::Result<Outcome> {
             }
         };
         language.examine(&mut compiled);
-        language.judge(&mut compiled, args.target, &not_ethernet);
         let from = path.display().to_string();
         let mut anchors = language.anchors(&compiled, &from, &language.disk);
-        for anchor in &mut anchors {
-            language.judge(anchor, args.target, &not_ethernet);
-        }
-        for compiled in std::iter::once(&compiled).chain(&anchors) {
+        language.judge(&mut compiled, &mut anchors, args.target, &not_ethernet);
+        for compiled in std::iter::once(&compiled).chain(anchors.iter().map(|(_, anchor)| anchor)) {
             let findings = Findings::new(compiled);
             answer.error_count += findings.error_count;
             answer.warning_count += findings.warning_count;

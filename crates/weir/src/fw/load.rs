@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
-use weir_fw::engine::refusals_of_whole;
+use weir_fw::engine::{refusals_of_anchor, refusals_of_whole};
 use weir_rules::check;
 use weir_rules::convert::weir_words;
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
+use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::facts::Facts;
+use weir_rules::ir::{LoadAnchor, Ruleset};
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
 use weir_rules::source::SourceProvider;
+use weir_rules::value::Text;
 use weir_rules::{Compiled, Dialect};
 
 use super::files::{self, Disk};
@@ -74,18 +77,19 @@ impl Language {
         self.compile_as(self.dialect, (name, bytes), provider)
     }
 
-    /// Compiles the files that a ruleset loads into anchors (`load anchor`), in its dialect. That
-    /// one is missing is a warning of the ruleset already.
+    /// Compiles the files that a ruleset loads into anchors (`load anchor`), in its dialect, with
+    /// the anchors' paths. That one is missing is a warning of the ruleset already.
     pub(crate) fn anchors(
         &self,
         compiled: &Compiled,
         from: &str,
         provider: &dyn SourceProvider,
-    ) -> Vec<Compiled> {
+    ) -> Vec<(Text, Compiled)> {
         let ruleset = &compiled.ruleset;
-        let read = |load: &weir_rules::ir::LoadAnchor| {
+        let read = |load: &LoadAnchor| {
             let bytes = provider.read(&load.file, from).ok()?;
-            Some(self.compile_as(Some(ruleset.dialect), (&load.file, &bytes), provider))
+            let dialect = Some(ruleset.dialect);
+            Some((load.name.clone(), self.compile_as(dialect, (&load.file, &bytes), provider)))
         };
         ruleset.loads.iter().filter_map(read).collect()
     }
@@ -110,10 +114,42 @@ impl Language {
         }
     }
 
-    /// Puts what a system cannot run of a ruleset among its diagnostics, by place. Errors that were
-    /// found before stay: all is said in one run. A host name without an address is an error only
-    /// where the system's resolver was asked. Some interfaces are `not_ethernet`.
-    pub(crate) fn judge(&self, compiled: &mut Compiled, target: Target, not_ethernet: &[String]) {
+    /// Puts what a system cannot run of a ruleset, and of the files that it loads into anchors,
+    /// among their diagnostics, by place. Errors that were found before stay: all is said in one
+    /// run. A host name without an address is an error only where the system's resolver was asked.
+    /// Some interfaces are `not_ethernet`.
+    pub(crate) fn judge(
+        &self,
+        compiled: &mut Compiled,
+        anchors: &mut [(Text, Compiled)],
+        target: Target,
+        not_ethernet: &[String],
+    ) {
+        // A ruleset with errors is not whole.
+        let whole = anchors.iter().filter(|(_, anchor)| anchor.error_count == 0);
+        let whole: Vec<LoadedAnchor> = whole
+            .map(|(path, anchor)| LoadedAnchor {
+                path: path.clone(),
+                ruleset: anchor.ruleset.clone(),
+            })
+            .collect();
+        self.judge_file(compiled, target, |ruleset| {
+            refusals_of_whole(ruleset, &whole, &self.facts, not_ethernet)
+        });
+        for (_, anchor) in anchors {
+            self.judge_file(anchor, target, |ruleset| {
+                refusals_of_anchor(ruleset, &self.facts, not_ethernet)
+            });
+        }
+    }
+
+    /// Judges a file; what weir says of it beyond single constructs is `more`.
+    fn judge_file(
+        &self,
+        compiled: &mut Compiled,
+        target: Target,
+        more: impl FnOnce(&Ruleset) -> Vec<Diagnostic>,
+    ) {
         // Of weir it is said below, of every construct, and other systems run what weir does not.
         let is_of_weir = |found: &Diagnostic| {
             found.code == Code::CannotRun && found.severity == Severity::Warning
@@ -123,9 +159,8 @@ impl Language {
         let mut found = match target {
             Target::Weir => {
                 let mut found = weir_fw::refusals(ruleset);
-                // A ruleset with errors is not whole.
                 if compiled.error_count == 0 {
-                    found.extend(refusals_of_whole(ruleset, &self.facts, not_ethernet));
+                    found.extend(more(ruleset));
                 }
                 found
             }

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use weir_fw::protocol::{Bytes, Load, LoadParts, NamedFile};
 use weir_rules::Compiled;
 use weir_rules::source::SourceProvider;
+use weir_rules::value::Text;
 
 use super::files::Disk;
 use super::load::Language;
@@ -38,21 +39,21 @@ impl SourceProvider for Recorder {
 /// daemon.
 pub(crate) struct Prepared {
     pub(crate) compiled: Compiled,
-    /// The files that it loads into anchors.
-    pub(crate) anchors: Vec<Compiled>,
+    /// The files that it loads into anchors, with their paths.
+    pub(crate) anchors: Vec<(Text, Compiled)>,
     pub(crate) load: Load,
 }
 
 impl Prepared {
     /// Errors of all files.
     pub(crate) fn error_count(&self) -> usize {
-        let of_anchors: usize = self.anchors.iter().map(|anchor| anchor.error_count).sum();
+        let of_anchors: usize = self.anchors.iter().map(|(_, anchor)| anchor.error_count).sum();
         self.compiled.error_count + of_anchors
     }
 
     /// Shows what is said of the files of anchors with errors.
     pub(crate) fn show_anchors(&self) {
-        for anchor in self.anchors.iter().filter(|anchor| anchor.error_count > 0) {
+        for (_, anchor) in self.anchors.iter().filter(|(_, anchor)| anchor.error_count > 0) {
             super::show::diagnostics(&anchor.diagnostics, &anchor.sources, anchor.dropped_count);
         }
     }

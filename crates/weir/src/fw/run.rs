@@ -95,9 +95,7 @@ fn foreground(args: &RunArgs) -> anyhow::Result<Outcome> {
         .map_err(|cause| anyhow::anyhow!("cannot read {}: {cause}", args.file.display()))?;
     let mut prepared = remote::prepare(&language, &name, &bytes);
     // What runs already is not ended by interfaces that cannot be filtered: the daemon decides.
-    for compiled in std::iter::once(&mut prepared.compiled).chain(&mut prepared.anchors) {
-        language.judge(compiled, Target::Weir, &[]);
-    }
+    language.judge(&mut prepared.compiled, &mut prepared.anchors, Target::Weir, &[]);
     if prepared.error_count() > 0 {
         prepared.show_anchors();
         let compiled = &prepared.compiled;

@@ -412,3 +412,28 @@ fn host_names_are_asked_for_where_that_is_right() {
     assert_exit(&ran, 2);
     assert_eq!(stderr(&ran), message, "the same list, places and words");
 }
+
+#[test]
+fn entries_of_tables_are_counted_over_the_files_of_anchors() {
+    let main = |limit: u32| {
+        format!(
+            "table <a> {{ 10.0.0.1 10.0.0.2 }}\nset limit table-entries {limit}\n\
+             block in from <a>\nanchor ftp\nload anchor ftp from \"ftp.conf\"\n"
+        )
+    };
+    let files = Files::new(&[
+        ("pf.conf", &main(3)),
+        ("enough.conf", &main(4)),
+        ("ftp.conf", "table <b> { 10.0.0.3 10.0.0.4 }\nblock in from <b>\n"),
+    ]);
+    assert_exit(&run(&["fw", "check", &files.path("enough.conf")]), 0);
+    let path = files.path("pf.conf");
+    let checked = run(&["fw", "check", &path]);
+    assert_exit(&checked, 1);
+    let message = stderr(&checked);
+    let line = format!("{path}:2:1: error: 4 entries of tables are more than `set limit table-");
+    assert!(message.contains(&line), "{message}");
+    let ran = run(&["fw", "run", "--foreground", "-f", &path]);
+    assert_exit(&ran, 2);
+    assert!(stderr(&ran).contains(&line), "{}", stderr(&ran));
+}

@@ -17,8 +17,8 @@ use weir_bpf::firewall::sweep::{Ends, Filter, Mode};
 use weir_bpf::firewall::{
     Arena, FirewallError, LogReader, Options, Overload, OverloadReader, Rehearsal, Verdict,
 };
-use weir_fw::compile::known::{Known, Overload as Overloading};
-use weir_fw::compile::{Compiled, Input, RuleInfo, Slot, TableName, compile};
+use weir_fw::compile::known::Known;
+use weir_fw::compile::{Input, Slot, TableName, compile};
 use weir_fw::heap::Heap;
 use weir_fw::image::Settings;
 use weir_fw::install::{Installer, contents};
@@ -78,7 +78,6 @@ pub(crate) struct DataPath {
     wires: Vec<Wire>,
     known: Known,
     /// By identifier of the rule.
-    overloads: Vec<(u32, Overloading)>,
     /// The tables of the ruleset, in the order of its directory.
     tables: Vec<TableName>,
     /// What sources over their limits have put into tables: anchor, table, address.
@@ -205,7 +204,6 @@ impl DataPath {
             network: Network::default(),
             wires: Vec::new(),
             known: Known::default(),
-            overloads: Vec::new(),
             tables: Vec::new(),
             overloaded: Vec::new(),
             start_ms: GAP_MS,
@@ -263,7 +261,6 @@ impl DataPath {
         arena.write32(control::FLAGS, CONTROL_ENABLED);
         Heap::format(arena, regions.heap.at, HEAP_BYTES).map_err(|error| failed("heap", error))?;
         self.known = Known::default();
-        self.overloads.clear();
         self.tables.clear();
         self.overloaded.clear();
         arena.write32(control::SECOND_TICKS, 1000);
@@ -382,10 +379,7 @@ impl DataPath {
     /// What the control process does when a source has gone over its limits.
     fn overload(&mut self, over: &Overload) -> Result<(), DeviceError> {
         // The rule of a state may have gone, as in the control process (engine/overload.rs).
-        let present = self.overloads.iter().find(|known| known.0 == over.rule);
-        let found = present.map(|(_, overload)| overload.clone());
-        let found = found.or_else(|| self.known.retired_overload(over.rule));
-        let Some(overload) = found else { return Ok(()) };
+        let Some(overload) = self.known.overload(over.rule) else { return Ok(()) };
         let place = self.table(&overload.anchor, &overload.table);
         let anchor = place.map_or(overload.anchor.as_str(), |(anchor, _)| anchor);
         let word = (Text::from(anchor), Text::from(overload.table.as_str()), over.address);
@@ -477,17 +471,6 @@ fn answer(frame: &[u8]) -> Result<Answer, DeviceError> {
     observed::answer(frame).ok_or_else(|| DeviceError(format!("no answer: {frame:02x?}")))
 }
 
-/// The rules with `overload`.
-fn overloads(compiled: &Compiled, evaluator: &Evaluator<'_>) -> Vec<(u32, Overloading)> {
-    let of_rule = |info: &RuleInfo| {
-        let rule = evaluator.rule(info.rule)?.rule;
-        let (table, flush) = rule.options.state.as_deref()?.overload.clone()?;
-        let (anchor, table) = (info.anchor.to_string(), table.to_string());
-        Some((info.id, Overloading { anchor, table, flush }))
-    };
-    compiled.rules.iter().filter_map(of_rule).collect()
-}
-
 fn entry(address: IpAddr) -> TableEntry {
     TableEntry { address, bits: if address.is_ipv4() { 32 } else { 128 }, not: false }
 }
@@ -556,7 +539,6 @@ impl Device for DataPath {
             .activate(&compiled, &evaluator, &tables, self.now_ms * 1_000_000)
             .map_err(|error| failed("activate", error))?;
         self.known = known;
-        self.overloads = overloads(&compiled, &evaluator);
         self.is_loaded = true;
         Ok(())
     }
