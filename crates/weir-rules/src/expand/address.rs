@@ -88,7 +88,9 @@ impl Expander<'_> {
             let af = address.af();
             found.push(Found { not: host.not, address, af, scope, weight: host.weight });
         };
-        if resolve::interface_exists(self.resolver, name) {
+        // Nobody is asked for a host of an interface's name, also if that has no address yet.
+        let is_interface = resolve::interface_exists(self.resolver, name);
+        if is_interface {
             if (modifiers.network || modifiers.broadcast) && host.bits.is_some() {
                 let message = "a network or broadcast address cannot have a prefix length as well";
                 return self.fail(Code::BadAddress, host.span, message);
@@ -109,8 +111,12 @@ impl Expander<'_> {
         }
         if found.len() == before {
             let written = with_modifiers(name, modifiers);
-            let advice = is_host.then(|| self.resolver.host_advice(name));
-            self.unresolved(&written, advice, host.span);
+            let advice = match (is_interface, is_host) {
+                (true, _) => Some("the interface has no such address".to_owned()),
+                (false, true) => Some(self.resolver.host_advice(name)),
+                (false, false) => None,
+            };
+            self.unresolved(&written, is_interface, advice, host.span);
             let written = match host.bits {
                 Some(bits) => format!("{written}/{bits}").into(),
                 None => written,
@@ -122,12 +128,14 @@ impl Expander<'_> {
         Ok(())
     }
 
-    fn unresolved(&mut self, name: &Text, advice: Option<String>, span: Span) {
+    fn unresolved(&mut self, name: &Text, is_interface: bool, advice: Option<String>, span: Span) {
         if !self.unknown.insert(format!("host {name}").into()) {
             return;
         }
         let message = format!("no address is known for `{name}`");
         let interfaces = self.resolver.interfaces().iter().map(|interface| interface.name.as_str());
+        // One that is there is meant.
+        let interfaces = interfaces.filter(|_| !is_interface);
         let mut problem =
             Diagnostic::warning(Code::UnresolvedHost, span, message).label("nothing matches it");
         if let Some(advice) = advice {

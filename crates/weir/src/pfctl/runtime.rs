@@ -8,6 +8,7 @@ use weir_fw::protocol::{
     Answered, Client, ClientError, How, Killed, LoadParts, Reply, Request, TableAction,
 };
 use weir_rules::Dialect;
+use weir_rules::diagnostic::Code;
 use weir_rules::facts::Facts;
 use weir_rules::resolve::Resolver as _;
 
@@ -268,6 +269,7 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
         say("Syntax error in config file: pf rules not loaded");
         return Ok(Outcome::No);
     }
+    let unresolved = unresolved(&prepared);
     let mut load = prepared.load;
     load.level = plan.level.map(level);
     load.anchor = plan.anchor.clone().unwrap_or_default();
@@ -277,11 +279,30 @@ fn load(client: &mut Client, plan: &Plan) -> Step {
         // Lines FILE:LINE: MESSAGE, as of errors that were found here.
         Err(Failure::Client(ClientError::Refused { message })) => {
             drop(writeln!(io::stderr(), "{message}"));
+            for reason in &unresolved {
+                drop(writeln!(io::stderr(), "{reason}"));
+            }
             say("pf rules not loaded: the previous ones are still in effect");
             Ok(Outcome::No)
         }
         other => other,
     }
+}
+
+/// Why host names have no address, a line each: the daemon, which refuses them, was not the one to
+/// ask.
+fn unresolved(prepared: &remote::Prepared) -> Vec<String> {
+    let files = std::iter::once(&prepared.compiled)
+        .chain(prepared.anchors.iter().map(|(_, anchor)| anchor));
+    let lines = files.flat_map(|compiled| {
+        let found = compiled.diagnostics.iter();
+        found.filter(|found| found.code == Code::UnresolvedHost).map(|found| {
+            let place = compiled.sources.place(found.span);
+            let why = found.help.as_deref().unwrap_or(&found.label);
+            format!("{place}: {}: {why}", found.message)
+        })
+    });
+    lines.collect()
 }
 
 fn level(level: Level) -> weir_fw::protocol::Level {
@@ -312,6 +333,38 @@ mod tests {
         let mut entries = Vec::new();
         assert!(add_entries(&facts, "!10.0.0.0/8", &mut entries).is_ok());
         assert_eq!(entries, ["!10.0.0.0/8"]);
+    }
+
+    #[test]
+    fn names_without_an_address_say_why_in_every_file() {
+        let name = "a".repeat(64);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("ftp.conf");
+        std::fs::write(&file, format!("pass\npass in from {name}.example\n")).unwrap();
+        let text = format!(
+            "pass in from 192.168.1.1\npass in from 0x7f.1\nanchor ftp\n\
+             load anchor ftp from \"{}\"\n",
+            file.display()
+        );
+        let language = Language {
+            dialect: Some(Dialect::FreeBsd),
+            macros: Vec::new(),
+            facts: Facts::new(),
+            disk: files::Disk::default(),
+            names: Some(Names::default()),
+        };
+        let lines = unresolved(&remote::prepare(&language, "pf.conf", text.as_bytes()));
+        let begins = [
+            "pf.conf:2: no address is known for `0x7f.1`: `0x7f.1` is neither".to_owned(),
+            format!(
+                "{}:2: no address is known for `{name}.example`: the system's resolver was asked: ",
+                file.display()
+            ),
+        ];
+        assert_eq!(lines.len(), begins.len(), "{lines:?}");
+        for (line, begin) in lines.iter().zip(&begins) {
+            assert!(line.starts_with(begin), "{line}");
+        }
     }
 
     #[test]

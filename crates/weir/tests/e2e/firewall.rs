@@ -160,10 +160,16 @@ fn a_reload_keeps_flows_and_counters() {
     let before = packets(&net);
     assert!(before > 0);
 
-    // A file with an error changes nothing; neither does one that the data path cannot run.
-    for (text, part) in
-        [("pass\nblock al\n", ":2:"), ("pass\nnat on b1 from 10.1.0.0/24 to any -> (b1)\n", ":2:")]
-    {
+    // A file with an error changes nothing; neither does one that the data path cannot run, nor one
+    // with a name that has no address, of which it is said why.
+    for (text, part) in [
+        ("pass\nblock al\n", ":2:"),
+        ("pass\nnat on b1 from 10.1.0.0/24 to any -> (b1)\n", ":2:"),
+        (
+            "pass\npass in from 0x7f.1\n",
+            ":2: no address is known for `0x7f.1`: `0x7f.1` is neither",
+        ),
+    ] {
         let path = net.file("bad.conf", text);
         let output = net.run(&["pfctl", "-f", &path]);
         assert_exit(&output, 1);

@@ -414,6 +414,32 @@ fn host_names_are_asked_for_where_that_is_right() {
 }
 
 #[test]
+fn numbers_that_are_no_whole_address_are_not_made_one() {
+    let files = Files::new(&[
+        ("facts", "interface em0 192.0.2.1/24\n"),
+        ("loose", "10.0.0.1\n192.168.1\n010.0.0.1\n12345\n"),
+        ("hex.conf", "pass in from 0x7f.1\n"),
+    ]);
+    let loose = files.path("loose");
+    let text = format!("table <t> persist file \"{loose}\"\nblock in from <t>\n");
+    let more = Files::new(&[("pf.conf", &text)]);
+    let facts = files.path("facts");
+    let lists = [
+        (more.path("pf.conf"), ["192.168.1", "010.0.0.1", "12345"].as_slice()),
+        (files.path("hex.conf"), &["0x7f.1"]),
+    ];
+    for (path, words) in lists {
+        let checked = run(&["fw", "check", "--facts", &facts, "--resolve", &path]);
+        assert_exit(&checked, 1);
+        let message = stderr(&checked);
+        for word in words {
+            let why = format!("`{word}` is neither a whole address nor a name");
+            assert!(message.contains(&why), "{word}: {message}");
+        }
+    }
+}
+
+#[test]
 fn entries_of_tables_are_counted_over_the_files_of_anchors() {
     let main = |limit: u32| {
         format!(
