@@ -72,7 +72,8 @@ static __always_inline int weir_steer_to(const struct weir_rss *rss, struct sk_r
 {
 	__u32 place;
 
-	if (index >= WEIR_RSS_BUCKET_COUNT_MAX)
+	/* Behind its end the table has zeros, which are nobody's choice. */
+	if (index >= rss->bucket_count || index >= WEIR_RSS_BUCKET_COUNT_MAX)
 		return SK_PASS;
 	place = rss->queue[index];
 	/* If it fails, nothing is selected. */

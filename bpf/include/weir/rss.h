@@ -43,7 +43,10 @@ struct weir_rss {
 	__u64 ports[WEIR_RSS_KIND_COUNT]; /* not 0: ports are hashed, too */
 	/* What __sk_buff.queue_mapping is above the number of the queue, when a packet comes in. */
 	__u64 queue_offset;
-	__u64 port; /* of what is echoed, in the order of the network */
+	/* Of what is echoed, in the order of the network. */
+	__u64 port;
+	__u64 address_bytes; /* 4 or 16; 0: any address of both families */
+	__u64 address[2];    /* IPv4: in the first 4 bytes, zeros for any */
 	__u64 key_bytes;
 	__u64 key[WEIR_RSS_KEY_WORDS]; /* bytes, for the control process */
 	__u32 table[WEIR_RSS_INPUT_BYTES][256];
@@ -54,6 +57,7 @@ struct weir_rss {
 struct weir_rss_bucket {
 	__u64 packets;
 	__u64 misplaced_packets; /* of those: on another queue than the table has for the bucket */
+	__u64 refused_packets;	 /* of those: to be returned by a program, which does not */
 };
 
 /* Where a flow's packets were seen; a flow is what a sequence number says. */

@@ -5,7 +5,9 @@
 //! [`Batch::send_back`] returns as one message, too.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sys::{datagrams, sockets};
 
@@ -35,21 +37,46 @@ impl Batch {
         }
     }
 
-    /// Sends the first messages back to where they came from, as they are.
-    pub fn send_back(&mut self, socket: BorrowedFd<'_>, message_count: usize) -> Sent {
-        self.send_all(socket, message_count, true)
+    /// Sends the first messages back to where they came from, as they are, but for those from
+    /// `spared_port` and those that were cut: they count as refused.
+    pub fn send_back(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        message_count: usize,
+        spared_port: u16,
+    ) -> Sent {
+        let (mut at, mut done) = (0, Sent::default());
+        while at < message_count {
+            let is_spared =
+                |index: &usize| self.is_cut(*index) || self.peer_port(*index) == Some(spared_port);
+            let end = (at..message_count).find(is_spared).unwrap_or(message_count);
+            self.send_all(socket, at..end, true, &mut done);
+            if end < message_count {
+                done.refused += self.datagram_count(end);
+            }
+            at = end + 1;
+        }
+        done
     }
 
     /// Sends the first messages, as they were laid out by [`Batch::lay_out`], to the peer of a
     /// connected socket.
     pub fn send(&mut self, socket: BorrowedFd<'_>, message_count: usize) -> Sent {
-        self.send_all(socket, message_count, false)
+        let mut done = Sent::default();
+        self.send_all(socket, 0..message_count, false, &mut done);
+        done
     }
 
-    fn send_all(&mut self, socket: BorrowedFd<'_>, count: usize, is_back: bool) -> Sent {
-        let (mut at, mut done) = (0, Sent::default());
-        while at < count {
-            let taken = datagrams::send(self, socket, at..count, is_back).unwrap_or(0);
+    fn send_all(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        messages: Range<usize>,
+        is_back: bool,
+        done: &mut Sent,
+    ) {
+        let Range { start: mut at, end } = messages;
+        while at < end {
+            let taken = datagrams::send(self, socket, at..end, is_back).unwrap_or(0);
             done.sent += (at..at + taken).map(|index| self.datagram_count(index)).sum::<u64>();
             at += taken;
             if taken == 0 {
@@ -58,7 +85,6 @@ impl Batch {
                 at += 1;
             }
         }
-        done
     }
 }
 
@@ -70,10 +96,39 @@ pub fn set_gro(socket: BorrowedFd<'_>) -> io::Result<()> {
     sockets::set_udp_gro(socket)
 }
 
-/// Datagrams that a socket had no room for, since it was opened.
-///
-/// # Errors
-/// What the kernel returned.
-pub fn drop_count(socket: BorrowedFd<'_>) -> io::Result<u64> {
-    sockets::drop_count(socket)
+/// Datagrams that one socket had no room for, since it was opened. The kernel counts modulo 2^32:
+/// whoever reads more often than so many are dropped misses none.
+#[derive(Debug, Default)]
+pub struct DropCounter(AtomicU64);
+
+impl DropCounter {
+    /// Reads it; always of the same socket.
+    ///
+    /// # Errors
+    /// What the kernel returned.
+    pub fn read(&self, socket: BorrowedFd<'_>) -> io::Result<u64> {
+        Ok(self.advance(sockets::drop_count(socket)?))
+    }
+
+    /// What it is if the kernel's count is that by now.
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel's count is the lower half")]
+    fn advance(&self, now: u32) -> u64 {
+        let before = self.0.load(Ordering::Relaxed);
+        let count = before + u64::from(now.wrapping_sub(before as u32));
+        self.0.store(count, Ordering::Relaxed);
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_beyond_32_bits_are_counted() {
+        let drops = DropCounter::default();
+        let counts = [5, u32::MAX, 4, 4, 3].map(|now| drops.advance(now));
+        let round = 1 << 32;
+        assert_eq!(counts, [5, round - 1, round + 4, round + 4, 2 * round + 3]);
+    }
 }

@@ -1,6 +1,7 @@
-//! Counts the datagrams to a UDP port where they come in, bucket by bucket, and takes them past the
-//! network stack where that is asked for: `bpf/echo.bpf.c`.
+//! Counts the datagrams to a UDP address and port where they come in, bucket by bucket, and takes
+//! them past the network stack where that is asked for: `bpf/echo.bpf.c`.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
@@ -36,7 +37,7 @@ pub struct EchoProgram {
     sockets: MapHandle,
     way: Way,
     mark: QueueMark,
-    port: u16,
+    listener: SocketAddr,
     bucket_count: usize,
 }
 
@@ -57,14 +58,14 @@ pub enum EchoAttachError {
 }
 
 impl EchoProgram {
-    /// Loads the program for datagrams to that port, at an interface with these settings and
-    /// `queue_count` queues; it is attached nowhere.
+    /// Loads the program for datagrams to that address and port (`[::]`: to any address), at an
+    /// interface with these settings and `queue_count` queues; it is attached nowhere.
     ///
     /// # Errors
     /// [`RssError`] without privileges or kernel support.
     pub fn load(
         way: Way,
-        port: u16,
+        listener: SocketAddr,
         settings: &Settings,
         queue_count: u32,
         mark: QueueMark,
@@ -87,14 +88,15 @@ impl EchoProgram {
             sockets: object.map("weir_echo_sockets", size_of::<u32>())?,
             way,
             mark,
-            port,
+            listener,
             bucket_count,
         };
         loaded.set(settings)?;
         Ok(loaded)
     }
 
-    /// Goes by other settings, for the packets from now on. The table has to be as large.
+    /// Goes by other settings; packets that come meanwhile may go by parts of either. The table has
+    /// to be as large.
     ///
     /// # Errors
     /// [`RssError`] if it is not, or the kernel refuses.
@@ -103,7 +105,8 @@ impl EchoProgram {
         if asked != self.bucket_count {
             return Err(RssError::TableSize { has: self.bucket_count, asked });
         }
-        Ok(map::write(&self.settings, 0, &rss::value_of_port(settings, self.mark, self.port))?)
+        let value = rss::value_of_listener(settings, self.mark, self.listener);
+        Ok(map::write(&self.settings, 0, &value)?)
     }
 
     /// Has a socket get what comes in on a queue.
@@ -152,6 +155,7 @@ mod tests {
     use super::*;
     use crate::sys;
 
+    const XDP_DROP: u32 = 1;
     const XDP_PASS: u32 = 2;
     const XDP_TX: u32 = 3;
 
@@ -165,8 +169,9 @@ mod tests {
     }
 
     #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
-    fn program(way: Way, port: u16) -> Option<EchoProgram> {
-        match EchoProgram::load(way, port, &settings(), 2, QueueMark::Number) {
+    fn program(way: Way, listener: &str) -> Option<EchoProgram> {
+        let listener = listener.parse().expect("an address");
+        match EchoProgram::load(way, listener, &settings(), 2, QueueMark::Number) {
             Ok(program) => Some(program),
             Err(RssError::Load(error)) if error.is_permission() => {
                 eprintln!("skipped: loading BPF programs needs root");
@@ -195,7 +200,7 @@ mod tests {
     /// Test runs come in on queue 0.
     #[test]
     fn datagrams_to_the_port_are_counted_with_their_buckets_and_sent_back() {
-        let Some(program) = program(Way::Back, 53) else { return };
+        let Some(program) = program(Way::Back, "[::]:53") else { return };
         let flows = [
             (FlowKind::Udp4, "198.18.10.1:2000-198.18.10.1:2039", "198.19.10.1:53"),
             (FlowKind::Udp6, "[2001:2::1]:2000-[2001:2::1]:2039", "[2001:2::9]:53"),
@@ -227,8 +232,37 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_to_the_address_and_of_no_server_is_returned() {
+        let Some(of_v4) = program(Way::Back, "198.19.10.1:53") else { return };
+        let Some(of_v6) = program(Way::Back, "[2001:2::9]:53") else { return };
+        let v4 = frames("198.18.10.1:2000", "198.19.10.1:53").build(0);
+        let v6 = frames("[2001:2::1]:2000", "[2001:2::9]:53").build(0);
+        let sums = |program: &EchoProgram| {
+            let counts = program.counts().expect("they are read");
+            counts.iter().fold((0, 0), |(packets, refused), count| {
+                (packets + count.packets, refused + count.refused_packets)
+            })
+        };
+        for (program, its, other, elsewhere) in [
+            (&of_v4, &v4, &v6, frames("198.18.10.1:2000", "198.19.10.2:53")),
+            (&of_v6, &v6, &v4, frames("[2001:2::1]:2000", "[2001:2::8]:53")),
+        ] {
+            assert_eq!(run(program, its).0, XDP_TX);
+            assert_eq!(run(program, other).0, XDP_PASS, "the other family");
+            assert_eq!(run(program, &elsewhere.build(0)).0, XDP_PASS, "another address");
+            let mut to_all = its.clone();
+            to_all[0] |= 1;
+            assert_eq!(run(program, &to_all).0, XDP_PASS, "to a group of stations");
+            assert_eq!(sums(program), (1, 0));
+        }
+        let of_server = frames("198.18.10.1:53", "198.19.10.1:53").build(0);
+        assert_eq!(run(&of_v4, &of_server).0, XDP_DROP);
+        assert_eq!(sums(&of_v4), (2, 1));
+    }
+
+    #[test]
     fn a_queue_without_a_socket_is_the_stacks() {
-        let Some(program) = program(Way::Sockets, 53) else { return };
+        let Some(program) = program(Way::Sockets, "0.0.0.0:53") else { return };
         let sent = frames("198.18.10.1:2000", "198.19.10.1:53").build(0);
         assert_eq!(run(&program, &sent), (XDP_PASS, sent));
         let counted: u64 = program.counts().expect("they are read").iter().map(|c| c.packets).sum();

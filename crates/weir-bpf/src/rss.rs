@@ -8,6 +8,7 @@
 //! What a card does is not known here: [`crate::ethtool::rss`] reads what it says.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use libbpf_rs::MapHandle;
@@ -188,7 +189,7 @@ impl WireSettings {
         settings_of(&words).map_err(|error| RssError::Find(io::Error::other(error)))
     }
 
-    /// Changes it at once, for the packets from now on.
+    /// Changes it; packets that come meanwhile may go by parts of either.
     ///
     /// # Errors
     /// [`RssError`] if the table has another size, or the kernel refuses.
@@ -208,6 +209,8 @@ pub struct BucketCount {
     pub packets: u64,
     /// Of those: on another queue than the table has for the bucket.
     pub misplaced_packets: u64,
+    /// Of those: to be returned by a program, which does not ([`crate::echo`]).
+    pub refused_packets: u64,
 }
 
 /// Counts the packets of each bucket where they come in.
@@ -372,6 +375,7 @@ pub(crate) fn bucket_counts(map: &MapHandle, count: usize) -> Result<Vec<BucketC
         for words in map::read_per_cpu_at(map, index)? {
             count.packets += words[rss_bucket::PACKETS];
             count.misplaced_packets += words[rss_bucket::MISPLACED_PACKETS];
+            count.refused_packets += words[rss_bucket::REFUSED_PACKETS];
         }
         Ok(count)
     };
@@ -396,11 +400,23 @@ pub(crate) fn value_of_sockets(settings: &Settings) -> Vec<u8> {
     value(settings, &shown, QueueMark::Number)
 }
 
-/// The value of a map with settings for the datagrams to a port.
-pub(crate) fn value_of_port(settings: &Settings, mark: QueueMark, port: u16) -> Vec<u8> {
+/// The value of a map with settings for the datagrams to an address and port. `[::]` is that of
+/// both families, as for a socket.
+pub(crate) fn value_of_listener(
+    settings: &Settings,
+    mark: QueueMark,
+    listener: SocketAddr,
+) -> Vec<u8> {
     let shown = Shown { key: &settings.key, receiver: None };
     let mut bytes = value(settings, &shown, mark);
-    put(&mut bytes, rss::PORT, port.to_be().into());
+    put(&mut bytes, rss::PORT, listener.port().to_be().into());
+    let octets = match listener.ip().to_canonical() {
+        IpAddr::V6(ip) if ip.is_unspecified() => Vec::new(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+    };
+    put(&mut bytes, rss::ADDRESS_BYTES, octets.len() as u64);
+    bytes[rss::ADDRESS * WORD_BYTES..][..octets.len()].copy_from_slice(&octets);
     bytes
 }
 

@@ -107,7 +107,7 @@ impl SocketSteering {
         })
     }
 
-    /// Changes key, fields and table at once, for the packets from now on.
+    /// Changes key, fields and table; packets that come meanwhile may go by parts of either.
     ///
     /// # Errors
     /// [`MapError`] if the kernel refuses.

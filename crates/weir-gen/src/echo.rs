@@ -74,8 +74,8 @@ pub enum EchoError {
     NoInterface,
     /// A queue of the interface gives no socket.
     #[error(
-        "cannot open an AF_XDP socket at queue {queue} of `{interface}`: {source}; `ethtool -l \
-         {interface}` shows its queues"
+        "cannot open an AF_XDP socket at queue {queue} of `{interface}`: {source}; {}",
+        queue_hint(interface, source)
     )]
     Queue { interface: String, queue: usize, source: io::Error },
     /// A thread cannot be started.
@@ -87,9 +87,25 @@ pub enum EchoError {
     /// A worker's socket.
     #[error("worker {worker} cannot go on: {source}")]
     Worker { worker: usize, source: io::Error },
+    /// The client's threads or sockets.
+    #[error("the client cannot go on: {0}")]
+    Client(io::Error),
     /// A client's socket.
     #[error("cannot send from {address}: {source}{}", hint(source))]
     Socket { address: std::net::SocketAddr, source: io::Error },
+}
+
+fn queue_hint(interface: &str, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(nix::libc::EBUSY) => {
+            "another program has a socket there (`ss --xdp`): end it".to_owned()
+        }
+        Some(nix::libc::EOPNOTSUPP) => {
+            format!("the driver of `{interface}` has no AF_XDP: take datagrams from sockets")
+        }
+        Some(nix::libc::EPERM) => "it takes CAP_NET_RAW: run it as root".to_owned(),
+        _ => format!("`ethtool -l {interface}` shows its queues"),
+    }
 }
 
 fn hint(error: &io::Error) -> &'static str {

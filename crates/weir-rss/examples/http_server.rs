@@ -23,8 +23,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     loop {
         thread::sleep(Duration::from_secs(1));
-        steering.follow()?;
+        if let Err(error) = steering.follow() {
+            complain(&error);
+        }
     }
+}
+
+/// The server goes on, by what it knew of the interface.
+#[expect(clippy::print_stderr, reason = "an example says what it does")]
+fn complain(error: &dyn Error) {
+    eprintln!("{error}");
 }
 
 fn serve(queue: usize, listener: &TcpListener) {

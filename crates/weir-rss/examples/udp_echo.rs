@@ -27,9 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     loop {
         thread::sleep(Duration::from_secs(1));
-        // Somebody may have changed the table.
-        if steering.follow()? {
-            say("the interface's settings have changed");
+        // Somebody may have changed the table; if there are not the sockets for it, all goes on.
+        match steering.follow() {
+            Ok(true) => say("the interface's settings have changed"),
+            Ok(false) => {}
+            Err(error) => say(&error.to_string()),
         }
         let counts: Vec<u64> = counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         say(&format!("echoed by queue: {counts:?}"));

@@ -80,17 +80,20 @@ impl Options {
         each: Each,
         steer: Steer,
     ) -> Result<Self, CardError> {
-        let settings = settings(interface, address)?;
+        settings(interface, address, false)?;
+        let settings = settings(interface, address, true)?;
         let interface = Some(interface.to_owned());
         Ok(Self { address, settings, interface, each, steer, receive_buffer_bytes: None })
     }
 }
 
-/// Only the family of the address counts: both of TCP and UDP are looked at.
-fn settings(interface: &str, address: SocketAddr) -> Result<Settings, CardError> {
-    let state = card::open(interface)?.read()?;
-    state.settings(interface, FlowKind::of(false, address.is_ipv6()))?;
-    state.settings(interface, FlowKind::of(true, address.is_ipv6()))
+/// What an interface says now of how it spreads UDP or TCP packets to an address, of which only the
+/// family counts.
+///
+/// # Errors
+/// [`CardError`] if it has no receive side scaling, or one that cannot be computed with.
+pub fn settings(interface: &str, address: SocketAddr, is_udp: bool) -> Result<Settings, CardError> {
+    card::open(interface)?.read()?.settings(interface, FlowKind::of(is_udp, address.is_ipv6()))
 }
 
 /// How the packets that come in by an interface have their queue written in them, for
@@ -106,11 +109,14 @@ pub fn queue_mark(interface: &str) -> Result<QueueMark, EthtoolError> {
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
     /// More sockets than a group may have.
+    #[error("{count} sockets are more than {SOCKET_COUNT_MAX}: {}", fewer(*each))]
+    TooMany { count: usize, each: Each },
+    /// Sockets of buckets, of which the queue of a packet says nothing.
     #[error(
-        "{count} sockets are more than {SOCKET_COUNT_MAX}: open one for each queue instead of each \
-         bucket"
+        "a queue has several buckets, so that it does not say the socket of each: steer by the \
+         hash, or open a socket for each queue"
     )]
-    TooMany { count: usize },
+    QueueOfBuckets,
     /// A socket cannot be opened.
     #[error("cannot open a socket at {address}: cannot {step}: {source}")]
     Open { address: SocketAddr, step: &'static str, source: io::Error },
@@ -129,6 +135,13 @@ pub enum GroupError {
          anew"
     )]
     Outgrown { interface: String, what: &'static str, now: usize, has: usize },
+}
+
+const fn fewer(each: Each) -> &'static str {
+    match each {
+        Each::Queue => "give a table that names fewer queues",
+        Each::Bucket => "open one for each queue instead of each bucket",
+    }
 }
 
 /// The sockets, in the order of their queues or buckets, and what steers to them.
@@ -197,7 +210,7 @@ impl Steering {
     }
 
     /// The same of a packet: an Ethernet frame. `None` if it is not whole, or not of the group's
-    /// protocol.
+    /// protocol; also with a VLAN tag, if it is a fragment, or has IPv6 extension headers.
     #[must_use]
     pub fn place_of_frame(&self, frame: &[u8]) -> Option<Place> {
         flow_of(frame, self.is_udp).map(|flow| self.place(flow))
@@ -219,11 +232,28 @@ impl Steering {
     /// [`GroupError`] if they cannot be read, or there are not the sockets for them: the group
     /// goes by the former ones then.
     pub fn follow(&mut self) -> Result<bool, GroupError> {
-        let Some(interface) = &self.options.interface else { return Ok(false) };
-        let new = settings(interface, self.options.address)?;
+        let Some(new) = self.changed()? else { return Ok(false) };
+        self.go_by(new)?;
+        Ok(true)
+    }
+
+    /// The interface's settings, if they are others than those that are followed, which stay:
+    /// [`Steering::go_by`] has them followed.
+    ///
+    /// # Errors
+    /// As [`Steering::follow`].
+    pub fn changed(&self) -> Result<Option<Settings>, GroupError> {
+        let Some(interface) = &self.options.interface else { return Ok(None) };
+        let new = settings(interface, self.options.address, self.is_udp)?;
         if new == self.options.settings {
-            return Ok(false);
+            return Ok(None);
         }
+        self.check(interface, &new)?;
+        Ok(Some(new))
+    }
+
+    /// Whether there are the sockets for these settings.
+    fn check(&self, interface: &str, new: &Settings) -> Result<(), GroupError> {
         let (what, now) = match self.options.each {
             Each::Queue => ("queues in its table", new.table.queue_count()),
             Each::Bucket => ("buckets", new.table.bucket_count()),
@@ -231,14 +261,23 @@ impl Steering {
         let has = self.socket_count;
         let fits = if self.options.each == Each::Queue { now <= has } else { now == has };
         if !fits {
-            return Err(GroupError::Outgrown { interface: interface.clone(), what, now, has });
+            let interface = interface.to_owned();
+            return Err(GroupError::Outgrown { interface, what, now, has });
         }
+        Ok(())
+    }
+
+    /// Goes by settings that [`Steering::changed`] has returned.
+    ///
+    /// # Errors
+    /// [`GroupError`] if the kernel refuses.
+    pub fn go_by(&mut self, new: Settings) -> Result<(), GroupError> {
         if let (Some(program), Steer::Hash) = (&self.program, &self.options.steer) {
             program.set(&of_sockets(&new, self.options.each)?).map_err(SteerError::from)?;
         }
         self.hashes = hashes(&new);
         self.options.settings = new;
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -308,13 +347,20 @@ fn open(options: &Options, is_udp: bool) -> Result<(Vec<OwnedFd>, Steering), Gro
         Each::Bucket => options.settings.table.bucket_count(),
     };
     if count > SOCKET_COUNT_MAX {
-        return Err(GroupError::TooMany { count });
+        return Err(GroupError::TooMany { count, each: options.each });
+    }
+    if options.each == Each::Bucket && matches!(options.steer, Steer::Queue(_)) {
+        return Err(GroupError::QueueOfBuckets);
+    }
+    if options.address.port() != 0 {
+        // Another group of the same user's would share the address: here it is in the way.
+        drop(open_one(options, is_udp, false)?);
     }
     // In their order, from one thread: it is the order of their places.
     let mut options = options.clone();
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = open_one(&options, is_udp)?;
+        let socket = open_one(&options, is_udp, true)?;
         if options.address.port() == 0 {
             // The others share the port that the kernel has chosen for the first.
             options.address = local_address(&socket, options.address)?;
@@ -327,7 +373,8 @@ fn open(options: &Options, is_udp: bool) -> Result<(Vec<OwnedFd>, Steering), Gro
     Ok((sockets, Steering { program, options, socket_count, is_udp, hashes }))
 }
 
-fn open_one(options: &Options, is_udp: bool) -> Result<OwnedFd, GroupError> {
+/// A socket that shares its address with others, or is bound and no more if nobody has it.
+fn open_one(options: &Options, is_udp: bool, shares: bool) -> Result<OwnedFd, GroupError> {
     let address = options.address;
     let failed =
         |step| move |error: nix::Error| GroupError::Open { address, step, source: error.into() };
@@ -337,7 +384,9 @@ fn open_one(options: &Options, is_udp: bool) -> Result<OwnedFd, GroupError> {
     if !is_udp {
         setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(failed("set SO_REUSEADDR"))?;
     }
-    setsockopt(&fd, sockopt::ReusePort, &true).map_err(failed("set SO_REUSEPORT"))?;
+    if shares {
+        setsockopt(&fd, sockopt::ReusePort, &true).map_err(failed("set SO_REUSEPORT"))?;
+    }
     if let Some(bytes) = options.receive_buffer_bytes {
         // Without privileges the kernel's limit holds.
         setsockopt(&fd, sockopt::RcvBufForce, &bytes)
@@ -346,7 +395,7 @@ fn open_one(options: &Options, is_udp: bool) -> Result<OwnedFd, GroupError> {
     }
     let at = SockaddrStorage::from(address);
     bind(fd.as_raw_fd(), &at).map_err(failed("bind it"))?;
-    if !is_udp {
+    if !is_udp && shares {
         listen(&fd, Backlog::MAXCONN).map_err(failed("listen"))?;
     }
     Ok(fd)

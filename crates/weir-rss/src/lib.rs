@@ -22,7 +22,10 @@
 //! }
 //! loop {
 //!     std::thread::sleep(std::time::Duration::from_secs(1));
-//!     steering.follow()?;
+//!     // It goes by what it knew if somebody has changed the interface too much.
+//!     if let Err(error) = steering.follow() {
+//!         println!("{error}");
+//!     }
 //! }
 //! # }
 //! ```
@@ -38,4 +41,5 @@ pub mod group;
 
 pub use group::{Each, Group, GroupError, Options, Steer, Steering, open_tcp, open_udp};
 pub use weir_wire::flow::Flow;
+pub use weir_wire::rss::Settings;
 pub use weir_wire::rss::steering::Place;

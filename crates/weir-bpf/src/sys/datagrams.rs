@@ -20,6 +20,8 @@ pub struct Batch {
     peer_bytes: Vec<libc::socklen_t>,
     controls: Vec<[u64; CONTROL_WORDS]>,
     lengths: Vec<usize>,
+    /// Whether the buffer was too small for the message.
+    is_cut: Vec<bool>,
     /// 0: a message is a datagram.
     segment_bytes: Vec<u16>,
     /// Messages that the next call asks for: twice as many as came last, because each that is asked
@@ -43,6 +45,7 @@ impl Batch {
             peer_bytes: vec![0; message_count],
             controls: vec![[0; CONTROL_WORDS]; message_count],
             lengths: vec![0; message_count],
+            is_cut: vec![false; message_count],
             segment_bytes: vec![0; message_count],
             asked_count: message_count,
         }
@@ -68,6 +71,7 @@ impl Batch {
     pub fn lay_out(&mut self, index: usize, size_bytes: usize) -> &mut [u8] {
         assert!(size_bytes <= self.buffer_bytes, "the batch is for smaller messages");
         (self.lengths[index], self.segment_bytes[index]) = (size_bytes, 0);
+        self.is_cut[index] = false;
         let start = index * self.buffer_bytes;
         &mut self.buffers[start..start + size_bytes]
     }
@@ -80,6 +84,27 @@ impl Batch {
             size_bytes => size_bytes.into(),
         };
         message.chunks(size_bytes.max(1))
+    }
+
+    /// Whether a message that was received had more bytes than there was room for.
+    #[must_use]
+    pub fn is_cut(&self, index: usize) -> bool {
+        self.is_cut[index]
+    }
+
+    /// The port that a message was received from.
+    #[must_use]
+    pub fn peer_port(&self, index: usize) -> Option<u16> {
+        let peer = &self.peers[index];
+        let family = libc::c_int::from(peer.ss_family);
+        if family != libc::AF_INET && family != libc::AF_INET6 {
+            return None;
+        }
+        let head: *const [u8; 4] = std::ptr::from_ref(peer).cast();
+        // SAFETY: the addresses of both families have the port, of two bytes in the order of the
+        // network, behind the family, of two bytes; the structure is larger, and initialised.
+        let [_, _, high, low] = unsafe { *head };
+        Some(u16::from_be_bytes([high, low]))
     }
 
     /// Number of datagrams of a message; one without a byte is one, too.
@@ -146,6 +171,7 @@ pub(crate) fn receive(batch: &mut Batch, socket: BorrowedFd<'_>) -> io::Result<u
     for (index, header) in headers.iter().take(received).enumerate() {
         batch.lengths[index] = (header.msg_len as usize).min(batch.buffer_bytes);
         batch.peer_bytes[index] = header.msg_hdr.msg_namelen;
+        batch.is_cut[index] = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
         let gro = gro_bytes(&batch.controls[index]);
         let is_several = usize::from(gro) < batch.lengths[index];
         batch.segment_bytes[index] = if is_several { gro } else { 0 };
@@ -161,17 +187,19 @@ pub(crate) fn send(
     messages: Range<usize>,
     is_to_peers: bool,
 ) -> io::Result<usize> {
+    for index in messages.clone() {
+        // Before the headers point to them.
+        batch.controls[index] = segment_control(batch.segment_bytes[index]);
+    }
     let (pieces, mut headers) = batch.headers(messages.clone());
     for (header, index) in headers.iter_mut().zip(messages) {
         let header = &mut header.msg_hdr;
         if !is_to_peers {
             (header.msg_name, header.msg_namelen) = (std::ptr::null_mut(), 0);
         }
-        let segment_bytes = batch.segment_bytes[index];
-        if segment_bytes == 0 {
+        if batch.segment_bytes[index] == 0 {
             header.msg_control = std::ptr::null_mut();
         } else {
-            batch.controls[index] = segment_control(segment_bytes);
             // As CMSG_SPACE counts: whole words.
             let space = (CONTROL_HEADER_BYTES + 2).next_multiple_of(size_of::<usize>());
             header.msg_controllen = space as _;
@@ -237,7 +265,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd as _;
 
-    use super::super::super::datagrams::{Sent, drop_count, set_gro};
+    use super::super::super::datagrams::{DropCounter, Sent, set_gro};
     use super::*;
 
     fn pair() -> (UdpSocket, UdpSocket) {
@@ -258,7 +286,7 @@ mod tests {
         let mut echo = Batch::new(5, 100);
         for count in [5, 3, 0] {
             assert_eq!(echo.receive(there.as_fd()).expect("it can"), count);
-            assert_eq!(echo.send_back(there.as_fd(), count).sent, count as u64);
+            assert_eq!(echo.send_back(there.as_fd(), count, 0).sent, count as u64);
         }
         assert_eq!(batch.receive(here.as_fd()).expect("it can"), 8);
         for index in 0..8 {
@@ -281,7 +309,7 @@ mod tests {
         let (mut datagram_count, mut message_count) = (0, 0);
         while datagram_count < 11 {
             let count = echo.receive(there.as_fd()).expect("it can");
-            let sent = echo.send_back(there.as_fd(), count);
+            let sent = echo.send_back(there.as_fd(), count, 0);
             assert_eq!(sent.refused, 0);
             datagram_count += sent.sent;
             message_count += count;
@@ -295,6 +323,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_of_a_server_or_cut_is_not_sent_back() {
+        let (here, there) = pair();
+        let port = here.local_addr().expect("it has one").port();
+        let mut batch = Batch::new(3, 100);
+        for (index, bytes) in [(0, 20), (1, 60), (2, 30)] {
+            batch.lay_out(index, bytes);
+        }
+        let mut echo = Batch::new(3, 50);
+        for (spared_port, expected) in
+            [(0, Sent { sent: 2, refused: 1 }), (port, Sent { sent: 0, refused: 3 })]
+        {
+            assert_eq!(batch.send(here.as_fd(), 3).sent, 3);
+            assert_eq!(echo.receive(there.as_fd()).expect("it can"), 3);
+            assert_eq!([0, 1, 2].map(|index| echo.is_cut(index)), [false, true, false]);
+            assert_eq!(echo.peer_port(2), Some(port));
+            assert_eq!(echo.send_back(there.as_fd(), 3, spared_port), expected);
+        }
+        let mut back = Batch::new(8, 100);
+        assert_eq!(back.receive(here.as_fd()).expect("it can"), 2);
+        assert_eq!((back.message(0).len(), back.message(1).len()), (20, 30));
+    }
+
+    #[test]
     fn what_a_socket_has_no_room_for_is_counted() {
         let (here, there) = pair();
         let mut batch = Batch::new(64, 1_000);
@@ -302,7 +353,8 @@ mod tests {
             batch.lay_out(index, 1_000);
         }
         let mut sent = 0;
-        while drop_count(there.as_fd()).expect("the kernel says") == 0 && sent < 1 << 20 {
+        let drops = DropCounter::default();
+        while drops.read(there.as_fd()).expect("the kernel says") == 0 && sent < 1 << 20 {
             sent += batch.send(here.as_fd(), 64).sent;
         }
         let mut received = 0;
@@ -312,6 +364,6 @@ mod tests {
                 count => received += count as u64,
             }
         }
-        assert_eq!(received + drop_count(there.as_fd()).expect("the kernel says"), sent);
+        assert_eq!(received + drops.read(there.as_fd()).expect("the kernel says"), sent);
     }
 }

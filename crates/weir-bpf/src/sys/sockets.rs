@@ -67,8 +67,8 @@ pub(crate) fn set_udp_gro(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Words of `SO_MEMINFO` (include/uapi/linux/sock_diag.h), of which the last is what was dropped.
 const MEMORY_WORDS: usize = 9;
 
-/// What a socket has dropped since it was opened.
-pub(crate) fn drop_count(socket: BorrowedFd<'_>) -> io::Result<u64> {
+/// What a socket has dropped since it was opened, modulo 2^32.
+pub(crate) fn drop_count(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut words = [0_u32; MEMORY_WORDS];
     let mut size = size_u32(size_of_val(&words))?;
     // SAFETY: the words outlive the call, which writes at most `size` bytes.
@@ -81,5 +81,5 @@ pub(crate) fn drop_count(socket: BorrowedFd<'_>) -> io::Result<u64> {
             &raw mut size,
         )
     };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(words[MEMORY_WORDS - 1].into()) }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(words[MEMORY_WORDS - 1]) }
 }

@@ -213,7 +213,8 @@ fn set_option<T: XdpOption>(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Gives a socket its memory, which must live as long as the socket: whoever calls keeps both.
+/// Gives a socket its memory. The kernel pins the pages for as long as the socket is open, by
+/// whatever descriptor: if it outlives the mapping, it writes to pages that nobody else gets.
 pub(crate) fn register(socket: BorrowedFd<'_>, frames: &Frames) -> io::Result<()> {
     // SAFETY: all of the structure may be zeros.
     let mut request: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };

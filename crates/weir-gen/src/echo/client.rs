@@ -7,13 +7,13 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use weir_bpf::datagrams::{self, Batch};
+use weir_bpf::datagrams::{Batch, DropCounter};
 use weir_bpf::histogram::Histogram;
 use weir_net::{CpuList, cpu};
 use weir_wire::units::whole_ns;
@@ -84,6 +84,8 @@ impl FlowCounts {
 pub struct ClientCounts {
     /// By flow, in the order of the sources.
     pub flows: Vec<FlowCounts>,
+    /// From the start to the last datagram, or until now.
+    pub sending: Duration,
     /// Time to the answer, ns, by flow.
     pub latency_ns: Vec<Histogram>,
     /// How late datagrams were sent, ns; empty without a rate.
@@ -100,7 +102,7 @@ struct Counters {
 /// A flow of a thread.
 #[derive(Debug)]
 struct Flow {
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
     counters: Arc<Counters>,
 }
 
@@ -113,7 +115,12 @@ struct Shared {
     /// Nothing is waited for.
     is_ended: AtomicBool,
     latency_ns: Vec<Mutex<Histogram>>,
-    lag_ns: Mutex<Histogram>,
+    /// By thread.
+    lag_ns: Vec<Mutex<Histogram>>,
+    /// When the last thread so far ended to send, ns from the start.
+    sending_ns: AtomicU64,
+    /// Threads that still send.
+    sender_count: AtomicUsize,
 }
 
 fn locked(histogram: &Mutex<Histogram>) -> MutexGuard<'_, Histogram> {
@@ -126,7 +133,7 @@ pub struct Client {
     shared: Arc<Shared>,
     counters: Vec<Arc<Counters>>,
     /// The flows' sockets, to ask for what they dropped.
-    sockets: Vec<UdpSocket>,
+    sockets: Vec<(Arc<UdpSocket>, DropCounter)>,
     threads: Vec<JoinHandle<Result<(), EchoError>>>,
 }
 
@@ -148,15 +155,19 @@ impl Client {
             let socket = UdpSocket::bind(source).map_err(failed)?;
             socket.connect(options.server).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
-            sockets.push(socket.try_clone().map_err(failed)?);
+            let socket = Arc::new(socket);
+            sockets.push((socket.clone(), DropCounter::default()));
             flows.push(Flow { socket, counters: Arc::default() });
         }
+        let thread_count = options.thread_count.clamp(1, flows.len());
         let shared = Arc::new(Shared {
             begin: Instant::now(),
             is_over: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             latency_ns: flows.iter().map(|_| Mutex::default()).collect(),
-            lag_ns: Mutex::default(),
+            lag_ns: (0..thread_count).map(|_| Mutex::default()).collect(),
+            sending_ns: AtomicU64::new(0),
+            sender_count: AtomicUsize::new(thread_count),
         });
         let counters = flows.iter().map(|flow| flow.counters.clone()).collect();
         let mut client = Self { shared, counters, sockets, threads: Vec::new() };
@@ -169,7 +180,7 @@ impl Client {
         options: &ClientOptions,
         flows: Vec<Flow>,
     ) -> Result<(), EchoError> {
-        let thread_count = options.thread_count.clamp(1, flows.len());
+        let thread_count = self.shared.lag_ns.len();
         let mut shares: Vec<Vec<(usize, Flow)>> = Vec::new();
         shares.resize_with(thread_count, Vec::new);
         for (index, flow) in flows.into_iter().enumerate() {
@@ -187,9 +198,10 @@ impl Client {
             });
             let mut sender = Sender {
                 shared: self.shared.clone(),
+                number,
                 batch: Batch::new(TURN, options.payload_bytes),
                 answers: Batch::new(TURN, DATAGRAM_BYTES_MAX),
-                epoll: watch(&flows).map_err(EchoError::Thread)?,
+                epoll: watch(&flows).map_err(EchoError::Client)?,
                 flows,
                 payload_bytes: options.payload_bytes,
                 schedule,
@@ -205,7 +217,7 @@ impl Client {
                 if let Some(cpus) = cpus {
                     cpu::pin_current_thread(&cpus)?;
                 }
-                sender.run().map_err(EchoError::Thread)
+                sender.run().map_err(EchoError::Client)
             });
             self.threads.push(thread.map_err(EchoError::Thread)?);
         }
@@ -228,10 +240,26 @@ impl Client {
     /// # Errors
     /// [`EchoError`] if a socket does not say what it dropped.
     pub fn counts(&self) -> Result<ClientCounts, EchoError> {
+        let flows = self.flow_counts()?;
+        let latency_ns = self.shared.latency_ns.iter().map(|one| locked(one).clone()).collect();
+        let mut lag_ns = Histogram::default();
+        self.shared.lag_ns.iter().for_each(|one| lag_ns.add(&locked(one)));
+        let sending = match self.shared.sender_count.load(Ordering::Acquire) {
+            0 => Duration::from_nanos(self.shared.sending_ns.load(Ordering::Relaxed)),
+            _ => self.shared.begin.elapsed(),
+        };
+        Ok(ClientCounts { flows, sending, latency_ns, lag_ns })
+    }
+
+    /// The counts of each flow alone, for which no thread has to wait.
+    ///
+    /// # Errors
+    /// As [`Client::counts`].
+    pub fn flow_counts(&self) -> Result<Vec<FlowCounts>, EchoError> {
         let mut flows = Vec::with_capacity(self.counters.len());
-        for (counters, socket) in self.counters.iter().zip(&self.sockets) {
+        for (counters, (socket, drops)) in self.counters.iter().zip(&self.sockets) {
             let received_packets = counters.received.load(Ordering::Relaxed);
-            let dropped = datagrams::drop_count(socket.as_fd()).map_err(EchoError::Thread)?;
+            let dropped = drops.read(socket.as_fd()).map_err(EchoError::Client)?;
             flows.push(FlowCounts {
                 received_packets,
                 dropped_packets: dropped,
@@ -239,8 +267,7 @@ impl Client {
                 refused_packets: counters.refused.load(Ordering::Relaxed),
             });
         }
-        let latency_ns = self.shared.latency_ns.iter().map(|one| locked(one).clone()).collect();
-        Ok(ClientCounts { flows, latency_ns, lag_ns: locked(&self.shared.lag_ns).clone() })
+        Ok(flows)
     }
 
     /// Waits for its end, which [`Client::finish`] or the limit brings, and returns what it has
@@ -273,7 +300,7 @@ impl Drop for Client {
 fn watch(flows: &[(usize, Flow)]) -> std::io::Result<Epoll> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     for (place, (_, flow)) in flows.iter().enumerate() {
-        epoll.add(&flow.socket, EpollEvent::new(EpollFlags::EPOLLIN, place as u64))?;
+        epoll.add(&*flow.socket, EpollEvent::new(EpollFlags::EPOLLIN, place as u64))?;
     }
     Ok(epoll)
 }
@@ -281,6 +308,8 @@ fn watch(flows: &[(usize, Flow)]) -> std::io::Result<Epoll> {
 /// What a thread works with.
 struct Sender {
     shared: Arc<Shared>,
+    /// Of the thread.
+    number: usize,
     /// With the number of each among all.
     flows: Vec<(usize, Flow)>,
     epoll: Epoll,
@@ -307,6 +336,9 @@ impl Sender {
                 self.receive(self.until_next())?;
             }
         }
+        let now_ns = whole_ns(self.shared.begin.elapsed());
+        self.shared.sending_ns.fetch_max(now_ns, Ordering::Relaxed);
+        self.shared.sender_count.fetch_sub(1, Ordering::Release);
         let (end, mut quiet_from) = (Instant::now(), Instant::now());
         while !self.shared.is_ended.load(Ordering::Relaxed)
             && end.elapsed() < PATIENCE
@@ -357,7 +389,8 @@ impl Sender {
                     None => now_ns,
                     Some(schedule) => {
                         let due_ns = whole_ns(schedule.due(self.sent + index as u64));
-                        locked(&self.shared.lag_ns).record(now_ns.saturating_sub(due_ns));
+                        let late_ns = now_ns.saturating_sub(due_ns);
+                        locked(&self.shared.lag_ns[self.number]).record(late_ns);
                         due_ns
                     }
                 };
@@ -434,6 +467,8 @@ mod tests {
 
     /// Echoes so many datagrams, but every seventh twice as a stranger would, and ends.
     fn echo(socket: &UdpSocket, count: usize) {
+        // One that is lost is a failure, and not waited for without end.
+        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("it can be set");
         let mut buffer = [0; 64];
         for index in 0..count {
             let (bytes, peer) = socket.recv_from(&mut buffer).expect("there is one");
@@ -450,6 +485,7 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = server.local_addr().expect("it has one");
         let echo = thread::spawn(move || echo(&server, 701));
+        let begin = Instant::now();
         let client = Client::start(&options(address, 5)).expect("it starts");
         let counts = client.join().expect("it ends");
         echo.join().expect("it ends");
@@ -461,6 +497,9 @@ mod tests {
             all.add(flow);
         }
         assert_eq!((all.sent_packets, all.refused_packets, all.dropped_packets), (701, 0, 0));
+        // 350 times 100 µs; what it then waits for answers is not part of it.
+        assert!(counts.sending >= Duration::from_millis(35), "{:?}", counts.sending);
+        assert!(counts.sending + QUIET <= begin.elapsed(), "{:?}", counts.sending);
         let measured: u64 = counts.latency_ns.iter().map(Histogram::count).sum();
         assert_eq!((measured, counts.lag_ns.count()), (701, 701));
     }

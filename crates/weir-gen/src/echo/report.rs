@@ -1,19 +1,24 @@
 //! What a server says of itself: how it spreads datagrams, and what it has counted.
 //!
 //! To whoever connects to its TCP port of the same number it writes that as one JSON object, and
-//! closes; it reads nothing from a stranger.
+//! closes; it reads nothing from a stranger, and waits for none.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use weir_wire::rss::{Settings, Table};
 
 /// The longest answer that is read: a table of 65,536 buckets, and their counts.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// How long a peer may take for its side of it.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a peer may take for all of its side of it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Those who are answered at a time; others wait for their turn.
+const ASKER_COUNT_MAX: usize = 16;
+/// How old an announcement may be.
+const AGE_MAX: Duration = Duration::from_millis(100);
 
 /// What one worker of a server did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +30,8 @@ pub struct WorkerCounts {
     pub read_packets: u64,
     /// Datagrams that the kernel, or for AF_XDP the transmit ring, took from it.
     pub sent_packets: u64,
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel did not take, and those that are not returned: cut, or from the
+    /// port that is listened at.
     pub refused_packets: u64,
     /// Datagrams that its socket had no room for.
     pub dropped_packets: u64,
@@ -40,6 +46,9 @@ pub struct BucketCounts {
     pub arrived_packets: u64,
     /// Of those: on another queue than the table has for the bucket.
     pub misplaced_packets: u64,
+    /// Of those: not returned by the program at the interface that returns the others.
+    #[serde(default)]
+    pub refused_packets: u64,
 }
 
 /// What a server has counted since it was started.
@@ -78,13 +87,18 @@ impl ServerCounts {
     pub fn totals(&self) -> ServerTotals {
         let arrived: u64 = self.buckets.iter().map(|bucket| bucket.arrived_packets).sum();
         let sum = |count: fn(&WorkerCounts) -> u64| -> u64 { self.workers.iter().map(count).sum() };
-        let by_program = |sum: u64| if self.is_reflected { arrived } else { sum };
+        let refused: u64 = self.buckets.iter().map(|bucket| bucket.refused_packets).sum();
+        // A program returns what it does not refuse.
+        let by_program = |sum: u64, all: u64| if self.is_reflected { all } else { sum };
         ServerTotals {
             arrived_packets: (!self.buckets.is_empty()).then_some(arrived),
             misplaced_packets: self.buckets.iter().map(|bucket| bucket.misplaced_packets).sum(),
-            read_packets: by_program(sum(|worker| worker.read_packets)),
-            sent_packets: by_program(sum(|worker| worker.sent_packets)),
-            refused_packets: sum(|worker| worker.refused_packets),
+            read_packets: by_program(sum(|worker| worker.read_packets), arrived),
+            sent_packets: by_program(
+                sum(|worker| worker.sent_packets),
+                arrived.saturating_sub(refused),
+            ),
+            refused_packets: sum(|worker| worker.refused_packets) + refused,
             dropped_packets: sum(|worker| worker.dropped_packets),
         }
     }
@@ -109,6 +123,7 @@ impl ServerCounts {
             BucketCounts {
                 arrived_packets: new.arrived_packets.saturating_sub(old.arrived_packets),
                 misplaced_packets: new.misplaced_packets.saturating_sub(old.misplaced_packets),
+                refused_packets: new.refused_packets.saturating_sub(old.refused_packets),
             }
         };
         Self {
@@ -209,17 +224,66 @@ impl Announcement {
 /// [`AnnouncementError`] if nobody answers, or somebody else.
 pub fn ask(address: SocketAddr) -> Result<Announcement, AnnouncementError> {
     let failed = |source| AnnouncementError::Unanswered { address, source };
-    let connection = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
-    connection.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-    let mut text = String::new();
-    connection.take(ANSWER_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
-    serde_json::from_str(&text)
+    let text = answer_of(address, PATIENCE).map_err(failed)?;
+    serde_json::from_slice(&text)
         .map_err(|error| AnnouncementError::Foreign { address, why: error.to_string() })
 }
 
-/// Tells those who ask.
+/// What is heard until the peer closes, which it has to do in that time.
+fn answer_of(address: SocketAddr, patience: Duration) -> io::Result<Vec<u8>> {
+    let begin = Instant::now();
+    let connection = TcpStream::connect_timeout(&address, patience)?;
+    let mut connection = connection.take(ANSWER_BYTES_MAX);
+    let (mut text, mut piece) = (Vec::new(), [0; 16 << 10]);
+    loop {
+        let left = patience.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        connection.get_ref().set_read_timeout(Some(left))?;
+        match connection.read(&mut piece) {
+            Ok(0) => return Ok(text),
+            Ok(bytes) => text.extend_from_slice(&piece[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Somebody who has asked.
 #[derive(Debug)]
-pub struct Announcer(TcpListener);
+struct Asker {
+    connection: TcpStream,
+    text: Arc<[u8]>,
+    /// Bytes of it that were written.
+    written: usize,
+    deadline: Instant,
+}
+
+impl Asker {
+    /// Writes what there is room for; says whether it has all. An error is the end, too.
+    fn write(&mut self) -> io::Result<bool> {
+        while self.written < self.text.len() {
+            match self.connection.write(&self.text[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(bytes) => self.written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Tells those who ask, and never waits for them.
+#[derive(Debug)]
+pub struct Announcer {
+    listener: TcpListener,
+    askers: Vec<Asker>,
+    /// What was last said, and when.
+    said: Option<(Instant, Arc<[u8]>)>,
+}
 
 impl Announcer {
     /// Listens.
@@ -229,22 +293,43 @@ impl Announcer {
     pub fn listen(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Self(listener))
+        Ok(Self { listener, askers: Vec::new(), said: None })
     }
 
-    /// Answers those who have asked by now; says how many.
-    pub fn answer(&self, mut announcement: impl FnMut() -> Option<Announcement>) -> usize {
-        let mut count = 0;
-        while let Ok((mut asker, _)) = self.0.accept() {
-            let text = announcement().and_then(|said| serde_json::to_vec(&said).ok());
-            let Some(text) = text else { break };
-            // What becomes of an answer is the asker's business.
-            let _ = asker.set_nonblocking(false);
-            let _ = asker.set_write_timeout(Some(PATIENCE));
-            let _ = asker.write_all(&text);
-            count += 1;
+    /// Answers those who have asked by now, as far as that goes without waiting; says how many now
+    /// have all of it. Who does not take it in 5 s gets no more.
+    pub fn answer(&mut self, mut announcement: impl FnMut() -> Option<Announcement>) -> usize {
+        while self.askers.len() < ASKER_COUNT_MAX {
+            let Ok((connection, _)) = self.listener.accept() else { break };
+            let Some(text) = self.text(&mut announcement) else { break };
+            if connection.set_nonblocking(true).is_ok() {
+                let deadline = Instant::now() + PATIENCE;
+                self.askers.push(Asker { connection, text, written: 0, deadline });
+            }
         }
+        let mut count = 0;
+        self.askers.retain_mut(|asker| match asker.write() {
+            Ok(true) => {
+                count += 1;
+                false
+            }
+            Ok(false) => Instant::now() < asker.deadline,
+            // What becomes of an answer is the asker's business.
+            Err(_) => false,
+        });
         count
+    }
+
+    fn text(
+        &mut self,
+        announcement: &mut impl FnMut() -> Option<Announcement>,
+    ) -> Option<Arc<[u8]>> {
+        if let Some((_, text)) = self.said.as_ref().filter(|(when, _)| when.elapsed() < AGE_MAX) {
+            return Some(text.clone());
+        }
+        let text: Arc<[u8]> = serde_json::to_vec(&announcement()?).ok()?.into();
+        self.said = Some((Instant::now(), text.clone()));
+        Some(text)
     }
 }
 
@@ -265,7 +350,7 @@ mod tests {
             dropped_packets: 5,
             cpu_time_ns: 99,
         };
-        let bucket = BucketCounts { arrived_packets: 15, misplaced_packets: 3 };
+        let bucket = BucketCounts { arrived_packets: 15, misplaced_packets: 3, refused_packets: 0 };
         ServerCounts {
             duration_ns: 7,
             workers: vec![worker],
@@ -282,8 +367,8 @@ mod tests {
             symmetry: Symmetry::Xor,
             fields: [Fields::FourTuple, Fields::TwoTuple, Fields::FourTuple, Fields::TwoTuple],
         };
-        let announcer = Announcer::listen("127.0.0.1:0".parse().expect("one")).expect("a port");
-        let address = announcer.0.local_addr().expect("it has one");
+        let mut announcer = Announcer::listen("127.0.0.1:0".parse().expect("one")).expect("a port");
+        let address = announcer.listener.local_addr().expect("it has one");
         let asking = thread::spawn(move || ask(address));
         let said = Announcement::new(&settings, true, counts(), Losses::default());
         while announcer.answer(|| Some(said.clone())) == 0 {
@@ -291,6 +376,61 @@ mod tests {
         }
         let heard = asking.join().expect("it ends").expect("an answer");
         assert_eq!((heard.settings(), &heard), (Ok(settings), &said));
+    }
+
+    #[test]
+    fn who_asks_and_takes_nothing_holds_up_nobody() {
+        let mut announcer = Announcer::listen("127.0.0.1:0".parse().expect("one")).expect("a port");
+        let address = announcer.listener.local_addr().expect("it has one");
+        let settings = Settings {
+            key: Key::microsoft(),
+            table: "equal:2/65536".parse().expect("a table"),
+            symmetry: Symmetry::None,
+            fields: [Fields::FourTuple; 4],
+        };
+        // More than any socket's buffer holds.
+        let bucket = BucketCounts { arrived_packets: u64::MAX, ..BucketCounts::default() };
+        let counts = ServerCounts { buckets: vec![bucket; 1 << 17], ..counts() };
+        let said = Announcement::new(&settings, true, counts, Losses::default());
+        let mut said_count = 0;
+        let connect = |_| TcpStream::connect(address).expect("it listens");
+        let mut silent: Vec<TcpStream> = (0..ASKER_COUNT_MAX + 4).map(connect).collect();
+        while announcer.askers.len() < ASKER_COUNT_MAX {
+            let answered = announcer.answer(|| {
+                said_count += 1;
+                Some(said.clone())
+            });
+            assert_eq!(answered, 0);
+        }
+        assert!(said_count < ASKER_COUNT_MAX, "most are told the same");
+        assert_eq!(announcer.answer(|| panic!("there is no room for more")), 0);
+        // They go, so that there is room.
+        silent.clear();
+        thread::sleep(AGE_MAX);
+        let said = Announcement { counts: ServerCounts::default(), ..said };
+        let asking = thread::spawn(move || ask(address));
+        while !asking.is_finished() {
+            announcer.answer(|| Some(said.clone()));
+            thread::sleep(Duration::from_millis(5));
+        }
+        let heard = asking.join().expect("it ends").expect("an answer");
+        assert_eq!(heard.table.len(), 1 << 16);
+    }
+
+    #[test]
+    fn an_answer_that_does_not_end_is_not_waited_for() {
+        let slow = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = slow.local_addr().expect("it has one");
+        let talking = thread::spawn(move || {
+            let (mut asker, _) = slow.accept().expect("it asks");
+            while asker.write_all(b"[").is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let error = answer_of(address, Duration::from_millis(200)).expect_err("it is endless");
+        let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+        assert!(kinds.contains(&error.kind()), "{error}");
+        talking.join().expect("it ends with the asker");
     }
 
     #[test]
@@ -318,6 +458,11 @@ mod tests {
         assert_eq!(since.workers[0], WorkerCounts { cpu: Some(1), ..WorkerCounts::default() });
         let reflected = ServerCounts { is_reflected: true, workers: Vec::new(), ..counts() };
         assert_eq!(reflected.totals().sent_packets, 30);
+        let mut refusing = reflected;
+        refusing.buckets[1].refused_packets = 4;
+        let totals = refusing.totals();
+        assert_eq!((totals.read_packets, totals.sent_packets), (30, 26));
+        assert_eq!(totals.refused_packets, 4);
         let blind = ServerCounts { buckets: Vec::new(), ..counts() };
         assert_eq!(blind.totals().arrived_packets, None);
     }

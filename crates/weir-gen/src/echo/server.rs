@@ -11,12 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use nix::unistd::gettid;
+use weir_bpf::datagrams::{self, DropCounter};
 use weir_bpf::echo::{EchoLink, EchoProgram, Way};
+use weir_bpf::ethtool;
 use weir_bpf::rss::QueueMark;
 use weir_bpf::xsk::{self, Xsk};
-use weir_bpf::{datagrams, ethtool};
 use weir_net::{CpuList, Netlink, cpu};
-use weir_rss::{Each, Steer, Steering, open_udp};
+use weir_rss::{Each, Steering, open_udp};
 use weir_wire::rss::Settings;
 
 use super::report::{BucketCounts, ServerCounts, WorkerCounts};
@@ -83,6 +84,7 @@ struct Worker {
     counters: Arc<Counters>,
     /// The worker's socket, to ask for what it dropped.
     socket: OwnedFd,
+    drops: DropCounter,
     cpu: Option<usize>,
 }
 
@@ -129,22 +131,23 @@ impl Server {
                     Backend::AfXdp => Way::Sockets,
                     Backend::Xdp => Way::Back,
                 };
-                let port = options.group.address.port();
+                let listener = options.group.address;
                 let room = u32::try_from(queue_count).unwrap_or(u32::MAX);
-                let program = EchoProgram::load(way, port, &server.settings, room, mark)?;
+                let program = EchoProgram::load(way, listener, &server.settings, room, mark)?;
                 server.program = Some(program);
                 Some(Netlink::open()?.ifindex(interface)?)
             }
             None if options.backend.is_xdp() => return Err(EchoError::NoInterface),
             None => None,
         };
+        // What the sockets get has arrived; so the count of arrivals begins first, and ends last.
+        if let (Some(program), Some(ifindex)) = (&server.program, ifindex) {
+            server.link = Some(program.attach(ifindex)?);
+        }
         match options.backend {
             Backend::Epoll | Backend::Mmsg => server.start_sockets(options)?,
             Backend::AfXdp => server.start_frames(options, queue_count, ifindex)?,
             Backend::Xdp => {}
-        }
-        if let (Some(program), Some(ifindex)) = (&server.program, ifindex) {
-            server.link = Some(program.attach(ifindex)?);
         }
         Ok(server)
     }
@@ -161,11 +164,12 @@ impl Server {
                 datagrams::set_gro(socket.as_fd()).map_err(failed(worker))?;
             }
             let copy = socket.as_fd().try_clone_to_owned().map_err(failed(worker))?;
+            let port = socket.local_addr().map_err(failed(worker))?.port();
             self.start_worker(options, copy, move |job| {
                 if is_batched {
-                    sockets::batched(job, &socket, gro)
+                    sockets::batched(job, &socket, port, gro)
                 } else {
-                    sockets::one_by_one(job, &socket)
+                    sockets::one_by_one(job, &socket, port)
                 }
             })?;
         }
@@ -189,8 +193,11 @@ impl Server {
             if let Some(program) = &self.program {
                 program.add(number, socket.as_fd())?;
             }
+            // To ask it for its drops: the kernel keeps the socket's memory for as long as one of
+            // both is open.
             let copy = socket.as_fd().try_clone_to_owned().map_err(failed(queue))?;
-            self.start_worker(options, copy, move |job| frames::serve(job, &mut socket))?;
+            let port = options.group.address.port();
+            self.start_worker(options, copy, move |job| frames::serve(job, &mut socket, port))?;
         }
         Ok(())
     }
@@ -223,7 +230,8 @@ impl Server {
                 result
             })
             .map_err(EchoError::Thread)?;
-        self.workers.push(Worker { thread: Some(thread), counters, socket, cpu });
+        let drops = DropCounter::default();
+        self.workers.push(Worker { thread: Some(thread), counters, socket, drops, cpu });
         Ok(())
     }
 
@@ -238,23 +246,22 @@ impl Server {
     /// # Errors
     /// [`EchoError`] if they cannot be read, or there are not the workers for them.
     pub fn follow(&mut self) -> Result<bool, EchoError> {
-        let new = match (&mut self.steering, &self.followed) {
-            (Some(steering), _) => {
-                steering.follow()?;
-                steering.settings().clone()
-            }
+        let new = match (&self.steering, &self.followed) {
+            (Some(steering), _) => steering.changed()?,
             // Nobody is steered to, but what is misplaced depends on them.
             (None, Some((interface, address))) => {
-                let (each, steer) = (Each::Queue, Steer::Kernel);
-                weir_rss::Options::of_interface(interface, *address, each, steer)?.settings
+                let new = weir_rss::group::settings(interface, *address, true)?;
+                (new != self.settings).then_some(new)
             }
-            (None, None) => return Ok(false),
+            (None, None) => None,
         };
-        if new == self.settings {
-            return Ok(false);
-        }
+        let Some(new) = new else { return Ok(false) };
+        // It refuses a table of another size, which sockets may have room for.
         if let Some(program) = &self.program {
             program.set(&new)?;
+        }
+        if let Some(steering) = &mut self.steering {
+            steering.go_by(new.clone())?;
         }
         self.settings = new;
         Ok(true)
@@ -277,6 +284,7 @@ impl Server {
         let buckets = buckets.iter().map(|count| BucketCounts {
             arrived_packets: count.packets,
             misplaced_packets: count.misplaced_packets,
+            refused_packets: count.refused_packets,
         });
         Ok(ServerCounts {
             duration_ns: u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -293,7 +301,7 @@ impl Server {
         let read_packets = counters.read.load(Ordering::Relaxed);
         let dropped = match self.backend {
             Backend::AfXdp => xsk::drop_count(worker.socket.as_fd()),
-            _ => datagrams::drop_count(worker.socket.as_fd()),
+            _ => worker.drops.read(worker.socket.as_fd()),
         };
         let failed = |source| EchoError::Worker { worker: number, source };
         Ok(WorkerCounts {
@@ -327,7 +335,6 @@ impl Server {
     /// # Errors
     /// [`EchoError`] if a worker has failed.
     pub fn stop(mut self) -> Result<ServerCounts, EchoError> {
-        self.link = None;
         self.stop.store(true, Ordering::Relaxed);
         for worker in 0..self.workers.len() {
             self.end(worker)?;

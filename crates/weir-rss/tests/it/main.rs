@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_bpf::ethtool;
 use weir_bpf::rss::{Link, QueueMark, Receiver, Wire, WireSettings};
 use weir_net::address::Prefix;
-use weir_net::{Netlink, NetnsGuard, VethEnd};
+use weir_net::{CpuList, Netlink, NetnsGuard, VethEnd, cpu};
 use weir_oracle::netns::namespace;
 use weir_rss::group::queue_mark;
 use weir_rss::{Each, Flow, GroupError, Options, Steer, open_tcp, open_udp};
@@ -182,13 +182,19 @@ fn queues_cpus_and_the_kernel_choose_sockets_too() {
     let mark = bed.at_server(|| queue_mark("in")).expect("it is there");
     assert_eq!(mark, QueueMark::Number);
     let every_cpu = vec![2; 1024];
+    // What a veth's end is sent, the CPU that sends it receives.
+    let last = cpu::online().expect("it has some").iter().max().expect("it has some");
+    let pin = || cpu::pin_current_thread(&CpuList::new([last]).expect("one"));
     for (steer, allowed) in [
         (Steer::Queue(mark), &[1, 3][..]),
         (Steer::Cpu(every_cpu), &[2]),
+        // A CPU behind the end of the list: the kernel chooses.
+        (Steer::Cpu(vec![2]), if last > 0 { &[0, 1, 2, 3] } else { &[2] }),
         (Steer::Kernel, &[0, 1, 2, 3]),
     ] {
         let options = bed.options(Each::Queue, steer);
         let group = bed.at_server(|| open_udp(&options)).expect("they open");
+        pin().expect("it stays there");
         bed.send(5000..5200);
         let (sockets, steering) = group.into_parts();
         let ports = received(&sockets, 200);
@@ -205,6 +211,10 @@ fn queues_cpus_and_the_kernel_choose_sockets_too() {
     }
 }
 
+fn few() -> weir_wire::rss::Table {
+    "equal:4/8".parse().expect("a table")
+}
+
 #[test]
 fn what_cannot_be_opened_is_refused() {
     let error = Options::of_interface("lo", SERVER, Each::Queue, Steer::Hash);
@@ -214,7 +224,18 @@ fn what_cannot_be_opened_is_refused() {
     let options = bed.options(Each::Bucket, Steer::Hash);
     let error = bed.at_server(|| open_udp(&options)).expect_err("too many").to_string();
     assert!(error.contains("one for each queue instead"), "{error}");
+    let options = bed.options(Each::Bucket, Steer::Queue(QueueMark::Number));
+    let options = Options { settings: Settings { table: few(), ..options.settings }, ..options };
+    let error = bed.at_server(|| open_udp(&options)).expect_err("queues and buckets");
+    assert!(matches!(error, GroupError::QueueOfBuckets), "{error}");
     let options = bed.options(Each::Queue, Steer::Kernel);
+    let first = bed.at_server(|| (open_udp(&options), open_tcp(&options)));
+    let first = (first.0.expect("they open"), first.1.expect("they open"));
+    let error = bed.at_server(|| open_udp(&options)).expect_err("it is taken").to_string();
+    assert!(error.contains("cannot bind it: Address already in use"), "{error}");
+    let error = bed.at_server(|| open_tcp(&options)).expect_err("it is taken").to_string();
+    assert!(error.contains("cannot bind it: Address already in use"), "{error}");
+    drop(first);
     let elsewhere = Options { address: "192.0.2.1:7".parse().expect("an address"), ..options };
     let error = bed.at_server(|| open_udp(&elsewhere)).expect_err("not ours").to_string();
     assert!(error.contains("192.0.2.1:7: cannot bind it"), "{error}");

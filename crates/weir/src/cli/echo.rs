@@ -132,7 +132,8 @@ pub(crate) struct ServeArgs {
     /// Read datagrams, and return none.
     #[arg(long)]
     pub(crate) receive_only: bool,
-    /// Tell clients the settings and the counts, over TCP at the same address and port.
+    /// Tell whoever connects the settings, also the key, and the counts, over TCP at the same
+    /// address and port.
     #[arg(long)]
     pub(crate) announce: bool,
     /// CPUs of the workers, in turn [default: those of the interface's queues, or else all].

@@ -51,15 +51,17 @@ pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
         rate_pps,
         packet_limit: args.count,
     };
-    let begin = Instant::now();
     let client = Client::start(&options)?;
     let mut screen = Screen::new(args.json.json);
     let stopped = watch(args, &client, &cancel, &mut screen)?;
-    let sending = begin.elapsed();
     client.finish();
     let counts = client.join()?;
-    let server = announced.and_then(|before| Some((before, report::ask(args.server).ok()?)));
-    let report = ClientReport::new("total", sending, &flows, &counts, server.as_ref());
+    let server = announced.and_then(|before| {
+        let after = report::ask(args.server);
+        let why = |error| progress::warn(&format!("{error}; what it has counted is not shown"));
+        Some((before, after.map_err(why).ok()?))
+    });
+    let report = ClientReport::new(&flows, &counts, settings.as_ref(), server.as_ref());
     screen.total(|| serde_json::to_string(&report), || report.text())?;
     Ok(stopped.map_or(Outcome::Done, Outcome::Signal))
 }
@@ -109,7 +111,7 @@ fn watch(
         }
         if now >= next {
             next = now + args.interval;
-            let all = sum(&client.counts()?);
+            let all = sum(&client.flow_counts()?);
             let line = Interval::new(begin, last, all);
             screen.interval(
                 || serde_json::to_string(&line),
@@ -122,9 +124,9 @@ fn watch(
     Ok(None)
 }
 
-fn sum(counts: &ClientCounts) -> FlowCounts {
+fn sum(flows: &[FlowCounts]) -> FlowCounts {
     let mut all = FlowCounts::default();
-    counts.flows.iter().for_each(|flow| all.add(flow));
+    flows.iter().for_each(|flow| all.add(flow));
     all
 }
 
@@ -235,26 +237,30 @@ struct ClientReport {
 
 impl ClientReport {
     fn new(
-        kind: &'static str,
-        sending: Duration,
         flows: &[ClientFlow],
         counts: &ClientCounts,
+        settings: Option<&Settings>,
         server: Option<&(Announcement, Announcement)>,
     ) -> Self {
-        let all = sum(counts);
+        let all = sum(&counts.flows);
         let mut latency = Histogram::default();
         counts.latency_ns.iter().for_each(|one| latency.add(one));
         let seen = server.map(|(before, after)| after.counts.since(&before.counts));
-        let seconds = sending.as_secs_f64().max(1e-9);
+        let seconds = counts.sending.as_secs_f64().max(1e-9);
         let mut buckets = rows(flows, counts);
+        // The server's are those of its own settings; --table may have given others here.
+        let are_same_buckets = server.is_some_and(|(before, after)| {
+            [before, after].iter().all(|said| said.settings().ok().as_ref() == settings)
+        });
         for row in &mut buckets {
-            let there = seen.as_ref().and_then(|seen| seen.buckets.get(row.bucket?));
+            let there = seen.as_ref().filter(|_| are_same_buckets);
+            let there = there.and_then(|seen| seen.buckets.get(row.bucket?));
             row.arrived_packets = there.map(|there| there.arrived_packets);
             row.misplaced_packets = there.map(|there| there.misplaced_packets);
         }
         Self {
-            kind,
-            duration_ns: whole_ns(sending),
+            kind: "total",
+            duration_ns: whole_ns(counts.sending),
             sent_pps: all.sent_packets as f64 / seconds,
             received_pps: all.received_packets as f64 / seconds,
             flow_count: flows.len(),
@@ -297,8 +303,7 @@ impl ClientReport {
     fn ways(&self) -> String {
         let mut text = String::new();
         let mut line = |what: &str, packets: u64, before: Option<u64>, why: String| {
-            let missing = before.map(|before| before.cast_signed() - packets.cast_signed());
-            let missing = missing.map_or_else(String::new, |missing| format!("{missing} less"));
+            let missing = before.map_or_else(String::new, |before| difference(before, packets));
             let line = format!("{what:<24} {:>14} {missing:>16}  {why}", count(packets));
             text += line.trim_end();
             text.push('\n');
@@ -354,6 +359,14 @@ impl ClientReport {
     }
 }
 
+/// What a count is less, or more, than the one before it.
+fn difference(before: u64, packets: u64) -> String {
+    match packets.checked_sub(before) {
+        None | Some(0) => format!("{} less", before - packets),
+        Some(more) => format!("{more} more"),
+    }
+}
+
 /// Flows of the same bucket together.
 fn rows(flows: &[ClientFlow], counts: &ClientCounts) -> Vec<Row> {
     let mut sums = std::collections::BTreeMap::new();
@@ -384,6 +397,8 @@ fn rows(flows: &[ClientFlow], counts: &ClientCounts) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use weir_gen::echo::report::{BucketCounts, ServerCounts};
+
     use super::*;
 
     #[test]
@@ -399,9 +414,10 @@ mod tests {
         let counts = ClientCounts {
             flows: vec![one; 3],
             latency_ns: vec![latency; 3],
+            sending: Duration::from_secs(2),
             lag_ns: Histogram::default(),
         };
-        let report = ClientReport::new("total", Duration::from_secs(2), &flows, &counts, None);
+        let report = ClientReport::new(&flows, &counts, None, None);
         let buckets: Vec<_> = report.buckets.iter().map(|row| row.bucket).collect();
         assert_eq!(buckets, [Some(2), Some(4)]);
         assert_eq!((report.buckets[1].sent_packets, report.buckets[1].flow_count), (20, 2));
@@ -412,5 +428,32 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("latency: median 50 ns") && !text.contains("lateness"), "{text}");
+    }
+
+    #[test]
+    fn buckets_of_another_table_get_no_counts_of_the_server() {
+        let announced = super::super::settings("0,1".parse().expect("a table"), None, None);
+        let other = super::super::settings("0,1,0".parse().expect("a table"), None, None);
+        let said = |arrived_packets| {
+            let bucket = BucketCounts { arrived_packets, ..BucketCounts::default() };
+            let counts = ServerCounts { buckets: vec![bucket; 2], ..ServerCounts::default() };
+            Announcement::new(&announced, true, counts, Losses::default())
+        };
+        let server = (said(1), said(8));
+        let flows = [ClientFlow { source: ([10, 0, 0, 2], 1).into(), place: Some((1, 1)) }];
+        let counts = ClientCounts {
+            flows: vec![FlowCounts { sent_packets: 9, ..FlowCounts::default() }],
+            sending: Duration::from_secs(1),
+            latency_ns: vec![Histogram::default()],
+            lag_ns: Histogram::default(),
+        };
+        for (settings, arrived) in [(&announced, Some(7)), (&other, None)] {
+            let report = ClientReport::new(&flows, &counts, Some(settings), Some(&server));
+            assert_eq!(report.buckets[0].arrived_packets, arrived);
+            assert_eq!(report.server.and_then(|server| server.arrived_packets), Some(14));
+            assert!(report.text().contains("5 more"), "{}", report.text());
+        }
+        assert_eq!([difference(5, 5), difference(5, 3)], ["0 less", "2 less"]);
+        assert_eq!(difference(0, u64::MAX), "18446744073709551615 more");
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use anyhow::{Context as _, bail, ensure};
+use weir_results::number::counted;
 use weir_wire::flow::FlowSpace;
 use weir_wire::range::AddrRange;
 use weir_wire::rss::pick::{Wish, pick};
@@ -47,8 +48,8 @@ pub(super) fn flows(
         check_count(count)?;
         ensure!(
             count <= space.flow_count(),
-            "--source {range} has {} flows, and {count} are asked for",
-            space.flow_count()
+            "--source {range} has {}, and {count} are asked for",
+            counted(space.flow_count(), "flow")
         );
         let steering = settings.map(|settings| settings.steering(kind));
         let flow = |flow: weir_wire::flow::Flow<IpAddr>| ClientFlow {

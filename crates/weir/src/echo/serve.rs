@@ -19,7 +19,7 @@ use weir_rss::{Each, Options, Steer};
 use weir_wire::rss::{FlowKind, Settings, Table};
 
 use super::show::{self, Seen};
-use super::{in_turn, settings, written};
+use super::{settings, written};
 use crate::cli::echo::{BackendName, EachName, ServeArgs, SteerName};
 use crate::exit::Outcome;
 use crate::receive::Screen;
@@ -90,6 +90,7 @@ impl Run<'_> {
         let begin = Instant::now();
         let (mut next, mut follow) = (begin + args.interval, begin + FOLLOW);
         let end = args.duration.and_then(|duration| begin.checked_add(duration));
+        let mut announcer = self.announcer.take();
         let outcome = loop {
             if !cancel.sleep(LOOK_AGAIN.min(args.interval)) {
                 break Outcome::Signal(cancel.signal().unwrap_or_default());
@@ -99,7 +100,7 @@ impl Run<'_> {
                 break Outcome::Done;
             }
             self.server.check()?;
-            if let Some(announcer) = &self.announcer {
+            if let Some(announcer) = &mut announcer {
                 announcer.answer(|| self.announcement().ok());
             }
             if now >= follow {
@@ -108,7 +109,7 @@ impl Run<'_> {
             }
             if now >= next {
                 next = now + args.interval;
-                let seen = self.see(self.server.counts()?)?;
+                let seen = see(args, self.server.counts()?, self.before)?;
                 let settings = self.server.settings();
                 let report = show::server("interval", settings, &seen, Some(&last));
                 screen.interval(
@@ -122,22 +123,32 @@ impl Run<'_> {
         let before = self.before;
         let settings = self.server.settings().clone();
         let counts = self.server.stop()?;
-        let seen = Seen { counts, losses: losses(args.interface.as_deref())?.since(before) };
+        let seen = see(args, counts, before)?;
         let report = show::server("total", &settings, &seen, None);
         screen.total(|| serde_json::to_string(&report), || report.text())?;
         Ok(outcome)
     }
 
-    fn see(&self, counts: ServerCounts) -> anyhow::Result<Seen> {
-        let losses = losses(self.args.interface.as_deref())?.since(self.before);
-        Ok(Seen { counts, losses })
-    }
-
     fn announcement(&self) -> anyhow::Result<Announcement> {
-        let Seen { counts, losses } = self.see(self.server.counts()?)?;
+        let Seen { counts, losses } = see(self.args, self.server.counts()?, self.before)?;
         let echoes = !self.args.receive_only;
         Ok(Announcement::new(self.server.settings(), echoes, counts, losses))
     }
+}
+
+/// What was counted, and lost since `before`.
+fn see(args: &ServeArgs, counts: ServerCounts, before: Losses) -> anyhow::Result<Seen> {
+    let mut losses = losses(args.interface.as_deref())?.since(before);
+    if args.backend == BackendName::AfXdp && args.interface.as_deref().is_some_and(is_veth) {
+        // A veth counts as its drops what an AF_XDP socket has no room for.
+        let by_sockets = counts.totals().dropped_packets;
+        losses.device_packets = losses.device_packets.saturating_sub(by_sockets);
+    }
+    Ok(Seen { counts, losses })
+}
+
+fn is_veth(interface: &str) -> bool {
+    ethtool::driver(interface).is_ok_and(|driver| driver == "veth")
 }
 
 fn backend(name: BackendName) -> Backend {
@@ -243,20 +254,27 @@ fn steer(
                 Each::Queue => settings.table.queue_count(),
                 Each::Bucket => settings.table.bucket_count(),
             };
-            let cpus = in_turn(cpus.iter().copied());
-            Steer::Cpu(places_of_cpus(&cpus, worker_count))
+            Steer::Cpu(places_of_cpus(cpus, worker_count, possible_cpu_count()?))
         }
     })
 }
 
-/// The worker of each CPU, that of CPU 0 first: the one that is on it, or else any.
-fn places_of_cpus(cpus: &[usize], worker_count: usize) -> Vec<u16> {
-    let last = cpus.iter().copied().max().unwrap_or(0);
+/// How many CPUs there may ever be, counted from 0.
+fn possible_cpu_count() -> anyhow::Result<usize> {
+    let path = "/sys/devices/system/cpu/possible";
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let cpus: CpuList = text.trim().parse().with_context(|| format!("{path} is no list"))?;
+    Ok(cpus.iter().max().unwrap_or(0) + 1)
+}
+
+/// The worker of each CPU, that of CPU 0 first: the first one that is on it, or else any. Workers
+/// are on `cpus` in turn.
+fn places_of_cpus(cpus: &[usize], worker_count: usize, cpu_count: usize) -> Vec<u16> {
     let place = |cpu: usize| {
         let of_cpu = cpus.iter().position(|other| *other == cpu).unwrap_or(cpu);
         u16::try_from(of_cpu % worker_count.max(1)).unwrap_or(0)
     };
-    (0..=last).map(place).collect()
+    (0..cpu_count).map(place).collect()
 }
 
 /// Says what has changed; the same warning once.
@@ -275,7 +293,7 @@ fn note_changes(changed: Result<bool, EchoError>, warning: &mut String) {
 /// What the user of a veth must know who returns packets before the stack has seen them.
 fn note_veth(args: &ServeArgs, backend: Backend) {
     let Some(interface) = args.interface.as_deref().filter(|_| backend.is_xdp()) else { return };
-    if ethtool::driver(interface).is_ok_and(|driver| driver == "veth") {
+    if is_veth(interface) {
         let also = match backend {
             Backend::Xdp => ", and takes what is returned only while it has an XDP program itself",
             _ => "",
@@ -309,7 +327,9 @@ mod tests {
 
     #[test]
     fn a_cpu_has_the_worker_that_is_on_it() {
-        assert_eq!(places_of_cpus(&[2, 0], 2), [1, 1, 0]);
-        assert_eq!(places_of_cpus(&[0, 1, 2, 3], 2), [0, 1, 0, 1]);
+        assert_eq!(places_of_cpus(&[2, 0], 2, 5), [1, 1, 0, 1, 0]);
+        assert_eq!(places_of_cpus(&[0, 1, 2, 3], 2, 4), [0, 1, 0, 1]);
+        assert_eq!(places_of_cpus(&[0, 0, 1, 1], 4, 2), [0, 2]);
+        assert!(possible_cpu_count().is_ok_and(|count| count > 0));
     }
 }

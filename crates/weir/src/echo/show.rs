@@ -178,7 +178,11 @@ mod tests {
                 duration_ns,
                 workers: vec![worker(read), worker(0)],
                 buckets: vec![
-                    BucketCounts { arrived_packets: read + 5, misplaced_packets: 5 },
+                    BucketCounts {
+                        arrived_packets: read + 5,
+                        misplaced_packets: 5,
+                        refused_packets: 0,
+                    },
                     BucketCounts::default(),
                 ],
                 is_reflected: false,

@@ -115,7 +115,11 @@ mod tests {
 
     #[test]
     fn buckets_are_compared_with_their_mean() {
-        let count = |packets, misplaced_packets| BucketCount { packets, misplaced_packets };
+        let count = |packets, misplaced_packets| BucketCount {
+            packets,
+            misplaced_packets,
+            ..BucketCount::default()
+        };
         let before = [count(10, 0), count(5, 5), count(0, 0), count(7, 0)];
         let now = [count(40, 3), count(15, 5), count(0, 0), count(7, 0)];
         let rates = BucketRates::between(&before, &now, Duration::from_secs(2));

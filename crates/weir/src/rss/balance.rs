@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn counters_that_begin_anew_are_no_load() {
-        let count = |packets| BucketCount { packets, misplaced_packets: 1 };
+        let count =
+            |packets| BucketCount { packets, misplaced_packets: 1, ..BucketCount::default() };
         let interval = Interval::between(&[count(9), count(5)], &[count(12), count(0)]);
         assert_eq!((interval.loads, interval.misplaced_packets), (vec![3, 0], 0));
     }

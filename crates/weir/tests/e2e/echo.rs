@@ -71,7 +71,8 @@ impl Bed {
     /// Lets everything pass at `out`: a veth takes what is returned by XDP_TX only with a program.
     fn pass(&self) -> (EchoProgram, EchoLink) {
         let settings = settings();
-        let program = EchoProgram::load(Way::Sockets, 1, &settings, 4, QueueMark::Number);
+        let nobody = "192.0.2.1:1".parse().expect("an address");
+        let program = EchoProgram::load(Way::Sockets, nobody, &settings, 4, QueueMark::Number);
         let program = program.expect("it loads");
         let attach = || {
             let ifindex = Netlink::open().expect("netlink").ifindex("out").expect("it is there");
@@ -85,7 +86,8 @@ impl Bed {
     fn serve(&self, more: &[&str]) -> Serving {
         let child = inside(&self.here)
             .args(["serve", "--listen", SERVER, "-i", "in", "--announce", "--json"])
-            .args(["--interval", "100ms"])
+            // Few enough for the pipe, which is read at the end.
+            .args(["--interval", "1s"])
             .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -249,7 +251,8 @@ fn workers_are_chosen_by_hash_queue_cpu_or_the_kernel() {
     let bed = Bed::new();
     for steer in ["hash", "queue", "cpu", "none"] {
         let server = bed.serve(&["--steer", steer, "--backend", "mmsg", "--receive-only"]);
-        let found = bed.count(&[]);
+        // What a veth's end is sent, the CPU that sends it receives.
+        let found = bed.count(&["--cpus", "0"]);
         assert_eq!(number(&found, "received_packets"), 0);
         assert_eq!(number(&found["server"], "sent_packets"), 0);
         let total = server.interrupt();
@@ -267,9 +270,47 @@ fn workers_are_chosen_by_hash_queue_cpu_or_the_kernel() {
         match steer {
             "hash" | "queue" => assert_eq!(got, by_queue, "{steer}"),
             "none" => assert!(got[2] > 0, "the kernel knows of no queues: {got:?}"),
-            _ => {}
+            _ => {
+                let is_on_cpu_0 = |worker: &Value| worker["cpu"] == 0;
+                let place = workers.iter().position(is_on_cpu_0).expect("CPU 0 has a worker");
+                let all: u64 = got.iter().sum();
+                assert!(got[place] * 10 >= all * 9, "worker {place} is on CPU 0: {got:?}");
+            }
         }
     }
+}
+
+#[test]
+fn a_server_does_not_answer_another() {
+    if !can_run_lab("a_server_does_not_answer_another") {
+        return;
+    }
+    let bed = Bed::new();
+    for backend in ["epoll", "mmsg", "af_xdp", "xdp"] {
+        let server = bed.serve(&["--backend", backend]);
+        let source = ["--source", "10.9.0.2:7007", "--flows", "1"];
+        let output = bed.client(&[&source[..], &["--count", "200", "--rate", RATE]].concat());
+        assert_exit(&output, 0);
+        let total = server.interrupt();
+        assert!(number(&total, "arrived_packets") > 0, "{backend}: {total}");
+        assert_eq!(number(&total, "refused_packets"), number(&total, "read_packets"), "{backend}");
+        assert_eq!(number(&total, "sent_packets"), 0, "{backend}: {total}");
+    }
+}
+
+#[test]
+fn what_arrives_put_together_is_counted_as_it_was_sent() {
+    if !can_run_lab("what_arrives_put_together_is_counted_as_it_was_sent") {
+        return;
+    }
+    let bed = Bed::new();
+    let server = bed.serve(&["--backend", "mmsg", "--gro", "--receive-only"]);
+    // A flood of one flow, of which GRO makes messages of many.
+    let output = bed.client(&["--flows", "1", "--count", "20000"]);
+    assert_exit(&output, 0);
+    let total = server.interrupt();
+    let [arrived, read] = ["arrived_packets", "read_packets"].map(|key| number(&total, key));
+    assert!(read > 0 && arrived >= read + number(&total, "dropped_packets"), "{total}");
 }
 
 #[test]
@@ -335,7 +376,7 @@ fn what_cannot_be_echoed_is_refused_with_what_can_be_done() {
         (&["--size", "57"], "58 to 1514 bytes"),
         (&["--rate", "50%"], "line"),
         (&["--flows", "20k", "--table", "equal:2/8"], "each of which takes a socket"),
-        (&["--source", "127.0.0.1:5", "--flows", "2"], "has 1 flows, and 2 are asked for"),
+        (&["--source", "127.0.0.1:5", "--flows", "2"], "has 1 flow, and 2 are asked for"),
         (&["--source", "[::1]:5", "--flows", "1"], "different address families"),
         (&["--source", "192.0.2.7:5", "--flows", "1"], "not one of this host's"),
         (&["--source", "127.0.0.1:5", "--buckets", "all", "--table", "equal:2/8"], "7 of 8"),

@@ -14,9 +14,9 @@ const ETHERNET_BYTES: usize = 14;
 const VLAN_BYTES: usize = 4;
 const IPV6_BYTES: usize = 40;
 
-pub(super) fn serve(job: &Job, socket: &mut Xsk) -> io::Result<()> {
+pub(super) fn serve(job: &Job, socket: &mut Xsk, port: u16) -> io::Result<()> {
     while job.goes_on() {
-        let turn = socket.turn(|frame| job.echoes && turn_around(frame))?;
+        let turn = socket.turn(|frame| job.echoes && turn_around(frame, port))?;
         let refused = if job.echoes { turn.received - turn.returned } else { 0 };
         job.counters.add(turn.received, turn.returned, refused);
         if turn.received == 0 {
@@ -27,8 +27,9 @@ pub(super) fn serve(job: &Job, socket: &mut Xsk) -> io::Result<()> {
 }
 
 /// Exchanges source and destination of a UDP datagram, under up to two VLAN tags. Sums do not
-/// change by that. False if it is none, or cut.
-fn turn_around(frame: &mut [u8]) -> bool {
+/// change by that. False if it is none, or cut, or comes from `spared_port`: the own one, which
+/// another server may have, too.
+fn turn_around(frame: &mut [u8], spared_port: u16) -> bool {
     let mut at = ETHERNET_BYTES;
     let kind = |frame: &[u8], at: usize| match frame.get(at - 2..at) {
         Some(&[high, low]) => u16::from_be_bytes([high, low]),
@@ -39,15 +40,18 @@ fn turn_around(frame: &mut [u8]) -> bool {
             at += VLAN_BYTES;
         }
     }
-    let is_turned = match kind(frame, at) {
+    let (addresses, bytes, ports) = match kind(frame, at) {
         0x0800 => {
             let header = frame.get(at).map_or(0, |first| usize::from(first & 15) * 4);
-            exchange(frame, at + 12, 4) && exchange(frame, at + header, 2)
+            (at + 12, 4, at + header)
         }
-        0x86dd => exchange(frame, at + 8, 16) && exchange(frame, at + IPV6_BYTES, 2),
-        _ => false,
+        0x86dd => (at + 8, 16, at + IPV6_BYTES),
+        _ => return false,
     };
-    is_turned && exchange(frame, 0, 6)
+    if frame.get(ports..ports + 2) == Some(&spared_port.to_be_bytes()[..]) {
+        return false;
+    }
+    exchange(frame, addresses, bytes) && exchange(frame, ports, 2) && exchange(frame, 0, 6)
 }
 
 /// Exchanges two fields of that size that follow each other; false if they are not there.
@@ -88,13 +92,16 @@ mod tests {
         for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
             for (kind, header) in [(0x0800, &v4), (0x86dd, &v6)] {
                 let [mut frame, turned] = frames(tags, kind, header);
-                assert!(turn_around(&mut frame));
+                let sent = frame.clone();
+                assert!(!turn_around(&mut frame, 0x0303) && frame == sent, "a server's");
+                assert!(turn_around(&mut frame, 7));
                 assert_eq!(frame, turned, "{tags:x?} {kind:x}");
-                assert!(!turn_around(&mut frame[..14 + tags.len() * 4 + header.len() + 3]));
+                let cut = &mut frame[..14 + tags.len() * 4 + header.len() + 3];
+                assert!(!turn_around(cut, 7));
             }
         }
         let [mut frame, _] = frames(&[], 0x0806, &v4);
-        assert!(!turn_around(&mut frame), "it is ARP");
-        assert!(!turn_around(&mut [0; 10]));
+        assert!(!turn_around(&mut frame, 7), "it is ARP");
+        assert!(!turn_around(&mut [0; 10], 7));
     }
 }

@@ -1,4 +1,5 @@
-//! Workers with a UDP socket.
+//! Workers with a UDP socket. What comes from the own port is not answered: another such server may
+//! have sent it, and the two would never end.
 
 use std::io;
 use std::net::UdpSocket;
@@ -33,7 +34,7 @@ fn wait(epoll: &Epoll) -> io::Result<bool> {
 }
 
 /// A system call for each datagram that is read, and one for each that is sent.
-pub(super) fn one_by_one(job: &Job, socket: &UdpSocket) -> io::Result<()> {
+pub(super) fn one_by_one(job: &Job, socket: &UdpSocket, port: u16) -> io::Result<()> {
     let epoll = watch(socket)?;
     let mut buffer = vec![0; MESSAGE_BYTES_MAX];
     while job.goes_on() {
@@ -45,7 +46,7 @@ pub(super) fn one_by_one(job: &Job, socket: &UdpSocket) -> io::Result<()> {
             let Ok((bytes, peer)) = socket.recv_from(&mut buffer) else { break };
             if !job.echoes {
                 job.counters.add(1, 0, 0);
-            } else if socket.send_to(&buffer[..bytes], peer).is_ok() {
+            } else if peer.port() != port && socket.send_to(&buffer[..bytes], peer).is_ok() {
                 job.counters.add(1, 1, 0);
             } else {
                 job.counters.add(1, 0, 1);
@@ -56,7 +57,7 @@ pub(super) fn one_by_one(job: &Job, socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// A system call for many.
-pub(super) fn batched(job: &Job, socket: &UdpSocket, gro: bool) -> io::Result<()> {
+pub(super) fn batched(job: &Job, socket: &UdpSocket, port: u16, gro: bool) -> io::Result<()> {
     let epoll = watch(socket)?;
     let bytes = if gro { MESSAGE_BYTES_MAX } else { DATAGRAM_BYTES_MAX };
     let mut batch = Batch::new(BURST, bytes);
@@ -68,7 +69,7 @@ pub(super) fn batched(job: &Job, socket: &UdpSocket, gro: bool) -> io::Result<()
         let count = batch.receive(socket.as_fd()).unwrap_or(0);
         let read = (0..count).map(|index| batch.datagram_count(index)).sum();
         if job.echoes {
-            let done = batch.send_back(socket.as_fd(), count);
+            let done = batch.send_back(socket.as_fd(), count, port);
             job.counters.add(read, done.sent, done.refused);
         } else {
             job.counters.add(read, 0, 0);
