@@ -49,7 +49,7 @@ pub(super) enum Stage {
     Beside,
     /// After all other tests, one at a time: machines judge traffic by its steadiness, too.
     Machines,
-    /// Next to `Beside`, one after the other, when CPUs are idle; machines do not stand it.
+    /// Next to `Beside`, when CPUs are idle; machines do not stand it.
     Background,
 }
 

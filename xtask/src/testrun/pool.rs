@@ -17,6 +17,8 @@ use super::tally::{Follower, Tally};
 
 /// How often a run that is silent says what it is doing.
 const HEARTBEAT: Duration = Duration::from_secs(30);
+/// How many jobs of the background run at once: cargo lets one build, and a script can go beside it.
+const BACKGROUND_SLOTS: usize = 2;
 /// How long the output of a job that has ended may still come.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// What runs a program when CPUs have nothing else to do.
@@ -80,7 +82,7 @@ fn run_stages(jobs: Vec<Job>, slots: usize, events: &Sender<Event>) {
     drain(alone, 1, events);
     drain(campaigns, 1, events);
     thread::scope(|scope| {
-        scope.spawn(|| drain(background, 1, events));
+        scope.spawn(|| drain(background, BACKGROUND_SLOTS, events));
         drain(beside, slots, events);
     });
     drain(machines, 1, events);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,15 @@ fn spawn(net: &Network, words: &str) -> Killed {
 
 fn has_ended(child: &mut Child) -> bool {
     child.try_wait().expect("asked").is_some()
+}
+
+/// A process has one place for the firewall's memory, and these tests are threads of one.
+static MEMORY: Mutex<()> = Mutex::new(());
+
+/// Until it is dropped, after the firewall that was adopted, nobody else adopts one.
+fn memory() -> MutexGuard<'static, ()> {
+    // A test that failed has given its memory back.
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The data path of the box, as whoever looks at it without its daemon sees it.
@@ -96,6 +106,7 @@ fn changes_are_seen_while_the_engine_is_busy() {
     );
     let path = net.file("big.conf", &rules);
     net.start("set limit table-entries 3000000\npass\n");
+    let _memory = memory();
     let firewall = adopt(&net);
     let mut line = net.connect(SERVER, 7001, PATIENCE).expect("passed");
     line.echo("one way");
@@ -262,6 +273,7 @@ fn stop_takes_both_programs_off() {
     }
     let _turn = beside();
     let net = Network::new("both");
+    let _memory = memory();
     for has_daemon in [true, false] {
         net.start("pass\n");
         let firewall = adopt(&net);
