@@ -17,7 +17,7 @@ use super::tally::{Follower, Tally};
 
 /// How often a run that is silent says what it is doing.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// How many jobs of the background run at once: cargo lets one build, and a script can go beside it.
+/// How many jobs of the background run at once: cargo lets one build; a script can go beside it.
 const BACKGROUND_SLOTS: usize = 2;
 /// How long the output of a job that has ended may still come.
 const LAST_WORDS: Duration = Duration::from_secs(3);
