@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod card;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
