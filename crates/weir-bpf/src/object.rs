@@ -104,7 +104,7 @@ impl Loaded {
     pub fn program(&self, program: &str) -> Result<OwnedFd, LoadError> {
         let found = self.object.progs().find(|candidate| candidate.name() == OsStr::new(program));
         let Some(found) = found else {
-            let what = format!("there is no program `{program}`");
+            let what = format!("no program `{program}`");
             return Err(LoadError::Mismatch { object: self.name, what });
         };
         let handle = found.as_fd().try_clone_to_owned();
@@ -115,7 +115,7 @@ impl Loaded {
     pub(crate) fn attach(&self, program: &str) -> Result<OwnedFd, LoadError> {
         let found = self.object.progs_mut().find(|found| found.name() == OsStr::new(program));
         let Some(found) = found else {
-            let what = format!("there is no program `{program}`");
+            let what = format!("no program `{program}`");
             return Err(LoadError::Mismatch { object: self.name, what });
         };
         let refused = |source: libbpf_rs::Error| {

@@ -110,9 +110,7 @@ impl ToggleSummary {
         };
         let cost = Change::of(&costs_ns, family_size);
         let mean = |of: fn(&(f64, f64)) -> f64| {
-            let values: Vec<f64> = costs_ns.iter().map(|pair| of(pair).ln()).collect();
-            let mean = Spread::of(&values).map(|spread| spread.mean.exp());
-            mean.filter(|_| cost.is_some())
+            geometric_mean(costs_ns.iter().map(of)).filter(|_| cost.is_some())
         };
         let control = change((Role::ControlOff, Role::ControlOn), Window::cost_ns);
         Some(Self {
@@ -127,6 +125,11 @@ impl ToggleSummary {
             control,
         })
     }
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let logarithms: Vec<f64> = values.map(f64::ln).collect();
+    Spread::of(&logarithms).map(|spread| spread.mean.exp())
 }
 
 /// The trials whose windows count.
@@ -147,13 +150,10 @@ fn cost_pairs_ns(records: &[&TrialRecord]) -> Vec<(f64, f64)> {
 /// between stores.
 pub(crate) fn iteration_pairs_ns(records: &[&TrialRecord], roles: (Role, Role)) -> Vec<(f64, f64)> {
     let undisturbed = counted(records).filter(|record| !record.verdict.kind.is_void());
-    let mean = |values: Vec<f64>| {
-        let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        Spread::of(&logarithms).map(|spread| spread.mean.exp())
-    };
     let of_record = |record: &TrialRecord| {
-        let (first, second) = pairs(&record.windows, roles, Window::cost_ns).into_iter().unzip();
-        mean(first).zip(mean(second))
+        let pairs = pairs(&record.windows, roles, Window::cost_ns);
+        let first = geometric_mean(pairs.iter().map(|(first, _)| *first));
+        first.zip(geometric_mean(pairs.iter().map(|(_, second)| *second)))
     };
     undisturbed.filter_map(of_record).collect()
 }

@@ -104,7 +104,7 @@ fn one(address: SocketAddr) -> anyhow::Result<AddrRange> {
 fn default_range(server: SocketAddr) -> anyhow::Result<AddrRange> {
     let any: SocketAddr = if server.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" }.parse()?;
     let socket = UdpSocket::bind(any).context("cannot open a socket")?;
-    socket.connect(server).with_context(|| format!("there is no way to {server}"))?;
+    socket.connect(server).with_context(|| format!("cannot reach {server}"))?;
     let ip = socket.local_addr().context("cannot read a socket's address")?.ip();
     let [first, last] = [1024, 30_000].map(|port| SocketAddr::new(ip, port));
     Ok(AddrRange::parse(&format!("{first}-{last}"), 1024)?.0)
