@@ -35,9 +35,14 @@ pub(super) struct Network {
     pub(super) dir: tempfile::TempDir,
 }
 
-/// An empty namespace that goes when it is dropped.
+/// An empty namespace that goes when it is dropped. Its interfaces have their link-local addresses
+/// at once: a router asks for neighbours from these, and while duplicates are looked for, for up to
+/// two seconds, it asks nobody and reports hosts as unreachable.
 pub(super) fn namespace(tag: &str, which: &str) -> NetnsGuard {
-    turns::namespace(&format!("fw-{tag}-{which}"))
+    let netns = turns::namespace(&format!("fw-{tag}-{which}"));
+    let write = || sysctl::write("net.ipv6.conf.default.accept_dad", "0").expect("written");
+    netns.run(write).expect("entered");
+    netns
 }
 
 fn end(netns: &Netns, name: &str, addresses: [&str; 2]) {
@@ -165,7 +170,7 @@ impl Network {
         stdout(&output)
     }
 
-    /// As [`Self::told`], and fails if it does not end in time.
+    /// As [`Self::printed`], and fails if it does not end in time.
     #[track_caller]
     pub(super) fn within(&self, timeout: Duration, arguments: &[&str]) -> String {
         let mut command = self.weir(arguments);
@@ -269,7 +274,8 @@ pub(super) fn connect_from(
 ) -> Option<Line> {
     let address = SocketAddr::new(host.parse().expect("an address"), port);
     let connect = || TcpStream::connect_timeout(&address, timeout);
-    Some(Line::new(netns.run(connect).expect("entered").ok()?))
+    let stream = netns.run(connect).expect("entered");
+    Some(Line::new(stream.inspect_err(|error| eprintln!("{address}: {error}")).ok()?))
 }
 
 /// A connection that speaks in lines.
