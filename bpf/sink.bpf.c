@@ -30,7 +30,8 @@ struct {
 /* WEIR_SINK_*; in a section of its own, so that it is found at offset 0 of it. */
 const volatile __u64 weir_sink_mode SEC(".rodata.mode") = 0;
 
-SEC("xdp")
+/* Of a frame of several pages the headers and the signature are in the first. */
+SEC("xdp.frags")
 int weir_sink(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;
@@ -38,6 +39,7 @@ int weir_sink(struct xdp_md *ctx)
 	__u32 queue = ctx->rx_queue_index;
 	struct weir_sink_counters *counters;
 	struct weir_sink_queue *counts;
+	__u64 bytes;
 	__u32 zero = 0;
 	void *payload;
 
@@ -47,16 +49,17 @@ int weir_sink(struct xdp_md *ctx)
 	counts = &counters->queue[queue < WEIR_SINK_QUEUE_COUNT ? queue :
 							  WEIR_SINK_QUEUE_COUNT - 1];
 
+	bytes = bpf_xdp_get_buff_len(ctx);
 	payload = weir_signed_payload(data, data_end);
 	if (!payload) {
 		counts->foreign_packets++;
-		counts->foreign_bytes += data_end - data;
+		counts->foreign_bytes += bytes;
 		return XDP_PASS;
 	}
 	counts->packets++;
-	counts->bytes += data_end - data;
+	counts->bytes += bytes;
 	if (weir_sink_mode & WEIR_SINK_OBSERVE)
-		weir_observe(payload, data_end - data, weir_sink_mode, queue,
+		weir_observe(payload, bytes, weir_sink_mode, queue,
 			     &counters->follower);
 	return XDP_DROP;
 }

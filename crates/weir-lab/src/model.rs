@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_bpf::generator::SIZE_BYTES_MAX;
 use weir_results::matrix::{Campaign, Series};
 use weir_wire::rss::{Fields, Settings, Symmetry};
 
@@ -162,6 +163,21 @@ pub struct NetnsSpec {
     /// Connections that this host may track while the campaign runs; absent: as it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conntrack_max: Option<u64>,
+}
+
+impl NetnsSpec {
+    /// Whether frames leave the generators through the kernel's stack: to be spread over queues as
+    /// a card would, or because they may be larger than a live frame, which has a single page.
+    #[must_use]
+    pub fn sends_through_stack(&self) -> bool {
+        self.rss.is_some() || self.has_jumbo_frames()
+    }
+
+    /// Whether frames may be larger than a single page holds.
+    #[must_use]
+    pub fn has_jumbo_frames(&self) -> bool {
+        self.mtu_bytes.is_some_and(|mtu| mtu + ETHERNET_BYTES > u32::from(SIZE_BYTES_MAX))
+    }
 }
 
 /// How packets are spread over the queues of the DUT's devices, as a card would. Each is as it is

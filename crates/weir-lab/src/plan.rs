@@ -107,6 +107,7 @@ fn resolve_all(
         for testbed in spec.places.all() {
             let here = |one: &&Series| places.get(&one.id).is_none_or(|place| place == testbed);
             senders::refuse_idle_cpus(testbed, series.iter().filter(here), report);
+            senders::refuse_jumbo_frames(testbed, series.iter().filter(here), report);
         }
     }
     let mut campaign = spec.campaign?;

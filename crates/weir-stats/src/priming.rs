@@ -2,9 +2,12 @@
 //!
 //! Flows are sent in parts of a twentieth of a second. What came through says what a part has lost,
 //! and the DUT's count of states whether that is missing; only such a part is sent again. The rate
-//! rises until something is lost, falls by the share that was, and rises slowly from there on. No
-//! clock is read here, and nothing else is known of who sends.
+//! rises until something is lost, falls by the share that was, and rises slowly from there on.
+//! Where little is lost the machine may have stalled for a moment, which it does at any rate: the
+//! rate falls very little, and the part is sent again when all others have been. No clock is read
+//! here, and nothing else is known of who sends.
 
+use std::mem;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -27,6 +30,13 @@ const RISE_AFTER_LOSS: f64 = 1.02;
 /// less than a part of what it was. A machine that stalls loses packets at any rate.
 const FALL: f64 = 0.93;
 const FALL_MOST: f64 = 0.25;
+/// The share of a part, at most, whose loss may come from a stall, and what the rate is multiplied
+/// with then: the rate may be a little too high, too.
+const STALL_LOSS_MAX: f64 = 0.1;
+const FALL_AFTER_STALL: f64 = 0.99;
+/// And before such parts are sent for the third time: the same flows may be lost each time, those
+/// before the DUT wakes up.
+const FALL_AGAIN: f64 = 0.6;
 /// How often a part is sent: where the DUT tells its states, and where only its packets tell.
 const ATTEMPTS_MAX: u32 = 6;
 const ATTEMPTS_MAX_UNTOLD: u32 = 2;
@@ -109,6 +119,11 @@ impl Pace {
         (self.rate_pps * PART_S).max(PART_FLOWS_MIN) as u64
     }
 
+    /// Before parts that have stalled twice are sent again.
+    fn slow_down(&mut self) {
+        self.rate_pps = (self.rate_pps * FALL_AGAIN).max(self.least_pps);
+    }
+
     /// After a part, which may have been sent before: states that are there cost little, and say
     /// nothing of how fast they are made.
     fn after(&mut self, sent: u64, lost: u64, is_first: bool) {
@@ -118,6 +133,10 @@ impl Pace {
                 self.rate_pps = (self.rate_pps * self.rise).min(RATE_MAX_PPS);
             }
             (0, false) => {}
+            (lost, _) if is_stall(sent, lost) => {
+                self.rise = RISE_AFTER_LOSS;
+                self.rate_pps = (self.rate_pps * FALL_AFTER_STALL).max(self.least_pps);
+            }
             (lost, _) => {
                 let through = 1.0 - packets(lost) / packets(sent.max(1));
                 let came = (self.rate_pps * through.max(FALL_MOST)).max(self.proven_pps);
@@ -129,6 +148,11 @@ impl Pace {
     }
 }
 
+/// Whether what a part has lost says little of the rate.
+fn is_stall(sent: u64, lost: u64) -> bool {
+    lost > 0 && packets(lost) <= STALL_LOSS_MAX * packets(sent)
+}
+
 struct Filling<'a, L> {
     line: &'a mut L,
     flows: &'a Flows<'a>,
@@ -138,6 +162,8 @@ struct Filling<'a, L> {
     /// What the DUT knew when it was asked last, and the flows of the parts since then that came
     /// through whole; `None`: it does not say which are missing.
     known: Option<(u64, u64)>,
+    /// Parts that lost a little and are to be sent again: the stream, and which of its flows.
+    stalled: Vec<(usize, Range<u64>)>,
     /// It takes no more.
     is_full: bool,
 }
@@ -155,12 +181,32 @@ pub fn fill<L: Line>(line: &mut L, flows: &Flows<'_>) -> Result<Filled, L::Error
         sent_packets: 0,
         packets_max: flow_count.saturating_mul(PACKETS_PER_FLOW_MAX),
         known: flows.is_foretold.then_some((0, 0)),
+        stalled: Vec::new(),
         is_full: false,
     };
-    let mut before = None;
+    let (mut before, mut is_again) = (None, false);
     loop {
-        for &(stream, count) in flows.streams {
-            filling.stream(stream, count)?;
+        match mem::take(&mut filling.stalled) {
+            stalled if !stalled.is_empty() => {
+                if is_again {
+                    filling.pace.slow_down();
+                }
+                is_again = true;
+                for (stream, part) in stalled {
+                    filling.part(stream, part)?;
+                    // Some of it had been there before: that it does not grow means nothing.
+                    filling.ask()?;
+                    filling.is_full = false;
+                }
+            }
+            _ => {
+                for &(stream, count) in flows.streams {
+                    filling.stream(stream, count)?;
+                }
+            }
+        }
+        if !filling.stalled.is_empty() && filling.has_packets() {
+            continue;
         }
         let known = filling.line.known()?;
         let sent_packets = filling.sent_packets;
@@ -195,6 +241,19 @@ impl<L: Line> Filling<'_, L> {
         Ok(())
     }
 
+    /// Asks what the DUT knows, where that tells which parts are missing.
+    fn ask(&mut self) -> Result<(), L::Error> {
+        if self.known.is_some() {
+            self.known = self.line.known()?.map(|now| (now, 0));
+        }
+        Ok(())
+    }
+
+    /// Whether more may be sent.
+    const fn has_packets(&self) -> bool {
+        self.sent_packets < self.packets_max
+    }
+
     fn part(&mut self, stream: usize, flows: Range<u64>) -> Result<(), L::Error> {
         let count = flows.end - flows.start;
         let attempts = if self.known.is_some() { ATTEMPTS_MAX } else { ATTEMPTS_MAX_UNTOLD };
@@ -214,6 +273,10 @@ impl<L: Line> Filling<'_, L> {
                     *since += count;
                 }
                 return Ok(());
+            }
+            if self.known.is_some() && is_stall(count, count - through) {
+                self.stalled.push((stream, flows));
+                return self.ask();
             }
             if let Some((known, since)) = self.known {
                 let Some(now) = self.line.known()? else {

@@ -1,10 +1,12 @@
 //! Who sends a traffic, checked against the testbed: which of them it has, and their CPUs.
 
+use weir_bpf::generator::SIZE_BYTES_MAX;
+use weir_results::dut::DutKind;
 use weir_results::matrix::Series;
 use weir_results::traffic::{Reverse, Senders};
 
-use crate::diagnostic::{Diagnostic, Report, Span};
-use crate::model::{NetnsSpec, TestbedSpec};
+use crate::diagnostic::{Diagnostic, Report, Span, quote};
+use crate::model::{ETHERNET_BYTES, NetnsSpec, TestbedSpec};
 use crate::spec::cpus;
 use crate::spec::senders::SendersSpec;
 
@@ -68,6 +70,23 @@ pub(super) fn refuse_idle_cpus<'s>(
         let help = "name fewer CPUs, or ask for more with `threads` in [[traffic]]";
         report.push(Diagnostic::error(&report.spec, message).help(help));
     }
+}
+
+/// Refuses frames of several pages for a DUT whose programs see one page of each.
+pub(super) fn refuse_jumbo_frames<'s>(
+    testbed: &TestbedSpec,
+    mut series: impl Iterator<Item = &'s Series>,
+    report: &mut Report,
+) {
+    let TestbedSpec::Netns(netns) = testbed else { return };
+    let is_firewall = |one: &&Series| matches!(one.dut.kind, DutKind::WeirFw { .. });
+    let Some(one) = series.find(is_firewall).filter(|_| netns.has_jumbo_frames()) else { return };
+    let most = u32::from(SIZE_BYTES_MAX) - ETHERNET_BYTES;
+    let name = quote(&one.dut.name);
+    let message = format!("DUT {name} of kind \"weir-fw\" needs an `mtu` of at most {most}");
+    let help =
+        "its programs read frames of a single page; the kernel's forwarding takes larger ones";
+    report.push(Diagnostic::error(&report.spec, message).help(help));
 }
 
 /// How many generators there are.

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use weir_bpf::generator::SIZE_BYTES_MAX;
 use weir_results::matrix::{Campaign, Order};
 use weir_results::traffic::LINKS_MAX;
 use weir_wire::units::format_duration;
 
 use crate::diagnostic::{Report, quote};
-use crate::model::{ETHERNET_BYTES, MTU_BYTES_DEFAULT, NetnsSpec, TestbedSpec, TrialTimes};
+use crate::model::{MTU_BYTES_DEFAULT, NetnsSpec, TestbedSpec, TrialTimes};
 use crate::spec::cpus;
 use crate::spec::fields::{Fields, Value};
 use crate::spec::suggest::nearest;
@@ -185,18 +184,8 @@ fn netns(fields: &Fields<'_, '_>, report: &mut Report) -> NetnsSpec {
 
 /// The MTU, if it is given; Ethernet's is none.
 fn mtu(fields: &Fields<'_, '_>, report: &mut Report) -> Option<u32> {
-    const MOST: u32 = SIZE_BYTES_MAX as u32 - ETHERNET_BYTES;
     let mtu_bytes = fields.count("mtu", MTU_BYTES, report)?;
-    let mtu_bytes = u32::try_from(mtu_bytes).ok().filter(|mtu_bytes| *mtu_bytes <= MOST);
-    if mtu_bytes.is_none() {
-        let message = format!("`mtu` must be at most {MOST} between namespaces");
-        let help = format!(
-            "the kernel makes each live frame of the generator from a single page, and has no \
-             fragments there: {SIZE_BYTES_MAX} bytes without FCS"
-        );
-        report.error_help(&fields.span_of("mtu"), message, help);
-    }
-    mtu_bytes.filter(|mtu_bytes| *mtu_bytes != MTU_BYTES_DEFAULT)
+    u32::try_from(mtu_bytes).ok().filter(|mtu_bytes| *mtu_bytes != MTU_BYTES_DEFAULT)
 }
 
 /// Refuses what a veth has not, but a network card has.

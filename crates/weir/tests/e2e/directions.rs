@@ -207,3 +207,23 @@ fn several_links_carry_pairs_and_a_full_mesh() {
         assert!(counters.contains_key("dut3") && counters.contains_key("sink1"), "{path}");
     }
 }
+
+/// Frames of three pages go through the kernel's stack, and are counted as they are.
+#[test]
+fn jumbo_frames_go_both_ways() {
+    if !can_run_lab("jumbo_frames_go_both_ways") {
+        return;
+    }
+    let _turn = alone();
+    let head = HEAD.replace("LINKS", "1\nmtu = 9000").replace("[[dut]]\nname = \"weir-fw\"", "#");
+    let head = head.replace("kind = \"weir-fw\"\nfiles = { pf = \"pf.conf\" }", "");
+    let both = BOTH.replace("rate = \"4kpps\"", "rate = \"4kpps\"\nsize = 9014");
+    let lab = Lab::new(&[head.as_str(), &both].concat(), &[]);
+    ended(&lab.run(&[]));
+    let trials = trials(&lab.path("out"));
+    let [(path, trial)] = trials.as_slice() else { panic!("{} trials", trials.len()) };
+    adds_up(&path.display().to_string(), trial, &["dut0 → dut1", "dut1 → dut0"]);
+    let sink = &trial["counters"]["sink"];
+    let [packets, bytes] = ["packets", "bytes"].map(|name| sink[name].as_u64().expect(name));
+    assert_eq!(bytes, packets * 9014, "{sink}");
+}

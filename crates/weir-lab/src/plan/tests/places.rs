@@ -71,7 +71,7 @@ fn what_cannot_be_is_refused() {
         ("dut_cpus = \"1-${cpus}\"\n", "", "`rps_cpus` needs `dut_cpus`"),
         ("[1, \"2\"]", "[0, \"2\"]", "`queues` must be 1 to 64, not `0`"),
         ("napi_cpus = \"1\"", "conntrack_max = \"${cpus}\"", "cannot be a sweep's in [testbed]"),
-        ("napi_cpus = \"1\"", "mtu = 9000", "`mtu` must be at most 3394 between namespaces"),
+        ("napi_cpus = \"1\"", "mtu = 9001", "`mtu` must be 1280 to 9000, not 9001"),
         ("src = \"198", "size = 1515\nsrc = \"198", "the testbed's links carry at most 1514"),
         ("napi_cpus = \"1\"", "rx_ring = 512", "a veth has no ring whose size can be set"),
     ] {

@@ -9,6 +9,7 @@ use weir_results::traffic::partner;
 
 use super::layout::Port;
 use super::parts::Parts;
+use super::source::Leaving;
 use crate::testbed::{Accounting, DirectionRules, Topology};
 
 /// Source of the counters of the generator opposite a port: plain where there is one only.
@@ -33,7 +34,7 @@ pub(super) fn accounting(parts: &Parts, senders: &[u16], is_mesh: bool) -> Accou
         left: &parts.ports[usize::from(port)],
         right: &parts.ports[usize::from(partner(port))],
         topology: parts.topology,
-        is_xdp: parts.rss.is_none(),
+        is_xdp: parts.leaving == Leaving::Xdp,
     };
     match senders {
         [] => Accounting::default(),

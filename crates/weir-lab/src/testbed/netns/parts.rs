@@ -18,6 +18,7 @@ use weir_wire::rss::Settings;
 use weir_wire::vlan::{Tag, TagKind};
 
 use super::layout::{MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
+use super::source::Leaving;
 use crate::model::NetnsSpec;
 use crate::testbed::{TestbedError, Topology};
 
@@ -37,7 +38,9 @@ pub(super) struct Parts {
     pub(super) ports: Vec<Port>,
     /// How packets are spread over the queues of what receives them first; `None` if the CPU that
     /// sends them decides.
-    pub(super) rss: Option<Settings>,
+    rss: Option<Settings>,
+    /// How packets leave the generators.
+    pub(super) leaving: Leaving,
     /// What spreads them, at each device opposite a port.
     wires: Vec<(Wire, Link)>,
     mtu_bytes: u32,
@@ -157,6 +160,7 @@ impl Parts {
             queues,
             ports,
             rss,
+            leaving: if spec.sends_through_stack() { Leaving::Stack } else { Leaving::Xdp },
             wires: Vec::new(),
             mtu_bytes,
             tags,
@@ -191,6 +195,14 @@ impl Parts {
 
     /// Puts what spreads packets over queues at the devices that they leave by.
     fn spread(&mut self) -> Result<(), TestbedError> {
+        if self.leaving == Leaving::Stack {
+            // With it, a veth does not hand packets to the queues of its peer.
+            for (number, port) in self.port_numbers().zip(&self.ports) {
+                inside(self.netns_of(number), || {
+                    ethtool::set_tso(port.device, false).map_err(|e| e.to_string())
+                })?;
+            }
+        }
         let Some(settings) = &self.rss else { return Ok(()) };
         let mut wires = Vec::new();
         for (number, port) in self.port_numbers().zip(&self.ports) {
@@ -203,8 +215,6 @@ impl Parts {
                 Receiver { netns: netns.inode(), ifindex: inside(netns, || ifindex(device))? };
             let wire = Wire::load(settings, receiver).map_err(TestbedError::new)?;
             let link = inside(self.netns_of(number), || {
-                // With it, a veth does not hand packets to the queues of its peer.
-                ethtool::set_tso(port.device, false).map_err(|e| e.to_string())?;
                 wire.attach(ifindex(port.device)?).map_err(|e| e.to_string())
             })?;
             wires.push((wire, link));

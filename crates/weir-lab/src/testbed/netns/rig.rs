@@ -26,7 +26,7 @@ use super::host::NetnsHost;
 use super::parts::{Parts, SETTLE, inside};
 use super::placement::Placement;
 use super::sink::{Sink, together};
-use super::source::{Leaving, Source};
+use super::source::Source;
 use super::watch::{DUT, Watch};
 use crate::testbed::{
     Accounting, Burst, DutMoment, Machines, Observed, Reading, Rig, TestbedError, Topology,
@@ -247,7 +247,7 @@ impl Rig for NetnsRig {
             };
             let cpus = self.placement.generator_cpus(index, traffic.senders.threads)?;
             let place = &self.parts.ports[usize::from(port)];
-            let leaving = if self.parts.rss.is_some() { Leaving::Stack } else { Leaving::Xdp };
+            let leaving = self.parts.leaving;
             let source =
                 self.sources.entry(port).or_insert_with(|| Source::new(port, place, leaving));
             source.load(self.parts.netns_of(port), &sender.streams, next_hop, &cpus)?;

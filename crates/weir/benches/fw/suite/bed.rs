@@ -3,6 +3,7 @@
 //! The device has a CPU to itself. Generator and sink share the other.
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,13 @@ use weir_net::{Netlink, Netns, napi};
 use weir_oracle::bench::Router;
 use weir_results::dut::Dut;
 use weir_results::traffic::Traffic;
+use weir_stats::priming::{self, Filled, Flows, Line};
 use weir_wire::units::Rate;
 
 use super::boxes::Box as Device;
 use super::priority::{self, Measuring};
 use super::rows::MOST;
-use super::{Result, Settings};
+use super::{Error, Result, Settings};
 
 /// The CPU of generator and sink, and that of the device under test.
 const GENERATOR_CPU: u32 = 0;
@@ -39,12 +41,10 @@ const SINK_POLL_NS: u64 = 40_000;
 /// No fewer connections are made room for.
 const CONNTRACK_MIN: u64 = 500_000;
 
-/// How long the last packets of a burst are under way.
+/// How long the last packets of a burst are under way, and how often somebody looks.
 const SETTLE: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(2);
 
-/// The rates at which each flow is sent once; a busy machine needs the later ones.
-const FILL_PPS: [f64; 6] = [250e3, 250e3, 150e3, 150e3, 100e3, 100e3];
-const FILL_PPS_WEIR: [f64; 6] = [600e3, 600e3, 400e3, 400e3, 200e3, 200e3];
 /// The share of the flows that must be known before anything is measured.
 const FILLED_SHARE_MIN: f64 = 0.995;
 
@@ -220,31 +220,16 @@ impl Stand<'_> {
     }
 
     /// Sends each flow of the traffic that is loaded once, until the device knows them.
-    pub(crate) fn fill(&mut self, device: Device, flow_count: u64) -> Result<()> {
-        let rates = if matches!(device, Device::Weir(_)) { FILL_PPS_WEIR } else { FILL_PPS };
-        let target = flow_count as f64;
-        let mut known = 0;
-        for rate in rates {
-            let burst = Burst::new(Rate::Pps(rate), Some(flow_count));
-            let measuring = self.start(burst)?;
-            let waited = loop {
-                if self.rig()?.finished() {
-                    break Ok(());
-                }
-                if let Err(interrupted) = self.bed.wait(Duration::from_millis(5)) {
-                    break Err(interrupted);
-                }
-            };
-            self.rig()?.stop()?;
-            drop(measuring);
-            waited?;
-            self.bed.wait(SETTLE)?;
-            known = self.states()?;
-            if known as f64 >= target {
-                return Ok(());
-            }
-        }
-        if (known as f64) < target * FILLED_SHARE_MIN {
+    pub(crate) fn fill(&mut self, flow_count: u64) -> Result<()> {
+        let flows = Flows {
+            streams: &[(0, flow_count)],
+            in_parts: true,
+            is_foretold: true,
+            is_all: &|known| known >= flow_count,
+        };
+        let Filled { known, .. } = priming::fill(self, &flows)?;
+        let known = known.unwrap_or(0);
+        if (known as f64) < flow_count as f64 * FILLED_SHARE_MIN {
             let limit = self.driver.flow_limit(self.host()?)?.unwrap_or_default();
             return Err(format!("only {known} of {flow_count} flows are known; {limit}").into());
         }
@@ -311,5 +296,41 @@ impl Clock {
         let mut words = text.split_whitespace().map_while(|word| word.parse().ok());
         let mut next = || Duration::from_nanos(words.next().unwrap_or(0));
         Ok(Self { ran: next(), waited: next() })
+    }
+}
+
+impl Line for Stand<'_> {
+    type Error = Error;
+
+    fn send(&mut self, _: usize, flows: Range<u64>, rate_pps: f64) -> Result<u64> {
+        let count = flows.end - flows.start;
+        let before = self.rig()?.arrived_packets()?;
+        let burst = Burst::new(Rate::Pps(rate_pps), Some(count));
+        let measuring = self.start(Burst { first_packet: flows.start, ..burst })?;
+        let waited = loop {
+            if self.rig()?.finished() {
+                break Ok(());
+            }
+            if let Err(interrupted) = self.bed.wait(LOOK) {
+                break Err(interrupted);
+            }
+        };
+        self.rig()?.stop()?;
+        drop(measuring);
+        waited?;
+        let (mut through, mut waited) = (0, Duration::ZERO);
+        while through < count && waited < SETTLE {
+            let now = self.rig()?.arrived_packets()? - before;
+            waited = if now > through { Duration::ZERO } else { waited + LOOK };
+            through = now;
+            if through < count {
+                self.bed.wait(LOOK)?;
+            }
+        }
+        Ok(through)
+    }
+
+    fn known(&mut self) -> Result<Option<u64>> {
+        Ok(self.driver.flows(self.host()?)?)
     }
 }

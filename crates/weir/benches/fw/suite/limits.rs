@@ -92,7 +92,7 @@ fn full(settings: &Settings, bed: &Bed, add: &mut dyn FnMut(&'static str, f64)) 
         return Ok(());
     }
     stand.load(&flows::walk(flow_count)?)?;
-    stand.fill(Device::Weir(Rules::Stateful), flow_count)?;
+    stand.fill(flow_count)?;
     let states = stand.states()?;
     if settings.wants(rows::MEMORY_10M) {
         add(rows::MEMORY_10M, group.bytes()? as f64 / states as f64);

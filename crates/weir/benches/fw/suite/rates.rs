@@ -110,7 +110,7 @@ fn one(settings: &Settings, bed: &Bed, figure: &Figure, seed: u64) -> Result<Sam
             let flow_count = settings.scaled(flow_count);
             stand.load(&flows::walk(flow_count)?)?;
             if keeps_states(figure.device) {
-                stand.fill(figure.device, flow_count)?;
+                stand.fill(flow_count)?;
             }
             stand.sample(settings.sample)
         }
