@@ -233,6 +233,23 @@ impl Done {
     }
 }
 
+/// Refuses to put back a table whose queues are not all there any more.
+fn check_former(interface: &str, now: &State, former: &Former) -> Result<(), ChangeError> {
+    let needed = former.table.iter().max().map_or(0, |queue| queue + 1);
+    match now.queue_count {
+        Some(queue_count) if queue_count < needed && former.table != now.table => {
+            Err(ChangeError::Impossible {
+                interface: interface.to_owned(),
+                why: format!(
+                    "had a table over {needed} receive queues, and has {queue_count} now: give it \
+                     that many again (`ethtool -L {interface} combined {needed}`), then undo"
+                ),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Puts back what was there before the first change, and forgets it. `None` if nothing is on
 /// record.
 ///
@@ -242,6 +259,7 @@ pub fn undo(card: &dyn Card, records: &Records) -> Result<Option<Former>, Change
     let Some(record) = records.find(card.interface())? else { return Ok(None) };
     let Record { former, .. } = &record;
     let now = card.read().map_err(unread)?;
+    check_former(card.interface(), &now, former)?;
     let failed = |what: String, source| {
         let source = Box::new(source);
         ChangeError::Failed { what, source, restored: None }

@@ -197,6 +197,23 @@ fn what_is_impossible_is_refused_before_anything_is_set() {
 }
 
 #[test]
+fn a_table_over_queues_that_are_gone_is_not_put_back() {
+    let (_directory, records) = records();
+    let card = Fake::new(Faults::default());
+    card.state.borrow_mut().table = vec![0, 1, 2, 3];
+    let before = card.read().unwrap();
+    let table = Change { table: Some("0,1,0,1".parse().unwrap()), ..Change::default() };
+    apply(&card, &table, &records).unwrap();
+    card.state.borrow_mut().queue_count = Some(2);
+    let error = undo(&card, &records).unwrap_err().to_string();
+    assert!(error.contains("over 4 receive queues, and has 2 now"), "{error}");
+    assert!(error.contains("ethtool -L lo combined 4"), "{error}");
+    card.state.borrow_mut().queue_count = Some(4);
+    assert!(undo(&card, &records).unwrap().is_some());
+    assert_eq!(card.read().unwrap(), before);
+}
+
+#[test]
 fn who_changes_an_interface_again_and_again_has_it_alone() {
     let (directory, records) = records();
     let card = Fake::new(Faults::default());
