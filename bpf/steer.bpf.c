@@ -7,6 +7,9 @@
  * weir_steer_cpu goes by the CPU that receives the packet. Where no socket has the place that a
  * packet is for, the kernel chooses among all.
  *
+ * weir_steer_tap goes by the bucket, too, and names the queue of a tap that a packet is read from
+ * by whoever has the tap's other end: a card with receive side scaling for a program.
+ *
  * A card hashes fragments by their addresses; here they are whole again, and hashed with their
  * ports.
  */
@@ -19,7 +22,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Here `queue` is the place of a socket: of a bucket, or of a CPU. */
+/* Here `queue` is the place of a socket, of a bucket or of a CPU; or the queue of a tap. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -91,6 +94,64 @@ int weir_steer_hash(struct sk_reuseport_md *md)
 	    !weir_rss_bucket_of(rss, hash, &bucket))
 		return SK_PASS;
 	return weir_steer_to(rss, md, bucket);
+}
+
+/* False if it is no IP packet, which is not hashed. Fragments are hashed by their addresses. */
+static __always_inline bool weir_steer_frame_hash(const struct weir_rss *rss,
+						  struct __sk_buff *skb, __u32 *hash)
+{
+	bool is_ipv6 = skb->protocol == bpf_htons(WEIR_ETH_TYPE_IPV6);
+	__u8 header[WEIR_IPV6_BYTES], ports[4], protocol;
+	__u32 kind, message;
+
+	if (is_ipv6) {
+		if (bpf_skb_load_bytes_relative(skb, 0, header, WEIR_IPV6_BYTES,
+						BPF_HDR_START_NET))
+			return false;
+		*hash = weir_rss_pair(rss, 0, header + WEIR_IPV6_SRC_OFFSET,
+				      header + WEIR_IPV6_DST_OFFSET, 16);
+		protocol = header[WEIR_IPV6_NEXT_HEADER_OFFSET];
+		message = WEIR_IPV6_BYTES;
+	} else {
+		if (skb->protocol != bpf_htons(WEIR_ETH_TYPE_IPV4) ||
+		    bpf_skb_load_bytes_relative(skb, 0, header, WEIR_IPV4_BYTES_MIN,
+						BPF_HDR_START_NET))
+			return false;
+		*hash = weir_rss_pair(rss, 0, header + WEIR_IPV4_SRC_OFFSET,
+				      header + WEIR_IPV4_DST_OFFSET, 4);
+		if ((header[WEIR_IPV4_FRAGMENT_OFFSET] << 8 |
+		     header[WEIR_IPV4_FRAGMENT_OFFSET + 1]) &
+		    WEIR_IPV4_FRAGMENT_MASK)
+			return true;
+		protocol = header[WEIR_IPV4_PROTOCOL_OFFSET];
+		message = (header[0] & 0xf) * 4;
+	}
+	if (protocol != WEIR_PROTOCOL_UDP && protocol != WEIR_PROTOCOL_TCP)
+		return true;
+	kind = protocol == WEIR_PROTOCOL_UDP ? WEIR_RSS_UDP4 : WEIR_RSS_TCP4;
+	if (is_ipv6)
+		kind += WEIR_RSS_TCP6;
+	if (!rss->ports[kind & 3] ||
+	    bpf_skb_load_bytes_relative(skb, message, ports, 4, BPF_HDR_START_NET))
+		return true;
+	if (is_ipv6)
+		*hash ^= weir_rss_pair(rss, 32, ports, ports + 2, 2);
+	else
+		*hash ^= weir_rss_pair(rss, 8, ports, ports + 2, 2);
+	return true;
+}
+
+/* The kernel takes the queue modulo the number of those that are open. */
+SEC("socket")
+int weir_steer_tap(struct __sk_buff *skb)
+{
+	__u32 hash = 0, bucket = 0, zero = 0;
+	struct weir_rss *rss = bpf_map_lookup_elem(&weir_steer_set, &zero);
+
+	if (!rss || !weir_steer_frame_hash(rss, skb, &hash) ||
+	    !weir_rss_bucket_of(rss, hash, &bucket))
+		return 0;
+	return rss->queue[bucket];
 }
 
 SEC("sk_reuseport")

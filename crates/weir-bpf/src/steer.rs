@@ -7,6 +7,7 @@
 //! Source: socket(7), options `SO_REUSEPORT` and `SO_ATTACH_REUSEPORT_EBPF`;
 //! Documentation/networking/filter.rst for the extensions of classic BPF.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -17,11 +18,12 @@ use weir_wire::rss::{Fields, Key, Settings, Symmetry, Table};
 use crate::map::{self, MapError, WORD_BYTES};
 use crate::object::{self, LoadError, Loaded};
 use crate::rss::{self, QueueMark};
-use crate::sys::sockets;
+use crate::sys::{sockets, tap};
 use crate::words::rss as rss_words;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o"));
 const OBJECT_NAME: &str = "steer";
+const SET_MAP: &str = "weir_steer_set";
 
 /// Why sockets cannot be steered to.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +48,9 @@ pub enum SteerError {
         /// What the kernel returned.
         source: libbpf_rs::Error,
     },
+    /// A tap cannot be opened, or takes no program.
+    #[error("cannot {step} of the tap `{name}`: {source}")]
+    Tap { name: String, step: &'static str, source: io::Error },
     /// The program cannot be attached to the sockets.
     #[error("cannot attach a program to sockets that share an address: {0}")]
     Attach(io::Error),
@@ -102,7 +107,7 @@ impl SocketSteering {
         };
         Ok(Self {
             program: object.program(program)?,
-            set: object.map("weir_steer_set", rss_words::WORDS * WORD_BYTES)?,
+            set: object.map(SET_MAP, rss_words::WORDS * WORD_BYTES)?,
             sockets: object.map("weir_steer_sockets", WORD_BYTES)?,
         })
     }
@@ -134,6 +139,54 @@ impl SocketSteering {
     pub fn attach(&self, socket: BorrowedFd<'_>) -> Result<(), SteerError> {
         sockets::attach_reuseport(socket, self.program.as_fd()).map_err(SteerError::Attach)
     }
+}
+
+/// A tap with several queues (`IFF_MULTI_QUEUE`), of which what the kernel sends by it is read as a
+/// card with receive side scaling would spread it.
+///
+/// Source: Documentation/networking/tuntap.rst, "Multiqueue tuntap interface"; the ioctl
+/// `TUNSETSTEERINGEBPF`.
+#[derive(Debug)]
+pub struct TapSteering {
+    set: MapHandle,
+}
+
+impl TapSteering {
+    /// Opens a queue of a tap of the calling thread's network namespace, and makes the tap with
+    /// the first. Frames are read and written whole, without a header of their own.
+    ///
+    /// # Errors
+    /// [`SteerError::Tap`] without `CAP_NET_ADMIN`, or if the name is that of something else.
+    pub fn open_queue(name: &str) -> Result<File, SteerError> {
+        let opened = tap::open_queue(name).map(File::from);
+        opened.map_err(|source| tap_error(name, "open a queue", source))
+    }
+
+    /// Loads the program, and gives it to the tap that a queue is of. The tap keeps it.
+    ///
+    /// # Errors
+    /// [`SteerError`] without privileges or kernel support.
+    pub fn attach(name: &str, queue: &File, settings: &Settings) -> Result<Self, SteerError> {
+        let object = Loaded::load_prepared(OBJECT_NAME, OBJECT, |_| Ok(()))?;
+        let steering = Self { set: object.map(SET_MAP, rss_words::WORDS * WORD_BYTES)? };
+        steering.set(settings)?;
+        let program = object.program("weir_steer_tap")?;
+        tap::attach_steering(queue.as_fd(), program.as_fd())
+            .map_err(|source| tap_error(name, "choose the queue", source))?;
+        Ok(steering)
+    }
+
+    /// Changes key, fields and table; packets that come meanwhile may go by parts of either.
+    ///
+    /// # Errors
+    /// [`MapError`] if the kernel refuses.
+    pub fn set(&self, settings: &Settings) -> Result<(), MapError> {
+        map::write(&self.set, 0, &rss::value_of_sockets(settings))
+    }
+}
+
+fn tap_error(name: &str, step: &'static str, source: io::Error) -> SteerError {
+    SteerError::Tap { name: name.to_owned(), step, source }
 }
 
 /// Steers to the sockets that share the address of `socket` by the receive queue of a packet,

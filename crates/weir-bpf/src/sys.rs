@@ -19,6 +19,7 @@ use libbpf_sys::{
 
 pub(crate) mod datagrams;
 pub(crate) mod sockets;
+pub(crate) mod tap;
 pub(crate) mod xsk;
 
 /// Interface names end with a NUL inside this many bytes.

@@ -4,7 +4,8 @@
 //! [`card`] reads (and for weir's own commands sets) what an interface says of itself. [`group`]
 //! opens the sockets, which share an address, and attaches a program that hands each packet to the
 //! socket of its bucket, by the same hash as the card's. [`Steering`] tells the bucket and the
-//! socket of a flow or packet, and follows changes of the interface's settings.
+//! socket of a flow or packet, and follows changes of the interface's settings. [`Tap`] is a card
+//! with receive side scaling for programs that read frames themselves.
 //!
 //! ```no_run
 //! use weir_rss::{Each, Options, Steer, open_udp};
@@ -38,8 +39,10 @@
 
 pub mod card;
 pub mod group;
+pub mod tap;
 
 pub use group::{Each, Group, GroupError, Options, Steer, Steering, open_tcp, open_udp};
+pub use tap::{Tap, TapError};
 pub use weir_wire::flow::Flow;
 pub use weir_wire::rss::Settings;
 pub use weir_wire::rss::steering::Place;

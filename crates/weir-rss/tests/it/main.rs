@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod card;
+mod tap;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
