@@ -8,6 +8,8 @@ use weir_bpf::ethtool::{self, EthtoolError};
 use weir_bpf::rss::{Receiver, RssError, WireSettings};
 use weir_wire::rss::{Fields, FlowKind, Key, Settings, Symmetry, Table};
 
+const KERNEL_KEY: &str = "/proc/sys/net/core/netdev_rss_key";
+
 /// What an interface says of its receive side scaling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
@@ -118,6 +120,20 @@ pub fn receiver(interface: &str) -> Result<Receiver, CardError> {
     let netns = std::fs::metadata("/proc/thread-self/ns/net").map_err(failed)?.ino();
     let ifindex = nix::net::if_::if_nametoindex(interface).map_err(|e| failed(e.into()))?;
     Ok(Receiver { netns, ifindex })
+}
+
+/// The key that the kernel has drawn for all drivers that bring none of their own; some of them
+/// hash by it and do not show it (igb). `None` where the kernel does not tell it: to who is not
+/// root, outside of the initial network namespace, and before a driver has asked for it.
+#[must_use]
+pub fn kernel_key() -> Option<Key> {
+    key_of(&std::fs::read_to_string(KERNEL_KEY).ok()?)
+}
+
+/// The key in the text of that file; zeros are none.
+fn key_of(text: &str) -> Option<Key> {
+    let key: Key = text.trim().parse().ok()?;
+    key.bytes().iter().any(|byte| *byte != 0).then_some(key)
 }
 
 /// A card's driver.
@@ -292,5 +308,18 @@ impl State {
         let fields = self.fields.map(|bits| bits.and_then(fields_of).unwrap_or(Fields::TwoTuple));
         let key = Key::new(&self.key).map_err(|error| unknown(error.to_string()))?;
         Ok(Settings { key, table: table_of(&self.table).map_err(unknown)?, symmetry, fields })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_was_not_drawn_yet_is_none() {
+        let text = |byte: &str| vec![byte; 52].join(":") + "\n";
+        assert_eq!(key_of(&text("6d")).map(|key| key.bytes().len()), Some(52));
+        assert_eq!(key_of(&text("00")), None);
+        assert_eq!(key_of(""), None);
     }
 }

@@ -26,6 +26,7 @@ pub(crate) mod plot;
 pub(crate) mod pxe;
 pub(crate) mod queues;
 pub(crate) mod rates;
+pub(crate) mod remote;
 pub(crate) mod rss;
 pub(crate) mod ruleset;
 pub(crate) mod search;

@@ -9,16 +9,20 @@ use weir_wire::rss::{Fields, Key, Settings, Symmetry, Table};
 use crate::cli::echo::{EchoCommand, SpreadArgs};
 use crate::exit::Outcome;
 
+mod ask;
 mod client;
 mod flows;
+mod machines;
 mod serve;
 mod show;
+mod totals;
 
 /// Runs a command.
 pub(crate) fn command(command: &EchoCommand) -> anyhow::Result<Outcome> {
     match command {
         EchoCommand::Serve(args) => serve::command(args),
         EchoCommand::Client(args) => client::command(args),
+        EchoCommand::Ask(args) => ask::command(args),
     }
 }
 

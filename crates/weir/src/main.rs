@@ -30,6 +30,7 @@ mod queues;
 mod rates;
 mod receive;
 mod reflect;
+mod remote;
 mod rss;
 mod signals;
 mod sink;

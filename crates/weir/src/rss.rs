@@ -16,6 +16,7 @@ mod key;
 mod pick;
 mod predict;
 mod probe;
+mod send;
 mod settings;
 mod show;
 
@@ -29,6 +30,7 @@ pub(crate) fn command(command: &RssCommand) -> anyhow::Result<Outcome> {
         RssCommand::Show(args) => show::command(args),
         RssCommand::Doctor(args) => doctor::command(args),
         RssCommand::Probe(args) => probe::command(args),
+        RssCommand::Send(args) => send::command(args),
         RssCommand::Set(args) => change::set(args),
         RssCommand::Balance(args) => balance::command(args),
         RssCommand::Undo(args) => change::take_back(args),

@@ -88,6 +88,7 @@ const MACHINES: &[&str] = &[
     "labs::kills::",
     "labs::left::",
     "labs::machines::",
+    "labs::peers::",
     "labs::pxe::",
     "labs::qemu::",
     "labs::queues::",

@@ -1,7 +1,9 @@
 //! What an interface shows of its settings, and what can be computed from that.
 
+use nix::errno::Errno;
+use weir_bpf::ethtool::EthtoolError;
 use weir_bpf::ethtool::rss::{HashFunction, HashInput};
-use weir_rss::card::{State, open};
+use weir_rss::card::{CardError, State, open};
 use weir_wire::rss::{Fields, FlowKind};
 
 fn state() -> State {
@@ -46,5 +48,21 @@ fn what_cannot_be_computed_is_refused_with_the_reason() {
     ] {
         let error = state.settings("x", kind).expect_err(why).to_string();
         assert!(error.contains(why), "{why}: {error}");
+    }
+}
+
+#[test]
+fn what_a_driver_refuses_is_explained() {
+    for (errno, why) in [
+        (Errno::EOPNOTSUPP, "its driver cannot (no `ethtool -X`"),
+        (Errno::EBUSY, "something else holds it"),
+        (Errno::EPERM, "CAP_NET_ADMIN"),
+    ] {
+        let error = CardError::from(EthtoolError::Refused {
+            what: "set receive side scaling",
+            interface: "eth1".to_owned(),
+            source: errno.into(),
+        });
+        assert!(error.to_string().contains(why), "{errno}: {error}");
     }
 }

@@ -10,6 +10,7 @@ use weir_wire::rss::{Fields, Key, Table};
 use weir_wire::units::Rate;
 
 use super::JsonFlag;
+use super::remote::RemoteArgs;
 use super::traffic::{positive, some_time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -45,11 +46,25 @@ With --buckets the flows are picked so that so many of each bucket are sent; key
 are those that the server announces (`weir echo serve --announce`), or those that are given. What a
 server that announces itself has counted is shown beside what the client has.
 
+With --on, clients run on other machines, on all of them at once, and are added up; at the end the
+totals of each are shown, too. --rate and --count are of all machines together;
+--flows, --clients and --cpus of each. weir has to be there.
+
 Examples:
   weir echo client 10.0.0.1:7 --buckets all --rate 200kpps --duration 30s
   weir echo client 10.0.0.1:7 --buckets 0-3 --flows 8 --clients 2 --size 510
   weir echo client 10.0.0.1:7 --source 10.0.0.2:2000-10.0.0.9:2063 --flows 512 --count 1M --json
-  weir echo client 10.0.0.1:7 --buckets all --table equal:4/8 --rate 10kpps";
+  weir echo client 10.0.0.1:7 --buckets all --table equal:4/8 --rate 10kpps
+  weir echo client 10.0.0.1:7 --on client1 --on client2 --buckets all --rate 400kpps";
+
+const ASK_HELP: &str = "\
+Asks a server that was started with --announce, over TCP at its address and port. The key is shown,
+too.
+
+Examples:
+  weir echo ask 10.0.0.1:7
+  weir echo ask 10.0.0.1:7 --counts
+  weir echo ask 10.0.0.1:7 --json | jq .counts.buckets";
 
 /// What `weir echo` does.
 #[derive(Debug, Subcommand)]
@@ -60,6 +75,9 @@ pub(crate) enum EchoCommand {
     /// Send UDP datagrams, and count what comes back.
     #[command(after_help = CLIENT_HELP)]
     Client(Box<ClientArgs>),
+    /// Print what a server announces: its settings, and what it has counted.
+    #[command(after_help = ASK_HELP)]
+    Ask(AskArgs),
 }
 
 /// How the kernel chooses a worker.
@@ -189,6 +207,24 @@ pub(crate) struct ClientArgs {
     /// Time between two lines of output.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::interval)]
     pub(crate) interval: Duration,
+    /// Send from this machine, a destination for ssh(1), instead of from this one; repeated: from
+    /// several at once.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Vec<String>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// Address and port of the server.
+    #[arg(value_name = "ADDR:PORT")]
+    pub(crate) server: SocketAddr,
+    /// Print only what it has counted, a name and a number in a line, as `levels` of a lab's DUT.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) counts: bool,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }

@@ -11,8 +11,12 @@ use super::JsonFlag;
 
 mod interfaces;
 
-use interfaces::{BALANCE_HELP, DOCTOR_HELP, PROBE_HELP, SET_HELP, SHOW_HELP, UNDO_HELP};
-pub(crate) use interfaces::{BalanceArgs, KeyChoice, ProbeArgs, SetArgs, ShowArgs};
+use interfaces::{
+    BALANCE_HELP, DOCTOR_HELP, PROBE_HELP, SEND_HELP, SET_HELP, SHOW_HELP, UNDO_HELP,
+};
+pub(crate) use interfaces::{
+    BalanceArgs, KeyChoice, ProbeArgs, SendArgs, SentFlows, SetArgs, ShowArgs,
+};
 
 pub(crate) const EXAMPLES: &str = "\
 A card hashes the fields of a packet that name its flow with its key (Toeplitz). The hash modulo the
@@ -91,7 +95,10 @@ pub(crate) enum RssCommand {
     Doctor(ShowArgs),
     /// Send flows, and look on which queues they arrive.
     #[command(after_help = PROBE_HELP)]
-    Probe(ProbeArgs),
+    Probe(Box<ProbeArgs>),
+    /// Send the flows that a probe on another machine looks for.
+    #[command(after_help = SEND_HELP)]
+    Send(SendArgs),
     /// Set key, table and fields of an interface, all or nothing.
     #[command(after_help = SET_HELP)]
     Set(SetArgs),
@@ -146,6 +153,16 @@ pub(crate) enum Protocol {
     #[default]
     Udp,
     Tcp,
+}
+
+impl Protocol {
+    /// As it is written.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
 }
 
 /// The flows that are looked at, and how they are spread.

@@ -6,6 +6,7 @@ use weir_machine::rss::change::{Change, apply, undo};
 use weir_machine::rss::open;
 use weir_machine::rss::record::Records;
 use weir_wire::rss::Key;
+use weir_wire::rss::key::KEY_BYTES_MIN;
 
 use super::{answer, show};
 use crate::cli::rss::{KeyChoice, SetArgs, ShowArgs};
@@ -33,7 +34,9 @@ pub(super) fn set(args: &SetArgs) -> anyhow::Result<Outcome> {
         None => None,
         Some(KeyChoice::Given(key)) => Some(key.clone()),
         Some(KeyChoice::Random) => {
-            let (length, buckets) = (now.key.len(), now.table.len().max(1));
+            // One that shows none takes none either, which is refused below.
+            let length = if now.key.is_empty() { KEY_BYTES_MIN } else { now.key.len() };
+            let buckets = now.table.len().max(1);
             let drawn = Key::random(super::key::random_seed()?, length, buckets);
             let (key, _) = drawn.with_context(|| {
                 format!("interface `{}` shows a key of {length} bytes", args.interface)

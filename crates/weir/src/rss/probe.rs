@@ -1,49 +1,42 @@
 //! `weir rss probe`: sends flows to an interface, and looks where they arrive.
 //!
-//! Packets leave by an interface of another network namespace of this host, which is where the
-//! other end of the cable, or of the veth pair, has to be. They end in a program for traffic
-//! control at the interface that is probed, before anything else sees them.
+//! Packets leave by an interface of another network namespace of this host, or of another machine
+//! by ssh, which is where the other end of the cable, or of the veth pair, has to be. They end in a
+//! program for traffic control at the interface that is probed, before anything else sees them.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use weir_bpf::ethtool;
-use weir_bpf::rss::{Arrival, Arrivals, FLOW_COUNT_MAX, QueueMark};
-use weir_gen::backend::{Backend as _, RunOptions};
-use weir_gen::packet::PacketGenerator;
+use weir_bpf::rss::{Arrival, Arrivals, QueueMark};
 use weir_machine::cancel::Cancel;
 use weir_machine::rss::card::{self, CardError, State};
-use weir_net::{Netlink, Netns, cpu};
-use weir_wire::flow::FlowSpace;
-use weir_wire::frame::Protocol as Payload;
+use weir_machine::ssh::SshHost;
+use weir_net::{Netlink, Netns};
 use weir_wire::mac::MacAddr;
-use weir_wire::range::AddrRange;
-use weir_wire::rss::FlowKind;
-use weir_wire::sizes::Sizes;
-use weir_wire::stream::{StreamSpec, size_bytes_min};
-use weir_wire::traffic::Traffic;
+use weir_wire::rss::{FlowKind, Settings};
+use weir_wire::traffic;
 
 use super::answer;
-use crate::cli::rss::{ProbeArgs, Protocol};
+use super::send::{self, LOOK_AGAIN};
+use crate::cli::rss::{ProbeArgs, Protocol, SentFlows};
 use crate::exit::Outcome;
-use crate::signals;
-use findings::Findings;
+use crate::{remote, signals};
+use findings::{Findings, KeySource};
 
 mod findings;
 
 /// How long packets may take from the last that is sent to the last that arrives.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often is looked whether they have.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Most streams of a file for `weir gen`.
 const STREAMS_MAX: usize = 256;
 
 pub(super) fn command(args: &ProbeArgs) -> anyhow::Result<Outcome> {
     let name = &args.interface;
     let cancel = signals::listen_alone()?;
-    let space = FlowSpace::new(args.src, args.dst)?;
-    let kind = FlowKind::of(args.proto == Protocol::Udp, args.src.is_ipv6());
+    let space = send::space(&args.sent)?;
+    let kind = FlowKind::of(args.sent.proto == Protocol::Udp, args.sent.src.is_ipv6());
     let state = match card::open(name).and_then(|card| card.read()) {
         Ok(state) => Some(state),
         Err(CardError::None { .. }) if args.learn => None,
@@ -52,15 +45,17 @@ pub(super) fn command(args: &ProbeArgs) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error.into()),
     };
-    let settings = settings(args, state.as_ref(), kind)?;
-    let flow_count = space.flow_count().min(args.flows.into());
-    let flow_count = u32::try_from(flow_count).unwrap_or(FLOW_COUNT_MAX);
-    let seen = send(args, &space, flow_count, &cancel)?;
+    let known = settings(args, state, kind)?;
+    let flow_count = send::flow_count(&args.sent, &space);
+    let seen = send(args, flow_count, &cancel);
     if let Some(signal) = cancel.signal() {
         return Ok(Outcome::Signal(signal));
     }
+    let seen = seen?;
     let flows: Vec<_> = space.iter().take(flow_count as usize).collect();
-    let found = Findings::new(name, &flows, &seen, settings.as_ref(), kind);
+    let (settings, key_source) = known.unzip();
+    let mut found = Findings::new(name, &flows, &seen, settings.as_ref(), kind);
+    found.key_source = key_source;
     if let Some(file) = &args.stream {
         std::fs::write(file, streams(&found))
             .with_context(|| format!("cannot write {}", file.display()))?;
@@ -72,50 +67,38 @@ pub(super) fn command(args: &ProbeArgs) -> anyhow::Result<Outcome> {
 /// What is compared with; nothing where it is only looked.
 fn settings(
     args: &ProbeArgs,
-    state: Option<&State>,
+    state: Option<State>,
     kind: FlowKind,
-) -> anyhow::Result<Option<weir_wire::rss::Settings>> {
-    match state.map(|state| state.settings(&args.interface, kind)) {
-        Some(Ok(settings)) => Ok(Some(settings)),
-        Some(Err(error)) if !args.learn => {
-            bail!("{error}; --learn looks where flows arrive all the same")
-        }
-        _ => Ok(None),
+) -> anyhow::Result<Option<(Settings, KeySource)>> {
+    let Some(mut state) = state else { return Ok(None) };
+    let mut source = KeySource::Card;
+    if state.key.is_empty()
+        && let Some(key) = card::kernel_key()
+    {
+        state.key = key.bytes().to_vec();
+        source = KeySource::Kernel;
+    }
+    match state.settings(&args.interface, kind) {
+        Ok(settings) => Ok(Some((settings, source))),
+        Err(_) if args.learn => Ok(None),
+        Err(error) => bail!("{error}; --learn looks where flows arrive all the same"),
     }
 }
 
 /// Sends a packet of each of the first flows, and says where each arrived.
 fn send(
     args: &ProbeArgs,
-    space: &FlowSpace<AddrRange>,
     flow_count: u32,
     cancel: &Cancel,
 ) -> anyhow::Result<Vec<Option<Arrival>>> {
     let name = &args.interface;
     let link = Netlink::open()?.link(name)?;
     ensure!(link.is_up, "interface `{name}` is down: `ip link set {name} up`");
+    let dst_mac = link.mac.with_context(|| format!("interface `{name}` has no MAC address"))?;
+    let sender = Sender::find(args, cancel)?;
     let arrivals = Arrivals::load(flow_count, QueueMark::of_driver(&ethtool::driver(name)?))?;
     let _link = arrivals.attach(link.ifindex)?;
-    let peer = Netns::open(&args.from.namespace)?;
-    let cpu = u32::try_from(cpu::online()?.first())?;
-    let dst_mac = link.mac.with_context(|| format!("interface `{name}` has no MAC address"))?;
-    let mut sender = peer.run(|| -> anyhow::Result<PacketGenerator> {
-        let from = &args.from.interface;
-        let link = Netlink::open()?.link(from)?;
-        ensure!(link.is_up, "interface `{from}` of namespace `{}` is down", args.from.namespace);
-        let src_mac = link.mac.with_context(|| format!("`{from}` has no MAC address"))?;
-        let traffic = Traffic::one(stream(args, space, [src_mac, dst_mac]))?;
-        Ok(PacketGenerator::through_stack(&traffic, link.ifindex, &[cpu])?)
-    })??;
-    sender.start(RunOptions {
-        rate: args.rate,
-        ramp: Duration::ZERO,
-        packet_limit: Some(flow_count.into()),
-        first_sequence: 0,
-        timestamps: false,
-    })?;
-    while sender.is_running() && cancel.sleep(LOOK_AGAIN) {}
-    sender.stop()?;
+    sender.send(args, MacAddr(dst_mac), cancel)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
         let seen = arrivals.read()?;
@@ -126,15 +109,61 @@ fn send(
     }
 }
 
-fn stream(args: &ProbeArgs, space: &FlowSpace<AddrRange>, macs: [[u8; 6]; 2]) -> StreamSpec {
-    let [src_mac, dst_mac] = macs.map(MacAddr);
-    let protocol = match args.proto {
-        Protocol::Udp => Payload::Udp,
-        Protocol::Tcp => Payload::TCP_SYN,
-    };
-    let spec = StreamSpec::new(src_mac, dst_mac, space.src(), space.dst());
-    let size_bytes = size_bytes_min(0, spec.src.is_ipv6(), protocol);
-    StreamSpec { protocol, sizes: Sizes::Fixed(size_bytes), ..spec }
+/// Who sends.
+enum Sender {
+    /// This process, in a network namespace of this host.
+    Here(Netns),
+    /// weir on another machine.
+    There(Box<SshHost>),
+}
+
+impl Sender {
+    /// A namespace of the name, or else a machine. What is said of how machines are reached makes
+    /// it a machine.
+    fn find(args: &ProbeArgs, cancel: &Cancel) -> anyhow::Result<Self> {
+        let place = &args.from.place;
+        let not_here = match Netns::open(place) {
+            Ok(netns) if !args.remote.is_given() => return Ok(Self::Here(netns)),
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        let host = remote::connect(&args.remote, place, cancel);
+        Ok(Self::There(Box::new(match (host, not_here) {
+            (Err(error), Some(not_here)) => bail!("{not_here}; and as a machine: {error:#}"),
+            (host, _) => host?,
+        })))
+    }
+
+    fn send(&self, args: &ProbeArgs, dst_mac: MacAddr, cancel: &Cancel) -> anyhow::Result<()> {
+        let interface = &args.from.interface;
+        match self {
+            Self::Here(netns) => {
+                netns.run(|| send::send(&args.sent, interface, dst_mac, cancel))??;
+            }
+            Self::There(host) => {
+                let flows = &args.sent;
+                let words = ["rss", "send", interface, "--json"].map(str::to_owned);
+                let options = [
+                    ("--dst-mac", dst_mac.to_string()),
+                    ("--src", flows.src.to_string()),
+                    ("--dst", flows.dst.to_string()),
+                    ("--proto", flows.proto.name().to_owned()),
+                    ("--flows", flows.flows.to_string()),
+                    ("--rate", flows.rate.to_string()),
+                ];
+                let options = options.into_iter().flat_map(|(name, value)| [name.into(), value]);
+                let words: Vec<String> = words.into_iter().chain(options).collect();
+                remote::run(&**host, &args.remote, &words, duration(flows)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// About how long it takes to send flows.
+fn duration(flows: &SentFlows) -> anyhow::Result<Duration> {
+    let rate_pps = traffic::rate_pps(flows.rate)?.unwrap_or(f64::INFINITY);
+    Ok(Duration::try_from_secs_f64(f64::from(flows.flows) / rate_pps)?)
 }
 
 /// As many flows for each queue as the one with the fewest has, as streams for `weir gen --stream`.

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use weir_wire::mac::MacAddr;
 use weir_wire::range::AddrRange;
 use weir_wire::rss::table::Shape;
 use weir_wire::rss::{Fields, FlowKind, Key};
@@ -12,6 +13,7 @@ use weir_wire::units::{Rate, parse_count, parse_duration};
 
 use super::Protocol;
 use crate::cli::JsonFlag;
+use crate::cli::remote::RemoteArgs;
 
 pub(crate) const SHOW_HELP: &str = "\
 Hash function, key, table, fields of each kind of flow; and for each receive queue its buckets, its
@@ -31,18 +33,27 @@ Examples:
   weir rss doctor eth1 --json | jq -r '.findings[].command'";
 
 pub(crate) const PROBE_HELP: &str = "\
-Sends a packet of each flow from an interface of another network namespace, which is where the other
-end of the cable (or of the veth pair) has to be, and looks on which queue of IF it arrives. What IF
-says is compared with what it does. The packets end there: nothing else sees them. Exit code 1 if a
-flow is lost, or on another queue than predicted.
+Sends a packet of each flow from an interface of another network namespace of this host, or of
+another machine by ssh(1), which is where the other end of the cable (or of the veth pair) has to
+be, and looks on which queue of IF it arrives. What IF says is compared with what it does. The
+packets end there: nothing else sees them. Exit code 1 if a flow is lost, or on another queue than
+predicted. On the other machine, `weir rss send` is started, as root.
 
 With --learn nothing has to be known of the hash: flows are sorted by the queue they were seen on.
 
 Examples:
   weir rss probe eth1 --from peer:eth2 --src 198.18.10.1:2000-198.18.10.9:2099 --dst 198.19.10.1:53
-  weir rss probe eth1 --from peer:eth2 --proto tcp --src 10.0.0.1:1024-10.0.0.1:2023 \\
-      --dst 10.0.1.1:80 --json
+  weir rss probe eth1 --from root@generator:eth2 --src 10.0.0.1:1024-10.0.0.9:1073 \\
+      --dst 10.0.1.1:80 --proto tcp --json
   weir rss probe eth1 --from peer:eth2 --learn --stream even.toml --src … --dst …";
+
+pub(crate) const SEND_HELP: &str = "\
+Sends a packet of each flow, through the interface's queueing discipline, with the signature that
+`weir rss probe` looks for on the machine at the other end of the cable. `weir rss probe --from
+HOST:IF` starts it.
+
+Examples:
+  weir rss send eth2 --dst-mac 02:00:00:00:00:01 --src 10.0.0.1:1024-10.0.0.9:1073 --dst 10.0.1.1:7";
 
 pub(crate) const SET_HELP: &str = "\
 All of it or nothing: what the interface cannot have is refused beforehand, and if a step fails,
@@ -87,9 +98,28 @@ pub(crate) struct ProbeArgs {
     /// The interface that is to receive, in this network namespace.
     #[arg(value_name = "IF")]
     pub(crate) interface: String,
-    /// Network namespace of this host and interface in it that packets leave by.
-    #[arg(long, value_name = "NETNS:IF")]
+    /// Where packets leave: a network namespace of this host and an interface in it, or, if there
+    /// is none of that name, a destination for ssh(1) and an interface of that machine.
+    #[arg(long, value_name = "NETNS:IF|HOST:IF")]
     pub(crate) from: From,
+    #[command(flatten)]
+    pub(crate) sent: SentFlows,
+    /// Sort flows by where they are seen; the interface need not show its hash.
+    #[arg(long)]
+    pub(crate) learn: bool,
+    /// Write as many flows for each queue that was seen to this file, as streams for `weir gen
+    /// --stream` (256 at most).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stream: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) json: JsonFlag,
+}
+
+/// What a probe sends.
+#[derive(Debug, Args)]
+pub(crate) struct SentFlows {
     /// Source addresses and ports, as of `weir rss hash`.
     #[arg(long, value_name = "RANGE")]
     pub(crate) src: AddrRange,
@@ -105,13 +135,18 @@ pub(crate) struct ProbeArgs {
     /// Packets per second.
     #[arg(long, value_name = "RATE", default_value = "20kpps")]
     pub(crate) rate: Rate,
-    /// Sort flows by where they are seen; the interface need not show its hash.
-    #[arg(long)]
-    pub(crate) learn: bool,
-    /// Write as many flows for each queue that was seen to this file, as streams for `weir gen
-    /// --stream` (256 at most).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) stream: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// The interface that packets leave by, in this network namespace.
+    #[arg(value_name = "IF")]
+    pub(crate) interface: String,
+    /// MAC address of the interface that is probed.
+    #[arg(long, value_name = "MAC")]
+    pub(crate) dst_mac: MacAddr,
+    #[command(flatten)]
+    pub(crate) sent: SentFlows,
     #[command(flatten)]
     pub(crate) json: JsonFlag,
 }
@@ -158,7 +193,8 @@ pub(crate) struct BalanceArgs {
 /// Where packets leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct From {
-    pub(crate) namespace: String,
+    /// A network namespace, or a machine.
+    pub(crate) place: String,
     pub(crate) interface: String,
 }
 
@@ -166,11 +202,14 @@ impl FromStr for From {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            Some((namespace, interface)) if !namespace.is_empty() && !interface.is_empty() => {
-                Ok(Self { namespace: namespace.into(), interface: interface.into() })
+        // An address of IPv6 has colons, too.
+        match text.rsplit_once(':') {
+            Some((place, interface)) if !place.is_empty() && !interface.is_empty() => {
+                Ok(Self { place: place.into(), interface: interface.into() })
             }
-            _ => Err("write a network namespace and an interface in it: peer:eth2".into()),
+            _ => Err("write a network namespace or a machine, and an interface there: peer:eth2, \
+                      root@generator:eth2"
+                .into()),
         }
     }
 }

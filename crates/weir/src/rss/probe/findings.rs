@@ -41,12 +41,25 @@ struct Queue {
     cpus: Vec<u32>,
 }
 
+/// Whose key flows are predicted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum KeySource {
+    /// The card's, as its driver shows it.
+    Card,
+    /// The kernel's, which drivers take that have none; this one does not show any.
+    Kernel,
+}
+
 /// What was found.
 #[derive(Debug, Serialize)]
 pub(super) struct Findings {
     interface: String,
     flow_count: usize,
     lost_flow_count: usize,
+    /// Absent where nothing can be predicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) key_source: Option<KeySource>,
     /// On another queue than predicted; absent where nothing can be predicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     misplaced_flow_count: Option<usize>,
@@ -89,6 +102,7 @@ impl Findings {
             interface: interface.to_owned(),
             flow_count: flows.len(),
             lost_flow_count: seen.iter().filter(|arrival| arrival.is_none()).count(),
+            key_source: None,
             misplaced_flow_count,
             hash_count: hashes().count(),
             right_hash_count: steering.as_ref().map(|steering| {
@@ -130,6 +144,9 @@ impl Findings {
         if self.lost_flow_count > 0 {
             let lost = counted(self.lost_flow_count as u64, "flow");
             let _ = writeln!(text, "{lost} did not arrive.");
+        }
+        if self.key_source == Some(KeySource::Kernel) {
+            text += "The driver shows no key: it is predicted by the kernel's (netdev_rss_key).\n";
         }
         match self.misplaced_flow_count {
             None => text += "Nothing is predicted: the interface does not show by what.\n",

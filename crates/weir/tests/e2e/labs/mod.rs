@@ -7,6 +7,7 @@ mod hosts;
 mod kills;
 mod left;
 mod machines;
+mod peers;
 mod pxe;
 mod qemu;
 mod queues;

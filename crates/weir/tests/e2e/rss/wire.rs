@@ -21,6 +21,8 @@ struct Bed {
     _turn: Turn,
 }
 
+const MAC: &str = "02:00:00:00:00:01";
+
 fn settings(fields: Fields, table: &str) -> Settings {
     Settings {
         key: Key::random(11, 40, 64).expect("a length that keys have").0,
@@ -228,6 +230,9 @@ fn what_cannot_be_set_is_refused_and_nothing_changes() {
         (&["balance", "in", "--moves", "0"], "at least 1"),
         (&["probe", "in", "--from", "peer", "--src", "::1", "--dst", "::2"], "peer:eth2"),
         (&["probe", "in", "--from", "no-such:x", "--src", "::1", "--dst", "::2"], "no-such"),
+        (&["send", "in", "--dst-mac", "02", "--src", "::1", "--dst", "::2"], "`02`"),
+        (&["send", "absent0", "--dst-mac", MAC, "--src", "::1", "--dst", "::2"], "absent0"),
+        (&["send", "lo", "--dst-mac", MAC, "--src", "::1", "--dst", "::2"], "`lo` is down"),
         (&["probe", "lo", "--from", "a:b", "--src", "::1", "--dst", "::2"], "--learn looks"),
     ] {
         let output = bed.run(words);
