@@ -83,6 +83,7 @@ const LABS: &str = "labs::";
 /// What boots, logs in or measures there; the rest of them is quick.
 const MACHINES: &[&str] = &[
     "labs::bench_lab::",
+    "labs::cards::",
     "labs::faults::",
     "labs::hosts::",
     "labs::kills::",

@@ -1,8 +1,10 @@
 //! Labs on machines: real servers, reboots and boots, all on this machine (`make test-labs`).
 
 mod bench_lab;
+mod cards;
 mod console;
 mod faults;
+mod guest;
 mod hosts;
 mod kills;
 mod left;

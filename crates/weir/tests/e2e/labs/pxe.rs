@@ -51,7 +51,7 @@ pub(crate) fn can_run(test: &str) -> bool {
 }
 
 /// A process that is killed when the test ends, however it does.
-pub(crate) struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
