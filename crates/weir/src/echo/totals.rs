@@ -441,10 +441,10 @@ mod tests {
         assert!(all.text().contains("8 less") && !all.text().contains("latency"));
         assert_eq!(clients[1].columns("b")[..2], ["b".to_owned(), "7".to_owned()]);
         assert_eq!(clients[1].columns("b")[5], "50 ns");
-        let told = |sent_packets| Some(Interval { sent_packets, ..Interval::default() });
-        let together = |told: &[Option<Interval>]| Interval::of_all(told.iter());
-        assert_eq!(together(&[told(3), told(4)]).map(|all| all.sent_packets), Some(7));
-        assert!(together(&[told(3), None]).is_none());
+        let interval = |sent_packets| Some(Interval { sent_packets, ..Interval::default() });
+        let together = |all: &[Option<Interval>]| Interval::of_all(all.iter());
+        assert_eq!(together(&[interval(3), interval(4)]).map(|all| all.sent_packets), Some(7));
+        assert!(together(&[interval(3), None]).is_none());
     }
 
     #[test]

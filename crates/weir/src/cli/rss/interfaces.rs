@@ -53,7 +53,8 @@ Sends a packet of each flow, through the interface's queueing discipline, with t
 HOST:IF` starts it.
 
 Examples:
-  weir rss send eth2 --dst-mac 02:00:00:00:00:01 --src 10.0.0.1:1024-10.0.0.9:1073 --dst 10.0.1.1:7";
+  weir rss send eth2 --dst-mac 02:00:00:00:00:01 --src 10.0.0.1:1024-10.0.0.9:1073 \\
+      --dst 10.0.1.1:7";
 
 pub(crate) const SET_HELP: &str = "\
 All of it or nothing: what the interface cannot have is refused beforehand, and if a step fails,
