@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::sys::xsk::{self, FRAME_BYTES, Frames, Ring};
 
@@ -16,6 +17,10 @@ const RING_SIZE: u32 = 4096;
 const TURN: u32 = 64;
 /// How often the kernel is asked in a turn to go on sending, of which it does a few at a time.
 const KICKS: u32 = 8;
+
+/// How long a queue may be taken by a socket that was closed.
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(5);
 
 /// The largest frame, bytes, without FCS: what a place holds beside the kernel's headroom.
 pub const FRAME_BYTES_MAX: usize = FRAME_BYTES - 256;
@@ -44,7 +49,8 @@ pub struct Xsk {
 }
 
 impl Xsk {
-    /// Opens a socket for a queue of an interface of the calling thread's network namespace.
+    /// Opens a socket for a queue of an interface of the calling thread's network namespace. The
+    /// kernel frees a queue a moment after its last socket was closed, which is waited for.
     ///
     /// # Errors
     /// What the kernel returned: `EPERM` without `CAP_NET_RAW`, `EBUSY` if the queue has a socket
@@ -58,8 +64,13 @@ impl Xsk {
         let idle = (0..u64::from(frame_count)).map(|index| index * FRAME_BYTES as u64).collect();
         let mut opened = Self { socket, fill, completion, receive, transmit, frames, idle };
         opened.refill();
-        xsk::bind(opened.socket.as_fd(), ifindex, queue)?;
-        Ok(opened)
+        let deadline = Instant::now() + BUSY_PATIENCE;
+        loop {
+            match xsk::bind(opened.socket.as_fd(), ifindex, queue) {
+                Err(error) if is_taken(&error) && Instant::now() < deadline => thread::sleep(RETRY),
+                bound => return bound.map(|()| opened),
+            }
+        }
     }
 
     /// The socket.
@@ -145,4 +156,8 @@ fn place_of(address: u64) -> u64 {
 fn is_busy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Interrupted
         || matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS))
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
 }

@@ -298,6 +298,19 @@ fn a_server_does_not_answer_another() {
     }
 }
 
+/// The kernel frees what an AF_XDP socket has had only after it was closed.
+#[test]
+fn a_server_takes_over_the_queues_of_one_that_has_just_ended() {
+    if !can_run_lab("a_server_takes_over_the_queues_of_one_that_has_just_ended") {
+        return;
+    }
+    let bed = Bed::new();
+    for _ in 0..4 {
+        let server = bed.serve(&["--backend", "af_xdp"]);
+        assert_eq!(server.interrupt()["kind"], "total");
+    }
+}
+
 #[test]
 fn what_arrives_put_together_is_counted_as_it_was_sent() {
     if !can_run_lab("what_arrives_put_together_is_counted_as_it_was_sent") {
