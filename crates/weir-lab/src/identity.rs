@@ -221,15 +221,18 @@ fn dut_json(dut: &DutKind) -> Value {
             "sysctls": sysctls,
             "nft": nft.as_ref().map(|file| &file.text),
         }),
-        DutKind::Command { sysctls, files, start, ready, ready_timeout, stop } => json!({
-            "kind": "command",
-            "sysctls": sysctls,
-            "files": files.iter().map(file_json).collect::<serde_json::Map<_, _>>(),
-            "start": start,
-            "ready": ready,
-            "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
-            "stop": stop,
-        }),
+        // What is asked afterwards changes no figure.
+        DutKind::Command { sysctls, files, start, ready, ready_timeout, stop, levels: _ } => {
+            json!({
+                "kind": "command",
+                "sysctls": sysctls,
+                "files": files.iter().map(file_json).collect::<serde_json::Map<_, _>>(),
+                "start": start,
+                "ready": ready,
+                "ready_timeout_ns": u64::try_from(ready_timeout.as_nanos()).unwrap_or(u64::MAX),
+                "stop": stop,
+            })
+        }
         DutKind::WeirFw { sysctls, rules, files, program, ready_timeout } => json!({
             "kind": "weir-fw",
             "sysctls": sysctls,

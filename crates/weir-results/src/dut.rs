@@ -47,6 +47,10 @@ pub enum DutKind {
         ready_timeout: Duration,
         /// Shell command that stops it; absent: SIGTERM, then SIGKILL.
         stop: Option<String>,
+        /// Shell command that prints what it counts itself, after a measurement: a name and a
+        /// number in a line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        levels: Option<String>,
     },
     /// weir's own firewall, as a program like any other.
     #[serde(rename = "weir-fw")]

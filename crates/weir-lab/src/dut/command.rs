@@ -21,6 +21,8 @@ use super::{DutDriver, DutError, apply_sysctls, check_sysctls};
 const READY_POLL: Duration = Duration::from_millis(100);
 /// How long a stop command may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the command may take that prints what the DUT counts.
+const LEVELS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Without a ready command, a DUT that lives this long after its start counts as started; the
 /// connectivity probe decides whether it forwards.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -34,6 +36,9 @@ pub(super) struct CommandDut {
     ready: Option<String>,
     ready_timeout: Duration,
     stop: Option<String>,
+    levels: Option<String>,
+    /// What that has printed.
+    counts: BTreeMap<String, u64>,
     process: Option<Box<dyn Process>>,
 }
 
@@ -41,7 +46,7 @@ impl CommandDut {
     /// # Panics
     /// When `dut` is of another kind.
     pub(super) fn new(dut: &Dut) -> Self {
-        let DutKind::Command { sysctls, files, start, ready, ready_timeout, stop } =
+        let DutKind::Command { sysctls, files, start, ready, ready_timeout, stop, levels } =
             dut.kind.clone()
         else {
             panic!("`{}` is not of the kind `command`", dut.name);
@@ -54,6 +59,8 @@ impl CommandDut {
             ready,
             ready_timeout,
             stop,
+            levels,
+            counts: BTreeMap::new(),
             process: None,
         }
     }
@@ -79,9 +86,39 @@ impl CommandDut {
         }
     }
 
+    /// What the program counts itself, or what is wrong with its answer.
+    fn ask(
+        &self,
+        host: &dyn Host,
+        line: &str,
+    ) -> Result<Result<BTreeMap<String, u64>, String>, DutError> {
+        let command = Command {
+            program: Program::Shell(line),
+            stdin: "",
+            timeout: LEVELS_TIMEOUT,
+            cancellable: true,
+        };
+        let output = host.run(&command).map_err(DutError::host(&self.name))?;
+        Ok(match output.success() {
+            true => levels(&output.stdout)
+                .map_err(|line| format!("printed `{line}`, which is no name and number")),
+            false => Err(format!("failed: {}", output.said())),
+        })
+    }
+
     fn not_ready(&self, what: String) -> DutError {
         DutError::NotReady { dut: self.name.clone(), what }
     }
+}
+
+/// A name and a number in each line; the first line that is not so.
+fn levels(text: &str) -> Result<BTreeMap<String, u64>, &str> {
+    let level = |line| {
+        let (name, number) = str::split_once(line, ' ').ok_or(line)?;
+        let number = number.trim().parse().map_err(|_| line)?;
+        Ok((name.to_owned(), number))
+    };
+    text.lines().map(level).collect()
 }
 
 impl DutDriver for CommandDut {
@@ -163,6 +200,10 @@ impl DutDriver for CommandDut {
         Vec::new()
     }
 
+    fn levels(&self, _host: &dyn Host) -> Result<BTreeMap<String, u64>, DutError> {
+        Ok(self.counts.clone())
+    }
+
     fn is_opaque(&self) -> bool {
         true
     }
@@ -171,6 +212,15 @@ impl DutDriver for CommandDut {
         let mut checks = check_sysctls(&self.name, host, &self.sysctls)?;
         let (passed, detail) = self.alive()?;
         checks.push(Check { name: "dut-alive".to_owned(), passed, detail });
+        if let Some(line) = self.levels.clone() {
+            let counts = self.ask(host, &line)?;
+            let detail = match &counts {
+                Ok(counts) => format!("`{line}` printed {} of them", counts.len()),
+                Err(why) => format!("`{line}` {why}"),
+            };
+            checks.push(Check { name: "levels".to_owned(), passed: counts.is_ok(), detail });
+            self.counts = counts.unwrap_or_default();
+        }
         Ok(checks)
     }
 
@@ -189,5 +239,22 @@ impl DutDriver for CommandDut {
             drop(host.run(&command));
         }
         process.stop(STOP_PATIENCE).map_err(DutError::host(&self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_names_and_numbers() {
+        let read = levels("states 5\nbucket_0_packets  17\n").unwrap();
+        assert_eq!(
+            read.into_iter().collect::<Vec<_>>(),
+            [("bucket_0_packets".to_owned(), 17), ("states".to_owned(), 5),]
+        );
+        for bad in ["states", "states five", "states -1", ""] {
+            assert_eq!(levels(&format!("a 1\n{bad}\n")), Err(bad), "{bad}");
+        }
     }
 }

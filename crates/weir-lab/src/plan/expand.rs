@@ -243,6 +243,7 @@ fn kind(templates: &DutTemplates, render: &dyn Fn(&Template) -> String) -> DutKi
             ready: shell.ready.as_ref().map(render),
             ready_timeout: shell.ready_timeout,
             stop: shell.stop.as_ref().map(render),
+            levels: shell.levels.as_ref().map(render),
         },
         None => DutKind::Linux { sysctls, nft: files.next() },
     }

@@ -78,6 +78,7 @@ pub(crate) struct ShellTemplates {
     pub(crate) ready: Option<Template>,
     pub(crate) ready_timeout: Duration,
     pub(crate) stop: Option<Template>,
+    pub(crate) levels: Option<Template>,
 }
 
 /// The templates of a traffic.
@@ -269,11 +270,12 @@ fn dut_templates(dut: &DutSpec, loader: &mut Loader<'_>, report: &mut Report) ->
     }
     let shell = match &dut.kind {
         KindSpec::Linux | KindSpec::WeirFw { .. } | KindSpec::Tree { .. } => None,
-        KindSpec::Command { start, ready, ready_timeout, stop } => Some(ShellTemplates {
+        KindSpec::Command { start, ready, ready_timeout, stop, levels } => Some(ShellTemplates {
             start: Template::in_spec(start, report),
             ready: ready.as_ref().map(|text| Template::in_spec(text, report)),
             ready_timeout: *ready_timeout,
             stop: stop.as_ref().map(|text| Template::in_spec(text, report)),
+            levels: levels.as_ref().map(|text| Template::in_spec(text, report)),
         }),
     };
     let firewall = match &dut.kind {
@@ -328,7 +330,9 @@ fn check_dut(
     used.extend(check_references(values, &[sweeps], report));
     let named = templates.sysctls.iter().chain(&templates.files).map(|(_, template)| template);
     let shell = templates.shell.iter();
-    let shell = shell.flat_map(|s| [Some(&s.start), s.ready.as_ref(), s.stop.as_ref()]).flatten();
+    let shell = shell.flat_map(|s| {
+        [Some(&s.start), s.ready.as_ref(), s.stop.as_ref(), s.levels.as_ref()].into_iter().flatten()
+    });
     let program = templates.firewall.iter().filter_map(|firewall| firewall.program.as_ref());
     let check = templates.tree.iter().filter_map(|tree| tree.check.as_ref());
     let toggle = templates.toggle.iter().flatten();

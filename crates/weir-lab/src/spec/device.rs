@@ -56,6 +56,7 @@ pub(crate) enum KindSpec {
         ready: Option<Text>,
         ready_timeout: Duration,
         stop: Option<Text>,
+        levels: Option<Text>,
     },
     WeirFw {
         program: Option<Text>,
@@ -78,7 +79,7 @@ impl Named for DutSpec {
 /// One `[[dut]]`.
 pub(crate) fn dut(fields: &Fields<'_, '_>, report: &mut Report) -> Option<DutSpec> {
     const COMMON: [&str; 6] = ["name", "kind", "files", "sysctls", "parameters", "toggle"];
-    const COMMAND: [&str; 4] = ["start", "ready", "ready_timeout", "stop"];
+    const COMMAND: [&str; 5] = ["start", "ready", "ready_timeout", "stop", "levels"];
     const WEIR_FW: [&str; 2] = ["program", "ready_timeout"];
     const TREE: [&str; 6] = ["name", "kind", "sysctls", "parameters", "tree", "check"];
     let name = fields.required_text("name", report);
@@ -148,10 +149,11 @@ fn tree(fields: &Fields<'_, '_>, report: &mut Report) -> Option<Text> {
 }
 
 fn command(fields: &Fields<'_, '_>, report: &mut Report) -> Option<KindSpec> {
-    let [start, ready, stop] = ["start", "ready", "stop"].map(|name| shell(name, fields, report));
+    let lines = ["start", "ready", "stop", "levels"];
+    let [start, ready, stop, levels] = lines.map(|name| shell(name, fields, report));
     fields.required("start", report);
     let ready_timeout = ready_timeout(fields, READY_TIMEOUT_DEFAULT, report);
-    Some(KindSpec::Command { start: start?, ready, ready_timeout, stop })
+    Some(KindSpec::Command { start: start?, ready, ready_timeout, stop, levels })
 }
 
 /// A text that says something.

@@ -16,6 +16,8 @@ use weir_wire::rss::{Fields, Key, Settings, Symmetry};
 use crate::common::{assert_exit, can_run_lab, run, stderr, stdout, unless_starved, wait_until};
 use crate::turns::{Turn, beside, namespace};
 
+mod lab;
+
 const SERVER: &str = "10.9.0.1:7007";
 /// Slow enough for a veth's ring of 256 packets, and for sockets of a busy machine.
 const RATE: &str = "4kpps";
