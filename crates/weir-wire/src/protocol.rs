@@ -2,10 +2,16 @@
 
 /// Protocol number of ICMP.
 pub const ICMP: u8 = 1;
+/// Protocol number of IPv4 in IP.
+pub const IPV4: u8 = 4;
 /// Protocol number of TCP.
 pub const TCP: u8 = 6;
 /// Protocol number of UDP.
 pub const UDP: u8 = 17;
+/// Protocol number of IPv6 in IP.
+pub const IPV6: u8 = 41;
+/// Protocol number of generic routing encapsulation.
+pub const GRE: u8 = 47;
 /// Protocol number of ICMPv6.
 pub const ICMP6: u8 = 58;
 /// Protocol number of SCTP.

@@ -3,6 +3,7 @@
 //! A card hashes the fields of a packet that name its flow ([`fields`]) with a secret key ([`key`])
 //! by the Toeplitz function ([`toeplitz`]). The hash modulo the size of the indirection table
 //! ([`table`]) is the packet's *bucket*, and the bucket's entry is the number of a receive queue.
+//! [`inner`] finds the innermost flow of tunnels and fragments, which no card does.
 //! [`steering`] joins these, [`settings`] those of all kinds of flow; [`pick`] finds flows that
 //! reach given buckets, which [`spread`] makes streams of, and [`balance`] moves buckets from busy
 //! queues to idle ones.
@@ -16,6 +17,7 @@
 
 pub mod balance;
 pub mod fields;
+pub mod inner;
 pub mod key;
 pub mod pick;
 pub mod settings;

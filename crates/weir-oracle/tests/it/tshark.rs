@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use weir_wire::encap::Encap;
 use weir_wire::frame::Protocol;
 use weir_wire::pcap::Writer;
 use weir_wire::print::Frame;
@@ -83,6 +84,11 @@ const FIELDS: [&str; 9] = [
 
 /// Lets tshark dissect frames, with checksum checking on and no configuration but its own.
 fn dissect(name: &str, frames: &[Vec<u8>]) -> Vec<Verdict> {
+    lines(name, frames, &FIELDS).iter().map(|line| verdict(line)).collect()
+}
+
+/// What tshark has in these fields, a line for each frame.
+fn lines(name: &str, frames: &[Vec<u8>], fields: &[&str]) -> Vec<String> {
     let scratch = Scratch::new(name);
     let mut file = Vec::new();
     let writer = Writer::default();
@@ -99,16 +105,16 @@ fn dissect(name: &str, frames: &[Vec<u8>]) -> Vec<Verdict> {
         command.args(["-o", &format!("{check}.check_checksum:TRUE")]);
     }
     command.args(["-T", "fields", "-E", "separator=|"]);
-    for field in FIELDS {
+    for field in fields {
         command.args(["-e", field]);
     }
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let verdicts: Vec<Verdict> =
-        String::from_utf8_lossy(&output.stdout).lines().map(verdict).collect();
-    assert_eq!(verdicts.len(), frames.len(), "{errors}");
-    verdicts
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), frames.len(), "{errors}");
+    lines
 }
 
 fn verdict(line: &str) -> Verdict {
@@ -174,6 +180,41 @@ fn expected_checksums(spec: &StreamSpec) -> [bool; 5] {
     let six = spec.src.is_ipv6();
     let (udp, icmp) = (spec.protocol == Protocol::Udp, spec.protocol == Protocol::IcmpEcho);
     [!six, udp, !udp && !icmp, icmp && !six, icmp && six]
+}
+
+/// What is put into a tunnel is found there, and is still that.
+#[test]
+fn tunnels_are_looked_into() {
+    if !installed() {
+        return;
+    }
+    let v4 = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+    let v6 = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let plain = [false, true].map(|six| StreamFrames::new(base(six, 2000)).unwrap().build(0));
+    let (mut frames, mut expected) = (Vec::new(), Vec::new());
+    for (inside, name) in plain.iter().zip(["ip", "ipv6"]) {
+        let mut put = |encap: Encap, between: &str| {
+            frames.push(encap.wrap(inside).unwrap());
+            expected.push(format!("eth:ethertype:{between}{name}:udp:data"));
+        };
+        put(Encap::Vlan { id: 5 }, "vlan:ethertype:");
+        put(Encap::Pppoe { session: 7 }, "pppoes:ppp:");
+        put(Encap::Mpls { label: 16 }, "mpls:");
+        for (ends, outer) in [(v4, "ip"), (v6, "ipv6")] {
+            let (src_port, id) = (49_152, 1);
+            put(Encap::Gre { ends, key: None }, &format!("{outer}:gre:"));
+            put(Encap::Gre { ends, key: Some(7) }, &format!("{outer}:gre:"));
+            put(Encap::Ip { ends }, &format!("{outer}:"));
+            let overlay = |name| format!("{outer}:udp:{name}:eth:ethertype:");
+            put(Encap::Vxlan { ends, src_port, id }, &overlay("vxlan"));
+            put(Encap::Geneve { ends, src_port, id, option_words: 0 }, &overlay("geneve"));
+            put(Encap::Geneve { ends, src_port, id, option_words: 2 }, &overlay("geneve"));
+        }
+    }
+    let found = lines("tunnels", &frames, &["frame.protocols", "_ws.malformed"]);
+    for ((line, expected), frame) in found.iter().zip(&expected).zip(&frames) {
+        assert_eq!(*line, format!("{expected}|"), "{frame:02x?}");
+    }
 }
 
 #[test]
