@@ -41,6 +41,7 @@
 #define WEIR_FRAME_BYTES_MIN 60
 #define WEIR_ZERO_BYTES (WEIR_FRAME_BYTES_MAX - WEIR_FRAME_BYTES_MIN)
 #define WEIR_LINK_BYTES_MAX (WEIR_ETH_BYTES + 8)
+#define WEIR_TUNNEL_BYTES_MAX (WEIR_TUNNEL_WORDS * 8)
 /* The kernel's default batch of live frames, which senders at full speed use. */
 #define WEIR_BURST 64
 
@@ -104,6 +105,24 @@ static __always_inline bool weir_clear_payload(struct xdp_md *ctx, __u64 offset,
 	return !bpf_xdp_store_bytes(ctx, offset, weir_zeros, rest_bytes);
 }
 
+/* Writes what is in front of the packet, of a set with tunnels; false if the page does not fit it. */
+static __always_inline bool weir_write_tunnel(void *data, void *data_end,
+					      const struct weir_lane *lane, __u64 link_bytes)
+{
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < WEIR_TUNNEL_WORDS; i++) {
+		if (i * 8 >= link_bytes)
+			break;
+		/* The rest of the last one is overwritten. */
+		if (data + (i + 1) * 8 > data_end)
+			return false;
+		*(__u64 *)(data + i * 8) = lane->tunnel[i];
+	}
+	return true;
+}
+
 /* Writes a frame of one layout; false if the page does not fit it. */
 static __always_inline bool weir_write_layout(struct xdp_md *ctx, const struct weir_lane *lane,
 					      struct weir_packet *packet, __u64 size_bytes,
@@ -115,9 +134,16 @@ static __always_inline bool weir_write_layout(struct xdp_md *ctx, const struct w
 
 	if (data + WEIR_LINK_WORDS * 8 > data_end)
 		return false;
-	*(__u64 *)(data + 0) = lane->link[0];
-	*(__u64 *)(data + 8) = lane->link[1];
-	if (weir_set.tagged) {
+	if (weir_set.tunnelled) {
+		link_bytes = lane->link_bytes;
+		if (link_bytes > WEIR_TUNNEL_BYTES_MAX ||
+		    !weir_write_tunnel(data, data_end, lane, link_bytes))
+			return false;
+	} else {
+		*(__u64 *)(data + 0) = lane->link[0];
+		*(__u64 *)(data + 8) = lane->link[1];
+	}
+	if (weir_set.tagged && !weir_set.tunnelled) {
 		link_bytes = lane->link_bytes;
 		if (link_bytes > WEIR_LINK_BYTES_MAX)
 			return false;

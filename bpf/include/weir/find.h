@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Finds weir's signature in a frame: behind UDP, TCP and ICMP echo over IPv4 and IPv6, with up to
- * two VLAN tags.
+ * two VLAN tags, or in one of the tunnels that weir's streams travel in (PPPoE, GRE, VXLAN).
  */
 #ifndef WEIR_FIND_H
 #define WEIR_FIND_H
@@ -13,31 +13,27 @@
 #include <weir/signature.h>
 #include <weir/vmlinux.h>
 
-/* As weir_signed_payload(), for everything but what that one expects first. */
-static __noinline void *weir_signed_message(void *data, void *data_end)
+/* Where the signature begins behind an IP header; 0 if it has none. */
+static __always_inline void *weir_signed_packet(const struct weir_packet *packet, void *data_end)
 {
-	struct weir_packet packet;
-	void *payload, *message;
+	void *payload, *message = packet->message;
 	__u64 tcp_bytes;
 	__u8 type;
 
-	if (!weir_parse(&packet, data, data_end) || packet.is_fragment)
+	if (packet->is_fragment || message + WEIR_UDP_BYTES > data_end)
 		return 0;
-	message = packet.message;
-	if (message + WEIR_UDP_BYTES > data_end)
-		return 0;
-	if (packet.protocol == WEIR_PROTOCOL_UDP) {
+	if (packet->protocol == WEIR_PROTOCOL_UDP) {
 		payload = message + WEIR_UDP_BYTES;
-	} else if (packet.protocol == WEIR_PROTOCOL_TCP) {
+	} else if (packet->protocol == WEIR_PROTOCOL_TCP) {
 		if (message + WEIR_TCP_BYTES_MIN > data_end)
 			return 0;
 		tcp_bytes = (*(__u8 *)(message + WEIR_TCP_DATA_OFFSET) >> 4) * 4;
 		if (tcp_bytes < WEIR_TCP_BYTES_MIN)
 			return 0;
 		payload = message + tcp_bytes;
-	} else if (weir_is_icmp(&packet)) {
+	} else if (weir_is_icmp(packet)) {
 		type = *(__u8 *)message;
-		if (packet.is_ipv6 ? type != WEIR_ICMPV6_ECHO_REQUEST &&
+		if (packet->is_ipv6 ? type != WEIR_ICMPV6_ECHO_REQUEST &&
 					     type != WEIR_ICMPV6_ECHO_REPLY :
 				     type != WEIR_ICMP_ECHO_REQUEST &&
 					     type != WEIR_ICMP_ECHO_REPLY)
@@ -49,6 +45,70 @@ static __noinline void *weir_signed_message(void *data, void *data_end)
 	if (payload + WEIR_SIGNATURE_BYTES > data_end)
 		return 0;
 	return *(__be32 *)payload == bpf_htonl(WEIR_SIGNATURE_MAGIC) ? payload : 0;
+}
+
+/* The packet in a PPPoE session; false if there is none. */
+static __always_inline bool weir_parse_session(struct weir_packet *packet, void *data,
+					       void *data_end)
+{
+	void *session = data + WEIR_ETH_BYTES;
+	__be16 protocol;
+
+	if (session + WEIR_PPPOE_BYTES > data_end ||
+	    *(__be16 *)(data + WEIR_ETH_TYPE_OFFSET) != bpf_htons(WEIR_ETH_TYPE_PPPOE))
+		return false;
+	protocol = *(__be16 *)(session + WEIR_PPPOE_PROTOCOL_OFFSET);
+	packet->ip = session + WEIR_PPPOE_BYTES;
+	if (protocol == bpf_htons(WEIR_PPP_IPV4))
+		return weir_parse_ipv4(packet, data_end);
+	if (protocol == bpf_htons(WEIR_PPP_IPV6))
+		return weir_parse_ipv6(packet, data_end);
+	return false;
+}
+
+/* The packet that one carries in GRE without options, or in VXLAN; false if there is none. */
+static __always_inline bool weir_parse_carried(struct weir_packet *packet, void *data_end)
+{
+	void *message = packet->message;
+	__be16 type;
+
+	if (packet->is_fragment)
+		return false;
+	if (packet->protocol == WEIR_PROTOCOL_GRE) {
+		if (message + WEIR_GRE_BYTES > data_end || *(__be16 *)message)
+			return false;
+		type = *(__be16 *)(message + 2);
+		packet->ip = message + WEIR_GRE_BYTES;
+	} else if (packet->protocol == WEIR_PROTOCOL_UDP) {
+		packet->ip = message + WEIR_UDP_BYTES + WEIR_VXLAN_BYTES + WEIR_ETH_BYTES;
+		if (packet->ip > data_end ||
+		    *(__be16 *)(message + 2) != bpf_htons(WEIR_VXLAN_PORT))
+			return false;
+		type = *(__be16 *)(packet->ip - 2);
+	} else {
+		return false;
+	}
+	if (type == bpf_htons(WEIR_ETH_TYPE_IPV4))
+		return weir_parse_ipv4(packet, data_end);
+	if (type == bpf_htons(WEIR_ETH_TYPE_IPV6))
+		return weir_parse_ipv6(packet, data_end);
+	return false;
+}
+
+/* As weir_signed_payload(), for everything but what that one expects first. */
+static __noinline void *weir_signed_message(void *data, void *data_end)
+{
+	struct weir_packet packet;
+	void *payload;
+
+	if (weir_parse(&packet, data, data_end)) {
+		payload = weir_signed_packet(&packet, data_end);
+		if (payload || !weir_parse_carried(&packet, data_end))
+			return payload;
+	} else if (!weir_parse_session(&packet, data, data_end)) {
+		return 0;
+	}
+	return weir_signed_packet(&packet, data_end);
 }
 
 /*
@@ -67,7 +127,9 @@ static __always_inline void *weir_signed_payload(void *data, void *data_end)
 		return weir_signed_message(data, data_end);
 	if (*(__be16 *)(ip + WEIR_IPV4_FRAGMENT_OFFSET) & bpf_htons(WEIR_IPV4_FRAGMENT_MASK))
 		return 0;
-	return *(__be32 *)payload == bpf_htonl(WEIR_SIGNATURE_MAGIC) ? payload : 0;
+	if (*(__be32 *)payload == bpf_htonl(WEIR_SIGNATURE_MAGIC))
+		return payload;
+	return weir_signed_message(data, data_end);
 }
 
 #endif /* WEIR_FIND_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Offsets and constants of Ethernet II, VLAN tags (IEEE 802.1Q), IPv4 (RFC 791), IPv6 (RFC 8200),
- * UDP (RFC 768), TCP (RFC 9293), ICMP (RFC 792) and ICMPv6 (RFC 4443) headers.
+ * UDP (RFC 768), TCP (RFC 9293), ICMP (RFC 792) and ICMPv6 (RFC 4443) headers, and of tunnels:
+ * PPPoE sessions (RFC 2516), GRE (RFC 2784), VXLAN (RFC 7348).
  *
  * Programs read and write whole words at these offsets: a packed C struct would make the compiler
  * emit one store per byte.
@@ -20,6 +21,18 @@
 /* In the first byte of a MAC address: multicast or broadcast. */
 #define WEIR_ETH_GROUP_BIT 0x01
 
+#define WEIR_ETH_TYPE_PPPOE 0x8864
+/* A session's header, PPP's protocol included. */
+#define WEIR_PPPOE_BYTES 8
+#define WEIR_PPPOE_PROTOCOL_OFFSET 6
+#define WEIR_PPP_IPV4 0x0021
+#define WEIR_PPP_IPV6 0x0057
+
+#define WEIR_GRE_BYTES 4
+
+#define WEIR_VXLAN_PORT 4789
+#define WEIR_VXLAN_BYTES 8
+
 /* A tag's type field is that of what follows. */
 #define WEIR_VLAN_BYTES 4
 #define WEIR_VLAN_TYPE_OFFSET 2
@@ -29,9 +42,12 @@
 /* Version and header size, the first byte of a header without options. */
 #define WEIR_IPV4_NO_OPTIONS 0x45
 #define WEIR_IPV4_PROTOCOL_OFFSET 9
+#define WEIR_IPV4_IDENT_OFFSET 4
 #define WEIR_IPV4_FRAGMENT_OFFSET 6
 /* "More fragments" and the fragment offset: zero in a whole datagram. */
 #define WEIR_IPV4_FRAGMENT_MASK 0x3fff
+#define WEIR_IPV4_MORE_FRAGMENTS 0x2000
+#define WEIR_IPV4_OFFSET_MASK 0x1fff
 #define WEIR_IPV4_SRC_OFFSET 12
 #define WEIR_IPV4_DST_OFFSET 16
 
@@ -45,6 +61,7 @@ enum {
 	WEIR_PROTOCOL_ICMP = 1,
 	WEIR_PROTOCOL_TCP = 6,
 	WEIR_PROTOCOL_UDP = 17,
+	WEIR_PROTOCOL_GRE = 47,
 	WEIR_PROTOCOL_ICMPV6 = 58,
 	WEIR_PROTOCOL_SCTP = 132,
 };

@@ -36,6 +36,8 @@ enum weir_lane_constant {
 	 * These are also the words of a plain frame up to the IPv4 checksum.
 	 */
 	WEIR_LINK_WORDS = 3,
+	/* The longest headers of a tunnel: Ethernet, IPv6, UDP, VXLAN, Ethernet. */
+	WEIR_TUNNEL_WORDS = 11,
 };
 
 /* An IPv6 address: the constant part, and what the group that varies is multiplied by. */
@@ -56,7 +58,7 @@ struct weir_lane {
 	__u64 sequence_step;	/* number of threads */
 	__u64 layout;		/* WEIR_LAYOUT_* */
 	__u64 stream_thread;	/* stream << 8 | thread */
-	__u64 link_bytes;	/* Ethernet header and tags */
+	__u64 link_bytes;	/* Ethernet header, and tags or a tunnel's headers */
 	__u64 link[WEIR_LINK_WORDS];	/* as they lie in the frame */
 	__u64 ip_head;		/* first word of the IP header, without length and identification */
 	__u64 ip_tail;		/* IPv4: TTL and protocol, in the place of its second word */
@@ -70,6 +72,7 @@ struct weir_lane {
 	struct weir_address6 dst;
 	struct weir_walk walk;
 	struct weir_sizes sizes;
+	__u64 tunnel[WEIR_TUNNEL_WORDS];	/* as link, of a set with tunnels */
 };
 
 struct weir_thread_counters {

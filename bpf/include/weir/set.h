@@ -24,6 +24,7 @@ struct weir_set {
 	__u64 layouts;		/* a bit for each WEIR_LAYOUT_* */
 	__u64 walks;		/* WEIR_SET_WALK_* */
 	__u64 tagged;		/* any stream has VLAN tags */
+	__u64 tunnelled;	/* any stream is in a tunnel */
 	__u64 resized;		/* frames differ in size */
 	__u64 size_bytes_max;
 };

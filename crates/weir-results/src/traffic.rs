@@ -166,6 +166,7 @@ fn fields(spec: &StreamSpec, weight: Option<u32>) -> BTreeMap<&'static str, Stri
         dst_mac: _,
         src_mac: _,
         tags,
+        encap,
         src,
         dst,
         protocol,
@@ -206,6 +207,7 @@ fn fields(spec: &StreamSpec, weight: Option<u32>) -> BTreeMap<&'static str, Stri
     };
     let more = [
         ("vlan", (!tags.is_empty()).then(|| tags.iter().map(tag).collect::<Vec<_>>().join(","))),
+        ("encap", encap.map(|tunnel| tunnel.to_string())),
         ("ttl", (*ttl != 64).then(|| ttl.to_string())),
         ("dscp", (*dscp != 0).then(|| dscp.to_string())),
         ("df", (!dont_fragment).then(|| "false".to_owned())),

@@ -10,6 +10,7 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use crate::encap::Tunnel;
 use crate::flow::{Flow, FlowSpace};
 use crate::frame::Protocol;
 use crate::mac::MacAddr;
@@ -39,7 +40,7 @@ const fn field(name: &'static str, value: &'static str, meaning: &'static str) -
 }
 
 /// Every field of a stream.
-pub const FIELDS: [Field; 16] = [
+pub const FIELDS: [Field; 17] = [
     field(
         "src",
         "RANGE",
@@ -63,6 +64,12 @@ pub const FIELDS: [Field; 16] = [
         "TAGS",
         "802.1Q tag `ID[@PRIORITY]`, or two of them, outer and inner, joined by a comma (QinQ: \
          the outer one is an 802.1ad tag)",
+    ),
+    field(
+        "encap",
+        "TUNNEL",
+        "`gre`, `vxlan` or `pppoe`: all packets travel in one tunnel, GRE's and VXLAN's from the \
+         first source to the first destination address; frames have one size then, and no tags",
     ),
     field("ttl", "N", "time to live or hop limit, 1 to 255; 64 if not given"),
     field("dscp", "N", "differentiated services code point, 0 to 63; 0 if not given"),
@@ -160,11 +167,14 @@ impl Description {
         let notes = [("src", src, src_swapped), ("dst", dst, dst_swapped)];
         let (protocol, tags) = (self.protocol()?, self.tags()?);
         let seed = self.number("seed", 0, u64::MAX)?.unwrap_or(0);
-        let smallest_bytes = size_bytes_min(tags.len(), src.is_ipv6(), protocol);
+        let encap: Option<Tunnel> = self.parse("encap")?;
+        let overhead_bytes = encap.map_or(0, |tunnel| tunnel.overhead_bytes(src.is_ipv6()));
+        let smallest_bytes = size_bytes_min(tags.len(), src.is_ipv6(), protocol) + overhead_bytes;
         let sizes = self.parse("size")?.unwrap_or(Sizes::Fixed(smallest_bytes));
         let random = self.boolean("random")?.unwrap_or(false);
         let spec = StreamSpec {
             tags,
+            encap,
             protocol,
             ttl: self.number("ttl", 1, 255)?.unwrap_or(64),
             dscp: self.number("dscp", 0, 63)?.unwrap_or(0),
@@ -205,6 +215,9 @@ impl Description {
         };
         if described.spec.protocol == Protocol::IcmpEcho {
             return Err(refuse("spread", "ICMP has no ports to choose flows by: use udp or tcp"));
+        }
+        if described.spec.encap.is_some() {
+            return Err(refuse("spread", "each flow would be in a tunnel of its own (`encap`)"));
         }
         if described.spec.walk != Walk::Odometer {
             return Err(refuse("spread", "flows are chosen, and cannot be `random` as well"));
@@ -374,6 +387,7 @@ mod tests {
         for (more, why) in [
             (("proto", "icmp"), "ICMP has no ports"),
             (("random", "true"), "`random` as well"),
+            (("encap", "gre"), "a tunnel of its own"),
             (("spread", "buckets:64/6d"), "40 to 52 bytes"),
             (("src", "198.18.10.1"), "reach 1 of 8 buckets"),
         ] {
@@ -396,6 +410,7 @@ mod tests {
             ("proto", "tcp"),
             ("size", "imix"),
             ("vlan", "100@5"),
+            ("encap", "gre"),
             ("ttl", "3"),
             ("dscp", "46"),
             ("df", "false"),
@@ -422,6 +437,7 @@ mod tests {
         assert_eq!(kinds, [TagKind::Service, TagKind::Customer]);
         let over_ipv6 = spec(&[("src", "[2001:2::1]:9"), ("dst", "[2001:2:1::1]:9")]);
         assert_eq!(over_ipv6.sizes, Sizes::Fixed(80));
+        assert_eq!(spec(&[("encap", "vxlan")]).sizes, Sizes::Fixed(110));
     }
 
     #[test]
@@ -437,6 +453,7 @@ mod tests {
         assert!(refused("tcp_flags", "S").contains("UDP"));
         assert!(refused("size", "60-").contains("frame size"));
         assert!(refused("vlan", "4095").contains("4095"));
+        assert!(refused("encap", "ipsec").contains("`vxlan`"));
         assert!(refused("vlan", "1,2,3").contains("two"));
         assert!(refused("vlan", "+5").contains("not a tag"));
         assert!(refused("ttl", "0").contains("between 1 and 255"));

@@ -10,6 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use crate::encap::{Encap, Tunnel};
 use crate::ethernet;
 use crate::flow::{Flow, FlowSpace, FlowSpaceError};
 use crate::frame::{Headers, Protocol, headers_bytes};
@@ -40,6 +41,8 @@ pub struct StreamSpec {
     pub src_mac: MacAddr,
     /// VLAN tags, from the outermost to the innermost; two at most.
     pub tags: Vec<Tag>,
+    /// What the packets travel in; then there are no tags, and all frames have one size.
+    pub encap: Option<Tunnel>,
     /// Source addresses and ports. The families of source and destination are the same.
     pub src: AddrRange,
     /// Destination addresses and ports.
@@ -77,6 +80,7 @@ impl StreamSpec {
             dst_mac,
             src_mac,
             tags: Vec::new(),
+            encap: None,
             src,
             dst,
             protocol: Protocol::Udp,
@@ -89,6 +93,12 @@ impl StreamSpec {
             stream: 0,
             thread_count: 1,
         }
+    }
+
+    /// Bytes that the tunnel adds to a frame; 0 without one.
+    #[must_use]
+    pub fn tunnel_bytes(&self) -> u16 {
+        self.encap.map_or(0, |tunnel| tunnel.overhead_bytes(self.src.is_ipv6()))
     }
 }
 
@@ -129,6 +139,12 @@ pub enum StreamError {
     /// There is no frame size.
     #[error("the list of frame sizes is empty")]
     SizesEmpty,
+    /// Both would be in front of the packet.
+    #[error("frames with VLAN tags cannot be sent in a tunnel as well: leave one of them out")]
+    TagsInTunnel,
+    /// The lengths in the outer headers are the same in all frames.
+    #[error("frames in a tunnel have one size: give a number, not a range or a list")]
+    SizesInTunnel,
     /// There are too many VLAN tags.
     #[error("{0} VLAN tags cannot be sent: at most two")]
     TagCount(usize),
@@ -176,7 +192,7 @@ impl StreamFrames {
         check(&spec)?;
         let flows = FlowSpace::new(spec.src, spec.dst)?;
         let (tag_count, over_ipv6, protocol) = (spec.tags.len(), spec.src.is_ipv6(), spec.protocol);
-        let smallest_bytes = size_bytes_min(tag_count, over_ipv6, protocol);
+        let smallest_bytes = size_bytes_min(tag_count, over_ipv6, protocol) + spec.tunnel_bytes();
         let link_bytes = ethernet::HEADER_BYTES + vlan::TAG_BYTES * tag_count;
         let link_bytes = u16::try_from(link_bytes).unwrap_or(u16::MAX);
         let sizes = spec.sizes.pattern(link_bytes, smallest_bytes, spec.size_seed);
@@ -212,6 +228,20 @@ impl StreamFrames {
     #[must_use]
     pub const fn sizes(&self) -> &SizePattern {
         &self.sizes
+    }
+
+    /// The tunnel that the packets travel in.
+    #[must_use]
+    pub fn encap(&self) -> Option<Encap> {
+        let (src, dst) = (self.spec.src.addr(0), self.spec.dst.addr(0));
+        self.spec.encap.map(|tunnel| tunnel.between(src, dst))
+    }
+
+    /// Bytes in front of the IP packet that the flow is in: Ethernet, tags, the tunnel.
+    #[must_use]
+    pub fn link_bytes(&self) -> usize {
+        let tags_bytes = vlan::TAG_BYTES * self.spec.tags.len();
+        ethernet::HEADER_BYTES + tags_bytes + usize::from(self.spec.tunnel_bytes())
     }
 
     /// The flow of packet number `sequence`.
@@ -276,7 +306,12 @@ impl StreamFrames {
             sequence,
             timestamp_ns,
         };
-        headers.build_into(self.flow(sequence), frame, signature);
+        let flow = self.flow(sequence);
+        let Some(encap) = self.encap() else { return headers.build_into(flow, frame, signature) };
+        let mut carried = vec![0; frame.len() - usize::from(spec.tunnel_bytes())];
+        headers.build_into(flow, &mut carried, signature);
+        let wrapped = encap.wrap(&carried).expect("an IP packet of a checked size is carried");
+        frame.copy_from_slice(&wrapped);
     }
 }
 
@@ -287,6 +322,14 @@ fn check(spec: &StreamSpec) -> Result<(), StreamError> {
     }
     for tag in &spec.tags {
         tag.check()?;
+    }
+    if spec.encap.is_some() {
+        if !spec.tags.is_empty() {
+            return Err(StreamError::TagsInTunnel);
+        }
+        if !matches!(spec.sizes, Sizes::Fixed(_)) {
+            return Err(StreamError::SizesInTunnel);
+        }
     }
     if spec.src_mac.is_multicast() {
         return Err(StreamError::SourceMac(spec.src_mac));

@@ -23,6 +23,7 @@ pub(super) fn encode(set: &StreamSet) -> Vec<u8> {
         Walk::Random { .. } => set_walks::RANDOM,
     });
     words[set::TAGGED] = union(|stream| u64::from(!stream.spec().tags.is_empty()));
+    words[set::TUNNELLED] = union(|stream| u64::from(stream.spec().encap.is_some()));
     words[set::RESIZED] = u64::from(min_bytes != max_bytes);
     words[set::SIZE_BYTES_MAX] = u64::from(max_bytes);
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -39,6 +40,7 @@ pub(super) fn is_plain(set: &StreamSet) -> bool {
     let (spec, (min_bytes, max_bytes)) = (stream.spec(), set.size_bytes_range());
     lane::layout(stream) == layout::UDP
         && spec.tags.is_empty()
+        && spec.encap.is_none()
         && spec.walk == Walk::Odometer
         && spec.dont_fragment
         && min_bytes == max_bytes

@@ -12,10 +12,11 @@ use weir_wire::range::{AddrRange, Span as _};
 use weir_wire::sizes::SizePattern;
 use weir_wire::stream::StreamFrames;
 use weir_wire::walk::Walk;
-use weir_wire::{checksum, ethernet, ipv4, ipv6, vlan};
+use weir_wire::{checksum, ethernet, ipv4, ipv6};
 
 use crate::words::{
-    self, LINK_WORDS, address6, digit, digits, lane, odometer, sizes, sizes_kind, walk,
+    self, LINK_WORDS, TUNNEL_WORDS, address6, digit, digits, lane, odometer, sizes, sizes_kind,
+    walk,
 };
 
 /// The number of a stream's layout: `enum weir_layout`.
@@ -58,6 +59,7 @@ pub(super) fn encode(
     words[lane::STREAM_THREAD] = stream_thread;
     words[lane::LINK_BYTES] = constant.link_bytes;
     words[lane::LINK..lane::LINK + LINK_WORDS].copy_from_slice(&constant.link);
+    words[lane::TUNNEL..lane::TUNNEL + TUNNEL_WORDS].copy_from_slice(&constant.tunnel);
     words[lane::IP_HEAD] = constant.ip_head;
     words[lane::IP_TAIL] = constant.ip_tail;
     words[lane::IDENT_MASK] = if spec.dont_fragment { 0 } else { u64::from(u16::MAX) };
@@ -80,6 +82,8 @@ pub(super) fn encode(
 struct Constant {
     link_bytes: u64,
     link: [u64; LINK_WORDS],
+    /// As `link`, with a tunnel's headers.
+    tunnel: [u64; TUNNEL_WORDS],
     ip_head: u64,
     ip_tail: u64,
     ip_sum: u64,
@@ -91,10 +95,13 @@ impl Constant {
     fn new(stream: &StreamFrames, stream_thread: u64) -> Self {
         let spec = stream.spec();
         let frame = stream.build(0);
-        let link_bytes = ethernet::HEADER_BYTES + vlan::TAG_BYTES * spec.tags.len();
+        let link_bytes = stream.link_bytes();
         let (link, packet) = frame.split_at(link_bytes);
-        let mut link_words = [0; LINK_WORDS * 8];
-        link_words[..link_bytes].copy_from_slice(link);
+        let mut tunnel = [0; TUNNEL_WORDS * 8];
+        tunnel[..link_bytes].copy_from_slice(link);
+        let tunnel: [u64; TUNNEL_WORDS] = words_of(&tunnel);
+        let mut link = [0; LINK_WORDS];
+        link.copy_from_slice(&tunnel[..LINK_WORDS]);
         let over_ipv6 = spec.src.is_ipv6();
         let (ip_head, ip_tail, ip_sum, ip_bytes) = if over_ipv6 {
             let mut head = packet[..8].to_vec();
@@ -123,7 +130,8 @@ impl Constant {
         };
         Self {
             link_bytes: link_bytes as u64,
-            link: words_of(&link_words),
+            link,
+            tunnel,
             ip_head,
             ip_tail,
             ip_sum,
@@ -150,9 +158,9 @@ impl Constant {
 }
 
 /// Words as they lie in the frame.
-fn words_of(bytes: &[u8; LINK_WORDS * 8]) -> [u64; LINK_WORDS] {
+fn words_of<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let (words, _) = bytes.as_chunks();
-    [0, 1, 2].map(|index: usize| u64::from_ne_bytes(words[index]))
+    core::array::from_fn(|index| u64::from_ne_bytes(words[index]))
 }
 
 /// The transport header's constant word, and the sum of its words that never change.

@@ -5,6 +5,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use weir_wire::encap::Tunnel;
 use weir_wire::frame::Protocol;
 use weir_wire::mac::MacAddr;
 use weir_wire::signature::Signature;
@@ -101,6 +102,28 @@ fn turn_and_compare(program: &GeneratorProgram, config: &ThreadConfig, count: u6
             "turn {turn}, packet {sequence} of {:?}",
             frames.spec()
         );
+    }
+}
+
+#[test]
+fn frames_in_tunnels_are_the_references_frames() {
+    for tunnel in Tunnel::ALL {
+        for (src, dst) in RANGES {
+            for protocol in [Protocol::Udp, Protocol::TCP_SYN, Protocol::IcmpEcho] {
+                let base = StreamSpec { protocol, encap: Some(tunnel), ..spec(src, dst) };
+                let smallest = size_bytes_min(0, base.src.is_ipv6(), protocol);
+                for size_bytes in [smallest + base.tunnel_bytes(), 300, 1514] {
+                    let sizes = Sizes::Fixed(size_bytes);
+                    let spec = StreamSpec { sizes, ..base.clone() };
+                    let Some(program) = program(one(spec)) else { return };
+                    for nth in [0, 69, 4_900, (1 << 48) + 12_345] {
+                        let frame = program.single_frame(&config(0, nth)).expect("it is made");
+                        let reference = program.set.streams()[0].build(nth);
+                        assert_eq!(frame, reference, "{src} > {dst}, {tunnel}, {nth}");
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -204,9 +227,14 @@ prop_compose! {
         ],
         (ttl, dscp, dont_fragment, size_seed) in (1_u8.., 0_u8..64, any::<bool>(), any::<u64>()),
         (over_ipv6, protocol, tags) in Just((over_ipv6, protocol, tags)),
+        encap in prop_oneof![3 => Just(None), 1 => prop::sample::select(&Tunnel::ALL[..])
+            .prop_map(Some)],
     ) -> StreamSpec {
+        // In a tunnel there are no tags, and one size that holds all headers.
+        let sizes = if encap.is_some() { Sizes::Fixed(180 + u16::from(ttl)) } else { sizes };
         StreamSpec {
-            tags,
+            tags: if encap.is_some() { Vec::new() } else { tags },
+            encap,
             protocol,
             ttl,
             dscp,

@@ -99,6 +99,47 @@ fn arrive_all(observer: &SinkObserver, frames: &UdpStream, sequences: &[u64]) {
     }
 }
 
+#[test]
+fn packets_in_tunnels_of_streams_are_seen() {
+    use weir_wire::encap::{Encap, Tunnel};
+    use weir_wire::frame::Protocol;
+    use weir_wire::sizes::Sizes;
+    use weir_wire::stream::StreamSpec;
+
+    let Some(observer) = observer(&[]) else { return };
+    let mut expected = 0;
+    for tunnel in Tunnel::ALL {
+        for (src, dst) in
+            [("198.18.10.1:2000", "198.19.10.1:53"), ("[2001:2::1]:2000", "[2001:2::9]:53")]
+        {
+            for protocol in [Protocol::Udp, Protocol::TCP_SYN, Protocol::IcmpEcho] {
+                let range = |text: &str| text.parse().expect("a range");
+                let macs = [9, 1].map(|last| MacAddr([2, 0, 0, 0, 0, last]));
+                let spec = StreamSpec::new(macs[0], macs[1], range(src), range(dst));
+                let sizes = Sizes::Fixed(200);
+                let spec = StreamSpec { encap: Some(tunnel), protocol, sizes, ..spec };
+                let frames = StreamFrames::new(spec).expect("it can be sent");
+                let frame = frames.build(expected);
+                assert_eq!(arrive(&observer, &frame), XDP_DROP, "{tunnel} {protocol} {src}");
+                expected += 1;
+                let mut other = frame.clone();
+                // The first byte of the magic number.
+                let at = frames.link_bytes()
+                    + if src.starts_with('[') { 40 } else { 20 }
+                    + protocol.header_bytes();
+                other[at] ^= 1;
+                assert_eq!(arrive(&observer, &other), XDP_PASS, "no signature");
+                let tag = Encap::Vlan { id: 5 }.wrap(&frame).expect("it is wrapped");
+                if tunnel == Tunnel::Pppoe {
+                    assert_eq!(arrive(&observer, &tag), XDP_PASS, "none of weir's");
+                }
+            }
+        }
+    }
+    let counters = observer.counters().expect("readable").total();
+    assert_eq!((counters.packets, expected), (expected, 18));
+}
+
 /// RFC 4737 by its definitions, without a window: every packet is compared with all before it.
 fn reference(sequences: &[u64]) -> (SenderCounters, BTreeMap<u64, u64>) {
     let mut counters = SenderCounters { first_sequence: u64::MAX, ..Default::default() };

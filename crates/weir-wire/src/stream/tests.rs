@@ -150,6 +150,35 @@ fn smallest_sizes_are_named() {
     );
 }
 
+/// The packet within is that of the same stream without a tunnel, and its tunnel is one: between the
+/// first addresses, whatever the flow.
+#[test]
+fn a_stream_in_a_tunnel_carries_its_packets() {
+    use crate::rss::inner::{End, walk};
+
+    for tunnel in Tunnel::ALL {
+        for base in [v6(), spec("198.18.10.1:2000-198.18.10.9", "198.19.10.1:53")] {
+            let size_bytes = 100 + tunnel.overhead_bytes(base.src.is_ipv6());
+            let plain = StreamSpec { sizes: Sizes::Fixed(100), ..base.clone() };
+            let plain = StreamFrames::new(plain).unwrap();
+            let sizes = Sizes::Fixed(size_bytes);
+            let tunnelled = StreamSpec { encap: Some(tunnel), sizes, ..base };
+            let tunnelled = StreamFrames::new(tunnelled).unwrap();
+            let outer = |sequence| tunnelled.build(sequence)[..tunnelled.link_bytes()].to_vec();
+            for sequence in [0, 1, 7] {
+                let (inside, frame) = (plain.build(sequence), tunnelled.build(sequence));
+                assert_eq!(frame.len(), usize::from(size_bytes));
+                assert_eq!(frame[tunnelled.link_bytes()..], inside[14..], "{tunnel} {sequence}");
+                assert_eq!(outer(sequence), outer(0));
+                let (found, flow) = (walk(&frame), plain.flow(sequence));
+                let innermost = found.innermost.unwrap();
+                assert_eq!((innermost.src, innermost.dst), (flow.src, flow.dst));
+                assert_eq!(found.end, End::Whole);
+            }
+        }
+    }
+}
+
 #[test]
 fn refusals() {
     let refused = |change: &dyn Fn(&mut StreamSpec)| {
@@ -163,6 +192,22 @@ fn refusals() {
     assert_eq!(refused(&|spec| spec.thread_count = 257), StreamError::ThreadCount(257));
     assert_eq!(refused(&|spec| spec.tags = vec![Tag::default(); 3]), StreamError::TagCount(3));
     assert_eq!(refused(&|spec| spec.sizes = Sizes::List(vec![])), StreamError::SizesEmpty);
+    let tunnelled = |spec: &mut StreamSpec| spec.encap = Some(Tunnel::Gre);
+    let tagged = |spec: &mut StreamSpec| {
+        tunnelled(spec);
+        spec.tags = vec![Tag::default()];
+    };
+    assert_eq!(refused(&tagged), StreamError::TagsInTunnel);
+    let sized = |sizes: Sizes| {
+        refused(&move |spec| {
+            tunnelled(spec);
+            spec.sizes = sizes.clone();
+        })
+    };
+    assert_eq!(sized(Sizes::Imix), StreamError::SizesInTunnel);
+    // 24 bytes of GRE.
+    let error = sized(Sizes::Fixed(83));
+    assert!(matches!(error, StreamError::Size { smallest_bytes: 84, .. }), "{error}");
     let id = TagError::Id(4095);
     let reserved = |spec: &mut StreamSpec| spec.tags = vec![Tag { id: 4095, ..<_>::default() }];
     assert_eq!(refused(&reserved), StreamError::Tag(id));

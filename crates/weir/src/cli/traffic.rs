@@ -176,6 +176,10 @@ pub(crate) struct StreamArgs {
     /// VLAN tag `ID[@PRIORITY]`, or two, outer and inner, joined by a comma (QinQ).
     #[arg(long, value_name = "TAGS", conflicts_with_all = ["stream", "pcap"])]
     vlan: Option<String>,
+    /// Send all packets in one tunnel, from the first source to the first destination address: gre,
+    /// vxlan or pppoe (which has no addresses).
+    #[arg(long, value_name = "TUNNEL", conflicts_with_all = ["stream", "pcap", "vlan", "spread"])]
+    encap: Option<String>,
     /// Time to live or hop limit [default: 64].
     #[arg(long, value_name = "N", conflicts_with_all = ["stream", "pcap"])]
     ttl: Option<String>,
@@ -215,6 +219,7 @@ impl StreamArgs {
             ("tcp_flags", &self.tcp_flags),
             ("size", &self.size),
             ("vlan", &self.vlan),
+            ("encap", &self.encap),
             ("ttl", &self.ttl),
             ("dscp", &self.dscp),
             ("df", &self.df),
