@@ -20,9 +20,11 @@
 #include <weir/fw/test.h>
 #include <weir/fw/timeout.h>
 #include <weir/histogram.h>
+#include <weir/inner.h>
 #include <weir/lane.h>
 #include <weir/observe.h>
 #include <weir/reflect.h>
+#include <weir/rerss.h>
 #include <weir/rss.h>
 #include <weir/set.h>
 #include <weir/shaper.h>
@@ -66,6 +68,10 @@ WEIR_STRUCT(weir_reflect_counters);
 WEIR_STRUCT(weir_rss);
 WEIR_STRUCT(weir_rss_bucket);
 WEIR_STRUCT(weir_rss_arrival);
+WEIR_STRUCT(weir_rerss_control);
+WEIR_STRUCT(weir_rerss_counters);
+WEIR_STRUCT(weir_rerss_queue);
+WEIR_STRUCT(weir_rerss_seen);
 WEIR_STRUCT(weir_fault);
 WEIR_STRUCT(weir_fault_counters);
 WEIR_STRUCT(weir_bucket);
@@ -122,5 +128,9 @@ WEIR_ENUM(weir_sink_constant);
 WEIR_ENUM(weir_rss_constant);
 WEIR_ENUM(weir_rss_kind);
 WEIR_ENUM(weir_rss_symmetry);
+WEIR_ENUM(weir_inner_end);
+WEIR_ENUM(weir_inner_hashed);
+WEIR_ENUM(weir_rerss_constant);
+WEIR_ENUM(weir_rerss_state);
 WEIR_ENUM(weir_held_constant);
 WEIR_ENUM(weir_fault_action);

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-const PROGRAMS: [&str; 13] = [
+const PROGRAMS: [&str; 14] = [
     "gen",
     "sink",
     "reflect",
@@ -23,6 +23,7 @@ const PROGRAMS: [&str; 13] = [
     "states",
     "yardstick",
     "rss",
+    "rerss",
     "interrupts",
     "steer",
     "echo",

@@ -102,7 +102,7 @@ pub(crate) fn constants(object: &Path) -> Result<String, String> {
 }
 
 /// Structures in values of maps, which are read and written as 64-bit words.
-const WORD_STRUCTURES: [(&str, &str); 25] = [
+const WORD_STRUCTURES: [(&str, &str); 29] = [
     ("weir_set", "set"),
     ("weir_thread", "thread"),
     ("weir_thread_counters", "thread_counters"),
@@ -128,10 +128,14 @@ const WORD_STRUCTURES: [(&str, &str); 25] = [
     ("weir_rss", "rss"),
     ("weir_rss_bucket", "rss_bucket"),
     ("weir_rss_arrival", "rss_arrival"),
+    ("weir_rerss_control", "rerss_control"),
+    ("weir_rerss_counters", "rerss_counters"),
+    ("weir_rerss_queue", "rerss_queue"),
+    ("weir_rerss_seen", "rerss_seen"),
 ];
 
 /// Enumerations of what stands in them: as [`ENUMERATIONS`].
-const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 8] = [
+const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 11] = [
     ("weir_set_walk", "set_walks", "WEIR_SET_WALK_", "u64"),
     ("weir_thread_flag", "thread_flags", "WEIR_THREAD_", "u64"),
     ("weir_layout", "layout", "WEIR_LAYOUT_", "u64"),
@@ -140,10 +144,13 @@ const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 8] = [
     ("weir_sink_flag", "sink_flags", "WEIR_SINK_", "u64"),
     ("weir_rss_kind", "rss_kinds", "WEIR_RSS_", "usize"),
     ("weir_rss_symmetry", "rss_symmetries", "WEIR_RSS_", "u64"),
+    ("weir_inner_end", "inner_ends", "WEIR_INNER_", "usize"),
+    ("weir_inner_hashed", "inner_hashed", "WEIR_INNER_", "u64"),
+    ("weir_rerss_state", "rerss_states", "WEIR_RERSS_", "u64"),
 ];
 
 /// Constants of their headers, without `WEIR_`, and their type.
-const WORD_CONSTANTS: [(&str, &str); 7] = [
+const WORD_CONSTANTS: [(&str, &str); 8] = [
     ("weir_set_constant", "u16"),
     ("weir_lane_constant", "usize"),
     ("weir_histogram_constant", "u32"),
@@ -151,6 +158,7 @@ const WORD_CONSTANTS: [(&str, &str); 7] = [
     ("weir_observe_constant", "u32"),
     ("weir_sink_constant", "usize"),
     ("weir_rss_constant", "usize"),
+    ("weir_rerss_constant", "u16"),
 ];
 
 /// The Rust text of what the other programs have in their maps.

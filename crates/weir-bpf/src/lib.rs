@@ -2,15 +2,15 @@
 //! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
 //! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
 //! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
-//! XDP, [`rss`] has the programs of receive side scaling, [`steer`] those that choose among
-//! sockets, [`toeplitz`] hashes many flows at once, [`echo`] counts and returns datagrams where
-//! they come in, [`datagrams`] and [`xsk`] are sockets for many packets at a time, [`namespace`]
-//! asks how namespaces stand to each other, [`yardstick`] is a fixed piece of work, [`interrupts`]
-//! adds up the time that CPUs spend on them, [`priority`] is a thread's turn. [`firewall`] holds
-//! the firewall's programs and the memory they share. The C sources are in `bpf/`; the build script
-//! compiles them, and the object files are embedded here. [`object`], [`map`], [`attach`] and
-//! [`run`] do for any object file what these do for theirs: tests and benchmarks have programs of
-//! their own (weir-oracle).
+//! XDP, [`rss`] has the programs of receive side scaling, [`rerss`] those that hand packets to CPUs
+//! by what they carry, [`steer`] those that choose among sockets, [`toeplitz`] hashes many flows at
+//! once, [`echo`] counts and returns datagrams where they come in, [`datagrams`] and [`xsk`] are
+//! sockets for many packets at a time, [`namespace`] asks how namespaces stand to each other,
+//! [`yardstick`] is a fixed piece of work, [`interrupts`] adds up the time that CPUs spend on them,
+//! [`priority`] is a thread's turn. [`firewall`] holds the firewall's programs and the memory they
+//! share. The C sources are in `bpf/`; the build script compiles them, and the object files are
+//! embedded here. [`object`], [`map`], [`attach`] and [`run`] do for any object file what these do
+//! for theirs: tests and benchmarks have programs of their own (weir-oracle).
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -37,6 +37,7 @@ pub mod packet;
 pub mod priority;
 pub mod probe;
 pub mod reflect;
+pub mod rerss;
 pub mod rss;
 pub mod run;
 pub mod sink;

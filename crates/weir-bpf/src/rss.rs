@@ -394,8 +394,8 @@ struct Shown<'a> {
     receiver: Option<Receiver>,
 }
 
-/// The value of a map with settings whose table has places of sockets instead of queues.
-pub(crate) fn value_of_sockets(settings: &Settings) -> Vec<u8> {
+/// The value of a map with settings whose table has other places than queues: sockets, or CPUs.
+pub(crate) fn value_of_places(settings: &Settings) -> Vec<u8> {
     let shown = Shown { key: &settings.key, receiver: None };
     value(settings, &shown, QueueMark::Number)
 }

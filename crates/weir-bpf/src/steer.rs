@@ -117,7 +117,7 @@ impl SocketSteering {
     /// # Errors
     /// [`MapError`] if the kernel refuses.
     pub fn set(&self, settings: &Settings) -> Result<(), MapError> {
-        map::write(&self.set, 0, &rss::value_of_sockets(settings))
+        map::write(&self.set, 0, &rss::value_of_places(settings))
     }
 
     /// Gives a socket its place. It has to be bound, or for TCP to listen, with `SO_REUSEPORT`.
