@@ -27,7 +27,7 @@ use crate::procfs;
 mod namespace;
 mod pipes;
 
-pub use namespace::{end_processes_in, processes_in_netns};
+pub use namespace::{cpumap_threads, end_processes_in, processes_in_netns};
 use pipes::Pipes;
 
 /// How much of each output stream of [`run`] is kept unless told otherwise.

@@ -1,4 +1,5 @@
-//! The processes inside a network namespace: finding and ending them.
+//! The processes inside a network namespace: finding and ending them; and the kernel's threads that
+//! take packets from the queues of CPUs, which are in none.
 //!
 //! It never signals this process, nor any outside of the namespace.
 
@@ -30,6 +31,21 @@ pub fn processes_in_netns(inode: u64) -> Result<Vec<i32>, ProcessError> {
             u32::try_from(*pid) != Ok(our_pid) && procfs::netns_inode(*pid) == Some(inode)
         })
         .collect())
+}
+
+/// The kernel's threads that take packets which a program has handed to a CPU
+/// (`BPF_MAP_TYPE_CPUMAP`): all of this host's, because they belong to no namespace.
+///
+/// # Errors
+///
+/// If `/proc` cannot be read.
+pub fn cpumap_threads() -> Result<Vec<i32>, ProcessError> {
+    let pids = procfs::pids().map_err(|source| ProcessError::List { source })?;
+    let is_one = |pid: &i32| {
+        let stat = procfs::stat(*pid);
+        stat.is_some_and(|stat| stat.is_kernel_thread && stat.name.starts_with("cpumap/"))
+    };
+    Ok(pids.into_iter().filter(is_one).collect())
 }
 
 /// Ends all processes in a namespace, SIGTERM first, then SIGKILL for those left after `grace`.

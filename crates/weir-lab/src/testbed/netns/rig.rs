@@ -14,7 +14,7 @@ use weir_bpf::ethtool;
 use weir_machine::cancel::Cancel;
 use weir_machine::environment::{self, tasks, workers};
 use weir_machine::host::Host;
-use weir_net::process::processes_in_netns;
+use weir_net::process::{cpumap_threads, processes_in_netns};
 use weir_net::{CpuList, Netlink, Netns, cpu, napi, steering};
 use weir_results::counters::Counters;
 use weir_results::machine_use::DutTime;
@@ -188,7 +188,8 @@ impl NetnsRig {
             // Those that cannot be listed count as something else, and are named.
             processes.extend(processes_in_netns(namespace.inode()).unwrap_or_default());
         }
-        let kernel_threads = self.napi.iter().map(|thread| thread.pid).collect();
+        let mut kernel_threads = handed_to();
+        kernel_threads.extend(self.napi.iter().map(|thread| thread.pid));
         // Commands that weir ran in the DUT and that have ended: those that switch a toggle.
         let ended_on: Vec<usize> = self.placement.dut.iter().collect();
         // A sink without threads, and what the DUT says to the generator or to itself.
@@ -197,8 +198,9 @@ impl NetnsRig {
         tasks::Parts { processes, kernel_threads, ended_on, receives_on, ..rest }
     }
 
-    /// The DUT's threads: its NAPI threads, and all that runs in its namespace. `None` where
-    /// packets are steered to other CPUs, whose softirqs have no thread.
+    /// The DUT's threads: its NAPI threads, those that take what its programs hand to CPUs, and all
+    /// that runs in its namespace. `None` where packets are steered to other CPUs, whose softirqs
+    /// have no thread.
     fn dut_parts(&self) -> Option<tasks::Parts> {
         if self.placement.rps.is_some() {
             return None;
@@ -206,9 +208,11 @@ impl NetnsRig {
         let dut = self.parts.dut.as_ref()?;
         let is_dut = |device: &str| self.parts.ports.iter().any(|port| port.dut_device == device);
         let threads = self.napi.iter().filter(|thread| is_dut(thread.device));
+        let mut kernel_threads = handed_to();
+        kernel_threads.extend(threads.map(|thread| thread.pid));
         Some(tasks::Parts {
             processes: processes_in_netns(dut.inode()).ok()?,
-            kernel_threads: threads.map(|thread| thread.pid).collect(),
+            kernel_threads,
             ..tasks::Parts::default()
         })
     }
@@ -229,6 +233,11 @@ impl NetnsRig {
         }
         devices
     }
+}
+
+/// Only the DUT has a program that hands packets to CPUs, on a host that is the lab's.
+fn handed_to() -> Vec<i32> {
+    cpumap_threads().unwrap_or_default()
 }
 
 impl Rig for NetnsRig {
