@@ -27,6 +27,7 @@ pub(crate) mod pxe;
 pub(crate) mod queues;
 pub(crate) mod rates;
 pub(crate) mod remote;
+pub(crate) mod rerss;
 pub(crate) mod rss;
 pub(crate) mod ruleset;
 pub(crate) mod search;
@@ -157,6 +158,9 @@ pub(crate) enum Command {
     /// Show line rates of links, and what a packet rate is in bits per second.
     #[command(after_help = rates::HELP)]
     Rates(rates::RatesArgs),
+    /// Hand packets to CPUs by what they carry: tunnels and fragments, which cards cannot spread.
+    #[command(subcommand, after_help = rerss::EXAMPLES)]
+    Rerss(rerss::RerssCommand),
     /// Predict which receive queue a flow goes to (receive side scaling), or find flows for one.
     #[command(subcommand, after_help = rss::EXAMPLES)]
     Rss(rss::RssCommand),
@@ -376,7 +380,7 @@ pub(crate) struct SinkOptions {
 
 const SINK_HELP: &str = "\
 Packets with weir's signature end here: UDP, TCP and ICMP echo over IPv4 and IPv6, with up to two
-VLAN tags. All others are counted as foreign and passed to the network stack. Loss is what is
+VLAN tags or in a tunnel of weir gen --encap. All others are counted as foreign and passed to the network stack. Loss is what is
 missing up to the highest sequence number that came; what was lost after it is known only if
 --expect announces the number of packets. Reordering is RFC 4737's; a packet more than 65,472
 numbers late is counted as too late. Threads of a stream are taken to be those up to the

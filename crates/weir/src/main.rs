@@ -31,6 +31,7 @@ mod rates;
 mod receive;
 mod reflect;
 mod remote;
+mod rerss;
 mod rss;
 mod signals;
 mod sink;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         Command::Pxe(command) => pxe::command(&command),
         Command::Queues(args) => queues::command(&args),
         Command::Rates(args) => rates::command(&args),
+        Command::Rerss(command) => rerss::command(&command),
         Command::Rss(command) => rss::command(&command),
         Command::Sink(options) => sink::command(&options),
         Command::Reflect(options) => reflect::command(&options),

@@ -73,12 +73,22 @@ impl Session {
 
     /// What to do about a driver that refuses the program.
     pub(crate) fn explain(&self, error: &AttachError) -> anyhow::Error {
+        let more = ", or accept several times less speed with --generic";
+        self.explain_with(error, if self.mode == Mode::Native { more } else { "" })
+    }
+
+    /// The same for a command that has no generic mode.
+    pub(crate) fn explain_without_generic(&self, error: &AttachError) -> anyhow::Error {
+        self.explain_with(error, "")
+    }
+
+    fn explain_with(&self, error: &AttachError, more: &str) -> anyhow::Error {
         let name = &self.link.name;
         if error.is_unsupported() && self.mode == Mode::Native {
             return anyhow!(
                 "`{name}` does not take an XDP program in native mode ({}): its driver has none, \
-                 or not with its current MTU and queues; lower the MTU or the number of queues, or \
-                 accept several times less speed with --generic",
+                 or not with its current MTU and queues; lower the MTU or the number of \
+                 queues{more}",
                 error.source
             );
         }

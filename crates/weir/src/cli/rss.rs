@@ -15,7 +15,7 @@ use interfaces::{
     BALANCE_HELP, DOCTOR_HELP, PROBE_HELP, SEND_HELP, SET_HELP, SHOW_HELP, UNDO_HELP,
 };
 pub(crate) use interfaces::{
-    BalanceArgs, KeyChoice, ProbeArgs, SendArgs, SentFlows, SetArgs, ShowArgs,
+    BalanceArgs, FieldChoices, KeyChoice, ProbeArgs, SendArgs, SentFlows, SetArgs, ShowArgs,
 };
 
 pub(crate) const EXAMPLES: &str = "\

@@ -30,6 +30,7 @@ mod queues;
 mod rates;
 mod receive;
 mod replay;
+mod rerss;
 mod rss;
 mod search;
 mod stores;
