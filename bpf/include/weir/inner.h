@@ -6,8 +6,10 @@
  * weir_wire::rss::inner is the reference; both are compared, frame by frame.
  *
  * Where a tunnel carries no IP, or not all of its headers, the innermost IP header before counts.
- * Nothing is looked up and nothing is changed here. Functions that the verifier checks by
- * themselves keep what it has to go through small: a header's place is any to it.
+ * Nothing is looked up and nothing is changed here. A function that the verifier checks by itself
+ * keeps what it has to go through small: a header's place is any to it. There is one call for each
+ * IP header, and none for the commonest packets, because returns are guarded, and dear, on many
+ * CPUs.
  */
 #ifndef WEIR_INNER_H
 #define WEIR_INNER_H
@@ -75,10 +77,8 @@ enum weir_inner_hashed {
 #define WEIR_INNER_MPLS_IN_IP 137
 #define WEIR_INNER_NO_PROTOCOL 255 /* reserved: it was not reached */
 
-/* A walk: where it is, and what it has found. Places count from the start of the frame. */
+/* What a walk has found. Places count from the start of the frame. */
 struct weir_inner {
-	__u32 at;		/* of the next header */
-	__u32 type;		/* what it is, as an EtherType; WEIR_INNER_NONE: there is none */
 	__u32 end;		/* enum weir_inner_end */
 	__u32 level_count;	/* IP headers; what follows is of the innermost one */
 	__u32 ip_at;
@@ -93,9 +93,14 @@ struct weir_inner {
 	__u32 first_ident[WEIR_INNER_LEVEL_COUNT];
 };
 
-static __always_inline int weir_inner_stop(struct weir_inner *inner, __u32 end)
+/* A header that is to be looked at: what it is, as an EtherType, and its place. 0: there is none. */
+static __always_inline __u64 weir_inner_header(__u32 type, __u32 at)
 {
-	inner->type = WEIR_INNER_NONE;
+	return (__u64)type << 32 | at;
+}
+
+static __always_inline __u64 weir_inner_stop(struct weir_inner *inner, __u32 end)
+{
 	inner->end = end;
 	return 0;
 }
@@ -119,12 +124,13 @@ static __always_inline __u32 weir_inner_u16(const void *at)
 	return bpf_ntohs(*(const __be16 *)at);
 }
 
-/* Goes to the next IP header: over Ethernet, tags, PPPoE and labels. */
-__noinline int weir_inner_link(struct xdp_md *ctx, struct weir_inner *inner __arg_nonnull)
+/* The IP header that a header leads to: over Ethernet, tags, PPPoE and labels. */
+static __always_inline __u64 weir_inner_lead(struct xdp_md *ctx, struct weir_inner *inner,
+					     __u64 header)
 {
 	void *data_end = (void *)(long)ctx->data_end;
 	void *at = (void *)(long)ctx->data;
-	__u32 offset = inner->at, type = inner->type, version, i;
+	__u32 offset = header, type = header >> 32, version, i;
 	bool is_bottom = false;
 
 	if (offset > WEIR_INNER_AT_MAX)
@@ -175,9 +181,7 @@ __noinline int weir_inner_link(struct xdp_md *ctx, struct weir_inner *inner __ar
 	}
 	if (type != WEIR_ETH_TYPE_IPV4 && type != WEIR_ETH_TYPE_IPV6)
 		return weir_inner_stop(inner, WEIR_INNER_NOT_IP);
-	inner->at = offset;
-	inner->type = type;
-	return 0;
+	return weir_inner_header(type, offset);
 }
 
 static __always_inline void weir_inner_first(struct weir_inner *inner, __u32 ip_at, __u32 ident)
@@ -217,18 +221,23 @@ static __always_inline bool weir_inner_ipv4(struct weir_inner *inner, __u32 ip_a
 	return true;
 }
 
-/* Steps over extension headers as far as the frame has them, to a fragment's at most. */
-static __always_inline void weir_inner_extensions(struct weir_inner *inner, __u32 ip_at,
-						  void *data, void *data_end)
+static __always_inline bool weir_inner_is_extension(__u32 next)
 {
+	return next == WEIR_INNER_HOP_BY_HOP || next == WEIR_INNER_ROUTING ||
+	       next == WEIR_INNER_OPTIONS || next == WEIR_INNER_FRAGMENT;
+}
+
+/* Steps over extension headers as far as the frame has them, to a fragment's at most. */
+__noinline int weir_inner_extensions(struct xdp_md *ctx, struct weir_inner *inner __arg_nonnull,
+				     __u32 ip_at)
+{
+	void *data_end = (void *)(long)ctx->data_end;
+	void *data = (void *)(long)ctx->data;
 	__u32 next = inner->protocol, offset = inner->message_at, field, i;
 	void *at;
 
 	for (i = 0; i < WEIR_INNER_EXTENSION_COUNT; i++) {
-		if (next != WEIR_INNER_HOP_BY_HOP && next != WEIR_INNER_ROUTING &&
-		    next != WEIR_INNER_OPTIONS && next != WEIR_INNER_FRAGMENT)
-			break;
-		if (offset > WEIR_INNER_AT_MAX)
+		if (!weir_inner_is_extension(next) || offset > WEIR_INNER_AT_MAX)
 			break;
 		at = data + offset;
 		if (at + 8 > data_end) {
@@ -253,11 +262,12 @@ static __always_inline void weir_inner_extensions(struct weir_inner *inner, __u3
 	}
 	inner->protocol = next;
 	inner->message_at = offset;
+	return 0;
 }
 
 /* As weir_inner_ipv4(). */
-static __always_inline bool weir_inner_ipv6(struct weir_inner *inner, __u32 ip_at, void *ip,
-					    void *data, void *data_end)
+static __always_inline bool weir_inner_ipv6(struct xdp_md *ctx, struct weir_inner *inner,
+					    __u32 ip_at, void *ip, void *data_end)
 {
 	if (ip + WEIR_IPV6_BYTES > data_end) {
 		weir_inner_stop(inner, WEIR_INNER_TRUNCATED);
@@ -272,12 +282,13 @@ static __always_inline bool weir_inner_ipv6(struct weir_inner *inner, __u32 ip_a
 	inner->message_at = ip_at + WEIR_IPV6_BYTES;
 	inner->ident = 0;
 	inner->is_later = false;
-	weir_inner_extensions(inner, ip_at, data, data_end);
+	if (weir_inner_is_extension(inner->protocol))
+		weir_inner_extensions(ctx, inner, ip_at);
 	return true;
 }
 
-/* Goes over GRE's header; it stays where it is if that is none of a tunnel that is known. */
-static __always_inline int weir_inner_gre(struct weir_inner *inner, __u32 offset, void *at,
+/* What follows GRE's header; nothing if that is none of a tunnel that is known. */
+static __always_inline __u64 weir_inner_gre(struct weir_inner *inner, __u32 offset, void *at,
 					  void *data_end)
 {
 	__u32 flags, type;
@@ -299,13 +310,11 @@ static __always_inline int weir_inner_gre(struct weir_inner *inner, __u32 offset
 		offset += 4;
 	if (flags & WEIR_GRE_SEQUENCE)
 		offset += 4;
-	inner->at = offset;
-	inner->type = type;
-	return 0;
+	return weir_inner_header(type, offset);
 }
 
-/* The same of UDP's, and what follows it. */
-static __always_inline int weir_inner_overlay(struct weir_inner *inner, __u32 offset, void *at,
+/* The same of UDP's, and of what follows it. */
+static __always_inline __u64 weir_inner_overlay(struct weir_inner *inner, __u32 offset, void *at,
 					      void *data_end)
 {
 	void *header = at + WEIR_UDP_BYTES;
@@ -331,24 +340,42 @@ static __always_inline int weir_inner_overlay(struct weir_inner *inner, __u32 of
 			return 0;
 		offset += (first & 0x3f) * 4;
 	}
-	inner->at = offset;
-	inner->type = type;
-	return 0;
+	return weir_inner_header(type, offset);
 }
 
-/* Notes the IP header that the walk has come to, and goes over what leads into a tunnel. */
-__noinline int weir_inner_ip(struct xdp_md *ctx, struct weir_inner *inner __arg_nonnull)
+/* What an IP header leads into, if that is a tunnel. */
+static __always_inline __u64 weir_inner_tunnel(struct weir_inner *inner, void *data,
+					       void *data_end, __u32 offset)
+{
+	switch (inner->protocol) {
+	case WEIR_INNER_IPV4:
+		return weir_inner_header(WEIR_ETH_TYPE_IPV4, offset);
+	case WEIR_INNER_IPV6:
+		return weir_inner_header(WEIR_ETH_TYPE_IPV6, offset);
+	case WEIR_INNER_MPLS_IN_IP:
+		return weir_inner_header(WEIR_INNER_MPLS, offset);
+	case WEIR_PROTOCOL_GRE:
+		return weir_inner_gre(inner, offset, data + offset, data_end);
+	case WEIR_PROTOCOL_UDP:
+		return weir_inner_overlay(inner, offset, data + offset, data_end);
+	default:
+		return 0;
+	}
+}
+
+/* Notes an IP header; the next one, if it leads into a tunnel. */
+__noinline __u64 weir_inner_ip(struct xdp_md *ctx, struct weir_inner *inner __arg_nonnull,
+			       __u64 header)
 {
 	void *data_end = (void *)(long)ctx->data_end;
 	void *data = (void *)(long)ctx->data;
-	__u32 ip_at = inner->at, offset;
-	bool is_ipv6 = inner->type == WEIR_ETH_TYPE_IPV6;
+	bool is_ipv6 = header >> 32 == WEIR_ETH_TYPE_IPV6;
+	__u32 ip_at = header, offset;
 
 	/* It is not, but the verifier does not know. */
 	if (ip_at > 2 * WEIR_INNER_AT_MAX)
 		return weir_inner_stop(inner, WEIR_INNER_TOO_DEEP);
-	inner->type = WEIR_INNER_NONE;
-	if (is_ipv6 ? !weir_inner_ipv6(inner, ip_at, data + ip_at, data, data_end) :
+	if (is_ipv6 ? !weir_inner_ipv6(ctx, inner, ip_at, data + ip_at, data_end) :
 		      !weir_inner_ipv4(inner, ip_at, data + ip_at, data_end))
 		return 0;
 	inner->ip_at = ip_at;
@@ -361,41 +388,125 @@ __noinline int weir_inner_ip(struct xdp_md *ctx, struct weir_inner *inner __arg_
 	}
 	if (inner->is_later)
 		return 0;
-	inner->at = offset;
-	switch (inner->protocol) {
+	header = weir_inner_tunnel(inner, data, data_end, offset);
+	if (!header)
+		return 0;
+	if (inner->level_count >= WEIR_INNER_LEVEL_COUNT)
+		return weir_inner_stop(inner, WEIR_INNER_TOO_DEEP);
+	return weir_inner_lead(ctx, inner, header);
+}
+
+/* Whether there is an IPv4 header without options, no fragment's, and eight bytes behind it. */
+static __always_inline bool weir_inner_is_plain(void *ip, void *data_end)
+{
+	return ip + WEIR_IPV4_BYTES_MIN + WEIR_UDP_BYTES <= data_end &&
+	       *(__u8 *)ip == WEIR_IPV4_NO_OPTIONS &&
+	       !(*(__be16 *)(ip + WEIR_IPV4_FRAGMENT_OFFSET) & bpf_htons(WEIR_IPV4_FRAGMENT_MASK));
+}
+
+/* What weir_inner_carried() returns where more has to be looked at. */
+#define WEIR_INNER_UNKNOWN (~0U)
+
+/* The same of VXLAN and GENEVE. */
+static __always_inline __u32 weir_inner_overlaid(void *ip, void *data_end, bool is_vxlan)
+{
+	void *header = ip + WEIR_IPV4_BYTES_MIN + WEIR_UDP_BYTES;
+	__u32 bytes = WEIR_IPV4_BYTES_MIN + WEIR_UDP_BYTES + WEIR_OVERLAY_BYTES + WEIR_ETH_BYTES;
+	__u32 first;
+
+	if (header + WEIR_OVERLAY_BYTES > data_end)
+		return WEIR_INNER_UNKNOWN;
+	first = *(__u8 *)header;
+	if (is_vxlan) {
+		if (!(first & WEIR_VXLAN_HAS_ID))
+			return WEIR_INNER_UNKNOWN;
+	} else {
+		if (first >> 6 || *(__be16 *)(header + 2) != bpf_htons(WEIR_INNER_ETHERNET))
+			return WEIR_INNER_UNKNOWN;
+		bytes += (first & 0x3f) * 4;
+	}
+	ip += bytes;
+	if (ip > data_end || *(__be16 *)(ip - 2) != bpf_htons(WEIR_ETH_TYPE_IPV4))
+		return WEIR_INNER_UNKNOWN;
+	return bytes;
+}
+
+/* How far behind a plain IPv4 header the one is that it carries; 0 if it carries none. */
+static __always_inline __u32 weir_inner_carried(void *ip, void *data_end)
+{
+	void *message = ip + WEIR_IPV4_BYTES_MIN;
+	__be16 port;
+
+	switch (*(__u8 *)(ip + WEIR_IPV4_PROTOCOL_OFFSET)) {
 	case WEIR_INNER_IPV4:
-		inner->type = WEIR_ETH_TYPE_IPV4;
+		return WEIR_IPV4_BYTES_MIN;
+	case WEIR_PROTOCOL_GRE:
+		if (*(__be32 *)message != bpf_htonl(WEIR_ETH_TYPE_IPV4))
+			return WEIR_INNER_UNKNOWN;
+		return WEIR_IPV4_BYTES_MIN + WEIR_GRE_BYTES;
+	case WEIR_PROTOCOL_UDP:
+		port = *(__be16 *)(message + 2);
+		if (port == bpf_htons(WEIR_VXLAN_PORT))
+			return weir_inner_overlaid(ip, data_end, true);
+		if (port == bpf_htons(WEIR_GENEVE_PORT))
+			return weir_inner_overlaid(ip, data_end, false);
 		return 0;
 	case WEIR_INNER_IPV6:
-		inner->type = WEIR_ETH_TYPE_IPV6;
-		return 0;
 	case WEIR_INNER_MPLS_IN_IP:
-		inner->type = WEIR_INNER_MPLS;
-		return 0;
-	case WEIR_PROTOCOL_GRE:
-		return weir_inner_gre(inner, offset, data + offset, data_end);
-	case WEIR_PROTOCOL_UDP:
-		return weir_inner_overlay(inner, offset, data + offset, data_end);
+		return WEIR_INNER_UNKNOWN;
 	default:
 		return 0;
 	}
 }
 
+/*
+ * The walk through the commonest packets: plain IPv4, alone or in another one. False for all
+ * others, of which nothing is known then.
+ */
+static __always_inline bool weir_inner_quick(struct xdp_md *ctx, struct weir_inner *inner)
+{
+	__u64 header = weir_inner_header(WEIR_INNER_ETHERNET, 0);
+	void *data_end = (void *)(long)ctx->data_end;
+	void *ip = (void *)(long)ctx->data;
+	__u32 at, bytes;
+
+	header = weir_inner_lead(ctx, inner, header);
+	if (header >> 32 != WEIR_ETH_TYPE_IPV4)
+		return false;
+	at = header;
+	ip += at;
+	if (!weir_inner_is_plain(ip, data_end))
+		return false;
+	bytes = weir_inner_carried(ip, data_end);
+	if (bytes == WEIR_INNER_UNKNOWN)
+		return false;
+	inner->level_count = 1;
+	if (bytes) {
+		ip += bytes;
+		at += bytes;
+		if (!weir_inner_is_plain(ip, data_end) || weir_inner_carried(ip, data_end))
+			return false;
+		inner->level_count = 2;
+	}
+	inner->ip_at = at;
+	inner->protocol = *(__u8 *)(ip + WEIR_IPV4_PROTOCOL_OFFSET);
+	inner->message_at = at + WEIR_IPV4_BYTES_MIN;
+	return true;
+}
+
 /* Walks through a frame; `inner` is zeros. */
 static __always_inline void weir_inner_walk(struct xdp_md *ctx, struct weir_inner *inner)
 {
+	__u64 header = weir_inner_header(WEIR_INNER_ETHERNET, 0);
 	__u32 level;
 
-	inner->type = WEIR_INNER_ETHERNET;
-	for (level = 0; level < WEIR_INNER_LEVEL_COUNT; level++) {
-		weir_inner_link(ctx, inner);
-		if (inner->type == WEIR_INNER_NONE)
-			return;
-		weir_inner_ip(ctx, inner);
-		if (inner->type == WEIR_INNER_NONE)
-			return;
-	}
-	inner->end = WEIR_INNER_TOO_DEEP;
+	if (weir_inner_quick(ctx, inner))
+		return;
+	inner->end = WEIR_INNER_WHOLE;
+	inner->level_count = 0;
+	header = weir_inner_lead(ctx, inner, header);
+	for (level = 0; level < WEIR_INNER_LEVEL_COUNT && header; level++)
+		header = weir_inner_ip(ctx, inner, header);
 }
 
 #endif /* WEIR_INNER_H */
