@@ -13,6 +13,7 @@ use clap::{CommandFactory as _, Parser as _};
 mod buckets;
 mod cli;
 mod console;
+mod cpus;
 mod diagnose;
 mod doctor;
 mod draw;

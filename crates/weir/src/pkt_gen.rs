@@ -3,20 +3,17 @@
 //! It measures nothing itself: it reads counters, and prints them in pkt-gen's lines.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use weir_bpf::attach::{AttachError, Link, Mode};
 use weir_gen::pkt_gen::{self, Function, Host, Parsed, Plan, print};
 use weir_machine::cancel::Cancel;
-use weir_net::CpuList;
 
 use crate::cli::{JsonFlag, ReceiveOptions};
 use crate::exit::{Outcome, put};
-use crate::lab;
 use crate::receive::Session;
+use crate::{cpus, lab};
 
 mod console;
 mod ping;
@@ -31,9 +28,6 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// What the binary is called to be pkt-gen without a command.
 const NAME: &str = "pkt-gen";
-
-/// The list of CPUs.
-const CPUS: &str = "/sys/devices/system/cpu/online";
 
 /// Whether the program was called by pkt-gen's name.
 pub(crate) fn is_called_by(program: &OsString) -> bool {
@@ -63,9 +57,7 @@ pub(crate) fn command(words: impl IntoIterator<Item = OsString>) -> anyhow::Resu
 
 /// This machine, as `-a` and `-c` see it.
 fn host() -> anyhow::Result<Host> {
-    let text = fs::read_to_string(CPUS).with_context(|| format!("cannot read {CPUS}"))?;
-    let cpus: CpuList = text.trim().parse().with_context(|| format!("{CPUS}: {text}"))?;
-    let last = cpus.iter().max().unwrap_or_default();
+    let last = cpus::of_machine()?.iter().max().unwrap_or_default();
     Ok(Host { cpu_count: u32::try_from(last + 1).unwrap_or(u32::MAX) })
 }
 

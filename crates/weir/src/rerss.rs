@@ -17,8 +17,8 @@ use weir_wire::rss::{Fields, FlowKind, Key, Settings, Symmetry, Table};
 use crate::cli::ReceiveOptions;
 use crate::cli::rerss::{RerssCommand, RunArgs};
 use crate::exit::Outcome;
-use crate::progress;
 use crate::receive::{Screen, Session};
+use crate::{cpus, progress};
 
 mod gate;
 mod show;
@@ -113,8 +113,8 @@ fn refuse_firewall(interface: &str) -> anyhow::Result<()> {
 
 /// How packets are hashed, and the CPU of each bucket.
 fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
-    let online = cpu::online()?;
-    let cpus = args.cpus.as_ref().unwrap_or(&online);
+    // Those that this process may run on; others can be named, because it is not what runs there.
+    let cpus = args.cpus.clone().map_or_else(cpu::online, Ok)?;
     let (key, symmetry) = match &args.key {
         Some(key) => (key.clone(), Symmetry::None),
         None => of_interface(&args.interface)?,
@@ -123,7 +123,7 @@ fn settings(args: &RunArgs) -> anyhow::Result<Settings> {
     for (kind, choice) in args.fields.iter().flat_map(|choices| &choices.0) {
         fields[*kind as usize] = *choice;
     }
-    Ok(Settings { key, symmetry, fields, table: table(args, cpus, &online)? })
+    Ok(Settings { key, symmetry, fields, table: table(args, &cpus, &cpus::of_machine()?)? })
 }
 
 /// The table with CPUs in it.

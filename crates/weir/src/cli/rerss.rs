@@ -64,7 +64,7 @@ pub(crate) struct RunArgs {
     /// The interface that packets come in by, in this network namespace.
     #[arg(short = 'i', value_name = "IF")]
     pub(crate) interface: String,
-    /// CPUs to hand packets to [default: all].
+    /// CPUs to hand packets to [default: all that this process may run on].
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// The place in --cpus, from 0, for each bucket: 0,1,0,2, equal:CPUS[/SIZE] or
