@@ -30,6 +30,38 @@ pub fn set_rps(link: &str, queue_count: u32, cpus: &CpuList) -> Result<(), NapiE
     Ok(())
 }
 
+/// The CPUs that go on with what an interface's queues have received; `None` if the CPU does that
+/// which has received it.
+///
+/// # Errors
+///
+/// If there is no such interface, or the kernel does not say.
+pub fn rps(link: &str) -> Result<Option<CpuList>, NapiError> {
+    let failed = |source| NapiError::System {
+        link: link.to_owned(),
+        action: "read the steering (rps_cpus)",
+        source,
+    };
+    let mut cpus = Vec::new();
+    for entry in fs::read_dir(sysfs(link)?.join("queues")).map_err(failed)? {
+        let path = entry.map_err(failed)?.path().join("rps_cpus");
+        // Queues that send have none.
+        if path.exists() {
+            cpus.extend(cpus_of(&fs::read_to_string(path).map_err(failed)?));
+        }
+    }
+    Ok(CpuList::new(cpus))
+}
+
+/// The CPUs of a mask.
+fn cpus_of(mask: &str) -> Vec<usize> {
+    let groups = mask.trim().split(',').rev().map(|group| u32::from_str_radix(group, 16));
+    let bits = |(index, group): (usize, u32)| {
+        (0..32).filter(move |bit| group >> bit & 1 == 1).map(move |bit| index * 32 + bit)
+    };
+    groups.map(|group| group.unwrap_or(0)).enumerate().flat_map(bits).collect()
+}
+
 /// A set of CPUs as sysfs writes it: groups of 32 bits, the highest first.
 fn mask(cpus: &CpuList) -> String {
     let mut groups = vec![0_u32; cpus.iter().max().unwrap_or(0) / 32 + 1];
@@ -55,7 +87,9 @@ mod tests {
         for (cpus, expected) in
             [("0", "00000001"), ("0-1,3", "0000000b"), ("1,32", "00000001,00000002")]
         {
-            assert_eq!(mask(&cpus.parse().unwrap()), expected, "{cpus}");
+            let cpus: CpuList = cpus.parse().unwrap();
+            assert_eq!(mask(&cpus), expected, "{cpus}");
+            assert_eq!(CpuList::new(cpus_of(expected)), Some(cpus));
         }
     }
 
@@ -72,7 +106,9 @@ mod tests {
             let netlink = crate::Netlink::open().unwrap();
             let ends = [crate::VethEnd::new("rps0"), crate::VethEnd::new("rps1")];
             netlink.create_veth(&ends[0], &ends[1], 2).unwrap();
+            assert_eq!(rps("rps0").unwrap(), None);
             set_rps("rps0", 2, &"0".parse().unwrap()).unwrap();
+            assert_eq!(rps("rps0").unwrap(), Some("0".parse().unwrap()));
             assert!(set_rps("rps0", 3, &"0".parse().unwrap()).is_err(), "there are two queues");
             [0, 1].map(|queue| {
                 fs::read_to_string(format!("/sys/class/net/rps0/queues/rx-{queue}/rps_cpus"))

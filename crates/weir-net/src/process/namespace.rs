@@ -34,18 +34,19 @@ pub fn processes_in_netns(inode: u64) -> Result<Vec<i32>, ProcessError> {
 }
 
 /// The kernel's threads that take packets which a program has handed to a CPU
-/// (`BPF_MAP_TYPE_CPUMAP`): all of this host's, because they belong to no namespace.
+/// (`BPF_MAP_TYPE_CPUMAP`), and that CPU: all of this host's, because they belong to no namespace.
 ///
 /// # Errors
 ///
 /// If `/proc` cannot be read.
-pub fn cpumap_threads() -> Result<Vec<i32>, ProcessError> {
+pub fn cpumap_threads() -> Result<Vec<(i32, usize)>, ProcessError> {
     let pids = procfs::pids().map_err(|source| ProcessError::List { source })?;
-    let is_one = |pid: &i32| {
-        let stat = procfs::stat(*pid);
-        stat.is_some_and(|stat| stat.is_kernel_thread && stat.name.starts_with("cpumap/"))
+    let one = |pid: i32| {
+        let stat = procfs::stat(pid)?;
+        let is_one = stat.is_kernel_thread && stat.name.starts_with("cpumap/");
+        is_one.then_some((pid, stat.cpu))
     };
-    Ok(pids.into_iter().filter(is_one).collect())
+    Ok(pids.into_iter().filter_map(one).collect())
 }
 
 /// Ends all processes in a namespace, SIGTERM first, then SIGKILL for those left after `grace`.

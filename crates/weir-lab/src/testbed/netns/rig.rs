@@ -188,12 +188,15 @@ impl NetnsRig {
             // Those that cannot be listed count as something else, and are named.
             processes.extend(processes_in_netns(namespace.inode()).unwrap_or_default());
         }
-        let mut kernel_threads = handed_to();
+        let handed_to = handed_to();
+        let mut kernel_threads: Vec<i32> = handed_to.iter().map(|(thread, _)| *thread).collect();
         kernel_threads.extend(self.napi.iter().map(|thread| thread.pid));
         // Commands that weir ran in the DUT and that have ended: those that switch a toggle.
         let ended_on: Vec<usize> = self.placement.dut.iter().collect();
         // A sink without threads, and what the DUT says to the generator or to itself.
-        let receives_on = if self.parts.dut.is_some() { ended_on.clone() } else { Vec::new() };
+        let mut receives_on = if self.parts.dut.is_some() { ended_on.clone() } else { Vec::new() };
+        receives_on.extend(handed_to.iter().map(|(_, cpu)| *cpu));
+        receives_on.extend(self.steered_to().iter().flat_map(CpuList::iter));
         let rest = tasks::Parts::default();
         tasks::Parts { processes, kernel_threads, ended_on, receives_on, ..rest }
     }
@@ -202,19 +205,26 @@ impl NetnsRig {
     /// that runs in its namespace. `None` where packets are steered to other CPUs, whose softirqs
     /// have no thread.
     fn dut_parts(&self) -> Option<tasks::Parts> {
-        if self.placement.rps.is_some() {
+        if self.steered_to().is_some() {
             return None;
         }
         let dut = self.parts.dut.as_ref()?;
         let is_dut = |device: &str| self.parts.ports.iter().any(|port| port.dut_device == device);
         let threads = self.napi.iter().filter(|thread| is_dut(thread.device));
-        let mut kernel_threads = handed_to();
+        let mut kernel_threads: Vec<i32> = handed_to().iter().map(|(thread, _)| *thread).collect();
         kernel_threads.extend(threads.map(|thread| thread.pid));
         Some(tasks::Parts {
             processes: processes_in_netns(dut.inode()).ok()?,
             kernel_threads,
             ..tasks::Parts::default()
         })
+    }
+
+    /// The CPUs that packets are steered to where they come in, whoever has set that.
+    fn steered_to(&self) -> Option<CpuList> {
+        let device = self.parts.ports[0].dut_device;
+        let read = || steering::rps(device).map_err(|error| error.to_string());
+        inside(self.parts.dut.as_ref()?, read).ok().flatten()
     }
 
     /// CPU time of the DUT.
@@ -235,8 +245,9 @@ impl NetnsRig {
     }
 }
 
-/// Only the DUT has a program that hands packets to CPUs, on a host that is the lab's.
-fn handed_to() -> Vec<i32> {
+/// Threads that take what is handed to CPUs, and those: only the DUT has a program that does, on a
+/// host that is the lab's.
+fn handed_to() -> Vec<(i32, usize)> {
     cpumap_threads().unwrap_or_default()
 }
 
