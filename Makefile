@@ -76,7 +76,7 @@ bench-rules: ## pf.conf: large rulesets and the evaluator against their limits (
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh rules $(ARGS)
 
-bench-rss: ## receive side scaling: hashes, predicted queues, echo servers (two minutes)
+bench-rss: ## receive side scaling: hashes, predicted queues, echo servers, tunnels (three minutes)
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh rss $(ARGS)
 

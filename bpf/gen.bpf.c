@@ -105,7 +105,7 @@ static __always_inline bool weir_clear_payload(struct xdp_md *ctx, __u64 offset,
 	return !bpf_xdp_store_bytes(ctx, offset, weir_zeros, rest_bytes);
 }
 
-/* Writes what is in front of the packet, of a set with tunnels; false if the page does not fit it. */
+/* Writes what is in front of a packet of a set with tunnels; false if the page does not fit it. */
 static __always_inline bool weir_write_tunnel(void *data, void *data_end,
 					      const struct weir_lane *lane, __u64 link_bytes)
 {

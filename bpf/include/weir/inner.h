@@ -93,7 +93,7 @@ struct weir_inner {
 	__u32 first_ident[WEIR_INNER_LEVEL_COUNT];
 };
 
-/* A header that is to be looked at: what it is, as an EtherType, and its place. 0: there is none. */
+/* A header to look at next: what it is, as an EtherType, and its place. 0: there is none. */
 static __always_inline __u64 weir_inner_header(__u32 type, __u32 at)
 {
 	return (__u64)type << 32 | at;

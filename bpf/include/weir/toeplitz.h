@@ -23,7 +23,8 @@ static __always_inline __u32 weir_rss_pair(const struct weir_rss *rss, __u32 pla
 	if (rss->symmetry == WEIR_RSS_AS_IS) {
 #pragma unroll
 		for (i = 0; i < pair; i++)
-			hash ^= rss->table[place + i][src[i]] ^ rss->table[place + pair + i][dst[i]];
+			hash ^= rss->table[place + i][src[i]] ^
+				rss->table[place + pair + i][dst[i]];
 		return hash;
 	}
 #pragma unroll

@@ -8,8 +8,8 @@
 //! ([`stream`]), whose reference frames ([`frame`]) every generator is compared with, byte for
 //! byte. [`traffic`] is several of them with weights, [`describe`] reads one as a user writes it;
 //! [`units`] reads and prints rates, counts and durations. [`pcap`] keeps frames, [`print`] shows
-//! one, [`encap`] puts one into a tunnel. [`protocol`] has the numbers of IP protocols. [`rss`] says
-//! which queue of a card a flow goes to.
+//! one, [`encap`] puts one into a tunnel. [`protocol`] has the numbers of IP protocols. [`rss`]
+//! says which queue of a card a flow goes to.
 //!
 //! This crate is pure: it reads no clock, opens no file, starts no thread and looks at no
 //! environment. It is `no_std`, so that the compiler keeps that promise. Whatever bytes a view is

@@ -144,7 +144,7 @@ fn table(args: &RunArgs, cpus: &CpuList, online: &CpuList) -> anyhow::Result<Tab
     let places: Option<Vec<u16>> = places.queues().iter().map(cpu).collect();
     ensure!(
         places.is_some(),
-        "--table names more CPUs than the {} of --cpus: its numbers are places in that list, from 0",
+        "--table names more CPUs than the {} of --cpus: its numbers are places in that list",
         cpus.len()
     );
     Ok(Table::new(places.unwrap_or_default())?)

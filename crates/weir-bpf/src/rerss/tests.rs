@@ -1,5 +1,5 @@
-//! The program against the reference, on frames of every tunnel; and what it does with buckets. What
-//! needs packets that arrive is in weir's end-to-end tests.
+//! The program against the reference, on frames of every tunnel; and what it does with buckets.
+//! What needs packets that arrive is in weir's end-to-end tests.
 
 use std::net::IpAddr;
 

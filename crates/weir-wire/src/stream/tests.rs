@@ -150,8 +150,8 @@ fn smallest_sizes_are_named() {
     );
 }
 
-/// The packet within is that of the same stream without a tunnel, and its tunnel is one: between the
-/// first addresses, whatever the flow.
+/// The packet within is that of the same stream without a tunnel, and its tunnel is one: between
+/// the first addresses, whatever the flow.
 #[test]
 fn a_stream_in_a_tunnel_carries_its_packets() {
     use crate::rss::inner::{End, walk};

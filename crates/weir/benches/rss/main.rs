@@ -1,4 +1,5 @@
-//! `make bench-rss`: the hash of receive side scaling, queues that are predicted, echo servers.
+//! `make bench-rss`: the hash of receive side scaling, queues that are predicted, echo servers, and
+//! packets that are handed to CPUs by what they carry.
 //!
 //! Prints a table and writes `bench/rss.json` in cargo's target directory; docs/bench.md says how
 //! to read them, and benches/support/command.rs how it ends.
@@ -22,7 +23,7 @@ use command::Report;
 use suite::{Settings, rows, show};
 use weir_wire::units::parse_duration;
 
-/// Measures the hash of receive side scaling, queues that are predicted, and echo servers.
+/// Measures the hash of receive side scaling, queues that are predicted, echo servers, and tunnels.
 #[derive(Debug, Parser)]
 #[command(name = "bench-rss")]
 struct Arguments {

@@ -14,8 +14,9 @@ use super::rss::FieldChoices;
 use super::traffic::some_time;
 
 pub(crate) const EXAMPLES: &str = "\
-A card takes all of a tunnel for one flow, so that one CPU has all of its work. This hands packets to
-CPUs by the flow that they carry, before the network stack sees them. docs/rss.md says when it helps.
+A card takes all of a tunnel for one flow, so that one CPU has all of its work. This hands packets
+to CPUs by the flow that they carry, before the network stack sees them. docs/rss.md says when it
+helps.
 
 Examples:
   weir rerss run -i eth1
@@ -24,8 +25,8 @@ Examples:
 
 const RUN_HELP: &str = "\
 Looks into VLAN tags, PPPoE sessions, MPLS, GRE, IP in IP, 6in4, VXLAN and GENEVE, four IP headers
-deep; later fragments follow their first one for 60 s. What has no IP header stays on its CPU, and so
-does a packet whose bucket belongs to the CPU that it is on.
+deep; later fragments follow their first one for 60 s. What has no IP header stays on its CPU, and
+so does a packet whose bucket belongs to the CPU that it is on.
 
 Waking another CPU costs more than it brings while there are few packets: below the rate of --from
 everything stays where it is. It goes on as soon as more come in a second, and off when for five

@@ -147,7 +147,7 @@ impl Report {
         self.rate_pps
     }
 
-    /// A line.
+    /// The rates of the interval, on one line.
     pub(super) fn line(&self) -> String {
         let seconds = std::time::Duration::from_nanos(self.duration_ns).as_secs_f64();
         let state = if self.is_on { "on" } else { "off" };
@@ -160,7 +160,7 @@ impl Report {
         text
     }
 
-    /// Several lines, with all counts since the start.
+    /// The same, and all counts since the start.
     pub(super) fn block(&self) -> String {
         let mut text = self.line() + "\n";
         let mut row = |what: &str, value: u64| {

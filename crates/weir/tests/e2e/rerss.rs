@@ -155,7 +155,7 @@ fn last_line(output: &Output) -> Value {
     serde_json::from_str(line).expect("JSON")
 }
 
-/// A tunnel's packets, bucket by bucket, as the reference says; and the interface is left as it was.
+/// A tunnel's packets, bucket by bucket, as the reference says; the interface is left as it was.
 #[test]
 fn what_a_tunnel_carries_is_spread_as_predicted() {
     if !can_run_lab("what_a_tunnel_carries_is_spread_as_predicted") {

@@ -296,7 +296,7 @@ impl Echo {
 
 /// What was written down before namespaces were made.
 #[derive(Debug)]
-struct Closing(Option<Record>);
+pub(super) struct Closing(pub(super) Option<Record>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -306,12 +306,12 @@ impl Drop for Closing {
     }
 }
 
-fn wait(time: Duration, cancel: &Cancel) -> Result<()> {
+pub(super) fn wait(time: Duration, cancel: &Cancel) -> Result<()> {
     std::thread::sleep(time);
     check(cancel)
 }
 
-fn wait_for(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+pub(super) fn wait_for(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_so()? {
         if Instant::now() > deadline {

@@ -2,10 +2,11 @@
 //!
 //! Hashes are computed on one CPU. Flows are sent over a veth pair in a namespace of its own, which
 //! goes with the process; to echo servers, over one between two namespaces, which are written down
-//! before they are made.
+//! before they are made, and so are those of a router between a generator and a sink.
 
 mod echo;
 mod hash;
+mod rerss;
 pub(crate) mod rows;
 pub(crate) mod show;
 mod spread;
@@ -68,6 +69,8 @@ pub(crate) fn run(
     let bed = if wants_flows { Some(spread::Bed::new()?) } else { None };
     let wants_echo = rows::ECHO.iter().any(|name| settings.wants(name));
     let servers = if wants_echo { Some(echo::Echo::new()?) } else { None };
+    let wants_router = rows::ROUTER.iter().any(|name| settings.wants(name));
+    let router = if wants_router { Some(rerss::Bed::new()?) } else { None };
     let mut samples = Samples::new();
     for round in 1..=settings.repeats {
         say(&format!("round {round} of {}", settings.repeats));
@@ -77,6 +80,10 @@ pub(crate) fn run(
         }
         if let Some(servers) = &servers {
             servers.measure(settings, cancel, &mut samples)?;
+        }
+        rerss::measure_inner(settings, &mut samples)?;
+        if let Some(router) = &router {
+            router.measure(settings, cancel, &mut samples)?;
         }
     }
     let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();

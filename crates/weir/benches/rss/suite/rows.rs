@@ -31,6 +31,20 @@ pub(crate) const STEER: &str = "steer";
 pub(crate) const ECHO: [&str; 8] =
     [ECHO_EPOLL, ECHO_MMSG, ECHO_AF_XDP, ECHO_XDP, ECHO_GRO, ECHO_FLOOD, ECHO_FLOOD_EPOLL, STEER];
 
+/// What it costs to look into a tunnel and hash what it carries, more than to drop the packet.
+pub(crate) const INNER: &str = "inner_hash";
+/// CPU time to receive a packet and hand it to another CPU, against receive packet steering.
+pub(crate) const DISPATCH: &str = "dispatch";
+/// A GRE tunnel's packets that Linux forwards, of as many as can be sent.
+pub(crate) const TUNNEL_NONE: &str = "tunnel_gre";
+/// The same, handed to two CPUs by what they carry, against it.
+pub(crate) const TUNNEL_GRE: &str = "tunnel_gre_rerss";
+/// VXLAN's, against receive packet steering, which cannot look inside.
+pub(crate) const TUNNEL_RPS: &str = "tunnel_vxlan_rerss";
+
+/// The rows that need a router.
+pub(crate) const ROUTER: [&str; 4] = [DISPATCH, TUNNEL_NONE, TUNNEL_GRE, TUNNEL_RPS];
+
 /// All rows, in the order in which they are shown.
 pub(crate) const ROWS: &[RowSpec] = &[
     RowSpec {
@@ -116,6 +130,36 @@ pub(crate) const ROWS: &[RowSpec] = &[
         what: "CPU time to receive: steered by hash against not",
         unit: "times",
         limit: Limit::AtMost(1.1),
+    },
+    RowSpec {
+        name: INNER,
+        what: "look into the costliest tunnel and hash, above XDP drop",
+        unit: "ns",
+        limit: Limit::AtMost(25.0),
+    },
+    RowSpec {
+        name: DISPATCH,
+        what: "CPU time to receive: cpumap against RPS",
+        unit: "times",
+        limit: Limit::AtMost(0.75),
+    },
+    RowSpec {
+        name: TUNNEL_NONE,
+        what: "one GRE tunnel of 64 flows through Linux, overload",
+        unit: "packets/s",
+        limit: Limit::None,
+    },
+    RowSpec {
+        name: TUNNEL_GRE,
+        what: "the same with rerss on two CPUs",
+        unit: "times",
+        limit: Limit::AtLeast(1.1),
+    },
+    RowSpec {
+        name: TUNNEL_RPS,
+        what: "one VXLAN tunnel: rerss against RPS",
+        unit: "times",
+        limit: Limit::AtLeast(1.3),
     },
 ];
 

@@ -8,6 +8,7 @@ use crate::limits;
 const HEAD: &str = "\
 Hashes on one CPU. Flows over a veth pair whose sending end chooses the queue as a card would.
 Echo servers with one CPU for receiving, working and sending; the best of several offered rates.
+A router that receives on one CPU; the generator's CPU takes its part of what is handed on.
 ";
 
 /// The outcome for people.
@@ -20,6 +21,7 @@ pub(crate) fn table(outcome: &Outcome) -> String {
     limits::table(&outcome.machine, &head, &outcome.rows, |unit, value| match unit {
         "hashes/s" => format!("{:.1} M/s", value / 1e6),
         "packets/s" => format!("{:.1} kpps", value / 1e3),
+        "ns" => format!("{value:.1} ns"),
         "times" => format!("{value:.2}"),
         _ => format!("{:.4} %", value * 100.0),
     })

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use super::entry;
 use serde_json::Value;
-use suite::rows::{ECHO_MMSG, HASH_V4, PLACED_V4, PLACED_V6, TABLES_V4, selected};
+use suite::rows::{DISPATCH, ECHO_MMSG, HASH_V4, INNER, PLACED_V4, PLACED_V6, TABLES_V4, selected};
 use suite::{Row, Samples, Settings, show};
 use weir_machine::cancel::Cancel;
 use weir_oracle::count::is_quick;
 
 use crate::common::can_run_lab;
 
-/// The rows of a quick run: hashes, flows where they are predicted, one pair of echo servers.
-const QUICK: [&str; 4] = [HASH_V4, PLACED_V4, PLACED_V6, ECHO_MMSG];
+/// The rows of a quick run: hashes, flows where they are predicted, one pair of echo servers, and
+/// one of the router.
+const QUICK: [&str; 6] = [HASH_V4, PLACED_V4, PLACED_V6, ECHO_MMSG, INNER, DISPATCH];
 
 #[test]
 fn the_benchmark_runs_and_reports() {
