@@ -1,9 +1,9 @@
 //! Puts a frame into a tunnel: the plain construction of what [`crate::rss::inner`] looks into.
 //!
-//! VLAN tags (IEEE 802.1Q), PPPoE sessions (RFC 2516), MPLS labels (RFC 3032), GRE (RFC 2784,
-//! RFC 2890), IP in IP (RFC 2003, RFC 2473, RFC 4213), VXLAN (RFC 7348) and GENEVE (RFC 8926).
-//! Outer IPv4 headers forbid fragments; UDP of overlays has no checksum, as RFC 7348 §4.1 has it and
-//! RFC 6935 allows over IPv6. Nothing is read of a frame but what it is, and nothing is taken out.
+//! VLAN tags (IEEE 802.1Q), PPPoE sessions (RFC 2516), MPLS labels (RFC 3032), GRE (RFC 2784, RFC
+//! 2890), IP in IP (RFC 2003, RFC 2473, RFC 4213), VXLAN (RFC 7348) and GENEVE (RFC 8926). Outer
+//! IPv4 headers forbid fragments; UDP of overlays has no checksum, as RFC 7348 §4.1 has it and RFC
+//! 6935 allows over IPv6. Nothing is read of a frame but what it is, and nothing is taken out.
 
 use alloc::vec;
 use alloc::vec::Vec;

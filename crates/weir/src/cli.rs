@@ -382,13 +382,13 @@ const SINK_HELP: &str = "\
 Packets with weir's signature end here: UDP, TCP and ICMP echo over IPv4 and IPv6, with up to two
 VLAN tags or in a tunnel of weir gen --encap. All others are counted as foreign and passed to the
 network stack. Loss is what is missing up to the highest sequence number that came; what was lost
-after it is known only if --expect announces the number of packets. Reordering is RFC 4737's; a packet more than 65,472
-numbers late is counted as too late. Threads of a stream are taken to be those up to the
-highest one heard of, and flows are not counted, unless --expect names them. Latency is one-way and
-needs stamped packets of a generator on this host. Above 1 Mpps on a CPU, the times of arrival of 8
-in 251 packets are read instead of all, because the clock costs a quarter of what a packet costs;
-how many were measured is reported, and everything else covers every packet. Start a new sink for a
-generator that starts over: its sequence numbers begin again.
+after it is known only if --expect announces the number of packets. Reordering is RFC 4737's; a
+packet more than 65,472 numbers late is counted as too late. Threads of a stream are taken to be
+those up to the highest one heard of, and flows are not counted, unless --expect names them. Latency
+is one-way and needs stamped packets of a generator on this host. Above 1 Mpps on a CPU, the times
+of arrival of 8 in 251 packets are read instead of all, because the clock costs a quarter of what a
+packet costs; how many were measured is reported, and everything else covers every packet. Start a
+new sink for a generator that starts over: its sequence numbers begin again.
 
 Flows are told apart by sequence numbers, which say which flow the sender gave a packet, and not by
 addresses and ports, which a DUT may translate: --expect checks that each flow arrived, not whose
