@@ -21,29 +21,20 @@
  * one size that walks as an odometer and forbids fragments, is called plain and has a program of
  * its own (plain.h): what the verifier leaves of a branch that is never taken (reading the
  * constant) costs too.
- *
- * Time is read for every packet of a paced thread. One that sends as fast as it can reads it once
- * in WEIR_BURST packets, because a clock costs a third of a packet: as many frames leave together
- * anyway, for the kernel makes that many before it has the device send them.
  */
 #include <weir/vmlinux.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <weir/frame.h>
-#include <weir/histogram.h>
 #include <weir/lane.h>
 #include <weir/plain.h>
+#include <weir/sending.h>
 #include <weir/set.h>
-
-/* Test runs come in on the loopback device, whose index is 1 in every namespace. */
-#define WEIR_LOOPBACK_IFINDEX 1
 
 #define WEIR_FRAME_BYTES_MIN 60
 #define WEIR_ZERO_BYTES (WEIR_FRAME_BYTES_MAX - WEIR_FRAME_BYTES_MIN)
 #define WEIR_LINK_BYTES_MAX (WEIR_ETH_BYTES + 8)
 #define WEIR_TUNNEL_BYTES_MAX (WEIR_TUNNEL_WORDS * 8)
-/* The kernel's default batch of live frames, which senders at full speed use. */
-#define WEIR_BURST 64
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -52,13 +43,6 @@ const volatile struct weir_set weir_set SEC(".rodata.set") = { .stream_count = 1
 
 /* Never written. Not const, because older verifiers refuse read-only memory to the helper. */
 static __u8 weir_zeros[WEIR_ZERO_BYTES];
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct weir_thread);
-} weir_threads SEC(".maps");
 
 /* Of a set of several streams: those of CPU 0 first, in the order of the streams. */
 struct {
@@ -75,21 +59,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } weir_order SEC(".maps");
-
-/* Times between two packets of paced threads. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct weir_histogram);
-} weir_gaps SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} weir_output SEC(".maps");
 
 /* Zeros the payload behind the signature; false if the buffer does not have it. */
 static __always_inline bool weir_clear_payload(struct xdp_md *ctx, __u64 offset, __u64 size_bytes)
@@ -184,52 +153,6 @@ static __always_inline bool weir_write_frame(struct xdp_md *ctx, const struct we
 	return false;
 }
 
-/* Whether a paced thread's next packet may go now; the time between packets is counted if so. */
-static __always_inline bool weir_is_due(struct weir_thread *thread, __u64 now_ns)
-{
-	__u64 sent_ns = thread->pacer.sent_ns;
-	struct weir_histogram *gaps;
-	__u32 zero = 0;
-
-	if (!weir_pacer_take(&thread->pacer, &thread->counters.pacer, now_ns))
-		return false;
-	gaps = bpf_map_lookup_elem(&weir_gaps, &zero);
-	if (gaps && sent_ns)
-		weir_histogram_add(gaps, now_ns - sent_ns);
-	return true;
-}
-
-/*
- * Whether the thread's next packet may go now; otherwise it is counted why not. The stamp is then
- * the present time, or for a thread that is not paced the time at which its burst began.
- */
-static __always_inline bool weir_may_send(struct weir_thread *thread, __u64 *stamp)
-{
-	__u64 nth = thread->nth, flags = thread->flags;
-	__u64 now_ns;
-
-	if (nth >= thread->nth_end) {
-		if (flags & WEIR_THREAD_ENABLED)
-			thread->counters.over_limit_packets++;
-		else
-			thread->counters.refused_packets++;
-		return false;
-	}
-	if (flags & WEIR_THREAD_PACED) {
-		now_ns = bpf_ktime_get_ns();
-		if (!weir_is_due(thread, now_ns))
-			return false;
-		*stamp = flags & WEIR_THREAD_STAMPED ? now_ns & WEIR_SIGNATURE_MASK48 : 0;
-		return true;
-	}
-	*stamp = thread->stamp_ns;
-	if ((!(nth % WEIR_BURST) || !*stamp) && flags & WEIR_THREAD_STAMPED) {
-		*stamp = bpf_ktime_get_ns() & WEIR_SIGNATURE_MASK48;
-		thread->stamp_ns = *stamp;
-	}
-	return true;
-}
-
 /* The lane of the stream whose turn it is. */
 static __always_inline struct weir_lane *weir_next_lane(struct weir_thread *thread, __u32 cpu)
 {
@@ -302,12 +225,6 @@ static __always_inline bool weir_send(struct xdp_md *ctx, struct weir_thread *th
 		thread->place = bpf_map_lookup_elem(&weir_order, &place) ? place : 0;
 	}
 	return true;
-}
-
-/* Attached to an idle device, a program is only known to the kernel's XDP dispatcher. */
-static __always_inline bool weir_is_parked(struct xdp_md *ctx)
-{
-	return ctx->ingress_ifindex != WEIR_LOOPBACK_IFINDEX;
 }
 
 SEC("xdp")
