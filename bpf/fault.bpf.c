@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * weir_fault: for tests of the sink. Sends what arrives at one device out of another, and drops,
- * duplicates or delays the packets of chosen sequence numbers on the way. What is not chosen, or
- * has no signature, is sent on as it is.
+ * weir_fault: for tests of the sink and of connections. Sends what arrives at one device out of
+ * another, and drops, duplicates or delays the packets of chosen sequence numbers on the way, or
+ * TCP segments without weir's signature by their flags and ports. What is not chosen is sent on as
+ * it is.
  *
  * XDP cannot clone a frame, but a device map can: redirecting to all entries of a map sends a copy
  * to each, and two entries may have the same device. A duplicate is that.
@@ -56,16 +57,36 @@ struct {
 	__type(value, struct bpf_devmap_val);
 } weir_twice SEC(".maps");
 
+/* The key of a TCP segment without a signature; false if it is none. */
+static __always_inline bool weir_segment_key(void *data, void *data_end, __u64 *key)
+{
+	struct weir_packet packet;
+	void *tcp;
+
+	if (!weir_parse(&packet, data, data_end) || packet.is_fragment ||
+	    packet.protocol != WEIR_PROTOCOL_TCP)
+		return false;
+	tcp = packet.message;
+	if (tcp + WEIR_TCP_BYTES_MIN > data_end)
+		return false;
+	*key = WEIR_FAULT_SEGMENT | (__u64)*(__u8 *)(tcp + WEIR_TCP_DATA_OFFSET + 1) << 32 |
+	       bpf_ntohl(*(__be32 *)tcp);
+	return true;
+}
+
 /* What was chosen for the packet; 0 if nothing was. */
 static __always_inline struct weir_fault *weir_chosen(struct xdp_md *ctx)
 {
-	void *payload = weir_signed_payload((void *)(long)ctx->data, (void *)(long)ctx->data_end);
-	__u64 sequence;
+	void *data_end = (void *)(long)ctx->data_end;
+	void *data = (void *)(long)ctx->data;
+	void *payload = weir_signed_payload(data, data_end);
+	__u64 key;
 
-	if (!payload)
+	if (payload)
+		key = bpf_be64_to_cpu(*(__u64 *)(payload + 4)) & WEIR_SIGNATURE_MASK48;
+	else if (!weir_segment_key(data, data_end, &key))
 		return 0;
-	sequence = bpf_be64_to_cpu(*(__u64 *)(payload + 4)) & WEIR_SIGNATURE_MASK48;
-	return bpf_map_lookup_elem(&weir_faults, &sequence);
+	return bpf_map_lookup_elem(&weir_faults, &key);
 }
 
 static __always_inline struct weir_held *weir_slot(const struct weir_fault *fault)

@@ -8,6 +8,9 @@
 
 #include <weir/vmlinux.h>
 
+/* In the key of a TCP segment: its flags are in bits 32 to 39, its ports in the lowest 32. */
+#define WEIR_FAULT_SEGMENT (1ULL << 63)
+
 /* Packets to which something happens. */
 #define WEIR_FAULT_COUNT_MAX 8192
 /* Frames that can be held back: those of a 1,500-byte MTU with two VLAN tags. */

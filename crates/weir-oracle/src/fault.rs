@@ -12,11 +12,15 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use weir_bpf::attach::{self, AttachError, Link};
 use weir_bpf::map::{self, MapError, WORD_BYTES};
 use weir_bpf::object::{LoadError, Loaded};
+use weir_wire::tcp::Flags;
 
 use crate::types::{HELD_COUNT_MAX, action, fault, fault_counters};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/fault.bpf.o"));
 const OBJECT_NAME: &str = "fault";
+
+/// In the key of a TCP segment (`WEIR_FAULT_SEGMENT`).
+const SEGMENT: u64 = 1 << 63;
 
 /// What happens to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +122,21 @@ impl FaultProgram {
     /// [`AttachError`] if the interface has no native XDP or has a program already.
     pub fn attach(&self, ifindex: u32) -> Result<Link, AttachError> {
         attach::native(self.program.as_fd(), ifindex)
+    }
+
+    /// Chooses TCP segments without weir's signature that are lost: all with these flags, from one
+    /// port to the other.
+    ///
+    /// # Errors
+    /// [`FaultError`] if they have a part in another fault.
+    pub fn drop_segments(
+        &mut self,
+        flags: Flags,
+        src_port: u16,
+        dst_port: u16,
+    ) -> Result<(), FaultError> {
+        let ports = u64::from(src_port) << 16 | u64::from(dst_port);
+        self.put(SEGMENT | u64::from(flags.0) << 32 | ports, action::DROP, 0)
     }
 
     /// Chooses what happens to the packet with this sequence number.
