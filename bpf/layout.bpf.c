@@ -7,6 +7,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include <weir/connect.h>
 #include <weir/fault.h>
 #include <weir/fw/classify.h>
 #include <weir/fw/exchange.h>
@@ -72,6 +73,8 @@ WEIR_STRUCT(weir_rerss_control);
 WEIR_STRUCT(weir_rerss_counters);
 WEIR_STRUCT(weir_rerss_queue);
 WEIR_STRUCT(weir_rerss_seen);
+WEIR_STRUCT(weir_connect_set);
+WEIR_STRUCT(weir_connect_counters);
 WEIR_STRUCT(weir_fault);
 WEIR_STRUCT(weir_fault_counters);
 WEIR_STRUCT(weir_bucket);
@@ -132,5 +135,9 @@ WEIR_ENUM(weir_inner_end);
 WEIR_ENUM(weir_inner_hashed);
 WEIR_ENUM(weir_rerss_constant);
 WEIR_ENUM(weir_rerss_state);
+WEIR_ENUM(weir_connect_close);
+WEIR_ENUM(weir_connect_kind);
+WEIR_ENUM(weir_connect_constant);
+WEIR_ENUM(weir_connect_latency_kind);
 WEIR_ENUM(weir_held_constant);
 WEIR_ENUM(weir_fault_action);

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-const PROGRAMS: [&str; 14] = [
+const PROGRAMS: [&str; 15] = [
     "gen",
     "sink",
     "reflect",
@@ -27,6 +27,7 @@ const PROGRAMS: [&str; 14] = [
     "interrupts",
     "steer",
     "echo",
+    "connect",
 ];
 
 const REASONS: &str = "../../bpf/include/weir/fw/reasons.h";

@@ -102,7 +102,7 @@ pub(crate) fn constants(object: &Path) -> Result<String, String> {
 }
 
 /// Structures in values of maps, which are read and written as 64-bit words.
-const WORD_STRUCTURES: [(&str, &str); 29] = [
+const WORD_STRUCTURES: [(&str, &str); 32] = [
     ("weir_set", "set"),
     ("weir_thread", "thread"),
     ("weir_thread_counters", "thread_counters"),
@@ -132,10 +132,13 @@ const WORD_STRUCTURES: [(&str, &str); 29] = [
     ("weir_rerss_counters", "rerss_counters"),
     ("weir_rerss_queue", "rerss_queue"),
     ("weir_rerss_seen", "rerss_seen"),
+    ("weir_connect_set", "connect_set"),
+    ("weir_connect_range", "connect_range"),
+    ("weir_connect_counters", "connect_counters"),
 ];
 
 /// Enumerations of what stands in them: as [`ENUMERATIONS`].
-const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 11] = [
+const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 13] = [
     ("weir_set_walk", "set_walks", "WEIR_SET_WALK_", "u64"),
     ("weir_thread_flag", "thread_flags", "WEIR_THREAD_", "u64"),
     ("weir_layout", "layout", "WEIR_LAYOUT_", "u64"),
@@ -147,10 +150,12 @@ const WORD_ENUMERATIONS: [(&str, &str, &str, &str); 11] = [
     ("weir_inner_end", "inner_ends", "WEIR_INNER_", "usize"),
     ("weir_inner_hashed", "inner_hashed", "WEIR_INNER_", "u64"),
     ("weir_rerss_state", "rerss_states", "WEIR_RERSS_", "u64"),
+    ("weir_connect_close", "connect_close", "WEIR_CONNECT_CLOSE_", "u64"),
+    ("weir_connect_kind", "connect_kinds", "WEIR_CONNECT_KIND_", "u64"),
 ];
 
 /// Constants of their headers, without `WEIR_`, and their type.
-const WORD_CONSTANTS: [(&str, &str); 8] = [
+const WORD_CONSTANTS: [(&str, &str); 10] = [
     ("weir_set_constant", "u16"),
     ("weir_lane_constant", "usize"),
     ("weir_histogram_constant", "u32"),
@@ -159,6 +164,8 @@ const WORD_CONSTANTS: [(&str, &str); 8] = [
     ("weir_sink_constant", "usize"),
     ("weir_rss_constant", "usize"),
     ("weir_rerss_constant", "u16"),
+    ("weir_connect_constant", "u16"),
+    ("weir_connect_latency_kind", "u32"),
 ];
 
 /// The Rust text of what the other programs have in their maps.

@@ -25,10 +25,10 @@ use crate::{sys, words};
 
 mod counters;
 mod features;
-mod lane;
+pub(crate) mod lane;
 #[cfg(test)]
 mod tests;
-mod thread;
+pub(crate) mod thread;
 
 pub use counters::GeneratorCounters;
 
@@ -357,7 +357,7 @@ impl GeneratorProgram {
     }
 }
 
-fn write_words(map: &MapHandle, index: u32, words: &[u64]) -> Result<(), MapError> {
+pub(crate) fn write_words(map: &MapHandle, index: u32, words: &[u64]) -> Result<(), MapError> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     map::write(map, index, &bytes)
 }

@@ -1,16 +1,17 @@
 //! Typed handles to weir's BPF programs and maps, and the few system calls without a safe wrapper.
-//! [`generator`] sends XDP live frames, [`sink`] counts what arrives, [`reflect`] sends it back,
-//! [`histogram`] reads the histograms that programs keep, [`probe`] asks the kernel what it can do,
-//! [`ethtool`] reads and sets what only that ioctl knows, [`packet`] sends frames where there is no
-//! XDP, [`rss`] has the programs of receive side scaling, [`rerss`] those that hand packets to CPUs
-//! by what they carry, [`steer`] those that choose among sockets, [`toeplitz`] hashes many flows at
-//! once, [`echo`] counts and returns datagrams where they come in, [`datagrams`] and [`xsk`] are
-//! sockets for many packets at a time, [`namespace`] asks how namespaces stand to each other,
-//! [`yardstick`] is a fixed piece of work, [`interrupts`] adds up the time that CPUs spend on them,
-//! [`priority`] is a thread's turn. [`firewall`] holds the firewall's programs and the memory they
-//! share. The C sources are in `bpf/`; the build script compiles them, and the object files are
-//! embedded here. [`object`], [`map`], [`attach`] and [`run`] do for any object file what these do
-//! for theirs: tests and benchmarks have programs of their own (weir-oracle).
+//! [`generator`] sends XDP live frames, [`connect`] opens TCP connections with them, [`sink`]
+//! counts what arrives, [`reflect`] sends it back, [`histogram`] reads the histograms that programs
+//! keep, [`probe`] asks the kernel what it can do, [`ethtool`] reads and sets what only that ioctl
+//! knows, [`packet`] sends frames where there is no XDP, [`rss`] has the programs of receive side
+//! scaling, [`rerss`] those that hand packets to CPUs by what they carry, [`steer`] those that choose
+//! among sockets, [`toeplitz`] hashes many flows at once, [`echo`] counts and returns datagrams
+//! where they come in, [`datagrams`] and [`xsk`] are sockets for many packets at a time,
+//! [`namespace`] asks how namespaces stand to each other, [`yardstick`] is a fixed piece of work,
+//! [`interrupts`] adds up the time that CPUs spend on them, [`priority`] is a thread's turn.
+//! [`firewall`] holds the firewall's programs and the memory they share. The C sources are in
+//! `bpf/`; the build script compiles them, and the object files are embedded here. [`object`],
+//! [`map`], [`attach`] and [`run`] do for any object file what these do for theirs: tests and
+//! benchmarks have programs of their own (weir-oracle).
 //!
 //! This is the only crate with `unsafe`, and all of it is in the private module `sys`: a few calls,
 //! each behind a safe function that checks what the kernel relies on. Programs are loaded from the
@@ -23,6 +24,7 @@
 //! of the calling thread's network namespace.
 
 pub mod attach;
+pub mod connect;
 pub mod datagrams;
 pub mod echo;
 pub mod ethtool;

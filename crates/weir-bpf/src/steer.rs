@@ -181,7 +181,7 @@ impl TapSteering {
     /// # Errors
     /// [`MapError`] if the kernel refuses.
     pub fn set(&self, settings: &Settings) -> Result<(), MapError> {
-        map::write(&self.set, 0, &rss::value_of_sockets(settings))
+        map::write(&self.set, 0, &rss::value_of_places(settings))
     }
 }
 

@@ -8,7 +8,8 @@
 //! [`receiver`] counts what reaches an interface, [`observer`] says what became of it packet by
 //! packet, and [`mod@expect`] is what a sender tells it of the streams to come. [`pkt_gen`] reads
 //! pkt-gen's command line and makes its output lines; [`getopt`] walks through such command lines.
-//! [`echo`] has a server that returns datagrams, and its client.
+//! [`echo`] has a server that returns datagrams, and its client; [`connect`] opens TCP connections
+//! without sockets.
 //! Live packets are made and counted inside the kernel by the programs of `weir-bpf`; this crate
 //! computes their configuration, places their threads, and reads their counters.
 //!
@@ -19,6 +20,7 @@
 
 pub mod backend;
 mod clock;
+pub mod connect;
 pub mod device;
 pub mod echo;
 pub mod error;

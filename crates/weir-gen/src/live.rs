@@ -26,7 +26,7 @@ use weir_wire::units::Rate;
 
 /// Packets that a thread asks for in one call: at most about 20 ms, so that a stop takes effect
 /// soon, and much longer than the 15 µs that a call costs.
-const CHUNK_PACKETS: u32 = 1 << 16;
+pub(crate) const CHUNK_PACKETS: u32 = 1 << 16;
 
 /// The same while the rate rises, which it does from call to call.
 const CHUNK_PACKETS_RAMP: u32 = 1 << 13;
@@ -38,7 +38,7 @@ const RAMP_AHEAD: Duration = Duration::from_micros(500);
 /// of what it is asked for. A flush wakes the receiving CPU, which takes some microseconds in a
 /// virtual machine, and a batch of this size about 17 µs. At full speed, where all of them are
 /// sent, it is [`BATCH_FRAMES`], because a veth's ring has room for 256.
-const BATCH_PACED: u32 = 256;
+pub(crate) const BATCH_PACED: u32 = 256;
 
 /// What one thread of a run works on.
 #[derive(Debug, Clone, Copy)]
@@ -226,7 +226,7 @@ fn connected(
 }
 
 /// Makes the pair on which a program is parked, and returns the index of one end.
-fn park_link() -> Result<u32, NetlinkError> {
+pub(crate) fn park_link() -> Result<u32, NetlinkError> {
     let netlink = Netlink::open()?;
     netlink.create_veth(&VethEnd::new("park"), &VethEnd::new("park-peer"), 1)?;
     netlink.ifindex("park")

@@ -15,6 +15,7 @@ pub(crate) mod archive;
 pub(crate) mod bench_lab;
 pub(crate) mod bisect;
 pub(crate) mod compare;
+pub(crate) mod connect;
 pub(crate) mod console;
 pub(crate) mod echo;
 pub(crate) mod fw;
@@ -87,6 +88,9 @@ pub(crate) enum Command {
     /// Run the campaign of a bench-lab.config, with bench-lab.sh's options.
     #[command(after_help = bench_lab::BENCH_LAB_HELP)]
     BenchLab(Box<bench_lab::BenchLabArgs>),
+    /// Open TCP connections without sockets, by the million, and say where they were lost.
+    #[command(after_help = connect::EXAMPLES)]
+    Connect(Box<connect::ConnectArgs>),
     /// Attach to a machine's console: serial device, socket, TCP or IPMI; drive it by a script.
     #[command(after_help = console::HELP)]
     Console(console::ConsoleArgs),

@@ -88,7 +88,13 @@ mod tests {
             [] => vec![line],
             // What follows `weir lab image` says what is built, not what is done.
             _ if line == "weir lab image" => vec![line],
-            subs => subs.iter().flat_map(|sub| command_lines(sub, &format!("{line} "))).collect(),
+            subs => {
+                // It does something by itself, too.
+                let alone = command.is_args_conflicts_with_subcommands_set();
+                let of_sub = |sub: &&clap::Command| command_lines(sub, &format!("{line} "));
+                let below = subs.iter().flat_map(of_sub);
+                alone.then(|| line.clone()).into_iter().chain(below).collect()
+            }
         }
     }
 

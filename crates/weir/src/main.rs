@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 mod buckets;
 mod cli;
+mod connect;
 mod console;
 mod cpus;
 mod diagnose;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::BenchLab(args) => lab::bench_lab::command(&args),
+        Command::Connect(args) => connect::command(&args),
         Command::Console(args) => console::command(&args),
         Command::Doctor(flag) => diagnose::command(flag.json),
         Command::Echo(command) => echo::command(&command),

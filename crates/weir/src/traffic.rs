@@ -20,9 +20,10 @@ use crate::{lab, signals};
 mod plan;
 mod recording;
 mod replay;
-mod show;
+pub(crate) mod show;
 mod streams;
 
+pub(crate) use plan::sending_cpus;
 use plan::{Content, Plan};
 use show::{RunResult, Show};
 

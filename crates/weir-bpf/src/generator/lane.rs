@@ -39,7 +39,7 @@ pub(super) fn cycle(stream: &StreamFrames) -> &[u16] {
 
 /// The lane of the thread that sends packet number `sequence` of the stream next. Its sizes, if
 /// they are a cycle, begin at `cycle_base`.
-pub(super) fn encode(
+pub(crate) fn encode(
     stream: &StreamFrames,
     sequence: u64,
     cycle_base: u64,

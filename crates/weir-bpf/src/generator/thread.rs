@@ -6,7 +6,7 @@ use crate::words::{pacer, pacer_counters, thread, thread_counters, thread_flags}
 
 /// The value to write into the map for a thread that stands at `place` in the order of streams,
 /// with the lane of its stream if there is only one. All its counters are zero.
-pub(super) fn encode(config: &ThreadConfig, place: u64, lane: Option<&[u64]>) -> Vec<u64> {
+pub(crate) fn encode(config: &ThreadConfig, place: u64, lane: Option<&[u64]>) -> Vec<u64> {
     let paced = if config.interval.is_some() { thread_flags::PACED } else { 0 };
     let stamped = if config.timestamps { thread_flags::STAMPED } else { 0 };
     let mut words = vec![0; thread::WORDS];
@@ -42,7 +42,7 @@ pub(super) fn clear_counters(words: &mut [u64]) {
 }
 
 /// The counters in the words of a thread whose frames all have `size_bytes`; `None` if they differ.
-pub(super) fn counters(words: &[u64], size_bytes: Option<u16>) -> GeneratorCounters {
+pub(crate) fn counters(words: &[u64], size_bytes: Option<u16>) -> GeneratorCounters {
     let counters = &words[thread::COUNTERS..];
     let pacer = &counters[thread_counters::PACER..];
     let offered_packets = words[thread::NTH] - words[thread::NTH_COUNTED];

@@ -11,6 +11,7 @@ use weir_gen::live::LiveGenerator;
 use weir_gen::packet::PacketGenerator;
 use weir_gen::pcap::PcapGenerator;
 use weir_gen::preflight::{self, Path};
+use weir_net::CpuList;
 use weir_wire::traffic::{self, Traffic};
 use weir_wire::units::Rate;
 
@@ -153,8 +154,23 @@ pub(super) fn need_interface(args: &GenArgs) -> anyhow::Result<()> {
 
 /// The CPUs to send from, and the number of threads.
 pub(super) fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
-    let given = args.cpus.as_ref().map(weir_net::CpuList::iter).map(Iterator::collect::<Vec<_>>);
-    let asked = args.threads.map(usize::from);
+    if matches!(args.backend(), BackendName::Pcap(_)) {
+        if args.cpus.is_some() {
+            bail!("--cpus has no meaning with --backend pcap:FILE: leave it out");
+        }
+        return Ok((Vec::new(), args.threads.unwrap_or(1)));
+    }
+    sending_cpus(args.cpus.as_ref(), args.threads)
+}
+
+/// The CPUs of threads that send, and their number: those that are given, or as many as are asked
+/// for.
+pub(crate) fn sending_cpus(
+    cpus: Option<&CpuList>,
+    threads: Option<u8>,
+) -> anyhow::Result<(Vec<u32>, u8)> {
+    let given = cpus.map(CpuList::iter).map(Iterator::collect::<Vec<_>>);
+    let asked = threads.map(usize::from);
     if let (Some(cpus), Some(threads)) = (&given, asked)
         && cpus.len() != threads
     {
@@ -167,12 +183,6 @@ pub(super) fn placement(args: &GenArgs) -> anyhow::Result<(Vec<u32>, u8)> {
     let count = given.as_ref().map(Vec::len).or(asked).unwrap_or(1);
     let thread_count = u8::try_from(count)
         .with_context(|| format!("{count} threads are too many: weir can number 255"))?;
-    if matches!(args.backend(), BackendName::Pcap(_)) {
-        if given.is_some() {
-            bail!("--cpus has no meaning with --backend pcap:FILE: leave it out");
-        }
-        return Ok((Vec::new(), thread_count));
-    }
     let online: Vec<usize> = weir_net::cpu::online()?.iter().collect();
     let cpus = match given {
         Some(cpus) => cpus,

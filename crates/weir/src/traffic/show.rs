@@ -65,7 +65,7 @@ pub(super) struct RunResult {
     stalls: Option<u64>,
     stall_lost_ns: Option<u64>,
     gap_max_ns: Option<u64>,
-    gap_ns: Option<Gaps>,
+    gap_ns: Option<Distribution>,
     threads: Vec<ThreadResult>,
 }
 
@@ -89,9 +89,9 @@ struct ReplayOutcome {
     loops: u64,
 }
 
-/// Times between two packets of one thread, nanoseconds.
+/// Times, nanoseconds.
 #[derive(Debug, Serialize)]
-struct Gaps {
+pub(crate) struct Distribution {
     count: u64,
     min: Option<u64>,
     p50: Option<u64>,
@@ -99,12 +99,13 @@ struct Gaps {
     p99: Option<u64>,
     p99_9: Option<u64>,
     max: Option<u64>,
-    /// Lowest and highest value of a bucket, and how many gaps it has.
+    /// Lowest and highest value of a bucket, and how many times it has.
     buckets: Vec<(u64, u64, u64)>,
 }
 
-impl Gaps {
-    fn new(histogram: &Histogram) -> Option<Self> {
+impl Distribution {
+    /// That of a histogram with something in it.
+    pub(crate) fn new(histogram: &Histogram) -> Option<Self> {
         let quantile = |per_mille| histogram.quantile(per_mille);
         (histogram.count() > 0).then(|| Self {
             count: histogram.count(),
@@ -116,6 +117,19 @@ impl Gaps {
             max: histogram.max(),
             buckets: histogram.buckets().collect(),
         })
+    }
+
+    /// The quantiles for people.
+    pub(crate) fn words(&self) -> String {
+        let quantiles = [
+            ("min", self.min),
+            ("p50", self.p50),
+            ("p90", self.p90),
+            ("p99", self.p99),
+            ("p99.9", self.p99_9),
+            ("max", self.max),
+        ];
+        quantiles.map(|(name, ns)| format!("{name} {}", delay_ns(ns.unwrap_or(0)))).join(", ")
     }
 }
 
@@ -289,7 +303,7 @@ impl RunResult {
             stalls: paced.then_some(counters.stalls),
             stall_lost_ns: paced.then_some(counters.stall_lost_ns),
             gap_max_ns: paced.then_some(counters.gap_max_ns),
-            gap_ns: Gaps::new(&report.gaps_ns),
+            gap_ns: Distribution::new(&report.gaps_ns),
             threads: threads(report, paced),
         }
     }
@@ -412,16 +426,7 @@ fn summary(result: &RunResult) -> String {
         );
     }
     if let Some(gaps) = &result.gap_ns {
-        let quantiles = [
-            ("min", gaps.min),
-            ("p50", gaps.p50),
-            ("p90", gaps.p90),
-            ("p99", gaps.p99),
-            ("p99.9", gaps.p99_9),
-            ("max", gaps.max),
-        ];
-        let words = quantiles.map(|(name, ns)| format!("{name} {}", delay_ns(ns.unwrap_or(0))));
-        text += &format!("\ngaps       {}", words.join(", "));
+        text += &format!("\ngaps       {}", gaps.words());
     }
     for stream in result.streams.iter().filter(|_| result.streams.len() > 1) {
         text += &format!("\n  {:<8} {} packets", stream.name, format_count(stream.offered_packets));
@@ -433,18 +438,18 @@ fn summary(result: &RunResult) -> String {
     text
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn line(value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn line(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, value)?;
     writeln!(out)?;
     out.flush()
 }
 
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     // A closed standard error must not end a run.
     drop(writeln!(anstream::stderr(), "{text}"));
 }

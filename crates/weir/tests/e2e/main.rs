@@ -8,6 +8,7 @@ mod bench_lab;
 mod bisect;
 mod campaign;
 mod common;
+mod connect;
 mod directions;
 mod disturbance;
 mod echo;

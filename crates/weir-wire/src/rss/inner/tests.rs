@@ -192,7 +192,7 @@ fn ports_are_found_behind_extension_headers() {
     let expected = hash(&v6());
     let plain = |number| (number, [0; 8].to_vec());
     let long = (60, [&[0, 2], &[0; 22][..]].concat());
-    let all = extended(&v6(), &[plain(0), long.clone(), plain(43), plain(60)]);
+    let all = extended(&v6(), &[plain(0), long, plain(43), plain(60)]);
     assert_eq!((hash(&all), walk(&all).end), (expected, End::Whole));
     let five = extended(&v6(), &[plain(0), plain(60), plain(43), plain(60), plain(60)]);
     assert_ne!(hash(&five), expected);

@@ -274,8 +274,7 @@ pub(super) fn connect_from(
 ) -> Option<Line> {
     let address = SocketAddr::new(host.parse().expect("an address"), port);
     let connect = || TcpStream::connect_timeout(&address, timeout);
-    let stream = netns.run(connect).expect("entered");
-    Some(Line::new(stream.inspect_err(|error| eprintln!("{address}: {error}")).ok()?))
+    Some(Line::new(netns.run(connect).expect("entered").ok()?))
 }
 
 /// A connection that speaks in lines.

@@ -1,0 +1,46 @@
+//! `weir connect serve`: attaches the server, shows what it counts, detaches it.
+
+use std::time::Instant;
+
+use weir_bpf::connect::{ConnectAttachError, ConnectServer, ServerConfig};
+use weir_gen::connect::ledger::Counts;
+
+use super::plan;
+use super::show::ServerReport;
+use crate::cli::connect::ServeArgs;
+use crate::exit::Outcome;
+use crate::progress;
+use crate::receive::{Screen, Session};
+
+pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
+    let session = Session::open("weir connect serve", &args.receive)?;
+    let config = ServerConfig { listen: args.listen, reply_bytes: args.reply_bytes() };
+    let server = ConnectServer::load(&config)?;
+    let attached = server.attach(session.link.ifindex, session.mode);
+    let link = attached.map_err(|error| match error {
+        ConnectAttachError::Attach(error) => session.explain(&error),
+        other => other.into(),
+    })?;
+    plan::check_path(&session.link.name, &[])?;
+    match &args.listen {
+        Some(range) => progress::note(&format!("serving {range} at `{}`", session.link.name)),
+        None => progress::note(&format!("serving every address at `{}`", session.link.name)),
+    }
+    let mut screen = Screen::new(session.json);
+    let begin = Instant::now();
+    let mut last = (begin, 0);
+    let outcome = session.run(|| {
+        let counts = Counts::from(server.counters()?);
+        let report = ServerReport::new("interval", begin, last, counts);
+        last = (Instant::now(), counts.established);
+        screen.interval(
+            || serde_json::to_string(&report),
+            || report.line(),
+            || report.line() + "\n",
+        )
+    });
+    drop(link);
+    let report = ServerReport::new("total", begin, (begin, 0), Counts::from(server.counters()?));
+    screen.total(|| serde_json::to_string(&report), || report.block())?;
+    outcome
+}
