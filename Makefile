@@ -7,7 +7,7 @@ SHELL := /bin/bash
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(PATH):$(CARGO_HOME)/bin
 
-.PHONY: help build install uninstall deb demo check test ci test-labs soak lint deny bench bench-fw bench-gen bench-stats bench-rules bench-rss clean
+.PHONY: help build install uninstall deb demo check test ci test-labs soak lint deny bench bench-fw bench-gen bench-stats bench-rules bench-rss bench-http clean
 
 help: ## list the targets
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ lint: ## formatting, clippy, documentation, purity, tidiness
 deny: ## licences, bans and sources of all dependencies (cargo-deny, offline)
 	@scripts/deny.sh
 
-bench: bench-fw bench-gen bench-stats bench-rules bench-rss ## run all benchmarks (docs/bench.md)
+bench: bench-fw bench-gen bench-stats bench-rules bench-rss bench-http ## run all benchmarks (docs/bench.md)
 
 bench-fw: ## weir fw against XDP, Linux and nftables (about 25 minutes); ARGS=--help
 	@scripts/setup.sh build run bench
@@ -79,6 +79,10 @@ bench-rules: ## pf.conf: large rulesets and the evaluator against their limits (
 bench-rss: ## receive side scaling: hashes, predicted queues, echo servers, tunnels (three minutes)
 	@scripts/setup.sh build run bench
 	@scripts/bench.sh rss $(ARGS)
+
+bench-http: ## connections with and without sockets, and through firewalls (about a minute)
+	@scripts/setup.sh build run bench
+	@scripts/bench.sh http $(ARGS)
 
 clean: ## remove what was built (campaign results stay)
 	cargo clean

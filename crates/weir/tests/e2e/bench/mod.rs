@@ -2,6 +2,7 @@
 
 mod fw;
 mod generator;
+mod http;
 mod rss;
 mod rules;
 mod stats;

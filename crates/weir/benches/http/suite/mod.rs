@@ -1,0 +1,111 @@
+//! What `make bench-http` measures; the tests run the same, tiny.
+//!
+//! Namespaces are written down before they are made. Both ends of connections without sockets, and
+//! what stands between them, work on one CPU: each veth hands packets on where they were sent. Of
+//! kernel sockets the client has that CPU, and only its time counts.
+
+mod bed;
+pub(crate) mod rows;
+pub(crate) mod show;
+mod sockets;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_machine::cancel::Cancel;
+
+pub(crate) use crate::limits::{Row, RowSpec, Samples};
+pub(crate) use crate::support::report::Machine;
+use bed::{Bed, Between};
+use rows::{CONNECT, FW, LEDGER_FW, LEDGER_NFT, NFT, SOCKETS, TIMES_FW, TIMES_SOCKETS};
+
+/// What a step of the benchmark returns.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Number of rounds.
+    pub(crate) repeats: u32,
+    /// How long each way to connect is measured in each round.
+    pub(crate) sample: Duration,
+    /// Connections of which the ledger is compared with the firewall's own count.
+    pub(crate) ledger_connections: u64,
+    /// What is measured: [`rows::ROWS`], or some of them.
+    pub(crate) rows: Vec<&'static RowSpec>,
+    /// The binary that is the firewall.
+    pub(crate) weir: PathBuf,
+}
+
+impl Settings {
+    fn wants(&self, names: &[&str]) -> bool {
+        self.rows.iter().any(|row| names.contains(&row.name))
+    }
+}
+
+/// What a run found.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// What it ran on.
+    pub(crate) machine: Machine,
+    /// In the order of the settings'.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Measures everything, row after row in each round; `say` is told how far it is.
+pub(crate) fn run(
+    settings: &Settings,
+    cancel: &Cancel,
+    say: &mut dyn FnMut(&str),
+) -> Result<Outcome> {
+    let machine = Machine::read();
+    let mut samples = Samples::new();
+    for round in 1..=settings.repeats {
+        say(&format!("round {round} of {}", settings.repeats));
+        if settings.wants(&[CONNECT, SOCKETS, TIMES_SOCKETS]) {
+            direct(settings, cancel, &mut samples)?;
+        }
+        if settings.wants(&[FW, NFT, TIMES_FW]) {
+            through(settings, cancel, &mut samples)?;
+        }
+        for (name, between) in [(LEDGER_FW, Between::Weir), (LEDGER_NFT, Between::Nftables)] {
+            if settings.wants(&[name]) {
+                let bed = Bed::new(between, settings)?;
+                add(&mut samples, name, bed.agreement(settings, cancel)?);
+            }
+        }
+    }
+    let rows = settings.rows.iter().map(|&spec| Row::new(spec, &samples)).collect();
+    Ok(Outcome { machine, rows })
+}
+
+/// Nothing between the ends.
+fn direct(settings: &Settings, cancel: &Cancel, samples: &mut Samples) -> Result<()> {
+    let bed = Bed::new(Between::Nothing, settings)?;
+    let connect = bed.rate(settings, cancel)?;
+    let sockets = sockets::rate(&bed, settings, cancel)?;
+    add(samples, CONNECT, connect);
+    add(samples, SOCKETS, sockets);
+    add(samples, TIMES_SOCKETS, connect / sockets);
+    Ok(())
+}
+
+/// Through firewalls with the same rule; each is fresh, so that no table fills up.
+fn through(settings: &Settings, cancel: &Cancel, samples: &mut Samples) -> Result<()> {
+    let weir = Bed::new(Between::Weir, settings)?.rate(settings, cancel)?;
+    let nft = Bed::new(Between::Nftables, settings)?.rate(settings, cancel)?;
+    add(samples, FW, weir);
+    add(samples, NFT, nft);
+    add(samples, TIMES_FW, weir / nft);
+    Ok(())
+}
+
+/// Adds a round's figure to its row.
+fn add(samples: &mut Samples, name: &'static str, value: f64) {
+    samples.entry(name).or_default().push(value);
+}
+
+fn wait(time: Duration, cancel: &Cancel) -> Result<()> {
+    if cancel.sleep(time) { Ok(()) } else { Err("interrupted".into()) }
+}

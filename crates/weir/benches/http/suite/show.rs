@@ -1,0 +1,23 @@
+//! The result as a table for people and as JSON.
+
+use super::Outcome;
+use crate::limits;
+
+const HEAD: &str = "\
+Connections per second of CPU time: SYN, SYN-ACK, request, reply with FIN, FIN, ACK. Without sockets
+it is the time of both ends and of what stands between them, with sockets that of the client alone.
+";
+
+/// The outcome for people.
+pub(crate) fn table(outcome: &Outcome) -> String {
+    limits::table(&outcome.machine, HEAD, &outcome.rows, |unit, value| match unit {
+        "connections/s" => format!("{:.1} k/s", value / 1e3),
+        "times" => format!("{value:.2}"),
+        _ => format!("{:.4} %", value * 100.0),
+    })
+}
+
+/// The outcome as the other benchmarks write it.
+pub(crate) fn json(outcome: &Outcome) -> String {
+    limits::json(&outcome.machine, &outcome.rows)
+}

@@ -1,0 +1,64 @@
+//! The benchmark of `make bench-http`, tiny: that it runs and reports, not how fast anything is.
+
+#[path = "../../../benches/http/suite/mod.rs"]
+mod suite;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use suite::rows::{CONNECT, LEDGER_FW, LEDGER_NFT, TIMES_SOCKETS, selected};
+use suite::{Row, Samples, Settings, show};
+use weir_machine::cancel::Cancel;
+
+use super::{cannot_run, entry};
+use crate::common::skipped;
+
+#[test]
+fn the_benchmark_runs_and_reports() {
+    if let Some(why) = cannot_run() {
+        skipped("the_benchmark_runs_and_reports", &why);
+        return;
+    }
+    let _turn = crate::turns::alone();
+    let settings = Settings {
+        repeats: 1,
+        sample: Duration::from_millis(20),
+        ledger_connections: 200,
+        rows: selected(&[]).expect("rows"),
+        weir: PathBuf::from(env!("CARGO_BIN_EXE_weir")),
+    };
+    let mut said = 0;
+    let outcome = suite::run(&settings, &Cancel::default(), &mut |_| said += 1)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(said, 1);
+    let json: Value = serde_json::from_str(&show::json(&outcome)).expect("it is JSON");
+    let table = show::table(&outcome);
+    assert_eq!(outcome.rows.len(), settings.rows.len());
+    for row in &outcome.rows {
+        let name = row.spec.name;
+        let entry = entry(&json, name);
+        assert!(entry["value"].as_f64().is_some_and(|value| value > 0.0), "{entry}");
+        assert_eq!(entry["ratio"].is_null(), entry["floor"].is_null(), "{entry}");
+        assert!(table.contains(row.spec.what), "{name} is missing in\n{table}");
+    }
+    // No figure of speed: what is counted at both places is the same.
+    for name in [LEDGER_FW, LEDGER_NFT] {
+        assert_eq!(entry(&json, name)["value"], 1.0, "{table}");
+    }
+}
+
+#[test]
+fn rows_are_selected_and_judged() {
+    let only = |name: &str| selected(&[name.to_owned()]);
+    let error = only("connections").expect_err("there is no such row").to_string();
+    assert!(error.contains("`connections`") && error.contains(CONNECT), "{error}");
+    let holds = |name: &'static str, samples: &[f64]| {
+        let all = Samples::from([(name, samples.to_vec())]);
+        Row::new(only(name).expect("it exists")[0], &all).holds()
+    };
+    assert!(holds(TIMES_SOCKETS, &[60.0]) && !holds(TIMES_SOCKETS, &[59.0]));
+    assert!(holds(LEDGER_FW, &[1.0]) && !holds(LEDGER_FW, &[0.9999]));
+    assert!(!holds(LEDGER_NFT, &[]), "not measured");
+    assert!(holds(CONNECT, &[1.0]), "there is no limit");
+}
