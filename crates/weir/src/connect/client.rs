@@ -38,38 +38,52 @@ pub(super) fn command(args: &ClientArgs) -> anyhow::Result<Outcome> {
     client.start(&plan.options)?;
     let watched = watch(args, &plan, &mut client, &cancel);
     let report = client.stop()?;
-    let (ended_by, concurrent_max) = watched?;
+    let Watched { ended_by, concurrent_max, opening } = watched?;
     let counts = settled(&client)?;
-    let run = Run { plan: &plan, report: &report, counts, concurrent_max, ended_by };
+    let run = Run { plan: &plan, report: &report, counts, concurrent_max, opening, ended_by };
     ClientResult::new(&run, client.latency_ns()?).show(args.json.json)?;
     Ok(cancel.signal().map_or(Outcome::Done, Outcome::Signal))
 }
 
-/// Shows a run until it ends; says what ended it, and how many connections were held at a time.
+/// What was seen of a run.
+struct Watched {
+    ended_by: &'static str,
+    /// Connections that were held at a time.
+    concurrent_max: u64,
+    /// When the last connection was opened.
+    opening: Duration,
+}
+
+/// Shows a run until it ends, and says what was seen of it.
 fn watch(
     args: &ClientArgs,
     plan: &Plan,
     client: &mut Client,
     cancel: &Cancel,
-) -> anyhow::Result<(&'static str, u64)> {
+) -> anyhow::Result<Watched> {
     let begin = Instant::now();
     let end = plan.duration.map(|duration| begin + duration);
     let mut next_line = begin + LINE;
     let mut lines = Progress::new(args.json.json);
-    let (mut ended_by, mut concurrent_max) = ("count", 0);
+    let mut watched = Watched { ended_by: "count", concurrent_max: 0, opening: Duration::ZERO };
+    let mut opened = 0;
     loop {
         let now = Instant::now();
         let (counters, sent) = client.counters()?;
         let held = sent.syns.offered_packets.saturating_sub(sent.ends.offered_packets);
-        concurrent_max = held.max(concurrent_max);
+        watched.concurrent_max = held.max(watched.concurrent_max);
+        if sent.syns.offered_packets > opened {
+            (opened, watched.opening) = (sent.syns.offered_packets, now - begin);
+        }
         if cancel.signal().is_some() {
-            return Ok(("signal", concurrent_max));
+            watched.ended_by = "signal";
+            return Ok(watched);
         }
         if !client.is_running() {
-            return Ok((ended_by, concurrent_max));
+            return Ok(watched);
         }
         if end.is_some_and(|end| now >= end) {
-            ended_by = "duration";
+            watched.ended_by = "duration";
             client.end_opening();
         }
         if args.progress && now >= next_line {

@@ -98,6 +98,8 @@ pub(super) struct Run<'a> {
     pub(super) report: &'a ClientReport,
     pub(super) counts: Counts,
     pub(super) concurrent_max: u64,
+    /// Until the last connection was seen to be opened; zero if none was seen.
+    pub(super) opening: Duration,
     pub(super) ended_by: &'static str,
 }
 
@@ -143,11 +145,8 @@ impl ClientResult {
         };
         let is_paced = requested_cps.is_some();
         // The threads go on after the last SYN, for what is held or may have to be sent again.
-        let config = &plan.config;
-        let last_retry = config.retry_after * ((1 << config.retries) - 1);
-        let behind =
-            if run.ended_by == "signal" { Duration::ZERO } else { config.hold.max(last_retry) };
-        let opening = report.duration.saturating_sub(behind);
+        let goes_on = is_held || plan.config.retries > 0;
+        let opening = Some(run.opening).filter(|time| goes_on && !time.is_zero());
         Self {
             kind: "result",
             end: "client",
@@ -159,7 +158,7 @@ impl ClientResult {
             requested: plan.requested.to_string(),
             requested_cps,
             duration_ns: nanoseconds(report.duration),
-            opened_cps: per_second(opened, opening),
+            opened_cps: per_second(opened, opening.unwrap_or(report.duration)),
             retries: plan.config.retries,
             ledger: Ledger::new(counts, None),
             missing: ledger::missing(&plan.course, counts, None),
