@@ -47,67 +47,67 @@ static __always_inline void *weir_signed_packet(const struct weir_packet *packet
 	return *(__be32 *)payload == bpf_htonl(WEIR_SIGNATURE_MAGIC) ? payload : 0;
 }
 
-/* The packet in a PPPoE session; false if there is none. */
-static __always_inline bool weir_parse_session(struct weir_packet *packet, void *data,
-					       void *data_end)
+/* The type of what is in a PPPoE session, and where it begins; 0 if there is none. */
+static __always_inline __be16 weir_find_session(struct weir_packet *packet, void *data,
+						void *data_end)
 {
 	void *session = data + WEIR_ETH_BYTES;
 	__be16 protocol;
 
 	if (session + WEIR_PPPOE_BYTES > data_end ||
 	    *(__be16 *)(data + WEIR_ETH_TYPE_OFFSET) != bpf_htons(WEIR_ETH_TYPE_PPPOE))
-		return false;
+		return 0;
 	protocol = *(__be16 *)(session + WEIR_PPPOE_PROTOCOL_OFFSET);
 	packet->ip = session + WEIR_PPPOE_BYTES;
-	if (protocol == bpf_htons(WEIR_PPP_IPV4))
-		return weir_parse_ipv4(packet, data_end);
-	if (protocol == bpf_htons(WEIR_PPP_IPV6))
-		return weir_parse_ipv6(packet, data_end);
-	return false;
+	return protocol == bpf_htons(WEIR_PPP_IPV4) ? bpf_htons(WEIR_ETH_TYPE_IPV4) :
+	       protocol == bpf_htons(WEIR_PPP_IPV6) ? bpf_htons(WEIR_ETH_TYPE_IPV6) :
+						      0;
 }
 
-/* The packet that one carries in GRE without options, or in VXLAN; false if there is none. */
-static __always_inline bool weir_parse_carried(struct weir_packet *packet, void *data_end)
+/* The same of what a packet carries in GRE without options, or in VXLAN. */
+static __always_inline __be16 weir_find_carried(struct weir_packet *packet, void *data_end)
 {
 	void *message = packet->message;
-	__be16 type;
 
 	if (packet->is_fragment)
-		return false;
+		return 0;
 	if (packet->protocol == WEIR_PROTOCOL_GRE) {
-		if (message + WEIR_GRE_BYTES > data_end || *(__be16 *)message)
-			return false;
-		type = *(__be16 *)(message + 2);
 		packet->ip = message + WEIR_GRE_BYTES;
-	} else if (packet->protocol == WEIR_PROTOCOL_UDP) {
-		packet->ip = message + WEIR_UDP_BYTES + WEIR_VXLAN_BYTES + WEIR_ETH_BYTES;
-		if (packet->ip > data_end ||
-		    *(__be16 *)(message + 2) != bpf_htons(WEIR_VXLAN_PORT))
-			return false;
-		type = *(__be16 *)(packet->ip - 2);
-	} else {
-		return false;
+		if (packet->ip > data_end || *(__be16 *)message)
+			return 0;
+		return *(__be16 *)(message + 2);
 	}
-	if (type == bpf_htons(WEIR_ETH_TYPE_IPV4))
-		return weir_parse_ipv4(packet, data_end);
-	if (type == bpf_htons(WEIR_ETH_TYPE_IPV6))
-		return weir_parse_ipv6(packet, data_end);
-	return false;
+	if (packet->protocol != WEIR_PROTOCOL_UDP)
+		return 0;
+	packet->ip = message + WEIR_UDP_BYTES + WEIR_VXLAN_BYTES + WEIR_ETH_BYTES;
+	if (packet->ip > data_end || *(__be16 *)(message + 2) != bpf_htons(WEIR_VXLAN_PORT))
+		return 0;
+	return *(__be16 *)(packet->ip - 2);
 }
 
 /* As weir_signed_payload(), for everything but what that one expects first. */
 static __noinline void *weir_signed_message(void *data, void *data_end)
 {
 	struct weir_packet packet;
-	void *payload;
+	__be16 type;
 
 	if (weir_parse(&packet, data, data_end)) {
-		payload = weir_signed_packet(&packet, data_end);
-		if (payload || !weir_parse_carried(&packet, data_end))
-			return payload;
-	} else if (!weir_parse_session(&packet, data, data_end)) {
-		return 0;
+		/* What is no tunnel stays as it is. */
+		type = weir_find_carried(&packet, data_end);
+	} else {
+		type = weir_find_session(&packet, data, data_end);
+		if (!type)
+			return 0;
+		/* Nothing, until it is read. */
+		packet.message = data;
+		packet.protocol = 0;
+		packet.is_ipv6 = false;
+		packet.is_fragment = true;
 	}
+	if (type == bpf_htons(WEIR_ETH_TYPE_IPV4))
+		weir_parse_ipv4(&packet, data_end);
+	else if (type == bpf_htons(WEIR_ETH_TYPE_IPV6))
+		weir_parse_ipv6(&packet, data_end);
 	return weir_signed_packet(&packet, data_end);
 }
 

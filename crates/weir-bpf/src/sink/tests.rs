@@ -566,7 +566,8 @@ fn impossible_streams_are_refused() {
     assert!(matches!(refused(&[stream(0, u64::MAX), stream(1, 9)]), ObserveError::FlowCount(_)));
 }
 
-/// Bare counting pays nothing for the full mode: the verifier has removed its code.
+/// Bare counting pays nothing for the full mode: the verifier has removed its code. Both look for
+/// the signature, also in tunnels, which is most of what is left.
 #[test]
 fn the_bare_mode_has_no_code_of_the_full_one() {
     let Some(observer) = observer(&[]) else { return };
@@ -579,5 +580,5 @@ fn the_bare_mode_has_no_code_of_the_full_one() {
         program.expect("it is loaded").xlated_prog_insns.len()
     };
     let (bare, full) = (size_bytes(&sink.program), size_bytes(&observer.sink.program));
-    assert!(bare * 5 < full, "{bare} bytes of instructions, {full} in the full mode");
+    assert!(bare * 4 < full, "{bare} bytes of instructions, {full} in the full mode");
 }
