@@ -72,6 +72,7 @@ const CAMPAIGNS: &[&str] = &[
     "bisect::",
     "campaign::",
     "disturbance::",
+    "echo::lab::",
     "interrupt::",
     "queues::",
     "replay::",

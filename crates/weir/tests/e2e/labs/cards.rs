@@ -3,11 +3,13 @@
 //! A second card of the machine, in another namespace there, sends what is probed with. What both
 //! cards do is QEMU's own receive side scaling, which knows nothing of weir.
 
+use std::any::Any;
+use std::panic;
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::guest::{Card, Step, Steps, can_run, has_device, run};
+use super::guest::{Card, Step, Steps, can_run, has_device, kernel, run};
 use super::slots::EMULATOR;
 use crate::common::skipped;
 
@@ -110,14 +112,22 @@ step i-undo-show weir rss show i0 --json
 probe i-undo-probe i0 $udp4
 "#;
 
-/// What the machine said; boots it for the first who asks.
+/// What came of the boot.
+enum Boot {
+    Said(Steps),
+    /// It cannot be done here.
+    Skipped(String),
+    Failed(String),
+}
+
+/// What the machine said; boots it for the first who asks. It boots once: if it fails, so do all
+/// who ask.
 fn said(test: &str) -> Option<&'static Steps> {
-    static SAID: OnceLock<Result<Steps, String>> = OnceLock::new();
+    static BOOT: OnceLock<Boot> = OnceLock::new();
     if !can_run(test) {
         return None;
     }
     let boot = || {
-        let _slot = EMULATOR.take();
         let virtio = |model, mac, queue_count| Card { model, mac, queue_count };
         let mut cards = vec![
             virtio("virtio-net-pci,mq=on,rss=on,hash=on,vectors=10", "52:54:00:77:01:01", 4),
@@ -129,15 +139,30 @@ fn said(test: &str) -> Option<&'static Steps> {
             cards.push(Card { model: IGB, mac: "52:54:00:77:01:03", queue_count: 1 });
             (package, steps) = ("linux-image-amd64", steps + IGB_STEPS);
         }
-        run(package, &cards, &steps)
+        // Nobody waits for a download.
+        let kernel = match kernel(package) {
+            Ok(kernel) => kernel,
+            Err(why) => return Boot::Skipped(why),
+        };
+        let _slot = EMULATOR.take();
+        Boot::Said(run(&kernel, &cards, &steps))
     };
-    match SAID.get_or_init(boot) {
-        Ok(steps) => Some(steps),
-        Err(why) => {
+    // A lock whose initialization panics stays empty, and the next test would boot again.
+    let caught = || panic::catch_unwind(boot).unwrap_or_else(|panic| Boot::Failed(words(&*panic)));
+    match BOOT.get_or_init(caught) {
+        Boot::Said(steps) => Some(steps),
+        Boot::Skipped(why) => {
             skipped(test, why);
             None
         }
+        Boot::Failed(why) => panic!("{test}: the machine: {why}"),
     }
+}
+
+/// The message of a panic.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 /// Flows that were seen on each of four queues.

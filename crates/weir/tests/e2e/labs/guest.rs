@@ -55,10 +55,14 @@ const MODULES: [&str; 14] = [
     "ptp",
     "igb",
 ];
+/// How long fetching it may take.
+const FETCH_SECONDS: &str = "120";
+/// The exit code of timeout(1) for what took longer.
+const TIMED_OUT: i32 = 124;
 /// mmdebstrap's shells know only descriptors of one digit.
 const CLOSE_INHERITED: &str = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- && exec \"$@\"";
 /// From power on to power off: seconds, emulated on a machine that is idle.
-const PATIENCE: Duration = Duration::from_secs(480);
+const PATIENCE: Duration = Duration::from_secs(150);
 /// How much of the console a message shows.
 const CONSOLE_LINES_SHOWN: usize = 40;
 
@@ -169,20 +173,16 @@ pub(super) fn has_device(name: &str) -> bool {
     })
 }
 
-/// Boots a machine with these cards, and runs the steps there.
-///
-/// # Errors
-/// When Debian's kernel of that package cannot be had here.
-pub(super) fn run(package: &str, cards: &[Card], steps: &str) -> Result<Steps, String> {
-    let kernel = kernel(package)?;
+/// Boots a machine of that kernel with these cards, and runs the steps there.
+pub(super) fn run(kernel: &Path, cards: &[Card], steps: &str) -> Steps {
     let rack = Rack::new(cards);
     // Too large for where records are, which is memory.
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("writable");
-    let disk = ram_disk(work.path(), &kernel, steps);
+    let disk = ram_disk(work.path(), kernel, steps);
     rack.boot(&kernel.join("vmlinuz"), &disk, cards);
     let steps = parse(&rack.read("said"));
     assert!(steps.contains_key("end"), "the steps did not end: {steps:#?}\n{}", rack.console());
-    Ok(steps)
+    steps
 }
 
 /// A namespace with a bridge and a tap for each card.
@@ -286,7 +286,10 @@ impl Rack {
 }
 
 /// The folder with the kernel of a package, `vmlinuz`, and those of [`MODULES`] that it has.
-fn kernel(package: &str) -> Result<PathBuf, String> {
+///
+/// # Errors
+/// When Debian's kernel of that package cannot be had here.
+pub(super) fn kernel(package: &str) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
     let ready = folder.join(package);
     if ready.is_dir() {
@@ -296,7 +299,8 @@ fn kernel(package: &str) -> Result<PathBuf, String> {
     let work = tempfile::tempdir_in(&folder).expect("writable");
     let root = work.path().join("root");
     let mut command = Command::new("sh");
-    command.args(["-c", CLOSE_INHERITED, "sh", "unshare", "--mount", "mmdebstrap"]);
+    command.args(["-c", CLOSE_INHERITED, "sh", "timeout", "--kill-after=5", FETCH_SECONDS]);
+    command.args(["unshare", "--mount", "mmdebstrap"]);
     command.args(["--mode=root", "--variant=extract", "--quiet"]);
     command.args(["--format=directory", "--architectures=amd64", "--components=main"]);
     command.args(["--aptopt=Apt::Install-Recommends \"false\"", "--include", package, SUITE]);
@@ -304,7 +308,11 @@ fn kernel(package: &str) -> Result<PathBuf, String> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let last = said.lines().rfind(|line| line.starts_with("E:")).unwrap_or(said.trim());
-        return Err(format!("no {package} of Debian {SUITE} from {MIRROR}: {last}"));
+        let why = match output.status.code() {
+            Some(TIMED_OUT) | None => format!("not within {FETCH_SECONDS} s"),
+            Some(_) => last.to_owned(),
+        };
+        return Err(format!("no {package} of Debian {SUITE} from {MIRROR}: {why}"));
     }
     let found = work.path().join("found");
     fs::create_dir(&found).expect("writable");
@@ -330,8 +338,11 @@ fn kernel(package: &str) -> Result<PathBuf, String> {
             assert!(status.expect("busybox runs").success(), "{}", packed.display());
         }
     }
-    fs::rename(&found, &ready).expect("on one file system");
-    Ok(ready)
+    // Another process may have fetched it meanwhile: a folder with files is not replaced.
+    match fs::rename(&found, &ready) {
+        Err(error) if !ready.is_dir() => panic!("{}: {error}", ready.display()),
+        _ => Ok(ready),
+    }
 }
 
 fn name(path: &Path) -> String {
