@@ -52,17 +52,17 @@ fn program(args: &RemoteArgs) -> &str {
 }
 
 /// Runs weir there, which takes that long by itself, and returns what it printed. It may answer no.
+/// A signal ends it if it is cancellable; what has to be known after a signal, too, is not.
 pub(crate) fn run(
     host: &dyn Host,
     args: &RemoteArgs,
     words: &[String],
     duration: Duration,
+    cancellable: bool,
 ) -> anyhow::Result<String> {
     let line = line(args, words);
     let timeout = duration.saturating_add(PATIENCE);
-    // It ends by itself; what it has to say is wanted after a signal, too.
-    let command =
-        Command { program: Program::Shell(&line), stdin: "", timeout, cancellable: false };
+    let command = Command { program: Program::Shell(&line), stdin: "", timeout, cancellable };
     let output = host.run(&command)?;
     let code = output.exit_code.map_or_else(|| "killed".to_owned(), |code| format!("{code}"));
     match output.exit_code {

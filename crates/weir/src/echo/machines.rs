@@ -78,15 +78,19 @@ fn run(args: &ClientArgs, cancel: &Cancel, screen: &mut Screen) -> anyhow::Resul
     let hosts = args.on.iter().map(|name| remote::connect(&args.remote, name, cancel));
     let hosts: Vec<SshHost> = hosts.collect::<anyhow::Result<_>>()?;
     let first = hosts.first().context("--on names no machine")?;
-    let before = ask(args, first).map_err(|error| {
-        progress::note(&format!("{error:#}; what the server counts is not shown"));
-    });
+    let counted_there = || {
+        let note =
+            |error| progress::note(&format!("{error:#}; what the server counts is not shown"));
+        ask(args, first).map_err(note).ok()
+    };
+    let before = counted_there();
     let clients = all_at_once(args, &hosts, cancel, screen)?;
-    let after = before.is_ok().then(|| ask(args, first)).transpose()?;
+    // Without it, the clients' own totals are as good as with it.
+    let after = before.as_ref().and_then(|_| counted_there());
     let counted = clients.into_iter().map(ClientReport::without_server);
     let counted: Vec<ClientReport> = counted.collect();
     let mut all = ClientReport::of_all(&counted);
-    if let (Ok(before), Some(after)) = (before, after) {
+    if let (Some(before), Some(after)) = (before, after) {
         let settings = match written(&args.spread) {
             Some(settings) => Some(settings),
             None => before.settings().ok(),
@@ -100,7 +104,7 @@ fn run(args: &ClientArgs, cancel: &Cancel, screen: &mut Screen) -> anyhow::Resul
 
 fn ask(args: &ClientArgs, host: &SshHost) -> anyhow::Result<Announcement> {
     let words = ["echo", "ask", &args.server.to_string(), "--json"].map(str::to_owned);
-    let text = remote::run(host, &args.remote, &words, Duration::ZERO)?;
+    let text = remote::run(host, &args.remote, &words, Duration::ZERO, false)?;
     serde_json::from_str(&text).with_context(|| format!("{}: no announcement", host.name()))
 }
 

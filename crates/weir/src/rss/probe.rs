@@ -153,7 +153,7 @@ impl Sender {
                 ];
                 let options = options.into_iter().flat_map(|(name, value)| [name.into(), value]);
                 let words: Vec<String> = words.into_iter().chain(options).collect();
-                remote::run(&**host, &args.remote, &words, duration(flows)?)?;
+                remote::run(&**host, &args.remote, &words, duration(flows)?, true)?;
             }
         }
         Ok(())
