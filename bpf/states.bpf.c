@@ -30,14 +30,75 @@ __noinline int weir_test_lookup(struct weir_fw_packet *p __arg_nonnull,
 	return weir_state_lookup(p, hit);
 }
 
+/*
+ * Redirects a packet as translate.h does: gives it the inside destination, and the decision an
+ * alias. 0, or the reason of a drop + 1.
+ */
+__noinline int weir_test_redirect(struct weir_test_request *r __arg_nonnull)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_packet *p = &r->packet;
+	__u32 reverse, word = p->family == WEIR_FW_INET ? 0 : 3;
+	int alias;
+
+	if (!scratch)
+		return WEIR_FW_REASON_INTERNAL + 1;
+	scratch->wire = *p;
+	p->dst[word] ^= r->redirect;
+	p->hash = weir_fw_hash(p);
+	p->flags |= WEIR_PACKET_TRANSLATED;
+	reverse = r->hit.slot == WEIR_FW_SLOT_NONE ? 0 : r->hit.reverse;
+	alias = weir_alias_make(p, &scratch->wire, reverse, r->decision.rule, 0);
+	if (alias < 0)
+		return -alias;
+	r->decision.alias = alias;
+	r->wire_hash = scratch->wire.hash;
+	return 0;
+}
+
+/* Keeps state of a packet that no record covers. */
+__noinline int weir_test_keep(struct weir_test_request *r __arg_nonnull)
+{
+	struct weir_fw_packet *p = &r->packet;
+	int drop = r->redirect ? weir_test_redirect(r) : 0;
+
+	if (!drop) {
+		drop = weir_state_insert(p, &r->decision, &r->hit);
+		if (drop && r->decision.alias)
+			weir_alias_take_back(r->decision.alias, r->wire_hash, p->cpu);
+	}
+	r->decision.alias = 0;
+	if (drop) {
+		r->result = WEIR_TEST_REFUSED + drop - 1;
+		r->drops[(drop - 1) & (WEIR_FW_REASON_COUNT_MAX - 1)]++;
+	} else {
+		r->inserts++;
+		weir_state_follow(p, &r->hit);
+	}
+	return 0;
+}
+
+__noinline int weir_test_next_hop(struct weir_test_request *r __arg_nonnull)
+{
+	weir_state_next_hop(&r->packet, &r->hit, r->index, weir_fw_control()->generation);
+	return 0;
+}
+
+__noinline int weir_test_touch(struct weir_fw_packet *p __arg_nonnull)
+{
+	weir_state_touch(p);
+	return 0;
+}
+
 static __always_inline void weir_test_one(struct weir_test_request *r, struct weir_fw_packet *p)
 {
 	struct weir_fw_hit *hit = &r->hit;
-	int result, drop;
+	int result;
 
+	p->flags &= ~WEIR_PACKET_TRANSLATED;
 	__builtin_memset(hit, 0, sizeof(*hit));
 	hit->slot = WEIR_FW_SLOT_NONE;
-	weir_state_touch(p);
+	weir_test_touch(p);
 	result = weir_test_lookup(p, hit);
 	r->result = result;
 	if (result == WEIR_STATE_DROP)
@@ -47,24 +108,18 @@ static __always_inline void weir_test_one(struct weir_test_request *r, struct we
 	else
 		r->misses++;
 	if (r->operation == WEIR_TEST_NEXT_HOP)
-		weir_state_next_hop(p, hit, r->index, weir_fw_control()->generation);
+		weir_test_next_hop(r);
 	if (r->operation != WEIR_TEST_KEEP || result == WEIR_STATE_DROP ||
 	    hit->covered[p->direction & 1])
 		return;
-	drop = weir_state_insert(p, &r->decision, hit);
-	if (drop) {
-		r->result = WEIR_TEST_REFUSED + drop - 1;
-		r->drops[(drop - 1) & (WEIR_FW_REASON_COUNT_MAX - 1)]++;
-	} else {
-		r->inserts++;
-		weir_state_follow(p, hit);
-	}
+	weir_test_keep(r);
 }
 
 __noinline int weir_test_run(struct weir_test_request *r __arg_nonnull)
 {
 	struct weir_fw_packet *p = &r->packet;
 	__u32 i, count = r->count, flow, first_src = p->src[0], first_last = p->src[3];
+	__u32 word = p->family == WEIR_FW_INET ? 0 : 3, dst = p->dst[word];
 
 	for (i = 0; i < count && weir_fw_may_loop; i++) {
 		flow = r->shuffle ? i * r->shuffle & WEIR_TEST_FLOW_MASK : i;
@@ -72,6 +127,7 @@ __noinline int weir_test_run(struct weir_test_request *r __arg_nonnull)
 			p->src[0] = first_src + flow;
 		else
 			p->src[3] = first_last + flow;
+		p->dst[word] = dst;
 		weir_test_one(r, p);
 	}
 	return 0;

@@ -9,12 +9,14 @@ use crate::types::{Types, Unit, WORDS};
 const BYTES: Unit = Unit { bytes: 1, size: "SIZE_BYTES", kind: "u32" };
 
 /// Structures, and the modules that get their sizes and the offsets of their fields.
-const STRUCTURES: [(&str, &str); 31] = [
+const STRUCTURES: [(&str, &str); 34] = [
     ("weir_fw_control", "control"),
     ("weir_stage_note", "stage_note"),
     ("weir_fw_image", "image"),
     ("weir_fw_criteria", "criteria"),
     ("weir_fw_rule", "rule"),
+    ("weir_fw_translation", "translation"),
+    ("weir_fw_target", "target"),
     ("weir_fw_classes", "classes"),
     ("weir_fw_dimension", "dimension"),
     ("weir_fw_addition", "addition"),
@@ -23,6 +25,7 @@ const STRUCTURES: [(&str, &str); 31] = [
     ("weir_fw_profile", "profile"),
     ("weir_state", "state"),
     ("weir_state_v6", "addresses"),
+    ("weir_alias", "alias"),
     ("weir_account", "account"),
     ("weir_line_account", "line_account"),
     ("weir_fw_next_hop", "next_hop"),
@@ -44,7 +47,7 @@ const STRUCTURES: [(&str, &str); 31] = [
 ];
 
 /// Enumerations, the modules that get their values, the prefix that falls away, and their type.
-const ENUMERATIONS: [(&str, &str, &str, &str); 18] = [
+const ENUMERATIONS: [(&str, &str, &str, &str); 20] = [
     ("weir_fw_image_flag", "image_flags", "WEIR_FW_IMAGE_", "u32"),
     ("weir_fw_ask", "asks", "WEIR_FW_ASKS_", "u32"),
     ("weir_decision_flag", "decision_flags", "WEIR_DECISION_", "u32"),
@@ -55,6 +58,8 @@ const ENUMERATIONS: [(&str, &str, &str, &str); 18] = [
     ("weir_fw_log_flag", "log_flags", "WEIR_FW_LOG_", "u8"),
     ("weir_fw_source_flag", "source_flags", "WEIR_FW_SOURCE_", "u8"),
     ("weir_fw_answer", "answers", "WEIR_FW_ANSWERS_", "u8"),
+    ("weir_fw_translation_flag", "translation_flags", "WEIR_FW_TRANSLATION_", "u8"),
+    ("weir_fw_choice", "choice", "WEIR_FW_CHOICE_", "u8"),
     ("weir_fw_timeout", "timeout", "WEIR_FW_TIMEOUT_", "u32"),
     ("weir_fw_limit", "limit", "WEIR_FW_LIMIT_", "usize"),
     ("weir_fw_reason", "reason", "WEIR_FW_REASON_", "u8"),

@@ -13,21 +13,22 @@ mod action;
 mod classes;
 mod criteria;
 pub mod known;
+pub(crate) mod translation;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use weir_bpf::firewall::layout::TIMEOUT_COUNT;
 use weir_rules::Dialect;
 use weir_rules::diagnostic::{Code, Diagnostic, Severity};
-use weir_rules::evaluate::{Evaluator, RuleId, RuleRef, Step};
+use weir_rules::evaluate::{Evaluator, List, RuleId, RuleRef, Step};
 use weir_rules::ir::Rule;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver;
 use weir_rules::source::Span;
-use weir_rules::value::Text;
+use weir_rules::value::{Direction, Text};
 
 use crate::image::{
-    self, Criteria, Header, IMAGE_BYTES, PlaceKind, RULE_BYTES, RuleKind, Settings,
+    self, Criteria, Header, IMAGE_BYTES, PlaceKind, RULE_BYTES, RuleKind, Settings, Translation,
 };
 use crate::image::{decision, image_flags};
 use crate::refuse;
@@ -69,6 +70,8 @@ pub struct Input<'a> {
 pub struct RuleInfo {
     /// Its place in the evaluator.
     pub rule: RuleId,
+    /// Its list: the filter rules, or one of FreeBSD's for translation.
+    pub list: List,
     /// Its identifier, which states and counters have.
     pub id: u32,
     /// The path of its anchor.
@@ -86,8 +89,11 @@ pub struct Compiled {
     header: Header,
     criteria: Vec<Criteria>,
     actions: Vec<image::Rule>,
+    /// What each of them translates to.
+    translations: Vec<Option<Translation>>,
     operands: Vec<u8>,
-    /// The rules, one entry for each identifier, in the order of the evaluator.
+    /// The rules, one entry for each identifier, in the order of the evaluator: the filter rules,
+    /// and then those of FreeBSD's lists that translate.
     pub rules: Vec<RuleInfo>,
     /// The tables of the directory, in its order.
     pub tables: Vec<TableName>,
@@ -133,16 +139,20 @@ pub fn compile(input: &Input<'_>) -> Result<Compiled, Refused> {
         anchor_indices: HashMap::from([("".into(), 0)]),
         criteria: Vec::with_capacity(steps.len()),
         actions: Vec::with_capacity(steps.len()),
+        translations: Vec::with_capacity(steps.len()),
         open: Vec::new(),
     };
     for step in steps {
         builder.step(step)?;
     }
+    let rule_count = builder.criteria.len();
+    let list_ends = builder.lists()?;
     if builder.names.tables.len() > TABLE_COUNT_MAX {
         return Err(limit("tables", builder.names.tables.len(), TABLE_COUNT_MAX));
     }
     let old: HashSet<u32> = input.known.rules.iter().map(|(_, id)| *id).collect();
-    let mut compiled = builder.finish(rules, warnings);
+    let mut compiled = builder.finish(rules, warnings, rule_count);
+    compiled.header.list_ends = list_ends;
     compiled.header.skipped = skipped(input);
     compiled.fresh =
         compiled.rules.iter().map(|info| info.id).filter(|id| !old.contains(id)).collect();
@@ -179,11 +189,10 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
     let mut ordinals: HashMap<(&str, String), u32> = HashMap::new();
     let mut infos = Vec::new();
     let mut keys = Vec::new();
-    for at in 0..u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX) {
-        let Some(found) = evaluator.rule(RuleId(at)) else { continue };
-        if found.list != weir_rules::evaluate::List::Filter {
-            continue;
-        }
+    let count = u32::try_from(evaluator.rules().count()).unwrap_or(u32::MAX);
+    let all = || (0..count).filter_map(|at| evaluator.rule(RuleId(at)));
+    let filter = all().filter(|found| found.list == List::Filter);
+    for found in filter.chain(all().filter(translation::is_listed)) {
         let text = printer.rule(found.rule);
         let ordinal = ordinals.entry((found.anchor, text.clone())).or_default();
         let key = RuleKey { anchor: found.anchor.into(), text: text.clone(), ordinal: *ordinal };
@@ -191,6 +200,7 @@ fn infos(input: &Input<'_>, known: &mut Known) -> Result<Vec<RuleInfo>, Refused>
         *ordinal += 1;
         infos.push(RuleInfo {
             rule: found.id,
+            list: found.list,
             id: 0,
             anchor: found.anchor.into(),
             number: found.number,
@@ -216,6 +226,7 @@ struct Builder<'a> {
     anchor_indices: HashMap<Text, u32>,
     criteria: Vec<Criteria>,
     actions: Vec<image::Rule>,
+    translations: Vec<Option<Translation>>,
     /// Places of the anchors that are entered and not left.
     open: Vec<usize>,
 }
@@ -240,6 +251,22 @@ impl<'a> Builder<'a> {
 
     fn rule(&mut self, rule: &RuleRef<'a>) -> Result<(), Refused> {
         let criteria = self.names.criteria(rule.rule, rule.anchor);
+        self.row(rule, criteria, None)?;
+        // A rule that translates is for one direction; the others are refused.
+        let direction = rule.rule.direction.unwrap_or(Direction::In);
+        if let Some(last) = self.translations.last_mut() {
+            *last = self.names.translation(rule.rule, direction);
+        }
+        Ok(())
+    }
+
+    /// A rule with its criteria, which does not translate so far.
+    fn row(
+        &mut self,
+        rule: &RuleRef<'a>,
+        criteria: Criteria,
+        kind: Option<RuleKind>,
+    ) -> Result<(), Refused> {
         let Some(mut action) = self.names.action(rule.rule, rule.anchor, &mut self.known) else {
             let message = "more than 255 different sets of timeouts in rules, those of earlier \
                            rulesets with states included";
@@ -248,8 +275,10 @@ impl<'a> Builder<'a> {
         action.id = self.ids.get(&rule.id).copied().unwrap_or(0);
         action.number = rule.number;
         action.anchor = self.anchor(rule.anchor);
+        action.kind = kind.unwrap_or(action.kind);
         self.criteria.push(criteria);
         self.actions.push(action);
+        self.translations.push(None);
         Ok(())
     }
 
@@ -276,11 +305,18 @@ impl<'a> Builder<'a> {
                 number,
                 ..image::Rule::default()
             });
+            self.translations.push(None);
         }
         self.criteria[start].end = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
     }
 
-    fn finish(self, rules: Vec<RuleInfo>, warnings: Vec<Diagnostic>) -> Compiled {
+    /// `rule_count`: rules without those of lists.
+    fn finish(
+        self,
+        rules: Vec<RuleInfo>,
+        warnings: Vec<Diagnostic>,
+        rule_count: usize,
+    ) -> Compiled {
         let ruleset = self.names.evaluator.ruleset();
         let mut flags = 0;
         let mut flag = |bit: u32, is_set: bool| flags |= if is_set { bit } else { 0 };
@@ -294,18 +330,26 @@ impl<'a> Builder<'a> {
         );
         flag(image_flags::NO_ROUTE_TO, asks(&|criteria| criteria.to_kind == PlaceKind::NoRoute));
         let decides = |bit: u32| self.actions.iter().any(|action| action.decision & bit != 0);
-        flag(image_flags::STATES, decides(decision::KEEP_STATE));
+        let translates = self.translations.iter().any(Option::is_some);
+        flag(image_flags::TRANSLATES, translates);
+        flag(image_flags::BOUND, ruleset.settings.if_bound);
+        flag(image_flags::STATES, decides(decision::KEEP_STATE) || translates);
         flag(image_flags::SOURCES, decides(decision::SOURCE_TRACK));
         flag(image_flags::IF_BOUND, decides(decision::IF_BOUND));
         let is_elsewhere = |action: &image::Rule| action.answers != 0 || action.routing_table != 0;
-        flag(image_flags::STAGES, !self.actions.iter().any(is_elsewhere));
-        flag(image_flags::CLASSES, self.criteria.len() >= CLASSES_RULE_COUNT_MIN);
-        let header =
-            Header { flags, judged: judged(&self.criteria, &self.actions), ..Header::default() };
+        flag(image_flags::STAGES, !translates && !self.actions.iter().any(is_elsewhere));
+        flag(image_flags::CLASSES, rule_count >= CLASSES_RULE_COUNT_MIN);
+        let header = Header {
+            flags,
+            rule_count: u32::try_from(rule_count).unwrap_or(u32::MAX),
+            judged: judged(&self.criteria[..rule_count], &self.actions[..rule_count]),
+            ..Header::default()
+        };
         Compiled {
             header,
             criteria: self.criteria,
             actions: self.actions,
+            translations: self.translations,
             operands: self.names.operands,
             rules,
             tables: self.names.tables,
@@ -376,10 +420,9 @@ impl Compiled {
         assert_eq!(tables_at.len(), self.tables.len(), "a place for each table");
         let mut out = vec![0; IMAGE_BYTES];
         let mut header = self.header;
-        header.rule_count = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
+        let row_count = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
         let criteria_at = padded(&mut out);
-        let operands_at =
-            criteria_at + header.rule_count * 2 * u32::try_from(RULE_BYTES).unwrap_or(0);
+        let operands_at = criteria_at + row_count * 2 * u32::try_from(RULE_BYTES).unwrap_or(0);
         for criterion in &self.criteria {
             relocated(criterion, operands_at).write(&mut out);
         }
@@ -392,9 +435,21 @@ impl Compiled {
         }
         out.extend(&self.operands);
         if self.header.flags & image_flags::CLASSES != 0 {
-            let kinds: Vec<RuleKind> = self.actions.iter().map(|action| action.kind).collect();
+            let count = header.rule_count as usize;
+            let kinds = self.actions[..count].iter().map(|action| action.kind);
+            let kinds: Vec<RuleKind> = kinds.collect();
             padded(&mut out);
-            header.classes_at = classes::write(&self.criteria, &kinds, &self.operands, &mut out);
+            let criteria = &self.criteria[..count];
+            header.classes_at = classes::write(criteria, &kinds, &self.operands, &mut out);
+        }
+        if self.header.flags & image_flags::TRANSLATES != 0 {
+            padded(&mut out);
+            let write = |translation: &Option<Translation>| {
+                translation.as_ref().map_or(0, |translation| translation.write(&mut out))
+            };
+            let places: Vec<u32> = self.translations.iter().map(write).collect();
+            header.translations_at = padded(&mut out);
+            out.extend(places.iter().flat_map(|at| at.to_ne_bytes()));
         }
         header.tables_at = padded(&mut out);
         header.table_count = u32::try_from(tables_at.len()).unwrap_or(u32::MAX);

@@ -32,6 +32,7 @@ use std::sync::atomic::Ordering;
 use weir_bpf::firewall::Firewall;
 use weir_bpf::firewall::layout::{CONTROL_ENABLED, control, kept_set};
 use weir_net::{LinkInfo, Netlink};
+use weir_rules::evaluate::List;
 use weir_rules::facts::Facts;
 
 use crate::compile::known::Known;
@@ -149,6 +150,11 @@ impl Engine {
         self.interfaces.name(usize::try_from(slot).unwrap_or(0)).to_owned()
     }
 
+    /// The filter rules, without those of lists that translate.
+    pub(crate) fn filter_rules(&self) -> impl Iterator<Item = &RuleInfo> {
+        self.rules.iter().filter(|info| info.list == List::Filter)
+    }
+
     /// Where a rule is, by its identifier, in what is loaded now.
     #[must_use]
     pub(crate) fn rule_place(&self, id: u32) -> Option<RulePlace> {
@@ -158,7 +164,7 @@ impl Engine {
                 .strip_prefix(path)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let mut callers = self.rules.iter().filter(|_| !rule.anchor.is_empty());
+        let mut callers = self.filter_rules().filter(|_| !rule.anchor.is_empty());
         let caller = callers.find(|caller| {
             caller.anchor.is_empty()
                 && answers::called(&caller.text, "").is_some_and(|path| is_caller(&path))

@@ -1,8 +1,8 @@
 //! The bytes of a compiled ruleset: the structs of `bpf/include/weir/fw/image.h`, field by field.
 
 use weir_bpf::firewall::layout::{
-    HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, TIMEOUT_COUNT, criteria, direction, family,
-    image, place, rule, rule_kind,
+    HOOKS_FAMILY_SHIFT, IMAGE_MAGIC, IMAGE_VERSION, TIMEOUT_COUNT, choice, criteria, direction,
+    family, image, place, rule, rule_kind, target, translation,
 };
 
 pub use weir_bpf::firewall::layout::{asks, decision_flags as decision, image_flags};
@@ -39,6 +39,19 @@ pub enum RuleKind {
     Match = rule_kind::MATCH,
     Anchor = rule_kind::ANCHOR,
     AnchorEnd = rule_kind::ANCHOR_END,
+    Translate = rule_kind::TRANSLATE,
+}
+
+/// `WEIR_FW_CHOICE_*`: which address of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum Choice {
+    #[default]
+    First = choice::FIRST,
+    RoundRobin = choice::ROUND_ROBIN,
+    Random = choice::RANDOM,
+    SourceHash = choice::SOURCE_HASH,
+    Bitmask = choice::BITMASK,
 }
 
 /// `struct weir_fw_criteria`.
@@ -209,6 +222,65 @@ impl Rule {
     }
 }
 
+/// `struct weir_fw_target`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// As on the wire; of IPv4 the first four.
+    pub(crate) addr: [u8; 16],
+    pub(crate) mask: [u8; 16],
+    pub(crate) reach: u64,
+    pub(crate) size: u64,
+}
+
+impl Target {
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut line = Bytes::<{ target::SIZE_BYTES as usize }>::new();
+        line.put(target::ADDR, &self.addr);
+        line.put(target::MASK, &self.mask);
+        line.put(target::REACH, &self.reach.to_ne_bytes());
+        line.put(target::SIZE, &self.size.to_ne_bytes());
+        out.extend(line.0);
+    }
+}
+
+/// `struct weir_fw_translation` and its targets, by family.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Translation {
+    pub(crate) targets: [Vec<Target>; 2],
+    pub(crate) seed: u64,
+    pub(crate) port: [u16; 2],
+    pub(crate) port_base: u16,
+    pub(crate) flags: u8,
+    pub(crate) choice: Choice,
+}
+
+impl Translation {
+    /// Appends the targets and then the struct, of which it gives the place.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> u32 {
+        let place = |out: &Vec<u8>| u32::try_from(out.len()).unwrap_or(u32::MAX);
+        let targets_at = self.targets.each_ref().map(|targets| {
+            let at = place(out);
+            targets.iter().for_each(|target| target.write(out));
+            at
+        });
+        let count = |targets: &Vec<Target>| u32::try_from(targets.len()).unwrap_or(u32::MAX);
+        let counts = self.targets.each_ref().map(count);
+        let totals = self.targets.each_ref().map(|all| all.last().map_or(0, |last| last.reach));
+        let mut line = Bytes::<{ translation::SIZE_BYTES as usize }>::new();
+        line.put(translation::TARGETS_AT, targets_at.map(u32::to_ne_bytes).as_flattened());
+        line.put(translation::TARGET_COUNT, counts.map(u32::to_ne_bytes).as_flattened());
+        line.put(translation::TOTAL, totals.map(u64::to_ne_bytes).as_flattened());
+        line.put(translation::SEED, &self.seed.to_ne_bytes());
+        line.put(translation::PORT, self.port.map(u16::to_ne_bytes).as_flattened());
+        line.put(translation::PORT_BASE, &self.port_base.to_ne_bytes());
+        line.put(translation::FLAGS, &[self.flags]);
+        line.put(translation::CHOICE, &[self.choice as u8]);
+        let at = place(out);
+        out.extend(line.0);
+        at
+    }
+}
+
 /// `struct weir_fw_image`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
@@ -226,6 +298,9 @@ pub struct Header {
     pub bytes: u32,
     pub profiles_at: u32,
     pub profile_count: u32,
+    pub translations_at: u32,
+    /// Where the lists `rdr`, `binat` in, `binat` out and `nat` end.
+    pub list_ends: [u32; 4],
 }
 
 /// What a ruleset says beside its rules, as far as packets are judged by it.
@@ -265,6 +340,11 @@ impl Header {
             (image::BYTES, self.bytes),
             (image::PROFILES_AT, self.profiles_at),
             (image::PROFILE_COUNT, self.profile_count),
+            (image::TRANSLATIONS_AT, self.translations_at),
+            (image::RDR_END, self.list_ends[0]),
+            (image::BINAT_IN_END, self.list_ends[1]),
+            (image::BINAT_OUT_END, self.list_ends[2]),
+            (image::NAT_END, self.list_ends[3]),
             (image::STATE_LIMIT, settings.state_limit),
             (image::RESERVED_COUNT, settings.reserved_count),
             (image::SOURCE_LIMIT, settings.source_limit),

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_bpf::firewall::layout::{
-    BLANK_AT, IMAGE_MAGIC, PAGE_BYTES, control, image, rule_counters,
+    BLANK_AT, CONTROL_TRANSLATED, IMAGE_MAGIC, PAGE_BYTES, control, image, image_flags,
+    rule_counters,
 };
 use weir_bpf::firewall::{Arena, ArenaError};
 use weir_rules::evaluate::Evaluator;
@@ -207,6 +208,12 @@ impl<'m, M: Memory + ?Sized> Installer<'m, M> {
     /// [`HeapError::Damaged`].
     pub fn commit(&self, prepared: Prepared, now_ns: u64) -> Result<Known, HeapError> {
         let old = self.memory.load32(control::ACTIVE);
+        // Before any packet can have made an alias. The engine takes it away when there are none.
+        let flags = self.memory.load32(prepared.image_at + image::FLAGS);
+        if flags & image_flags::TRANSLATES != 0 {
+            let flags = self.memory.load32(control::FLAGS);
+            self.memory.store32(control::FLAGS, flags | CONTROL_TRANSLATED);
+        }
         self.memory.store32(control::ACTIVE, prepared.image_at);
         self.retire_image(old, now_ns)?;
         Ok(prepared.known)

@@ -5,7 +5,7 @@
 //! records, stand in further slots. How many of those a full table needs is a question of chance:
 //! n records in m buckets leave m·e^(-n/m) buckets empty on average, so that n - m + m·e^(-n/m) of
 //! them are not the first of theirs (W. Feller, An Introduction to Probability Theory, vol. 1,
-//! II.5). Eight standard deviations are added to that.
+//! II.5). Eight standard deviations are added to that. A translated state takes one more.
 
 use std::fmt;
 
@@ -309,11 +309,25 @@ fn overflow_count(state_limit: u32, bucket_count: u32) -> f64 {
 /// Plans the memory for a limit of states, with `set hashsize` or without.
 ///
 /// # Errors
-/// [`LimitError`] if the index has no possible size, or if an arena cannot hold it all.
+/// As [`plan_with`].
+#[cfg(test)]
 pub(crate) fn plan(
     state_limit: u32,
     hash_size: Option<u32>,
     cpu_count: u32,
+) -> Result<Plan, LimitError> {
+    plan_with(state_limit, hash_size, cpu_count, 0)
+}
+
+/// The same with a slot for each of so many translated states.
+///
+/// # Errors
+/// [`LimitError`] if the index has no possible size, or if an arena cannot hold it all.
+pub(crate) fn plan_with(
+    state_limit: u32,
+    hash_size: Option<u32>,
+    cpu_count: u32,
+    translated_count: u32,
 ) -> Result<Plan, LimitError> {
     if state_limit == 0 {
         return Err(LimitError::NoStates);
@@ -324,11 +338,13 @@ pub(crate) fn plan(
     {
         return Err(LimitError::HashSize(bucket_count));
     }
-    if state_limit / bucket_count > LOAD_MAX {
+    if state_limit.saturating_add(translated_count) / bucket_count > LOAD_MAX {
         return Err(LimitError::Chains { bucket_count, state_limit });
     }
     let ipv6_count = state_limit.min(IPV6_COUNT_MIN.max(state_limit / IPV6_SHARE));
-    let overflow = overflow_count(state_limit, bucket_count) + f64::from(ipv6_count);
+    let overflow = overflow_count(state_limit, bucket_count)
+        + f64::from(ipv6_count)
+        + f64::from(translated_count);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

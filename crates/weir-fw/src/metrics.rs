@@ -195,7 +195,7 @@ fn put(mut stream: &TcpStream, mut rest: &[u8], is_over: &dyn Fn() -> bool) -> i
 #[must_use]
 pub fn text(stats: &Value) -> String {
     let mut out = String::new();
-    let states = &stats["states"];
+    let (states, translation) = (&stats["states"], &stats["translation"]);
     for (name, help, key) in [
         ("weir_fw_states", "States that exist now.", "current_count"),
         ("weir_fw_states_limit", "set limit states.", "limit_count"),
@@ -211,6 +211,8 @@ pub fn text(stats: &Value) -> String {
         ("weir_fw_forwarded_packets", "Packets forwarded by XDP.", &stats["forwarded_packets"]),
         ("weir_fw_kernel_packets", "Packets handed to the kernel.", &stats["to_kernel_packets"]),
         ("weir_fw_log_lost_records", "Log records without room.", &stats["log_lost_count"]),
+        ("weir_fw_translated_flows", "Flows that were translated.", &translation["flows_count"]),
+        ("weir_fw_port_probes", "Ports looked at.", &translation["port_probes_count"]),
     ] {
         family(&mut out, name, "counter", help);
         let _ = writeln!(out, "{name}_total {}", number(value));

@@ -91,13 +91,16 @@ pub struct Load {
 pub struct LoadParts {
     /// `set`
     pub options: bool,
+    /// Filter rules, and those that normalise.
     pub rules: bool,
+    /// FreeBSD's `nat`, `rdr` and `binat` rules.
+    pub translation: bool,
     pub tables: bool,
 }
 
 impl LoadParts {
     /// Everything.
-    pub const ALL: Self = Self { options: true, rules: true, tables: true };
+    pub const ALL: Self = Self { options: true, rules: true, translation: true, tables: true };
 }
 
 /// What `-s` shows.
@@ -112,7 +115,7 @@ pub enum Shown {
     States,
     /// `-s rules`
     Rules,
-    /// `-s nat`: there are none.
+    /// `-s nat`
     Nat,
     /// `-s Tables`
     Tables,
@@ -155,7 +158,7 @@ pub enum Flushed {
     States,
     /// `-F rules`
     Rules,
-    /// `-F nat`: there are none.
+    /// `-F nat`
     Nat,
     /// `-F info`
     Info,
@@ -180,6 +183,8 @@ pub enum Killed {
     },
     /// Of rules with this label.
     Label { label: String },
+    /// With an address of these networks that they have outside alone: `ADDRESS[/BITS]`.
+    Nat { networks: Vec<String> },
     /// The one of this identity, as `-vvss` prints it.
     Id {
         /// The identity.

@@ -16,8 +16,10 @@ use crate::timeouts::PROFILE_TIMEOUTS;
 mod interfaces;
 #[cfg(test)]
 mod tests;
+mod translation;
 
 pub(crate) use interfaces::diagnostics as interfaces;
+pub(crate) use translation::of_anchor;
 
 macro_rules! refusals {
     ($($variant:ident: $construct:literal, $reason:literal;)+) => {
@@ -48,8 +50,22 @@ macro_rules! refusals {
 }
 
 refusals! {
-    Translation: "nat, rdr, binat, nat-to, rdr-to, af-to",
-        "addresses are not translated";
+    AfTo: "af-to",
+        "packets keep their address family";
+    TranslationAnchor: "nat, rdr, binat within an anchor",
+        "translation rules stand in the main ruleset";
+    NatIn: "nat-to in a rule that is not out, rdr-to in one that is not in",
+        "sources are translated where packets leave, destinations where they come in";
+    PoolTable: "a table as the pool of a translation",
+        "addresses of a pool stand in the ruleset";
+    LeastStates: "least-states",
+        "states are not counted by address of a pool";
+    StickyAddress: "sticky-address",
+        "what a source was given is not kept beyond its states";
+    MapE: "map-e-portset",
+        "ports are chosen from one range";
+    EndpointIndependent: "endpoint-independent",
+        "a port is free or taken for each destination by itself";
     Route: "route-to, reply-to, dup-to",
         "the kernel's routing table decides where packets go";
     Ether: "ether",
@@ -95,6 +111,8 @@ refusals! {
         "sockets are not looked up";
     LogInterface: "log (to pflogN) with N above 0",
         "there is one log";
+    LogAllTranslated: "log (all) in nat, rdr, binat",
+        "the first packet of a flow is logged there";
     TableCounters: "table with counters",
         "entries of tables are not counted";
     FailPolicy: "set fail-policy return",
@@ -231,13 +249,36 @@ impl Found {
             self.scrub(rule);
         }
         for rule in [&rules.nat, &rules.rdr, &rules.binat].into_iter().flatten() {
-            self.refuse(Refusal::Translation, rule.span);
+            self.translating(rule);
         }
         for rule in &rules.filter {
             self.filter(rule);
-            if let Some(body) = rule.anchor.as_ref().and_then(|anchor| anchor.body.as_ref()) {
-                self.rules(body);
-            }
+        }
+        let all = [&rules.nat, &rules.rdr, &rules.binat, &rules.filter].into_iter().flatten();
+        let anchors = all.filter_map(|rule| rule.anchor.as_ref());
+        for body in anchors.filter_map(|anchor| anchor.body.as_ref()) {
+            translation::in_anchor(self, body);
+            self.rules(body);
+        }
+    }
+
+    /// A rule of FreeBSD's lists of translation.
+    fn translating(&mut self, rule: &Rule) {
+        let by_ends = [&rule.from, &rule.to].into_iter().filter_map(refusal_of_end);
+        let by_options = [
+            (Refusal::LogUser, rule.log.is_some_and(|log| log.user)),
+            (Refusal::LogInterface, rule.log.is_some_and(|log| log.interface != 0)),
+            (Refusal::LogAllTranslated, rule.log.is_some_and(|log| log.all)),
+            (Refusal::Rdomain, rule.rdomain.is_some()),
+            (Refusal::RoutingTable, rule.options.rtable.is_some()),
+        ];
+        let by_options = by_options.into_iter().filter(|(_, is_there)| *is_there);
+        let found = translation::refusals_of(rule).into_iter().chain(by_ends);
+        for refusal in found.chain(by_options.map(|(refusal, _)| refusal)) {
+            self.refuse(refusal, rule.span);
+        }
+        if translation::is_to_loopback(rule) {
+            self.list.push(translation::loopback_warning(rule));
         }
     }
 
@@ -262,8 +303,14 @@ impl Found {
 
     fn filter(&mut self, rule: &Rule) {
         let span = rule.span;
-        for refusal in refusals_of(rule) {
+        for refusal in refusals_of(rule).into_iter().chain(translation::refusals_of(rule)) {
             self.refuse(refusal, span);
+        }
+        if translation::is_turned_round(rule) {
+            self.refuse(Refusal::NatIn, span);
+        }
+        if translation::is_to_loopback(rule) {
+            self.list.push(translation::loopback_warning(rule));
         }
         if let Some(state) = &rule.options.state {
             for refusal in refusals_of_state(state) {
@@ -278,7 +325,6 @@ fn refusals_of(rule: &Rule) -> Vec<Refusal> {
     let options = &rule.options;
     let is_set = options.set != weir_rules::value::SetFields::default();
     let mut found = vec![
-        (Refusal::Translation, rule.nat.is_some() || rule.rdr.is_some() || rule.af_to.is_some()),
         (Refusal::Route, rule.route.is_some()),
         (Refusal::Rdomain, rule.rdomain.is_some()),
         (Refusal::Os, rule.os.is_some()),

@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use weir_bpf::firewall::layout::{
-    self, PROFILE_COUNT_MAX, TIMEOUT_COUNT, account, addresses, control, image, line_account,
-    phase, profile, state, tcp_phase, timeout,
+    self, PROFILE_COUNT_MAX, TIMEOUT_COUNT, account, addresses, alias, control, image,
+    line_account, phase, profile, state, tcp_phase, timeout,
 };
 use weir_bpf::firewall::{Arena, Firewall};
 use weir_wire::protocol::{ICMP, ICMP6, TCP, UDP};
@@ -33,6 +33,8 @@ const CHAIN_COUNT_MAX: usize = 2048;
 
 /// The slot in an interface's byte.
 const INTERFACE_MASK: u8 = layout::STATE_INTERFACE_MASK.to_le_bytes()[0];
+/// The tag in an account, where it stands lowest.
+const TAG_MASK: u8 = layout::TAG_COUNT_MAX.to_le_bytes()[0];
 /// A line as 64-bit words.
 const LINE_WORDS: usize = (state::SIZE_BYTES / 8) as usize;
 
@@ -41,9 +43,15 @@ const LINE_WORDS: usize = (state::SIZE_BYTES / 8) as usize;
 pub struct Record {
     /// Its slot in the table.
     pub slot: u32,
-    /// Address and port of both ends. ICMP echo has its identifier as both ports, and protocols
-    /// without ports have 0.
+    /// Address and port of both ends, as they are inside: where destinations are translated
+    /// already, and sources not yet. An ICMP query has its identifier at the end that asks, and its
+    /// type at the other; protocols without ports have 0.
     pub ends: [(IpAddr, u16); 2],
+    /// The ends as they stand on the wire where half A or half B has its interface, if rules have
+    /// translated one of them there: end 1 of half A, end 0 of half B.
+    pub wire: [Option<[(IpAddr, u16); 2]>; 2],
+    /// Ids of the rules that did.
+    pub translator: [Option<u32>; 2],
     /// IP protocol.
     pub protocol: u8,
     /// Phases of both ends: `layout::tcp_phase`, of other protocols `layout::phase`.
@@ -62,6 +70,11 @@ pub struct Record {
     pub rules: [Option<u32>; 2],
     /// Numbers of the tags that rules gave with half A and half B; 0: none.
     pub tags: [u8; 2],
+    /// Whether the rules of half A and half B say `no-sync`, and `log (all)`.
+    pub are_no_sync: [bool; 2],
+    pub log_all: [bool; 2],
+    /// Of halves that are counted among their sources' states: which end the source is.
+    pub source_end: [usize; 2],
     /// Slots of the interfaces at which the halves were made; 0: unknown.
     pub interfaces: [u8; 2],
     /// `layout::STATE_*`.
@@ -176,12 +189,14 @@ pub struct View<'a> {
 type Line = [u64; LINE_WORDS];
 
 /// A record that was read, before it is taken apart.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Raw {
     slot: u32,
     line: Line,
     account: [u64; 4],
     addresses: [u64; 4],
+    /// The aliases of half A and half B with their addresses: [`layout::alias`].
+    aliases: [Option<(Line, [u64; 4])>; 2],
 }
 
 const fn low(word: u64) -> u32 {
@@ -326,10 +341,10 @@ impl<'a> View<'a> {
 
     /// Reads the records of a bucket. False if they changed meanwhile.
     fn read_bucket(&self, bucket: u32, records: &mut Vec<Raw>) -> bool {
-        let start = records.len();
         let mut slot = bucket;
         let mut is_stable = true;
-        while records.len() - start < CHAIN_COUNT_MAX {
+        let (mut first, mut length) = (None, 0);
+        while length < CHAIN_COUNT_MAX {
             let (raw, is_whole) = self.read_record(slot);
             let flags = low(raw.line[0]);
             is_stable &= is_whole;
@@ -337,7 +352,11 @@ impl<'a> View<'a> {
                 is_stable &= slot == bucket;
                 break;
             }
-            records.push(raw);
+            first.get_or_insert(raw.line[0]);
+            length += 1;
+            if flags & layout::STATE_ALIAS == 0 {
+                records.push(raw);
+            }
             slot = high(raw.line[0]);
             if slot == 0 || !self.is_slot(slot) {
                 is_stable &= slot == 0;
@@ -345,9 +364,9 @@ impl<'a> View<'a> {
             }
         }
         // Whoever changes anything in a bucket has its lock meanwhile.
-        let Some(first) = records.get(start) else { return is_stable };
+        let Some(first) = first else { return is_stable };
         let now = self.arena().read64(self.line_at(bucket));
-        is_stable && low(first.line[0]) & layout::STATE_LOCK == 0 && now == first.line[0]
+        is_stable && low(first) & layout::STATE_LOCK == 0 && now == first
     }
 
     /// Reads a record; false if it is certainly not whole.
@@ -355,20 +374,56 @@ impl<'a> View<'a> {
         let arena = self.arena();
         let at = self.line_at(slot);
         let mut line: Line = read_words(arena, at);
+        let flags = low(line[0]);
+        if flags & layout::STATE_ALIAS != 0 {
+            return (Raw { slot, line, ..Raw::default() }, true);
+        }
         let account = self.account_of(slot, &mut line);
-        let mut raw = Raw { slot, line, account, addresses: [0; 4] };
-        let is_ipv6 = low(line[0]) & layout::STATE_IPV6 != 0;
-        if !is_ipv6 {
-            return (raw, true);
+        let mut raw = Raw { slot, line, account, ..Raw::default() };
+        let mut is_whole = true;
+        if flags & layout::STATE_IPV6 != 0 {
+            (raw.addresses, is_whole) = self.addresses_at(slot, high(line[1]));
         }
-        let second = high(line[1]);
-        if !self.is_slot(second) {
-            return (raw, false);
+        if flags & layout::STATE_LIVE != 0 && flags & layout::STATE_TRANSLATED != 0 {
+            is_whole &= self.read_aliases(&mut raw);
         }
-        let at = self.line_at(second);
-        let owner = arena.read64(at);
-        raw.addresses = read_words(arena, at + addresses::ADDR);
-        (raw, low(owner) & layout::STATE_ADDRESSES != 0 && high(owner) == slot)
+        (raw, is_whole)
+    }
+
+    /// The IPv6 addresses of the record or alias in a slot; false if they are another one's.
+    fn addresses_at(&self, owner: u32, slot: u32) -> ([u64; 4], bool) {
+        if !self.is_slot(slot) {
+            return ([0; 4], false);
+        }
+        let at = self.line_at(slot);
+        let first = self.arena().read64(at);
+        let is_whole = low(first) & layout::STATE_ADDRESSES != 0 && high(first) == owner;
+        (read_words(self.arena(), at + addresses::ADDR), is_whole)
+    }
+
+    /// The aliases of a record, the first of which has counted for it.
+    fn read_aliases(&self, raw: &mut Raw) -> bool {
+        let mut is_whole = true;
+        let mut counted = None;
+        let slots = [0, 4].map(|offset| word(&raw.line, state::COUNT + offset));
+        for (alias, slot) in raw.aliases.iter_mut().zip(slots).filter(|(_, slot)| *slot != 0) {
+            if !self.is_slot(slot) {
+                is_whole = false;
+                continue;
+            }
+            let line: Line = read_words(self.arena(), self.line_at(slot));
+            let mut addresses = [0; 4];
+            is_whole &= low(line[0]) & layout::STATE_ALIAS != 0;
+            if low(line[0]) & layout::STATE_IPV6 != 0 {
+                let found = self.addresses_at(slot, high(line[1]));
+                addresses = found.0;
+                is_whole &= found.1;
+            }
+            counted.get_or_insert(line[COUNT_WORD]);
+            *alias = Some((line, addresses));
+        }
+        raw.line[COUNT_WORD] = counted.unwrap_or(0);
+        is_whole
     }
 
     /// A record's account, as one of TCP has it. Others have most of it where TCP has its sequence
@@ -387,14 +442,14 @@ impl<'a> View<'a> {
             0 => [0; 4],
             _ => read_words(self.arena(), at),
         };
-        let rule_and_tag = (1 << layout::HALF_OPTIONS_SHIFT) - 1;
+        let first_piece = (1 << layout::HALF_LOG_SHIFT) - 1;
         let rule = |end: usize| {
-            counted[end] | u64::from(half[end] & rule_and_tag) << layout::ACCOUNT_RULE_SHIFT
+            counted[end] | u64::from(half[end] & first_piece) << layout::ACCOUNT_RULE_SHIFT
         };
         let rest = |end: usize, created: u32| {
-            let options = u64::from(half[end] >> layout::HALF_OPTIONS_SHIFT & 1);
+            let second_piece = half[end] >> layout::HALF_LOG_SHIFT & layout::ACCOUNT_LOG_MASK;
             counted[end + 2]
-                | options << layout::ACCOUNT_OPTIONS_SHIFT
+                | u64::from(second_piece) << layout::ACCOUNT_LOG_SHIFT
                 | u64::from(created) << layout::ACCOUNT_CREATED_SHIFT
         };
         let account = [rule(0), rule(1), rest(0, created & 0xffff), rest(1, created >> 16)];
@@ -485,6 +540,9 @@ const fn bucket_of(bucket: u32, bucket_count: u32) -> u32 {
 /// Where the sequence numbers are in a line.
 const SEQ_WORDS: Range<usize> = 3..5;
 const _: () = assert!(state::SEQ == 3 * 8 && line_account::SIZE_BYTES == 2 * 8);
+/// Where the counts of both directions are, also in the line of an alias.
+const COUNT_WORD: usize = 7;
+const _: () = assert!(state::COUNT == 7 * 8 && alias::COUNT == state::COUNT);
 
 #[expect(clippy::cast_possible_truncation, reason = "a byte is cut out of a word")]
 const fn protocol_of(line: &Line) -> u8 {
@@ -533,8 +591,8 @@ const fn word(line: &Line, at: u32) -> u32 {
     (line[(at / 8) as usize] >> (at % 8 * 8)) as u32
 }
 
-fn addresses_of(raw: &Raw) -> [IpAddr; 2] {
-    let line = &raw.line;
+/// The addresses of a record's line or of an alias's, and those of IPv6 besides.
+fn addresses_of(line: &Line, addresses: &[u64; 4]) -> [IpAddr; 2] {
     if low(line[0]) & layout::STATE_IPV6 == 0 {
         return [0, 4].map(|offset| {
             IpAddr::V4(Ipv4Addr::from(word(line, state::ADDR + offset).to_ne_bytes()))
@@ -542,42 +600,57 @@ fn addresses_of(raw: &Raw) -> [IpAddr; 2] {
     }
     [0, 2].map(|index| {
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&raw.addresses[index].to_ne_bytes());
-        bytes[8..].copy_from_slice(&raw.addresses[index + 1].to_ne_bytes());
+        bytes[..8].copy_from_slice(&addresses[index].to_ne_bytes());
+        bytes[8..].copy_from_slice(&addresses[index + 1].to_ne_bytes());
         IpAddr::V6(Ipv6Addr::from(bytes))
     })
+}
+
+/// Addresses and ports of a record's line or of an alias's.
+fn ends_of(line: &Line, addresses: &[u64; 4]) -> [(IpAddr, u16); 2] {
+    let [one, two] = addresses_of(line, addresses);
+    let port = |end: u32| u16::from_be(half_word(line, state::PORT + end * 2));
+    [(one, port(0)), (two, port(1))]
 }
 
 fn take_apart(raw: &Raw) -> Record {
     let line = &raw.line;
     let flags = low(line[0]);
-    let address = addresses_of(raw);
-    let port = |end: u32| u16::from_be(half_word(line, state::PORT + end * 2));
     let each = |at: u32| [half_word(line, at), half_word(line, at + 2)];
     let bytes = |at: u32| [byte(line, at), byte(line, at + 1)];
     let seq = |end: u32| [word(line, state::SEQ + end * 8), word(line, state::SEQ + end * 8 + 4)];
     let counted = [0, 1].map(|end| u64::from(word(line, state::COUNT + end * 4)));
     let packets_mask = (1 << layout::ACCOUNT_RULE_SHIFT) - 1;
-    let bytes_mask = (1 << layout::ACCOUNT_OPTIONS_SHIFT) - 1;
+    let bytes_mask = (1 << layout::ACCOUNT_LOG_SHIFT) - 1;
     let rule = |half: usize| {
         let id = (raw.account[half] >> layout::ACCOUNT_RULE_SHIFT) as u32 & layout::RULE_NONE;
         (id != layout::RULE_NONE).then_some(id)
     };
+    let (no_sync_shift, log_shift) =
+        (layout::ACCOUNT_RULE_SHIFT + layout::HALF_NO_SYNC_SHIFT, layout::ACCOUNT_LOG_SHIFT);
+    let wscale = bytes(state::WSCALE);
+    let source_is_1 = [layout::WSCALE_SOURCE_A_IS_1, layout::WSCALE_SOURCE_B_IS_1];
     let created = [2, 3].map(|index| (raw.account[index] >> layout::ACCOUNT_CREATED_SHIFT) as u32);
+    let tag = |word: u64| (word >> layout::ACCOUNT_TAG_SHIFT) as u8 & TAG_MASK;
     let shift = layout::STATE_COUNT_PACKETS_SHIFT;
     Record {
         slot: raw.slot,
-        ends: [(address[0], port(0)), (address[1], port(1))],
+        ends: ends_of(line, &raw.addresses),
+        wire: raw.aliases.map(|alias| alias.map(|(line, addresses)| ends_of(&line, &addresses))),
+        translator: raw.aliases.map(|alias| alias.map(|(line, _)| word(&line, alias::RULE))),
         protocol: protocol_of(line),
         phase: bytes(state::PHASE),
         seq: [seq(0), seq(1)],
         max_win: each(state::MAX_WIN),
-        wscale: bytes(state::WSCALE),
+        wscale,
         packets: [0, 1].map(|end| (raw.account[end] & packets_mask) + (counted[end] >> shift)),
         bytes: [0, 1]
             .map(|end| (raw.account[end + 2] & bytes_mask) + (counted[end] & ((1 << shift) - 1))),
         rules: [rule(0), rule(1)],
-        tags: [0, 1].map(|half| (raw.account[half] >> layout::ACCOUNT_TAG_SHIFT) as u8),
+        tags: [0, 1].map(|half| tag(raw.account[half])),
+        are_no_sync: [0, 1].map(|half| raw.account[half] >> no_sync_shift & 1 != 0),
+        log_all: [0, 1].map(|half| raw.account[half + 2] >> log_shift & 1 != 0),
+        source_end: source_is_1.map(|bit| usize::from(wscale[1] & bit != 0)),
         interfaces: bytes(state::INTERFACE).map(|slot| slot & INTERFACE_MASK),
         flags: flags & !layout::STATE_LOCK,
         next_hop: each(state::NEXT_HOP),

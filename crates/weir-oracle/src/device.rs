@@ -69,6 +69,11 @@ pub trait Device {
         now_ns: u64,
     ) -> Result<Sent, DeviceError>;
 
+    /// Tells the device what another one has made of its next packet, and the other's states since.
+    /// Addresses and ports that translation chooses freely are to be the same, as far as the rules
+    /// allow them and they are free. A device that does not choose need not listen.
+    fn choose_as(&mut self, _sent: &Sent, _states: Vec<StateInfo>) {}
+
     /// What was counted since [`Device::configure`].
     ///
     /// # Errors

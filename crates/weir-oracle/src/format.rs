@@ -84,6 +84,12 @@ pub struct PacketStep {
     pub dont_fragment: Option<bool>,
     /// Whether it is logged.
     pub logged: Option<bool>,
+    /// Its source as it leaves, or as the box's stack gets it: as [`crate::frame::ends`] has it.
+    pub from: Option<String>,
+    /// Its destination, in the same way.
+    pub to: Option<String>,
+    /// The ends of the packet that it quotes as it leaves, in the same way.
+    pub about: Option<[String; 2]>,
 }
 
 /// What is expected of a state.
@@ -287,6 +293,9 @@ fn packet(line: &str, facts: &Facts) -> Result<StepKind, String> {
         tos: None,
         dont_fragment: None,
         logged: None,
+        from: None,
+        to: None,
+        about: None,
     };
     for part in parts {
         let words: Vec<&str> = part.split_ascii_whitespace().collect();
@@ -301,12 +310,20 @@ fn packet(line: &str, facts: &Facts) -> Result<StepKind, String> {
             ["no", "df"] => step.dont_fragment = Some(false),
             ["logged"] => step.logged = Some(true),
             ["not", "logged"] => step.logged = Some(false),
+            ["from", end] => step.from = Some(end.to_owned()),
+            ["to", end] => step.to = Some(end.to_owned()),
+            ["about", from, ">", to] => step.about = Some([from, to].map(str::to_owned)),
             _ => {
                 return Err(format!(
-                    "`{part}` cannot be checked: ttl, tos, df, no df, logged, not logged"
+                    "`{part}` cannot be checked: ttl, tos, df, no df, logged, not logged, from, \
+                     to, about"
                 ));
             }
         }
+    }
+    let has_ends = step.from.is_some() || step.to.is_some() || step.about.is_some();
+    if has_ends && matches!(step.outcome, Outcome::Blocked(..)) {
+        return Err("the ends of a packet that is blocked cannot be checked".to_owned());
     }
     let is_out = matches!(step.outcome, Outcome::Out(_));
     if !is_out && (step.ttl.is_some() || step.tos.is_some() || step.dont_fragment.is_some()) {
@@ -346,13 +363,19 @@ fn outcome(text: &str) -> Result<Outcome, String> {
 
 fn state(text: &str) -> Result<StateExpectation, String> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let [protocol, source, "->", destination, names, rest @ ..] = &words[..] else {
-        return Err("a state is `PROTOCOL SOURCE -> DESTINATION STATE:STATE`".to_owned());
+    let wrong = || "a state is `PROTOCOL SOURCE -> DESTINATION STATE:STATE`".to_owned();
+    // Outside of either half the ends may be others.
+    let mut size = 4;
+    while matches!(words.get(size), Some(&("in-as" | "out-as"))) {
+        size += 4;
+    }
+    let Some((line, rest)) = words.split_at_checked(size + 1) else {
+        return Err(wrong());
     };
-    let mut expected = StateExpectation {
-        line: format!("{protocol} {source} -> {destination} {names}"),
-        ..StateExpectation::default()
-    };
+    if line[2] != "->" {
+        return Err(wrong());
+    }
+    let mut expected = StateExpectation { line: line.join(" "), ..StateExpectation::default() };
     let mut rest = rest.iter();
     while let Some(word) = rest.next() {
         let value = *rest.next().ok_or_else(|| format!("`{word}` has no value"))?;

@@ -56,8 +56,15 @@
 //!
 //! What becomes of a packet is `out INTERFACE`, `box`, or `blocked REASON` with `rst`, `ack`, `icmp
 //! TYPE/CODE` or `abort` if the sender gets an answer. Behind a comma: `ttl N`, `tos N` and `df` or
-//! `no df` of the frame that leaves, `logged` and `not logged`. Lines may go on after `\`, and a
-//! line that begins with `=>` belongs to the one before.
+//! `no df` of the frame that leaves, `logged` and `not logged`; `from END` and `to END` of one that
+//! leaves or that the box's stack gets, with `about END > END` of what it quotes, where an end is
+//! an address with its port (of an ICMP query with its identifier, at the end that has it). A
+//! packet whose checksum was right leaves with a right one. Lines may go on after `\`, and a line
+//! that begins with `=>` belongs to the one before.
+//!
+//! A state's ends are as the box routes its flow. What they are outside follows them where it is
+//! something else: `in-as 10.0.0.5:1000 -> 192.0.2.1:80` where the opener's packets come in, and
+//! `out-as 192.0.2.1:6000 -> 1.2.3.4:80` where they leave.
 
 #![forbid(unsafe_code)]
 

@@ -174,6 +174,8 @@ pub struct StateInfo {
     pub destination: IpAddr,
     /// Its port; of ICMP queries the type.
     pub destination_port: u16,
+    /// Both ends as they are outside of the interface of either half, where they are translated.
+    pub outside: [Option<[(IpAddr, u16); 2]>; 2],
     /// pf's names, `SYN_SENT:CLOSED`: the source's and the destination's.
     pub state: String,
     /// Whether it lets the source's packets in.
@@ -187,7 +189,9 @@ pub struct StateInfo {
 }
 
 impl StateInfo {
-    /// Protocol, ends and state: `tcp 10.0.0.5:1000 -> 1.2.3.4:80 SYN_SENT:CLOSED`.
+    /// Protocol, ends and state: `tcp 10.0.0.5:1000 -> 1.2.3.4:80 SYN_SENT:CLOSED`. The ends are as
+    /// the box routes the flow; what they are outside, where they are translated, stands behind
+    /// them: `in-as 10.0.0.5:1000 -> 10.0.0.1:80` and `out-as 192.0.2.1:50001 -> 1.2.3.4:80`.
     #[must_use]
     pub fn line(&self) -> String {
         let word = protocol::word(self.protocol);
@@ -195,7 +199,13 @@ impl StateInfo {
         let has_ports = matches!(self.protocol, TCP | UDP | ICMP | ICMP6 | SCTP);
         let source = end_text(has_ports, self.source, self.source_port);
         let destination = end_text(has_ports, self.destination, self.destination_port);
-        format!("{protocol} {source} -> {destination} {}", self.state)
+        let mut outside = String::new();
+        for (word, ends) in ["in-as", "out-as"].into_iter().zip(self.outside) {
+            let ends = ends.map(|ends| ends.map(|(end, port)| end_text(has_ports, end, port)));
+            outside +=
+                &ends.map_or_else(String::new, |[from, to]| format!("{word} {from} -> {to} "));
+        }
+        format!("{protocol} {source} -> {destination} {outside}{}", self.state)
     }
 
     /// `in`, `out` or `in+out`: which of its halves it has.

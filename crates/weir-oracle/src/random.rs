@@ -11,8 +11,10 @@
 //! ```
 
 mod draw;
+mod follow;
 mod packets;
 mod rules;
+mod translation;
 
 use std::fmt::Write as _;
 
@@ -20,6 +22,7 @@ use crate::device::{Device, DeviceError, Network, RuleText};
 use crate::format::{FormatError, TestFile};
 use crate::frame::FrameSpec;
 use crate::outcome::{Outcome, Sent, StateInfo};
+use crate::reference;
 use draw::Draw;
 use packets::Traffic;
 use weir_rules::facts::Facts;
@@ -93,6 +96,9 @@ pub struct Features {
     pub specials: bool,
     /// Another ruleset, or the same once more, in place of the one that runs.
     pub reload: bool,
+    /// How many of a hundred rulesets translate, in either dialect; and packets to and from
+    /// translated ends.
+    pub translation_percent: u32,
 }
 
 impl Features {
@@ -125,6 +131,7 @@ impl Features {
         malformed: true,
         specials: true,
         reload: true,
+        translation_percent: 35,
     };
 
     /// Stateful filtering by addresses, ports and tables, of both families.
@@ -149,6 +156,7 @@ impl Features {
         malformed: false,
         specials: false,
         reload: false,
+        translation_percent: 0,
         ..Self::ALL
     };
 }
@@ -159,8 +167,8 @@ enum Event {
     Advance(u64),
     /// The text of a ruleset.
     Reload(String),
-    /// Words of a packet.
-    Packet(String),
+    /// Words of a packet, and whether it goes where translation has put its flow, if it has.
+    Packet(String, bool),
 }
 
 /// A ruleset and what comes at it.
@@ -193,6 +201,8 @@ pub struct Mix {
     pub box_count: u64,
     /// Packets that were dropped.
     pub blocked_count: u64,
+    /// Packets that left, or that the box got, with other ends than they came with.
+    pub translated_count: u64,
 }
 
 /// How many rules a ruleset has at most, but for those of anchors.
@@ -220,7 +230,9 @@ impl Case {
                 let next = if is_same { rules.clone() } else { changed(&rules, &other) };
                 events.push(Event::Reload(next));
             }
-            events.push(Event::Packet(traffic.next(&mut draw, features)));
+            let words = traffic.next(&mut draw, features);
+            let follows = features.translation_percent > 0 && draw.happens(85);
+            events.push(Event::Packet(words, follows));
         }
         Self { rules, events }
     }
@@ -228,7 +240,7 @@ impl Case {
     /// How many packets it has.
     #[must_use]
     pub fn packet_count(&self) -> usize {
-        self.events.iter().filter(|event| matches!(event, Event::Packet(_))).count()
+        self.events.iter().filter(|event| matches!(event, Event::Packet(..))).count()
     }
 
     /// The network of all cases.
@@ -288,7 +300,7 @@ impl Case {
         second: &mut dyn Device,
     ) -> Result<Option<Disagreement>, DeviceError> {
         let mut test = format!("{NETWORK}\nrules {{\n{}}}\n\n", self.rules);
-        let mut now_ns = 0;
+        let (mut now_ns, mut has_choices) = (0, translates(&self.rules));
         for event in &self.events {
             let words = match event {
                 Event::Advance(time_ms) => {
@@ -301,34 +313,33 @@ impl Case {
                     let compiled = compiled(text, &network.facts);
                     load(text, &compiled, first)?;
                     load(text, &compiled, second)?;
+                    has_choices |= translates(text);
                     let _ = write!(test, "rules {{\n{text}}}\n");
                     continue;
                 }
-                Event::Packet(words) => words,
+                Event::Packet(words, follows) if *follows && has_choices => {
+                    follow::translated(words, network, &second.states(now_ns)?)
+                }
+                Event::Packet(words, _) => words.clone(),
             };
-            let frame = self.frame(words, network)?;
+            let frame = frame(&words, network)?;
             let (direction, interface) = (frame.packet.direction, frame.packet.interface.clone());
             let bytes = frame.build();
-            let one = first.send(&bytes, direction, &interface, now_ns)?;
+            // The second one chooses freely, and the first does as it did.
             let other = second.send(&bytes, direction, &interface, now_ns)?;
+            if has_choices {
+                first.choose_as(&other, second.states(now_ns)?);
+            }
+            let one = first.send(&bytes, direction, &interface, now_ns)?;
             let _ = writeln!(test, "{words} => {}", one.outcome);
-            if let Some((one, other)) = difference(&one, &other) {
-                return Ok(Some(Disagreement {
-                    at: words.clone(),
-                    first: one,
-                    second: other,
-                    test,
-                }));
+            let found = difference(&one, &other).or_else(|| broken(&bytes, &other));
+            if let Some((first, second)) = found {
+                return Ok(Some(Disagreement { at: words, first, second, test }));
             }
         }
         let (one, other) = (state_text(first, now_ns)?, state_text(second, now_ns)?);
         let at = "states and counters".to_owned();
         Ok((one != other).then_some(Disagreement { at, first: one, second: other, test }))
-    }
-
-    fn frame(&self, words: &str, network: &Network) -> Result<FrameSpec, DeviceError> {
-        FrameSpec::parse(words, &network.facts)
-            .map_err(|error| DeviceError(format!("{words}: {error}")))
     }
 
     /// Runs the case on one device, and counts what became of its packets.
@@ -345,11 +356,18 @@ impl Case {
             match event {
                 Event::Advance(time_ms) => now_ns += time_ms * 1_000_000,
                 Event::Reload(text) => load(text, &compiled(text, &network.facts), device)?,
-                Event::Packet(words) => {
-                    let frame = self.frame(words, &network)?;
+                Event::Packet(words, follows) => {
+                    let states = if *follows { device.states(now_ns)? } else { Vec::new() };
+                    let words = follow::translated(words, &network, &states);
+                    let frame = frame(&words, &network)?;
                     let (direction, name) =
                         (frame.packet.direction, frame.packet.interface.clone());
-                    match device.send(&frame.build(), direction, &name, now_ns)?.outcome {
+                    let bytes = frame.build();
+                    let sent = device.send(&bytes, direction, &name, now_ns)?;
+                    let ends = |frame: &[u8]| reference::ends(frame).map(|ends| ends.ends);
+                    let after = sent.frame.as_deref().and_then(ends);
+                    mix.translated_count += u64::from(after.is_some() && after != ends(&bytes));
+                    match sent.outcome {
                         Outcome::Out(_) => mix.out_count += 1,
                         Outcome::Box => mix.box_count += 1,
                         Outcome::Blocked(..) => mix.blocked_count += 1,
@@ -359,6 +377,24 @@ impl Case {
         }
         Ok(())
     }
+}
+
+fn frame(words: &str, network: &Network) -> Result<FrameSpec, DeviceError> {
+    FrameSpec::parse(words, &network.facts)
+        .map_err(|error| DeviceError(format!("{words}: {error}")))
+}
+
+/// A frame that left with a wrong checksum although it came with a right one.
+fn broken(frame: &[u8], sent: &Sent) -> Option<(String, String)> {
+    let is_sound = |frame: &[u8]| reference::ends(frame).is_none_or(|ends| ends.is_sound);
+    let is_broken = is_sound(frame) && !sent.frame.as_deref().is_none_or(is_sound);
+    is_broken.then(|| ("a right checksum".to_owned(), format!("{:02x?}", sent.frame)))
+}
+
+/// Whether rules translate, so that there are choices of one device that another one follows.
+#[must_use]
+pub fn translates(rules: &str) -> bool {
+    rules.contains("->") || rules.contains("-to ")
 }
 
 fn compiled(text: &str, facts: &Facts) -> Compiled {
@@ -384,6 +420,10 @@ fn load(text: &str, compiled: &Compiled, device: &mut dyn Device) -> Result<(), 
 /// Another ruleset, and behind it the first half of the rules of this one.
 fn changed(rules: &str, other: &str) -> String {
     let is_head = |line: &&str| line.starts_with("set ") || line.starts_with("table ");
+    // Rules of either dialect are no ruleset of one.
+    if translates(rules) || translates(other) {
+        return other.to_owned();
+    }
     let has_anchors = rules.contains('{') && rules.lines().any(|line| line == "}");
     if has_anchors || other.lines().any(|line| line == "}") {
         return other.to_owned();

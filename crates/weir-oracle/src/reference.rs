@@ -28,6 +28,12 @@
 //! - A connection has the timeout of its present phase, also where a packet that fits loosely has
 //!   changed that: pf then leaves the earlier timeout.
 //! - SCTP is followed like other protocols, by its ports.
+//! - What comes in has its destination translated, and what goes out its source; the box routes,
+//!   and limits sources by, what is in between. A record that is found by a key of another one, in
+//!   either direction, is not made (`state-insert`), and no port is free that gives such a key.
+//! - Later fragments of a packet that was translated are dropped once its state has ended.
+//! - An ICMP error gets the addresses that the packet it quotes has on the other side, also if a
+//!   router in between sent it.
 //! - After a change of rules states keep the options of the rules that made them. They count for
 //!   `max` of a rule that is the same as before: its text, its anchor, and its place among those of
 //!   the same text; and no longer for others.
@@ -35,6 +41,7 @@
 mod dissect;
 mod fragments;
 mod key;
+mod rewrite;
 mod states;
 mod tcp;
 pub mod timeout;
@@ -46,11 +53,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::device::{Device, DeviceError, Network, RuleText};
 use crate::outcome::{Answer, Counters, DropReason, Outcome, Sent, StateInfo};
+pub(crate) use dissect::ends;
 use dissect::{Frame, dissect};
 use fragments::Fragments;
+pub(crate) use key::Key;
 use states::{LoadedRule, States};
 use trip::Trip;
-use weir_rules::ast::Translation;
 use weir_rules::evaluate::{Evaluator, Routes, RuleId};
 use weir_rules::ir::{Action, Rule, Rules, Ruleset};
 use weir_rules::print::{PrintOptions, Printer};
@@ -83,6 +91,12 @@ struct World {
     overloaded: Vec<(Text, Text, IpAddr)>,
     limits: Vec<u32>,
     state_reserve: u32,
+    /// How often pools that take turns have given an address.
+    turns: BTreeMap<RuleId, u64>,
+    /// States of a device that this one is compared with: what it has chosen freely.
+    choices: Vec<StateInfo>,
+    /// What its packet left as.
+    chosen: Option<Key>,
     /// For `probability`: every draw is the next of a sequence that all devices can follow.
     draw_count: u64,
 }
@@ -96,7 +110,7 @@ impl Reference {
 
     /// Interfaces' networks, and the routes. An address of the box belongs to the interface that
     /// has it, and so does a broadcast address (`nh_aifp` of FreeBSD, `rt_ifidx` of OpenBSD).
-    fn routes(network: &Network) -> Routes {
+    pub(crate) fn routes(network: &Network) -> Routes {
         let mut entries = Vec::new();
         for interface in &network.interfaces {
             for entry in &interface.addresses {
@@ -169,6 +183,7 @@ impl Device for Reference {
         self.known = known.into_iter().collect();
         self.ruleset = ruleset.clone();
         let world = &mut self.world;
+        world.turns.clear();
         // A table that the new rules fill is as they say; others keep what came in.
         world.overloaded.retain(|(anchor, name, _)| {
             let is_it =
@@ -197,6 +212,11 @@ impl Device for Reference {
         }
         self.world = world;
         Ok(sent)
+    }
+
+    fn choose_as(&mut self, sent: &Sent, states: Vec<StateInfo>) {
+        self.world.choices = states;
+        self.world.chosen = sent.frame.as_deref().and_then(dissect::flow);
     }
 
     fn counters(&mut self, now_ns: u64) -> Result<Counters, DeviceError> {
@@ -255,7 +275,11 @@ impl Reference {
         let routes = Self::routes(&self.network);
         let mut trip = Trip::new(self, &evaluator, world, (&dissected, frame), &routes, now_ns);
         let outcome = trip.run(direction, interface);
-        let out = matches!(outcome, Outcome::Out(_)).then(|| trip.rewritten(direction));
+        let out = match outcome {
+            Outcome::Out(_) => Some(trip.rewritten(direction)),
+            Outcome::Box => trip.handed_up(),
+            Outcome::Blocked(..) => None,
+        };
         Sent { outcome, frame: out, logged: Some(trip.is_logged) }
     }
 }
@@ -346,16 +370,12 @@ fn refusal(rules: &Rules) -> Option<(&Rule, &'static str)> {
 
 fn not_followed(rule: &Rule) -> Option<&'static str> {
     let options = &rule.options;
-    let translates = matches!(
-        rule.action,
-        Action::Translate { kind: Translation::Nat | Translation::Rdr | Translation::Binat, .. }
-    );
     let scrub = options.scrub.unwrap_or_default();
     let kept = options.keep_state;
     let is_dup = rule.route.as_ref().is_some_and(|route| route.kind == RouteKind::DupTo);
     [
-        (translates || rule.nat.is_some() || rule.rdr.is_some(), "translation"),
         (rule.af_to.is_some(), "`af-to`"),
+        (rule.nat.as_ref().is_some_and(|pool| pool.endpoint_independent), "endpoint-independent"),
         (matches!(rule.action, Action::Scrub | Action::NoScrub), "a `scrub` rule"),
         (scrub.max_mss != 0, "`max-mss`"),
         (scrub.random_id, "`random-id`"),

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::device::{Device, DeviceError, RuleText};
 use crate::format::{PacketStep, StateExpectation, StepKind, TestFile};
-use crate::outcome::{DropReason, Sent};
+use crate::outcome::{DropReason, Outcome, Sent};
+use crate::reference;
 use weir_rules::limits::Limits;
 use weir_rules::parse::ParseInput;
 use weir_rules::source::MemorySources;
@@ -154,12 +155,39 @@ impl Run<'_> {
             let word = if found { "it is logged" } else { "it is not logged" };
             self.differ(word.to_owned());
         }
+        self.ends(step, &sent);
         self.header(step, &sent);
         Ok(())
     }
 
+    /// Where the frame comes from and goes to as it leaves, and its checksum.
+    fn ends(&mut self, step: &PacketStep, sent: &Sent) {
+        let is_sound = |frame: &[u8]| reference::ends(frame).is_none_or(|ends| ends.is_sound);
+        // A frame that the stack gets as it came is not told.
+        let came = step.frame.build();
+        let frame = sent.frame.as_ref().unwrap_or(&came);
+        if is_sound(&came) && !is_sound(frame) {
+            self.differ("the frame that left has a wrong checksum".to_owned());
+        }
+        let Some(found) = reference::ends(frame) else { return };
+        let [from, to] = found.ends;
+        let quoted = found.quoted.map(|[from, to]| format!("{from} > {to}"));
+        let about = step.about.as_ref().map(|[from, to]| format!("{from} > {to}"));
+        let expected = [&step.from, &step.to, &about].into_iter();
+        let found = [Some(from), Some(to), quoted];
+        for (what, (expected, found)) in
+            ["from", "to", "about"].into_iter().zip(expected.zip(found))
+        {
+            let Some(expected) = expected else { continue };
+            let found = found.unwrap_or_else(|| "nothing".to_owned());
+            if *expected != found {
+                self.differ(format!("{what}: {expected} expected, {found} found"));
+            }
+        }
+    }
+
     fn header(&mut self, step: &PacketStep, sent: &Sent) {
-        let Some(frame) = &sent.frame else {
+        let Some(frame) = sent.frame.as_ref().filter(|_| sent.outcome != Outcome::Box) else {
             return;
         };
         let Some(found) = Header::read(frame) else {

@@ -69,8 +69,8 @@ pub use verdict::{
     Verdict,
 };
 pub use view::{
-    AllRouted, Mapping, Moment, NoStates, Routes, RoutingView, RuleId, SourceCount, StateHit,
-    StateView,
+    AllRouted, Mapping, Moment, NoStates, PoolEnd, Routes, RoutingView, RuleId, SourceCount,
+    StateHit, StateView,
 };
 
 /// An address as a number, for quick comparison.

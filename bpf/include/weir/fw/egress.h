@@ -16,6 +16,7 @@
 #include <weir/fw/log.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply_local.h>
+#include <weir/fw/rewrite.h>
 #include <weir/fw/routable.h>
 #include <weir/fw/sanity.h>
 #include <weir/fw/tag.h>
@@ -34,7 +35,7 @@ __noinline int weir_fw_obey_egress(struct __sk_buff *skb, struct weir_fw_packet 
 	if (!scratch)
 		return WEIR_DROP(INTERNAL);
 	d = &scratch->decision;
-	drop = weir_fw_obey(p, hit, d);
+	drop = weir_fw_obey(p, hit, scratch);
 	if (d->flags & WEIR_DECISION_LOG)
 		weir_fw_log_skb(skb, p, d->log_rule, drop ? WEIR_FW_BLOCK : WEIR_FW_PASS,
 				drop ? drop - 1 : 0);
@@ -130,23 +131,23 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 			return fate;
 		/* As in weir_fw_gather(): the state counts it, but for TCP. */
 		if (p->flags & WEIR_PACKET_FOLLOWS && p->protocol == WEIR_PROTOCOL_TCP)
-			return 0;
+			p->flags |= WEIR_PACKET_UNTRACKED;
 		weir_state_touch(p);
 	}
 	if (p->flags & WEIR_PACKET_ICMP_ERROR)
 		found = weir_fw_error_egress(skb, p, hit);
-	else if (!(p->flags & WEIR_PACKET_UNTRACKED))
+	else if (weir_fw_is_looked_up(p))
 		found = weir_state_lookup(p, hit);
-	if (p->flags & WEIR_PACKET_FOLLOWS)
-		return 0;
+	if (p->flags & WEIR_PACKET_FOLLOWS) {
+		weir_fw_translate_out(p, hit);
+		return weir_fw_fragment_is_lost(p) ? WEIR_DROP(FRAGMENT) : 0;
+	}
 	if (found == WEIR_STATE_DROP)
 		return hit->reason + 1;
 	if (!weir_state_covers_out(p, hit)) {
-		if (weir_fw_asks_routes(p))
-			weir_fw_routes_egress(skb, p);
 		if (weir_fw_has_tags(p))
 			weir_fw_recall_tag(p, hit);
-		weir_fw_ask(p);
+		weir_fw_ask(skb, true, p);
 		drop = weir_fw_obey_egress(skb, p, hit);
 		if (drop)
 			return drop;
@@ -157,7 +158,13 @@ static __always_inline int weir_fw_let_out(struct __sk_buff *skb, struct weir_fw
 	} else if (weir_fw_logs_all(p, hit)) {
 		weir_fw_log_egress(skb, p, hit);
 	}
-	return weir_fw_is_first_fragment(p) ? weir_fw_fragment_open(p, false) : 0;
+	/* Its entry has the ends that the later ones come with. */
+	if (hit->flags & WEIR_HIT_TRANSLATED)
+		p->flags |= WEIR_PACKET_TRANSLATED;
+	drop = weir_fw_is_first_fragment(p) ? weir_fw_fragment_open(p, false) : 0;
+	if (!drop)
+		weir_fw_translate_out(p, hit);
+	return drop;
 }
 
 SEC("tcx/egress")
@@ -200,6 +207,10 @@ int weir_fw_egress(struct __sk_buff *skb)
 	}
 	if (drop)
 		return weir_fw_refuse_egress(skb, p, hit, drop);
+	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_egress(skb, p)) {
+		weir_fw_count_drop(p, WEIR_DROP(MEMORY));
+		return TCX_DROP;
+	}
 	weir_fw_count(p, p->out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
 	return TCX_NEXT;
 }

@@ -22,47 +22,102 @@ static __always_inline bool weir_error_in_window(weir_line *s, __u32 from, __u32
 	       WEIR_SEQ_GEQ(seq, WEIR_TCP_LO(&source) - (WEIR_TCP_WIN(&other) << scale));
 }
 
-__noinline int weir_state_error(const struct weir_fw_packet *p __arg_nonnull,
-				struct weir_fw_packet *quoted __arg_nonnull,
-				struct weir_fw_hit *hit __arg_nonnull)
+/* Turns a description of a packet round: of one that goes against it. */
+static __always_inline void weir_error_turn(struct weir_fw_packet *quoted)
+{
+	__be16 port = quoted->src_port;
+	__u32 i;
+
+	for (i = 0; i < 4; i++) {
+		__be32 word = quoted->src[i];
+
+		quoted->src[i] = quoted->dst[i];
+		quoted->dst[i] = word;
+	}
+	quoted->src_port = quoted->dst_port;
+	quoted->dst_port = port;
+}
+
+/* The record of the ends of `along`, which go where the error goes. `alias` as in lookup.h. */
+__noinline int weir_error_find(const struct weir_fw_packet *p __arg_nonnull,
+			       const struct weir_fw_packet *along __arg_nonnull,
+			       struct weir_fw_hit *hit __arg_nonnull, __u32 alias)
 {
 	__u32 home, slot, from, control, reverse;
 	int result = WEIR_STATE_HIT;
 	weir_line *line, *s;
 	__u64 found;
 
-	quoted->hash = weir_fw_hash(quoted);
-	home = weir_state_bucket(quoted->hash);
-	weir_fw_table_counters(p->cpu)->searches++;
+	home = weir_state_bucket(along->hash);
 	if (!(weir_read_once(weir_state_line(home)->control) & WEIR_STATE_LIVE) &&
-	    weir_state_is_at(home, quoted->hash))
+	    weir_state_is_at(home, along->hash))
 		return WEIR_STATE_MISS;
-	home = weir_state_lock_bucket(quoted->hash, p->cpu);
+	home = weir_state_lock_bucket(along->hash, p->cpu);
 	if (home == WEIR_STATE_BUCKET_NONE)
 		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
 	line = weir_state_line(home);
 	control = line->control;
-	found = control & WEIR_STATE_LIVE ? weir_bucket_find(quoted, home) : WEIR_FOUND_NONE;
-	if (found >= WEIR_FOUND_NONE) {
+	found = control & WEIR_STATE_LIVE ? weir_bucket_find(along, home) : WEIR_FOUND_NONE;
+	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
+	s = weir_state_line((__u32)found);
+	if (found >= WEIR_FOUND_NONE || weir_alias_is_other(s, p, reverse, alias)) {
 		weir_state_unlock(home, control);
 		return WEIR_STATE_MISS;
 	}
 	slot = (__u32)found;
-	s = weir_state_line(slot);
-	/* The end that sent the quoted packet; the error travels towards it. */
-	from = found & WEIR_FOUND_REVERSE ? 1 : 0;
-	reverse = !from;
+	/* The end that sent the quoted packet, and that the error travels towards. */
+	from = !reverse;
 	weir_bucket_report(s, slot, s->control, reverse, p, hit);
 	if (weir_state_is_tracked_here(p, hit)) {
 		hit->flags |= WEIR_HIT_TRACKED;
-		if (quoted->protocol == WEIR_PROTOCOL_TCP && !(s->control & WEIR_STATE_SLOPPY) &&
-		    !weir_error_in_window(s, from, quoted->seq))
+		if (along->protocol == WEIR_PROTOCOL_TCP && !(s->control & WEIR_STATE_SLOPPY) &&
+		    !weir_error_in_window(s, from, along->seq))
 			result = weir_state_drop(hit, WEIR_FW_REASON_STATE_MISMATCH);
 		else
 			weir_bucket_count(s, slot, reverse, p->ip_bytes);
 	}
 	weir_state_unlock(home, line->control);
 	return result;
+}
+
+__noinline int weir_state_error(struct weir_fw_packet *p __arg_nonnull,
+				struct weir_fw_packet *quoted __arg_nonnull,
+				struct weir_fw_hit *hit __arg_nonnull)
+{
+	__be16 came_port;
+	__u64 came_hash;
+	__be32 came[4];
+	__u32 alias, i;
+	int result;
+
+	weir_error_turn(quoted);
+	quoted->hash = weir_fw_hash(quoted);
+	weir_fw_table_counters(p->cpu)->searches++;
+	result = weir_error_find(p, quoted, hit, 0);
+	if (result != WEIR_STATE_MISS || !weir_alias_is_asked(p))
+		return result;
+	for (i = 0; i < 4; i++)
+		came[i] = quoted->dst[i];
+	came_port = quoted->dst_port;
+	came_hash = quoted->hash;
+	alias = weir_alias_enter(quoted);
+	if (!alias)
+		return WEIR_STATE_MISS;
+	result = weir_error_find(p, quoted, hit, alias);
+	if (result == WEIR_STATE_HIT && hit->covered[WEIR_FW_IN] &&
+	    weir_alias_leads(alias, !hit->reverse, came[0], came_port, came_hash)) {
+		for (i = 0; i < 4; i++)
+			p->dst[i] = quoted->dst[i];
+		p->flags |= WEIR_PACKET_TRANSLATED;
+		return WEIR_STATE_HIT;
+	}
+	for (i = 0; i < 4; i++)
+		quoted->dst[i] = came[i];
+	quoted->dst_port = came_port;
+	quoted->hash = came_hash;
+	if (result == WEIR_STATE_HIT)
+		weir_hit_clear(hit);
+	return result == WEIR_STATE_HIT ? WEIR_STATE_MISS : result;
 }
 
 #endif /* WEIR_FW_ERROR_H */

@@ -4,6 +4,7 @@
  * it as long as `set timeout frag` and `set limit frags` say, as if the packet had been put
  * together. What overlaps, goes beyond the end, or comes in more pieces out of order than are
  * remembered, is dropped. A later one whose first is not known is judged by rules without ports.
+ * One whose first was translated is translated by the same state, or dropped.
  */
 #ifndef WEIR_FW_FRAGMENT_H
 #define WEIR_FW_FRAGMENT_H
@@ -37,7 +38,8 @@ struct weir_fw_fragments {
 	__u32 seen_bytes;
 	__be16 src_port;
 	__be16 dst_port;
-	__u16 piece_count;
+	__u8 piece_count;
+	__u8 is_translated;	/* the first one left with other ends */
 	__u8 to_kernel;		/* the first one was left to it */
 	__u8 protocol;		/* behind all headers of the first one */
 	/*
@@ -131,6 +133,7 @@ enum {
 	WEIR_JOIN_FITS = 1 << 1,	/* and so is the piece */
 	WEIR_JOIN_KERNEL = 1 << 2,	/* the first one was left to the kernel */
 	WEIR_JOIN_OVER = 1 << 3,	/* the entry has to go: it is complete, or too old */
+	WEIR_JOIN_TRANSLATED = 1 << 4,	/* the first one was translated */
 };
 
 static __always_inline bool weir_fw_fragment_is_of(const struct weir_fw_fragments *fragments,
@@ -165,6 +168,8 @@ static __always_inline __u32 weir_fw_fragment_join(struct weir_fw_fragments *fra
 			joined |= WEIR_JOIN_OVER;
 		if (fragments->to_kernel)
 			joined |= WEIR_JOIN_KERNEL;
+		if (fragments->is_translated)
+			joined |= WEIR_JOIN_TRANSLATED;
 		p->src_port = fragments->src_port;
 		p->dst_port = fragments->dst_port;
 		p->protocol = fragments->protocol;
@@ -199,6 +204,8 @@ __noinline int weir_fw_fragment_follow(struct weir_fw_packet *p __arg_nonnull)
 	if (!(joined & WEIR_JOIN_FITS))
 		return WEIR_DROP(FRAGMENT);
 	p->flags |= WEIR_PACKET_FOLLOWS;
+	if (joined & WEIR_JOIN_TRANSLATED)
+		p->flags |= WEIR_PACKET_FOLLOWS_TRANSLATED;
 	return joined & WEIR_JOIN_KERNEL ? WEIR_FRAGMENT_KERNEL : WEIR_FRAGMENT_FOLLOWS;
 }
 
@@ -235,6 +242,7 @@ __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnul
 	fragments->src_port = p->src_port;
 	fragments->dst_port = p->dst_port;
 	fragments->to_kernel = !!to_kernel;
+	fragments->is_translated = !!(p->flags & WEIR_PACKET_TRANSLATED);
 	fragments->protocol = p->protocol;
 	weir_fw_fragment_enter(fragments, p);
 	if (!bpf_map_update_elem(&weir_fragments, &key, fragments, BPF_ANY))
@@ -246,6 +254,17 @@ __noinline int weir_fw_fragment_open(const struct weir_fw_packet *p __arg_nonnul
 	if (bpf_map_update_elem(&weir_fragments, &key, fragments, BPF_ANY))
 		return WEIR_DROP(MEMORY);
 	return 0;
+}
+
+/*
+ * Whether a later fragment would leave with the ends that it came with, unlike its first one: the
+ * state that says which others is gone.
+ */
+static __always_inline bool weir_fw_fragment_is_lost(const struct weir_fw_packet *p)
+{
+	const __u32 both = WEIR_PACKET_FOLLOWS_TRANSLATED | WEIR_PACKET_TRANSLATED;
+
+	return (p->flags & both) == WEIR_PACKET_FOLLOWS_TRANSLATED;
 }
 
 /* A first fragment, whose packet is not known yet. */

@@ -5,8 +5,8 @@
  *
  * Offsets called _at count from the image's own start, so that it can stand anywhere; only what
  * lives longer than one image (contents of tables, counters of rules) is addressed from the
- * arena's start. Nothing in an image changes once it is active, but for the directory of tables:
- * one 32-bit store there replaces a table's whole content.
+ * arena's start. Nothing in an image changes once it is active, but for the directory of tables,
+ * where one 32-bit store replaces a table's whole content, and whose turn it is in a pool.
  *
  * All that a ruleset says is in its image, also what stands beside its rules: `set skip`, limits
  * and timeouts. So no packet meets the rules of one ruleset with the settings of another.
@@ -22,7 +22,7 @@
 
 enum weir_fw_image_constant {
 	WEIR_FW_IMAGE_MAGIC = 0x77667269,
-	WEIR_FW_IMAGE_VERSION = 2,
+	WEIR_FW_IMAGE_VERSION = 3,
 	WEIR_FW_HOOKS_FAMILY_SHIFT = 4, /* weir_fw_criteria.hooks */
 };
 
@@ -37,7 +37,10 @@ enum weir_fw_image_flag {
 	WEIR_FW_IMAGE_IF_BOUND = 1 << 7,  /* some rule's states are bound to their interface */
 	WEIR_FW_IMAGE_NO_ROUTE_BACK = 1 << 8, /* rules ask for WEIR_PACKET_NO_ROUTE_BACK */
 	WEIR_FW_IMAGE_NO_ROUTE_TO = 1 << 9, /* and for WEIR_PACKET_NO_ROUTE_TO */
-	WEIR_FW_IMAGE_STAGES = 1 << 10, /* no rule answers, or chooses a routing table */
+	/* No rule answers, chooses a routing table, or translates. */
+	WEIR_FW_IMAGE_STAGES = 1 << 10,
+	WEIR_FW_IMAGE_TRANSLATES = 1 << 11, /* some rule translates */
+	WEIR_FW_IMAGE_BOUND = 1 << 12, /* `set state-policy if-bound`: of states without a rule */
 };
 
 struct weir_fw_image {
@@ -54,9 +57,9 @@ struct weir_fw_image {
 				 * each CPU, from the arena's start; 0: no such rule */
 	__u32 id_count;
 	__u32 classes_at;	/* struct weir_fw_classes */
-	__u32 criteria_at;	/* struct weir_fw_criteria[rule_count] */
+	__u32 criteria_at;	/* struct weir_fw_criteria for each rule, those of lists too */
 	/* The second line: what few packets read. */
-	__u32 rules_at;		/* struct weir_fw_rule[rule_count] */
+	__u32 rules_at;		/* struct weir_fw_rule, as many */
 	__u32 bytes;		/* the whole image */
 	__u32 profiles_at;	/* struct weir_fw_profile[profile_count] */
 	__u32 profile_count;	/* at least 1 */
@@ -65,7 +68,14 @@ struct weir_fw_image {
 	__u32 source_limit;	/* `set limit src-nodes`; 0: 10000 */
 	__u32 adaptive_start;	/* states; 0 with end 0: timeouts never scale */
 	__u32 adaptive_end;
-	__u32 unused[7];
+	/* FreeBSD's lists of translation stand behind the other rules, in this order. */
+	__u32 translations_at;	/* __u32 for each rule, those of lists too: struct
+				 * weir_fw_translation; 0: it does not translate */
+	__u32 rdr_end;		/* behind the last rule of `rdr` */
+	__u32 binat_in_end;
+	__u32 binat_out_end;
+	__u32 nat_end;
+	__u32 unused[2];
 };
 
 _Static_assert(sizeof(struct weir_fw_image) == 128, "what every packet reads is its first line");
@@ -137,6 +147,7 @@ enum weir_fw_rule_kind {
 	WEIR_FW_RULE_MATCH,
 	WEIR_FW_RULE_ANCHOR,	 /* its rules follow, up to criteria.end */
 	WEIR_FW_RULE_ANCHOR_END, /* of an anchor with `quick`, whose own place is in `number` */
+	WEIR_FW_RULE_TRANSLATE,	 /* of FreeBSD's lists */
 };
 
 /* weir_fw_rule.log */
@@ -195,6 +206,53 @@ struct weir_fw_rule {
 
 _Static_assert(sizeof(struct weir_fw_rule) == 64, "a rule is one line");
 
+/* weir_fw_translation.flags */
+enum weir_fw_translation_flag {
+	WEIR_FW_TRANSLATION_SOURCE = 1 << 0, /* of the source; else of the destination */
+	WEIR_FW_TRANSLATION_NO = 1 << 1,     /* `no nat` and the like */
+	WEIR_FW_TRANSLATION_PASS = 1 << 2,   /* the packet needs no other rule */
+	WEIR_FW_TRANSLATION_KEEP_PORT = 1 << 3, /* `static-port` */
+	WEIR_FW_TRANSLATION_BINAT = 1 << 4,  /* whole addresses: nobody else has the port */
+};
+
+/* weir_fw_translation.choice: which address of a pool */
+enum weir_fw_choice {
+	WEIR_FW_CHOICE_FIRST,
+	WEIR_FW_CHOICE_ROUND_ROBIN,
+	WEIR_FW_CHOICE_RANDOM,
+	WEIR_FW_CHOICE_SOURCE_HASH,
+	WEIR_FW_CHOICE_BITMASK,
+};
+
+/* What a rule translates to: one line. */
+struct weir_fw_translation {
+	__u32 targets_at[WEIR_FW_FAMILY_COUNT]; /* struct weir_fw_target */
+	__u32 target_count[WEIR_FW_FAMILY_COUNT];
+	__u64 total[WEIR_FW_FAMILY_COUNT]; /* turns of all targets */
+	__u64 seed;		/* of the hash of sources: its key, hashed */
+	__u32 turn;		/* of WEIR_FW_CHOICE_ROUND_ROBIN: counts up */
+	/* First and last, host order: of a source those to choose from, of a destination the new
+	 * ones; 0, 0 of a destination: as it is. */
+	__u16 port[2];
+	__u16 port_base;	/* of a destination: the first port that is redirected */
+	__u8 flags;		/* WEIR_FW_TRANSLATION_* */
+	__u8 choice;		/* WEIR_FW_CHOICE_* */
+	__u32 unused[3];
+};
+
+_Static_assert(sizeof(struct weir_fw_translation) == 64, "a translation is one line");
+
+/* A network of a pool: one line. */
+struct weir_fw_target {
+	__be32 addr[4];
+	__be32 mask[4];
+	__u64 reach;		/* turns of it and of those before it */
+	__u64 size;		/* addresses; 0: 2^64 or more */
+	__u32 unused[4];
+};
+
+_Static_assert(sizeof(struct weir_fw_target) == 64, "a target is one line");
+
 /* The image of a packet; only if weir_fw_packet.ruleset is not 0. */
 #define weir_fw_image_of(p) weir_at(struct weir_fw_image, (p)->ruleset)
 
@@ -237,7 +295,9 @@ static __always_inline __u32 weir_fw_counters_of(__u32 ruleset, __u32 id, __u32 
  */
 static __always_inline bool weir_fw_filters(__u32 ruleset)
 {
-	return weir_at(struct weir_fw_image, ruleset)->rule_count ||
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+
+	return image->rule_count || image->flags & WEIR_FW_IMAGE_TRANSLATES ||
 	       weir_fw_control()->state_count;
 }
 

@@ -30,6 +30,7 @@
 #ifndef WEIR_FW_INDEX_H
 #define WEIR_FW_INDEX_H
 
+#include <weir/fw/alias.h>
 #include <weir/fw/lookup.h>
 #include <weir/fw/request.h>
 #include <weir/fw/scratch.h>
@@ -120,12 +121,37 @@ __noinline __u32 weir_index_part(struct weir_fw_packet *key __arg_nonnull, __u64
 	return moved;
 }
 
+/*
+ * Has a chain stand in an empty bucket: its first record in the first line, whose slot is then free
+ * (true), or the chain behind the first line where it begins with an alias, which never moves.
+ */
+static __always_inline bool weir_index_fill(__u32 home, __u32 chain)
+{
+	if (!weir_is_alias(weir_state_line(chain)->control)) {
+		weir_bucket_move(home, chain);
+		return true;
+	}
+	weir_write_once(weir_state_line(home)->next, chain);
+	weir_bucket_begin(home);
+	return false;
+}
+
+/* The same for a bucket whose first record has gone, and that the rest of its chain stays in. */
+static __always_inline void weir_index_refill(__u32 home, __u32 chain)
+{
+	if (!chain)
+		weir_index_clear(home);
+	else if (weir_index_fill(home, chain))
+		weir_slot_give(chain);
+}
+
 /* One bucket more, at the end. Returns 0 if it cannot be at the moment. */
 __noinline int weir_index_split(struct weir_fw_packet *key __arg_nonnull, __u32 cpu)
 {
 	__u64 index = weir_index();
 	__u32 mask = index >> 32, high = (__u32)index, low, moved = 0, next;
 	weir_line *line, *target = weir_state_line(high);
+	bool is_moved = false;
 
 	if (high >= weir_fw_control()->bucket_ready)
 		return 0;
@@ -143,23 +169,22 @@ __noinline int weir_index_split(struct weir_fw_packet *key __arg_nonnull, __u32 
 	}
 	if (line->next)
 		moved = weir_index_part(key, index, low, high);
-	if (weir_index_bucket(index, weir_index_hash(key, low)) == high) {
+	/* What only begins a bucket has no ends. */
+	if (!weir_is_alias(line->control) &&
+	    weir_index_bucket(index, weir_index_hash(key, low)) == high) {
 		next = line->next;
 		weir_bucket_move(high, low);
 		target->next = moved;
 		weir_index_publish(index);
-		if (next) {
-			weir_bucket_move(low, next);
-			weir_slot_give(next);
-		} else {
-			weir_index_clear(low);
-		}
+		weir_index_refill(low, next);
 	} else {
 		if (moved)
-			weir_bucket_move(high, moved);
+			is_moved = weir_index_fill(high, moved);
 		weir_index_publish(index);
-		if (moved)
+		if (is_moved)
 			weir_slot_give(moved);
+		if (weir_is_alias(line->control) && !line->next)
+			weir_index_clear(low);
 	}
 	weir_index_unlock(low, high);
 	return 1;
@@ -168,13 +193,21 @@ __noinline int weir_index_split(struct weir_fw_packet *key __arg_nonnull, __u32 
 /* Hangs the records of a bucket into another one in which there are some. False: no slot. */
 static __always_inline bool weir_index_append(__u32 low, __u32 high)
 {
-	weir_line *target = weir_state_line(low);
-	__u32 slot = weir_slot_take(), last = slot, next, i;
+	weir_line *target = weir_state_line(low), *line = weir_state_line(high);
+	__u32 slot, last, next, i;
 
-	if (!slot)
-		return false;
-	weir_bucket_move(slot, high);
-	weir_state_line(slot)->control &= ~WEIR_STATE_LOCK;
+	if (weir_is_alias(line->control)) {
+		slot = line->next;
+		if (!slot)
+			return true;
+	} else {
+		slot = weir_slot_take();
+		if (!slot)
+			return false;
+		weir_bucket_move(slot, high);
+		weir_state_line(slot)->control &= ~WEIR_STATE_LOCK;
+	}
+	last = slot;
 	for (i = weir_fw_bound(2 * WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
 		next = weir_state_line(last)->next;
 		if (!next)

@@ -15,9 +15,11 @@
 #include <weir/fw/quick.h>
 #include <weir/fw/quoted.h>
 #include <weir/fw/reply.h>
+#include <weir/fw/rewrite.h>
 #include <weir/fw/routable.h>
 #include <weir/fw/sanity.h>
 #include <weir/fw/tag.h>
+#include <weir/fw/translated.h>
 
 /* "Go on": none of enum xdp_action that the functions below return. */
 #define WEIR_FW_CONTINUE 0
@@ -30,28 +32,50 @@ static __always_inline int weir_fw_drop(const struct weir_fw_packet *p, __u32 dr
 	return XDP_DROP;
 }
 
+/* Remembers a packet whose first fragment has passed, by the ends of the frame. */
+__noinline int weir_fw_open_ingress(struct xdp_md *ctx,
+				    const struct weir_fw_packet *p __arg_nonnull, __u32 to_kernel)
+{
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+
+	if (!(p->flags & WEIR_PACKET_TRANSLATED))
+		return weir_fw_fragment_open(p, to_kernel);
+	if (!scratch)
+		return WEIR_DROP(INTERNAL);
+	scratch->wire = *p;
+	if (weir_fw_recall_ingress(ctx, &scratch->wire))
+		return WEIR_DROP(SHORT);
+	return weir_fw_fragment_open(&scratch->wire, to_kernel);
+}
+
 /* Hands a packet to the kernel: to the box itself, or to be forwarded by it. */
-static __always_inline int weir_fw_to_kernel(const struct weir_fw_packet *p)
+static __always_inline int weir_fw_to_kernel(struct xdp_md *ctx, const struct weir_fw_packet *p)
 {
 	/* What has changed since the first stage cannot be left to the kernel any more. */
 	if (p->flags & WEIR_PACKET_SECOND)
 		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
 	if (weir_fw_is_first_fragment(p) && p->ruleset) {
-		int drop = weir_fw_fragment_open(p, true);
+		int drop = weir_fw_open_ingress(ctx, p, true);
 
 		if (drop)
 			return weir_fw_drop(p, drop);
 	}
+	if (weir_fw_fragment_is_lost(p))
+		return weir_fw_drop(p, WEIR_DROP(FRAGMENT));
+	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p))
+		return weir_fw_drop(p, WEIR_DROP(SHORT));
 	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->passed_packets++;
 	return XDP_PASS;
 }
 
 /* The answer to a packet that was dropped. From the second stage nothing can be sent back. */
-static __always_inline int weir_fw_answer_ingress(struct xdp_md *ctx,
-						  const struct weir_fw_packet *p,
+static __always_inline int weir_fw_answer_ingress(struct xdp_md *ctx, struct weir_fw_packet *p,
 						  const struct weir_fw_decision *d)
 {
+	/* It goes to who sent the frame, from whom that was sent to. */
+	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_recall_ingress(ctx, p))
+		return XDP_DROP;
 	if (!(p->flags & WEIR_PACKET_SECOND))
 		return weir_fw_reply(ctx, p, d);
 	weir_fw_table_counters(p->cpu)->unanswered++;
@@ -69,7 +93,9 @@ __noinline int weir_fw_obey_ingress(struct xdp_md *ctx, struct weir_fw_packet *p
 	if (!scratch)
 		return weir_fw_drop(p, WEIR_DROP(INTERNAL));
 	d = &scratch->decision;
-	drop = weir_fw_obey(p, hit, d);
+	drop = weir_fw_obey(p, hit, scratch);
+	if (drop && p->flags & WEIR_PACKET_TRANSLATED)
+		weir_fw_recall_ingress(ctx, p);
 	if (drop == WEIR_DROP(MATCH) && d->flags & WEIR_DECISION_RETURN_RST &&
 	    !weir_fw_tcp_checksum_fits(ctx, p))
 		drop = WEIR_DROP(PROTO_CKSUM);
@@ -215,7 +241,7 @@ static __always_inline int weir_fw_inspect(struct xdp_md *ctx, struct weir_fw_pa
 	if (drop)
 		p->flags |= WEIR_PACKET_INSANE;
 	if (weir_fw_is_discovery(p))
-		return weir_fw_to_kernel(p);
+		return weir_fw_to_kernel(ctx, p);
 	if (p->flags & WEIR_PACKET_CLEAR_FIN && !is_skipped)
 		weir_fw_clear_fin(p, weir_xdp_data(ctx), weir_xdp_data_end(ctx));
 	if (p->tcp_flags & WEIR_TCP_SYN)
@@ -227,22 +253,24 @@ static __always_inline int weir_fw_inspect(struct xdp_md *ctx, struct weir_fw_pa
 static __always_inline int weir_fw_judge_ingress(struct xdp_md *ctx, struct weir_fw_packet *p,
 						 struct weir_fw_hit *hit)
 {
-	if (weir_fw_asks_routes(p))
-		weir_fw_routes_ingress(ctx, p);
-	weir_fw_ask(p);
+	weir_fw_ask(ctx, false, p);
 	return weir_fw_obey_ingress(ctx, p, hit);
 }
 
 /*
  * A fragment. One that goes where its first one went needs no rules; its state counts it, but for
- * TCP, which would look for a header.
+ * TCP, which would look for a header. One that the kernel gets may have to be translated first.
  */
-static __always_inline int weir_fw_gather(struct weir_fw_packet *p)
+static __always_inline int weir_fw_gather(struct xdp_md *ctx, struct weir_fw_packet *p)
 {
 	int fate = weir_fw_fragment_follow(p);
 
-	if (fate == WEIR_FRAGMENT_KERNEL)
-		return weir_fw_to_kernel(p);
+	if (fate == WEIR_FRAGMENT_KERNEL && !weir_fw_translates())
+		return weir_fw_to_kernel(ctx, p);
+	if (fate == WEIR_FRAGMENT_KERNEL) {
+		p->flags |= WEIR_PACKET_STAY | WEIR_PACKET_UNTRACKED;
+		return WEIR_FW_CONTINUE;
+	}
 	if (fate != WEIR_FRAGMENT_FOLLOWS && fate != WEIR_FRAGMENT_UNKNOWN)
 		return weir_fw_drop(p, fate);
 	if (fate == WEIR_FRAGMENT_FOLLOWS && p->protocol == WEIR_PROTOCOL_TCP)
@@ -279,7 +307,7 @@ static __always_inline int weir_fw_admit(struct xdp_md *ctx, struct weir_fw_pack
 		p->flags |= WEIR_PACKET_SKIPPED;
 	if (p->flags & WEIR_PACKET_ICMP_ERROR)
 		found = weir_fw_error_ingress(ctx, p, hit);
-	else if (!(p->flags & WEIR_PACKET_UNTRACKED))
+	else if (weir_fw_is_looked_up(p))
 		found = weir_state_lookup(p, hit);
 	/* Where nothing is filtered, the way out looks at an error again. */
 	if (found == WEIR_STATE_DROP && !weir_fw_is_skipped_error(p))
@@ -311,8 +339,9 @@ static __always_inline int weir_fw_route(struct xdp_md *ctx, struct weir_fw_pack
 	__u16 generation = weir_fw_control()->generation;
 	int found, index;
 
+	/* The route that is known was that of the destination on the wire. */
 	if (p->flags & WEIR_PACKET_SECOND)
-		return WEIR_ROUTE_FORWARD;
+		return p->flags & WEIR_PACKET_TRANSLATED ? WEIR_ROUTE_KERNEL : WEIR_ROUTE_FORWARD;
 	if (hit->next_hop && hit->generation == generation) {
 		if (hit->next_hop == WEIR_FW_NEXT_HOP_KERNEL)
 			return WEIR_ROUTE_KERNEL;
@@ -346,7 +375,7 @@ static __always_inline int weir_fw_track_out(struct xdp_md *ctx, struct weir_fw_
 
 	if (p->flags & WEIR_PACKET_ICMP_ERROR)
 		found = weir_fw_error_ingress(ctx, p, hit);
-	else if (!(p->flags & WEIR_PACKET_UNTRACKED))
+	else if (weir_fw_is_looked_up(p))
 		found = weir_state_track_out(p, hit);
 	return found == WEIR_STATE_DROP ? weir_fw_refuse_ingress(ctx, p, hit) : WEIR_FW_CONTINUE;
 }
@@ -379,11 +408,23 @@ static __always_inline int weir_fw_gather_out(struct weir_fw_packet *p, struct w
 	}
 	if (fate != WEIR_FRAGMENT_FOLLOWS)
 		return weir_fw_drop(p, fate);
-	if (p->protocol != WEIR_PROTOCOL_TCP) {
+	if (p->protocol == WEIR_PROTOCOL_TCP)
+		p->flags |= WEIR_PACKET_UNTRACKED;
+	if (weir_fw_is_looked_up(p)) {
 		weir_state_touch(p);
 		weir_state_track_out(p, hit);
 	}
 	return WEIR_FW_FOLLOWS;
+}
+
+/*
+ * Whether a packet that has come in without a state may leave with one, which comes in by another
+ * key: where addresses are translated.
+ */
+static __always_inline bool weir_fw_is_asked_out(const struct weir_fw_packet *p,
+						 const struct weir_fw_hit *hit)
+{
+	return weir_fw_translates() && hit->slot == WEIR_FW_SLOT_NONE && weir_fw_is_looked_up(p);
 }
 
 /* State and rules of the interface by which a packet leaves. */
@@ -401,7 +442,7 @@ static __always_inline int weir_fw_release(struct xdp_md *ctx, struct weir_fw_pa
 		if (p->flags & WEIR_PACKET_INSANE)
 			return weir_fw_drop(p, WEIR_DROP(NORMALIZE));
 		if ((weir_state_covers_out(p, hit) && hit->slot != WEIR_FW_SLOT_NONE) ||
-		    weir_fw_is_skipped_error(p)) {
+		    weir_fw_is_skipped_error(p) || weir_fw_is_asked_out(p, hit)) {
 			action = weir_fw_track_out(ctx, p, hit);
 			if (action != WEIR_FW_CONTINUE)
 				return action;
@@ -433,12 +474,12 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 	if (p->ttl <= WEIR_FW_TTL_LAST || p->flags & WEIR_PACKET_STAY ||
 	    (p->family == WEIR_FW_INET && p->flags & WEIR_PACKET_OPTIONS) ||
 	    weir_fw_is_martian(p))
-		return weir_fw_to_kernel(p);
+		return weir_fw_to_kernel(ctx, p);
 	action = weir_fw_route(ctx, p, hit, route);
 	if (action == WEIR_ROUTE_BLACKHOLE)
 		return weir_fw_drop(p, WEIR_DROP(NO_ROUTE));
 	if (action != WEIR_ROUTE_FORWARD)
-		return weir_fw_to_kernel(p);
+		return weir_fw_to_kernel(ctx, p);
 	weir_fw_count(p, p->interface, WEIR_FW_IN, WEIR_FW_PASS);
 	p->direction = WEIR_FW_OUT;
 	p->out_interface = route->interface;
@@ -446,12 +487,17 @@ static __always_inline int weir_fw_leave(struct xdp_md *ctx, struct weir_fw_pack
 		action = weir_fw_release(ctx, p, hit);
 		if (action != WEIR_FW_CONTINUE)
 			return action;
+		weir_fw_translate_out(p, hit);
 	}
 	if (is_filtered && weir_fw_is_first_fragment(p)) {
-		action = weir_fw_fragment_open(p, false);
+		action = weir_fw_open_ingress(ctx, p, false);
 		if (action)
 			return weir_fw_drop(p, action);
 	}
+	if (weir_fw_fragment_is_lost(p))
+		return weir_fw_drop(p, WEIR_DROP(FRAGMENT));
+	if (p->flags & WEIR_PACKET_TRANSLATED && weir_fw_rewrite_ingress(ctx, p))
+		return weir_fw_drop(p, WEIR_DROP(SHORT));
 	weir_fw_count(p, p->out_interface, WEIR_FW_OUT, WEIR_FW_PASS);
 	weir_fw_table_counters(p->cpu)->forwarded_packets++;
 	return weir_fw_forward(ctx, p, route);
@@ -488,13 +534,13 @@ static __noinline int weir_fw_receive_any(struct xdp_md *ctx, __u32 flags)
 	if (result != WEIR_PARSE_DONE) {
 		if (is_enabled && !is_skipped)
 			return weir_fw_drop(p, result);
-		return weir_fw_to_kernel(p);
+		return weir_fw_to_kernel(ctx, p);
 	}
 	weir_fw_hit_none(hit);
 	if (is_filtered) {
 		p->tick = weir_fw_tick(weir_fw_control()->clock_offset);
 		if (p->flags & WEIR_PACKET_FRAGMENT && !is_skipped) {
-			result = weir_fw_gather(p);
+			result = weir_fw_gather(ctx, p);
 			if (result != WEIR_FW_CONTINUE)
 				return result;
 		}

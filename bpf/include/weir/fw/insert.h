@@ -23,13 +23,16 @@
 #include <weir/fw/limit.h>
 #include <weir/fw/lookup.h>
 
-/* The half that a packet's hook belongs to: 0 A, 1 B. */
-static __always_inline __u32 weir_half_of(const struct weir_fw_packet *p, __u32 reverse)
+/* What makes a half: WEIR_HALF_*. */
+static __always_inline __u32 weir_half_maker(const struct weir_fw_decision *d)
 {
-	return (p->direction == WEIR_FW_OUT) ^ (reverse & 1);
+	return d->rule | (__u32)d->kept_tag << WEIR_HALF_TAG_SHIFT |
+	       (__u32)!!(d->flags & WEIR_DECISION_NO_SYNC) << WEIR_HALF_NO_SYNC_SHIFT |
+	       (__u32)!!(d->flags & WEIR_DECISION_LOG_ALL) << WEIR_HALF_LOG_SHIFT |
+	       (__u32)!!(d->flags & WEIR_DECISION_ALLOW_OPTIONS) << WEIR_HALF_OPTIONS_SHIFT;
 }
 
-/* Adds what a rule asks for to a record: a half, its rule and its interface. */
+/* Adds what a rule asks for to a record: a half, its rule, its interface and its alias. */
 static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u32 control,
 						  const struct weir_fw_packet *p,
 						  const struct weir_fw_decision *d, __u32 reverse,
@@ -41,24 +44,21 @@ static __always_inline __u32 weir_bucket_add_half(weir_line *s, __u32 slot, __u3
 	control |= half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
 	control = d->flags & WEIR_DECISION_IF_BOUND ? control | bound : control & ~bound;
 	if (d->flags & WEIR_DECISION_LOG_ALL)
-		control |= half ? WEIR_STATE_LOG_ALL_B : WEIR_STATE_LOG_ALL_A;
+		control |= WEIR_STATE_LOG_ALL;
 	if (d->flags & WEIR_DECISION_ALLOW_OPTIONS)
 		control |= WEIR_STATE_ALLOW_OPTIONS;
-	if (d->flags & WEIR_DECISION_NO_SYNC)
-		control |= WEIR_STATE_NO_SYNC;
 	s->interface[half] = weir_fw_slot(p) & WEIR_STATE_INTERFACE_MASK;
 	if (is_tracked) {
-		__u32 is_end_1 = half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1;
-
 		s->interface[half] |= WEIR_STATE_SOURCE_TRACKED;
 		if (weir_source_is_global(d))
 			s->interface[half] |= WEIR_STATE_SOURCE_GLOBAL;
-		control = reverse ? control | is_end_1 : control & ~is_end_1;
+		s->wscale[1] &= ~WEIR_WSCALE_SOURCE_IS_1(half);
+		if (reverse)
+			s->wscale[1] |= WEIR_WSCALE_SOURCE_IS_1(half);
 		control |= WEIR_STATE_TRACKED;
 	}
-	weir_half_give(s, slot, control, half, d->rule, d->kept_tag,
-		       d->flags & WEIR_DECISION_ALLOW_OPTIONS);
-	return control;
+	weir_half_give(s, slot, control, half, weir_half_maker(d));
+	return d->alias ? weir_alias_attach(s, control, half, d->alias) : control;
 }
 
 /*
@@ -131,7 +131,9 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 {
 	weir_line *line = weir_state_line(home), *s;
 	__u32 slot = home, addresses = 0, control;
-	bool is_first = !(line->control & WEIR_STATE_LIVE);
+	bool is_empty = !(line->control & WEIR_STATE_LIVE);
+	/* A line that only begins the bucket has room for a record, too. */
+	bool is_first = is_empty || weir_is_alias(line->control);
 
 	if (!is_first) {
 		slot = weir_slot_take();
@@ -150,9 +152,10 @@ __noinline int weir_bucket_insert(const struct weir_fw_packet *p __arg_nonnull,
 	control = weir_bucket_fill(s, slot, addresses, p, d);
 	control = weir_bucket_add_half(s, slot, control, p, d, 0,
 				       d->flags & WEIR_DECISION_SOURCE_TRACK);
-	weir_bucket_count(s, slot, 0, p->ip_bytes);
+	weir_bucket_count_in(d->alias ? weir_state_line(d->alias) : s, slot, 0, p->ip_bytes);
 	if (is_first) {
-		s->next = 0;
+		if (is_empty)
+			s->next = 0;
 		s->control = control | WEIR_STATE_LOCK;
 	} else {
 		s->control = control;
@@ -177,11 +180,11 @@ static __always_inline bool weir_bucket_shares_source(weir_line *s, __u32 slot,
 						      const struct weir_fw_decision *d,
 						      __u32 half, __u32 reverse)
 {
-	__u32 is_end_1 = half ? WEIR_STATE_SOURCE_A_IS_1 : WEIR_STATE_SOURCE_B_IS_1;
 	bool is_global = s->interface[!half] & WEIR_STATE_SOURCE_GLOBAL;
+	bool is_end_1 = s->wscale[1] & WEIR_WSCALE_SOURCE_IS_1(!half);
 
-	if (!(s->interface[!half] & WEIR_STATE_SOURCE_TRACKED) ||
-	    !!(s->control & is_end_1) != reverse || is_global != weir_source_is_global(d))
+	if (!(s->interface[!half] & WEIR_STATE_SOURCE_TRACKED) || is_end_1 != reverse ||
+	    is_global != weir_source_is_global(d))
 		return false;
 	return is_global || weir_half_rule(s, slot, !half) == d->rule;
 }
@@ -210,7 +213,7 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 	s->interface[half] = 0;
 	s->control &= ~(half ? WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_B :
 			       WEIR_STATE_HALF_A | WEIR_STATE_IF_BOUND_A);
-	weir_half_give(s, slot, s->control, half, WEIR_FW_RULE_NONE, 0, false);
+	weir_half_give(s, slot, s->control, half, WEIR_FW_RULE_NONE);
 	first = weir_fw_counters_of(active, rule, 0);
 	if (rule == other || !first)
 		return;
@@ -220,12 +223,27 @@ static __always_inline void weir_bucket_drop_half(weir_line *s, __u32 slot, __u3
 }
 
 /*
- * The half of this hook for a record that is there, or that somebody else has made meanwhile.
- * Returns 0, the drop's reason + 1, or WEIR_TCP_REUSED: the record has made way for a new one.
+ * Whether a record that is there cannot be that of a packet which has an alias at this hook, or has
+ * none: translation is settled when a half is made.
  */
-static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
-					      const struct weir_fw_decision *d, __u32 home,
-					      __u64 found, struct weir_fw_hit *hit)
+static __always_inline bool weir_bucket_is_other(weir_line *s, __u32 half,
+						 const struct weir_fw_decision *d)
+{
+	__u32 flag = half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A;
+
+	/* Who has made the record meanwhile may have come from the other end. */
+	if (d->alias)
+		return s->control & flag || !(weir_alias_at(d->alias)->control & flag);
+	return s->control & WEIR_STATE_TRANSLATED && s->count[half & 1];
+}
+
+/*
+ * The half of this hook for a record that is there, or that somebody else has made meanwhile.
+ * Returns 0, or the drop's reason + 1.
+ */
+__noinline int weir_bucket_extend(const struct weir_fw_packet *p __arg_nonnull,
+				  const struct weir_fw_decision *d __arg_nonnull, __u64 found,
+				  struct weir_fw_hit *hit __arg_nonnull)
 {
 	__u32 slot = (__u32)found, reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	weir_line *s = weir_state_line(slot);
@@ -233,10 +251,8 @@ static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
 	bool is_tracked, is_new, shares;
 	int drop = 0;
 
-	if (!(hit->flags & WEIR_HIT_TRACKED) && weir_bucket_is_reused(p, s)) {
-		weir_bucket_remove(home, slot, p->cpu);
-		return WEIR_TCP_REUSED;
-	}
+	if (weir_bucket_is_other(s, half, d))
+		return WEIR_FW_REASON_STATE_INSERT + 1;
 	if (!(s->control & (half ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A)) ||
 	    weir_bucket_is_elsewhere(p, s, half)) {
 		/* A half that is bound to another interface moves to this one. */
@@ -262,6 +278,13 @@ static __always_inline int weir_bucket_extend(const struct weir_fw_packet *p,
 	}
 	weir_bucket_report(s, slot, s->control, reverse, p, hit);
 	return 0;
+}
+
+/* Whether an alias was made for the other half than that of a new record's first packet. */
+static __always_inline bool weir_alias_is_turned(const struct weir_fw_packet *p, __u32 alias)
+{
+	return alias && !(weir_alias_at(alias)->control &
+			  (weir_half_of(p, 0) ? WEIR_STATE_HALF_B : WEIR_STATE_HALF_A));
 }
 
 /*
@@ -310,14 +333,25 @@ __noinline int weir_state_insert(const struct weir_fw_packet *p __arg_nonnull,
 	line = weir_state_line(home);
 	if (line->control & WEIR_STATE_LIVE)
 		found = weir_bucket_find(p, home);
-	if (found == WEIR_FOUND_LOST) {
+	/* The ends of a new record may be on the wire of a translated one. */
+	if (found == WEIR_FOUND_LOST ||
+	    (found == WEIR_FOUND_NONE && weir_fw_translates() &&
+	     weir_alias_find(p, home) != WEIR_FOUND_NONE)) {
 		drop = WEIR_FW_REASON_STATE_INSERT + 1;
 		weir_state_unlock(home, line->control);
 		return drop;
 	}
-	if (found != WEIR_FOUND_NONE)
-		drop = weir_bucket_extend(p, d, home, found, hit);
-	if (found == WEIR_FOUND_NONE || drop == WEIR_TCP_REUSED) {
+	if (found != WEIR_FOUND_NONE && !(hit->flags & WEIR_HIT_TRACKED) &&
+	    weir_bucket_is_reused(p, weir_state_line((__u32)found))) {
+		weir_bucket_remove(home, (__u32)found, p->cpu);
+		found = WEIR_FOUND_NONE;
+	}
+	if (found != WEIR_FOUND_NONE) {
+		drop = weir_bucket_extend(p, d, found, hit);
+	} else if (weir_alias_is_turned(p, d->alias)) {
+		/* The record that it was made for has just ended. */
+		drop = WEIR_FW_REASON_STATE_INSERT + 1;
+	} else {
 		weir_hit_clear(hit);
 		drop = weir_bucket_admit(p, d, home, hit);
 	}

@@ -6,9 +6,11 @@
 #define WEIR_FW_JUDGE_H
 
 #include <weir/fw/parse.h>
+#include <weir/fw/routable.h>
 #include <weir/fw/rules.h>
 #include <weir/fw/scratch.h>
 #include <weir/fw/state.h>
+#include <weir/fw/translate.h>
 
 static __always_inline void weir_fw_hit_none(struct weir_fw_hit *hit)
 {
@@ -54,11 +56,113 @@ static __always_inline bool weir_fw_has_wrong_options(const struct weir_fw_packe
 						      WEIR_HIT_ALLOW_OPTIONS_A));
 }
 
+/* Finds what rules ask of routes, if they do. */
+static __always_inline void weir_fw_ask_routes(void *ctx, bool is_skb, struct weir_fw_packet *p)
+{
+	if (!weir_fw_asks_routes(p))
+		return;
+	if (is_skb)
+		weir_fw_routes_egress(ctx, p);
+	else
+		weir_fw_routes_ingress(ctx, p);
+}
+
+/*
+ * The rules behind the lists. In the caller itself, as what calls it: programs call functions eight
+ * deep at most, and rules need most of that. 0, or the reason of a drop + 1 that no rule has asked
+ * for.
+ */
+static __always_inline int weir_fw_ask_rules(void *ctx, bool is_skb, struct weir_fw_packet *p,
+					     struct weir_fw_walk *walk, struct weir_fw_decision *d)
+{
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+	__u32 at, number;
+	int drop;
+
+	while (weir_fw_walk_rules(p, walk, d) && weir_fw_may_loop) {
+		number = walk->translator - 1;
+		at = p->ruleset + image->rules_at + number * (__u32)sizeof(struct weir_fw_rule);
+		drop = weir_fw_translate_by(p, weir_fw_translation_of(p->ruleset, number),
+					    weir_at(struct weir_fw_rule, at)->id);
+		if (drop)
+			return drop;
+		/* It is another packet now: of it tables and routes are asked again. */
+		weir_fw_ask_routes(ctx, is_skb, p);
+		walk->asking.known[0] = 0;
+		walk->asking.known[1] = 0;
+		walk->asking.held[0] = 0;
+		walk->asking.held[1] = 0;
+	}
+	if (!walk->winner)
+		return 0;
+	number = walk->winner - 1;
+	at = weir_fw_translation_of(p->ruleset, number);
+	if (!at)
+		return 0;
+	number = p->ruleset + image->rules_at + number * (__u32)sizeof(struct weir_fw_rule);
+	return weir_fw_translate_by(p, at, weir_at(struct weir_fw_rule, number)->id);
+}
+
+/*
+ * As weir_fw_evaluate(), for a ruleset that translates; `d` is all zero but for its tag. FreeBSD
+ * keeps state of every packet that it translates, and its lists translate ICMP errors without one;
+ * OpenBSD translates only what keeps state.
+ */
+static __always_inline void weir_fw_ask_translating(void *ctx, bool is_skb,
+						    struct weir_fw_packet *p,
+						    struct weir_fw_walk *walk,
+						    struct weir_fw_decision *d)
+{
+	bool openbsd = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_OPENBSD;
+	bool is_bound = weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_BOUND;
+	bool is_judged = weir_fw_begin(p, walk, d), is_logged;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 log_rule;
+	int drop = 0;
+
+	if (!scratch)
+		return;
+	scratch->before.is_translated = 0;
+	if (!openbsd && !walk->asking.fragment) {
+		drop = weir_fw_ask_lists(p, walk, d);
+		if (drop > 0) {
+			weir_fw_refuse_translation(d, drop);
+			return;
+		}
+		is_logged = d->flags & WEIR_DECISION_LOG;
+		log_rule = d->log_rule;
+		/* It is another packet now. */
+		if (scratch->before.is_translated)
+			weir_fw_ask_routes(ctx, is_skb, p);
+		is_judged = weir_fw_begin(p, walk, d);
+		if (is_logged)
+			d->log_rule = log_rule;
+	}
+	if (drop != WEIR_FW_LISTS_PASS && is_judged) {
+		drop = weir_fw_ask_rules(ctx, is_skb, p, walk, d);
+		if (drop) {
+			weir_fw_untranslate(p, &scratch->before);
+			weir_fw_refuse_translation(d, drop);
+			return;
+		}
+		weir_fw_end(p, walk, d);
+	}
+	weir_fw_refuse_options(p, d);
+	if (!scratch->before.is_translated || d->flags & WEIR_DECISION_BLOCK)
+		return;
+	if (!openbsd && !(d->flags & WEIR_DECISION_KEEP_STATE) &&
+	    !(p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR)))
+		d->flags |= WEIR_DECISION_KEEP_STATE | (is_bound ? WEIR_DECISION_IF_BOUND : 0);
+	/* Without a state only lists translate. */
+	if (!(d->flags & WEIR_DECISION_KEEP_STATE) && !scratch->before.is_listed)
+		weir_fw_untranslate(p, &scratch->before);
+}
+
 /*
  * Asks the rules of p->direction; what they say stands in the CPU's scratch. In the caller itself:
  * what rules need of the stack begins where that of the program ends.
  */
-static __always_inline void weir_fw_ask(struct weir_fw_packet *p)
+static __always_inline void weir_fw_ask(void *ctx, bool is_skb, struct weir_fw_packet *p)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();
 
@@ -66,33 +170,69 @@ static __always_inline void weir_fw_ask(struct weir_fw_packet *p)
 		return;
 	__builtin_memset(&scratch->decision, 0, sizeof(scratch->decision));
 	scratch->decision.tag = p->tag;
-	weir_fw_evaluate(p, &scratch->walk, &scratch->decision);
+	scratch->before.is_translated = 0;
+	weir_fw_ask_routes(ctx, is_skb, p);
+	if (p->ruleset && weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_TRANSLATES)
+		weir_fw_ask_translating(ctx, is_skb, p, &scratch->walk, &scratch->decision);
+	else
+		weir_fw_evaluate(p, &scratch->walk, &scratch->decision);
 	p->tag = scratch->decision.tag;
 }
 
 /*
- * Keeps state as a decision says. Returns 0, or the reason of the drop + 1; the decision says what
- * to log, and how to answer.
+ * Whether a packet's state is looked for. A piece of a packet that none would know follows its
+ * first one, but that may be translated.
+ */
+static __always_inline bool weir_fw_is_looked_up(const struct weir_fw_packet *p)
+{
+	return !(p->flags & WEIR_PACKET_UNTRACKED) ||
+	       (p->flags & WEIR_PACKET_FOLLOWS && weir_fw_translates());
+}
+
+/* Keeps state as a decision asks; 0, or the reason of the drop + 1. */
+static __always_inline int weir_fw_keep(struct weir_fw_packet *p, struct weir_fw_hit *hit,
+					struct weir_fw_scratch *scratch)
+{
+	int alias = 0, drop;
+
+	/* Fragments without ports, and errors about other flows, make no state. */
+	if (!(scratch->decision.flags & WEIR_DECISION_KEEP_STATE) ||
+	    p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR))
+		return 0;
+	if (scratch->before.is_translated) {
+		alias = weir_fw_make_alias(p, hit);
+		if (alias < 0)
+			return -alias;
+	}
+	scratch->decision.alias = alias;
+	drop = weir_state_insert(p, &scratch->decision, hit);
+	if (drop && alias)
+		weir_alias_take_back(alias, scratch->wire.hash, p->cpu);
+	return drop;
+}
+
+/*
+ * Does what the decision in the CPU's scratch says of states. Returns 0, or the reason of the drop
+ * + 1: the decision says what to log, and how to answer; the packet then has the ends that it had
+ * before it was translated here.
  */
 static __always_inline int weir_fw_obey(struct weir_fw_packet *p, struct weir_fw_hit *hit,
-					const struct weir_fw_decision *d)
+					struct weir_fw_scratch *scratch)
 {
+	struct weir_fw_decision *d = &scratch->decision;
 	int drop;
 
 	if (d->flags & WEIR_DECISION_BLOCK)
-		return d->reason + 1;
-	if (p->flags & WEIR_PACKET_OPTIONS && !(d->flags & WEIR_DECISION_ALLOW_OPTIONS))
-		return WEIR_DROP(IP_OPTION);
-	/* Fragments without ports, and errors about other flows, make no state. */
-	if (d->flags & WEIR_DECISION_KEEP_STATE &&
-	    !(p->flags & (WEIR_PACKET_UNTRACKED | WEIR_PACKET_ICMP_ERROR))) {
-		drop = weir_state_insert(p, d, hit);
-		if (drop)
-			return drop;
-	}
-	if (d->routing_table)
+		drop = d->reason + 1;
+	else if (p->flags & WEIR_PACKET_OPTIONS && !(d->flags & WEIR_DECISION_ALLOW_OPTIONS))
+		drop = WEIR_DROP(IP_OPTION);
+	else
+		drop = weir_fw_keep(p, hit, scratch);
+	if (drop)
+		weir_fw_untranslate(p, &scratch->before);
+	else if (d->routing_table)
 		p->routing_table = d->routing_table;
-	return 0;
+	return drop;
 }
 
 #endif /* WEIR_FW_JUDGE_H */

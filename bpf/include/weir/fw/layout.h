@@ -23,7 +23,7 @@
 
 enum weir_fw_constant {
 	WEIR_FW_MAGIC = 0x77656972, /* "weir" */
-	WEIR_FW_LAYOUT_VERSION = 8,
+	WEIR_FW_LAYOUT_VERSION = 9,
 	/*
 	 * Where a ruleset image stands that says nothing: the active one until there is another.
 	 * Behind the control page's structure and in the same page; its one timeout table follows
@@ -81,6 +81,8 @@ _Static_assert(sizeof(struct weir_fw_profile) == 64, "a profile is one line");
 /* weir_fw_control.flags */
 enum weir_fw_control_flag {
 	WEIR_FW_CONTROL_ENABLED = 1 << 0, /* pfctl -e; off: nothing is filtered */
+	/* The ruleset translates, or states of earlier ones are translated: there are aliases. */
+	WEIR_FW_CONTROL_TRANSLATED = 1 << 1,
 };
 
 /* weir_fw_control.stages: how packets are judged, and frames leave (stage.h). */
@@ -129,7 +131,8 @@ struct weir_fw_control {
 
 	/* What packets change. Each in a line of its own. */
 	__u64 state_count;	/* records that are live */
-	__u64 count_unused[7];
+	__u64 alias_count;	/* aliases that are live */
+	__u64 count_unused[6];
 	__u64 free_head;	/* overflow slots that came back: tag << 32 | slot, slot 0: none */
 	__u64 free_unused[7];
 	__u32 fresh_count;	/* overflow slots that were ever taken: those behind are free too */
@@ -175,14 +178,14 @@ enum weir_state_flag {
 	WEIR_STATE_SLOPPY = 1 << 6,
 	WEIR_STATE_FIRST = 1 << 7,	/* one packet only so far: the timeouts called "first" */
 	WEIR_STATE_TRACKED = 1 << 8,	/* a half is counted in its source's node */
-	WEIR_STATE_LOG_ALL_A = 1 << 9,	/* half A's rule logs every packet */
+	WEIR_STATE_LOG_ALL = 1 << 9,	/* some half's rule logs every packet */
 	WEIR_STATE_ALLOW_OPTIONS = 1 << 10, /* of some half packets may have IP options */
-	WEIR_STATE_NO_SYNC = 1 << 11,
-	WEIR_STATE_LOG_ALL_B = 1 << 12, /* half B's rule logs every packet */
+	WEIR_STATE_DIRTY = 1 << 11,	/* changed since a copy of it was sent: for sync */
+	WEIR_STATE_ACKED = 1 << 12,	/* another firewall has a copy: for sync */
 	WEIR_STATE_ADDRESSES = 1 << 13,	/* this overflow slot holds addresses of another record */
-	WEIR_STATE_SOURCE_A_IS_1 = 1 << 13, /* of a record: half A's source is end 1, not end 0 */
+	WEIR_STATE_ALIAS = 1 << 13,	/* of what is live: not a record, but an alias (alias.h) */
 	WEIR_STATE_IF_BOUND_B = 1 << 14, /* half B only covers its interface */
-	WEIR_STATE_SOURCE_B_IS_1 = 1 << 15, /* half B's source is end 1, not end 0 */
+	WEIR_STATE_TRANSLATED = 1 << 15, /* `count` has the slots of aliases, which count for it */
 	WEIR_STATE_PROTOCOL_SHIFT = 16,	/* 8 bits: IP protocol */
 	WEIR_STATE_PROFILE_SHIFT = 24,	/* 8 bits: timeout table */
 };
@@ -193,10 +196,16 @@ enum weir_wscale {
 	WEIR_WSCALE_CONNECTED = 0x20, /* in wscale[0]: the handshake is complete */
 	WEIR_WSCALE_NOTES = 0x70,     /* what is noted beside the end's own */
 	WEIR_WSCALE_FLAG = 0x80,      /* the option was in the SYN */
+	/* In wscale[1]: half A's source is end 1, not end 0; half B's is. */
+	WEIR_WSCALE_SOURCE_A_IS_1 = 0x10,
+	WEIR_WSCALE_SOURCE_B_IS_1 = 0x40,
 };
 
 /* In wscale[0]: a half that is counted among its source's connections. */
 #define WEIR_WSCALE_COUNTED(half) ((half) ? 0x40 : 0x10)
+/* In wscale[1]: the source of a half is end 1, not end 0. */
+#define WEIR_WSCALE_SOURCE_IS_1(half)                                                           \
+	((half) ? WEIR_WSCALE_SOURCE_B_IS_1 : WEIR_WSCALE_SOURCE_A_IS_1)
 
 enum weir_state_constant {
 	/* weir_state.interface[] */
@@ -205,19 +214,26 @@ enum weir_state_constant {
 	WEIR_STATE_SOURCE_TRACKED = 0x80, /* counted in its source's node */
 	/* weir_state.count[] */
 	WEIR_STATE_COUNT_PACKETS_SHIFT = 24,
-	/* weir_line_account.half[]: id of the half's rule (20 bits), its tag (4), options or not */
+	/*
+	 * weir_line_account.half[]: what made the half, from the lowest bit up: id of its rule (20
+	 * bits), its tag (4), and whether the rule says `no-sync`, `log (all)` and `allow-opts`.
+	 */
 	WEIR_HALF_TAG_SHIFT = 20,
-	WEIR_HALF_OPTIONS_SHIFT = 24,
-	/* weir_account */
-	WEIR_ACCOUNT_RULE_SHIFT = 40,
-	WEIR_ACCOUNT_TAG_SHIFT = 60,
-	WEIR_ACCOUNT_OPTIONS_SHIFT = 47,
+	WEIR_HALF_NO_SYNC_SHIFT = 24,
+	WEIR_HALF_LOG_SHIFT = 25,
+	WEIR_HALF_OPTIONS_SHIFT = 26,
+	/* weir_account: the same in two pieces; the second one begins with WEIR_HALF_LOG */
+	WEIR_ACCOUNT_RULE_SHIFT = 39,
+	WEIR_ACCOUNT_TAG_SHIFT = 59,
+	WEIR_ACCOUNT_LOG_SHIFT = 46,
+	WEIR_ACCOUNT_LOG_MASK = 3,
 	WEIR_ACCOUNT_CREATED_SHIFT = 48,
 };
 
 /*
  * One flow, one cache line. End 0 is the maker's: the source of the first packet. Ports are in
- * network order; ICMP echo has its identifier in both, other protocols have none.
+ * network order; an ICMP query has its identifier at the end that asks, and its type at the other;
+ * other protocols have none.
  */
 struct weir_state {
 	__u32 control;		/* WEIR_STATE_* */
@@ -235,10 +251,42 @@ struct weir_state {
 	__u16 next_hop[2];	/* of packets towards end 1, towards end 0; 0: not known */
 	__u16 generation;	/* of both */
 	__u8 interface[2];	/* slots: of half A, of half B */
-	__u32 count[2];		/* from end 0, from end 1: packets << 24 | bytes */
+	/*
+	 * From end 0, from end 1: packets << 24 | bytes. Of a translated record: slots of the
+	 * aliases of half A and half B, 0: none; the first that is there counts instead.
+	 */
+	__u32 count[2];
 };
 
 _Static_assert(sizeof(struct weir_state) == 64, "a state is one cache line");
+
+/*
+ * The wire key of a translated record's half, in an overflow slot of its own: alias.h. What it is
+ * found by, and what it counts, stand where a record has them. Its control word has the flag of the
+ * half that it is of; one without belongs to nobody any more, or (`home`) only begins a bucket.
+ */
+struct weir_alias {
+	__u32 control;		/* WEIR_STATE_LIVE | WEIR_STATE_ALIAS, half, family, protocol */
+	__u32 next;
+	__u32 addr[2];		/* as those of a record */
+	__be16 port[2];
+	__u32 rule;		/* id of the rule that translated */
+	/* What stands inside instead, of the one end that is translated: half A's 1, half B's 0 */
+	__be32 inside[4];
+	__be16 inside_port;
+	__u16 is_counted;	/* among the states of that rule */
+	__u32 unused[3];
+	__u32 count[2];
+};
+
+_Static_assert(sizeof(struct weir_alias) == sizeof(struct weir_state) &&
+		       __builtin_offsetof(struct weir_alias, addr) ==
+			       __builtin_offsetof(struct weir_state, addr) &&
+		       __builtin_offsetof(struct weir_alias, port) ==
+			       __builtin_offsetof(struct weir_state, port) &&
+		       __builtin_offsetof(struct weir_alias, count) ==
+			       __builtin_offsetof(struct weir_state, count),
+	       "an alias is searched and counted as a record is");
 
 #define WEIR_STATE_COUNT_BYTES_MAX ((1u << 24) - 1)
 #define WEIR_STATE_COUNT_PACKETS_MAX 255
@@ -262,9 +310,9 @@ enum weir_phase {
 
 /* What a hit does not need. Index 0 is for packets from end 0. */
 struct weir_account {
-	/* packets (40 bits) | id of half A's / B's rule << 40 | its tag << 60 */
+	/* packets (39 bits) | id of half A's / B's rule << 39 | its tag << 59 | `no-sync` << 63 */
 	__u64 packets_rule[2];
-	/* bytes (47 bits) | whether packets of half A / B may have IP options << 47 | low / high
+	/* bytes (46 bits) | half A's / B's `log (all)` << 46 | its `allow-opts` << 47 | low / high
 	 * half of the tick of creation << 48 */
 	__u64 bytes_created[2];
 };
@@ -405,6 +453,8 @@ struct weir_fw_table_counters {
 	__u64 limits[WEIR_FW_LIMIT_COUNT];
 	__u64 staged_packets;	/* judged in the second stage */
 	__u64 stage_groups;	/* whose lines were read side by side */
+	__u64 translations;	/* aliases made */
+	__u64 port_probes;	/* ports that were looked at for them */
 };
 
 struct weir_fw_cpu {

@@ -7,6 +7,7 @@
 #define WEIR_FW_LOOKUP_H
 
 #include <weir/fw/account.h>
+#include <weir/fw/alias.h>
 #include <weir/fw/hash.h>
 #include <weir/fw/image.h>
 #include <weir/fw/table.h>
@@ -36,8 +37,12 @@ __noinline int weir_bucket_report_rules(__u32 slot, __u32 control,
 		if (weir_half_allows_options(s, slot, 1))
 			hit->flags |= WEIR_HIT_ALLOW_OPTIONS_B;
 	}
-	hit->flags |= control & WEIR_STATE_LOG_ALL_A ? WEIR_HIT_LOG_ALL_A : 0;
-	hit->flags |= control & WEIR_STATE_LOG_ALL_B ? WEIR_HIT_LOG_ALL_B : 0;
+	if (control & WEIR_STATE_LOG_ALL) {
+		if (weir_half_logs_all(s, slot, 0))
+			hit->flags |= WEIR_HIT_LOG_ALL_A;
+		if (weir_half_logs_all(s, slot, 1))
+			hit->flags |= WEIR_HIT_LOG_ALL_B;
+	}
 	hit->rule[0] = weir_half_rule(s, slot, 0);
 	hit->rule[1] = weir_half_rule(s, slot, 1);
 	return 0;
@@ -71,9 +76,10 @@ static __always_inline void weir_bucket_report(weir_line *s, __u32 slot, __u32 c
 	    hit->interface[WEIR_FW_IN] != p->interface)
 		hit->covered[WEIR_FW_IN] = 0;
 	/* What few packets need. */
-	if (control & (WEIR_STATE_LOG_ALL_A | WEIR_STATE_LOG_ALL_B) ||
-	    p->flags & WEIR_PACKET_OPTIONS)
+	if (control & WEIR_STATE_LOG_ALL || p->flags & WEIR_PACKET_OPTIONS)
 		weir_bucket_report_rules(slot, control, hit);
+	if (control & WEIR_STATE_TRANSLATED)
+		weir_alias_report(slot, reverse, hit);
 }
 
 /* UDP, ICMP queries and all else: who has sent, and whether the other end answered. */
@@ -144,6 +150,9 @@ static __always_inline bool weir_state_was_judged(const struct weir_fw_packet *p
 static __always_inline bool weir_state_is_tracked_here(const struct weir_fw_packet *p,
 						       const struct weir_fw_hit *hit)
 {
+	/* A piece of a packet that is only looked up to be translated. */
+	if (p->flags & WEIR_PACKET_UNTRACKED)
+		return false;
 	if (p->direction == WEIR_FW_IN)
 		return hit->covered[WEIR_FW_IN] && !(p->flags & WEIR_PACKET_SKIPPED);
 	if (!weir_state_covers_out(p, hit))
@@ -196,11 +205,94 @@ static __always_inline int weir_bucket_misfit(const struct weir_fw_packet *p, __
 	return weir_state_drop(hit, (tracked & 0xff) - 1);
 }
 
-static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct weir_fw_hit *hit)
+/*
+ * Fills the hit of a packet whose record was found in a locked bucket, and tracks the packet; the
+ * bucket is unlocked. `alias` is the slot of the alias that has led here; 0: none has.
+ */
+static __always_inline int weir_state_found(struct weir_fw_packet *p, struct weir_fw_hit *hit,
+					    __u32 home, __u64 found, __u32 alias)
 {
-	__u32 home = weir_state_bucket(p->hash), control, slot, reverse;
+	__u32 slot = (__u32)found, reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	int result = WEIR_STATE_HIT, tracked;
-	weir_line *line, *s;
+	weir_line *s = weir_state_line(slot);
+
+	if (weir_alias_is_other(s, p, reverse, alias)) {
+		weir_state_unlock(home, weir_state_line(home)->control);
+		return WEIR_STATE_MISS;
+	}
+	weir_bucket_report(s, slot, s->control, reverse, p, hit);
+	if (weir_state_is_tracked_here(p, hit)) {
+		hit->flags |= WEIR_HIT_TRACKED;
+		tracked = weir_bucket_track(p, s, slot, reverse);
+		if (tracked != WEIR_TCP_FITS)
+			result = weir_bucket_misfit(p, home, slot, tracked, hit);
+	}
+	weir_state_unlock(home, weir_state_line(home)->control);
+	return result;
+}
+
+/* The record that an alias has led to, by which the packet has the inside destination. */
+static __always_inline int weir_alias_follow(struct weir_fw_packet *p, struct weir_fw_hit *hit,
+					     __u32 alias)
+{
+	__u32 home = weir_state_lock_bucket(p->hash, p->cpu);
+	__u64 found = WEIR_FOUND_NONE;
+
+	if (home == WEIR_STATE_BUCKET_NONE)
+		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
+	if (weir_state_line(home)->control & WEIR_STATE_LIVE)
+		found = weir_bucket_find(p, home);
+	if (found < WEIR_FOUND_NONE)
+		return weir_state_found(p, hit, home, found, alias);
+	weir_state_unlock(home, weir_state_line(home)->control);
+	return WEIR_STATE_MISS;
+}
+
+/* Looks for a packet that comes in among the aliases: as weir_state_lookup(). */
+__noinline int weir_alias_lookup(struct weir_fw_packet *p __arg_nonnull,
+				 struct weir_fw_hit *hit __arg_nonnull)
+{
+	__be32 came[4] = { p->dst[0], p->dst[1], p->dst[2], p->dst[3] };
+	__u64 came_hash = p->hash;
+	__be16 came_port = p->dst_port;
+	int result = WEIR_STATE_MISS;
+	__u32 alias, i;
+
+	alias = weir_alias_enter(p);
+	if (!alias)
+		return WEIR_STATE_MISS;
+	result = weir_alias_follow(p, hit, alias);
+	/* A slot that has become another alias's, or a half that is bound to another interface. */
+	if (result == WEIR_STATE_HIT &&
+	    (!hit->covered[WEIR_FW_IN] ||
+	     !weir_alias_leads(alias, !hit->reverse, came[0], came_port, came_hash))) {
+		weir_hit_clear(hit);
+		result = WEIR_STATE_MISS;
+	}
+	if (result == WEIR_STATE_HIT) {
+		p->flags |= WEIR_PACKET_TRANSLATED;
+		return result;
+	}
+	for (i = 0; i < 4; i++)
+		p->dst[i] = came[i];
+	p->dst_port = came_port;
+	p->hash = came_hash;
+	return result;
+}
+
+/* Whether a packet that no record has may come in by a wire key. */
+static __always_inline bool weir_alias_is_asked(const struct weir_fw_packet *p)
+{
+	return weir_fw_translates() && p->direction == WEIR_FW_IN &&
+	       !(p->flags & (WEIR_PACKET_SKIPPED | WEIR_PACKET_TRANSLATED));
+}
+
+/* weir_state_lookup() for a packet that has its inside ends. */
+static __always_inline int weir_state_lookup_inside(struct weir_fw_packet *p,
+						    struct weir_fw_hit *hit)
+{
+	__u32 home = weir_state_bucket(p->hash), control;
+	weir_line *line;
 	__u64 found;
 
 	weir_fw_table_counters(p->cpu)->searches++;
@@ -214,30 +306,27 @@ static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct we
 	control = line->control;
 	found = control & WEIR_STATE_LIVE ? weir_bucket_search(p, line, home, control) :
 					    WEIR_FOUND_NONE;
-	if (found >= WEIR_FOUND_NONE) {
-		weir_state_unlock(home, control);
-		if (found == WEIR_FOUND_LOST)
-			return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
-		return WEIR_STATE_MISS;
-	}
-	slot = (__u32)found;
-	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
-	s = weir_state_line(slot);
-	weir_bucket_report(s, slot, s->control, reverse, p, hit);
-	if (weir_state_is_tracked_here(p, hit)) {
-		hit->flags |= WEIR_HIT_TRACKED;
-		tracked = weir_bucket_track(p, s, slot, reverse);
-		if (tracked != WEIR_TCP_FITS)
-			result = weir_bucket_misfit(p, home, slot, tracked, hit);
-	}
-	weir_state_unlock(home, line->control);
+	if (found < WEIR_FOUND_NONE)
+		return weir_state_found(p, hit, home, found, 0);
+	weir_state_unlock(home, control);
+	if (found == WEIR_FOUND_LOST)
+		return weir_state_drop(hit, WEIR_FW_REASON_CONGESTION);
+	return WEIR_STATE_MISS;
+}
+
+static __always_inline int weir_state_lookup(struct weir_fw_packet *p, struct weir_fw_hit *hit)
+{
+	int result = weir_state_lookup_inside(p, hit);
+
+	if (result == WEIR_STATE_MISS && weir_alias_is_asked(p))
+		result = weir_alias_lookup(p, hit);
 	return result;
 }
 
 __noinline int weir_state_track_out(struct weir_fw_packet *p __arg_nonnull,
 				    struct weir_fw_hit *hit __arg_nonnull)
 {
-	return weir_state_lookup(p, hit);
+	return weir_state_lookup_inside(p, hit);
 }
 
 static __always_inline int weir_state_follow(struct weir_fw_packet *p, struct weir_fw_hit *hit)

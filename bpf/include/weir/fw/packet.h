@@ -37,6 +37,8 @@ enum weir_packet_flag {
 	WEIR_PACKET_CHALLENGE = 1 << 20,     /* answered by an ACK, of these seq and ack */
 	WEIR_PACKET_SAW_FRAGMENT = 1 << 21,  /* has a fragment header, if only of the whole */
 	WEIR_PACKET_SAW_ROUTING = 1 << 22,   /* has a routing header */
+	WEIR_PACKET_TRANSLATED = 1 << 23,    /* its ends are not those in the frame */
+	WEIR_PACKET_FOLLOWS_TRANSLATED = 1 << 24, /* its first fragment has been translated */
 };
 
 struct weir_fw_packet {
@@ -117,6 +119,7 @@ struct weir_fw_decision {
 	__u32 routing_table;
 	__u16 tag;		/* number of the packet's tag; 0: none */
 	__u16 kept_tag;		/* that these rules gave, which a state of them keeps; 0: none */
+	__u32 alias;		/* slot of the state's alias at this hook; 0: none */
 };
 
 #endif /* WEIR_FW_PACKET_H */

@@ -23,11 +23,13 @@
 
 /* "The longer way": none of enum xdp_action that is returned here. */
 #define WEIR_QUICK_NOT 0
+/* "The quick way of translated flows" (translated.h): nor is this. */
+#define WEIR_QUICK_TRANSLATED (-1)
 
 /* A record that covers both interfaces, and asks for nothing on a hit. */
 #define WEIR_QUICK_CONTROL_MASK                                                                 \
 	(WEIR_STATE_HALF_A | WEIR_STATE_HALF_B | WEIR_STATE_IF_BOUND_A | WEIR_STATE_IF_BOUND_B | \
-	 WEIR_STATE_LOG_ALL_A | WEIR_STATE_LOG_ALL_B)
+	 WEIR_STATE_LOG_ALL | WEIR_STATE_TRANSLATED)
 #define WEIR_QUICK_CONTROL (WEIR_STATE_HALF_A | WEIR_STATE_HALF_B)
 
 /* What is known of the packet, in registers as far as the compiler can. */
@@ -167,11 +169,11 @@ static __always_inline int weir_quick_send(struct xdp_md *ctx, const struct weir
 }
 
 /*
- * Tracks and counts the packet in its record, under the lock. Returns the record's control word,
- * not yet written where UDP changes it; 0: the packet is not for the quick way.
+ * Tracks the packet in its record, and counts it in a line, under the lock. Returns the record's
+ * control word, not yet written where UDP changes it; 0: the packet is not for the quick way.
  */
 static __always_inline __u32 weir_quick_track(struct xdp_md *ctx, const struct weir_quick *q,
-					      __u32 slot, __u32 reverse)
+					      __u32 slot, __u32 reverse, weir_line *counter)
 {
 	__u32 tick = weir_fw_tick(weir_fw_control()->clock_offset), control;
 	weir_line *s = weir_state_line(slot);
@@ -185,7 +187,7 @@ static __always_inline __u32 weir_quick_track(struct xdp_md *ctx, const struct w
 	} else {
 		control = weir_bucket_track_other(s, s->control, reverse, tick);
 	}
-	weir_bucket_count(s, slot, reverse, q->ip_bytes);
+	weir_bucket_count_in(counter, slot, reverse, q->ip_bytes);
 	weir_fw_table_counters(q->cpu)->searches++;
 	return control;
 }
@@ -324,7 +326,7 @@ static __always_inline int weir_quick_hit(struct xdp_md *ctx, const struct weir_
 	reverse = found & WEIR_FOUND_REVERSE ? 1 : 0;
 	if (!(found & WEIR_FOUND_NONE) &&
 	    (route ? weir_quick_covers(s) : weir_quick_is_ready(q, s, reverse)))
-		control = weir_quick_track(ctx, q, slot, reverse);
+		control = weir_quick_track(ctx, q, slot, reverse, s);
 	if (!control) {
 		weir_state_unlock(home, weir_state_line(home)->control);
 		return WEIR_QUICK_NOT;
@@ -437,6 +439,8 @@ static __noinline int weir_fw_quick(struct xdp_md *ctx)
 	if (!weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q) || weir_quick_is_partial(&q))
 		return WEIR_QUICK_NOT;
 	q.cpu = bpf_get_smp_processor_id();
+	if (is_filtered && weir_fw_translates())
+		return WEIR_QUICK_TRANSLATED;
 	if (is_filtered)
 		return weir_quick_hit(ctx, &q, &key, weir_state_bucket(key.hash), 0);
 	return weir_quick_route(ctx, q.ip_bytes, q.cpu, q.slot);

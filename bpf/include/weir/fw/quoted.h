@@ -150,7 +150,7 @@ static __always_inline bool weir_fw_same_address(const __be32 *a, const __be32 *
 	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
 }
 
-static __always_inline int weir_fw_error(void *ctx, bool is_skb, const struct weir_fw_packet *p,
+static __always_inline int weir_fw_error(void *ctx, bool is_skb, struct weir_fw_packet *p,
 					 struct weir_fw_hit *hit)
 {
 	struct weir_fw_scratch *scratch = weir_fw_scratch();

@@ -326,9 +326,22 @@ struct weir_fw_walk {
 	__u32 winner;		/* the last that passes or blocks: its number + 1; 0: none */
 	__u32 logs_matches;	/* a rule with `log (matches)` has matched */
 	__u32 next;		/* candidates before this number are in anchors not entered */
+	__u32 translator;	/* number + 1 of a `match` at which the walk has stopped */
 };
 
 #define WEIR_FW_WALK_ENDS 0xffffffffu
+
+/* Where the translation of the rule of a number stands in an image; 0: it has none. */
+static __always_inline __u32 weir_fw_translation_of(__u32 ruleset, __u32 number)
+{
+	struct weir_fw_image __weir_arena *image = weir_at(struct weir_fw_image, ruleset);
+	__u32 at;
+
+	if (!(image->flags & WEIR_FW_IMAGE_TRANSLATES))
+		return 0;
+	at = *weir_at(__u32, ruleset + image->translations_at + number * (__u32)sizeof(__u32));
+	return at ? ruleset + at : 0;
+}
 
 /*
  * Asks the rule of a number, and does what follows from it. Returns the number of the next rule,
@@ -364,6 +377,8 @@ __noinline __u32 weir_fw_rule_step(const struct weir_fw_packet *p, struct weir_f
 		return number + 1;
 	if (kind == WEIR_FW_RULE_MATCH) {
 		weir_fw_rule_acts(rule, d, image->flags & WEIR_FW_IMAGE_OPENBSD);
+		if (weir_fw_translation_of(p->ruleset, number))
+			walk->translator = number + 1;
 		if (rule->log) {
 			weir_fw_rule_logs(rule, d);
 			walk->logs_matches |= rule->log & WEIR_FW_LOG_MATCHES;
@@ -412,20 +427,27 @@ static __always_inline void weir_fw_walk_all(const struct weir_fw_packet *p,
 {
 	__u32 count = weir_fw_image_of(p)->rule_count;
 
-	for (__u32 number = 0; number < count && weir_fw_may_loop;)
-		number = weir_fw_rule_step(p, walk, d, number);
+	while (walk->next < count && !walk->translator && weir_fw_may_loop)
+		walk->next = weir_fw_rule_step(p, walk, d, walk->next);
 }
 
-/* Asks the candidates among the rules, or all of them. */
+/*
+ * Asks the candidates among the rules, or all of them, from walk->next on. Returns whether it has
+ * stopped at a `match` that translates (walk->translator), with more to ask: of the packet as it is
+ * then.
+ */
 __noinline int weir_fw_walk_rules(const struct weir_fw_packet *p __arg_nonnull,
 				  struct weir_fw_walk *walk __arg_nonnull,
 				  struct weir_fw_decision *d __arg_nonnull)
 {
 	struct weir_fw_candidates *candidates = &walk->candidates;
 
+	walk->translator = 0;
+	if (walk->next == WEIR_FW_WALK_ENDS)
+		return 0;
 	if (!(weir_fw_image_of(p)->flags & WEIR_FW_IMAGE_CLASSES)) {
 		weir_fw_walk_all(p, walk, d);
-		return 0;
+		return walk->translator != 0;
 	}
 	weir_fw_classify(p, walk->asking.slot, walk->asking.fragment, candidates);
 	for (__u32 chunk = 0; chunk < candidates->words_at / 8 && weir_fw_may_loop; chunk++) {
@@ -444,6 +466,8 @@ __noinline int weir_fw_walk_rules(const struct weir_fw_packet *p __arg_nonnull,
 				if (number < walk->next)
 					continue;
 				walk->next = weir_fw_rule_step(p, walk, d, number);
+				if (walk->translator)
+					return 1;
 				if (walk->next == WEIR_FW_WALK_ENDS)
 					return 0;
 			}
@@ -465,15 +489,13 @@ __noinline int weir_fw_begin(const struct weir_fw_packet *p __arg_nonnull,
 	if (!p->ruleset)
 		return false;
 	walk->asking.slot = p->direction == WEIR_FW_IN ? p->interface : p->out_interface;
-	if (!(image->judged[p->direction & 1] >> (walk->asking.slot & 63) & 1))
-		return false;
 	walk->asking.tag = d->tag;
 	walk->asking.hooks = 1 << (p->direction & 1) |
 			     1 << (WEIR_FW_HOOKS_FAMILY_SHIFT + (p->family & 1));
 	/* A first fragment has a header, and is judged as the whole packet. */
 	walk->asking.fragment = !!(p->flags & WEIR_PACKET_LATER_FRAGMENT);
 	walk->asking.icmp_reply = weir_fw_icmp_is_reply(p);
-	return true;
+	return image->judged[p->direction & 1] >> (walk->asking.slot & 63) & 1;
 }
 
 /* What the walk comes to. */
@@ -493,6 +515,18 @@ __noinline int weir_fw_end(const struct weir_fw_packet *p __arg_nonnull,
 	return 0;
 }
 
+/* A packet with IP options that no rule allows, which is not blocked so far. */
+static __always_inline void weir_fw_refuse_options(const struct weir_fw_packet *p,
+						   struct weir_fw_decision *d)
+{
+	if (p->ruleset && !(d->flags & WEIR_DECISION_BLOCK) && p->flags & WEIR_PACKET_OPTIONS &&
+	    !(d->flags & WEIR_DECISION_ALLOW_OPTIONS)) {
+		d->flags &= ~WEIR_DECISION_KEEP_STATE;
+		d->flags |= WEIR_DECISION_BLOCK | WEIR_DECISION_BLOCK_LIMIT;
+		d->reason = WEIR_FW_REASON_IP_OPTION;
+	}
+}
+
 /*
  * Judges a packet on the interface of its direction: `interface` of one that comes in,
  * `out_interface` of one that leaves. `d` is all zero but for `tag`, the packet's own so far, and
@@ -503,15 +537,12 @@ static __always_inline void weir_fw_evaluate(const struct weir_fw_packet *p,
 					     struct weir_fw_walk *walk, struct weir_fw_decision *d)
 {
 	if (weir_fw_begin(p, walk, d)) {
-		weir_fw_walk_rules(p, walk, d);
+		/* Who translates (translate.h) does not call this. */
+		while (weir_fw_walk_rules(p, walk, d) && weir_fw_may_loop)
+			;
 		weir_fw_end(p, walk, d);
 	}
-	if (p->ruleset && !(d->flags & WEIR_DECISION_BLOCK) && p->flags & WEIR_PACKET_OPTIONS &&
-	    !(d->flags & WEIR_DECISION_ALLOW_OPTIONS)) {
-		d->flags &= ~WEIR_DECISION_KEEP_STATE;
-		d->flags |= WEIR_DECISION_BLOCK | WEIR_DECISION_BLOCK_LIMIT;
-		d->reason = WEIR_FW_REASON_IP_OPTION;
-	}
+	weir_fw_refuse_options(p, d);
 }
 
 #endif /* WEIR_FW_RULES_H */

@@ -20,9 +20,27 @@
 
 #define WEIR_FW_SCRATCH_FRAGMENTS_BYTES 136
 #define WEIR_FW_SCRATCH_HEADERS_BYTES 80
+/* Aliases that end with the records of a bucket, as far as they are noted; a power of two. */
+#define WEIR_FW_SCRATCH_ENDED 8
+
+/* What a packet had before rules translated it at the hook where it is judged. */
+struct weir_fw_before {
+	__be32 src[4];
+	__be32 dst[4];
+	__be16 src_port;
+	__be16 dst_port;
+	__u32 rule;		/* id of the rule that translated last */
+	__u64 hash;
+	__u32 is_translated;	/* 0: none has, and nothing else here is set */
+	__u32 is_listed;	/* that rule is one of FreeBSD's lists */
+	__u32 flags;		/* WEIR_PACKET_TRANSLATED, if it had that */
+	__u32 unused;
+};
 
 struct weir_fw_scratch {
 	struct weir_fw_packet packet;	/* that is being judged */
+	struct weir_fw_before before;	/* of that packet */
+	struct weir_fw_packet wire;	/* its ends on the wire, as rules have them */
 	struct weir_fw_hit hit;		/* of that packet, as the route is */
 	struct weir_fw_route route;
 	struct weir_fw_sweep sweep;	/* what the control process asks for */
@@ -37,6 +55,9 @@ struct weir_fw_scratch {
 	/* struct weir_fw_fragments, before it is in its map. */
 	__u64 fragments[WEIR_FW_SCRATCH_FRAGMENTS_BYTES / 8];
 	__u64 headers[WEIR_FW_SCRATCH_HEADERS_BYTES / 8]; /* of an answer */
+	__u64 ended[WEIR_FW_SCRATCH_ENDED]; /* hashes of the wire keys of records that ended */
+	__u32 ended_count;
+	__u32 unused;
 };
 
 struct {

@@ -12,8 +12,9 @@
  *
  * Therefore what may need anything else is judged in the ingress program as ever: what is for the
  * box, or exceeds an MTU, or ends or begins a connection, or is not of that form. The ruleset must
- * not answer what it blocks, nor choose routing tables (WEIR_FW_IMAGE_STAGES), and the destination
- * alone must determine the way (the control process sees to that). A packet whose way has changed
+ * not answer what it blocks, nor choose routing tables or translate (WEIR_FW_IMAGE_STAGES), nor may
+ * a state be translated that an earlier one has made; and the destination alone must determine the
+ * way (the control process sees to that). A packet whose way has changed
  * in between is dropped. A segment that pf would answer by a RST in the middle of a handshake is
  * dropped without (`unanswered`).
  */
@@ -101,7 +102,7 @@ static __noinline int weir_stage_first(struct xdp_md *ctx)
 
 	q.ruleset = weir_fw_control()->active;
 	if (!(weir_at(struct weir_fw_image, q.ruleset)->flags & WEIR_FW_IMAGE_STAGES) ||
-	    !(weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED) ||
+	    !(weir_fw_control()->flags & WEIR_FW_CONTROL_ENABLED) || weir_fw_translates() ||
 	    !weir_fw_filters(q.ruleset) || !weir_quick_read(&q) ||
 	    !weir_quick_is_ours(ctx, &q) || !weir_quick_is_sane(&q) || weir_quick_is_partial(&q) ||
 	    weir_is_martian4(bpf_ntohl(q.ip->src), bpf_ntohl(q.ip->dst)))
@@ -217,6 +218,8 @@ static __always_inline int weir_fw_judge_first(struct xdp_md *ctx)
 			return action;
 	}
 	action = weir_fw_quick(ctx);
+	if (action == WEIR_QUICK_TRANSLATED)
+		action = weir_quick_translate(ctx);
 	return action != WEIR_QUICK_NOT ? action : weir_fw_receive_any(ctx, 0);
 }
 

@@ -357,7 +357,7 @@ weir_source_key_of_half(weir_line *s, __u32 slot, __u32 half, struct weir_source
 {
 	bool is_global = s->interface[half] & WEIR_STATE_SOURCE_GLOBAL;
 	__u32 control = s->control;
-	__u32 end = !!(control & (half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1));
+	__u32 end = !!(s->wscale[1] & WEIR_WSCALE_SOURCE_IS_1(half));
 
 	key->family = control & WEIR_STATE_IPV6 ? WEIR_FW_INET6 : WEIR_FW_INET;
 	key->rule = is_global ? WEIR_FW_RULE_NONE : weir_half_rule(s, slot, half);

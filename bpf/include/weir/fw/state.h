@@ -25,6 +25,7 @@ enum {
 	WEIR_HIT_TRACKED = 1 << 4,   /* the packet was tracked and counted */
 	WEIR_HIT_ALLOW_OPTIONS_B = 1 << 5, /* half B's packets may have IP options */
 	WEIR_HIT_CHALLENGE = 1 << 6, /* of a drop: answer with an ACK, of `challenge` */
+	WEIR_HIT_TRANSLATED = 1 << 7, /* on its way out the packet gets the source `wire` */
 };
 
 /* What is known of a packet's record. Made by weir_state_lookup(), also if there is none. */
@@ -32,6 +33,8 @@ struct weir_fw_hit {
 	__u32 slot;		/* WEIR_FW_SLOT_NONE: no record */
 	__u32 rule[2];		/* only for WEIR_HIT_LOG_ALL_*: rules of half A and of half B */
 	__u32 challenge[2];	/* WEIR_HIT_CHALLENGE: sequence and acknowledgement */
+	__be32 wire[4];		/* WEIR_HIT_TRANSLATED: source where the packet leaves */
+	__be16 wire_port;
 	__u16 next_hop;		/* in the packet's direction; 0: not known */
 	__u16 generation;	/* in which next_hop was found */
 	__u8 reverse;		/* the packet goes from end 1 to end 0 */
@@ -53,7 +56,8 @@ static __always_inline void weir_state_touch(struct weir_fw_packet *p);
 /*
  * Finds the packet's record. If it covers the hook, the connection is tracked and the packet
  * counted; WEIR_STATE_DROP if the packet does not fit then (hit->reason). A record that does not
- * cover the hook has no say before the rules.
+ * cover the hook has no say before the rules. A packet that comes in by the wire key of a
+ * translated record gets the inside destination if it is a hit (alias.h).
  * Uses p->hash, p->direction, p->interface; at the egress hook also p->out_interface. What the
  * ingress program has tracked is not tracked there again.
  */
@@ -86,11 +90,12 @@ static __always_inline void weir_state_next_hop(const struct weir_fw_packet *p,
 
 /*
  * The record of the flow that an ICMP error quotes. `quoted` describes the quoted packet (family,
- * protocol, addresses, ports, and for TCP seq). hit is filled for the error itself, which travels
- * against the quoted packet. WEIR_STATE_DROP if the quoted packet lies outside its window.
+ * protocol, addresses, ports, and for TCP seq), and is turned round, so that it goes where the
+ * error goes; hit is filled for that direction. WEIR_STATE_DROP if the quoted packet lies outside
+ * its window. Where the flow is translated, both get the inside destination.
  */
-__noinline int weir_state_error(const struct weir_fw_packet *p, struct weir_fw_packet *quoted,
-		     struct weir_fw_hit *hit);
+__noinline int weir_state_error(struct weir_fw_packet *p, struct weir_fw_packet *quoted,
+				struct weir_fw_hit *hit);
 
 /* Whether the record covers the packet's way out by p->out_interface. */
 static __always_inline bool weir_state_covers_out(const struct weir_fw_packet *p,

@@ -86,7 +86,7 @@ static __always_inline void weir_sweep_untrack(const struct weir_fw_sweep *r, we
 	if (!(control & WEIR_STATE_TRACKED) || (version && version != (is_ipv6 ? 6 : 4)))
 		return;
 	for (half = 0; half < 2; half++) {
-		end = !!(control & (half ? WEIR_STATE_SOURCE_B_IS_1 : WEIR_STATE_SOURCE_A_IS_1));
+		end = !!(s->wscale[1] & WEIR_WSCALE_SOURCE_IS_1(half));
 		addr = s->addr + end;
 		if (is_ipv6)
 			addr = ((struct weir_state_v6 __weir_arena *)weir_state_line(s->addr[1]))
@@ -169,27 +169,76 @@ __noinline int weir_sweep_judge(const struct weir_fw_sweep *r __arg_nonnull,
 	return weir_sweep_fits(r, s, slot, control);
 }
 
+/* Notes where the aliases of a record hang that is about to end. */
+__noinline int weir_sweep_note(struct weir_fw_scratch *scratch __arg_nonnull, __u32 slot)
+{
+	weir_line *s = weir_state_line(slot);
+	__u32 half, alias, count;
+
+	if (!(s->control & WEIR_STATE_TRANSLATED))
+		return 0;
+	for (half = 0; half < 2; half++) {
+		alias = s->count[half];
+		count = scratch->ended_count;
+		/* Those that find no room here hang until the next sweep comes by. */
+		if (!alias || count >= WEIR_FW_SCRATCH_ENDED)
+			continue;
+		scratch->ended[count & (WEIR_FW_SCRATCH_ENDED - 1)] =
+			weir_index_hash(&scratch->wire, alias);
+		scratch->ended_count = count + 1;
+	}
+	return 0;
+}
+
+/* Takes the aliases out of their buckets that were noted; no bucket is locked. */
+__noinline int weir_sweep_aliases(struct weir_fw_scratch *scratch __arg_nonnull, __u32 cpu)
+{
+	__u32 count = scratch->ended_count, home, i;
+
+	for (i = 0; i < WEIR_FW_SCRATCH_ENDED; i++) {
+		if (i >= count)
+			break;
+		home = weir_state_lock_bucket(scratch->ended[i], cpu);
+		if (home == WEIR_STATE_BUCKET_NONE)
+			continue;
+		if (weir_state_line(home)->control & WEIR_STATE_LIVE)
+			weir_bucket_reap(home);
+		weir_state_unlock(home, weir_state_line(home)->control);
+	}
+	return 0;
+}
+
 /* One bucket, under its lock. */
 __noinline int weir_sweep_bucket(struct weir_fw_sweep *r __arg_nonnull,
 				 const struct weir_sweep_run *run __arg_nonnull, __u32 home)
 {
 	__u32 before = home, slot = home, i;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
 	weir_line *line = weir_state_line(home);
+	bool has_aliases = false;
 
+	if (!scratch)
+		return 0;
+	scratch->ended_count = 0;
 	if (!weir_state_lock(home, run->cpu)) {
 		r->busy++;
 		return 0;
 	}
 	for (i = weir_fw_bound(2 * WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
-		if (!(weir_state_line(slot)->control & WEIR_STATE_LIVE))
+		__u32 control = weir_state_line(slot)->control;
+
+		if (!(control & WEIR_STATE_LIVE))
 			break;
-		if (weir_sweep_judge(r, run, slot)) {
+		if (weir_is_alias(control)) {
+			has_aliases = true;
+			before = slot;
+			slot = weir_state_line(slot)->next;
+		} else if (weir_sweep_judge(r, run, slot)) {
 			r->removed++;
+			weir_sweep_note(scratch, slot);
 			/* Another record stands here now. */
 			if (weir_bucket_delete(home, before, slot, run->cpu))
 				continue;
-			if (slot == home)
-				break;
 			slot = weir_state_line(before)->next;
 		} else {
 			r->live++;
@@ -199,7 +248,11 @@ __noinline int weir_sweep_bucket(struct weir_fw_sweep *r __arg_nonnull,
 		if (!slot)
 			break;
 	}
+	if (has_aliases || weir_is_alias(line->control))
+		weir_bucket_reap(home);
 	weir_state_unlock(home, line->control);
+	if (scratch->ended_count)
+		weir_sweep_aliases(scratch, run->cpu);
 	return 0;
 }
 
@@ -212,7 +265,7 @@ __noinline int weir_sweep_peek(const struct weir_fw_sweep *r __arg_nonnull,
 			       struct weir_sweep_run *run __arg_nonnull, __u32 home)
 {
 	bool is_expiring = r->mode == WEIR_SWEEP_EXPIRE;
-	__u32 slot = home, control, i;
+	__u32 slot = home, control, next, i;
 	weir_line *s;
 
 	run->stay = 0;
@@ -221,7 +274,19 @@ __noinline int weir_sweep_peek(const struct weir_fw_sweep *r __arg_nonnull,
 	for (i = weir_fw_bound(WEIR_STATE_CHAIN_MAX); i && weir_fw_may_loop; i--) {
 		s = weir_state_line(slot);
 		control = weir_read_once(s->control);
-		if (!(control & WEIR_STATE_LIVE) || weir_sweep_is_stale(s, run->generation))
+		if (!(control & WEIR_STATE_LIVE))
+			return false;
+		if (weir_is_alias(control)) {
+			next = weir_read_once(s->next);
+			/* Nobody's; or it begins a bucket with nothing behind it. */
+			if (!(control & WEIR_ALIAS_HALVES) && (slot != home || !next))
+				return false;
+			slot = next;
+			if (!slot)
+				return true;
+			continue;
+		}
+		if (weir_sweep_is_stale(s, run->generation))
 			return false;
 		if (is_expiring ? weir_state_expired(s, control, run->ruleset, run->now,
 						     run->state_count) :

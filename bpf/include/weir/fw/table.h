@@ -215,6 +215,17 @@ static __noinline void weir_slot_give(__u32 slot)
 #define WEIR_MATCH_FORWARD 1
 #define WEIR_MATCH_REVERSE 2
 
+/* What of a control word says whether a line can be a packet's record. */
+#define WEIR_STATE_KIND                                                                         \
+	(WEIR_STATE_LIVE | WEIR_STATE_ALIAS | WEIR_STATE_IPV6 |                                 \
+	 0xffu << WEIR_STATE_PROTOCOL_SHIFT)
+
+/* Whether a line that is live is no record, but an alias, or only begins a bucket (alias.h). */
+static __always_inline bool weir_is_alias(__u32 control)
+{
+	return control & WEIR_STATE_ALIAS;
+}
+
 /* Both ports as they stand in a packet and in a record. */
 static __always_inline __u32 weir_ports(__be16 src, __be16 dst)
 {
@@ -224,7 +235,7 @@ static __always_inline __u32 weir_ports(__be16 src, __be16 dst)
 static __always_inline __u32 weir_state_match4(weir_line *s, __u32 control,
 					       const struct weir_fw_packet *p)
 {
-	const __u32 kind = WEIR_STATE_LIVE | WEIR_STATE_IPV6 | 0xffu << WEIR_STATE_PROTOCOL_SHIFT;
+	const __u32 kind = WEIR_STATE_KIND;
 	__u32 wanted = WEIR_STATE_LIVE | (__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT;
 	__u32 ports = weir_ports(s->port[0], s->port[1]);
 
@@ -247,7 +258,7 @@ static __always_inline bool weir_same_addr6(const __u32 __weir_arena *a, const _
 static __always_inline __u32 weir_state_match6(weir_line *s, __u32 control,
 					       const struct weir_fw_packet *p)
 {
-	const __u32 kind = WEIR_STATE_LIVE | WEIR_STATE_IPV6 | 0xffu << WEIR_STATE_PROTOCOL_SHIFT;
+	const __u32 kind = WEIR_STATE_KIND;
 	__u32 wanted = WEIR_STATE_LIVE | WEIR_STATE_IPV6 |
 		       (__u32)p->protocol << WEIR_STATE_PROTOCOL_SHIFT;
 	__u32 ports = weir_ports(s->port[0], s->port[1]);
@@ -298,12 +309,20 @@ __noinline __u64 weir_bucket_find(const struct weir_fw_packet *p, __u32 home)
 	return WEIR_FOUND_LOST;
 }
 
+/* The line that counts for a record, as far as its account does not: its own, or an alias's. */
+static __always_inline weir_line *weir_bucket_counter(weir_line *s)
+{
+	if (!(s->control & WEIR_STATE_TRANSLATED))
+		return s;
+	return weir_state_line(s->count[0] ? s->count[0] : s->count[1]);
+}
+
 /* Moves what a line has counted in a direction to its account. */
 static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 {
 	struct weir_account __weir_arena *account = weir_account_at(slot);
-	weir_line *s = weir_state_line(slot);
-	__u32 count = s->count[reverse & 1];
+	weir_line *s = weir_state_line(slot), *counter = weir_bucket_counter(s);
+	__u32 count = counter->count[reverse & 1];
 
 	if (!weir_uses_account(s)) {
 		weir_write_once(account->packets_rule[0], 0);
@@ -314,14 +333,16 @@ static __noinline void weir_bucket_carry(__u32 slot, __u32 reverse)
 	}
 	weir_account_add(&account->packets_rule[reverse & 1], WEIR_ACCOUNT_RULE_SHIFT,
 			 count >> WEIR_STATE_COUNT_PACKETS_SHIFT);
-	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_OPTIONS_SHIFT,
+	weir_account_add(&account->bytes_created[reverse & 1], WEIR_ACCOUNT_LOG_SHIFT,
 			 count & WEIR_STATE_COUNT_BYTES_MAX);
-	s->count[reverse & 1] = 0;
+	counter->count[reverse & 1] = 0;
 }
 
-static __always_inline void weir_bucket_count(weir_line *s, __u32 slot, __u32 reverse, __u32 bytes)
+/* Counts a packet in a line: that of the record in the slot, or the one that counts for it. */
+static __always_inline void weir_bucket_count_in(weir_line *counter, __u32 slot, __u32 reverse,
+						 __u32 bytes)
 {
-	__u32 count = s->count[reverse];
+	__u32 count = counter->count[reverse];
 
 	bytes &= 0xfffff;
 	if (count >= 0xffu << WEIR_STATE_COUNT_PACKETS_SHIFT ||
@@ -329,7 +350,12 @@ static __always_inline void weir_bucket_count(weir_line *s, __u32 slot, __u32 re
 		weir_bucket_carry(slot, reverse);
 		count = 0;
 	}
-	s->count[reverse] = count + (1u << WEIR_STATE_COUNT_PACKETS_SHIFT) + bytes;
+	counter->count[reverse] = count + (1u << WEIR_STATE_COUNT_PACKETS_SHIFT) + bytes;
+}
+
+static __always_inline void weir_bucket_count(weir_line *s, __u32 slot, __u32 reverse, __u32 bytes)
+{
+	weir_bucket_count_in(weir_bucket_counter(s), slot, reverse, bytes);
 }
 
 /* Adds the packets from an end, over the life of a record, to those of its rule in a direction. */
@@ -339,7 +365,7 @@ static __noinline void weir_bucket_hand_over(__u32 slot, __u32 end, __u32 counte
 	struct weir_fw_rule_counters __weir_arena *c =
 		weir_at(struct weir_fw_rule_counters, counters_at);
 	weir_line *s = weir_state_line(slot);
-	__u32 count = s->count[end & 1];
+	__u32 count = weir_bucket_counter(s)->count[end & 1];
 
 	c->packets[direction & 1] += weir_account_packets(s, slot, end & 1) +
 				     (count >> WEIR_STATE_COUNT_PACKETS_SHIFT);
@@ -408,9 +434,56 @@ static __always_inline void weir_bucket_move(__u32 to, __u32 from)
 	weir_write_once(target->control, control | WEIR_STATE_LOCK);
 }
 
+/* A rule that has translated a flow has one state less. */
+static __noinline void weir_alias_settle(__u32 rule)
+{
+	__u32 active = weir_fw_control()->active, first = weir_fw_counters_of(active, rule, 0), at;
+
+	if (!first)
+		return;
+	at = weir_fw_counters_of(active, rule, bpf_get_smp_processor_id());
+	weir_at(struct weir_fw_rule_counters, at)->states_ended++;
+	__sync_fetch_and_sub(&weir_at(struct weir_fw_rule_counters, first)->states_live, 1);
+}
+
+/* An alias that belongs to nobody any more: alias.h says who takes it out of its bucket. */
+static __always_inline void weir_alias_end(__u32 slot)
+{
+	const __u32 halves = WEIR_STATE_HALF_A | WEIR_STATE_HALF_B;
+	struct weir_alias __weir_arena *alias =
+		(struct weir_alias __weir_arena *)weir_state_line(slot);
+
+	if (alias->is_counted)
+		weir_alias_settle(alias->rule);
+	weir_write_once(alias->control, alias->control & ~halves);
+	__sync_fetch_and_sub(&weir_fw_control()->alias_count, 1);
+}
+
+static __always_inline void weir_bucket_end_aliases(weir_line *s)
+{
+	if (s->count[0])
+		weir_alias_end(s->count[0]);
+	if (s->count[1])
+		weir_alias_end(s->count[1]);
+}
+
+/* A first line that only begins its bucket, whose lock is held. Others follow it, or will. */
+static __always_inline void weir_bucket_begin(__u32 home)
+{
+	__u64 __weir_arena *words = (__u64 __weir_arena *)weir_state_line(home);
+	int i;
+
+#pragma unroll
+	for (i = 1; i < 8; i++)
+		weir_write_once(words[i], 0);
+	weir_write_once(weir_state_line(home)->control,
+			WEIR_STATE_LOCK | WEIR_STATE_LIVE | WEIR_STATE_ALIAS);
+}
+
 /*
  * Ends a record: `before` is the slot before it in its bucket, or the same for the first one. The
- * bucket stays locked. Returns whether another record has moved into the slot.
+ * bucket stays locked. Returns whether another record has moved into the slot; if not, the one that
+ * now stands behind `before` is the next.
  */
 __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cpu)
 {
@@ -423,6 +496,8 @@ __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cp
 		weir_source_leave(slot, 0);
 		weir_source_leave(slot, 1);
 	}
+	if (flags & WEIR_STATE_TRANSLATED)
+		weir_bucket_end_aliases(s);
 	if (flags & WEIR_STATE_IPV6)
 		weir_slot_give(s->addr[1]);
 	weir_fw_table_counters(cpu)->removals++;
@@ -434,6 +509,11 @@ __noinline int weir_bucket_delete(__u32 home, __u32 before, __u32 slot, __u32 cp
 	}
 	if (!next) {
 		weir_write_once(s->control, WEIR_STATE_LOCK);
+		return 0;
+	}
+	/* Aliases never move. */
+	if (weir_is_alias(weir_state_line(next)->control)) {
+		weir_bucket_begin(home);
 		return 0;
 	}
 	weir_bucket_move(home, next);

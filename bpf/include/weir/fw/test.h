@@ -29,6 +29,10 @@ struct weir_test_request {
 	__u32 count;		/* flows; their number is added to the source's last word */
 	__u32 shuffle;		/* odd: flow numbers are multiplied by it, modulo 2^24 */
 	__u32 index;
+	/* What rules redirect to: the last word of the destination is changed by it; 0: nothing. */
+	__u32 redirect;
+	__u32 unused;
+	__u64 wire_hash;	/* of the key that was redirected */
 	struct weir_fw_packet packet;
 	struct weir_fw_decision decision;
 	/* The answer. */

@@ -280,7 +280,8 @@ impl Client {
                 Ok(0)
             }
             _ => {
-                let needs_live = what == Shown::Labels || what == Shown::Rules && how.verbosity > 0;
+                let has_counts = matches!(what, Shown::Rules | Shown::Nat) && how.verbosity > 0;
+                let needs_live = what == Shown::Labels || has_counts;
                 let live = if needs_live { live_counts(shared) } else { LiveCounts::new() };
                 let (text, exit_code) = shared.engine().shown(what, how, &live)?;
                 self.text(text)?;
@@ -317,6 +318,9 @@ impl Client {
             self.note("rules cleared")?;
         }
         if is_all || what == Flushed::Nat {
+            if !is_anchored {
+                shared.engine().flush_translation()?;
+            }
             self.note("nat cleared")?;
         }
         if is_all || what == Flushed::Tables {
@@ -360,7 +364,9 @@ impl Client {
                     "killed {count} states from {sources} sources and {destinations} destinations"
                 )
             }
-            Killed::Label { .. } | Killed::Id { .. } => format!("killed {count} states"),
+            Killed::Label { .. } | Killed::Id { .. } | Killed::Nat { .. } => {
+                format!("killed {count} states")
+            }
         })
     }
 }

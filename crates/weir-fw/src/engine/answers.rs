@@ -1,13 +1,12 @@
 //! Answers to pfctl's questions: what is shown.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use weir_bpf::firewall::Firewall;
-use weir_bpf::firewall::layout::{
-    STATE_LOG_ALL_A, STATE_LOG_ALL_B, STATE_NO_SYNC, STATE_SLOPPY, STATE_TRACKED, control,
-};
+use weir_bpf::firewall::layout::{STATE_SLOPPY, STATE_TRACKED, control};
 use weir_bpf::firewall::reasons::REASONS;
-use weir_rules::evaluate::Evaluator;
+use weir_rules::evaluate::{Evaluator, List};
 use weir_rules::facts::Facts;
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::resolve::Resolver as _;
@@ -15,6 +14,7 @@ use weir_rules::resolve::Resolver as _;
 use super::counters::{self, LIMIT_NAMES, LiveCounts, Totals};
 use super::source::loaded_anchors;
 use super::{Engine, Refused, clock};
+use crate::compile::RuleInfo;
 use crate::protocol::{How, Shown};
 use crate::show::info::{Info, LogInterface};
 use crate::show::rules::{RuleCounts, put_counts, put_labels};
@@ -72,8 +72,10 @@ impl StatesPrinter {
     }
 
     fn line<'a>(&'a self, view: &View<'_>, record: &Record, now: u32) -> Line<'a> {
-        // A record with both halves is shown as the state of the side where it came in.
-        let half = usize::from(!record.has_half(0));
+        // A record with both halves is shown as the state of the side where it came in, unless only
+        // the other side shows that it is translated.
+        let is_shown_out = record.wire[1].is_some() || !record.has_half(0);
+        let half = usize::from(is_shown_out);
         let slot = usize::from(record.interfaces[half]);
         let made_on = self.interfaces.get(slot).map_or("", String::as_str);
         let end = |at: usize| End {
@@ -102,17 +104,24 @@ impl StatesPrinter {
             protocol_name: self.protocols[usize::from(record.protocol)].as_deref(),
             from: end(0),
             to: end(1),
+            from_outside: outside(record, 1, 0),
+            to_outside: outside(record, 0, 1),
             age_s,
             expires_in_s,
             rule,
             is_sloppy: has(STATE_SLOPPY),
-            is_no_sync: has(STATE_NO_SYNC),
+            is_no_sync: record.are_no_sync.contains(&true),
             is_source_tracked: has(STATE_TRACKED),
-            is_logged: has(if half == 0 { STATE_LOG_ALL_A } else { STATE_LOG_ALL_B }),
+            is_logged: record.log_all[half],
             id: record.id(),
             creator_id: self.host_id,
         }
     }
+}
+
+/// An end of a flow as it is outside of a half, where it is translated.
+fn outside(record: &Record, half: usize, end: usize) -> Option<(IpAddr, u16)> {
+    record.wire[half].map(|ends| ends[end]).filter(|outside| *outside != record.ends[end])
 }
 
 /// The data path's clock.
@@ -124,7 +133,7 @@ impl Engine {
     /// What prints states, as they are when it runs.
     #[must_use]
     pub(crate) fn states_printer(&self, how: &How) -> StatesPrinter {
-        let main = self.rules.iter().filter(|rule| rule.anchor.is_empty());
+        let main = self.filter_rules().filter(|rule| rule.anchor.is_empty());
         let name = |number: u8| self.facts.protocol_name(number).map(|name| name.to_string());
         StatesPrinter {
             firewall: std::sync::Arc::clone(&self.firewall),
@@ -166,8 +175,8 @@ impl Engine {
                 return Ok((format!("{word}\n"), u8::from(!is_enabled)));
             }
             Shown::Sources => self.show_sources(how)?,
-            // There are no translation rules.
-            Shown::Nat | Shown::States | Shown::All => String::new(),
+            Shown::Nat => self.show_translation(how, live),
+            Shown::States | Shown::All => String::new(),
         };
         Ok((text, 0))
     }
@@ -179,6 +188,7 @@ impl Engine {
         live: &LiveCounts,
     ) -> Result<Vec<(&'static str, String)>, Refused> {
         let parts = [
+            ("TRANSLATION RULES:", Shown::Nat),
             ("FILTER RULES:", Shown::Rules),
             (STATES_TITLE, Shown::States),
             ("SOURCE TRACKING NODES:", Shown::Sources),
@@ -389,6 +399,7 @@ impl Engine {
         };
         let anchors = loaded_anchors(&self.main, &self.anchors);
         let listing = Listing {
+            list: List::Filter,
             evaluator: Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok(),
             printer: self.printer(&self.facts, is_numeric),
             counts: if verbosity > 0 { self.all_rule_counts(live) } else { HashMap::new() },
@@ -400,6 +411,29 @@ impl Engine {
         };
         let mut out = String::new();
         self.list_rules(&listing, path, 0, &mut out);
+        out
+    }
+
+    /// FreeBSD's translation rules, list by list, each with numbers of its own.
+    fn show_translation(&self, how: &How, live: &LiveCounts) -> String {
+        let (is_numeric, is_counted) = (how.has_numeric_ports, how.verbosity > 0);
+        let anchors = loaded_anchors(&self.main, &self.anchors);
+        let mut listing = Listing {
+            list: List::Nat,
+            evaluator: Evaluator::new(&self.main.ruleset, &anchors, &self.facts).ok(),
+            printer: self.printer(&self.facts, is_numeric),
+            counts: if is_counted { self.all_rule_counts(live) } else { HashMap::new() },
+            table_sizes: if how.verbosity > 1 { self.table_sizes() } else { Vec::new() },
+            verbosity: how.verbosity,
+            is_numeric,
+            has_skip_steps: false,
+            is_recursive: false,
+        };
+        let mut out = String::new();
+        for list in [List::Nat, List::Rdr, List::Binat] {
+            listing.list = list;
+            self.list_rules(&listing, &how.anchor, 0, &mut out);
+        }
         out
     }
 
@@ -420,7 +454,8 @@ impl Engine {
         } else {
             Vec::new()
         };
-        for info in self.rules.iter().filter(|info| *info.anchor == *path) {
+        let is_of = |info: &&RuleInfo| info.list == listing.list && *info.anchor == *path;
+        for info in self.rules.iter().filter(is_of) {
             out.push_str(&"  ".repeat(depth));
             if verbosity > 1 || has_skip_steps {
                 out.push_str(&format!("@{} ", info.number));
@@ -456,7 +491,7 @@ impl Engine {
     fn labels(&self, anchor: &str, live: &LiveCounts) -> String {
         let counts = self.all_rule_counts(live);
         let mut out = String::new();
-        for info in self.rules.iter().filter(|info| *info.anchor == *anchor) {
+        for info in self.filter_rules().filter(|info| *info.anchor == *anchor) {
             let counts = counts.get(&info.id).copied().unwrap_or_default();
             put_labels(&mut out, info.labels.iter().map(|label| &**label), &counts);
         }
@@ -469,6 +504,7 @@ const ANCHOR_DEPTH_MAX: usize = 64;
 
 /// What it takes to print rules.
 struct Listing<'a> {
+    list: List,
     evaluator: Option<Evaluator<'a>>,
     printer: Printer<'a>,
     counts: HashMap<u32, RuleCounts>,

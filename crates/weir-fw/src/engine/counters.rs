@@ -54,6 +54,10 @@ pub struct TableTotals {
     pub staged_packets: u64,
     /// Groups of them whose lines were read side by side.
     pub stage_group_count: u64,
+    /// Flows that were translated.
+    pub translation_count: u64,
+    /// Ports that were looked at until one was free.
+    pub port_probe_count: u64,
     /// Limits that were met, as [`LIMIT_NAMES`] has them.
     pub limits: [u64; limit::COUNT],
 }
@@ -175,6 +179,8 @@ impl TableTotals {
             (&mut self.source_removal_count, table::SOURCE_REMOVALS),
             (&mut self.staged_packets, table::STAGED_PACKETS),
             (&mut self.stage_group_count, table::STAGE_GROUPS),
+            (&mut self.translation_count, table::TRANSLATIONS),
+            (&mut self.port_probe_count, table::PORT_PROBES),
         ];
         all.extend(self.limits.iter_mut().zip((table::LIMITS..).step_by(8)));
         all
@@ -231,7 +237,8 @@ pub(crate) type LiveCounts = HashMap<u32, RuleCounts>;
 pub(crate) fn live_counts(firewall: &Firewall) -> LiveCounts {
     let mut counts = LiveCounts::new();
     View::new(firewall).for_all(|record| {
-        for (half, rule) in record.rules.iter().enumerate() {
+        let by = record.rules.iter().enumerate().chain(record.translator.iter().enumerate());
+        for (half, rule) in by {
             let Some(id) = rule.filter(|_| record.has_half(half)) else { continue };
             let count = counts.entry(id).or_default();
             // Half A has forward packets in and reverse ones out, half B the other way round.

@@ -46,6 +46,18 @@ impl Engine {
                 let ids = named.map(|info| info.id).chain(gone);
                 Ok(ids.map(|id| Filter { rule: Some(id), ..base }).collect())
             }
+            Killed::Nat { networks } => {
+                let networks = networks.iter().map(|network| prefix(network));
+                let networks = networks.collect::<Result<Vec<_>, _>>()?;
+                let mut found = Vec::new();
+                View::new(&self.firewall).for_all(|record| {
+                    let is_meant = |address: &IpAddr| networks.iter().any(|of| holds(of, *address));
+                    if outside_alone(record).iter().any(is_meant) {
+                        found.push(filter_of_record(base, record));
+                    }
+                });
+                Ok(found)
+            }
             Killed::Id { id } => {
                 let mut found = Vec::new();
                 View::new(&self.firewall).for_all(|record| {
@@ -87,9 +99,23 @@ pub(super) fn filter_of(
 
 /// `ADDRESS/BITS` as address, mask and IP version.
 fn ends(network: &str) -> Result<(Ends, u8), Refused> {
-    let prefix: weir_net::Prefix =
-        network.parse().map_err(|_| Refused(format!("`{network}` is not ADDRESS/BITS")))?;
+    let prefix = prefix(network)?;
     Ok((ends_of(prefix.network().address(), prefix.length(), 0), version(prefix.address())))
+}
+
+/// The addresses of a flow that only the world outside sees.
+fn outside_alone(record: &Record) -> Vec<IpAddr> {
+    let ends = record.wire.iter().flatten().flat_map(|wire| wire.iter().zip(record.ends));
+    ends.filter(|(outside, inside)| outside.0 != inside.0).map(|(outside, _)| outside.0).collect()
+}
+
+fn holds(network: &weir_net::Prefix, address: IpAddr) -> bool {
+    let of_address = weir_net::Prefix::new(address, network.length());
+    of_address.is_ok_and(|prefix| prefix.network() == network.network())
+}
+
+fn prefix(network: &str) -> Result<weir_net::Prefix, Refused> {
+    network.parse().map_err(|_| Refused(format!("`{network}` is not ADDRESS/BITS")))
 }
 
 fn version(address: IpAddr) -> u8 {

@@ -4,18 +4,18 @@
 //! a packet meets those of one ruleset. Nothing else that the data path judges by is written here;
 //! what is known of interfaces follows the image, never the other way round (`interfaces.rs`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use weir_bpf::firewall::layout::{Slots, control};
 use weir_rules::evaluate::Evaluator;
 use weir_rules::facts::Facts;
-use weir_rules::ir::{Rule, Ruleset};
+use weir_rules::ir::{Rule, Rules, Ruleset};
 use weir_rules::names;
 use weir_rules::resolve::{Resolver as _, interfaces_named};
 
 use super::document::{self, About};
 use super::interfaces::{self, Coverage};
-use super::source::{Size, Source, loaded_anchors};
+use super::source::{Size, Source, loaded_anchors, take_parts};
 use super::tables::{self, Tables};
 use super::{Engine, Refused, clock, counters, links};
 use crate::compile::known::Known;
@@ -68,7 +68,7 @@ pub(super) fn coverage(evaluator: &Evaluator<'_>, facts: &Facts) -> Coverage {
     let skipped: BTreeSet<String> = skipped.map(|interface| interface.name.clone()).collect();
     let mut named = BTreeSet::new();
     let mut is_any = true;
-    for rule in evaluator.rules().filter(|rule| is_filter(rule)) {
+    for rule in evaluator.rules().filter(|rule| is_about_packets(rule)) {
         let Some(interface) = rule.interface.as_ref().filter(|interface| !interface.not) else {
             return Coverage { skipped, named: None };
         };
@@ -78,11 +78,11 @@ pub(super) fn coverage(evaluator: &Evaluator<'_>, facts: &Facts) -> Coverage {
     Coverage { skipped, named: (!is_any).then_some(named) }
 }
 
-/// `pass`, `block`, `match`: what says something of packets.
-fn is_filter(rule: &Rule) -> bool {
-    use weir_rules::ir::Action;
-    let filters = matches!(rule.action, Action::Pass | Action::Block(_) | Action::Match);
-    filters && rule.anchor.is_none()
+/// `pass`, `block`, `match`, and what translates: what says something of packets.
+fn is_about_packets(rule: &Rule) -> bool {
+    use weir_rules::ir::Action::{Block, Match, Pass, Translate};
+    let is_it = matches!(rule.action, Pass | Block(_) | Match | Translate { .. });
+    is_it && rule.anchor.is_none()
 }
 
 impl Engine {
@@ -129,11 +129,25 @@ impl Engine {
     pub(crate) fn flush_rules(&mut self, anchor: &str) -> Result<(), Refused> {
         let mut next = self.next(self.facts.clone());
         if anchor.is_empty() {
-            next.main.ruleset.main = weir_rules::ir::Rules::default();
+            let filter = LoadParts { translation: false, ..LoadParts::ALL };
+            take_parts(&mut next.main.ruleset.main, Rules::default(), filter);
             next.main.anchors.clear();
         } else {
             next.anchors.retain(|source| source.load.anchor != anchor);
         }
+        self.install(next, Manner::Asked).map(drop)
+    }
+
+    /// `pfctl -F nat`: translation rules of the main ruleset, the only ones that there are. States
+    /// stay translated.
+    ///
+    /// # Errors
+    ///
+    /// If the shared memory is damaged.
+    pub(crate) fn flush_translation(&mut self) -> Result<(), Refused> {
+        let mut next = self.next(self.facts.clone());
+        let translation = LoadParts { rules: false, ..LoadParts::ALL };
+        take_parts(&mut next.main.ruleset.main, Rules::default(), translation);
         self.install(next, Manner::Asked).map(drop)
     }
 
@@ -273,7 +287,11 @@ impl Engine {
 
     fn compile(&self, next: &Next, evaluator: &Evaluator<'_>) -> Result<Compiled, Refused> {
         let mut known = self.known.clone();
-        known.release(|id| counters::of_rule(&self.firewall, &self.known, id).state_count == 0);
+        let translators = self.translators();
+        known.release(|id| {
+            let counts = counters::of_rule(&self.firewall, &self.known, id);
+            counts.state_count == 0 && !translators.contains(&id)
+        });
         if known.is_short_of_tags() {
             let kept = states::View::new(&self.firewall).tags();
             known.release_tags(|number| kept >> number & 1 == 0);
@@ -284,6 +302,17 @@ impl Engine {
         let mut compiled = compiled.map_err(|refused| Refused(next.main.lines(&refused.0)))?;
         compiled.settings = settings(&next.main, &compiled.known);
         Ok(compiled)
+    }
+
+    /// The rules by which states are translated.
+    fn translators(&self) -> HashSet<u32> {
+        let mut translators = HashSet::new();
+        if self.firewall.arena().read64(control::ALIAS_COUNT) > 0 {
+            states::View::new(&self.firewall).for_all(|record| {
+                translators.extend(record.translator.iter().flatten());
+            });
+        }
+        translators
     }
 
     /// `set hostid`, or a number that was drawn once.
@@ -321,8 +350,8 @@ fn merge(main: &mut Source, source: Source) {
     let parts = source.load.parts;
     let is_merged = source.load.is_merged;
     let Ruleset { prelude, settings, tables, main: rules, .. } = source.ruleset;
+    take_parts(&mut main.ruleset.main, rules, parts);
     if parts.rules {
-        main.ruleset.main = rules;
         main.anchors = source.anchors;
         main.sources = source.sources;
     }

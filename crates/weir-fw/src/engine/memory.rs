@@ -9,6 +9,7 @@ use weir_rules::ir::Ruleset;
 
 use super::source::{Size, Source, limit_of};
 use super::{Engine, Refused};
+use crate::compile::translation;
 use crate::limits::{self, Followed, LimitError, Plan};
 
 /// A version of control groups (cgroups(7)): where they are, and what their files are called.
@@ -79,13 +80,20 @@ pub(super) fn sizes_of(ruleset: &Ruleset) -> Result<Plan, Impossible> {
             return Err((vec![Size::Limit(limit)], message));
         }
     }
-    let plan = limits::plan(limit_of(ruleset, "states"), ruleset.settings.hash_size, cpu_count);
+    let states = limit_of(ruleset, "states");
+    let (hash_size, translated) = (ruleset.settings.hash_size, translated_count(ruleset, states));
+    let plan = limits::plan_with(states, hash_size, cpu_count, translated);
     let followed = Followed {
         fragment_limit: limit_of(ruleset, "frags").max(1),
         source_limit: limit_of(ruleset, "src-nodes"),
     };
     let plan = plan.map_err(|error| (blamed(&error).to_vec(), error.to_string()))?;
     Ok(plan.with(followed))
+}
+
+/// How many of its states a ruleset may translate: all of them, or none.
+fn translated_count(ruleset: &Ruleset, state_limit: u32) -> u32 {
+    if translation::is_in(ruleset) { state_limit } else { 0 }
 }
 
 /// What the machine, and this process's control group, still have for us.
@@ -214,7 +222,8 @@ impl Engine {
             return Err(main.refused(&[Size::Reserve, Size::Limit("states")], message));
         }
         let hash_size = is_fixed.then_some(have.bucket_count);
-        let plan = limits::plan(states, hash_size, have.cpu_count);
+        let translated = translated_count(&main.ruleset, states);
+        let plan = limits::plan_with(states, hash_size, have.cpu_count, translated);
         let plan = plan.map_err(|error| main.refused(&blamed(&error), error))?;
         if plan.slots.overflow_count > have.overflow_count {
             let message = format!(

@@ -74,7 +74,9 @@ pub fn refusals_of_anchor(
     facts: &Facts,
     not_ethernet: &[String],
 ) -> Vec<Diagnostic> {
-    refuse::interfaces(ruleset, facts, not_ethernet)
+    let mut found = refuse::interfaces(ruleset, facts, not_ethernet);
+    found.extend(refuse::of_anchor(ruleset));
+    found
 }
 
 /// The tables that rules name; or what the compiler has no room for. What single constructs are

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weir_rules::diagnostic::{Diagnostic, Severity};
 use weir_rules::evaluate::LoadedAnchor;
 use weir_rules::facts::Facts;
-use weir_rules::ir::{Prelude, Ruleset, Settings};
+use weir_rules::ir::{Prelude, Rules, Ruleset, Settings};
 use weir_rules::limits::Limits;
 use weir_rules::names;
 use weir_rules::optimise::{self, Level as Optimise, Profile};
@@ -17,7 +17,7 @@ use weir_rules::value::Setting;
 use weir_rules::{Compiled, Dialect};
 
 use super::Refused;
-use crate::protocol::{Level, Load, NamedFile};
+use crate::protocol::{Level, Load, LoadParts, NamedFile};
 use crate::refuse;
 
 /// A ruleset, or an anchor's, with the text that it comes from.
@@ -97,7 +97,7 @@ impl Source {
             dialect: None,
             level: None,
             anchor: String::new(),
-            parts: crate::protocol::LoadParts::ALL,
+            parts: LoadParts::ALL,
             is_merged: false,
             pid: 0,
         };
@@ -116,7 +116,9 @@ impl Source {
         let dialect = load.dialect.as_deref().and_then(Dialect::parse);
         let facts = &with_hosts(facts, &load.hosts);
         let machine = (facts, not_ethernet);
-        let mut compiled = compile(&load, &load.name, &load.text.to_vec(), dialect, machine)?;
+        let is_anchor = !load.anchor.trim_matches('/').is_empty();
+        let file = (load.name.as_str(), &load.text.to_vec()[..], is_anchor);
+        let mut compiled = compile(&load, file, dialect, machine)?;
         let mut anchors = Vec::new();
         for file in &compiled.ruleset.loads {
             let sent = Sent(&load.files);
@@ -124,7 +126,7 @@ impl Source {
                 .read(&file.file, &load.name)
                 .map_err(|cause| format!("{}: {cause}", file.file))?;
             let dialect = Some(compiled.ruleset.dialect);
-            let inner = compile(&load, &file.file, &bytes, dialect, machine)?;
+            let inner = compile(&load, (&file.file, &bytes, true), dialect, machine)?;
             anchors.push(LoadedAnchor { path: file.name.clone(), ruleset: inner.ruleset });
         }
         let in_file = || match compiled.ruleset.settings.ruleset_optimization.as_deref() {
@@ -143,9 +145,8 @@ impl Source {
             }
         }
         let Compiled { mut ruleset, sources, .. } = compiled;
-        if !load.parts.rules {
-            ruleset.main = weir_rules::ir::Rules::default();
-        }
+        let rules = std::mem::take(&mut ruleset.main);
+        take_parts(&mut ruleset.main, rules, load.parts);
         let settings = ruleset.prelude.iter().filter_map(|statement| match statement {
             Prelude::Set(setting, span) => Some((setting.clone(), sources.place(*span))),
             _ => None,
@@ -216,10 +217,10 @@ fn with_hosts(facts: &Facts, hosts: &[(String, Vec<IpAddr>)]) -> Facts {
     facts
 }
 
+/// Compiles a file: its name, its text, and whether it is an anchor's.
 fn compile(
     load: &Load,
-    name: &str,
-    bytes: &[u8],
+    (name, bytes, is_anchor): (&str, &[u8], bool),
     dialect: Option<Dialect>,
     (facts, not_ethernet): (&Facts, &[String]),
 ) -> Result<Compiled, String> {
@@ -234,9 +235,12 @@ fn compile(
     let compiled = weir_rules::compile(input, facts);
     let mut found = compiled.diagnostics.clone();
     // Each file's own, so that an anchor's rules are refused with their places too.
-    if load.parts.rules {
+    if load.parts.rules || load.parts.translation {
         found.extend(refuse::diagnostics(&compiled.ruleset));
         found.extend(refuse::interfaces(&compiled.ruleset, facts, not_ethernet));
+        if is_anchor {
+            found.extend(refuse::of_anchor(&compiled.ruleset));
+        }
     }
     found.retain(|diagnostic| diagnostic.severity == Severity::Error);
     if found.is_empty() {
@@ -256,6 +260,17 @@ fn lines(list: &[Diagnostic], sources: &SourceMap) -> String {
         )
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Puts those rules that are loaded in the place of what is there.
+pub(super) fn take_parts(rules: &mut Rules, new: Rules, parts: LoadParts) {
+    let Rules { ether, scrub, nat, rdr, binat, filter } = new;
+    if parts.rules {
+        (rules.ether, rules.scrub, rules.filter) = (ether, scrub, filter);
+    }
+    if parts.translation {
+        (rules.nat, rules.rdr, rules.binat) = (nat, rdr, binat);
+    }
 }
 
 /// `pfctl -m`: what the file sets takes its place, all else stays.
@@ -326,7 +341,7 @@ pub(super) fn merge_settings(settings: &mut Settings, prelude: &[Prelude], new: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Bytes, LoadParts};
+    use crate::protocol::Bytes;
 
     fn load(anchor: &str, text: &str, files: Vec<NamedFile>) -> Load {
         Load {
@@ -346,7 +361,7 @@ mod tests {
         let nat = "pass\nnat on em0 from any to any -> (em0)\n";
         let found = refusal(load("ftp", nat, Vec::new()));
         assert!(found.starts_with("pf.conf:2: "), "{found}");
-        assert!(found.contains("addresses are not translated"), "{found}");
+        assert!(found.contains("translation rules stand in the main ruleset"), "{found}");
 
         let file = NamedFile {
             path: "ftp.conf".to_owned(),

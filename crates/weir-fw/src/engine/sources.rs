@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use weir_bpf::firewall::Firewall;
-use weir_bpf::firewall::layout::{STATE_SOURCE_A_IS_1, STATE_SOURCE_B_IS_1, STATE_TRACKED};
+use weir_bpf::firewall::layout::STATE_TRACKED;
 use weir_bpf::firewall::sweep::Filter;
 
 use super::answers::now_tick;
@@ -70,11 +70,11 @@ impl Engine {
             if record.flags & STATE_TRACKED == 0 {
                 return;
             }
-            for (half, bit) in [STATE_SOURCE_A_IS_1, STATE_SOURCE_B_IS_1].into_iter().enumerate() {
+            for (half, end) in record.source_end.into_iter().enumerate() {
                 if !record.has_half(half) {
                     continue;
                 }
-                let source = record.ends[usize::from(record.flags & bit != 0)].0;
+                let source = record.ends[end].0;
                 let counted = [record.packets, record.bytes].map(|both| both[0] + both[1]);
                 // Whether the rule tracks for itself or for all, its node has this state.
                 for rule in [record.rules[half], None] {

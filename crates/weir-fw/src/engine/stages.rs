@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_bpf::firewall::layout::{control, image, image_flags, table};
+use weir_bpf::firewall::layout::{CONTROL_TRANSLATED, control, image, image_flags, table};
 use weir_bpf::firewall::{Firewall, Stages};
 use weir_net::Netlink;
 use weir_net::route::Fork;
@@ -23,6 +23,8 @@ const ONE_BELOW_STATE_COUNT: u64 = 4_000;
 const GROUP_PACKETS_MIN: u64 = 2;
 /// Groups that an average is taken of.
 const GROUP_COUNT_MIN: u64 = 1_000;
+/// Looks after which no packet goes by an image any more that another one took the place of.
+const UNTRANSLATED_LOOKS: u32 = 4;
 /// Looks, a second each, for which one stage stays when groups were too small.
 const SMALL_GROUP_LOOKS: u32 = 60;
 
@@ -68,6 +70,8 @@ pub(super) struct Choice {
     counted: [u64; 2],
     /// Looks for which groups were too small to be worth it.
     small_group_looks: u32,
+    /// Looks in a row for which neither the ruleset nor any state translated.
+    untranslated_looks: u32,
 }
 
 impl Default for Choice {
@@ -77,6 +81,7 @@ impl Default for Choice {
             fork: Err("nobody has looked at the routes yet".to_owned()),
             counted: [0; 2],
             small_group_looks: 0,
+            untranslated_looks: 0,
         }
     }
 }
@@ -130,6 +135,7 @@ impl Engine {
         if self.is_stopped {
             return Ok(());
         }
+        self.forget_translation();
         let are_groups_small = self.are_groups_small();
         let load = Load {
             setting: self.main.ruleset.settings.stages,
@@ -151,6 +157,9 @@ impl Engine {
     /// What makes two stages wrong.
     fn forbids_two(&self, ways: &Ways) -> Option<String> {
         let arena = self.firewall.arena();
+        if arena.read32(control::FLAGS) & CONTROL_TRANSLATED != 0 {
+            return Some("addresses are translated".to_owned());
+        }
         let active = arena.read32(control::ACTIVE);
         if arena.read32(active + image::FLAGS) & image_flags::STAGES == 0 {
             return Some("a rule answers what it blocks, or chooses a routing table".to_owned());
@@ -163,6 +172,19 @@ impl Engine {
             Ok(Some(fork)) => Some(fork.to_string()),
             Ok(None) if !ways.are_known() => Some("the routes have just changed".to_owned()),
             Ok(None) => None,
+        }
+    }
+
+    /// Says to the programs that there are no aliases, once that is so for good.
+    fn forget_translation(&mut self) {
+        let arena = self.firewall.arena();
+        let flags = arena.read32(arena.read32(control::ACTIVE) + image::FLAGS);
+        let is_translated =
+            flags & image_flags::TRANSLATES != 0 || arena.read64(control::ALIAS_COUNT) > 0;
+        let looks = &mut self.stages.untranslated_looks;
+        *looks = if is_translated { 0 } else { looks.saturating_add(1) };
+        if *looks == UNTRANSLATED_LOOKS {
+            arena.word32(control::FLAGS).fetch_and(!CONTROL_TRANSLATED, Ordering::AcqRel);
         }
     }
 

@@ -49,7 +49,7 @@ impl Engine {
             "dialect": self.main.ruleset.dialect.as_str(),
             "loaded_unix_s": self.loaded_unix_s,
             "started_unix_s": self.started_unix_s,
-            "rule_count": self.rules.len(),
+            "rule_count": self.filter_rules().count(),
             "table_count": self.tables.all.len(),
             "stages": {
                 "setting": self.main.ruleset.settings.stages.as_str(),
@@ -155,6 +155,11 @@ impl Engine {
                 "overflow_steps_count": table.overflow_step_count,
                 "lock_waits_count": table.lock_wait_count,
             },
+            "translation": {
+                "current_count": arena.read64(control::ALIAS_COUNT),
+                "flows_count": table.translation_count,
+                "port_probes_count": table.port_probe_count,
+            },
             "drops": drops,
             "interfaces": interfaces,
             "forwarded_packets": table.forwarded_packets,
@@ -229,7 +234,7 @@ impl Engine {
                 "states_created": counts.created_count,
             })
         };
-        self.rules.iter().map(described).collect()
+        self.filter_rules().map(described).collect()
     }
 }
 
@@ -343,6 +348,10 @@ pub fn stats_text(value: &Value) -> String {
         ("removals", "removals_count"),
     ] {
         put(&format!("states: {name}"), number(&value["states"][key]));
+    }
+    if number(&value["translation"]["flows_count"]) > 0 {
+        put("translated flows", number(&value["translation"]["flows_count"]));
+        put("ports looked at", number(&value["translation"]["port_probes_count"]));
     }
     for interface in value["interfaces"].as_array().into_iter().flatten() {
         let name = interface["name"].as_str().unwrap_or_default();

@@ -28,10 +28,15 @@ fn every_refusal_has_a_line_that_is_refused() {
     use Dialect::{FreeBsd, OpenBsd};
     use Refusal::*;
     let cases: &[(Refusal, Dialect, &str)] = &[
-        (Translation, FreeBsd, "nat on em0 from any to any -> (em0)"),
-        (Translation, FreeBsd, "rdr on em0 proto tcp from any to any port 80 -> 10.0.0.1"),
-        (Translation, OpenBsd, "match out on em0 nat-to (em0)"),
-        (Translation, OpenBsd, "pass in on em0 proto tcp to port 80 rdr-to 10.0.0.1"),
+        (AfTo, OpenBsd, "pass in inet6 to 64:ff9b::/96 af-to inet from 192.0.2.1"),
+        (TranslationAnchor, FreeBsd, "anchor \"a\" {\nnat on em0 from any to any -> (em0)\n}"),
+        (NatIn, OpenBsd, "pass in on em0 inet nat-to 192.0.2.1"),
+        (NatIn, OpenBsd, "pass out on em0 inet proto tcp to port 80 rdr-to 192.0.2.1"),
+        (PoolTable, FreeBsd, "table <t> { 10.0.0.1 }\nrdr on em0 proto tcp to port 80 -> <t>"),
+        (LeastStates, OpenBsd, "match out on em0 inet nat-to 192.0.2.0/30 least-states"),
+        (StickyAddress, FreeBsd, "nat on em0 inet from any to any -> 192.0.2.0/30 sticky-address"),
+        (MapE, FreeBsd, "nat on em0 inet from any to any -> (em0) map-e-portset 6/8/0x34"),
+        (EndpointIndependent, FreeBsd, "nat on em0 inet proto udp -> (em0) endpoint-independent"),
         (Route, FreeBsd, "pass in on em0 route-to (em1 198.51.100.2)"),
         (Ether, FreeBsd, "ether block in on em0"),
         (ScrubOptions, FreeBsd, "scrub in all max-mss 1400"),
@@ -57,11 +62,14 @@ fn every_refusal_has_a_line_that_is_refused() {
         (RuleTimeout, FreeBsd, "pass in keep state (adaptive.start 1, adaptive.end 2)"),
         (LogUser, FreeBsd, "pass in log (user)"),
         (LogInterface, FreeBsd, "pass in log (to pflog1)"),
+        (LogAllTranslated, FreeBsd, "nat pass log (all) on em0 inet from any to any -> (em0)"),
+        (RoutingTable, FreeBsd, "nat on em0 inet from any to any rtable 0 -> (em0)"),
         (TableCounters, FreeBsd, "table <t> persist counters\npass in from <t>"),
         (FailPolicy, FreeBsd, "set fail-policy return"),
         (UnresolvedHost, FreeBsd, "pass in from nowhere.example"),
         (UnresolvedHost, FreeBsd, "pass in from nowhere.example:0"),
         (UnresolvedInterface, FreeBsd, "pass in from em7:network"),
+        (UnresolvedHost, FreeBsd, "rdr on em0 proto tcp to port 80 -> nowhere.example"),
         (IncompleteTable, FreeBsd, "table <t> file \"/missing\"\npass in from <t>"),
     ];
     for (refusal, dialect, text) in cases {
@@ -93,6 +101,19 @@ fn what_the_data_path_does_is_accepted() {
          anchor \"a\" in quick on em0 {\npass proto icmp\n}\n\
          pass out on em1 inet6 proto icmp6 icmp6-type echoreq no state allow-opts prio 3\n";
     assert_eq!(diagnostics_of(text, Dialect::FreeBsd), []);
+    let nat = "no nat on em0 from 10.0.0.1\nnat pass log on em0 inet from any to any -> (em0:0)\n\
+         nat-anchor \"ftp-proxy/*\"\nrdr-anchor \"ftp-proxy/*\"\nbinat-anchor \"x\"\n\
+         nat on em0 inet from any to any tag seen -> 192.0.2.8/30 source-hash static-port\n\
+         rdr on em0 inet proto tcp to (em0) port 80:90 -> 10.0.0.1 port 8080:*\n\
+         binat on em0 from 10.0.0.5 to any -> 192.0.2.7\npass tagged seen\n";
+    assert_eq!(diagnostics_of(nat, Dialect::FreeBsd), []);
+    let to = "match out on em0 inet from 10.0.0.0/8 nat-to (em0) port 6000:7000\n\
+         pass in on em0 inet proto tcp to port 80 rdr-to { 10.0.0.1, 10.0.0.2 } round-robin\n\
+         anchor \"a\" {\npass on em0 inet from 10.0.0.5 binat-to 192.0.2.7\n}\n";
+    assert_eq!(diagnostics_of(to, Dialect::OpenBsd), []);
+    let local = "rdr on em0 inet proto tcp to port 80 -> 127.0.0.1 port 8080\n";
+    let warned = diagnostics_of(local, Dialect::FreeBsd);
+    assert!(warned.len() == 1 && warned[0].label.contains("another interface"), "{warned:?}");
     let warned = diagnostics_of("set debug misc\nset timeout tcp.tsdiff 5\n", Dialect::FreeBsd);
     assert_eq!(warned.len(), 2);
 }

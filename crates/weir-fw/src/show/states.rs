@@ -69,6 +69,10 @@ pub struct Line<'a> {
     pub from: End,
     /// The other end.
     pub to: End,
+    /// Address and port of `from` as it leaves, where that is translated.
+    pub from_outside: Option<(IpAddr, u16)>,
+    /// Address and port of `to` as it was asked for, where that is translated.
+    pub to_outside: Option<(IpAddr, u16)>,
     /// Seconds since it was made.
     pub age_s: u64,
     /// Seconds until it ends if no packet comes.
@@ -99,13 +103,16 @@ pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
     }
     out.push(' ');
     // pf puts the inner side first: where it comes in, that is the destination.
-    let (left, right, arrow) =
-        if line.is_out { (&line.from, &line.to, "->") } else { (&line.to, &line.from, "<-") };
-    put_end(out, left);
-    out.push(' ');
-    out.push_str(arrow);
-    out.push(' ');
-    put_end(out, right);
+    let (left, right) = if line.is_out { (&line.from, &line.to) } else { (&line.to, &line.from) };
+    if line.is_out {
+        put_from(out, line);
+        out.push_str(" -> ");
+        put_to(out, line);
+    } else {
+        put_to(out, line);
+        out.push_str(" <- ");
+        put_from(out, line);
+    }
     out.push_str("       ");
     put_phases(out, line.protocol, left.phase, right.phase);
     out.push('\n');
@@ -150,9 +157,34 @@ pub fn put(out: &mut String, line: &Line<'_>, verbosity: u8) {
     }
 }
 
+/// Who made it: as the world sees it, and in parentheses who that is.
+fn put_from(out: &mut String, line: &Line<'_>) {
+    let inside = (line.from.address, line.from.port);
+    match line.from_outside {
+        Some(outside) => put_translated(out, outside, inside),
+        None => put_end(out, inside),
+    }
+}
+
+/// Who is spoken to, and in parentheses who was asked for.
+fn put_to(out: &mut String, line: &Line<'_>) {
+    let inside = (line.to.address, line.to.port);
+    match line.to_outside {
+        Some(outside) => put_translated(out, inside, outside),
+        None => put_end(out, inside),
+    }
+}
+
+fn put_translated(out: &mut String, end: (IpAddr, u16), other: (IpAddr, u16)) {
+    put_end(out, end);
+    out.push_str(" (");
+    put_end(out, other);
+    out.push(')');
+}
+
 /// `print_host`: IPv6 has its port in brackets.
-fn put_end(out: &mut String, end: &End) {
-    match (end.address, end.port) {
+fn put_end(out: &mut String, end: (IpAddr, u16)) {
+    match end {
         (IpAddr::V4(address), port) => {
             for (index, octet) in (0..).zip(address.octets()) {
                 if index > 0 {
@@ -241,6 +273,8 @@ mod tests {
             protocol_name: Some(name),
             from,
             to,
+            from_outside: None,
+            to_outside: None,
             age_s: 10,
             expires_in_s: 86_400,
             rule: Some(3),
@@ -280,6 +314,34 @@ mod tests {
         assert_eq!(text(&unnamed, 0), "all 47 198.51.100.7 <- 10.0.0.5       MULTIPLE:SINGLE\n");
         let broken = line(TCP, "tcp", end("10.0.0.5", 1, 20), end("10.0.0.6", 2, 0));
         assert!(text(&broken, 0).ends_with("<BAD STATE LEVELS 0:20>\n"));
+    }
+
+    #[test]
+    fn translated_ends_are_shown_as_pfctl_does() {
+        let (client, web) = (end("10.1.0.2", 1234, 4), end("198.51.100.7", 443, 4));
+        let wan = |port: u16| Some(("192.0.2.1".parse().unwrap(), port));
+        let nat = Line { is_out: true, from_outside: wan(54321), ..line(TCP, "tcp", client, web) };
+        assert_eq!(
+            text(&nat, 0),
+            "all tcp 192.0.2.1:54321 (10.1.0.2:1234) -> 198.51.100.7:443       \
+             ESTABLISHED:ESTABLISHED\n"
+        );
+        let inside = end("10.1.0.80", 8080, 4);
+        let rdr = Line { to_outside: wan(80), ..line(TCP, "tcp", web, inside) };
+        assert_eq!(
+            text(&rdr, 0),
+            "all tcp 10.1.0.80:8080 (192.0.2.1:80) <- 198.51.100.7:443       \
+             ESTABLISHED:ESTABLISHED\n"
+        );
+        // One record stands for both of pf's.
+        let from_outside = Some(("10.1.0.1".parse().unwrap(), 6000));
+        let hairpin = line(TCP, "tcp", client, inside);
+        let hairpin = Line { is_out: true, from_outside, to_outside: wan(80), ..hairpin };
+        assert_eq!(
+            text(&hairpin, 0),
+            "all tcp 10.1.0.1:6000 (10.1.0.2:1234) -> 10.1.0.80:8080 (192.0.2.1:80)       \
+             ESTABLISHED:ESTABLISHED\n"
+        );
     }
 
     #[test]

@@ -14,3 +14,4 @@ mod live;
 mod sanity;
 mod stages;
 mod states;
+mod translation;

@@ -25,7 +25,12 @@ const HOSTS: &[(&str, &str, Side)] = &[
     ("10.2.0.5", "2001:db8:22::5", Side::Behind("em2")),
     ("10.0.0.1", "2001:db8::1", Side::Firewall),
     ("192.0.2.1", "2001:db8:1::1", Side::Firewall),
+    // Nobody's but by translation.
+    ("192.0.2.77", "2001:db8:1::77", Side::Firewall),
+    ("192.0.2.20", "2001:db8:1::14", Side::Firewall),
 ];
+/// How many of them there are without translation.
+const HOST_COUNT: usize = 9;
 
 /// Addresses that a packet may have which few have.
 const SPECIALS4: &[&str] = &[
@@ -126,7 +131,7 @@ impl Traffic {
 fn special(draw: &mut Draw, features: &Features) -> String {
     let is_v6 = features.ipv6 && draw.happens(40);
     let one = draw.pick(if is_v6 { SPECIALS6 } else { SPECIALS4 });
-    let host = draw.pick(HOSTS);
+    let host = draw.pick(&HOSTS[..HOST_COUNT]);
     let ends = [one, if is_v6 { host.1 } else { host.0 }].map(str::parse::<IpAddr>);
     let [Ok(one), Ok(other)] = ends else {
         unreachable!("the addresses are part of the program");
@@ -143,10 +148,15 @@ fn special(draw: &mut Draw, features: &Features) -> String {
 impl Flow {
     fn new(draw: &mut Draw, features: &Features) -> Self {
         let is_v6 = features.ipv6 && draw.happens(30);
-        let client = draw.pick(HOSTS);
-        let mut server = draw.pick(HOSTS);
+        let (clients, servers) = match draw.below(4) {
+            // From within to the world, and from the world to whom it sees of what is within.
+            0 | 1 if features.translation_percent > 0 => (&HOSTS[..3], &HOSTS[3..6]),
+            2 if features.translation_percent > 0 => (&HOSTS[3..6], &HOSTS[8..]),
+            _ => (&HOSTS[..HOST_COUNT], &HOSTS[..HOST_COUNT]),
+        };
+        let (client, mut server) = (draw.pick(clients), draw.pick(servers));
         while server.2 == client.2 {
-            server = draw.pick(HOSTS);
+            server = draw.pick(servers);
         }
         let mut end = |host: (&str, &str, Side), ports: &[u16]| {
             let text = if is_v6 { host.1 } else { host.0 };

@@ -1,7 +1,10 @@
 //! Random rulesets, of values so few that rules and packets often meet.
 
+use weir_rules::dialect::Dialect;
+
 use super::Features;
 use super::draw::Draw;
+use super::translation;
 
 const PORTS: &[&str] = &[
     "port 80",
@@ -64,8 +67,18 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
         text.push_str("table <two> { 203.0.113.9, 203.0.113.10, 2001:db8:2::9 }\n");
         text.push_str("table <three> persist\n");
     }
+    let translates = features.translation_percent > 0 && draw.happens(features.translation_percent);
+    let dialect = match translates {
+        true => Some(draw.pick(&[Dialect::FreeBsd, Dialect::OpenBsd])),
+        false => None,
+    };
+    if dialect == Some(Dialect::FreeBsd) {
+        text.push_str(&translation::lists(draw, features));
+    }
+    // What is blocked is not translated.
     match draw.below(4) {
         0 => {}
+        _ if dialect.is_some() && draw.happens(60) => {}
         1 => text.push_str("block in\n"),
         2 => text.push_str("block return\n"),
         _ => text.push_str("block\n"),
@@ -73,9 +86,23 @@ pub(super) fn ruleset(draw: &mut Draw, features: &Features, rule_count: u32) -> 
     if draw.happens(65) {
         text.push_str(draw.pick(&["pass out\n", "pass out\n", "pass out no state\n"]));
     }
+    let options = dialect == Some(Dialect::OpenBsd);
+    if options {
+        // One at least, by which the dialect is known.
+        text.push_str(&translation::option(draw, features));
+    }
     let count = 1 + draw.below(rule_count.max(1));
-    rules(draw, features, &mut text, count, 0);
+    rules(draw, features, &mut text, Body { count, depth: 0, options });
     text
+}
+
+/// Rules of a ruleset or of an anchor.
+#[derive(Clone, Copy)]
+struct Body {
+    count: u32,
+    depth: u32,
+    /// Some of them translate (OpenBSD).
+    options: bool,
 }
 
 fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
@@ -105,9 +132,11 @@ fn settings(draw: &mut Draw, features: &Features, text: &mut String) {
     }
 }
 
-fn rules(draw: &mut Draw, features: &Features, text: &mut String, count: u32, depth: u32) {
-    for _ in 0..count {
-        if features.anchors && depth < 2 && draw.happens(8) {
+fn rules(draw: &mut Draw, features: &Features, text: &mut String, body: Body) {
+    for _ in 0..body.count {
+        if body.options && draw.happens(20) {
+            text.push_str(&translation::option(draw, features));
+        } else if features.anchors && body.depth < 2 && draw.happens(8) {
             let head = draw.pick(&[
                 "anchor",
                 "anchor in",
@@ -118,8 +147,8 @@ fn rules(draw: &mut Draw, features: &Features, text: &mut String, count: u32, de
             ]);
             text.push_str(head);
             text.push_str(" {\n");
-            let inner = 1 + draw.below(3);
-            rules(draw, features, text, inner, depth + 1);
+            let count = 1 + draw.below(3);
+            rules(draw, features, text, Body { count, depth: body.depth + 1, ..body });
             text.push_str("}\n");
         } else {
             text.push_str(&rule(draw, features));

@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use weir_wire::checksum;
 
+use super::key::{Key, icmp_ends};
 use crate::frame::{checksum_at, message_checksum};
 use crate::outcome::DropReason;
 use weir_rules::evaluate::packet::{FIN, SYN};
-use weir_rules::evaluate::{Icmp, IcmpRole, Packet};
+use weir_rules::evaluate::{Icmp, IcmpRole, Packet, end_text};
 use weir_rules::value::Direction;
 use weir_wire::protocol::{ICMP, ICMP6, SCTP, TCP, UDP};
 
@@ -60,6 +61,10 @@ pub(super) struct Inner {
     pub(super) destination_port: u16,
     /// Of TCP.
     pub(super) sequence: u32,
+    /// Type of an ICMP message.
+    pub(super) kind: u8,
+    /// Where its protocol's header is, counted from its IP header.
+    pub(super) body_at: usize,
 }
 
 /// A packet with everything that was read of it.
@@ -85,6 +90,18 @@ pub(super) struct Dissected {
     pub(super) is_discovery: bool,
 }
 
+impl Inner {
+    /// The key of the packet that would answer the one that an ICMP error quotes: the error goes
+    /// the same way.
+    pub(super) fn against(&self) -> Key {
+        Key {
+            protocol: self.protocol,
+            source: (self.destination, self.destination_port),
+            destination: (self.source, self.source_port),
+        }
+    }
+}
+
 impl Dissected {
     /// Whether the protocol's checksum is right; of fragments it cannot be told.
     pub(super) fn has_right_checksum(&self, frame: &[u8]) -> bool {
@@ -95,6 +112,47 @@ impl Dissected {
         };
         let expected = message_checksum(body, packet.source, packet.destination, packet.protocol);
         body.get(at..at + 2) == Some(&expected.to_be_bytes()[..])
+    }
+}
+
+/// What a frame says of where it comes from and goes to, in words.
+pub(crate) struct Ends {
+    /// Source and destination as states have them: with ports, or an identifier and a type.
+    pub(crate) ends: [String; 2],
+    /// Those of the packet that an ICMP error quotes.
+    pub(crate) quoted: Option<[String; 2]>,
+    /// The protocol's checksum is right, as far as it can be seen.
+    pub(crate) is_sound: bool,
+}
+
+/// Reads the ends of a frame; `None` if it is not IP, or broken.
+pub(crate) fn ends(frame: &[u8]) -> Option<Ends> {
+    let Frame::Packet(dissected) = dissect(frame, Direction::Out, "") else {
+        return None;
+    };
+    let text = |protocol, (address, port)| {
+        end_text(matches!(protocol, TCP | UDP | SCTP | ICMP | ICMP6), address, port)
+    };
+    let packet = &dissected.packet;
+    let key = Key::of(packet);
+    let quoted = match dissected.inner {
+        Some(Ok(inner)) => {
+            let key = inner.against();
+            Some([key.destination, key.source].map(|end| text(inner.protocol, end)))
+        }
+        _ => None,
+    };
+    // Without ports an end is an address.
+    let protocol = if packet.fragment || quoted.is_some() { 0 } else { packet.protocol };
+    let ends = [key.source, key.destination].map(|end| text(protocol, end));
+    Some(Ends { ends, quoted, is_sound: dissected.has_right_checksum(frame) })
+}
+
+/// The flow of a frame.
+pub(super) fn flow(frame: &[u8]) -> Option<Key> {
+    match dissect(frame, Direction::Out, "") {
+        Frame::Packet(dissected) => Some(Key::of(&dissected.packet)),
+        _ => None,
     }
 }
 
@@ -449,8 +507,16 @@ fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
         }
         _ => return Err(DropReason::Short),
     };
-    let mut inner =
-        Inner { protocol, source, destination, source_port: 0, destination_port: 0, sequence: 0 };
+    let mut inner = Inner {
+        protocol,
+        source,
+        destination,
+        source_port: 0,
+        destination_port: 0,
+        sequence: 0,
+        kind: 0,
+        body_at: bytes.len() - rest.len(),
+    };
     match protocol {
         TCP | UDP | SCTP => {
             if rest.len() < 8 {
@@ -463,30 +529,11 @@ fn inner(bytes: &[u8], is_v4: bool) -> Read<Inner> {
             if rest.len() < 8 {
                 return Err(DropReason::Short);
             }
-            let ends = icmp_ends(protocol, rest[0], number(rest, 4)?);
+            inner.kind = rest[0];
+            let ends = icmp_ends(protocol, inner.kind, number(rest, 4)?);
             (inner.source_port, inner.destination_port) = ends;
         }
         _ => {}
     }
     Ok(inner)
-}
-
-/// The ends of an ICMP message that is not an error (`pf_icmp_mapping` of pf.c).
-pub(super) fn icmp_ends(protocol: u8, kind: u8, id: u16) -> (u16, u16) {
-    let query = match (protocol, kind) {
-        (ICMP, 0) => Some(8),
-        (ICMP, 9) => Some(10),
-        (ICMP, 14 | 16 | 18 | 34 | 36) => Some(kind - 1),
-        (ICMP6, 129 | 136) => Some(kind - 1),
-        (ICMP6, 134) => Some(133),
-        (ICMP6, 140) => Some(139),
-        (ICMP6, 200) => Some(201),
-        _ => None,
-    };
-    let has_id = matches!((protocol, kind), (ICMP, 0 | 8 | 13..=18) | (ICMP6, 128 | 129));
-    let id = if has_id { id } else { 0 };
-    match query {
-        Some(query) => (query.into(), id),
-        None => (id, kind.into()),
-    }
 }

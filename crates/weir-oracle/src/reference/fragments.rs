@@ -11,13 +11,23 @@ use crate::outcome::{DropReason, Outcome};
 
 type FragmentKey = (IpAddr, IpAddr, u32, u8);
 
+/// What the first fragment of a packet has decided for the later ones.
+#[derive(Debug, Clone)]
+pub(super) struct Followed {
+    pub(super) outcome: Outcome,
+    /// What its state is found by, which counts the later fragments: that may be a state that came
+    /// to be after the first one had passed without.
+    pub(super) state: Key,
+    /// The addresses that it left with.
+    pub(super) ends: (IpAddr, IpAddr),
+    /// Those that the box's own stack sees.
+    pub(super) inside: (IpAddr, IpAddr),
+}
+
 /// A packet whose first fragment has passed.
 #[derive(Debug, Clone)]
 struct Flow {
-    outcome: Outcome,
-    /// What its state is found by, which counts the later fragments: that may be a state that came
-    /// to be after the first one had passed without.
-    state: Key,
+    followed: Followed,
     pieces: Vec<(u32, u32)>,
     /// Size of the whole, once the last piece has been seen.
     total_bytes: Option<u32>,
@@ -56,7 +66,7 @@ pub(super) struct Fragments {
 /// What becomes of a fragment.
 pub(super) enum Fate {
     /// As its first one.
-    Follows(Outcome, Key),
+    Follows(Followed),
     /// It overlaps.
     Refused(DropReason),
     /// Its first one has not been seen.
@@ -83,7 +93,7 @@ impl Fragments {
         if !flow.enter(piece) {
             return Fate::Refused(DropReason::Fragment);
         }
-        let fate = Fate::Follows(flow.outcome.clone(), flow.state);
+        let fate = Fate::Follows(flow.followed.clone());
         if flow.is_complete() {
             self.flows.remove(&key);
         }
@@ -99,11 +109,10 @@ impl Fragments {
         &mut self,
         dissected: &Dissected,
         piece: Piece,
-        outcome: Outcome,
-        state: Key,
+        followed: Followed,
         expires_ns: u64,
     ) {
-        let mut flow = Flow { outcome, state, pieces: Vec::new(), total_bytes: None, expires_ns };
+        let mut flow = Flow { followed, pieces: Vec::new(), total_bytes: None, expires_ns };
         flow.enter(piece);
         self.flows.insert(key(dissected, piece), flow);
     }

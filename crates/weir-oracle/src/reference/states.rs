@@ -5,6 +5,11 @@
 //! rule that passed them `out`, and holds for packets of the flow's direction that go out and for
 //! answers that come in. Where pf has two states, this is one; verdicts are the same. A packet of
 //! the other direction that makes a state of its own adds the half that is missing.
+//!
+//! A record is named by its flow as the box routes it: behind the translation of what comes in, and
+//! before that of what goes out (pf's stack key). Each half knows the flow as it is outside (pf's
+//! wire key), by which packets that come in are found. Where the two are the same nothing is
+//! translated.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -30,9 +35,19 @@ pub(super) struct SourceLimits {
     pub(super) anchor: Text,
 }
 
+/// The address that a pool gave to a source, which keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) rule: LoadedRule,
+    pub(super) source: IpAddr,
+    pub(super) address: IpAddr,
+}
+
 /// Half of a record.
 #[derive(Debug, Clone)]
 pub(super) struct Half {
+    /// The flow outside of the interface, in the record's direction.
+    pub(super) wire: Key,
     pub(super) rule: Option<LoadedRule>,
     /// The interface that it is bound to.
     pub(super) interface: Option<Text>,
@@ -41,6 +56,8 @@ pub(super) struct Half {
     pub(super) actions: Actions,
     pub(super) route: Option<RouteChoice>,
     pub(super) node: Option<(NodeKey, SourceLimits)>,
+    /// Of a pool with `sticky-address`.
+    pub(super) given: Option<Given>,
     /// The connection counts as established with its source.
     pub(super) is_counted: bool,
 }
@@ -84,6 +101,18 @@ impl Record {
         self.timeouts.iter().find(|timeout| timeout.0 == index).map(|timeout| timeout.1)
     }
 
+    /// By which packet that comes in a half is met.
+    fn incoming(&self, index: usize) -> Option<Key> {
+        let wire = self.halves[index].as_ref()?.wire;
+        Some(if index == half_index(Direction::In, true) { wire } else { wire.reversed() })
+    }
+
+    /// Whether a key is one of a half's, in either direction.
+    fn is_outside(&self, key: Key) -> bool {
+        let is_it = |half: &Half| half.wire == key || half.wire == key.reversed();
+        self.halves.iter().flatten().any(is_it)
+    }
+
     fn info(&self, key: &Key, expires_s: u64) -> StateInfo {
         let state = match &self.tracking {
             Tracking::Tcp(source, destination) => {
@@ -96,12 +125,17 @@ impl Record {
             }
             Tracking::Icmp => "0:0".to_owned(),
         };
+        let outside = |index: usize| {
+            let wire = self.halves[index].as_ref().map(|half| half.wire);
+            wire.filter(|wire| wire != key).map(|wire| [wire.source, wire.destination])
+        };
         StateInfo {
             protocol: key.protocol,
             source: key.source.0,
             source_port: key.source.1,
             destination: key.destination.0,
             destination_port: key.destination.1,
+            outside: [outside(0), outside(1)],
             state,
             has_in: self.halves[0].is_some(),
             has_out: self.halves[1].is_some(),
@@ -181,7 +215,41 @@ impl States {
         self.records.len()
     }
 
-    /// The record of a flow, and whether this is its direction.
+    /// The record that a packet meets as it crosses an interface, and whether the packet goes in
+    /// its direction. Where the half is missing that it would meet nothing is translated yet.
+    pub(super) fn meet(&self, key: Key, direction: Direction) -> Option<(Key, bool)> {
+        if direction == Direction::Out {
+            return self.find(key);
+        }
+        for forward in [true, false] {
+            let index = half_index(Direction::In, forward);
+            let is_met = |entry: &(&Key, &Record)| entry.1.incoming(index) == Some(key);
+            if let Some((found, _)) = self.records.iter().find(is_met) {
+                return Some((*found, forward));
+            }
+        }
+        let (found, forward) = self.find(key)?;
+        let half = &self.records.get(&found)?.halves[half_index(Direction::In, forward)];
+        half.is_none().then_some((found, forward))
+    }
+
+    /// Whether a record other than the one at `but` has a key, on either side of the box and in
+    /// either direction.
+    pub(super) fn is_taken(&self, key: Key, but: Option<Key>) -> bool {
+        let has = |(at, record): (&Key, &Record)| {
+            Some(*at) != but && (*at == key || *at == key.reversed() || record.is_outside(key))
+        };
+        self.records.iter().any(has)
+    }
+
+    /// The address that a rule's pool gave to a source that still has states by it.
+    pub(super) fn sticky(&self, rule: LoadedRule, source: IpAddr) -> Option<IpAddr> {
+        let halves = self.records.values().flat_map(|record| record.halves.iter().flatten());
+        let mut given = halves.filter_map(|half| half.given);
+        given.find(|given| (given.rule, given.source) == (rule, source)).map(|given| given.address)
+    }
+
+    /// The record of a flow as the box routes it, and whether this is its direction.
     pub(super) fn find(&self, key: Key) -> Option<(Key, bool)> {
         if self.records.contains_key(&key) {
             return Some((key, true));

@@ -1,18 +1,21 @@
 //! One packet's way through the box.
 
-use weir_wire::{checksum, random};
+use std::net::IpAddr;
 
-use super::dissect::{Dissected, Piece};
-use super::fragments::Fate;
+use weir_wire::random;
+
+use super::dissect::{Dissected, Inner, Piece};
+use super::fragments::{Fate, Followed};
 use super::key::Key;
-use super::states::{self, Half, Record, SourceLimits, Tracking, half_index};
+use super::rewrite::{Leaving, rewrite};
+use super::states::{self, Given, Half, Record, SourceLimits, Tracking, half_index};
 use super::timeout;
 use super::view::{Progress, View};
 use super::{Reference, World, is_martian, tcp};
 use crate::outcome::{Answer, DropReason, Outcome};
-use weir_rules::evaluate::packet::{FIN, SYN};
 use weir_rules::evaluate::{
-    Actions, Decision, Evaluator, Moment, NewState, Reason, Response, RouteChoice, Routes, Verdict,
+    Actions, Decision, Evaluator, Moment, NewState, Packet, Reason, Response, RouteChoice, Routes,
+    Translated, Verdict,
 };
 use weir_rules::value::{Direction, RouteKind, SourceTrack, Text};
 
@@ -28,6 +31,12 @@ pub(super) struct Trip<'a> {
     frame: &'a [u8],
     routes: &'a Routes,
     now_ns: u64,
+    /// The packet with the ends that it has by now.
+    packet: Packet,
+    /// Its addresses as the box routes it.
+    inside: (IpAddr, IpAddr),
+    /// What an ICMP error quotes, with the ends that it has by now.
+    inner: Option<Result<Inner, DropReason>>,
     /// There is something to judge by: without rules and states nothing is remembered of fragments.
     is_filtered: bool,
     progress: Progress,
@@ -56,7 +65,8 @@ impl<'a> Trip<'a> {
         routes: &'a Routes,
         now_ns: u64,
     ) -> Self {
-        let is_filtered = !device.ruleset.main.filter.is_empty() || world.states.count() > 0;
+        let has_rules = device.ruleset.main.lists().iter().any(|list| !list.is_empty());
+        let is_filtered = has_rules || world.states.count() > 0;
         Self {
             device,
             evaluator,
@@ -65,6 +75,9 @@ impl<'a> Trip<'a> {
             frame,
             routes,
             now_ns,
+            packet: dissected.packet.clone(),
+            inside: (dissected.packet.source, dissected.packet.destination),
+            inner: dissected.inner,
             is_filtered,
             progress: Progress::default(),
             received_on: None,
@@ -86,8 +99,11 @@ impl<'a> Trip<'a> {
             let packet = &self.dissected.packet;
             let is_odd = packet.extensions.ipv4_options || packet.prio.is_some();
             let is_over = self.is_last_hop(direction) || (direction == Direction::In && is_odd);
-            let is_box = is_over && !matches!(outcome, Outcome::Blocked(..));
-            return if is_box { Outcome::Box } else { outcome };
+            if is_over && !matches!(outcome, Outcome::Blocked(..)) {
+                (self.packet.source, self.packet.destination) = self.inside;
+                return Outcome::Box;
+            }
+            return outcome;
         }
         let walked = match direction {
             Direction::In => self.through(interface),
@@ -105,7 +121,9 @@ impl<'a> Trip<'a> {
                 Some((key, false)) => key.reversed(),
                 None => Key::of(&self.dissected.packet),
             };
-            self.world.fragments.open(self.dissected, piece, outcome.clone(), state, expires_ns);
+            let (outcome, ends, inside) = (outcome.clone(), self.ends(), self.inside);
+            let fate = Followed { outcome, state, ends, inside };
+            self.world.fragments.open(self.dissected, piece, fate, expires_ns);
         }
         outcome
     }
@@ -113,7 +131,14 @@ impl<'a> Trip<'a> {
     /// What becomes of a fragment by what came of its packet before; `None`: it is judged.
     fn gather(&mut self, piece: Piece) -> Option<Outcome> {
         match self.world.fragments.follow(self.dissected, piece) {
-            Fate::Follows(outcome, state) => {
+            Fate::Follows(Followed { outcome, state, ends, inside }) => {
+                let is_translated = ends != self.ends() || inside != self.ends();
+                if is_translated && self.world.states.find(state).is_none() {
+                    let reason = DropReason::Fragment;
+                    return Some(Outcome::Blocked(reason, Answer::None));
+                }
+                (self.packet.source, self.packet.destination) = ends;
+                self.inside = inside;
                 if let (Some((key, forward)), false) =
                     (self.world.states.find(state), outcome == Outcome::Box)
                 {
@@ -141,6 +166,11 @@ impl<'a> Trip<'a> {
         }
     }
 
+    /// Its addresses by now.
+    fn ends(&self) -> (IpAddr, IpAddr) {
+        (self.packet.source, self.packet.destination)
+    }
+
     fn is_last_hop(&self, direction: Direction) -> bool {
         direction == Direction::In && self.ttl <= 1
     }
@@ -154,7 +184,8 @@ impl<'a> Trip<'a> {
 
     fn through(&mut self, interface: &str) -> Result<Outcome, Outcome> {
         let route = self.stage(Direction::In, interface)?;
-        let packet = &self.dissected.packet;
+        self.inside = self.ends();
+        let packet = &self.packet;
         let (device, has_options) = (self.device, packet.extensions.ipv4_options);
         // Frames with a tag, and none else, have a priority.
         let is_tagged = packet.prio.is_some();
@@ -167,7 +198,7 @@ impl<'a> Trip<'a> {
             return Ok(Outcome::Box);
         }
         let chosen = route.filter(|route| route.applies_now).and_then(|route| route.interface);
-        let found = self.routes.interface(packet.destination).cloned();
+        let found = self.routes.interface(self.packet.destination).cloned();
         let Some(out) = chosen.or(found) else {
             return Ok(Outcome::Box);
         };
@@ -191,7 +222,7 @@ impl<'a> Trip<'a> {
 
     /// One interface, one direction.
     fn stage(&mut self, direction: Direction, interface: &str) -> Stage {
-        let mut packet = self.dissected.packet.clone();
+        let mut packet = self.packet.clone();
         packet.direction = direction;
         packet.interface = interface.into();
         packet.received_on.clone_from(&self.received_on);
@@ -203,8 +234,10 @@ impl<'a> Trip<'a> {
             world: self.world,
             dissected: self.dissected,
             progress: &mut self.progress,
+            source: self.packet.source,
+            inner: self.inner,
             record: None,
-            half: None,
+            met: None,
             refusal: None,
         };
         let mut random = || {
@@ -214,7 +247,7 @@ impl<'a> Trip<'a> {
         let (evaluator, now_ns, routes) = (self.evaluator, self.now_ns, self.routes);
         let mut moment = Moment { now_ns, random: &mut random, states: &mut view, routes };
         let verdict = evaluator.evaluate(&packet, &mut moment);
-        let (record, half, refusal) = (view.record, view.half, view.refusal);
+        let (record, met, refusal) = (view.record, view.met, view.refusal);
         self.world.draw_count = draw_count;
         self.is_logged |= !verdict.logs.is_empty();
         if verdict.decision == Decision::Block {
@@ -222,7 +255,7 @@ impl<'a> Trip<'a> {
         }
         match verdict.reason {
             Reason::Skip => Ok(None),
-            Reason::State => Ok(self.by_state(direction, interface, half)),
+            Reason::State => Ok(self.by_state(direction, met)),
             _ => self.by_rules(&verdict, direction, interface, record),
         }
     }
@@ -278,17 +311,15 @@ impl<'a> Trip<'a> {
     fn by_state(
         &mut self,
         direction: Direction,
-        interface: &str,
-        index: Option<usize>,
+        met: Option<((Key, bool), usize)>,
     ) -> Option<RouteChoice> {
-        let at = match &self.dissected.inner {
-            Some(Ok(inner)) => self.world.states.find(Key::against(inner)),
-            _ => self.world.states.find(Key::of(&self.dissected.packet)),
-        }?;
+        let (at, index) = met?;
         self.state = Some(at);
-        let half = self.world.states.get(at.0)?.halves[index?].clone()?;
+        let half = self.world.states.get(at.0)?.halves[index].clone()?;
         self.is_logged |= half.actions.log_all;
         self.act(&half.actions);
+        let to = if direction == Direction::In { at.0 } else { half.wire };
+        self.become_flow(if at.1 { to } else { to.reversed() });
         let applies_now = half.route.as_ref().is_some_and(|route| {
             let is_same = half.direction == direction;
             match route.kind {
@@ -297,8 +328,24 @@ impl<'a> Trip<'a> {
                 RouteKind::DupTo => false,
             }
         });
-        debug_assert!(!interface.is_empty());
         half.route.map(|route| RouteChoice { applies_now, ..route })
+    }
+
+    /// Gives the packet the ends of a flow. An ICMP error goes against the packet that it quotes;
+    /// that its sender is another router than the one that the packet went to is hidden with it,
+    /// as in pf.
+    fn become_flow(&mut self, flow: Key) {
+        let Some(Ok(inner)) = &mut self.inner else {
+            flow.put(&mut self.packet);
+            return;
+        };
+        let reached = inner.destination;
+        (inner.source, inner.source_port) = flow.destination;
+        (inner.destination, inner.destination_port) = flow.source;
+        self.packet.destination = inner.source;
+        if reached != inner.destination {
+            self.packet.source = inner.destination;
+        }
     }
 
     fn act(&mut self, actions: &Actions) {
@@ -321,9 +368,16 @@ impl<'a> Trip<'a> {
         interface: &str,
         record: Option<(Key, bool)>,
     ) -> Stage {
-        if let Some(state) = &verdict.state {
-            self.keep(verdict, state, direction, interface, record)?;
+        let becomes = verdict.translation.as_ref().filter(|new| new.takes_effect);
+        let mut packet = self.packet.clone();
+        if let Some(new) = becomes {
+            translate(&mut packet, new);
         }
+        if let Some(state) = &verdict.state {
+            let crossing = Crossing { direction, interface, record, becomes: Key::of(&packet) };
+            self.keep(verdict, state, &crossing)?;
+        }
+        self.packet = packet;
         self.act(&verdict.actions);
         Ok(verdict.route.clone())
     }
@@ -333,57 +387,96 @@ impl<'a> Trip<'a> {
         &mut self,
         verdict: &Verdict<'_>,
         state: &NewState<'_>,
-        direction: Direction,
-        interface: &str,
-        record: Option<(Key, bool)>,
+        crossing: &Crossing<'_>,
     ) -> Result<(), Outcome> {
-        let dissected = self.dissected;
-        let half = self.half(verdict, state, direction, interface);
-        self.check_nodes(&half)?;
-        let now_ns = self.now_ns;
-        let (world, progress) = (&mut *self.world, &mut self.progress);
-        let device = self.device;
-        let mut view =
-            View { device, world, dissected, progress, record, half: None, refusal: None };
-        let mut record = record;
-        if let Some(at) = record {
-            if dissected.segment.is_some() && view.reopens(at.0) {
-                view.world.states.remove(at.0);
-                view.progress.followed = None;
-                record = None;
-            } else {
-                // The rules have passed the packet, so that the state has no say; but it looks.
-                let seen = view.follow(at, now_ns);
-                // What does not fit is not counted.
-                view.progress.is_counted |= seen.is_err();
-                let is_gone = view.world.states.get(at.0).is_none();
-                if seen == Err(DropReason::SrcLimit) || is_gone {
-                    return blocked(DropReason::SrcLimit);
-                }
-            }
-        }
-        let at = match record {
-            Some(at) => at,
-            None => (self.open(state)?, true),
+        let comes = Key::of(&self.packet);
+        let (flow, wire) = match crossing.direction {
+            Direction::In => (crossing.becomes, comes),
+            Direction::Out => (comes, crossing.becomes),
         };
+        let half = self.half(verdict, state, crossing);
+        self.check_nodes(&half)?;
+        let is_its = |at: &(Key, bool)| at.0 == flow || at.0 == flow.reversed();
+        let found = crossing.record.filter(is_its).or_else(|| self.world.states.find(flow));
+        let at = match found.filter(|at| !self.is_reopened(at.0)) {
+            Some(at) => {
+                self.check_half(at, crossing.direction, wire)?;
+                self.follow_anyway(at)?;
+                at
+            }
+            None => (self.open(state, flow, wire)?, true),
+        };
+        let wire = if at.1 { wire } else { wire.reversed() };
+        let index = half_index(crossing.direction, at.1);
         if !std::mem::replace(&mut self.progress.is_counted, true)
             && let Some(record) = self.world.states.get_mut(at.0)
         {
             record.packets[usize::from(!at.1)] += 1;
         }
         self.state = Some(at);
-        self.world.states.attach(at.0, half_index(direction, at.1), half);
+        self.world.states.attach(at.0, index, Half { wire, ..half });
+        Ok(())
+    }
+
+    /// What the states say of the packet where it is.
+    fn view(&mut self) -> View<'_> {
+        let (device, dissected, inner) = (self.device, self.dissected, self.inner);
+        let (world, progress) = (&mut *self.world, &mut self.progress);
+        let (source, record, met, refusal) = (self.packet.source, None, None, None);
+        View { device, world, dissected, progress, source, inner, record, met, refusal }
+    }
+
+    /// Whether the packet begins a closed connection anew, whose state ends by it.
+    fn is_reopened(&mut self, at: Key) -> bool {
+        let view = self.view();
+        let is_reopened = view.dissected.segment.is_some() && view.reopens(at);
+        if is_reopened {
+            view.world.states.remove(at);
+            view.progress.followed = None;
+        }
+        is_reopened
+    }
+
+    /// What the packet does to the state of its flow, whose half it has not met: the rules have
+    /// passed it, so that the state has no say; but it looks.
+    fn follow_anyway(&mut self, at: (Key, bool)) -> Result<(), Outcome> {
+        let now_ns = self.now_ns;
+        let mut view = self.view();
+        let seen = view.follow(at, now_ns);
+        // What does not fit is not counted.
+        view.progress.is_counted |= seen.is_err();
+        let is_gone = view.world.states.get(at.0).is_none();
+        if seen == Err(DropReason::SrcLimit) || is_gone {
+            return blocked(DropReason::SrcLimit);
+        }
+        Ok(())
+    }
+
+    /// A half of a record may be made anew, but not one that is translated, or is to be, nor where
+    /// another record is found by its packets.
+    fn check_half(&self, at: (Key, bool), direction: Direction, wire: Key) -> Result<(), Outcome> {
+        let states = &self.world.states;
+        let outside = if at.1 { wire } else { wire.reversed() };
+        let index = half_index(direction, at.1);
+        let half = states.get(at.0).and_then(|record| record.halves[index].as_ref());
+        let is_other = half.is_some_and(|half| half.wire != outside || half.wire != at.0);
+        if is_other || states.is_taken(wire, Some(at.0)) {
+            return blocked(DropReason::StateInsert);
+        }
         Ok(())
     }
 
     /// A record of its own for the packet's flow.
-    fn open(&mut self, state: &NewState<'_>) -> Result<Key, Outcome> {
+    fn open(&mut self, state: &NewState<'_>, key: Key, wire: Key) -> Result<Key, Outcome> {
         let limit = self.world.limits.first().copied().unwrap_or(u32::MAX);
         let reserved = if state.reserve { 0 } else { self.world.state_reserve };
-        if self.world.states.count() >= limit.saturating_sub(reserved) as usize {
+        let states = &self.world.states;
+        if states.is_taken(key, None) || states.is_taken(wire, None) {
+            return blocked(DropReason::StateInsert);
+        }
+        if states.count() >= limit.saturating_sub(reserved) as usize {
             return blocked(DropReason::StateLimit);
         }
-        let key = Key::of(&self.dissected.packet);
         let peers = self.dissected.segment.as_ref().map(tcp::begin);
         let (tracking, phase) = states::begin(key.protocol, peers);
         let options = state.rule.and_then(|rule| rule.rule.options.state.as_deref());
@@ -405,13 +498,7 @@ impl<'a> Trip<'a> {
         Ok(key)
     }
 
-    fn half(
-        &self,
-        verdict: &Verdict<'_>,
-        state: &NewState<'_>,
-        direction: Direction,
-        interface: &str,
-    ) -> Half {
+    fn half(&self, verdict: &Verdict<'_>, state: &NewState<'_>, crossing: &Crossing<'_>) -> Half {
         let rule = state.rule.map(|rule| self.device.loaded(rule.id));
         let options = state.rule.and_then(|rule| rule.rule.options.state.as_deref());
         let tracks = |options: &&weir_rules::value::StateOptions| {
@@ -429,12 +516,35 @@ impl<'a> Trip<'a> {
                 overload: options.overload.clone(),
                 anchor: state.rule.map_or("", |rule| rule.anchor).into(),
             };
-            ((rule.filter(|_| !is_global), self.dissected.packet.source), limits)
+            ((rule.filter(|_| !is_global), self.packet.source), limits)
         });
-        let actions = verdict.actions.clone();
-        let route = verdict.route.clone();
+        let Crossing { direction, interface, .. } = *crossing;
         let interface = state.if_bound.then(|| interface.into());
-        Half { rule, interface, direction, actions, route, node, is_counted: false }
+        Half {
+            wire: Key::of(&self.packet),
+            rule,
+            interface,
+            direction,
+            actions: verdict.actions.clone(),
+            route: verdict.route.clone(),
+            node,
+            given: self.given(verdict),
+            is_counted: false,
+        }
+    }
+
+    /// What a pool with `sticky-address` gave to the packet's source.
+    fn given(&self, verdict: &Verdict<'_>) -> Option<Given> {
+        let new = verdict.translation.as_ref()?;
+        let rule = new.rule.rule;
+        let is_sticky = |pool: &weir_rules::ir::Pool| pool.sticky;
+        let address = match (&rule.nat, &rule.rdr) {
+            (Some(pool), _) if is_sticky(pool) => new.source,
+            (_, Some(pool)) if is_sticky(pool) => new.destination,
+            _ => return None,
+        };
+        let (rule, source) = (self.device.loaded(new.rule.id), self.packet.source);
+        Some(Given { rule, source, address })
     }
 
     /// `set limit src-nodes`.
@@ -452,46 +562,57 @@ impl<'a> Trip<'a> {
 
     /// The frame as it leaves: forwarded, with its TTL one lower.
     pub(super) fn rewritten(&self, direction: Direction) -> Vec<u8> {
-        let mut frame = self.frame.to_vec();
-        let ttl = self.ttl - u8::from(direction == Direction::In && self.ttl > 0);
-        let at = self.dissected.ip_at;
-        if self.dissected.packet.source.is_ipv4() {
-            let header_bytes = usize::from(frame[at] & 15) * 4;
-            let before = frame[at..at + header_bytes].to_vec();
-            frame[at + 1] = self.tos;
-            frame[at + 8] = ttl;
-            if self.clears_df {
-                frame[at + 6] &= !0x40;
-            }
-            if frame[at..at + header_bytes] == before {
-                return frame;
-            }
-            let sum = checksum::ipv4_header(&frame[at..at + header_bytes]);
-            frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
-        } else {
-            frame[at] = 0x60 | self.tos >> 4;
-            frame[at + 1] = self.tos << 4 | frame[at + 1] & 15;
-            frame[at + 7] = ttl;
-        }
-        if direction == Direction::In && !self.evaluator.skips(&self.dissected.packet.interface) {
-            self.clear_fin(&mut frame);
-        }
-        frame
+        let is_in = direction == Direction::In;
+        rewrite(
+            self.frame,
+            &Leaving {
+                dissected: self.dissected,
+                packet: &self.packet,
+                inner: self.inner.and_then(Result::ok),
+                ttl: self.ttl - u8::from(is_in && self.ttl > 0),
+                tos: self.tos,
+                clears_df: self.clears_df,
+                clears_fin: is_in && !self.evaluator.skips(&self.dissected.packet.interface),
+            },
+        )
     }
 
-    /// Takes the FIN out of a SYN with FIN (`pf_normalize_tcp` of pf_norm.c), and corrects the
-    /// checksum by it (RFC 1624).
-    fn clear_fin(&self, frame: &mut [u8]) {
-        if self.dissected.segment.is_none()
-            || self.dissected.packet.tcp_flags & (SYN | FIN) != SYN | FIN
-        {
-            return;
-        }
-        let at = self.dissected.body_at;
-        frame[at + 13] &= !FIN;
-        let sum = u16::from_be_bytes([frame[at + 16], frame[at + 17]]);
-        let (sum, carries) = sum.overflowing_add(FIN.into());
-        let sum = sum + u16::from(carries);
-        frame[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
+    /// The frame as the box's own stack gets it, if it is not as it came.
+    pub(super) fn handed_up(&self) -> Option<Vec<u8>> {
+        let is_other = self.packet != self.dissected.packet || self.inner != self.dissected.inner;
+        is_other.then(|| {
+            rewrite(
+                self.frame,
+                &Leaving {
+                    dissected: self.dissected,
+                    packet: &self.packet,
+                    inner: self.inner.and_then(Result::ok),
+                    ttl: self.dissected.ttl,
+                    tos: self.dissected.packet.tos,
+                    clears_df: false,
+                    clears_fin: !self.evaluator.skips(&self.dissected.packet.interface),
+                },
+            )
+        })
+    }
+}
+
+/// One interface that a packet crosses.
+struct Crossing<'a> {
+    direction: Direction,
+    interface: &'a str,
+    /// The record of its flow, of which it has met no half.
+    record: Option<(Key, bool)>,
+    /// The packet's flow behind the rules.
+    becomes: Key,
+}
+
+/// Gives a packet the ends that rules have given it.
+fn translate(packet: &mut Packet, new: &Translated<'_>) {
+    (packet.source, packet.destination) = (new.source, new.destination);
+    if packet.is_icmp() {
+        packet.icmp.id = new.source_port;
+    } else if packet.has_ports() {
+        (packet.source_port, packet.destination_port) = (new.source_port, new.destination_port);
     }
 }

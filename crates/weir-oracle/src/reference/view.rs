@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::dissect::Dissected;
+use super::dissect::{Dissected, Inner};
 use super::key::Key;
 use super::states::{LoadedRule, Record, SourceLimits, Tracking, half_index};
 use super::tcp::{self, Phase, Tracked};
@@ -11,9 +11,14 @@ use super::timeout;
 use super::{Reference, World};
 use crate::outcome::{Answer, DropReason};
 use weir_rules::evaluate::packet::{ACK, SYN};
-use weir_rules::evaluate::{Packet, RuleId, SourceCount, StateHit, StateView};
+use weir_rules::evaluate::{Mapping, Packet, PoolEnd, RuleId, SourceCount, StateHit, StateView};
 use weir_rules::value::Flush;
-use weir_wire::protocol::TCP;
+use weir_wire::protocol::{ICMP, ICMP6, TCP};
+
+/// Type of an echo request; ICMP has its type where others have the destination port.
+const ECHO_REQUEST: u16 = 8;
+/// The same of ICMPv6.
+const ECHO_REQUEST6: u16 = 128;
 
 /// What one packet has met so far: the record is followed once, also if both halves are met.
 #[derive(Debug, Default)]
@@ -29,10 +34,14 @@ pub(super) struct View<'a> {
     pub(super) world: &'a mut World,
     pub(super) dissected: &'a Dissected,
     pub(super) progress: &'a mut Progress,
+    /// The packet's source before the rules of this interface: limits of sources are for this one.
+    pub(super) source: IpAddr,
+    /// What an ICMP error quotes, as it is at this interface.
+    pub(super) inner: Option<Result<Inner, DropReason>>,
     /// The packet's record, also if the half that it needs is missing.
     pub(super) record: Option<(Key, bool)>,
-    /// The half that it met.
-    pub(super) half: Option<usize>,
+    /// The record of the half that it met, and the half.
+    pub(super) met: Option<((Key, bool), usize)>,
     /// Why the state refuses it.
     pub(super) refusal: Option<(DropReason, Answer)>,
 }
@@ -47,6 +56,28 @@ impl View<'_> {
         Some(StateHit::Mismatch)
     }
 
+    /// The source and the destination that another device has given to the packet.
+    fn choice(&self) -> Option<[(IpAddr, u16); 2]> {
+        let origin = Key::of(&self.dissected.packet);
+        let by_state = self.world.choices.iter().find_map(|state| {
+            let inside =
+                [(state.source, state.source_port), (state.destination, state.destination_port)];
+            let [near, far] = state.outside.map(|ends| ends.unwrap_or(inside));
+            let is_from = |[source, destination]: [(IpAddr, u16); 2]| {
+                Key { protocol: state.protocol, source, destination } == origin
+            };
+            // What the box itself sends, and what came in without a state, has the inner ends.
+            let is_answer = |ends: [(IpAddr, u16); 2]| is_from([ends[1], ends[0]]);
+            if is_from(near) || is_from(inside) {
+                Some([far[0], inside[1]])
+            } else {
+                (is_answer(far) || is_answer(inside)).then_some([near[1], inside[0]])
+            }
+        });
+        // What has no state, or no longer, shows the choice as it left.
+        by_state.or(self.world.chosen.map(|flow| [flow.source, flow.destination]))
+    }
+
     /// The half of a record that a packet meets, if it is there and holds on its interface.
     fn half_of(&self, packet: &Packet, at: (Key, bool)) -> Option<usize> {
         let index = half_index(packet.direction, at.1);
@@ -59,7 +90,7 @@ impl View<'_> {
         let half = self.world.states.get(at.0)?.halves[index].as_ref()?;
         let allow_opts = half.actions.allow_opts;
         let rule = half.rule.and_then(|rule| self.device.rule_of(rule));
-        self.half = Some(index);
+        self.met = Some((at, index));
         if !std::mem::replace(&mut self.progress.is_counted, true) {
             self.count(at);
         }
@@ -74,14 +105,14 @@ impl View<'_> {
 
     /// An ICMP error belongs to the state of the packet that it quotes.
     fn error(&mut self, packet: &Packet) -> Option<StateHit> {
-        let inner = match self.dissected.inner? {
+        let inner = match self.inner? {
             Ok(inner) => inner,
             Err(reason) => return self.refuse(reason, Answer::None),
         };
         if inner.source != packet.destination {
             return self.refuse(DropReason::StateMismatch, Answer::None);
         }
-        let at = self.world.states.find(Key::against(&inner))?;
+        let at = self.world.states.meet(inner.against(), packet.direction)?;
         let index = self.half_of(packet, at)?;
         let record = self.world.states.get(at.0)?;
         if let (Tracking::Tcp(source, destination), false) = (&record.tracking, record.is_sloppy) {
@@ -203,10 +234,10 @@ fn follow(record: &mut Record, dissected: &Dissected, at: (Key, bool), now_ns: u
 
 impl StateView for View<'_> {
     fn find(&mut self, packet: &Packet, now_ns: u64) -> Option<StateHit> {
-        if self.dissected.inner.is_some() {
+        if self.inner.is_some() {
             return self.error(packet);
         }
-        let at = self.world.states.find(Key::of(packet))?;
+        let at = self.world.states.meet(Key::of(packet), packet.direction)?;
         self.record = Some(at);
         let index = self.half_of(packet, at)?;
         if packet.protocol == TCP && self.reopens(at.0) {
@@ -226,8 +257,8 @@ impl StateView for View<'_> {
         self.world.states.count_of(self.rule(rule), but)
     }
 
-    fn source(&mut self, rule: Option<RuleId>, address: IpAddr) -> Option<SourceCount> {
-        let key = (rule.map(|rule| self.rule(rule)), address);
+    fn source(&mut self, rule: Option<RuleId>, _translated: IpAddr) -> Option<SourceCount> {
+        let key = (rule.map(|rule| self.rule(rule)), self.source);
         let state = self.record.and_then(|state| self.world.states.get(state.0));
         let counts_itself = state.is_some_and(|record| {
             let nodes = record.halves.iter().flatten().filter_map(|half| half.node.as_ref());
@@ -241,5 +272,38 @@ impl StateView for View<'_> {
         let owner = self.rule(rule);
         let nodes = self.world.states.nodes.values().filter(|node| node.owner == owner);
         u32::try_from(nodes.count()).unwrap_or(u32::MAX)
+    }
+
+    fn mapping_is_free(&mut self, mapping: &Mapping) -> bool {
+        let port = match mapping.protocol {
+            ICMP => ECHO_REQUEST,
+            ICMP6 => ECHO_REQUEST6,
+            _ => mapping.destination_port,
+        };
+        let key = Key {
+            protocol: mapping.protocol,
+            source: (mapping.source, mapping.source_port),
+            destination: (mapping.destination, port),
+        };
+        !self.world.states.is_taken(key, None)
+    }
+
+    fn turn(&mut self, rule: RuleId) -> u64 {
+        let turn = self.world.turns.entry(rule).or_default();
+        *turn += 1;
+        *turn - 1
+    }
+
+    fn sticky(&mut self, rule: RuleId, source: IpAddr) -> Option<IpAddr> {
+        self.world.states.sticky(self.rule(rule), source)
+    }
+
+    fn given_port(&mut self) -> Option<u16> {
+        self.choice().map(|[source, _]| source.1)
+    }
+
+    fn given(&mut self, end: PoolEnd) -> Option<IpAddr> {
+        let [source, destination] = self.choice()?;
+        Some(if end == PoolEnd::Source { source.0 } else { destination.0 })
     }
 }

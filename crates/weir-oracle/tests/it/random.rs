@@ -34,10 +34,29 @@ fn cases_are_accepted_and_their_verdicts_well_mixed() {
 }
 
 #[test]
+fn translated_packets_come_and_are_answered() {
+    let features = Features { translation_percent: 100, ..Features::ALL };
+    let (mut mix, mut answered) = (Mix::default(), 0);
+    for seed in 0..case_count() {
+        let mut device = Reference::new();
+        Case::new(seed, &features, PACKET_COUNT).mix(&mut device, &mut mix).unwrap();
+        let states = device.states(0).unwrap();
+        let is_answered = |state: &&weir_oracle::outcome::StateInfo| {
+            state.outside.iter().any(Option::is_some) && state.packets.1 > 0
+        };
+        answered += states.iter().filter(is_answered).count() as u64;
+    }
+    let total = mix.out_count + mix.box_count + mix.blocked_count;
+    assert!(mix.translated_count * 100 / total >= 10, "{mix:?}");
+    assert!(answered * 3 > case_count(), "{answered} of {} cases", case_count());
+}
+
+#[test]
 fn every_reason_to_drop_comes() {
     let mut drops = std::collections::BTreeMap::<DropReason, u64>::new();
+    let features = Features { translation_percent: 80, ..Features::ALL };
     for seed in 0..case_count() * 2 {
-        let case = Case::new(seed, &Features::ALL, PACKET_COUNT);
+        let case = Case::new(seed, &features, PACKET_COUNT);
         let mut device = Reference::new();
         case.mix(&mut device, &mut Mix::default()).unwrap();
         for (reason, count) in device.counters(0).unwrap().drops {
@@ -54,6 +73,7 @@ fn every_reason_to_drop_comes() {
         DropReason::StateMismatch,
         DropReason::StateLimit,
         DropReason::SrcLimit,
+        DropReason::MapFailed,
     ] {
         assert!(drops.get(&reason).is_some_and(|count| *count >= 3), "{reason}: {drops:?}");
     }

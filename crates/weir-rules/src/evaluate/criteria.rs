@@ -276,8 +276,10 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
         if let failed @ Some(_) = self.common_mismatch(rule) {
             return failed;
         }
+        // Those with `no` are asked as they stand.
         let comes_back = rule.list == List::Binat
             && rule.call.is_none()
+            && !matches!(rule.rule.action, Action::Translate { no: true, .. })
             && self.packet.direction == crate::value::Direction::In;
         let first = if comes_back { &rule.to } else { &rule.from };
         if !self.end_holds(first, self.subject.source, true) {
@@ -307,9 +309,7 @@ impl<T: Tracer> Walk<'_, '_, '_, T> {
     }
 
     fn binat_address_holds(&self, rule: &Ready<'_>) -> bool {
-        let Some(pool) = &rule.rule.nat else {
-            return matches!(rule.rule.action, Action::Translate { no: true, .. });
-        };
+        let Some(pool) = &rule.rule.nat else { return false };
         let targets = self.targets(rule, pool);
         let address = self.subject.destination;
         targets.iter().any(|target| target.base.prefix_holds(target.bits, address))

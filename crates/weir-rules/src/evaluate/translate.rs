@@ -15,7 +15,7 @@ use super::compile::dynamic_prefixes;
 use super::ready::{List, Place, Ready};
 use super::trace::{Subject, Tracer};
 use super::verdict::Translated;
-use super::view::{Mapping, RuleId};
+use super::view::{Mapping, PoolEnd, RuleId};
 use super::walk::{Found, Walk};
 use crate::ir::{Address, Pool, PoolPorts, Rule};
 use crate::value::{Af, Direction, MapEPortSet, PoolKind, Text, mask4, mask6};
@@ -132,37 +132,48 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         targets
     }
 
-    /// An address of a pool for a source.
-    fn pick(&mut self, at: u32, pool: &Pool, af: Af, source: Ip) -> Result<(Ip, usize), ()> {
+    /// An address of a pool for a source, at an end of the packet; `None` is a next hop.
+    fn pick(
+        &mut self,
+        (at, end): (u32, Option<PoolEnd>),
+        pool: &Pool,
+        af: Af,
+        source: Ip,
+    ) -> Result<(Ip, usize), ()> {
         let evaluator = self.evaluator;
         let targets = self.targets_of(&evaluator.rules[at as usize], pool, af);
         let first = targets.first().ok_or(())?;
         let id = RuleId(at);
-        if pool.sticky
-            && let Some(address) = self.moment.states.sticky(id, source.into())
-        {
-            let address = Ip::from(address);
-            let holds = |target: &&Target| target.base.prefix_holds(target.bits, address);
-            if let Some(target) = targets.iter().find(holds) {
-                return Ok((address, target.host));
-            }
+        let states = &mut self.moment.states;
+        let before = pool.sticky.then(|| states.sticky(id, source.into())).flatten();
+        let holds = |address: Ip| {
+            let mut all = targets.iter();
+            let found = all.find(|target| target.base.prefix_holds(target.bits, address));
+            found.map(|target| (address, target.host))
+        };
+        if let Some(found) = before.and_then(|address| holds(address.into())) {
+            return Ok(found);
         }
-        let weight = |target: &Target| target.size().saturating_mul(target.weight.into());
-        let total = targets.iter().fold(0_u128, |sum, target| sum.saturating_add(weight(target)));
-        let index = match &pool.kind {
+        let (index, is_free) = match &pool.kind {
             None => return Ok((first.base, first.host)),
             Some(PoolKind::Bitmask) => {
                 return Ok((first.base.with_host_bits(first.bits, source), first.host));
             }
             Some(PoolKind::Random) => {
                 let draws = (0..4).map(|_| u128::from((self.moment.random)()));
-                draws.fold(0_u128, |sum, draw| sum << 32 | draw)
+                (draws.fold(0_u128, |sum, draw| sum << 32 | draw), true)
             }
-            Some(PoolKind::SourceHash(key)) => u128::from(source_hash(source, key.as_ref())),
+            Some(PoolKind::SourceHash(key)) => (source_hash(source, key.as_ref()).into(), false),
             Some(PoolKind::RoundRobin | PoolKind::LeastStates) => {
-                u128::from(self.moment.states.turn(id))
+                (self.moment.states.turn(id).into(), true)
             }
         };
+        let given = end.filter(|_| is_free).and_then(|end| self.moment.states.given(end));
+        if let Some(found) = given.and_then(|address| holds(address.into())) {
+            return Ok(found);
+        }
+        let weight = |target: &Target| target.size().saturating_mul(target.weight.into());
+        let total = targets.iter().fold(0_u128, |sum, target| sum.saturating_add(weight(target)));
         let mut left = index % total;
         for target in &targets {
             let here = weight(target);
@@ -184,7 +195,7 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             let interface = pool.hosts.first().and_then(|host| host.interface.clone());
             return Ok((interface, None));
         }
-        let (address, host) = self.pick(at, pool, self.af, self.packet.source.into())?;
+        let (address, host) = self.pick((at, None), pool, self.af, self.packet.source.into())?;
         Ok((pool.hosts[host].interface.clone(), Some(address.into())))
     }
 
@@ -192,7 +203,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
         let Some(pool) = &rule.nat else {
             return Ok(());
         };
-        let (source, _) = self.pick(at, pool, self.af, self.subject.source)?;
+        let from = (at, Some(PoolEnd::Source));
+        let (source, _) = self.pick(from, pool, self.af, self.subject.source)?;
         let port = self.source_port(pool, source)?;
         self.subject.source = source;
         self.subject.source_port = port;
@@ -231,6 +243,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
     fn free_port(&mut self, source: Ip, low: u16, high: u16) -> Option<u16> {
         if low == high {
             return self.mapping_is_free(source, low).then_some(low);
+        }
+        let given = self.moment.states.given_port().filter(|port| (low..=high).contains(port));
+        if let Some(port) = given.filter(|port| self.mapping_is_free(source, *port)) {
+            return Some(port);
         }
         let count = u32::from(high - low) + 1;
         let drawn = u16::try_from((self.moment.random)() % count).unwrap_or(0);
@@ -273,7 +289,8 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             return Ok(());
         };
         let destination = self.subject.destination;
-        let (mut address, host) = self.pick(at, pool, self.af, self.subject.source)?;
+        let to = (at, Some(PoolEnd::Destination));
+        let (mut address, host) = self.pick(to, pool, self.af, self.subject.source)?;
         if pool.kind == Some(PoolKind::Bitmask)
             && let Some(Address::Network(_, bits)) = pool.hosts[host].address
         {
@@ -341,11 +358,13 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
             return Ok(());
         }
         let pool = rule.nat.as_ref().ok_or(())?;
-        let (source, _) = self.pick(at, pool, af, self.subject.source)?;
+        let from = (at, Some(PoolEnd::Source));
+        let (source, _) = self.pick(from, pool, af, self.subject.source)?;
         let destination = match (af, self.subject.destination, &rule.rdr) {
-            (Af::Inet6, Ip::V4(old), Some(to)) => {
-                let (prefix, host) = self.pick(at, to, af, self.subject.source)?;
-                let bits = match to.hosts[host].address {
+            (Af::Inet6, Ip::V4(old), Some(pool)) => {
+                let to = (at, Some(PoolEnd::Destination));
+                let (prefix, host) = self.pick(to, pool, af, self.subject.source)?;
+                let bits = match pool.hosts[host].address {
                     Some(Address::Network(_, bits)) => bits,
                     _ => 128,
                 };
@@ -354,7 +373,10 @@ impl<'w, T: Tracer> Walk<'w, '_, '_, T> {
                     other => other,
                 }
             }
-            (Af::Inet, Ip::V6(_), Some(to)) => self.pick(at, to, af, self.subject.source)?.0,
+            (Af::Inet, Ip::V6(_), Some(pool)) => {
+                let to = (at, Some(PoolEnd::Destination));
+                self.pick(to, pool, af, self.subject.source)?.0
+            }
             (Af::Inet, Ip::V6(old), None) => {
                 let bits = match rule.to.address {
                     Address::Network(_, bits) => bits,

@@ -43,6 +43,13 @@ pub struct Mapping {
     pub destination_port: u16,
 }
 
+/// Which end of a packet a pool gives an address to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolEnd {
+    Source,
+    Destination,
+}
+
 /// States and counters. Each method has the answer of an empty state table; `&mut self` lets an
 /// implementation count what is asked. `now_ns` is the time of the packet, from any epoch.
 pub trait StateView {
@@ -95,6 +102,18 @@ pub trait StateView {
 
     /// The address that a `sticky-address` pool gave this source before.
     fn sticky(&mut self, _rule: RuleId, _source: IpAddr) -> Option<IpAddr> {
+        None
+    }
+
+    /// The address that a pool which chooses freely (random, in turn) is to give, if it has it: a
+    /// choice that somebody else has made.
+    fn given(&mut self, _end: PoolEnd) -> Option<IpAddr> {
+        None
+    }
+
+    /// The source port, or the identifier of an ICMP echo, that is to be taken where it may be
+    /// chosen and is free: a choice that somebody else has made.
+    fn given_port(&mut self) -> Option<u16> {
         None
     }
 }

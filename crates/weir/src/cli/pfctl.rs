@@ -32,7 +32,8 @@ pf.conf without one.
        Running or all; the beginning of a word is enough
   -F : flush states, rules, nat, info, Tables, Sources or all
   -k : end the states from a host or network; twice: from the first to the second; 0.0.0.0/0 is
-       any; -k label -k NAME those of a rule's label, -k id -k ID one that -vvss shows
+       any; -k label -k NAME those of a rule's label, -k id -k ID one that -vvss shows, -k nat -k
+       HOST those that are translated to a host or network, or from it
   -K : forget what rules count for a source, a host or network; its states stay
   -t TABLE -T : add, delete, replace, show, test, flush, kill; addresses follow, or are in -f FILE;
        expire SECONDS deletes entries that were added, or cleared with zero, longer ago;
@@ -73,7 +74,7 @@ const LETTERS: &str = "Aa:dD:eF:f:ghi:K:k:mNnOo:PqRSs:T:t:vx:";
 
 /// Options of pfctl that weir does not have, and what they do there.
 const NOT_HERE: &[(char, &str)] = &[
-    ('M', "kills matching states of translation rules, which weir does not have yet"),
+    ('M', "kills matching states of the other side: weir has one state for both"),
     ('p', "names the device of a running pf: weir has none"),
     ('r', "looks up host names for states: weir never asks a name server"),
     ('z', "clears counters of rules: weir keeps them; -F info clears those of -s info"),
@@ -481,8 +482,8 @@ impl Found {
             let text = "--facts and --profile go with -n: a running firewall has its own";
             return usage(text);
         }
-        if self.has('A') || (self.has('N') && !self.has('R')) {
-            let text = "-A and -N load queues and translation, which weir does not have yet";
+        if self.has('A') {
+            let text = "-A loads queues, which weir does not have yet";
             return Err(Refusal::NotHere(text.to_owned()));
         }
         if self.has('m') && (self.file.is_none() || !self.has('O') || self.has('R')) {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use weir_rules::Compiled;
 use weir_rules::diagnostic::Severity;
-use weir_rules::evaluate::{AllRouted, Evaluator, LoadedAnchor, Moment, Packet};
+use weir_rules::evaluate::{AllRouted, Evaluator, LoadedAnchor, Moment, Packet, Reason};
 use weir_rules::explain::{Explanation, ScrubPass, Step, StepOutcome};
 use weir_rules::print::{PrintOptions, Printer};
 use weir_rules::source::{SourceMap, SourceProvider as _};
@@ -248,8 +248,11 @@ impl Session<'_> {
         };
         let (evaluator, printer) = (self.evaluator, &self.printer);
         let sources = Some(self.sources);
-        let explanation =
+        let mut explanation =
             weir_rules::explain::explain(evaluator, printer, sources, packet, &mut moment);
+        if explanation.verdict.reason == Reason::State {
+            explanation.effects.extend(states.translation(packet));
+        }
         states.keep(packet, &explanation.verdict)?;
         let text = if self.is_json {
             serde_json::to_string(&self.answer(number, time_ns, &explanation))? + "\n"

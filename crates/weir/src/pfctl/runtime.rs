@@ -141,10 +141,15 @@ fn kill(client: &mut Client, plan: &Plan) -> Step {
             let id = u64::from_str_radix(digits, 16);
             Killed::Id { id: id.map_err(|_| Failure::Words(format!("cannot read id {digits}")))? }
         }
-        [word, ..] if word == "gateway" || word == "nat" => {
-            return Err(Failure::Words(format!(
-                "-k {word}: weir has no states with a gateway or a translation"
-            )));
+        [word, ..] if word == "gateway" => {
+            let text = "-k gateway: weir has no states with a gateway";
+            return Err(Failure::Words(text.to_owned()));
+        }
+        [word] if word == "nat" => {
+            return Err(Failure::Words("no NAT IP address specified".to_owned()));
+        }
+        [word, address, ..] if word == "nat" => {
+            Killed::Nat { networks: networks(&host_facts()?, address)? }
         }
         [from, rest @ ..] => {
             let facts = host_facts()?;
@@ -315,7 +320,8 @@ fn level(level: Level) -> weir_fw::protocol::Level {
 }
 
 fn parts(parts: Parts) -> LoadParts {
-    LoadParts { options: parts.options, rules: parts.filter, tables: parts.tables }
+    let Parts { options, filter, translation, tables, .. } = parts;
+    LoadParts { options, rules: filter, translation, tables }
 }
 
 #[cfg(test)]

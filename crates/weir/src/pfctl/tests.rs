@@ -91,7 +91,7 @@ fn what_is_not_there_is_refused_by_name() {
         ("-Mk label", "-M kills matching states"),
         ("-s osfp", "-s osfp: weir has none"),
         ("-F q", "-F queue: weir has none"),
-        ("-Nf x", "-A and -N load queues and translation"),
+        ("-Af x", "-A loads queues"),
     ] {
         match parsed(line) {
             Err(Refusal::NotHere(message)) => {

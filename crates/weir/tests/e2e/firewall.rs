@@ -5,6 +5,7 @@ mod changes;
 mod control;
 mod daemon;
 mod limits;
+mod nat;
 mod network;
 mod places;
 mod rights;

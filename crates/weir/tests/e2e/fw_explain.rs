@@ -76,6 +76,14 @@ fn packets_belong_to_the_states_before_them() {
     let answers = explained(NAT, &packets, &["--states"]);
     let expected = ["rule", "state", "state", "state", "rule", "rule", "state", "rule"];
     assert_eq!(reasons(&answers), expected);
+    // A state translates what belongs to it, both ways.
+    for (at, becomes) in [
+        (1, "destination 192.0.2.1:50001 becomes 10.0.0.5:4000 by the state"),
+        (2, "source 10.0.0.5:4000 becomes 192.0.2.1:50001 by the state"),
+    ] {
+        let effects = answers[at]["effects"].to_string();
+        assert!(effects.contains(becomes), "{effects}");
+    }
     let becomes = answers[5]["effects"].to_string();
     assert!(becomes.contains("ICMP id 9 becomes 1 by nat @0"), "{becomes}");
     // Without states each is judged for itself.

@@ -3,12 +3,15 @@
 
 use super::harness::key;
 use crate::firewall::Firewall;
-use crate::firewall::layout::{self, addresses, control, state};
+use crate::firewall::layout::{self, addresses, alias, control, state};
 
 /// What an audit found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Audit {
     pub(super) live: u64,
+    /// Aliases that belong to a record, and lines that belong to nobody any more.
+    pub(super) aliases: u64,
+    pub(super) ended: u64,
     pub(super) ipv6: u64,
     pub(super) overflow: u64,
     pub(super) free: u64,
@@ -54,6 +57,9 @@ struct Walk<'a> {
     firewall: &'a Firewall,
     seen: Vec<bool>,
     audit: Audit,
+    /// Aliases that were found, and those that records have, with the record and its half.
+    aliases: Vec<u32>,
+    owned: Vec<(u32, u32, u32)>,
 }
 
 impl Walk<'_> {
@@ -75,7 +81,33 @@ impl Walk<'_> {
             assert!(flags & layout::STATE_LOCK == 0, "only a bucket has a lock");
         }
         self.mark(slot, "record");
-        self.audit.live += 1;
+        let is_alias = flags & layout::STATE_ALIAS != 0;
+        let halves = flags & (layout::STATE_HALF_A | layout::STATE_HALF_B);
+        match (is_alias, halves) {
+            (false, _) => self.audit.live += 1,
+            (true, 0) if slot == bucket => {
+                assert_ne!(
+                    self.read(slot, state::NEXT),
+                    0,
+                    "bucket {bucket} begins with something"
+                );
+                return;
+            }
+            (true, 0) => self.audit.ended += 1,
+            (true, _) => {
+                assert_ne!(slot, bucket, "an alias has a slot of its own");
+                self.audit.aliases += 1;
+                self.aliases.push(slot);
+            }
+        }
+        if flags & layout::STATE_TRANSLATED != 0 && !is_alias {
+            for half in 0..2 {
+                let alias = self.read(slot, state::COUNT + half * 4);
+                if alias != 0 {
+                    self.owned.push((alias, slot, half));
+                }
+            }
+        }
         let ports = self.read(slot, state::PORT);
         let [one, two] = [ports & 0xffff, ports >> 16].map(|port| u16::try_from(port).unwrap());
         let mut ends = [([0; 4], one), ([0; 4], two)];
@@ -83,7 +115,7 @@ impl Walk<'_> {
         if is_ipv6 {
             let second = self.read(slot, state::ADDR + 4);
             self.mark(second, "addresses");
-            self.audit.ipv6 += 1;
+            self.audit.ipv6 += u64::from(!is_alias);
             assert_eq!(self.read(second, addresses::CONTROL), layout::STATE_ADDRESSES);
             assert_eq!(self.read(second, addresses::OWNER), slot, "addresses know their record");
             for index in 0..8 {
@@ -102,6 +134,27 @@ impl Walk<'_> {
         }
         let count = self.firewall.bucket_count();
         assert_eq!(bucket_of(hash, count), bucket, "slot {slot} is in its bucket");
+    }
+
+    /// Every alias belongs to one record, whose half it is of, and whose end stands in it.
+    fn pairs(&mut self) {
+        self.owned.sort_unstable();
+        self.aliases.sort_unstable();
+        let owned: Vec<u32> = self.owned.iter().map(|(alias, ..)| *alias).collect();
+        assert_eq!(owned, self.aliases, "aliases and their records");
+        for (alias, record, half) in self.owned.clone() {
+            let flag = if half == 0 { layout::STATE_HALF_A } else { layout::STATE_HALF_B };
+            assert!(self.read(alias, alias::CONTROL) & flag != 0, "alias {alias} is of its half");
+            assert!(self.read(record, state::CONTROL) & flag != 0, "record {record} has it");
+            let end = 1 - half;
+            let port = self.read(record, state::PORT) >> (16 * end) & 0xffff;
+            let inside = self.read(alias, alias::INSIDE_PORT) & 0xffff;
+            assert_eq!(inside, port, "the port inside of alias {alias}");
+            if self.read(record, state::CONTROL) & layout::STATE_IPV6 == 0 {
+                let address = self.read(record, state::ADDR + 4 * end);
+                assert_eq!(self.read(alias, alias::INSIDE), address, "its address inside");
+            }
+        }
     }
 
     fn bucket(&mut self, bucket: u32) {
@@ -130,7 +183,13 @@ pub(super) fn audit(firewall: &Firewall) -> Audit {
     let (behind, ready) = (firewall.regions().sizes.bucket_count, firewall.ready());
     let arena = firewall.arena();
     let slot_count = (behind + ready.overflow_count) as usize;
-    let mut walk = Walk { firewall, seen: vec![false; slot_count], audit: Audit::default() };
+    let mut walk = Walk {
+        firewall,
+        seen: vec![false; slot_count],
+        audit: Audit::default(),
+        aliases: Vec::new(),
+        owned: Vec::new(),
+    };
     let (bucket_count, mask) = (firewall.bucket_count(), arena.read64(control::INDEX) >> 32);
     assert_eq!(mask, u64::from(bucket_count.next_power_of_two()) - 1);
     assert!(bucket_count <= ready.bucket_count, "buckets without memory");
@@ -143,6 +202,8 @@ pub(super) fn audit(firewall: &Firewall) -> Audit {
     for bucket in bucket_count..behind {
         walk.mark(bucket, "not in the index");
     }
+    walk.pairs();
+    assert_eq!(arena.read64(control::ALIAS_COUNT), walk.audit.aliases, "the count of aliases");
     let head = arena.read64(control::FREE_HEAD) & 0xffff_ffff;
     let mut slot = u32::try_from(head).unwrap();
     while slot != 0 {

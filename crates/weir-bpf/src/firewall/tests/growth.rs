@@ -7,7 +7,7 @@ use std::thread;
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::{BLANK_PROFILE_AT, Slots, table};
+use crate::firewall::layout::{self, BLANK_PROFILE_AT, Slots, control, table};
 use crate::firewall::sweep::{Ends, Filter, Mode};
 
 const FEW: Slots = Slots { bucket_count: 16, overflow_count: 6000 };
@@ -65,6 +65,39 @@ fn records_are_found_whatever_the_number_of_buckets() {
     assert_eq!(firewall.resize(10_000).unwrap(), 4096, "no bucket without an address");
     let long = audit(firewall).longest_chain;
     assert!(long < 10, "{long} of {} records in {} buckets", 2 * LASTING, 4096);
+}
+
+/// Wire keys hang in other buckets than their records, and never move themselves.
+#[test]
+fn translated_records_are_found_whatever_the_number_of_buckets() {
+    let Some(table) = table_that_grows(MANY, FEW, 100_000) else { return };
+    let firewall = &table.firewall;
+    let flags = layout::CONTROL_ENABLED | layout::CONTROL_TRANSLATED;
+    firewall.arena().write32(control::FLAGS, flags);
+    let all = [false, true].map(|is_ipv6| {
+        flows(&table, is_ipv6, true).set("count", LASTING).set("redirect", 0x5a00_0000)
+    });
+    for flows in &all {
+        assert_eq!(table.call(flows).get("inserts"), LASTING);
+    }
+    firewall.extend(MANY).unwrap();
+    for bucket_count in [17, 31, 32, 1000, 4096, 4095, 2049, 2047, 8, 700, 16] {
+        assert_eq!(firewall.resize(bucket_count).unwrap(), bucket_count);
+        let found = audit(firewall);
+        assert_eq!((found.live, found.aliases), (2 * LASTING, 2 * LASTING));
+        for flows in &all {
+            assert_eq!(hits(&table, flows), LASTING, "{bucket_count} buckets");
+        }
+    }
+    // Half of them end, and their wire keys with them.
+    let mode = Mode::Kill(Filter { ip_version: 6, ..Filter::default() });
+    assert_eq!(firewall.sweep_all(mode).unwrap().removed_count, LASTING);
+    assert_eq!(hits(&table, &all[1]), 0);
+    for bucket_count in [16, 300, 20] {
+        assert_eq!(firewall.resize(bucket_count).unwrap(), bucket_count);
+        assert_eq!((audit(firewall).live, audit(firewall).aliases), (LASTING, LASTING));
+        assert_eq!(hits(&table, &all[0]), LASTING);
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::thread;
 
 use super::audit::audit;
 use super::harness::*;
-use crate::firewall::layout::{BLANK_PROFILE_AT, table};
+use crate::firewall::layout::{BLANK_PROFILE_AT, CONTROL_ENABLED, CONTROL_TRANSLATED};
+use crate::firewall::layout::{control, table};
 use crate::firewall::sweep::{Ends, Filter, Mode};
 
 /// Rounds of each thread.
@@ -15,6 +16,9 @@ const ROUNDS: u32 = 60;
 const FLOWS: u64 = 4096;
 /// Makes flow numbers jump about: odd.
 const SHUFFLES: [u64; 4] = [1, 0x9e_3779, 0x3c_6ef3, 0xda_a66b];
+
+/// Changes the last byte of a destination.
+const REDIRECT: u64 = 0x5a00_0000;
 
 /// What a thread of packets counted.
 #[derive(Default)]
@@ -25,7 +29,7 @@ struct Counted {
     congestion: AtomicU64,
 }
 
-fn packets(table: &Table, thread: u32, counted: &Counted) {
+fn packets(table: &Table, thread: u32, redirect: u64, counted: &Counted) {
     for round in 0..ROUNDS {
         let is_ipv6 = (round + thread).is_multiple_of(3);
         let (src, dst): (IpAddr, IpAddr) = if is_ipv6 {
@@ -42,11 +46,14 @@ fn packets(table: &Table, thread: u32, counted: &Counted) {
             .set("packet.tcp_flags", 2)
             .set("packet.tick", u64::from(1000 + round))
             .set("count", FLOWS)
+            // Every other round speaks to the same hosts directly.
+            .set("redirect", if round % 4 < 2 { redirect } else { 0 })
             .set("shuffle", SHUFFLES[(round as usize + thread as usize) % SHUFFLES.len()]);
         let answer = table.call(&request);
         counted.hits.fetch_add(answer.get("hits"), Ordering::Relaxed);
         counted.inserts.fetch_add(answer.get("inserts"), Ordering::Relaxed);
-        let refused = answer.drops("memory") + answer.drops("state-limit");
+        let refused = ["memory", "state-limit", "state-insert"].map(|reason| answer.drops(reason));
+        let refused: u64 = refused.iter().sum();
         counted.refused.fetch_add(refused, Ordering::Relaxed);
         counted.congestion.fetch_add(answer.drops("congestion"), Ordering::Relaxed);
     }
@@ -72,8 +79,10 @@ fn sweeps(table: &Table, stop: &AtomicBool) -> u64 {
 }
 
 /// Runs packets on several threads beside a sweeper; returns what both counted.
-fn stress(bucket_count: u32, overflow_count: u32, limit: u32, timeout_ticks: u32) {
+fn stress(bucket_count: u32, overflow_count: u32, limit: u32, timeout_ticks: u32, redirect: u64) {
     let Some(table) = table(bucket_count, overflow_count, limit) else { return };
+    let flags = CONTROL_ENABLED | if redirect == 0 { 0 } else { CONTROL_TRANSLATED };
+    table.firewall.arena().write32(control::FLAGS, flags);
     for index in 0..16 {
         table.firewall.arena().write32(BLANK_PROFILE_AT + index * 4, timeout_ticks);
     }
@@ -84,7 +93,7 @@ fn stress(bucket_count: u32, overflow_count: u32, limit: u32, timeout_ticks: u32
         let threads: Vec<_> = (0..4)
             .map(|index| {
                 let (table, counted) = (&table, &counted);
-                scope.spawn(move || packets(table, index, counted))
+                scope.spawn(move || packets(table, index, redirect, counted))
             })
             .collect();
         for thread in threads {
@@ -102,23 +111,33 @@ fn stress(bucket_count: u32, overflow_count: u32, limit: u32, timeout_ticks: u32
     let all = load(&counted.hits) + load(&counted.inserts) + load(&counted.refused);
     assert_eq!(all + load(&counted.congestion), 4 * u64::from(ROUNDS) * FLOWS);
     assert!(load(&counted.hits) > 0 && load(&counted.inserts) > 0);
-    // Whoever is left can be ended, and then every slot is free again.
-    table.firewall.sweep_all(Mode::Kill(Filter::default())).unwrap();
+    assert_eq!(table.counted(table::TRANSLATIONS) > 0, redirect != 0);
+    // Whoever is left can be ended, and then every slot is free again: those of aliases as soon as
+    // somebody comes by.
+    for _ in 0..2 {
+        table.firewall.sweep_all(Mode::Kill(Filter::default())).unwrap();
+    }
     let empty = audit(&table.firewall);
-    assert_eq!((empty.live, empty.overflow), (0, 0));
+    assert_eq!((empty.live, empty.overflow, empty.aliases, empty.ended), (0, 0, 0, 0));
 }
 
 #[test]
 fn many_cpus_with_more_flows_than_slots() {
-    stress(1024, 900, 1_000_000, 1);
+    stress(1024, 900, 1_000_000, 1, 0);
 }
 
 #[test]
 fn many_cpus_at_the_limit_of_states() {
-    stress(512, 4096, 1500, 8);
+    stress(512, 4096, 1500, 8, 0);
 }
 
 #[test]
 fn many_cpus_in_very_few_buckets() {
-    stress(16, 4096, 3000, 4);
+    stress(16, 4096, 3000, 4, 0);
+}
+
+#[test]
+fn many_cpus_with_translated_flows() {
+    stress(1024, 2000, 1_000_000, 1, REDIRECT);
+    stress(16, 4096, 3000, 4, REDIRECT);
 }

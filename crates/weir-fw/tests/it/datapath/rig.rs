@@ -47,7 +47,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn load() -> Option<Lent> {
+fn load(bucket_count: u32, overflow_count: u32) -> Option<Lent> {
     let options = Options {
         hash_seed: SEED,
         fragment_count_max: 64,
@@ -55,14 +55,19 @@ fn load() -> Option<Lent> {
         log_bytes: 1 << 16,
     };
     let cpu_count = possible_cpu_count();
-    let sizes = Sizes { bucket_count: 1024, overflow_count: 4096, heap_bytes: 1 << 20, cpu_count };
+    let sizes = Sizes { bucket_count, overflow_count, heap_bytes: 1 << 20, cpu_count };
     Lent::new(options, sizes).unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Rig {
     /// `None`, and the reason is printed, without privileges.
-    #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
     pub(crate) fn new(what: &str) -> Option<Self> {
+        Self::with_slots(what, 1024, 4096)
+    }
+
+    /// The same, with room for so many states.
+    #[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+    pub(crate) fn with_slots(what: &str, bucket_count: u32, overflow_count: u32) -> Option<Self> {
         let made = |end: &str| namespace(&format!("{what}-{end}-"));
         let inside = made("box")?;
         let peers = [made("left")?, made("right")?];
@@ -79,7 +84,7 @@ impl Rig {
             for (side, peer) in peers.iter().enumerate() {
                 set_up_side(&netlink, side, peer);
             }
-            let firewall = load()?;
+            let firewall = load(bucket_count, overflow_count)?;
             let ifindex = ["b0", "b1"].map(|name| netlink.ifindex(name).expect("it exists"));
             Some((firewall, ifindex))
         };

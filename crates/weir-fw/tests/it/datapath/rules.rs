@@ -24,7 +24,16 @@ const TICKS: u32 = 1_000_000;
 impl Rig {
     /// A rig that filters.
     pub(crate) fn with_rules(what: &str, text: &str) -> Option<Self> {
-        let rig = Self::new(what)?;
+        Self::new(what)?.filtering(text)
+    }
+
+    /// The same, with room for so many states.
+    pub(crate) fn with_room(what: &str, slot_count: u32, text: &str) -> Option<Self> {
+        Self::with_slots(what, slot_count, 2 * slot_count)?.filtering(text)
+    }
+
+    fn filtering(self, text: &str) -> Option<Self> {
+        let rig = self;
         let arena = rig.firewall.arena();
         let heap = &rig.firewall.regions().heap;
         let heap_bytes = u32::try_from(heap.bytes).expect("it is small");
@@ -34,13 +43,24 @@ impl Rig {
         Some(rig)
     }
 
+    /// The same in OpenBSD's dialect.
+    pub(crate) fn with_openbsd_rules(what: &str, text: &str) -> Option<Self> {
+        let rig = Self::with_rules(what, "pass\n")?;
+        rig.load_as(Dialect::OpenBsd, text);
+        Some(rig)
+    }
+
     /// Puts rules in force.
     pub(crate) fn load(&self, text: &str) {
+        self.load_as(Dialect::FreeBsd, text);
+    }
+
+    fn load_as(&self, dialect: Dialect, text: &str) {
         let facts = Facts::parse(FACTS).expect("these are facts");
         let input = ParseInput {
             name: "pf.conf",
             bytes: text.as_bytes(),
-            dialect: Some(Dialect::FreeBsd),
+            dialect: Some(dialect),
             macros: &[],
             provider: &MemorySources::default(),
             limits: Limits::default(),
@@ -60,7 +80,9 @@ impl Rig {
         let input = Input { evaluator: &evaluator, resolver: &facts, slots: &slots, known: &known };
         let mut compiled = compile(&input).unwrap_or_else(|refused| panic!("{:?}", refused.0));
         let profiles = vec![[TICKS; 16]];
-        compiled.settings = Settings { state_limit: 1000, profiles, ..Settings::default() };
+        // As many as the table of most tests has room for.
+        let state_limit = self.firewall.regions().sizes.bucket_count.max(1024) - 24;
+        compiled.settings = Settings { state_limit, profiles, ..Settings::default() };
         let arena = self.firewall.arena();
         let heap = &self.firewall.regions().heap;
         let heap_bytes = u32::try_from(heap.bytes).expect("it is small");
@@ -68,6 +90,6 @@ impl Rig {
         let installer = Installer::new(arena, heap, arena.read32(control::CPU_COUNT), 0x1234);
         let tables = contents("", &parsed.ruleset);
         installer.activate(&compiled, &evaluator, &tables, 1).expect("there is room");
-        self.set_flags(CONTROL_ENABLED);
+        self.set_flags(arena.read32(control::FLAGS) | CONTROL_ENABLED);
     }
 }

@@ -436,7 +436,7 @@ impl DataPath {
             (action::XDP_TX | action::XDP_REDIRECT, Some(reason)) => {
                 Ok((Outcome::Blocked(reason, answer(&verdict.frame)?), None))
             }
-            (action::XDP_PASS, None) => Ok((Outcome::Box, None)),
+            (action::XDP_PASS, None) => Ok((Outcome::Box, Some(verdict.frame))),
             (action::XDP_TX | action::XDP_REDIRECT, None) => {
                 let name = self.leaves_by(&verdict.frame)?;
                 if verdict.action == action::XDP_TX && name != wire.name {

@@ -81,10 +81,11 @@ fn difference(text: &str, first: &mut dyn Device, second: &mut dyn Device) -> Op
             StepKind::Advance(time_ns) => now_ns += time_ns,
             StepKind::Packet(packet) => {
                 let (frame, described) = (packet.frame.build(), &packet.frame.packet);
-                let one =
-                    first.send(&frame, described.direction, &described.interface, now_ns).ok()?;
                 let other =
                     second.send(&frame, described.direction, &described.interface, now_ns).ok()?;
+                first.choose_as(&other, second.states(now_ns).ok()?);
+                let one =
+                    first.send(&frame, described.direction, &described.interface, now_ns).ok()?;
                 if let Some((first, second)) = differ(&one, &other) {
                     return Some(Found { line: step.line, first, second });
                 }

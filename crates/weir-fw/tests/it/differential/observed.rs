@@ -126,6 +126,7 @@ fn info(firewall: &Firewall, record: &Record, now_tick: u32) -> StateInfo {
         source_port: record.ends[0].1,
         destination: record.ends[1].0,
         destination_port: record.ends[1].1,
+        outside: record.wire,
         state,
         has_in: record.has_half(0),
         has_out: record.has_half(1),

@@ -43,6 +43,10 @@ impl Device for Oracle {
         Ok(sent)
     }
 
+    fn choose_as(&mut self, sent: &Sent, states: Vec<StateInfo>) {
+        self.0.choose_as(sent, states);
+    }
+
     fn counters(&mut self, now_ns: u64) -> Result<Counters, DeviceError> {
         self.0.counters(now_ns)
     }

@@ -13,8 +13,10 @@ use super::with_data_path;
 
 /// Packets of one ruleset.
 const PACKET_COUNT: usize = 60;
-/// Pairs of a ruleset and a packet that each of the two tests runs at least, in a full run.
+/// Pairs of a ruleset and a packet that each test runs at least, in a full run.
 const PAIR_COUNT_MIN: u64 = 50_000;
+/// The same where packets are translated: all states are read for each, to see what was chosen.
+const TRANSLATED_COUNT_MIN: u64 = 10_000;
 /// How often a case is run again if the clock went on inside a run.
 const TRY_COUNT: usize = 20;
 /// So many cases that differ are told.
@@ -38,6 +40,7 @@ pub(crate) fn soak_seed() -> u64 {
 /// What was run.
 #[derive(Default)]
 struct Tally {
+    pair_count_min: u64,
     case_count: u64,
     pair_count: u64,
     refused_count: u64,
@@ -47,7 +50,7 @@ struct Tally {
 impl Tally {
     fn is_enough(&self, end: Option<Instant>) -> bool {
         let is_over = end.is_none_or(|end| Instant::now() >= end);
-        let is_long = self.pair_count >= count::pairs(PAIR_COUNT_MIN);
+        let is_long = self.pair_count >= count::pairs(self.pair_count_min);
         self.differing.len() >= DISAGREEMENT_COUNT_MAX || (is_over && is_long)
     }
 
@@ -92,7 +95,9 @@ fn compare(what: &str, features: &Features, first_seed: u64, is_in_two_stages: b
         if is_in_two_stages {
             device.use_two_stages().expect("the program loads");
         }
-        let (mut tally, end) = (Tally::default(), soak_end());
+        let always = features.translation_percent == 100;
+        let pair_count_min = if always { TRANSLATED_COUNT_MIN } else { PAIR_COUNT_MIN };
+        let (mut tally, end) = (Tally { pair_count_min, ..Tally::default() }, soak_end());
         let mut seed = first_seed + soak_seed();
         while !tally.is_enough(end) {
             let case = Case::new(seed, features, PACKET_COUNT);
@@ -125,8 +130,15 @@ fn rulesets_of_all_constructs_treat_packets_alike() {
 fn two_stages_treat_packets_alike() {
     // Rules that answer are judged in one. From other seeds on, the same differences come up in one
     // stage: of sources that are a broadcast address, of sources that a rule that has gone limits.
-    let features = Features { rewrites: false, returns: false, ..Features::ALL };
+    let features =
+        Features { rewrites: false, returns: false, translation_percent: 0, ..Features::ALL };
     compare("stages", &features, 5 << 32, true);
+}
+
+#[test]
+fn rulesets_that_translate_treat_packets_alike() {
+    let features = Features { rewrites: false, translation_percent: 100, ..Features::ALL };
+    compare("translation", &features, 9 << 32, false);
 }
 
 #[test]

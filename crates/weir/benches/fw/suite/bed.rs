@@ -33,6 +33,8 @@ const DUT_CPU: u32 = 1;
 
 /// The device by which packets come, as the testbed calls it.
 const DUT_IN: &str = "dut0";
+/// The one by which they leave.
+pub(crate) const DUT_OUT: &str = "dut1";
 const SINK: &str = "sink0";
 
 /// How often a sink that nobody wakes looks into its ring, which holds 256 frames, ns.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use weir_results::dut::{Dut, DutFile, DutKind};
 
 use super::Settings;
+use super::bed::DUT_OUT;
 use super::rows::RULE_COUNT;
 
 /// How long a state lives: none is to end while it is measured.
@@ -43,6 +44,10 @@ pub(crate) enum Rules {
     OneStage,
     /// The same behind rules that do not match.
     Many,
+    /// Let everything pass, with a state and the source of the interface that it leaves by.
+    Translated,
+    /// The same with four other sources in turn.
+    Pool,
 }
 
 impl Box {
@@ -80,9 +85,22 @@ pub(crate) fn weir(settings: &Settings, rules: &str) -> Dut {
     Dut { name: "weir-fw".to_owned(), kind, toggle: None }
 }
 
+/// Four addresses in both languages.
+const NFT_POOL: &str = "snat ip to 198.51.100.4-198.51.100.7";
+const PF_POOL: &str = "198.51.100.4/30 round-robin";
+
 /// Address and port that the rule with this number blocks, of the networks that nobody uses.
 fn blocked(number: u64) -> (String, u64) {
     (format!("198.51.{}.{}", 100 + number / 250, 1 + number % 250), 10_000 + number)
+}
+
+/// What sources are translated to in a language, if they are.
+fn translation(rules: Rules, interface: &str, pool: &str) -> Option<String> {
+    match rules {
+        Rules::Translated => Some(interface.to_owned()),
+        Rules::Pool => Some(pool.to_owned()),
+        Rules::None | Rules::Stateful | Rules::OneStage | Rules::Many => None,
+    }
 }
 
 /// Everything counts, as the lab's proof that a ruleset is in effect wants it.
@@ -97,7 +115,12 @@ fn nft(rules: Rules) -> String {
             let _ = writeln!(text, "  ip saddr {address} udp dport {port} drop");
         }
     }
-    text.push_str("  ct state new counter accept\n }\n}\n");
+    text.push_str("  ct state new counter accept\n }\n");
+    if let Some(translation) = translation(rules, "masquerade", NFT_POOL) {
+        text.push_str(" chain translate {\n  type nat hook postrouting priority srcnat;\n");
+        let _ = writeln!(text, "  oifname \"{DUT_OUT}\" counter {translation}\n }}");
+    }
+    text.push_str("}\n");
     text
 }
 
@@ -111,6 +134,10 @@ pub(crate) fn pf(rules: Rules, state_count: u64) -> String {
          set timeout {{ udp.first {STATE_SECONDS}, udp.single {STATE_SECONDS}, \
          udp.multiple {STATE_SECONDS}, adaptive.start 0, adaptive.end 0 }}\n"
     );
+    let interface = format!("({DUT_OUT}:0)");
+    if let Some(source) = translation(rules, &interface, PF_POOL) {
+        let _ = writeln!(text, "nat on {DUT_OUT} inet from any to any -> {source}");
+    }
     if rules == Rules::OneStage {
         text.push_str("set weir-stages one\n");
     }

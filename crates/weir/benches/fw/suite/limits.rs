@@ -11,7 +11,7 @@ use weir_machine::ssh;
 use super::bed::{Bed, Sink, Stand};
 use super::boxes::{self, Box as Device, Rules, pf};
 use super::memory::Group;
-use super::rows::{self, MOST};
+use super::rows::{self, MANY, MOST};
 use super::{AllSeries, Result, Settings, flows};
 
 /// How long a listing may take before it is given up.
@@ -53,6 +53,10 @@ pub(crate) fn round(
         let bytes = at_rest(settings, bed).map_err(named(rows::MEMORY_REST))?;
         add(rows::MEMORY_REST, bytes as f64 / f64::from(1 << 20));
     }
+    if settings.wants(rows::MEMORY_NAT_5M) {
+        let bytes = translated(settings, bed).map_err(named(rows::MEMORY_NAT_5M))?;
+        add(rows::MEMORY_NAT_5M, bytes);
+    }
     if MOST_SERIES.iter().any(|series| settings.wants(series)) {
         full(settings, bed, &mut add).map_err(named("10m"))?;
     }
@@ -76,6 +80,15 @@ fn stand<'a>(settings: &Settings, bed: &'a Bed, rules: &str) -> Result<(Group, S
     let dut = boxes::weir(&in_group, rules);
     let stand = bed.stand(Device::Weir(Rules::Stateful), &dut, Sink::Woken)?;
     Ok((group, stand))
+}
+
+/// What a firewall that translates takes for each flow when it is full, bytes.
+fn translated(settings: &Settings, bed: &Bed) -> Result<f64> {
+    let flow_count = settings.scaled(MANY);
+    let (group, mut stand) = stand(settings, bed, &pf(Rules::Translated, flow_count))?;
+    stand.load(&flows::walk(flow_count)?)?;
+    stand.fill(flow_count)?;
+    Ok(group.bytes()? as f64 / stand.states()? as f64)
 }
 
 /// Start, memory and listing of a firewall that is filled to its limit.

@@ -38,13 +38,15 @@ impl Figure {
 }
 
 /// In the order of a round: what is compared stands side by side.
-const FIGURES: [Figure; 23] = [
+const FIGURES: [Figure; 27] = [
     figure(rows::LINUX, Device::Linux, Load::Walk(SOME)),
     figure(rows::ROUTE, Device::Weir(Rules::None), Load::Walk(SOME)),
     figure(rows::MINIMAL, Device::Minimal, Load::Walk(SOME)),
     figure(rows::STATEFUL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::BEFORE_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::CONTROL_4900, Device::Weir(Rules::Stateful), Load::Walk(SOME)),
+    figure(rows::NAT_4900, Device::Weir(Rules::Translated), Load::Walk(SOME)),
+    figure(rows::NFT_NAT_4900, Device::Nftables(Rules::Translated), Load::Walk(SOME)),
     figure(rows::STATEFUL_4900_ROOMY, Device::Weir(Rules::Stateful), Load::WalkInRoom(SOME)),
     figure(rows::NFT_4900, Device::Nftables(Rules::Stateful), Load::Walk(SOME)),
     figure(rows::STATEFUL_4900_POLLED, Device::Weir(Rules::Stateful), Load::Walk(SOME)).polled(),
@@ -60,6 +62,8 @@ const FIGURES: [Figure; 23] = [
     figure(rows::NFT_5M_POLLED, Device::Nftables(Rules::Stateful), Load::Walk(MANY)).polled(),
     figure(rows::NEW, Device::Weir(Rules::Stateful), Load::New),
     figure(rows::NFT_NEW, Device::Nftables(Rules::Stateful), Load::New),
+    figure(rows::NAT_NEW, Device::Weir(Rules::Pool), Load::New),
+    figure(rows::NFT_NAT_NEW, Device::Nftables(Rules::Pool), Load::New),
     figure(rows::RULES, Device::Weir(Rules::Many), Load::New),
     figure(rows::NFT_RULES, Device::Nftables(Rules::Many), Load::New),
 ];

@@ -16,6 +16,8 @@ pub(crate) const RULE_COUNT: u64 = 1_000;
 
 /// Most memory for a flow, its share of the index included, bytes.
 const FLOW_BYTES_MAX: f64 = 128.0;
+/// Most memory for a translated flow, bytes.
+const TRANSLATED_BYTES_MAX: f64 = 230.0;
 /// Most memory of a firewall without states, MiB.
 const REST_MIB_MAX: f64 = 64.0;
 /// How long it may take until a firewall for ten million states forwards, seconds.
@@ -39,6 +41,9 @@ pub(crate) const STATEFUL_128: &str = "stateful_128";
 pub(crate) const STATEFUL_5M: &str = "stateful_5m";
 pub(crate) const ONE_STAGE_5M: &str = "one_stage_5m";
 pub(crate) const NFT_5M: &str = "nft_5m";
+/// Series with another source for each flow.
+pub(crate) const NFT_NAT_4900: &str = "nft_nat_4900";
+pub(crate) const NAT_4900: &str = "nat_4900";
 /// The same devices and loads, where nobody wakes the sink.
 pub(crate) const NFT_4900_POLLED: &str = "nft_4900_polled";
 pub(crate) const STATEFUL_4900_POLLED: &str = "stateful_4900_polled";
@@ -53,10 +58,13 @@ pub(crate) const BEFORE_4900: &str = "before_4900";
 /// Series in which every packet is of a new flow.
 pub(crate) const NFT_NEW: &str = "nft_new_states";
 pub(crate) const NEW: &str = "new_states";
+pub(crate) const NFT_NAT_NEW: &str = "nft_nat_new_states";
+pub(crate) const NAT_NEW: &str = "nat_new_states";
 pub(crate) const NFT_RULES: &str = "nft_1000_rules";
 pub(crate) const RULES: &str = "rules_1000";
 /// Series of one command.
 pub(crate) const MEMORY_10M: &str = "memory_10m";
+pub(crate) const MEMORY_NAT_5M: &str = "memory_nat_5m";
 pub(crate) const MEMORY_REST: &str = "memory_rest";
 pub(crate) const MEMORY_REST_10M: &str = "memory_rest_10m";
 pub(crate) const START_10M: &str = "start_10m";
@@ -87,6 +95,14 @@ pub(crate) const ROWS: &[RowSpec] = &[
         .against(Against::Series(NFT_4900))
         .floor(6.0),
     pps(CONTROL_4900, "the same, control").against(Against::Series(STATEFUL_4900)),
+    pps(NFT_NAT_4900, "nftables `masquerade`, 4,900 flows"),
+    pps(NAT_4900, "weir fw, `nat`, 4,900 flows")
+        .against(Against::Series(STATEFUL_4900))
+        .floor(0.85),
+    pps("nat_4900_vs_nft", "weir fw, `nat`, 4,900 flows, again")
+        .of(NAT_4900)
+        .against(Against::Series(NFT_NAT_4900))
+        .floor(4.5),
     pps(STATEFUL_4900_ROOMY, "weir fw, stateful, 4,900 flows, limit of 12,000,000")
         .against(Against::Series(STATEFUL_4900))
         .floor(0.97),
@@ -128,9 +144,19 @@ pub(crate) const ROWS: &[RowSpec] = &[
         .floor(0.98),
     pps(NFT_NEW, "nftables, new states"),
     pps(NEW, "weir fw, new states").against(Against::Series(NFT_NEW)).floor(4.2),
+    pps(NFT_NAT_NEW, "nftables, `snat` to four addresses, new states"),
+    pps(NAT_NEW, "weir fw, `nat` to four addresses, new states")
+        .against(Against::Series(NFT_NAT_NEW))
+        .floor(2.0),
     pps(NFT_RULES, "nftables, 1,000 rules, new states"),
     pps(RULES, "weir fw, 1,000 rules, new states").against(Against::Series(NFT_RULES)).floor(4.0),
     limit(MEMORY_10M, "weir fw, 10,000,000 states: memory of each", "B", FLOW_BYTES_MAX),
+    limit(
+        MEMORY_NAT_5M,
+        "weir fw, 5,000,000 translated states: memory of each",
+        "B",
+        TRANSLATED_BYTES_MAX,
+    ),
     limit(MEMORY_REST, "weir fw with the default limit, at rest", "MiB", REST_MIB_MAX),
     limit(MEMORY_REST_10M, "weir fw with room for 10,000,000 states, at rest", "MiB", REST_MIB_MAX),
     limit(START_10M, "weir fw, start with room for 10,000,000 states", "s", START_SECONDS_MAX),

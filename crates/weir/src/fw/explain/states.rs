@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use anyhow::bail;
-use weir_rules::evaluate::{IcmpRole, Packet, RuleId, StateHit, StateView, Translated, Verdict};
+use weir_rules::evaluate::{
+    IcmpRole, Mapping, Packet, RuleId, StateHit, StateView, Translated, Verdict, end_text,
+};
 use weir_rules::value::{Direction, Text};
 use weir_wire::protocol::{ICMP, ICMP6};
 
@@ -42,6 +44,10 @@ struct State {
     allow_opts: bool,
     /// The interface that it is bound to.
     interface: Option<Text>,
+    /// Which way its first packet went, and both ends of that: on the wire, and behind it.
+    direction: Direction,
+    wire: (End, End),
+    stack: (End, End),
 }
 
 /// The states so far.
@@ -66,11 +72,6 @@ impl States {
             bail!("more than {STATE_COUNT_MAX} states: give fewer packets, or leave out --states");
         }
         let at = self.states.len();
-        self.states.push(State {
-            rule: new.rule.map(|rule| rule.id),
-            allow_opts: verdict.actions.allow_opts,
-            interface: new.if_bound.then(|| packet.interface.clone()),
-        });
         let before = ends(packet);
         let after = verdict
             .translation
@@ -85,14 +86,45 @@ impl States {
         };
         self.wire.insert(key(wire), at);
         self.stack.insert(key(stack), at);
+        self.states.push(State {
+            rule: new.rule.map(|rule| rule.id),
+            allow_opts: verdict.actions.allow_opts,
+            interface: new.if_bound.then(|| packet.interface.clone()),
+            direction: packet.direction,
+            wire,
+            stack,
+        });
         Ok(())
     }
-}
 
-impl StateView for States {
-    fn find(&mut self, packet: &Packet, _now_ns: u64) -> Option<StateHit> {
+    /// What becomes of the ends of a packet that belongs to a state, in words; nothing where it
+    /// stays as it is.
+    pub(super) fn translation(&self, packet: &Packet) -> Vec<String> {
         let is_error = packet.is_icmp() && packet.icmp_role() == IcmpRole::Error;
-        let key = match (&packet.quoted, is_error) {
+        let state = self.key(packet).and_then(|key| self.look(packet, &key));
+        let Some(state) = state.filter(|_| !is_error) else { return Vec::new() };
+        let (from, to) = match packet.direction {
+            Direction::In => (state.wire, state.stack),
+            Direction::Out => (state.stack, state.wire),
+        };
+        let (from, to) = if packet.direction == state.direction {
+            (from, to)
+        } else {
+            ((from.1, from.0), (to.1, to.0))
+        };
+        let text =
+            |(address, port)| end_text(packet.has_ports() || packet.is_icmp(), address, port);
+        let ends = [("source", from.0, to.0), ("destination", from.1, to.1)];
+        let changed = ends.into_iter().filter(|(_, old, new)| old != new);
+        let line =
+            |(end, old, new)| format!("{end} {} becomes {} by the state", text(old), text(new));
+        changed.map(line).collect()
+    }
+
+    /// By what the state of a packet is found: an ICMP error by what it quotes.
+    fn key(&self, packet: &Packet) -> Option<Key> {
+        let is_error = packet.is_icmp() && packet.icmp_role() == IcmpRole::Error;
+        Some(match (&packet.quoted, is_error) {
             // What an error quotes has crossed the interface the other way.
             (Some(quoted), true) => {
                 let source = (quoted.source, quoted.source_port);
@@ -108,15 +140,36 @@ impl StateView for States {
                 let (source, destination) = ends(packet);
                 Key::new(packet.direction, packet.protocol, source, destination)
             }
-        };
+        })
+    }
+
+    fn look(&self, packet: &Packet, key: &Key) -> Option<&State> {
         let keys = match packet.direction {
             Direction::In => &self.wire,
             Direction::Out => &self.stack,
         };
-        let state = &self.states[*keys.get(&key)?];
+        let state = &self.states[*keys.get(key)?];
         let is_here =
             state.interface.as_ref().is_none_or(|interface| *interface == packet.interface);
-        is_here.then_some(StateHit::Pass { rule: state.rule, allow_opts: state.allow_opts })
+        is_here.then_some(state)
+    }
+}
+
+impl StateView for States {
+    fn find(&mut self, packet: &Packet, _now_ns: u64) -> Option<StateHit> {
+        let state = self.look(packet, &self.key(packet)?)?;
+        Some(StateHit::Pass { rule: state.rule, allow_opts: state.allow_opts })
+    }
+
+    /// A port is free for a destination if no answer would come to it.
+    fn mapping_is_free(&mut self, mapping: &Mapping) -> bool {
+        let port = match mapping.protocol {
+            ICMP | ICMP6 => mapping.source_port,
+            _ => mapping.destination_port,
+        };
+        let source = (mapping.source, mapping.source_port);
+        let destination = (mapping.destination, port);
+        !self.wire.contains_key(&Key::new(Direction::Out, mapping.protocol, source, destination))
     }
 }
 

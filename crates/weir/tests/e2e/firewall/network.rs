@@ -266,6 +266,7 @@ impl Drop for Network {
 }
 
 /// A connection from a namespace; `None` if it did not come about in time.
+#[expect(clippy::print_stderr, reason = "a test that fails shows why")]
 pub(super) fn connect_from(
     netns: &Netns,
     host: &str,
@@ -274,7 +275,8 @@ pub(super) fn connect_from(
 ) -> Option<Line> {
     let address = SocketAddr::new(host.parse().expect("an address"), port);
     let connect = || TcpStream::connect_timeout(&address, timeout);
-    Some(Line::new(netns.run(connect).expect("entered").ok()?))
+    let stream = netns.run(connect).expect("entered");
+    Some(Line::new(stream.inspect_err(|error| eprintln!("{address}: {error}")).ok()?))
 }
 
 /// A connection that speaks in lines.

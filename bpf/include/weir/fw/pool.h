@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which address and which port a translation gives (`pf_map_addr` and `pf_get_sport` of pf_lb.c;
+ * weir_rules::evaluate::translate is the reference).
+ */
+#ifndef WEIR_FW_POOL_H
+#define WEIR_FW_POOL_H
+
+#include <bpf/bpf_endian.h>
+#include <weir/fw/alias.h>
+#include <weir/fw/headers.h>
+#include <weir/fw/image.h>
+#include <weir/fw/scratch.h>
+
+/*
+ * Ports that are looked at, at most: of a range that is not larger each of them, in turn from a
+ * random one on; of a larger one as many at random. With 60,000 of 64,512 in use, 14 are needed on
+ * average, and all of them are in use once in 10^7 times.
+ */
+#define WEIR_POOL_PROBES_MAX 256
+
+typedef struct weir_fw_translation __weir_arena weir_translation;
+
+/* FNV-1a over the key (that is `seed`) and the address, mixed (the finaliser of splitmix64). */
+static __always_inline __u64 weir_pool_hash(const struct weir_fw_packet *p, __u64 seed)
+{
+	const __u8 *octets = (const __u8 *)p->src;
+	__u64 hash = seed;
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < 16; i++) {
+		__u8 octet = octets[i];
+
+		/* An IPv4 address is the last four of sixteen. */
+		if (p->family == WEIR_FW_INET)
+			octet = i < 12 ? 0 : octets[i - 12];
+		hash = (hash ^ octet) * 0x100000001b3ull;
+	}
+	hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9ull;
+	hash = (hash ^ hash >> 27) * 0x94d049bb133111ebull;
+	return hash ^ hash >> 31;
+}
+
+/* Whose turn it is in a pool of several addresses. */
+static __always_inline __u64 weir_pool_turn(const struct weir_fw_packet *p, weir_translation *t)
+{
+	if (t->choice == WEIR_FW_CHOICE_ROUND_ROBIN)
+		return __sync_fetch_and_add(&t->turn, 1);
+	if (t->choice == WEIR_FW_CHOICE_SOURCE_HASH)
+		return weir_pool_hash(p, t->seed);
+	return (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+}
+
+/* An address of a network: that of a number, or one with the rest of another address. */
+static __always_inline void weir_pool_address(struct weir_fw_target __weir_arena *target,
+					      __be32 *to, const __be32 *rest, __u64 number,
+					      bool is_ipv6)
+{
+	__u32 i;
+
+	for (i = 0; i < 4; i++) {
+		__be32 host = 0;
+
+		if (rest)
+			host = rest[i];
+		else if (is_ipv6)
+			host = i == 3 ? bpf_htonl((__u32)number) :
+			       i == 2 ? bpf_htonl((__u32)(number >> 32)) :
+					0;
+		else if (i == 0)
+			host = bpf_htonl((__u32)number);
+		to[i] = (target->addr[i] & target->mask[i]) | (host & ~target->mask[i]);
+	}
+	if (!is_ipv6)
+		to[1] = to[2] = to[3] = 0;
+}
+
+/* Puts an address of the pool into `key`, as its source or destination; 0: there is none. */
+__noinline int weir_pool_pick(const struct weir_fw_packet *p __arg_nonnull,
+			      struct weir_fw_packet *key __arg_nonnull, __u32 at)
+{
+	struct weir_fw_target __weir_arena *target;
+	weir_translation *t = weir_at(struct weir_fw_translation, at);
+	bool is_source = t->flags & WEIR_FW_TRANSLATION_SOURCE;
+	__u32 family = p->family & 1, count = t->target_count[family], i;
+	__u64 turn, before = 0, total = t->total[family];
+	__be32 *to = is_source ? key->src : key->dst;
+	__u32 target_at = p->ruleset + t->targets_at[family];
+	bool is_ipv6 = family == WEIR_FW_INET6;
+
+	if (!count || !total)
+		return 0;
+	target = weir_at(struct weir_fw_target, target_at);
+	if (t->choice == WEIR_FW_CHOICE_BITMASK) {
+		weir_pool_address(target, to, is_source ? p->src : p->dst, 0, is_ipv6);
+		return 1;
+	}
+	if (t->choice == WEIR_FW_CHOICE_FIRST) {
+		for (i = 0; i < 4; i++)
+			to[i] = target->addr[i];
+		return 1;
+	}
+	turn = weir_pool_turn(p, t) % total;
+	for (i = weir_fw_bound(0); i + 1 < count && weir_fw_may_loop; i++) {
+		if (turn < target->reach)
+			break;
+		before = target->reach;
+		target_at += sizeof(struct weir_fw_target);
+		target = weir_at(struct weir_fw_target, target_at);
+	}
+	turn -= before;
+	if (target->size)
+		turn %= target->size;
+	weir_pool_address(target, to, 0, turn, is_ipv6);
+	return 1;
+}
+
+static __always_inline bool weir_pool_is_echo(const struct weir_fw_packet *p)
+{
+	if (p->protocol == WEIR_PROTOCOL_ICMPV6)
+		return p->icmp_type == WEIR_ICMPV6_ECHO_REQUEST;
+	return p->protocol == WEIR_PROTOCOL_ICMP && p->icmp_type == WEIR_ICMP_ECHO_REQUEST;
+}
+
+/* Gives `key`, whose source is there, a source port that nobody has; 0: there is none. */
+__noinline int weir_pool_port(const struct weir_fw_packet *p __arg_nonnull,
+			      struct weir_fw_packet *key __arg_nonnull, __u32 at)
+{
+	weir_translation *t = weir_at(struct weir_fw_translation, at);
+	bool is_icmp = p->protocol == WEIR_PROTOCOL_ICMP || p->protocol == WEIR_PROTOCOL_ICMPV6;
+	bool has_ports = p->protocol == WEIR_PROTOCOL_TCP || p->protocol == WEIR_PROTOCOL_UDP;
+	__u32 low = t->port[0], count, start, probes, port, i;
+	bool is_echo = weir_pool_is_echo(p);
+
+	key->src_port = p->src_port;
+	if (t->flags & WEIR_FW_TRANSLATION_BINAT || (is_icmp && !is_echo))
+		return 1;
+	if (!is_echo && (!has_ports || t->flags & WEIR_FW_TRANSLATION_KEEP_PORT))
+		return weir_key_is_free(key);
+	count = t->port[1] - low + 1;
+	if (is_echo) {
+		low = 1;
+		count = 65535;
+	}
+	if ((__s32)count < 1)
+		return 0;
+	probes = count < WEIR_POOL_PROBES_MAX ? count : WEIR_POOL_PROBES_MAX;
+	start = bpf_get_prandom_u32() % count;
+	for (i = weir_fw_bound(0); i < probes && weir_fw_may_loop; i++) {
+		port = count <= WEIR_POOL_PROBES_MAX ? (start + i) % count :
+						       bpf_get_prandom_u32() % count;
+		key->src_port = bpf_htons(low + port);
+		weir_fw_table_counters(p->cpu)->port_probes++;
+		if (weir_key_is_free(key))
+			return 1;
+	}
+	return 0;
+}
+
+/* The new destination port: the distance from the first port that is redirected stays. */
+static __always_inline __be16 weir_pool_redirected(const struct weir_fw_packet *p,
+						   weir_translation *t)
+{
+	__s32 distance = (__s32)bpf_ntohs(p->dst_port) - t->port_base;
+	__u32 count = t->port[1] - t->port[0] + 1, port;
+
+	/* SCTP's checksum covers its ports, and would have to be made anew. */
+	if (!t->port[1] || (p->protocol != WEIR_PROTOCOL_TCP && p->protocol != WEIR_PROTOCOL_UDP))
+		return p->dst_port;
+	if (distance >= 0) {
+		port = t->port[0] + (__u32)distance % count;
+		return bpf_htons(port > 65535 ? port - 65535 : port);
+	}
+	port = (__u32)-distance % count;
+	return bpf_htons(port > t->port[0] ? t->port[0] : t->port[0] - port);
+}
+
+#endif /* WEIR_FW_POOL_H */

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Translation of addresses, as rules say it and states keep it.
+ *
+ * Where a packet comes in its destination is translated, where it leaves its source, and nothing
+ * else. FreeBSD's lists are asked before all other rules, and the first rule of a list that matches
+ * counts; OpenBSD's `match` rules translate as they match, so that the rules behind them see it,
+ * and what decides translates at the end. A state keeps what was decided for each of its halves as
+ * long as it lives (alias.h).
+ *
+ * While a packet is judged, its descriptor has the ends that it is going to have (its source where
+ * it leaves only until a state is made, which is found by the inside ones). The frame is written
+ * last, and once (rewrite.h): until then, it has the ends that the packet came with.
+ */
+#ifndef WEIR_FW_TRANSLATE_H
+#define WEIR_FW_TRANSLATE_H
+
+#include <weir/fw/alias.h>
+#include <weir/fw/image.h>
+#include <weir/fw/insert.h>
+#include <weir/fw/parse.h>
+#include <weir/fw/pool.h>
+#include <weir/fw/quoted.h>
+#include <weir/fw/rules.h>
+#include <weir/fw/scratch.h>
+
+static __always_inline void weir_copy_address(__be32 *to, const __be32 *from)
+{
+	to[0] = from[0];
+	to[1] = from[1];
+	to[2] = from[2];
+	to[3] = from[3];
+}
+
+/* A descriptor of nothing but the ends of a packet. */
+static __always_inline void weir_key_of(struct weir_fw_packet *key, const struct weir_fw_packet *p)
+{
+	key->family = p->family;
+	key->protocol = p->protocol;
+	key->cpu = p->cpu;
+	key->src_port = p->src_port;
+	key->dst_port = p->dst_port;
+	weir_copy_address(key->src, p->src);
+	weir_copy_address(key->dst, p->dst);
+}
+
+/* Gives a packet the ends back that it had before rules translated it here. */
+static __always_inline void weir_fw_untranslate(struct weir_fw_packet *p,
+						struct weir_fw_before *before)
+{
+	if (!before->is_translated)
+		return;
+	weir_copy_address(p->src, before->src);
+	weir_copy_address(p->dst, before->dst);
+	p->src_port = before->src_port;
+	p->dst_port = before->dst_port;
+	p->hash = before->hash;
+	p->flags = (p->flags & ~WEIR_PACKET_TRANSLATED) | before->flags;
+	before->is_translated = 0;
+}
+
+/*
+ * Translates a packet as the translation at an offset says, for the rule of an id. 0, or the
+ * reason of a drop + 1.
+ */
+__noinline int weir_fw_translate_by(struct weir_fw_packet *p __arg_nonnull, __u32 at, __u32 rule)
+{
+	struct weir_fw_translation __weir_arena *t = weir_at(struct weir_fw_translation, at);
+	bool is_source = t->flags & WEIR_FW_TRANSLATION_SOURCE;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_before *before;
+	struct weir_fw_packet *key;
+	__u32 differ, i;
+
+	if (!scratch)
+		return WEIR_DROP(INTERNAL);
+	before = &scratch->before;
+	key = &scratch->wire;
+	weir_key_of(key, p);
+	if (!weir_pool_pick(p, key, at))
+		return WEIR_DROP(MAP_FAILED);
+	if (!is_source)
+		key->dst_port = weir_pool_redirected(p, t);
+	else if (!weir_pool_port(p, key, at))
+		return WEIR_DROP(MAP_FAILED);
+	differ = (__u32)(key->src_port ^ p->src_port) | (key->dst_port ^ p->dst_port);
+	for (i = 0; i < 4; i++)
+		differ |= (key->src[i] ^ p->src[i]) | (key->dst[i] ^ p->dst[i]);
+	/* A translation that changes nothing is none. */
+	if (!differ)
+		return 0;
+	if (!before->is_translated) {
+		weir_copy_address(before->src, p->src);
+		weir_copy_address(before->dst, p->dst);
+		before->src_port = p->src_port;
+		before->dst_port = p->dst_port;
+		before->hash = p->hash;
+		before->flags = p->flags & WEIR_PACKET_TRANSLATED;
+		before->is_translated = 1;
+	}
+	before->rule = rule;
+	before->is_listed = 0;
+	weir_copy_address(p->src, key->src);
+	weir_copy_address(p->dst, key->dst);
+	p->src_port = key->src_port;
+	p->dst_port = key->dst_port;
+	p->flags |= WEIR_PACKET_TRANSLATED;
+	/* Nor are several that end where the first one began. */
+	if (weir_fw_same_address(p->src, before->src) &&
+	    weir_fw_same_address(p->dst, before->dst) && p->src_port == before->src_port &&
+	    p->dst_port == before->dst_port) {
+		weir_fw_untranslate(p, before);
+		return 0;
+	}
+	/* Where it leaves, its state is found by what it was before. */
+	if (p->direction == WEIR_FW_IN)
+		p->hash = weir_fw_hash(p);
+	return 0;
+}
+
+/* The first rule of a list, from one number to another, that takes a packet: its number + 1. */
+__noinline __u32 weir_fw_first_of(const struct weir_fw_packet *p __arg_nonnull,
+				  struct weir_fw_walk *walk __arg_nonnull, __u32 first, __u32 end)
+{
+	__u32 at = p->ruleset + weir_fw_image_of(p)->criteria_at, number;
+
+	for (number = first; number < end && weir_fw_may_loop; number++) {
+		if (weir_fw_rule_holds(p, &walk->asking,
+				       at + number * (__u32)sizeof(struct weir_fw_criteria)))
+			return number + 1;
+	}
+	return 0;
+}
+
+/* What the rule of a number, which takes the packet, does but translate. */
+static __always_inline struct weir_fw_rule __weir_arena *
+weir_fw_list_rule(const struct weir_fw_packet *p, struct weir_fw_decision *d, __u32 number)
+{
+	__u32 at = p->ruleset + weir_fw_image_of(p)->rules_at +
+		   number * (__u32)sizeof(struct weir_fw_rule);
+	struct weir_fw_rule __weir_arena *rule = weir_at(struct weir_fw_rule, at);
+
+	if (rule->tag) {
+		d->tag = rule->tag;
+		d->kept_tag = rule->tag;
+	}
+	if (rule->counters_at)
+		weir_at(struct weir_fw_rule_counters, weir_fw_counters_at(p, rule))->evaluations++;
+	return rule;
+}
+
+/* What weir_fw_ask_lists() returns besides reasons + 1. */
+#define WEIR_FW_LISTS_PASS (-1)
+
+/*
+ * FreeBSD's lists for the hook of a packet: `rdr` and then `binat`, or `binat` and then `nat`. A
+ * `no` rule ends its list. 0, WEIR_FW_LISTS_PASS if no other rule is to be asked, or the reason of
+ * a drop + 1.
+ */
+__noinline int weir_fw_ask_lists(struct weir_fw_packet *p __arg_nonnull,
+				 struct weir_fw_walk *walk __arg_nonnull,
+				 struct weir_fw_decision *d __arg_nonnull)
+{
+	struct weir_fw_image __weir_arena *image = weir_fw_image_of(p);
+	bool is_in = p->direction == WEIR_FW_IN;
+	__u32 first = is_in ? image->rule_count : image->binat_in_end;
+	__u32 middle = is_in ? image->rdr_end : image->binat_out_end;
+	__u32 end = is_in ? image->binat_in_end : image->nat_end;
+	struct weir_fw_rule __weir_arena *rule;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	__u32 number, at, flags, list;
+	int drop;
+
+	if (!scratch)
+		return WEIR_DROP(INTERNAL);
+	for (list = 0; list < 2; list++) {
+		number = weir_fw_first_of(p, walk, list ? middle : first, list ? end : middle);
+		if (!number)
+			continue;
+		number--;
+		rule = weir_fw_list_rule(p, d, number);
+		walk->asking.tag = d->tag;
+		at = weir_fw_translation_of(p->ruleset, number);
+		if (!at)
+			continue;
+		flags = weir_at(struct weir_fw_translation, at)->flags;
+		if (flags & WEIR_FW_TRANSLATION_NO)
+			continue;
+		drop = weir_fw_translate_by(p, at, rule->id);
+		if (drop)
+			return drop;
+		if (!scratch->before.is_translated)
+			return 0;
+		scratch->before.is_listed = 1;
+		if (rule->log)
+			weir_fw_rule_logs(rule, d);
+		return flags & WEIR_FW_TRANSLATION_PASS ? WEIR_FW_LISTS_PASS : 0;
+	}
+	return 0;
+}
+
+/* Nothing is left of what rules have said but that the packet is dropped, and logged. */
+static __always_inline void weir_fw_refuse_translation(struct weir_fw_decision *d, int drop)
+{
+	d->flags = (d->flags & WEIR_DECISION_LOG) | WEIR_DECISION_BLOCK;
+	d->reason = drop - 1;
+}
+
+/*
+ * Makes the alias of a packet that rules have translated at this hook, which has the inside ends
+ * from then on. Returns its slot, or the reason of a drop + 1 as a negative number.
+ */
+__noinline int weir_fw_make_alias(struct weir_fw_packet *p __arg_nonnull,
+				  const struct weir_fw_hit *hit __arg_nonnull)
+{
+	__u32 reverse = hit->slot == WEIR_FW_SLOT_NONE ? 0 : hit->reverse;
+	struct weir_fw_scratch *scratch = weir_fw_scratch();
+	struct weir_fw_before *before;
+	struct weir_fw_packet *key;
+
+	if (!scratch)
+		return -WEIR_DROP(INTERNAL);
+	before = &scratch->before;
+	key = &scratch->wire;
+	weir_key_of(key, p);
+	if (p->direction == WEIR_FW_IN) {
+		weir_copy_address(key->dst, before->dst);
+		key->dst_port = before->dst_port;
+	} else {
+		weir_fw_untranslate(p, before);
+	}
+	key->hash = weir_fw_hash(key);
+	return weir_alias_make(p, key, reverse, before->rule, before->is_listed);
+}
+
+/* A packet on its way out gets the source that its state has for the wire. */
+static __always_inline void weir_fw_translate_out(struct weir_fw_packet *p,
+						  const struct weir_fw_hit *hit)
+{
+	struct weir_fw_scratch *scratch;
+
+	if (!(hit->flags & WEIR_HIT_TRANSLATED))
+		return;
+	p->flags |= WEIR_PACKET_TRANSLATED;
+	if (!(p->flags & WEIR_PACKET_ICMP_ERROR)) {
+		weir_copy_address(p->src, hit->wire);
+		p->src_port = hit->wire_port;
+		return;
+	}
+	scratch = weir_fw_scratch();
+	if (!scratch)
+		return;
+	/* An error has the address of the end that it tells of, whoever has sent it, as in pf. */
+	if (!weir_fw_same_address(scratch->quoted.src, hit->wire))
+		weir_copy_address(p->src, hit->wire);
+	weir_copy_address(scratch->quoted.src, hit->wire);
+	scratch->quoted.src_port = hit->wire_port;
+}
+
+#endif /* WEIR_FW_TRANSLATE_H */

@@ -1,0 +1,234 @@
+//! What a rule translates to, as `struct weir_fw_translation`, and FreeBSD's lists of translation
+//! rules, which stand behind the filter rules of an image.
+//!
+//! What a pool means is asked of the evaluator, as everything else: `(interface)` stands for the
+//! addresses that it has when the image is made, and another address makes another image.
+
+use std::net::IpAddr;
+
+use weir_bpf::firewall::layout::translation_flags as flags;
+use weir_rules::ast::Translation as Kind;
+use weir_rules::evaluate::{List, RuleId, RuleRef};
+use weir_rules::ir::{Action, Address, Peer, Pool, PoolPorts, Rule, Ruleset};
+use weir_rules::value::{Direction, PoolKind, Text};
+
+use super::criteria::{Names, mask4, mask6};
+use super::{Builder, Refused};
+use crate::image::{Choice, Criteria, RuleKind, Target, Translation, hooks};
+
+/// Ports that `nat` chooses from where the rule does not say (`PF_NAT_PROXY_PORT_LOW` of pfvar.h).
+const NAT_PORTS: [u16; 2] = [50_001, 65_535];
+/// FNV-1a's start.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+/// And its factor.
+const FNV_FACTOR: u64 = 0x0100_0000_01b3;
+
+/// Whether anything in a ruleset translates.
+#[must_use]
+pub(crate) fn is_in(ruleset: &Ruleset) -> bool {
+    let main = &ruleset.main;
+    let lists = [&main.nat, &main.rdr, &main.binat];
+    if lists.iter().any(|list| list.iter().any(|rule| rule.anchor.is_none())) {
+        return true;
+    }
+    let mut open = vec![main];
+    while let Some(rules) = open.pop() {
+        if rules.filter.iter().any(|rule| rule.nat.is_some() || rule.rdr.is_some()) {
+            return true;
+        }
+        let anchors = rules.filter.iter().filter_map(|rule| rule.anchor.as_ref());
+        open.extend(anchors.filter_map(|anchor| anchor.body.as_deref()));
+    }
+    false
+}
+
+/// Whether it is a rule of FreeBSD's lists that translates. Their anchors are empty.
+pub(super) fn is_listed(found: &RuleRef<'_>) -> bool {
+    matches!(found.list, List::Nat | List::Rdr | List::Binat)
+        && found.anchor.is_empty()
+        && found.rule.anchor.is_none()
+}
+
+impl Names<'_> {
+    /// What a rule translates a packet in a direction to, if it does.
+    pub(super) fn translation(&self, rule: &Rule, direction: Direction) -> Option<Translation> {
+        if let Action::Translate { kind: Kind::Binat, .. } = rule.action {
+            return Some(self.binat(rule, direction));
+        }
+        let is_no = matches!(rule.action, Action::Translate { no: true, .. });
+        let (pool, is_source) = match (&rule.nat, &rule.rdr, direction) {
+            (Some(pool), _, Direction::Out) => (pool, true),
+            (_, Some(pool), Direction::In) => (pool, false),
+            _ if is_no => {
+                return Some(Translation { flags: flags::NO, ..Translation::default() });
+            }
+            _ => return None,
+        };
+        let mut translation = Translation {
+            flags: flags_of(rule.action) | if is_source { flags::SOURCE } else { 0 },
+            choice: choice(pool),
+            seed: seed(pool),
+            targets: self.targets(pool),
+            ..Translation::default()
+        };
+        match pool.ports {
+            PoolPorts::Static => translation.flags |= flags::KEEP_PORT,
+            PoolPorts::Range(first, last) => {
+                translation.port = [first.min(last), first.max(last)];
+            }
+            PoolPorts::Default if is_source => translation.port = NAT_PORTS,
+            PoolPorts::Default => {}
+        }
+        translation.port_base = rule.to.port.map_or(0, |port| port.first);
+        Some(translation)
+    }
+
+    /// Out, the source gets the pool's network; in, the destination that of the rule's `from`.
+    fn binat(&self, rule: &Rule, direction: Direction) -> Translation {
+        let targets = match direction {
+            Direction::Out => rule.nat.as_ref().map(|pool| self.targets(pool)),
+            Direction::In => Some(self.targets_of([(&rule.from.address, 1)])),
+        };
+        let source = if direction == Direction::Out { flags::SOURCE } else { 0 };
+        Translation {
+            flags: flags_of(rule.action) | flags::BINAT | source,
+            choice: Choice::Bitmask,
+            targets: targets.unwrap_or_default(),
+            ..Translation::default()
+        }
+    }
+
+    fn targets(&self, pool: &Pool) -> [Vec<Target>; 2] {
+        self.targets_of(pool.hosts.iter().filter_map(|host| {
+            let address = host.address.as_ref()?;
+            Some((address, host.weight.unwrap_or(1).max(1)))
+        }))
+    }
+
+    /// The networks of some addresses with their weights, by family.
+    fn targets_of<'t>(
+        &self,
+        addresses: impl IntoIterator<Item = (&'t Address, u16)>,
+    ) -> [Vec<Target>; 2] {
+        let mut targets = [Vec::new(), Vec::new()];
+        let mut reach = [0_u64; 2];
+        for (address, weight) in addresses {
+            let networks = match address {
+                Address::Network(address, bits) => vec![(*address, *bits)],
+                Address::Dynamic(dynamic) => self.evaluator.networks_of(dynamic),
+                // Refused before.
+                _ => Vec::new(),
+            };
+            for (address, bits) in networks {
+                let family = usize::from(address.is_ipv6());
+                let target = target(address, bits);
+                let turns = match target.size {
+                    0 => u64::MAX,
+                    size => size.saturating_mul(weight.into()),
+                };
+                reach[family] = reach[family].saturating_add(turns);
+                targets[family].push(Target { reach: reach[family], ..target });
+            }
+        }
+        targets
+    }
+}
+
+fn flags_of(action: Action) -> u8 {
+    match action {
+        Action::Translate { no, pass, .. } => {
+            (if no { flags::NO } else { 0 }) | if pass { flags::PASS } else { 0 }
+        }
+        _ => 0,
+    }
+}
+
+fn choice(pool: &Pool) -> Choice {
+    match pool.kind {
+        None => Choice::First,
+        Some(PoolKind::Bitmask) => Choice::Bitmask,
+        Some(PoolKind::Random) => Choice::Random,
+        Some(PoolKind::SourceHash(_)) => Choice::SourceHash,
+        // `least-states` is refused before.
+        Some(PoolKind::RoundRobin | PoolKind::LeastStates) => Choice::RoundRobin,
+    }
+}
+
+/// The key of `source-hash`, hashed: what the addresses are hashed on with.
+fn seed(pool: &Pool) -> u64 {
+    let Some(PoolKind::SourceHash(key)) = &pool.kind else { return 0 };
+    let key = key.as_ref().map_or(&[][..], |key: &Text| key.as_bytes());
+    key.iter().fold(FNV_START, |hash, octet| (hash ^ u64::from(*octet)).wrapping_mul(FNV_FACTOR))
+}
+
+/// A network, which is reached by no turn yet.
+fn target(address: IpAddr, bits: u8) -> Target {
+    let (words, masks, size) = match address {
+        IpAddr::V4(address) => {
+            let (mut words, mut masks) = ([0; 16], [0; 16]);
+            words[..4].copy_from_slice(&address.octets());
+            masks[..4].copy_from_slice(&mask4(bits).to_be_bytes());
+            (words, masks, 1_u64 << (32 - bits.min(32)))
+        }
+        IpAddr::V6(address) => {
+            let host_bits = 128 - u32::from(bits.min(128));
+            let size = 1_u64.checked_shl(host_bits).unwrap_or(0);
+            (address.octets(), mask6(bits).to_be_bytes(), size)
+        }
+    };
+    Target { addr: words, mask: masks, reach: 0, size }
+}
+
+impl<'a> Builder<'a> {
+    /// FreeBSD's lists, behind the filter rules: `rdr`, `binat` in, `binat` out, `nat`. Gives where
+    /// each of them ends.
+    pub(super) fn lists(&mut self) -> Result<[u32; 4], Refused> {
+        let count = self.names.evaluator.rules().count();
+        let all = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(RuleId);
+        let evaluator = self.names.evaluator;
+        let listed: Vec<RuleRef<'a>> =
+            all.filter_map(|id| evaluator.rule(id)).filter(is_listed).collect();
+        let mut ends = [0; 4];
+        for ((list, direction), end) in [
+            (List::Rdr, Direction::In),
+            (List::Binat, Direction::In),
+            (List::Binat, Direction::Out),
+            (List::Nat, Direction::Out),
+        ]
+        .into_iter()
+        .zip(&mut ends)
+        {
+            for found in listed.iter().filter(|found| found.list == list) {
+                self.listed(found, direction)?;
+            }
+            *end = u32::try_from(self.criteria.len()).unwrap_or(u32::MAX);
+        }
+        Ok(ends)
+    }
+
+    /// One of their rules, as it is for a direction.
+    fn listed(&mut self, found: &RuleRef<'a>, direction: Direction) -> Result<(), Refused> {
+        // Those with `no` are asked as they stand.
+        let is_no = matches!(found.rule.action, Action::Translate { no: true, .. });
+        let is_back = found.list == List::Binat && direction == Direction::In && !is_no;
+        let turned = is_back.then(|| turned(found.rule));
+        let criteria = self.names.criteria(turned.as_ref().unwrap_or(found.rule), found.anchor);
+        let hook = if direction == Direction::In { hooks::IN } else { hooks::OUT };
+        let other = hooks::IN | hooks::OUT;
+        let hooks = criteria.hooks & !other | hook;
+        self.row(found, Criteria { hooks, ..criteria }, Some(RuleKind::Translate))?;
+        let translation = self.names.translation(found.rule, direction);
+        if let Some(last) = self.translations.last_mut() {
+            *last = translation;
+        }
+        Ok(())
+    }
+}
+
+/// `binat` for packets that come in: from where others go to, to the address outside.
+fn turned(rule: &Rule) -> Rule {
+    let pool = rule.nat.as_ref().and_then(|pool| pool.hosts.first());
+    let outside = pool.and_then(|host| host.address.clone()).unwrap_or_default();
+    let to = Peer { address: outside, ..Peer::default() };
+    Rule { from: rule.to.clone(), to, ..rule.clone() }
+}

@@ -1,0 +1,83 @@
+//! What of translation is refused, and what of it the kernel has to be asked for besides.
+//!
+//! Calls of translation's anchors are accepted: such an anchor is empty until a program fills it,
+//! which is refused then.
+
+use std::net::IpAddr;
+
+use weir_rules::diagnostic::{Code, Diagnostic};
+use weir_rules::ir::{Address, Pool, Rule, Rules, Ruleset};
+use weir_rules::value::{Direction, PoolKind};
+
+use super::{Found, Refusal, is_host};
+
+/// What of a rule that translates is refused: of FreeBSD's lists, or of a filter rule.
+pub(super) fn refusals_of(rule: &Rule) -> Vec<Refusal> {
+    let pools = || [rule.nat.as_ref(), rule.rdr.as_ref()].into_iter().flatten();
+    let any = |is: fn(&Pool) -> bool| pools().any(|pool| is(pool));
+    let hosts = || pools().flat_map(|pool| &pool.hosts).filter_map(|host| host.address.as_ref());
+    let is_unresolved = |host: bool| {
+        hosts().any(|address| match address {
+            Address::Unresolved(name) => is_host(name) == host,
+            _ => false,
+        })
+    };
+    let found = [
+        (Refusal::AfTo, rule.af_to.is_some()),
+        (Refusal::PoolTable, hosts().any(|address| matches!(address, Address::Table(_)))),
+        (Refusal::LeastStates, any(|pool| pool.kind == Some(PoolKind::LeastStates))),
+        (Refusal::StickyAddress, any(|pool| pool.sticky)),
+        (Refusal::MapE, any(|pool| pool.map_e.is_some())),
+        (Refusal::EndpointIndependent, any(|pool| pool.endpoint_independent)),
+        (Refusal::UnresolvedHost, is_unresolved(true)),
+        (Refusal::UnresolvedInterface, is_unresolved(false)),
+    ];
+    found.into_iter().filter(|(_, is_there)| *is_there).map(|(refusal, _)| refusal).collect()
+}
+
+/// Whether a filter rule translates an end that is not translated there. `af-to` is refused
+/// anyhow.
+pub(super) fn is_turned_round(rule: &Rule) -> bool {
+    let is_out = rule.direction == Some(Direction::Out);
+    let is_in = rule.direction == Some(Direction::In);
+    rule.af_to.is_none() && ((rule.nat.is_some() && !is_out) || (rule.rdr.is_some() && !is_in))
+}
+
+/// Whether packets are redirected to a loopback address.
+pub(super) fn is_to_loopback(rule: &Rule) -> bool {
+    let mut hosts = rule.rdr.iter().flat_map(|pool| &pool.hosts);
+    hosts.any(|host| match &host.address {
+        Some(Address::Network(IpAddr::V4(address), _)) => address.is_loopback(),
+        Some(Address::Network(IpAddr::V6(address), _)) => address.is_loopback(),
+        _ => false,
+    })
+}
+
+/// Finds translation rules that stand in an anchor: in braces below a rule, or in its own file.
+pub(super) fn in_anchor(found: &mut Found, rules: &Rules) {
+    for rule in [&rules.nat, &rules.rdr, &rules.binat].into_iter().flatten() {
+        if rule.anchor.is_none() {
+            found.refuse(Refusal::TranslationAnchor, rule.span);
+        }
+    }
+}
+
+/// Finds the translation rules of a file that is loaded into an anchor.
+#[must_use]
+pub(crate) fn of_anchor(ruleset: &Ruleset) -> Vec<Diagnostic> {
+    let mut found = Found::default();
+    in_anchor(&mut found, &ruleset.main);
+    found.list
+}
+
+/// A warning: what is redirected to a loopback address is dropped by the kernel unless it is told
+/// otherwise, and always over IPv6.
+pub(super) fn loopback_warning(rule: &Rule) -> Diagnostic {
+    let message = "the kernel drops what is redirected to a loopback address";
+    Diagnostic::warning(Code::CannotRun, rule.span, message)
+        .label("it comes from another interface than `lo`")
+        .help(
+            "of IPv4: sysctl net.ipv4.conf.INTERFACE.route_localnet=1; better: redirect it to an \
+             address of the interface that it comes in on",
+        )
+}

@@ -1,0 +1,178 @@
+//! Random translation: rules of FreeBSD's lists, and filter rules of OpenBSD's that translate. Few
+//! addresses and ports, so that packets meet them; what is chosen at random is mostly one port, so
+//! that a case can be run again.
+
+use super::Features;
+use super::draw::Draw;
+
+const PLACES: &[&str] = &["em1", "em1", "em1", "em1", "em1", "em0", "em2", "lan"];
+/// Who is translated as it leaves.
+const SOURCES4: &[&str] =
+    &["10.0.0.0/24", "10.0.0.0/24", "10.0.0.5", "10.0.0.0/8", "10.2.0.0/24", "any", "em1"];
+const SOURCES6: &[&str] = &["2001:db8::/64", "2001:db8::/64", "2001:db8::5", "any"];
+/// What it becomes.
+const POOLS4: &[&str] = &[
+    "(em1)",
+    "(em1)",
+    "192.0.2.1",
+    "192.0.2.9",
+    "(em1:0)",
+    "192.0.2.8/30 random",
+    "192.0.2.8/30 source-hash",
+    "10.0.0.0/29 bitmask",
+    "{ 192.0.2.1, 192.0.2.9 }",
+    "{ 192.0.2.1, 192.0.2.9 } round-robin",
+];
+const POOLS6: &[&str] = &["(em1)", "2001:db8:1::1", "2001:db8:1::9", "2001:db8:1::8/126 random"];
+const PORTS: &[&str] = &["", "", " port 6000", " port 6000", " port 6000:6003", " static-port"];
+/// Where somebody wants to go who is sent elsewhere.
+const GOALS4: &[&str] = &["192.0.2.1", "192.0.2.1", "(em1)", "10.0.0.1", "any", "203.0.113.9"];
+const GOALS6: &[&str] = &["2001:db8:1::1", "2001:db8::1", "any"];
+const SERVERS4: &[&str] = &[
+    "10.0.0.5",
+    "10.0.0.5",
+    "10.0.0.6",
+    "10.2.0.5",
+    "203.0.113.10",
+    "10.0.0.1",
+    "{ 10.0.0.5, 10.0.0.6 } round-robin",
+    "10.0.0.4/30 random",
+    "10.0.0.4/30 source-hash abc",
+    "10.2.0.0/24 bitmask",
+];
+const SERVERS6: &[&str] = &["2001:db8::5", "2001:db8:22::5", "2001:db8:2::a", "2001:db8::1"];
+
+/// The family, its word, and lists of its addresses.
+struct Family {
+    word: &'static str,
+    sources: &'static [&'static str],
+    pools: &'static [&'static str],
+    goals: &'static [&'static str],
+    servers: &'static [&'static str],
+}
+
+fn family(draw: &mut Draw, features: &Features) -> Family {
+    if features.ipv6 && draw.happens(30) {
+        let (sources, pools, goals, servers) = (SOURCES6, POOLS6, GOALS6, SERVERS6);
+        return Family { word: "inet6", sources, pools, goals, servers };
+    }
+    let (sources, pools, goals, servers) = (SOURCES4, POOLS4, GOALS4, SERVERS4);
+    Family { word: "inet", sources, pools, goals, servers }
+}
+
+/// What sources become, with ports.
+fn sources(draw: &mut Draw, family: &Family) -> String {
+    let (pool, ports) = (draw.pick(family.pools), draw.pick(PORTS));
+    with_port(pool, if pool.ends_with("bitmask") { "" } else { ports })
+}
+
+/// A protocol, the port that a redirection is from, and the one that it leads to.
+fn redirected(draw: &mut Draw) -> (&'static str, &'static str, &'static str) {
+    let proto = draw.pick(&["tcp", "tcp", "udp"]);
+    let (from, to) = draw.pick(&[
+        ("port 80", " port 80"),
+        ("port 80", " port 8080"),
+        ("port 53", ""),
+        ("port 50:90", " port 1050:*"),
+        ("port 50:90", " port 60:62"),
+        ("port 22", " port 443"),
+    ]);
+    (proto, from, to)
+}
+
+/// FreeBSD's rules of translation, which stand before the filter rules.
+pub(super) fn lists(draw: &mut Draw, features: &Features) -> String {
+    let count = 1 + draw.below(4);
+    let mut text: String = (0..count).map(|_| list_rule(draw, features) + "\n").collect();
+    // Most of them have one for all that nothing else is for.
+    if draw.happens(70) {
+        let family = family(draw, features);
+        let pool = sources(draw, &family);
+        text.push_str(&format!("nat on em1 {} from any to any -> {pool}\n", family.word));
+    }
+    text
+}
+
+fn list_rule(draw: &mut Draw, features: &Features) -> String {
+    let family = family(draw, features);
+    let place = draw.pick(PLACES);
+    let no = if draw.happens(8) { "no " } else { "" };
+    let pass = if no.is_empty() && draw.happens(15) { " pass" } else { "" };
+    // Only with `pass` may it log.
+    let log = if features.log && !pass.is_empty() && draw.happens(40) { " log" } else { "" };
+    let word = family.word;
+    match draw.below(10) {
+        0..=5 => {
+            let source = draw.pick(family.sources);
+            let proto = draw.pick(&["", "", "", " proto udp", " proto { tcp, udp }", " proto tcp"]);
+            let to = draw.pick(&["any", "any", "any", "! 10.2.0.0/24"]);
+            let to = if word == "inet6" { "any" } else { to };
+            let head = format!("{no}nat{pass}{log} on {place} {word}{proto} from {source} to {to}");
+            if !no.is_empty() {
+                return head;
+            }
+            format!("{head} -> {}", sources(draw, &family))
+        }
+        6..=8 => {
+            let (proto, from, to) = redirected(draw);
+            let goal = draw.pick(family.goals);
+            let head = format!(
+                "{no}rdr{pass}{log} on {place} {word} proto {proto} from any to {goal} {from}"
+            );
+            if !no.is_empty() {
+                return head;
+            }
+            format!("{head} -> {}", with_port(draw.pick(family.servers), to))
+        }
+        _ if word == "inet" => {
+            let head = format!("{no}binat on {place} inet from 10.0.0.5 to any");
+            if no.is_empty() { head + " -> 192.0.2.77" } else { head }
+        }
+        _ => format!("binat on {place} inet6 from 2001:db8::5 to any -> 2001:db8:1::77"),
+    }
+}
+
+/// A pool with a port, which stands before the way of choosing.
+fn with_port(pool: &str, port: &str) -> String {
+    let end = match pool.find('}') {
+        Some(at) => at + 1,
+        None => pool.find(' ').unwrap_or(pool.len()),
+    };
+    let (addresses, kind) = pool.split_at(end);
+    format!("{addresses}{port}{kind}")
+}
+
+/// A filter rule of OpenBSD's that translates.
+pub(super) fn option(draw: &mut Draw, features: &Features) -> String {
+    let family = family(draw, features);
+    if draw.happens(30) {
+        let pool = sources(draw, &family);
+        return format!("match out on em1 {} from any to any nat-to {pool}\n", family.word);
+    }
+    let (word, place) = (family.word, draw.pick(PLACES));
+    let action = draw.pick(&["match", "match", "pass"]);
+    let quick = if action == "pass" && features.quick && draw.happens(30) { " quick" } else { "" };
+    match draw.below(10) {
+        0..=5 => {
+            let source = draw.pick(family.sources);
+            let proto = draw.pick(&["", "", " proto udp", " proto tcp"]);
+            let pool = sources(draw, &family);
+            format!(
+                "{action} out{quick} on {place} {word}{proto} from {source} to any nat-to {pool}\n"
+            )
+        }
+        6..=8 => {
+            let (proto, from, to) = redirected(draw);
+            let goal = draw.pick(family.goals);
+            let server = with_port(draw.pick(family.servers), to);
+            format!(
+                "{action} in{quick} on {place} {word} proto {proto} from any to {goal} {from} \
+                 rdr-to {server}\n"
+            )
+        }
+        _ if word == "inet" => {
+            format!("{action} on {place} inet from 10.0.0.5 to any binat-to 192.0.2.77\n")
+        }
+        _ => format!("{action} on {place} inet6 from 2001:db8::5 to any binat-to 2001:db8:1::77\n"),
+    }
+}
