@@ -33,6 +33,12 @@ pub(super) const SERVER_DIRECT: &str = "10.1.0.3/24";
 const CLIENT_IF: &str = "c0";
 const SERVER_IF: &str = "s0";
 
+/// Room for as many connections in each firewall: none may have to refuse what another one takes.
+const STATES_MAX: u64 = 4_000_000;
+/// The same of Linux, for the whole host, and the buckets of its hash.
+const CONNTRACK_MAX: &str = "net.netfilter.nf_conntrack_max";
+const CONNTRACK_BUCKETS: &str = "net.netfilter.nf_conntrack_buckets";
+
 /// Slow enough for anything between the ends.
 const LEDGER_RATE_CPS: f64 = 20e3;
 
@@ -50,7 +56,6 @@ table inet bench {
 }
 ";
 const PF_RULES: &str = "\
-set limit states 4000000
 set timeout { adaptive.start 0, adaptive.end 0 }
 pass all no state
 pass proto tcp keep state
@@ -74,7 +79,7 @@ pub(crate) struct Bed {
     weir: std::path::PathBuf,
     /// Closed behind the namespaces: if one is still there, the record stays, and the next lab
     /// cleans up.
-    _record: Closing,
+    record: Closing,
     macs: [MacAddr; 2],
     pub(super) cpus: [usize; 2],
 }
@@ -83,7 +88,7 @@ impl Bed {
     pub(crate) fn new(between: Between, settings: &Settings) -> Result<Self> {
         let id = std::process::id();
         let names = ["c", "r", "s"].map(|which| format!("weirbench{id}{which}"));
-        let _record = Closing(Some(Registry::default().record(&names)?));
+        let record = Closing(Some(Registry::default().record(&names)?));
         let [client, router, server] = [
             Netns::create(&names[0])?.guard(),
             Netns::create(&names[1])?.guard(),
@@ -110,20 +115,25 @@ impl Bed {
         let online: Vec<usize> = cpu::online()?.iter().collect();
         let cpus = [online[0], online[1 % online.len()]];
         let weir = settings.weir.clone();
-        let bed = Self { client, server, router, between, weir, _record, macs, cpus };
+        let mut bed = Self { client, server, router, between, weir, record, macs, cpus };
         bed.start_firewall()?;
         Ok(bed)
     }
 
-    fn start_firewall(&self) -> Result<()> {
+    fn start_firewall(&mut self) -> Result<()> {
         match self.between {
             Between::Nothing => Ok(()),
             Between::Nftables => {
-                self.at_router(Path::new("nft"), &["-f", "-"], NFT_RULES).map(drop)
+                self.at_router(Path::new("nft"), &["-f", "-"], NFT_RULES)?;
+                let record = self.record.0.as_mut().ok_or("the record is closed")?;
+                let buckets = STATES_MAX.next_power_of_two();
+                record.change_host(CONNTRACK_BUCKETS, &buckets.to_string())?;
+                Ok(record.change_host(CONNTRACK_MAX, &STATES_MAX.to_string())?)
             }
             Between::Weir => {
                 let file = tempfile::NamedTempFile::new()?;
-                fs::write(file.path(), PF_RULES)?;
+                let rules = format!("set limit states {STATES_MAX}\n{PF_RULES}");
+                fs::write(file.path(), rules)?;
                 let path = file.path().to_string_lossy().into_owned();
                 self.at_router(&self.weir, &["fw", "run", "-f", &path], "").map(drop)
             }
