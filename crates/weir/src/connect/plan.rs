@@ -47,7 +47,9 @@ impl Plan {
         check_addresses(&ends)?;
         let rate_cps = check_hold(args, hold)?;
         let (cpus, _) = sending_cpus(args.cpus.as_ref(), args.threads)?;
-        let path = preflight::interface(ends.interface, frame_bytes(args, &ends), false)?;
+        let payload_bytes = args.request_bytes().max(args.reply_bytes());
+        let size_bytes = frame_bytes(ends.src.is_ipv6(), payload_bytes);
+        let path = preflight::interface(ends.interface, size_bytes, false)?;
         let link_mac = path.link.mac.map(MacAddr);
         let src_mac = args.src_mac.or(link_mac).with_context(|| {
             format!("`{}` has no MAC address: give one with --src-mac", ends.interface)
@@ -71,7 +73,7 @@ impl Plan {
                 format_count(held)
             );
         }
-        check_retry(args, hold, flow_count)?;
+        check_retry(args, rate_cps, hold, flow_count)?;
         let mut notes = Vec::new();
         notes.extend(way_back_note(ends.interface, &ends.src)?);
         notes.extend(again_note(args, rate_cps, flow_count));
@@ -146,13 +148,18 @@ fn check_hold(args: &ClientArgs, hold: Duration) -> anyhow::Result<Option<f64>> 
 }
 
 /// SYNs are sent again by a schedule, and of flows that can be told apart.
-fn check_retry(args: &ClientArgs, hold: Duration, flow_count: u128) -> anyhow::Result<()> {
+fn check_retry(
+    args: &ClientArgs,
+    rate_cps: Option<f64>,
+    hold: Duration,
+    flow_count: u128,
+) -> anyhow::Result<()> {
     if args.retries() == 0 {
         return Ok(());
     }
-    if args.rate().0 == Rate::Max {
+    let Some(rate_cps) = rate_cps else {
         bail!("--retry needs a --rate: SYNs are sent again at the rate at which they were sent");
-    }
+    };
     if flow_count > connect::RETRY_FLOWS_MAX.into() {
         bail!(
             "--retry keeps a bit for each flow, and has room for {} of them; {flow_count} flows \
@@ -161,6 +168,18 @@ fn check_retry(args: &ClientArgs, hold: Duration, flow_count: u128) -> anyhow::R
         );
     }
     let last = connect::RETRY_AFTER * ((1 << args.retries()) - 1);
+    let all = opened_at_most(args, rate_cps).unwrap_or(u64::MAX);
+    let waiting = connections_within(rate_cps, last).min(all);
+    if u128::from(waiting) > flow_count {
+        bail!(
+            "{flow_count} flows are too few for --retry: {} connections are opened (--rate) before \
+             a SYN is sent again for the last time, after {}, so that a flow would be opened again \
+             while its SYN may still be sent. Give more addresses or ports, a lower rate, or a \
+             lower --retry",
+            format_count(waiting),
+            format_duration(last)
+        );
+    }
     if !hold.is_zero() && hold <= last {
         bail!(
             "--hold {} is over before a SYN is sent again for the last time, after {}: hold for a \
@@ -181,13 +200,19 @@ fn connections_within(rate_cps: f64, time: Duration) -> u64 {
     (rate_cps * time.as_secs_f64()).ceil() as u64
 }
 
-/// The largest frame of a connection, bytes without FCS.
-fn frame_bytes(args: &ClientArgs, ends: &Ends<'_>) -> u16 {
+/// How many connections are opened by --count and --duration; `None` if neither is there.
+fn opened_at_most(args: &ClientArgs, rate_cps: f64) -> Option<u64> {
+    let by_time = args.duration.map(|time| connections_within(rate_cps, time));
+    args.count.into_iter().chain(by_time).min()
+}
+
+/// The largest frame of a connection whose segments have so many bytes, bytes without FCS.
+pub(super) fn frame_bytes(is_ipv6: bool, payload_bytes: u16) -> u16 {
     const ETHERNET: u16 = 14;
     /// With timestamps.
     const TCP: u16 = 32;
-    let ip = if ends.src.is_ipv6() { 40 } else { 20 };
-    ETHERNET + ip + TCP + args.request_bytes().max(args.reply_bytes())
+    let ip = if is_ipv6 { 40 } else { 20 };
+    ETHERNET + ip + TCP + payload_bytes
 }
 
 /// What the user should know of sources that are neighbours: somebody has to answer for them.
@@ -214,11 +239,18 @@ fn way_back_note(interface: &str, src: &AddrRange) -> anyhow::Result<Option<Stri
 
 /// When a flow is used again, which the server and the device between have to be done with.
 fn again_note(args: &ClientArgs, rate_cps: Option<f64>, flow_count: u128) -> Option<String> {
-    let rate_cps = rate_cps?;
-    let within_s = flow_count as f64 / rate_cps;
-    let by_time = args.duration.map(|time| connections_within(rate_cps, time));
-    let all = args.count.into_iter().chain(by_time).min();
+    let all = rate_cps.map_or(args.count, |rate_cps| opened_at_most(args, rate_cps));
     let repeats = all.is_none_or(|all| u128::from(all) > flow_count);
+    let Some(rate_cps) = rate_cps else {
+        return repeats.then(|| {
+            format!(
+                "each of the {flow_count} flows is opened again as soon as all have been: who \
+                 remembers the connection before (TIME-WAIT) may refuse it; more sources or ports \
+                 take longer"
+            )
+        });
+    };
+    let within_s = flow_count as f64 / rate_cps;
     // Longer than anything remembers a connection that was closed (RFC 9293 section 3.4.1).
     const REMEMBERED_S: f64 = 120.0;
     (repeats && within_s < REMEMBERED_S).then(|| {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use weir_bpf::connect::{ConnectAttachError, ConnectServer, ServerConfig};
 use weir_gen::connect::ledger::Counts;
+use weir_gen::preflight;
 
 use super::plan;
 use super::show::ServerReport;
@@ -14,6 +15,10 @@ use crate::receive::{Screen, Session};
 
 pub(super) fn command(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let session = Session::open("weir connect serve", &args.receive)?;
+    // Without --listen, replies have either kind of header: the longer one has to fit.
+    let is_ipv6 = args.listen.is_none_or(|range| range.is_ipv6());
+    let size_bytes = plan::frame_bytes(is_ipv6, args.reply_bytes());
+    preflight::interface(&session.link.name, size_bytes, false)?;
     let config = ServerConfig { listen: args.listen, reply_bytes: args.reply_bytes() };
     let server = ConnectServer::load(&config)?;
     let attached = server.attach(session.link.ifindex, session.mode);

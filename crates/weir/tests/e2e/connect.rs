@@ -40,16 +40,45 @@ fn counts(ledger: &Value) -> [u64; 8] {
     LEDGER.map(|name| ledger["ledger"][name].as_u64().unwrap_or(u64::MAX))
 }
 
-/// Fails unless every connection was lost at a named place; an error if any was, which only a
-/// machine that is too busy for the traffic explains.
-fn nothing_missing(ledger: &Value) -> Result<(), String> {
+/// Segments that were lost where a machine that is too busy for the traffic may lose them.
+struct Lost {
+    count: u64,
+    evidence: String,
+}
+
+/// An error if any segment was lost on its way. Both ends answer all that comes to them, however
+/// busy the machine is: that one of them lost something is a wrong ledger.
+fn nothing_missing(ledger: &Value) -> Result<(), Lost> {
     for end in ["client", "server"] {
         for kind in ["bad_number", "bad_flags", "malformed", "unanswered", "refused"] {
             assert_eq!(ledger[end][kind], 0, "{end} {kind}: {ledger:#}");
         }
     }
     let missing = ledger["missing"].as_array().expect("a list");
-    if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?}")) }
+    for lost in missing {
+        let place = lost["place"].as_str().expect("a place");
+        assert!(["client to server", "server to client"].contains(&place), "{ledger:#}");
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Lost { count: lost_count(missing), evidence: format!("{missing:?}") })
+}
+
+fn lost_count(missing: &[Value]) -> u64 {
+    missing.iter().map(|lost| lost["count"].as_i64().expect("a number").unsigned_abs()).sum()
+}
+
+/// As [`unless_starved`], for an attempt that opens so many connections. A busy machine does not
+/// lose more than a tenth of them each time: that is a wrong ledger.
+fn unless_few_are_lost(test: &str, opened: u64, mut attempt: impl FnMut() -> Result<(), Lost>) {
+    let mut fewest = u64::MAX;
+    unless_starved(test, || {
+        let result = attempt();
+        fewest = fewest.min(result.as_ref().map_or_else(|lost| lost.count, |()| 0));
+        result.map_err(|lost| lost.evidence)
+    });
+    assert!(fewest <= opened / 10, "{fewest} of {opened} are missing each time");
 }
 
 /// Tracks every connection, and drops what belongs to none.
@@ -84,7 +113,7 @@ fn every_course_of_a_connection_goes_through_a_router() {
     let network = Network::new();
     for flows in [V4, V6] {
         for (options, expected) in COURSES {
-            unless_starved(test, || {
+            unless_few_are_lost(test, 2000, || {
                 let serving = network.serve(&["--reply", "300"]);
                 let result = network.connect(&flows, &[&MANY[..], options].concat());
                 serving.end();
@@ -121,18 +150,21 @@ fn the_ledger_agrees_with_connection_tracking() {
         let count = must(&network.router, "sysctl -n net.netfilter.nf_conntrack_count");
         count.trim().parse::<u64>().expect("a number")
     };
-    unless_starved(test, || {
+    let mut attempt = 0;
+    unless_few_are_lost(test, 2000, || {
+        // A source of its own for each attempt: what the last one opened is still tracked.
+        attempt += 1;
+        let source = format!("198.18.0.{attempt}");
+        let flows = ["--src", &source, "--dst", "198.19.0.1:80"];
         let before = tracked();
         let serving = network.serve(&[]);
-        network.connect(&V4, &[&MANY[..], &["--close", "none"]].concat());
+        network.connect(&flows, &[&MANY[..], &["--close", "none"]].concat());
         serving.end();
         let ledger = network.ledger();
-        let inserted = tracked() - before;
-        // Each attempt has the same flows: the first one's are tracked already.
-        if before == 0 {
-            assert_eq!(Value::from(inserted), ledger["server"]["syn"], "{ledger:#}");
-        }
-        nothing_missing(&ledger)
+        nothing_missing(&ledger)?;
+        assert_eq!(ledger["server"]["syn"], 2000, "{ledger:#}");
+        assert_eq!(tracked() - before, 2000, "{ledger:#}");
+        Ok(())
     });
 }
 
@@ -159,7 +191,7 @@ fn the_ledger_agrees_with_the_states_of_weir_fw() {
         number.and_then(|number| number.parse::<u64>().ok()).unwrap_or_else(|| panic!("{text}"))
     };
     for flows in [V4, V6] {
-        unless_starved(test, || {
+        unless_few_are_lost(test, 2000, || {
             let before = inserts();
             let serving = network.serve(&[]);
             network.connect(&flows, &MANY);
@@ -337,7 +369,7 @@ fn chosen_segments_are_lost_and_the_ledger_names_them() {
     // Nothing is routed: frames are for the other end itself.
     let to = mac(&network.server, "s0").to_string();
     for (side, flags, after, before, place) in cases {
-        unless_starved(test, || {
+        unless_few_are_lost(test, 100, || {
             let [mut out, mut back] = faults(&network.router);
             let flags: Flags = flags.parse().expect("flags");
             for port in [2003, 2007, 2050] {
@@ -362,13 +394,16 @@ fn chosen_segments_are_lost_and_the_ledger_names_them() {
             serving.end();
             let ledger = network.ledger();
             let missing = ledger["missing"].as_array().expect("a list");
-            let expected = serde_json::json!([{
-                "after": after, "before": before, "place": place, "count": 3
-            }]);
-            if missing.len() != 1 {
-                return Err(format!("{flags}: {missing:?}"));
+            let chosen = missing.iter().find(|lost| {
+                (&lost["after"], &lost["before"], &lost["place"])
+                    == (&after.into(), &before.into(), &place.into())
+            });
+            let count = chosen.and_then(|lost| lost["count"].as_i64()).unwrap_or(0);
+            assert!(count >= 3, "{flags}: {ledger:#}");
+            if (missing.len(), count) != (1, 3) {
+                let count = lost_count(missing) - 3;
+                return Err(Lost { count, evidence: format!("{flags}: {missing:?}") });
             }
-            assert_eq!(ledger["missing"], expected, "{flags}: {ledger:#}");
             // The client alone knows the steps, and not the way.
             let alone = result["missing"].as_array().expect("a list");
             assert_eq!(alone.len(), 1, "{result:#}");
@@ -453,6 +488,8 @@ fn what_cannot_be_done_is_refused_before_a_packet_goes_out() {
     refused(&with(&["--hold", "1s", "--rate", "10k", "--close", "none"]), "--close none");
     refused(&with(&["--hold", "1s"]), "--rate");
     refused(&with(&["--hold", "1h", "--rate", "1M"]), "too few");
+    let few = ["--src", "198.18.0.1:2000-198.18.0.1:2099", "--dst", "198.19.0.1:80"];
+    refused(&[&few[..], &["--retry", "2", "--rate", "100"]].concat(), "too few");
     refused(&["--src", "198.18.0.1", "--dst", "224.0.0.1"], "224.0.0.1");
     refused(&["--src", "127.0.0.1", "--dst", "198.19.0.1"], "127.0.0.1");
     refused(&["--src", "198.18.0.1", "--dst", "[2001:2::1]:80"], "famil");
@@ -462,6 +499,13 @@ fn what_cannot_be_done_is_refused_before_a_packet_goes_out() {
     must(&network.router, "ethtool -K b0 gro off");
     let to = ["--dst-mac", "02:00:00:00:00:01"];
     refused(&[&V4[..], &to[..]].concat(), "lost silently");
+    // A reply that the server's interface cannot send.
+    must(&network.server, "ip link set s0 mtu 1300");
+    let serve = ["connect", "serve", "-i", "s0", "--reply"];
+    let output = weir(&network.server, &[&serve[..], &["1229"]].concat()).output();
+    let output = output.expect("ip runs");
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("at most 1314 bytes"), "{}", stderr(&output));
     must(&network.client, "ip link set c0 down");
     refused(&[&V4[..], &to[..]].concat(), "is down");
     assert!(nothing_is_left(&network));
