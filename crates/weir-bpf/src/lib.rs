@@ -3,9 +3,9 @@
 //! counts what arrives, [`reflect`] sends it back, [`histogram`] reads the histograms that programs
 //! keep, [`probe`] asks the kernel what it can do, [`ethtool`] reads and sets what only that ioctl
 //! knows, [`packet`] sends frames where there is no XDP, [`rss`] has the programs of receive side
-//! scaling, [`rerss`] those that hand packets to CPUs by what they carry, [`steer`] those that choose
-//! among sockets, [`toeplitz`] hashes many flows at once, [`echo`] counts and returns datagrams
-//! where they come in, [`datagrams`] and [`xsk`] are sockets for many packets at a time,
+//! scaling, [`rerss`] those that hand packets to CPUs by what they carry, [`steer`] those that
+//! choose among sockets, [`toeplitz`] hashes many flows at once, [`echo`] counts and returns
+//! datagrams where they come in, [`datagrams`] and [`xsk`] are sockets for many packets at a time,
 //! [`namespace`] asks how namespaces stand to each other, [`yardstick`] is a fixed piece of work,
 //! [`interrupts`] adds up the time that CPUs spend on them, [`priority`] is a thread's turn.
 //! [`firewall`] holds the firewall's programs and the memory they share. The C sources are in

@@ -7,9 +7,8 @@
 use weir_results::counters::{DropRule, Place, PointRule, Selection};
 use weir_results::traffic::partner;
 
-use super::layout::Port;
+use super::layout::{Leaving, Port};
 use super::parts::Parts;
-use super::source::Leaving;
 use crate::testbed::{Accounting, DirectionRules, Topology};
 
 /// Source of the counters of the generator opposite a port: plain where there is one only.

@@ -92,6 +92,15 @@ impl Port {
     }
 }
 
+/// How packets leave a generator's device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::testbed) enum Leaving {
+    /// As XDP frames, on the queue of the sending CPU.
+    Xdp,
+    /// Through the stack: a program may choose the queue, and a frame may have several pages.
+    Stack,
+}
+
 /// Settings of a namespace before it has devices. They keep the kernel from sending packets of
 /// its own between the measured ones: no link-local address, no duplicate detection, no router
 /// solicitation; and the multicast listener reports that remain come at once.

@@ -17,8 +17,7 @@ use weir_net::{Netlink, NetlinkError, Netns, NetnsError, Prefix, VethEnd, proces
 use weir_wire::rss::Settings;
 use weir_wire::vlan::{Tag, TagKind};
 
-use super::layout::{MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
-use super::source::Leaving;
+use super::layout::{Leaving, MTU_BYTES, PARK_DEVICES, Port, QUIET_SYSCTLS};
 use crate::model::NetnsSpec;
 use crate::testbed::{TestbedError, Topology};
 

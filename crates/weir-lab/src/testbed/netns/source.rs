@@ -14,18 +14,9 @@ use weir_results::traffic::Streams;
 use weir_wire::describe::Macs;
 use weir_wire::mac::MacAddr;
 
-use super::layout::{PARK_DEVICES, Port};
+use super::layout::{Leaving, PARK_DEVICES, Port};
 use super::parts::{ifindex, inside};
 use crate::testbed::{Burst, TestbedError};
-
-/// How packets leave the generator's device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::testbed) enum Leaving {
-    /// As XDP frames, on the queue of the sending CPU.
-    Xdp,
-    /// Through the stack, where a program chooses the queue.
-    Stack,
-}
 
 /// A generator at a port.
 pub(in crate::testbed) struct Source {
