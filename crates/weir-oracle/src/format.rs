@@ -84,7 +84,7 @@ pub struct PacketStep {
     pub dont_fragment: Option<bool>,
     /// Whether it is logged.
     pub logged: Option<bool>,
-    /// Its source as it leaves, or as the box's stack gets it: as [`crate::frame::ends`] has it.
+    /// Its source as it leaves, or as the box's stack gets it, with its port.
     pub from: Option<String>,
     /// Its destination, in the same way.
     pub to: Option<String>,
