@@ -15,7 +15,7 @@ use super::frames::Ends;
 use super::rig::Rig;
 
 /// Long enough for a busy machine; nothing waits for it to pass.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends frames out of a neighbour's interface, all of them at once.
 pub(super) fn send(peer: &Netns, frames: &[Vec<u8>]) {
