@@ -3,8 +3,10 @@
 //! A hundred times a second it looks at a few counters, and does nothing if they have not changed
 //! much. It never waits for the engine, which may be busy with a large ruleset while states come,
 //! nor for packets: where those take all of a CPU, states would be refused for lack of memory that
-//! is there. What is not urgent it does in a quarter of its time at most. Memory only ever grows:
-//! what was taken stays taken, for as many states again.
+//! is there. So that packets do not wait for it either, it works in bits of a few hundred
+//! microseconds, and rests after each: a ring of 256 packets overflows in less than a millisecond.
+//! What is not urgent it does in a quarter of its time at most, what is urgent in half of it.
+//! Memory only ever grows: what was taken stays taken, for as many states again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,15 +25,17 @@ const REFUSED: Duration = Duration::from_secs(1);
 const GROW: u64 = 4;
 /// Fewer buckets for each state are urgent.
 const URGENT: u64 = 1;
-/// After what is not urgent it rests so many times as long as that took.
+/// It rests so many times as long as what it did took: if that was urgent, and if not.
+const REST_URGENT: u32 = 1;
 const REST: u32 = 3;
 /// Buckets for each state above which it shrinks, and those that it shrinks to.
 const SHRINK: (u64, u64) = (16, 8);
 /// The index changes by at least one in so many of its buckets.
 const STEP_SHARE: u32 = 16;
-/// Buckets that it changes by in one go, at most: the looks in between are at what is urgent.
-const STEP_COUNT_MAX: u32 = 1 << 16;
-/// Slots get memory so many at a time, so that both their lines and their accounts fill pages.
+/// Buckets that it changes by in one go, at most.
+const STEP_COUNT_MAX: u32 = 1 << 10;
+/// Slots get memory so many at a time, so that both their lines and their accounts fill pages: as
+/// many as it takes about a tenth of a millisecond for.
 const SLOTS_PER_EXTENSION: u32 = 1 << 12;
 /// Of the slots besides that are in use, one in so many is kept ready.
 const SPARE_SHARE: u32 = 8;
@@ -71,9 +75,8 @@ impl Seen {
         if self.spare_count >= spare - spare / 4 {
             return self.ready.overflow_count;
         }
-        let missing = (spare - self.spare_count).next_multiple_of(SLOTS_PER_EXTENSION);
         let limit = self.allowed.overflow_count.max(self.ready.overflow_count);
-        self.ready.overflow_count.saturating_add(missing).min(limit)
+        self.ready.overflow_count.saturating_add(SLOTS_PER_EXTENSION).min(limit)
     }
 
     /// Buckets that there are to be.
@@ -149,8 +152,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
         let done = look(&firewall);
         has_failed &= done.is_err();
         pause = match done {
-            Ok(Done::Urgent) => Duration::ZERO,
-            Ok(Done::Leisure) => LOOK.max(begin.elapsed() * REST),
+            Ok(Done::Urgent) => begin.elapsed() * REST_URGENT,
+            Ok(Done::Leisure) => begin.elapsed() * REST,
             Ok(Done::Nothing) => LOOK,
             Err(error) => {
                 if !std::mem::replace(&mut has_failed, true) {
@@ -185,11 +188,11 @@ mod tests {
         for (states, buckets, next) in [
             (0, FLOOR, FLOOR),
             (8_000, FLOOR, FLOOR),
-            (9_000, FLOOR, 36_000),
+            (9_000, FLOOR, FLOOR + STEP_COUNT_MAX),
             (8_300, FLOOR, FLOOR),
             (10_000, 40_000, 40_000),
             (2_600, 40_000, 40_000),
-            (2_400, 40_000, FLOOR),
+            (2_400, 40_000, 40_000 - STEP_COUNT_MAX),
             (10_000, 200_000, 200_000 - STEP_COUNT_MAX),
             (1_000_000, 1 << 20, (1 << 20) + STEP_COUNT_MAX),
             (9_999_999, (1 << 23) - 5, 1 << 23),
@@ -214,11 +217,11 @@ mod tests {
         let now = seen(0, FLOOR);
         assert_eq!(now.overflow(), now.ready.overflow_count);
         let used = Seen { spare_count: OVERFLOW_COUNT_SPARE / 2, ..now };
-        assert_eq!(used.overflow(), OVERFLOW_COUNT_SPARE + OVERFLOW_COUNT_SPARE / 2);
-        let many = Slots { overflow_count: 3_900_000, ..now.ready };
+        assert_eq!(used.overflow(), OVERFLOW_COUNT_SPARE + SLOTS_PER_EXTENSION);
+        let many = Slots { overflow_count: 3_999_000, ..now.ready };
         let full = Seen { ready: many, spare_count: 10, ..now };
         assert_eq!(full.overflow(), 4_000_000, "no more than the limit allows");
         let lowered = Seen { allowed: Slots { overflow_count: 100, ..full.allowed }, ..full };
-        assert_eq!(lowered.overflow(), 3_900_000, "what is there stays");
+        assert_eq!(lowered.overflow(), 3_999_000, "what is there stays");
     }
 }
