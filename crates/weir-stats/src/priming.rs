@@ -4,8 +4,9 @@
 //! and the DUT's count of states whether that is missing; only such a part is sent again. The rate
 //! rises until something is lost, falls by the share that was, and rises slowly from there on.
 //! Where little is lost the machine may have stalled for a moment, which it does at any rate: the
-//! rate falls very little, and the part is sent again when all others have been. No clock is read
-//! here, and nothing else is known of who sends.
+//! rate falls very little, and the part is sent again when all others have been. A DUT that sleeps
+//! loses the first packets while it wakes up: those are of flows that it knows, the last of the part
+//! before. No clock is read here, and nothing else is known of who sends.
 
 use std::mem;
 use std::ops::Range;
@@ -22,6 +23,8 @@ const TIME_MAX_S: f64 = 20.0;
 /// A part takes so long, and has at least so many flows.
 const PART_S: f64 = 0.05;
 const PART_FLOWS_MIN: f64 = 5_000.0;
+/// Before a part so much is sent of what comes before it: a CPU that halts needs a millisecond.
+const LEAD_S: f64 = 0.002;
 /// What the rate is multiplied with after a part that was not lost: until the first loss, and from
 /// then on.
 const RISE: f64 = 1.5;
@@ -37,6 +40,8 @@ const FALL_AFTER_STALL: f64 = 0.99;
 /// And before such parts are sent for the third time: the same flows may be lost each time, those
 /// before the DUT wakes up.
 const FALL_AGAIN: f64 = 0.6;
+/// Nor are those sent more slowly than within this time.
+const TIME_AGAIN_MAX_S: f64 = 2.0;
 /// How often a part is sent: where the DUT tells its states, and where only its packets tell.
 const ATTEMPTS_MAX: u32 = 6;
 const ATTEMPTS_MAX_UNTOLD: u32 = 2;
@@ -119,8 +124,16 @@ impl Pace {
         (self.rate_pps * PART_S).max(PART_FLOWS_MIN) as u64
     }
 
-    /// Before parts that have stalled twice are sent again.
-    fn slow_down(&mut self) {
+    /// Flows that are sent before a part, at most.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is bounded")]
+    fn lead(&self) -> u64 {
+        (self.rate_pps * LEAD_S) as u64
+    }
+
+    /// Before so many flows, of parts that have stalled twice, are sent again.
+    fn slow_down(&mut self, flow_count: u64) {
+        let least_pps = self.least_pps.min(packets(flow_count) / TIME_AGAIN_MAX_S);
+        self.least_pps = RATE_MIN_PPS.max(least_pps);
         self.rate_pps = (self.rate_pps * FALL_AGAIN).max(self.least_pps);
     }
 
@@ -133,8 +146,8 @@ impl Pace {
                 self.rate_pps = (self.rate_pps * self.rise).min(RATE_MAX_PPS);
             }
             (0, false) => {}
-            (lost, _) if is_stall(sent, lost) => {
-                self.rise = RISE_AFTER_LOSS;
+            // The first loss of all may well be the DUT's limit.
+            (lost, _) if is_stall(sent, lost) && self.rise < RISE => {
                 self.rate_pps = (self.rate_pps * FALL_AFTER_STALL).max(self.least_pps);
             }
             (lost, _) => {
@@ -162,8 +175,9 @@ struct Filling<'a, L> {
     /// What the DUT knew when it was asked last, and the flows of the parts since then that came
     /// through whole; `None`: it does not say which are missing.
     known: Option<(u64, u64)>,
-    /// Parts that lost a little and are to be sent again: the stream, and which of its flows.
-    stalled: Vec<(usize, Range<u64>)>,
+    /// Parts that lost a little and are to be sent again: the stream, which of its flows, and how
+    /// many of them are missing.
+    stalled: Vec<(usize, Range<u64>, u64)>,
     /// It takes no more.
     is_full: bool,
 }
@@ -184,20 +198,22 @@ pub fn fill<L: Line>(line: &mut L, flows: &Flows<'_>) -> Result<Filled, L::Error
         stalled: Vec::new(),
         is_full: false,
     };
-    let (mut before, mut is_again) = (None, false);
+    let (mut before, mut is_again, mut vain_count) = (None, false, 0);
     loop {
         match mem::take(&mut filling.stalled) {
             stalled if !stalled.is_empty() => {
                 if is_again {
-                    filling.pace.slow_down();
+                    let counts = stalled.iter().map(|(_, part, _)| part.end - part.start);
+                    filling.pace.slow_down(counts.sum());
                 }
                 is_again = true;
-                for (stream, part) in stalled {
-                    filling.part(stream, part)?;
-                    // Some of it had been there before: that it does not grow means nothing.
-                    filling.ask()?;
-                    filling.is_full = false;
+                let before = filling.known;
+                for (stream, part, missing) in stalled {
+                    filling.part(stream, part, missing)?;
                 }
+                // What takes none of what is missing, however slowly it comes, is full.
+                vain_count = if filling.known == before { vain_count + 1 } else { 0 };
+                filling.is_full |= vain_count == ATTEMPTS_MAX;
             }
             _ => {
                 for &(stream, count) in flows.streams {
@@ -205,7 +221,7 @@ pub fn fill<L: Line>(line: &mut L, flows: &Flows<'_>) -> Result<Filled, L::Error
                 }
             }
         }
-        if !filling.stalled.is_empty() && filling.has_packets() {
+        if !filling.stalled.is_empty() && !filling.is_full && filling.has_packets() {
             continue;
         }
         let known = filling.line.known()?;
@@ -235,16 +251,8 @@ impl<L: Line> Filling<'_, L> {
         while first < flow_count && !self.is_full {
             let rest = flow_count - first;
             let count = if self.flows.in_parts { self.pace.part().min(rest) } else { rest };
-            self.part(stream, first..first + count)?;
+            self.part(stream, first..first + count, count)?;
             first += count;
-        }
-        Ok(())
-    }
-
-    /// Asks what the DUT knows, where that tells which parts are missing.
-    fn ask(&mut self) -> Result<(), L::Error> {
-        if self.known.is_some() {
-            self.known = self.line.known()?.map(|now| (now, 0));
         }
         Ok(())
     }
@@ -254,51 +262,53 @@ impl<L: Line> Filling<'_, L> {
         self.sent_packets < self.packets_max
     }
 
-    fn part(&mut self, stream: usize, flows: Range<u64>) -> Result<(), L::Error> {
+    /// Sends a part, `new` of whose flows the DUT does not know as far as is known, until it does.
+    fn part(&mut self, stream: usize, flows: Range<u64>, new: u64) -> Result<(), L::Error> {
         let count = flows.end - flows.start;
-        let attempts = if self.known.is_some() { ATTEMPTS_MAX } else { ATTEMPTS_MAX_UNTOLD };
-        let (mut first, mut last) = (None, None);
+        let due = self.known.map(|(known, since)| known + since + new);
+        let attempts = if due.is_some() { ATTEMPTS_MAX } else { ATTEMPTS_MAX_UNTOLD };
+        let mut first = None;
         for attempt in 0..attempts {
-            if self.sent_packets + count > self.packets_max {
+            if !self.has_packets() {
                 return Ok(());
             }
-            let through = self.line.send(stream, flows.clone(), self.pace.rate_pps)?.min(count);
-            self.sent_packets += count;
+            let lead = if self.flows.in_parts { self.pace.lead() } else { 0 };
+            let sent = flows.start.saturating_sub(lead)..flows.end;
+            let sent_count = sent.end - sent.start;
+            let through = self.line.send(stream, sent, self.pace.rate_pps)?.min(sent_count);
+            self.sent_packets += sent_count;
             if !self.flows.in_parts {
                 return Ok(());
             }
-            self.pace.after(count, count - through, attempt == 0);
-            if through == count {
-                if let Some((_, since)) = &mut self.known {
-                    *since += count;
-                }
-                return Ok(());
+            let mut missing = (sent_count - through).min(count);
+            if missing > 0
+                && let Some(due) = due
+                && self.known.is_some()
+            {
+                // What was lost behind the DUT is not missing.
+                self.known = self.line.known()?.map(|now| (now, 0));
+                missing = self.known.map_or(missing, |(now, _)| due.saturating_sub(now).min(new));
             }
-            if self.known.is_some() && is_stall(count, count - through) {
-                self.stalled.push((stream, flows));
-                return self.ask();
-            }
-            if let Some((known, since)) = self.known {
-                let Some(now) = self.line.known()? else {
-                    self.known = None;
-                    continue;
-                };
-                if now >= known + since + count {
-                    self.known = Some((now, 0));
+            self.pace.after(count, missing, attempt == 0);
+            match (&mut self.known, missing) {
+                (Some((known, since)), 0) => {
+                    *since = due.map_or(0, |due| due.saturating_sub(*known));
                     return Ok(());
                 }
-                first = first.or(Some(now));
-                last = Some(now);
+                (None, 0) => return Ok(()),
+                (Some(_), missing) if is_stall(count, missing) => {
+                    self.stalled.push((stream, flows, missing));
+                    return Ok(());
+                }
+                (Some((now, _)), _) => {
+                    // One attempt says little: a machine that is busy may have let none through.
+                    self.is_full = attempt > 0 && attempt + 1 == attempts && first == Some(*now);
+                    first = first.or(Some(*now));
+                }
+                // Where nothing gets through, sending it again is no use.
+                (None, _) if through == 0 => return Ok(()),
+                (None, _) => {}
             }
-            // Where nothing gets through, sending it again is no use.
-            if through == 0 && self.known.is_none() {
-                return Ok(());
-            }
-        }
-        if let (Some(_), Some(now)) = (self.known, last) {
-            self.known = Some((now, 0));
-            // One attempt says little: a machine that is busy may have let none of it through.
-            self.is_full = first == Some(now);
         }
         Ok(())
     }

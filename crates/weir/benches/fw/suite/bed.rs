@@ -44,7 +44,7 @@ const SINK_POLL_NS: u64 = 40_000;
 const CONNTRACK_MIN: u64 = 500_000;
 
 /// How long the last packets of a burst are under way, and how often somebody looks.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The share of the flows that must be known before anything is measured.
@@ -227,7 +227,7 @@ impl Stand<'_> {
             streams: &[(0, flow_count)],
             in_parts: true,
             is_foretold: true,
-            is_all: &|known| known >= flow_count,
+            is_all: &|known| known as f64 >= flow_count as f64 * FILLED_SHARE_MIN,
         };
         let Filled { known, .. } = priming::fill(self, &flows)?;
         let known = known.unwrap_or(0);
